@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use weirgate_compile::compile;
-use weirgate_plan::{Action, Place, plan, run};
+use weirgate_plan::{Action, QdiscParent, plan, run};
 use weirgate_policy::parse;
 use weirgate_state::{Capabilities, QdiscKind, State};
 use weirgate_units::Handle;
@@ -60,7 +60,7 @@ fn touched(before: &State, after: &State) -> Vec<(String, Handle)> {
         Action::ChangeClass { class, .. } => Some(("change class".to_owned(), class.id)),
         Action::DeleteClass { id, .. } => Some(("delete class".to_owned(), *id)),
         Action::AddQdisc {
-            place: Place::Class(id),
+            parent: QdiscParent::Class(id),
             ..
         } => Some(("add queue".to_owned(), *id)),
         Action::SetTable { .. } | Action::ChangeTable { .. } => None,

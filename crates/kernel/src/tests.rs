@@ -9,7 +9,7 @@ use crate::tc::stats::counters;
 use crate::{link, tc};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use weirgate_plan::Place;
+use weirgate_plan::QdiscParent;
 use weirgate_state::{
     Chain, Content, Count, DeviceName, Field, Hook, Htb, HtbClass, IpVersion, Key, Match, Meter,
     Origin, Pfifo, Qdisc, QdiscKind, Rule, Set, Stab, Table,
@@ -239,9 +239,9 @@ fn valid() -> Vec<Vec<u8>> {
         origin: Origin::default(),
     };
     let mut messages = vec![
-        tc::encode::add_qdisc(1, Place::Root, &root).finish(),
+        tc::encode::add_qdisc(1, QdiscParent::Root, &root).finish(),
         tc::encode::add_class(1, &class).finish(),
-        tc::encode::add_qdisc(1, Place::Class(class.id), &leaf).finish(),
+        tc::encode::add_qdisc(1, QdiscParent::Class(class.id), &leaf).finish(),
     ];
     let requests = nft::encode::set(&table, |_| Some(1)).unwrap();
     messages.extend(requests.into_iter().map(|request| request.message.finish()));

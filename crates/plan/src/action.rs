@@ -18,14 +18,14 @@ pub struct Step {
 
 /// Where a qdisc hangs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum QdiscParent {
     /// At the device.
     Root,
     /// Below a class.
     Class(Handle),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for QdiscParent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => f.write_str("root"),
@@ -64,7 +64,7 @@ pub enum Action {
         /// The device.
         device: DeviceName,
         /// Where it hangs.
-        place: Place,
+        parent: QdiscParent,
         /// The qdisc alone.
         qdisc: Qdisc,
     },
@@ -74,7 +74,7 @@ pub enum Action {
         /// The device.
         device: DeviceName,
         /// Where it hangs.
-        place: Place,
+        parent: QdiscParent,
         /// The new qdisc alone.
         qdisc: Qdisc,
     },
@@ -83,7 +83,7 @@ pub enum Action {
         /// The device.
         device: DeviceName,
         /// Where it hangs.
-        place: Place,
+        parent: QdiscParent,
         /// The qdisc alone, with its new settings.
         qdisc: Qdisc,
     },
@@ -101,7 +101,7 @@ pub enum Action {
         /// The device.
         device: DeviceName,
         /// Where it hangs.
-        place: Place,
+        parent: QdiscParent,
         /// Its handle.
         handle: Handle,
     },

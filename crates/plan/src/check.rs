@@ -35,11 +35,11 @@ pub fn problems(observed: &State, desired: &State, options: &Options) -> Vec<Pro
         found.ownership(name, device, observed, options);
         if let Some(root) = &device.root {
             let mut handles = BTreeSet::new();
-            let mut place = Place {
+            let mut position = Position {
                 device: name,
                 at_root: true,
             };
-            found.qdisc(&mut place, root, &mut handles);
+            found.qdisc(&mut position, root, &mut handles);
         }
     }
     for table in &desired.tables {
@@ -89,7 +89,7 @@ pub fn can_be_made(qdisc: &Qdisc) -> bool {
         }
 }
 
-struct Place<'a> {
+struct Position<'a> {
     device: &'a DeviceName,
     at_root: bool,
 }
@@ -195,8 +195,13 @@ impl Found {
         );
     }
 
-    fn qdisc(&mut self, place: &mut Place<'_>, qdisc: &Qdisc, handles: &mut BTreeSet<Handle>) {
-        let label = format!("{} qdisc {}", place.device, qdisc.handle);
+    fn qdisc(
+        &mut self,
+        position: &mut Position<'_>,
+        qdisc: &Qdisc,
+        handles: &mut BTreeSet<Handle>,
+    ) {
+        let label = format!("{} qdisc {}", position.device, qdisc.handle);
         let origin = &qdisc.origin;
         if qdisc.handle.minor != 0 || matches!(qdisc.handle.major, 0 | 0xffff) {
             self.add(
@@ -225,7 +230,7 @@ impl Found {
                 "the kernel never shows a table; only the state that was applied has it",
             );
         }
-        if qdisc.stab.is_some() && !place.at_root {
+        if qdisc.stab.is_some() && !position.at_root {
             self.add(
                 "K304",
                 &label,
@@ -242,7 +247,7 @@ impl Found {
                 format!("weirgate cannot make a qdisc `{name}` with the settings it had"),
                 "use htb, fq_codel, sfq, fq, pfifo, bfifo, red or cake",
             ),
-            QdiscKind::Htb(htb) => self.htb(place, qdisc, htb, handles),
+            QdiscKind::Htb(htb) => self.htb(position, qdisc, htb, handles),
             QdiscKind::Sfq(_)
             | QdiscKind::Fq(_)
             | QdiscKind::FqCodel(_)
@@ -250,13 +255,13 @@ impl Found {
             | QdiscKind::Bfifo(_)
             | QdiscKind::Red(_)
             | QdiscKind::Cake(_) => {}
-            QdiscKind::Kit(kit) => self.kit(place, qdisc, kit),
+            QdiscKind::Kit(kit) => self.kit(position, qdisc, kit),
         }
     }
 
-    fn kit(&mut self, place: &Place<'_>, qdisc: &Qdisc, kit: &Kit) {
-        let label = format!("{} qdisc {}", place.device, qdisc.handle);
-        if !place.at_root {
+    fn kit(&mut self, position: &Position<'_>, qdisc: &Qdisc, kit: &Kit) {
+        let label = format!("{} qdisc {}", position.device, qdisc.handle);
+        if !position.at_root {
             let what = "the kit's shaper works at a root only";
             self.add("K304", &label, &qdisc.origin, what, "put it at the root");
         }
@@ -264,7 +269,7 @@ impl Found {
             match class {
                 None => self.add("K304", &label, &qdisc.origin, what, hint),
                 Some(class) => {
-                    let label = format!("{} class {}", place.device, class.id);
+                    let label = format!("{} class {}", position.device, class.id);
                     self.add("K304", &label, &class.origin, what, hint);
                 }
             }
@@ -273,16 +278,16 @@ impl Found {
 
     fn htb(
         &mut self,
-        place: &mut Place<'_>,
+        position: &mut Position<'_>,
         qdisc: &Qdisc,
         htb: &Htb,
         handles: &mut BTreeSet<Handle>,
     ) {
-        place.at_root = false;
+        position.at_root = false;
         if htb.default_minor == 0 {
             self.add(
                 "K304",
-                &format!("{} qdisc {}", place.device, qdisc.handle),
+                &format!("{} qdisc {}", position.device, qdisc.handle),
                 &qdisc.origin,
                 "unclassified packets would go around the shaper",
                 "name a default class",
@@ -324,11 +329,11 @@ impl Found {
                 ),
             ];
             for (_, what, hint) in faults.iter().filter(|fault| fault.0) {
-                let label = format!("{} class {}", place.device, class.id);
+                let label = format!("{} class {}", position.device, class.id);
                 self.add("K304", &label, &class.origin, *what, *hint);
             }
             if let Some(leaf) = &class.leaf {
-                self.qdisc(place, leaf, handles);
+                self.qdisc(position, leaf, handles);
             }
         }
     }

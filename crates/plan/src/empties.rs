@@ -2,7 +2,7 @@
 //! Which steps lose the packets that wait: everything else is done in place.
 
 use crate::Plan;
-use crate::action::{Action, Place};
+use crate::action::{Action, QdiscParent};
 use crate::model::kit;
 use weirgate_state::{HtbClass, Qdisc, QdiscKind};
 use weirgate_units::Handle;
@@ -30,11 +30,11 @@ impl Plan {
         let of_device = || format!("empties the queues of {device}");
         match action {
             Action::DeleteIfb { .. } => Some(of_device()),
-            Action::AddQdisc { place, .. }
-            | Action::ReplaceQdisc { place, .. }
-            | Action::DeleteQdisc { place, .. } => match place {
-                Place::Root => Some(of_device()),
-                Place::Class(id) => of_class(*id),
+            Action::AddQdisc { parent, .. }
+            | Action::ReplaceQdisc { parent, .. }
+            | Action::DeleteQdisc { parent, .. } => match parent {
+                QdiscParent::Root => Some(of_device()),
+                QdiscParent::Class(id) => of_class(*id),
             },
             Action::DeleteClass { id, .. } => of_class(*id),
             Action::ChangeQdisc { qdisc, .. } => {
@@ -60,7 +60,7 @@ impl Plan {
     /// there: of the state before, nothing is left to lose.
     pub(crate) fn follows(&self, action: &Action) -> bool {
         let replaced = |action: &Action| match action {
-            Action::ReplaceQdisc { device, place, .. } => Some((device.clone(), *place)),
+            Action::ReplaceQdisc { device, parent, .. } => Some((device.clone(), *parent)),
             _ => None,
         };
         let Some(own) = replaced(action) else {

@@ -31,7 +31,7 @@ mod present;
 mod text;
 mod verify;
 
-pub use action::{Action, Place, Step};
+pub use action::{Action, QdiscParent, Step};
 pub use check::Problem;
 pub use diff::hooks::RESTORE_PREFERENCE;
 pub use loss::Loss;
@@ -119,11 +119,11 @@ pub fn with_former(desired: &State, former: &State) -> State {
         }
     }
     // A place for arriving packets that was there before stays.
-    for (name, place) in &former.hooks {
+    for (name, hooks) in &former.hooks {
         whole
             .hooks
             .entry(name.clone())
-            .or_insert_with(|| place.clone());
+            .or_insert_with(|| hooks.clone());
     }
     whole
 }

@@ -2,7 +2,7 @@
 //! What a plan takes away for good: qdiscs of others that the state names but
 //! cannot express, so that no plan can make them again.
 
-use crate::action::{Action, Place};
+use crate::action::{Action, QdiscParent};
 use crate::{Plan, check};
 use std::fmt;
 use weirgate_state::{DeviceName, HtbClass, Qdisc, QdiscKind};
@@ -100,9 +100,9 @@ impl Plan {
             let device = action.device()?;
             let root = self.before.devices.get(device)?.root.as_ref()?;
             match action {
-                Action::ReplaceQdisc { place, .. } => match place {
-                    Place::Root => Loss::of(device, root),
-                    Place::Class(id) => Loss::of(device, class(root, *id)?.leaf.as_ref()?),
+                Action::ReplaceQdisc { parent, .. } => match parent {
+                    QdiscParent::Root => Loss::of(device, root),
+                    QdiscParent::Class(id) => Loss::of(device, class(root, *id)?.leaf.as_ref()?),
                 },
                 Action::DeleteQdisc { handle, .. } => Loss::of(device, find(root, *handle)?),
                 Action::DeleteClass { id, .. } => {

@@ -24,7 +24,7 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use weirgate_experiment::{Change, Changed, Node, Written};
 use weirgate_kernel::{Kernel, Scope};
-use weirgate_plan::{Action, Options, Place, Plan, plan_with, with_former};
+use weirgate_plan::{Action, Options, Plan, QdiscParent, plan_with, with_former};
 use weirgate_state::State;
 
 use super::nodes::WAN;
@@ -224,7 +224,7 @@ fn shaped_ns(plan: &Plan, requests: &[Written], began_ns: u64) -> u64 {
         return began_ns;
     }
     let first = plan.steps.iter().find(|step| match &step.action {
-        Action::AddQdisc { device, place, .. } => line(device) && *place == Place::Root,
+        Action::AddQdisc { device, parent, .. } => line(device) && *parent == QdiscParent::Root,
         _ => false,
     });
     let what = first.map(|step| step.action.to_string());

@@ -379,13 +379,13 @@ fn requests(
 /// The message of a step that is about qdiscs and classes; `None` for others.
 fn traffic_control(action: &Action, index: u32) -> Option<nlink::netlink::MessageBuilder> {
     Some(match action {
-        Action::AddQdisc { place, qdisc, .. } => encode::add_qdisc(index, *place, qdisc),
-        Action::ReplaceQdisc { place, qdisc, .. } => encode::replace_qdisc(index, *place, qdisc),
-        Action::ChangeQdisc { place, qdisc, .. } => encode::change_qdisc(index, *place, qdisc),
+        Action::AddQdisc { parent, qdisc, .. } => encode::add_qdisc(index, *parent, qdisc),
+        Action::ReplaceQdisc { parent, qdisc, .. } => encode::replace_qdisc(index, *parent, qdisc),
+        Action::ChangeQdisc { parent, qdisc, .. } => encode::change_qdisc(index, *parent, qdisc),
         Action::ChangeStab { handle, stab, .. } => {
             encode::change_stab(index, *handle, stab.as_ref())
         }
-        Action::DeleteQdisc { place, handle, .. } => encode::delete_qdisc(index, *place, *handle),
+        Action::DeleteQdisc { parent, handle, .. } => encode::delete_qdisc(index, *parent, *handle),
         Action::AddClass { class, .. } => encode::add_class(index, class),
         Action::ChangeClass { class, .. } => encode::change_class(index, class),
         Action::DeleteClass { id, .. } => encode::delete_class(index, *id),

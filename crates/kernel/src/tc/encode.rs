@@ -25,7 +25,7 @@ use nlink::netlink::types::tc::qdisc::htb::{
     TCA_HTB_CEIL64, TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT, TCA_HTB_PARMS, TCA_HTB_RATE64,
 };
 use nlink::netlink::types::tc::qdisc::red::{TCA_RED_MAX_P, TCA_RED_PARMS, TCA_RED_STAB};
-use weirgate_plan::{Place, TICK_NANOS};
+use weirgate_plan::{QdiscParent, TICK_NANOS};
 use weirgate_state::{
     CakeAckFilter, CakeFlowMode, CakeFraming, CakeTins, HtbClass, Qdisc, QdiscKind, Red, Stab,
 };
@@ -50,31 +50,31 @@ pub(crate) fn message(
     message
 }
 
-fn parent(place: Place) -> u32 {
-    match place {
-        Place::Root => TC_H_ROOT,
-        Place::Class(id) => id.as_u32(),
+fn parent_of(parent: QdiscParent) -> u32 {
+    match parent {
+        QdiscParent::Root => TC_H_ROOT,
+        QdiscParent::Class(id) => id.as_u32(),
     }
 }
 
 /// Adds a qdisc; refused where one that is not the kernel's default is.
-pub(crate) fn add_qdisc(ifindex: u32, place: Place, qdisc: &Qdisc) -> MessageBuilder {
-    whole_qdisc(NLM_F_CREATE | NLM_F_EXCL, ifindex, place, qdisc)
+pub(crate) fn add_qdisc(ifindex: u32, parent: QdiscParent, qdisc: &Qdisc) -> MessageBuilder {
+    whole_qdisc(NLM_F_CREATE | NLM_F_EXCL, ifindex, parent, qdisc)
 }
 
 /// Puts a qdisc with a new handle in the place of any other.
-pub(crate) fn replace_qdisc(ifindex: u32, place: Place, qdisc: &Qdisc) -> MessageBuilder {
-    whole_qdisc(NLM_F_CREATE | NLM_F_REPLACE, ifindex, place, qdisc)
+pub(crate) fn replace_qdisc(ifindex: u32, parent: QdiscParent, qdisc: &Qdisc) -> MessageBuilder {
+    whole_qdisc(NLM_F_CREATE | NLM_F_REPLACE, ifindex, parent, qdisc)
 }
 
 /// Changes a qdisc that exists.
-pub(crate) fn change_qdisc(ifindex: u32, place: Place, qdisc: &Qdisc) -> MessageBuilder {
-    whole_qdisc(0, ifindex, place, qdisc)
+pub(crate) fn change_qdisc(ifindex: u32, parent: QdiscParent, qdisc: &Qdisc) -> MessageBuilder {
+    whole_qdisc(0, ifindex, parent, qdisc)
 }
 
-fn whole_qdisc(flags: u16, ifindex: u32, place: Place, qdisc: &Qdisc) -> MessageBuilder {
+fn whole_qdisc(flags: u16, ifindex: u32, parent: QdiscParent, qdisc: &Qdisc) -> MessageBuilder {
     let handle = qdisc.handle.as_u32();
-    let mut message = message(RTM_NEWQDISC, flags, ifindex, handle, parent(place));
+    let mut message = message(RTM_NEWQDISC, flags, ifindex, handle, parent_of(parent));
     message.append_attr_str(TCA_KIND, qdisc.kind.name());
     options(&mut message, &qdisc.kind, flags & NLM_F_CREATE == 0);
     if let Some(stab) = &qdisc.stab {
@@ -95,8 +95,8 @@ pub(crate) fn change_stab(ifindex: u32, handle: Handle, stab: Option<&Stab>) -> 
 }
 
 /// Deletes a qdisc.
-pub(crate) fn delete_qdisc(ifindex: u32, place: Place, handle: Handle) -> MessageBuilder {
-    message(RTM_DELQDISC, 0, ifindex, handle.as_u32(), parent(place))
+pub(crate) fn delete_qdisc(ifindex: u32, parent: QdiscParent, handle: Handle) -> MessageBuilder {
+    message(RTM_DELQDISC, 0, ifindex, handle.as_u32(), parent_of(parent))
 }
 
 /// Adds an HTB class.

@@ -14,7 +14,7 @@
 //! order until the new one is there. So what shapes or schedules is not deleted
 //! but replaced, by a [`closed`] one first where the new has the same handle.
 
-use crate::action::{Action, Place, Step};
+use crate::action::{Action, QdiscParent, Step};
 use std::collections::BTreeSet;
 use weirgate_state::{DeviceName, Htb, HtbClass, Origin, Qdisc, QdiscKind};
 use weirgate_units::Handle;
@@ -39,11 +39,11 @@ pub fn root(
     };
     match (observed, desired) {
         (None, None) => {}
-        (Some(old), None) => steps.delete_qdisc(Place::Root, old),
-        (None, Some(new)) => steps.build(Place::Root, new),
+        (Some(old), None) => steps.delete_qdisc(QdiscParent::Root, old),
+        (None, Some(new)) => steps.build(QdiscParent::Root, new),
         (Some(old), Some(new)) if changeable(old, new) => {
             steps.deletions(old, new);
-            steps.changes(Place::Root, old, new);
+            steps.changes(QdiscParent::Root, old, new);
             if old.stab != new.stab {
                 steps.push(
                     Action::ChangeStab {
@@ -57,9 +57,9 @@ pub fn root(
         }
         (Some(old), Some(new)) => {
             if handles(old).contains(&new.handle) {
-                steps.close(Place::Root, new);
+                steps.close(QdiscParent::Root, new);
             }
-            steps.replace(Place::Root, new);
+            steps.replace(QdiscParent::Root, new);
         }
     }
 }
@@ -215,11 +215,11 @@ impl Steps<'_> {
         });
     }
 
-    fn delete_qdisc(&mut self, place: Place, qdisc: &Qdisc) {
+    fn delete_qdisc(&mut self, parent: QdiscParent, qdisc: &Qdisc) {
         self.push(
             Action::DeleteQdisc {
                 device: self.device.clone(),
-                place,
+                parent,
                 handle: qdisc.handle,
             },
             &Origin::default(),
@@ -228,7 +228,7 @@ impl Steps<'_> {
 
     /// Puts a closed qdisc where `new`, which uses a handle of what is there,
     /// comes next.
-    fn close(&mut self, place: Place, new: &Qdisc) {
+    fn close(&mut self, parent: QdiscParent, new: &Qdisc) {
         // Trees of weirgate's leave this one free.
         let free = (4..u16::MAX).map(|major| Handle::new(major, 0));
         let used = |handle: &Handle| self.taken.contains(handle) || self.wanted.contains(handle);
@@ -239,7 +239,7 @@ impl Steps<'_> {
         self.push(
             Action::ReplaceQdisc {
                 device: self.device.clone(),
-                place,
+                parent,
                 qdisc: closed(handle),
             },
             &Origin::new(
@@ -250,11 +250,11 @@ impl Steps<'_> {
     }
 
     /// Puts a whole tree in the place of another.
-    fn replace(&mut self, place: Place, qdisc: &Qdisc) {
+    fn replace(&mut self, parent: QdiscParent, qdisc: &Qdisc) {
         self.push(
             Action::ReplaceQdisc {
                 device: self.device.clone(),
-                place,
+                parent,
                 qdisc: alone(qdisc),
             },
             &qdisc.origin,
@@ -291,21 +291,21 @@ impl Steps<'_> {
             match find(new, class.id).and_then(|class| class.leaf.as_ref()) {
                 Some(next) if changeable(leaf, next) => self.deletions(leaf, next),
                 Some(next) if is_scheduler(leaf, next) => {
-                    self.close(Place::Class(class.id), next);
+                    self.close(QdiscParent::Class(class.id), next);
                 }
-                _ => self.delete_qdisc(Place::Class(class.id), leaf),
+                _ => self.delete_qdisc(QdiscParent::Class(class.id), leaf),
             }
         }
     }
 
     /// Changes to `old` in place, then everything below that is new.
-    fn changes(&mut self, place: Place, old: &Qdisc, new: &Qdisc) {
+    fn changes(&mut self, parent: QdiscParent, old: &Qdisc, new: &Qdisc) {
         let (QdiscKind::Htb(before), QdiscKind::Htb(after)) = (&old.kind, &new.kind) else {
             if old.kind != new.kind {
                 self.push(
                     Action::ChangeQdisc {
                         device: self.device.clone(),
-                        place,
+                        parent,
                         qdisc: new.clone(),
                     },
                     &new.origin,
@@ -329,24 +329,24 @@ impl Steps<'_> {
                     &class.origin,
                 );
             }
-            let place = Place::Class(class.id);
+            let parent = QdiscParent::Class(class.id);
             match (&was.leaf, &class.leaf) {
                 (Some(was), Some(leaf)) if changeable(was, leaf) => {
-                    self.changes(place, was, leaf);
+                    self.changes(parent, was, leaf);
                 }
-                (Some(was), Some(leaf)) if is_scheduler(was, leaf) => self.replace(place, leaf),
-                (_, Some(leaf)) => self.build(place, leaf),
+                (Some(was), Some(leaf)) if is_scheduler(was, leaf) => self.replace(parent, leaf),
+                (_, Some(leaf)) => self.build(parent, leaf),
                 (_, None) => {}
             }
         }
     }
 
     /// A whole tree where only the kernel's default is.
-    fn build(&mut self, place: Place, qdisc: &Qdisc) {
+    fn build(&mut self, parent: QdiscParent, qdisc: &Qdisc) {
         self.push(
             Action::AddQdisc {
                 device: self.device.clone(),
-                place,
+                parent,
                 qdisc: alone(qdisc),
             },
             &qdisc.origin,
@@ -371,7 +371,7 @@ impl Steps<'_> {
             &class.origin,
         );
         if let Some(leaf) = &class.leaf {
-            self.build(Place::Class(class.id), leaf);
+            self.build(QdiscParent::Class(class.id), leaf);
         }
     }
 }

@@ -8,7 +8,7 @@
 pub(crate) mod kit;
 pub(crate) mod settle;
 
-use crate::action::{Action, Place, Step};
+use crate::action::{Action, QdiscParent, Step};
 use crate::diff::hooks;
 use crate::diff::tree;
 use std::collections::BTreeSet;
@@ -77,26 +77,26 @@ fn apply(action: &Action, state: &mut State) -> Result<(), &'static str> {
         }
         Action::ReplaceQdisc {
             device,
-            place,
+            parent,
             qdisc,
         } => {
             let device = device_mut(state, device)?;
             if all_handles(device).contains(&qdisc.handle) {
                 return Err("the handle is in use");
             }
-            *qdisc_mut(device, *place)? = settle::qdisc(qdisc, None);
+            *qdisc_mut(device, *parent)? = settle::qdisc(qdisc, None);
             Ok(())
         }
         Action::AddQdisc {
             device,
-            place,
+            parent,
             qdisc,
-        } => add_qdisc(device_mut(state, device)?, *place, qdisc),
+        } => add_qdisc(device_mut(state, device)?, *parent, qdisc),
         Action::ChangeQdisc {
             device,
-            place,
+            parent,
             qdisc,
-        } => change_qdisc(device_mut(state, device)?, *place, qdisc),
+        } => change_qdisc(device_mut(state, device)?, *parent, qdisc),
         Action::ChangeStab {
             device,
             handle,
@@ -114,9 +114,9 @@ fn apply(action: &Action, state: &mut State) -> Result<(), &'static str> {
         }
         Action::DeleteQdisc {
             device,
-            place,
+            parent,
             handle,
-        } => delete_qdisc(device_mut(state, device)?, *place, *handle),
+        } => delete_qdisc(device_mut(state, device)?, *parent, *handle),
         Action::AddClass { device, class } => add_class(device_mut(state, device)?, class),
         Action::ChangeClass { device, class } => change_class(device_mut(state, device)?, class),
         Action::DeleteClass { device, id } => delete_class(device_mut(state, device)?, *id),
@@ -203,18 +203,18 @@ fn all_handles(device: &Device) -> BTreeSet<Handle> {
     device.root.as_ref().map(tree::handles).unwrap_or_default()
 }
 
-fn add_qdisc(device: &mut Device, place: Place, qdisc: &Qdisc) -> Result<(), &'static str> {
+fn add_qdisc(device: &mut Device, parent: QdiscParent, qdisc: &Qdisc) -> Result<(), &'static str> {
     if all_handles(device).contains(&qdisc.handle) {
         return Err("the handle is in use");
     }
     let settled = settle::qdisc(qdisc, None);
-    match place {
-        Place::Root if device.root.is_some() => Err("the root is taken"),
-        Place::Root => {
+    match parent {
+        QdiscParent::Root if device.root.is_some() => Err("the root is taken"),
+        QdiscParent::Root => {
             device.root = Some(settled);
             Ok(())
         }
-        Place::Class(id) => {
+        QdiscParent::Class(id) => {
             if has_children(device, id) {
                 return Err("an inner class has no queue");
             }
@@ -228,16 +228,20 @@ fn add_qdisc(device: &mut Device, place: Place, qdisc: &Qdisc) -> Result<(), &'s
     }
 }
 
-fn qdisc_mut(device: &mut Device, place: Place) -> Result<&mut Qdisc, &'static str> {
-    match place {
-        Place::Root => device.root.as_mut(),
-        Place::Class(id) => class_mut(device, id)?.leaf.as_deref_mut(),
+fn qdisc_mut(device: &mut Device, parent: QdiscParent) -> Result<&mut Qdisc, &'static str> {
+    match parent {
+        QdiscParent::Root => device.root.as_mut(),
+        QdiscParent::Class(id) => class_mut(device, id)?.leaf.as_deref_mut(),
     }
     .ok_or("no such qdisc")
 }
 
-fn change_qdisc(device: &mut Device, place: Place, qdisc: &Qdisc) -> Result<(), &'static str> {
-    let old = qdisc_mut(device, place)?;
+fn change_qdisc(
+    device: &mut Device,
+    parent: QdiscParent,
+    qdisc: &Qdisc,
+) -> Result<(), &'static str> {
+    let old = qdisc_mut(device, parent)?;
     if old.handle != qdisc.handle || old.kind.name() != qdisc.kind.name() {
         return Err("another qdisc is there");
     }
@@ -255,13 +259,17 @@ fn change_qdisc(device: &mut Device, place: Place, qdisc: &Qdisc) -> Result<(), 
     }
 }
 
-fn delete_qdisc(device: &mut Device, place: Place, handle: Handle) -> Result<(), &'static str> {
-    if qdisc_mut(device, place)?.handle != handle {
+fn delete_qdisc(
+    device: &mut Device,
+    parent: QdiscParent,
+    handle: Handle,
+) -> Result<(), &'static str> {
+    if qdisc_mut(device, parent)?.handle != handle {
         return Err("another qdisc is there");
     }
-    match place {
-        Place::Root => device.root = None,
-        Place::Class(id) => class_mut(device, id)?.leaf = None,
+    match parent {
+        QdiscParent::Root => device.root = None,
+        QdiscParent::Class(id) => class_mut(device, id)?.leaf = None,
     }
     Ok(())
 }

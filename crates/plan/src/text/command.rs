@@ -2,7 +2,7 @@
 //! Steps as the command lines of ip, tc, ethtool and nft that come nearest,
 //! for the reader of a plan. weirgate itself runs none of them.
 
-use crate::action::{Action, Place};
+use crate::action::{Action, QdiscParent};
 use crate::model::kit;
 use crate::text::nft::table_name;
 use crate::text::script::{self, class_text};
@@ -61,22 +61,25 @@ impl Action {
             }
             Self::AddQdisc {
                 device,
-                place,
+                parent,
                 qdisc,
-            } => format!("tc qdisc add dev {device} {}", qdisc_text(*place, qdisc)),
+            } => format!("tc qdisc add dev {device} {}", qdisc_text(*parent, qdisc)),
             Self::ReplaceQdisc {
                 device,
-                place,
+                parent,
                 qdisc,
             } => format!(
                 "tc qdisc replace dev {device} {}",
-                qdisc_text(*place, qdisc)
+                qdisc_text(*parent, qdisc)
             ),
             Self::ChangeQdisc {
                 device,
-                place,
+                parent,
                 qdisc,
-            } => format!("tc qdisc change dev {device} {}", qdisc_text(*place, qdisc)),
+            } => format!(
+                "tc qdisc change dev {device} {}",
+                qdisc_text(*parent, qdisc)
+            ),
             Self::ChangeStab {
                 device,
                 handle,
@@ -89,9 +92,9 @@ impl Action {
             ),
             Self::DeleteQdisc {
                 device,
-                place,
+                parent,
                 handle,
-            } => format!("tc qdisc del dev {device} {place} handle {handle}"),
+            } => format!("tc qdisc del dev {device} {parent} handle {handle}"),
             Self::AddClass { device, class } => {
                 format!("tc class add dev {device} {}", class_text(class))
             }
@@ -112,8 +115,8 @@ fn stab_text(stab: &Stab) -> String {
     })
 }
 
-fn qdisc_text(place: Place, qdisc: &Qdisc) -> String {
-    let mut words = vec![format!("{place} handle {}", qdisc.handle)];
+fn qdisc_text(parent: QdiscParent, qdisc: &Qdisc) -> String {
+    let mut words = vec![format!("{parent} handle {}", qdisc.handle)];
     words.extend(qdisc.stab.as_ref().map(stab_text));
     words.push(kind_text(&qdisc.kind));
     words.join(" ")

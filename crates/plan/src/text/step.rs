@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Steps in words, as `plan` and `apply` print them: a line each.
 
-use crate::action::{Action, Place, Step};
+use crate::action::{Action, QdiscParent, Step};
 use crate::diff::hooks;
 use crate::model::kit;
 use crate::text::nft::table_name;
@@ -32,33 +32,33 @@ impl fmt::Display for Action {
             }
             Self::AddQdisc {
                 device,
-                place,
+                parent,
                 qdisc,
             } => write!(
                 f,
-                "{device}: add {} {} at {place}",
+                "{device}: add {} {} at {parent}",
                 qdisc.kind.name(),
                 qdisc.handle
             ),
             Self::ReplaceQdisc {
                 device,
-                place,
+                parent,
                 qdisc,
             } => {
-                let what = match place {
-                    Place::Root => String::from("the root"),
-                    Place::Class(id) => format!("the queue of class {id}"),
+                let what = match parent {
+                    QdiscParent::Root => String::from("the root"),
+                    QdiscParent::Class(id) => format!("the queue of class {id}"),
                 };
                 let (kind, handle) = (qdisc.kind.name(), qdisc.handle);
                 write!(f, "{device}: replace {what} by {kind} {handle}")
             }
             Self::ChangeQdisc {
                 device,
-                place,
+                parent,
                 qdisc,
             } => write!(
                 f,
-                "{device}: change {} {} at {place}",
+                "{device}: change {} {} at {parent}",
                 qdisc.kind.name(),
                 qdisc.handle
             ),
@@ -73,9 +73,9 @@ impl fmt::Display for Action {
             ),
             Self::DeleteQdisc {
                 device,
-                place,
+                parent,
                 handle,
-            } => write!(f, "{device}: delete qdisc {handle} at {place}"),
+            } => write!(f, "{device}: delete qdisc {handle} at {parent}"),
             Self::AddClass { device, class } => write!(
                 f,
                 "{device}: add class {} below {} with rate {}, ceil {}, prio {}",

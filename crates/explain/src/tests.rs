@@ -2,7 +2,8 @@
 //! Texts, captures and frames that are not as they should be.
 
 use crate::{
-    Devices, Direction, Mistake, Packet, Simulator, When, is_capture, parse_line, read_capture,
+    Devices, Direction, Mistake, Packet, PacketTime, Simulator, is_capture, parse_line,
+    read_capture,
 };
 use proptest::prelude::*;
 use weirgate_state::DeviceName;
@@ -19,7 +20,7 @@ fn a_line_says_what_it_means() {
     let text =
         "+20ms down udp [2001:db8::1]:53 > [2001:db8::2]:9 dscp EF len 100 x 3 every 1s => a";
     let line = parse_line(text).unwrap().unwrap();
-    assert_eq!(line.when, Some(When::After(20_000_000)));
+    assert_eq!(line.when, Some(PacketTime::After(20_000_000)));
     assert_eq!(line.direction, Some(Direction::Down));
     assert_eq!(line.repeat, (3, 1_000_000_000));
     assert_eq!(line.expected.as_deref(), Some("a"));

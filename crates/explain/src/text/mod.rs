@@ -32,7 +32,7 @@ pub enum Direction {
 
 /// When a packet comes, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
+pub enum PacketTime {
     /// Since the beginning of the sequence.
     At(u64),
     /// Since the packet before.
@@ -43,7 +43,7 @@ pub enum When {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// When; `None` at once.
-    pub when: Option<When>,
+    pub when: Option<PacketTime>,
     /// In which direction; `None` where it is not said.
     pub direction: Option<Direction>,
     /// Whether the router made it or, downstream, it is for the router itself.
@@ -161,12 +161,12 @@ pub fn parse_line(text: &str) -> Result<Option<Line>, Vec<Mistake>> {
     }
 }
 
-fn time(reading: &mut Reading<'_>) -> Option<When> {
+fn time(reading: &mut Reading<'_>) -> Option<PacketTime> {
     let word = reading.peek()?.clone();
     let (sign, rest) = word.text.split_at_checked(1)?;
     let make = match sign {
-        "@" => When::At,
-        "+" => When::After,
+        "@" => PacketTime::At,
+        "+" => PacketTime::After,
         _ => return None,
     };
     reading.next();

@@ -6,7 +6,7 @@ use crate::build::Blueprint;
 use crate::packet::{Packet, Told, ToldState};
 use crate::sender;
 use crate::text::words::{self, Word};
-use crate::text::{Direction, Line, MOST_REPEATED, Reading, When, number, span};
+use crate::text::{Direction, Line, MOST_REPEATED, PacketTime, Reading, number, span};
 use std::collections::BTreeMap;
 use weirgate_state::{DeviceName, Field, ICMP, ICMPV6, TCP};
 use weirgate_units::{Dscp, Size};
@@ -70,7 +70,7 @@ fn multiple(text: &str, step: u32, most: u32) -> Option<usize> {
 /// Reads the words behind the ends of a packet, and makes it.
 pub(crate) fn rest(
     reading: &mut Reading<'_>,
-    (when, direction): (Option<When>, Option<Direction>),
+    (when, direction): (Option<PacketTime>, Option<Direction>),
     blueprint: Blueprint,
 ) -> Option<Line> {
     let mut rest = Rest {

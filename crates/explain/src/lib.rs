@@ -35,7 +35,7 @@ pub use meter::Level;
 pub use packet::{Headers, IPV4, IPV6, Packet, Told, ToldState};
 pub use run::{Pass, Tried, Unknown};
 pub use simulator::{Devices, Fate, Simulator, Summary};
-pub use text::{Direction, Line, MOST_REPEATED, Mistake, PacketTime, parse_line};
+pub use text::{Direction, MOST_REPEATED, Mistake, PacketLine, PacketTime, parse_line};
 pub use track::{ESTABLISHED, INVALID, NEW, RELATED, UNTRACKED};
 
 /// Nanoseconds in a second: times are nanoseconds since any moment.

@@ -6,7 +6,9 @@ use std::io::Read as _;
 use std::net::IpAddr;
 use std::path::Path;
 use weirgate_console::exit::Failure;
-use weirgate_explain::{Direction, Line, Packet, PacketTime, is_capture, parse_line, read_capture};
+use weirgate_explain::{
+    Direction, Packet, PacketLine, PacketTime, is_capture, parse_line, read_capture,
+};
 use weirgate_state::DeviceName;
 
 /// The largest file of packets, bytes.
@@ -241,7 +243,7 @@ impl Reading<'_> {
         }
     }
 
-    fn add(&mut self, line: Line, text: &str, place: &str) {
+    fn add(&mut self, line: PacketLine, text: &str, place: &str) {
         let at = match line.when {
             Some(PacketTime::At(at)) => at,
             Some(PacketTime::After(span)) => self.now.saturating_add(span),

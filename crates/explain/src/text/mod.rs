@@ -39,9 +39,9 @@ pub enum PacketTime {
     After(u64),
 }
 
-/// What a line says.
+/// A packet as a line of text describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct PacketLine {
     /// When; `None` at once.
     pub when: Option<PacketTime>,
     /// In which direction; `None` where it is not said.
@@ -143,7 +143,7 @@ pub(crate) fn span(text: &str) -> Option<u64> {
 }
 
 /// Reads a line; `None` for one that is empty but for a remark.
-pub fn parse_line(text: &str) -> Result<Option<Line>, Vec<Mistake>> {
+pub fn parse_line(text: &str) -> Result<Option<PacketLine>, Vec<Mistake>> {
     let words = words::split(text);
     if words.is_empty() {
         return Ok(None);
@@ -271,7 +271,7 @@ fn end(reading: &mut Reading<'_>, ports: bool) -> Option<(IpAddr, u16)> {
     found
 }
 
-fn line(reading: &mut Reading<'_>) -> Option<Line> {
+fn line(reading: &mut Reading<'_>) -> Option<PacketLine> {
     let when = time(reading);
     let direction = direction(reading);
     let protocol = protocol(reading)?;

@@ -6,14 +6,14 @@ use crate::build::Blueprint;
 use crate::packet::{Packet, Told, ToldState};
 use crate::sender;
 use crate::text::words::{self, Word};
-use crate::text::{Direction, Line, MOST_REPEATED, PacketTime, Reading, number, span};
+use crate::text::{Direction, MOST_REPEATED, PacketLine, PacketTime, Reading, number, span};
 use std::collections::BTreeMap;
 use weirgate_state::{DeviceName, Field, ICMP, ICMPV6, TCP};
 use weirgate_units::{Dscp, Size};
 
 /// What comes after the two ends.
 struct Rest<'a> {
-    line: Line,
+    line: PacketLine,
     blueprint: Blueprint,
     length: Option<(Word<'a>, usize)>,
     payload: Option<usize>,
@@ -72,9 +72,9 @@ pub(crate) fn rest(
     reading: &mut Reading<'_>,
     (when, direction): (Option<PacketTime>, Option<Direction>),
     blueprint: Blueprint,
-) -> Option<Line> {
+) -> Option<PacketLine> {
     let mut rest = Rest {
-        line: Line {
+        line: PacketLine {
             when,
             direction,
             own: false,
@@ -273,7 +273,7 @@ impl<'a> Rest<'a> {
         }
     }
 
-    fn finish(mut self, reading: &mut Reading<'_>) -> Option<Line> {
+    fn finish(mut self, reading: &mut Reading<'_>) -> Option<PacketLine> {
         let headers = self.blueprint.header_length();
         if let (None, Some((_, data))) = (self.payload, &self.data) {
             self.blueprint.payload = data.len();

@@ -7,7 +7,7 @@ use crate::router::{feed, in_namespace, name, path};
 use std::collections::BTreeMap;
 use std::process::Command;
 use weirgate_compile::{compile, scheduler};
-use weirgate_explain::{Line, Simulator, parse_line};
+use weirgate_explain::{PacketLine, Simulator, parse_line};
 use weirgate_kernel::{Kernel, Scope};
 use weirgate_plan::{Options, plan_with, verify};
 use weirgate_policy::{Direction, Policy};
@@ -219,7 +219,7 @@ async fn bridge() {
     let mut simulator = Simulator::new(&desired.tables).with_hooks(&desired.hooks);
     // The bridge learns where both ends are, so that it floods nothing.
     for (text, expected) in LINES {
-        let line: Line = parse_line(text).unwrap().unwrap();
+        let line: PacketLine = parse_line(text).unwrap().unwrap();
         let up = text.starts_with("up");
         let direction = if up { Direction::Up } else { Direction::Down };
         let fate = simulator.pass(line.packet.clone(), &path(up), 0, None);

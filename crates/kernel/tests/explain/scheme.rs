@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 use weirgate_compile::{check_report, compile};
-use weirgate_explain::{Direction, Line, Simulator, parse_line};
+use weirgate_explain::{Direction, PacketLine, Simulator, parse_line};
 use weirgate_policy::Policy;
 use weirgate_state::Capabilities;
 use weirgate_units::Handle;
@@ -17,7 +17,7 @@ use weirgate_units::Handle;
 /// another sequence.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-fn read(text: &str) -> Vec<(usize, Line)> {
+fn read(text: &str) -> Vec<(usize, PacketLine)> {
     let numbered = text.lines().zip(1..);
     numbered
         .filter_map(|(line, number)| {
@@ -36,7 +36,7 @@ fn names(policy: &Policy) -> BTreeMap<Handle, String> {
 
 /// Sends all; what was not as expected, and how long it took from the first SYN
 /// on, which rates count.
-fn wrong(policy: &Policy, lines: &[(usize, Line)]) -> (Vec<String>, Duration) {
+fn wrong(policy: &Policy, lines: &[(usize, PacketLine)]) -> (Vec<String>, Duration) {
     let state = compile(policy, &Capabilities::all()).0.unwrap();
     // Windows are written into acknowledgements, and change no class.
     let mut arriving = state.hooks.clone();

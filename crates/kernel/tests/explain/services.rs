@@ -5,7 +5,7 @@
 use crate::router::{Router, in_namespace, path};
 use std::time::Instant;
 use weirgate_compile::compile;
-use weirgate_explain::{Direction, Line, Simulator, parse_line};
+use weirgate_explain::{Direction, PacketLine, Simulator, parse_line};
 use weirgate_state::{Capabilities, State, Table};
 
 const SITE: &str = r#"version = 1
@@ -45,8 +45,8 @@ pub fn name(tables: &[Table], class: Option<weirgate_units::Handle>) -> &'static
 }
 
 /// The packets of each service of a file.
-fn read(text: &str) -> Vec<(String, Vec<(usize, Line)>)> {
-    let mut found: Vec<(String, Vec<(usize, Line)>)> = Vec::new();
+fn read(text: &str) -> Vec<(String, Vec<(usize, PacketLine)>)> {
+    let mut found: Vec<(String, Vec<(usize, PacketLine)>)> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         if let Some(service) = line.strip_prefix("# service: ") {
             found.push((service.to_owned(), Vec::new()));
@@ -154,7 +154,7 @@ const LIMITS: [(&str, &str); 6] = [
 #[test]
 fn syn_limits_hold_for_all_and_for_each_host() {
     for (conditions, text) in LIMITS {
-        let lines: Vec<(usize, Line)> = text
+        let lines: Vec<(usize, PacketLine)> = text
             .lines()
             .zip(1..)
             .map(|(line, number)| (number, parse_line(line).unwrap().unwrap()))
@@ -163,7 +163,7 @@ fn syn_limits_hold_for_all_and_for_each_host() {
     }
 }
 
-fn check(place: &str, conditions: &str, lines: &[(usize, Line)]) {
+fn check(place: &str, conditions: &str, lines: &[(usize, PacketLine)]) {
     let state = state(conditions);
     let router = Router::with(&state.tables, &state.hooks);
     classified(&router, &state, place, lines);
@@ -178,7 +178,7 @@ fn check(place: &str, conditions: &str, lines: &[(usize, Line)]) {
     }
 }
 
-fn classified(router: &Router, state: &State, place: &str, lines: &[(usize, Line)]) {
+fn classified(router: &Router, state: &State, place: &str, lines: &[(usize, PacketLine)]) {
     let State { tables, hooks, .. } = state;
     let mut simulator = Simulator::new(tables).with_hooks(hooks);
     let start = Instant::now();

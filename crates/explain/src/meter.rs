@@ -22,11 +22,11 @@ struct Element {
     /// the set.
     count: Count,
     over: bool,
-    kept: Kept,
+    state: ElementState,
 }
 
 #[derive(Debug, Clone)]
-enum Kept {
+enum ElementState {
     /// Nanoseconds' worth of tokens, and when they were counted.
     Bucket {
         tokens: u64,
@@ -153,20 +153,20 @@ impl Meters {
             if memory.elements.len() >= memory.size {
                 return full;
             }
-            let kept = match costs(count, packet.length) {
-                Some((_, most)) => Kept::Bucket {
+            let state = match costs(count, packet.length) {
+                Some((_, most)) => ElementState::Bucket {
                     tokens: most,
                     at: None,
                     most,
                     least: most,
                 },
-                None => Kept::Connections(Counted::new(now)),
+                None => ElementState::Connections(Counted::new(now)),
             };
             let element = Element {
                 expires: u64::MAX,
                 count: count.clone(),
                 over,
-                kept,
+                state,
             };
             memory.elements.insert(key, element);
         }
@@ -194,18 +194,18 @@ pub(crate) struct Charge<'a> {
 
 impl Element {
     fn alive(&self, now: u64, tracker: &Tracker) -> bool {
-        let empty = match &self.kept {
-            Kept::Connections(counted) => !counted.any_open(tracker, now),
-            Kept::Bucket { .. } => false,
+        let empty = match &self.state {
+            ElementState::Connections(counted) => !counted.any_open(tracker, now),
+            ElementState::Bucket { .. } => false,
         };
         self.expires > now && !empty
     }
 
     fn charge(&mut self, packet: Charge<'_>) -> Reading {
         let over = self.over;
-        match (&mut self.kept, costs(&self.count, packet.length)) {
+        match (&mut self.state, costs(&self.count, packet.length)) {
             (
-                Kept::Bucket {
+                ElementState::Bucket {
                     tokens,
                     at,
                     most,
@@ -237,7 +237,7 @@ impl Element {
                     unsure: false,
                 }
             }
-            (Kept::Connections(counted), None) => {
+            (ElementState::Connections(counted), None) => {
                 let Count::Connections(limit) = self.count else {
                     return Self::nothing();
                 };

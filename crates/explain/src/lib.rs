@@ -32,7 +32,7 @@ pub use build::{Blueprint, checksum};
 pub use capture::{Capture, Captured, Carried, MOST_CAPTURED, is_capture, read_capture};
 pub use count::Counting;
 pub use meter::Level;
-pub use packet::{Headers, IPV4, IPV6, Packet, Told, ToldState};
+pub use packet::{GivenConnection, GivenState, Headers, IPV4, IPV6, Packet};
 pub use run::{Pass, Tried, Unknown};
 pub use simulator::{Devices, Fate, Simulator, Summary};
 pub use text::{Direction, MOST_REPEATED, Mistake, PacketLine, PacketTime, parse_line};

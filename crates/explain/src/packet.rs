@@ -39,16 +39,16 @@ pub struct Packet {
     pub control_group: Option<String>,
     /// `skb->mark`, as something else has set it.
     pub mark: u32,
-    /// What is told about its connection.
-    pub told: Told,
+    /// What is given of its connection.
+    pub given: GivenConnection,
 }
 
-/// What is told about a packet's connection instead of being followed from its
-/// packets. What is told of a connection stays with it.
+/// What is given of a packet's connection, in place of following it from its
+/// packets. The connection keeps it from then on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Told {
+pub struct GivenConnection {
     /// Its state.
-    pub state: Option<ToldState>,
+    pub state: Option<GivenState>,
     /// Its mark.
     pub mark: Option<u32>,
     /// Its bytes before this packet, both directions.
@@ -59,9 +59,9 @@ pub struct Told {
     pub helper: Option<String>,
 }
 
-/// A state that can be told.
+/// A state that can be given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToldState {
+pub enum GivenState {
     /// Packets went both ways before.
     Established,
     /// Another connection announced it.
@@ -139,7 +139,7 @@ impl Packet {
             sender: BTreeMap::new(),
             control_group: None,
             mark: 0,
-            told: Told::default(),
+            given: GivenConnection::default(),
         }
     }
 

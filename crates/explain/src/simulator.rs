@@ -252,7 +252,7 @@ impl Simulator {
             let id = self.tracker.find(&tuple, now)?;
             Some(self.tracker.get(id)?.mark)
         };
-        if let Some(mark) = packet.told.mark.or_else(found) {
+        if let Some(mark) = packet.given.mark.or_else(found) {
             packet.mark = mark & mask;
         }
     }

@@ -7,7 +7,7 @@
 use crate::packet::{Headers, Packet, long, short};
 use crate::tcp::{self, Fate, Segment, Tcp};
 use crate::tuple::{self, Tuple, UDP};
-use crate::{SECOND, ToldState};
+use crate::{GivenState, SECOND};
 use std::collections::BTreeMap;
 use weirgate_state::{ICMP, ICMPV6, TCP};
 
@@ -266,12 +266,12 @@ impl Tracker {
             return None;
         }
         let tcp = if tuple.protocol == TCP {
-            let told = packet.told.state.is_some();
+            let given = packet.given.state.is_some();
             let flags = packet.bytes.get(headers.transport + 13).copied()?;
             match Tcp::new(flags) {
                 Some(tcp) => Some(tcp),
-                // Told to be known: any segment goes.
-                None if told => Some(Tcp::at(tcp::State::Established)),
+                // Given as known: any segment goes.
+                None if given => Some(Tcp::at(tcp::State::Established)),
                 None => return None,
             }
         } else {
@@ -300,27 +300,27 @@ impl Tracker {
     }
 }
 
-/// What is told of a connection holds from this packet on.
+/// What is given of a connection holds from this packet on.
 fn tell(connection: &mut Connection, packet: &Packet) {
-    let told = &packet.told;
-    match told.state {
-        Some(ToldState::Established) => connection.seen_reply = true,
-        Some(ToldState::Related) => connection.expected = true,
+    let given = &packet.given;
+    match given.state {
+        Some(GivenState::Established) => connection.seen_reply = true,
+        Some(GivenState::Related) => connection.expected = true,
         None => {}
     }
-    if let Some(mark) = told.mark {
+    if let Some(mark) = given.mark {
         connection.mark = mark;
     }
-    if let Some(bytes) = told.bytes {
+    if let Some(bytes) = given.bytes {
         connection.bytes = bytes;
         connection.packets = connection.packets.max(1);
     }
-    if let Some(packets) = told.packets {
+    if let Some(packets) = given.packets {
         connection.packets = packets;
     }
-    if told.helper.is_some() {
+    if given.helper.is_some() {
         connection.expected = true;
-        connection.helper.clone_from(&told.helper);
+        connection.helper.clone_from(&given.helper);
     }
 }
 

@@ -375,7 +375,7 @@ fn assumptions(item: &Item, fate: &Fate) -> Vec<String> {
     }
     if let Some(connection) = &fate.connection
         && connection.first
-        && item.packet.told == weirgate_explain::Told::default()
+        && item.packet.given == weirgate_explain::GivenConnection::default()
     {
         list.push("its connection was not known before: this is its first packet".to_owned());
     }

@@ -26,7 +26,9 @@ use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::policy;
 use weirgate_console::runtime::in_runtime;
-use weirgate_explain::{Blueprint, Devices, Direction, Packet, Simulator, Told, ToldState};
+use weirgate_explain::{
+    Blueprint, Devices, Direction, GivenConnection, GivenState, Packet, Simulator,
+};
 use weirgate_keep::Memory;
 use weirgate_kernel::{Carried, Connection, Subnet, Tuple};
 use weirgate_policy::{Inbound, Policy};
@@ -439,8 +441,8 @@ fn packet(connection: &Connection, tuple: Tuple, carried: Carried) -> Packet {
     let bytes = blueprint.bytes();
     let (up, down) = connection.carried.unwrap_or_default();
     Packet {
-        told: Told {
-            state: connection.answered.then_some(ToldState::Established),
+        given: GivenConnection {
+            state: connection.answered.then_some(GivenState::Established),
             mark: Some(connection.mark),
             bytes: Some(up.bytes + down.bytes),
             packets: Some(up.packets + down.packets),

@@ -3,7 +3,7 @@
 //! what is told about it.
 
 use crate::build::Blueprint;
-use crate::packet::{Packet, Told, ToldState};
+use crate::packet::{GivenConnection, GivenState, Packet};
 use crate::sender;
 use crate::text::words::{self, Word};
 use crate::text::{Direction, MOST_REPEATED, PacketLine, PacketTime, Reading, number, span};
@@ -18,7 +18,7 @@ struct Rest<'a> {
     length: Option<(Word<'a>, usize)>,
     payload: Option<usize>,
     data: Option<(Word<'a>, Vec<u8>)>,
-    told: Told,
+    given: GivenConnection,
     mark: u32,
     sender: BTreeMap<Field, u32>,
     control_group: Option<String>,
@@ -87,7 +87,7 @@ pub(crate) fn rest(
         length: None,
         payload: None,
         data: None,
-        told: Told::default(),
+        given: GivenConnection::default(),
         mark: 0,
         sender: BTreeMap::new(),
         control_group: None,
@@ -224,25 +224,25 @@ impl<'a> Rest<'a> {
                 let right = "write a number, such as `0x10`";
                 self.mark = reading.value(word, right, number).unwrap_or(0);
             }
-            "established" => self.told.state = Some(ToldState::Established),
-            "related" => self.told.state = Some(ToldState::Related),
+            "established" => self.given.state = Some(GivenState::Established),
+            "related" => self.given.state = Some(GivenState::Related),
             "helper" => {
                 let right = "write the helper's name, such as `ftp`";
                 let read = |text: &str| (text.len() < 16).then(|| text.to_owned());
-                self.told.helper = reading.value(word, right, read);
+                self.given.helper = reading.value(word, right, read);
             }
             "ct-mark" => {
                 let right = "write a number, such as `0x100`";
-                self.told.mark = reading.value(word, right, number);
+                self.given.mark = reading.value(word, right, number);
             }
             "ct-bytes" => {
                 let right = "write a size, such as `3MB`";
                 let read = |text: &str| text.parse::<Size>().ok().map(Size::as_bytes);
-                self.told.bytes = reading.value(word, right, read);
+                self.given.bytes = reading.value(word, right, read);
             }
             "ct-packets" => {
                 let right = "write a number of packets";
-                self.told.packets = reading.value(word, right, number).map(u64::from);
+                self.given.packets = reading.value(word, right, number).map(u64::from);
             }
             "x" => {
                 let right = "write how many, from 1 to 100000";
@@ -311,7 +311,7 @@ impl<'a> Rest<'a> {
             mark: self.mark,
             sender: self.sender,
             control_group: self.control_group,
-            told: self.told,
+            given: self.given,
             ..Packet::whole(self.blueprint.ethertype(), bytes)
         };
         if self.session {

@@ -159,6 +159,7 @@ pub fn parse_with(
         rules: parts.rules,
         rulesets: parts.rulesets,
         groups: env.groups.into_values().collect(),
+        services: env.services,
         dscp: parts.dscp,
         conditioners: parts.conditioners,
         shares: parts.shares,

@@ -8,6 +8,7 @@ pub(crate) mod shares;
 use crate::class::Class;
 use crate::class::ack::Ack;
 use crate::class::part::{GroupShare, HostCap};
+use crate::condition::when::When;
 use crate::conditioner::Conditioner;
 use crate::file::include::Sources;
 use crate::link::Link;
@@ -17,6 +18,7 @@ use crate::model::{Direction, Rule, Ruleset};
 use crate::named::group::Group;
 use crate::receive::Receive;
 use crate::rule::treatment::DscpTreatment;
+use std::collections::BTreeMap;
 use weirgate_document::Value;
 use weirgate_units::Rate;
 
@@ -41,6 +43,9 @@ pub struct Policy {
     pub rulesets: Vec<Ruleset>,
     /// The groups, whose members rules already have.
     pub groups: Vec<Group>,
+    /// The services that rules may name, each by the conditions of any of which a
+    /// packet is of it: the library's, and the policy's own.
+    pub services: BTreeMap<String, Vec<When>>,
     /// What gives packets colours where they enter or leave a device; the first
     /// of a place whose packets they are conditions them.
     pub conditioners: Vec<Conditioner>,

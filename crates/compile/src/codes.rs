@@ -2,14 +2,7 @@
 //! The codes of this crate's problems, each with its meaning: the one table
 //! from which the reference is written.
 
-/// A code with its meaning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Code {
-    /// The code, `C2` and two digits; it never changes its meaning.
-    pub code: &'static str,
-    /// What it stands for, one sentence.
-    pub meaning: &'static str,
-}
+use weirgate_policy::Code;
 
 macro_rules! codes {
     ($($name:ident $code:literal $meaning:literal;)*) => {

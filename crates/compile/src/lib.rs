@@ -23,12 +23,12 @@ mod tree;
 
 pub use check::following::following;
 pub use classify::ruleset_chain;
-pub use codes::{CODES, Code};
+pub use codes::CODES;
 pub use engine::kit::misfit;
+pub use report::objective::ObjectiveReport;
 pub use report::setup::{OfSize, Setup, setups};
 pub use report::{
-    Bound, CheckReport, ClassReport, Cost, DirectionReport, FullQueue, ObjectiveReport, Step, Wire,
-    check_report,
+    Bound, CheckReport, ClassReport, Cost, DirectionReport, FullQueue, Step, Wire, check_report,
 };
 pub use scheduler::parts::{CappedHost, Parent};
 pub use scheduler::{Member, Scheduler, bounds};

@@ -5,7 +5,7 @@
 /// A code with its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code {
-    /// The code, `P1` and two digits; it never changes its meaning.
+    /// The code, a letter and three digits; it never changes its meaning.
     pub code: &'static str,
     /// What it stands for, one sentence.
     pub meaning: &'static str,

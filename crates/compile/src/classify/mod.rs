@@ -4,9 +4,9 @@
 //! Upstream they hang at postrouting, before source NAT: forwarded packets and
 //! the router's own, with inside addresses. Downstream they hang where packets
 //! arrive (IFB), before destination NAT, or at postrouting of the LAN device,
-//! after it; of a bridge at the egress of its two ports (`bridge`). Where packets arrive, conntrack has not seen them: kept decisions
-//! are looked up in the packet's mark, into which `act_ctinfo` has written them
-//! (`arriving`); they are made upstream only. The order is the same everywhere:
+//! after it; of a bridge at the egress of its two ports (`bridge`). Where packets
+//! arrive, conntrack has not seen them: kept decisions are looked up in the packet's
+//! mark, into which `act_ctinfo` has written them. They are made upstream only. The order is the same everywhere:
 //!
 //! 1. on a LAN device, what does not come from the link is not shaped;
 //!    (and TCP's segments are lowered there for the upstream, `segments`);
@@ -22,7 +22,7 @@
 //! 8. packets of a divided class go to the part of their host (`part_rules`);
 //! 9. code points are cleared on the way out, where that is asked for.
 //!
-//! `condition` turns conditions into matches. What the chains mean is in
+//! `rule` writes a rule of the policy, `condition` turns conditions into matches. What the chains mean is in
 //! crate `state`.
 
 pub(crate) mod bridge;
@@ -31,23 +31,19 @@ pub(crate) mod condition;
 pub(crate) mod inside;
 pub(crate) mod naming;
 pub(crate) mod part_rules;
+mod rule;
 pub(crate) mod segments;
 pub(crate) mod session;
 
 use crate::classify::code_points::{clear, mapped};
-use crate::classify::condition::{Lists, guard};
+use crate::classify::condition::Lists;
 use crate::inbound::receive;
 use crate::scheduler::{Member, Scheduler};
 use crate::tree::LOCAL;
-use weirgate_policy::{
-    Count as PolicyCount, Direction, Inbound, Meter as PolicyMeter, Per, Policy, Protocol,
-    Rule as PolicyRule, When,
-};
+use weirgate_policy::{Direction, Inbound, Policy, Protocol, Rule as PolicyRule};
 use weirgate_state::{
-    Chain, Content, Count, DeviceName, Effect, Field, Frame, Hook, IpVersion, Match, Meter, Origin,
-    Rule, RuleVerdict, Set,
+    Chain, DeviceName, Effect, Field, Frame, Hook, IpVersion, Match, Origin, Rule, RuleVerdict, Set,
 };
-use weirgate_units::Dscp;
 
 /// A direction's chains, the one with the hook first, and the sets they use.
 /// `restored` says whether arriving packets have their connections' decisions.
@@ -347,225 +343,6 @@ impl Writer<'_> {
             None => Origin::new(rule.line, what),
         }
     }
-
-    /// One rule as those of a chain.
-    fn rule(&mut self, rule: &PolicyRule, out: &mut Vec<Rule>) {
-        let direction = self.scheduler.direction;
-        let keep = rule.keep.is_some().then(|| {
-            self.kept += 1;
-            self.kept
-        });
-        let here = rule.directions.contains(direction);
-        if !here && keep.is_none() {
-            return;
-        }
-        let member = match &rule.class {
-            Some(class) => match self.scheduler.named(&class.value) {
-                Some(member) => Some(member),
-                // A kept decision whose class is of the other direction.
-                None => return,
-            },
-            None => None,
-        };
-        let label = match &rule.name {
-            Some(name) => name.value.replace('-', "_"),
-            None => naming::provisional(rule),
-        };
-        let name = format!("{direction}_{label}");
-        let body = Rule {
-            frame: Frame::Plain,
-            matches: Vec::new(),
-            counter: Some(name.clone()),
-            effects: member
-                .map(|member| Effect::Class(member.id))
-                .into_iter()
-                .collect(),
-            verdict: if rule.last {
-                self.ending.clone()
-            } else {
-                RuleVerdict::Continue
-            },
-            origin: self.origin(rule),
-        };
-        let mask = self.policy.mark_mask;
-        let decision = keep.map(|number| number << mask.trailing_zeros());
-        if let (Some(value), Some(field)) = (decision, self.decisions) {
-            let kept = Match::one(field, value.into());
-            out.extend(with_dscp(
-                vec![kept],
-                rule.set_dscp.as_ref().map(|d| d.value),
-                &body,
-            ));
-        }
-        if !here {
-            return;
-        }
-        let alternatives = self.alternatives(rule, decision, &name);
-        out.extend(segments::stated(rule, &alternatives, &body.origin));
-        let mut own = Vec::new();
-        for (matches, late) in alternatives {
-            let body = match (decision, self.tracked) {
-                (Some(value), true) => {
-                    let mut body = body.clone();
-                    body.effects.push(Effect::ConnectionMark { mask, value });
-                    body
-                }
-                _ => body.clone(),
-            };
-            let matches = [matches, late].concat();
-            own.extend(with_dscp(
-                matches,
-                rule.set_dscp.as_ref().map(|d| d.value),
-                &body,
-            ));
-        }
-        // Alternatives of services may overlap, and each packet counts once.
-        if rule.services.len() > 1 && !rule.last {
-            for one in &mut own {
-                if one.verdict == RuleVerdict::Continue {
-                    one.verdict = RuleVerdict::Return;
-                }
-            }
-            let chain = format!("{direction}_any_{label}");
-            out.push(Rule {
-                frame: Frame::Plain,
-                matches: Vec::new(),
-                counter: None,
-                effects: Vec::new(),
-                verdict: RuleVerdict::Jump(chain.clone()),
-                origin: self.origin(rule),
-            });
-            self.called.push(Chain {
-                name: chain,
-                hook: Hook::Called,
-                rules: own.into(),
-            });
-        } else {
-            out.extend(own);
-        }
-    }
-
-    /// Every way to fulfil a rule: matches, and those that come last.
-    fn alternatives(
-        &mut self,
-        rule: &PolicyRule,
-        decision: Option<u32>,
-        name: &str,
-    ) -> Vec<(Vec<Match>, Vec<Match>)> {
-        let direction = self.scheduler.direction;
-        let services: Vec<Option<&When>> = if rule.services.is_empty() {
-            vec![None]
-        } else {
-            rule.services.iter().map(Some).collect()
-        };
-        let times = condition::times(rule.during.as_ref(), &mut self.lists);
-        let mut found = Vec::new();
-        for service in services {
-            let counts = rule.meter.as_ref().is_some_and(|meter| {
-                meter.value.per == Per::Connection
-                    || matches!(meter.value.count, PolicyCount::Connections(_))
-            });
-            let needs = counts
-                || condition::needs_tracking(&rule.when)
-                || service.is_some_and(condition::needs_tracking);
-            if !self.tracked && needs {
-                // Reported by `check`.
-                continue;
-            }
-            let by_version = rule.meter.is_some() || rule.set_dscp.is_some();
-            let each = condition::matches(
-                self.policy,
-                direction,
-                (rule, service),
-                by_version,
-                &mut self.lists,
-            );
-            for matches in each {
-                for time in &times {
-                    let mut matches = [matches.clone(), time.clone()].concat();
-                    if let (Some(value), Some(field)) = (decision, self.decisions) {
-                        // The kept decision has matched already, once. Of two
-                        // decisions, the one that decides the class stays: the
-                        // later where rules re-mark.
-                        matches.push(if rule.last {
-                            Match::one(field, value.into()).negated()
-                        } else {
-                            Match::range(field, 0, u128::from(value) - 1)
-                        });
-                    }
-                    let version = matches.iter().find_map(Match::version).or_else(|| {
-                        IpVersion::BOTH
-                            .into_iter()
-                            .find(|one| matches.contains(&Match::version_is(*one)))
-                    });
-                    if let Some(Count::Connections(_)) =
-                        rule.meter.as_ref().map(|meter| counted(&meter.value))
-                    {
-                        // nftables drops what it cannot count.
-                        let mask = INVALID | UNTRACKED;
-                        matches.push(Match::one(Field::ConnectionState { mask }, 0));
-                    }
-                    let late = match (&rule.meter, version) {
-                        (Some(meter), Some(version)) => {
-                            let name = format!("meter{}_{name}", version.number());
-                            vec![self.meter(&meter.value, direction, version, &name)]
-                        }
-                        _ => Vec::new(),
-                    };
-                    found.push((guard(matches), late));
-                }
-            }
-        }
-        found
-    }
-
-    fn meter(
-        &mut self,
-        meter: &PolicyMeter,
-        direction: Direction,
-        version: IpVersion,
-        name: &str,
-    ) -> Match {
-        let local_is_source = direction == Direction::Up;
-        let (field, name) = match meter.per {
-            Per::Local if local_is_source => (Field::Source(version), name.to_owned()),
-            Per::Remote if !local_is_source => (Field::Source(version), name.to_owned()),
-            Per::Local | Per::Remote => (Field::Destination(version), name.to_owned()),
-            // Of both versions together, so one set serves both.
-            Per::Connection => (Field::ConnectionId, name.replacen(['4', '6'], "", 1)),
-            Per::All => (Field::Mark { mask: 0 }, name.replacen(['4', '6'], "", 1)),
-        };
-        let set = name;
-        if let Some(key) = field.key() {
-            self.lists.add(Set {
-                name: set.clone(),
-                key,
-                content: Content::Meter {
-                    size: meter.size,
-                    timeout: meter.timeout(),
-                },
-                origin: Origin::default(),
-            });
-        }
-        Match::Meter(Meter {
-            field,
-            set,
-            count: counted(meter),
-            over: meter.over,
-        })
-    }
-}
-
-/// Bits of a packet's state (`NF_CT_STATE_BIT`) where it has no connection.
-const INVALID: u32 = 1;
-const UNTRACKED: u32 = 64;
-
-fn counted(meter: &PolicyMeter) -> Count {
-    match meter.count {
-        PolicyCount::Packets { rate, per, burst } => Count::Packets { rate, per, burst },
-        PolicyCount::Bytes { rate, burst } => Count::Bytes { rate, burst },
-        PolicyCount::Connections(count) => Count::Connections(count),
-    }
 }
 
 /// The default class, for all of IP.
@@ -576,32 +353,6 @@ fn rest(default: &Member, verdict: &RuleVerdict) -> Vec<Rule> {
         ..Rule::classify(vec![Match::version_is(version)], default.id, origin.clone())
     };
     IpVersion::BOTH.map(rule).to_vec()
-}
-
-/// The rule with these matches; one for each version where it writes a code
-/// point and the matches name none.
-fn with_dscp(matches: Vec<Match>, dscp: Option<Dscp>, body: &Rule) -> Vec<Rule> {
-    let Some(dscp) = dscp else {
-        return vec![Rule {
-            matches,
-            ..body.clone()
-        }];
-    };
-    let named = |version| matches.contains(&Match::version_is(version));
-    let anywhere = !IpVersion::BOTH.into_iter().any(named);
-    IpVersion::BOTH
-        .into_iter()
-        .filter(|version| anywhere || named(*version))
-        .map(|version| {
-            let mut rule = body.clone();
-            rule.matches.clone_from(&matches);
-            if anywhere {
-                rule.matches.insert(0, Match::version_is(version));
-            }
-            rule.effects.push(Effect::Dscp(version, dscp));
-            rule
-        })
-        .collect()
 }
 
 /// What the link itself lives on.

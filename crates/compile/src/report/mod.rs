@@ -3,18 +3,19 @@
 //!
 //! Every bound is the sum of its steps. What the steps mean is in [`bounds`].
 
+pub(crate) mod objective;
 pub(crate) mod setup;
 mod text;
 
 use crate::check::own_traffic;
 use crate::classify::segments;
-use crate::codes;
 use crate::engine;
 use crate::engine::kit;
 use crate::inbound::conditioner;
 use crate::inbound::order;
 use crate::inbound::receive;
 use crate::inbound::virtual_queue;
+use crate::report::objective::ObjectiveReport;
 use crate::scheduler::bounds::{self, HOST};
 use crate::scheduler::{self, Member, Scheduler};
 use crate::tree::hosts;
@@ -156,22 +157,6 @@ pub enum FullQueue {
     },
 }
 
-/// An objective of ITU-T Y.1541 and how the bound compares.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ObjectiveReport {
-    /// The Y.1541 class, 0 to 5.
-    pub class: u8,
-    /// Mean one-way delay (IPTD), where specified.
-    pub delay: Option<Span>,
-    /// Variation: 99.9th percentile less the minimum (IPDV), where specified.
-    pub variation: Option<Span>,
-    /// The wait within the guarantee and the time of the largest packet on the
-    /// line: this hop's part of the delay, at worst.
-    pub here: Option<Span>,
-    /// True where this hop alone cannot miss it.
-    pub met: bool,
-}
-
 impl ClassReport {
     /// [`within`](Self::within) where no more than `before` wire bytes of the
     /// class's burst can be waiting, since the lines that bring it need time
@@ -289,10 +274,9 @@ fn class_report(
         None => Ok(within(scheduler, at, &lone)),
     };
     let own_time = bounds::time(u64::from(member.largest), scheduler.line);
-    let objective = class
-        .objective
-        .as_ref()
-        .map(|objective| judged(member, objective, within.as_ref().ok(), own_time, problems));
+    let objective = class.objective.as_ref().map(|objective| {
+        objective::judged(member, objective, within.as_ref().ok(), own_time, problems)
+    });
     ClassReport {
         name: class.name.clone(),
         id: member.id,
@@ -444,86 +428,6 @@ fn full(scheduler: &Scheduler, at: usize, queue: &Queue, layer: &LinkLayer) -> F
 
 /// A bare IPv4 header.
 const SMALLEST_IP: u32 = 20;
-
-/// ITU-T Y.1541 table 1: IPTD and IPDV of classes 0 to 5, milliseconds.
-const OBJECTIVES: [(Option<u64>, Option<u64>); 6] = [
-    (Some(100), Some(50)),
-    (Some(400), Some(50)),
-    (Some(100), None),
-    (Some(400), None),
-    (Some(1000), None),
-    (None, None),
-];
-
-fn judged(
-    member: &Member,
-    objective: &weirgate_document::Value<u8>,
-    within: Option<&Bound>,
-    own_time: Span,
-    problems: &Problems,
-) -> ObjectiveReport {
-    let (delay, variation) = OBJECTIVES
-        .get(usize::from(objective.value))
-        .copied()
-        .unwrap_or_default();
-    let (delay, variation) = (
-        delay.map(Span::from_millis),
-        variation.map(Span::from_millis),
-    );
-    let here = within.map(|bound| bound.wait + own_time);
-    let name = &member.class.name;
-    let needs = delay.is_some() || variation.is_some();
-    let mut met = true;
-    match (within, here) {
-        (Some(bound), Some(here)) => {
-            if let Some(delay) = delay.filter(|delay| here > *delay) {
-                met = false;
-                problems.warning(
-                    codes::OBJECTIVE_MISSED,
-                    objective.span.clone(),
-                    format!(
-                        "`{name}` may take {} here, more than the {} of Y.1541 class {}",
-                        ms(here),
-                        ms(delay),
-                        objective.value
-                    ),
-                    "raise its priority, share less above it, state a lower objective, or a `delay`, for \
-                     which TCP sends smaller segments",
-                );
-            }
-            if let Some(variation) = variation.filter(|variation| bound.wait > *variation) {
-                met = false;
-                problems.warning(
-                    codes::OBJECTIVE_MISSED,
-                    objective.span.clone(),
-                    format!(
-                        "waits of `{name}` may differ by {} here, more than the {} of Y.1541 class {}",
-                        ms(bound.wait), ms(variation), objective.value
-                    ),
-                    "a full packet of another class is always possible; `delay` makes TCP send smaller \
-                     ones, and a faster line or a lower MTU would shorten it",
-                );
-            }
-        }
-        _ if needs => {
-            met = false;
-            problems.warning(
-                codes::OBJECTIVE_OPEN,
-                objective.span.clone(),
-                format!("nothing bounds the delay of `{name}` under load"),
-                "give it a `bfifo` or `pfifo` queue, or leave out the objective",
-            );
-        }
-        _ => {}
-    }
-    ObjectiveReport {
-        class: objective.value,
-        delay,
-        variation,
-        here,
-        met,
-    }
-}
 
 /// Milliseconds to a hundredth.
 pub(crate) fn ms(span: Span) -> String {

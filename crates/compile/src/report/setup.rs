@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The exact set-up of a direction beside the naive one: what classes would get
-//! where the rate is reduced once and for all and IP bytes are counted, and
-//! what such a shaper would send into the line (Brouer 6.2.2 and the scripts'
-//! `print_info` and `print_info2`; requirements A11, A26).
+//! The exact set-up of a direction beside the naive one.
+//!
+//! The naive one reduces the rate once and for all and counts IP bytes. This says
+//! what classes would get of it, and what such a shaper would send into the line
+//! (Brouer 6.2.2 and the scripts' `print_info` and `print_info2`; requirements A11,
+//! A26).
 //!
 //! The naive way is the thesis's: of the line what its cells leave, less
 //! overhead and padding of as many full packets as that carries in a second.

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The delay that a class promises to keep to, in the classes of ITU-T Y.1541.
+
+use crate::codes;
+use crate::report::{Bound, ms};
+use crate::scheduler::Member;
+use weirgate_document::{Problems, Value};
+use weirgate_units::Span;
+
+/// An objective of ITU-T Y.1541 and how the bound compares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectiveReport {
+    /// The Y.1541 class, 0 to 5.
+    pub class: u8,
+    /// Mean one-way delay (IPTD), where specified.
+    pub delay: Option<Span>,
+    /// Variation: 99.9th percentile less the minimum (IPDV), where specified.
+    pub variation: Option<Span>,
+    /// The wait within the guarantee and the time of the largest packet on the
+    /// line: this hop's part of the delay, at worst.
+    pub here: Option<Span>,
+    /// True where this hop alone cannot miss it.
+    pub met: bool,
+}
+
+/// ITU-T Y.1541 table 1: IPTD and IPDV of classes 0 to 5, milliseconds.
+const OBJECTIVES: [(Option<u64>, Option<u64>); 6] = [
+    (Some(100), Some(50)),
+    (Some(400), Some(50)),
+    (Some(100), None),
+    (Some(400), None),
+    (Some(1000), None),
+    (None, None),
+];
+
+/// Judges a class by its objective, and reports where it may be missed.
+pub(super) fn judged(
+    member: &Member,
+    objective: &Value<u8>,
+    within: Option<&Bound>,
+    own_time: Span,
+    problems: &Problems,
+) -> ObjectiveReport {
+    let (delay, variation) = OBJECTIVES
+        .get(usize::from(objective.value))
+        .copied()
+        .unwrap_or_default();
+    let (delay, variation) = (
+        delay.map(Span::from_millis),
+        variation.map(Span::from_millis),
+    );
+    let here = within.map(|bound| bound.wait + own_time);
+    let name = &member.class.name;
+    let needs = delay.is_some() || variation.is_some();
+    let mut met = true;
+    match (within, here) {
+        (Some(bound), Some(here)) => {
+            if let Some(delay) = delay.filter(|delay| here > *delay) {
+                met = false;
+                problems.warning(
+                    codes::OBJECTIVE_MISSED,
+                    objective.span.clone(),
+                    format!(
+                        "`{name}` may take {} here, more than the {} of Y.1541 class {}",
+                        ms(here),
+                        ms(delay),
+                        objective.value
+                    ),
+                    "raise its priority, share less above it, state a lower objective, or a `delay`, for \
+                     which TCP sends smaller segments",
+                );
+            }
+            if let Some(variation) = variation.filter(|variation| bound.wait > *variation) {
+                met = false;
+                problems.warning(
+                    codes::OBJECTIVE_MISSED,
+                    objective.span.clone(),
+                    format!(
+                        "waits of `{name}` may differ by {} here, more than the {} of Y.1541 class {}",
+                        ms(bound.wait), ms(variation), objective.value
+                    ),
+                    "a full packet of another class is always possible; `delay` makes TCP send smaller \
+                     ones, and a faster line or a lower MTU would shorten it",
+                );
+            }
+        }
+        _ if needs => {
+            met = false;
+            problems.warning(
+                codes::OBJECTIVE_OPEN,
+                objective.span.clone(),
+                format!("nothing bounds the delay of `{name}` under load"),
+                "give it a `bfifo` or `pfifo` queue, or leave out the objective",
+            );
+        }
+        _ => {}
+    }
+    ObjectiveReport {
+        class: objective.value,
+        delay,
+        variation,
+        here,
+        met,
+    }
+}

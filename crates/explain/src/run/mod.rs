@@ -2,15 +2,17 @@
 //! Tables run on packets, as the head of `weirgate_state`'s module `classify`
 //! states their meaning.
 
+mod value;
+
 use crate::count::Counting;
 use crate::meter::{Charge, Level, Meters};
-use crate::packet::{Found, Headers, IPV4, IPV6, Packet, number};
-use crate::sender;
+use crate::packet::{Headers, IPV4, IPV6, Packet};
 use crate::track::{Tracked, Tracker};
 use std::collections::BTreeMap;
+use value::Value;
 use weirgate_state::{
-    Chain, Content, Effect, Field, Frame, Hook, IpVersion, Match, Meter, PPPOE_SESSION, Rule,
-    RuleVerdict, Table, Values,
+    Chain, Content, Effect, Frame, Hook, Match, Meter, PPPOE_SESSION, Rule, RuleVerdict, Table,
+    Values,
 };
 use weirgate_units::Handle;
 
@@ -27,6 +29,8 @@ pub struct Tried {
     /// The first of its matches that did not hold, by its place; `None` where
     /// all held.
     pub failed: Option<usize>,
+    /// What the packet had there, where that is a number.
+    pub found: Option<u128>,
     /// What its meters said, those that were reached.
     pub levels: Vec<Level>,
     /// Whether its effects ended early for want of a connection.
@@ -97,13 +101,6 @@ pub(crate) struct Context<'a> {
     pub(crate) tracker: &'a mut Tracker,
     pub(crate) meters: &'a mut Meters,
     pub(crate) counters: &'a mut BTreeMap<(bool, String), u64>,
-}
-
-/// A field's value.
-enum Value {
-    Number(u128),
-    Text(String),
-    Absent,
 }
 
 /// Where a chain goes on.
@@ -201,6 +198,7 @@ impl<'a, 'c> Run<'a, 'c> {
             chain: chain.name.clone(),
             index,
             failed: None,
+            found: None,
             levels: Vec::new(),
             without_connection: false,
         };
@@ -210,6 +208,7 @@ impl<'a, 'c> Run<'a, 'c> {
             .iter()
             .position(|one| !self.holds(one, &mut tried));
         tried.failed = failed;
+        tried.found = tried.found.filter(|_| failed.is_some());
         let happens = failed.is_none() && {
             if let Some(counter) = &rule.counter {
                 let key = (self.table.netdev, counter.clone());
@@ -263,7 +262,12 @@ impl<'a, 'c> Run<'a, 'c> {
                 negated,
                 values,
             } => {
-                let found = match (self.value(*field), values) {
+                let value = self.value(*field);
+                tried.found = match value {
+                    Value::Number(number) => Some(number),
+                    Value::Text(_) | Value::Absent => None,
+                };
+                let found = match (value, values) {
                     (Value::Text(text), Values::Text(wanted)) => text == *wanted,
                     (Value::Number(value), Values::Range(from, to)) => {
                         (*from..=*to).contains(&value)
@@ -336,185 +340,5 @@ impl<'a, 'c> Run<'a, 'c> {
         }
         self.pass.slack = self.pass.slack.min(reading.slack);
         reading.holds
-    }
-
-    fn network(&mut self, offset: usize, length: usize) -> Value {
-        match self.packet.at(offset, length) {
-            Found::Bytes(bytes) => Value::Number(number(&bytes)),
-            Found::Absent => Value::Absent,
-            Found::CutOff => {
-                self.pass.unknown.push(Unknown::CutOff);
-                Value::Absent
-            }
-        }
-    }
-
-    /// What stands behind the IP headers. Of a fragment that is not the first,
-    /// that is payload, or the IPv6 header itself: the kernel does not look
-    /// whether it is one for values of 1, 2 or 4 bytes that lie in the packet's
-    /// first buffer (`nft_payload_fast_eval`, net/netfilter/nf_tables_core.c),
-    /// and all that rules look at here are such.
-    fn transport(&mut self, offset: usize, length: usize) -> Value {
-        if let Some((ip, header)) = self.frame.fixed() {
-            return self.network(ip + header + offset, length);
-        }
-        if self.headers.version.is_none() {
-            return Value::Absent;
-        }
-        self.network(self.headers.transport + offset, length)
-    }
-
-    /// As [`Match::TcpPayloadEmpty`] is looked up: by lengths alone.
-    fn payload_empty(&mut self, version: IpVersion) -> Option<bool> {
-        let ip = self.frame.fixed().map_or(0, |(ip, _)| ip);
-        let (length, header) = match version {
-            IpVersion::V4 => {
-                let Value::Number(length) = self.network(ip + 2, 2) else {
-                    return None;
-                };
-                let Value::Number(first) = self.network(ip, 1) else {
-                    return None;
-                };
-                (length, (first & 0xf) * 4)
-            }
-            IpVersion::V6 => {
-                let Value::Number(length) = self.network(ip + 4, 2) else {
-                    return None;
-                };
-                (length, 0)
-            }
-        };
-        let Value::Number(offset) = self.transport(12, 1) else {
-            return None;
-        };
-        let words = offset >> 4;
-        let possible = words >= 5 && (version == IpVersion::V6 || header >= 20);
-        Some(possible && length == header + words * 4)
-    }
-
-    fn connection(&self) -> Option<&crate::track::Connection> {
-        let id = self.context.tracked?.connection?;
-        self.context.tracker.get(id)
-    }
-
-    fn value(&mut self, field: Field) -> Value {
-        use IpVersion::{V4, V6};
-        let of = |value: Option<u128>| value.map_or(Value::Absent, Value::Number);
-        let masked = |value: Value| match value {
-            Value::Number(bytes) => Value::Number(field.of_raw(bytes)),
-            other => other,
-        };
-        if let Some((offset, length)) = self.frame.place(field) {
-            return masked(self.network(offset, length));
-        }
-        match field {
-            // `netdev` looks at the ethertype, `inet` sees only what is IP.
-            Field::Version => match self.packet.ethertype {
-                IPV4 => Value::Number(4),
-                IPV6 => Value::Number(6),
-                _ => Value::Number(0),
-            },
-            Field::EtherType => Value::Number(self.packet.ethertype.into()),
-            Field::PppProtocol => self.network(6, 2),
-            Field::Protocol => match self.headers.version {
-                Some(_) => Value::Number(self.headers.protocol.into()),
-                None => Value::Absent,
-            },
-            Field::Source(V4) => self.network(12, 4),
-            Field::Source(V6) => self.network(8, 16),
-            Field::Destination(V4) => self.network(16, 4),
-            Field::Destination(V6) => self.network(24, 16),
-            Field::SourcePort => self.transport(0, 2),
-            Field::DestinationPort => self.transport(2, 2),
-            Field::Dscp(V4) => masked(self.network(1, 1)),
-            Field::Dscp(V6) => masked(self.network(0, 2)),
-            Field::Length(V4) => self.network(2, 2),
-            Field::Length(V6) => masked(self.network(4, 2)),
-            Field::TcpFlags { .. } => masked(self.transport(13, 1)),
-            Field::IcmpType(_) => self.transport(0, 1),
-            Field::InputDevice => {
-                Value::Text(self.context.input.map(str::to_owned).unwrap_or_default())
-            }
-            Field::InputKind => of(self.context.input.map(|_| 1)),
-            Field::SourceMac => {
-                if self.packet.source_mac.is_none() {
-                    self.pass.unknown.push(Unknown::SourceMac);
-                }
-                of(self.packet.source_mac.map(u128::from))
-            }
-            field if sender::has(field) => {
-                let told = self.packet.sender.get(&field).copied();
-                // What came in has no socket here.
-                let own = self.context.input.is_none();
-                if own && told.is_none() {
-                    self.pass.unknown.push(Unknown::Sender);
-                }
-                of(told.filter(|_| own).map(u128::from))
-            }
-            Field::ControlGroup { level } => self.control_group(level),
-            Field::Mark { mask } => Value::Number((self.packet.mark & mask).into()),
-            Field::Class => {
-                let class = self.pass.class.map_or(0, Handle::as_u32);
-                Value::Number(class.into())
-            }
-            Field::Moment | Field::Hour | Field::Day => {
-                if self.context.clock.is_none() {
-                    self.pass.unknown.push(Unknown::Time);
-                }
-                let seconds = self.context.clock.unwrap_or_default();
-                let value = match field {
-                    Field::Moment => seconds.saturating_mul(1_000_000_000),
-                    Field::Hour => seconds.rem_euclid(86_400),
-                    // 1 January 1970 was a Thursday.
-                    _ => (seconds.div_euclid(86_400) + 4).rem_euclid(7),
-                };
-                Value::Number(value as u128)
-            }
-            _ => self.of_connection(field),
-        }
-    }
-
-    /// The group above the sender's that is so many levels below the root, by
-    /// its path.
-    fn control_group(&mut self, level: u8) -> Value {
-        let Some(path) = &self.packet.control_group else {
-            self.pass.unknown.push(Unknown::ControlGroup);
-            return Value::Absent;
-        };
-        let parts: Vec<&str> = path.split('/').collect();
-        match parts.get(..level.into()) {
-            Some(parts) => Value::Text(parts.join("/")),
-            None => Value::Absent,
-        }
-    }
-
-    fn of_connection(&self, field: Field) -> Value {
-        let of = |value: Option<u128>| value.map_or(Value::Absent, Value::Number);
-        if let Field::ConnectionState { mask } = field {
-            let state = self.context.tracked.map(|tracked| tracked.state & mask);
-            return of(state.map(u128::from));
-        }
-        let Some(connection) = self.connection() else {
-            return Value::Absent;
-        };
-        match field {
-            Field::ConnectionMark { mask } => Value::Number((connection.mark & mask).into()),
-            Field::ConnectionBytes => Value::Number(connection.bytes.into()),
-            Field::ConnectionPackets => Value::Number(connection.packets.into()),
-            Field::ConnectionMeanSize => {
-                let mean = connection.bytes.checked_div(connection.packets);
-                Value::Number(mean.unwrap_or(0).into())
-            }
-            Field::ConnectionId => {
-                let id = self.context.tracked.and_then(|tracked| tracked.connection);
-                of(id.map(u128::from))
-            }
-            // Of what the helper announced alone.
-            Field::Helper => match &connection.helper {
-                Some(helper) if connection.expected => Value::Text(helper.clone()),
-                _ => Value::Absent,
-            },
-            _ => Value::Absent,
-        }
     }
 }

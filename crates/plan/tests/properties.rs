@@ -16,9 +16,12 @@ use weirgate_state::{
 };
 use weirgate_units::{Handle, Rate, Size, Span};
 
+/// Strategies are boxed, so that the nest of them lies on the heap: on the stack it
+/// is too large for a test thread of a build without optimisation.
+///
 /// A leaf, or a nested HTB with two classes; its handle follows from the class
 /// or is shared with other classes' leaves of another state.
-fn leaf(slot: u16) -> impl Strategy<Value = Option<Qdisc>> {
+fn leaf(slot: u16) -> BoxedStrategy<Option<Qdisc>> {
     let handle = prop_oneof![
         Just(0x10 + slot),
         Just(0x20 + slot),
@@ -50,11 +53,12 @@ fn leaf(slot: u16) -> impl Strategy<Value = Option<Qdisc>> {
         kind,
         origin: Origin::default(),
     }))
+    .boxed()
 }
 
 /// Classes 1 to 4 of `major`, each present or not, its parent the qdisc or a
 /// class with a lower number; leaves only at the bottom.
-fn classes(major: u16) -> impl Strategy<Value = Vec<HtbClass>> {
+fn classes(major: u16) -> BoxedStrategy<Vec<HtbClass>> {
     let one = |slot: u16| {
         (0..slot + 1, any::<bool>(), 1_u64..4, 0_u64..200, leaf(slot)).prop_map(
             move |(parent, present, rate, nanos, leaf)| {
@@ -76,39 +80,41 @@ fn classes(major: u16) -> impl Strategy<Value = Vec<HtbClass>> {
             },
         )
     };
-    (one(0), one(1), one(2), one(3)).prop_map(move |(a, b, c, d)| {
-        let mut list: Vec<HtbClass> = Vec::new();
-        for (present, mut class) in [a, b, c, d] {
-            if !present {
-                continue;
+    (one(0), one(1), one(2), one(3))
+        .prop_map(move |(a, b, c, d)| {
+            let mut list: Vec<HtbClass> = Vec::new();
+            for (present, mut class) in [a, b, c, d] {
+                if !present {
+                    continue;
+                }
+                if class.parent.minor != 0 && !list.iter().any(|other| other.id == class.parent) {
+                    class.parent = Handle::new(major, 0);
+                }
+                let taken = |handle: Handle| {
+                    list.iter().any(|other| {
+                        other
+                            .leaf
+                            .as_ref()
+                            .is_some_and(|leaf| leaf.handle == handle)
+                    })
+                };
+                if class.leaf.as_ref().is_some_and(|leaf| taken(leaf.handle)) {
+                    class.leaf = None;
+                }
+                list.push(class);
             }
-            if class.parent.minor != 0 && !list.iter().any(|other| other.id == class.parent) {
-                class.parent = Handle::new(major, 0);
+            let parents: Vec<Handle> = list.iter().map(|class| class.parent).collect();
+            for class in &mut list {
+                if parents.contains(&class.id) {
+                    class.leaf = None;
+                }
             }
-            let taken = |handle: Handle| {
-                list.iter().any(|other| {
-                    other
-                        .leaf
-                        .as_ref()
-                        .is_some_and(|leaf| leaf.handle == handle)
-                })
-            };
-            if class.leaf.as_ref().is_some_and(|leaf| taken(leaf.handle)) {
-                class.leaf = None;
-            }
-            list.push(class);
-        }
-        let parents: Vec<Handle> = list.iter().map(|class| class.parent).collect();
-        for class in &mut list {
-            if parents.contains(&class.id) {
-                class.leaf = None;
-            }
-        }
-        list
-    })
+            list
+        })
+        .boxed()
 }
 
-fn root() -> impl Strategy<Value = Option<Qdisc>> {
+fn root() -> BoxedStrategy<Option<Qdisc>> {
     let stab = proptest::option::of((-4_i32..4, vec(1_u16..200, 1..4)).prop_map(
         |(overhead, data)| Stab {
             overhead,
@@ -183,7 +189,7 @@ fn root() -> impl Strategy<Value = Option<Qdisc>> {
                 origin: Origin::default(),
             }
         });
-    proptest::option::weighted(0.8, tree)
+    proptest::option::weighted(0.8, tree).boxed()
 }
 
 fn name(text: &str) -> DeviceName {

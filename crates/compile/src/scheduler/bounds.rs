@@ -58,7 +58,11 @@
 //! # From the model to a machine
 //!
 //! The gate opens on a timer, and packets pass the kernel's code; together
-//! that is allowed for with [`HOST`], given high-resolution timers. Rates of
+//! that is allowed for with [`HOST`], given high-resolution timers. [`HOST`] is the
+//! one term that does not follow from the policy: no rate of the line says how long
+//! a processor takes. It does not cover other work of the same processor. A softirq
+//! takes up to 64 packets of one device before it serves the next (`dev_rx_weight`,
+//! net/core/hotdata.c), in whichever direction they go. Rates of
 //! HTB are exact to the nanosecond; its bucket at the gate adds nothing to
 //! waiting, only to what the modem may hold ([`line_extra`]).
 
@@ -68,7 +72,8 @@ use weirgate_policy::in_kbit;
 use weirgate_units::{Rate, Size, Span};
 
 /// Timers and the kernel's own work: late interrupts, softirq, the path from
-/// the device that receives to the qdisc.
+/// the device that receives to the qdisc. It is for a processor that has nothing
+/// else to do when a packet comes.
 pub const HOST: Span = Span::from_micros(100);
 
 /// The time that so many wire bytes take, rounded up; the longest span where

@@ -70,9 +70,9 @@ fn hosts_alone_have_one_queue_each() {
 }
 
 /// By hand: the gates are 766.464 kbit/s (0.2 % below the line) and 7.76 Mbit/s,
-/// a full packet is 1696 bytes on the wire and 2304 in memory. 95 % of 766.464
-/// kbit/s send 160 of them in 3 s, all of it 169; 7.76 Mbit/s send 1715, 95 % of
-/// that 1630. What a policy states stands.
+/// a full packet is 1696 bytes on the wire and 2304 in memory. In 3 s, 766.464
+/// kbit/s send 169 of them and 95 % of that 160. Likewise 7.76 Mbit/s send 1715,
+/// and 95 % of that 1630. What a policy states stands.
 #[test]
 fn a_cake_holds_what_its_class_sends_in_three_seconds() {
     let held = |direction, class| cake(direction, class).0.memory_limit;

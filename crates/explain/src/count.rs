@@ -6,8 +6,8 @@
 //! net/netfilter/nft_connlimit.c).
 //!
 //! The list may be longer than the number of open connections: a packet whose
-//! own connection stands in it ends the search there, and what stands behind
-//! stays until a packet that is not in the list, or the set's collector, which
+//! own connection stands in it ends the search there. What stands behind stays
+//! until a packet comes that is not in the list, or the set's collector, which
 //! comes about once a second (`nft_rhash_gc`). An answer that hangs on whether
 //! the collector has been is said to be unsure.
 

@@ -69,9 +69,9 @@ pub struct Payload {
 }
 
 /// Two programs by which a TCP connection that changes its class has no segment
-/// overtaken (`bpf/order`): the one for what leaves keeps its data in the old
-/// class until all of it there has been acknowledged, the one for what arrives
-/// closes the sender's window meanwhile.
+/// overtaken (`bpf/order`). The one for what leaves keeps its data in the old class
+/// until all of it there has been acknowledged. The one for what arrives closes the
+/// sender's window meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Order {
     /// Whether they are others than this weirgate's, or one is missing: observed

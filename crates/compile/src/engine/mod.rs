@@ -3,7 +3,7 @@
 //! kit's shaper (`kit`), where the policy asks for it.
 //!
 //! The tree is the choice wherever the kernel has HTB, because it alone keeps
-//! guarantees, ceilings and priorities of classes and bounds waits. cake fits a
+//! guarantees, ceilings and priorities of classes and bounds waits. Cake fits a
 //! policy with one class, which leaves nothing to guarantee: it shares between
 //! hosts and flows and counts the same bytes on the wire (overhead, minimum,
 //! ATM, PTM). It is taken where the policy asks for it, or where there is no

@@ -7,9 +7,9 @@
 //!
 //! The number is the minor number of the class in the scheduler's HTB and the
 //! major number of its queue, [`FIRST`] to [`LAST`] (`10` to `7fff` as tc prints
-//! them): below are the numbers of the tree's own qdiscs, above those that the
-//! kernel gives to qdiscs without one (`qdisc_alloc_handle`,
-//! net/sched/sch_api.c). It is a hash of the name, the same in both directions
+//! them). Below are the numbers of the tree's own qdiscs. Above are those that the
+//! kernel gives to qdiscs without one (`qdisc_alloc_handle`, net/sched/sch_api.c).
+//! It is a hash of the name, the same in both directions
 //! and for ever. Of names with one hash the first in the alphabet has it; the
 //! others are hashed again, after all that had no such trouble, until a number
 //! is free. So only a name that meets another's hash can change its number with

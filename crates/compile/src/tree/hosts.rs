@@ -4,25 +4,26 @@
 //! The queue is cake without its shaper and with one tin: host first, then
 //! flow, in turns of wire bytes (DRR++, `dual-srchost` upstream and
 //! `dual-dsthost` downstream, net/sched/sch_cake.c). It needs no list of hosts.
-//! Behind address translation, where the packets of all hosts have one address
-//! by the time a qdisc sees them, cake asks connection tracking for the inside
-//! address itself (`nat`), also for packets that arrive on an IFB before they
-//! have been tracked: their connection is looked up. On the LAN device, where
+//! Behind address translation, the packets of all hosts have one address by the
+//! time a qdisc sees them. There cake asks connection tracking for the inside
+//! address itself (`nat`). It does so for packets that arrive on an IFB before they
+//! have been tracked, too: their connection is looked up. On the LAN device, where
 //! packets have been translated back, `nat` must be off: it would put the outer
 //! address in the inside host's place (measured: Jain 0.853 with, in the lab).
 //!
 //! Where a class is shared between hosts alone, all flows of a host are in one
 //! queue (`srchost`, `dsthost`). That is for what has thousands of flows of a
-//! packet each, port scans, floods of SYNs, P2P: DRR++ serves a flow's first
+//! packet each: port scans, floods of SYNs, P2P. DRR++ serves a flow's first
 //! packets before all flows that have more, whosever they are, so that such a
-//! flood takes all of a class, and a full cake drops from the flow that holds the
-//! most bytes, which is one with full packets (`cake_dequeue`, `cake_drop`). And
-//! cake keeps a flow's queue until its interval has passed since its last packet
-//! (`cobalt_should_drop` notes that time, `cake_dequeue` heeds it), so that with
-//! the long `rtt` of a class without AQM its 1024 queues are soon all taken, and
-//! transfers share them (measured with `rtt = "200s"`, ten hosts with 1 to 100
+//! flood takes all of a class. A full cake drops from the flow that holds the most
+//! bytes, which is one with full packets (`cake_dequeue`, `cake_drop`).
+//!
+//! And cake keeps a flow's queue until its interval has passed since its last packet
+//! (`cobalt_should_drop` notes that time, `cake_dequeue` heeds it). With the long
+//! `rtt` of a class without AQM its 1024 queues are soon all taken, and transfers
+//! share them. That was measured with `rtt = "200s"` and ten hosts with 1 to 100
 //! connections beside a thousand quiet ones: four runs of six had Jain's index
-//! below 0.91; by hosts alone it is 0.99 or more).
+//! below 0.91. By hosts alone it is 0.99 or more.
 //! No figures stand here: those there were came from runs of different settings,
 //! in which a sender's flows changed their queues with every timeout.
 //!
@@ -30,8 +31,8 @@
 //!
 //! A packet that is dropped here has used the line already. The tree's gate
 //! counts only what leaves, so with a loss of p the line carries 1 / (1 - p) times
-//! the gate's rate; and where hundreds of connections with the least window of
-//! two packets are more than the line and its queue hold, p is a fifth. Then the
+//! the gate's rate. Where hundreds of connections with the least window of two
+//! packets are more than the line and its queue hold, p is a fifth. Then the
 //! far end's queue is full for good, which drops without regard to hosts
 //! (measured with 242 connections on 8 Mbit/s: Jain 0.43, 12,600 packets lost
 //! there and 1,050 here). So downstream cake has a shaper at its class's ceiling

@@ -229,9 +229,9 @@ mod tests {
     use super::*;
     use weirgate_units::Size;
 
-    /// RED of Mylonas, scenario 4, by hand: a burst of (2*15+45)/3 = 25 packets
-    /// over a minimum of 15 needs (1 - (1-W)^25) / W >= 11, which W = 1/16 is
-    /// the first to give (12.8; 1/8 gives 7.7). 0.1 over 30000 bytes first
+    /// RED of Mylonas, scenario 4, by hand. A burst of (2*15+45)/3 = 25 packets
+    /// over a minimum of 15 needs (1 - (1-W)^25) / W >= 11. W = 1/16 is the first
+    /// to give that (12.8; 1/8 gives 7.7). A probability of 0.1 over 30000 bytes first
     /// passes 1 when doubled 19 times.
     #[test]
     fn red_as_tc_sets_it() {

@@ -9,6 +9,28 @@
 //! * [`setups`] holds the exact set-up beside the naive one.
 //! * [`check_report`] is what `weirgate check` prints.
 //!
+//! ```
+//! use weirgate_compile::{check_report, compile};
+//! use weirgate_state::Capabilities;
+//!
+//! let text = r#"
+//! version = 1
+//! [link]
+//! device = "wan"
+//! up = "40mbit"
+//! layer = "vdsl2:pppoe"
+//! [[class]]
+//! name = "all"
+//! share = "100%"
+//! default = true
+//! "#;
+//! let (policy, problems) = weirgate_policy::parse(text);
+//! let policy = policy.unwrap_or_else(|| panic!("{problems:?}"));
+//! let (state, _) = compile(&policy, &Capabilities::all());
+//! assert!(state.is_some_and(|state| state.devices.len() == 1));
+//! assert_eq!(check_report(&policy).directions.len(), 1);
+//! ```
+//!
 //! This crate never sees what a kernel holds at the moment; comparing is
 //! crate `plan`'s work. It knows nothing of files.
 

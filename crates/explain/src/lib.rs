@@ -9,6 +9,17 @@
 //! limits. The kernel's tests send the same packets through the same tables
 //! and compare.
 //!
+//! ```
+//! use weirgate_explain::{Devices, Simulator, parse_line};
+//!
+//! let text = "udp 192.168.1.10:40000 > 203.0.113.5:53 len 60";
+//! let line = parse_line(text).expect("a packet").expect("not a blank line");
+//! let path = Devices { arrives: None, leaves: None };
+//! let mut router = Simulator::new(&[]);
+//! let fate = router.pass(line.packet, &path, 0, None);
+//! assert!(fate.passes.is_empty(), "a router without tables");
+//! ```
+//!
 //! Nothing here reads a clock, a file or a kernel: a time is what the caller
 //! says.
 

@@ -14,6 +14,17 @@
 //! * [`ack`], [`window`] and [`naive`] are the calculators of Brouer's thesis
 //!   that need the cost of a packet, each with its source.
 //!
+//! ```
+//! use weirgate_linklayer::LinkLayer;
+//!
+//! # fn main() -> Result<(), weirgate_linklayer::UnknownLayer> {
+//! // An acknowledgement of 40 bytes takes two ATM cells of 53 bytes with PPPoE.
+//! let adsl = LinkLayer::named("adsl:pppoe-llc")?;
+//! assert_eq!(adsl.wire_bytes(40), 106);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The length of an IP packet, headers included, is the reference everywhere;
 //! "relative to the device" appears in [`DeviceKind`] and nowhere else.
 //! `docs/link-layer.md` explains the encapsulations and what the kernel does.

@@ -6,6 +6,20 @@
 //! the way back, [`verify`] says what still differs afterwards. Nothing here
 //! talks to a kernel or knows a policy.
 //!
+//! ```
+//! use weirgate_plan::{plan, run, verify};
+//! use weirgate_state::State;
+//!
+//! # fn main() -> Result<(), Vec<weirgate_plan::Problem>> {
+//! let (observed, desired) = (State::default(), State::default());
+//! let plan = plan(&observed, &desired)?;
+//! assert!(plan.steps.is_empty(), "nothing differs");
+//! let after = run(&plan.steps, &observed).expect("steps that this state takes");
+//! assert!(verify(&after, &desired).is_empty());
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The order of a plan, so that no packet passes unshaped or unclassified
 //! where the state before or the one after shapes it:
 //!

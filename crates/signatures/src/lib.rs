@@ -7,6 +7,14 @@
 //! text that says so ([`PATTERNS`]). There are no regular expressions: what
 //! cannot be said by a few bytes is not looked for, and what is encrypted has
 //! none. [`Watch`] is what the classifier remembers of flows.
+//!
+//! ```
+//! use weirgate_signatures::{Signature, Transport, find};
+//!
+//! let head = b"\x13BitTorrent protocol";
+//! assert_eq!(find(Transport::Tcp, head, 68), Some(Signature::BitTorrent));
+//! assert_eq!(find(Transport::Tcp, b"GET / HTTP/1.1", 68), None);
+//! ```
 
 mod header;
 mod table;

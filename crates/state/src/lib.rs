@@ -4,6 +4,26 @@
 //! The same types hold what a policy wants (desired) and what a kernel has
 //! (observed), so that a plan is a comparison of two values. Nothing here
 //! talks to a kernel. Start reading at [`State`].
+//!
+//! ```
+//! use weirgate_state::{Device, DeviceName, Origin, State};
+//!
+//! let wan = DeviceName::new("wan").expect("a name that Linux takes");
+//! let device = Device {
+//!     owned_ifb: false,
+//!     offloads: None,
+//!     root: None,
+//!     origin: Origin::new(4, "the link's device"),
+//! };
+//! let state = State {
+//!     devices: [(wan, device)].into(),
+//!     ..State::default()
+//! };
+//! // Where a thing comes from never makes two states differ.
+//! let mut observed = state.clone();
+//! observed.devices.values_mut().for_each(|seen| seen.origin = Origin::default());
+//! assert_eq!(observed, state);
+//! ```
 
 mod capabilities;
 mod classify;

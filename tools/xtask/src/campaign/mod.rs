@@ -9,9 +9,10 @@
 mod list;
 mod page;
 mod plot;
+mod text;
 
 use anyhow::{Context, Result};
-use list::{LINES, Line};
+use list::{Campaign, Line, Load};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,15 +37,15 @@ pub struct Figures {
 
 /// One run of the list.
 #[derive(Debug)]
-pub struct Run {
-    pub line: &'static Line,
-    pub load: list::Load,
-    pub arm: &'static str,
+pub struct Run<'c> {
+    pub line: &'c Line,
+    pub load: &'c Load,
+    pub arm: &'c str,
     /// `None` where it was not made yet, or failed.
     pub figures: Option<Figures>,
 }
 
-impl Run {
+impl Run<'_> {
     /// The name of its file, and of its experiment with the load's.
     fn name(&self) -> String {
         format!("{}-{}-{}", self.line.name, self.load.name, self.arm)
@@ -61,61 +62,62 @@ pub fn run(
 ) -> Result<()> {
     let folder = folder.map_or_else(|| root.join("target/inbound-campaign"), Path::to_owned);
     let weirgate = weirgate.map_or_else(|| root.join("target/release/weirgate"), Path::to_owned);
-    write(&folder)?;
+    let campaign = Campaign::read(root)?;
+    write(&campaign, &folder)?;
     if !page_only {
-        for run in runs(&folder) {
+        for run in runs(&campaign, &folder)? {
             if run.figures.is_none() {
                 make(&weirgate, &folder, &run)?;
-                show(root, &folder)?;
+                show(&campaign, root, &folder)?;
             }
         }
     }
-    show(root, &folder)
+    show(&campaign, root, &folder)
 }
 
 /// Experiments and policies, for the lab and for whoever looks.
-fn write(folder: &Path) -> Result<()> {
+fn write(campaign: &Campaign, folder: &Path) -> Result<()> {
     let policies = folder.join("policies");
     fs::create_dir_all(&policies).with_context(|| format!("{}", policies.display()))?;
     let put = |path: PathBuf, text: String| {
         fs::write(&path, text).with_context(|| format!("{}", path.display()))
     };
-    for line in &LINES {
-        for with in list::loads(line) {
-            let name = format!("{}-{}.toml", line.name, with.0.name);
-            put(folder.join(name), list::experiment(line, &with))?;
-        }
-        for arm in list::OWN {
-            let name = format!("{}-{arm}.toml", line.name);
-            put(policies.join(name), list::policy(line, arm))?;
+    for runs in campaign.runs()? {
+        let name = format!("{}-{}.toml", runs.line.name, runs.load.name);
+        put(folder.join(name), text::experiment(&runs))?;
+    }
+    for line in &campaign.lines {
+        for arm in &campaign.arms {
+            if let Some(policy) = text::policy(line, arm) {
+                let name = format!("{}-{}.toml", line.name, arm.name);
+                put(policies.join(name), policy)?;
+            }
         }
     }
     Ok(())
 }
 
 /// The whole list, with what is there of figures.
-fn runs(folder: &Path) -> Vec<Run> {
+fn runs<'c>(campaign: &'c Campaign, folder: &Path) -> Result<Vec<Run<'c>>> {
     let mut all = Vec::new();
-    for line in &LINES {
-        for (load, arms) in list::loads(line) {
-            for arm in arms {
-                let mut run = Run {
-                    line,
-                    load,
-                    arm,
-                    figures: None,
-                };
-                let text = fs::read_to_string(folder.join(run.name() + ".json"));
-                run.figures = text.ok().and_then(|text| figures(&run, &text));
-                all.push(run);
-            }
+    for runs in campaign.runs()? {
+        for arm in runs.arms {
+            let mut run = Run {
+                line: runs.line,
+                load: runs.load,
+                arm: &arm.name,
+                figures: None,
+            };
+            let text = fs::read_to_string(folder.join(run.name() + ".json"));
+            run.figures = text.ok().and_then(|text| figures(&run, &text));
+            all.push(run);
         }
     }
-    all
+    Ok(all)
 }
 
 /// Makes one run. One that fails leaves its messages beside, and no figures.
-fn make(weirgate: &Path, folder: &Path, run: &Run) -> Result<()> {
+fn make(weirgate: &Path, folder: &Path, run: &Run<'_>) -> Result<()> {
     let name = run.name();
     let experiment = folder.join(format!("{}-{}.toml", run.line.name, run.load.name));
     let messages = folder.join(format!("{name}.messages"));
@@ -135,7 +137,7 @@ fn make(weirgate: &Path, folder: &Path, run: &Run) -> Result<()> {
 }
 
 /// What the page shows of the lab's figures; `None` where there are none.
-fn figures(run: &Run, text: &str) -> Option<Figures> {
+fn figures(run: &Run<'_>, text: &str) -> Option<Figures> {
     let document: Value = serde_json::from_str(text).ok()?;
     let metrics = &document["arms"][run.arm]["metrics"];
     let number = |name: &str| metrics[format!("full.{name}")].as_f64();
@@ -152,10 +154,11 @@ fn figures(run: &Run, text: &str) -> Option<Figures> {
 }
 
 /// Writes the page.
-fn show(root: &Path, folder: &Path) -> Result<()> {
+fn show(campaign: &Campaign, root: &Path, folder: &Path) -> Result<()> {
     let page = root.join("docs/inbound-campaign.md");
-    let all = runs(folder);
-    fs::write(&page, page::text(&all)).with_context(|| format!("{}", page.display()))?;
+    let all = runs(campaign, folder)?;
+    fs::write(&page, page::text(&campaign.lines, &all))
+        .with_context(|| format!("{}", page.display()))?;
     let drawn = root.join("docs/inbound-campaign.svg");
     fs::write(&drawn, plot::svg(&all)).with_context(|| format!("{}", drawn.display()))
 }

@@ -2,7 +2,7 @@
 //! The page: a table for each line and load.
 
 use super::Run;
-use super::list::LINES;
+use super::list::Line;
 use std::fmt::Write as _;
 
 const HEAD: &str = "<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->\n\
@@ -35,7 +35,7 @@ const HEAD: &str = "<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->\n\
     slow down within the run.\n";
 
 /// The page of these runs.
-pub fn text(runs: &[Run]) -> String {
+pub fn text(lines: &[Line], runs: &[Run<'_>]) -> String {
     let mut text = HEAD.to_owned();
     let made = runs.iter().filter(|run| run.figures.is_some()).count();
     let _ = write!(text, "\n{made} of {} runs have been made.", runs.len());
@@ -43,7 +43,7 @@ pub fn text(runs: &[Run]) -> String {
         text.push_str(" The others are missing here; the tables say which.");
     }
     text.push('\n');
-    for line in &LINES {
+    for line in lines {
         let mut of_line = runs
             .iter()
             .filter(|run| run.line.name == line.name)
@@ -55,7 +55,7 @@ pub fn text(runs: &[Run]) -> String {
         let mut load = "";
         for run in of_line {
             if run.load.name != load {
-                load = run.load.name;
+                load = &run.load.name;
                 let _ = write!(
                     text,
                     "\n**{}**\n\n| | given up | delay, mean | 95 % | longest | short flows, mean |\n\
@@ -69,7 +69,7 @@ pub fn text(runs: &[Run]) -> String {
     text
 }
 
-fn row(run: &Run) -> String {
+fn row(run: &Run<'_>) -> String {
     let Some(figures) = run.figures else {
         return format!("| `{}` | not run | | | | |\n", run.arm);
     };

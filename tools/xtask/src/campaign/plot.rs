@@ -17,12 +17,12 @@ const BOTTOM: f64 = 36.0;
 const COLOURS: [&str; 3] = ["#1b6ca8", "#c0562f", "#555555"];
 
 /// The picture of these runs.
-pub fn svg(runs: &[Run]) -> String {
-    let mut plots: Vec<Vec<&Run>> = Vec::new();
+pub fn svg(runs: &[Run<'_>]) -> String {
+    let mut plots: Vec<Vec<&Run<'_>>> = Vec::new();
     for run in runs.iter().filter(|run| run.figures.is_some()) {
-        let same = |plot: &Vec<&Run>| {
+        let same = |plot: &Vec<&Run<'_>>| {
             plot.first().is_some_and(|first| {
-                (first.line.name, first.load.name) == (run.line.name, run.load.name)
+                (&first.line.name, &first.load.name) == (&run.line.name, &run.load.name)
             })
         };
         match plots.last_mut().filter(|plot| same(plot)) {
@@ -50,7 +50,7 @@ pub fn svg(runs: &[Run]) -> String {
 
 /// Delay on a scale of powers, because without control it is a hundred times as
 /// long; what is given up evenly.
-fn draw(text: &mut String, plot: &[&Run]) {
+fn draw(text: &mut String, plot: &[&Run<'_>]) {
     let points: Vec<(&str, f64, f64)> = plot
         .iter()
         .filter_map(|run| {

@@ -38,8 +38,8 @@ mod tests;
 
 pub use error::MeasureError;
 pub use figures::{ArmFigures, calculate};
+pub use metric::measure;
 pub use result::judge::{Judgement, Verdict, expected, judge, outcome};
 pub use result::repeat;
 pub use result::sweep::best;
-pub use run::measure;
 pub use window::{Window, windows};

@@ -1,37 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One recording, checked and sorted by flow, and the walk over all windows.
+//! One recording, checked and sorted by flow.
 
 use crate::activity::{self, Stretches, clipped};
-use crate::figures::Figures;
-use crate::window::{SECOND, Window, windows};
-use crate::{ArmFigures, MeasureError, metric};
-use std::collections::BTreeMap;
+use crate::error::MeasureError;
+use crate::window::{SECOND, Window};
 use weirgate_experiment::{Delivered, Direction, Experiment, FlowName, LinePacket, Recording};
 
 /// A day: several times the longest run that an experiment may ask for. Tables
 /// by second are made for so long.
 const LONGEST_NS: u64 = 86_400 * SECOND;
-
-/// The figures of one arm: the whole run and every phase.
-///
-/// # Errors
-///
-/// Where the recording does not fit the experiment, or is inconsistent.
-pub fn measure(experiment: &Experiment, recording: &Recording) -> Result<ArmFigures, MeasureError> {
-    let run = Run::new(experiment, recording)?;
-    let mut metrics = BTreeMap::new();
-    for window in windows(experiment, recording) {
-        let mut figures = Figures {
-            phase: window.phase,
-            metrics: &mut metrics,
-        };
-        metric::figures(&run, &window, &mut figures);
-    }
-    Ok(ArmFigures {
-        arm: recording.arm.clone(),
-        metrics,
-    })
-}
 
 /// A recording with what is needed again and again.
 pub(crate) struct Run<'a> {

@@ -7,6 +7,9 @@ use std::collections::BTreeSet;
 use weirgate_document::{Reader, Span as Place, Value, nearest};
 use weirgate_units::{Rate, Size, Span};
 
+/// The longest run, in virtual time.
+pub(super) const LONGEST: Span = Span::from_secs(4 * 3600);
+
 /// The longest name of a phase, flow, probe, arm or class.
 const LONGEST_NAME: usize = 32;
 

@@ -31,9 +31,6 @@ const VERSION: i64 = 1;
 /// The most runs of an arm with seeds of their own.
 pub(crate) const MOST_SEEDS: i64 = 1000;
 
-/// The longest run, in virtual time.
-const LONGEST: Span = Span::from_secs(4 * 3600);
-
 /// Reads an experiment file. The experiment is there if no problem is an
 /// error; warnings may accompany it.
 #[must_use]
@@ -70,7 +67,7 @@ fn read(root: &mut Reader<'_, '_>) -> Option<Experiment> {
     }
     let seed = root.integer("seed", 0..=i64::MAX);
     let seeds = root.integer("seeds", 1..=MOST_SEEDS);
-    let settle = field::span(root, "settle", Span::ZERO, LONGEST);
+    let settle = field::span(root, "settle", Span::ZERO, field::LONGEST);
 
     let seed = seed.map_or(1, |seed| seed.value as u64);
     let settle = settle.unwrap_or(Span::from_secs(5));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Phases, and the stretches of time in which traffic and probes run.
 
+use super::field::LONGEST;
 use super::scope::Scope;
-use super::{LONGEST, codes, field};
+use super::{codes, field};
 use crate::Phase;
 use std::collections::BTreeSet;
 use weirgate_document::{Reader, Value, nearest};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The sections `[[traffic]]` and `[[probe]]`.
 
+use super::field::LONGEST;
 use super::scope::{Scope, Transport};
-use super::{LONGEST, codes, field, schedule};
+use super::{codes, field, schedule};
 use crate::{Amount, Node, Probe, ProbeKind, TcpSettings, Traffic, TrafficKind};
 use weirgate_document::Reader;
 use weirgate_units::{Dscp, Size, Span};

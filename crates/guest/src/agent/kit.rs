@@ -76,7 +76,7 @@ impl Loaded {
         session.spawn("sample the discipline's average".to_owned(), async move {
             let place = own.recorder.place(WAN);
             loop {
-                super::sample::tick(&own.clock, interval).await?;
+                super::sample::tick::tick(&own.clock, interval).await?;
                 let instance = self.qdisc.instance(self.place)?;
                 let average = instance.and_then(|instance| instance.number(AVERAGE));
                 let value = average.context("the discipline is gone from its device")? >> shift;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The metrics, a file for each kind of thing that they measure.
+//! The metrics, a file for each kind of thing that they measure, and the walk over
+//! all windows of a recording.
 
 mod average;
 mod change;
@@ -14,12 +15,36 @@ mod tcp;
 mod tracked;
 
 use crate::activity::clipped;
-use crate::figures::Figures;
+use crate::error::MeasureError;
+use crate::figures::{ArmFigures, Figures};
 use crate::run::Run;
-use crate::window::Window;
+use crate::window::{Window, windows};
+use std::collections::BTreeMap;
+use weirgate_experiment::{Experiment, Recording};
+
+/// The figures of one arm: the whole run and every phase.
+///
+/// # Errors
+///
+/// Where the recording does not fit the experiment, or is inconsistent.
+pub fn measure(experiment: &Experiment, recording: &Recording) -> Result<ArmFigures, MeasureError> {
+    let run = Run::new(experiment, recording)?;
+    let mut metrics = BTreeMap::new();
+    for window in windows(experiment, recording) {
+        let mut figures = Figures {
+            phase: window.phase,
+            metrics: &mut metrics,
+        };
+        self::figures(&run, &window, &mut figures);
+    }
+    Ok(ArmFigures {
+        arm: recording.arm.clone(),
+        metrics,
+    })
+}
 
 /// All figures of one window.
-pub(crate) fn figures(run: &Run, window: &Window, figures: &mut Figures) {
+fn figures(run: &Run, window: &Window, figures: &mut Figures) {
     probe::figures(run, window, figures);
     line::figures(run, window, figures);
     gap::of_line(run, window, figures);

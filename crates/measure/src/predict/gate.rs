@@ -2,7 +2,7 @@
 //! The line behind a shaper: one that counts wire bytes keeps the queue, one
 //! that counts packet lengths may lose it.
 
-use super::Prediction;
+use super::prediction::Prediction;
 use super::shaper::{Counting, Shaper, ShaperClass};
 use super::situation::{Datagrams, Situation};
 use super::steady::Steady;

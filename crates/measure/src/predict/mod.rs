@@ -11,6 +11,7 @@
 
 mod gate;
 mod htb;
+mod prediction;
 mod replay;
 mod shaper;
 mod situation;
@@ -18,6 +19,7 @@ mod steady;
 mod tree;
 pub(crate) mod wire;
 
+pub use prediction::Prediction;
 pub use shaper::{Counting, Shaper, ShaperClass};
 pub use wire::{ip_ceiling_kbit, wire_bytes};
 
@@ -26,27 +28,6 @@ pub(crate) use tree::tests::thesis as thesis_tree;
 
 use situation::Situation;
 use weirgate_experiment::{Arm, Experiment};
-
-/// A calculated figure.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Prediction {
-    /// The metric's full name.
-    pub metric: String,
-    /// Its value, in the metric's unit.
-    pub value: f64,
-    /// How it follows from line and traffic, in words and numbers.
-    pub derivation: String,
-}
-
-impl Prediction {
-    /// How far a measured figure lies from this one, as a part of this one.
-    pub fn deviation(&self, measured: f64) -> f64 {
-        if self.value == 0.0 {
-            return if measured == 0.0 { 0.0 } else { f64::INFINITY };
-        }
-        (measured - self.value) / self.value
-    }
-}
 
 /// Calculates what can be calculated for one arm, phase by phase.
 ///

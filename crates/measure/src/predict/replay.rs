@@ -14,8 +14,8 @@
 //!
 //! [`htb`]: super::htb
 
-use super::Prediction;
 use super::htb::{Htb, Nanos};
+use super::prediction::Prediction;
 use super::tree::{Packet, Tree};
 use super::wire::{MTU, wire_bytes};
 use crate::activity::data_direction;

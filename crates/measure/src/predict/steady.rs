@@ -9,7 +9,7 @@
 //! missing, of all transfers together. A transfer that waits for its ACKs in the
 //! other direction's queue gets its window per round trip.
 
-use super::Prediction;
+use super::prediction::Prediction;
 use super::situation::{Asked, DELAYED, DELAYED_IN_BURSTS, Situation, Way};
 
 /// Rounds of the fixed point between downloads and the room that their ACKs

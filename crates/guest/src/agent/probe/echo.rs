@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! ICMP and ICMPv6 echo probes, answered by the target's kernel.
 
-use super::Asker;
+use super::asker::Asker;
 use crate::agent::nodes::{address, is_behind_gateway, name};
 use crate::agent::session::Session;
 use crate::agent::stamp::Stamp;

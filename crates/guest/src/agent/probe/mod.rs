@@ -6,19 +6,13 @@
 //! in between does not count. An answer that has not come when the run ends is
 //! lost: the recorder says so from the start.
 
+mod asker;
 mod echo;
 mod udp;
 
-use super::clock::Clock;
-use super::recorder::Recorder;
 use super::session::Session;
-use super::stamp::Stamp;
-use super::traffic::endpoint::Endpoint;
-use super::traffic::pace::Pace;
 use super::traffic::ports::Ports;
 use anyhow::Result;
-use std::cell::RefCell;
-use std::rc::Rc;
 use weirgate_experiment::{Probe, ProbeKind};
 
 /// Starts the probe that is number `number` of the experiment.
@@ -29,95 +23,5 @@ pub fn start(session: &Session, ports: &Ports, number: u16, probe: &Probe) -> Re
     match probe.kind {
         ProbeKind::Icmp => echo::start(session, number, flow, probe),
         ProbeKind::Udp { port } => udp::start(session, ports, port, number, flow, probe),
-    }
-}
-
-/// What the sender and the receiver of a probe share.
-#[derive(Debug)]
-struct Asker {
-    clock: Clock,
-    recorder: Recorder,
-    /// The probe's number in the experiment.
-    number: u16,
-    /// Its flow.
-    flow: u16,
-    endpoint: Endpoint,
-    /// Time of sending and the recorder's number, by sequence number.
-    sent: RefCell<Vec<(u64, usize)>>,
-}
-
-impl Asker {
-    fn new(session: &Session, number: u16, flow: u16, endpoint: Endpoint) -> Rc<Self> {
-        Rc::new(Self {
-            clock: session.clock.clone(),
-            recorder: session.recorder.clone(),
-            number,
-            flow,
-            endpoint,
-            sent: RefCell::default(),
-        })
-    }
-
-    /// Asks at the probe's times. `packet` is what is sent; the stamp goes to
-    /// its byte `stamp_at`, and `mark` writes what else changes.
-    async fn ask(
-        &self,
-        probe: &Probe,
-        mut packet: Vec<u8>,
-        stamp_at: usize,
-        mark: impl Fn(&mut [u8], u32),
-    ) -> Result<()> {
-        for (start, end) in &probe.runs {
-            let run = (start.as_nanos(), end.as_nanos());
-            let mut pace = Pace::new(run, probe.interval.as_nanos(), None);
-            while let Some(due_ns) = pace.next_ns() {
-                self.clock.until(due_ns).await?;
-                pace.take(due_ns, 1);
-                let seq = self.sent.borrow().len() as u32;
-                mark(&mut packet, seq);
-                let sent_ns = self.clock.now_ns();
-                if let Some(payload) = packet.get_mut(stamp_at..) {
-                    Stamp::new(self.flow, seq, sent_ns).write(payload);
-                }
-                // A full socket loses the probe, as a full queue would.
-                self.endpoint.send_now(&packet)?;
-                let number = self.recorder.probe(self.number, sent_ns);
-                self.sent.borrow_mut().push((sent_ns, number));
-            }
-        }
-        Ok(())
-    }
-
-    /// Records the answer to the newest probe whose sequence number ends in
-    /// these 16 bits, which is all that an echo reply has of it.
-    fn answered(&self, low: u16, at_ns: u64) {
-        let sent = self.sent.borrow();
-        let asked = newest_ending_in(low, sent.len()).and_then(|index| sent.get(index));
-        if let Some(&(sent_ns, number)) = asked {
-            self.recorder
-                .answered(number, at_ns.saturating_sub(sent_ns));
-        }
-    }
-}
-
-/// The largest number below `count` whose low 16 bits are these.
-fn newest_ending_in(low: u16, count: usize) -> Option<usize> {
-    let newest = count.checked_sub(1)?;
-    newest.checked_sub(newest.wrapping_sub(usize::from(low)) & 0xffff)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::newest_ending_in;
-
-    #[test]
-    fn sequence_numbers_wrap() {
-        assert_eq!(newest_ending_in(0, 0), None);
-        assert_eq!(newest_ending_in(0, 1), Some(0));
-        assert_eq!(newest_ending_in(1, 1), None);
-        assert_eq!(newest_ending_in(0xffff, 0x1_0000), Some(0xffff));
-        assert_eq!(newest_ending_in(0xffff, 0x1_0001), Some(0xffff));
-        assert_eq!(newest_ending_in(0, 0x1_0001), Some(0x1_0000));
-        assert_eq!(newest_ending_in(3, 0x2_0000), Some(0x1_0003));
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! UDP probes, answered by a task at the target's port.
 
-use super::Asker;
+use super::asker::Asker;
 use crate::agent::nodes::{address, is_behind_gateway, name};
 use crate::agent::session::Session;
 use crate::agent::stamp::{self, Stamp};

@@ -3,10 +3,10 @@
 
 mod queues;
 mod tcp;
+pub(super) mod tick;
 
 pub use tcp::Senders;
 
-use super::clock::Clock;
 use super::session::Session;
 use anyhow::Result;
 use weirgate_units::Span;
@@ -23,32 +23,4 @@ pub fn start(session: &Session, senders: &Senders) -> Result<()> {
         queues::start(session, sampling.queues)?;
     }
     Ok(())
-}
-
-/// Waits for the next sample. What was missed is not made up for: a late sample
-/// says nothing of its time.
-pub(super) async fn tick(clock: &Clock, interval: Span) -> Result<()> {
-    Ok(clock.until(next_ns(clock.now_ns(), interval)).await?)
-}
-
-/// When the next sample is due: a part of `interval` after one of its
-/// multiples, because traffic and probes are sent at round times, and nothing
-/// is to wait for a sampler then.
-fn next_ns(now_ns: u64, interval: Span) -> u64 {
-    let interval_ns = interval.as_nanos();
-    let aside_ns = interval_ns / 13 * 5;
-    let number = (now_ns + interval_ns - aside_ns) / interval_ns;
-    number.saturating_mul(interval_ns).saturating_add(aside_ns)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Span, next_ns};
-
-    #[test]
-    fn samples_are_an_interval_apart_and_not_at_round_times() {
-        for (now_ns, due_ns) in [(0, 5), (4, 5), (5, 18), (17, 18), (18, 31), (50, 57)] {
-            assert_eq!(next_ns(now_ns, Span::from_nanos(13)), due_ns);
-        }
-    }
 }

@@ -4,7 +4,7 @@
 //! A place is a device (`wan`: its root qdisc) or a device and a handle
 //! (`wan 1:50`). Reading the counters is the crate `kernel`'s.
 
-use super::tick;
+use super::tick::tick;
 use crate::agent::nodes::Nodes;
 use crate::agent::session::Session;
 use anyhow::{Context, Result};

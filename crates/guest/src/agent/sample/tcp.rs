@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The TCP state of senders, from `TCP_INFO`.
 
-use super::tick;
+use super::tick::tick;
 use crate::agent::session::Session;
 use crate::agent::traffic::endpoint::Endpoint;
 use crate::agent::traffic::options::tcp_info;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One device: what it merges, what it holds, who else is at it.
 
-use crate::link::{Flow, Line, told};
-use crate::{Finding, Question, Severity};
+use crate::finding::{Finding, Question, Severity};
+use crate::link::{Carrier, Flow, in_words};
 use weirgate_state::{DeviceName, Interface};
 use weirgate_units::Span;
 
@@ -23,23 +23,23 @@ const RECEIVE: [(&str, &str); 3] = [
     ("rx-lro", "lro"),
 ];
 
-/// Judges every device of the lines.
-pub(crate) fn examine(question: &Question<'_>, lines: &[Line], findings: &mut Vec<Finding>) {
-    for line in lines {
-        let Some(device) = question.machine.devices.get(&line.device) else {
-            findings.push(missing(question, &line.device));
+/// Judges every device that carries the link.
+pub(crate) fn examine(question: &Question<'_>, carriers: &[Carrier], findings: &mut Vec<Finding>) {
+    for carrier in carriers {
+        let Some(device) = question.machine.devices.get(&carrier.device) else {
+            findings.push(missing(question, &carrier.device));
             continue;
         };
-        state(line, device, findings);
-        if let Some(flow) = &line.leaving {
-            merging(line, device, flow, true, findings);
-            ring(&line.device, device, flow, findings);
-            queues(&line.device, device, flow, findings);
+        state(carrier, device, findings);
+        if let Some(flow) = &carrier.leaving {
+            merging(carrier, device, flow, true, findings);
+            ring(&carrier.device, device, flow, findings);
+            queues(&carrier.device, device, flow, findings);
         }
-        if let Some(flow) = &line.arriving {
-            merging(line, device, flow, false, findings);
+        if let Some(flow) = &carrier.arriving {
+            merging(carrier, device, flow, false, findings);
         }
-        owners(question, line, device, findings);
+        owners(question, carrier, device, findings);
     }
 }
 
@@ -69,7 +69,7 @@ fn missing(question: &Question<'_>, name: &DeviceName) -> Finding {
     }
 }
 
-fn state(line: &Line, device: &Interface, findings: &mut Vec<Finding>) {
+fn state(carrier: &Carrier, device: &Interface, findings: &mut Vec<Finding>) {
     if device.up && device.carrier {
         return;
     }
@@ -81,13 +81,13 @@ fn state(line: &Line, device: &Interface, findings: &mut Vec<Finding>) {
     } else {
         (
             "it is switched off",
-            format!("`ip link set dev {} up`", line.device),
+            format!("`ip link set dev {} up`", carrier.device),
         )
     };
     findings.push(Finding {
         severity: Severity::Warning,
         code: "device-down",
-        subject: line.device.to_string(),
+        subject: carrier.device.to_string(),
         fact: fact.to_owned(),
         why: "it carries 0 packets".to_owned(),
         remedy,
@@ -95,7 +95,7 @@ fn state(line: &Line, device: &Interface, findings: &mut Vec<Finding>) {
 }
 
 fn merging(
-    line: &Line,
+    carrier: &Carrier,
     device: &Interface,
     flow: &Flow,
     leaving: bool,
@@ -113,7 +113,7 @@ fn merging(
         .filter(on)
         .all(|feature| device.fixed.contains(feature.0));
     let time = flow.merged();
-    let name = &line.device;
+    let name = &carrier.device;
     let switches = words.join(" off ");
     let own = words
         .iter()
@@ -143,7 +143,7 @@ fn merging(
              it",
             if leaving { "leave" } else { "arrive merged" },
             flow.at(),
-            told(time)
+            in_words(time)
         ),
         remedy,
     });
@@ -189,13 +189,13 @@ fn ring(name: &DeviceName, device: &Interface, flow: &Flow, findings: &mut Vec<F
                 "it stays empty while the gate is below the device's {} Mbit/s; were it full, it \
                  would take {} at {}",
                 device.speed_mbit.unwrap_or(0),
-                told(flow.packets(ring)),
+                in_words(flow.packets(ring)),
                 flow.at()
             )
         } else {
             format!(
                 "full, it takes {} at {}, behind every queue that the policy orders",
-                told(flow.packets(ring)),
+                in_words(flow.packets(ring)),
                 flow.at()
             )
         },
@@ -228,14 +228,19 @@ fn queues(name: &DeviceName, device: &Interface, flow: &Flow, findings: &mut Vec
     });
 }
 
-fn owners(question: &Question<'_>, line: &Line, device: &Interface, findings: &mut Vec<Finding>) {
-    let name = &line.device;
+fn owners(
+    question: &Question<'_>,
+    carrier: &Carrier,
+    device: &Interface,
+    findings: &mut Vec<Finding>,
+) {
+    let name = &carrier.device;
     let ours = question
         .applied
         .and_then(|state| state.devices.get(name))
         .is_some_and(|applied| applied.root.is_some());
     if let Some((kind, handle)) = device.root.as_ref().filter(|_| !ours) {
-        let shaped = line.leaving.is_some();
+        let shaped = carrier.leaving.is_some();
         findings.push(Finding {
             severity: if shaped { Severity::Warning } else { Severity::Note },
             code: "foreign-root",

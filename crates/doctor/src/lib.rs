@@ -4,86 +4,45 @@
 //!
 //! [`examine`] is pure: crate kernel observes the [`Machine`], crate cli
 //! prints what comes out. `docs/doctor.md` lists every finding by its code.
+//!
+//! ```
+//! use std::collections::BTreeSet;
+//! use weirgate_doctor::{Question, examine};
+//! use weirgate_state::Machine;
+//!
+//! let machine = Machine::default();
+//! let findings = examine(&Question {
+//!     machine: &machine,
+//!     policy: None,
+//!     desired: None,
+//!     applied: None,
+//!     differences: &["the root qdisc of wan is gone".to_owned()],
+//!     devices: &BTreeSet::new(),
+//! });
+//! assert!(findings.iter().any(|finding| finding.code == "differs"));
+//! ```
+//!
+//! [`Machine`]: weirgate_state::Machine
 
 mod device;
+mod finding;
 mod intent;
 mod link;
 mod machine;
 mod others;
 
+pub use finding::{Finding, Question, Severity};
 pub use intent::needs;
-
-use serde::Serialize;
-use std::collections::BTreeSet;
-use std::fmt;
-use weirgate_policy::Policy;
-use weirgate_state::{DeviceName, Machine, State};
-
-/// How much a finding matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Severity {
-    /// The policy cannot be applied, or packets pass around it.
-    Fault,
-    /// A promise of the policy may not be kept.
-    Warning,
-    /// Worth to know; no promise depends on it.
-    Note,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fault => "fault",
-            Self::Warning => "warning",
-            Self::Note => "note",
-        })
-    }
-}
-
-/// Something that disturbs, or might.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Finding {
-    /// How much it matters.
-    pub severity: Severity,
-    /// Its name, the same in every version: what scripts look for.
-    pub code: &'static str,
-    /// The device, or `kernel`.
-    pub subject: String,
-    /// What was seen.
-    pub fact: String,
-    /// What follows from it, with a figure.
-    pub why: String,
-    /// What to do: a command, a file's line or a policy's field.
-    pub remedy: String,
-}
-
-/// What to judge, and for whom.
-#[derive(Debug, Clone, Copy)]
-pub struct Question<'a> {
-    /// What was found.
-    pub machine: &'a Machine,
-    /// The policy that is to be kept, if any.
-    pub policy: Option<&'a Policy>,
-    /// The policy as compiled for a kernel that has everything.
-    pub desired: Option<&'a State>,
-    /// What weirgate has applied.
-    pub applied: Option<&'a State>,
-    /// In what the kernel differs from `applied`, in words.
-    pub differences: &'a [String],
-    /// Devices to look at beside the policy's.
-    pub devices: &'a BTreeSet<DeviceName>,
-}
 
 /// Every finding, the gravest first.
 #[must_use]
 pub fn examine(question: &Question<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let lines = link::lines(question);
-    device::examine(question, &lines, &mut findings);
+    let carriers = link::carriers(question);
+    device::examine(question, &carriers, &mut findings);
     link::examine(question, &mut findings);
-    machine::examine(question, &lines, &mut findings);
-    others::examine(question, &lines, &mut findings);
+    machine::examine(question, &carriers, &mut findings);
+    others::examine(question, &carriers, &mut findings);
     findings.sort();
     findings.dedup();
     findings

@@ -2,7 +2,7 @@
 //! The link: which device carries which direction at which rate, and whether
 //! the devices are as the policy says.
 
-use crate::{Finding, Question, Severity};
+use crate::finding::{Finding, Question, Severity};
 use std::collections::BTreeSet;
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
 use weirgate_policy::{Direction, Inbound, Policy};
@@ -16,7 +16,7 @@ const MERGED: u32 = 65_536;
 const HEADERS: u32 = 52;
 
 /// A device, and the directions that what it merges would hold up.
-pub(crate) struct Line {
+pub(crate) struct Carrier {
     pub(crate) device: DeviceName,
     /// What leaves through it is shaped here: the direction.
     pub(crate) leaving: Option<Flow>,
@@ -71,29 +71,29 @@ impl Flow {
 
 /// The devices that matter. Without a policy, they are judged for a line of
 /// 10 Mbit/s.
-pub(crate) fn lines(question: &Question<'_>) -> Vec<Line> {
-    let mut lines = Vec::new();
+pub(crate) fn carriers(question: &Question<'_>) -> Vec<Carrier> {
+    let mut carriers = Vec::new();
     let mut done = BTreeSet::new();
     if let Some(policy) = question.policy {
         let up = Flow::of(policy, Direction::Up);
         let down = Flow::of(policy, Direction::Down);
         let at_lan = policy.link.inbound.value == Inbound::Lan;
-        lines.push(Line {
+        carriers.push(Carrier {
             device: policy.link.device.value.clone(),
             leaving: up,
             arriving: down,
         });
         for lan in &policy.link.lan {
-            lines.push(Line {
+            carriers.push(Carrier {
                 device: lan.value.clone(),
                 leaving: down.filter(|_| at_lan),
                 arriving: up,
             });
         }
-        done.extend(lines.iter().map(|line| line.device.clone()));
+        done.extend(carriers.iter().map(|line| line.device.clone()));
     }
     let Ok(layer) = LinkLayer::custom(14, 0, Framing::None) else {
-        return lines;
+        return carriers;
     };
     let example = Flow {
         name: "upstream",
@@ -103,17 +103,17 @@ pub(crate) fn lines(question: &Question<'_>) -> Vec<Line> {
         example: true,
     };
     for device in question.devices.difference(&done) {
-        lines.push(Line {
+        carriers.push(Carrier {
             device: device.clone(),
             leaving: Some(example),
             arriving: Some(example),
         });
     }
-    lines
+    carriers
 }
 
 /// A time as people read it.
-pub(crate) fn told(span: Span) -> String {
+pub(crate) fn in_words(span: Span) -> String {
     let millis = span.as_millis_f64();
     match millis {
         millis if millis >= 1_000.0 => format!("{:.1} s", millis / 1_000.0),
@@ -172,8 +172,9 @@ fn tunnels(policy: &Policy, question: &Question<'_>, findings: &mut Vec<Finding>
     for (name, device) in &question.machine.devices {
         let kind = device.kind.as_deref().unwrap_or_default();
         let tunnel = TUNNELS.contains(&kind) || (kind == "tun" && device.link_type == BARE);
-        let stated = *name == link.device.value || link.lan.iter().any(|lan| lan.value == *name);
-        if !tunnel || !device.up || stated {
+        let configured =
+            *name == link.device.value || link.lan.iter().any(|lan| lan.value == *name);
+        if !tunnel || !device.up || configured {
             continue;
         }
         findings.push(Finding {
@@ -197,34 +198,34 @@ fn tunnels(policy: &Policy, question: &Question<'_>, findings: &mut Vec<Finding>
 }
 
 fn mtu(policy: &Policy, wan: &DeviceName, device: &Interface, findings: &mut Vec<Finding>) {
-    let (stated, line) = (policy.link.mtu.value, policy.link.mtu.line);
+    let (configured, line) = (policy.link.mtu.value, policy.link.mtu.line);
     let layer = policy.link.layer.value;
-    let time = |mtu| layer.serialisation(policy.link.up.value, mtu).map(told);
-    let Some((real, assumed)) = time(device.mtu).zip(time(stated)) else {
+    let time = |mtu| layer.serialisation(policy.link.up.value, mtu).map(in_words);
+    let Some((real, assumed)) = time(device.mtu).zip(time(configured)) else {
         return;
     };
-    if device.mtu > stated {
+    if device.mtu > configured {
         findings.push(Finding {
             severity: Severity::Warning,
             code: "mtu",
             subject: wan.to_string(),
-            fact: format!("its MTU is {}, the policy's {stated}", device.mtu),
+            fact: format!("its MTU is {}, the policy's {configured}", device.mtu),
             why: format!(
                 "a packet of {} bytes holds the line for {real}; every bound that `check` states \
                  is for {assumed}",
                 device.mtu
             ),
             remedy: format!(
-                "write `mtu = {}` in [link] (line {line}), or `ip link set dev {wan} mtu {stated}`",
+                "write `mtu = {}` in [link] (line {line}), or `ip link set dev {wan} mtu {configured}`",
                 device.mtu
             ),
         });
-    } else if device.mtu < stated {
+    } else if device.mtu < configured {
         findings.push(Finding {
             severity: Severity::Note,
             code: "mtu",
             subject: wan.to_string(),
-            fact: format!("its MTU is {}, the policy's {stated}", device.mtu),
+            fact: format!("its MTU is {}, the policy's {configured}", device.mtu),
             why: format!(
                 "`check` states its bounds for packets that take {assumed}; the longest takes \
                  {real}"
@@ -234,7 +235,7 @@ fn mtu(policy: &Policy, wan: &DeviceName, device: &Interface, findings: &mut Vec
     }
     // Eight bytes of PPPoE and PPP fit beside 1492 into an Ethernet frame;
     // larger frames are an agreement of their own (RFC 4638).
-    let largest = device.mtu.min(stated);
+    let largest = device.mtu.min(configured);
     if layer.name().contains("pppoe") && largest > 1_492 {
         findings.push(Finding {
             severity: Severity::Warning,
@@ -258,17 +259,17 @@ fn mtu(policy: &Policy, wan: &DeviceName, device: &Interface, findings: &mut Vec
 }
 
 fn kind(policy: &Policy, wan: &DeviceName, device: &Interface, findings: &mut Vec<Finding>) {
-    let stated = policy.link.device_kind.value;
+    let configured = policy.link.device_kind.value;
     let found = DeviceKind::from_link(device.link_type, device.kind.as_deref());
-    let Some(found) = found.filter(|found| found.counted() != stated.counted()) else {
+    let Some(found) = found.filter(|found| found.counted() != configured.counted()) else {
         return;
     };
     // What netlink does not show: tags in the packet, a session carried.
     let unseen = [DeviceKind::VlanInline, DeviceKind::PppoeLower];
-    if unseen.contains(&stated) && found.counted() == 14 {
+    if unseen.contains(&configured) && found.counted() == 14 {
         return;
     }
-    let wrong = found.counted().abs_diff(stated.counted());
+    let wrong = found.counted().abs_diff(configured.counted());
     let real = policy.link.layer.value.wire_bytes(40).max(1);
     findings.push(Finding {
         severity: Severity::Warning,
@@ -277,8 +278,8 @@ fn kind(policy: &Policy, wan: &DeviceName, device: &Interface, findings: &mut Ve
         fact: format!(
             "Linux counts {} bytes in front of each IP packet there; the policy says {} ({})",
             found.counted(),
-            stated.counted(),
-            stated.name()
+            configured.counted(),
+            configured.name()
         ),
         why: format!(
             "every packet is counted {wrong} bytes wrong: an acknowledgement takes {real} bytes \

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The kernel and this process: modules, time, connection tracking.
 
+use crate::finding::{Finding, Question, Severity};
 use crate::intent::{counts_connections, named_hosts, needs};
-use crate::link::{Line, told};
-use crate::{Finding, Question, Severity};
+use crate::link::{Carrier, in_words};
 use weirgate_policy::Policy;
 use weirgate_state::{Ability, Conntrack, Presence};
 use weirgate_units::Span;
@@ -14,10 +14,10 @@ const PER_HOST: u64 = 256;
 /// A timer finer than this does not show beside a packet's own time.
 const FINE_NS: u64 = 10_000;
 
-pub(crate) fn examine(question: &Question<'_>, lines: &[Line], findings: &mut Vec<Finding>) {
+pub(crate) fn examine(question: &Question<'_>, carriers: &[Carrier], findings: &mut Vec<Finding>) {
     modules(question, findings);
-    time(question, lines, findings);
-    hysteresis(question, lines, findings);
+    time(question, carriers, findings);
+    hysteresis(question, carriers, findings);
     timezone(question, findings);
     if let Some(conntrack) = &question.machine.conntrack {
         accounting(question, conntrack, findings);
@@ -98,9 +98,9 @@ fn modules(question: &Question<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-fn time(question: &Question<'_>, lines: &[Line], findings: &mut Vec<Finding>) {
+fn time(question: &Question<'_>, carriers: &[Carrier], findings: &mut Vec<Finding>) {
     let timers = &question.machine.timers;
-    let flow = lines.iter().find_map(|line| line.leaving);
+    let flow = carriers.iter().find_map(|carrier| carrier.leaving);
     if timers.resolution_ns > FINE_NS {
         let late = Span::from_nanos(timers.resolution_ns);
         let figure = flow.map_or_else(String::new, |flow| {
@@ -108,13 +108,13 @@ fn time(question: &Question<'_>, lines: &[Line], findings: &mut Vec<Finding>) {
                 ": {} of {} for each packet, which takes {} by itself",
                 flow.rate.bytes_in(late),
                 flow.at(),
-                told(flow.packets(1))
+                in_words(flow.packets(1))
             )
         });
         findings.push(kernel(
             Severity::Warning,
             "coarse-timer",
-            format!("timers fire only every {}", told(late)),
+            format!("timers fire only every {}", in_words(late)),
             format!("the gate may open that much late, and the line idles{figure}"),
             "boot without `highres=off` and `nohz=off`; the kernel needs CONFIG_HIGH_RES_TIMERS"
                 .to_owned(),
@@ -143,16 +143,16 @@ fn time(question: &Question<'_>, lines: &[Line], findings: &mut Vec<Finding>) {
     ));
 }
 
-fn hysteresis(question: &Question<'_>, lines: &[Line], findings: &mut Vec<Finding>) {
+fn hysteresis(question: &Question<'_>, carriers: &[Carrier], findings: &mut Vec<Finding>) {
     if question.machine.htb_hysteresis != Some(true) {
         return;
     }
-    let flow = lines.iter().find_map(|line| line.leaving);
+    let flow = carriers.iter().find_map(|carrier| carrier.leaving);
     let figure = flow.map_or_else(String::new, |flow| {
         format!(
             "; at {} each packet more is {} of delay",
             flow.at(),
-            told(flow.packets(1))
+            in_words(flow.packets(1))
         )
     });
     findings.push(kernel(

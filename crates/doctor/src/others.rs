@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Who else has a hand in it: flow offload, managers of devices, other shapers.
 
-use crate::link::Line;
-use crate::{Finding, Question, Severity};
+use crate::finding::{Finding, Question, Severity};
+use crate::link::Carrier;
 use weirgate_state::{DeviceName, Flowtable};
 
 /// Programs that manage devices: process name (15 bytes are kept) and title.
@@ -28,13 +28,13 @@ const SHAPERS: [(&str, &str, &str); 4] = [
     ),
 ];
 
-pub(crate) fn examine(question: &Question<'_>, lines: &[Line], findings: &mut Vec<Finding>) {
+pub(crate) fn examine(question: &Question<'_>, carriers: &[Carrier], findings: &mut Vec<Finding>) {
     for table in question.machine.flowtables.iter().flatten() {
-        flowtable(table, lines, findings);
+        flowtable(table, carriers, findings);
     }
-    for line in lines {
-        card(question, &line.device, findings);
-        managers(question, &line.device, findings);
+    for carrier in carriers {
+        card(question, &carrier.device, findings);
+        managers(question, &carrier.device, findings);
     }
     for (process, name, stop) in SHAPERS {
         if question.machine.managers.contains(process) {
@@ -75,10 +75,10 @@ pub(crate) fn examine(question: &Question<'_>, lines: &[Line], findings: &mut Ve
     }
 }
 
-fn flowtable(table: &Flowtable, lines: &[Line], findings: &mut Vec<Finding>) {
-    let concerned: Vec<&str> = lines
+fn flowtable(table: &Flowtable, carriers: &[Carrier], findings: &mut Vec<Finding>) {
+    let concerned: Vec<&str> = carriers
         .iter()
-        .map(|line| line.device.as_str())
+        .map(|carrier| carrier.device.as_str())
         .filter(|name| table.devices.iter().any(|device| device == name))
         .collect();
     if concerned.is_empty() {

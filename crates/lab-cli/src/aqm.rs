@@ -3,7 +3,7 @@
 
 use clap::Subcommand;
 use std::path::PathBuf;
-use weirgate_console::discipline::Line;
+use weirgate_console::discipline::LinkArguments;
 use weirgate_console::exit::Outcome;
 use weirgate_units::Rate;
 use weirgate_workshop::{bench, capture, replay, verify, work};
@@ -113,7 +113,7 @@ pub enum Command {
         #[arg(value_name = "NAME=VALUE")]
         settings: Vec<String>,
         #[command(flatten)]
-        line: Line,
+        link: LinkArguments,
         /// Where the random words of a capture begin.
         #[arg(long, default_value_t = 1)]
         seed: u64,
@@ -153,8 +153,8 @@ pub fn run(command: &Command) -> Outcome {
             discipline,
             file,
             settings,
-            line,
+            link,
             seed,
-        } => replay::run(discipline, file, settings, line, *seed),
+        } => replay::run(discipline, file, settings, link, *seed),
     }
 }

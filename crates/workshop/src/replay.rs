@@ -7,7 +7,7 @@ use weirgate_aqm::{
     Discipline, EventKind, Link, Mirror, MirrorError, Packet, Queue, Recording, Settings, Taken,
     reasons,
 };
-use weirgate_console::discipline::{Line, apply_line, discipline, set};
+use weirgate_console::discipline::{LinkArguments, discipline, set};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 
@@ -16,7 +16,13 @@ use weirgate_console::output;
 const LARGEST: u64 = 2 << 30;
 
 /// `weirgate aqm replay`.
-pub fn run(name: &str, path: &Path, words: &[String], said: &Line, seed: u64) -> Outcome {
+pub fn run(
+    name: &str,
+    path: &Path,
+    words: &[String],
+    options: &LinkArguments,
+    seed: u64,
+) -> Outcome {
     let one = discipline(name)?;
     let at = |error: String| wrong(format!("{}: {error}", path.display()));
     let about = std::fs::metadata(path).map_err(|error| at(error.to_string()))?;
@@ -29,14 +35,14 @@ pub fn run(name: &str, path: &Path, words: &[String], said: &Line, seed: u64) ->
     let bytes = std::fs::read(path).map_err(|error| at(error.to_string()))?;
     let recording = Recording::read(&bytes).map_err(|error| at(error.to_string()))?;
     let same = recording.about.verdicts && recording.about.discipline == one.name();
-    if same && words.is_empty() && said.rate.is_none() {
+    if same && words.is_empty() && options.rate.is_none() {
         return compare(one, &recording);
     }
     let mut settings = Settings::new(one);
     set(&mut settings, words)?;
     let mut link = Link::default();
     let mut gate = 0;
-    apply_line(said, &mut link, &mut gate)?;
+    options.apply(&mut link, &mut gate)?;
     if gate == 0 {
         return Err(wrong(
             "say with --rate how fast packets leave: the recording is of another discipline, or \

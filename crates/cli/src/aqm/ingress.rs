@@ -2,15 +2,15 @@
 //! `weirgate aqm load --ingress` and what follows it: a discipline on a virtual
 //! queue of a device's arriving packets, which wait nowhere.
 
-use crate::aqm::Load;
-use crate::aqm::live::Target;
+use crate::aqm::arguments::Load;
 use crate::aqm::own;
+use crate::aqm::target::Target;
 use std::collections::hash_map::RandomState;
 use std::fs;
 use std::hash::{BuildHasher, Hasher};
 use weirgate_aqm::{Discipline, Link, Settings, VirtualQueue};
 use weirgate_bpf::{FilterMaps, FilterSetup, IngressPlace, Store};
-use weirgate_console::discipline::{Line, apply_line, discipline, failed, known, set};
+use weirgate_console::discipline::{LinkArguments, discipline, failed, known, set};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
@@ -22,14 +22,14 @@ const USUAL_MTU: u32 = 1_514;
 const HEADER: u32 = 14;
 const ETHERNET: u32 = 1;
 
-/// What is at a device's ingress.
-pub struct Arriving {
+/// A discipline on the packets that arrive at a device.
+pub struct AtIngress {
     pub one: IngressPlace,
     pub discipline: Discipline,
     pub maps: FilterMaps,
 }
 
-impl Arriving {
+impl AtIngress {
     /// The discipline on a device's arriving packets, if there is one.
     pub fn on(target: &Target, store: &Store) -> Result<Option<Self>, Failure> {
         let Some(one) = store.ingress_at(target.place) else {
@@ -70,7 +70,7 @@ pub fn load(load: &Load) -> Outcome {
     let mut settings = Settings::new(discipline);
     set(&mut settings, &load.settings)?;
     let mut link = Link::default();
-    apply_line(&load.line, &mut link, &mut 0)?;
+    load.link.apply(&mut link, &mut 0)?;
     if link.rate_bytes_s == 0 {
         return Err(wrong(
             "at ingress there is nothing but the rate to tell a queue by; add --rate, a little \
@@ -81,7 +81,7 @@ pub fn load(load: &Load) -> Outcome {
         let target = Target::find(&load.device).await?;
         let name = &target.name;
         let store = own::store()?;
-        let before = Arriving::on(&target, &store)?;
+        let before = AtIngress::on(&target, &store)?;
         if let (Some(before), false) = (&before, load.replace) {
             return Err(Failure::Refused(format!(
                 "{name}: {} holds what arrives already; --replace puts the discipline in its place",
@@ -110,19 +110,19 @@ pub fn load(load: &Load) -> Outcome {
 }
 
 /// `weirgate aqm change --ingress`.
-pub fn change(device: &str, words: &[String], line: &Line) -> Outcome {
+pub fn change(device: &str, words: &[String], link: &LinkArguments) -> Outcome {
     in_runtime(async {
         let target = Target::find(device).await?;
         let store = own::store()?;
-        let there = Arriving::required(&target, &store)?;
+        let there = AtIngress::required(&target, &store)?;
         let setup = there.maps.setup().map_err(failed)?;
         let mut setup = setup.ok_or_else(|| {
             wrong(format!(
-                "{device}: what it was told is not known; load it again"
+                "{device}: its settings are not known; load it again"
             ))
         })?;
         set(&mut setup.settings, words)?;
-        apply_line(line, &mut setup.link, &mut 0)?;
+        link.apply(&mut setup.link, &mut 0)?;
         setup.parts = parts(&setup.settings);
         there.maps.set(&setup).map_err(failed)?;
         Ok(Status::Done)
@@ -134,9 +134,9 @@ pub fn unload(device: &str) -> Outcome {
     in_runtime(async {
         let target = Target::find(device).await?;
         let store = own::store()?;
-        let Arriving {
+        let AtIngress {
             one, discipline, ..
-        } = Arriving::required(&target, &store)?;
+        } = AtIngress::required(&target, &store)?;
         store.remove_ingress(&one).map_err(failed)?;
         own::release(&store, discipline)?;
         Ok(Status::Done)

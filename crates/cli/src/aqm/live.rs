@@ -1,184 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate aqm load`, `change`, `unload`: disciplines on devices.
 
-use crate::aqm::Load;
+use crate::aqm::arguments::Load;
+use crate::aqm::loaded::{Loaded, Marking};
 use crate::aqm::offloads;
 use crate::aqm::own;
-use weirgate_aqm::{Link, ONLY_MARKS, Settings};
-use weirgate_bpf::{BpfError, CLASSES, Class, Classes, Marks, Place, Qdisc, Setup, Shaper, Store};
+use crate::aqm::target::{Target, refused};
+use weirgate_aqm::{Link, Settings};
+use weirgate_bpf::{CLASSES, Class, Classes, Place, Qdisc, Setup};
 use weirgate_console::discipline::class::{self, class, class_id};
-use weirgate_console::discipline::{Line, apply_line, discipline, failed, known, set};
+use weirgate_console::discipline::{LinkArguments, discipline, failed, set};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
-use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
-use weirgate_state::DeviceName;
 use weirgate_units::Handle;
-
-/// A device of this network namespace.
-pub struct Target {
-    pub kernel: Kernel,
-    pub name: DeviceName,
-    pub device: DeviceIndex,
-    pub place: Place,
-}
-
-impl Target {
-    pub async fn find(name: &str) -> Result<Self, Failure> {
-        let name = DeviceName::new(name)
-            .ok_or_else(|| wrong(format!("`{name}` cannot be a network device's name")))?;
-        let kernel = Kernel::open().map_err(refused)?;
-        let device = kernel.device(&name).await.map_err(refused)?;
-        let place = Place::root(device.number()).map_err(failed)?;
-        Ok(Self {
-            kernel,
-            name,
-            device,
-            place,
-        })
-    }
-}
-
-/// What is on a device.
-pub enum Loaded {
-    One(Qdisc),
-    Shaper(Shaper),
-}
-
-impl Loaded {
-    /// The kind that is at the root of a device, if it is the kit's.
-    pub async fn on(target: &Target, store: &Store) -> Result<Option<Self>, Failure> {
-        let kind = target.kernel.root_kind(target.device).await;
-        let Some(kind) = kind.map_err(refused)? else {
-            return Ok(None);
-        };
-        if kind == Shaper::KIND {
-            return Ok(store.shaper().map_err(failed)?.map(Self::Shaper));
-        }
-        let name = kind.strip_prefix("weir_").and_then(known);
-        let Some(discipline) = name else {
-            return Ok(None);
-        };
-        Ok(store.qdisc(discipline).map_err(failed)?.map(Self::One))
-    }
-
-    pub async fn required(target: &Target, store: &Store) -> Result<Self, Failure> {
-        Self::on(target, store).await?.ok_or_else(|| {
-            wrong(format!(
-                "{}: no discipline of the kit is loaded there; `weirgate aqm show` lists those \
-                 that are",
-                target.name
-            ))
-        })
-    }
-
-    fn kind(&self) -> String {
-        match self {
-            Self::One(qdisc) => qdisc.kind(),
-            Self::Shaper(shaper) => shaper.kind().to_owned(),
-        }
-    }
-
-    fn forget(&self, store: &Store, place: Place) -> Result<(), BpfError> {
-        self.unmark(store, place)?;
-        match self {
-            Self::One(qdisc) => qdisc.unset(place),
-            Self::Shaper(shaper) => shaper.unset(place),
-        }
-    }
-
-    /// Lets it mark packets, or not; what may be said of that, where it cannot.
-    /// Without marks it drops what it would mark.
-    fn mark(&self, store: &Store, place: Place, marks: Marking) -> Result<(), Failure> {
-        if marks == Marking::Never {
-            return self.unmark(store, place).map_err(failed);
-        }
-        let there = match self {
-            Self::One(qdisc) => store.marks_qdisc(qdisc, place),
-            Self::Shaper(shaper) => store.marks_shaper(shaper, place),
-        };
-        if there.map_err(failed)? {
-            return Ok(());
-        }
-        let marked = match self {
-            Self::One(qdisc) => store.mark_qdisc(qdisc, place),
-            Self::Shaper(shaper) => store.mark_shaper(shaper, place),
-        };
-        match marked {
-            Err(error) if marks == Marking::Only => Err(wrong(format!("{ONLY_MARKS}: {error}"))),
-            Err(error) => {
-                output::note(&format!(
-                    "packets are dropped where they would be marked (ECN): {error}"
-                ));
-                Ok(())
-            }
-            Ok(()) => Ok(()),
-        }
-    }
-
-    fn unmark(&self, store: &Store, place: Place) -> Result<(), BpfError> {
-        match self {
-            Self::One(qdisc) => store.unmark_qdisc(qdisc, place),
-            Self::Shaper(shaper) => store.unmark_shaper(shaper, place),
-        }
-    }
-
-    /// What became of its marks.
-    pub fn marks(&self) -> &Marks {
-        match self {
-            Self::One(qdisc) => qdisc.marks(),
-            Self::Shaper(shaper) => shaper.marks(),
-        }
-    }
-
-    /// Ends the kind where no device uses it or is meant to.
-    fn release(self, store: &Store) -> Result<(), Failure> {
-        match self {
-            Self::One(qdisc) => {
-                let instances = qdisc.instances().map_err(failed)?;
-                if qdisc.places().is_empty() && instances.is_empty() {
-                    store.remove_qdisc(qdisc.discipline()).map_err(failed)?;
-                    own::release(store, qdisc.discipline())?;
-                }
-            }
-            Self::Shaper(shaper) => {
-                let instances = shaper.instances().map_err(failed)?;
-                if shaper.places().is_empty() && instances.is_empty() {
-                    store.remove_shaper().map_err(failed)?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// What the kernel refused leaves the old state.
-pub fn refused(error: KernelError) -> Failure {
-    match error {
-        KernelError::NoDevice(_) => wrong(error),
-        error => Failure::Refused(error.to_string()),
-    }
-}
-
-/// Whether settings mark packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Marking {
-    Never,
-    Also,
-    /// What cannot be marked passes.
-    Only,
-}
-
-impl Marking {
-    fn of<'s>(all: impl IntoIterator<Item = &'s Settings>) -> Self {
-        let one = |settings: &Settings| match (settings.marks(), settings.only_marks()) {
-            (false, _) => Self::Never,
-            (true, false) => Self::Also,
-            (true, true) => Self::Only,
-        };
-        all.into_iter().map(one).max().unwrap_or(Self::Never)
-    }
-}
 
 /// What is to be loaded.
 enum Wanted {
@@ -208,8 +43,8 @@ fn wanted(load: &Load) -> Result<Wanted, Failure> {
     set(&mut settings, &load.settings)?;
     let mut link = Link::default();
     let mut gate_bytes_s = 0;
-    apply_line(&load.line, &mut link, &mut gate_bytes_s)?;
-    if load.line.layer.is_some() && gate_bytes_s == 0 {
+    load.link.apply(&mut link, &mut gate_bytes_s)?;
+    if load.link.layer.is_some() && gate_bytes_s == 0 {
         return Err(wrong(
             "--link says what packets cost on the wire; add --rate, the wire's rate",
         ));
@@ -355,7 +190,12 @@ pub fn load(load: &Load) -> Outcome {
 }
 
 /// `weirgate aqm change`.
-pub fn change(device: &str, words: &[String], line: &Line, class: Option<&str>) -> Outcome {
+pub fn change(
+    device: &str,
+    words: &[String],
+    link: &LinkArguments,
+    class: Option<&str>,
+) -> Outcome {
     in_runtime(async {
         let target = Target::find(device).await?;
         let store = own::store()?;
@@ -367,7 +207,7 @@ pub fn change(device: &str, words: &[String], line: &Line, class: Option<&str>) 
             Loaded::One(qdisc) => {
                 let mut setup = in_force(qdisc, target.place)?;
                 set(&mut setup.settings, words)?;
-                apply_line(line, &mut setup.link, &mut setup.gate_bytes_s)?;
+                link.apply(&mut setup.link, &mut setup.gate_bytes_s)?;
                 if setup.gate_bytes_s > 0 {
                     offloads::switch_off(&target).await?;
                 }
@@ -392,7 +232,7 @@ pub fn change(device: &str, words: &[String], line: &Line, class: Option<&str>) 
                         "say with --class whose parameters are meant, such as --class 1:10",
                     ));
                 }
-                apply_line(line, &mut setup.link, &mut setup.gate_bytes_s)?;
+                link.apply(&mut setup.link, &mut setup.gate_bytes_s)?;
                 let all = setup.classes.iter().map(|class| &class.settings);
                 loaded.mark(&store, target.place, Marking::of(all))?;
                 shaper.set(target.place, &setup).map_err(failed)?;

@@ -2,19 +2,24 @@
 //! `weirgate aqm`: disciplines on devices. What works on their sources is done
 //! by `weirgate-lab`.
 
+mod arguments;
 mod ingress;
 mod live;
+mod loaded;
 mod offloads;
 mod own;
 mod record;
 mod show;
+mod target;
 
 use crate::handed::{self, Handed};
-use clap::{Args, Subcommand};
+use arguments::Load;
+use clap::Subcommand;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use weirgate_aqm::Discipline;
-use weirgate_console::discipline::{Line, discipline};
+use weirgate_console::discipline::{LinkArguments, discipline};
 use weirgate_console::exit::{Outcome, Status, wrong};
 use weirgate_console::output;
 
@@ -25,6 +30,9 @@ pub enum Command {
     List {
         /// The discipline.
         discipline: Option<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Begin a discipline of one's own: a commented source and a scripted test.
     ///
@@ -80,7 +88,7 @@ pub enum Command {
         #[arg(value_name = "NAME=VALUE")]
         settings: Vec<String>,
         #[command(flatten)]
-        line: Line,
+        link: LinkArguments,
         /// The class that is meant, such as 1:10.
         #[arg(long, value_name = "ID", conflicts_with = "ingress")]
         class: Option<String>,
@@ -133,40 +141,10 @@ pub enum Command {
     },
 }
 
-/// What is put on a device.
-#[derive(Args)]
-pub struct Load {
-    /// The discipline; `weirgate aqm list` names them. Or the folder or source of one's own, or
-    /// what `weirgate aqm build` made of it.
-    pub discipline: String,
-    /// The device.
-    pub device: String,
-    /// Parameters, as `name=value`; `weirgate aqm list DISCIPLINE` names them.
-    #[arg(value_name = "NAME=VALUE")]
-    pub settings: Vec<String>,
-    #[command(flatten)]
-    pub line: Line,
-    /// A class behind the gate, such as
-    /// `1:10,priority=0,guarantee=102kbit,ceiling=400kbit,weight=1,queue=codel,target_ns=5ms`.
-    ///
-    /// A packet's class is its skb->priority, as for HTB. Packets that name none go to the last
-    /// class. Without `queue`, DISCIPLINE and its parameters are the class's queue. Its parameter
-    /// `weight` is written `queue.weight` here.
-    #[arg(long = "class", value_name = "CLASS")]
-    pub classes: Vec<String>,
-    /// Replace a root qdisc that is there, or with --ingress a discipline.
-    #[arg(long)]
-    pub replace: bool,
-    /// Hold what arrives at the device to the rate, without a queue: the discipline marks and
-    /// drops by what would be queued. Needs no CONFIG_NET_SCH_BPF, but Linux 6.6.
-    #[arg(long)]
-    pub ingress: bool,
-}
-
 /// Runs one of them.
 pub fn run(command: &Command) -> Outcome {
     match command {
-        Command::List { discipline } => list(discipline.as_deref()),
+        Command::List { discipline, json } => list(discipline.as_deref(), *json),
         Command::New(_)
         | Command::Test(_)
         | Command::Fuzz(_)
@@ -184,17 +162,17 @@ pub fn run(command: &Command) -> Outcome {
         Command::Change {
             device,
             settings,
-            line,
+            link,
             ingress: true,
             ..
-        } => ingress::change(device, settings, line),
+        } => ingress::change(device, settings, link),
         Command::Change {
             device,
             settings,
-            line,
+            link,
             class,
             ..
-        } => live::change(device, settings, line, class.as_deref()),
+        } => live::change(device, settings, link, class.as_deref()),
         Command::Trace {
             device,
             class,
@@ -217,7 +195,15 @@ pub fn run(command: &Command) -> Outcome {
 }
 
 /// `weirgate aqm list`.
-fn list(name: Option<&str>) -> Outcome {
+fn list(name: Option<&str>, json: bool) -> Outcome {
+    if json {
+        let found = match name {
+            None => Discipline::all().into_iter().map(summary).collect(),
+            Some(name) => parameters(discipline(name)?),
+        };
+        output::data(&format!("{found:#}"))?;
+        return Ok(Status::Done);
+    }
     let mut text = String::new();
     match name {
         None => {
@@ -246,4 +232,28 @@ fn list(name: Option<&str>) -> Outcome {
     }
     output::data(&text)?;
     Ok(Status::Done)
+}
+
+fn summary(one: Discipline) -> Value {
+    json!({ "name": one.name(), "summary": one.summary() })
+}
+
+fn parameters(one: Discipline) -> Value {
+    let mut found = summary(one);
+    let parameters = one.params().into_iter().map(|row| {
+        json!({
+            "name": row.name,
+            "unit": row.unit,
+            "default": row.default,
+            "text": row.format(row.default),
+            "expected": row.expected(),
+            "help": row.help,
+        })
+    });
+    found["parameters"] = parameters.collect();
+    let presets = one.presets();
+    found["presets"] = presets
+        .map(|preset| json!({ "name": preset.name, "help": preset.help }))
+        .collect();
+    found
 }

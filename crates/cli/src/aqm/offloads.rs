@@ -3,7 +3,7 @@
 //! 64 kB of a connection reach a qdisc as one packet, which at 512 kbit/s takes a
 //! second to leave and is charged one packet's overhead.
 
-use crate::aqm::live::{Target, refused};
+use crate::aqm::target::{Target, refused};
 use anyhow::Context as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use weirgate_console::exit::Failure;
 use weirgate_console::output;
 use weirgate_state::Offloads;
 
-/// Where it is kept what was on before.
-const KEPT: &str = "/run/weirgate/offloads";
+/// The folder of files that say which were on before.
+const SAVED: &str = "/run/weirgate/offloads";
 
 /// Switches off what joins packets on their way to the device. What was on is
 /// kept for [`restore`]. Whether anything was switched.
@@ -24,10 +24,10 @@ pub async fn switch_off(target: &Target) -> Result<bool, Failure> {
     };
     let joins = before.tso || before.gso || before.segments != Some(1);
     if joins {
-        let place = kept(target);
+        let place = saved(target);
         // What an earlier load found stays.
         if !place.exists() {
-            fs::create_dir_all(KEPT).context(KEPT)?;
+            fs::create_dir_all(SAVED).context(SAVED)?;
             let text = serde_json::to_vec(&before).context("offloads")?;
             fs::write(&place, text).with_context(|| place.display().to_string())?;
         }
@@ -72,7 +72,7 @@ pub async fn warn_of_joined(target: &Target) -> Result<(), Failure> {
 
 /// Switches on again what [`switch_off`] switched off.
 pub async fn restore(target: &Target) -> Result<(), Failure> {
-    let place = kept(target);
+    let place = saved(target);
     let Ok(bytes) = fs::read(&place) else {
         return Ok(());
     };
@@ -85,7 +85,7 @@ pub async fn restore(target: &Target) -> Result<(), Failure> {
 }
 
 /// A device's file, by its network namespace and number.
-fn kept(target: &Target) -> PathBuf {
+fn saved(target: &Target) -> PathBuf {
     let name = format!("{}-{}.json", target.place.netns, target.place.ifindex);
-    Path::new(KEPT).join(name)
+    Path::new(SAVED).join(name)
 }

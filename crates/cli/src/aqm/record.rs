@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate aqm trace` and `record`: what a discipline in the kernel decides.
 
-use crate::aqm::live::{Loaded, Target};
+use crate::aqm::loaded::Loaded;
+use crate::aqm::target::Target;
 use anyhow::Context;
 use std::cell::Cell;
 use std::fmt::Write as _;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate aqm show`: what disciplines on devices do, by name and unit.
 
-use crate::aqm::ingress::Arriving;
-use crate::aqm::live::{Loaded, Target};
+use crate::aqm::ingress::AtIngress;
+use crate::aqm::loaded::Loaded;
 use crate::aqm::own;
+use crate::aqm::target::Target;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,8 +26,8 @@ struct Shown {
     gate_bytes_s: u64,
     class: Option<Class>,
     instance: Instance,
-    /// What it was told where nothing is queued: in force from the next packet on.
-    told: Option<FilterSetup>,
+    /// Its settings where nothing is queued: in force from the next packet on.
+    setup: Option<FilterSetup>,
     /// What became of the device's marks; `None` where none are made.
     marks: Option<MarkCount>,
 }
@@ -39,7 +40,7 @@ pub fn run(device: Option<&str>, json: bool) -> Outcome {
         if let Some(device) = device {
             let target = Target::find(device).await?;
             let store = own::store()?;
-            let arriving = Arriving::on(&target, &store)?;
+            let arriving = AtIngress::on(&target, &store)?;
             let loaded = Loaded::on(&target, &store).await?;
             if arriving.is_none() && loaded.is_none() {
                 Loaded::required(&target, &store).await?;
@@ -62,7 +63,7 @@ pub fn run(device: Option<&str>, json: bool) -> Outcome {
             }
             for name in names.values() {
                 let target = Target::find(name).await?;
-                let arriving = Arriving::on(&target, &store)?;
+                let arriving = AtIngress::on(&target, &store)?;
                 shown.extend(arriving.map(|it| at_ingress(&it, name)).transpose()?);
             }
         }
@@ -116,7 +117,7 @@ fn collect(
                     class: None,
                     marks: marks(instance.place())?,
                     instance,
-                    told: None,
+                    setup: None,
                 });
             }
         }
@@ -141,7 +142,7 @@ fn collect(
                         class: class.cloned(),
                         marks: marks(one.place)?,
                         instance,
-                        told: None,
+                        setup: None,
                     });
                 }
             }
@@ -151,7 +152,7 @@ fn collect(
 }
 
 /// A discipline on what arrives at a device.
-fn at_ingress(there: &Arriving, device: &str) -> Result<Shown, Failure> {
+fn at_ingress(there: &AtIngress, device: &str) -> Result<Shown, Failure> {
     let setup = there.maps.setup().map_err(failed)?;
     Ok(Shown {
         device: device.to_owned(),
@@ -160,22 +161,22 @@ fn at_ingress(there: &Arriving, device: &str) -> Result<Shown, Failure> {
         gate_bytes_s: setup.as_ref().map_or(0, |setup| setup.link.rate_bytes_s),
         class: None,
         instance: there.maps.state().map_err(failed)?.instance,
-        told: setup,
+        setup,
         marks: None,
     })
 }
 
 impl Shown {
     fn link(&self) -> Link {
-        let told = self.told.as_ref().map(|told| told.link);
-        told.unwrap_or_else(|| self.instance.link())
+        let configured = self.setup.as_ref().map(|setup| setup.link);
+        configured.unwrap_or_else(|| self.instance.link())
     }
 
     fn params(&self) -> Vec<(Row, u64)> {
-        match &self.told {
-            Some(told) => {
-                let rows = told.settings.discipline().params().into_iter();
-                rows.zip(told.settings.values().iter().copied()).collect()
+        match &self.setup {
+            Some(setup) => {
+                let rows = setup.settings.discipline().params().into_iter();
+                rows.zip(setup.settings.values().iter().copied()).collect()
             }
             None => self.instance.params(),
         }

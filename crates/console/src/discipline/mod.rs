@@ -3,9 +3,9 @@
 //! source, a file that was built, or by name once it is loaded.
 
 pub mod class;
-mod line;
+mod link;
 
-pub use line::{Line, apply_line, set};
+pub use link::{LinkArguments, set};
 
 use crate::exit::{Failure, wrong};
 use crate::handover;

@@ -8,9 +8,9 @@ use weirgate_aqm::{Link, Settings};
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
 use weirgate_units::Rate;
 
-/// What is said of the link.
+/// The options that describe the link of a discipline.
 #[derive(Args)]
-pub struct Line {
+pub struct LinkArguments {
     /// Hold packets back to this rate on the wire.
     #[arg(long)]
     pub rate: Option<Rate>,
@@ -20,6 +20,42 @@ pub struct Line {
     /// What the device counts of a packet: ethernet, pppoe, ppp, ...
     #[arg(long, default_value = "ethernet", value_name = "KIND")]
     pub device_kind: String,
+}
+
+impl LinkArguments {
+    /// Sets what the options name in `link`, and the gate's rate in bytes a second.
+    ///
+    /// # Errors
+    /// There is no such link layer or kind of device, or the rate is below 8 bit/s.
+    pub fn apply(&self, link: &mut Link, gate: &mut u64) -> Result<(), Failure> {
+        if let Some(name) = &self.layer {
+            let layer = LinkLayer::named(name).map_err(wrong)?;
+            let device = DeviceKind::named(&self.device_kind).ok_or_else(|| {
+                let kinds: Vec<&str> = DeviceKind::ALL.iter().map(|kind| kind.name()).collect();
+                wrong(format!(
+                    "there is no kind of device `{}`; there are {}",
+                    self.device_kind,
+                    kinds.join(", ")
+                ))
+            })?;
+            link.overhead_bytes = layer.overhead_on(device);
+            link.mpu_bytes = layer.mpu();
+            link.framing = match layer.framing() {
+                Framing::None => 0,
+                Framing::Atm => 1,
+                Framing::Ptm => 2,
+            };
+        }
+        if let Some(rate) = self.rate {
+            let bytes = rate.as_bytes_per_second();
+            if bytes == 0 {
+                return Err(wrong("a rate must be at least 8 bit/s"));
+            }
+            *gate = bytes;
+            link.rate_bytes_s = bytes;
+        }
+        Ok(())
+    }
 }
 
 /// Sets parameters from `name=value`; every mistake is told.
@@ -42,35 +78,4 @@ pub fn set(settings: &mut Settings, words: &[String]) -> Result<(), Failure> {
     } else {
         Err(Failure::Input(mistakes.trim_end().to_owned()))
     }
-}
-
-/// Takes over what is said of the link; the gate's rate in bytes a second.
-pub fn apply_line(said: &Line, link: &mut Link, gate: &mut u64) -> Result<(), Failure> {
-    if let Some(name) = &said.layer {
-        let layer = LinkLayer::named(name).map_err(wrong)?;
-        let device = DeviceKind::named(&said.device_kind).ok_or_else(|| {
-            let kinds: Vec<&str> = DeviceKind::ALL.iter().map(|kind| kind.name()).collect();
-            wrong(format!(
-                "there is no kind of device `{}`; there are {}",
-                said.device_kind,
-                kinds.join(", ")
-            ))
-        })?;
-        link.overhead_bytes = layer.overhead_on(device);
-        link.mpu_bytes = layer.mpu();
-        link.framing = match layer.framing() {
-            Framing::None => 0,
-            Framing::Atm => 1,
-            Framing::Ptm => 2,
-        };
-    }
-    if let Some(rate) = said.rate {
-        let bytes = rate.as_bytes_per_second();
-        if bytes == 0 {
-            return Err(wrong("a rate must be at least 8 bit/s"));
-        }
-        *gate = bytes;
-        link.rate_bytes_s = bytes;
-    }
-    Ok(())
 }

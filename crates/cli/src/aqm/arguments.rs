@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What `weirgate aqm load` takes.
+
+use clap::Args;
+use weirgate_console::discipline::LinkArguments;
+
+/// What is put on a device.
+#[derive(Args)]
+pub struct Load {
+    /// The discipline; `weirgate aqm list` names them. Or the folder or source of one's own, or
+    /// what `weirgate aqm build` made of it.
+    pub discipline: String,
+    /// The device.
+    pub device: String,
+    /// Parameters, as `name=value`; `weirgate aqm list DISCIPLINE` names them.
+    #[arg(value_name = "NAME=VALUE")]
+    pub settings: Vec<String>,
+    #[command(flatten)]
+    pub link: LinkArguments,
+    /// A class behind the gate, such as
+    /// `1:10,priority=0,guarantee=102kbit,ceiling=400kbit,weight=1,queue=codel,target_ns=5ms`.
+    ///
+    /// A packet's class is its skb->priority, as for HTB. Packets that name none go to the last
+    /// class. Without `queue`, DISCIPLINE and its parameters are the class's queue. Its parameter
+    /// `weight` is written `queue.weight` here.
+    #[arg(long = "class", value_name = "CLASS")]
+    pub classes: Vec<String>,
+    /// Replace a root qdisc that is there, or with --ingress a discipline.
+    #[arg(long)]
+    pub replace: bool,
+    /// Hold what arrives at the device to the rate, without a queue: the discipline marks and
+    /// drops by what would be queued. Needs no CONFIG_NET_SCH_BPF, but Linux 6.6.
+    #[arg(long)]
+    pub ingress: bool,
+}

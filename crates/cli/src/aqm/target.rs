@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The device that a command of `weirgate aqm` is about.
+
+use weirgate_bpf::Place;
+use weirgate_console::discipline::failed;
+use weirgate_console::exit::{Failure, wrong};
+use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
+use weirgate_state::DeviceName;
+
+/// A device of this network namespace.
+pub struct Target {
+    pub kernel: Kernel,
+    pub name: DeviceName,
+    pub device: DeviceIndex,
+    pub place: Place,
+}
+
+impl Target {
+    pub async fn find(name: &str) -> Result<Self, Failure> {
+        let name = DeviceName::new(name)
+            .ok_or_else(|| wrong(format!("`{name}` cannot be a network device's name")))?;
+        let kernel = Kernel::open().map_err(refused)?;
+        let device = kernel.device(&name).await.map_err(refused)?;
+        let place = Place::root(device.number()).map_err(failed)?;
+        Ok(Self {
+            kernel,
+            name,
+            device,
+            place,
+        })
+    }
+}
+
+/// What the kernel refused leaves the old state.
+pub fn refused(error: KernelError) -> Failure {
+    match error {
+        KernelError::NoDevice(_) => wrong(error),
+        error => Failure::Refused(error.to_string()),
+    }
+}

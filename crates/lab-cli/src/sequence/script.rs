@@ -13,13 +13,13 @@ use weirgate_experiment::{
 use weirgate_probe::{Doing, Manner, Ping, Play, Sequence, Short, Stream, Way};
 use weirgate_units::{Size, Span};
 
-/// Lines of one table of a file.
-struct Place {
+/// The lines of one table of a file and of its fields, from 1.
+struct TableLines {
     table: u32,
     fields: Vec<(&'static str, u32)>,
 }
 
-impl Place {
+impl TableLines {
     fn line(&self, field: &str) -> u32 {
         let found = self.fields.iter().find(|(name, _)| *name == field);
         found.map_or(self.table, |(_, line)| *line)
@@ -29,16 +29,16 @@ impl Place {
 /// The fields that something may be wrong with.
 const FIELDS: [&str; 4] = ["from", "to", "hosts", "ipv6"];
 
-fn places(text: &str, kind: &'static str) -> Vec<Place> {
+fn table_lines(text: &str, kind: &'static str) -> Vec<TableLines> {
     let problems = Problems::default();
     let line = |at: usize| 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count() as u32;
     parse_with_parameters(text, &problems, |mut root| {
         root.table("parameters").map(|mut table| table.keys());
         let tables = root.tables(kind).into_iter();
-        let place = |mut table: weirgate_document::Reader<'_, '_>| {
+        let lines = |mut table: weirgate_document::Reader<'_, '_>| {
             let fields = FIELDS.into_iter().filter(|field| table.has(field));
             let fields: Vec<&str> = fields.collect();
-            Place {
+            TableLines {
                 table: table.line(),
                 fields: fields
                     .into_iter()
@@ -46,7 +46,7 @@ fn places(text: &str, kind: &'static str) -> Vec<Place> {
                     .collect(),
             }
         };
-        tables.map(place).collect()
+        tables.map(lines).collect()
     })
 }
 
@@ -92,33 +92,33 @@ pub fn sequence(
     if experiment.is_calculation() {
         refused.add(1, "it is a calculation: nothing is sent");
     }
-    let own = places(text, "traffic");
-    let nowhere = Place {
+    let own = table_lines(text, "traffic");
+    let unknown = TableLines {
         table: 1,
         fields: Vec::new(),
     };
     let plays = experiment.traffic.iter().enumerate();
     let plays: Vec<Play> = plays
         .filter_map(|(at, one)| {
-            let place = own.get(at).unwrap_or(&nowhere);
-            play(one, place, (v4, experiment.seed), &mut refused)
+            let lines = own.get(at).unwrap_or(&unknown);
+            play(one, lines, (v4, experiment.seed), &mut refused)
         })
         .collect();
-    let own = places(text, "probe");
+    let own = table_lines(text, "probe");
     let pings = experiment.probes.iter().enumerate();
     let pings: Vec<Ping> = pings
         .map(|(at, probe)| {
-            let place = own.get(at).unwrap_or(&nowhere);
+            let lines = own.get(at).unwrap_or(&unknown);
             if !inside(probe.from) {
                 let text = "probes are sent from here: a probe's `from` has to be a host";
-                refused.add(place.line("from"), text);
+                refused.add(lines.line("from"), text);
             }
             if !matches!(probe.to, Node::Server(_) | Node::Provider) {
                 let text = "only the host of --to is asked: a probe's `to` has to be a server or \
                             `provider`";
-                refused.add(place.line("to"), text);
+                refused.add(lines.line("to"), text);
             }
-            family(probe.ipv6, v4, place, &mut refused);
+            family(probe.ipv6, v4, lines, &mut refused);
             Ping {
                 name: probe.name.clone(),
                 udp: matches!(probe.kind, ProbeKind::Udp { .. }),
@@ -141,7 +141,7 @@ pub fn sequence(
     })
 }
 
-fn family(ipv6: bool, v4: bool, place: &Place, refused: &mut Refusals<'_>) {
+fn family(ipv6: bool, v4: bool, lines: &TableLines, refused: &mut Refusals<'_>) {
     if ipv6 == v4 {
         let (asked, named) = if ipv6 {
             ("IPv6", "IPv4")
@@ -149,14 +149,14 @@ fn family(ipv6: bool, v4: bool, place: &Place, refused: &mut Refusals<'_>) {
             ("IPv4", "IPv6")
         };
         let text = format!("this is {asked}, and the address of --to is {named}");
-        refused.add(place.line("ipv6"), text);
+        refused.add(lines.line("ipv6"), text);
     }
 }
 
 /// One entry; `None` where it is refused.
 fn play(
     one: &Traffic,
-    place: &Place,
+    lines: &TableLines,
     (v4, seed): (bool, u64),
     refused: &mut Refusals<'_>,
 ) -> Option<Play> {
@@ -167,16 +167,16 @@ fn play(
         _ => {
             let text = "it has to go between a host, which is this machine, and a server, which \
                         is the host of --to";
-            refused.add(place.line("from"), text);
+            refused.add(lines.line("from"), text);
             Way::Down
         }
     };
     if one.hosts > 1 {
         let text = "this one machine cannot be several hosts; leave `hosts` out, or play a part \
                     on each";
-        refused.add(place.line("hosts"), text);
+        refused.add(lines.line("hosts"), text);
     }
-    family(one.ipv6, v4, place, refused);
+    family(one.ipv6, v4, lines, refused);
     let (doing, tcp) = match &one.kind {
         TrafficKind::Tcp(tcp) => {
             let bytes = tcp.amount.map(|Amount::Bytes(size)| size.as_bytes());
@@ -190,7 +190,7 @@ fn play(
         } => {
             if way == Way::Up {
                 let text = "requests are made here and answered there: `from` has to be the server";
-                refused.add(place.line("from"), text);
+                refused.add(lines.line("from"), text);
             }
             let doing = Doing::Requests {
                 request: request.as_bytes(),
@@ -230,7 +230,7 @@ fn play(
             if way == Way::Down {
                 let text = "the serving end opens no connections to here: SYNs have to go from a \
                             host to a server";
-                refused.add(place.line("from"), text);
+                refused.add(lines.line("from"), text);
             }
             (Doing::Syns(time(*interval)), None)
         }

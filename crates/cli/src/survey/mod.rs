@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate survey`: what passes a device, by protocol, port and size, when,
+//! and how full it makes the line.
+
+mod data;
+mod tables;
+mod text;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{SignalKind, signal};
+use weirgate_bpf::{Survey, SurveyCount, SurveyLink, SurveyService, SurveyWay};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::measurement::RunFolder;
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
+use weirgate_kernel::Kernel;
+use weirgate_linklayer::{Framing, LinkLayer};
+use weirgate_state::DeviceName;
+use weirgate_units::{ParseError, Rate, Span};
+
+/// What to look at.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The device.
+    #[arg(value_parser = device)]
+    device: DeviceName,
+    /// For how long; Ctrl-C ends it earlier and prints what was seen.
+    #[arg(long = "for", value_name = "TIME", default_value = "1min", value_parser = length)]
+    time: Duration,
+    /// What the line carries, to say how full it was.
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Rate>,
+    /// The link's layer by its name in policies, such as `adsl:bridged-llc` or `ethernet`: how full
+    /// the line was is then told with what the layer adds to each packet.
+    #[arg(long, value_name = "LAYER", value_parser = layer)]
+    link: Option<LinkLayer>,
+    /// Keep what was asked, every second and the result in a new folder.
+    #[arg(long, value_name = "FOLDER")]
+    write: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn device(text: &str) -> Result<DeviceName, String> {
+    DeviceName::try_from(text.to_owned())
+}
+
+fn layer(text: &str) -> Result<LinkLayer, String> {
+    LinkLayer::named(text).map_err(|error| error.to_string())
+}
+
+/// What the layer makes of packets.
+fn link(layer: &LinkLayer) -> SurveyLink {
+    let (piece, piece_wire, kept) = match layer.framing() {
+        Framing::None => (0, 0, true),
+        Framing::Atm => (48, 53, false),
+        Framing::Ptm => (64, 1, true),
+    };
+    SurveyLink {
+        overhead: layer.overhead(),
+        smallest: layer.mpu(),
+        piece,
+        piece_wire,
+        kept,
+    }
+}
+
+fn length(text: &str) -> Result<Duration, String> {
+    let span: Span = text
+        .parse()
+        .map_err(|error: ParseError| error.to_string())?;
+    let length = Duration::from_nanos(span.as_nanos());
+    if length < Duration::from_secs(1) {
+        return Err(String::from("1s at least"));
+    }
+    Ok(length)
+}
+
+/// What was seen.
+struct Seen {
+    device: String,
+    time: Duration,
+    rate: Option<Rate>,
+    link: Option<LinkLayer>,
+    /// What arrived, and what left.
+    ways: [SurveyWay; 2],
+    protocols: BTreeMap<SurveyService, SurveyCount>,
+    services: BTreeMap<SurveyService, SurveyCount>,
+    /// Every second.
+    seconds: Vec<Second>,
+}
+
+/// What passed from one look to the next, arriving and leaving.
+struct Second {
+    bytes: [u64; 2],
+    /// The same on the wire.
+    wire: [u64; 2],
+    time: Duration,
+}
+
+impl Second {
+    /// Bits by the second: a look may come late.
+    fn rate(&self, bytes: [u64; 2], way: usize) -> u64 {
+        (bytes[way] as f64 * 8.0 / self.time.as_secs_f64().max(1e-3)) as u64
+    }
+}
+
+/// `weirgate survey`.
+pub fn run(arguments: &Arguments) -> Outcome {
+    in_runtime(async {
+        let device = arguments.device.to_string();
+        let devices = Kernel::open()?.overview().await?;
+        let number = devices.iter().find(|one| one.name == device);
+        let number = number
+            .map(|one| one.index)
+            .ok_or_else(|| Failure::Input(format!("weirgate: there is no device `{device}`")))?;
+        let link = arguments.link.as_ref().map_or(SurveyLink::NONE, link);
+        let survey = Survey::open(number, &link).map_err(|error| {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            let hint = "to look at packets takes CAP_BPF, CAP_PERFMON and a kernel with type \
+                        information (CONFIG_DEBUG_INFO_BTF)";
+            Failure::Input(format!("weirgate: {first}\n  {hint}"))
+        })?;
+        // Before anything is seen that could not be kept.
+        let kept = arguments
+            .write
+            .as_deref()
+            .map(RunFolder::make)
+            .transpose()?;
+        output::note(&format!(
+            "weirgate: looks at {device} for {:.0} s; Ctrl-C ends it",
+            arguments.time.as_secs_f64()
+        ));
+        let seen = look(&survey, arguments, device).await?;
+        if let Some(kept) = kept {
+            kept.result(&text::report(&seen), &data::document(&seen))?;
+            kept.file("seconds.csv", &data::seconds(&seen))?;
+            kept.file("gaps.csv", &data::gaps(&seen.ways))?;
+        }
+        let text = if arguments.json {
+            data::document(&seen).to_string()
+        } else {
+            text::report(&seen)
+        };
+        output::data(&text)?;
+        Ok(Status::Done)
+    })
+}
+
+async fn look(survey: &Survey, arguments: &Arguments, device: String) -> Result<Seen, Failure> {
+    let wrong = |error: weirgate_bpf::BpfError| Failure::Other(error.into());
+    let mut int = signal(SignalKind::interrupt())?;
+    let mut term = signal(SignalKind::terminate())?;
+    let start = Instant::now();
+    let mut seconds = Vec::new();
+    let mut before = ([0, 0], [0, 0], start);
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    ticks.tick().await;
+    let rest = tokio::time::sleep(arguments.time);
+    tokio::pin!(rest);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {
+                let ways = survey.ways().map_err(wrong)?;
+                let bytes = [ways[0].all.bytes, ways[1].all.bytes];
+                let wire = [ways[0].wire, ways[1].wire];
+                let at = Instant::now();
+                let since = |now: [u64; 2], then: [u64; 2]| [now[0] - then[0], now[1] - then[1]];
+                seconds.push(Second {
+                    bytes: since(bytes, before.0),
+                    wire: since(wire, before.1),
+                    time: at - before.2,
+                });
+                before = (bytes, wire, at);
+            }
+            () = &mut rest => break,
+            _ = int.recv() => break,
+            _ = term.recv() => break,
+        }
+    }
+    Ok(Seen {
+        device,
+        time: start.elapsed(),
+        rate: arguments.rate,
+        link: arguments.link,
+        ways: survey.ways().map_err(wrong)?,
+        // First what is a part of the others.
+        services: survey.services().map_err(wrong)?,
+        protocols: survey.protocols().map_err(wrong)?,
+        seconds,
+    })
+}

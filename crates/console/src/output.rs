@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writing to the terminal: data to standard output, notes to standard error.
 
+use std::borrow::Cow;
+use std::env;
 use std::io::{self, IsTerminal, Write};
 use terminal_size::{Width, terminal_size_of};
 
@@ -11,6 +13,79 @@ const COLUMNS: usize = 80;
 /// indent and a word.
 const NARROWEST: usize = 40;
 
+/// Colours of a terminal (ECMA-48, 8.3.117), and back to its own.
+const RED: &str = "\x1b[1;31m";
+const YELLOW: &str = "\x1b[1;33m";
+const CYAN: &str = "\x1b[1;36m";
+const PLAIN: &str = "\x1b[0m";
+
+/// What has a colour where it begins a line and a colon or a code follows it.
+const BEGINNINGS: [(&str, &str); 7] = [
+    ("error", RED),
+    ("fault", RED),
+    ("differs", RED),
+    ("warning", YELLOW),
+    ("weirgate: warning", YELLOW),
+    ("note", CYAN),
+    ("= help", CYAN),
+];
+
+/// Whether a stream is a terminal that may have colours: neither `NO_COLOR`
+/// (no-color.org) nor a terminal without any says otherwise.
+pub fn has_colour(stream: &impl IsTerminal) -> bool {
+    let value = |name| env::var_os(name).filter(|value| !value.is_empty());
+    stream.is_terminal()
+        && value("NO_COLOR").is_none()
+        && value("TERM").is_some_and(|terminal| terminal != "dumb")
+}
+
+/// The same line with a word in red, for what must not be overlooked.
+pub fn alarmed(line: &str, word: &str) -> String {
+    line.replace(word, &format!("{RED}{word}{PLAIN}"))
+}
+
+fn coloured<'t>(text: &'t str, stream: &impl IsTerminal) -> Cow<'t, str> {
+    if has_colour(stream) {
+        Cow::Owned(painted(text))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// The text with the beginnings of its lines in colour, and what underlines a
+/// place in a file.
+fn painted(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.split_inclusive('\n') {
+        let start = line.trim_start();
+        let margin = &line[..line.len() - start.len()];
+        let found = BEGINNINGS.iter().find_map(|(word, colour)| {
+            let rest = start.strip_prefix(word)?;
+            rest.starts_with([':', '['])
+                .then_some((*word, rest, *colour))
+        });
+        let marks = start.strip_prefix('|').map(str::trim);
+        let underlines = |marks: &str| !marks.is_empty() && marks.bytes().all(|mark| mark == b'^');
+        match found {
+            Some((word, rest, colour)) => {
+                out.extend([margin, colour, word, PLAIN, rest]);
+            }
+            None if marks.is_some_and(underlines) => {
+                out.extend([
+                    margin,
+                    "|",
+                    RED,
+                    start[1..].trim_end_matches('\n'),
+                    PLAIN,
+                    "\n",
+                ]);
+            }
+            None => out.push_str(line),
+        }
+    }
+    out
+}
+
 /// Writes text whose lines are broken at the terminal's edge, at spaces.
 pub fn text(text: &str) -> io::Result<()> {
     let out = io::stdout();
@@ -18,7 +93,13 @@ pub fn text(text: &str) -> io::Result<()> {
         Some((Width(columns), _)) if out.is_terminal() => usize::from(columns),
         _ => COLUMNS,
     };
-    data(&folded(text, width.max(NARROWEST)))
+    data(&coloured(&folded(text, width.max(NARROWEST)), &out))
+}
+
+/// Writes lines as they are, with the beginnings of warnings in colour on a
+/// terminal.
+pub fn lines(text: &str) -> io::Result<()> {
+    data(&coloured(text, &io::stdout()))
 }
 
 /// Breaks lines at spaces so that they have at most `width` characters, but not
@@ -106,7 +187,8 @@ pub fn data(text: &str) -> io::Result<()> {
 /// closed there is nobody to tell.
 pub fn note(text: &str) {
     let mut err = io::stderr().lock();
-    let _ = writeln!(err, "{}", text.trim_end_matches('\n'));
+    let text = coloured(text.trim_end_matches('\n'), &err);
+    let _ = writeln!(err, "{text}");
 }
 
 #[cfg(test)]
@@ -124,6 +206,15 @@ mod tests {
         let unit = "        163.09 ms  the packets of 1696 B before it\n";
         let kept = "        163.09 ms  the packets of\n                   1696 B before it\n";
         assert_eq!(folded(unit, 39), kept);
+    }
+
+    #[test]
+    fn beginnings_and_underlines_have_colour() {
+        let text = "error[P1]: it is wrong\n  |\n1 | x = 1\n  | ^^^\n  = help: write 2\nerrors\n";
+        let expected = "\x1b[1;31merror\x1b[0m[P1]: it is wrong\n  |\n1 | x = 1\n  |\x1b[1;31m ^^^\x1b[0m\n  \
+                        \x1b[1;36m= help\x1b[0m: write 2\nerrors\n";
+        assert_eq!(painted(text), expected);
+        assert_eq!(painted("2 warnings"), "2 warnings");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! What `weirgate top` shows of connections, of cake's tins, and of what is done
 //! to packets without a queue. Lines fit 80 columns.
 
-use crate::top::details::{ms, queue_name};
-use crate::top::lines::{bits, cut, human, of, second};
+use crate::top::details::queue_name;
+use crate::top::format::{bits, cut, human, ms, of, second};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use weirgate_watch::{Change, Flow, Legend, Number, Sort, Step};

@@ -2,14 +2,9 @@
 //! The views of `weirgate top` that go into the particulars: more of classes,
 //! queues, rules, events. Lines fit 80 columns.
 
-use crate::top::lines::{bits, cut, human, of, second};
+use crate::top::format::{bits, cut, human, ms, of, second};
 use weirgate_history::Event;
 use weirgate_watch::{Change, Legend, Number, Object, Sort, Step};
-
-/// Milliseconds of a time in microseconds; a dash where it is not known.
-pub fn ms(time: Option<i64>) -> String {
-    time.map_or(String::from("-"), |us| format!("{:.1}", us as f64 / 1000.0))
-}
 
 /// Percent of a part; a dash where it is not known.
 fn percent(part: Option<f64>) -> String {

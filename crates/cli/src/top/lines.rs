@@ -3,6 +3,7 @@
 
 use crate::top::connections as passed;
 use crate::top::details as inside;
+use crate::top::format::{bits, cut, human, ms, of, second};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use weirgate_history::Event;
@@ -92,6 +93,9 @@ pub struct Look {
     pub events: VecDeque<Event>,
 }
 
+/// What stands for a promise that is broken: of the rate, and of the wait.
+pub const BROKEN: [&str; 2] = ["RATE LOW", "WAIT LONG"];
+
 /// Hosts and devices where everything is shown.
 const FEW: usize = 8;
 const FEW_FLOWS: usize = 4;
@@ -153,13 +157,6 @@ pub fn lines(look: &Look, legend: &Legend, view: View, width: usize) -> Vec<Stri
         add(probes(step));
     }
     lines.into_iter().map(|line| cut(&line, width)).collect()
-}
-
-/// What a look has of one sort.
-pub fn of(step: &Step, sort: Sort) -> impl Iterator<Item = &Change> + Clone {
-    step.changes
-        .iter()
-        .filter(move |one| one.object.sort == sort)
 }
 
 fn links(step: &Step, legend: &Legend) -> Vec<String> {
@@ -266,9 +263,6 @@ fn hosts<'a>(
         "ms in",
         "ms out"
     )];
-    let ms = |number: Option<i64>| {
-        number.map_or(String::from("-"), |us| format!("{:.1}", us as f64 / 1000.0))
-    };
     lines.extend(hosts.iter().take(most).map(|one| {
         format!(
             "{:<39} {:>11} {:>11} {:>7} {:>7}",
@@ -343,8 +337,8 @@ fn class_line(one: &Change, step: &Step) -> String {
         None => "",
         Some(Promise::Idle) => "idle",
         Some(Promise::Kept) => "kept",
-        Some(Promise::Rate) => "RATE LOW",
-        Some(Promise::Wait) => "WAIT LONG",
+        Some(Promise::Rate) => BROKEN[0],
+        Some(Promise::Wait) => BROKEN[1],
         Some(Promise::Unknown) => "?",
     };
     let promise = format!("{rough}{promise}");
@@ -361,36 +355,6 @@ fn class_line(one: &Change, step: &Step) -> String {
         known(wait),
         promise
     )
-}
-
-/// By the second, of what an interval in milliseconds had.
-pub fn second(value: i64, interval: i64) -> f64 {
-    value as f64 * 1000.0 / interval.max(1) as f64
-}
-
-/// Bits by the second, of bytes alike.
-pub fn bits(bytes: i64, interval: i64) -> f64 {
-    second(bytes, interval) * 8.0
-}
-
-/// Bits by the second, in at most nine columns.
-pub fn human(rate: f64) -> String {
-    match rate {
-        rate if rate >= 1e9 => format!("{:.2} Gbit", rate / 1e9),
-        rate if rate >= 1e6 => format!("{:.2} Mbit", rate / 1e6),
-        rate if rate >= 1e3 => format!("{:.1} kbit", rate / 1e3),
-        rate => format!("{rate:.0} bit"),
-    }
-}
-
-/// At most so many letters, none of which steers a terminal.
-pub fn cut(text: &str, width: usize) -> String {
-    // Names are the kernel's and the policy's: nothing of them may steer the
-    // terminal.
-    let plain = text
-        .chars()
-        .map(|letter| if letter.is_control() { '?' } else { letter });
-    plain.take(width).collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 mod connections;
 mod details;
+pub mod format;
 mod lines;
 mod screen;
 
@@ -27,6 +28,9 @@ const EVENTS: usize = 200;
 /// From the first look of a screen to the second, so that there are rates to show.
 const FIRST: Duration = Duration::from_millis(200);
 
+/// Why a single look has no hosts.
+const WITHOUT_PACKETS: &str = "packets are looked at with `--packets`";
+
 /// What `weirgate top` takes.
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -36,6 +40,10 @@ pub struct Arguments {
     /// Look twice, print what went on in between, and end.
     #[arg(long)]
     once: bool,
+    /// With --once, look at packets as well: hosts, waits and round trips. It takes seconds to load
+    /// the programs for that.
+    #[arg(long, requires = "once")]
+    packets: bool,
     /// Print JSON, an object for each look.
     #[arg(long)]
     json: bool,
@@ -61,7 +69,10 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         if let Some(screen) = &mut screen {
             begin(&mut steps, &legend, screen).await?;
         }
-        steps.look_at_packets();
+        let without_packets = arguments.once && !arguments.packets;
+        if !without_packets {
+            steps.look_at_packets();
+        }
         let mut ticks = tokio::time::interval(arguments.every);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         let mut events = VecDeque::new();
@@ -84,7 +95,12 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
             let Some(step) = step else {
                 continue;
             };
-            let blind = steps.blind().map(str::to_owned);
+            let blind = if without_packets {
+                Some(WITHOUT_PACKETS)
+            } else {
+                steps.blind()
+            };
+            let blind = blind.map(str::to_owned);
             if arguments.json {
                 output::data(&json(&step, &legend, blind, &new).to_string())?;
             } else {

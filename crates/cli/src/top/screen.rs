@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The terminal of `weirgate top`: keys, and what fits the screen.
 
-use crate::top::lines::{Look, Order, Part, View, cut, lines};
+use crate::top::format::cut;
+use crate::top::lines::{BROKEN, Look, Order, Part, View, lines};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use terminal_size::{Height, Width, terminal_size};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use weirgate_console::output;
 use weirgate_watch::Legend;
 
 /// The last line: what keys do.
@@ -91,6 +93,7 @@ pub struct Screen {
     view: View,
     first: usize,
     last: Option<Look>,
+    has_colour: bool,
 }
 
 impl Screen {
@@ -128,6 +131,7 @@ impl Screen {
             view: View::default(),
             first: 0,
             last: None,
+            has_colour: output::has_colour(&io::stdout()),
         };
         let mut out = io::stdout().lock();
         out.write_all(b"\x1b[?1049h\x1b[?25l")?;
@@ -197,7 +201,15 @@ impl Screen {
         self.first = self.first.min(all.len().saturating_sub(room));
         let mut text = String::from("\x1b[H");
         for line in all.iter().skip(self.first).take(room) {
-            text.push_str(line);
+            if self.has_colour {
+                text.push_str(
+                    &BROKEN
+                        .iter()
+                        .fold(line.clone(), |line, word| output::alarmed(&line, word)),
+                );
+            } else {
+                text.push_str(line);
+            }
             text.push_str("\x1b[K\r\n");
         }
         let held = if self.held { "HELD  " } else { "" };

@@ -214,7 +214,10 @@ fn what_is_shown_is_what_passed() {
     let strict = std::fs::read_to_string(root().join("tests/cli/flows.toml")).unwrap();
     let file = watch.folder.path().join("strict.toml");
     std::fs::write(&file, strict.replace("pfifo 50", "pfifo 2")).unwrap();
-    let words = format!("top --once --json --every 1s --policy {}", file.display());
+    let words = format!(
+        "top --once --packets --json --every 1s --policy {}",
+        file.display()
+    );
     let top = watch.place.weirgate(&words);
     assert_eq!(top.status, 0, "{top:?}");
     let top: Value = serde_json::from_str(&top.out).unwrap();

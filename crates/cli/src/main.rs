@@ -26,7 +26,8 @@ use policy::{apply, change, check, import, rules, schema};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weirgate_console::policy::SITE;
-use weirgate_console::{exit, reference, time};
+use weirgate_console::reference::{About, Pages};
+use weirgate_console::{exit, time};
 
 /// Keeps the queue of a shared link under control, and proves it.
 #[derive(Parser)]
@@ -227,21 +228,8 @@ enum Command {
     ///
     /// Done by `weirgate-lab`.
     Report(Handed),
-    /// Print the completions of a shell.
-    #[command(hide = true)]
-    Completions {
-        /// The shell.
-        shell: clap_complete::Shell,
-    },
-    /// Write the manual pages into a folder.
-    #[command(hide = true)]
-    Reference {
-        /// The folder.
-        folder: PathBuf,
-        /// Write nothing; exit status 1 if a file there differs.
-        #[arg(long)]
-        check: bool,
-    },
+    #[command(flatten)]
+    About(About),
 }
 
 fn main() -> ExitCode {
@@ -292,11 +280,7 @@ fn main() -> ExitCode {
         Command::Domain { command } => domain::run(&command),
         Command::Probe(arguments) => probe::run(&arguments),
         Command::Survey(arguments) => survey::run(&arguments),
-        Command::Completions { shell } => reference::completions(shell, Arguments::command()),
-        Command::Reference { folder, check } => {
-            let pages = reference::manual_pages(Arguments::command());
-            pages.and_then(|pages| reference::write(&folder, pages, check))
-        }
+        Command::About(about) => about.run(Arguments::command(), |_| Ok(Pages::new())),
         Command::Try(_) | Command::Lab(_) | Command::Advise(_) | Command::Report(_) => {
             handed::over()
         }

@@ -3,19 +3,16 @@
 
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
-use clap::Command;
+use clap::{Command, Subcommand};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Pages by their paths below the folder of the reference.
 pub type Pages = BTreeMap<String, Vec<u8>>;
 
 /// Writes pages into a folder, or, to check, says which files there differ.
-///
-/// # Errors
-/// A file cannot be written.
-pub fn write(folder: &Path, pages: Pages, check: bool) -> Outcome {
+fn write(folder: &Path, pages: Pages, check: bool) -> Outcome {
     let mut status = Status::Done;
     for (name, content) in pages {
         let path = folder.join(&name);
@@ -38,10 +35,7 @@ pub fn write(folder: &Path, pages: Pages, check: bool) -> Outcome {
 /// One manual page for each command of a program, but those that another
 /// program does: they have an argument `ARGUMENTS`, and their pages are that
 /// program's.
-///
-/// # Errors
-/// There is no room for temporary files.
-pub fn manual_pages(program: Command) -> Result<Pages, Failure> {
+fn manual_pages(program: Command) -> Result<Pages, Failure> {
     let folder = tempfile::tempdir()?;
     let mut handed = Vec::new();
     let name = program.get_name().to_owned();
@@ -71,11 +65,50 @@ fn handed_over(command: &Command, name: &str, found: &mut Vec<String>) {
     }
 }
 
+/// Hidden commands of every program, about the program itself.
+#[derive(Subcommand)]
+pub enum About {
+    /// Print the completions of a shell.
+    #[command(hide = true)]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages and what else belongs to the reference into a folder.
+    #[command(hide = true)]
+    Reference {
+        /// The folder.
+        folder: PathBuf,
+        /// Write nothing; exit status 1 if a file there differs.
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+impl About {
+    /// Runs one for `program`; `more` are pages of its reference, for the folder
+    /// in which they will stand, beside its manual pages.
+    ///
+    /// # Errors
+    /// A file or standard output cannot be written, or `more` fails.
+    pub fn run(
+        &self,
+        program: Command,
+        more: impl FnOnce(&Path) -> Result<Pages, Failure>,
+    ) -> Outcome {
+        match self {
+            Self::Completions { shell } => completions(*shell, program),
+            Self::Reference { folder, check } => {
+                let mut pages = manual_pages(program)?;
+                pages.extend(more(folder)?);
+                write(folder, pages, *check)
+            }
+        }
+    }
+}
+
 /// Prints the completions of a shell.
-///
-/// # Errors
-/// Standard output cannot be written.
-pub fn completions(shell: clap_complete::Shell, mut program: Command) -> Outcome {
+fn completions(shell: clap_complete::Shell, mut program: Command) -> Outcome {
     let mut script = Vec::new();
     let name = program.get_name().to_owned();
     clap_complete::generate(shell, &mut program, name, &mut script);

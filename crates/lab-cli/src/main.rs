@@ -16,6 +16,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weirgate_console::exit;
+use weirgate_console::reference::About;
 
 /// Measures policies and disciplines in a laboratory, on stock kernels.
 #[derive(Parser)]
@@ -62,21 +63,8 @@ enum Command {
     },
     /// Play an experiment of the laboratory between this machine and a real host.
     Probe(sequence::Arguments),
-    /// Print the completions of a shell.
-    #[command(hide = true)]
-    Completions {
-        /// The shell.
-        shell: clap_complete::Shell,
-    },
-    /// Write the reference and the manual pages into a folder.
-    #[command(hide = true)]
-    Reference {
-        /// The folder.
-        folder: PathBuf,
-        /// Write nothing; exit status 1 if a file there differs.
-        #[arg(long)]
-        check: bool,
-    },
+    #[command(flatten)]
+    About(About),
 }
 
 fn main() -> ExitCode {
@@ -92,10 +80,7 @@ fn main() -> ExitCode {
         Command::Aqm { command } => aqm::run(&command),
         Command::Domain { command } => domain::run(&command),
         Command::Probe(arguments) => sequence::run(&arguments),
-        Command::Completions { shell } => {
-            weirgate_console::reference::completions(shell, Arguments::command())
-        }
-        Command::Reference { folder, check } => reference::run(&folder, check),
+        Command::About(about) => about.run(Arguments::command(), reference::pages),
     };
     exit::code(outcome)
 }

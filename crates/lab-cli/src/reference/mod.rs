@@ -6,18 +6,17 @@ mod disciplines;
 mod fields;
 mod seam;
 
-use crate::Arguments;
-use clap::CommandFactory as _;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
-use weirgate_console::exit::Outcome;
-use weirgate_console::reference;
+use weirgate_console::exit::Failure;
+use weirgate_console::reference::Pages;
 use weirgate_linklayer::LinkLayer;
 
-/// Writes the reference into a folder, or, to check, says which files differ.
-pub fn run(folder: &Path, check: bool) -> Outcome {
-    let mut pages = reference::manual_pages(Arguments::command())?;
+/// The pages of the reference beside manual pages; `folder` has what people
+/// wrote of them.
+pub fn pages(folder: &Path) -> Result<Pages, Failure> {
+    let mut pages = Pages::new();
     pages.insert("messages.md".to_owned(), messages().into_bytes());
     pages.insert("link-layers.md".to_owned(), link_layers().into_bytes());
     pages.insert("metrics.md".to_owned(), metrics().into_bytes());
@@ -29,7 +28,7 @@ pub fn run(folder: &Path, check: bool) -> Outcome {
     }
     let (name, page) = seam::page();
     pages.insert(name, page.into_bytes());
-    reference::write(folder, pages, check)
+    Ok(pages)
 }
 
 fn messages() -> String {

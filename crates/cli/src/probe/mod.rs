@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate probe`: a real link, measured from its ends.
 
+mod device;
 mod remote;
 
 use crate::handed;
@@ -246,7 +247,8 @@ impl Measured {
             None => "\"raw\" # not known: rates count IP bytes".to_owned(),
         };
         format!(
-            "[link]\ndevice = \"wan\" # towards the line\n{}\n{}\nlayer = {layer}\n",
+            "[link]\n{}\n{}\n{}\nlayer = {layer}\n",
+            device::line(self.address.ip()),
             line("up", &self.up),
             line("down", &self.down)
         )

@@ -2,7 +2,7 @@
 //! `weirgate probe` with hosts that merely answer: ICMP or irtt for round trips,
 //! iperf3 or a web server's file to fill the line.
 
-use crate::probe::{framing, grade, mtu_words};
+use crate::probe::{device, framing, grade, mtu_words};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -252,7 +252,8 @@ impl Measured {
             None => String::from("\"raw\" # not known: rates count IP bytes"),
         };
         Some(format!(
-            "[link]\ndevice = \"wan\" # towards the line\nup = {}\ndown = {}\nlayer = {layer}\n",
+            "[link]\n{}\nup = {}\ndown = {}\nlayer = {layer}\n",
+            device::line(self.host.ip()),
             rate(&self.found.up),
             rate(&self.found.down)
         ))

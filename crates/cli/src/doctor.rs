@@ -21,7 +21,8 @@ use weirgate_state::{Ability, Capabilities, DeviceName, Machine, Presence, State
 /// What to look at.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The policy to judge for; without one, that which is in force.
+    /// The policy to judge for; without one, that which is in force, else /etc/weirgate/site.toml
+    /// where it is there.
     policy: Option<PathBuf>,
     /// A device to look at beside the policy's; may be given more than once.
     #[arg(long, value_name = "DEVICE", value_parser = policy::device)]
@@ -46,8 +47,14 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
     let named = arguments.policy.as_deref().map(policy::read).transpose()?;
     in_runtime(async {
         let mut machine = Kernel::open()?.machine().await?;
-        let kept = Kept::read(state, &mut machine.unread).await;
-        let loaded = named.as_ref().or(kept.loaded.as_ref());
+        let stored = Stored::read(state, &mut machine.unread).await;
+        let site = Path::new(policy::SITE);
+        let installed = match (&named, &stored.loaded) {
+            (None, None) if site.exists() => Some(policy::read(site)?),
+            _ => None,
+        };
+        let loaded = named.as_ref().or(stored.loaded.as_ref());
+        let loaded = loaded.or(installed.as_ref());
         let policies = loaded.map_or(&[][..], policy::Loaded::policies);
         let mut devices: BTreeSet<DeviceName> = arguments.device.iter().cloned().collect();
         if policies.is_empty() && devices.is_empty() {
@@ -60,8 +67,8 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
                 machine: &machine,
                 policy,
                 desired: compiled.as_ref(),
-                applied: kept.applied.as_ref(),
-                differences: &kept.differences,
+                applied: stored.applied.as_ref(),
+                differences: &stored.differences,
                 devices: &devices,
             })
         };
@@ -105,16 +112,16 @@ fn ordinary(machine: &Machine) -> BTreeSet<DeviceName> {
 
 /// What weirgate remembers, as far as this user may read it.
 #[derive(Default)]
-struct Kept {
+struct Stored {
     applied: Option<State>,
     differences: Vec<String>,
     loaded: Option<policy::Loaded>,
 }
 
-impl Kept {
+impl Stored {
     async fn read(state: &Path, unread: &mut Vec<String>) -> Self {
         match Self::try_read(state).await {
-            Ok(kept) => kept,
+            Ok(stored) => stored,
             Err(failure) => {
                 let text = failure.text();
                 unread.push(format!(

@@ -22,7 +22,7 @@ mod watch;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use handed::Handed;
 use keep::{announce, track};
-use policy::{apply, change, check, import, rules, schema};
+use policy::{apply, change, check, import, plan, rules, schema, show};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weirgate_console::policy::SITE;
@@ -57,17 +57,7 @@ enum Command {
     /// Show what applying a policy would change in the kernel.
     ///
     /// Needs CAP_NET_ADMIN to read the kernel's state.
-    Plan {
-        /// The policy file.
-        #[arg(default_value = SITE)]
-        policy: PathBuf,
-        /// Plan as if a root qdisc that weirgate did not make may be replaced.
-        #[arg(long)]
-        adopt: bool,
-        /// Print the command lines of ip, tc, ethtool and nft that come nearest.
-        #[arg(long)]
-        commands: bool,
-    },
+    Plan(plan::Arguments),
     /// Say which class packets get under a policy, and which rule decides.
     ///
     /// Changes nothing and asks no kernel: the policy's rules are run on the packets here.
@@ -127,7 +117,11 @@ enum Command {
         confirm: Option<std::time::Duration>,
     },
     /// List the states that were applied, and what became of them.
-    History,
+    History {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Bring the state that was confirmed last into force: what runs when the machine starts.
     ///
     /// Devices that are not there yet are left out. Needs CAP_NET_ADMIN.
@@ -163,10 +157,15 @@ enum Command {
     ///
     /// Needs CAP_NET_ADMIN.
     Remove,
-    /// Show what weirgate has applied, as the kernel has it now.
+    /// Show what is in force since when, what each class has, and what is wrong.
     ///
-    /// Needs CAP_NET_ADMIN to read the kernel's state.
-    Show,
+    /// Needs CAP_NET_ADMIN to read the kernel's state. Exit status 1 if the kernel differs from
+    /// what was applied.
+    Show {
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
     /// List the connections with their class, the rule behind it, host, bytes and rate.
     ///
     /// Needs CAP_NET_ADMIN to read the kernel's connections.
@@ -193,6 +192,9 @@ enum Command {
         /// Return by itself after this time, unless `weirgate confirm` comes.
         #[arg(long, value_name = "TIME", value_parser = time::duration, requires = "name")]
         confirm: Option<std::time::Duration>,
+        /// Print the list as JSON.
+        #[arg(long, conflicts_with = "name")]
+        json: bool,
     },
     /// The process that takes a change back; started by others.
     #[command(hide = true)]
@@ -241,11 +243,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Check(arguments) => check::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&state, &arguments),
-        Command::Plan {
-            policy,
-            adopt,
-            commands,
-        } => apply::plan(&state, &policy, adopt, commands),
+        Command::Plan(arguments) => plan::run(&state, &arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Watch(arguments) => watch::run(&state, arguments),
         Command::Top(arguments) => top::run(&state, &arguments),
@@ -262,18 +260,23 @@ fn main() -> ExitCode {
         Command::Rollback {
             number, confirm, ..
         } => change::rollback(&state, number, confirm),
-        Command::History => change::history(&state),
+        Command::History { json } => change::history(&state, json),
         Command::Boot => change::boot(&state),
         Command::Keep { announcers } => keep::run(&state, announcers),
         Command::Announce { program } => announce::run(&state, &program),
         Command::Track { what } => track::run(&state, &what),
         Command::Remove => apply::remove(&state),
-        Command::Show => apply::show(&state),
+        Command::Show { json } => show::run(&state, json),
         Command::Flows(arguments) => flows::run(&state, &arguments),
         Command::Rules { json } => rules::list(&state, json),
-        Command::Ruleset { name, on, confirm } => match name.zip(on) {
+        Command::Ruleset {
+            name,
+            on,
+            confirm,
+            json,
+        } => match name.zip(on) {
             Some((name, on)) => rules::switch(&state, &name, on, confirm),
-            None => rules::sets(&state),
+            None => rules::sets(&state, json),
         },
         Command::Guard => change::guard(),
         Command::Aqm { command } => aqm::run(&command),

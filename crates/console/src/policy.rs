@@ -3,8 +3,10 @@
 
 use crate::exit::Failure;
 use crate::source;
+use serde::Serialize;
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use weirgate_document::Severity;
 use weirgate_keep::Source;
 use weirgate_policy::Policy;
 use weirgate_state::{Capabilities, DeviceName, State};
@@ -32,10 +34,61 @@ const STDIN_NAME: &str = "standard input";
 /// Reads a policy file, or standard input for `-`, and what it includes; all
 /// problems become one failure.
 pub fn read(path: &Path) -> Result<Loaded, Failure> {
+    let (path, text) = text(path)?;
+    parse(&path, &text)
+}
+
+/// The text of a policy file, or of standard input for `-`, with the name that
+/// problems and the history have for it.
+pub fn text(path: &Path) -> Result<(PathBuf, String), Failure> {
     if path == Path::new(STDIN) {
-        return parse(Path::new(STDIN_NAME), &source::read_stdin()?);
+        return Ok((PathBuf::from(STDIN_NAME), source::read_stdin()?));
     }
-    parse(path, &source::read(path)?)
+    Ok((path.to_owned(), source::read(path)?))
+}
+
+/// A problem of a policy, for programs.
+#[derive(Debug, Serialize)]
+pub struct LocatedProblem {
+    file: String,
+    line: usize,
+    column: usize,
+    severity: &'static str,
+    code: &'static str,
+    message: String,
+    hint: String,
+}
+
+/// The problems of a policy's text, with those of compiling it for a kernel
+/// that has everything.
+pub fn problems(path: &Path, text: &str) -> Vec<LocatedProblem> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let load = |name: &str| source::included(&folder.join(name));
+    let name = path.display().to_string();
+    let mut all = Vec::new();
+    for part in weirgate_domain::divide(text) {
+        let parsed = weirgate_policy::parse_with(&name, &part, &load);
+        let mut problems = parsed.problems;
+        if let Some(policy) = &parsed.policy {
+            problems.extend(weirgate_compile::compile(policy, &Capabilities::all()).1);
+        }
+        all.extend(problems.into_iter().map(|problem| {
+            let (file, line, column) = parsed.sources.locate(&problem);
+            LocatedProblem {
+                file: file.to_owned(),
+                line,
+                column,
+                severity: match problem.severity {
+                    Severity::Error => "error",
+                    Severity::Warning => "warning",
+                },
+                code: problem.code,
+                message: problem.message,
+                hint: problem.hint,
+            }
+        }));
+    }
+    all
 }
 
 /// Parses a policy and reads what it includes from its folder; all problems

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate plan`, `apply`, `remove`, `show`: a policy and this kernel.
+//! `weirgate apply` and `remove`: a policy and this kernel.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -9,8 +9,8 @@ use weirgate_console::output;
 use weirgate_console::policy::{self, Loaded};
 use weirgate_console::runtime::in_runtime;
 use weirgate_keep::{KeepError, Lock, Made, Memory, Planned, Request, Site};
-use weirgate_kernel::{ApplyError, Scope};
-use weirgate_plan::{Loss, Options, Plan, bare, plan_with, verify};
+use weirgate_kernel::ApplyError;
+use weirgate_plan::{Loss, Plan};
 use weirgate_state::State;
 
 /// The longest that applying waits for DNS names; it goes on without them.
@@ -24,38 +24,14 @@ pub fn site(state: &Path) -> Result<Site, Failure> {
     Site::open(state, program).map_err(refused)
 }
 
-/// `weirgate plan`: exit status 1 if something would change.
-pub fn plan(state: &Path, path: &Path, adopt: bool, commands: bool) -> Outcome {
-    in_runtime(async {
-        let site = site(state)?;
-        let (planned, loaded) = planned(&site, path, adopt).await.map_err(asked)?;
-        let plan = planned.plan;
-        describe(&plan, commands)?;
-        if !plan.steps.is_empty() {
-            let mark = if commands { "# " } else { "" };
-            let all = loaded.policies().iter();
-            for setup in all.flat_map(weirgate_compile::setups) {
-                let text = setup.to_string();
-                let lines = text.lines().map(|line| format!("{mark}{line}"));
-                let lines: Vec<String> = lines.collect();
-                output::data(&format!("\n{}", lines.join("\n")))?;
-            }
-        }
-        Ok(if plan.steps.is_empty() {
-            Status::Done
-        } else {
-            Status::Differs
-        })
-    })
-}
-
 /// `weirgate apply`.
 pub fn apply(state: &Path, path: &Path, adopt: bool, confirm: Option<Duration>) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
         let lock = site.lock().await.map_err(refused)?;
-        let (planned, Loaded { sources, .. }) = planned(&site, path, adopt).await?;
-        let looked_up = site.look_up(&planned.wanted, LOOK_UP).await;
+        let (wanted, Loaded { sources, .. }) = wanted(&site, path).await?;
+        let planned = site.plan(&wanted, adopt).await.map_err(refused)?;
+        let looked_up = site.look_up(&wanted, LOOK_UP).await;
         let planned = match looked_up.map_err(refused)? {
             None => planned,
             Some(failed) => {
@@ -66,7 +42,7 @@ pub fn apply(state: &Path, path: &Path, adopt: bool, confirm: Option<Duration>) 
                     ));
                 }
                 // The same plan, but a table that it makes has what was found.
-                site.plan(&planned.wanted, adopt).await.map_err(refused)?
+                site.plan(&wanted, adopt).await.map_err(refused)?
             }
         };
         let request = Request {
@@ -172,54 +148,14 @@ pub async fn take_away(site: &Site, lock: &Lock) -> Outcome {
     Ok(Status::Done)
 }
 
-/// `weirgate show`: exit status 1 if the kernel differs from what was applied.
-pub fn show(state: &Path) -> Outcome {
-    in_runtime(async {
-        let site = site(state).map_err(asked)?;
-        let Some(memory) = Memory::read(&site.place).map_err(unread)? else {
-            output::data("nothing is applied")?;
-            return Ok(Status::Done);
-        };
-        let observed = site.kernel.observe(&Scope::of([&memory.applied])).await?;
-        let whole = plan_with(&bare(&memory.applied), &memory.applied, &Options::default());
-        for device in memory.applied.devices.keys() {
-            output::data(&format!("device {device}"))?;
-        }
-        for step in whole
-            .map_err(|found| refused(KeepError::NoPlan(found)))?
-            .steps
-        {
-            output::data(&format!("  {step}"))?;
-        }
-        if let Some((pending, seconds)) = site.unconfirmed().map_err(unread)? {
-            output::data(&format!(
-                "state {} is not confirmed: it returns by itself in {seconds} s",
-                pending.number
-            ))?;
-        }
-        let differences = verify(&observed, &memory.applied);
-        for difference in &differences {
-            output::data(&format!("differs: {difference}"))?;
-        }
-        Ok(if differences.is_empty() {
-            Status::Done
-        } else {
-            Status::Differs
-        })
-    })
-}
-
-/// Compiles the policy for this kernel and compares it with what is there.
-/// Also returns the policy.
-async fn planned(site: &Site, path: &Path, adopt: bool) -> Result<(Planned, Loaded), Failure> {
+/// Reads the policy and compiles it for this kernel.
+pub async fn wanted(site: &Site, path: &Path) -> Result<(State, Loaded), Failure> {
     let loaded = policy::read(path)?;
     let mut capabilities = site.capabilities().await.map_err(refused)?;
     let mut links = loaded.policies().iter();
     let needed = links.any(weirgate_policy::Policy::needs_programs);
     capabilities.payload &= !needed || weirgate_kernel::can_look();
-    let wanted = loaded.compile(&capabilities)?;
-    let planned = site.plan(&wanted, adopt).await.map_err(refused)?;
-    Ok((planned, loaded))
+    Ok((loaded.compile(&capabilities)?, loaded))
 }
 
 /// Tells what a plan does; first, what it does that no other can undo.
@@ -286,7 +222,7 @@ pub fn unread(error: KeepError) -> Failure {
 }
 
 /// A kernel that refuses to tell has been asked for no change.
-fn asked(failure: Failure) -> Failure {
+pub fn asked(failure: Failure) -> Failure {
     match failure {
         Failure::Refused(text) => Failure::Other(anyhow::Error::msg(text)),
         other => other,

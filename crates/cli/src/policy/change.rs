@@ -3,6 +3,7 @@
 //! changes after they were made.
 
 use crate::policy::apply::{make, refused, site, take_away, unread};
+use serde_json::{Value, json};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
@@ -77,35 +78,43 @@ pub fn rollback(state: &Path, number: Option<u64>, confirm: Option<Duration>) ->
 }
 
 /// `weirgate history`.
-pub fn history(state: &Path) -> Outcome {
+pub fn history(state: &Path, json: bool) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
         let head = site.head().map_err(unread)?;
         let numbers = site.history.numbers().map_err(unread)?;
-        if numbers.is_empty() {
-            output::data("nothing was applied")?;
-        }
+        let mut entries = Vec::new();
         let mut status = Status::Done;
         for number in numbers {
             match site.history.entry(number) {
-                Ok(entry) => output::data(&line(&entry, &head))?,
+                Ok(entry) => entries.push(entry),
                 Err(error) => {
                     output::note(&format!("weirgate: {error}"));
                     status = Status::Differs;
                 }
             }
         }
+        if json {
+            let all: Vec<Value> = entries.iter().map(|entry| document(entry, &head)).collect();
+            output::data(&format!("{:#}", Value::from(all)))?;
+        } else if entries.is_empty() && status == Status::Done {
+            output::data("nothing was applied")?;
+        } else {
+            for entry in &entries {
+                output::data(&line(entry, &head))?;
+            }
+        }
         Ok(status)
     })
 }
 
-fn line(entry: &Entry, head: &Head) -> String {
+/// What became of an entry.
+fn fate(entry: &Entry, head: &Head) -> String {
     use weirgate_keep::Outcome as Ended;
-    let number = entry.number;
     let pending = head.pending.as_ref().map(|pending| pending.number);
-    let fate = match head.outcomes.get(&number) {
-        _ if head.confirmed == Some(number) => "in force".to_owned(),
-        _ if pending == Some(number) => "not confirmed".to_owned(),
+    match head.outcomes.get(&entry.number) {
+        _ if head.confirmed == Some(entry.number) => "in force".to_owned(),
+        _ if pending == Some(entry.number) => "not confirmed".to_owned(),
         Some(Ended::Confirmed) if entry.is_removal() => "everything was removed".to_owned(),
         Some(Ended::Confirmed) => "was in force".to_owned(),
         Some(Ended::Returned) => "returned by itself".to_owned(),
@@ -113,16 +122,34 @@ fn line(entry: &Entry, head: &Head) -> String {
         Some(Ended::Failed(why)) => format!("failed: {}", first(why)),
         Some(Ended::Lost(why)) => format!("failed, and what was before is lost: {}", first(why)),
         None => "never finished".to_owned(),
-    };
-    let source = entry
-        .sources
-        .first()
-        .map_or("", |source| source.path.as_str());
+    }
+}
+
+/// The policy's own file; nothing for a removal.
+fn source(entry: &Entry) -> &str {
+    let own = entry.sources.first();
+    own.map_or("", |source| source.path.as_str())
+}
+
+fn document(entry: &Entry, head: &Head) -> Value {
+    json!({
+        "state": entry.number,
+        "time_unix_s": entry.time,
+        "policy": source(entry),
+        "from": entry.from,
+        "outcome": fate(entry, head),
+    })
+}
+
+fn line(entry: &Entry, head: &Head) -> String {
     let from = entry.from.map(|from| format!(" (state {from} again)"));
     format!(
-        "{number:>4}  {}  {source}{}  {fate}",
+        "{:>4}  {}  {}{}  {}",
+        entry.number,
         calendar(entry.time),
-        from.unwrap_or_default()
+        source(entry),
+        from.unwrap_or_default(),
+        fate(entry, head)
     )
 }
 

@@ -4,7 +4,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weirgate_compile::{
     Bound, CheckReport, ClassReport, DirectionReport, FullQueue, Wire, check_report,
 };
@@ -33,7 +33,22 @@ pub struct Arguments {
 
 /// Checks for a kernel that has everything.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let loaded = policy::read(&arguments.policy)?;
+    let (failure, problems) = match policy::text(&arguments.policy) {
+        Err(failure) => (failure, Vec::new()),
+        Ok((path, text)) => match checked(&path, &text, arguments) {
+            Err(failure) => (failure, policy::problems(&path, &text)),
+            done => return done,
+        },
+    };
+    if arguments.json {
+        let found = json!({ "error": failure.text(), "problems": problems });
+        output::data(&format!("{found:#}"))?;
+    }
+    Err(failure)
+}
+
+fn checked(path: &Path, text: &str, arguments: &Arguments) -> Outcome {
+    let loaded = policy::parse(path, text)?;
     let mut links = Vec::new();
     for (number, policy) in loaded.policies().iter().enumerate() {
         let report = check_report(policy);
@@ -85,14 +100,8 @@ fn direction_summary(direction: &DirectionReport) -> String {
         in_kbit(direction.line),
         in_kbit(direction.gate)
     );
-    let names = direction.classes.iter().map(|class| class.name.len());
-    let width = names.max().unwrap_or(0).max("class".len());
-    let _ = writeln!(
-        text,
-        "  {:width$} {:>12} {:>12} {:>11} {:>11}",
-        "class", "guaranteed", "at most", "wait below", "full queue"
-    );
-    for class in &direction.classes {
+    let heads = ["class", "guaranteed", "at most", "wait below", "full queue"];
+    let rows = direction.classes.iter().map(|class| {
         let within = match &class.within {
             Ok(bound) => ms(bound.wait),
             Err(_) => "-".to_owned(),
@@ -101,26 +110,45 @@ fn direction_summary(direction: &DirectionReport) -> String {
             FullQueue::Bound(bound) => ms(bound.wait),
             FullQueue::NoHardBound { .. } => "no bound".to_owned(),
         };
+        let [guaranteed, most] = [class.guaranteed, class.maximum].map(|rate| in_kbit(rate.wire));
+        [class.name.clone(), guaranteed, most, within, full]
+    });
+    let mut rows: Vec<[String; 5]> = rows.collect();
+    rows.insert(0, heads.map(str::to_owned));
+    let width = |column: usize, least: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0).max(least)
+    };
+    let widths = [
+        width(0, 5),
+        width(1, 12),
+        width(2, 12),
+        width(3, 11),
+        width(4, 11),
+    ];
+    let [name, guaranteed, most, within, full] = widths;
+    let marks = direction.classes.iter().map(|class| class.default);
+    for (row, default) in rows.iter().zip(std::iter::once(false).chain(marks)) {
         let _ = writeln!(
             text,
-            "  {:width$} {:>12} {:>12} {:>11} {:>11}{}",
-            class.name,
-            in_kbit(class.guaranteed.wire),
-            in_kbit(class.maximum.wire),
-            within,
-            full,
-            if class.default { "  default" } else { "" }
+            "  {:name$} {:>guaranteed$} {:>most$} {:>within$} {:>full$}{}",
+            row[0],
+            row[1],
+            row[2],
+            row[3],
+            row[4],
+            if default { "  default" } else { "" }
         );
     }
     text
 }
 
-fn ms(span: Span) -> String {
+pub fn ms(span: Span) -> String {
     format!("{:.1} ms", span.as_millis_f64())
 }
 
 /// A link; times in milliseconds, rates in bits a second.
-fn link(policy: &Policy, report: &CheckReport) -> Value {
+pub fn link(policy: &Policy, report: &CheckReport) -> Value {
     let directions: Vec<Value> = report.directions.iter().map(direction_value).collect();
     json!({
         "device": policy.link.device.value.as_str(),

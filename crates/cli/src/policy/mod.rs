@@ -5,8 +5,10 @@ pub mod apply;
 pub mod change;
 pub mod check;
 pub mod import;
+pub mod plan;
 pub mod rules;
 pub mod schema;
+pub mod show;
 
 use std::path::Path;
 use weirgate_console::exit::{Outcome, Status};

@@ -94,14 +94,19 @@ fn counted(table: &Table, read: impl Fn(&str) -> (u64, u64)) -> Vec<Counted> {
 }
 
 /// `weirgate ruleset`, without a name: which there are, and which are on.
-pub fn sets(state: &Path) -> Outcome {
+pub fn sets(state: &Path, json: bool) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
-        let Some(memory) = Memory::read(&site.place).map_err(unread)? else {
+        let memory = Memory::read(&site.place).map_err(unread)?;
+        let sets = memory.as_ref().map(|memory| switches(&memory.applied));
+        if json {
+            output::data(&serde_json::to_string_pretty(&sets.unwrap_or_default())?)?;
+            return Ok(Status::Done);
+        }
+        let Some(sets) = sets else {
             output::data("nothing is applied")?;
             return Ok(Status::Done);
         };
-        let sets = switches(&memory.applied);
         if sets.is_empty() {
             output::data("the policy has no rule sets")?;
         }
@@ -154,7 +159,7 @@ fn unknown(name: &str, state: &State) -> Failure {
 }
 
 /// The rule sets by name, with `-` as `_`, as nftables has them.
-fn switches(state: &State) -> BTreeMap<String, bool> {
+pub fn switches(state: &State) -> BTreeMap<String, bool> {
     let chains = state.tables.iter().flat_map(|table| &table.chains);
     let of = |chain: &weirgate_state::Chain| {
         let Hook::Switched { on } = chain.hook else {

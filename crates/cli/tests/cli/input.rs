@@ -2,6 +2,7 @@
 //! Wrong arguments and wrong files.
 
 use crate::program::{golden, root, weirgate};
+use serde_json::Value;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -88,6 +89,28 @@ fn files_that_are_none() {
     }
     weirgate(path, &["report", "folder"]).says(2, &["folder/experiment.toml: No such file"]);
     assert!(!path.join("report.html").exists());
+}
+
+#[test]
+fn a_failed_check_is_one_document() {
+    let place = TempDir::new().unwrap();
+    let path = place.path();
+    let policy = "version = 1\n[link]\ndevice = \"wan\"\nup = \"40 furlongs\"\n";
+    fs::write(path.join("policy.toml"), policy).unwrap();
+    let ended = weirgate(path, &["check", "--json", "policy.toml"]);
+    ended.says(2, &["policy.toml:4:6"]);
+    let found: Value = serde_json::from_str(&ended.out).unwrap();
+    let problems = found["problems"].as_array().unwrap();
+    let at_rate = |one: &&Value| one["line"] == 4 && one["column"] == 6;
+    let problem = problems.iter().find(at_rate).expect("the rate's problem");
+    assert_eq!(problem["file"], "policy.toml");
+    assert_eq!(problem["severity"], "error");
+    assert!(problem["message"].as_str().unwrap().contains("40 furlongs"));
+    let ended = weirgate(path, &["check", "--json", "absent"]);
+    ended.says(2, &["absent: No such file"]);
+    let found: Value = serde_json::from_str(&ended.out).unwrap();
+    assert!(found["error"].as_str().unwrap().contains("No such file"));
+    assert_eq!(found["problems"], Value::Array(Vec::new()));
 }
 
 #[test]

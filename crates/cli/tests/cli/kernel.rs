@@ -3,6 +3,7 @@
 
 use crate::namespace::{Namespace, same};
 use crate::program::{Ended, WEIRGATE, root};
+use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -20,30 +21,47 @@ fn a_policy_comes_and_goes_without_trace() {
     let planned = place.weirgate("plan both.toml");
     assert_eq!(planned.status, 1, "{planned:?}");
     same(&before, &place.snapshot());
-    let applied = place.weirgate("apply both.toml");
-    assert_eq!(applied.status, 0, "{applied:?}");
-    // Behind its steps a plan has both set-ups.
-    let (steps, setups) = planned.out.split_once("\n\n").unwrap();
-    assert_eq!(applied.out.trim_end(), steps);
+    // Above its steps a plan has their number, behind them both set-ups if asked.
+    let (count, steps) = planned.out.split_once('\n').unwrap();
+    assert_eq!(count, format!("{} changes", steps.lines().count()));
+    let all = place.weirgate("plan --all both.toml");
     for part in [
         "Set-up upstream on wan",
         "Set-up downstream on ifb-wan",
         "naive (IP)",
     ] {
-        assert!(setups.contains(part), "{part} in {setups}");
+        assert!(all.out.contains(part), "{part} in {}", all.out);
     }
+    let document = place.weirgate("plan --json both.toml");
+    let document: Value = serde_json::from_str(&document.out).unwrap();
+    let texts = document["steps"].as_array().unwrap().iter();
+    let texts = texts.map(|step| format!("{}\n", step["text"].as_str().unwrap()));
+    assert_eq!(texts.collect::<String>(), steps);
+    let applied = place.weirgate("apply both.toml");
+    assert_eq!(applied.status, 0, "{applied:?}");
+    assert_eq!(applied.out, steps);
     crate::program::golden(&root().join("tests/cli/both.txt"), &applied.out);
     assert_ne!(place.snapshot(), before);
 
     let shown = place.weirgate("show");
     assert_eq!(shown.status, 0, "{shown:?}");
     for part in [
-        "device wan\n",
-        "device ifb-wan\n",
-        "class normal: 332.776 kbit/s guaranteed",
+        "state 1 is in force since 20",
+        "both.toml\nthe kernel has all of it, and nothing differs\n\nupstream on wan: shaped to ",
+        "\n\ndownstream on ifb-wan: shaped to ",
+        "  normal  332.8 kbit/s guaranteed, ",
     ] {
         assert!(shown.out.contains(part), "{part} in {}", shown.out);
     }
+    let document = place.weirgate("show --json");
+    let document: Value = serde_json::from_str(&document.out).unwrap();
+    assert_eq!(document["state"], 1);
+    assert_eq!(document["confirmed"], true);
+    assert_eq!(document["links"][0]["directions"][1]["device"], "ifb-wan");
+    assert_eq!(document["differences"], Value::Array(Vec::new()));
+    let history = place.weirgate("history --json");
+    let history: Value = serde_json::from_str(&history.out).unwrap();
+    assert_eq!(history[0]["outcome"], "in force");
     let settled = place.snapshot();
     for command in ["plan both.toml", "apply both.toml"] {
         let again = place.weirgate(command);
@@ -215,12 +233,9 @@ fn what_replacing_a_foreign_root_loses_is_said_before() {
     same(&before, &place.snapshot());
     let applied = place.weirgate("apply --adopt both.toml");
     applied.says(0, &lost);
-    // What is planned is done; only `plan` adds what a naive set-up would be.
-    let rest = planned.out.strip_prefix(&applied.out);
-    assert!(
-        rest.is_some_and(|rest| rest.contains("naive")),
-        "{planned:?}"
-    );
+    // What is planned is done.
+    let steps = planned.out.split_once('\n').map(|(_, steps)| steps);
+    assert_eq!(steps, Some(applied.out.as_str()), "{planned:?}");
     // From now on nothing more is lost, and `remove` says what it cannot do.
     assert_eq!(
         place

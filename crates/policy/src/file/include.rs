@@ -51,15 +51,31 @@ impl Sources {
     /// A problem as text, with its file's name and the source underlined.
     #[must_use]
     pub fn render(&self, problem: &Problem) -> String {
-        let Some(file) = self.file(&problem.span) else {
-            return problem.render("", "");
+        match self.local(problem) {
+            Some((file, local)) => local.render(&file.name, &file.text),
+            None => problem.render("", ""),
+        }
+    }
+
+    /// The file, line and column of a problem, the latter two from 1.
+    #[must_use]
+    pub fn locate(&self, problem: &Problem) -> (&str, usize, usize) {
+        let Some((file, local)) = self.local(problem) else {
+            return ("", 1, 1);
         };
+        let (line, column) = local.line_column(&file.text);
+        (&file.name, line, column)
+    }
+
+    /// A problem with its span within its own file.
+    fn local(&self, problem: &Problem) -> Option<(&Source, Problem)> {
+        let file = self.file(&problem.span)?;
         let within = |at: usize| at.saturating_sub(file.base);
         let local = Problem {
             span: within(problem.span.start)..within(problem.span.end),
             ..problem.clone()
         };
-        local.render(&file.name, &file.text)
+        Some((file, local))
     }
 
     /// The names of the included files.

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate show`: what is in force since when, what is wrong with it, and
+//! what each class has.
+
+use crate::keep::track;
+use crate::policy::apply::{asked, site, unread};
+use crate::policy::{check, rules};
+use crate::top::format::human;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::Path;
+use weirgate_compile::{ClassReport, DirectionReport, FullQueue, check_report};
+use weirgate_console::exit::{Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::policy;
+use weirgate_console::runtime::in_runtime;
+use weirgate_console::time::calendar;
+use weirgate_keep::{Entry, Memory, RatesNow, Site};
+use weirgate_kernel::Scope;
+use weirgate_plan::{Difference, verify};
+use weirgate_policy::Policy;
+use weirgate_units::Rate;
+
+/// What is applied, and how the kernel differs from it.
+struct Shown {
+    memory: Memory,
+    /// The entry of the history that was applied; `None` where it is lost.
+    entry: Option<Entry>,
+    /// Seconds until it is taken back, where nobody has confirmed it yet.
+    returns_s: Option<u64>,
+    differences: Vec<Difference>,
+    /// The entry's policies; empty where their texts cannot be read any more.
+    policies: Vec<Policy>,
+    rates: Option<RatesNow>,
+}
+
+/// `weirgate show`: exit status 1 if the kernel differs from what was applied.
+pub fn run(state: &Path, json: bool) -> Outcome {
+    in_runtime(async {
+        let site = site(state).map_err(asked)?;
+        let Some(memory) = Memory::read(&site.place).map_err(unread)? else {
+            let nothing = json!({ "applied": false });
+            output::data(&if json {
+                format!("{nothing:#}")
+            } else {
+                "nothing is applied".to_owned()
+            })?;
+            return Ok(Status::Done);
+        };
+        let observed = site.kernel.observe(&Scope::of([&memory.applied])).await?;
+        let differences = verify(&observed, &memory.applied);
+        let shown = Shown::read(&site, memory, differences)?;
+        if json {
+            output::data(&format!("{:#}", shown.json()))?;
+        } else {
+            output::lines(&shown.text())?;
+        }
+        Ok(if shown.differences.is_empty() {
+            Status::Done
+        } else {
+            Status::Differs
+        })
+    })
+}
+
+impl Shown {
+    fn read(
+        site: &Site,
+        memory: Memory,
+        differences: Vec<Difference>,
+    ) -> Result<Self, weirgate_console::exit::Failure> {
+        let pending = site.unconfirmed().map_err(unread)?;
+        let confirmed = site.head().map_err(unread)?.confirmed;
+        let number = pending.as_ref().map(|(pending, _)| pending.number);
+        let entry = number.or(confirmed);
+        let entry = entry.and_then(|number| site.history.entry(number).ok());
+        let loaded = entry
+            .as_ref()
+            .and_then(|entry| policy::again(&entry.sources).ok());
+        Ok(Self {
+            memory,
+            returns_s: pending.map(|(_, seconds)| seconds),
+            differences,
+            policies: loaded.map_or_else(Vec::new, |loaded| loaded.policies().to_vec()),
+            rates: RatesNow::read(&site.place).map_err(unread)?,
+            entry,
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut text = match &self.entry {
+            Some(entry) => format!(
+                "state {} is in force since {}{}\n",
+                entry.number,
+                calendar(entry.time),
+                path(entry).map_or_else(String::new, |path| format!(", from {path}"))
+            ),
+            None => "a state is in force, and the history does not have it any more\n".to_owned(),
+        };
+        if let Some((entry, seconds)) = self.entry.as_ref().zip(self.returns_s) {
+            let _ = writeln!(
+                text,
+                "warning: state {} is not confirmed: it returns by itself in {seconds} s unless \
+                 you say `weirgate confirm`",
+                entry.number
+            );
+        }
+        match self.differences.len() {
+            0 => text += "the kernel has all of it, and nothing differs\n",
+            count => {
+                let _ = writeln!(
+                    text,
+                    "warning: {count} thing{} in the kernel {}, because something else changed \
+                     what weirgate applied; `weirgate apply` puts it right, and `weirgate keep` \
+                     does so by itself",
+                    if count == 1 { "" } else { "s" },
+                    if count == 1 { "differs" } else { "differ" },
+                );
+            }
+        }
+        for difference in &self.differences {
+            let _ = writeln!(text, "differs: {difference}");
+        }
+        for one in &self.policies {
+            for direction in &check_report(one).directions {
+                let _ = write!(text, "\n{}", direction_text(direction));
+            }
+        }
+        if self.policies.is_empty() {
+            text += "\nits policy cannot be read any more; its devices are:\n";
+            for device in self.memory.applied.devices.keys() {
+                let _ = writeln!(text, "  {device}");
+            }
+        }
+        if let Some(rates) = &self.rates {
+            text += "\nthe line's rate is followed\n";
+            for line in track::lines(rates) {
+                let _ = writeln!(text, "  {line}");
+            }
+        }
+        let sets = rules::switches(&self.memory.applied);
+        if !sets.is_empty() {
+            let word =
+                |(name, on): (&String, &bool)| format!("{name} {}", if *on { "on" } else { "off" });
+            let sets: Vec<String> = sets.iter().map(word).collect();
+            let _ = writeln!(text, "\nrule sets: {}", sets.join(", "));
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        let links = self.policies.iter();
+        let links = links.map(|policy| check::link(policy, &check_report(policy)));
+        json!({
+            "applied": true,
+            "state": self.entry.as_ref().map(|entry| entry.number),
+            "since_unix_s": self.entry.as_ref().map(|entry| entry.time),
+            "policy": self.entry.as_ref().and_then(path),
+            "confirmed": self.returns_s.is_none(),
+            "returns_in_s": self.returns_s,
+            "differences": self.differences.iter().map(|one| json!({
+                "place": one.place,
+                "expected": one.expected,
+                "found": one.found,
+                "line": one.origin.line,
+                "reason": one.origin.reason,
+            })).collect::<Vec<_>>(),
+            "devices": self.memory.applied.devices.keys().collect::<Vec<_>>(),
+            "links": links.collect::<Vec<_>>(),
+            "rates": self.rates,
+            "rule_sets": rules::switches(&self.memory.applied),
+        })
+    }
+}
+
+/// The policy's own file.
+fn path(entry: &Entry) -> Option<&str> {
+    entry.sources.first().map(|source| source.path.as_str())
+}
+
+/// A direction, and a line for each of its classes.
+fn direction_text(direction: &DirectionReport) -> String {
+    let mut text = format!(
+        "{} on {}: shaped to {} of {}\n",
+        direction.direction.stream(),
+        direction.device,
+        rate(direction.gate),
+        rate(direction.line)
+    );
+    let names = direction.classes.iter();
+    let width = names.map(|class| class.name.len()).max().unwrap_or(0);
+    for class in &direction.classes {
+        let _ = writeln!(text, "  {:width$}  {}", class.name, class_text(class));
+    }
+    text
+}
+
+fn class_text(class: &ClassReport) -> String {
+    let wait = match (&class.within, &class.full) {
+        (Ok(bound), _) => format!(
+            "waits {} at most within its guarantee",
+            check::ms(bound.wait)
+        ),
+        (Err(_), FullQueue::Bound(bound)) => format!("waits {} at most", check::ms(bound.wait)),
+        (Err(_), FullQueue::NoHardBound { .. }) => {
+            format!(
+                "a packet alone waits {} at most",
+                check::ms(class.lone.wait)
+            )
+        }
+    };
+    format!(
+        "{} guaranteed, {} at most; {wait}{}",
+        rate(class.guaranteed.wire),
+        rate(class.maximum.wire),
+        if class.default { "; default" } else { "" }
+    )
+}
+
+fn rate(rate: Rate) -> String {
+    format!("{}/s", human(rate.as_bits_per_second() as f64))
+}

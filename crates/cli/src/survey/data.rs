@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What was seen, for programs: JSON, and tables as CSV.
 
-use crate::survey::Seen;
+use crate::survey::seen::Seen;
 use crate::survey::tables::{self, Rows, grouped, ports, protocol, sizes, version};
 use serde_json::{Value, json};
 use std::fmt::Write as _;

@@ -3,14 +3,15 @@
 //! and how full it makes the line.
 
 mod data;
+mod seen;
 mod tables;
 mod text;
 
-use std::collections::BTreeMap;
+use seen::{Second, Seen};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
-use weirgate_bpf::{Survey, SurveyCount, SurveyLink, SurveyService, SurveyWay};
+use weirgate_bpf::{Survey, SurveyLink};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::measurement::RunFolder;
 use weirgate_console::output;
@@ -77,35 +78,6 @@ fn length(text: &str) -> Result<Duration, String> {
         return Err(String::from("1s at least"));
     }
     Ok(length)
-}
-
-/// What was seen.
-struct Seen {
-    device: String,
-    time: Duration,
-    rate: Option<Rate>,
-    link: Option<LinkLayer>,
-    /// What arrived, and what left.
-    ways: [SurveyWay; 2],
-    protocols: BTreeMap<SurveyService, SurveyCount>,
-    services: BTreeMap<SurveyService, SurveyCount>,
-    /// Every second.
-    seconds: Vec<Second>,
-}
-
-/// What passed from one look to the next, arriving and leaving.
-struct Second {
-    bytes: [u64; 2],
-    /// The same on the wire.
-    wire: [u64; 2],
-    time: Duration,
-}
-
-impl Second {
-    /// Bits by the second: a look may come late.
-    fn rate(&self, bytes: [u64; 2], way: usize) -> u64 {
-        (bytes[way] as f64 * 8.0 / self.time.as_secs_f64().max(1e-3)) as u64
-    }
 }
 
 /// `weirgate survey`.

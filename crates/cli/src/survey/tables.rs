@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What was counted, by names: protocols, ports, sizes, times between packets.
 
-use crate::survey::Seen;
+use crate::survey::seen::Seen;
 use std::collections::BTreeMap;
 use weirgate_bpf::{SIZE_STEP, SurveyCount, SurveyService, SurveyWay};
 

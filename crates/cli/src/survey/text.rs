@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What was seen, for people.
 
-use crate::survey::Seen;
+use crate::survey::seen::Seen;
 use crate::survey::tables::{Rows, gaps, grouped, ports, protocol, sizes, version};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

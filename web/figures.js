@@ -55,12 +55,13 @@ function round(value, unit) {
 // The times below a drawing.
 function times(svg, x, start, end, height) {
   const long = end - start > 49 * 3600e3;
+  const clock = { hour: "2-digit", minute: "2-digit", ...(end - start < 600e3 && { second: "2-digit" }) };
   for (const part of parts()) {
     const time = start + (end - start) * part;
     const anchor = part === 0 ? "start" : part === 1 ? "end" : "middle";
     const words = drawn("text", { x: x(time), y: height - 6, "text-anchor": anchor, class: "tick" });
     words.textContent = long ? new Date(time).toLocaleDateString()
-      : new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+      : new Date(time).toLocaleTimeString([], clock);
     svg.append(words);
   }
 }

@@ -174,7 +174,7 @@ const NOW_HOURS = 0.25;
 // The last minutes of the link, beside what is so now.
 async function showNowGraphs() {
   const end = latest();
-  await drawGraphs("now-graphs", NOW_GRAPHS, () => true, [end - NOW_HOURS * HOUR, end]);
+  await drawGraphs("now-graphs", NOW_GRAPHS, () => true, [notBefore(end - NOW_HOURS * HOUR, end), end]);
 }
 
 function showHistory() {
@@ -192,9 +192,15 @@ function latest() {
   return now ? now.time_ms : about.span_ms ? about.span_ms[1] : Date.now();
 }
 
+// A begin that is not before the history's, but at least a minute before the end.
+function notBefore(start, end) {
+  return about.span_ms ? Math.max(start, Math.min(about.span_ms[0], end - HOUR / 60)) : start;
+}
+
 function span() {
   const to = period.end || latest();
-  return [to - period.hours * HOUR, to];
+  const from = to - period.hours * HOUR;
+  return [chosen ? from : notBefore(from, to), to];
 }
 
 const spreadName = (name) => SPREADS[name.split("{")[0]][0] + " " + title(name);

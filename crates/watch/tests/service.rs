@@ -148,6 +148,10 @@ fn the_page_its_data_and_the_history_are_served() {
         "{read}"
     );
     assert!(read["events"][0]["text"] == "watching begins", "{read}");
+    // Named twice it is read once.
+    let twice: serde_json::Value =
+        serde_json::from_str(&service.body(&format!("{path}&{}", &path[10..]))).unwrap();
+    assert_eq!(twice["series"].as_object().unwrap().len(), 1, "{twice}");
     let csv = service.body("/api/read.csv?series=device_received_bytes%7Bdevice%3D%22lo%22%7D");
     assert!(
         csv.starts_with("series,start_ms,end_ms,mean,least,most,counted,known\r\n\"device_"),

@@ -42,7 +42,13 @@ impl Query {
                 "from" => query.from = number()?,
                 "to" => query.to = number()?,
                 "step" => query.step = number()?,
-                "series" => query.series.push(decoded(value)?),
+                "series" => {
+                    let series = decoded(value)?;
+                    // An answer has each series once.
+                    if !query.series.contains(&series) {
+                        query.series.push(series);
+                    }
+                }
                 _ => return Err(String::from("a query has from, to, step and series")),
             }
         }
@@ -100,8 +106,10 @@ mod tests {
         ] {
             Query::parse(wrong).unwrap_err();
         }
-        let many = "series=a&".repeat(SERIES + 1);
-        Query::parse(&many).unwrap_err();
+        let twice = Query::parse("series=a&series=b&series=a").unwrap();
+        assert_eq!(twice.series, ["a", "b"]);
+        let many = (0..=SERIES).map(|number| format!("series={number}&"));
+        Query::parse(&many.collect::<String>()).unwrap_err();
         Query::parse(&"x".repeat(LONGEST_QUERY + 1)).unwrap_err();
     }
 

@@ -5,15 +5,16 @@
 mod running;
 
 use running::{config, run, telling};
+use rustix::net::{self, AddressFamily, SocketType};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use weirgate_watch::{Config, Listen, Tls, WatchError, password, token};
@@ -57,12 +58,19 @@ fn secured(folder: &Path, listen: &str) -> Config {
 
 impl Service {
     fn start(listen: &str) -> Self {
+        Self::with(listen, true)
+    }
+
+    fn with(listen: &str, tls: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let certificate = certificate(folder.path());
         let (token, line) = token("grafana").unwrap();
         let ann = password("ann", "correct horse").unwrap();
         std::fs::write(folder.path().join("access"), format!("{line}\n{ann}\n")).unwrap();
-        let config = secured(folder.path(), listen);
+        let mut config = secured(folder.path(), listen);
+        if !tls {
+            config.tls = None;
+        }
         let (stop, stopped) = oneshot::channel();
         let (ready, address) = mpsc::channel();
         let (tell, told) = mpsc::channel();
@@ -117,6 +125,24 @@ impl Service {
         answer.unwrap()[9..12].to_owned()
     }
 
+    /// Asserts that whoever shows the token is answered within a second.
+    #[track_caller]
+    fn answers_at_once(&self) {
+        let begin = Instant::now();
+        assert_eq!(self.status(&format!("Bearer {}", self.token)), "200");
+        let took = begin.elapsed();
+        assert!(took < Duration::from_secs(1), "{took:?}");
+    }
+
+    /// A connection from an address of this machine.
+    fn stranger(&self, from: Ipv4Addr) -> TcpStream {
+        let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        net::bind(&socket, &SocketAddrV4::new(from, 0)).unwrap();
+        let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.address.port());
+        net::connect(&socket, &to).unwrap();
+        TcpStream::from(socket)
+    }
+
     /// Waits until the service says something.
     fn hears(&self, part: &str) {
         loop {
@@ -169,38 +195,62 @@ fn who_is_named_is_let_in_by_tls_and_nobody_else() {
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
     assert_eq!(service.status("Basic YW5uOndyb25n"), "401");
-    // Who guesses on must wait, and then also with the right one. A guess comes
-    // back every ten seconds, which may be just then.
-    let kept_out = (0..5).any(|_| {
-        let wrong = ["Bearer nobody", "Digest x"];
-        let guesses = wrong.iter().cycle().take(50);
-        let enough = guesses.map(|guess| service.status(guess));
-        assert_eq!(enough.last().as_deref(), Some("429"));
-        let late = service.get(&service.certificate, "/api/about", &bearer);
-        let late = late.unwrap();
-        late.starts_with("HTTP/1.1 429") && late.contains("retry-after: ")
-    });
-    assert!(kept_out);
+    // Who guesses passwords on must wait. A guess comes back every ten seconds, which
+    // may be just then.
+    let wrong = "Basic YW5uOndyb25n";
+    let mut guesses = (0..50).map(|_| service.get(&service.certificate, "/", wrong).unwrap());
+    let late = guesses.find(|answer| answer.starts_with("HTTP/1.1 429"));
+    assert!(late.unwrap().contains("retry-after: "));
+    // A token is let in all the same, and a password that was right before.
+    assert_eq!(service.status(&bearer), "200");
+    assert_eq!(service.status("Basic YW5uOmNvcnJlY3QgaG9yc2U="), "200");
 }
 
-/// Who opens connections and says nothing keeps nobody else out.
+/// Wrong tokens keep the right one out neither from the same address nor from behind
+/// the same proxy.
 #[test]
-fn one_network_has_no_more_than_half_of_the_places() {
-    let service = Service::start("[::]:0");
-    let stranger = || {
-        let stream = TcpStream::connect((Ipv6Addr::LOCALHOST, service.address.port())).unwrap();
-        let patience = Some(Duration::from_secs(2));
-        stream.set_read_timeout(patience).unwrap();
-        stream
-    };
-    let held: Vec<TcpStream> = (0..16).map(|_| stranger()).collect();
-    let mut byte = [0];
-    for _ in 0..20 {
-        assert_eq!(stranger().read(&mut byte).unwrap(), 0);
+fn wrong_tokens_do_not_lock_a_right_one_out() {
+    let service = Service::start("127.0.0.1:0");
+    for guess in ["Bearer nobody", "Digest x"].iter().cycle().take(20) {
+        assert_eq!(service.status(guess), "401");
     }
-    let bearer = format!("Bearer {}", service.token);
-    assert_eq!(service.status(&bearer), "200");
-    drop(held);
+    service.answers_at_once();
+}
+
+/// Strangers that say nothing, from two networks and from a hundred.
+#[test]
+fn strangers_do_not_keep_a_token_out() {
+    let service = Service::start("127.0.0.1:0");
+    let idle = |networks: std::ops::Range<u8>, each: usize| -> Vec<TcpStream> {
+        let from = networks.map(|network| Ipv4Addr::new(127, 1, network, 1));
+        from.flat_map(|from| std::iter::repeat_n(from, each))
+            .map(|from| service.stranger(from))
+            .collect()
+    };
+    let two = idle(0..2, 16);
+    service.answers_at_once();
+    let hundred = idle(2..102, 10);
+    service.answers_at_once();
+    // The token's own network, too.
+    let own: Vec<TcpStream> = (0..40)
+        .map(|_| service.stranger(Ipv4Addr::LOCALHOST))
+        .collect();
+    service.answers_at_once();
+    drop((two, hundred, own));
+}
+
+#[test]
+fn a_connection_ends_after_a_request_that_is_not_let_in() {
+    let service = Service::with("127.0.0.1:0", false);
+    let mut stranger = service.stranger(Ipv4Addr::LOCALHOST);
+    let patience = Some(Duration::from_secs(2));
+    stranger.set_read_timeout(patience).unwrap();
+    let request = b"GET / HTTP/1.1\r\nHost: box.example\r\n\r\n";
+    stranger.write_all(request).unwrap();
+    let mut answer = String::new();
+    stranger.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+    assert!(answer.contains("connection: close"), "{answer}");
 }
 
 #[test]

@@ -40,12 +40,12 @@ const MOST: usize = 1_000;
 /// The longest name, and the longest secret that is looked at.
 const LONGEST_NAME: usize = 64;
 const LONGEST_SECRET: usize = 256;
-/// Guesses at once from one address, and the time after which it has another.
+/// Guesses of passwords at once from one network, and the time after which it has
+/// another.
 const TRIES: u32 = 10;
 const EACH: Duration = Duration::from_secs(10);
-/// Addresses whose guesses are counted; the one that guessed longest ago makes
-/// room.
-const ADDRESSES: usize = 4_096;
+/// Networks whose guesses are counted; the one that guessed longest ago makes room.
+const NETWORKS: usize = 4_096;
 
 /// What somebody must show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,36 +111,33 @@ impl Access {
         }
     }
 
-    /// Whether this is somebody's secret; `name` is `None` where only a token was
-    /// shown. Takes the time of one slow hash where there are passwords, whether
-    /// or not the name is known.
-    fn knows(&self, key: &hmac::Key, name: Option<&str>, secret: &[u8]) -> bool {
-        if secret.len() > LONGEST_SECRET {
-            return false;
-        }
+    /// Whether this is a token: of `name`, or of anybody where only a token was shown.
+    /// Cheap, because tokens cannot be guessed.
+    fn has_token(&self, key: &hmac::Key, name: Option<&str>, secret: &[u8]) -> bool {
         let shown = digest(&SHA256, secret);
-        let is_token = |hash: &[u8]| {
+        let tokens = self.names.iter().filter_map(|(own, secret)| match secret {
+            Secret::Token(hash) if name.is_none_or(|name| name == own) => Some(hash),
+            _ => None,
+        });
+        // All are compared: how long it takes tells nothing.
+        tokens.fold(false, |found, hash| {
             let tag = hmac::sign(key, hash);
-            hmac::verify(key, shown.as_ref(), tag.as_ref()).is_ok()
-        };
-        let Some(name) = name else {
-            // All are compared: how long it takes tells nothing.
-            let tokens = self.names.values().filter_map(|secret| match secret {
-                Secret::Token(hash) => Some(hash),
-                Secret::Password { .. } => None,
-            });
-            return tokens.fold(false, |found, hash| is_token(hash) | found);
-        };
-        let own = self.names.get(name);
+            hmac::verify(key, shown.as_ref(), tag.as_ref()).is_ok() | found
+        })
+    }
+
+    /// Whether this is the password of `name`. Takes the time of one slow hash where
+    /// there are passwords, whether or not the name is known.
+    fn has_password(&self, name: &str, secret: &[u8]) -> bool {
         let password = |secret: &Secret| matches!(secret, Secret::Password { .. });
+        let own = self.names.get(name).filter(|own| password(own));
         match own.or_else(|| self.names.values().find(|other| password(other))) {
-            Some(Secret::Token(hash)) => is_token(hash),
             Some(Secret::Password { rounds, salt, hash }) => {
                 let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
                 let right = pbkdf2::verify(algorithm, *rounds, salt, secret, hash).is_ok();
                 right && own.is_some()
             }
-            None => false,
+            _ => false,
         }
     }
 }
@@ -259,35 +256,43 @@ pub(crate) struct Shown {
 
 impl Shown {
     /// Reads `Bearer TOKEN` (RFC 6750 section 2.1) or `Basic` and the name and
-    /// secret in base 64 (RFC 7617 section 2).
+    /// secret in base 64 (RFC 7617 section 2); nothing that is too long for a secret.
     pub(crate) fn read(header: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(header).ok()?;
         let (scheme, rest) = text.trim().split_once(' ')?;
         let rest = rest.trim();
-        if scheme.eq_ignore_ascii_case("bearer") {
-            return Some(Self {
-                name: None,
-                secret: rest.as_bytes().to_vec(),
-            });
-        }
-        if !scheme.eq_ignore_ascii_case("basic") {
+        let (name, secret) = if scheme.eq_ignore_ascii_case("bearer") {
+            (None, rest.as_bytes().to_vec())
+        } else if scheme.eq_ignore_ascii_case("basic") {
+            let mut name = BASE64.decode(rest).ok()?;
+            let colon = name.iter().position(|byte| *byte == b':')?;
+            let secret = name.split_off(colon + 1);
+            name.pop();
+            (Some(String::from_utf8(name).ok()?), secret)
+        } else {
             return None;
-        }
-        let both = BASE64.decode(rest).ok()?;
-        let colon = both.iter().position(|byte| *byte == b':')?;
-        Some(Self {
-            name: Some(String::from_utf8(both[..colon].to_vec()).ok()?),
-            secret: both[colon + 1..].to_vec(),
-        })
+        };
+        (secret.len() <= LONGEST_SECRET).then_some(Self { name, secret })
     }
 
-    /// Whether `access` knows it.
-    pub(crate) fn known(&self, access: &Access, key: &hmac::Key) -> bool {
-        access.knows(key, self.name.as_deref(), &self.secret)
+    /// Whether it is a token that `access` has.
+    pub(crate) fn is_token(&self, access: &Access, key: &hmac::Key) -> bool {
+        access.has_token(key, self.name.as_deref(), &self.secret)
+    }
+
+    /// Whether it may be a password: it comes with a name.
+    pub(crate) fn may_be_password(&self) -> bool {
+        self.name.is_some()
+    }
+
+    /// Whether it is a password that `access` has; slow.
+    pub(crate) fn is_password(&self, access: &Access) -> bool {
+        let name = self.name.as_deref();
+        name.is_some_and(|name| access.has_password(name, &self.secret))
     }
 }
 
-/// How often each address may still guess.
+/// How often each network may still guess.
 #[derive(Debug, Default)]
 pub(crate) struct Tries {
     /// Guesses that are used up, as of a time.
@@ -303,7 +308,7 @@ impl Tries {
             let wait = (since + EACH).saturating_duration_since(now);
             return Err(wait.as_secs() + 1);
         }
-        if self.used.len() >= ADDRESSES && !self.used.contains_key(&from) {
+        if self.used.len() >= NETWORKS && !self.used.contains_key(&from) {
             let oldest = self.used.iter().min_by_key(|(_, (_, since))| *since);
             if let Some(oldest) = oldest.map(|(address, _)| *address) {
                 self.used.remove(&oldest);
@@ -372,7 +377,7 @@ mod tests {
                 name: name.map(str::to_owned),
                 secret: secret.as_bytes().to_vec(),
             };
-            shown.known(&access, &key)
+            shown.is_token(&access, &key) || shown.is_password(&access)
         };
         assert!(known(None, &token));
         assert!(known(Some("grafana"), &token));
@@ -389,7 +394,6 @@ mod tests {
         ] {
             assert!(!known(name, secret), "{name:?} {secret}");
         }
-        assert!(!known(Some("ann"), &"x".repeat(10_000)));
     }
 
     #[test]
@@ -402,9 +406,9 @@ mod tests {
         );
         let access = Access::parse(&text).unwrap();
         let key = own_key().unwrap();
-        assert!(shown("Bearer test").known(&access, &key));
-        assert!(shown("Basic Yjpjb3JyZWN0IGhvcnNl").known(&access, &key));
-        assert!(!shown("Basic YjpjYjpjb3JyZWN0IGhvcnNl").known(&access, &key));
+        assert!(shown("Bearer test").is_token(&access, &key));
+        assert!(shown("Basic Yjpjb3JyZWN0IGhvcnNl").is_password(&access));
+        assert!(!shown("Basic YjpjYjpjb3JyZWN0IGhvcnNl").is_password(&access));
     }
 
     #[test]
@@ -433,6 +437,8 @@ mod tests {
             assert_eq!(Shown::read(wrong.as_bytes()), None, "{wrong}");
         }
         assert_eq!(Shown::read(b"Bearer \xff"), None);
+        let long = format!("Bearer {}", "x".repeat(LONGEST_SECRET + 1));
+        assert_eq!(Shown::read(long.as_bytes()), None);
     }
 
     #[test]
@@ -458,11 +464,11 @@ mod tests {
         }
         tries.take(one, at(100_000)).unwrap_err();
         // Many addresses keep no memory.
-        for number in 0..2 * ADDRESSES as u32 {
+        for number in 0..2 * NETWORKS as u32 {
             let address = std::net::Ipv4Addr::from(number);
             tries.take(address.into(), at(100_001)).unwrap();
         }
-        assert!(tries.used.len() <= ADDRESSES);
+        assert!(tries.used.len() <= NETWORKS);
     }
 
     proptest! {

@@ -16,6 +16,15 @@ pub(crate) fn plain(status: StatusCode, text: &str) -> Answer {
     whole(status, "text/plain; charset=utf-8", text.to_owned())
 }
 
+/// A line of text that says why there is no answer now, and after how many seconds to
+/// ask again.
+pub(crate) fn later(text: &str, seconds: u64) -> Answer {
+    let mut answer = plain(StatusCode::SERVICE_UNAVAILABLE, text);
+    let headers = answer.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    answer
+}
+
 /// A whole body of type `kind`.
 pub(crate) fn whole(status: StatusCode, kind: &'static str, body: String) -> Answer {
     let mut answer = Response::new(Either::Left(Full::from(Bytes::from(body))));

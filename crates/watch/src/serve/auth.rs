@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::sync::Semaphore;
 
-/// Right answers that are remembered, so that a slow hash is reckoned once.
+/// Right passwords that are remembered, so that a slow hash is computed once.
 const REMEMBERED: usize = 64;
 
 /// Whether a request is let in.
@@ -26,7 +26,7 @@ pub(crate) enum Admission {
     In,
     /// It showed nothing, or something wrong.
     Unknown,
-    /// Too many wrong ones came from there; in so many seconds.
+    /// Too many wrong passwords came from its network; in so many seconds.
     Later(u64),
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Auth {
     key: hmac::Key,
     known: Mutex<VecDeque<hmac::Tag>>,
     tries: Mutex<Tries>,
-    slow: Semaphore,
+    slow: Arc<Semaphore>,
     refused: AtomicU64,
 }
 
@@ -59,7 +59,7 @@ impl Auth {
             key,
             known: Mutex::default(),
             tries: Mutex::default(),
-            slow: Semaphore::new(1),
+            slow: Arc::new(Semaphore::new(1)),
             refused: AtomicU64::new(0),
         })
     }
@@ -79,8 +79,9 @@ impl Auth {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Whether a request is let in that shows `header` and comes from `from`.
-    /// What was wrong ten times from one network must wait, right or wrong.
+    /// Whether a request is let in that shows `header` and comes from `from`. What is
+    /// cheap to check is checked first, so that wrong passwords from the same network
+    /// keep neither tokens out nor passwords that were right before.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         header: Option<&[u8]>,
@@ -93,19 +94,16 @@ impl Auth {
             // What browsers ask first; that is no guess.
             return Admission::Unknown;
         };
-        let from = from.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
-        let taken = lock(&self.tries).take(from, Instant::now());
-        let answer = match taken {
-            Err(seconds) => Admission::Later(seconds),
-            Ok(()) if self.remembers(header) => Admission::In,
-            Ok(()) => {
-                let list = Arc::clone(&lock(list));
-                self.look_up(header, list).await
+        let list = Arc::clone(&lock(list));
+        let answer = match Shown::read(header) {
+            Some(shown) if shown.is_token(&list, &self.key) => Admission::In,
+            Some(shown) if shown.may_be_password() => {
+                let from = from.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+                self.look_up(header, shown, list, from).await
             }
+            _ => Admission::Unknown,
         };
-        if answer == Admission::In {
-            lock(&self.tries).give_back(from);
-        } else {
+        if answer != Admission::In {
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
         answer
@@ -117,35 +115,59 @@ impl Auth {
         known.iter().fold(false, |found, tag| same(tag) | found)
     }
 
-    /// Reckons, one at a time, so that guesses take one core at most.
-    async fn look_up(self: &Arc<Self>, header: &[u8], list: Arc<Access>) -> Admission {
-        let Some(shown) = Shown::read(header) else {
+    /// Looks a password up, one at a time, so that guesses take one core at most. After
+    /// ten wrong ones a network must wait.
+    async fn look_up(
+        self: &Arc<Self>,
+        header: &[u8],
+        shown: Shown,
+        list: Arc<Access>,
+        from: IpAddr,
+    ) -> Admission {
+        if self.remembers(header) {
+            return Admission::In;
+        }
+        if let Err(seconds) = lock(&self.tries).take(from, Instant::now()) {
+            return Admission::Later(seconds);
+        }
+        let Ok(turn) = Arc::clone(&self.slow).acquire_owned().await else {
             return Admission::Unknown;
         };
-        let Ok(turn) = self.slow.acquire().await else {
-            return Admission::Unknown;
-        };
-        let (auth, asked) = (Arc::clone(self), Arc::clone(&list));
-        let work = tokio::task::spawn_blocking(move || shown.known(&asked, &auth.key));
-        let known = work.await.unwrap_or(false);
-        drop(turn);
-        if !known {
+        let (auth, header) = (Arc::clone(self), header.to_vec());
+        // Goes on to its end where the client leaves meanwhile, so it has the turn.
+        let work = tokio::task::spawn_blocking(move || {
+            // A browser asks for several files at once, with one password.
+            let right = auth.remembers(&header) || shown.is_password(&list);
+            if right {
+                auth.remember(&header, &list);
+            }
+            drop(turn);
+            right
+        });
+        if !work.await.unwrap_or(false) {
             return Admission::Unknown;
         }
-        // The list may have changed meanwhile; then nothing is remembered of it.
-        // It is changed first, and what is remembered forgotten then.
+        lock(&self.tries).give_back(from);
+        Admission::In
+    }
+
+    /// Remembers a right password, unless the list has changed meanwhile. The list is
+    /// changed first, and what is remembered is forgotten then.
+    fn remember(&self, header: &[u8], list: &Arc<Access>) {
+        if self.remembers(header) {
+            return;
+        }
         let mut known = lock(&self.known);
         let current = self
             .access
             .as_ref()
             .map(|(_, list)| Arc::clone(&lock(list)));
-        if current.is_some_and(|current| Arc::ptr_eq(&current, &list)) {
+        if current.is_some_and(|current| Arc::ptr_eq(&current, list)) {
             known.push_back(hmac::sign(&self.key, header));
             if known.len() > REMEMBERED {
                 known.pop_front();
             }
         }
-        Admission::In
     }
 
     /// Follows the files until it is dropped; `told` hears what became of them.

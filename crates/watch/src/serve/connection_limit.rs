@@ -1,49 +1,157 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Limits connections from other machines. One network gets at most half of the
-//! slots, so that it cannot take every one.
+//! Keeps slots of connections for clients that were let in. A connection begins as a
+//! stranger: it ends soon unless a request of it is let in, and a newer stranger takes
+//! its slot where there are many. sshd's `MaxStartups` does the same for logins.
 
 use crate::lock::lock;
 use crate::serve::access::network;
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
 
-/// Connections of each network that has any.
-#[derive(Default)]
-pub(crate) struct ConnectionLimit(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
+/// Connections at once that were let in.
+const ADMITTED: usize = 32;
+/// Of them those that are told each look: the others are for who asks once.
+pub(crate) const LIVE: usize = 24;
+/// Connections at once of which no request was let in yet.
+const STRANGERS: usize = 128;
+/// Of them those of one network, where no proxy stands before this service.
+const OF_NETWORK: usize = 16;
+/// A connection of which no request was let in ends after this time.
+const STRANGER: Duration = Duration::from_secs(10);
+/// A request waits for so long while all slots of [`ADMITTED`] are taken.
+const WAIT: Duration = Duration::from_secs(5);
 
-/// One of a network's slots; dropping it frees the slot.
-pub(crate) struct Slot {
-    limit: ConnectionLimit,
+/// The slots of a service.
+pub(crate) struct ConnectionLimit {
+    /// Oldest first.
+    strangers: Mutex<VecDeque<Stranger>>,
+    admitted: Arc<Semaphore>,
+    of_network: usize,
+}
+
+struct Stranger {
     network: IpAddr,
+    evicted: Arc<Notify>,
+}
+
+/// A connection's slot; dropping it frees the slot.
+pub(crate) struct Slot {
+    limit: Arc<ConnectionLimit>,
+    evicted: Arc<Notify>,
+    admitted: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 impl ConnectionLimit {
-    /// A slot for a connection from `from`, unless its network has `most` already.
-    pub(crate) fn take(&self, from: IpAddr, most: usize) -> Option<Slot> {
-        let network = network(from);
-        let mut all = lock(&self.0);
-        let used = all.entry(network).or_default();
-        if *used >= most {
-            return None;
+    /// All slots are free. Behind a proxy all connections come from one network,
+    /// which may then have all slots.
+    pub(crate) fn new(behind_proxy: bool) -> Self {
+        Self {
+            strangers: Mutex::default(),
+            admitted: Arc::new(Semaphore::new(ADMITTED)),
+            of_network: if behind_proxy { STRANGERS } else { OF_NETWORK },
         }
-        *used += 1;
-        Some(Slot {
-            limit: Self(Arc::clone(&self.0)),
+    }
+
+    /// A stranger's slot for a connection from `from`. Where its network has too many,
+    /// the oldest of them ends; where there are too many in all, the oldest of the
+    /// network that has most.
+    pub(crate) fn enter(self: &Arc<Self>, from: IpAddr) -> Slot {
+        let network = subnet(from);
+        let evicted = Arc::new(Notify::new());
+        let mut strangers = lock(&self.strangers);
+        let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        for one in &*strangers {
+            *counts.entry(one.network).or_default() += 1;
+        }
+        let crowded = if counts
+            .get(&network)
+            .is_some_and(|own| *own >= self.of_network)
+        {
+            Some(network)
+        } else if strangers.len() >= STRANGERS {
+            let most = counts.iter().max_by_key(|(_, count)| **count);
+            most.map(|(network, _)| *network)
+        } else {
+            None
+        };
+        let oldest = strangers
+            .iter()
+            .position(|one| Some(one.network) == crowded);
+        if let Some(gone) = oldest.and_then(|place| strangers.remove(place)) {
+            gone.evicted.notify_one();
+        }
+        strangers.push_back(Stranger {
             network,
-        })
+            evicted: Arc::clone(&evicted),
+        });
+        Slot {
+            limit: Arc::clone(self),
+            evicted,
+            admitted: Mutex::default(),
+        }
+    }
+}
+
+impl Slot {
+    /// Whether a request of this connection was let in.
+    pub(crate) fn is_admitted(&self) -> bool {
+        lock(&self.admitted).is_some()
+    }
+
+    /// Gives the connection a slot of those that were let in. `false` where it got none
+    /// in time, or was evicted meanwhile.
+    pub(crate) async fn admit(&self) -> bool {
+        if self.is_admitted() {
+            return true;
+        }
+        let free = Arc::clone(&self.limit.admitted).acquire_owned();
+        let Ok(Ok(permit)) = timeout(WAIT, free).await else {
+            return false;
+        };
+        let stayed = self.leave_strangers();
+        if stayed {
+            *lock(&self.admitted) = Some(permit);
+        }
+        stayed
+    }
+
+    /// Returns once the connection must end: its slot went to another, or nothing of
+    /// it was let in in time.
+    pub(crate) async fn ended(&self) {
+        tokio::select! {
+            () = self.evicted.notified() => {}
+            () = sleep(STRANGER) => {
+                if self.is_admitted() {
+                    self.evicted.notified().await;
+                }
+            }
+        }
+    }
+
+    /// Whether it was still among the strangers.
+    fn leave_strangers(&self) -> bool {
+        let mut strangers = lock(&self.limit.strangers);
+        let own = |one: &Stranger| Arc::ptr_eq(&one.evicted, &self.evicted);
+        let place = strangers.iter().position(own);
+        place.is_some_and(|place| strangers.remove(place).is_some())
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut all = lock(&self.limit.0);
-        if let Some(used) = all.get_mut(&self.network) {
-            *used -= 1;
-            if *used == 0 {
-                all.remove(&self.network);
-            }
-        }
+        self.leave_strangers();
+    }
+}
+
+/// The /24 of an IPv4 address, the /64 of an IPv6 one.
+fn subnet(address: IpAddr) -> IpAddr {
+    match network(address) {
+        IpAddr::V4(address) => Ipv4Addr::from(u32::from(address) & 0xffff_ff00).into(),
+        other @ IpAddr::V6(_) => other,
     }
 }
 
@@ -51,16 +159,57 @@ impl Drop for Slot {
 mod tests {
     use super::*;
 
+    fn from(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn run(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
+        runtime.unwrap().block_on(test);
+    }
+
+    async fn was_evicted(slot: &Slot) -> bool {
+        timeout(Duration::from_millis(1), slot.evicted.notified())
+            .await
+            .is_ok()
+    }
+
     #[test]
-    fn a_network_has_its_slots_and_gives_them_back() {
-        let limit = ConnectionLimit::default();
-        let from = |text: &str| text.parse::<IpAddr>().unwrap();
-        let one = limit.take(from("2001:db8::1"), 2).unwrap();
-        let _other = limit.take(from("2001:db8::2"), 2).unwrap();
-        assert!(limit.take(from("2001:db8::3"), 2).is_none());
-        assert!(limit.take(from("2001:db8:0:1::1"), 2).is_some());
-        drop(one);
-        assert!(limit.take(from("2001:db8::3"), 2).is_some());
-        assert_eq!(lock(&limit.0).len(), 1);
+    fn a_network_displaces_its_own_oldest_stranger() {
+        run(async {
+            let limit = Arc::new(ConnectionLimit::new(false));
+            let first = limit.enter(from("2001:db8::1"));
+            let second = limit.enter(from("2001:db8::2"));
+            let rest: Vec<Slot> = (2..OF_NETWORK)
+                .map(|_| limit.enter(from("2001:db8::3")))
+                .collect();
+            let _other = limit.enter(from("2001:db8:0:1::1"));
+            assert!(!was_evicted(&first).await);
+            let newest = limit.enter(from("2001:db8::4"));
+            assert!(was_evicted(&first).await);
+            assert!(!first.admit().await);
+            assert!(!was_evicted(&second).await);
+            assert!(newest.admit().await);
+            drop((first, rest, newest));
+            assert_eq!(lock(&limit.strangers).len(), 2);
+            assert_eq!(limit.admitted.available_permits(), ADMITTED);
+        });
+    }
+
+    #[test]
+    fn a_flood_of_many_networks_displaces_itself() {
+        run(async {
+            let limit = Arc::new(ConnectionLimit::new(false));
+            let own = limit.enter(from("192.0.2.1"));
+            let mut flood = Vec::new();
+            for network in (0..100).cycle().take(1000) {
+                flood.push(limit.enter(Ipv4Addr::new(10, 0, network, 1).into()));
+            }
+            assert_eq!(lock(&limit.strangers).len(), STRANGERS);
+            assert!(!was_evicted(&own).await);
+            assert!(own.admit().await);
+        });
     }
 }

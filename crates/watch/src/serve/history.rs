@@ -5,7 +5,7 @@
 //! who reads slowly keeps his.
 
 use crate::lock::lock;
-use crate::serve::answer::{Answer, plain, whole};
+use crate::serve::answer::{Answer, later, plain, whole};
 use crate::serve::query::Query;
 use crate::serve::shared::Shared;
 use crate::storage::FileStorage;
@@ -151,13 +151,7 @@ async fn held(readers: &Readers, points: u32) -> Option<OwnedSemaphorePermit> {
 }
 
 fn busy() -> Answer {
-    let mut answer = plain(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "others read the history; try again later\n",
-    );
-    let later = HeaderValue::from(10);
-    answer.headers_mut().insert(header::RETRY_AFTER, later);
-    answer
+    later("others read the history; try again later\n", 10)
 }
 
 /// Lengthens a query's steps so that the answer has not too many points; how many

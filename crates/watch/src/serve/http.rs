@@ -5,10 +5,10 @@
 use crate::WatchError;
 use crate::export::openmetrics::openmetrics;
 use crate::lock::lock;
-use crate::serve::answer::{Answer, plain, whole};
+use crate::serve::answer::{Answer, later, plain, whole};
 use crate::serve::auth::Admission;
 use crate::serve::config::Listen;
-use crate::serve::connection_limit::ConnectionLimit;
+use crate::serve::connection_limit::{ConnectionLimit, Slot};
 use crate::serve::history::read;
 use crate::serve::host_names::host_names;
 use crate::serve::pages::FILES;
@@ -25,24 +25,16 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-/// Connections at once.
-const CONNECTIONS: usize = 32;
-/// Of them those that are told each look: the others are for who asks once.
-pub(crate) const LIVE: usize = 24;
-/// Of all of them those of one network beyond this machine, where no proxy stands
-/// before it.
-const OF_NETWORK: usize = CONNECTIONS / 2;
 /// A request's head has come by then.
 const HEAD: Duration = Duration::from_secs(5);
 /// Who takes nothing of an answer for so long is left.
@@ -57,7 +49,7 @@ pub(crate) async fn listen(
 ) -> Result<(JoinSet<()>, Vec<SocketAddr>), WatchError> {
     let mut servers = JoinSet::new();
     let mut bound = Vec::new();
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    let limit = Arc::new(ConnectionLimit::new(shared.behind_proxy));
     for place in places {
         let listener = match place {
             Listen::Address(address) => {
@@ -71,7 +63,7 @@ pub(crate) async fn listen(
             }
             Listen::Socket(path) => Listener::Unix(unix(path)?),
         };
-        servers.spawn(accepting(listener, Arc::clone(shared), Arc::clone(&slots)));
+        servers.spawn(accepting(listener, Arc::clone(shared), Arc::clone(&limit)));
     }
     Ok((servers, bound))
 }
@@ -98,24 +90,20 @@ impl Listener {
     }
 }
 
-/// Takes connections while there are slots; all end when this is dropped.
-async fn accepting(listener: Listener, shared: Arc<Shared>, slots: Arc<Semaphore>) {
+/// Takes connections; all end when this is dropped.
+async fn accepting(listener: Listener, shared: Arc<Shared>, limit: Arc<ConnectionLimit>) {
     let mut connections = JoinSet::new();
-    let networks = ConnectionLimit::default();
-    while let Ok(permit) = Arc::clone(&slots).acquire_owned().await {
+    loop {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((stream, from)) => {
+                let slot = Arc::new(limit.enter(from.unwrap_or(Ipv4Addr::UNSPECIFIED.into())));
                 let shared = Arc::clone(&shared);
-                // With TLS others than this machine are served.
-                let other = from.filter(|_| shared.auth.tls().is_some());
-                let slot = other.map(|from| networks.take(from, OF_NETWORK));
-                if matches!(slot, Some(None)) {
-                    continue;
-                }
                 connections.spawn(async move {
-                    connection(stream, from, shared).await;
-                    drop((permit, slot));
+                    tokio::select! {
+                        () = connection(stream, from, &slot, shared) => {}
+                        () = slot.ended() => {}
+                    }
                 });
             }
             // Out of descriptors: those that are open end some time.
@@ -137,7 +125,12 @@ fn unix(path: &Path) -> Result<UnixListener, WatchError> {
     UnixListener::bind(path).map_err(failed)
 }
 
-async fn connection(stream: Box<dyn Stream>, from: Option<IpAddr>, shared: Arc<Shared>) {
+async fn connection(
+    stream: Box<dyn Stream>,
+    from: Option<IpAddr>,
+    slot: &Arc<Slot>,
+    shared: Arc<Shared>,
+) {
     let stream: Box<dyn Stream> = Box::new(SlowClientTimeout::new(stream, STALLED));
     // A Unix socket is this machine's own.
     let tls = shared.auth.tls().filter(|_| from.is_some());
@@ -152,8 +145,8 @@ async fn connection(stream: Box<dyn Stream>, from: Option<IpAddr>, shared: Arc<S
         }
     };
     let service = service_fn(move |request| {
-        let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(answer(request, from, &shared).await) }
+        let (shared, slot) = (Arc::clone(&shared), Arc::clone(slot));
+        async move { Ok::<_, Infallible>(answer(request, from, &slot, &shared).await) }
     });
     let work = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -164,13 +157,27 @@ async fn connection(stream: Box<dyn Stream>, from: Option<IpAddr>, shared: Arc<S
     let _ = tokio::time::timeout(LIFE, work).await;
 }
 
-async fn answer(request: Request<Incoming>, from: Option<IpAddr>, shared: &Arc<Shared>) -> Answer {
+async fn answer(
+    request: Request<Incoming>,
+    from: Option<IpAddr>,
+    slot: &Slot,
+    shared: &Arc<Shared>,
+) -> Answer {
     let head = request.method() == Method::HEAD;
     let shown = request.headers().get(header::AUTHORIZATION);
     let admission = shared.auth.admit(shown.map(HeaderValue::as_bytes), from);
     let admission = admission.await;
-    let mut answer = if admission != Admission::In {
+    let let_in = admission == Admission::In;
+    let mut answer = if !let_in {
         kept_out(admission)
+    } else if !shared.behind_proxy && !shared.auth.asks() && !asked_by_address(&request) {
+        // A page of somebody else's whose name was made to mean this machine.
+        plain(
+            StatusCode::MISDIRECTED_REQUEST,
+            "ask by address or as localhost, or start with --behind-proxy\n",
+        )
+    } else if !slot.admit().await {
+        later("all connections are in use; try again later\n", 5)
     } else if request.method() != Method::GET && !head {
         let mut answer = plain(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -179,15 +186,13 @@ async fn answer(request: Request<Incoming>, from: Option<IpAddr>, shared: &Arc<S
         let allowed = HeaderValue::from_static("GET, HEAD");
         answer.headers_mut().insert(header::ALLOW, allowed);
         answer
-    } else if !shared.behind_proxy && !shared.auth.asks() && !asked_by_address(&request) {
-        // A page of somebody else's whose name was made to mean this machine.
-        plain(
-            StatusCode::MISDIRECTED_REQUEST,
-            "ask by address or as localhost, or start with --behind-proxy\n",
-        )
     } else {
         routed(&request, shared).await
     };
+    if !let_in || !slot.is_admitted() {
+        let close = HeaderValue::from_static("close");
+        answer.headers_mut().insert(header::CONNECTION, close);
+    }
     if head {
         *answer.body_mut() = Either::Left(Full::default());
     }
@@ -319,13 +324,7 @@ fn about(shared: &Shared) -> String {
 /// does not gets fewer.
 fn live(shared: &Shared) -> Answer {
     let Ok(place) = Arc::clone(&shared.live).try_acquire_owned() else {
-        let mut answer = plain(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "too many are told each look; try again later\n",
-        );
-        let later = HeaderValue::from(5);
-        answer.headers_mut().insert(header::RETRY_AFTER, later);
-        return answer;
+        return later("too many are told each look; try again later\n", 5);
     };
     let (mut send, body) = Channel::new(1);
     let mut seen = shared.seen.clone();

@@ -88,7 +88,7 @@ pub async fn serve(
         behind_proxy: config.behind_proxy,
         auth: Arc::clone(&auth),
         outlets,
-        live: Arc::new(Semaphore::new(http::LIVE)),
+        live: Arc::new(Semaphore::new(connection_limit::LIVE)),
     });
     // Before anybody can ask: to load programs keeps this thread for seconds.
     let mut round = Round::new(&config, legend, Arc::clone(&shared))?;

@@ -4,7 +4,7 @@
 
 use crate::calculus::{NoDelay, delays};
 use crate::mend::{self, TIMED};
-use crate::{Behaviour, Delay, Domain, Path, Port, PortId, Service};
+use crate::{Behaviour, Delay, Domain, Finding, Load, Path, Port, PortId, Service};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use weirgate_policy::{Direction, in_kbit};
@@ -25,34 +25,6 @@ pub struct Check {
     pub findings: Vec<Finding>,
     /// What holds less than the file could say.
     pub notes: Vec<String>,
-}
-
-/// The sum of promises in a class on a port.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Load {
-    /// The port.
-    pub port: PortId,
-    /// The class.
-    pub class: String,
-    /// The services, as numbers in [`Domain::services`].
-    pub services: Vec<usize>,
-    /// Their sum on the wire.
-    pub promised: Rate,
-    /// What the class is guaranteed there, on the wire.
-    pub guaranteed: Rate,
-}
-
-/// A promise that cannot be kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// The service it is about, where it is about one.
-    pub service: Option<usize>,
-    /// The line of the file.
-    pub line: u32,
-    /// What is wrong.
-    pub what: String,
-    /// The smallest changes that would each make it right.
-    pub changes: Vec<String>,
 }
 
 /// One line for a service's promise of time.

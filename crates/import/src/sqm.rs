@@ -7,27 +7,14 @@
 //! both forms.
 
 mod cake;
+mod queue;
 mod shell;
 mod uci;
 
 use crate::{ImportError, Imported, head, quoted};
 use cake::CakeOptions;
-use std::collections::BTreeMap;
+use queue::{Queue, Setting};
 use std::fmt::Write as _;
-
-/// What an option was set to.
-struct Setting {
-    line: usize,
-    /// The option's name in the file.
-    written: String,
-    text: String,
-}
-
-/// One device's queue: a `config queue`, or a whole `.iface.conf`.
-struct Queue {
-    line: usize,
-    options: BTreeMap<String, Setting>,
-}
 
 /// Makes a policy from the enabled queue of the file; `device` chooses one of
 /// several.
@@ -45,8 +32,8 @@ pub fn import(text: &str, device: Option<&str>) -> Result<Imported, ImportError>
     } else {
         uci::parse(text)?
     };
-    let on = |queue: &&Queue| value(queue, "enabled") == Some("1");
-    let named = |queue: &&Queue| device.is_none() || value(queue, "interface") == device;
+    let on = |queue: &&Queue| queue.value("enabled") == Some("1");
+    let named = |queue: &&Queue| device.is_none() || queue.value("interface") == device;
     let chosen = queues.iter().filter(named);
     let first = chosen.clone().find(on).or_else(|| chosen.clone().next());
     let queue = first.ok_or(ImportError {
@@ -59,10 +46,10 @@ pub fn import(text: &str, device: Option<&str>) -> Result<Imported, ImportError>
         left_out.push(format!(
             "line {}: the queue of {}; a policy has one link",
             other.line,
-            value(other, "interface").unwrap_or("no interface")
+            other.value("interface").unwrap_or("no interface")
         ));
     }
-    if value(queue, "enabled") != Some("1") {
+    if queue.value("enabled") != Some("1") {
         left_out.push(format!("line {}: the queue was not enabled", queue.line));
     }
     let kind = kind(queue, &mut left_out);
@@ -80,21 +67,6 @@ pub fn import(text: &str, device: Option<&str>) -> Result<Imported, ImportError>
     })
 }
 
-fn value<'q>(queue: &'q Queue, option: &str) -> Option<&'q str> {
-    queue.options.get(option).map(|set| set.text.as_str())
-}
-
-fn number(queue: &Queue, option: &str) -> Result<Option<i64>, ImportError> {
-    let Some(set) = queue.options.get(option) else {
-        return Ok(None);
-    };
-    set.text.parse().map(Some).map_err(|_| ImportError {
-        line: set.line,
-        what: format!("{} is `{}`", set.written, set.text),
-        hint: "write a whole number",
-    })
-}
-
 /// The margin below the downstream rate that a policy has where it states none.
 const MARGIN_DOWN: f64 = 0.03;
 
@@ -109,10 +81,12 @@ fn link(
         what: format!("the queue has no {what}"),
         hint: "add `option upload` (UPLINK in an .iface.conf), in kbit/s, and `option interface`",
     };
-    let device = value(queue, "interface").ok_or_else(|| missing("interface"))?;
-    let up = number(queue, "upload")?.filter(|rate| *rate > 0);
+    let device = queue
+        .value("interface")
+        .ok_or_else(|| missing("interface"))?;
+    let up = queue.number("upload")?.filter(|rate| *rate > 0);
     let up = up.ok_or_else(|| missing("upload rate, without which nothing can be shaped"))?;
-    let down = number(queue, "download")?.filter(|rate| *rate > 0);
+    let down = queue.number("download")?.filter(|rate| *rate > 0);
     // Rates of sqm are already below the line's, so nothing more is taken:
     // upstream without a margin, downstream with the usual one below a rate
     // that is higher by as much.
@@ -127,9 +101,9 @@ fn link(
             "# sqm's {down} kbit/s are this less the usual margin of 3 %.\ndown = \"{line}kbit\""
         );
     }
-    let overhead = number(queue, "overhead")?.unwrap_or(0);
-    let mpu = number(queue, "tcMPU")?.unwrap_or(0);
-    let linklayer = value(queue, "linklayer").unwrap_or("none");
+    let overhead = queue.number("overhead")?.unwrap_or(0);
+    let mpu = queue.number("tcMPU")?.unwrap_or(0);
+    let linklayer = queue.value("linklayer").unwrap_or("none");
     let (framing, overhead) = match linklayer {
         "atm" | "adsl" => ("atm", overhead),
         "ethernet" => ("none", overhead),
@@ -145,7 +119,7 @@ fn link(
     // table from what the device counts.
     let by_cake = kind == "cake"
         && linklayer != "none"
-        && value(queue, "linklayer_adaptation_mechanism") != Some("tc_stab");
+        && queue.value("linklayer_adaptation_mechanism") != Some("tc_stab");
     let from = if by_cake { "ip" } else { "device" };
     let _ = writeln!(
         text,
@@ -160,7 +134,7 @@ fn link(
 
 /// The kind of the classes' queues.
 fn kind(queue: &Queue, left_out: &mut Vec<String>) -> &'static str {
-    match value(queue, "qdisc").unwrap_or("fq_codel") {
+    match queue.value("qdisc").unwrap_or("fq_codel") {
         "cake" | "cake_mq" => "cake",
         "fq_codel" => "fq_codel",
         "sfq" => "sfq",
@@ -173,7 +147,7 @@ fn kind(queue: &Queue, left_out: &mut Vec<String>) -> &'static str {
 
 fn classes(queue: &Queue, kind: &str, cake: &CakeOptions, left_out: &mut Vec<String>) -> String {
     let (kind, fair) = (cake.queue(kind), cake.fair());
-    let script = value(queue, "script").unwrap_or("simple.qos");
+    let script = queue.value("script").unwrap_or("simple.qos");
     let normal = |share: &str| {
         format!(
             "[[class]]\nname = \"normal\"\nshare = \"{share}\"\nqueue = {kind}\n{fair}\
@@ -195,8 +169,7 @@ fn classes(queue: &Queue, kind: &str, cake: &CakeOptions, left_out: &mut Vec<Str
         }
         "layer_cake.qos" | "simple.qos" => {
             // cake's diffserv3: a quarter for voice, a sixteenth for bulk.
-            if value(queue, "squash_dscp") != Some("0")
-                || value(queue, "squash_ingress") != Some("0")
+            if queue.value("squash_dscp") != Some("0") || queue.value("squash_ingress") != Some("0")
             {
                 left_out.push(
                     "squash_dscp, squash_ingress: code points of arriving packets are trusted here; \

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `[customer.NAME]`.
 
-use super::{MOST, field, topology};
+use super::field::{self, MOST};
+use super::topology;
 use crate::codes;
 use crate::{Customer, Link, Place, Role, Router};
 use std::collections::{BTreeMap, BTreeSet};

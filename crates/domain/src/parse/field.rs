@@ -9,6 +9,9 @@ use weirgate_document::{Reader, Value, nearest};
 use weirgate_linklayer::LinkLayer;
 use weirgate_units::{Rate, Span};
 
+/// The most of anything in one file.
+pub(super) const MOST: usize = 4096;
+
 /// The longest name, and the longest name of a device (IFNAMSIZ less the zero,
 /// include/uapi/linux/if.h).
 const LONGEST_NAME: usize = 32;

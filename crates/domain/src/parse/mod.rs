@@ -15,9 +15,6 @@ use weirgate_units::Share;
 /// The only version of the format so far.
 const VERSION: i64 = 1;
 
-/// The most of anything in one file.
-const MOST: usize = 4096;
-
 /// The most classes: a class selector's worth and the rest (`Behaviour::ALL`).
 const MOST_CLASSES: usize = Behaviour::ALL.len();
 

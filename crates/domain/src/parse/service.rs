@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `[[service]]`: what was promised.
 
-use super::{MOST, field};
+use super::field::{self, MOST};
 use crate::codes;
 use crate::{Behaviour, Class, Domain, Place, Select, Service};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `[router.NAME]` and `[[link]]`.
 
-use super::{MOST, field};
+use super::field::{self, MOST};
 use crate::codes;
 use crate::{Link, Place, Role, Router};
 use std::collections::{BTreeMap, BTreeSet};

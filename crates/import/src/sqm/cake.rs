@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! cake's own options (tc-cake(8)) in `iqdisc_opts` and `eqdisc_opts`.
 
-use super::Queue;
+use super::queue::Queue;
 use std::collections::BTreeSet;
 
 /// The options of a queue that hold cake's, arriving packets first.

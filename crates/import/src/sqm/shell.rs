@@ -5,8 +5,8 @@
 //! Assignments of plain values are read; nothing is run. A file that computes
 //! its values is refused with the line.
 
+use super::queue::{Queue, Setting};
 use super::uci::words;
-use super::{Queue, Setting};
 use crate::ImportError;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `/etc/config/sqm`: sections and options in UCI's form.
 
-use super::{Queue, Setting};
+use super::queue::{Queue, Setting};
 use crate::ImportError;
 use std::collections::BTreeMap;
 

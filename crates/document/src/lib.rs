@@ -4,15 +4,34 @@
 //! Policies and experiments are read through [`Reader`], which keeps the place
 //! of every value and collects every problem instead of stopping at the first.
 //! This crate knows TOML and error presentation; it knows nothing of policies.
+//!
+//! ```
+//! use weirgate_document::{Problems, parse};
+//!
+//! let source = "device = \"wan\"\nmtu = 9\nmut = 1500\n";
+//! let problems = Problems::default();
+//! parse(source, &problems, |mut link| {
+//!     let device = link.text("device").expect("it is there");
+//!     assert_eq!((device.value.as_str(), device.line), ("wan", 1));
+//!     assert!(link.integer("mtu", 576..=2048).is_none());
+//! });
+//! let codes: Vec<&str> = problems.into_sorted().iter().map(|one| one.code).collect();
+//! // A number out of its range, and a field that nobody asked for.
+//! assert_eq!(codes, ["D005", "D003"]);
+//! ```
 
 mod parameters;
 mod problem;
 mod reader;
+mod source;
 mod suggest;
+mod value;
 mod vocabulary;
 
 pub use parameters::{ParameterError, with_parameters};
 pub use problem::{CODES, Problem, Problems, Severity, Span};
-pub use reader::{Kind, Reader, Value, parse, parse_with_parameters, parse_with_vocabulary};
-pub use suggest::nearest;
+pub use reader::Reader;
+pub use source::{parse, parse_with_parameters, parse_with_vocabulary};
+pub use suggest::{did_you_mean, nearest};
+pub use value::{Kind, Value};
 pub use vocabulary::{Synonym, Vocabulary};

@@ -1,154 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads the tables of a document, field by field.
 
-use crate::parameters;
 use crate::problem::{Problems, Span};
+use crate::source::Text;
+use crate::value::{Kind, Value};
 use crate::vocabulary::Vocabulary;
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::ops::Deref;
 use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-
-/// A value with its place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Value<T> {
-    /// The value.
-    pub value: T,
-    /// Its place in the document.
-    pub span: Span,
-    /// Its line, from 1.
-    pub line: u32,
-}
-
-impl<T> Value<T> {
-    /// Turns the value into another at the same place.
-    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Value<U> {
-        Value {
-            value: f(self.value),
-            span: self.span,
-            line: self.line,
-        }
-    }
-}
-
-/// What a field holds, for fields that may be written in more than one way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A text in quotes.
-    Text,
-    /// A whole number or one with a fraction.
-    Number,
-    /// `true` or `false`.
-    Boolean,
-    /// A list in brackets.
-    List,
-    /// A table.
-    Table,
-    /// A date or a time, which no field of ours holds.
-    Date,
-}
-
-impl<T> Deref for Value<T> {
-    type Target = T;
-    fn deref(&self) -> &T {
-        &self.value
-    }
-}
-
-/// Parses `source` and hands its root table to `read`; syntax errors become
-/// problems (code `D001`), and `read` still sees what could be understood.
-pub fn parse<T>(source: &str, problems: &Problems, read: impl FnOnce(Reader<'_, '_>) -> T) -> T {
-    read_source(source, problems, false, &PLAIN, read)
-}
-
-/// The same of a document whose table `[parameters]` holds values that its
-/// texts name in braces: see [`with_parameters`](crate::with_parameters).
-/// `read` has to ask for that table, or it is unknown.
-pub fn parse_with_parameters<T>(
-    source: &str,
-    problems: &Problems,
-    read: impl FnOnce(Reader<'_, '_>) -> T,
-) -> T {
-    read_source(source, problems, true, &PLAIN, read)
-}
-
-/// The same with hints for names that authors bring from elsewhere.
-pub fn parse_with_vocabulary<T>(
-    source: &str,
-    problems: &Problems,
-    vocabulary: &'static Vocabulary,
-    read: impl FnOnce(Reader<'_, '_>) -> T,
-) -> T {
-    read_source(source, problems, false, vocabulary, read)
-}
-
-/// No names from elsewhere.
-static PLAIN: Vocabulary = Vocabulary {
-    synonyms: &[],
-    manual: "",
-};
-
-fn read_source<T>(
-    source: &str,
-    problems: &Problems,
-    has_parameters: bool,
-    vocabulary: &'static Vocabulary,
-    read: impl FnOnce(Reader<'_, '_>) -> T,
-) -> T {
-    let (mut root, errors) = DeTable::parse_recoverable(source);
-    let lines = Text::of(source);
-    for error in errors {
-        let span = error.span().unwrap_or(0..source.len().min(1));
-        problems.error(
-            "D001",
-            span,
-            error.message(),
-            "see toml.io for the syntax of TOML",
-        );
-    }
-    if has_parameters {
-        parameters::fill(root.get_mut(), problems);
-    }
-    read(Reader {
-        text: &lines,
-        table: root.get_ref(),
-        span: root.span(),
-        name: String::new(),
-        problems,
-        vocabulary,
-        known: BTreeSet::new(),
-        open: false,
-    })
-}
-
-/// The source, and where its lines begin, so that the line of a value is found
-/// without counting from the document's beginning each time.
-#[derive(Debug)]
-struct Text<'i> {
-    source: &'i str,
-    starts: Vec<usize>,
-}
-
-impl<'i> Text<'i> {
-    fn of(source: &'i str) -> Self {
-        let ends = source
-            .bytes()
-            .enumerate()
-            .filter(|(_, byte)| *byte == b'\n');
-        Self {
-            source,
-            starts: ends.map(|(at, _)| at + 1).collect(),
-        }
-    }
-
-    /// The line of a byte offset, from 1.
-    fn line(&self, offset: usize) -> u32 {
-        let before = self.starts.partition_point(|start| *start <= offset);
-        u32::try_from(before + 1).unwrap_or(u32::MAX)
-    }
-}
 
 /// One table being read. Every field asked for counts as known; when the
 /// reader is dropped, each field left is reported as unknown (code `D003`).
@@ -165,6 +26,25 @@ pub struct Reader<'d, 'i> {
 }
 
 impl<'d, 'i> Reader<'d, 'i> {
+    /// The table that is the whole document.
+    pub(crate) fn root(
+        text: &'d Text<'i>,
+        root: &'d Spanned<DeTable<'i>>,
+        problems: &'d Problems,
+        vocabulary: &'static Vocabulary,
+    ) -> Self {
+        Self {
+            text,
+            table: root.get_ref(),
+            span: root.span(),
+            name: String::new(),
+            problems,
+            vocabulary,
+            known: BTreeSet::new(),
+            open: false,
+        }
+    }
+
     /// Where the table is (its header, or its braces).
     #[must_use]
     pub fn span(&self) -> Span {
@@ -368,25 +248,20 @@ impl<'d, 'i> Reader<'d, 'i> {
 
     /// An optional table.
     pub fn table(&mut self, key: &'static str) -> Option<Reader<'d, 'i>> {
-        let (value, span) = self.field(key)?;
-        match value {
-            DeValue::Table(table) => Some(self.nested(key, table, span)),
-            other => self.wrong(key, other, span, &format!("a table, `[{key}]`")),
-        }
+        self.table_or(key, &format!("a table, `[{key}]`"))
     }
 
     /// A required or optional table whose tables have names that the author
     /// chooses: `[key.NAME]`.
     pub fn named_tables(&mut self, key: &'static str) -> Option<Reader<'d, 'i>> {
+        self.table_or(key, &format!("a table for each, `[{key}.NAME]`"))
+    }
+
+    fn table_or(&mut self, key: &'static str, wanted: &str) -> Option<Reader<'d, 'i>> {
         let (value, span) = self.field(key)?;
         match value {
             DeValue::Table(table) => Some(self.nested(key, table, span)),
-            other => self.wrong(
-                key,
-                other,
-                span,
-                &format!("a table for each, `[{key}.NAME]`"),
-            ),
+            other => self.wrong(key, other, span, wanted),
         }
     }
 

@@ -16,6 +16,19 @@ pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
         .map(|(_, candidate)| candidate)
 }
 
+/// The hint for a word that is none of the candidates: "did you mean" the
+/// nearest, or `otherwise` where none is near.
+pub fn did_you_mean<'c>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'c str>,
+    otherwise: impl FnOnce() -> String,
+) -> String {
+    match nearest(word, candidates) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => otherwise(),
+    }
+}
+
 /// Edits (a swap of two neighbours is one) between two words; a word longer
 /// than 64 characters is compared by its beginning, so that the cost stays
 /// bounded.

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Values with their places.
+
+use crate::problem::Span;
+use std::ops::Deref;
+
+/// A value with its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Value<T> {
+    /// The value.
+    pub value: T,
+    /// Its place in the document.
+    pub span: Span,
+    /// Its line, from 1.
+    pub line: u32,
+}
+
+impl<T> Value<T> {
+    /// Turns the value into another at the same place.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Value<U> {
+        Value {
+            value: f(self.value),
+            span: self.span,
+            line: self.line,
+        }
+    }
+}
+
+impl<T> Deref for Value<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// What a field holds, for fields that may be written in more than one way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A text in quotes.
+    Text,
+    /// A whole number or one with a fraction.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// A list in brackets.
+    List,
+    /// A table.
+    Table,
+    /// A date or a time, which no field of ours holds.
+    Date,
+}

@@ -72,10 +72,12 @@ impl Behaviour {
         }
     }
 
-    /// When its packets are sent, 0 first. EF alone comes before all else
-    /// (RFC 3246 section 2); network control, CS6 and CS7, is kept from it
-    /// (RFC 2474 section 4.2.2.2); DRT's real time comes next; assured classes, other selectors and the
-    /// default share by their parts; CS1 and LE get what is left.
+    /// When its packets are sent, 0 first.
+    ///
+    /// EF alone comes before all else (RFC 3246 section 2). Network control, CS6
+    /// and CS7, is next (RFC 2474 section 4.2.2.2), then DRT's real time. Assured
+    /// classes, other selectors and the default share the rest by their parts.
+    /// CS1 and LE get what is left.
     #[must_use]
     pub const fn priority(self) -> u8 {
         match self {

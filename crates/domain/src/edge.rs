@@ -37,15 +37,17 @@ impl Profile {
 
 /// The conditioners of a port as text, to stand behind its policy.
 ///
-/// What enters from a customer is measured by each of his [`contracts`]: expedited forwarding and class selectors beyond
-/// it are discarded or lose their class, assured forwarding gets the drop
-/// precedence that it has earned, or is discarded where some router does not tell
-/// precedences apart ([`Domain::tells_levels`]), and code points of classes in which he was
-/// promised nothing, or nothing to that receiver, become those of the default behaviour. What leaves in
-/// expedited forwarding is held to what was promised of it on this port, with
-/// what may come at once there, and discarded where nothing was; a packet within
-/// its profile, on its service's way, is never discarded, because the bound counts
-/// at least its bytes.
+/// What enters from a customer is measured by each of the customer's
+/// [`contracts`]. Expedited forwarding beyond its contract is discarded; a class
+/// selector loses its class. Assured forwarding gets the drop precedence that it
+/// has earned, or is discarded where some router cannot tell precedences apart
+/// ([`Domain::tells_levels`]). Code points of classes in which the customer was
+/// promised nothing, or nothing to that receiver, become the default one.
+///
+/// What leaves in expedited forwarding is policed to the sum of what was promised
+/// on this port, with the burst that may arrive there. Where nothing was promised
+/// it is discarded. A packet within its profile, on its service's path, is never
+/// discarded, because the bound counts at least its bytes.
 #[must_use]
 pub fn conditioners(domain: &Domain, check: &Check, port: PortId) -> String {
     let mut text = String::new();

@@ -13,6 +13,39 @@
 //! This crate knows no files and no kernels: the policies it writes are texts
 //! that crates `policy` and `compile` read as any other, so that a domain
 //! promises what its routers do.
+//!
+//! ```
+//! let text = r#"
+//!     version = 1
+//!     [router.hall]
+//!     role = "boundary"
+//!     [class.voice]
+//!     behaviour = "EF"
+//!     share = "20%"
+//!     [class.rest]
+//!     behaviour = "DF"
+//!     share = "80%"
+//!     [customer.office]
+//!     router = "hall"
+//!     device = "office0"
+//!     rate = "10mbit"
+//!     [customer.exchange]
+//!     router = "hall"
+//!     device = "exchange0"
+//!     rate = "10mbit"
+//!     [[service]]
+//!     name = "telephones"
+//!     from = "office"
+//!     to = "exchange"
+//!     class = "voice"
+//!     rate = "3mbit"
+//! "#;
+//! let (domain, problems) = weirgate_domain::parse(text);
+//! assert!(problems.is_empty(), "{problems:?}");
+//! let check = weirgate_domain::check(&domain.expect("it is right"));
+//! // A class of 20 % of 10 Mbit/s does not carry 3 Mbit/s.
+//! assert!(check.findings[0].what.contains("promised in `voice`"));
+//! ```
 
 mod behaviour;
 mod calculus;

@@ -7,6 +7,14 @@
 //!
 //! Text in, text out: this crate knows neither files nor the policy's model.
 //! What it writes is meant to be read and kept by a person.
+//!
+//! ```
+//! let file = "config queue\n option enabled 1\n option interface wan\n option upload 9400\n";
+//! let imported = weirgate_import::sqm::import(file, None)?;
+//! assert!(imported.policy.contains("up = \"9400kbit\""));
+//! assert!(imported.left_out.iter().any(|one| one.contains("LAN devices")));
+//! # Ok::<(), weirgate_import::ImportError>(())
+//! ```
 
 pub mod libreqos;
 pub mod sqm;

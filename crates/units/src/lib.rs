@@ -4,6 +4,18 @@
 //! Every type parses from text (`FromStr`), prints one canonical text
 //! (`Display`) that parses back to the same value, and carries its unit in its
 //! type. Rates are decimal (1 kbit/s = 1000 bit/s), as in tc and the theses.
+//!
+//! ```
+//! use weirgate_units::{Rate, Share, Size, Span};
+//!
+//! let line: Rate = "512kbit".parse()?;
+//! let quarter: Share = "25%".parse()?;
+//! assert_eq!(quarter.of(line).to_string(), "128kbit");
+//! // What a full packet takes on the line.
+//! let packet = Size::bytes(1500);
+//! assert_eq!(line.time_for(packet), Some(Span::from_nanos(23_437_500)));
+//! # Ok::<(), weirgate_units::ParseError>(())
+//! ```
 
 mod dscp;
 mod fnv;

@@ -2,7 +2,8 @@
 //! Reading fields that several tables have in common.
 
 use crate::codes;
-use weirgate_document::{Reader, Value, nearest};
+use crate::field::elements;
+use weirgate_document::{Reader, Value, did_you_mean, nearest};
 use weirgate_state::DeviceName;
 
 /// A value that stands nowhere in the text: a default, or a substitute for one
@@ -102,12 +103,13 @@ pub(crate) fn line<T>(key: &str, text: &str, words: &[(&'static str, T)]) -> Str
 
 /// "did you mean" one of the words, or all of them.
 pub(crate) fn choose<T>(text: &str, words: &[(&'static str, T)]) -> String {
-    if let Some(near) = nearest(text, words.iter().map(|word| word.0)) {
-        return format!("did you mean `{near}`?");
-    }
-    let all: Vec<String> = words.iter().map(|word| format!("`{}`", word.0)).collect();
-    format!("write {}", all.join(", "))
+    did_you_mean(text, words.iter().map(|word| word.0), || {
+        let all: Vec<String> = words.iter().map(|word| format!("`{}`", word.0)).collect();
+        format!("write {}", all.join(", "))
+    })
 }
+
+elements!(DeviceName: codes::DEVICE, device);
 
 /// A device name as Linux allows it.
 pub(crate) fn device(text: &str) -> Result<DeviceName, (String, String)> {

@@ -211,7 +211,7 @@ fn measured(meters: &Meters) -> Measured {
 fn spared(receive: &Receive) -> SparedMark {
     let mark = receive.protect_mark.as_ref();
     mark.map_or_else(SparedMark::default, |mark| SparedMark {
-        mark: mark.value.mark,
+        mark: mark.value.value,
         mask: mark.value.mask,
     })
 }

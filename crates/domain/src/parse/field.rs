@@ -5,7 +5,7 @@ use crate::codes;
 use crate::model::Layer;
 use std::fmt::Display;
 use std::str::FromStr;
-use weirgate_document::{Reader, Value, nearest};
+use weirgate_document::{Reader, Value, did_you_mean};
 use weirgate_linklayer::LinkLayer;
 use weirgate_units::{Rate, Span};
 
@@ -63,7 +63,7 @@ pub(super) fn well_formed(reader: &Reader<'_, '_>, name: &Value<String>) {
     if !plain || !starts || text.len() > LONGEST_NAME {
         let message = format!("`{text}` cannot be a name here");
         let hint = format!(
-            "use small letters, digits and hyphens, a letter first, at most {LONGEST_NAME}"
+            "use lower-case letters, digits and hyphens, a letter first, at most {LONGEST_NAME}"
         );
         reader
             .problems()
@@ -98,10 +98,7 @@ pub(super) fn exists<'n>(
         return true;
     }
     let message = format!("there is no {what} `{}`", name.value);
-    let hint = match nearest(&name.value, names) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("add the {what}"),
-    };
+    let hint = did_you_mean(&name.value, names, || format!("add the {what}"));
     reader
         .problems()
         .error(codes::UNKNOWN, name.span.clone(), message, hint);

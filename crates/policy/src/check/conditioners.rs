@@ -7,7 +7,7 @@ use crate::conditioner::Conditioner;
 use crate::link::inbound::Inbound;
 use crate::model::Direction;
 use crate::policy::Policy;
-use weirgate_document::{Problems, Span as Place, nearest};
+use weirgate_document::{Problems, Span as Place, did_you_mean};
 
 /// Conditioners of one device and one direction (`CONDITIONERS` of
 /// `bpf/inbound/condition.bpf.c`).
@@ -91,10 +91,9 @@ fn classes(policy: &Policy, one: &Conditioner, error: &dyn Fn(&Place, String, St
             );
         } else if !known().any(|name| name == class.value) && !acknowledges {
             let stream = direction.stream();
-            let hint = nearest(&class.value, known()).map_or_else(
-                || "name a class of the policy".to_owned(),
-                |near| format!("did you mean `{near}`?"),
-            );
+            let hint = did_you_mean(&class.value, known(), || {
+                "name a class of the policy".to_owned()
+            });
             error(
                 &class.span,
                 format!("there is no {stream} class `{}`", class.value),

@@ -15,21 +15,18 @@ mod track;
 
 use crate::check::sums::LEAST_GATE;
 use crate::class::Class;
-use crate::class::ack::ACK;
-use crate::class::ack::AckRate;
+use crate::class::ack::{ACK, AckRate};
 use crate::codes;
 use crate::condition::mark;
 use crate::condition::reach::covers;
 use crate::condition::when::When;
 use crate::link::engine::Engine;
 use crate::link::inbound::Inbound;
-use crate::model::in_kbit;
-use crate::model::{Direction, Rule};
+use crate::model::{Direction, Rule, in_kbit};
 use crate::policy::Policy;
-use crate::queue::Queue;
-use crate::queue::check_limit;
+use crate::queue::{Queue, check_limit};
 use std::collections::BTreeMap;
-use weirgate_document::{Problems, Value, nearest};
+use weirgate_document::{Problems, Value, did_you_mean};
 
 /// Class numbers stay below 0x1000, sixteen apart.
 const MOST_CLASSES: usize = 200;
@@ -420,10 +417,9 @@ fn target(policy: &Policy, rule: &Rule, problems: &Problems) {
     if named.is_empty() && !is_ack {
         let known = policy.classes.iter().map(|class| class.name.value.as_str());
         let known: Vec<&str> = known.filter(|known| !known.is_empty()).collect();
-        let hint = match nearest(name, known.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the classes are {}", known.join(", ")),
-        };
+        let hint = did_you_mean(name, known.iter().copied(), || {
+            format!("the classes are {}", known.join(", "))
+        });
         let message = format!("there is no class `{name}`");
         problems.error(codes::UNKNOWN_CLASS, class.span.clone(), message, hint);
         return;

@@ -7,7 +7,7 @@ use crate::class::part::MOST_CAPPED;
 use crate::codes;
 use crate::model::Direction;
 use crate::policy::Policy;
-use weirgate_document::{Problems, Value, nearest};
+use weirgate_document::{Problems, Value, did_you_mean};
 use weirgate_units::Share;
 
 /// Classes and their groups together, in a direction.
@@ -74,10 +74,9 @@ fn known(policy: &Policy, name: &Value<String>, problems: &Problems) {
             "leave it out; acknowledgements follow no group".to_owned(),
         )
     } else {
-        let hint = match nearest(&name.value, names()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the classes are {}", names().collect::<Vec<_>>().join(", ")),
-        };
+        let hint = did_you_mean(&name.value, names(), || {
+            format!("the classes are {}", names().collect::<Vec<_>>().join(", "))
+        });
         (format!("there is no class `{}`", name.value), hint)
     };
     problems.error(codes::UNKNOWN_CLASS, name.span.clone(), wrong, hint);

@@ -289,7 +289,7 @@ fn marks(policy: &Policy, receive: &Receive, udp: &ReceiveUdp, error: Say<'_>) {
     let protected = receive
         .protect_mark
         .as_ref()
-        .map_or(0, |mark| mark.value.mark);
+        .map_or(0, |mark| mark.value.value);
     let others = [
         ("kept decisions", policy.mark_mask),
         ("what payloads betray", payload),

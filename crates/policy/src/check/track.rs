@@ -10,14 +10,9 @@ use crate::model::Direction;
 use crate::policy::Policy;
 use std::collections::BTreeSet;
 use weirgate_document::{Problems, Severity, Span as Place};
-use weirgate_units::Span;
 
 /// Of more nobody gains anything.
 const MOST_REFLECTORS: usize = 16;
-/// The shortest and the longest interval of probes.
-const INTERVALS: (Span, Span) = (Span::from_millis(20), Span::from_secs(5));
-/// The same of the queue that is too long.
-const DELAYS: (Span, Span) = (Span::from_millis(1), Span::from_secs(1));
 
 /// Whether it fits the link, and the policy the rates.
 pub(crate) fn check(policy: &Policy, problems: &Problems) {
@@ -46,22 +41,6 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         let what = format!("there are {} reflectors", track.reflectors.len());
         wrong(&more.span, what, "name at most 16");
     }
-    if let Some(one) = track
-        .interval
-        .as_ref()
-        .filter(|one| outside(one.value, INTERVALS))
-    {
-        let what = format!("`interval` of {} is out of range", one.value);
-        wrong(&one.span, what, "write from 20ms to 5s");
-    }
-    if let Some(one) = track
-        .delay
-        .as_ref()
-        .filter(|one| outside(one.value, DELAYS))
-    {
-        let what = format!("`delay` of {} is out of range", one.value);
-        wrong(&one.span, what, "write from 1ms to 1s");
-    }
     let written = |one: Direction| {
         let (floor, ceiling) = track.written(one);
         floor.is_some() || ceiling.is_some()
@@ -75,10 +54,6 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     for direction in Direction::BOTH.into_iter().filter(|one| written(*one)) {
         one_way(policy, track, direction, problems);
     }
-}
-
-fn outside(span: Span, (least, most): (Span, Span)) -> bool {
-    !(least..=most).contains(&span)
 }
 
 /// What drops where packets arrive, beside what looks for a rate with the fewest

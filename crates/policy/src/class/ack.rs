@@ -3,7 +3,7 @@
 
 use crate::class::{ceiling, zero};
 use crate::codes;
-use crate::field::{self, Cell, FieldKind, Row, Table, Word, set};
+use crate::field::{self, Cell, FieldKind, Row, Table, row, set};
 use crate::model::{Amount, Directions};
 use crate::queue::{self, Queue};
 use crate::read::implied;
@@ -64,80 +64,36 @@ const ROWS: &[AckRow] = &[
         "reserve",
         FieldKind::BooleanOrRate,
         "`true` calculates the rate",
-        |cell, ack| {
-            set(&mut ack.reserve, reserve(cell));
-        },
+        |cell, ack| set(&mut ack.reserve, reserve(cell)),
     )
     .default("true"),
     AckRow::new(
         "factor",
         FieldKind::Number,
         "Full data packets that one acknowledgement stands for",
-        |cell, ack| {
-            factor(cell, ack);
-        },
+        factor,
     )
     .default("1.5"),
-    AckRow::new(
-        "size",
-        FieldKind::Integer(40, 120),
-        "IP bytes of one acknowledgement",
-        |cell, ack| {
-            if let Some(size) = cell.integer() {
-                ack.size = size.value;
-            }
-        },
-    )
-    .default("52"),
-    AckRow::new(
-        "priority",
-        FieldKind::Integer(0, 7),
-        "0 first",
-        |cell, ack| {
-            if let Some(priority) = cell.integer() {
-                ack.priority = priority.value;
-            }
-        },
-    )
-    .default("1"),
+    row!(Ack: "size": FieldKind::Integer(40, 120) => size, "IP bytes of one acknowledgement")
+        .default("52"),
+    row!(Ack: "priority": FieldKind::Integer(0, 7) => priority, "0 first").default("1"),
     AckRow::new(
         "ceiling",
         FieldKind::Amount,
         "The most that it gets",
-        |cell, ack| {
-            set(&mut ack.ceiling, ceiling(cell));
-        },
+        |cell, ack| set(&mut ack.ceiling, ceiling(cell)),
     )
     .default("\"100%\""),
     AckRow::new(
         "queue",
         FieldKind::TextOrTable("queue", "bfifo 10kB"),
         "Where its packets wait",
-        |cell, ack| {
-            ack.queue = queue::read(cell);
-        },
+        |cell, ack| ack.queue = queue::read(cell),
     )
     .default("by the rate"),
-    AckRow::new(
-        "burst",
-        FieldKind::Size,
-        "What it may send at once beyond its rate",
-        |cell, ack| {
-            ack.burst = cell.size();
-        },
-    )
-    .default("one full packet"),
-    AckRow::new(
-        "direction",
-        Directions::KIND,
-        "In which directions",
-        |cell, ack| {
-            if let Some(found) = cell.word() {
-                ack.directions = found.value;
-            }
-        },
-    )
-    .default("\"both\""),
+    row!(Ack: "burst" => burst, "What it may send at once beyond its rate")
+        .default("one full packet"),
+    row!(Ack: "direction" => directions, "In which directions").default("\"both\""),
 ];
 
 /// Reads the table; `None` where it reserves nothing.

@@ -8,15 +8,13 @@ pub(crate) mod part;
 
 use crate::class::fair::Fair;
 use crate::codes;
-use crate::field::{self, Cell, FieldKind, Row, Table, Word, set};
+use crate::field::{self, Cell, FieldKind, Row, Table, row, set};
 use crate::model::{Amount, Directions};
+use crate::named::group::{USABLE, usable};
 use crate::queue::{self, Queue};
 use crate::read::implied;
 use weirgate_document::{Reader, Span, Value};
 use weirgate_units::{Rate, Share, Size, Span as Delay};
-
-/// The longest class name.
-const LONGEST: usize = 32;
 
 /// The priority of a class that states none.
 const MIDDLE: u8 = 4;
@@ -107,85 +105,34 @@ const ROWS: &[ClassRow] = &[
         "ceiling",
         FieldKind::Amount,
         "The most that it gets, also when the link is idle",
-        |cell, class| {
-            set(&mut class.ceiling, ceiling(cell));
-        },
+        |cell, class| set(&mut class.ceiling, ceiling(cell)),
     )
     .default("\"100%\""),
-    ClassRow::new(
-        "priority",
-        FieldKind::Integer(0, 7),
-        "Who gets what others leave: 0 first",
-        |cell, class| {
-            if let Some(priority) = cell.integer() {
-                class.priority = priority.value;
-            }
-        },
-    )
+    row!(Class: "priority": FieldKind::Integer(0, 7) => priority,
+        "Who gets what others leave: 0 first")
     .default("4"),
     ClassRow::new(
         "queue",
         FieldKind::TextOrTable("queue", "fq_codel"),
         "Where its packets wait",
-        |cell, class| {
-            class.queue = queue::read(cell);
-        },
+        |cell, class| class.queue = queue::read(cell),
     )
     .default("by the class's rate"),
-    ClassRow::new(
-        "burst",
-        FieldKind::Size,
-        "What it may send at once beyond its guaranteed rate",
-        |cell, class| {
-            class.burst = cell.size();
-        },
-    )
-    .default("by the class's rate"),
-    ClassRow::new(
-        "objective",
-        FieldKind::Integer(0, 5),
-        "The class of ITU-T Y.1541 whose delay it should have",
-        |cell, class| {
-            class.objective = cell.integer();
-        },
-    ),
-    ClassRow::new(
-        "fair",
-        Fair::KIND,
-        "Between whom it is shared",
-        |cell, class| {
-            class.fair = cell.word();
-        },
-    )
-    .default("that of the link"),
-    ClassRow::new(
-        "delay",
-        FieldKind::Time,
-        "How long one packet of another class may be in the way upstream",
-        |cell, class| {
-            class.delay = delay(cell);
-        },
-    ),
+    row!(Class: "burst" => burst, "What it may send at once beyond its guaranteed rate")
+        .default("by the class's rate"),
+    row!(Class: "objective": FieldKind::Integer(0, 5) => objective,
+        "The class of ITU-T Y.1541 whose delay it should have"),
+    row!(Class: "fair" => fair, "Between whom it is shared").default("that of the link"),
+    row!(Class: "delay" => delay in DELAYS or codes::DELAY,
+        "How long one packet of another class may be in the way upstream"),
     ClassRow::new(
         "default",
         FieldKind::Boolean,
         "Takes what no rule matches",
-        |cell, class| {
-            class.default = cell.flagged();
-        },
+        |cell, class| class.default = cell.flagged(),
     )
     .default("false"),
-    ClassRow::new(
-        "direction",
-        Directions::KIND,
-        "In which directions",
-        |cell, class| {
-            if let Some(found) = cell.word() {
-                class.directions = found.value;
-            }
-        },
-    )
-    .default("\"both\""),
+    row!(Class: "direction" => directions, "In which directions").default("\"both\""),
 ];
 
 /// Reads one class.
@@ -228,22 +175,11 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Class {
 }
 
 fn check_name(table: &Reader<'_, '_>, name: &Value<String>) {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
-    let first = name
-        .value
-        .chars()
-        .next()
-        .is_some_and(|c| c.is_ascii_lowercase());
-    if !first || !name.value.chars().all(plain) || name.value.len() > LONGEST {
-        table.problems().error(
-            codes::CLASS_NAME,
-            name.span.clone(),
-            format!(
-                "`{}` cannot be the name of a class",
-                name.value.escape_debug()
-            ),
-            format!("write 1 to {LONGEST} lower-case letters, digits, `-` and `_`, a letter first"),
-        );
+    if !usable(&name.value) {
+        let named = name.value.escape_debug();
+        let wrong = format!("`{named}` cannot be the name of a class");
+        let problems = table.problems();
+        problems.error(codes::CLASS_NAME, name.span.clone(), wrong, USABLE);
     }
 }
 
@@ -286,21 +222,5 @@ fn ceiling(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Amount>> {
     };
     let hint = "write a part of the link such as `80%`, or leave it out for `100%`";
     cell.error(codes::CEILING, ceiling.span, message, hint);
-    None
-}
-
-/// `delay`: how long another class's packet may hold the link before one of this
-/// class.
-fn delay(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Delay>> {
-    let delay: Value<Delay> = cell.parsed()?;
-    if (DELAYS.0..=DELAYS.1).contains(&delay.value) {
-        return Some(delay);
-    }
-    cell.error(
-        codes::DELAY,
-        delay.span,
-        format!("a packet's delay of {} cannot be asked for", delay.value),
-        "write from `100us` to `1s`, such as `15ms`",
-    );
     None
 }

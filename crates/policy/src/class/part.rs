@@ -5,7 +5,7 @@
 use crate::class::ack::ACK;
 use crate::class::zero;
 use crate::codes;
-use crate::field::{self, Cell, FieldKind, Row, Table};
+use crate::field::{self, Cell, FieldKind, Row, Table, row};
 use crate::model::{Amount, Direction};
 use crate::named::group::{self, Groups};
 use crate::named::member::Prefix;
@@ -122,36 +122,14 @@ const SHARE_ROWS: &[ShareRow] = &[
         "group",
         FieldKind::Text("sales"),
         "A group of addresses",
-        |cell, share| {
-            share.group = members(cell);
-        },
+        |cell, share| share.group = members(cell),
     )
     .needed(NAME_GROUP),
-    ShareRow::new(
-        "share",
-        FieldKind::Share,
-        "Its part of what each class is guaranteed",
-        |cell, share| {
-            share.share = cell.parsed();
-        },
-    )
-    .needed("state the group's part, such as `share = \"30%\"`"),
-    ShareRow::new(
-        "ceiling",
-        FieldKind::Amount,
-        "The most that it gets in a class",
-        |cell, share| {
-            share.ceiling = cell.parsed();
-        },
-    ),
-    ShareRow::new(
-        "classes",
-        FieldKind::List("normal"),
-        "Which classes; all but `ack` where none is named",
-        |cell, share| {
-            share.classes = cell.texts();
-        },
-    )
+    row!(WrittenShare: "share" => share, "Its part of what each class is guaranteed")
+        .needed("state the group's part, such as `share = \"30%\"`"),
+    row!(WrittenShare: "ceiling" => ceiling, "The most that it gets in a class"),
+    row!(WrittenShare: "classes": FieldKind::List("normal") => classes,
+        "Which classes; all but `ack` where none is named")
     .default("all but `ack`"),
 ];
 
@@ -160,35 +138,23 @@ const CAP_ROWS: &[CapRow] = &[
         "group",
         FieldKind::Text("guests"),
         "A group of addresses",
-        |cell, cap| {
-            cap.group = members(cell);
-        },
+        |cell, cap| cap.group = members(cell),
     )
     .needed(NAME_GROUP),
-    CapRow::new(
-        "class",
-        FieldKind::Text("guest"),
-        "The class in which they are limited",
-        |cell, cap| {
-            cap.class = cell.text();
-        },
-    )
+    row!(WrittenCap: "class": FieldKind::Text("guest") => class,
+        "The class in which they are limited")
     .needed("name the class in which each host is limited"),
     CapRow::new(
         "up",
         FieldKind::Rate,
         "The most that a host gets upstream, in wire bits",
-        |cell, cap| {
-            cap.up = rate(cell);
-        },
+        |cell, cap| cap.up = rate(cell),
     ),
     CapRow::new(
         "down",
         FieldKind::Rate,
         "The most that a host gets downstream, in wire bits",
-        |cell, cap| {
-            cap.down = rate(cell);
-        },
+        |cell, cap| cap.down = rate(cell),
     ),
 ];
 

@@ -3,7 +3,7 @@
 //! and of the outside host, or a group of DNS names in place of a list.
 
 use crate::codes;
-use crate::condition::when::{ConditionRow, Facts, Finding, Known, When, first, within};
+use crate::condition::when::{ConditionRow, Facts, Finding, When, first, within};
 use crate::field::{Cell, FieldKind};
 use crate::named::group::{self, Groups};
 use crate::named::member::{Prefix, prefix};
@@ -122,10 +122,6 @@ impl Facts for LocalAddresses {
         first(&self.0)
     }
 
-    fn known(&self) -> Known {
-        Known::Packet
-    }
-
     fn covers(&self, later: &When) -> bool {
         let later = later.find::<Self>().map(|later| later.0.as_slice());
         within(&self.0, later, Prefix::contains)
@@ -139,10 +135,6 @@ impl Facts for LocalAddresses {
 impl Facts for RemoteAddresses {
     fn span(&self) -> Option<&Span> {
         first(&self.0)
-    }
-
-    fn known(&self) -> Known {
-        Known::Packet
     }
 
     fn covers(&self, later: &When) -> bool {
@@ -167,26 +159,10 @@ impl Facts for LocalNames {
     fn span(&self) -> Option<&Span> {
         Some(&self.0.span)
     }
-
-    fn known(&self) -> Known {
-        Known::Packet
-    }
-
-    fn covers(&self, _later: &When) -> bool {
-        false
-    }
 }
 
 impl Facts for RemoteNames {
     fn span(&self) -> Option<&Span> {
         Some(&self.0.span)
-    }
-
-    fn known(&self) -> Known {
-        Known::Packet
-    }
-
-    fn covers(&self, _later: &When) -> bool {
-        false
     }
 }

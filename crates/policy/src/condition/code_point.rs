@@ -3,7 +3,7 @@
 //! `importance` (`drt`) are code points too.
 
 use crate::codes;
-use crate::condition::when::{ConditionRow, Facts, Known, When, first, within};
+use crate::condition::when::{ConditionRow, Facts, When, first, within};
 use crate::field::{FieldKind, Word, words};
 use crate::read::{choose, one_of};
 use weirgate_document::{Span, Value};
@@ -65,10 +65,6 @@ fn tos(text: &str) -> Result<Dscp, (String, String)> {
 impl Facts for CodePoints {
     fn span(&self) -> Option<&Span> {
         first(&self.0)
-    }
-
-    fn known(&self) -> Known {
-        Known::Packet
     }
 
     fn covers(&self, later: &When) -> bool {

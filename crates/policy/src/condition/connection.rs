@@ -3,8 +3,8 @@
 
 use crate::codes;
 use crate::condition::length::Lengths;
-use crate::condition::when::{ConditionRow, Facts, Known, When};
-use crate::field::{self, FieldKind, Row, Table, Word, words};
+use crate::condition::when::{ConditionRow, Facts};
+use crate::field::{self, FieldKind, Row, Table, Word, row, words};
 use crate::read::{choose, one_of};
 use weirgate_document::{Span, Value};
 use weirgate_units::Size;
@@ -97,18 +97,9 @@ const ROWS: &[Row<Connection>] = &[
         "The conntrack helper that knows it",
         |cell, connection| connection.helper = cell.understood(codes::CONNECTION, helper),
     ),
-    Row::new(
-        "bytes-over",
-        FieldKind::Size,
-        "More bytes so far, both directions together",
-        |cell, connection| connection.bytes_over = cell.parsed(),
-    ),
-    Row::new(
-        "packets-over",
-        FieldKind::Integer(1, i64::MAX),
-        "More packets so far",
-        |cell, connection| connection.packets_over = cell.integer(),
-    ),
+    row!(Connection: "bytes-over" => bytes_over, "More bytes so far, both directions together"),
+    row!(Connection: "packets-over": FieldKind::Integer(1, i64::MAX) => packets_over,
+        "More packets so far"),
     Row::new(
         "mean-size",
         FieldKind::Text("0-200"),
@@ -135,13 +126,5 @@ impl Facts for Connection {
         let packets = self.packets_over.as_ref().map(|one| &one.span);
         let size = self.mean_size.as_ref().map(|one| &one.span);
         states.or(helper).or(bytes).or(packets).or(size)
-    }
-
-    fn known(&self) -> Known {
-        Known::Connection
-    }
-
-    fn covers(&self, _later: &When) -> bool {
-        false
     }
 }

@@ -5,7 +5,7 @@
 use crate::codes;
 use crate::condition::number::number;
 use crate::condition::user::forwarded;
-use crate::condition::when::{ConditionRow, Facts, Finding, Known, When, first};
+use crate::condition::when::{ConditionRow, Facts, Finding, When, first};
 use crate::field::FieldKind;
 use std::fmt;
 use weirgate_document::{Span, Value};
@@ -94,14 +94,6 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 impl Facts for ControlGroups {
     fn span(&self) -> Option<&Span> {
         first(&self.0)
-    }
-
-    fn known(&self) -> Known {
-        Known::Sender("which control group sent it")
-    }
-
-    fn covers(&self, _later: &When) -> bool {
-        false
     }
 
     fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {

@@ -3,7 +3,7 @@
 
 use crate::codes;
 use crate::condition::protocol::Protocols;
-use crate::condition::when::{Carrier, ConditionRow, Facts, Finding, Known, When, first};
+use crate::condition::when::{Carrier, ConditionRow, Facts, Finding, When, first};
 use crate::field::{Word, words};
 use crate::read::{choose, one_of};
 use weirgate_document::{Span, Value};
@@ -55,14 +55,6 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 impl Facts for IcmpTypes {
     fn span(&self) -> Option<&Span> {
         first(&self.0)
-    }
-
-    fn known(&self) -> Known {
-        Known::Packet
-    }
-
-    fn covers(&self, _later: &When) -> bool {
-        false
     }
 
     fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {

@@ -2,7 +2,7 @@
 //! `interface`: the device that an upstream packet came in through.
 
 use crate::codes;
-use crate::condition::when::{ConditionRow, Facts, Known, When, first};
+use crate::condition::when::{ConditionRow, Facts, first};
 use crate::field::FieldKind;
 use crate::read::device;
 use weirgate_document::{Span, Value};
@@ -22,13 +22,5 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 impl Facts for Interfaces {
     fn span(&self) -> Option<&Span> {
         first(&self.0)
-    }
-
-    fn known(&self) -> Known {
-        Known::Input("the device it came in through")
-    }
-
-    fn covers(&self, _later: &When) -> bool {
-        false
     }
 }

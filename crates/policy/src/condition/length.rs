@@ -4,7 +4,7 @@
 use crate::codes;
 use crate::condition::address;
 use crate::condition::number::{Misread, range};
-use crate::condition::when::{ConditionRow, Facts, Finding, Known, When, first, within};
+use crate::condition::when::{ConditionRow, Facts, Finding, When, first, within};
 use crate::field::FieldKind;
 use weirgate_document::{Span, Value};
 
@@ -46,10 +46,6 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 impl Facts for PacketLengths {
     fn span(&self) -> Option<&Span> {
         first(&self.0)
-    }
-
-    fn known(&self) -> Known {
-        Known::Packet
     }
 
     fn covers(&self, later: &When) -> bool {

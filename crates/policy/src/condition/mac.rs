@@ -2,7 +2,7 @@
 //! `local-mac`: the card that an upstream packet came from.
 
 use crate::codes;
-use crate::condition::when::{ConditionRow, Facts, Known, When, first};
+use crate::condition::when::{ConditionRow, Facts, first};
 use crate::field::FieldKind;
 use crate::named::group;
 use crate::named::member::Mac;
@@ -25,14 +25,6 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 impl Facts for Macs {
     fn span(&self) -> Option<&Span> {
         first(&self.0)
-    }
-
-    fn known(&self) -> Known {
-        Known::Input("a MAC address")
-    }
-
-    fn covers(&self, _later: &When) -> bool {
-        false
     }
 
     fn elements(&self) -> usize {

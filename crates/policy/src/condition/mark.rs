@@ -3,8 +3,8 @@
 
 use crate::codes;
 use crate::condition::number::{Misread, number};
-use crate::condition::when::{ConditionRow, Facts, Known, When};
-use crate::field::FieldKind;
+use crate::condition::when::{ConditionRow, Facts, When};
+use crate::field::{FieldKind, elements};
 use crate::model::Rule;
 use weirgate_document::{Span, Value};
 
@@ -35,6 +35,8 @@ impl Mark {
     }
 }
 
+elements!(Mark: codes::MARK, Mark::read);
+
 /// These bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketMark(pub Value<Mark>);
@@ -53,14 +55,6 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 impl Facts for PacketMark {
     fn span(&self) -> Option<&Span> {
         Some(&self.0.span)
-    }
-
-    fn known(&self) -> Known {
-        Known::Mark
-    }
-
-    fn covers(&self, _later: &When) -> bool {
-        false
     }
 }
 

@@ -2,7 +2,7 @@
 //! Rates and numbers of connections as conditions.
 
 use crate::codes;
-use crate::field::{self, FieldKind, Row, Table, Word, words};
+use crate::field::{self, FieldKind, Row, Table, Word, row, words};
 use crate::read::{choose, one_of};
 use weirgate_document::{Reader, Value};
 use weirgate_units::Size;
@@ -109,88 +109,28 @@ struct Written {
     size: Option<u32>,
 }
 
-type MeterRow = Row<Written>;
-
-const RATE_ROWS: &[MeterRow] = &[
-    MeterRow::new(
-        "over",
-        FieldKind::List("20/s"),
-        "Matches what is beyond the rate",
-        |cell, meter| {
-            meter.over = Some(cell.texts());
-        },
-    ),
-    MeterRow::new(
-        "within",
-        FieldKind::List("20/s"),
-        "Matches what is not",
-        |cell, meter| {
-            meter.within = Some(cell.texts());
-        },
-    ),
-    MeterRow::new(
-        "per",
-        FieldKind::Word(&["local", "remote", "connection", "all"]),
-        "By what packets are told apart",
-        |cell, meter| {
-            meter.per = cell.text();
-        },
-    )
+const RATE_ROWS: &[Row<Written>] = &[
+    row!(Written: "over": FieldKind::List("20/s") => over, "Matches what is beyond the rate"),
+    row!(Written: "within": FieldKind::List("20/s") => within, "Matches what is not"),
+    row!(Written: "per": FieldKind::Word(&["local", "remote", "connection", "all"]) => per,
+        "By what packets are told apart")
     .default("\"local\""),
-    MeterRow::new(
-        "burst",
-        FieldKind::Integer(1, u32::MAX as i64),
-        "How much beyond the rate at once",
-        |cell, meter| {
-            meter.burst = cell.integer().map(|burst| burst.value);
-        },
-    )
+    row!(Written: "burst": FieldKind::Integer(1, u32::MAX as i64) => burst,
+        "How much beyond the rate at once")
     .default("5 packets, or no bytes"),
-    MeterRow::new(
-        "size",
-        FieldKind::Integer(1, MOST_KEYS),
-        "How many hosts or connections are remembered",
-        |cell, meter| {
-            meter.size = cell.integer().map(|size| size.value);
-        },
-    )
+    row!(Written: "size": FieldKind::Integer(1, MOST_KEYS) => size,
+        "How many hosts or connections are remembered")
     .default("4096"),
 ];
 
-const CONNECTIONS_ROWS: &[MeterRow] = &[
-    MeterRow::new(
-        "over",
-        FieldKind::List("200"),
-        "Matches what is beyond",
-        |cell, meter| {
-            meter.over = Some(cell.texts());
-        },
-    ),
-    MeterRow::new(
-        "within",
-        FieldKind::List("200"),
-        "Matches what is not",
-        |cell, meter| {
-            meter.within = Some(cell.texts());
-        },
-    ),
-    MeterRow::new(
-        "per",
-        FieldKind::Word(&["local", "remote", "all"]),
-        "By what packets are told apart",
-        |cell, meter| {
-            meter.per = cell.text();
-        },
-    )
+const CONNECTIONS_ROWS: &[Row<Written>] = &[
+    row!(Written: "over": FieldKind::List("200") => over, "Matches what is beyond"),
+    row!(Written: "within": FieldKind::List("200") => within, "Matches what is not"),
+    row!(Written: "per": FieldKind::Word(&["local", "remote", "all"]) => per,
+        "By what packets are told apart")
     .default("\"local\""),
-    MeterRow::new(
-        "size",
-        FieldKind::Integer(1, MOST_KEYS),
-        "How many hosts are remembered",
-        |cell, meter| {
-            meter.size = cell.integer().map(|size| size.value);
-        },
-    )
+    row!(Written: "size": FieldKind::Integer(1, MOST_KEYS) => size,
+        "How many hosts are remembered")
     .default("4096"),
 ];
 

@@ -84,7 +84,7 @@ pub(crate) const MATCH: Table = Table {
 };
 
 macro_rules! conditions {
-    ($($(#[$about:meta])* $name:ident($type:ty)),+ $(,)?) => {
+    ($($(#[$about:meta])* $name:ident($type:ty) $known:expr),+ $(,)?) => {
         /// One condition of a rule or a service. Conditions stand in a [`When`],
         /// and matches in the kernel's rules, in the order of the variants.
         #[derive(Debug, Clone, Copy)]
@@ -107,6 +107,14 @@ macro_rules! conditions {
                 None
             }
 
+            /// From where on the kernel can tell it.
+            #[must_use]
+            pub const fn known(self) -> Known {
+                match self {
+                    $(Self::$name(_) => $known),+
+                }
+            }
+
             fn facts(self) -> &'a dyn Facts {
                 match self {
                     $(Self::$name(one) => one),+
@@ -124,49 +132,49 @@ macro_rules! conditions {
 
 conditions! {
     /// Upper-layer protocols.
-    Protocol(protocol::Protocols),
+    Protocol(protocol::Protocols) Known::Packet,
     /// Addresses of the inside host.
-    LocalAddress(address::LocalAddresses),
+    LocalAddress(address::LocalAddresses) Known::Packet,
     /// Addresses of the outside host.
-    RemoteAddress(address::RemoteAddresses),
+    RemoteAddress(address::RemoteAddresses) Known::Packet,
     /// Code points of the IP header.
-    CodePoint(code_point::CodePoints),
+    CodePoint(code_point::CodePoints) Known::Packet,
     /// Lengths of the IP packet.
-    Length(length::PacketLengths),
+    Length(length::PacketLengths) Known::Packet,
     /// Types of ICMP.
-    IcmpType(icmp::IcmpTypes),
+    IcmpType(icmp::IcmpTypes) Known::Packet,
     /// Ports of the inside host.
-    LocalPort(port::LocalPorts),
+    LocalPort(port::LocalPorts) Known::Packet,
     /// Ports of the outside host.
-    RemotePort(port::RemotePorts),
+    RemotePort(port::RemotePorts) Known::Packet,
     /// Cards that upstream packets came from.
-    Mac(mac::Macs),
+    Mac(mac::Macs) Known::Input("a MAC address"),
     /// Users whose sockets on this machine send.
-    User(user::Users),
+    User(user::Users) Known::Sender("who sent it"),
     /// Groups of such sockets.
-    UserGroup(user::UserGroups),
+    UserGroup(user::UserGroups) Known::Sender("who sent it"),
     /// TCP flags.
-    TcpFlags(tcp::Flags),
+    TcpFlags(tcp::Flags) Known::Packet,
     /// The packet's mark.
-    Mark(mark::PacketMark),
+    Mark(mark::PacketMark) Known::Mark,
     /// The inside host is one of a group of DNS names.
-    LocalName(address::LocalNames),
+    LocalName(address::LocalNames) Known::Packet,
     /// The outside host is.
-    RemoteName(address::RemoteNames),
+    RemoteName(address::RemoteNames) Known::Packet,
     /// An acknowledgement without data.
-    PureAck(tcp::PureAck),
+    PureAck(tcp::PureAck) Known::Packet,
     /// The router's own packets, or forwarded ones.
-    Sender(sender::SentBy),
+    Sender(sender::SentBy) Known::Input("whose it is"),
     /// What connection tracking knows.
-    Connection(connection::Connection),
+    Connection(connection::Connection) Known::Connection,
     /// Devices that upstream packets came in through.
-    Interface(interface::Interfaces),
+    Interface(interface::Interfaces) Known::Input("the device it came in through"),
     /// Control groups in which such sockets were made.
-    ControlGroup(control_group::ControlGroups),
+    ControlGroup(control_group::ControlGroups) Known::Sender("which control group sent it"),
     /// What the flow's first payloads betray.
-    Payload(payload::Payloads),
+    Payload(payload::Payloads) Known::Packet,
     /// Ports of either host.
-    Port(port::EitherPorts),
+    Port(port::EitherPorts) Known::Packet,
 }
 
 impl<'a> Condition<'a> {
@@ -174,12 +182,6 @@ impl<'a> Condition<'a> {
     #[must_use]
     pub fn span(self) -> Option<&'a Span> {
         self.facts().span()
-    }
-
-    /// From where on the kernel can tell it.
-    #[must_use]
-    pub fn known(self) -> Known {
-        self.facts().known()
     }
 
     /// The longest packet for which it holds, in bytes from the IP header on;

@@ -3,7 +3,7 @@
 
 use crate::codes;
 use crate::condition::protocol::{Protocol, Protocols};
-use crate::condition::when::{ConditionRow, Facts, Finding, Known, When, first};
+use crate::condition::when::{ConditionRow, Facts, Finding, When, first};
 use crate::field::{Word, words};
 use crate::model::Rule;
 use crate::read::{choose, one_of};
@@ -34,14 +34,6 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 impl Facts for Payloads {
     fn span(&self) -> Option<&Span> {
         first(&self.0)
-    }
-
-    fn known(&self) -> Known {
-        Known::Packet
-    }
-
-    fn covers(&self, _later: &When) -> bool {
-        false
     }
 
     fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {

@@ -3,7 +3,7 @@
 //! outside host, or of either.
 
 use crate::codes;
-use crate::condition::when::{Carrier, ConditionRow, Facts, Known, When, first, within};
+use crate::condition::when::{Carrier, ConditionRow, Facts, When, first, within};
 use crate::field::{Cell, FieldKind};
 use crate::named::group::{self, Groups};
 use crate::named::member::Ports;
@@ -59,10 +59,6 @@ macro_rules! facts {
         impl Facts for $type {
             fn span(&self) -> Option<&Span> {
                 first(&self.0)
-            }
-
-            fn known(&self) -> Known {
-                Known::Packet
             }
 
             fn covers(&self, later: &When) -> bool {

@@ -5,8 +5,8 @@ use crate::codes;
 use crate::condition::address::{self, LocalNames, RemoteNames};
 use crate::condition::number::{Misread, digits};
 use crate::condition::tcp::PureAck;
-use crate::condition::when::{Carrier, ConditionRow, Facts, Finding, Known, When, first, within};
-use crate::field::FieldKind;
+use crate::condition::when::{Carrier, ConditionRow, Facts, Finding, When, first, within};
+use crate::field::{FieldKind, elements};
 use crate::read::{choose, one_of};
 use std::fmt;
 use weirgate_document::{Reader, Span, Value};
@@ -26,6 +26,8 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
     "Upper-layer protocols: names or numbers",
     |cell, when| when.add_list(cell.list(codes::PROTOCOL, Protocol::read), Protocols),
 );
+
+elements!(Protocol: codes::PROTOCOL, Protocol::read);
 
 /// Names and numbers of IANA's registry, those that links carry.
 const PROTOCOLS: [(&str, Protocol); 13] = [
@@ -104,10 +106,6 @@ impl Protocols {
 impl Facts for Protocols {
     fn span(&self) -> Option<&Span> {
         first(&self.0)
-    }
-
-    fn known(&self) -> Known {
-        Known::Packet
     }
 
     fn covers(&self, later: &When) -> bool {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `from`: whether the router itself sends a packet, or forwards it.
 
-use crate::condition::when::{ConditionRow, Facts, Known, When};
+use crate::condition::when::{ConditionRow, Facts};
 use crate::field::{Word, words};
 use weirgate_document::{Span, Value};
 
@@ -34,13 +34,5 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 impl Facts for SentBy {
     fn span(&self) -> Option<&Span> {
         Some(&self.0.span)
-    }
-
-    fn known(&self) -> Known {
-        Known::Input("whose it is")
-    }
-
-    fn covers(&self, _later: &When) -> bool {
-        false
     }
 }

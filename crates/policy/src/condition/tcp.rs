@@ -5,7 +5,7 @@
 use crate::codes;
 use crate::condition::length::PacketLengths;
 use crate::condition::number::Misread;
-use crate::condition::when::{Carrier, ConditionRow, Facts, Finding, Known, When};
+use crate::condition::when::{Carrier, ConditionRow, Facts, Finding, When};
 use crate::field::FieldKind;
 use crate::read::{choose, one_of};
 use weirgate_document::{Span, Value};
@@ -119,10 +119,6 @@ impl Facts for Flags {
         Some(&self.0.span)
     }
 
-    fn known(&self) -> Known {
-        Known::Packet
-    }
-
     fn covers(&self, later: &When) -> bool {
         let flags = later.find().map(|Self(flags)| flags.value);
         let pure = later.has::<PureAck>().then_some(TcpFlags::PURE_ACK);
@@ -138,10 +134,6 @@ impl Facts for Flags {
 impl Facts for PureAck {
     fn span(&self) -> Option<&Span> {
         Some(&self.0)
-    }
-
-    fn known(&self) -> Known {
-        Known::Packet
     }
 
     fn covers(&self, later: &When) -> bool {

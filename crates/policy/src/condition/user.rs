@@ -7,7 +7,7 @@ use crate::condition::interface::Interfaces;
 use crate::condition::mac::Macs;
 use crate::condition::number::{Misread, digits};
 use crate::condition::sender::{Sender, SentBy};
-use crate::condition::when::{ConditionRow, Facts, Finding, Known, When, first};
+use crate::condition::when::{ConditionRow, Facts, Finding, When, first};
 use crate::field::FieldKind;
 use weirgate_document::{Span, Value};
 
@@ -71,14 +71,6 @@ impl Facts for Users {
         first(&self.0)
     }
 
-    fn known(&self) -> Known {
-        Known::Sender("who sent it")
-    }
-
-    fn covers(&self, _later: &When) -> bool {
-        false
-    }
-
     fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {
         if !when.has::<ControlGroups>() {
             forwarded(when, codes::USER, "a user or a group", add);
@@ -89,14 +81,6 @@ impl Facts for Users {
 impl Facts for UserGroups {
     fn span(&self) -> Option<&Span> {
         first(&self.0)
-    }
-
-    fn known(&self) -> Known {
-        Known::Sender("who sent it")
-    }
-
-    fn covers(&self, _later: &When) -> bool {
-        false
     }
 
     fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {

@@ -56,12 +56,11 @@ pub(crate) trait Facts: Same + Any + fmt::Debug + Send + Sync {
     /// Where it stands first.
     fn span(&self) -> Option<&Span>;
 
-    /// From where on it is known.
-    fn known(&self) -> Known;
-
     /// Whether it holds for every packet that `later` takes. Where that cannot
     /// be told, it is false: the rule is then not reported as hidden.
-    fn covers(&self, later: &When) -> bool;
+    fn covers(&self, _later: &When) -> bool {
+        false
+    }
 
     /// The protocol that it needs, where it needs one.
     fn carrier(&self) -> Option<Carrier> {

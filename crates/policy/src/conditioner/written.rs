@@ -5,12 +5,10 @@ use super::carried::{self, Carried};
 use crate::codes;
 use crate::condition::address;
 use crate::condition::drt::{self, Urgency};
-use crate::condition::protocol::Protocol;
-use crate::field::{Cell, FieldKind, Row, Table, Word, words};
+use crate::field::{Cell, FieldKind, Row, Table, Word, row, words};
 use crate::model::{in_kbit, whole_bytes};
 use crate::named::group::{Groups, USABLE, usable};
 use crate::named::member::Prefix;
-use crate::read::device;
 use weirgate_document::Value;
 use weirgate_state::{ColourAction, DeviceName};
 use weirgate_units::{Dscp, Rate, Size, Span};
@@ -117,9 +115,7 @@ pub(super) const ROWS: &[ConditionerRow] = &[
         "name",
         FieldKind::Text("gold"),
         "Its name, by which it is counted",
-        |cell, condition| {
-            condition.name = name(cell);
-        },
+        |cell, condition| condition.name = name(cell),
     )
     .needed("name the conditioner: its packets are counted by it"),
     ConditionerRow::new(
@@ -133,206 +129,98 @@ pub(super) const ROWS: &[ConditionerRow] = &[
         },
     )
     .default("\"leave\""),
-    ConditionerRow::new(
-        "device",
-        FieldKind::Text("wan"),
-        "The device: that of the link, or one of `lan`",
-        |cell, condition| {
-            condition.device = cell.understood(codes::DEVICE, device);
-        },
-    )
+    row!(Written: "device": FieldKind::Text("wan") => device,
+        "The device: that of the link, or one of `lan`")
     .default("that of the link"),
-    ConditionerRow::new(
-        "class",
-        FieldKind::List("interactive"),
-        "Classes that it is about, where packets have one",
-        |cell, condition| {
-            condition.classes = cell.texts();
-        },
-    ),
+    row!(Written: "class": FieldKind::List("interactive") => classes,
+        "Classes that it is about, where packets have one"),
     ConditionerRow::new(
         "local-address",
         FieldKind::List("192.0.2.7"),
         "Addresses of the inside host, prefixes or @groups",
-        |cell, condition| {
-            condition.local = nets(cell);
-        },
+        |cell, condition| condition.local = nets(cell),
     ),
     ConditionerRow::new(
         "remote-address",
         FieldKind::List("198.51.100.0/24"),
         "Addresses of the outside host, prefixes or @groups",
-        |cell, condition| {
-            condition.remote = nets(cell);
-        },
+        |cell, condition| condition.remote = nets(cell),
     ),
-    ConditionerRow::new(
-        "protocol",
-        FieldKind::List("udp"),
-        "What packets carry: names or numbers",
-        |cell, condition| {
-            condition.carried.protocols = cell.list(codes::PROTOCOL, Protocol::read);
-        },
-    ),
+    row!(Written: "protocol": FieldKind::List("udp") => carried.protocols,
+        "What packets carry: names or numbers"),
     ConditionerRow::new(
         "local-port",
         FieldKind::List("5060"),
         "Ports of the inside host, ranges or @groups",
-        |cell, condition| {
-            condition.carried.local_ports = carried::ports(cell);
-        },
+        |cell, condition| condition.carried.local_ports = carried::ports(cell),
     ),
     ConditionerRow::new(
         "remote-port",
         FieldKind::List("10000-20000"),
         "Ports of the outside host, ranges or @groups",
-        |cell, condition| {
-            condition.carried.remote_ports = carried::ports(cell);
-        },
+        |cell, condition| condition.carried.remote_ports = carried::ports(cell),
     ),
-    ConditionerRow::new(
-        "dscp",
-        FieldKind::List("EF"),
-        "Code points: names or numbers",
-        |cell, condition| {
-            condition.dscp = cell.parsed_list();
-        },
-    ),
-    ConditionerRow::new(
-        "meter",
-        Kind::KIND,
-        "What it measures by; without one every packet is green",
-        |cell, condition| {
-            condition.meter = cell.word();
-        },
-    ),
+    row!(Written: "dscp": FieldKind::List("EF") => dscp, "Code points: names or numbers"),
+    row!(Written: "meter" => meter, "What it measures by; without one every packet is green"),
     ConditionerRow::new(
         "nominal",
         FieldKind::Rate,
         "DRT's nominal bit rate, of IP packets, in place of a meter and colours",
-        |cell, condition| {
-            condition.nominal = rate(cell);
-        },
+        |cell, condition| condition.nominal = rate(cell),
     ),
     ConditionerRow::new(
         "urgency",
         Urgency::KIND,
         "With nominal: the delay class that packets get",
-        |cell, condition| {
-            condition.urgency = cell.understood(codes::CONDITIONER, drt::urgency);
-        },
+        |cell, condition| condition.urgency = cell.understood(codes::CONDITIONER, drt::urgency),
     ),
-    ConditionerRow::new(
-        "importance",
-        FieldKind::Integer(1, 6),
-        "With nominal: what packets within it get; beyond it less",
-        |cell, condition| {
-            condition.importance = cell.integer();
-        },
-    )
+    row!(Written: "importance": FieldKind::Integer(1, 6) => importance,
+        "With nominal: what packets within it get; beyond it less")
     .default("6"),
     ConditionerRow::new(
         "rate",
         FieldKind::Rate,
         "The rate (CIR), of IP packets",
-        |cell, condition| {
-            condition.rate = rate(cell);
-        },
+        |cell, condition| condition.rate = rate(cell),
     ),
-    ConditionerRow::new(
-        "burst",
-        FieldKind::Size,
-        "What may come at once (CBS), in IP bytes",
-        |cell, condition| {
-            condition.burst = cell.size();
-        },
-    )
-    .default("100 ms at the rate"),
-    ConditionerRow::new(
-        "excess",
-        FieldKind::Size,
-        "What may come beyond that (EBS); srtcm",
-        |cell, condition| {
-            condition.excess = cell.size();
-        },
-    ),
+    row!(Written: "burst" => burst, "What may come at once (CBS), in IP bytes")
+        .default("100 ms at the rate"),
+    row!(Written: "excess" => excess, "What may come beyond that (EBS); srtcm"),
     ConditionerRow::new(
         "peak",
         FieldKind::Rate,
         "The peak rate (PIR); trtcm",
-        |cell, condition| {
-            condition.peak = rate(cell);
-        },
+        |cell, condition| condition.peak = rate(cell),
     ),
-    ConditionerRow::new(
-        "peak-burst",
-        FieldKind::Size,
-        "What may come at once at the peak rate (PBS); trtcm",
-        |cell, condition| {
-            condition.peak_burst = cell.size();
-        },
-    ),
-    ConditionerRow::new(
-        "mpu",
-        FieldKind::Size,
-        "What a smaller packet is measured as, in IP bytes (minimum policed unit)",
-        |cell, condition| {
-            condition.smallest = cell.size();
-        },
-    )
+    row!(Written: "peak-burst" => peak_burst,
+        "What may come at once at the peak rate (PBS); trtcm"),
+    row!(Written: "mpu" => smallest,
+        "What a smaller packet is measured as, in IP bytes (minimum policed unit)")
     .formerly(&["smallest"]),
-    ConditionerRow::new(
-        "interval",
-        FieldKind::Time,
-        "What is averaged over; average, moving",
-        |cell, condition| {
-            condition.interval = cell.parsed();
-        },
-    )
-    .default("\"100ms\""),
-    ConditionerRow::new(
-        "gain",
-        FieldKind::Number,
-        "The weight of the last interval; moving",
-        |cell, condition| {
-            condition.gain = cell.number();
-        },
-    )
-    .default("0.5"),
-    ConditionerRow::new(
-        "aware",
-        FieldKind::Boolean,
-        "Whether the drop precedences that packets bring count",
-        |cell, condition| {
-            condition.aware = cell.flag();
-        },
-    )
-    .default("false"),
+    row!(Written: "interval" => interval, "What is averaged over; average, moving")
+        .default("\"100ms\""),
+    row!(Written: "gain" => gain, "The weight of the last interval; moving").default("0.5"),
+    row!(Written: "aware" => aware, "Whether the drop precedences that packets bring count")
+        .default("false"),
     ConditionerRow::new(
         "green",
         FieldKind::Text("AF11"),
         "`pass`, `drop` or a code point",
-        |cell, condition| {
-            condition.green = action(cell);
-        },
+        |cell, condition| condition.green = action(cell),
     )
     .default("\"pass\""),
     ConditionerRow::new(
         "yellow",
         FieldKind::Text("AF12"),
         "`pass`, `drop` or a code point",
-        |cell, condition| {
-            condition.yellow = action(cell);
-        },
+        |cell, condition| condition.yellow = action(cell),
     )
     .default("\"pass\""),
     ConditionerRow::new(
         "red",
         FieldKind::Text("drop"),
         "`pass`, `drop` or a code point",
-        |cell, condition| {
-            condition.red = action(cell);
-        },
+        |cell, condition| condition.red = action(cell),
     )
     .default("\"drop\""),
 ];

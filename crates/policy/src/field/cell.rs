@@ -123,11 +123,6 @@ impl<'r, 'd, 'i, C> Cell<'r, 'd, 'i, C> {
         self.table.boolean(self.key)
     }
 
-    /// Whether the field is `true`.
-    pub(crate) fn flag(&mut self) -> bool {
-        self.boolean().is_some_and(|flag| flag.value)
-    }
-
     /// Where the field is `true`.
     pub(crate) fn flagged(&mut self) -> Option<Span> {
         self.boolean()

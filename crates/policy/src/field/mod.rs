@@ -10,13 +10,13 @@
 //! ```text
 //! words!(Moves: "at-once" => Self::AtOnce, "in-order" => Self::InOrder);
 //!
-//! type LinkRow = Row<Link>;
-//!
-//! const ROWS: &[LinkRow] = &[
-//!     LinkRow::new("moves", Moves::KIND, "How a connection changes its class",
-//!         |cell, link| link.moves = cell.word()).default("at-once"),
+//! const ROWS: &[Row<Link>] = &[
+//!     row!(Link: "moves" => moves, "How a connection changes its class").default("at-once"),
 //! ];
 //! ```
+//!
+//! [`row!`] takes what may be written, and the reader, from the member's type; it
+//! also takes bounds. [`Row::new`] is for a field that needs a reader of its own.
 //!
 //! The reader runs only where the field is present, with the [`Cell`] that holds
 //! its value and the struct under construction, so the struct begins with its
@@ -30,9 +30,11 @@
 //! `crate::TABLES` lists every table.
 
 mod cell;
+mod slot;
 mod word;
 
 pub(crate) use cell::Cell;
+pub(crate) use slot::{OwnKind, Readable, Slot, elements, row, within};
 pub(crate) use word::{Word, words};
 
 use std::fmt;
@@ -142,6 +144,16 @@ impl<T, C> Row<T, C> {
             former: &[],
         };
         Self { field, read }
+    }
+
+    /// The same for a member whose type says what may be written.
+    pub(crate) const fn member<S: OwnKind>(
+        name: &'static str,
+        _member: fn(&mut T) -> &mut S,
+        about: &'static str,
+        read: fn(&mut Cell<'_, '_, '_, C>, &mut T),
+    ) -> Self {
+        Self::new(name, S::KIND, about, read)
     }
 
     /// The field.

@@ -66,58 +66,44 @@ const ROWS: &[PolicyRow] = &[
         "include",
         FieldKind::List("services/ssh.toml"),
         "Files that belong to the policy",
-        |cell, _| {
-            cell.texts();
-        },
+        |cell, _| drop(cell.texts()),
     ),
     PolicyRow::new(
         "final",
         FieldKind::Boolean,
         "Whether a rule that does not say so itself is the last for its packets",
-        |cell, parts| {
-            parts.not_final = !cell.boolean().is_none_or(|flag| flag.value);
-        },
+        |cell, parts| parts.not_final = !cell.boolean().is_none_or(|flag| flag.value),
     )
     .default("true"),
     PolicyRow::new(
         "link",
         FieldKind::Table("link"),
         "The link that is shared; required in the policy itself",
-        |cell, parts| {
-            parts.link = cell.table().map(link::read);
-        },
+        |cell, parts| parts.link = cell.table().map(link::read),
     ),
     PolicyRow::new(
         "inbound",
         FieldKind::Table("inbound"),
         "How arriving packets are held to a rate that are not queued",
-        |cell, parts| {
-            parts.holding = cell.table().map(inbound::read);
-        },
+        |cell, parts| parts.holding = cell.table().map(inbound::read),
     ),
     PolicyRow::new(
         "receive",
         FieldKind::Table("receive"),
         "How senders are held to a rate from the receiving side",
-        |cell, parts| {
-            parts.receive = cell.table().map(receive::read);
-        },
+        |cell, parts| parts.receive = cell.table().map(receive::read),
     ),
     PolicyRow::new(
         "track",
         FieldKind::Table("track"),
         "How the rate of a line is followed that changes",
-        |cell, parts| {
-            parts.track = cell.table().map(track::read);
-        },
+        |cell, parts| parts.track = cell.table().map(track::read),
     ),
     PolicyRow::new(
         "ack",
         FieldKind::Table("ack"),
         "A reservation for TCP acknowledgements",
-        |cell, parts| {
-            parts.ack = cell.table().and_then(ack::read);
-        },
+        |cell, parts| parts.ack = cell.table().and_then(ack::read),
     ),
     PolicyRow::new(
         "class",
@@ -227,17 +213,13 @@ const ROWS: &[PolicyRow] = &[
         "dscp",
         FieldKind::Table("dscp"),
         "What is done with code points",
-        |cell, parts| {
-            parts.dscp = cell.table().map(treatment::read_dscp);
-        },
+        |cell, parts| parts.dscp = cell.table().map(treatment::read_dscp),
     ),
     PolicyRow::new(
         "marks",
         FieldKind::Table("marks"),
         "The bits of a connection's mark that keep decisions",
-        |cell, parts| {
-            parts.marks = cell.table().map(treatment::read_marks);
-        },
+        |cell, parts| parts.marks = cell.table().map(treatment::read_marks),
     ),
 ];
 

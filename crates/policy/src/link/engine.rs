@@ -2,9 +2,7 @@
 //! `engine` of the link: what shapes it; and `timer-slack`, which only the tree
 //! of HTB classes has.
 
-use crate::codes;
-use crate::field::{Cell, words};
-use weirgate_document::Value;
+use crate::field::words;
 use weirgate_units::Span;
 
 /// What shapes a direction.
@@ -25,19 +23,4 @@ words!(Engine: "auto" => Self::Auto, "htb" => Self::Htb, "cake" => Self::Cake, "
 
 /// The least and the most that a timer may be late: HTB's clock has ticks of 64
 /// ns, and what is let out at once stands in the modem.
-const SLACK: (Span, Span) = (Span::from_nanos(64), Span::from_millis(10));
-
-/// Reads `timer-slack`.
-pub(crate) fn timer_slack(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Span>> {
-    let slack: Value<Span> = cell.parsed()?;
-    if slack.value < SLACK.0 || slack.value > SLACK.1 {
-        cell.error(
-            codes::SLACK,
-            slack.span.clone(),
-            format!("a timer cannot be allowed to be {} late", slack.value),
-            "write from `64ns` to `10ms`, such as `500us`",
-        );
-        return None;
-    }
-    Some(slack)
-}
+pub(crate) const TIMER_SLACK: (Span, Span) = (Span::from_nanos(64), Span::from_millis(10));

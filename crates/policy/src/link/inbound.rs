@@ -3,7 +3,7 @@
 //! that rate.
 
 use crate::codes;
-use crate::field::{self, FieldKind, Row, Table, Word, words};
+use crate::field::{self, Row, Table, row, words};
 use weirgate_document::{Reader, Span as Place, Value};
 use weirgate_units::{Share, Size};
 
@@ -84,66 +84,25 @@ pub(crate) const TABLE: Table = Table {
     rows: &[&ROWS],
 };
 
-type HoldingRow = Row<Holding>;
-
-const ROWS: &[HoldingRow] = &[
-    HoldingRow::new(
-        "ecn",
-        FieldKind::Boolean,
-        "Whether packets are marked, where senders understand it, and not dropped",
-        |cell, holding| {
-            holding.ecn = cell.boolean();
-        },
-    )
+const ROWS: &[Row<Holding>] = &[
+    row!(Holding: "ecn" => ecn,
+        "Whether packets are marked, where senders understand it, and not dropped")
     .default("true"),
-    HoldingRow::new(
-        "spare",
-        FieldKind::Size,
-        "A flow is spared until it has sent this",
-        |cell, holding| {
-            holding.spare = cell.size();
-        },
-    ),
-    HoldingRow::new("flows", Flows::KIND, "What one flow is", |cell, holding| {
-        holding.flows = cell.word();
-    })
-    .default("\"connections\""),
-    HoldingRow::new(
-        "leak",
-        FieldKind::Share,
-        "What of its share of the link a flow's size loses as time goes by",
-        |cell, holding| {
-            holding.leak = cell.parsed();
-        },
-    ),
-    HoldingRow::new(
-        "min",
-        FieldKind::Size,
-        "The virtual queue from which on packets are chosen",
-        |cell, holding| {
-            holding.min = cell.size();
-        },
-    ),
-    HoldingRow::new(
-        "max",
-        FieldKind::Size,
-        "The virtual queue at which the probability is the full one",
-        |cell, holding| {
-            holding.max = cell.size();
-        },
-    ),
-    HoldingRow::new(
-        "burst",
-        FieldKind::Size,
-        "What the policer lets through at once",
-        |cell, holding| {
-            holding.burst = cell.size();
-        },
-    ),
+    row!(Holding: "spare" => spare in SIZES or codes::INBOUND,
+        "A flow is spared until it has sent this"),
+    row!(Holding: "flows" => flows, "What one flow is").default("\"connections\""),
+    row!(Holding: "leak" => leak,
+        "What of its share of the link a flow's size loses as time goes by"),
+    row!(Holding: "min" => min in SIZES or codes::INBOUND,
+        "The virtual queue from which on packets are chosen"),
+    row!(Holding: "max" => max in SIZES or codes::INBOUND,
+        "The virtual queue at which the probability is the full one"),
+    row!(Holding: "burst" => burst in SIZES or codes::INBOUND,
+        "What the policer lets through at once"),
 ];
 
 /// The sizes that a field takes.
-const SIZES: (u64, u64) = (1, 1 << 29);
+const SIZES: (Size, Size) = (Size::bytes(1), Size::bytes(1 << 29));
 
 /// Reads the table.
 pub(crate) fn read(mut table: Reader<'_, '_>) -> Holding {
@@ -159,23 +118,6 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Holding {
         burst: None,
     };
     field::read(&mut table, ROWS, &(), &mut holding);
-    let sizes = [
-        ("spare", &holding.spare),
-        ("min", &holding.min),
-        ("max", &holding.max),
-        ("burst", &holding.burst),
-    ];
-    for (key, size) in sizes {
-        let Some(size) = size else { continue };
-        if !(SIZES.0..=SIZES.1).contains(&size.value.as_bytes()) {
-            table.problems().error(
-                codes::INBOUND,
-                size.span.clone(),
-                format!("`{key}` of {} is out of range", size.value),
-                "write from 1 byte to 512MiB",
-            );
-        }
-    }
     if let (Some(min), Some(max)) = (&holding.min, &holding.max)
         && min.value >= max.value
     {

@@ -2,7 +2,7 @@
 //! `layer` of the link: what a packet costs on the line, by name or by numbers.
 
 use crate::codes;
-use crate::field::{self, Cell, FieldKind, Row, Table, Word, words};
+use crate::field::{self, Cell, FieldKind, Row, Table, row, words};
 use crate::read::in_two;
 use weirgate_document::{Kind, Reader, Value};
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
@@ -45,18 +45,9 @@ const ROWS: &[LayerRow] = &[
         "One of the names; excludes the numbers",
         |cell, layer| layer.name = cell.understood(codes::LAYER, named),
     ),
-    LayerRow::new(
-        "overhead",
-        FieldKind::Integer(-64, 256),
-        "Bytes added to each packet before framing",
-        |cell, layer| layer.overhead = cell.integer(),
-    ),
-    LayerRow::new(
-        "relative-to",
-        Base::KIND,
-        "What `overhead` is added to",
-        |cell, layer| layer.base = cell.word().map(|base| base.value),
-    ),
+    row!(Written: "overhead": FieldKind::Integer(-64, 256) => overhead,
+        "Bytes added to each packet before framing"),
+    row!(Written: "relative-to" => base, "What `overhead` is added to"),
     LayerRow::new(
         "mpu",
         FieldKind::Integer(0, 256),
@@ -64,19 +55,8 @@ const ROWS: &[LayerRow] = &[
         |cell, layer| layer.mpu = cell.integer().map_or(0, |mpu| mpu.value),
     )
     .default("0"),
-    LayerRow::new(
-        "framing",
-        Framing::KIND,
-        "How bytes travel",
-        |cell, layer| layer.framing = cell.word().map(|framing| framing.value),
-    ),
-    LayerRow::new(
-        "oam",
-        FieldKind::Boolean,
-        "The provider sends OAM cells; ATM only",
-        |cell, layer| layer.oam = cell.boolean(),
-    )
-    .default("false"),
+    row!(Written: "framing" => framing, "How bytes travel"),
+    row!(Written: "oam" => oam, "The provider sends OAM cells; ATM only").default("false"),
 ];
 
 /// Fields that a layer by numbers needs, each with the hint where it lacks one.

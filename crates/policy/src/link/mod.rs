@@ -10,12 +10,12 @@ pub(crate) mod track;
 use crate::class::fair::Fair;
 use crate::class::zero;
 use crate::codes;
-use crate::field::{self, FieldKind, Row, Table, Word, set, words};
-use crate::link::engine::Engine;
+use crate::field::{self, FieldKind, Row, Table, Word, row, set, words};
+use crate::link::engine::{Engine, TIMER_SLACK};
 use crate::link::inbound::Inbound;
 use crate::link::moves::Moves;
 use crate::model::Amount;
-use crate::read::{device, implied};
+use crate::read::implied;
 use weirgate_document::{Reader, Span, Value};
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
 use weirgate_state::{CakeAckFilter, DeviceName};
@@ -90,25 +90,12 @@ words!(CakeAckFilter: "off" => Self::No, "on" => Self::Filter, "aggressive" => S
 type LinkRow = Row<Link>;
 
 const ROWS: &[LinkRow] = &[
-    LinkRow::new(
-        "device",
-        FieldKind::Text("wan"),
-        "Packets leave for the outside by this device",
-        |cell, link| set(&mut link.device, cell.understood(codes::DEVICE, device)),
-    )
+    row!(Link: "device": FieldKind::Text("wan") => device,
+        "Packets leave for the outside by this device")
     .needed("name the device by which packets leave for the outside"),
-    LinkRow::new(
-        "lan",
-        FieldKind::List("lan"),
-        "Inside hosts are reached by these devices",
-        |cell, link| link.lan = cell.list(codes::DEVICE, device),
-    ),
-    LinkRow::new(
-        "bridge",
-        FieldKind::Boolean,
-        "Whether `device` and `lan` are the two ports of a transparent bridge",
-        |cell, link| link.bridge = cell.flag(),
-    )
+    row!(Link: "lan": FieldKind::List("lan") => lan, "Inside hosts are reached by these devices"),
+    row!(Link: "bridge" => bridge,
+        "Whether `device` and `lan` are the two ports of a transparent bridge")
     .default("false"),
     LinkRow::new(
         "up",
@@ -120,39 +107,19 @@ const ROWS: &[LinkRow] = &[
         },
     )
     .needed("state the line's upstream rate, such as `up = \"512kbit\"`"),
-    LinkRow::new("engine", Engine::KIND, "What shapes it", |cell, link| {
-        link.engine = cell.word();
-    })
-    .default("\"auto\""),
-    LinkRow::new(
-        "timer-slack",
-        FieldKind::Time,
-        "How late the gate's timer may be before some of the rate is lost",
-        |cell, link| link.timer_slack = engine::timer_slack(cell),
-    )
+    row!(Link: "engine" => engine, "What shapes it").default("\"auto\""),
+    row!(Link: "timer-slack" => timer_slack in TIMER_SLACK or codes::SLACK,
+        "How late the gate's timer may be before some of the rate is lost")
     .default("by the link's rate"),
     LinkRow::new(
         "ack-filter",
         CakeAckFilter::KIND,
         "Which acknowledgements cake drops upstream",
-        |cell, link| {
-            link.ack_filter = cell.word().filter(|one| one.value != CakeAckFilter::No);
-        },
+        |cell, link| link.ack_filter = cell.word().filter(|one| one.value != CakeAckFilter::No),
     )
     .default("\"off\""),
-    LinkRow::new(
-        "moves",
-        Moves::KIND,
-        "How a connection changes its class",
-        |cell, link| link.moves = cell.word(),
-    )
-    .default("\"at-once\""),
-    LinkRow::new(
-        "fair",
-        Fair::KIND,
-        "Between whom a class is shared that does not say",
-        |cell, link| link.fair = cell.word(),
-    ),
+    row!(Link: "moves" => moves, "How a connection changes its class").default("\"at-once\""),
+    row!(Link: "fair" => fair, "Between whom a class is shared that does not say"),
     LinkRow::new(
         "down",
         FieldKind::Rate,
@@ -162,48 +129,17 @@ const ROWS: &[LinkRow] = &[
             link.down = down.inspect(|down| zero(cell.table, down));
         },
     ),
-    LinkRow::new(
-        "margin",
-        FieldKind::Amount,
-        "How far below the line's rate the upstream stays",
-        |cell, link| set(&mut link.margin, cell.parsed()),
-    )
-    .default("\"0.2%\""),
-    LinkRow::new(
-        "margin-down",
-        FieldKind::Amount,
-        "The same downstream",
-        |cell, link| set(&mut link.margin_down, cell.parsed()),
-    )
-    .default("\"3%\""),
-    LinkRow::new(
-        "inbound",
-        Inbound::KIND,
-        "Where the downstream is shaped, or how it is held to a rate without a queue",
-        |cell, link| set(&mut link.inbound, cell.word()),
-    )
+    row!(Link: "margin" => margin, "How far below the line's rate the upstream stays")
+        .default("\"0.2%\""),
+    row!(Link: "margin-down" => margin_down, "The same downstream").default("\"3%\""),
+    row!(Link: "inbound" => inbound,
+        "Where the downstream is shaped, or how it is held to a rate without a queue")
     .default("with `down`, \"ifb\", or \"lan\" on a bridge; otherwise \"none\""),
-    LinkRow::new(
-        "ifb",
-        FieldKind::Text("ifb-wan"),
-        "The IFB device that weirgate makes",
-        |cell, link| set(&mut link.ifb, cell.understood(codes::DEVICE, device)),
-    )
-    .default("ifb- and the device's name"),
-    LinkRow::new(
-        "device-kind",
-        DeviceKind::KIND,
-        "What Linux counts as a packet's length on `device`",
-        |cell, link| set(&mut link.device_kind, cell.word()),
-    )
-    .default("\"ethernet\""),
-    LinkRow::new(
-        "lan-kind",
-        DeviceKind::KIND,
-        "The same for the LAN device",
-        |cell, link| set(&mut link.lan_kind, cell.word()),
-    )
-    .default("\"ethernet\""),
+    row!(Link: "ifb": FieldKind::Text("ifb-wan") => ifb, "The IFB device that weirgate makes")
+        .default("ifb- and the device's name"),
+    row!(Link: "device-kind" => device_kind, "What Linux counts as a packet's length on `device`")
+        .default("\"ethernet\""),
+    row!(Link: "lan-kind" => lan_kind, "The same for the LAN device").default("\"ethernet\""),
     // After `device-kind`, on which numbers relative to the device depend.
     LinkRow::new(
         "layer",
@@ -218,12 +154,8 @@ const ROWS: &[LinkRow] = &[
         "name what is between here and the other end, such as `layer = \"adsl:pppoe-llc\"`, \
          `\"vdsl2:pppoe\"`, `\"docsis\"` or `\"ethernet\"`",
     ),
-    LinkRow::new(
-        "mtu",
-        FieldKind::Integer(576, 2048),
-        "The largest IP packet on the line, in bytes",
-        |cell, link| set(&mut link.mtu, cell.integer()),
-    )
+    row!(Link: "mtu": FieldKind::Integer(576, 2048) => mtu,
+        "The largest IP packet on the line, in bytes")
     .default("1500"),
 ];
 

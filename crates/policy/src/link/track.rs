@@ -3,7 +3,7 @@
 //! followed.
 
 use crate::codes;
-use crate::field::{self, FieldKind, Row, Table};
+use crate::field::{self, FieldKind, Row, Table, row};
 use crate::model::Direction;
 use std::net::IpAddr;
 use weirgate_document::{Reader, Span as Place, Value};
@@ -89,81 +89,34 @@ const ROWS: &[TrackRow] = &[
         "reflectors",
         FieldKind::List("192.0.2.1"),
         "Addresses of hosts beyond the line that are asked for echoes; nobody else is",
-        |cell, track| {
-            track.reflectors = cell.list(codes::TRACK, address);
-        },
+        |cell, track| track.reflectors = cell.list(codes::TRACK, address),
     ),
-    TrackRow::new(
-        "passive",
-        FieldKind::Boolean,
-        "Whether round trips of the traffic itself are looked at",
-        |cell, track| {
-            track.passive = cell.flag();
-        },
-    )
-    .default("false"),
-    TrackRow::new(
-        "up-floor",
-        FieldKind::Rate,
-        "The upstream is never taken below, and here while nothing can be known",
-        |cell, track| {
-            track.up.0 = cell.parsed();
-        },
-    ),
-    TrackRow::new(
-        "up-ceiling",
-        FieldKind::Rate,
-        "The upstream is never taken above",
-        |cell, track| {
-            track.up.1 = cell.parsed();
-        },
-    )
-    .default("`up` of the link"),
-    TrackRow::new(
-        "down-floor",
-        FieldKind::Rate,
-        "The downstream is never taken below, and here while nothing can be known",
-        |cell, track| {
-            track.down.0 = cell.parsed();
-        },
-    ),
-    TrackRow::new(
-        "down-ceiling",
-        FieldKind::Rate,
-        "The downstream is never taken above",
-        |cell, track| {
-            track.down.1 = cell.parsed();
-        },
-    )
-    .default("`down` of the link"),
-    TrackRow::new(
-        "interval",
-        FieldKind::Time,
-        "The time between two probes, whoever they go to",
-        |cell, track| {
-            track.interval = cell.parsed();
-        },
-    )
+    row!(Track: "passive" => passive, "Whether round trips of the traffic itself are looked at")
+        .default("false"),
+    row!(Track: "up-floor" => up.0,
+        "The upstream is never taken below, and here while nothing can be known"),
+    row!(Track: "up-ceiling" => up.1, "The upstream is never taken above")
+        .default("`up` of the link"),
+    row!(Track: "down-floor" => down.0,
+        "The downstream is never taken below, and here while nothing can be known"),
+    row!(Track: "down-ceiling" => down.1, "The downstream is never taken above")
+        .default("`down` of the link"),
+    row!(Track: "interval" => interval in INTERVALS or codes::TRACK,
+        "The time between two probes, whoever they go to")
     .default("\"100ms\""),
-    TrackRow::new(
-        "delay",
-        FieldKind::Time,
-        "A queue before the line, beside the packet in transmission, that is too long",
-        |cell, track| {
-            track.delay = cell.parsed();
-        },
-    )
+    row!(Track: "delay" => delay in DELAYS or codes::TRACK,
+        "A queue before the line, beside the packet in transmission, that is too long")
     .default("\"8ms\""),
-    TrackRow::new(
-        "dscp",
-        FieldKind::Text("EF"),
-        "The code point of probes, by which a rule finds them",
-        |cell, track| {
-            track.dscp = cell.parsed();
-        },
-    )
+    row!(Track: "dscp": FieldKind::Text("EF") => dscp,
+        "The code point of probes, by which a rule finds them")
     .default("\"EF\""),
 ];
+
+/// The shortest and the longest time between probes.
+const INTERVALS: (Span, Span) = (Span::from_millis(20), Span::from_secs(5));
+
+/// The shortest and the longest queue that counts as too long.
+const DELAYS: (Span, Span) = (Span::from_millis(1), Span::from_secs(1));
 
 fn address(text: &str) -> Result<IpAddr, (String, String)> {
     text.parse().map_err(|_| {

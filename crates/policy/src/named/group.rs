@@ -2,7 +2,7 @@
 //! Named groups: what rules list by one name.
 
 use crate::codes;
-use crate::field::{self, Cell, FieldKind, Row, Table};
+use crate::field::{self, Cell, FieldKind, Row, Table, row};
 use crate::named::member::{Mac, Ports, Prefix, prefix};
 use std::collections::BTreeMap;
 use weirgate_document::{Problems, Reader, Value, nearest};
@@ -71,7 +71,8 @@ pub(crate) fn usable(name: &str) -> bool {
 }
 
 /// What a usable name is.
-pub(crate) const USABLE: &str = "write 1 to 32 small letters, digits, `-` and `_`, a letter first";
+pub(crate) const USABLE: &str =
+    "write 1 to 32 lower-case letters, digits, `-` and `_`, a letter first";
 
 /// The table.
 pub(crate) const TABLE: Table = Table {
@@ -87,33 +88,15 @@ const ROWS: &[GroupRow] = &[
         "addresses",
         FieldKind::List("192.0.2.80"),
         "Addresses and prefixes of both IP versions",
-        |cell, group| {
-            group.addresses = addresses(cell);
-        },
+        |cell, group| group.addresses = addresses(cell),
     ),
-    GroupRow::new(
-        "ports",
-        FieldKind::List("8000-8080"),
-        "Ports and ranges",
-        |cell, group| {
-            group.ports = cell.list(codes::PORT, Ports::read);
-        },
-    ),
-    GroupRow::new(
-        "macs",
-        FieldKind::List("02:00:5e:10:00:80"),
-        "MAC addresses",
-        |cell, group| {
-            group.macs = cell.list(codes::MAC, Mac::read);
-        },
-    ),
+    row!(Group: "ports": FieldKind::List("8000-8080") => ports, "Ports and ranges"),
+    row!(Group: "macs": FieldKind::List("02:00:5e:10:00:80") => macs, "MAC addresses"),
     GroupRow::new(
         "names",
         FieldKind::List("updates.example.org"),
         "DNS names, looked up again and again; not beside `addresses`",
-        |cell, group| {
-            group.names = cell.list(codes::GROUP, dns_name);
-        },
+        |cell, group| group.names = cell.list(codes::GROUP, dns_name),
     ),
     GroupRow::new(
         "refresh",

@@ -4,6 +4,7 @@
 
 use crate::codes;
 use crate::condition::number::{Misread, digits, range};
+use crate::field::elements;
 use std::fmt;
 use std::net::IpAddr;
 use weirgate_document::{Problems, Value};
@@ -129,6 +130,9 @@ pub(crate) fn prefix(
     }
     None
 }
+
+elements!(Ports: codes::PORT, Ports::read);
+elements!(Mac: codes::MAC, Mac::read);
 
 /// Ports from..=to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

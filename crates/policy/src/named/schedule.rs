@@ -2,7 +2,7 @@
 //! Times of the day and week at which rules are there.
 
 use crate::codes;
-use crate::field::{self, FieldKind, Row, Table, Word, words};
+use crate::field::{self, FieldKind, Row, Table, Word, row, words};
 use crate::named::season;
 use crate::read::{choose, one_of};
 use std::collections::BTreeMap;
@@ -78,44 +78,16 @@ struct Written {
     zone: Option<Value<String>>,
 }
 
-type ScheduleRow = Row<Written>;
-
-const ROWS: &[ScheduleRow] = &[
-    ScheduleRow::new(
-        "hours",
-        FieldKind::List("08:00-17:30"),
-        "Parts of a day",
-        |cell, schedule| {
-            schedule.hours = Some(cell.texts());
-        },
-    )
-    .default("all day"),
-    ScheduleRow::new(
-        "days",
-        Day::LIST,
-        "The days on which the hours begin",
-        |cell, schedule| {
-            schedule.days = Some(cell.texts());
-        },
-    )
-    .default("every day"),
-    ScheduleRow::new(
-        "utc-offset",
-        FieldKind::Text("+01:00"),
-        "How far the clock meant here is ahead of UTC",
-        |cell, schedule| {
-            schedule.offset = cell.text();
-        },
-    )
+const ROWS: &[Row<Written>] = &[
+    row!(Written: "hours": FieldKind::List("08:00-17:30") => hours, "Parts of a day")
+        .default("all day"),
+    row!(Written: "days": Day::LIST => days, "The days on which the hours begin")
+        .default("every day"),
+    row!(Written: "utc-offset": FieldKind::Text("+01:00") => offset,
+        "How far the clock meant here is ahead of UTC")
     .default("\"+00:00\""),
-    ScheduleRow::new(
-        "zone",
-        FieldKind::Text("Europe/Copenhagen"),
-        "The zone whose clock is meant, with its summer time",
-        |cell, schedule| {
-            schedule.zone = cell.text();
-        },
-    ),
+    row!(Written: "zone": FieldKind::Text("Europe/Copenhagen") => zone,
+        "The zone whose clock is meant, with its summer time"),
 ];
 
 /// Reads `[schedule.NAME]`.

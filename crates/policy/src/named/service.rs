@@ -10,7 +10,7 @@ use crate::field::{self, Cell, FieldKind, Row, Table};
 use crate::file::include::Env;
 use crate::named::group::{Groups, USABLE, usable};
 use std::collections::BTreeMap;
-use weirgate_document::{Problems, Reader, Value, nearest};
+use weirgate_document::{Problems, Reader, Value, did_you_mean};
 
 /// The services of all files by name: the conditions of any of them.
 pub(crate) type Services = BTreeMap<String, Vec<When>>;
@@ -44,9 +44,7 @@ const ROWS: &[ServiceRow] = &[
         "about",
         FieldKind::Text("Telephones"),
         "What it is",
-        |cell, _| {
-            cell.text();
-        },
+        |cell, _| drop(cell.text()),
     ),
     ServiceRow::new(
         "match",
@@ -140,13 +138,13 @@ pub(crate) fn named(cell: &mut Cell<'_, '_, '_, Env>) -> Option<Vec<When>> {
             found.extend(one.iter().cloned());
             continue;
         }
-        let hint = if let Some(near) = nearest(&name.value, env.services.keys().map(String::as_str))
-        {
-            format!("did you mean `{near}`?")
-        } else {
-            let known: Vec<&str> = env.services.keys().map(String::as_str).collect();
-            format!("the services are {}", known.join(", "))
-        };
+        let known = || env.services.keys().map(String::as_str);
+        let hint = did_you_mean(&name.value, known(), || {
+            format!(
+                "the services are {}",
+                known().collect::<Vec<_>>().join(", ")
+            )
+        });
         let wrong = format!("there is no service `{}`", name.value);
         cell.error(codes::SERVICE, name.span, wrong, hint);
     }

@@ -5,11 +5,11 @@
 pub(crate) mod kit;
 
 use crate::codes;
-use crate::field::{self, Cell, FieldKind, OfKind, Row, Table};
+use crate::field::{self, Cell, FieldKind, OfKind, Row, Table, row};
 use crate::queue::kit::{KitQueue, KitRows};
 use crate::read::one_of;
 use weirgate_aqm::Discipline;
-use weirgate_document::{Kind, Problems, Reader, Span, Value, nearest};
+use weirgate_document::{Kind, Problems, Reader, Span, Value, did_you_mean};
 use weirgate_units::{Size, Span as Time};
 
 /// A queue with the settings that the policy states.
@@ -184,18 +184,14 @@ fn choose(name: &str) -> String {
     let kernel = NAMES.map(|(name, _)| name);
     let kit = kit::names(&kernel);
     let all = || kernel.into_iter().chain(kit.iter().map(String::as_str));
-    if let Some(near) = nearest(name, all()) {
-        return format!("did you mean `{near}`?");
-    }
-    let quoted = |name: &str| format!("`{name}`");
-    format!(
-        "write {}; with `engine = \"kit\"` also {}",
-        kernel.map(quoted).join(", "),
-        kit.iter()
-            .map(|name| quoted(name))
-            .collect::<Vec<_>>()
-            .join(", ")
-    )
+    did_you_mean(name, all(), || {
+        let kit: Vec<String> = kit.iter().map(|name| format!("`{name}`")).collect();
+        format!(
+            "write {}; with `engine = \"kit\"` also {}",
+            kernel.map(|name| format!("`{name}`")).join(", "),
+            kit.join(", ")
+        )
+    })
 }
 
 fn read_text(text: &str, span: Span, problems: &Problems) -> Option<Queue> {
@@ -261,10 +257,6 @@ fn read_text(text: &str, span: Span, problems: &Problems) -> Option<Queue> {
 type KindRow = Row<Option<Name>>;
 type BfifoRow = Row<Option<Size>>;
 type PfifoRow = Row<Option<u32>>;
-type SfqRow = Row<SfqQueue>;
-type RedRow = Row<WrittenRed>;
-type FqCodelRow = Row<FqCodelQueue>;
-type CakeRow = Row<CakeQueue>;
 
 const KIND: &[KindRow] = &[KindRow::new(
     "kind",
@@ -296,167 +288,41 @@ const PFIFO: &[PfifoRow] = &[PfifoRow::new(
 )
 .needed("state how many packets it holds")];
 
-const SFQ: &[SfqRow] = &[
-    SfqRow::new(
-        "limit",
-        FieldKind::Integer(0, MOST),
-        "sfq: packets that it holds",
-        |cell, sfq| {
-            sfq.limit = cell.integer().map(|found| found.value);
-        },
-    ),
-    SfqRow::new(
-        "perturb",
-        FieldKind::Integer(0, MOST),
-        "sfq: seconds between changes of the hash",
-        |cell, sfq| {
-            sfq.perturb = cell.integer().map(|found| found.value);
-        },
-    ),
+const SFQ: &[Row<SfqQueue>] = &[
+    row!(SfqQueue: "limit": FieldKind::Integer(0, MOST) => limit, "sfq: packets that it holds"),
+    row!(SfqQueue: "perturb": FieldKind::Integer(0, MOST) => perturb,
+        "sfq: seconds between changes of the hash"),
 ];
 
-const RED: &[RedRow] = &[
-    RedRow::new(
-        "limit",
-        FieldKind::Size,
-        "red: what it holds, in bytes",
-        |cell, red| {
-            red.limit = cell.size().map(|found| found.value);
-        },
-    )
-    .needed("write a size in bytes, such as `28125` or `\"64KiB\"`"),
-    RedRow::new(
-        "min",
-        FieldKind::Size,
-        "red: below this average nothing is dropped",
-        |cell, red| {
-            red.min = cell.size().map(|found| found.value);
-        },
-    )
-    .needed("write a size in bytes, such as `28125` or `\"64KiB\"`"),
-    RedRow::new(
-        "max",
-        FieldKind::Size,
-        "red: at this average the probability is greatest",
-        |cell, red| {
-            red.max = cell.size().map(|found| found.value);
-        },
-    )
-    .needed("write a size in bytes, such as `28125` or `\"64KiB\"`"),
-    RedRow::new(
-        "probability",
-        FieldKind::Number,
-        "red: the greatest probability",
-        |cell, red| {
-            red.probability = cell.number();
-        },
-    )
-    .default("0.1"),
-    RedRow::new(
-        "ecn",
-        FieldKind::Boolean,
-        "Marks instead of dropping",
-        |cell, red| {
-            red.ecn = cell.flag();
-        },
-    )
-    .default("false"),
-    RedRow::new(
-        "adaptive",
-        FieldKind::Boolean,
-        "red: adapts the probability",
-        |cell, red| {
-            red.adaptive = cell.flag();
-        },
-    )
-    .default("false"),
+const RED: &[Row<WrittenRed>] = &[
+    row!(WrittenRed: "limit" => limit, "red: what it holds, in bytes")
+        .needed("write a size in bytes, such as `28125` or `\"64KiB\"`"),
+    row!(WrittenRed: "min" => min, "red: below this average nothing is dropped")
+        .needed("write a size in bytes, such as `28125` or `\"64KiB\"`"),
+    row!(WrittenRed: "max" => max, "red: at this average the probability is greatest")
+        .needed("write a size in bytes, such as `28125` or `\"64KiB\"`"),
+    row!(WrittenRed: "probability" => probability, "red: the greatest probability").default("0.1"),
+    row!(WrittenRed: "ecn" => ecn, "Marks instead of dropping").default("false"),
+    row!(WrittenRed: "adaptive" => adaptive, "red: adapts the probability").default("false"),
 ];
 
-const FQ_CODEL: &[FqCodelRow] = &[
-    FqCodelRow::new(
-        "limit",
-        FieldKind::Integer(1, MOST),
-        "fq_codel: packets that it holds",
-        |cell, queue| {
-            queue.limit = cell.integer().map(|found| found.value);
-        },
-    ),
-    FqCodelRow::new(
-        "flows",
-        FieldKind::Integer(1, MOST),
-        "fq_codel: how many queues of flows; of the kit: what makes a flow",
-        |cell, queue| {
-            queue.flows = cell.integer().map(|found| found.value);
-        },
-    ),
-    FqCodelRow::new(
-        "target",
-        FieldKind::Time,
-        "fq_codel: acceptable standing delay",
-        |cell, queue| {
-            queue.target = cell.parsed().map(|found| found.value);
-        },
-    ),
-    FqCodelRow::new(
-        "interval",
-        FieldKind::Time,
-        "fq_codel: how long the delay must stay high",
-        |cell, queue| {
-            queue.interval = cell.parsed().map(|found| found.value);
-        },
-    ),
-    FqCodelRow::new(
-        "quantum",
-        FieldKind::Integer(64, MOST),
-        "fq_codel: bytes per round",
-        |cell, queue| {
-            queue.quantum = cell.integer().map(|found| found.value);
-        },
-    ),
-    FqCodelRow::new(
-        "ecn",
-        FieldKind::Boolean,
-        "Marks instead of dropping",
-        |cell, queue| {
-            queue.ecn = cell.boolean().map(|found| found.value);
-        },
-    ),
-    FqCodelRow::new(
-        "memory",
-        FieldKind::Size,
-        "The most that it holds",
-        |cell, queue| {
-            queue.memory = cell.size().map(|found| found.value);
-        },
-    ),
+const FQ_CODEL: &[Row<FqCodelQueue>] = &[
+    row!(FqCodelQueue: "limit": FieldKind::Integer(1, MOST) => limit,
+        "fq_codel: packets that it holds"),
+    row!(FqCodelQueue: "flows": FieldKind::Integer(1, MOST) => flows,
+        "fq_codel: how many queues of flows; of the kit: what makes a flow"),
+    row!(FqCodelQueue: "target" => target, "fq_codel: acceptable standing delay"),
+    row!(FqCodelQueue: "interval" => interval, "fq_codel: how long the delay must stay high"),
+    row!(FqCodelQueue: "quantum": FieldKind::Integer(64, MOST) => quantum,
+        "fq_codel: bytes per round"),
+    row!(FqCodelQueue: "ecn" => ecn, "Marks instead of dropping"),
+    row!(FqCodelQueue: "memory" => memory, "The most that it holds"),
 ];
 
-const CAKE: &[CakeRow] = &[
-    CakeRow::new(
-        "rtt",
-        FieldKind::Time,
-        "cake: the round-trip time that it is for",
-        |cell, cake| {
-            cake.rtt = cell.parsed().map(|found| found.value);
-        },
-    ),
-    CakeRow::new(
-        "nat",
-        FieldKind::Boolean,
-        "cake: looks through address translation",
-        |cell, cake| {
-            cake.nat = cell.boolean().map(|found| found.value);
-        },
-    )
-    .default("true"),
-    CakeRow::new(
-        "memory",
-        FieldKind::Size,
-        "The most that it holds",
-        |cell, cake| {
-            cake.memory = cell.size().map(|found| found.value);
-        },
-    ),
+const CAKE: &[Row<CakeQueue>] = &[
+    row!(CakeQueue: "rtt" => rtt, "cake: the round-trip time that it is for"),
+    row!(CakeQueue: "nat" => nat, "cake: looks through address translation").default("true"),
+    row!(CakeQueue: "memory" => memory, "The most that it holds"),
 ];
 
 fn name(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Name> {

@@ -4,8 +4,9 @@
 //! token bucket (Shah 1999, chapter 5).
 
 use crate::codes;
+use crate::condition::mark::Mark;
 use crate::condition::number::number;
-use crate::field::{self, Cell, FieldKind, Row, Table, Word, set, words};
+use crate::field::{self, Cell, FieldKind, Row, Table, Word, row, words};
 use crate::model::Amount;
 use crate::read::{implied, in_two, word};
 use weirgate_document::{Kind, Reader, Span as Place, Value};
@@ -27,7 +28,7 @@ pub struct Receive {
     pub protect: Vec<Value<String>>,
     /// The mark of packets, coming or going, whose connections and streams are
     /// not limited.
-    pub protect_mark: Option<Value<MaskedMark>>,
+    pub protect_mark: Option<Value<Mark>>,
     /// How windows are chosen.
     pub algorithm: Option<Value<Algorithm>>,
     /// This window and no other.
@@ -107,15 +108,6 @@ pub enum Asked {
     Share,
 }
 
-/// A mark under a mask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MaskedMark {
-    /// The mark.
-    pub mark: u32,
-    /// The bits that are looked at.
-    pub mask: u32,
-}
-
 /// How windows are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Algorithm {
@@ -130,6 +122,17 @@ pub enum Algorithm {
 
 /// The smallest segment that is asked for (TCP_MIN_MSS, net/tcp.h).
 pub(crate) const LEAST_ASKED: u32 = 88;
+
+/// Windows that a connection can be held to: with the largest scale, 14, a
+/// window has 30 bits (RFC 7323 section 2.3).
+const WINDOWS: (Size, Size) = (Size::bytes(1), Size::bytes(1 << 30));
+
+/// Windows before the other end has said how it scales: 16 bits.
+const UNSCALED: (Size, Size) = (Size::bytes(1), Size::bytes(65_535));
+
+/// Times that are neither nothing nor forever, and lengths of chunks.
+const TIMES: (Span, Span) = (Span::from_millis(1), Span::from_secs(3600));
+const CHUNKS: (Span, Span) = (Span::from_millis(1), Span::from_secs(10));
 
 /// The refusing bit, without a word of the policy: beside those for payloads.
 pub const REFUSE_MARK: u32 = 0x0800_0000;
@@ -169,161 +172,64 @@ pub(crate) const ANNOUNCED: Table = Table {
 type ReceiveRow = Row<Receive>;
 type MeterRow = Row<Meters>;
 type UdpRow = Row<ReceiveUdp>;
-type AnnouncedRow = Row<Announced>;
 
 const ROWS: &[ReceiveRow] = &[
-    ReceiveRow::new(
-        "rate",
-        FieldKind::Amount,
-        "What all connections of no class of their own may have together, of TCP's payload",
-        |cell, receive| {
-            receive.rate = cell.parsed();
-        },
-    ),
+    row!(Receive: "rate" => rate,
+        "What all connections of no class of their own may have together, of TCP's payload"),
     ReceiveRow::new(
         "class",
         FieldKind::Map,
         "Classes with a rate of their own, which their connections share",
-        |cell, receive| {
-            receive.classes = classes(cell);
-        },
+        |cell, receive| receive.classes = classes(cell),
     ),
-    ReceiveRow::new(
-        "protect",
-        FieldKind::List("interactive"),
-        "Classes whose connections are not limited",
-        |cell, receive| {
-            receive.protect = cell.texts();
-        },
-    ),
-    ReceiveRow::new(
-        "protect-mark",
-        FieldKind::Text("0x100/0xf00"),
-        "The mark of packets, coming or going, of what is not limited",
-        |cell, receive| {
-            receive.protect_mark = cell.understood(codes::MARK, masked);
-        },
-    ),
-    ReceiveRow::new(
-        "algorithm",
-        Algorithm::KIND,
-        "How receive windows are chosen",
-        |cell, receive| {
-            receive.algorithm = cell.word();
-        },
-    )
-    .default("\"ours\""),
-    ReceiveRow::new(
-        "window",
-        FieldKind::Size,
-        "This receive window and no other",
-        |cell, receive| {
-            receive.window = cell.size();
-        },
-    ),
+    row!(Receive: "protect": FieldKind::List("interactive") => protect,
+        "Classes whose connections are not limited"),
+    row!(Receive: "protect-mark": FieldKind::Text("0x100/0xf00") => protect_mark,
+        "The mark of packets, coming or going, of what is not limited"),
+    row!(Receive: "algorithm" => algorithm, "How receive windows are chosen").default("\"ours\""),
+    row!(Receive: "window" => window in WINDOWS or codes::RECEIVE,
+        "This receive window and no other"),
     ReceiveRow::new(
         "segment",
         FieldKind::Setting("auto"),
         "The largest segment that those outside are asked for, in bytes, or by what a connection may have",
-        |cell, receive| {
-            receive.segment = asked(cell);
-        },
+        |cell, receive| receive.segment = asked(cell),
     ),
-    ReceiveRow::new(
-        "round-trip",
-        FieldKind::Time,
-        "Of segments that are chosen: the round trip to ends of whom none is known",
-        |cell, receive| {
-            receive.round_trip = span(cell);
-        },
-    ),
-    ReceiveRow::new(
-        "horizon",
-        FieldKind::Time,
-        "The most that is offered, earned or owed, as a time at the rate",
-        |cell, receive| {
-            receive.horizon = span(cell);
-        },
-    ),
-    ReceiveRow::new(
-        "hold",
-        FieldKind::Time,
-        "For how long an acknowledgement is held back at most",
-        |cell, receive| {
-            receive.hold = span(cell);
-        },
-    ),
-    ReceiveRow::new(
-        "initial",
-        FieldKind::Size,
-        "What is on offer before anything came: what a sender may send at once",
-        |cell, receive| {
-            receive.initial = cell.size();
-        },
-    ),
-    ReceiveRow::new(
-        "limit",
-        FieldKind::Size,
-        "The largest window of any connection",
-        |cell, receive| {
-            receive.limit = cell.size();
-        },
-    ),
+    row!(Receive: "round-trip" => round_trip in TIMES or codes::RECEIVE,
+        "Of segments that are chosen: the round trip to ends of whom none is known"),
+    row!(Receive: "horizon" => horizon in TIMES or codes::RECEIVE,
+        "The most that is offered, earned or owed, as a time at the rate"),
+    row!(Receive: "hold" => hold in TIMES or codes::RECEIVE,
+        "For how long an acknowledgement is held back at most"),
+    row!(Receive: "initial" => initial in UNSCALED or codes::RECEIVE,
+        "What is on offer before anything came: what a sender may send at once"),
+    row!(Receive: "limit" => limit in WINDOWS or codes::RECEIVE,
+        "The largest window of any connection"),
     ReceiveRow::new(
         "udp",
         FieldKind::Table("udp"),
         "How streams of datagrams are held",
-        |cell, receive| {
-            receive.udp = cell.table().and_then(read_udp);
-        },
+        |cell, receive| receive.udp = cell.table().and_then(read_udp),
     ),
     ReceiveRow::new(
         "announced",
         FieldKind::Table("announced"),
         "What makes room while a session of high priority is announced",
-        |cell, receive| {
-            receive.announced = cell.table().map(read_announced);
-        },
+        |cell, receive| receive.announced = cell.table().map(read_announced),
     ),
 ];
 
 const METERS: &[MeterRow] = &[
-    MeterRow::new(
-        "chunk",
-        FieldKind::Time,
-        "The length of a chunk of the measured rate",
-        |cell, meters| {
-            meters.chunk = chunk(cell);
-        },
-    ),
-    MeterRow::new(
-        "chunks",
-        FieldKind::Integer(1, 64),
-        "How many of them are averaged",
-        |cell, meters| {
-            meters.chunks = cell.integer().map(|chunks| chunks.value);
-        },
-    ),
-    MeterRow::new(
-        "age",
-        FieldKind::Time,
-        "The silence after which the measured rate is forgotten",
-        |cell, meters| {
-            meters.age = span(cell);
-        },
-    ),
+    row!(Meters: "chunk" => chunk in CHUNKS or codes::RECEIVE,
+        "The length of a chunk of the measured rate"),
+    row!(Meters: "chunks": FieldKind::Integer(1, 64) => chunks, "How many of them are averaged"),
+    row!(Meters: "age" => age in TIMES or codes::RECEIVE,
+        "The silence after which the measured rate is forgotten"),
 ];
 
 const UDP_ROWS: &[UdpRow] = &[
-    UdpRow::new(
-        "rate",
-        FieldKind::Amount,
-        "What each stream may have, of IP packets",
-        |cell, udp| {
-            set(&mut udp.rate, cell.parsed());
-        },
-    )
-    .needed("state what each stream may have, such as `rate = \"2mbit\"`"),
+    row!(ReceiveUdp: "rate" => rate, "What each stream may have, of IP packets")
+        .needed("state what each stream may have, such as `rate = \"2mbit\"`"),
     UdpRow::new(
         "mode",
         Mode::KIND,
@@ -335,58 +241,25 @@ const UDP_ROWS: &[UdpRow] = &[
         },
     )
     .default("\"states\""),
-    UdpRow::new(
-        "burst",
-        FieldKind::Size,
-        "What the token bucket lets through at once",
-        |cell, udp| {
-            udp.burst = cell.size();
-        },
-    ),
-    UdpRow::new(
-        "drop-time",
-        FieldKind::Time,
-        "How long a stream above the rate is discarded",
-        |cell, udp| {
-            udp.drop = span(cell);
-        },
-    ),
-    UdpRow::new(
-        "warn-time",
-        FieldKind::Time,
-        "How long it is then delivered before it is judged",
-        |cell, udp| {
-            udp.warn = span(cell);
-        },
-    ),
+    row!(ReceiveUdp: "burst" => burst, "What the token bucket lets through at once"),
+    row!(ReceiveUdp: "drop-time" => drop in TIMES or codes::RECEIVE,
+        "How long a stream above the rate is discarded"),
+    row!(ReceiveUdp: "warn-time" => warn in TIMES or codes::RECEIVE,
+        "How long it is then delivered before it is judged"),
     UdpRow::new(
         "mark",
         FieldKind::Text("0x08000000"),
         "The bits of a packet's mark that say that it is to be refused",
-        |cell, udp| {
-            udp.mark = cell.understood(codes::MARK, bits);
-        },
+        |cell, udp| udp.mark = cell.understood(codes::MARK, bits),
     )
     .default("\"0x08000000\""),
 ];
 
-const ANNOUNCED_ROWS: &[AnnouncedRow] = &[
-    AnnouncedRow::new(
-        "segment",
-        FieldKind::Integer(88, 9000),
-        "The largest segment that new connections ask for, in bytes",
-        |cell, announced| {
-            announced.segment = cell.integer();
-        },
-    ),
-    AnnouncedRow::new(
-        "reset",
-        FieldKind::Boolean,
-        "Whether older connections that have received much are reset",
-        |cell, announced| {
-            announced.reset = cell.flag();
-        },
-    )
+const ANNOUNCED_ROWS: &[Row<Announced>] = &[
+    row!(Announced: "segment": FieldKind::Integer(88, 9000) => segment,
+        "The largest segment that new connections ask for, in bytes"),
+    row!(Announced: "reset" => reset,
+        "Whether older connections that have received much are reset")
     .default("false"),
 ];
 
@@ -413,24 +286,6 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Receive {
     };
     field::read(&mut table, ROWS, &(), &mut receive);
     field::read(&mut table, METERS, &(), &mut receive.measured);
-    // Before the other end has said how it scales, a window has 16 bits.
-    let ranges = [
-        ("window", &receive.window, 1 << 30, "1 byte to 1024MiB"),
-        ("initial", &receive.initial, 65_535, "1 to 65535 bytes"),
-        ("limit", &receive.limit, 1 << 30, "1 byte to 1024MiB"),
-    ];
-    for (key, size, most, right) in ranges {
-        if let Some(size) = size
-            && !(1..=most).contains(&size.value.as_bytes())
-        {
-            table.problems().error(
-                codes::RECEIVE,
-                size.span.clone(),
-                format!("`{key}` of {} is out of range", size.value),
-                format!("write from {right}"),
-            );
-        }
-    }
     receive
 }
 
@@ -526,50 +381,6 @@ fn bits(text: &str) -> Result<u32, (String, String)> {
         )),
         mark => Ok(mark),
     }
-}
-
-fn chunk(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Span>> {
-    let chunk: Value<Span> = cell.parsed()?;
-    if !(Span::from_millis(1)..=Span::from_secs(10)).contains(&chunk.value) {
-        cell.error(
-            codes::RECEIVE,
-            chunk.span.clone(),
-            format!("a chunk of {} is out of range", chunk.value),
-            "write from 1ms to 10s",
-        );
-    }
-    Some(chunk)
-}
-
-/// A time that is neither nothing nor forever.
-fn span(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Span>> {
-    let found: Value<Span> = cell.parsed()?;
-    if !(Span::from_millis(1)..=Span::from_secs(3600)).contains(&found.value) {
-        cell.error(
-            codes::RECEIVE,
-            found.span.clone(),
-            format!("`{}` of {} is out of range", cell.key, found.value),
-            "write from 1ms to 1h",
-        );
-    }
-    Some(found)
-}
-
-/// `0x10` or `0x10/0xf0`.
-fn masked(text: &str) -> Result<MaskedMark, (String, String)> {
-    let (mark, under) = match text.split_once('/') {
-        Some((value, bits)) => (number(value)?, number(bits)?),
-        None => (number(text)?, u32::MAX),
-    };
-    if under == 0 || mark & !under != 0 {
-        return Err((
-            format!(
-                "the mark {mark:#x} has bits outside of its mask {under:#x}, or there are none"
-            ),
-            "write such as `0x100/0xf00`".to_owned(),
-        ));
-    }
-    Ok(MaskedMark { mark, mask: under })
 }
 
 impl Receive {

@@ -9,14 +9,14 @@ use crate::codes;
 use crate::condition::meter::{self, Meter};
 use crate::condition::when::{Known, When};
 use crate::condition::{self, Condition, protocol};
-use crate::field::{self, Cell, FieldKind, Row, Table, Word};
+use crate::field::{self, Cell, FieldKind, Row, Table, Word, row};
 use crate::file::include::Env;
 use crate::model::{Directions, Rule, Ruleset};
 use crate::named::group::{USABLE, usable};
 use crate::named::schedule::Schedule;
 use crate::named::service;
 use crate::read::implied;
-use weirgate_document::{Reader, Span, Value, nearest};
+use weirgate_document::{Reader, Span, Value, did_you_mean};
 use weirgate_units::Dscp;
 
 /// The fields of a rule that are no conditions on a single packet.
@@ -46,14 +46,8 @@ pub(crate) const TABLE: Table = Table {
 };
 
 const ROWS: &[RuleRow] = &[
-    RuleRow::new(
-        "class",
-        FieldKind::Text("interactive"),
-        "The class that packets go into",
-        |cell, rule| {
-            rule.class = cell.text();
-        },
-    ),
+    row!(Written: "class": FieldKind::Text("interactive") => class,
+        "The class that packets go into"),
     RuleRow::new(
         "direction",
         Directions::KIND,
@@ -69,75 +63,43 @@ const ROWS: &[RuleRow] = &[
         "name",
         FieldKind::Text("voice"),
         "The name of its counter",
-        |cell, rule| {
-            rule.name = name(cell, codes::COUNTER_NAME, "rule");
-        },
+        |cell, rule| rule.name = name(cell, codes::COUNTER_NAME, "rule"),
     ),
-    RuleRow::new(
-        "final",
-        FieldKind::Boolean,
-        "No later rule sees its packets",
-        |cell, rule| {
-            rule.last = cell.boolean();
-        },
-    )
-    .default("that of the rule set or the file"),
-    RuleRow::new(
-        "set-dscp",
-        FieldKind::Text("EF"),
-        "Written into the packet",
-        |cell, rule| {
-            rule.set_dscp = cell.parsed();
-        },
-    ),
-    RuleRow::new(
-        "segment",
-        FieldKind::Integer(536, 65_495),
-        "The largest TCP segment that its SYNs and SYN-ACKs may ask for",
-        |cell, rule| {
-            rule.segment = cell.integer();
-        },
-    ),
+    row!(Written: "final" => last, "No later rule sees its packets")
+        .default("that of the rule set or the file"),
+    row!(Written: "set-dscp": FieldKind::Text("EF") => set_dscp, "Written into the packet"),
+    row!(Written: "segment": FieldKind::Integer(536, 65_495) => segment,
+        "The largest TCP segment that its SYNs and SYN-ACKs may ask for"),
     RuleRow::new(
         "keep",
         FieldKind::Boolean,
         "Once it matched a packet of a connection, it matches all of them",
-        |cell, rule| {
-            rule.keep = cell.flagged();
-        },
+        |cell, rule| rule.keep = cell.flagged(),
     )
     .default("false"),
     RuleRow::new(
         "service",
         FieldKind::List("ssh"),
         "Services; a packet of any of them",
-        |cell, rule| {
-            rule.services = service::named(cell);
-        },
+        |cell, rule| rule.services = service::named(cell),
     ),
     RuleRow::new(
         "during",
         FieldKind::Text("evening"),
         "A schedule",
-        |cell, rule| {
-            rule.during = schedule(cell);
-        },
+        |cell, rule| rule.during = schedule(cell),
     ),
     RuleRow::new(
         "rate",
         FieldKind::Table("rate"),
         "A rate as a condition",
-        |cell, rule| {
-            rule.rate = cell.table().and_then(|table| meter::read(table, false));
-        },
+        |cell, rule| rule.rate = cell.table().and_then(|table| meter::read(table, false)),
     ),
     RuleRow::new(
         "connections",
         FieldKind::Table("connections"),
         "A number of connections as a condition",
-        |cell, rule| {
-            rule.connections = cell.table().and_then(|table| meter::read(table, true));
-        },
+        |cell, rule| rule.connections = cell.table().and_then(|table| meter::read(table, true)),
     ),
     RuleRow::new(
         "not",
@@ -174,18 +136,14 @@ const SET_ROWS: &[SetRow] = &[
         "name",
         FieldKind::Text("syn-limit"),
         "Its name",
-        |cell, set| {
-            set.name = name(cell, codes::RULESET, "rule set");
-        },
+        |cell, set| set.name = name(cell, codes::RULESET, "rule set"),
     )
     .needed("name the rule set, so that it can be switched"),
     SetRow::new(
         "enabled",
         FieldKind::Boolean,
         "Whether it is on when the policy is applied",
-        |cell, set| {
-            set.enabled = cell.boolean().is_none_or(|flag| flag.value);
-        },
+        |cell, set| set.enabled = cell.boolean().is_none_or(|flag| flag.value),
     )
     .default("true"),
     SetRow::new("final", FieldKind::Boolean, "For its rules", |cell, set| {
@@ -331,10 +289,10 @@ fn schedule(cell: &mut Cell<'_, '_, '_, Env>) -> Option<Schedule> {
     if env.broken_schedules.contains(&name.value) {
         return None;
     }
-    let hint = match nearest(&name.value, env.schedules.keys().map(String::as_str)) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("write a table `[schedule.{}]`", name.value),
-    };
+    let known = env.schedules.keys().map(String::as_str);
+    let hint = did_you_mean(&name.value, known, || {
+        format!("write a table `[schedule.{}]`", name.value)
+    });
     let wrong = format!("there is no schedule `{}`", name.value);
     cell.error(codes::SCHEDULE, name.span, wrong, hint);
     None

@@ -5,7 +5,7 @@
 use crate::codes;
 use crate::condition::control_group;
 use crate::condition::number::number;
-use crate::field::{self, Cell, FieldKind, Row, Table, Word};
+use crate::field::{self, Cell, FieldKind, Row, Table, row};
 use crate::model::Directions;
 use crate::read::in_two;
 use weirgate_document::{Problems, Reader, Value};
@@ -61,39 +61,16 @@ type DscpRow = Row<Written>;
 type MarksRow = Row<Marks>;
 
 const DSCP_ROWS: &[DscpRow] = &[
-    DscpRow::new(
-        "distrust",
-        Directions::KIND,
-        "Cleared before any rule sees them",
-        |cell, dscp| {
-            dscp.distrust = cell.word();
-        },
-    ),
-    DscpRow::new(
-        "wash",
-        Directions::KIND,
-        "Cleared after the rules",
-        |cell, dscp| {
-            dscp.wash = cell.word();
-        },
-    ),
+    row!(Written: "distrust" => distrust, "Cleared before any rule sees them"),
+    row!(Written: "wash" => wash, "Cleared after the rules"),
     DscpRow::new(
         "map",
         FieldKind::Map,
         "Written in place of others before any rule sees them",
-        |cell, dscp| {
-            dscp.map = map(cell);
-        },
+        |cell, dscp| dscp.map = map(cell),
     ),
-    DscpRow::new(
-        "except",
-        FieldKind::List("NQB"),
-        "Code points that clearing leaves",
-        |cell, dscp| {
-            dscp.except = Some(cell.parsed_list());
-        },
-    )
-    .default("\"NQB\""),
+    row!(Written: "except": FieldKind::List("NQB") => except, "Code points that clearing leaves")
+        .default("\"NQB\""),
 ];
 
 const MARKS_ROWS: &[MarksRow] = &[
@@ -134,9 +111,7 @@ const MARKS_ROWS: &[MarksRow] = &[
         "inside",
         FieldKind::Text("0x0000ff00"),
         "The same for its inside host",
-        |cell, marks| {
-            marks.inside = cell.understood(codes::MARK, control_group::mask);
-        },
+        |cell, marks| marks.inside = cell.understood(codes::MARK, control_group::mask),
     ),
 ];
 

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Members of a table's struct, each of which a field is read into: the type of
+//! a member says how its field is read and, mostly, what may be written there.
+
+use crate::field::{Cell, FieldKind, Word};
+use crate::model::Amount;
+use std::fmt::Display;
+use weirgate_document::Value;
+use weirgate_units::{Dscp, Rate, Share, Size, Span};
+
+/// A value that a field's text, number or word is read as.
+pub(crate) trait Readable: Sized {
+    /// The value; one that is wrong is reported.
+    fn read<C>(cell: &mut Cell<'_, '_, '_, C>) -> Option<Value<Self>>;
+}
+
+/// A type that alone says what may be written.
+pub(crate) trait OwnKind {
+    /// What may be written.
+    const KIND: FieldKind;
+}
+
+/// A member that a field is read into.
+pub(crate) trait Slot {
+    /// Reads the field; a value that is wrong is reported, and changes nothing.
+    fn fill<C>(&mut self, cell: &mut Cell<'_, '_, '_, C>);
+}
+
+macro_rules! readable {
+    ($($type:ty: $read:ident $(, $kind:ident)?;)+) => {$(
+        impl Readable for $type {
+            fn read<C>(cell: &mut Cell<'_, '_, '_, C>) -> Option<Value<Self>> {
+                cell.$read()
+            }
+        }
+
+        $(
+            impl OwnKind for $type {
+                const KIND: FieldKind = FieldKind::$kind;
+            }
+        )?
+    )+};
+}
+
+readable! {
+    Amount: parsed, Amount;
+    Rate: parsed, Rate;
+    Share: parsed, Share;
+    Span: parsed, Time;
+    Size: size, Size;
+    f64: number, Number;
+    bool: boolean, Boolean;
+    Dscp: parsed;
+    String: text;
+    u8: integer;
+    u16: integer;
+    u32: integer;
+    u64: integer;
+    i32: integer;
+}
+
+impl<T: Word> Readable for T {
+    fn read<C>(cell: &mut Cell<'_, '_, '_, C>) -> Option<Value<Self>> {
+        cell.word()
+    }
+}
+
+impl<T: Word> OwnKind for T {
+    const KIND: FieldKind = <T as Word>::KIND;
+}
+
+impl<T: OwnKind> OwnKind for Option<T> {
+    const KIND: FieldKind = T::KIND;
+}
+
+impl<T: OwnKind> OwnKind for Value<T> {
+    const KIND: FieldKind = T::KIND;
+}
+
+impl<T: Readable> Slot for Option<Value<T>> {
+    fn fill<C>(&mut self, cell: &mut Cell<'_, '_, '_, C>) {
+        *self = T::read(cell);
+    }
+}
+
+impl<T: Readable> Slot for Value<T> {
+    fn fill<C>(&mut self, cell: &mut Cell<'_, '_, '_, C>) {
+        if let Some(found) = T::read(cell) {
+            *self = found;
+        }
+    }
+}
+
+/// Members without the place of their value.
+macro_rules! plain {
+    ($($type:ty)+) => {$(
+        impl Slot for $type {
+            fn fill<C>(&mut self, cell: &mut Cell<'_, '_, '_, C>) {
+                if let Some(found) = <$type>::read(cell) {
+                    *self = found.value;
+                }
+            }
+        }
+
+        impl Slot for Option<$type> {
+            fn fill<C>(&mut self, cell: &mut Cell<'_, '_, '_, C>) {
+                *self = <$type>::read(cell).map(|found| found.value);
+            }
+        }
+    )+};
+}
+
+plain!(bool u8 u32 Size Span);
+
+impl<T: Word> Slot for T {
+    fn fill<C>(&mut self, cell: &mut Cell<'_, '_, '_, C>) {
+        if let Some(found) = cell.word() {
+            *self = found.value;
+        }
+    }
+}
+
+impl<T: Word> Slot for Option<T> {
+    fn fill<C>(&mut self, cell: &mut Cell<'_, '_, '_, C>) {
+        *self = cell.word().map(|found| found.value);
+    }
+}
+
+impl Slot for Vec<Value<String>> {
+    fn fill<C>(&mut self, cell: &mut Cell<'_, '_, '_, C>) {
+        *self = cell.texts();
+    }
+}
+
+impl Slot for Vec<Value<Dscp>> {
+    fn fill<C>(&mut self, cell: &mut Cell<'_, '_, '_, C>) {
+        *self = cell.parsed_list();
+    }
+}
+
+impl<T> Slot for Option<Vec<T>>
+where
+    Vec<T>: Slot,
+{
+    fn fill<C>(&mut self, cell: &mut Cell<'_, '_, '_, C>) {
+        self.insert(Vec::new()).fill(cell);
+    }
+}
+
+/// `elements!(Mac: codes::MAC, Mac::read)`: a type that is written as a text, alone
+/// or in a list. The function says what is wrong and what would be right, which
+/// is reported under the code.
+macro_rules! elements {
+    ($type:ty: $code:expr, $understand:expr) => {
+        impl $crate::field::Readable for $type {
+            fn read<C>(
+                cell: &mut $crate::field::Cell<'_, '_, '_, C>,
+            ) -> Option<weirgate_document::Value<Self>> {
+                cell.understood($code, $understand)
+            }
+        }
+
+        impl $crate::field::Slot for Vec<weirgate_document::Value<$type>> {
+            fn fill<C>(&mut self, cell: &mut $crate::field::Cell<'_, '_, '_, C>) {
+                *self = cell.list($code, $understand);
+            }
+        }
+    };
+}
+pub(crate) use elements;
+
+/// Reports a value outside of `bounds`, both of which may be written.
+pub(crate) fn within<T: PartialOrd + Display, C>(
+    cell: &Cell<'_, '_, '_, C>,
+    code: &'static str,
+    found: Option<&Value<T>>,
+    (least, most): (T, T),
+) {
+    if let Some(found) = found
+        && !(&least..=&most).contains(&&found.value)
+    {
+        cell.error(
+            code,
+            found.span.clone(),
+            format!("`{}` of {} is out of range", cell.key, found.value),
+            format!("write from {least} to {most}"),
+        );
+    }
+}
+
+/// A row whose reader follows from the member that it is read into.
+///
+/// * `row!(Link: "fair" => fair, "...")`: what may be written follows as well.
+/// * `row!(Link: "mtu": FieldKind::Integer(576, 2048) => mtu, "...")` states it.
+/// * `row!(Track: "delay" => delay in DELAYS or codes::TRACK, "...")` reports
+///   under the code a value that is not within the bounds.
+macro_rules! row {
+    ($table:ty: $name:literal => $($member:tt).+ in $bounds:tt or $code:path, $about:expr) => {
+        $crate::field::Row::<$table, _>::member(
+            $name,
+            |it| &mut it.$($member).+,
+            $about,
+            |cell, it| {
+                $crate::field::Slot::fill(&mut it.$($member).+, cell);
+                $crate::field::within(cell, $code, it.$($member).+.as_ref(), $bounds);
+            },
+        )
+    };
+    ($table:ty: $name:literal => $($member:tt).+, $about:expr) => {
+        $crate::field::Row::<$table, _>::member(
+            $name,
+            |it| &mut it.$($member).+,
+            $about,
+            |cell, it| $crate::field::Slot::fill(&mut it.$($member).+, cell),
+        )
+    };
+    ($table:ty: $name:literal: $kind:expr => $($member:tt).+, $about:expr) => {
+        $crate::field::Row::<$table, _>::new($name, $kind, $about, |cell, it| {
+            $crate::field::Slot::fill(&mut it.$($member).+, cell);
+        })
+    };
+}
+pub(crate) use row;

@@ -120,7 +120,7 @@ pub(crate) fn delays(
             continue;
         }
         let mut bursts: BTreeMap<String, u64> = BTreeMap::new();
-        let mut lines: BTreeMap<(&str, Option<PortId>), Line> = BTreeMap::new();
+        let mut lines: BTreeMap<(&str, Option<PortId>), Arrivals> = BTreeMap::new();
         let mut own: BTreeMap<usize, u64> = BTreeMap::new();
         for at in &here {
             let service = &domain.services[*at];
@@ -152,7 +152,7 @@ pub(crate) fn delays(
             let class = classes.iter().find(|class| class.name == service.class);
             let Some(class) = class else { continue };
             let groups = lines.iter().filter(|((name, _), _)| *name == service.class);
-            let groups: Vec<&Line> = groups.map(|(_, line)| line).collect();
+            let groups: Vec<&Arrivals> = groups.map(|(_, line)| line).collect();
             let waiting = waiting(&groups, class.turns);
             let hop = hop(
                 id,
@@ -193,7 +193,7 @@ fn before(path: &Path, id: PortId) -> Option<PortId> {
 /// The services of one class that one line brings to a port, in the port's own
 /// wire bytes.
 #[derive(Debug, Default)]
-struct Line {
+struct Arrivals {
     /// Their sum of rates, bit/s.
     rate: u128,
     /// Their sum of bursts.
@@ -204,7 +204,7 @@ struct Line {
     most: Option<u128>,
 }
 
-impl Line {
+impl Arrivals {
     fn add(
         &mut self,
         service: &Service,
@@ -247,7 +247,7 @@ impl Line {
 }
 
 /// The most bytes that wait before a packet of a class served at a rate.
-fn waiting(groups: &[&Line], served: Rate) -> u64 {
+fn waiting(groups: &[&Arrivals], served: Rate) -> u64 {
     let served = u128::from(served.as_bits_per_second());
     let ends = groups.iter().map(|line| line.end());
     let at = |ns: u128| {

@@ -72,12 +72,13 @@ pub use codes::CODES;
 pub use contract::{Contract, contracts};
 pub use edge::conditioners;
 pub use finding::{Finding, Load};
-pub use model::{Class, Customer, Domain, Link, Place, Role, Router, Select, Service};
+pub use model::{Class, Customer, Domain, Link, Position, Role, Router, Select, Service};
 pub use node::{NodeError, policy_text};
 pub use parse::parse;
 pub use report::Report;
 pub use route::{Path, Port, PortId};
 pub use together::{DIVIDER, divide, router_policies, together};
 pub use verify::{
-    Fate, Found, Measured, Quantity, Since, State, Verdict, Verification, code_point, verdicts,
+    Comparison, Fate, Found, Measured, Quantity, Since, State, Verification, code_point,
+    comparisons,
 };

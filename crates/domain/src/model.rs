@@ -38,7 +38,7 @@ impl Domain {
 
 /// A place in the file: bytes, and the line from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// The bytes.
     pub span: Range<usize>,
     /// The line.
@@ -65,7 +65,7 @@ pub struct Router {
     /// How ssh calls it; by its name here where nothing is said.
     pub host: Option<String>,
     /// Where it is written.
-    pub place: Place,
+    pub place: Position,
 }
 
 /// A link between two routers.
@@ -82,7 +82,7 @@ pub struct Link {
     /// What packets cost there.
     pub layer: Layer,
     /// Where it is written.
-    pub place: Place,
+    pub place: Position,
 }
 
 /// A link layer, by the name that a policy gives it.
@@ -102,7 +102,7 @@ pub struct Class {
     /// Its part of each port; none for lower effort, which has no part.
     pub share: Option<Share>,
     /// Where it is written.
-    pub place: Place,
+    pub place: Position,
 }
 
 /// A customer, and the port of the boundary router that leads there.
@@ -128,7 +128,7 @@ pub struct Customer {
     /// are taken for.
     pub networks: Vec<Prefix>,
     /// Where it is written.
-    pub place: Place,
+    pub place: Position,
 }
 
 impl Customer {
@@ -178,7 +178,7 @@ pub struct Service {
     /// The most of its packets that is lost, to a full queue or on the way.
     pub loss: Option<Share>,
     /// Where it is written.
-    pub place: Place,
+    pub place: Position,
 }
 
 /// What a multi-field classifier looks at beside addresses (RFC 2475 section

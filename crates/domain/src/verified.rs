@@ -2,7 +2,7 @@
 //! A verification on one page: a line for each service with what was measured of
 //! what was promised, what is broken in words, and what can be the cause.
 
-use crate::{Fate, Found, PortId, Quantity, Service, Verdict, Verification};
+use crate::{Comparison, Fate, Found, PortId, Quantity, Service, Verification};
 use std::fmt;
 
 /// The quantities, in the order of their columns.
@@ -16,10 +16,10 @@ const COLUMNS: [Quantity; 4] = [
 impl fmt::Display for Verification<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let judged = self.services.iter().filter_map(|fate| match fate {
-            Fate::Judged(verdicts) => Some(verdicts),
+            Fate::Judged(comparisons) => Some(comparisons),
             Fate::NotMeasured(_) => None,
         });
-        let (kept, broken): (Vec<&Verdict>, _) = judged.flatten().partition(|one| one.kept);
+        let (kept, broken): (Vec<&Comparison>, _) = judged.flatten().partition(|one| one.kept);
         let all = kept.len() + broken.len();
         write!(
             f,
@@ -81,12 +81,12 @@ impl Verification<'_> {
     /// In one word, and since when: of a broken service since the first of its
     /// broken promises, of a kept one since the last of all is kept.
     fn state(&self, service: &Service, fate: &Fate) -> String {
-        let verdicts = match fate {
+        let comparisons = match fate {
             Fate::NotMeasured(_) => return "not measured".to_owned(),
-            Fate::Judged(verdicts) => verdicts,
+            Fate::Judged(comparisons) => comparisons,
         };
         let since = |kept: bool| {
-            let own = verdicts.iter().filter(move |one| one.kept == kept);
+            let own = comparisons.iter().filter(move |one| one.kept == kept);
             own.map(|one| self.since(service, one.quantity))
         };
         if fate.broken() {
@@ -112,8 +112,8 @@ impl Verification<'_> {
                 Fate::NotMeasured(why) => {
                     sentences.push(format!("{name} of {from} was not measured: {why}"));
                 }
-                Fate::Judged(verdicts) => {
-                    let each = verdicts.iter().filter(|one| !one.kept).map(|one| {
+                Fate::Judged(comparisons) => {
+                    let each = comparisons.iter().filter(|one| !one.kept).map(|one| {
                         let unit = one.quantity.unit();
                         format!(
                             "a {} of {} {unit} was promised, {} {unit} measured, BROKEN since {}",
@@ -215,10 +215,10 @@ fn write_some(
 
 /// Measured of promised; what is broken bears a mark.
 fn cell(fate: &Fate, quantity: Quantity) -> String {
-    let Fate::Judged(verdicts) = fate else {
+    let Fate::Judged(comparisons) = fate else {
         return "-".to_owned();
     };
-    let mut own = verdicts.iter();
+    let mut own = comparisons.iter();
     let one = own.find(|one| one.quantity == quantity);
     one.map_or_else(
         || "-".to_owned(),
@@ -237,9 +237,9 @@ fn stated(value: f64) -> String {
 }
 
 /// What was measured: rates with one decimal, all else with two.
-fn found(verdict: &Verdict) -> String {
-    match verdict.quantity {
-        Quantity::Rate => format!("{:.1}", verdict.measured),
-        _ => format!("{:.2}", verdict.measured),
+fn found(comparison: &Comparison) -> String {
+    match comparison.quantity {
+        Quantity::Rate => format!("{:.1}", comparison.measured),
+        _ => format!("{:.2}", comparison.measured),
     }
 }

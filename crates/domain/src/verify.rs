@@ -88,7 +88,7 @@ impl fmt::Display for Quantity {
 
 /// A specification beside its figure, both in the unit of the quantity.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Verdict {
+pub struct Comparison {
     /// What of the service.
     pub quantity: Quantity,
     /// What was promised.
@@ -116,11 +116,11 @@ pub fn code_point(domain: &Domain, service: &Service) -> Dscp {
 /// where what was sent arrived: a sender that stays strictly within its profile
 /// may send a little less than it.
 #[must_use]
-pub fn verdicts(service: &Service, measured: &Measured) -> Vec<Verdict> {
+pub fn comparisons(service: &Service, measured: &Measured) -> Vec<Comparison> {
     let any = measured.received > 0;
     let lost = measured.lost();
     let may_be_lost = service.loss.map_or(MISSING, |loss| loss.max(MISSING));
-    let mut all = vec![Verdict {
+    let mut all = vec![Comparison {
         quantity: Quantity::Rate,
         promised: service.rate.as_bits_per_second() as f64 / 1e3,
         measured: measured.rate_bits(service.packet.as_bytes()) / 1e3,
@@ -132,7 +132,7 @@ pub fn verdicts(service: &Service, measured: &Measured) -> Vec<Verdict> {
     ];
     for (quantity, promised, found) in times {
         if let Some(promised) = promised {
-            all.push(Verdict {
+            all.push(Comparison {
                 quantity,
                 promised: promised.as_millis_f64(),
                 measured: found.as_millis_f64(),
@@ -141,7 +141,7 @@ pub fn verdicts(service: &Service, measured: &Measured) -> Vec<Verdict> {
         }
     }
     if let Some(promised) = service.loss {
-        all.push(Verdict {
+        all.push(Comparison {
             quantity: Quantity::Loss,
             promised: promised.as_f64() * 100.0,
             measured: lost * 100.0,
@@ -166,7 +166,7 @@ pub enum Found {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fate {
     /// Its specifications beside what was measured.
-    Judged(Vec<Verdict>),
+    Judged(Vec<Comparison>),
     /// It was not measured, for this reason.
     NotMeasured(String),
 }
@@ -175,7 +175,7 @@ impl Fate {
     /// Whether one of its specifications is broken.
     #[must_use]
     pub fn broken(&self) -> bool {
-        matches!(self, Self::Judged(verdicts) if verdicts.iter().any(|one| !one.kept))
+        matches!(self, Self::Judged(comparisons) if comparisons.iter().any(|one| !one.kept))
     }
 }
 
@@ -249,18 +249,18 @@ impl Verification<'_> {
     pub fn remember(&mut self, before: Since) {
         let mut since = before;
         for (service, fate) in self.domain.services.iter().zip(&self.services) {
-            let Fate::Judged(verdicts) = fate else {
+            let Fate::Judged(comparisons) = fate else {
                 continue;
             };
-            for verdict in verdicts {
-                let key = (service.name.clone(), verdict.quantity);
+            for comparison in comparisons {
+                let key = (service.name.clone(), comparison.quantity);
                 let same = since.get(&key).is_some_and(|state| {
-                    (state.kept, state.promised) == (verdict.kept, verdict.promised)
+                    (state.kept, state.promised) == (comparison.kept, comparison.promised)
                 });
                 if !same {
                     let state = State {
-                        kept: verdict.kept,
-                        promised: verdict.promised,
+                        kept: comparison.kept,
+                        promised: comparison.promised,
                         when: self.when.clone(),
                     };
                     since.insert(key, state);

@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 use weirgate_domain::{
-    Domain, Fate, Found, Measured, Quantity, Since, Verification, check, code_point, divide, parse,
-    router_policies, together, verdicts,
+    Domain, Fate, Found, Measured, Quantity, Since, Verification, check, code_point, comparisons,
+    divide, parse, router_policies, together,
 };
 use weirgate_state::Capabilities;
 use weirgate_units::Span;
@@ -39,13 +39,13 @@ fn a_promise_is_judged_by_its_figure() {
     assert_eq!(code_point(&domain, service).value(), 46);
     assert_eq!(code_point(&domain, &domain.services[1]).value(), 10);
     let kept = |measured: &Measured| -> Vec<(Quantity, bool)> {
-        let all = verdicts(service, measured).into_iter();
+        let all = comparisons(service, measured).into_iter();
         all.map(|one| (one.quantity, one.kept)).collect()
     };
     let mut some = service.clone();
     for (percent, kept) in [("0.1%", false), ("1%", true)] {
         some.loss = Some(percent.parse().unwrap());
-        let loss = verdicts(&some, &measured(625, 624))[3];
+        let loss = comparisons(&some, &measured(625, 624))[3];
         assert_eq!((loss.quantity, loss.kept), (Quantity::Loss, kept));
     }
     let all = [
@@ -86,7 +86,7 @@ fn verification(domain: &Domain, fates: Vec<Fate>, when: &str, before: Since) ->
 fn it_is_said_since_when() {
     let domain = five();
     let fates = |received| {
-        let judged = |service| Fate::Judged(verdicts(service, &measured(625, received)));
+        let judged = |service| Fate::Judged(comparisons(service, &measured(625, received)));
         domain.services.iter().map(judged).collect::<Vec<_>>()
     };
     let (_, since) = verification(&domain, fates(625), "first", Since::new());
@@ -104,7 +104,7 @@ fn it_is_said_since_when() {
     // Another promise is another matter, kept or not.
     let mut other = domain.clone();
     other.services[0].loss = Some("0.1%".parse().unwrap());
-    let judged = |service| Fate::Judged(verdicts(service, &measured(625, 624)));
+    let judged = |service| Fate::Judged(comparisons(service, &measured(625, 624)));
     let fates_then = other.services.iter().map(judged).collect();
     let (text, _) = verification(&other, fates_then, "then", since.clone());
     assert!(text.contains("BROKEN since then"), "{text}");
@@ -134,7 +134,7 @@ fn suspects_are_what_only_broken_services_pass() {
     let domain = domain.unwrap_or_else(|| panic!("{problems:?}"));
     let check = check(&domain);
     let fate =
-        |received| move |service: &_| Fate::Judged(verdicts(service, &measured(100, received)));
+        |received| move |service: &_| Fate::Judged(comparisons(service, &measured(100, received)));
     let mut services: Vec<Fate> = domain.services.iter().map(fate(100)).collect();
     services[0] = fate(50)(&domain.services[0]);
     let found = Verification {

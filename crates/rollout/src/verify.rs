@@ -22,7 +22,7 @@ use weirgate_console::output;
 use weirgate_console::time::calendar;
 use weirgate_domain::{
     Check, Domain, Fate, Found, Measured, Quantity, Service, Since, State, Verification,
-    code_point, verdicts,
+    code_point, comparisons,
 };
 use weirgate_units::{Rate, Span};
 
@@ -329,7 +329,7 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
         };
         let trip = result.trips.get(&id).copied().flatten();
         let arrived = result.arrived.get(&id).copied();
-        Fate::Judged(verdicts(service, &figures(*sent, *took, trip, arrived)))
+        Fate::Judged(comparisons(service, &figures(*sent, *took, trip, arrived)))
     };
     Ok(fates.map(fate).collect())
 }

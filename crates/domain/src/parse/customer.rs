@@ -4,7 +4,7 @@
 use super::field::{self, MOST};
 use super::topology;
 use crate::codes;
-use crate::{Customer, Link, Place, Role, Router};
+use crate::{Customer, Link, Position, Role, Router};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use weirgate_document::{Reader, Value};
@@ -28,7 +28,7 @@ pub(super) fn customers(
         used.extend(ends.map(|(router, device)| (router.clone(), device.clone())));
     }
     for (name, mut table) in field::named_tables(root, "customer", MOST) {
-        let place = Place {
+        let place = Position {
             span: name.span.clone(),
             line: name.line,
         };
@@ -69,7 +69,7 @@ fn customer(
     routers: &BTreeMap<String, Router>,
     used: &mut BTreeSet<(String, String)>,
     others: &BTreeMap<String, Customer>,
-    place: Place,
+    place: Position,
 ) -> Option<Customer> {
     let names = routers.keys().map(String::as_str);
     let router = field::known(table, "router", "router", names);

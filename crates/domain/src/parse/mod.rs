@@ -7,7 +7,7 @@ mod service;
 mod topology;
 
 use crate::codes;
-use crate::{Behaviour, Class, Domain, Place};
+use crate::{Behaviour, Class, Domain, Position};
 use std::collections::BTreeMap;
 use weirgate_document::{Problem, Problems, Reader, Span};
 use weirgate_units::Share;
@@ -130,7 +130,7 @@ fn classes(root: &mut Reader<'_, '_>) -> BTreeMap<String, Class> {
                 table.problems().error(codes::SHARE, place, message, hint);
             }
         }
-        let place = Place {
+        let place = Position {
             span: name.span.clone(),
             line: name.line,
         };

@@ -3,7 +3,7 @@
 
 use super::field::{self, MOST};
 use crate::codes;
-use crate::{Behaviour, Class, Domain, Place, Select, Service};
+use crate::{Behaviour, Class, Domain, Position, Select, Service};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_document::{Problems, Reader, Value};
 use weirgate_policy::{Ports, Prefix, Protocol};
@@ -73,7 +73,7 @@ fn service(
     classes: &BTreeMap<String, Class>,
     used: &mut BTreeSet<String>,
 ) -> Option<Service> {
-    let place = Place {
+    let place = Position {
         span: table.span(),
         line: table.line(),
     };

@@ -3,7 +3,7 @@
 
 use super::field::{self, MOST};
 use crate::codes;
-use crate::{Link, Place, Role, Router};
+use crate::{Link, Position, Role, Router};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_document::{Reader, Value};
 
@@ -13,7 +13,7 @@ pub(super) fn routers(root: &mut Reader<'_, '_>) -> BTreeMap<String, Router> {
         let role = role(&mut table);
         let kit = engine(&mut table) == Some(KIT);
         let host = field::host(&mut table);
-        let place = Place {
+        let place = Position {
             span: name.span.clone(),
             line: name.line,
         };
@@ -103,7 +103,7 @@ fn link(
     routers: &BTreeMap<String, Router>,
     used: &mut BTreeSet<(String, String)>,
 ) -> Option<Link> {
-    let place = Place {
+    let place = Position {
         span: table.span(),
         line: table.line(),
     };

@@ -57,6 +57,7 @@ pub use condition::address::{LocalAddresses, LocalNames, RemoteAddresses, Remote
 pub use condition::code_point::CodePoints;
 pub use condition::connection::{Connection, ConnectionState};
 pub use condition::control_group::{ControlGroup, ControlGroups};
+pub use condition::facts::{Conditions, Kind, Known};
 pub use condition::icmp::{IcmpType, IcmpTypes};
 pub use condition::interface::Interfaces;
 pub use condition::length::{Lengths, PacketLengths};
@@ -69,7 +70,6 @@ pub use condition::protocol::{Protocol, Protocols};
 pub use condition::sender::{Sender, SentBy};
 pub use condition::tcp::{Flags, LONGEST_PURE_ACK, PureAck, TcpFlags};
 pub use condition::user::{Ids, UserGroups, Users};
-pub use condition::when::{Kind, Known, When};
 pub use conditioner::Conditioner;
 pub use conditioner::carried::Carried;
 pub use field::{Field, FieldKind, Rows, Table};

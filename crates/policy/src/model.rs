@@ -2,7 +2,7 @@
 //! Rules and their conditions, directions and amounts.
 
 use crate::field::words;
-use crate::{Kind, Meter, Schedule, When};
+use crate::{Conditions, Kind, Meter, Schedule};
 use std::fmt;
 use std::str::FromStr;
 use weirgate_document::{Span, Value};
@@ -149,11 +149,11 @@ pub struct Rule {
     /// Its directions.
     pub directions: Directions,
     /// Its conditions.
-    pub when: When,
+    pub when: Conditions,
     /// Conditions none of which may hold.
-    pub never: Option<When>,
+    pub never: Option<Conditions>,
     /// The services it names: the conditions of any of them.
-    pub services: Vec<When>,
+    pub services: Vec<Conditions>,
     /// A rate or a number of connections.
     pub meter: Option<Value<Meter>>,
     /// The times at which it is there; `None` is always.
@@ -185,12 +185,12 @@ pub struct Ruleset {
 impl Rule {
     /// Its own conditions, then those of its services; `never` is not among
     /// them.
-    pub fn asked(&self) -> impl Iterator<Item = &When> + Clone {
+    pub fn asked(&self) -> impl Iterator<Item = &Conditions> + Clone {
         std::iter::once(&self.when).chain(&self.services)
     }
 
     /// The conditions of a kind that it or one of its services has.
     pub fn find<T: Kind>(&self) -> impl Iterator<Item = &T> {
-        self.asked().filter_map(When::find)
+        self.asked().filter_map(Conditions::find)
     }
 }

@@ -18,7 +18,8 @@ use crate::tree::hosts;
 use std::collections::BTreeSet;
 use weirgate_document::Problems;
 use weirgate_policy::{
-    Count, Direction, Directions, Engine, Inbound, Known, LocalAddresses, Per, Policy, Rule, When,
+    Conditions, Count, Direction, Directions, Engine, Inbound, Known, LocalAddresses, Per, Policy,
+    Rule,
 };
 use weirgate_state::Capabilities;
 use weirgate_units::{Rate, Span};
@@ -254,7 +255,7 @@ fn translated_groups(policy: &Policy, problems: &Problems) {
 /// it up.
 fn before_tracking(rule: &Rule, kernel: &Capabilities, problems: &Problems) {
     let late = [Known::Connection, Known::Mark];
-    let mut asked = rule.asked().flat_map(When::iter);
+    let mut asked = rule.asked().flat_map(Conditions::iter);
     let asks = asked.any(|one| late.contains(&one.known()));
     let counted = rule.meter.as_ref().is_some_and(|meter| {
         meter.value.per == Per::Connection || matches!(meter.value.count, Count::Connections(_))

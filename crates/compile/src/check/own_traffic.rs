@@ -5,7 +5,7 @@
 use crate::codes;
 use std::ops::Range;
 use weirgate_document::Problems;
-use weirgate_policy::{Condition, Direction, Inbound, Known, Policy, Rule, Sender, When};
+use weirgate_policy::{Condition, Conditions, Direction, Inbound, Known, Policy, Rule, Sender};
 
 /// Whether what arrives for the router itself passes unshaped.
 fn passes(policy: &Policy) -> bool {
@@ -46,6 +46,6 @@ fn speaks_of_own(rule: &Rule) -> Option<Range<usize>> {
         Condition::Sender(sender) => sender.0.value == Sender::Router,
         other => matches!(other.known(), Known::Sender(_)),
     };
-    let mut asked = rule.asked().flat_map(When::iter);
+    let mut asked = rule.asked().flat_map(Conditions::iter);
     asked.find(own)?.span().cloned()
 }

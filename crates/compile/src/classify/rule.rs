@@ -4,7 +4,7 @@
 use crate::classify::condition::{self, guard};
 use crate::classify::{Writer, naming, segments};
 use weirgate_policy::{
-    Count as PolicyCount, Direction, Meter as PolicyMeter, Per, Rule as PolicyRule, When,
+    Conditions, Count as PolicyCount, Direction, Meter as PolicyMeter, Per, Rule as PolicyRule,
 };
 use weirgate_state::{
     Chain, Content, Count, Effect, Field, Frame, Hook, IpVersion, Match, Meter, Origin, Rule,
@@ -118,7 +118,7 @@ impl Writer<'_> {
         name: &str,
     ) -> Vec<(Vec<Match>, Vec<Match>)> {
         let direction = self.scheduler.direction;
-        let services: Vec<Option<&When>> = if rule.services.is_empty() {
+        let services: Vec<Option<&Conditions>> = if rule.services.is_empty() {
             vec![None]
         } else {
             rule.services.iter().map(Some).collect()

@@ -17,7 +17,7 @@ use crate::scheduler::parts::{Leaf, Numbers};
 use weirgate_document::Problems;
 use weirgate_linklayer::LinkLayer;
 use weirgate_policy::{
-    Class, Condition, Direction, Inbound, LONGEST_PURE_ACK, Policy, Rule, SharedClass, When,
+    Class, Condition, Conditions, Direction, Inbound, LONGEST_PURE_ACK, Policy, Rule, SharedClass,
 };
 use weirgate_state::CakeAckFilter;
 use weirgate_units::Span;
@@ -184,7 +184,7 @@ fn longest(rule: &Rule, layer: &LinkLayer, full: u32) -> u32 {
     if rule.keep.is_some() {
         return full;
     }
-    let of = |when: &When| {
+    let of = |when: &Conditions| {
         let longest = when.iter().filter_map(Condition::longest).min();
         longest.map_or(full, |ip| layer.wire_bytes(ip.into()))
     };

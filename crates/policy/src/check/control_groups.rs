@@ -3,8 +3,8 @@
 
 use crate::codes;
 use crate::condition::control_group::{ControlGroup, ControlGroups};
+use crate::condition::facts::Facts;
 use crate::condition::mark;
-use crate::condition::when::Facts;
 use crate::model::Rule;
 use crate::policy::Policy;
 use weirgate_document::{Problems, Span, Value};

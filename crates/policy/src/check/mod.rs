@@ -17,9 +17,9 @@ use crate::check::sums::LEAST_GATE;
 use crate::class::Class;
 use crate::class::ack::{ACK, AckRate};
 use crate::codes;
+use crate::condition::facts::Conditions;
 use crate::condition::mark;
 use crate::condition::reach::covers;
-use crate::condition::when::When;
 use crate::link::engine::Engine;
 use crate::link::inbound::Inbound;
 use crate::model::{Direction, Rule, in_kbit};
@@ -397,7 +397,7 @@ fn multiplied(rule: &Rule) -> usize {
 /// How many elements its lists have.
 fn elements(rule: &Rule) -> usize {
     let all = rule.asked().chain(&rule.never);
-    all.map(When::elements).sum()
+    all.map(Conditions::elements).sum()
 }
 
 fn target(policy: &Policy, rule: &Rule, problems: &Problems) {

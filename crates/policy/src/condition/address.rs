@@ -3,7 +3,7 @@
 //! and of the outside host, or a group of DNS names in place of a list.
 
 use crate::codes;
-use crate::condition::when::{ConditionRow, Facts, Finding, When, first, within};
+use crate::condition::facts::{ConditionRow, Conditions, Facts, Finding, first, within};
 use crate::field::{Cell, FieldKind};
 use crate::named::group::{self, Groups};
 use crate::named::member::{Prefix, prefix};
@@ -95,20 +95,20 @@ pub(crate) fn addresses(
     (list, None)
 }
 
-fn sides(when: &When) -> [&[Value<Prefix>]; 2] {
+fn sides(when: &Conditions) -> [&[Value<Prefix>]; 2] {
     let local = when.find().map(|LocalAddresses(list)| list.as_slice());
     let remote = when.find().map(|RemoteAddresses(list)| list.as_slice());
     [local.unwrap_or_default(), remote.unwrap_or_default()]
 }
 
 /// Whether an address of either side is stated.
-pub(super) fn is_stated(when: &When) -> bool {
+pub(super) fn is_stated(when: &Conditions) -> bool {
     sides(when).iter().any(|list| !list.is_empty())
 }
 
 /// Whether the addresses of a side are all of IPv4, and whether those of a side
 /// are all of IPv6.
-pub(super) fn versions(when: &When) -> (bool, bool) {
+pub(super) fn versions(when: &Conditions) -> (bool, bool) {
     let only = |v4: bool| {
         sides(when)
             .iter()
@@ -122,7 +122,7 @@ impl Facts for LocalAddresses {
         first(&self.0)
     }
 
-    fn covers(&self, later: &When) -> bool {
+    fn covers(&self, later: &Conditions) -> bool {
         let later = later.find::<Self>().map(|later| later.0.as_slice());
         within(&self.0, later, Prefix::contains)
     }
@@ -137,7 +137,7 @@ impl Facts for RemoteAddresses {
         first(&self.0)
     }
 
-    fn covers(&self, later: &When) -> bool {
+    fn covers(&self, later: &Conditions) -> bool {
         let later = later.find::<Self>().map(|later| later.0.as_slice());
         within(&self.0, later, Prefix::contains)
     }
@@ -146,7 +146,7 @@ impl Facts for RemoteAddresses {
         self.0.len()
     }
 
-    fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {
+    fn contradictions(&self, when: &Conditions, add: &mut dyn FnMut(Finding)) {
         if let ((true, true), Some(span)) = (versions(when), self.span()) {
             let wrong = "one side is of IPv4, the other of IPv6".to_owned();
             let right = "no packet has both; make two rules";

@@ -3,7 +3,7 @@
 //! `importance` (`drt`) are code points too.
 
 use crate::codes;
-use crate::condition::when::{ConditionRow, Facts, When, first, within};
+use crate::condition::facts::{ConditionRow, Conditions, Facts, first, within};
 use crate::field::{FieldKind, Word, words};
 use crate::read::{choose, one_of};
 use weirgate_document::{Span, Value};
@@ -42,7 +42,7 @@ pub(crate) const TOS: ConditionRow = ConditionRow::new(
 );
 
 /// Adds code points to those of the other fields.
-pub(super) fn add(when: &mut When, list: Vec<Value<Dscp>>) {
+pub(super) fn add(when: &mut Conditions, list: Vec<Value<Dscp>>) {
     let mut all = when.take().map_or_else(Vec::new, |CodePoints(all)| all);
     all.extend(list);
     when.add_list(all, CodePoints);
@@ -67,7 +67,7 @@ impl Facts for CodePoints {
         first(&self.0)
     }
 
-    fn covers(&self, later: &When) -> bool {
+    fn covers(&self, later: &Conditions) -> bool {
         let later = later.find::<Self>().map(|later| later.0.as_slice());
         within(&self.0, later, |a, b| a == b)
     }

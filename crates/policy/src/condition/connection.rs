@@ -2,8 +2,8 @@
 //! `connection`: what connection tracking knows of a packet's connection.
 
 use crate::codes;
+use crate::condition::facts::{ConditionRow, Facts};
 use crate::condition::length::Lengths;
-use crate::condition::when::{ConditionRow, Facts};
 use crate::field::{self, FieldKind, Row, Table, Word, row, words};
 use crate::read::{choose, one_of};
 use weirgate_document::{Span, Value};

@@ -3,9 +3,9 @@
 //! packet's mark in which a packet's group is numbered.
 
 use crate::codes;
+use crate::condition::facts::{ConditionRow, Conditions, Facts, Finding, first};
 use crate::condition::number::number;
 use crate::condition::user::forwarded;
-use crate::condition::when::{ConditionRow, Facts, Finding, When, first};
 use crate::field::FieldKind;
 use std::fmt;
 use weirgate_document::{Span, Value};
@@ -96,7 +96,7 @@ impl Facts for ControlGroups {
         first(&self.0)
     }
 
-    fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {
+    fn contradictions(&self, when: &Conditions, add: &mut dyn FnMut(Finding)) {
         forwarded(when, codes::CONTROL_GROUP, "a control group", add);
     }
 }

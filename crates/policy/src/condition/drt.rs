@@ -6,7 +6,7 @@
 
 use crate::codes;
 use crate::condition::code_point;
-use crate::condition::when::ConditionRow;
+use crate::condition::facts::ConditionRow;
 use crate::field::{FieldKind, Word, words};
 use crate::read::{choose, one_of, understood_list};
 use weirgate_document::{Reader, Value};

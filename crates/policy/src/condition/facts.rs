@@ -12,10 +12,10 @@ use std::sync::Arc;
 use weirgate_document::{Span, Value};
 
 /// A condition's row in the registry of fields. Its reader adds the condition to
-/// a [`When`].
-pub(crate) type ConditionRow = Row<When, Groups>;
+/// a [`Conditions`].
+pub(crate) type ConditionRow = Row<Conditions, Groups>;
 
-/// A type of condition, by which [`When::find`] finds it: one of those that
+/// A type of condition, by which [`Conditions::find`] finds it: one of those that
 /// [`Condition`](crate::Condition) lists.
 pub trait Kind: Any {
     /// Where among the conditions it stands.
@@ -58,7 +58,7 @@ pub(crate) trait Facts: Same + Any + fmt::Debug + Send + Sync {
 
     /// Whether it holds for every packet that `later` takes. Where that cannot
     /// be told, it is false: the rule is then not reported as hidden.
-    fn covers(&self, _later: &When) -> bool {
+    fn covers(&self, _later: &Conditions) -> bool {
         false
     }
 
@@ -78,7 +78,7 @@ pub(crate) trait Facts: Same + Any + fmt::Debug + Send + Sync {
     }
 
     /// What of `when` excludes this condition, or a part of it.
-    fn contradictions(&self, _when: &When, _add: &mut dyn FnMut(Finding)) {}
+    fn contradictions(&self, _when: &Conditions, _add: &mut dyn FnMut(Finding)) {}
 }
 
 /// Equality of conditions whose types are not known.
@@ -96,18 +96,18 @@ impl<T: Facts + PartialEq> Same for T {
 /// Conditions, all of which must hold; of a list any element. Without a
 /// condition it holds for every packet.
 #[derive(Debug, Clone, Default)]
-pub struct When(Vec<(usize, Arc<dyn Facts>)>);
+pub struct Conditions(Vec<(usize, Arc<dyn Facts>)>);
 
-impl PartialEq for When {
+impl PartialEq for Conditions {
     fn eq(&self, other: &Self) -> bool {
         let pairs = || self.facts().zip(other.facts());
         self.0.len() == other.0.len() && pairs().all(|(one, other)| one.same(other))
     }
 }
 
-impl Eq for When {}
+impl Eq for Conditions {}
 
-impl When {
+impl Conditions {
     pub(crate) fn facts(&self) -> impl Iterator<Item = &dyn Facts> + Clone {
         self.0.iter().map(|one| &*one.1)
     }

@@ -2,8 +2,8 @@
 //! `icmp-type`: types of ICMP, by names that both versions share.
 
 use crate::codes;
+use crate::condition::facts::{Carrier, ConditionRow, Conditions, Facts, Finding, first};
 use crate::condition::protocol::Protocols;
-use crate::condition::when::{Carrier, ConditionRow, Facts, Finding, When, first};
 use crate::field::{Word, words};
 use crate::read::{choose, one_of};
 use weirgate_document::{Span, Value};
@@ -57,7 +57,7 @@ impl Facts for IcmpTypes {
         first(&self.0)
     }
 
-    fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {
+    fn contradictions(&self, when: &Conditions, add: &mut dyn FnMut(Finding)) {
         let carried = [Carrier::Tcp, Carrier::Ports];
         let other = carried.into_iter().any(|carrier| when.needs(carrier));
         let protocols = when.find::<Protocols>();

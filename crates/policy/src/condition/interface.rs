@@ -2,7 +2,7 @@
 //! `interface`: the device that an upstream packet came in through.
 
 use crate::codes;
-use crate::condition::when::{ConditionRow, Facts, first};
+use crate::condition::facts::{ConditionRow, Facts, first};
 use crate::field::FieldKind;
 use crate::read::device;
 use weirgate_document::{Span, Value};

@@ -3,8 +3,8 @@
 
 use crate::codes;
 use crate::condition::address;
+use crate::condition::facts::{ConditionRow, Conditions, Facts, Finding, first, within};
 use crate::condition::number::{Misread, range};
-use crate::condition::when::{ConditionRow, Facts, Finding, When, first, within};
 use crate::field::FieldKind;
 use weirgate_document::{Span, Value};
 
@@ -48,7 +48,7 @@ impl Facts for PacketLengths {
         first(&self.0)
     }
 
-    fn covers(&self, later: &When) -> bool {
+    fn covers(&self, later: &Conditions) -> bool {
         let later = later.find::<Self>().map(|later| later.0.as_slice());
         within(&self.0, later, Lengths::contains)
     }
@@ -61,7 +61,7 @@ impl Facts for PacketLengths {
         self.0.iter().map(|one| one.value.to).max()
     }
 
-    fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {
+    fn contradictions(&self, when: &Conditions, add: &mut dyn FnMut(Finding)) {
         let short = self.longest().is_some_and(|longest| longest < 40);
         if let (true, (_, true), Some(span)) = (short, address::versions(when), self.span()) {
             let wrong = "an IPv6 packet has at least 40 bytes".to_owned();

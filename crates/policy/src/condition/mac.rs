@@ -2,7 +2,7 @@
 //! `local-mac`: the card that an upstream packet came from.
 
 use crate::codes;
-use crate::condition::when::{ConditionRow, Facts, first};
+use crate::condition::facts::{ConditionRow, Facts, first};
 use crate::field::FieldKind;
 use crate::named::group;
 use crate::named::member::Mac;

@@ -2,8 +2,8 @@
 //! `mark`: bits of the packet's mark, set by something else.
 
 use crate::codes;
+use crate::condition::facts::{ConditionRow, Conditions, Facts};
 use crate::condition::number::{Misread, number};
-use crate::condition::when::{ConditionRow, Facts, When};
 use crate::field::{FieldKind, elements};
 use crate::model::Rule;
 use weirgate_document::{Span, Value};
@@ -61,7 +61,7 @@ impl Facts for PacketMark {
 /// Where a rule looks at some of these bits: the condition itself, or the rule
 /// where a service does, whose own place is in another text.
 pub(crate) fn looked_at(rule: &Rule, bits: u32) -> Option<&Span> {
-    let mark = |when: &'_ When| {
+    let mark = |when: &'_ Conditions| {
         let mark = when.find::<PacketMark>();
         mark.is_some_and(|mark| mark.0.value.mask & bits != 0)
     };

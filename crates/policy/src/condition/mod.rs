@@ -2,7 +2,7 @@
 //! Conditions on packets, a file for each: how it is written, how it is read,
 //! what excludes it, and which other conditions imply it.
 //!
-//! [`When`] holds the conditions of one rule or service as values. Crate
+//! [`Conditions`] holds the conditions of one rule or service as values. Crate
 //! `compile` turns each into matches (`classify/condition/lower.rs`). To add
 //! one, follow `docs/adding/condition.md`; what is missing does not compile.
 
@@ -11,6 +11,7 @@ pub(crate) mod code_point;
 pub(crate) mod connection;
 pub(crate) mod control_group;
 pub(crate) mod drt;
+pub(crate) mod facts;
 pub(crate) mod icmp;
 pub(crate) mod interface;
 pub(crate) mod length;
@@ -25,10 +26,9 @@ pub(crate) mod reach;
 pub(crate) mod sender;
 pub(crate) mod tcp;
 pub(crate) mod user;
-pub(crate) mod when;
 
 use crate::codes;
-use crate::condition::when::{ConditionRow, Facts, Kind, Known, When};
+use crate::condition::facts::{ConditionRow, Conditions, Facts, Kind, Known};
 use crate::field::{self, Rows, Table};
 use crate::named::group::Groups;
 use std::any::Any;
@@ -85,7 +85,7 @@ pub(crate) const MATCH: Table = Table {
 
 macro_rules! conditions {
     ($($(#[$about:meta])* $name:ident($type:ty) $known:expr),+ $(,)?) => {
-        /// One condition of a rule or a service. Conditions stand in a [`When`],
+        /// One condition of a rule or a service. They stand in [`Conditions`],
         /// and matches in the kernel's rules, in the order of the variants.
         #[derive(Debug, Clone, Copy)]
         pub enum Condition<'a> {
@@ -192,7 +192,7 @@ impl<'a> Condition<'a> {
     }
 }
 
-impl When {
+impl Conditions {
     /// The conditions, at most one of each kind, in the order of the kinds.
     pub fn iter(&self) -> impl Iterator<Item = Condition<'_>> + Clone {
         // Only kinds of the list can be added.
@@ -201,7 +201,7 @@ impl When {
 }
 
 /// Whether a table has any condition.
-pub(crate) fn has_any(table: &mut Reader<'_, '_>, when: &When) -> bool {
+pub(crate) fn has_any(table: &mut Reader<'_, '_>, when: &Conditions) -> bool {
     // `pure-ack = false` is none.
     let written = |row: &ConditionRow| row.name() != "pure-ack" && table.has(row.name());
     let written = PLAIN.iter().chain(MORE).any(written);
@@ -209,8 +209,8 @@ pub(crate) fn has_any(table: &mut Reader<'_, '_>, when: &When) -> bool {
 }
 
 /// Reads the conditions of a rule or service.
-pub(crate) fn read(table: &mut Reader<'_, '_>, groups: &Groups) -> When {
-    let mut when = When::default();
+pub(crate) fn read(table: &mut Reader<'_, '_>, groups: &Groups) -> Conditions {
+    let mut when = Conditions::default();
     field::read(table, PLAIN, groups, &mut when);
     field::read(table, MORE, groups, &mut when);
     for one in when.facts() {
@@ -222,8 +222,8 @@ pub(crate) fn read(table: &mut Reader<'_, '_>, groups: &Groups) -> When {
 }
 
 /// Reads `not`: conditions each of which is about one field.
-pub(crate) fn read_never(mut table: Reader<'_, '_>, groups: &Groups) -> When {
-    let mut when = When::default();
+pub(crate) fn read_never(mut table: Reader<'_, '_>, groups: &Groups) -> Conditions {
+    let mut when = Conditions::default();
     field::read(&mut table, PLAIN, groups, &mut when);
     if table.is_empty() {
         table.problems().error(

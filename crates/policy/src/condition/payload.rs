@@ -2,8 +2,8 @@
 //! `payload`: what the first payloads of a packet's flow betray.
 
 use crate::codes;
+use crate::condition::facts::{ConditionRow, Conditions, Facts, Finding, first};
 use crate::condition::protocol::{Protocol, Protocols};
-use crate::condition::when::{ConditionRow, Facts, Finding, When, first};
 use crate::field::{Word, words};
 use crate::model::Rule;
 use crate::read::{choose, one_of};
@@ -36,7 +36,7 @@ impl Facts for Payloads {
         first(&self.0)
     }
 
-    fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {
+    fn contradictions(&self, when: &Conditions, add: &mut dyn FnMut(Finding)) {
         let carried = [Protocol::TCP, Protocol::UDP];
         if let Some(Protocols(list)) = when.find()
             && !list.iter().any(|one| carried.contains(&one.value))

@@ -3,7 +3,7 @@
 //! outside host, or of either.
 
 use crate::codes;
-use crate::condition::when::{Carrier, ConditionRow, Facts, When, first, within};
+use crate::condition::facts::{Carrier, ConditionRow, Conditions, Facts, first, within};
 use crate::field::{Cell, FieldKind};
 use crate::named::group::{self, Groups};
 use crate::named::member::Ports;
@@ -61,7 +61,7 @@ macro_rules! facts {
                 first(&self.0)
             }
 
-            fn covers(&self, later: &When) -> bool {
+            fn covers(&self, later: &Conditions) -> bool {
                 let later = later.find::<Self>().map(|later| later.0.as_slice());
                 within(&self.0, later, Ports::contains)
             }

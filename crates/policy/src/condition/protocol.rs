@@ -3,9 +3,9 @@
 
 use crate::codes;
 use crate::condition::address::{self, LocalNames, RemoteNames};
+use crate::condition::facts::{Carrier, ConditionRow, Conditions, Facts, Finding, first, within};
 use crate::condition::number::{Misread, digits};
 use crate::condition::tcp::PureAck;
-use crate::condition::when::{Carrier, ConditionRow, Facts, Finding, When, first, within};
 use crate::field::{FieldKind, elements};
 use crate::read::{choose, one_of};
 use std::fmt;
@@ -108,7 +108,7 @@ impl Facts for Protocols {
         first(&self.0)
     }
 
-    fn covers(&self, later: &When) -> bool {
+    fn covers(&self, later: &Conditions) -> bool {
         match later.find::<Self>() {
             Some(later) => within(&self.0, Some(&later.0), |a, b| a == b),
             None => {
@@ -117,7 +117,7 @@ impl Facts for Protocols {
         }
     }
 
-    fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {
+    fn contradictions(&self, when: &Conditions, add: &mut dyn FnMut(Finding)) {
         let code = codes::CONTRADICTION;
         for Value { value, span, .. } in &self.0 {
             if when.needs(Carrier::Tcp) && *value != Protocol::TCP {
@@ -150,7 +150,7 @@ impl Facts for Protocols {
 }
 
 /// Warns of ICMP of IPv4 alone, where no address says that it is meant.
-pub(crate) fn one_version(table: &Reader<'_, '_>, when: &When) {
+pub(crate) fn one_version(table: &Reader<'_, '_>, when: &Conditions) {
     let Some(Protocols(list)) = when.find() else {
         return;
     };

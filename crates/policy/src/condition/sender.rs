@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `from`: whether the router itself sends a packet, or forwards it.
 
-use crate::condition::when::{ConditionRow, Facts};
+use crate::condition::facts::{ConditionRow, Facts};
 use crate::field::{Word, words};
 use weirgate_document::{Span, Value};
 

@@ -3,9 +3,9 @@
 //! without data.
 
 use crate::codes;
+use crate::condition::facts::{Carrier, ConditionRow, Conditions, Facts, Finding};
 use crate::condition::length::PacketLengths;
 use crate::condition::number::Misread;
-use crate::condition::when::{Carrier, ConditionRow, Facts, Finding, When};
 use crate::field::FieldKind;
 use crate::read::{choose, one_of};
 use weirgate_document::{Span, Value};
@@ -119,7 +119,7 @@ impl Facts for Flags {
         Some(&self.0.span)
     }
 
-    fn covers(&self, later: &When) -> bool {
+    fn covers(&self, later: &Conditions) -> bool {
         let flags = later.find().map(|Self(flags)| flags.value);
         let pure = later.has::<PureAck>().then_some(TcpFlags::PURE_ACK);
         let mut later = flags.into_iter().chain(pure);
@@ -136,7 +136,7 @@ impl Facts for PureAck {
         Some(&self.0)
     }
 
-    fn covers(&self, later: &When) -> bool {
+    fn covers(&self, later: &Conditions) -> bool {
         later.has::<Self>()
     }
 
@@ -148,7 +148,7 @@ impl Facts for PureAck {
         Some(LONGEST_PURE_ACK)
     }
 
-    fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {
+    fn contradictions(&self, when: &Conditions, add: &mut dyn FnMut(Finding)) {
         let code = codes::CONTRADICTION;
         if let Some(Flags(flags)) = when.find()
             && flags.value.excludes(TcpFlags::PURE_ACK)

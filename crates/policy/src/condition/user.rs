@@ -3,11 +3,11 @@
 
 use crate::codes;
 use crate::condition::control_group::ControlGroups;
+use crate::condition::facts::{ConditionRow, Conditions, Facts, Finding, first};
 use crate::condition::interface::Interfaces;
 use crate::condition::mac::Macs;
 use crate::condition::number::{Misread, digits};
 use crate::condition::sender::{Sender, SentBy};
-use crate::condition::when::{ConditionRow, Facts, Finding, When, first};
 use crate::field::FieldKind;
 use weirgate_document::{Span, Value};
 
@@ -71,7 +71,7 @@ impl Facts for Users {
         first(&self.0)
     }
 
-    fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {
+    fn contradictions(&self, when: &Conditions, add: &mut dyn FnMut(Finding)) {
         if !when.has::<ControlGroups>() {
             forwarded(when, codes::USER, "a user or a group", add);
         }
@@ -83,7 +83,7 @@ impl Facts for UserGroups {
         first(&self.0)
     }
 
-    fn contradictions(&self, when: &When, add: &mut dyn FnMut(Finding)) {
+    fn contradictions(&self, when: &Conditions, add: &mut dyn FnMut(Finding)) {
         if !when.has::<Users>() && !when.has::<ControlGroups>() {
             forwarded(when, codes::USER, "a user or a group", add);
         }
@@ -93,7 +93,7 @@ impl Facts for UserGroups {
 /// Conditions on packets that came in, beside one that only what this machine
 /// sends can fulfil.
 pub(super) fn forwarded(
-    when: &When,
+    when: &Conditions,
     code: &'static str,
     sender: &str,
     add: &mut dyn FnMut(Finding),

@@ -24,7 +24,7 @@
 //! it. `needed` makes a field required and gives the hint for where it is
 //! missing; `formerly` lists names that are accepted with a warning. A reader
 //! that needs more than its value, such as the groups of a policy, takes it from
-//! [`Cell::context`]: `Row<When, Groups>`.
+//! [`Cell::context`]: `Row<Conditions, Groups>`.
 //!
 //! A [`Table`] joins the rows of one or more lists under the table's name, and
 //! `crate::TABLES` lists every table.

@@ -5,7 +5,7 @@
 
 use crate::codes;
 use crate::condition;
-use crate::condition::when::When;
+use crate::condition::facts::Conditions;
 use crate::field::{self, Cell, FieldKind, Row, Table};
 use crate::file::include::Env;
 use crate::named::group::{Groups, USABLE, usable};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use weirgate_document::{Problems, Reader, Value, did_you_mean};
 
 /// The services of all files by name: the conditions of any of them.
-pub(crate) type Services = BTreeMap<String, Vec<When>>;
+pub(crate) type Services = BTreeMap<String, Vec<Conditions>>;
 
 macro_rules! library {
     ($($file:literal)*) => {
@@ -37,7 +37,7 @@ pub(crate) const TABLE: Table = Table {
     rows: &[&ROWS],
 };
 
-type ServiceRow = Row<Vec<When>, Groups>;
+type ServiceRow = Row<Vec<Conditions>, Groups>;
 
 const ROWS: &[ServiceRow] = &[
     ServiceRow::new(
@@ -61,7 +61,11 @@ const ROWS: &[ServiceRow] = &[
 ];
 
 /// Reads `[service.NAME]`.
-pub(crate) fn read(name: &Value<String>, mut table: Reader<'_, '_>, groups: &Groups) -> Vec<When> {
+pub(crate) fn read(
+    name: &Value<String>,
+    mut table: Reader<'_, '_>,
+    groups: &Groups,
+) -> Vec<Conditions> {
     let problems = table.problems();
     if !usable(&name.value) {
         let wrong = format!("`{}` cannot be the name of a service", name.value);
@@ -81,7 +85,7 @@ pub(crate) fn read(name: &Value<String>, mut table: Reader<'_, '_>, groups: &Gro
 }
 
 /// Reads `[[service.NAME.match]]`.
-fn conditions(mut table: Reader<'_, '_>, groups: &Groups) -> When {
+fn conditions(mut table: Reader<'_, '_>, groups: &Groups) -> Conditions {
     let when = condition::read(&mut table, groups);
     if !condition::has_any(&mut table, &when) {
         table.problems().error(
@@ -122,7 +126,7 @@ pub(crate) fn tables(root: &mut Reader<'_, '_>, groups: &Groups) -> Services {
 }
 
 /// The conditions of the services that a rule names.
-pub(crate) fn named(cell: &mut Cell<'_, '_, '_, Env>) -> Option<Vec<When>> {
+pub(crate) fn named(cell: &mut Cell<'_, '_, '_, Env>) -> Option<Vec<Conditions>> {
     let (names, env) = (cell.texts(), cell.context);
     if names.is_empty() {
         cell.error(

@@ -8,7 +8,7 @@ pub(crate) mod shares;
 use crate::class::Class;
 use crate::class::ack::Ack;
 use crate::class::part::{GroupShare, HostCap};
-use crate::condition::when::When;
+use crate::condition::facts::Conditions;
 use crate::conditioner::Conditioner;
 use crate::file::include::Sources;
 use crate::link::Link;
@@ -45,7 +45,7 @@ pub struct Policy {
     pub groups: Vec<Group>,
     /// The services that rules may name, each by the conditions of any of which a
     /// packet is of it: the library's, and the policy's own.
-    pub services: BTreeMap<String, Vec<When>>,
+    pub services: BTreeMap<String, Vec<Conditions>>,
     /// What gives packets colours where they enter or leave a device; the first
     /// of a place whose packets they are conditions them.
     pub conditioners: Vec<Conditioner>,

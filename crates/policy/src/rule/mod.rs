@@ -6,8 +6,8 @@ pub(crate) mod segment;
 pub(crate) mod treatment;
 
 use crate::codes;
+use crate::condition::facts::{Conditions, Known};
 use crate::condition::meter::{self, Meter};
-use crate::condition::when::{Known, When};
 use crate::condition::{self, Condition, protocol};
 use crate::field::{self, Cell, FieldKind, Row, Table, Word, row};
 use crate::file::include::Env;
@@ -29,11 +29,11 @@ struct Written {
     set_dscp: Option<Value<Dscp>>,
     segment: Option<Value<u16>>,
     keep: Option<Span>,
-    services: Option<Vec<When>>,
+    services: Option<Vec<Conditions>>,
     during: Option<Schedule>,
     rate: Option<Value<Meter>>,
     connections: Option<Value<Meter>>,
-    never: Option<When>,
+    never: Option<Conditions>,
 }
 
 type RuleRow = Row<Written, Env>;

@@ -4,8 +4,8 @@
 //! to the longest IPv4 packet without its headers.
 
 use crate::codes;
+use crate::condition::facts::Conditions;
 use crate::condition::protocol::{Protocol, Protocols};
-use crate::condition::when::When;
 use crate::model::Rule;
 use weirgate_document::Reader;
 
@@ -15,7 +15,7 @@ pub(crate) fn check(table: &Reader<'_, '_>, rule: &Rule) {
     let Some(segment) = &rule.segment else {
         return;
     };
-    let no_tcp = |when: &When| {
+    let no_tcp = |when: &Conditions| {
         let protocols = when.find();
         protocols.is_some_and(|Protocols(list)| !list.iter().any(|one| one.value == Protocol::TCP))
     };

@@ -11,14 +11,14 @@ pub(crate) use lower::pure_ack;
 
 use lists::{Ranges, single};
 use lower::{Lowered, Lowering};
-use weirgate_policy::{Direction, Known, Policy, Rule as PolicyRule, Schedule, When};
+use weirgate_policy::{Conditions, Direction, Known, Policy, Rule as PolicyRule, Schedule};
 use weirgate_state::{
     Field, Frame, IpVersion, Match, Origin, Rule, RuleVerdict, Set, port_protocols,
 };
 
 /// Whether the conditions ask for what packets have only after connection
 /// tracking and routing.
-pub(crate) fn needs_tracking(when: &When) -> bool {
+pub(crate) fn needs_tracking(when: &Conditions) -> bool {
     when.iter().any(|one| match one.known() {
         Known::Packet => false,
         Known::Connection | Known::Mark | Known::Input(_) | Known::Sender(_) => true,
@@ -61,7 +61,7 @@ fn nanoseconds(seconds: u64) -> u128 {
 }
 
 /// Whether only upstream packets can fulfil the conditions.
-fn upstream_only(when: &When) -> bool {
+fn upstream_only(when: &Conditions) -> bool {
     when.iter().any(|one| match one.known() {
         Known::Packet | Known::Connection | Known::Mark => false,
         Known::Input(_) | Known::Sender(_) => true,
@@ -74,7 +74,7 @@ fn upstream_only(when: &When) -> bool {
 pub(crate) fn matches(
     policy: &Policy,
     direction: Direction,
-    (rule, service): (&PolicyRule, Option<&When>),
+    (rule, service): (&PolicyRule, Option<&Conditions>),
     by_version: bool,
     lists: &mut Lists<'_>,
 ) -> Vec<Vec<Match>> {
@@ -86,7 +86,7 @@ pub(crate) fn matches(
     let lowering = Lowering::new(policy, direction);
     let split = by_version
         || all()
-            .flat_map(When::iter)
+            .flat_map(Conditions::iter)
             .any(|one| matches!(lowering.lower(one, None), Lowered::ByVersion));
     let versions: Vec<Option<IpVersion>> = if split {
         IpVersion::BOTH.map(Some).to_vec()
@@ -96,13 +96,13 @@ pub(crate) fn matches(
     let mut found = Vec::new();
     for version in versions {
         let mut ways: Vec<Vec<Match>> = vec![version.map(Match::version_is).into_iter().collect()];
-        for one in wanted().flat_map(When::iter) {
+        for one in wanted().flat_map(Conditions::iter) {
             ways = match lowering.lower(one, version).ways(lists) {
                 Some(more) => multiplied(&ways, &more),
                 None => Vec::new(),
             };
         }
-        for one in rule.never.iter().flat_map(When::iter) {
+        for one in rule.never.iter().flat_map(Conditions::iter) {
             let none = lowering.lower(one, version).negated(lists);
             ways = multiplied(&ways, &[none]);
         }

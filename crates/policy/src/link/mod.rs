@@ -7,13 +7,16 @@ pub(crate) mod layer;
 pub(crate) mod moves;
 pub(crate) mod track;
 
+pub use engine::Engine;
+pub use inbound::{Flows, Holding, Inbound};
+pub use moves::Moves;
+pub use track::{Bounds, Track};
+
 use crate::class::fair::Fair;
 use crate::class::zero;
 use crate::codes;
 use crate::field::{self, FieldKind, Row, Table, Word, row, set, words};
-use crate::link::engine::{Engine, TIMER_SLACK};
-use crate::link::inbound::Inbound;
-use crate::link::moves::Moves;
+use crate::link::engine::TIMER_SLACK;
 use crate::model::Amount;
 use crate::read::implied;
 use weirgate_document::{Reader, Span, Value};

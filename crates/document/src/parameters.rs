@@ -33,7 +33,7 @@ pub(crate) fn fill(root: &mut DeTable<'_>, problems: &Problems) {
     };
     let DeValue::Table(table) = entry.get_ref() else {
         let hint = "write `[parameters]` and a line for each: `rate = \"2mbit\"`";
-        problems.error("D004", entry.span(), "`parameters` is no table", hint);
+        problems.error("D004", entry.span(), "`parameters` is not a table", hint);
         return;
     };
     let mut values = BTreeMap::new();
@@ -41,12 +41,12 @@ pub(crate) fn fill(root: &mut DeTable<'_>, problems: &Problems) {
     for (key, value) in table {
         let name = key.get_ref().to_string();
         if !well_formed(&name) {
-            let hint = "use small letters, digits and hyphens, with a letter first";
+            let hint = "use lower-case letters, digits and hyphens, with a letter first";
             let message = format!("`{name}` cannot name a parameter");
             problems.error("D006", key.span(), message, hint);
         } else if written(value.get_ref()).is_none() {
             let hint = "write a text in quotes, a number, `true` or `false`";
-            let message = format!("the parameter `{name}` is no single value");
+            let message = format!("the parameter `{name}` is not a single value");
             problems.error("D006", value.span(), message, hint);
         } else {
             places.insert(name.clone(), key.span());

@@ -224,7 +224,9 @@ fn what_cannot_be_told_apart_is_refused() {
             "\"10.3.0.0/24\"",
             &format!("\"10.3.0.0/24\", {}", nine[..7].join(", "))
         ),
-        ["48: N105 `networks` lists 9; write at most 8: a conditioner tells no more apart"]
+        [
+            "48: N105 `networks` lists 9 elements; write at most 8: a conditioner tells no more apart"
+        ]
     );
     assert_eq!(
         with(

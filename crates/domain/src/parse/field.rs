@@ -151,7 +151,7 @@ pub(super) fn both_ways(reader: &mut Reader<'_, '_>, hint: &str) -> Option<[Rate
         [there, back] => Some([there, back]),
         [] => None,
         _ => {
-            let message = "a line has two directions";
+            let message = "`rate` lists more than two rates, and a line has two directions";
             let hint = "write one rate, or one for each direction";
             let place = reader.place(key);
             let problems = reader.problems();
@@ -221,7 +221,7 @@ pub(super) fn several<T>(
 ) -> Vec<Value<T>> {
     let texts = reader.text_list(key).unwrap_or_default();
     if let Some(one) = texts.get(most) {
-        let message = format!("`{key}` lists {}", texts.len());
+        let message = format!("`{key}` lists {} elements", texts.len());
         let hint = format!("write at most {most}: a conditioner tells no more apart");
         reader
             .problems()

@@ -96,7 +96,7 @@ fn classes(root: &mut Reader<'_, '_>) -> BTreeMap<String, Class> {
         let stated = table.has("share");
         let Some(behaviour) = behaviour else { continue };
         if let Some(other) = used.insert(behaviour, name.value.clone()) {
-            let message = format!("`{other}` is {behaviour} already");
+            let message = format!("class `{other}` has the behaviour {behaviour} already");
             let hint = "give each behaviour one class";
             let place = table.place("behaviour");
             table.problems().error(codes::NAME, place, message, hint);
@@ -123,7 +123,7 @@ fn classes(root: &mut Reader<'_, '_>) -> BTreeMap<String, Class> {
                         Share::millionths(u32::try_from(sum).unwrap_or(u32::MAX))
                     )
                 } else {
-                    "a share of nothing".to_owned()
+                    "a share of 0 guarantees nothing".to_owned()
                 };
                 let hint = "write shares above 0 that sum to 100% at most";
                 let place = share.span.clone();

@@ -171,7 +171,7 @@ pub(super) fn apart(domain: &Domain, problems: &Problems) {
         };
         if let Some(other) = domain.services[..at].iter().find(same) {
             let message = format!(
-                "what `{}` selects could be of `{}` on line {} as well",
+                "packets that `{}` selects may belong to `{}` on line {} as well",
                 service.name, other.name, other.place.line
             );
             let hint = "give them ports of their own, or `networks` to their receivers";

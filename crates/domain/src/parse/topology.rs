@@ -149,7 +149,10 @@ pub(super) fn unused(
     port: (String, String),
     at: &Value<String>,
 ) -> bool {
-    let message = format!("`{}` of `{}` leads elsewhere already", port.1, port.0);
+    let message = format!(
+        "device `{}` of router `{}` leads elsewhere already",
+        port.1, port.0
+    );
     if used.insert(port) {
         return true;
     }
@@ -170,7 +173,7 @@ fn pair(table: &mut Reader<'_, '_>, key: &'static str, what: &str) -> Option<[Va
     let count = list.len();
     <[Value<String>; 2]>::try_from(list)
         .map_err(|_| {
-            let message = format!("`{key}` lists {count}");
+            let message = format!("`{key}` lists {count} names in place of two");
             let hint = format!("list {what}");
             let place = table.place(key);
             table.problems().error(codes::LINK, place, message, hint);

@@ -38,7 +38,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
             if !known.any(|known| known.value == device.value) {
                 error(
                     &device.span,
-                    format!("`{}` is no device of this link", device.value),
+                    format!("`{}` is not a device of this link", device.value),
                     "name `device` or one of `lan` of `[link]`".to_owned(),
                 );
                 continue;
@@ -119,7 +119,7 @@ fn hidden(policy: &Policy, one: &Conditioner, before: &[Conditioner], problems: 
             codes::CONDITIONER,
             one.span.clone(),
             format!(
-                "no packet comes here: `{}` on line {} conditions all of them",
+                "no packet reaches this conditioner: `{}` on line {} takes all of them",
                 all.name.value, all.line
             ),
             "put it before that one: the first whose packets they are conditions them",

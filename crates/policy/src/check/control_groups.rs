@@ -39,15 +39,15 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
             codes::CONTROL_GROUP,
             place.clone(),
             format!(
-                "rules name {} control groups, the bits {bits:#010x} have room for {room}",
+                "rules name {} control groups, and the bits {bits:#010x} have room for {room}",
                 groups.len()
             ),
             "give `[marks]` a `cgroup` of more bits, at most 8, or name a group above several",
         );
     }
     let own = [
-        ("kept decisions", policy.mark_mask),
-        ("what payloads betray", policy.payload_mask()),
+        ("stored decisions", policy.mark_mask),
+        ("payload signatures", policy.payload_mask()),
     ];
     for (whose, others) in own {
         if bits & others != 0 {
@@ -67,7 +67,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
             problems.error(
                 codes::MARK,
                 rule.span.clone(),
-                format!("{bits:#010x} of the mark says which control group sent a packet"),
+                format!("{bits:#010x} of the mark stores which control group sent a packet"),
                 "look at other bits, or give `[marks]` other bits for `cgroup`",
             );
         }

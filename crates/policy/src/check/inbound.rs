@@ -30,7 +30,7 @@ pub(crate) fn check(policy: &Policy, least: Rate, problems: &Problems) {
             problems.error(
                 codes::INBOUND,
                 cap.group.span.clone(),
-                "hosts are limited downstream in a queue, and there is none for what arrives",
+                "a downstream limit for each host needs a queue, and arriving packets have none",
                 "leave `down` out here, or write `inbound = \"ifb\"` or `\"lan\"`",
             );
         }
@@ -42,7 +42,7 @@ pub(crate) fn check(policy: &Policy, least: Rate, problems: &Problems) {
         problems.error(
             codes::INBOUND,
             holding.span.clone(),
-            "`[inbound]` is about arriving packets that are held to a rate and not queued",
+            "`[inbound]` configures `inbound = \"filter\"` and `\"police\"`, and the link has neither",
             "write `inbound = \"filter\"` or `\"police\"` in `[link]`, or leave the table out",
         );
         return;

@@ -251,7 +251,7 @@ fn rules(policy: &Policy, problems: &Problems) {
             codes::KEEP,
             (*one_too_many).clone(),
             format!(
-                "{} rules keep their decision, the mask has room for {room}",
+                "{} rules keep their decision, and the mask has room for {room}",
                 kept.len()
             ),
             "give `[marks]` a wider mask, or keep fewer",
@@ -271,8 +271,8 @@ fn payload_bits(policy: &Policy, problems: &Problems) {
             codes::MARK,
             looks,
             format!(
-                "what payloads betray would stand in {bits:#010x} of the mark, and decisions are \
-                 kept in {:#010x}",
+                "payload signatures would be stored in {bits:#010x} of the mark, and decisions \
+                 in {:#010x}",
                 policy.mark_mask
             ),
             "give `[marks]` a `payload` of three other bits",
@@ -284,7 +284,7 @@ fn payload_bits(policy: &Policy, problems: &Problems) {
         problems.error(
             codes::MARK,
             place.clone(),
-            format!("{bits:#010x} of the mark says what payloads betray"),
+            format!("{bits:#010x} of the mark stores payload signatures"),
             "look at other bits, or give `[marks]` a `payload` of three other bits",
         );
     }
@@ -298,8 +298,8 @@ fn inside_bits(policy: &Policy, problems: &Problems) {
     };
     let groups = policy.control_groups();
     let taken = [
-        ("decisions are kept", policy.mark_mask),
-        ("what payloads betray stands", policy.payload_mask()),
+        ("decisions are stored", policy.mark_mask),
+        ("payload signatures are stored", policy.payload_mask()),
         (
             "control groups are numbered",
             if groups.is_empty() {
@@ -314,7 +314,7 @@ fn inside_bits(policy: &Policy, problems: &Problems) {
             problems.error(
                 codes::MARK,
                 inside.span.clone(),
-                format!("{whose} in {bits:#010x} of the mark, which has bits in common with these"),
+                format!("these bits overlap {bits:#010x} of the mark, in which {whose}"),
                 "write bits that nobody else uses, such as `0x0000ff00`",
             );
         }
@@ -325,7 +325,7 @@ fn inside_bits(policy: &Policy, problems: &Problems) {
                 codes::MARK,
                 rule.span.clone(),
                 format!(
-                    "{:#010x} of the mark says which inside host a connection is of",
+                    "{:#010x} of the mark stores which inside host a connection is of",
                     inside.value
                 ),
                 "look at other bits, or give `[marks]` an `inside` of other bits",

@@ -30,7 +30,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     if !chooses && receive.udp.is_none() && receive.segment.is_none() {
         error(
             &receive.span,
-            "`[receive]` holds nobody to anything".to_owned(),
+            "`[receive]` limits no sender".to_owned(),
             "write a `rate` such as `rate = \"50%\"`, a `window`, a `segment`, \
              `[receive.class]` or `[receive.udp]`",
         );
@@ -43,8 +43,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     if kind.value == Inbound::Police && held {
         error(
             &receive.span,
-            "a policer drops packets of senders that keep to their windows already, so that both \
-             hold them back"
+            "`inbound = \"police\"` drops packets of senders that `[receive]` limits already"
                 .to_owned(),
             "write `inbound = \"filter\"`, \"ifb\", \"lan\" or \"none\" in `[link]`",
         );
@@ -55,8 +54,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         if policy.link.bridge && !udp.bucket {
             error(
                 &udp.rate.span,
-                "what is refused is answered where packets are routed, and a bridge routes none"
-                    .to_owned(),
+                "a bridge cannot answer refused datagrams, because it routes no packets".to_owned(),
                 "write `mode = \"bucket\"`",
             );
         }
@@ -92,7 +90,7 @@ fn stop_and_wait(policy: &Policy, receive: &Receive, problems: &Problems) {
             codes::RECEIVE,
             span,
             format!(
-                "windows alone hold no connection to {}: a segment of {segment} bytes for each \
+                "receive windows alone cannot limit a connection to {}: a segment of {segment} bytes for each \
                  round trip of {FAR} is {} already, and more where it is shorter",
                 in_kbit(rate),
                 in_kbit(least)
@@ -114,7 +112,7 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
         error(
             &hold.span,
             format!(
-                "fq drops what is to leave later than in 10s; `hold` is {}",
+                "`hold` is {}, and fq drops packets that are due more than 10s ahead",
                 hold.value
             ),
             "write at most 5s",
@@ -129,7 +127,7 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
         if let Some(size) = size.as_ref().filter(|_| receive.window.is_some()) {
             error(
                 &size.span,
-                format!("a fixed window is the same all the time, whatever `{key}` says"),
+                format!("`{key}` has no effect beside a fixed `window`"),
                 "leave one of them out",
             );
         }
@@ -139,7 +137,7 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
     {
         error(
             &window.span,
-            "a fixed window keeps to no rate".to_owned(),
+            "a fixed `window` excludes a rate".to_owned(),
             "leave `window` out, or `rate`, `algorithm` and `[receive.class]`",
         );
     }
@@ -149,7 +147,7 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
     {
         error(
             &announced.span,
-            "`[receive.announced]` makes no room".to_owned(),
+            "`[receive.announced]` states nothing to do".to_owned(),
             "write a `segment` such as `segment = 536`, or `reset = true`",
         );
     }
@@ -157,14 +155,14 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
     if let Some(round_trip) = receive.round_trip.as_ref().filter(|_| shares.is_none()) {
         error(
             &round_trip.span,
-            "`round-trip` is what segments are chosen by, and none are".to_owned(),
+            "`round-trip` is for segments that `segment = \"auto\"` chooses".to_owned(),
             "write `segment = \"auto\"`, or leave it out",
         );
     }
     if let Some(segment) = shares.filter(|_| !receive.keeps_to_rates()) {
         error(
             &segment.span,
-            "segments are chosen by what a connection may have, and no rate is said".to_owned(),
+            "`segment = \"auto\"` needs a rate, which `[receive]` does not state".to_owned(),
             "write a `rate`, or a segment in bytes",
         );
     }
@@ -182,7 +180,7 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
         for (key, span) in unused.into_iter().flatten().chain(edges) {
             error(
                 span,
-                format!("`{key}` is about receive windows that keep to a rate, and none is said"),
+                format!("`{key}` needs a rate, which `[receive]` does not state"),
                 "write a `rate`, or leave it out",
             );
         }
@@ -210,7 +208,7 @@ fn amounts(policy: &Policy, receive: &Receive, error: Say<'_>) {
         {
             error(
                 span,
-                format!("{share} is more than the line"),
+                format!("a share of {share} is more than the whole line"),
                 "write at most `100%`",
             );
             continue;
@@ -223,7 +221,7 @@ fn amounts(policy: &Policy, receive: &Receive, error: Say<'_>) {
         let Some(rate) = rate else {
             error(
                 span,
-                "a share of a line whose downstream rate is not said".to_owned(),
+                "a share needs the line's downstream rate, which is missing".to_owned(),
                 "add `down` to `[link]`, or write a rate such as `4mbit`",
             );
             continue;
@@ -239,8 +237,8 @@ fn amounts(policy: &Policy, receive: &Receive, error: Say<'_>) {
             error(
                 span,
                 format!(
-                    "windows for {} never close: what arrives is held to {} of TCP's payload \
-                     (`margin-down`)",
+                    "receive windows for {} limit nothing: arriving packets are held to {} of TCP's \
+                     payload (`margin-down`)",
                     in_kbit(rate),
                     in_kbit(limit)
                 ),
@@ -291,15 +289,15 @@ fn marks(policy: &Policy, receive: &Receive, udp: &ReceiveUdp, error: Say<'_>) {
         .as_ref()
         .map_or(0, |mark| mark.value.value);
     let others = [
-        ("kept decisions", policy.mark_mask),
-        ("what payloads betray", payload),
+        ("stored decisions", policy.mark_mask),
+        ("payload signatures", payload),
         ("`protect-mark`", protected),
     ];
     for (whose, bits) in others {
         if own & bits != 0 {
             error(
                 span,
-                format!("the bits {own:#010x} of what is refused are those of {whose} too"),
+                format!("the mark of refused datagrams, {own:#010x}, has bits of {whose}"),
                 "give `[receive.udp]` another `mark`, such as `mark = \"0x10000000\"`",
             );
         }

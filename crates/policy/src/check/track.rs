@@ -32,7 +32,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
             let right = "name a host beyond the line";
             wrong(
                 &one.span,
-                format!("`{address}` is no host beyond the line"),
+                format!("`{address}` cannot be a host beyond the line"),
                 right,
             );
         }
@@ -46,7 +46,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         floor.is_some() || ceiling.is_some()
     };
     if !Direction::BOTH.into_iter().any(written) {
-        let what = "`[track]` says between which rates neither direction is followed";
+        let what = "`[track]` gives neither direction a range of rates";
         let right = "write `down-floor`, `up-floor` or both, and ceilings where the line's rate \
                      in `[link]` is not the most";
         wrong(&track.span, what.to_owned(), right);
@@ -63,8 +63,8 @@ fn drops(policy: &Policy, track: &Track, problems: &Problems) {
         Inbound::Police => problems.error(
             codes::TRACK,
             track.span.clone(),
-            "a policer drops answers to probes as well as anything else, so that a line that is \
-             full looks like one where nobody answers",
+            "a policer drops answers to probes too, so that a full line looks like one where no \
+             reflector answers",
             "write `inbound = \"ifb\"` or `\"lan\"` in `[link]`",
         ),
         Inbound::Filter => problems.warning(
@@ -92,15 +92,16 @@ fn one_way(policy: &Policy, track: &Track, direction: Direction, problems: &Prob
     };
     let held = policy.link.inbound.value != Inbound::None || policy.receive.is_some();
     if direction == Direction::Down && (policy.link.down.is_none() || !held) {
-        let what = "the downstream is not held to a rate, so there is none to follow".to_owned();
+        let what = "the downstream is not limited to a rate, so there is none to follow".to_owned();
         let right = "write `down` and `inbound` in `[link]`, or `[receive]`".to_owned();
         wrong(&floor.span, what, right);
         return;
     }
     if direction == Direction::Up && track.reflectors.is_empty() {
-        let what = "upstream the growth of the queue tells the rate, of which round trips of the \
-                    traffic tell too late"
-            .to_owned();
+        let what =
+            "following the upstream needs reflectors: round trips of the traffic itself show a \
+                    queue too late"
+                .to_owned();
         let right = "name `reflectors` as well, or leave `up-floor` out".to_owned();
         wrong(&floor.span, what, right);
         return;
@@ -220,7 +221,7 @@ mod tests {
             (20, 9),
         );
         let found = problems("reflectors = [\"example.org\"]\ndown-floor = \"4mbit\"\n");
-        only(found, "no address", (18, 15));
+        only(found, "not an address", (18, 15));
         let found = problems("down-floor = \"4mbit\"\n");
         assert!(found[0].0.contains("reflectors"), "{found:?}");
         let twice =

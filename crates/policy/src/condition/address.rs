@@ -148,7 +148,8 @@ impl Facts for RemoteAddresses {
 
     fn contradictions(&self, when: &Conditions, add: &mut dyn FnMut(Finding)) {
         if let ((true, true), Some(span)) = (versions(when), self.span()) {
-            let wrong = "one side is of IPv4, the other of IPv6".to_owned();
+            let wrong =
+                "the addresses of one side are of IPv4, those of the other of IPv6".to_owned();
             let right = "no packet has both; make two rules";
             add((codes::CONTRADICTION, span.clone(), wrong, right));
         }

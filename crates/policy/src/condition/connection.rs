@@ -60,7 +60,7 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
             table.problems().error(
                 codes::CONNECTION,
                 table.span(),
-                "`connection` asks for nothing",
+                "`connection` states no condition",
                 format!("name at least one of {}", known.join(", ")),
             );
         }

@@ -94,7 +94,7 @@ fn asked(table: &mut Reader<'_, '_>) -> Vec<Value<Dscp>> {
                 codes::TOS,
                 table.place(key),
                 format!(
-                    "`{key}` stands beside `urgency` or `importance`, which are code points too"
+                    "`{key}` excludes `urgency` and `importance`, which select code points too"
                 ),
                 "make two rules of it, or name the code points, such as `RT6`, in `dscp`",
             );

@@ -64,7 +64,8 @@ impl Facts for IcmpTypes {
         if (other || !protocols.is_none_or(Protocols::are_icmp))
             && let Some(span) = self.span()
         {
-            let wrong = "only ICMP has types of ICMP".to_owned();
+            let wrong =
+                "`icmp-type` never matches beside conditions on another protocol".to_owned();
             let right = "leave out the other protocol's conditions";
             add((codes::CONTRADICTION, span.clone(), wrong, right));
         }

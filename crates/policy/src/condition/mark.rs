@@ -26,7 +26,7 @@ impl Mark {
         };
         if mask == 0 || value & !mask != 0 {
             return Err((
-                format!("`{text}` never matches, or always"),
+                format!("the mark `{text}` matches no packet or every packet"),
                 "the value before the `/` has only bits of the mask after it, which is not 0"
                     .to_owned(),
             ));

@@ -158,8 +158,8 @@ pub(crate) fn read(mut table: Reader<'_, '_>, connections: bool) -> Option<Value
             table.problems().error(
                 codes::METER,
                 span,
-                "it says not where the line is, or twice",
-                "write either `over`, for what is beyond, or `within`, for what is not",
+                "this condition has neither `over` nor `within`, or both",
+                "write `over` for what is beyond the amount, or `within` for what is not",
             );
             return None;
         }
@@ -168,7 +168,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>, connections: bool) -> Option<Value
         table.problems().error(
             codes::METER,
             span,
-            "it takes one amount",
+            "this condition takes one amount",
             "write one, such as `over = \"20/s\"`",
         );
         return None;

@@ -173,7 +173,7 @@ pub(super) fn smallest(table: &Reader<'_, '_>, written: &Written, metered: bool)
         table.problems().error(
             codes::CONDITIONER,
             found.span.clone(),
-            "`mpu` says what a meter takes small packets for, and there is none",
+            "`mpu` needs a meter, which this conditioner lacks",
             "write a `meter`, or leave `mpu` out",
         );
     }

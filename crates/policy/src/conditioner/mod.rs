@@ -94,7 +94,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>, groups: &Groups) -> Option<Conditi
         table.problems().error(
             codes::CONDITIONER,
             table.place("aware"),
-            "colours that packets bring are heeded by a meter, and there is none",
+            "`aware` needs a meter, which this conditioner lacks",
             "write a `meter`, or leave `aware` out",
         );
     }
@@ -145,7 +145,7 @@ fn actions(
                     "write a `meter`, or say with `green` what is done with every packet",
                 ),
                 Some(_) => (
-                    format!("this meter finds no packet {key}"),
+                    format!("this meter never finds a packet {key}"),
                     "leave it out, or choose `meter = \"srtcm\"` or `\"trtcm\"`",
                 ),
             };
@@ -158,7 +158,7 @@ fn actions(
         table.problems().error(
             codes::CONDITIONER,
             table.span(),
-            "this conditioner neither measures nor does anything",
+            "this conditioner has neither a meter nor an action",
             "write a `meter`, or say with `green` what is done with every packet",
         );
     }

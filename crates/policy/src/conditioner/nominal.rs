@@ -17,7 +17,7 @@ pub(super) fn meter(table: &mut Reader<'_, '_>, written: &Written) -> Option<Col
             table.problems().error(
                 codes::CONDITIONER,
                 table.place(key),
-                format!("`{key}` stands beside `nominal`, which is the rate of a meter of its own"),
+                format!("`{key}` excludes `nominal`, which has a meter of its own"),
                 "leave one of them out",
             );
         }
@@ -48,7 +48,7 @@ pub(super) fn actions(table: &mut Reader<'_, '_>, written: &Written) -> [ColourA
             table.problems().error(
                 codes::CONDITIONER,
                 table.place(key),
-                format!("`{key}` stands beside `nominal`, which has a meter and says what is done"),
+                format!("`{key}` excludes `nominal`, which has a meter and actions of its own"),
                 "leave one of them out",
             );
         }

@@ -285,7 +285,7 @@ fn inbound_side(table: &mut Reader<'_, '_>, link: &mut Link) {
     if kind != Inbound::None && !has_down {
         problem(
             &span,
-            "the downstream cannot be held to a rate that is not said",
+            "`inbound` needs the line's downstream rate, which is missing",
             "add the line's rate, such as `down = \"2mbit\"`, or write `inbound = \"none\"`",
         );
     }

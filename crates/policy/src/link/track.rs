@@ -121,7 +121,7 @@ const DELAYS: (Span, Span) = (Span::from_millis(1), Span::from_secs(1));
 fn address(text: &str) -> Result<IpAddr, (String, String)> {
     text.parse().map_err(|_| {
         let right = "write an address such as `\"192.0.2.1\"`; names are not looked up here";
-        (format!("`{text}` is no address"), right.to_owned())
+        (format!("`{text}` is not an address"), right.to_owned())
     })
 }
 

@@ -109,7 +109,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Option<Schedule> {
     if hours.is_none() && days.is_none() {
         complain(
             table.span(),
-            "this schedule says no time".to_owned(),
+            "this schedule states no time".to_owned(),
             "write `hours = \"18:00-23:30\"`, `days = [\"sat\", \"sun\"]`, or both".to_owned(),
         );
     }

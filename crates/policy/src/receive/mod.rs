@@ -376,7 +376,7 @@ fn read_udp(mut table: Reader<'_, '_>) -> Option<ReceiveUdp> {
 fn bits(text: &str) -> Result<u32, (String, String)> {
     match number(text)? {
         0 => Err((
-            "a mark without bits says nothing".to_owned(),
+            "a mark of 0 has no bits".to_owned(),
             "write a bit, such as `0x08000000`".to_owned(),
         )),
         mark => Ok(mark),

@@ -187,7 +187,7 @@ pub(crate) fn read(
         table.problems().error(
             codes::METER,
             second.span.clone(),
-            "a rule counts one thing",
+            "a rule has `rate` or `connections`, not both",
             "make two rules, the first without `final`",
         );
     }
@@ -231,7 +231,7 @@ pub(crate) fn read(
         table.problems().error(
             codes::PAYLOAD,
             place,
-            format!("only the first packets of a flow betray that it is {name}"),
+            format!("only the first packets of a flow show that it is {name}"),
             "write `keep = true`, so that the decision holds for the whole connection",
         );
     }

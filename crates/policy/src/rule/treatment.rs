@@ -125,7 +125,7 @@ pub(crate) fn read_dscp(mut table: Reader<'_, '_>) -> DscpTreatment {
         table.problems().error(
             codes::DSCP_TREATMENT,
             distrust.span.clone(),
-            "no code point is left to be mapped",
+            "`distrust` clears every code point before `map` sees it",
             "leave out `map`, or trust one direction",
         );
     }

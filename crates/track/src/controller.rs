@@ -90,10 +90,10 @@ impl Controller {
     }
 
     /// Takes an input; what follows from it. One that is older than the last
-    /// counts as of the same time.
+    /// counts as of the same time, one after [`Input::LATEST`] as of that.
     pub fn take(&mut self, input: &Input) -> Vec<Decision> {
         let mut tell = Vec::new();
-        let at = input.at().max(self.now);
+        let at = input.at().min(Input::LATEST).max(self.now);
         self.now = at;
         if !self.begun {
             self.begun = true;

@@ -10,10 +10,38 @@
 //! The idea. While a queue stands at the far end of the line, what arrives
 //! here is what the line carries, whatever the shaper does; upstream the growth
 //! of the delay tells by how much more was sent than that. So one look at a
-//! standing queue says the rate, and no search is needed: the rate goes there
-//! at once, stays below for as long as the queue needs to drain, and is raised
-//! again only as an experiment that ends when the delay rises. An experiment is
+//! standing queue says the rate, and no search is needed. The rate goes there at
+//! once and stays below for as long as the queue needs to drain. It is raised
+//! again only as an experiment, which ends when the delay rises. An experiment is
 //! made only while the shaper is filled: without that it would show nothing.
+//!
+//! ```
+//! use weirgate_track::{Input, Limits, Record, Settings, Way, replay};
+//!
+//! let settings = Settings {
+//!     up: None,
+//!     down: Some(Limits {
+//!         floor: 1_000_000,
+//!         base: 8_000_000,
+//!         ceiling: 10_000_000,
+//!         margin_ppm: 30_000,
+//!     }),
+//!     reflectors: 1,
+//!     probe_ns: 100_000_000,
+//!     delay_ns: 5_000_000,
+//!     packet: 1_696,
+//! };
+//! let mut record = Record::new(settings)?;
+//! let at = 1_000_000;
+//! let decisions = record.take(&Input::Sent { at, reflector: 0, id: 7 });
+//! // The first decision is the rate to begin with.
+//! assert_eq!(decisions[0].to_string(), "d 1000000 down 8000000 start");
+//! assert_eq!(record.controller().rate(Way::Down), Some(8_000_000));
+//! // The record leads to the same decisions again.
+//! let replayed = replay(&record.written()).expect("it was just written");
+//! assert_eq!(replayed.decisions, decisions);
+//! # Ok::<(), &str>(())
+//! ```
 
 mod controller;
 mod model;

@@ -109,8 +109,8 @@ impl Settings {
     }
 }
 
-/// Something that was seen. Times are nanoseconds since any beginning and do
-/// not go backwards.
+/// Something that was seen. Times are nanoseconds since any beginning, at most
+/// [`Input::LATEST`], and do not go backwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
     /// A probe left.
@@ -161,6 +161,10 @@ pub enum Input {
 }
 
 impl Input {
+    /// The latest time: 146 years after the beginning. Sums of two times fit a
+    /// number.
+    pub const LATEST: u64 = 1 << 62;
+
     /// When it was.
     #[must_use]
     pub const fn at(&self) -> u64 {

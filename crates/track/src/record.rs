@@ -288,6 +288,15 @@ impl<'a> Words<'a> {
             .map_err(|_| self.wrong(format!("`{word}` is not that"), right))
     }
 
+    fn time(&mut self) -> Result<u64, Wrong> {
+        let right = "write a time in nanoseconds, at most 4611686018427387904";
+        let at = self.number(right)?;
+        if at > Input::LATEST {
+            return Err(self.wrong(format!("the time {at} is out of range"), right));
+        }
+        Ok(at)
+    }
+
     fn way(&mut self) -> Result<Way, Wrong> {
         let right = "write `up` or `down`";
         let word = self.text(right)?;
@@ -304,17 +313,16 @@ impl<'a> Words<'a> {
     }
 
     fn input(&mut self, kind: &str) -> Result<Input, Wrong> {
-        let time = "write a time in nanoseconds";
         let whom = "write the number of a reflector, from 0";
         let id = "write the number of a probe";
         let input = match kind {
             "s" => Input::Sent {
-                at: self.number(time)?,
+                at: self.time()?,
                 reflector: self.number(whom)?,
                 id: self.number(id)?,
             },
             "r" => Input::Reply {
-                at: self.number(time)?,
+                at: self.time()?,
                 reflector: self.number(whom)?,
                 id: self.number(id)?,
                 one_way_us: if self.rest.clone().next().is_some() {
@@ -325,12 +333,12 @@ impl<'a> Words<'a> {
                 },
             },
             "p" => Input::Passive {
-                at: self.number(time)?,
+                at: self.time()?,
                 end: self.number("write the number of an end outside")?,
                 round_trip: self.number("write a time in nanoseconds")?,
             },
             "l" => Input::Load {
-                at: self.number(time)?,
+                at: self.time()?,
                 way: self.way()?,
                 bytes: self.number("write a number of bytes")?,
                 backlog: self.number("write a number of bytes")?,
@@ -345,7 +353,7 @@ impl<'a> Words<'a> {
     }
 
     fn decision(&mut self, kind: &str) -> Result<Decision, Wrong> {
-        let at = self.number("write a time in nanoseconds")?;
+        let at = self.time()?;
         let told = if kind == "d" {
             let way = self.way()?;
             let rate = self.number("write a rate in bits per second")?;

@@ -111,7 +111,8 @@ impl Line {
             bytes,
             full,
         });
-        while self.samples.front().is_some_and(|one| one.at + KEPT < at) {
+        let old = |one: &Sample| at.saturating_sub(one.at) > KEPT;
+        while self.samples.front().is_some_and(old) {
             self.samples.pop_front();
         }
         if let Phase::Drain { since_seen, .. } = &mut self.phase {

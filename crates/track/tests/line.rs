@@ -12,7 +12,7 @@
 
 use proptest::prelude::*;
 use weirgate_track::{
-    Controller, Decision, Input, Limits, Reason, Record, Settings, Told, Way, replay,
+    Controller, Decision, HEAD, Input, Limits, Reason, Record, Settings, Told, Way, replay,
 };
 
 const MS: u64 = 1_000_000;
@@ -367,6 +367,40 @@ fn mistakes_in_records_are_named() {
             .other
             .is_some()
     );
+}
+
+/// Times up to the end of what a number holds: those of a record are bounded, and
+/// those that a controller is given count as the latest that it takes.
+#[test]
+fn times_that_cannot_be_are_named_and_do_no_harm() {
+    let record = |at: u64| {
+        format!(
+            "{HEAD}\nset reflectors=0 probe-ns=100000000 delay-ns=5000000 packet=1500\n\
+             way up floor=1000 base=2000 ceiling=3000 margin-ppm=0\n\
+             l 0 up 1 0\nl {at} up 1 0\nl {at} up 1 0\n"
+        )
+    };
+    let wrong = replay(&record(u64::MAX)).unwrap_err().to_string();
+    assert_eq!(
+        wrong,
+        "line 5, word 2: the time 18446744073709551615 is out of range; write a time in \
+         nanoseconds, at most 4611686018427387904"
+    );
+    assert_eq!(replay(&record(Input::LATEST)).unwrap().inputs, 3);
+    let mut controller = Controller::new(upstream(8_000_000, 0)).unwrap();
+    for at in [0, u64::MAX - 1, u64::MAX, u64::MAX] {
+        controller.take(&Input::Load {
+            at,
+            way: Way::Up,
+            bytes: u64::MAX,
+            backlog: u64::MAX,
+        });
+        controller.take(&Input::Passive {
+            at,
+            end: 1,
+            round_trip: u64::MAX,
+        });
+    }
 }
 
 fn limits() -> impl Strategy<Value = Limits> {

@@ -30,7 +30,8 @@ fn next(socket: &UdpSocket) -> Message {
         .set_read_timeout(Some(Duration::from_mins(1)))
         .expect("a socket");
     let length = socket.recv(&mut payload).expect("a socket");
-    Message::read(&payload[..length]).expect("a socket")
+    let read = Message::read(&payload[..length]);
+    read.expect("it is in range").expect("it is a message")
 }
 
 const TRAIN: Train = Train {

@@ -2,7 +2,8 @@
 //! A file of a web server as what fills a line downwards: fetched by four
 //! connections, again and again, from the one host that the URL names.
 
-use crate::remote::{RemoteError, Transfer, count};
+use crate::remote::error::RemoteError;
+use crate::remote::transfer::{Transfer, count};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};

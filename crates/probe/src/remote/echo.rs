@@ -4,7 +4,7 @@
 //! `net.ipv4.ping_group_range` allows them. Round trips are those that the kernel
 //! notes, so that they are right however late this process gets the processor.
 
-use crate::remote::RemoteError;
+use crate::remote::error::RemoteError;
 use crate::sequence::wanted::mark;
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};

@@ -3,8 +3,12 @@
 //! messages are those of its iperf_api.h and iperf_api.c): TCP, four
 //! connections, one direction at a time.
 
-use crate::remote::{RemoteError, Transfer, count};
+use crate::bound::{OutOfRange, within};
+use crate::patient::Patient;
+use crate::remote::error::RemoteError;
+use crate::remote::transfer::{Transfer, count};
 use crate::train::client::Way;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -39,7 +43,7 @@ const ACCESS_DENIED: i8 = -1;
 
 /// One test's connection that all is said on.
 struct Control {
-    stream: TcpStream,
+    stream: Patient,
     server: SocketAddr,
 }
 
@@ -47,13 +51,7 @@ impl Control {
     /// The next thing that the server says must be this.
     fn expect(&mut self, state: i8) -> Result<(), RemoteError> {
         let mut byte = [0];
-        self.stream.read_exact(&mut byte).map_err(|error| {
-            if error.kind() == io::ErrorKind::UnexpectedEof {
-                RemoteError::Refused(format!("the iperf3 server {}", self.server))
-            } else {
-                self.silent(error)
-            }
-        })?;
+        self.read(&mut byte)?;
         match i8::from_le_bytes(byte) {
             said if said == state => Ok(()),
             ACCESS_DENIED => Err(RemoteError::Refused(format!(
@@ -67,41 +65,49 @@ impl Control {
         }
     }
 
-    fn silent(&self, error: io::Error) -> RemoteError {
-        match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                RemoteError::Silent(format!("the iperf3 server {}", self.server))
-            }
-            _ => error.into(),
-        }
+    /// Reads all of what is to come, within a time.
+    fn read(&mut self, to: &mut [u8]) -> Result<(), RemoteError> {
+        self.stream.wait(Some(PATIENCE))?;
+        let server = || format!("the iperf3 server {}", self.server);
+        self.stream
+            .read_exact(to)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => RemoteError::Refused(server()),
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                    RemoteError::Silent(server())
+                }
+                _ => error.into(),
+            })
     }
 
     fn say(&mut self, state: i8) -> io::Result<()> {
-        self.stream.write_all(&state.to_le_bytes())
+        self.stream.stream.write_all(&state.to_le_bytes())
     }
 
     fn tell(&mut self, value: &Value) -> io::Result<()> {
         let text = value.to_string();
-        self.stream.write_all(&(text.len() as u32).to_be_bytes())?;
-        self.stream.write_all(text.as_bytes())
+        let stream = &mut self.stream.stream;
+        stream.write_all(&(text.len() as u32).to_be_bytes())?;
+        stream.write_all(text.as_bytes())
     }
 
-    fn hear(&mut self) -> Result<Value, RemoteError> {
+    fn hear(&mut self) -> Result<Vec<u8>, RemoteError> {
         let mut length = [0; 4];
-        let read = self.stream.read_exact(&mut length);
-        read.map_err(|error| self.silent(error))?;
-        let length = u32::from_be_bytes(length);
-        let strange = |why: &str| {
-            RemoteError::Strange(format!("the iperf3 server {} sends {why}", self.server))
-        };
-        if length > LONGEST {
-            return Err(strange("a result that is too long"));
-        }
+        self.read(&mut length)?;
+        let length = within(
+            "length of the result",
+            u32::from_be_bytes(length),
+            0..=LONGEST,
+        );
+        let length = length.map_err(self.named())?;
         let mut text = vec![0; length as usize];
-        self.stream
-            .read_exact(&mut text)
-            .map_err(|error| self.silent(error))?;
-        serde_json::from_slice(&text).map_err(|_| strange("a result that is no JSON"))
+        self.read(&mut text)?;
+        Ok(text)
+    }
+
+    /// Has an error name the server.
+    fn named(&self) -> impl FnOnce(OutOfRange) -> RemoteError + use<> {
+        RemoteError::out_of_range(format!("the iperf3 server {}", self.server))
     }
 }
 
@@ -145,10 +151,10 @@ fn begun(
 ) -> Result<(Control, Vec<TcpStream>), RemoteError> {
     let cookie = cookie()?;
     let stream = connect(server)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_nodelay(true)?;
+    (&stream).write_all(&cookie)?;
+    let stream = Patient::new(stream);
     let mut control = Control { stream, server };
-    control.stream.write_all(&cookie)?;
     control.expect(PARAM_EXCHANGE)?;
     let mut asked = json!({
         "tcp": true,
@@ -193,7 +199,7 @@ pub(crate) fn fill(server: SocketAddr, way: Way, time: Duration) -> Result<Trans
         let transfer = count(time, &counted);
         // What still comes is read, so that the server is not held up.
         over.store(way == Way::Up, Ordering::Relaxed);
-        let result = ended(&mut control, &counted, begin.elapsed());
+        let result = ended(&mut control, &counted, begin.elapsed(), way);
         for stream in &streams {
             let _ = stream.shutdown(Shutdown::Both);
         }
@@ -222,11 +228,12 @@ fn work(mut stream: &TcpStream, way: Way, counted: &AtomicU64, over: &AtomicBool
     }
 }
 
-/// Ends a test; what the server counted of it.
+/// Ends a test; what the server counted of what it received.
 fn ended(
     control: &mut Control,
     counted: &AtomicU64,
     time: Duration,
+    way: Way,
 ) -> Result<Option<Transfer>, RemoteError> {
     control.say(TEST_END)?;
     control.expect(EXCHANGE_RESULTS)?;
@@ -250,16 +257,54 @@ fn ended(
     control.say(IPERF_DONE)?;
     // It closes when it is done with this test, and ready for another soon after.
     let _ = control.stream.read(&mut [0]);
-    let streams = theirs["streams"].as_array().cloned().unwrap_or_default();
-    let bytes: u64 = streams.iter().filter_map(|one| one["bytes"].as_u64()).sum();
-    let longest = streams
-        .iter()
-        .filter_map(|one| one["end_time"].as_f64())
-        .fold(0.0, f64::max);
-    let time = Duration::try_from_secs_f64(longest).ok();
-    Ok(time
-        .filter(|time| !time.is_zero() && bytes > 0)
-        .map(|time| Transfer { bytes, time }))
+    if way == Way::Down {
+        return Ok(None);
+    }
+    // A write that is under way has given the kernel a part of its block.
+    let sent = counted.load(Ordering::Relaxed) + (STREAMS * BLOCK) as u64;
+    let results: Results = serde_json::from_slice(&theirs).map_err(|_| {
+        RemoteError::Strange(format!(
+            "the iperf3 server {} sends a result that is not of iperf3",
+            control.server
+        ))
+    })?;
+    results.received(sent, time).map_err(control.named())
+}
+
+/// What a server reports of a test.
+#[derive(Debug, Deserialize)]
+pub struct Results {
+    #[serde(default)]
+    streams: Vec<OfStream>,
+}
+
+/// Numbers are cJSON's, which are all of floating point.
+#[derive(Debug, Deserialize)]
+struct OfStream {
+    bytes: f64,
+    end_time: Option<f64>,
+}
+
+impl Results {
+    /// What it received of a test in which at most `sent` bytes were sent to it in
+    /// this time; `None` where it tells no time or received nothing.
+    pub fn received(&self, sent: u64, time: Duration) -> Result<Option<Transfer>, OutOfRange> {
+        let (mut bytes, mut longest) = (0.0, 0.0_f64);
+        let time = time.as_secs_f64();
+        let latest = time + 2.0 * PATIENCE.as_secs_f64();
+        within("number of streams", self.streams.len(), 0..=STREAMS)?;
+        for stream in &self.streams {
+            bytes += within("bytes", stream.bytes, 0.0..=sent as f64)?;
+            if let Some(end) = stream.end_time.filter(|end| *end != 0.0) {
+                longest = longest.max(within("end_time", end, time / 2.0..=latest)?);
+            }
+        }
+        let bytes = within("bytes of all streams", bytes, 0.0..=sent as f64)?;
+        Ok((bytes > 0.0 && longest > 0.0).then(|| Transfer {
+            bytes: bytes as u64,
+            time: Duration::from_secs_f64(longest),
+        }))
+    }
 }
 
 /// What tells this test from others: 36 letters and a zero.

@@ -3,8 +3,9 @@
 //! protocol version 1: packet.go and params.go there say the format). Without
 //! HMAC keys.
 
-use crate::remote::RemoteError;
+use crate::bound::{OutOfRange, within};
 use crate::remote::echo::{Echo, Reflector};
+use crate::remote::error::RemoteError;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -23,6 +24,8 @@ const HEAD: usize = 12;
 /// their own, and answer with what they grant.
 const LENGTH: Duration = Duration::from_mins(5);
 const INTERVAL: Duration = Duration::from_millis(10);
+/// The longest interval that a server may grant; more would take too long.
+const LONGEST_INTERVAL_NS: i64 = 1_000_000_000;
 const TRIES: u32 = 4;
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -30,6 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Irtt {
     socket: UdpSocket,
+    server: SocketAddr,
     token: [u8; 8],
     next: u32,
     interval: Duration,
@@ -75,11 +79,13 @@ impl Irtt {
             if flags & CLOSE != 0 || token == [0; 8] {
                 return Err(RemoteError::Refused(format!("the irtt server {server}")));
             }
+            let named = RemoteError::out_of_range(format!("the irtt server {server}"));
             return Ok(Self {
                 socket,
+                server,
                 token,
                 next: 0,
-                interval: granted(rest).unwrap_or(INTERVAL),
+                interval: granted(rest).map_err(named)?.unwrap_or(INTERVAL),
                 sent: None,
             });
         }
@@ -128,7 +134,10 @@ impl Reflector for Irtt {
                         continue;
                     };
                     if token == self.token && flags & CLOSE != 0 {
-                        return Err(RemoteError::Refused("the irtt server".to_owned()));
+                        return Err(RemoteError::Refused(format!(
+                            "the irtt server {}",
+                            self.server
+                        )));
                     }
                     let own = rest.first_chunk() == Some(&number.to_le_bytes());
                     if token == self.token && flags & REPLY != 0 && own {
@@ -188,17 +197,26 @@ fn taken(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// The interval among the parameters that a server grants; at most a second.
-fn granted(mut rest: &[u8]) -> Option<Duration> {
-    loop {
-        let number = taken(&mut rest)?;
-        let value = taken(&mut rest)?;
+/// The interval among the parameters that a server grants; `None` where there is
+/// none.
+pub fn granted(mut rest: &[u8]) -> Result<Option<Duration>, OutOfRange> {
+    while let (Some(number), Some(value)) = (taken(&mut rest), taken(&mut rest)) {
         match number {
-            // Folded, and never below nothing.
-            3 => return Some(Duration::from_nanos(value >> 1).min(Duration::from_secs(1))),
+            3 => {
+                // Signed numbers are folded: 0, -1, 1, -2.
+                let interval = (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
+                let interval = within("interval in ns", interval, 0..=LONGEST_INTERVAL_NS)?;
+                return Ok(Some(Duration::from_nanos(interval.unsigned_abs())));
+            }
             // A text, which is nobody's business here: its bytes follow.
-            9 => rest = rest.get(usize::try_from(value).ok()?..)?,
+            9 => {
+                let after = usize::try_from(value)
+                    .ok()
+                    .and_then(|length| rest.get(length..));
+                rest = after.unwrap_or_default();
+            }
             _ => {}
         }
     }
+    Ok(None)
 }

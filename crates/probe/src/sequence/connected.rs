@@ -2,7 +2,8 @@
 //! What a scripted sequence asks a serving end for, from this side: a connection
 //! that it has agreed to, and a port for datagrams.
 
-use crate::remote::RemoteError;
+use crate::patient::Patient;
+use crate::remote::error::RemoteError;
 use crate::sequence::datagram::{TURN, Told};
 use crate::sequence::wanted::{Exchange, Wanted, mark};
 use crate::train::pace::passing;
@@ -13,14 +14,16 @@ use std::time::{Duration, Instant};
 /// A connection is made within this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// What went before it may still be in a modem's buffer.
-const LAST_WORD: Duration = Duration::from_secs(30);
+pub(crate) const LAST_WORD: Duration = Duration::from_secs(30);
 const BLOCK: usize = 65_536;
+/// The longest line that a serving end says.
+const LINE: u64 = 400;
 
 /// A connection that the serving end has agreed to.
 #[derive(Debug)]
 pub(crate) struct Connected {
     pub(crate) stream: TcpStream,
-    pub(crate) from: BufReader<TcpStream>,
+    pub(crate) from: BufReader<Patient>,
 }
 
 impl Connected {
@@ -34,12 +37,11 @@ impl Connected {
         wanted
             .prepare(&stream, true)
             .map_err(RemoteError::Strange)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
         (&stream).write_all(wanted.to_string().as_bytes())?;
-        let from = BufReader::with_capacity(BLOCK, stream.try_clone()?);
+        let from = BufReader::with_capacity(BLOCK, Patient::new(stream.try_clone()?));
         let mut connected = Self { stream, from };
-        let line = connected.line()?;
+        let line = connected.line(PATIENCE)?;
         match line.trim_end().split_once(": ") {
             None if line == "yes\n" => {}
             Some(("no", why)) => return Err(refused(server, why)),
@@ -50,20 +52,20 @@ impl Connected {
             }
         }
         // What follows may take long, and is ended by its run.
-        connected.stream.set_read_timeout(None)?;
+        connected.from.get_mut().wait(None)?;
         Ok(connected)
     }
 
-    fn line(&mut self) -> Result<String, RemoteError> {
+    fn line(&mut self, patience: Duration) -> Result<String, RemoteError> {
         let mut line = String::new();
-        (&mut self.from).take(400).read_line(&mut line)?;
+        self.from.get_mut().wait(Some(patience))?;
+        (&mut self.from).take(LINE).read_line(&mut line)?;
         Ok(line)
     }
 
     /// The port that is for this connection, and the word after it.
     pub(crate) fn port(&mut self, server: SocketAddr) -> Result<(u16, String), RemoteError> {
-        self.stream.set_read_timeout(Some(PATIENCE))?;
-        let line = self.line()?;
+        let line = self.line(PATIENCE)?;
         if let Some(why) = line.strip_prefix("no: ") {
             return Err(refused(server, why));
         }
@@ -83,6 +85,7 @@ fn refused(server: SocketAddr, why: &str) -> RemoteError {
 /// connection.
 #[derive(Debug)]
 pub(crate) struct Session {
+    server: SocketAddr,
     connected: Connected,
     pub(crate) socket: UdpSocket,
 }
@@ -104,7 +107,6 @@ impl Session {
         let socket = UdpSocket::bind((any, 0))?;
         mark(&socket, server.ip(), dscp)?;
         socket.connect((server.ip(), port))?;
-        connected.stream.set_read_timeout(Some(TURN))?;
         let begin = Instant::now();
         let mut line = Vec::new();
         while line.last() != Some(&b'\n') {
@@ -118,7 +120,12 @@ impl Session {
                 Err(error) if !passing(&error) => return Err(error.into()),
                 _ => {}
             }
-            match connected.from.read_until(b'\n', &mut line) {
+            connected.from.get_mut().wait(Some(TURN))?;
+            let left = LINE.saturating_sub(line.len() as u64);
+            match (&mut connected.from)
+                .take(left)
+                .read_until(b'\n', &mut line)
+            {
                 Ok(0) => return Err(RemoteError::Strange(format!("{server} ended it"))),
                 Err(error) if !passing(&error) => return Err(error.into()),
                 _ => {}
@@ -128,16 +135,20 @@ impl Session {
             let why = String::from_utf8_lossy(&line);
             return Err(refused(server, why.trim_start_matches("no: ")));
         }
-        Ok(Self { connected, socket })
+        Ok(Self {
+            server,
+            connected,
+            socket,
+        })
     }
 
     /// Ends it; what the serving end says of it.
     pub(crate) fn end(&mut self) -> Result<Told, RemoteError> {
         let connected = &mut self.connected;
         connected.stream.shutdown(Shutdown::Write)?;
-        connected.stream.set_read_timeout(Some(LAST_WORD))?;
-        let line = connected.line()?;
-        Told::read(&line).ok_or_else(|| {
+        let line = connected.line(LAST_WORD)?;
+        let told = Told::read(&line).map_err(RemoteError::out_of_range(self.server.to_string()))?;
+        told.ok_or_else(|| {
             RemoteError::Strange(String::from("the serving end did not say what arrived"))
         })
     }

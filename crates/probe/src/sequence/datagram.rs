@@ -2,6 +2,7 @@
 //! Datagrams of a scripted sequence: how either end sends and counts them, and
 //! what it says of those that came.
 
+use crate::bound::{OutOfRange, within};
 use crate::sequence::wanted::Stream;
 use crate::train::pace::{passing, since};
 use rustix::net::{self, SendFlags};
@@ -22,6 +23,11 @@ pub(crate) const TURN: Duration = Duration::from_millis(100);
 /// the end of patience.
 const QUIET: Duration = Duration::from_secs(1);
 const DRAINED: Duration = Duration::from_secs(10);
+/// The most datagrams and bytes that a peer can report of a run: more than any
+/// link carries in an hour.
+const MOST: u64 = 1 << 50;
+/// The longest delay that a peer can report: a day.
+const MOST_DELAY: Duration = Duration::from_hours(24);
 /// Delays of so many datagrams are kept of a run, evenly chosen of all.
 const KEPT: usize = 1 << 18;
 
@@ -50,9 +56,25 @@ pub struct Received {
     pub delays: Option<Delays>,
 }
 
+impl Received {
+    /// What was received, if it can be true: delays are by the sender's clock, and
+    /// the other numbers may be the other end's.
+    pub(crate) fn check(self) -> Result<Self, OutOfRange> {
+        within("datagrams received", self.count, 0..=MOST)?;
+        within("bytes received", self.bytes, 0..=MOST)?;
+        if let Some(delays) = self.delays {
+            let most = MOST_DELAY.as_micros();
+            for one in [delays.p50, delays.p95, delays.p99, delays.max] {
+                within("delay in us", one.as_micros(), 0..=most)?;
+            }
+        }
+        Ok(self)
+    }
+}
+
 /// What a serving end says when it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Told {
+pub struct Told {
     /// How many it sent.
     pub sent: u64,
     /// What it received.
@@ -74,11 +96,13 @@ impl fmt::Display for Told {
 }
 
 impl Told {
-    /// Reads the line.
-    pub(crate) fn read(line: &str) -> Option<Self> {
+    /// Reads the line; `None` if it is none.
+    pub fn read(line: &str) -> Result<Option<Self>, OutOfRange> {
         let words: Result<Vec<u64>, _> = line.split_whitespace().map(str::parse).collect();
-        let words = words.ok()?;
-        let (&[sent, count, bytes], late) = words.split_first_chunk()?;
+        let words = words.unwrap_or_default();
+        let Some((&[sent, count, bytes], late)) = words.split_first_chunk() else {
+            return Ok(None);
+        };
         let delays = match *late {
             [] => None,
             [p50, p95, p99, max] => Some(Delays {
@@ -87,16 +111,17 @@ impl Told {
                 p99: Duration::from_micros(p99),
                 max: Duration::from_micros(max),
             }),
-            _ => return None,
+            _ => return Ok(None),
         };
-        Some(Self {
-            sent,
-            received: Received {
-                count,
-                bytes,
-                delays,
-            },
-        })
+        let received = Received {
+            count,
+            bytes,
+            delays,
+        };
+        Ok(Some(Self {
+            sent: within("datagrams sent", sent, 0..=MOST)?,
+            received: received.check()?,
+        }))
     }
 }
 
@@ -287,7 +312,7 @@ mod tests {
                 p50: us(a), p95: us(b), p99: us(c), max: us(d),
             });
             let told = Told { sent, received: Received { count, bytes, delays } };
-            prop_assert_eq!(Told::read(&told.to_string()), Some(told));
+            prop_assert_eq!(Told::read(&told.to_string()), Ok(Some(told)));
         }
 
         #[test]

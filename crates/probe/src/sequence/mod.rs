@@ -4,220 +4,25 @@
 
 mod connected;
 pub(crate) mod datagram;
+pub(crate) mod outcome;
 mod pinger;
+pub(crate) mod plan;
 mod runner;
 pub(crate) mod serve;
+pub(crate) mod stop;
 pub(crate) mod wanted;
 
-use crate::remote::RemoteError;
-use crate::sequence::datagram::Received;
+use crate::remote::error::RemoteError;
+use crate::sequence::outcome::{Pinged, Played, Transferred};
 use crate::sequence::pinger::Pinger;
+use crate::sequence::plan::Sequence;
 use crate::sequence::runner::Runner;
-use crate::sequence::wanted::{Manner, Stream};
-use crate::train::client::Way;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use crate::sequence::stop::{Stop, lock};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// What a flow does while it runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Doing {
-    /// One transfer for each run: of so many bytes, or until the run ends.
-    Transfer {
-        /// Which way.
-        way: Way,
-        /// How many.
-        bytes: Option<u64>,
-    },
-    /// Requests, one after the other.
-    Requests {
-        /// Bytes of a request.
-        request: u64,
-        /// Bytes of a response.
-        response: u64,
-        /// Pause after a response.
-        think: Duration,
-    },
-    /// Short transfers, of which many may run at once: those of each of the
-    /// equal flows, in order of time.
-    Short {
-        /// Which way.
-        way: Way,
-        /// When each begins and how many bytes it has.
-        flows: Vec<Vec<Short>>,
-    },
-    /// Datagrams.
-    Datagrams {
-        /// Which way; both where none is said.
-        way: Option<Way>,
-        /// What they are.
-        stream: Stream,
-    },
-    /// SYNs that nobody answers, so far apart.
-    Syns(Duration),
-}
-
-/// A short transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Short {
-    /// When it begins, since the beginning of all.
-    pub begin: Duration,
-    /// When it is given up.
-    pub end: Duration,
-    /// Bytes of data.
-    pub bytes: u64,
-}
-
-/// A flow, or several equal ones.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Play {
-    /// Its name.
-    pub name: String,
-    /// What it does.
-    pub doing: Doing,
-    /// How its packets are.
-    pub manner: Manner,
-    /// From when to when it runs, since the beginning.
-    pub runs: Vec<(Duration, Duration)>,
-    /// How many at once.
-    pub count: u16,
-    /// How long after the one before each begins.
-    pub stagger: Duration,
-}
-
-/// Echoes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ping {
-    /// Its name.
-    pub name: String,
-    /// By datagrams, which the serving end returns; else by ICMP.
-    pub udp: bool,
-    /// How often.
-    pub interval: Duration,
-    /// Bytes of the IP packet.
-    pub size: u32,
-    /// Its code point.
-    pub dscp: u8,
-    /// When it runs.
-    pub runs: Vec<(Duration, Duration)>,
-}
-
-/// A sequence.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sequence {
-    /// Flows.
-    pub plays: Vec<Play>,
-    /// Echoes.
-    pub pings: Vec<Ping>,
-    /// How long all of it takes.
-    pub length: Duration,
-}
-
-/// A transfer, or the requests of one connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transferred {
-    /// Which flow.
-    pub play: usize,
-    /// Which of its equal ones, from 0.
-    pub member: u16,
-    /// When it began, since the beginning.
-    pub begin: Duration,
-    /// When it ended.
-    pub end: Duration,
-    /// Bytes of data that arrived: of requests, of the responses.
-    pub bytes: u64,
-    /// Of datagrams and SYNs, what became of them each way.
-    pub counted: Vec<Counted>,
-    /// How long each request took until its response was whole.
-    pub answers: Vec<Duration>,
-    /// Why it ended, where that was not by plan.
-    pub failed: Option<String>,
-}
-
-/// Datagrams or SYNs that went one way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counted {
-    /// Which way.
-    pub way: Way,
-    /// How many were sent.
-    pub sent: u64,
-    /// What arrived; nothing is known of SYNs.
-    pub received: Option<Received>,
-}
-
-/// One echo.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pinged {
-    /// Of which [`Ping`].
-    pub ping: usize,
-    /// When it was sent.
-    pub at: Duration,
-    /// How long it took; `None` of those that were lost.
-    pub took: Option<Duration>,
-}
-
-/// What a sequence did.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Played {
-    /// Transfers, as they ended.
-    pub transfers: Vec<Transferred>,
-    /// Bytes of data of each flow by the second: downwards as they arrived,
-    /// upwards as they were given to the kernel.
-    pub seconds: Vec<Vec<u64>>,
-    /// Echoes, in order of time.
-    pub echoes: Vec<Pinged>,
-}
-
-/// Stops everybody at once.
-#[derive(Debug, Default)]
-pub struct Stop {
-    over: Mutex<bool>,
-    told: Condvar,
-    open: Mutex<Vec<TcpStream>>,
-}
-
-impl Stop {
-    /// Ends what runs.
-    pub fn stop(&self) {
-        *lock(&self.over) = true;
-        self.told.notify_all();
-        for stream in lock(&self.open).drain(..) {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-    }
-
-    /// Has a connection shut then.
-    pub(crate) fn shuts(&self, stream: &TcpStream) {
-        if let Ok(other) = stream.try_clone() {
-            lock(&self.open).push(other);
-        }
-    }
-
-    /// Whether it was stopped.
-    pub fn stopped(&self) -> bool {
-        *lock(&self.over)
-    }
-
-    /// Waits until a time; false where it was stopped before.
-    pub(crate) fn until(&self, time: Instant) -> bool {
-        let mut over = lock(&self.over);
-        while !*over {
-            let left = time.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return true;
-            }
-            let waited = self.told.wait_timeout(over, left);
-            over = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        false
-    }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Plays a sequence towards a serving end. `progress` is told each second how
 /// far it is and how many bytes each flow has moved. Before anything begins the

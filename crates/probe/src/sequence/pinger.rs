@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Echoes at even distances, whatever became of those before.
 
-use crate::remote::RemoteError;
 use crate::remote::echo::{Icmp, complaint};
+use crate::remote::error::RemoteError;
 use crate::sequence::connected::Session;
 use crate::sequence::datagram::{STAMP, TURN, stamp, stamped};
+use crate::sequence::outcome::Pinged;
+use crate::sequence::plan::Ping;
+use crate::sequence::stop::{Stop, lock};
 use crate::sequence::wanted::Exchange;
-use crate::sequence::{Ping, Pinged, Stop, lock};
 use crate::train::pace::{passing, since};
 use rustix::io::Errno;
 use std::collections::BTreeMap;

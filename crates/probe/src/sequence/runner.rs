@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One of several equal flows of a scripted sequence.
 
-use crate::remote::RemoteError;
-use crate::sequence::connected::{Connected, Session};
+use crate::bound::within;
+use crate::patient::Patient;
+use crate::remote::error::RemoteError;
+use crate::sequence::connected::{Connected, LAST_WORD, Session};
 use crate::sequence::datagram;
+use crate::sequence::outcome::{Counted, Transferred};
+use crate::sequence::plan::{Doing, Play};
+use crate::sequence::stop::{Stop, lock};
 use crate::sequence::wanted::{Exchange, Stream, Wanted};
-use crate::sequence::{Counted, Doing, Play, Stop, Transferred, lock};
 use crate::train::client::Way;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
@@ -205,7 +209,8 @@ impl Runner<'_> {
                 });
             }
             if let Some(received) = received.map_err(joined)? {
-                let (way, received) = (Way::Down, received?);
+                let named = RemoteError::out_of_range(self.server.to_string());
+                let (way, received) = (Way::Down, received?.check().map_err(named)?);
                 done.bytes += received.bytes;
                 done.counted.push(Counted {
                     way,
@@ -284,7 +289,7 @@ impl Runner<'_> {
 
     fn down(
         &self,
-        from: &mut BufReader<TcpStream>,
+        from: &mut BufReader<Patient>,
         bytes: Option<u64>,
         done: &mut Transferred,
     ) -> io::Result<()> {
@@ -307,12 +312,13 @@ impl Runner<'_> {
     fn up(
         &self,
         mut to: &TcpStream,
-        from: &mut BufReader<TcpStream>,
+        from: &mut BufReader<Patient>,
         bytes: Option<u64>,
         done: &mut Transferred,
     ) -> io::Result<()> {
         let block = vec![0; BLOCK];
-        let mut left = bytes.unwrap_or(u64::MAX);
+        let all = bytes.unwrap_or(u64::MAX);
+        let mut left = all;
         // A write ends with an error when the run does.
         while left > 0 {
             let part = left.min(BLOCK as u64) as usize;
@@ -323,14 +329,17 @@ impl Runner<'_> {
             self.moved.fetch_add(written as u64, Ordering::Relaxed);
         }
         let _ = to.shutdown(Shutdown::Write);
-        to.set_read_timeout(Some(Duration::from_secs(30)))?;
+        from.get_mut().wait(Some(LAST_WORD))?;
         // What counts is what arrived.
         let mut line = String::new();
         from.take(40).read_line(&mut line)?;
-        done.bytes = line
+        let arrived = line
             .trim()
             .parse()
             .map_err(|_| io::Error::other("the serving end did not say how much arrived"))?;
+        done.bytes = within("bytes received", arrived, 0..=all - left)
+            .map_err(RemoteError::out_of_range(self.server.to_string()))
+            .map_err(io::Error::other)?;
         if bytes.is_some() && left > 0 {
             return Err(io::Error::other("the connection ended before all was sent"));
         }
@@ -340,7 +349,7 @@ impl Runner<'_> {
     fn requests(
         &self,
         mut to: &TcpStream,
-        from: &mut BufReader<TcpStream>,
+        from: &mut BufReader<Patient>,
         (request, response, think): (u64, u64, Duration),
         end: Instant,
         done: &mut Transferred,

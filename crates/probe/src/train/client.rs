@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The asking end: one conversation with a serving end.
 
+use crate::bound::{OutOfRange, within};
 use crate::train::message::{COOKIE, Message, Seen, Train};
 use crate::train::pace::{self, since};
-use crate::train::{Arrival, seen};
-use std::fmt;
+use crate::train::{Arrival, Arrivals};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -16,6 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// After the last packet of a train has come, nothing comes for this long.
 const SILENCE: Duration = Duration::from_secs(3);
+/// The longest that a train may take to come: sent for twelve seconds, it passes
+/// the line in twice that time, and what waited before it in some more.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// Which way packets go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,43 +30,28 @@ pub enum Way {
 }
 
 /// Why a measurement ended.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// The serving end does not answer.
+    #[error(
+        "{0} does not answer; does `weirgate probe --serve` run there, and does a firewall let \
+         UDP through?"
+    )]
     Silent(SocketAddr),
     /// It refuses a train: too many ask at a time.
+    #[error("the serving end is busy; try again later")]
     Busy,
+    /// It reports something that cannot be.
+    #[error("{peer} sends a number that is out of range: {what}")]
+    OutOfRange {
+        /// The serving end.
+        peer: SocketAddr,
+        /// Which number it is, and its bounds.
+        what: OutOfRange,
+    },
     /// The socket failed.
-    Socket(io::Error),
-}
-
-impl fmt::Display for ProbeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Silent(address) => write!(
-                f,
-                "{address} does not answer; does `weirgate probe --serve` run there, and does a \
-                 firewall let UDP through?"
-            ),
-            Self::Busy => f.write_str("the serving end is busy; try again later"),
-            Self::Socket(error) => write!(f, "the socket failed: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for ProbeError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Socket(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<io::Error> for ProbeError {
-    fn from(error: io::Error) -> Self {
-        Self::Socket(error)
-    }
+    #[error("the socket failed: {0}")]
+    Socket(#[from] io::Error),
 }
 
 /// A conversation with a serving end.
@@ -137,10 +125,19 @@ impl Client {
             count,
             gap_ns: u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX),
         };
-        match way {
-            Way::Up => self.up(&train),
-            Way::Down => self.down(&train),
-        }
+        let train = self.bounded(train.check())?;
+        let seen = match way {
+            Way::Up => self.up(&train)?,
+            Way::Down => self.down(&train)?,
+        };
+        self.bounded(within("received", seen.received, 0..=count))?;
+        self.bounded(seen.check())
+    }
+
+    /// What the serving end reported, or an error that names it.
+    pub(crate) fn bounded<T>(&self, checked: Result<T, OutOfRange>) -> Result<T, ProbeError> {
+        let peer = self.server;
+        checked.map_err(|what| ProbeError::OutOfRange { peer, what })
     }
 
     fn up(&mut self, train: &Train) -> Result<Seen, ProbeError> {
@@ -162,7 +159,7 @@ impl Client {
 
     fn down(&mut self, train: &Train) -> Result<Seen, ProbeError> {
         let cookie = self.cookie;
-        let mut arrivals: Vec<Arrival> = Vec::new();
+        let mut arrivals = Arrivals::of(*train);
         for _ in 0..TRIES {
             self.tell(&Message::Send {
                 cookie,
@@ -170,22 +167,24 @@ impl Client {
             })?;
             self.gather(train, &mut arrivals)?;
             if !arrivals.is_empty() {
-                return Ok(seen(&arrivals));
+                return Ok(arrivals.seen());
             }
         }
         Err(ProbeError::Silent(self.server))
     }
 
     /// Receives a train until its last packet, or until nothing comes.
-    fn gather(&mut self, train: &Train, arrivals: &mut Vec<Arrival>) -> Result<(), ProbeError> {
-        while arrivals.len() < train.count as usize {
+    fn gather(&mut self, train: &Train, arrivals: &mut Arrivals) -> Result<(), ProbeError> {
+        let begin = Instant::now();
+        loop {
             let patience = if arrivals.is_empty() {
                 PATIENCE
             } else {
                 SILENCE.max(Duration::from_nanos(train.gap_ns) * 4)
             };
             let clock = self.clock;
-            let came = self.hear(patience, |message| match message {
+            let left = LONGEST.saturating_sub(begin.elapsed());
+            let came = self.hear(patience.min(left), |message| match message {
                 Message::Data { id, index, sent_ns } if id == train.id => Some(Ok(Arrival {
                     index,
                     sent_ns,
@@ -197,13 +196,10 @@ impl Client {
             let Some(arrival) = came.transpose()? else {
                 return Ok(());
             };
-            let last = arrival.index + 1 == train.count;
-            arrivals.push(arrival);
-            if last {
+            if self.bounded(arrivals.take(arrival))? {
                 return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Asks until an answer comes.
@@ -250,7 +246,8 @@ impl Client {
             self.socket.set_read_timeout(Some(left))?;
             match self.socket.recv(&mut payload) {
                 Ok(length) => {
-                    if let Some(found) = Message::read(&payload[..length]).and_then(&mut wanted) {
+                    let message = self.bounded(Message::read(&payload[..length]))?;
+                    if let Some(found) = message.and_then(&mut wanted) {
                         return Ok(Some(found));
                     }
                 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A whole measurement of one direction: rate, link layer, buffer.
 
+use crate::bound::within;
 use crate::infer::{Inference, Timed, Timing, infer, sizes};
 use crate::train::client::{Client, ProbeError, Way};
 use crate::train::message::{MOST_PACKETS, Seen};
@@ -18,6 +19,10 @@ const FASTER: f64 = 1.4;
 
 /// Packets of the first look.
 const FIRST: u32 = 40;
+
+/// The longest time of a full packet on a line that is measured: about 45 kbit/s.
+/// On a slower one the sweep would take minutes.
+const SLOWEST_NS: f64 = 250e6;
 
 /// The IP size of full packets: less than any line's largest, so that nothing
 /// is fragmented.
@@ -96,13 +101,13 @@ pub fn measure(
 
 /// The time of a full packet on the line: of packets sent at once.
 fn look(client: &mut Client, way: Way, payload: u16) -> Result<f64, ProbeError> {
-    let seen = client.train(way, payload, FIRST, Duration::ZERO)?;
-    if seen.gap_ns > 0.0 {
-        return Ok(seen.gap_ns * 1e-9);
+    let mut seen = client.train(way, payload, FIRST, Duration::ZERO)?;
+    if seen.gap_ns == 0.0 {
+        // So few came that the line's buffer holds next to nothing: one by one.
+        seen = client.train(way, payload, FIRST, Duration::from_millis(30))?;
     }
-    // So few came that the line's buffer holds next to nothing: one by one.
-    let seen = client.train(way, payload, FIRST, Duration::from_millis(30))?;
-    Ok(seen.gap_ns.max(1000.0) * 1e-9)
+    let gap_ns = client.bounded(within("gap_ns", seen.gap_ns, 0.0..=SLOWEST_NS))?;
+    Ok(gap_ns.max(1000.0) * 1e-9)
 }
 
 /// Times of a train during which a queue stood; of others nothing is known of

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the two ends of a measurement say to each other, as UDP payloads.
 //!
-//! The serving end never sends more than it was sent to someone who has not
-//! shown that packets reach him: a greeting is padded to [`GREETING`] bytes and
-//! answered by a shorter one with a cookie, and everything else needs the
-//! cookie (as RFC 9000 section 8.1 has it for QUIC).
+//! Until a client has shown that packets reach it, the serving end never sends it
+//! more than it received (as RFC 9000 section 8.1 has it for QUIC). A greeting is
+//! padded to [`GREETING`] bytes and answered by a shorter one with a cookie.
+//! Everything else needs the cookie.
+
+use crate::bound::{OutOfRange, within};
 
 /// The first bytes of every message.
 const MAGIC: [u8; 4] = *b"WGP1";
@@ -24,8 +26,9 @@ pub const MOST_PACKETS: u32 = 65_536;
 pub const MOST_BYTES: u64 = 64 << 20;
 /// See [`MOST_PACKETS`].
 pub const LONGEST_NS: u64 = 12_000_000_000;
-/// The longest gap that can be: no train lasts for so long.
-const MOST_GAP_NS: f64 = 1e12;
+/// The longest that packets of one train may wait beside each other: a train on
+/// a slow line, behind a modem's full buffer.
+const MOST_DELAY_NS: u64 = 60_000_000_000;
 
 /// Packets of one size, sent at even distances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,14 +44,15 @@ pub struct Train {
 }
 
 impl Train {
-    /// Whether a serving end takes part in it.
-    #[must_use]
-    pub fn bearable(&self) -> bool {
-        let time = u64::from(self.count).checked_mul(self.gap_ns);
-        (SHORTEST..=1472).contains(&usize::from(self.payload))
-            && (2..=MOST_PACKETS).contains(&self.count)
-            && u64::from(self.count) * u64::from(self.payload) <= MOST_BYTES
-            && time.is_some_and(|ns| ns <= LONGEST_NS)
+    /// The train, if either end takes part in it: bounded in size and in time.
+    pub fn check(self) -> Result<Self, OutOfRange> {
+        let time_ns = u64::from(self.count).saturating_mul(self.gap_ns);
+        within("payload", usize::from(self.payload), SHORTEST..=1472)?;
+        within("count", self.count, 2..=MOST_PACKETS)?;
+        let bytes = u64::from(self.count) * u64::from(self.payload);
+        within("count * payload", bytes, 0..=MOST_BYTES)?;
+        within("count * gap_ns", time_ns, 0..=LONGEST_NS)?;
+        Ok(self)
     }
 }
 
@@ -66,6 +70,22 @@ pub struct Seen {
     /// The same of the fastest in the train's second half: above 0 if a queue
     /// stood all the time.
     pub standing_ns: u64,
+}
+
+impl Seen {
+    /// What was seen, if it can be true of a train.
+    pub fn check(self) -> Result<Self, OutOfRange> {
+        within("received", self.received, 0..=MOST_PACKETS)?;
+        // 0 where there is no telling; a gap of less than a nanosecond is none.
+        if self.gap_ns != 0.0 {
+            within("gap_ns", self.gap_ns, 1.0..=LONGEST_NS as f64)?;
+        }
+        // Infinite where there is no telling.
+        within("gap_error_ns", self.gap_error_ns, 0.0..=f64::INFINITY)?;
+        within("delay_ns", self.delay_ns, 0..=MOST_DELAY_NS)?;
+        within("standing_ns", self.standing_ns, 0..=self.delay_ns)?;
+        Ok(self)
+    }
 }
 
 /// A message.
@@ -188,9 +208,17 @@ impl Message {
         out
     }
 
-    /// The message of a payload; `None` if it is none.
-    #[must_use]
-    pub fn read(payload: &[u8]) -> Option<Self> {
+    /// The message of a payload; `None` if it is none. A train that is asked for
+    /// is checked by who takes part in it, who answers with a refusal.
+    pub fn read(payload: &[u8]) -> Result<Option<Self>, OutOfRange> {
+        let message = Self::fields(payload);
+        if let Some(Self::Told { seen, .. }) = message {
+            seen.check()?;
+        }
+        Ok(message)
+    }
+
+    fn fields(payload: &[u8]) -> Option<Self> {
         let mut rest = Rest(payload.strip_prefix(&MAGIC)?);
         let [kind] = rest.take()?;
         let message = match kind {
@@ -256,18 +284,14 @@ impl Rest<'_> {
         Some(u64::from_be_bytes(self.take()?))
     }
 
-    /// What another end tells: numbers that can be reckoned with.
     fn seen(&mut self) -> Option<Seen> {
-        let seen = Seen {
+        Some(Seen {
             received: self.word()?,
             gap_ns: f64::from_bits(self.long()?),
             gap_error_ns: f64::from_bits(self.long()?),
             delay_ns: self.long()?,
             standing_ns: self.long()?,
-        };
-        let gap = seen.gap_ns == 0.0 || (1.0..=MOST_GAP_NS).contains(&seen.gap_ns);
-        // Infinite where there is no telling.
-        (gap && seen.gap_error_ns >= 0.0).then_some(seen)
+        })
     }
 
     fn train(&mut self) -> Option<Train> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the arrivals of a train say.
+//! Trains: packets sent at even distances, and what their arrivals say.
 
 pub(crate) mod client;
 pub(crate) mod measure;
@@ -7,7 +7,8 @@ pub(crate) mod message;
 pub(crate) mod pace;
 pub(crate) mod serve;
 
-use crate::train::message::Seen;
+use crate::bound::{OutOfRange, within};
+use crate::train::message::{Seen, Train};
 
 /// One packet of a train, as its receiver saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,45 @@ pub struct Arrival {
     pub sent_ns: u64,
     /// When it came, by the receiver's clock.
     pub came_ns: u64,
+}
+
+/// The packets of one train that have come.
+#[derive(Debug)]
+pub struct Arrivals {
+    train: Train,
+    all: Vec<Arrival>,
+}
+
+impl Arrivals {
+    /// None yet, of this train.
+    #[must_use]
+    pub const fn of(train: Train) -> Self {
+        let all = Vec::new();
+        Self { train, all }
+    }
+
+    /// Takes a packet; whether none is to come after it.
+    pub fn take(&mut self, arrival: Arrival) -> Result<bool, OutOfRange> {
+        let last = self.train.count.saturating_sub(1);
+        within("index", arrival.index, 0..=last)?;
+        // A packet that came twice takes the room of one that is missing.
+        if self.all.len() < self.train.count as usize {
+            self.all.push(arrival);
+        }
+        Ok(arrival.index == last || self.all.len() == self.train.count as usize)
+    }
+
+    /// Whether none has come.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Sums them up.
+    #[must_use]
+    pub fn seen(&self) -> Seen {
+        seen(&self.all)
+    }
 }
 
 /// How many parts of a train are looked at by themselves, to see how much the

@@ -3,7 +3,7 @@
 
 use crate::train::message::{COOKIE, Message, Train};
 use crate::train::pace::{self, since};
-use crate::train::{Arrival, seen};
+use crate::train::{Arrival, Arrivals};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -32,7 +32,7 @@ pub struct Server {
 #[derive(Debug)]
 struct Receiving {
     train: Train,
-    arrivals: Vec<Arrival>,
+    arrivals: Arrivals,
     last: Instant,
 }
 
@@ -73,7 +73,7 @@ impl Server {
                 Err(error) => return Err(error),
             };
             let came_ns = since(self.clock);
-            if let Some(message) = Message::read(&payload[..length])
+            if let Ok(Some(message)) = Message::read(&payload[..length])
                 && let Some(answer) = self.answer(&message, from, came_ns)
             {
                 // An answer that cannot be sent is as one that is lost.
@@ -90,15 +90,14 @@ impl Server {
             }),
             Message::Data { id, index, sent_ns } => {
                 let receiving = self.receiving.get_mut(&from)?;
-                if receiving.train.id == id && index < receiving.train.count {
+                let arrival = Arrival {
+                    index,
+                    sent_ns,
+                    came_ns,
+                };
+                // What is no packet of the train does not count for it.
+                if receiving.train.id == id && receiving.arrivals.take(arrival).is_ok() {
                     receiving.last = Instant::now();
-                    if receiving.arrivals.len() < receiving.train.count as usize {
-                        receiving.arrivals.push(Arrival {
-                            index,
-                            sent_ns,
-                            came_ns,
-                        });
-                    }
                 }
                 None
             }
@@ -112,7 +111,7 @@ impl Server {
                 let receiving = self.receiving.get(&from)?;
                 (receiving.train.id == id).then(|| Message::Told {
                     id,
-                    seen: seen(&receiving.arrivals),
+                    seen: receiving.arrivals.seen(),
                 })
             }
             _ => None,
@@ -132,7 +131,7 @@ impl Server {
     /// A train to someone, from a thread of its own.
     fn send(&self, to: SocketAddr, train: Train) -> Option<Message> {
         let refused = Some(Message::Refused { id: train.id });
-        if !train.bearable() {
+        if train.check().is_err() {
             return refused;
         }
         if self.sending.fetch_add(1, Ordering::SeqCst) >= MOST_SENDING {
@@ -153,7 +152,7 @@ impl Server {
     }
 
     fn expect(&mut self, from: SocketAddr, train: Train) -> Message {
-        if !train.bearable() {
+        if train.check().is_err() {
             return Message::Refused { id: train.id };
         }
         let known = self.receiving.get(&from);
@@ -168,7 +167,7 @@ impl Server {
         }
         let receiving = Receiving {
             train,
-            arrivals: Vec::new(),
+            arrivals: Arrivals::of(train),
             last: Instant::now(),
         };
         self.receiving.insert(from, receiving);

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What echoes of different sizes show of a path: the largest packet, and the link
+//! layer as far as round trips tell it.
+
+use crate::infer::{Inference, Timed, Timing, infer, sizes};
+use crate::remote::echo::{Echo, Reflector};
+use crate::remote::error::RemoteError;
+use std::time::Duration;
+
+/// Until an echo on an idle line is lost.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+/// How often each size is sent to find the link layer.
+const ROUNDS: usize = 15;
+/// The least error of a round trip, in seconds: clocks are read to a microsecond.
+const CLOCK_S: f64 = 2e-6;
+/// How often a size is tried that does not come back: it may be chance.
+const TRIES: u32 = 3;
+/// The smallest packet that every link takes (RFC 791 section 3.2 asks for 68,
+/// and hosts for 576), and the largest that is tried.
+pub(crate) const LEAST_MTU: u32 = 576;
+const MOST_MTU: u32 = 9216;
+
+/// The largest packet that comes through there and back, in IP bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mtu {
+    /// It comes through.
+    pub bytes: u32,
+    /// No larger one does; else none was tried.
+    pub exact: bool,
+}
+
+fn comes(
+    reflector: &mut dyn Reflector,
+    size: u32,
+    patience: Duration,
+) -> Result<bool, RemoteError> {
+    for _ in 0..TRIES {
+        match reflector.echo(size, patience)? {
+            Echo::After(_) => return Ok(true),
+            Echo::TooLong => return Ok(false),
+            Echo::Lost => {}
+        }
+    }
+    Ok(false)
+}
+
+/// The largest packet that comes through to a host and back; `None` where it does not
+/// answer, or only small ones.
+pub fn largest_packet(reflector: &mut dyn Reflector) -> Result<Option<Mtu>, RemoteError> {
+    let small = reflector.small();
+    let Some(largest) = reflector.largest() else {
+        return Ok(None);
+    };
+    if !comes(reflector, small, PATIENCE)? {
+        return Ok(None);
+    }
+    mtu(reflector, largest, PATIENCE)
+}
+
+/// The largest packet, by halving what is left.
+pub(crate) fn mtu(
+    reflector: &mut dyn Reflector,
+    largest: u32,
+    patience: Duration,
+) -> Result<Option<Mtu>, RemoteError> {
+    let most = largest.min(MOST_MTU);
+    if comes(reflector, most, patience)? {
+        return Ok(Some(Mtu {
+            bytes: most,
+            exact: most == largest,
+        }));
+    }
+    let (mut good, mut bad) = (LEAST_MTU, most);
+    if !comes(reflector, good, patience)? {
+        return Ok(None);
+    }
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        if comes(reflector, middle, patience)? {
+            good = middle;
+        } else {
+            bad = middle;
+        }
+    }
+    Ok(Some(Mtu {
+        bytes: good,
+        exact: true,
+    }))
+}
+
+/// The link layer by the shortest round trip of each size. The sizes take turns,
+/// so that what else is on the line meets all alike.
+pub(crate) fn layer(
+    reflector: &mut dyn Reflector,
+    most: u32,
+    patience: Duration,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Inference, RemoteError> {
+    let sizes: Vec<u32> = sizes().filter(|size| *size <= most).collect();
+    let mut times: Vec<Vec<Duration>> = vec![Vec::new(); sizes.len()];
+    for round in 0..ROUNDS {
+        progress(round, ROUNDS);
+        for (size, times) in sizes.iter().zip(&mut times) {
+            if let Echo::After(took) = reflector.echo(*size, patience)? {
+                times.push(took);
+            }
+        }
+    }
+    Ok(infer(&shortest(&sizes, &mut times), Timing::RoundTrip))
+}
+
+/// The shortest round trip of each size that came back three times. It is as sure as
+/// the next ones are near: of all sizes together, because what varies is the way's
+/// and not a size's, and three that are near by chance say little.
+fn shortest(sizes: &[u32], times: &mut [Vec<Duration>]) -> Vec<Timed> {
+    let measured = sizes.iter().zip(times).filter_map(|(size, times)| {
+        times.sort_unstable();
+        let (first, third) = (times.first()?, times.get(2)?);
+        Some((*size, first.as_secs_f64(), third.as_secs_f64()))
+    });
+    let measured: Vec<(u32, f64, f64)> = measured.collect();
+    let squares: f64 = measured.iter().map(|one| (one.2 - one.1).powi(2)).sum();
+    let error = (squares / measured.len().max(1) as f64).sqrt().max(CLOCK_S);
+    let one = |(size, time, _)| Timed { size, time, error };
+    measured.into_iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::infer::Cut;
+    use weirgate_linklayer::{Framing, LinkLayer};
+
+    /// A host behind a line of one kind, whose time is reckoned, not lived through.
+    struct Line {
+        layer: LinkLayer,
+        bits: f64,
+        mtu: u32,
+        /// Adds so many nanoseconds at most, differently each time.
+        noise: u64,
+        state: u64,
+    }
+
+    impl Reflector for Line {
+        fn echo(&mut self, size: u32, _patience: Duration) -> Result<Echo, RemoteError> {
+            if size > self.mtu {
+                return Ok(Echo::Lost);
+            }
+            self.state = self
+                .state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let noise = (self.state >> 33) % self.noise.max(1);
+            let wire = f64::from(self.layer.wire_bytes(size)) * 8.0 / self.bits;
+            let took = 0.011 + 2.0 * wire + noise as f64 * 1e-9;
+            Ok(Echo::After(Duration::from_secs_f64(took)))
+        }
+
+        fn largest(&self) -> Option<u32> {
+            Some(1500)
+        }
+
+        fn small(&self) -> u32 {
+            64
+        }
+    }
+
+    fn line(framing: Framing, overhead: i32, noise: u64) -> Line {
+        Line {
+            layer: LinkLayer::custom(overhead, 0, framing).unwrap(),
+            bits: 1e6,
+            mtu: 1492,
+            noise,
+            state: 7,
+        }
+    }
+
+    fn found(line: &mut Line) -> (Option<Mtu>, Inference) {
+        let most = mtu(line, 1500, Duration::ZERO).unwrap();
+        (
+            most,
+            layer(line, 1492, Duration::ZERO, &mut |_, _| ()).unwrap(),
+        )
+    }
+
+    #[test]
+    fn the_largest_packet_and_cells_are_found_and_never_wrongly() {
+        let (most, layer) = found(&mut line(Framing::Atm, 28, 3_000));
+        assert_eq!(
+            most,
+            Some(Mtu {
+                bytes: 1492,
+                exact: true
+            })
+        );
+        assert_eq!(layer.cut, Some(Cut::Cells));
+        assert_eq!(layer.overhead(), Some(28));
+        let (_, layer) = found(&mut line(Framing::None, 22, 3_000));
+        assert_eq!(layer.cut, Some(Cut::Bytes));
+    }
+
+    /// How long something else on the way takes, differently each time: evenly, as
+    /// queues do, as retransmissions do, as a busy host does.
+    fn noise(kind: usize, size: f64, random: &mut impl FnMut() -> f64) -> f64 {
+        match kind {
+            0 => size * (random() + random()),
+            1 => -size * random().max(1e-12).ln(),
+            2 => size * (f64::from(u8::from(random() < 0.8)) + random() / 20.0),
+            _ => (size * 5.0 + size * ((0..12).map(|_| random()).sum::<f64>() - 6.0)).max(0.0),
+        }
+    }
+
+    /// Whatever is said must be right, however large the noise is beside a cell's
+    /// time.
+    #[test]
+    fn noise_is_never_taken_for_cells_or_bytes() {
+        let mut state = 11_u64;
+        let mut random = move || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        let sizes: Vec<u32> = sizes().collect();
+        let (mut all, mut said) = (0, 0);
+        for round in 0..12_000_usize {
+            let framing = [Framing::Atm, Framing::None][round % 2];
+            let overhead = 8 + (round % 41) as i32;
+            let layer = LinkLayer::custom(overhead, 0, framing).unwrap();
+            let [up, down] = [[128e3, 1024e3], [512e3, 2e6], [2e6, 20e6]][round / 2 % 3];
+            let of = [1e-5, 1e-4, 1e-3, 5e-3, 2e-2][round / 6 % 5];
+            let mut times: Vec<Vec<Duration>> = Vec::new();
+            for size in &sizes {
+                let line = f64::from(layer.wire_bytes(*size)) * 8.0 * (1.0 / up + 1.0 / down);
+                let mut echo = || line + noise(round / 30 % 4, of, &mut random);
+                times.push(
+                    (0..ROUNDS)
+                        .map(|_| Duration::from_secs_f64(echo()))
+                        .collect(),
+                );
+            }
+            let found = infer(&shortest(&sizes, &mut times), Timing::RoundTrip).cut;
+            let right = match framing {
+                Framing::Atm => Cut::Cells,
+                _ => Cut::Bytes,
+            };
+            assert!(
+                found.is_none_or(|found| found == right),
+                "round {round}: {found:?}"
+            );
+            all += 1;
+            said += usize::from(found.is_some());
+        }
+        assert!(said > all / 3, "{said} of {all}");
+    }
+}

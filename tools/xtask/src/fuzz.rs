@@ -12,7 +12,7 @@ use std::process::Command;
 /// of `message`, `history`, `inbound`, `imported`, `kept` and what disciplines read (`recording`,
 /// `capture`, `script`), whose seeds see most, a little less than what twenty
 /// seconds see.
-const TARGETS: [(&str, u32); 13] = [
+const TARGETS: [(&str, u32); 14] = [
     ("policy", 4_400),
     ("experiment", 3_300),
     ("domain", 4_700),
@@ -26,6 +26,7 @@ const TARGETS: [(&str, u32); 13] = [
     ("imported", 4_000),
     ("kept", 2_400),
     ("inbound", 690),
+    ("track", 0),
 ];
 
 /// What a planted mistake says when it is met; see the targets.

@@ -234,8 +234,8 @@ fn what_cannot_be_told_apart_is_refused() {
             "ports = 5061"
         ),
         [
-            "97: N111 what `web` selects could be of `calls` on line 85 as well; give them ports \
-             of their own, or `networks` to their receivers"
+            "97: N111 packets that `web` selects may belong to `calls` on line 85 as well; give them \
+             ports of their own, or `networks` to their receivers"
         ]
     );
     assert_eq!(

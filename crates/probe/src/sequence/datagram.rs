@@ -305,7 +305,7 @@ mod tests {
     proptest! {
         #[test]
         fn lines_are_read_as_they_are_written(
-            sent: u64, count: u64, bytes: u64, late: Option<[u32; 4]>
+            sent in 0..=MOST, count in 0..=MOST, bytes in 0..=MOST, late: Option<[u32; 4]>
         ) {
             let us = |us| Duration::from_micros(u64::from(us));
             let delays = late.map(|[a, b, c, d]| Delays {

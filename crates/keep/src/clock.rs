@@ -35,7 +35,8 @@ pub(crate) struct Timer {
     at: Cell<u64>,
 }
 
-const NEVER: u64 = u64::MAX;
+/// A time that does not come.
+pub(crate) const NEVER: u64 = u64::MAX;
 
 impl Timer {
     /// A timer that never ends unless it is set.

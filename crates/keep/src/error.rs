@@ -43,6 +43,13 @@ pub enum KeepError {
         /// Whole seconds that are left.
         seconds: u64,
     },
+    /// Occurs when a newer change was begun while this one was under way, which
+    /// the lock forbids; this one is given up.
+    #[error(
+        "change {0} was begun meanwhile, although this kernel was locked; was something \
+         deleted in /run/weirgate?"
+    )]
+    Fenced(u64),
     /// Occurs when there is nothing to confirm or to go back to.
     #[error("{0}")]
     Nothing(String),

@@ -22,5 +22,6 @@ pub use service::control_group::absent_groups;
 pub use service::{Report, keep};
 pub use site::{Made, Planned, Request, Site};
 pub use store::folder::{Lock, Place, STATE};
-pub use store::history::{Entry, Head, History, KEPT, Outcome, Pending, Source};
+pub use store::head::{Head, KEPT, Outcome, Pending};
+pub use store::history::{Entry, History, Source};
 pub use store::memory::Memory;

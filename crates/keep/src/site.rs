@@ -4,10 +4,11 @@
 
 use crate::clock;
 use crate::error::KeepError;
-use crate::guard::{self, Charge, Charged, Guard, Left, Reached, Starting};
+use crate::guard::{self, Charge, Charged, Guard, Left, Starting};
 use crate::service::names::{self, Names};
 use crate::store::folder::{Lock, Place};
-use crate::store::history::{Entry, Head, History, Outcome, Pending, Source};
+use crate::store::head::{Head, Outcome, Pending, Standing};
+use crate::store::history::{Entry, History, Source};
 use crate::store::memory::{self, Kept, Memory};
 use crate::store::table_text::{self, Text};
 use std::path::PathBuf;
@@ -16,6 +17,8 @@ use std::time::Duration;
 use weirgate_kernel::{Applied, ApplyError, Handles, Kernel, KnownTables, Scope, Since, Stamp};
 use weirgate_plan::{Options, Plan, plan_with, present, verify, with_former};
 use weirgate_state::{Capabilities, Content, Device, DeviceName, QdiscKind, State};
+
+const SECOND: u64 = 1_000_000_000;
 
 /// How long a command waits for another. The largest change takes less.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -80,6 +83,31 @@ pub struct Made {
 }
 
 impl Planned {
+    /// What was applied before it.
+    fn applied(&self) -> Option<&State> {
+        self.memory.as_ref().map(|kept| &kept.memory.applied)
+    }
+
+    /// What a guard of it is to know.
+    fn charge(&self, place: &Place, head: Head) -> Charge {
+        let before = &self.plan.before;
+        let remembered = self
+            .applied()
+            .is_some_and(|applied| table_text::shared(&applied.tables, &before.tables));
+        Charge {
+            place: place.clone(),
+            before: if remembered {
+                guard::outline(before)
+            } else {
+                before.clone()
+            },
+            remembered,
+            desired: guard::outline(&self.plan.desired),
+            memory: self.memory.as_ref().map(|kept| Arc::clone(&kept.text)),
+            head,
+        }
+    }
+
     /// Whether it leads to lists of what DNS names or control groups stand for.
     pub fn has_names(&self) -> bool {
         names::sets(&self.plan.desired).next().is_some()
@@ -103,30 +131,50 @@ impl Site {
     }
 
     /// The right to change this kernel. Another weirgate that is at work is
-    /// waited for, but not for ever.
+    /// waited for, but not for ever. A change that was not confirmed in time, or
+    /// whose maker died, is taken back first.
     pub async fn lock(&self) -> Result<Lock, KeepError> {
-        self.place.soon(PATIENCE).await
+        Ok(self.lock_and_settle().await?.0)
     }
 
-    /// Looks up the DNS names of a state, and says which were not found, `None`
-    /// where it has none. What was found before is kept for those.
-    pub async fn look_up(
-        &self,
-        state: &State,
-        patience: Duration,
-    ) -> Result<Option<Vec<String>>, KeepError> {
-        let (names, _) = names::wanted(state);
-        if names.is_empty() {
-            return Ok(None);
+    /// The same; with the number of the change that was taken back.
+    pub(crate) async fn lock_and_settle(&self) -> Result<(Lock, Option<u64>), KeepError> {
+        let lock = self.place.soon(PATIENCE).await?;
+        let mut head = self.history.head()?;
+        let number = head.pending.as_ref().map(|pending| pending.number);
+        match head.standing(&self.place.boot, clock::now()) {
+            Standing::Settled | Standing::Waiting(_) => return Ok((lock, None)),
+            Standing::Due => {
+                if let Err(error) = self.restore(&lock).await {
+                    // Another try would fail as well, and keep every command
+                    // from working.
+                    let lost = Outcome::Lost(error.to_string());
+                    head.settle(number.unwrap_or(head.generation), lost);
+                    self.history.set_head(&lock, &head)?;
+                    return Err(error);
+                }
+            }
+            Standing::Restarted => {
+                head.lapse();
+                self.history.set_head(&lock, &head)?;
+            }
         }
-        let answers = names::look_up(names, patience).await;
-        self.learn(&answers).map(Some)
+        Ok((lock, number))
     }
 
-    /// Remembers answers; says what was not found.
-    pub(crate) fn learn(&self, answers: &names::Answers) -> Result<Vec<String>, KeepError> {
+    /// Looks up the DNS names of a state, for [`Site::learn`].
+    pub async fn look_up(&self, state: &State, patience: Duration) -> names::Answers {
+        names::look_up(names::wanted(state).0, patience).await
+    }
+
+    /// Remembers answers; says what was not found. What was found before is
+    /// kept for those.
+    pub fn learn(&self, lock: &Lock, answers: &names::Answers) -> Result<Vec<String>, KeepError> {
+        if answers.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut names = Names::read(&self.place);
-        names.learn(&self.place, answers)?;
+        names.learn(&self.place, lock, answers)?;
         let failed = answers
             .iter()
             .filter_map(|(name, answer)| Some(format!("{name}: {}", answer.as_ref().err()?)));
@@ -303,34 +351,35 @@ impl Site {
         })
     }
 
-    /// The change that waits for confirmation or is under way, with the
-    /// seconds that are left; `None` where nothing waits, or its guard is gone.
+    /// The change that waits for confirmation, with the seconds that are left;
+    /// `None` where nothing waits. One whose time is over waits until it is
+    /// taken back, with 0 seconds.
     pub fn unconfirmed(&self) -> Result<Option<(Pending, u64)>, KeepError> {
-        let Some(pending) = self.history.head()?.pending else {
-            return Ok(None);
+        let head = self.history.head()?;
+        let left = match head.standing(&self.place.boot, clock::now()) {
+            Standing::Settled | Standing::Restarted => return Ok(None),
+            Standing::Due => 0,
+            Standing::Waiting(left) => left,
         };
-        let left = pending.deadline.unwrap_or(0).saturating_sub(clock::now());
-        let waits = pending.boot == self.place.boot && left > 0;
-        Ok(waits.then_some((pending, left.div_ceil(1_000_000_000))))
+        Ok(head.pending.map(|it| (it, left.div_ceil(SECOND))))
     }
 
     /// Makes a planned change and reads it back. `lock` is held from before
     /// the plan was made.
     pub async fn apply(
         &self,
-        _lock: &Lock,
+        lock: &Lock,
         planned: Planned,
         request: Request,
     ) -> Result<Made, KeepError> {
-        self.nothing_waits()?;
         let head = self.history.head()?;
-        let before = planned.memory.as_ref();
-        let known = before.map(|kept| &kept.memory.applied);
+        let known = planned.applied();
         let confirmed = head.confirmed.filter(|_| request.confirm.is_none());
         if let (true, Some(number)) = (planned.plan.steps.is_empty(), confirmed)
             && known == Some(&planned.plan.desired)
             && self.same(number, &request.sources, &planned)
         {
+            self.nothing_waits()?;
             let scope = Scope::of([&planned.plan.desired]);
             if memory::seen(&self.place).is_none() {
                 self.vouch(&scope, &planned.since).await?;
@@ -341,14 +390,43 @@ impl Site {
                 unconfirmed: false,
             });
         }
-        let remembered = known.is_some_and(|applied| {
-            table_text::shared(&applied.tables, &planned.plan.before.tables)
-        });
-        let charge_before = if remembered {
-            guard::outline(&planned.plan.before)
-        } else {
-            planned.plan.before.clone()
-        };
+        let after = self.text(&planned)?;
+        let confirm = request.confirm;
+        let number = self.change(lock, &planned, request, Some(&after)).await?;
+        Ok(Made {
+            steps: planned.plan.steps.len(),
+            number,
+            unconfirmed: confirm.is_some(),
+        })
+    }
+
+    /// Takes everything away that weirgate made, by the plan of
+    /// [`Site::plan`] for an empty state. The history has it as an entry
+    /// without a state, so that it can be told and gone back to; nothing is in
+    /// force then, and nothing is restored when the machine starts.
+    pub async fn remove(&self, lock: &Lock, planned: &Planned) -> Result<(), KeepError> {
+        // The memory stays as it is until nothing is left to remember.
+        let memory = planned.memory.as_ref().map(|kept| Arc::clone(&kept.text));
+        let (request, memory) = (Request::default(), memory.as_deref());
+        let made = self.change(lock, planned, request, memory).await;
+        made.map(|_| ())
+    }
+
+    /// Makes a change under guard; its number. Meanwhile the memory is `after`.
+    async fn change(
+        &self,
+        lock: &Lock,
+        planned: &Planned,
+        request: Request,
+        after: Option<&[u8]>,
+    ) -> Result<u64, KeepError> {
+        self.nothing_waits()?;
+        let plan = &planned.plan;
+        let alone = plan.steps.is_empty() && request.confirm.is_none();
+        let lasts = request.confirm.is_some();
+        let starting = (!alone).then(|| Guard::start(&self.program, lasts));
+        let starting = starting.transpose()?;
+        let before = self.history.head()?;
         let entry = Entry {
             number: 0,
             time: clock::unix(),
@@ -358,94 +436,32 @@ impl Site {
             desired: planned.wanted.clone(),
             former: planned.former.clone(),
         };
-        let alone = planned.plan.steps.is_empty() && request.confirm.is_none();
-        let starting = self.guard(alone)?;
-        let number = self.history.add(entry, &head, &planned.tables)?.number;
-        let mut pending = Pending {
-            number,
-            boot: self.place.boot.clone(),
-            deadline: None,
-        };
-        let mut under_way = head.clone();
-        under_way.pending = Some(pending.clone());
-        self.history.set_head(&under_way)?;
-        let charge = Charge {
-            place: self.place.clone(),
-            number: Some(number),
-            before: charge_before,
-            remembered,
-            desired: guard::outline(&planned.plan.desired),
-            memory: before.map(|kept| Arc::clone(&kept.text)),
-            head,
-        };
-        let after = self.text(&planned)?;
-        let guard = self.make(starting, &charge, &planned, Some(&after)).await?;
-        self.remember_answers();
+        let removal = entry.is_removal();
+        let entry = self.history.add(lock, entry, &before, &planned.tables)?;
+        let number = entry.number;
+        let mut head = before;
+        head.begin(number, &self.place.boot);
+        self.history.set_head(lock, &head)?;
+        let charge = planned.charge(&self.place, head.clone());
+        let guard = self.make(lock, starting, &charge, planned, after).await?;
         let deadline = request.confirm.map(guard::deadline);
-        let mut settled = charge.head;
-        if deadline.is_some() {
+        if let Some(pending) = head.pending.as_mut().filter(|_| lasts) {
             pending.deadline = deadline;
-            settled.pending = Some(pending);
         } else {
-            settled.settle(number, Outcome::Confirmed);
+            head.settle(number, Outcome::Confirmed);
         }
-        self.history.set_head(&settled)?;
+        if removal {
+            head.confirmed = None;
+            Memory::write(&self.place, lock, None)?;
+        } else {
+            self.remember_answers();
+        }
+        self.history.set_head(lock, &head)?;
         if let Some(guard) = guard {
             let left = guard.applied(deadline)?;
             self.leave(left).await;
         }
-        Ok(Made {
-            steps: planned.plan.steps.len(),
-            number,
-            unconfirmed: deadline.is_some(),
-        })
-    }
-
-    /// Takes everything away that weirgate made, by the plan of
-    /// [`Site::plan`] for an empty state. The history has it as an entry
-    /// without a state, so that it can be told and gone back to; nothing is in
-    /// force then, and nothing is restored when the machine starts.
-    pub async fn remove(&self, _lock: &Lock, planned: &Planned) -> Result<(), KeepError> {
-        self.nothing_waits()?;
-        let plan = &planned.plan;
-        let starting = self.guard(plan.steps.is_empty())?;
-        let mut head = self.history.head()?;
-        let charge = Charge {
-            place: self.place.clone(),
-            number: None,
-            before: plan.before.clone(),
-            remembered: false,
-            desired: guard::outline(&plan.desired),
-            memory: planned.memory.as_ref().map(|kept| Arc::clone(&kept.text)),
-            head: head.clone(),
-        };
-        // The memory stays as it is until nothing is left to remember.
-        let memory = charge.memory.clone();
-        let guard = self
-            .make(starting, &charge, planned, memory.as_deref())
-            .await?;
-        if head.confirmed.is_some() {
-            let entry = Entry {
-                number: 0,
-                time: clock::unix(),
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                from: None,
-                sources: Vec::new(),
-                desired: State::default(),
-                former: planned.former.clone(),
-            };
-            let number = self.history.add(entry, &head, &planned.tables)?.number;
-            head.settle(number, Outcome::Confirmed);
-        }
-        head.confirmed = None;
-        head.pending = None;
-        self.history.set_head(&head)?;
-        Memory::write(&self.place, None)?;
-        if let Some(guard) = guard {
-            let left = guard.applied(None)?;
-            self.leave(left).await;
-        }
-        Ok(())
+        Ok(number)
     }
 
     /// Leaves the closing of the socket of nf_tables to the guard, because it
@@ -459,35 +475,35 @@ impl Site {
         }
     }
 
-    /// Starts a guard, unless the change needs none. What is written next is
-    /// written while it starts.
-    fn guard(&self, alone: bool) -> Result<Option<Starting>, KeepError> {
-        let needed = (!alone).then(|| Guard::start(&self.program));
-        needed.transpose()
-    }
-
     /// Carries out a plan under guard. If it fails, everything that is kept is
     /// as before, and the guard is dismissed.
     async fn make(
         &self,
+        lock: &Lock,
         starting: Option<Starting>,
         charge: &Charge,
         planned: &Planned,
         after: Option<&[u8]>,
     ) -> Result<Option<Guard>, KeepError> {
         let plan = &planned.plan;
+        let failed = |error: &KeepError| self.failed(lock, charge, &error.to_string());
         let charged = starting.map(|starting| starting.charge(charge)).transpose();
-        let charged = charged.inspect_err(|error| self.failed(charge, &error.to_string()))?;
+        let charged = charged.inspect_err(failed)?;
         // Written before anything changes: whatever happens next, it is known
         // what to go back to.
-        let written = Memory::write_text(&self.place, after);
+        let written = Memory::write(&self.place, lock, after);
         let guard = written.and_then(|()| charged.map(Charged::ready).transpose());
-        let guard = guard.inspect_err(|error| self.failed(charge, &error.to_string()))?;
+        let guard = guard.inspect_err(failed)?;
+        // Starting a guard may have taken long.
+        let found = self.history.head()?;
+        if !found.awaits(charge.number()) {
+            return Err(KeepError::Fenced(found.generation));
+        }
         let applied = self.kernel.apply_since(plan, &planned.since).await;
         let error = match applied {
             Ok(applied) => {
-                // Only an entry's change is remembered as it is desired.
-                if charge.number.is_some() {
+                // What is left when all is removed is not what is remembered.
+                if planned.wanted != State::default() {
                     self.settled(plan, &applied).await;
                 }
                 return Ok(guard);
@@ -495,12 +511,12 @@ impl Site {
             Err(error) => error,
         };
         if matches!(error, ApplyError::Restored { .. }) {
-            self.failed(charge, &error.to_string());
-        } else if let Some(number) = charge.number {
+            self.failed(lock, charge, &error.to_string());
+        } else {
             let mut head = charge.head.clone();
-            head.settle(number, Outcome::Lost(error.to_string()));
+            head.settle(charge.number(), Outcome::Lost(error.to_string()));
             // The first error is the one to report.
-            let _ = self.history.set_head(&head);
+            let _ = self.history.set_head(lock, &head);
         }
         if let Some(guard) = guard {
             guard.dismiss();
@@ -526,14 +542,12 @@ impl Site {
     }
 
     /// What is kept goes back to what it was before a change that failed.
-    fn failed(&self, charge: &Charge, why: &str) {
+    fn failed(&self, lock: &Lock, charge: &Charge, why: &str) {
         let mut head = charge.head.clone();
-        if let Some(number) = charge.number {
-            head.settle(number, Outcome::Failed(why.to_owned()));
-        }
+        head.settle(charge.number(), Outcome::Failed(why.to_owned()));
         // The failure of the change is the one to report.
-        let _ = self.history.set_head(&head);
-        let _ = Memory::write_text(&self.place, charge.memory.as_deref());
+        let _ = self.history.set_head(lock, &head);
+        let _ = Memory::write(&self.place, lock, charge.memory.as_deref());
     }
 
     /// Whether an entry is of these texts and leads to what is planned.
@@ -558,38 +572,37 @@ impl Site {
     }
 
     /// Confirms the change that waits for it; its number.
-    pub fn confirm(&self) -> Result<u64, KeepError> {
-        let nothing = || KeepError::Nothing("nothing waits to be confirmed".to_owned());
-        let head = self.history.head()?;
-        let Some(pending) = head.pending.clone() else {
-            return Err(nothing());
-        };
-        let number = pending.number;
-        if let Reached::Done = guard::confirm(&self.place)? {
-            return Ok(number);
-        }
-        // The guard is gone. If it did its duty before, nothing is pending.
-        let _lock = self.place.lock()?;
+    pub async fn confirm(&self) -> Result<u64, KeepError> {
+        let lock = self.lock().await?;
         let mut head = self.history.head()?;
-        let waits = |now: &Pending| now.number == number && now.boot == self.place.boot;
-        if !head.pending.as_ref().is_some_and(waits) || pending.deadline.is_none() {
-            return Err(nothing());
-        }
-        head.settle(number, Outcome::Confirmed);
-        self.history.set_head(&head)?;
-        Ok(number)
+        let Some(pending) = head.pending.clone() else {
+            let text = "nothing waits to be confirmed";
+            return Err(KeepError::Nothing(text.to_owned()));
+        };
+        head.settle(pending.number, Outcome::Confirmed);
+        self.history.set_head(&lock, &head)?;
+        guard::relieve(&self.place, pending.number);
+        Ok(pending.number)
     }
 
     /// Takes the change that waits for confirmation back; `None` where nothing
-    /// waits or its guard is gone.
-    pub fn take_back(&self) -> Result<Option<u64>, KeepError> {
+    /// waits.
+    pub async fn take_back(&self) -> Result<Option<u64>, KeepError> {
         let Some(pending) = self.history.head()?.pending else {
             return Ok(None);
         };
-        Ok(match guard::give_back(&self.place)? {
-            Reached::Done => Some(pending.number),
-            Reached::Gone => None,
-        })
+        // The guard knows exactly what was there before. What it does not do in
+        // time is done here, and it finds it done.
+        let asked = guard::give_back(&self.place, pending.number);
+        let lock = self.lock().await?;
+        if self.history.head()?.awaits(pending.number) {
+            self.restore_and(&lock, |_| Outcome::TakenBack).await?;
+        }
+        match self.history.head()?.outcomes.get(&pending.number) {
+            Some(Outcome::Lost(_)) => asked.map(|()| Some(pending.number)),
+            Some(Outcome::Confirmed) => Ok(None),
+            _ => Ok(Some(pending.number)),
+        }
     }
 
     /// The state that shall be in force: the confirmed entry. What a crash or
@@ -606,46 +619,56 @@ impl Site {
     /// change which nobody confirmed is over.
     ///
     /// This is what starts at boot, and what follows a crash of everything.
-    pub async fn restore(&self, _lock: &Lock) -> Result<usize, KeepError> {
+    pub async fn restore(&self, lock: &Lock) -> Result<usize, KeepError> {
+        self.restore_and(lock, Pending::lapsed).await
+    }
+
+    /// The same; what is pending ends like this.
+    async fn restore_and(
+        &self,
+        lock: &Lock,
+        outcome: impl FnOnce(&Pending) -> Outcome,
+    ) -> Result<usize, KeepError> {
         let mut head = self.history.head()?;
+        if head.recall(&self.place.boot, clock::now()) {
+            self.history.set_head(lock, &head)?;
+        }
         let interrupted = head.pending.clone();
-        let Some(entry) = self.confirmed()? else {
-            if let Some(pending) = interrupted {
-                self.give_up(&pending).await?;
-                head.settle(pending.number, Outcome::Returned);
-                self.history.set_head(&head)?;
-            }
-            return Ok(0);
+        let steps = match (self.confirmed()?, &interrupted) {
+            (Some(entry), _) => self.follow(lock, &self.at_rates(&entry)).await?,
+            (None, Some(pending)) => self.give_up(lock, pending).await?,
+            (None, None) => 0,
         };
-        let steps = self.follow(&self.at_rates(&entry)).await?;
         if let Some(pending) = interrupted {
-            head.settle(pending.number, Outcome::Returned);
-            self.history.set_head(&head)?;
+            head.settle(pending.number, outcome(&pending));
+            self.history.set_head(lock, &head)?;
+            guard::relieve(&self.place, pending.number);
         }
         Ok(steps)
     }
 
     /// Takes away what an unconfirmed first change of this run of the kernel
     /// left, where nothing was confirmed before.
-    async fn give_up(&self, pending: &Pending) -> Result<(), KeepError> {
+    async fn give_up(&self, lock: &Lock, pending: &Pending) -> Result<usize, KeepError> {
         if pending.boot != self.place.boot || Memory::read(&self.place)?.is_none() {
-            return Ok(());
+            return Ok(0);
         }
         let planned = self.plan(&State::default(), false).await?;
-        self.kernel.apply(&planned.plan).await?;
-        Memory::write(&self.place, None)
+        let steps = self.kernel.apply(&planned.plan).await?.steps;
+        Memory::write(&self.place, lock, None)?;
+        Ok(steps)
     }
 
     /// Brings a state into force as far as its devices are there; how many
     /// steps it took. For what comes and goes by itself: no entry is written.
-    pub async fn follow(&self, desired: &State) -> Result<usize, KeepError> {
+    async fn follow(&self, lock: &Lock, desired: &State) -> Result<usize, KeepError> {
         let devices = self.kernel.devices().await?.into_keys().collect();
         let planned = self.plan(&present(desired, &devices), false).await?;
         let remembered = planned.memory.as_ref().is_some_and(|kept| {
             kept.memory.former == planned.former && kept.memory.applied == planned.plan.desired
         });
         if !remembered {
-            Memory::write_text(&self.place, Some(&self.text(&planned)?))?;
+            Memory::write(&self.place, lock, Some(&self.text(&planned)?))?;
         }
         let (plan, since) = (&planned.plan, &planned.since);
         if plan.steps.is_empty() {

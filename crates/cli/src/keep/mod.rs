@@ -58,6 +58,10 @@ fn line(report: &Report) -> String {
         Report::Mended { steps, pause } => {
             format!("weirgate: {steps} steps taken; the next in {pause} ms at the earliest")
         }
+        Report::TakenBack { number } => format!(
+            "weirgate: state {number} was neither confirmed nor taken back by its guard: it is \
+             taken back now"
+        ),
         Report::Refreshed { sets } => {
             format!("weirgate: {sets} sets have new addresses of DNS names")
         }

@@ -24,29 +24,23 @@ pub fn site(state: &Path) -> Result<Site, Failure> {
     Site::open(state, program).map_err(refused)
 }
 
-/// `weirgate apply`.
+/// `weirgate apply`. What takes long, or as long as somebody else likes (standard
+/// input, the resolver), is done before the lock is taken.
 pub fn apply(state: &Path, path: &Path, adopt: bool, confirm: Option<Duration>) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
+        let (wanted, loaded) = wanted(&site, path).await?;
+        let answers = site.look_up(&wanted, LOOK_UP).await;
         let lock = site.lock().await.map_err(refused)?;
-        let (wanted, Loaded { sources, .. }) = wanted(&site, path).await?;
+        for name in site.learn(&lock, &answers).map_err(refused)? {
+            output::note(&format!(
+                "weirgate: warning: {name}: it has the addresses that were known before, \
+                 or none; `weirgate keep` looks it up again"
+            ));
+        }
         let planned = site.plan(&wanted, adopt).await.map_err(refused)?;
-        let looked_up = site.look_up(&wanted, LOOK_UP).await;
-        let planned = match looked_up.map_err(refused)? {
-            None => planned,
-            Some(failed) => {
-                for name in failed {
-                    output::note(&format!(
-                        "weirgate: warning: {name}: it has the addresses that were known before, \
-                         or none; `weirgate keep` looks it up again"
-                    ));
-                }
-                // The same plan, but a table that it makes has what was found.
-                site.plan(&wanted, adopt).await.map_err(refused)?
-            }
-        };
         let request = Request {
-            sources,
+            sources: loaded.sources,
             from: None,
             confirm,
         };

@@ -16,7 +16,7 @@ use weirgate_keep::{Entry, Head, KeepError, Request, serve_guard};
 /// `weirgate confirm`.
 pub fn confirm(state: &Path) -> Outcome {
     in_runtime(async {
-        let number = site(state)?.confirm().map_err(refused)?;
+        let number = site(state)?.confirm().await.map_err(refused)?;
         output::note(&format!("state {number} is confirmed"));
         Ok(Status::Done)
     })
@@ -26,7 +26,7 @@ pub fn confirm(state: &Path) -> Outcome {
 /// nothing else.
 pub fn take_back(state: &Path) -> Outcome {
     in_runtime(async {
-        match site(state)?.take_back().map_err(refused)? {
+        match site(state)?.take_back().await.map_err(refused)? {
             Some(taken) => output::note(&format!("state {taken} is taken back")),
             None => output::note("nothing waits to be confirmed"),
         }
@@ -39,7 +39,7 @@ pub fn take_back(state: &Path) -> Outcome {
 pub fn rollback(state: &Path, number: Option<u64>, confirm: Option<Duration>) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
-        let taken = site.take_back().map_err(refused)?;
+        let taken = site.take_back().await.map_err(refused)?;
         if let Some(taken) = taken {
             output::note(&format!("state {taken} is taken back"));
             if number.is_none() {

@@ -28,6 +28,7 @@ mod input;
 mod kernel;
 mod kollegiegaarden;
 mod lab;
+mod late;
 mod names;
 mod namespace;
 mod page;

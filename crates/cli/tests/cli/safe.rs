@@ -19,7 +19,7 @@ fn policies() -> Vec<String> {
 
 /// Asserts that something becomes true within a time.
 #[track_caller]
-fn within(limit: Duration, what: &str, mut test: impl FnMut() -> bool) -> Duration {
+pub fn within(limit: Duration, what: &str, mut test: impl FnMut() -> bool) -> Duration {
     let begin = Instant::now();
     loop {
         // Taken before the look, so that a slow look does not count.
@@ -33,7 +33,7 @@ fn within(limit: Duration, what: &str, mut test: impl FnMut() -> bool) -> Durati
 }
 
 /// No guard stands in the namespace any more.
-fn unguarded(place: &Namespace) -> bool {
+pub fn unguarded(place: &Namespace) -> bool {
     let run = format!("/proc/{}/root/run/weirgate", place.holder());
     let mut entries = fs::read_dir(run).into_iter().flatten().flatten();
     !entries.any(|entry| entry.file_name().to_string_lossy().contains(".guard"))
@@ -246,7 +246,7 @@ fn boot_brings_the_confirmed_state_back() {
 }
 
 /// Guards of the namespace, as process numbers.
-fn guards(place: &Namespace) -> Vec<String> {
+pub fn guards(place: &Namespace) -> Vec<String> {
     let own = fs::read_link(format!("/proc/{}/ns/net", place.holder())).unwrap();
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -411,10 +411,10 @@ fn shaped(place: &Namespace) -> bool {
 }
 
 /// The service, ended with the test.
-struct Keeper(Child);
+pub struct Keeper(Child);
 
 impl Keeper {
-    fn new(place: &Namespace) -> Self {
+    pub fn new(place: &Namespace) -> Self {
         let mut command = place.command(WEIRGATE);
         Self(
             command

@@ -28,7 +28,7 @@ async fn wanted(kernel: &Kernel) -> State {
 }
 
 async fn apply(site: &Site, wanted: &State, fault: Option<Fault>) -> Result<(), KeepError> {
-    let lock = site.place.lock()?;
+    let lock = site.lock().await?;
     let planned = site.plan(wanted, false).await?;
     site.kernel.inject(fault);
     let made = site.apply(&lock, planned, Request::default()).await;

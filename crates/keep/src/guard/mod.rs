@@ -6,14 +6,20 @@
 //! that it needs: the state before, netlink sockets; where it waits for long,
 //! its memory is locked. From then on it needs no file, no other process and no
 //! terminal. Who made the change speaks to it over a socket pair, whose end says
-//! that it died; `confirm` and `rollback` over a socket with a name.
+//! that it died; others over a socket with a name.
+//!
+//! It writes only under the lock, and only while its change is the pending one
+//! (`store::head`). Whoever confirms or takes back its change may thus do so
+//! without it, and only tells it to look.
 
 mod frame;
+mod unit;
 
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
-use crate::store::folder::{Lock, Place};
-use crate::store::history::{Head, History, Outcome};
+use crate::store::folder::Place;
+use crate::store::head::{Head, Outcome};
+use crate::store::history::History;
 use crate::store::memory::Memory;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -37,17 +43,14 @@ use weirgate_state::{State, Table};
 const READY: Duration = Duration::from_secs(10);
 /// How long a guard whose work is done waits for its parent to go first.
 const LINGER: Duration = Duration::from_secs(2);
-/// How long the guard waits for another weirgate that is at work. One that
-/// hangs must not keep it from its duty.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// How long a guard may take to take its change back when it is asked to.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a guard is started with.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Charge {
     /// Where it keeps account.
     pub place: Place,
-    /// The entry of the change, where it has one.
-    pub number: Option<u64>,
     /// What the kernel holds before the change.
     pub before: State,
     /// Whether the tables of that state are those of the memory, and are left
@@ -60,8 +63,15 @@ pub struct Charge {
     /// needed, and sent by itself.
     #[serde(skip)]
     pub memory: Option<Arc<[u8]>>,
-    /// Which entry was what before the change.
+    /// Which entry is what, with the change begun.
     pub head: Head,
+}
+
+impl Charge {
+    /// The fencing number of the change.
+    pub(crate) fn number(&self) -> u64 {
+        self.head.generation
+    }
 }
 
 /// What is said to a guard.
@@ -71,8 +81,8 @@ enum Word {
     Applied { deadline: Option<u64> },
     /// There is nothing to take back.
     Dismissed,
-    /// The change is for good.
-    Confirm,
+    /// The change may be settled already.
+    Look,
     /// The change is to be taken back now.
     Return,
 }
@@ -101,12 +111,13 @@ pub struct Guard(Stream);
 
 impl Guard {
     /// Starts one. `program` is run with the argument `guard`, which must call
-    /// [`serve`] with its standard input.
-    pub fn start(program: &Path) -> Result<Starting, KeepError> {
+    /// [`serve`] with its standard input. One that `lasts` stays when its parent
+    /// and the session of that end.
+    pub fn start(program: &Path, lasts: bool) -> Result<Starting, KeepError> {
         let failed = |error: std::io::Error| KeepError::Guard(error.to_string());
         let (own, its) = Stream::pair().map_err(failed)?;
         // Nobody waits for it: it outlives its parent, or ends by a word of it.
-        Command::new(program)
+        let guard = Command::new(program)
             .arg0("weirgate")
             .arg("guard")
             .stdin(Stdio::from(OwnedFd::from(its)))
@@ -115,6 +126,9 @@ impl Guard {
             .current_dir("/")
             .spawn()
             .map_err(failed)?;
+        if lasts {
+            unit::own(guard.id());
+        }
         own.set_read_timeout(Some(READY)).map_err(failed)?;
         Ok(Starting(own))
     }
@@ -176,31 +190,32 @@ impl Charged {
     }
 }
 
-/// Whether the guard of an unconfirmed change lives and did as it was told.
-pub(crate) enum Reached {
-    /// It has done it.
-    Done,
-    /// There is no guard.
-    Gone,
+fn tell(place: &Place, number: u64, word: Word) -> std::io::Result<Stream> {
+    let mut stream = Stream::connect(place.guard(number))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let sent = frame::send(&mut stream, &word);
+    sent.map_err(std::io::Error::other)?;
+    Ok(stream)
 }
 
-fn tell(place: &Place, word: Word) -> Result<Reached, KeepError> {
-    let Ok(mut stream) = Stream::connect(place.guard()) else {
-        return Ok(Reached::Gone);
-    };
-    frame::send(&mut stream, &word)?;
-    frame::receive::<Answer>(&mut stream)?.into_result()?;
-    Ok(Reached::Done)
+/// Tells the guard of a change that is settled to go. One that is gone, or does
+/// not listen, finds out by itself.
+pub(crate) fn relieve(place: &Place, number: u64) {
+    if tell(place, number, Word::Look).is_err() {
+        // One that was killed leaves its name behind.
+        let _ = fs::remove_file(place.guard(number));
+    }
 }
 
-/// Confirms the change that waits for it.
-pub(crate) fn confirm(place: &Place) -> Result<Reached, KeepError> {
-    tell(place, Word::Confirm)
-}
-
-/// Takes the change that waits for confirmation back.
-pub(crate) fn give_back(place: &Place) -> Result<Reached, KeepError> {
-    tell(place, Word::Return)
+/// Asks the guard of a change to take it back; the error is what kept it from
+/// doing so. Whether there is a guard, and whether it answers in time, is not
+/// told: what became of the change is in the head.
+pub(crate) fn give_back(place: &Place, number: u64) -> Result<(), KeepError> {
+    let answer = tell(place, number, Word::Return)
+        .ok()
+        .and_then(|mut stream| frame::receive::<Answer>(&mut stream).ok());
+    answer.map_or(Ok(()), Answer::into_result)
 }
 
 /// The guard's life; `input` is the socket that [`Guard::start`] gave it.
@@ -248,14 +263,15 @@ struct Post {
 
 impl Drop for Post {
     fn drop(&mut self) {
-        let _ = fs::remove_file(self.charge.place.guard());
+        let charge = &self.charge;
+        let _ = fs::remove_file(charge.place.guard(charge.number()));
     }
 }
 
 impl Post {
     fn take(charge: Charge) -> Result<Self, KeepError> {
-        let path = charge.place.guard();
-        // One that was killed leaves its name behind.
+        let path = charge.place.guard(charge.number());
+        // Numbers begin anew where all that is kept was deleted.
         let _ = fs::remove_file(&path);
         Ok(Self {
             kernel: Kernel::open()?,
@@ -284,8 +300,7 @@ impl Post {
             }
             Some(_) => return Ok(()),
             None => {
-                let why = "whoever made the change died before it was whole";
-                let _ = self.take_back(Outcome::Failed(why.to_owned())).await;
+                let _ = self.take_back(None).await;
                 return Ok(());
             }
         }
@@ -295,7 +310,7 @@ impl Post {
                 biased;
                 over = self.timer.over() => {
                     over?;
-                    let _ = self.take_back(Outcome::Returned).await;
+                    let _ = self.take_back(None).await;
                     return Ok(());
                 }
                 accepted = self.listener.accept() => match accepted {
@@ -312,12 +327,12 @@ impl Post {
                 }
                 word = frame::next::<Word>(&mut visitor) => word,
             };
-            let outcome = match word {
-                Ok(Some(Word::Confirm)) => self.settle(Outcome::Confirmed),
-                Ok(Some(Word::Return)) => self.take_back(Outcome::TakenBack).await,
+            match word {
+                Ok(Some(Word::Look)) if self.head().is_none() => return Ok(()),
+                Ok(Some(Word::Return)) => {}
                 _ => continue,
-            };
-            match outcome {
+            }
+            match self.take_back(Some(Outcome::TakenBack)).await {
                 Ok(()) => {
                     answer(&mut visitor, &Answer::Done).await;
                     return Ok(());
@@ -345,19 +360,35 @@ impl Post {
         let _ = tokio::time::timeout(LINGER, gone).await;
     }
 
-    /// Goes back to the state before, whatever is there now.
-    async fn take_back(&self, outcome: Outcome) -> Result<(), KeepError> {
-        let _lock = self.lock().await;
+    /// Goes back to the state before, whatever is there now, unless the change
+    /// is settled already. It is written as `outcome`, or as one that is due.
+    async fn take_back(&self, outcome: Option<Outcome>) -> Result<(), KeepError> {
         let charge = &self.charge;
+        let lock = charge.place.in_turn().await?;
+        let Some(mut head) = self.head() else {
+            return Ok(());
+        };
+        let history = History::of(&charge.place);
+        if head.recall(&charge.place.boot, clock::now()) {
+            history.set_head(&lock, &head)?;
+        }
         let scope = Scope::of([&charge.before, &charge.desired]);
         let gone = self.kernel.go_back(&self.before()?, &scope).await;
-        let outcome = match &gone {
-            Ok(()) => outcome,
-            Err(cause) => Outcome::Lost(cause.to_string()),
-        };
-        Memory::write_text(&charge.place, charge.memory.as_deref())?;
-        self.settle(outcome)?;
+        match (&gone, outcome) {
+            (Err(cause), _) => head.settle(charge.number(), Outcome::Lost(cause.to_string())),
+            (Ok(()), Some(outcome)) => head.settle(charge.number(), outcome),
+            (Ok(()), None) => head.lapse(),
+        }
+        Memory::write(&charge.place, &lock, charge.memory.as_deref())?;
+        history.set_head(&lock, &head)?;
         gone.map_err(|cause| KeepError::Guard(cause.to_string()))
+    }
+
+    /// The head that taking back goes on from; `None` where there is nothing
+    /// left to take back.
+    fn head(&self) -> Option<Head> {
+        let found = History::of(&self.charge.place).head().ok();
+        Head::for_guard(found, &self.charge.head)
     }
 
     /// What the kernel held before the change.
@@ -374,20 +405,6 @@ impl Post {
             before.tables = memory.applied.tables;
         }
         Ok(before)
-    }
-
-    fn settle(&self, outcome: Outcome) -> Result<(), KeepError> {
-        let history = History::of(&self.charge.place);
-        let mut head = self.charge.head.clone();
-        if let Some(number) = self.charge.number {
-            head.settle(number, outcome);
-        }
-        history.set_head(&head)
-    }
-
-    /// The lock, unless another process keeps it for too long.
-    async fn lock(&self) -> Option<Lock> {
-        self.charge.place.soon(PATIENCE).await.ok()
     }
 }
 

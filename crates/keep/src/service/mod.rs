@@ -4,14 +4,15 @@
 //!
 //! It sleeps until the kernel says that something changed, or another weirgate
 //! wrote what is kept; then compares and mends. It never acts while a change
-//! waits for confirmation, whose guard knows what to go back to. What someone
-//! else undoes again and again is mended more and more slowly.
+//! waits for confirmation, whose guard knows what to go back to; what that guard
+//! did not take back in time, it does. What someone else undoes again and again
+//! is mended more and more slowly.
 
 pub(crate) mod control_group;
 pub(crate) mod names;
 mod sessions;
 
-use crate::clock::{self, Timer};
+use crate::clock::{self, NEVER, Timer};
 use crate::error::KeepError;
 use crate::rate::{Following, Rates, RatesNow};
 use crate::service::control_group::Groups;
@@ -33,6 +34,9 @@ const MILLISECOND: u64 = 1_000_000;
 /// Changes come in swarms: a device is created, renamed, set up. What follows
 /// within this time is looked at together.
 const SWARM: u64 = 50 * MILLISECOND;
+/// How much longer than a change may wait for confirmation the service waits for
+/// its guard to take it back.
+const GRACE: u64 = 250 * MILLISECOND;
 /// The longest pause between two repairs that someone keeps undoing.
 const LONGEST: u64 = 60_000 * MILLISECOND;
 /// So long after a repair, the next one is not counted as following it.
@@ -47,6 +51,12 @@ pub enum Report {
         steps: usize,
         /// The earliest time of the next repair, from now, in milliseconds.
         pause: u64,
+    },
+    /// A change was taken back: nobody confirmed it in time or its maker died,
+    /// and its guard did not act.
+    TakenBack {
+        /// Its entry.
+        number: u64,
     },
     /// So many sets have other addresses of DNS names.
     Refreshed {
@@ -131,6 +141,7 @@ pub async fn keep(
     let events = Events::open()?;
     let history = Watch::of(site)?;
     let timer = Timer::new()?;
+    let (deadline, mut tried) = (Timer::new()?, 0);
     let mut lookups = Lookups::new()?;
     let mut pace = Pace::new();
     let mut known = BTreeMap::new();
@@ -151,7 +162,10 @@ pub async fn keep(
     let mut waits = false;
     let mut stop = std::pin::pin!(stop);
     loop {
-        tokio::select! {
+        let returned = returned(site);
+        // What was tried once is tried again at the pace of repairs.
+        deadline.set(if returned == tried { NEVER } else { returned })?;
+        let due = tokio::select! {
             () = &mut stop => {
                 // The rates stay in force, and nobody follows them any more.
                 if rates.is_some() {
@@ -159,8 +173,13 @@ pub async fn keep(
                 }
                 return Ok(());
             }
-            () = events.next() => {}
-            () = history.next() => {}
+            () = events.next() => false,
+            () = history.next() => false,
+            over = deadline.over() => {
+                over?;
+                tried = returned;
+                true
+            }
             changed = groups.changed() => {
                 refill(site, changed, &mut report).await;
                 continue;
@@ -169,18 +188,7 @@ pub async fn keep(
                 refresh(site, &answers?, &mut report).await;
                 continue;
             }
-            over = timer.over(), if waits => {
-                over?;
-                waits = false;
-                if let Some(pause) = mend(site, &mut known, &mut pace, &mut report).await {
-                    timer.set(clock::now() + pause)?;
-                    waits = true;
-                }
-                want(site, &mut lookups, &mut report)?;
-                regroup(site, &mut groups, &mut report).await;
-                renew(site, &mut rates, &following, &mut report).await;
-                continue;
-            }
+            over = timer.over(), if waits => over.map(|()| true)?,
             event = announced(&mut sessions) => {
                 announce(site, &mut sessions, event, &mut report).await;
                 continue;
@@ -191,12 +199,30 @@ pub async fn keep(
                 }
                 continue;
             }
-        }
-        if !waits {
+        };
+        if due {
+            let again = mend(site, &mut known, &mut pace, &mut report).await;
+            waits = again.is_some();
+            if let Some(pause) = again {
+                timer.set(clock::now() + pause)?;
+            }
+            want(site, &mut lookups, &mut report)?;
+            regroup(site, &mut groups, &mut report).await;
+            renew(site, &mut rates, &following, &mut report).await;
+        } else if !waits {
             timer.set(pace.next(clock::now()))?;
             waits = true;
         }
     }
+}
+
+/// When the change that waits for confirmation must have been taken back by its
+/// guard ([`clock::now`]).
+fn returned(site: &Site) -> u64 {
+    let pending = site.history.head().ok().and_then(|head| head.pending);
+    let here = pending.filter(|pending| pending.boot == site.place.boot);
+    let deadline = here.and_then(|pending| pending.deadline);
+    deadline.map_or(NEVER, |deadline| deadline.saturating_add(GRACE))
 }
 
 /// What programs announce; never, where nobody listens.
@@ -351,11 +377,11 @@ async fn refill(site: &Site, told: Result<(), KeepError>, report: &mut impl FnMu
 /// Puts what was found into the sets.
 async fn refresh(site: &Site, answers: &Answers, report: &mut impl FnMut(Report)) {
     let done = async {
-        let failed = site.learn(answers)?;
+        let lock = site.lock().await?;
+        let failed = site.learn(&lock, answers)?;
         if !failed.is_empty() {
             report(Report::NotFound(failed));
         }
-        let lock = site.lock().await?;
         // The guard of a change knows the sets as they were.
         if site.unconfirmed()?.is_some() {
             return Ok(0);
@@ -377,7 +403,7 @@ async fn mend(
     report: &mut impl FnMut(Report),
 ) -> Option<u64> {
     let before = known.clone();
-    let worked = work(site, known).await;
+    let worked = work(site, known, report).await;
     if before != *known {
         // A device came, went or has another name: this is nobody's undoing.
         *pace = Pace::new();
@@ -409,11 +435,15 @@ async fn mend(
 async fn work(
     site: &Site,
     known: &mut BTreeMap<DeviceName, DeviceIndex>,
+    report: &mut impl FnMut(Report),
 ) -> Result<Option<usize>, KeepError> {
-    let lock = match site.lock().await {
+    let (lock, settled) = match site.lock_and_settle().await {
         Err(KeepError::Busy) => return Ok(None),
         other => other?,
     };
+    if let Some(number) = settled {
+        report(Report::TakenBack { number });
+    }
     // What becomes of it is written, which is told.
     if site.unconfirmed()?.is_some() {
         return Ok(Some(0));

@@ -11,7 +11,7 @@
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
 use crate::service::control_group;
-use crate::store::folder::Place;
+use crate::store::folder::{Lock, Place};
 use crate::store::sealed;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +50,12 @@ impl Names {
 
     /// Takes the answers, forgets names that nobody asked for, and writes what
     /// has changed.
-    pub(crate) fn learn(&mut self, place: &Place, answers: &Answers) -> Result<(), KeepError> {
+    pub(crate) fn learn(
+        &mut self,
+        place: &Place,
+        _lock: &Lock,
+        answers: &Answers,
+    ) -> Result<(), KeepError> {
         let before = self.clone();
         self.0.retain(|name, _| answers.contains_key(name));
         for (name, answer) in answers {
@@ -240,12 +245,14 @@ mod tests {
             ("a.example".to_owned(), found("192.0.2.1")),
             ("b.example".to_owned(), found("2001:db8::1")),
         ];
-        names.learn(&place, &both.into()).unwrap();
+        let lock = place.lock().unwrap();
+        names.learn(&place, &lock, &both.into()).unwrap();
         let later = [
             ("a.example".to_owned(), Err("no".to_owned())),
             ("b.example".to_owned(), found("2001:db8::2")),
         ];
-        Names::read(&place).learn(&place, &later.into()).unwrap();
+        let again = Names::read(&place).learn(&place, &lock, &later.into());
+        again.unwrap();
         let names = Names::read(&place);
         let v4 = names.of(&set(
             IpVersion::V4,

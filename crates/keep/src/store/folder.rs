@@ -72,7 +72,7 @@ impl Place {
 
     /// Keeps two commands from changing the kernel at once; held until
     /// dropped, and let go by the kernel when the process ends in any way.
-    pub fn lock(&self) -> Result<Lock, KeepError> {
+    pub(crate) fn lock(&self) -> Result<Lock, KeepError> {
         loop {
             let (path, file) = self.lock_file()?;
             match file.try_lock() {
@@ -87,7 +87,7 @@ impl Place {
     }
 
     /// The same, waiting for whoever has it.
-    pub fn wait(&self) -> Result<Lock, KeepError> {
+    fn wait(&self) -> Result<Lock, KeepError> {
         loop {
             let (path, file) = self.lock_file()?;
             file.lock().map_err(KeepError::file(&path))?;
@@ -98,17 +98,21 @@ impl Place {
     }
 
     /// The same, waiting so long at most. Needs a tokio runtime.
-    pub async fn soon(&self, patience: Duration) -> Result<Lock, KeepError> {
+    pub(crate) async fn soon(&self, patience: Duration) -> Result<Lock, KeepError> {
+        let waited = tokio::time::timeout(patience, self.in_turn()).await;
+        waited.unwrap_or(Err(KeepError::Busy))
+    }
+
+    /// The same, waiting as long as it takes: the kernel lets go of the lock
+    /// when its owner dies. Needs a tokio runtime.
+    pub(crate) async fn in_turn(&self) -> Result<Lock, KeepError> {
         match self.lock() {
             Err(KeepError::Busy) => {}
             other => return other,
         }
         let place = self.clone();
         let waiting = tokio::task::spawn_blocking(move || place.wait());
-        match tokio::time::timeout(patience, waiting).await {
-            Ok(Ok(lock)) => lock,
-            _ => Err(KeepError::Busy),
-        }
+        waiting.await.unwrap_or(Err(KeepError::Busy))
     }
 
     fn lock_file(&self) -> Result<(PathBuf, File), KeepError> {
@@ -126,9 +130,9 @@ impl Place {
         }
     }
 
-    /// The socket at which the guard of an unconfirmed change listens.
-    pub fn guard(&self) -> PathBuf {
-        self.run.with_extension("guard")
+    /// The socket at which the guard of this change listens.
+    pub(crate) fn guard(&self, number: u64) -> PathBuf {
+        self.run.with_extension(format!("guard-{number}"))
     }
 
     /// The socket at which programs announce sessions of high priority.

@@ -5,19 +5,16 @@
 //! An entry never changes once it is written; `head` says what became of it.
 
 use crate::error::KeepError;
-use crate::store::folder::{self, Place};
+use crate::store::folder::{self, Lock, Place};
+use crate::store::head::{Head, KEPT, Outcome};
 use crate::store::sealed;
 use crate::store::table_text::{Unread, Written};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use weirgate_state::State;
-
-/// How many entries are kept.
-pub const KEPT: usize = 20;
 
 /// A text that a state was made from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,44 +71,6 @@ struct EntryUnread<'a> {
     desired: Unread<'a>,
 }
 
-/// What became of an entry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Outcome {
-    /// It was applied for good.
-    Confirmed,
-    /// Nobody confirmed it; what was before is back.
-    Returned,
-    /// It was taken back by `rollback` before it was confirmed.
-    TakenBack,
-    /// It could not be applied; what was before is back.
-    Failed(String),
-    /// What was before could not be restored.
-    Lost(String),
-}
-
-/// A change that is under way or waits to be confirmed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pending {
-    /// Its entry.
-    pub number: u64,
-    /// The run of the kernel that it was made in.
-    pub boot: String,
-    /// When it returns by itself, in nanoseconds of `CLOCK_BOOTTIME`; `None`
-    /// while it is being applied.
-    pub deadline: Option<u64>,
-}
-
-/// Which entry is what.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Head {
-    /// The entry that is applied when the machine starts; `None` for nothing.
-    pub confirmed: Option<u64>,
-    /// The change in between, if there is one.
-    pub pending: Option<Pending>,
-    /// What became of the entries that are kept.
-    pub outcomes: BTreeMap<u64, Outcome>,
-}
-
 /// The history of one place.
 #[derive(Debug, Clone)]
 pub struct History {
@@ -136,8 +95,15 @@ impl History {
         Ok(sealed::read(&self.folder.join("head"), hint)?.unwrap_or_default())
     }
 
-    /// Writes which entry is what.
-    pub fn set_head(&self, head: &Head) -> Result<(), KeepError> {
+    /// Writes which entry is what, unless a newer change was begun than this
+    /// head knows of: then whoever writes lost the lock without noticing.
+    pub(crate) fn set_head(&self, _lock: &Lock, head: &Head) -> Result<(), KeepError> {
+        // One that cannot be read says nothing, and is replaced.
+        if let Ok(found) = self.head()
+            && found.generation > head.generation
+        {
+            return Err(KeepError::Fenced(found.generation));
+        }
         folder::folder(&self.folder)?;
         sealed::write(&self.folder.join("head"), head)
     }
@@ -190,13 +156,14 @@ impl History {
     /// the tables that it leads to.
     pub(crate) fn add(
         &self,
+        _lock: &Lock,
         mut entry: Entry,
         head: &Head,
         tables: &RawValue,
     ) -> Result<Entry, KeepError> {
         folder::folder(&self.folder)?;
         let numbers = self.numbers()?;
-        entry.number = numbers.last().map_or(1, |last| last + 1);
+        entry.number = head.next(numbers.last().copied());
         let written = EntryWritten {
             number: entry.number,
             time: entry.time,
@@ -239,21 +206,6 @@ impl History {
     }
 }
 
-impl Head {
-    /// Ends what is pending, as this; an entry's number is kept in mind as
-    /// long as the entry is.
-    pub fn settle(&mut self, number: u64, outcome: Outcome) {
-        if outcome == Outcome::Confirmed {
-            self.confirmed = Some(number);
-        }
-        self.pending = None;
-        self.outcomes.insert(number, outcome);
-        while self.outcomes.len() > 2 * KEPT {
-            self.outcomes.pop_first();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,9 +217,18 @@ mod tests {
         }
     }
 
+    fn lock(history: &History) -> Lock {
+        let place = Place {
+            run: history.folder.clone(),
+            state: history.folder.clone(),
+            boot: String::new(),
+        };
+        place.lock().unwrap()
+    }
+
     fn add(history: &History, head: &Head) -> Entry {
         let (entry, none) = (entry(), RawValue::from_string("[]".to_owned()).unwrap());
-        let added = history.add(entry, head, &none).unwrap();
+        let added = history.add(&lock(history), entry, head, &none).unwrap();
         assert_eq!(history.entry(added.number).unwrap(), added);
         assert!(history.is(added.number, &added.sources, &added.desired, &none));
         added
@@ -320,7 +281,9 @@ mod tests {
                 origin: Origin::default(),
             },
         );
-        history.add(shaped.clone(), &head, &none).unwrap();
+        history
+            .add(&lock(&history), shaped.clone(), &head, &none)
+            .unwrap();
         head.settle(1, Outcome::Confirmed);
         assert_eq!(history.earlier(&head).unwrap(), None);
         // A removal that a version before this one made has no entry.
@@ -330,10 +293,38 @@ mod tests {
         head.settle(2, Outcome::Confirmed);
         head.confirmed = None;
         assert_eq!(history.earlier(&head).unwrap(), Some(1));
-        history.add(shaped, &head, &none).unwrap();
+        history.add(&lock(&history), shaped, &head, &none).unwrap();
         head.settle(3, Outcome::Confirmed);
         assert_eq!(history.earlier(&head).unwrap(), Some(2));
         assert!(history.entry(2).unwrap().is_removal());
+    }
+
+    #[test]
+    fn a_head_that_knows_of_no_newer_change_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = history(folder.path());
+        let lock = lock(&history);
+        let (mut older, mut newer) = (Head::default(), Head::default());
+        older.begin(1, "");
+        newer.begin(2, "");
+        history.set_head(&lock, &older).unwrap();
+        history.set_head(&lock, &newer).unwrap();
+        older.settle(1, Outcome::Returned);
+        let error = history.set_head(&lock, &older).unwrap_err();
+        assert!(matches!(error, KeepError::Fenced(2)), "{error}");
+        assert_eq!(history.head().unwrap(), newer);
+    }
+
+    #[test]
+    fn a_number_is_never_given_twice() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = history(folder.path());
+        let mut head = Head::default();
+        add(&history, &head);
+        head.begin(2, "");
+        // Neither where the head is lost, nor where the newest entry is.
+        assert_eq!(add(&history, &head).number, 3);
+        assert_eq!(add(&history, &Head::default()).number, 4);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! was there before. Kept under `/run`.
 
 use crate::error::KeepError;
-use crate::store::folder::{self, Place};
+use crate::store::folder::{self, Lock, Place};
 use crate::store::sealed;
 use crate::store::table_text::{Unread, Written};
 use serde::{Deserialize, Serialize};
@@ -72,13 +72,9 @@ impl Memory {
 
     /// Writes the memory, whole or not at all; `None` forgets everything. What
     /// was known of the tables holds no longer.
-    pub fn write(place: &Place, memory: Option<&Self>) -> Result<(), KeepError> {
-        let text = memory.map(|memory| sealed::json(&Self::file(place), memory));
-        Self::write_text(place, text.transpose()?.as_deref())
-    }
-
-    /// The same of a text that was read, or made by [`Memory::text`].
-    pub(crate) fn write_text(place: &Place, text: Option<&[u8]>) -> Result<(), KeepError> {
+    ///
+    /// The text is one that was read, or made by [`Memory::text`].
+    pub(crate) fn write(place: &Place, _: &Lock, text: Option<&[u8]>) -> Result<(), KeepError> {
         forget(place)?;
         let Some(text) = text else {
             let gone = fs::remove_dir_all(&place.run);

@@ -4,6 +4,7 @@
 
 pub(crate) mod capabilities;
 pub(crate) mod folder;
+pub(crate) mod head;
 pub(crate) mod history;
 pub(crate) mod memory;
 pub(crate) mod sealed;

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Processes that come too late, or not at all, to a change that waits for
+//! confirmation: no confirmed state is undone, and none that nobody confirmed
+//! stays.
+
+use crate::namespace::{Namespace, same};
+use crate::program::{WEIRGATE, root};
+use crate::safe::{Keeper, guards, unguarded, within};
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn signal(which: &str, processes: &[String]) {
+    assert!(!processes.is_empty(), "no guard");
+    let ended = Command::new("kill").arg(which).args(processes).status();
+    assert!(ended.unwrap().success());
+}
+
+/// `apply -`, whose standard input stays open until it is written.
+fn apply_slowly(place: &Namespace) -> Child {
+    let mut command = place.command(WEIRGATE);
+    command
+        .args(["apply", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+#[test]
+fn a_guard_that_was_stopped_undoes_no_newer_state() {
+    let place = Namespace::new();
+    place.weirgate("apply both.toml").says(0, &["state 1"]);
+    place
+        .weirgate("apply --confirm 2s changed.toml")
+        .says(0, &["state 2"]);
+    let late = guards(&place);
+    signal("-STOP", &late);
+    sleep(3 * SECOND);
+    place.weirgate("apply upstream.toml").says(0, &["state 3"]);
+    let settled = place.snapshot();
+    signal("-CONT", &late);
+    within(2 * SECOND, "end of the guard", || guards(&place).is_empty());
+    same(&settled, &place.snapshot());
+    let history = place.weirgate("history").out;
+    for part in ["returned by itself", "in force"] {
+        assert!(history.contains(part), "{part} in {history}");
+    }
+    place
+        .weirgate("boot")
+        .says(0, &["state 3 is in force: 0 steps"]);
+}
+
+#[test]
+fn a_guard_that_was_stopped_holds_up_neither_confirm_nor_rollback() {
+    let place = Namespace::new();
+    place.weirgate("apply both.toml").says(0, &["state 1"]);
+    let first = place.snapshot();
+    place
+        .weirgate("apply --confirm 600s changed.toml")
+        .says(0, &["state 2"]);
+    let late = guards(&place);
+    signal("-STOP", &late);
+    place
+        .weirgate("rollback")
+        .says(0, &["state 2 is taken back"]);
+    same(&first, &place.snapshot());
+    signal("-CONT", &late);
+    within(2 * SECOND, "end of the guard", || guards(&place).is_empty());
+    place
+        .weirgate("apply --confirm 600s changed.toml")
+        .says(0, &["state 3"]);
+    let late = guards(&place);
+    signal("-STOP", &late);
+    place.weirgate("confirm").says(0, &["state 3 is confirmed"]);
+    let second = place.snapshot();
+    signal("-CONT", &late);
+    within(2 * SECOND, "end of the guard", || guards(&place).is_empty());
+    same(&second, &place.snapshot());
+    assert!(unguarded(&place));
+}
+
+#[test]
+fn what_a_killed_guard_did_not_take_back_the_service_does() {
+    let place = Namespace::new();
+    place.weirgate("apply both.toml").says(0, &["state 1"]);
+    let before = place.snapshot();
+    let _keeper = Keeper::new(&place);
+    sleep(SECOND / 2);
+    let begin = Instant::now();
+    place
+        .weirgate("apply --confirm 2s changed.toml")
+        .says(0, &["state 2"]);
+    signal("-KILL", &guards(&place));
+    assert_ne!(before, place.snapshot());
+    let returned = || {
+        let history = place.weirgate("history").out;
+        history.contains("returned by itself")
+    };
+    assert!(!returned());
+    sleep(Duration::from_millis(1_900).saturating_sub(begin.elapsed()));
+    assert!(!returned(), "it returned too early");
+    let took = within(2 * SECOND, "return", returned);
+    println!("back after {took:?}");
+    assert!(begin.elapsed() < 4 * SECOND, "{:?}", begin.elapsed());
+    same(&before, &place.snapshot());
+}
+
+#[test]
+fn without_guard_and_service_the_next_command_takes_it_back() {
+    let place = Namespace::new();
+    let bare = place.snapshot();
+    place
+        .weirgate("apply --confirm 1s changed.toml")
+        .says(0, &["state 1"]);
+    signal("-KILL", &guards(&place));
+    sleep(SECOND + SECOND / 5);
+    let shown = place.weirgate("show");
+    assert!(shown.out.contains("state 1 is not confirmed"), "{shown:?}");
+    place
+        .weirgate("confirm")
+        .says(1, &["nothing waits to be confirmed"]);
+    same(&bare, &place.snapshot());
+    assert!(unguarded(&place));
+}
+
+#[test]
+fn a_standard_input_that_stalls_holds_up_nobody() {
+    let place = Namespace::new();
+    let mut slow = apply_slowly(&place);
+    sleep(SECOND / 2);
+    place.weirgate("apply both.toml").says(0, &["state 1"]);
+    let text = fs::read(root().join("tests/cli/upstream.toml")).unwrap();
+    slow.stdin.take().unwrap().write_all(&text).unwrap();
+    let ended = slow.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && said.contains("state 2"), "{said}");
+    let history = place.weirgate("history").out;
+    assert!(history.contains("standard input  in force"), "{history}");
+}
+
+/// A policy whose text comes at about the deadline of the change before.
+#[test]
+fn near_the_deadline_each_state_is_exact() {
+    let place = Namespace::new();
+    place.weirgate("apply upstream.toml").says(0, &[]);
+    let third = place.snapshot();
+    place.weirgate("apply both.toml").says(0, &[]);
+    let first = place.snapshot();
+    let text = fs::read(root().join("tests/cli/upstream.toml")).unwrap();
+    let mut applied = 0;
+    for number in 0..16 {
+        let mut slow = apply_slowly(&place);
+        place
+            .weirgate("apply --confirm 500ms changed.toml")
+            .says(0, &[]);
+        sleep(Duration::from_millis(420 + 10 * number));
+        slow.stdin.take().unwrap().write_all(&text).unwrap();
+        let ended = slow.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        within(2 * SECOND, "end of the guard", || guards(&place).is_empty());
+        if ended.status.success() {
+            applied += 1;
+            same(&third, &place.snapshot());
+            place.weirgate("rollback").says(0, &[]);
+        } else {
+            assert!(said.contains("is not confirmed yet"), "{said}");
+        }
+        same(&first, &place.snapshot());
+    }
+    println!("{applied} of 16 came after the deadline");
+}
+
+/// Where systemd runs, the guard is given a unit of its own; what asks for that
+/// may fail.
+#[test]
+fn a_guard_that_lasts_gets_a_unit_of_its_own() {
+    let place = Namespace::new();
+    place.run("mkdir -p /run/systemd/system /run/bin");
+    let run = format!("/proc/{}/root/run", place.holder());
+    let fake = format!("{run}/bin/busctl");
+    let path = format!("/run/bin:{}", std::env::var("PATH").unwrap());
+    let apply = |policy: &str, more: &[&str]| {
+        let file = root().join("tests/cli").join(policy);
+        let mut command = place.command(WEIRGATE);
+        let ended = command.env("PATH", &path).arg("apply").arg(file).args(more);
+        assert!(ended.status().unwrap().success(), "{policy}");
+    };
+    for status in ["0", "1"] {
+        let script = format!("#!/bin/sh\necho \"$@\" > /run/asked\nexit {status}\n");
+        fs::write(&fake, script).unwrap();
+        fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
+        apply("both.toml", &["--confirm", "600s"]);
+        let guard = guards(&place).concat();
+        let asked = fs::read_to_string(format!("{run}/asked")).unwrap();
+        assert_eq!(
+            asked.trim(),
+            format!(
+                "--timeout=2 call org.freedesktop.systemd1 /org/freedesktop/systemd1 \
+                 org.freedesktop.systemd1.Manager StartTransientUnit ssa(sv)a(sa(sv)) \
+                 weirgate-guard-{guard}.scope fail 3 Description s weirgate: guard of a change \
+                 CollectMode s inactive-or-failed PIDs au 1 {guard} 0"
+            )
+        );
+        place.weirgate("rollback").says(0, &["is taken back"]);
+    }
+    // A change that waits for nothing needs none.
+    fs::remove_file(format!("{run}/asked")).unwrap();
+    apply("upstream.toml", &[]);
+    assert!(!fs::exists(format!("{run}/asked")).unwrap());
+}

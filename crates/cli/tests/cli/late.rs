@@ -157,9 +157,9 @@ fn near_the_deadline_each_state_is_exact() {
     for number in 0..16 {
         let mut slow = apply_slowly(&place);
         place
-            .weirgate("apply --confirm 500ms changed.toml")
+            .weirgate("apply --confirm 1s changed.toml")
             .says(0, &[]);
-        sleep(Duration::from_millis(420 + 10 * number));
+        sleep(Duration::from_millis(920 + 10 * number));
         slow.stdin.take().unwrap().write_all(&text).unwrap();
         let ended = slow.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&ended.stderr);

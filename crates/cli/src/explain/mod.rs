@@ -1,20 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate explain`: what a policy makes of packets, and why.
 //!
-//! Packets come as text, as a file of texts or as a capture (`input`);
-//! crate `explain` runs the policy's tables on them; `show` prints what
-//! came of it.
+//! Packets come as text, as a file of texts or as a capture (`input`), or are
+//! those of a service (`service`); crate `explain` runs the policy's tables on
+//! them; `text` and `json` print what came of it, a line for each rule of the
+//! policy (`rules`).
 
+mod assumed;
+pub mod class;
 mod input;
-pub mod show;
+mod json;
+mod origin;
+mod path;
+mod rules;
+mod service;
+mod text;
+mod words;
 
+use class::Class;
 use input::Item;
-use show::Shown;
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::policy;
-use weirgate_explain::{Counting, Devices, Direction, SECOND, Simulator};
+use weirgate_explain::{Counting, Devices, Direction, Fate, SECOND, Simulator};
+use weirgate_keep::Source;
 use weirgate_policy::{Inbound, Policy};
 use weirgate_state::{Capabilities, DeviceName};
 
@@ -23,7 +34,8 @@ use weirgate_state::{Capabilities, DeviceName};
 pub struct Arguments {
     /// The policy file.
     policy: PathBuf,
-    /// A packet, such as "tcp 192.168.1.10:40000 > 203.0.113.5:22 syn"; more are a sequence.
+    /// A packet, such as "tcp 192.168.1.10:40000 > 203.0.113.5:22 syn", or the name of a service,
+    /// such as `ssh`; more are a sequence.
     packets: Vec<String>,
     /// A file of packets: a text with one a line, or a capture (pcap, pcapng); `-` for standard input.
     #[arg(long, value_name = "FILE")]
@@ -72,6 +84,27 @@ impl From<Counts> for Counting {
     }
 }
 
+/// What holds for all packets.
+pub struct About<'a> {
+    pub policy: &'a Policy,
+    pub simulator: &'a Simulator,
+    /// The policy's files, its own first.
+    pub sources: &'a [Source],
+    pub name: &'a Path,
+    pub general: Vec<String>,
+    pub all: bool,
+}
+
+/// What came of an item's packets.
+#[derive(Default)]
+pub struct Shown {
+    /// The last one's.
+    pub last: Option<(Fate, Class)>,
+    /// How many got which class.
+    pub classes: BTreeMap<String, usize>,
+    pub path: Option<Devices>,
+}
+
 /// `weirgate explain`.
 pub fn run(arguments: &Arguments) -> Outcome {
     let loaded = policy::read(&arguments.policy)?;
@@ -89,11 +122,13 @@ pub fn run(arguments: &Arguments) -> Outcome {
     switch(&mut simulator, policy, &arguments.sets)?;
     let inside = input::prefixes(&arguments.inside).map_err(Failure::Input)?;
     let from = arguments.from.as_deref();
-    let items = input::items(&arguments.packets, from, &inside, policy.link.bridge)?;
+    let (packets, named) = packets(policy, &arguments.packets, &mut general)?;
+    let items = input::items(&packets, from, &inside, policy.link.bridge)?;
     if items.is_empty() {
         return Err(Failure::Input(
             "weirgate: there is no packet; write one, such as \
-             `\"tcp 192.168.1.10:40000 > 203.0.113.5:22 syn\"`, or name a file with --from"
+             `\"tcp 192.168.1.10:40000 > 203.0.113.5:22 syn\"`, or a service, such as `ssh`, or \
+             name a file with --from"
                 .to_owned(),
         ));
     }
@@ -131,18 +166,18 @@ pub fn run(arguments: &Arguments) -> Outcome {
         wrong += usize::from(one.1);
         shown.push((item, one.0));
     }
-    let about = show::About {
+    let about = About {
         policy,
         simulator: &simulator,
         sources: &loaded.sources,
         name: &arguments.policy,
         general,
-        all: arguments.all,
+        all: arguments.all || named,
     };
     if arguments.json {
-        output::data(&show::json(&about, &shown)?)?;
+        output::data(&json::json(&about, &shown)?)?;
     } else {
-        output::text(&show::text(&about, &shown))?;
+        output::text(&text::text(&about, &shown))?;
     }
     if wrong > 0 {
         output::note(&format!(
@@ -152,6 +187,32 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return Ok(Status::Differs);
     }
     Ok(Status::Done)
+}
+
+/// The packets of the command line, in place of a service's name its packets, and
+/// whether there was such a name. Services that ask for less go to the notes.
+fn packets(
+    policy: &Policy,
+    arguments: &[String],
+    general: &mut Vec<String>,
+) -> Result<(Vec<String>, bool), Failure> {
+    let (mut packets, mut named) = (Vec::new(), false);
+    for argument in arguments {
+        if !service::is_name(argument) {
+            packets.push(argument.clone());
+            continue;
+        }
+        named = true;
+        packets.extend(service::packets(policy, argument)?);
+        let wider = service::wider(policy, argument);
+        if !wider.is_empty() {
+            general.push(format!(
+                "`{argument}` takes only packets that bear its marks; `{}` takes all of its port",
+                wider.join("` or `")
+            ));
+        }
+    }
+    Ok((packets, named))
 }
 
 /// Lets an item's packets pass; what came of the last, and whether any had
@@ -171,7 +232,7 @@ fn pass(
         let mut packet = item.packet.clone();
         packet.input = path.arrives.as_ref().map(ToString::to_string);
         let fate = simulator.pass(packet, &path, at, now.or(item.clock));
-        let class = show::class_of_item(policy, item, &fate);
+        let class = class::class_of_item(policy, item, &fate);
         if let Some(expected) = &item.expected
             && !fate.waits
         {

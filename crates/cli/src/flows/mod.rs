@@ -12,7 +12,7 @@ mod conditioners;
 mod receive;
 mod summary;
 
-use crate::explain::show::class_of;
+use crate::explain::class::class_of;
 use crate::policy::apply::{site, unread};
 use receive::Wanted;
 use serde::Serialize;

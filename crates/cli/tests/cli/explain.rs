@@ -107,6 +107,65 @@ fn all_shows_what_rules_failed_at() {
     );
 }
 
+/// A service's name stands for its packets: each rule is one line, and what a
+/// rule lacked is said in words.
+#[test]
+fn a_service_is_explained_by_its_name() {
+    let folder = TempDir::new().unwrap();
+    let rules = "[[rule]]\nclass = \"fast\"\nservice = [\"dns\", \"ssh\"]\n";
+    let policy = POLICY.split("[schedule").next().unwrap().to_owned() + rules;
+    fs::write(folder.path().join("ssh.toml"), policy).unwrap();
+    let ended = weirgate(folder.path(), &["explain", "ssh.toml", "ssh"]);
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let words: Vec<&str> = ended.out.split_whitespace().collect();
+    let said = words.join(" ");
+    let parts = [
+        "dscp AF21 # ssh up at 0s: class fast",
+        "decides ssh.toml:10: rule for class fast: class fast",
+        "# ssh, its port alone up at 0s: class rest",
+        "not ssh.toml:10: rule for class fast: protocol and destination port match; DSCP is CS0, \
+         wanted 4, AF21 or EF",
+        "`ssh` takes only packets that bear its marks; `ssh-any` takes all of its port",
+    ];
+    for part in parts {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    // One line for each rule, whatever number of the kernel's rules it is.
+    let packets = ended.out.matches(" at 0s: class").count();
+    let lines = ended.out.matches("rule for class fast").count();
+    assert_eq!(lines, packets, "{}", ended.out);
+    let wrong = weirgate(folder.path(), &["explain", "ssh.toml", "shs"]);
+    wrong.says(2, &["no service `shs`", "did you mean `ssh`?"]);
+}
+
+/// Each shipped service can be shown, but those that only payloads betray, and
+/// its own packets are taken by a rule that names it.
+#[test]
+fn every_service_has_packets_that_it_takes() {
+    let folder = TempDir::new().unwrap();
+    let (known, _) = weirgate_policy::parse(POLICY);
+    for (name, ways) in known.unwrap().services {
+        if ways
+            .iter()
+            .any(|way| way.find::<weirgate_policy::Payloads>().is_some())
+        {
+            continue;
+        }
+        let rule = format!("[[rule]]\nclass = \"fast\"\nservice = \"{name}\"\n");
+        let policy = POLICY.split("[schedule").next().unwrap().to_owned() + &rule;
+        fs::write(folder.path().join("one.toml"), policy).unwrap();
+        let ended = weirgate(folder.path(), &["explain", "one.toml", &name, "--json"]);
+        assert_eq!(ended.status, 0, "{name}: {ended:?}");
+        let document: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+        for packet in document["packets"].as_array().unwrap() {
+            let text = packet["packet"].as_str().unwrap();
+            if text.ends_with(&format!("# {name}")) {
+                assert_eq!(packet["class"], "fast", "{text}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_file_of_packets_is_a_test_of_a_policy() {
     let folder = TempDir::new().unwrap();

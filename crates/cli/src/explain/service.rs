@@ -7,9 +7,9 @@ use std::net::IpAddr;
 use weirgate_console::exit::Failure;
 use weirgate_document::nearest;
 use weirgate_policy::{
-    CodePoints, Connection, ConnectionState, Direction, EitherPorts, Flags, IcmpTypes, Kind,
-    LocalAddresses, LocalPorts, PacketLengths, Payloads, Policy, Protocols, RemoteAddresses,
-    RemotePorts, When,
+    CodePoints, Conditions, Connection, ConnectionState, Direction, EitherPorts, Flags, IcmpTypes,
+    Kind, LocalAddresses, LocalPorts, PacketLengths, Payloads, Policy, Protocols, RemoteAddresses,
+    RemotePorts,
 };
 
 /// The first port of those that a test's clients have.
@@ -39,7 +39,7 @@ pub fn packets(policy: &Policy, name: &str) -> Result<Vec<String>, Failure> {
     let mut packets = Vec::new();
     let shaped = Direction::BOTH.into_iter();
     for direction in shaped.filter(|direction| policy.line_rate(*direction).is_some()) {
-        let mut add = |way: &When, marked: bool, remark: &str| {
+        let mut add = |way: &Conditions, marked: bool, remark: &str| {
             // A client's port of its own makes it a connection of its own.
             let client = CLIENT.saturating_add(u16::try_from(packets.len()).unwrap_or(0));
             if let Some(text) = packet(way, direction, client, marked) {
@@ -68,7 +68,7 @@ pub fn packets(policy: &Policy, name: &str) -> Result<Vec<String>, Failure> {
 /// Services that ask for a port of this one and for nothing that its packets may
 /// lack.
 pub fn wider<'a>(policy: &'a Policy, name: &str) -> Vec<&'a str> {
-    let ports = |way: &When| way.find::<EitherPorts>().map(first_port);
+    let ports = |way: &Conditions| way.find::<EitherPorts>().map(first_port);
     let own: Vec<Option<u16>> = policy
         .services
         .get(name)
@@ -83,7 +83,8 @@ pub fn wider<'a>(policy: &'a Policy, name: &str) -> Vec<&'a str> {
     {
         return Vec::new();
     }
-    let wide = |way: &When| ports(way).is_some() && own.contains(&ports(way)) && !has_more(way);
+    let wide =
+        |way: &Conditions| ports(way).is_some() && own.contains(&ports(way)) && !has_more(way);
     let all = policy.services.iter();
     all.filter(|(_, ways)| ways.iter().any(wide))
         .map(|(other, _)| other.as_str())
@@ -94,12 +95,12 @@ fn first_port(ports: &EitherPorts) -> u16 {
     ports.0.first().map_or(0, |ports| ports.value.from)
 }
 
-fn has_port(way: &When) -> bool {
+fn has_port(way: &Conditions) -> bool {
     has::<EitherPorts>(way) || has::<LocalPorts>(way) || has::<RemotePorts>(way)
 }
 
 /// Whether it asks for more than a protocol and ports.
-fn has_more(way: &When) -> bool {
+fn has_more(way: &Conditions) -> bool {
     has::<CodePoints>(way)
         || has::<PacketLengths>(way)
         || has::<Connection>(way)
@@ -107,13 +108,13 @@ fn has_more(way: &When) -> bool {
         || has::<Payloads>(way)
 }
 
-fn has<T: Kind>(way: &When) -> bool {
+fn has<T: Kind>(way: &Conditions) -> bool {
     way.find::<T>().is_some()
 }
 
 /// A packet that the conditions take; not `marked`, one of their protocol and
 /// ports. `None` where a text cannot say it.
-fn packet(way: &When, direction: Direction, client: u16, marked: bool) -> Option<String> {
+fn packet(way: &Conditions, direction: Direction, client: u16, marked: bool) -> Option<String> {
     if marked && has::<Payloads>(way) {
         return None;
     }
@@ -180,7 +181,7 @@ fn packet(way: &When, direction: Direction, client: u16, marked: bool) -> Option
 }
 
 /// What conditions ask for besides addresses, protocol and ports.
-fn words(way: &When) -> String {
+fn words(way: &Conditions) -> String {
     let mut text = String::new();
     if let Some(flags) = way.find::<Flags>() {
         let named = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];

@@ -2,7 +2,6 @@
 //! What weirgate stores: the history of applied states below `/var/lib`, and
 //! what it remembers of the running kernel below `/run`.
 
-pub(crate) mod capabilities;
 pub(crate) mod folder;
 pub(crate) mod head;
 pub(crate) mod history;

@@ -7,8 +7,8 @@
 //! modules may come. What was there may go too: then the kernel refuses the
 //! change, which is taken back, and the answers are asked anew.
 
+use super::Site;
 use crate::error::KeepError;
-use crate::site::Site;
 use crate::store::folder::Place;
 use crate::store::sealed;
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ impl Site {
 
     /// Remembers what was asked, if it was, in the folder that is there while
     /// something is applied and goes with it.
-    pub(crate) fn remember_answers(&self) {
+    pub(super) fn remember_answers(&self) {
         if let Some(found) = self.found.get() {
             let asked = Asked {
                 boot: self.place.boot.clone(),

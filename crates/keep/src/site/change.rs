@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Making a planned change: under guard, recorded, and undone where it fails.
+
+use super::{Planned, Site};
+use crate::clock;
+use crate::error::KeepError;
+use crate::guard::{self, Charge, Charged, Guard, Left, Starting};
+use crate::store::folder::Lock;
+use crate::store::head::Outcome;
+use crate::store::history::{Entry, Source};
+use crate::store::memory::{self, Memory};
+use std::sync::Arc;
+use std::time::Duration;
+use weirgate_kernel::{ApplyError, Scope};
+use weirgate_state::State;
+
+/// What an apply is made for.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// The policy's texts.
+    pub sources: Vec<Source>,
+    /// The entry that is gone back to.
+    pub from: Option<u64>,
+    /// How long the change stays unless it is confirmed.
+    pub confirm: Option<Duration>,
+}
+
+/// A change that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// How many steps it took.
+    pub steps: usize,
+    /// Its entry.
+    pub number: u64,
+    /// Whether it waits for confirmation.
+    pub unconfirmed: bool,
+}
+
+impl Site {
+    /// Makes a planned change and reads it back. `lock` is held from before
+    /// the plan was made.
+    pub async fn apply(
+        &self,
+        lock: &Lock,
+        planned: Planned,
+        request: Request,
+    ) -> Result<Made, KeepError> {
+        let head = self.history.head()?;
+        let known = planned.applied();
+        let confirmed = head.confirmed.filter(|_| request.confirm.is_none());
+        if let (true, Some(number)) = (planned.plan.steps.is_empty(), confirmed)
+            && known == Some(&planned.plan.desired)
+            && self.same(number, &request.sources, &planned)
+        {
+            self.nothing_waits()?;
+            let scope = Scope::of([&planned.plan.desired]);
+            if memory::seen(&self.place).is_none() {
+                self.vouch(&scope, &planned.since).await?;
+            }
+            return Ok(Made {
+                steps: 0,
+                number,
+                unconfirmed: false,
+            });
+        }
+        let after = planned.text(&self.place)?;
+        let confirm = request.confirm;
+        let number = self.change(lock, &planned, request, Some(&after)).await?;
+        Ok(Made {
+            steps: planned.plan.steps.len(),
+            number,
+            unconfirmed: confirm.is_some(),
+        })
+    }
+
+    /// Takes everything away that weirgate made, by the plan of
+    /// [`Site::plan`] for an empty state. The history has it as an entry
+    /// without a state, so that it can be told and gone back to; nothing is in
+    /// force then, and nothing is restored when the machine starts.
+    pub async fn remove(&self, lock: &Lock, planned: &Planned) -> Result<(), KeepError> {
+        // The memory stays as it is until nothing is left to remember.
+        let memory = planned.memory.as_ref().map(|kept| Arc::clone(&kept.text));
+        let (request, memory) = (Request::default(), memory.as_deref());
+        let made = self.change(lock, planned, request, memory).await;
+        made.map(|_| ())
+    }
+
+    /// Makes a change under guard; its number. Meanwhile the memory is `after`.
+    async fn change(
+        &self,
+        lock: &Lock,
+        planned: &Planned,
+        request: Request,
+        after: Option<&[u8]>,
+    ) -> Result<u64, KeepError> {
+        self.nothing_waits()?;
+        let plan = &planned.plan;
+        let alone = plan.steps.is_empty() && request.confirm.is_none();
+        let lasts = request.confirm.is_some();
+        let starting = (!alone).then(|| Guard::start(&self.program, lasts));
+        let starting = starting.transpose()?;
+        let before = self.history.head()?;
+        let entry = Entry {
+            number: 0,
+            time: clock::unix(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            from: request.from,
+            sources: request.sources,
+            desired: planned.wanted.clone(),
+            former: planned.former.clone(),
+        };
+        let removal = entry.is_removal();
+        let entry = self.history.add(lock, entry, &before, &planned.tables)?;
+        let number = entry.number;
+        let mut head = before;
+        head.begin(number, &self.place.boot);
+        self.history.set_head(lock, &head)?;
+        let charge = planned.charge(&self.place, head.clone());
+        let guard = self.make(lock, starting, &charge, planned, after).await?;
+        let deadline = request.confirm.map(guard::deadline);
+        if let Some(pending) = head.pending.as_mut().filter(|_| lasts) {
+            pending.deadline = deadline;
+        } else {
+            head.settle(number, Outcome::Confirmed);
+        }
+        if removal {
+            head.confirmed = None;
+            Memory::write(&self.place, lock, None)?;
+        } else {
+            self.remember_answers();
+        }
+        self.history.set_head(lock, &head)?;
+        if let Some(guard) = guard {
+            let left = guard.applied(deadline)?;
+            self.leave(left).await;
+        }
+        Ok(number)
+    }
+
+    /// Leaves the closing of the socket of nf_tables to the guard, because it
+    /// takes long. Where that fails, it is done here.
+    async fn leave(&self, left: Left) {
+        if let Ok(socket) = self.kernel.hold().await
+            && left.take(&socket).is_ok()
+            && let Ok(mut held) = self.left.lock()
+        {
+            *held = Some(left);
+        }
+    }
+
+    /// Carries out a plan under guard. If it fails, everything that is kept is
+    /// as before, and the guard is dismissed.
+    async fn make(
+        &self,
+        lock: &Lock,
+        starting: Option<Starting>,
+        charge: &Charge,
+        planned: &Planned,
+        after: Option<&[u8]>,
+    ) -> Result<Option<Guard>, KeepError> {
+        let plan = &planned.plan;
+        let failed = |error: &KeepError| self.failed(lock, charge, &error.to_string());
+        let charged = starting.map(|starting| starting.charge(charge)).transpose();
+        let charged = charged.inspect_err(failed)?;
+        // Written before anything changes: whatever happens next, it is known
+        // what to go back to.
+        let written = Memory::write(&self.place, lock, after);
+        let guard = written.and_then(|()| charged.map(Charged::ready).transpose());
+        let guard = guard.inspect_err(failed)?;
+        // Starting a guard may have taken long.
+        let found = self.history.head()?;
+        if !found.awaits(charge.number()) {
+            return Err(KeepError::Fenced(found.generation));
+        }
+        let applied = self.kernel.apply_since(plan, &planned.since).await;
+        let error = match applied {
+            Ok(applied) => {
+                // What is left when all is removed is not what is remembered.
+                if planned.wanted != State::default() {
+                    self.settled(plan, &applied).await;
+                }
+                return Ok(guard);
+            }
+            Err(error) => error,
+        };
+        if matches!(error, ApplyError::Restored { .. }) {
+            self.failed(lock, charge, &error.to_string());
+        } else {
+            let mut head = charge.head.clone();
+            head.settle(charge.number(), Outcome::Lost(error.to_string()));
+            // The first error is the one to report.
+            let _ = self.history.set_head(lock, &head);
+        }
+        if let Some(guard) = guard {
+            guard.dismiss();
+        }
+        Err(error.into())
+    }
+
+    /// What is kept goes back to what it was before a change that failed.
+    fn failed(&self, lock: &Lock, charge: &Charge, why: &str) {
+        let mut head = charge.head.clone();
+        head.settle(charge.number(), Outcome::Failed(why.to_owned()));
+        // The failure of the change is the one to report.
+        let _ = self.history.set_head(lock, &head);
+        let _ = Memory::write(&self.place, lock, charge.memory.as_deref());
+    }
+
+    /// Whether an entry is of these texts and leads to what is planned.
+    fn same(&self, number: u64, sources: &[Source], planned: &Planned) -> bool {
+        let wanted = &planned.wanted;
+        self.history.is(number, sources, wanted, &planned.tables)
+            || self
+                .history
+                .entry(number)
+                .is_ok_and(|entry| entry.sources == sources && entry.desired == *wanted)
+    }
+}

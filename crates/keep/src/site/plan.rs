@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A change that is planned and not made yet.
+
+use super::Site;
+use crate::error::KeepError;
+use crate::guard::{self, Charge};
+use crate::service::names::{self, Names};
+use crate::store::folder::Place;
+use crate::store::head::Head;
+use crate::store::memory::{Kept, Memory};
+use crate::store::table_text::{self, Text};
+use std::sync::Arc;
+use weirgate_kernel::{KnownTables, Scope, Since};
+use weirgate_plan::{Options, Plan, plan_with, verify, with_former};
+use weirgate_state::{Device, DeviceName, QdiscKind, State};
+
+/// A change that is planned but not made.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// From what is there to what is wanted.
+    pub plan: Plan,
+    /// What was asked for, without what is restored besides.
+    pub wanted: State,
+    /// What the devices had before weirgate.
+    pub former: State,
+    /// What is known of the tables that the plan starts from.
+    pub(super) since: Since,
+    /// What was remembered when it was made.
+    pub(super) memory: Option<Kept>,
+    /// The text of the wanted tables.
+    pub(super) tables: Text,
+}
+
+impl Planned {
+    /// What was applied before it.
+    pub(super) fn applied(&self) -> Option<&State> {
+        self.memory.as_ref().map(|kept| &kept.memory.applied)
+    }
+
+    /// What a guard of it is to know.
+    pub(super) fn charge(&self, place: &Place, head: Head) -> Charge {
+        let before = &self.plan.before;
+        let remembered = self
+            .applied()
+            .is_some_and(|applied| table_text::shared(&applied.tables, &before.tables));
+        Charge {
+            place: place.clone(),
+            before: if remembered {
+                guard::outline(before)
+            } else {
+                before.clone()
+            },
+            remembered,
+            desired: guard::outline(&self.plan.desired),
+            memory: self.memory.as_ref().map(|kept| Arc::clone(&kept.text)),
+            head,
+        }
+    }
+
+    /// What is remembered when it is made.
+    pub(super) fn text(&self, place: &Place) -> Result<Arc<[u8]>, KeepError> {
+        Memory::text(place, &self.former, &self.plan.desired, &self.tables)
+    }
+
+    /// Whether it leads to lists of what DNS names or control groups stand for.
+    pub fn has_names(&self) -> bool {
+        names::sets(&self.plan.desired).next().is_some()
+    }
+}
+
+impl Site {
+    /// Compares what is wanted with what is there. With `adopt`, root qdiscs
+    /// that weirgate did not make may be replaced.
+    pub async fn plan(&self, wanted: &State, adopt: bool) -> Result<Planned, KeepError> {
+        // A table is made with the addresses that are known of its names.
+        let mut wanted = Names::read(&self.place).fill(wanted);
+        // In the form in which they are compared, over and over.
+        for table in &mut wanted.tables {
+            table.sets = table.canonical().sets;
+        }
+        let wanted = &wanted;
+        let tables = table_text::of(&wanted.tables).map_err(|error| KeepError::File {
+            path: self.place.run.clone(),
+            source: error.into(),
+        })?;
+        let memory = Memory::read_knowing(&self.place, &wanted.tables, &tables)?;
+        let applied = memory.as_ref().map(|kept| &kept.memory.applied);
+        let empty = State::default();
+        let applied_or_none = applied.unwrap_or(&empty);
+        let scope = Scope::of([wanted, applied_or_none]);
+        // Tables are not read again that nobody has touched since they were.
+        let vouched = self.vouched(&Scope::of([applied_or_none])).await?;
+        let known = vouched.as_ref().map(|(stamp, handles)| KnownTables {
+            generation: stamp.generation,
+            tables: &applied_or_none.tables,
+            handles,
+        });
+        let observed = self.kernel.observe_knowing(&scope, known).await?;
+        let since = Since {
+            generation: observed.generation,
+            handles: observed.handles,
+        };
+        let observed = observed.state;
+        let mut former = memory
+            .as_ref()
+            .map_or_else(State::default, |kept| kept.memory.former.clone());
+        for (name, device) in &observed.devices {
+            if !device.owned_ifb {
+                former
+                    .devices
+                    .entry(name.clone())
+                    .or_insert_with(|| found(name, device, &observed, wanted));
+            }
+        }
+        for (name, place) in &observed.hooks {
+            if place.is_bare() {
+                former
+                    .hooks
+                    .entry(name.clone())
+                    .or_insert_with(|| place.clone());
+            }
+        }
+        let desired = with_former(wanted, &former);
+        // A device that is no longer wanted and has gone needs nothing.
+        let desired = State {
+            devices: desired
+                .devices
+                .into_iter()
+                .filter(|(name, _)| {
+                    wanted.devices.contains_key(name) || observed.devices.contains_key(name)
+                })
+                .collect(),
+            hooks: desired
+                .hooks
+                .into_iter()
+                .filter(|(name, _)| observed.devices.contains_key(name))
+                .collect(),
+            ..desired
+        };
+        let options = Options {
+            previous: applied,
+            replace_foreign: adopt,
+        };
+        let plan = plan_with(&observed, &desired, &options).map_err(KeepError::NoPlan)?;
+        Ok(Planned {
+            plan,
+            wanted: wanted.clone(),
+            former,
+            since,
+            memory,
+            tables,
+        })
+    }
+}
+
+/// What to go back to for a device that nothing is remembered of: what it has,
+/// unless that is weirgate's own. It stays behind where the memory was lost,
+/// or where the device had another name at `remove`.
+fn found(name: &DeviceName, device: &Device, observed: &State, wanted: &State) -> Device {
+    let only = |device: &Device| State {
+        devices: [(name.clone(), device.clone())].into(),
+        ..State::default()
+    };
+    let marked = || {
+        let mut tables = observed.tables.iter();
+        tables.any(|table| table.devices().any(|other| other == name))
+    };
+    let own = device.root.as_ref().is_some_and(|root| {
+        let as_wanted = wanted
+            .devices
+            .get(name)
+            .is_some_and(|wanted| verify(&only(device), &only(wanted)).is_empty());
+        as_wanted || (matches!(root.kind, QdiscKind::Htb(_) | QdiscKind::Kit(_)) && marked())
+    });
+    if !own {
+        return device.clone();
+    }
+    // Nobody knows any more which offloads weirgate switched.
+    Device {
+        root: None,
+        offloads: None,
+        ..device.clone()
+    }
+}

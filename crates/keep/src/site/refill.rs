@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sets of DNS names and control groups: filled with what these stand for now.
+
+use super::Site;
+use crate::error::KeepError;
+use crate::service::names::{self, Names};
+use crate::store::folder::Lock;
+use crate::store::memory::{self, Memory};
+use std::time::Duration;
+use weirgate_kernel::{Scope, Since};
+use weirgate_state::{Content, State};
+
+impl Site {
+    /// Looks up the DNS names of a state, for [`Site::learn`].
+    pub async fn look_up(&self, state: &State, patience: Duration) -> names::Answers {
+        names::look_up(names::wanted(state).0, patience).await
+    }
+
+    /// Remembers answers; says what was not found. What was found before is
+    /// kept for those.
+    pub fn learn(&self, lock: &Lock, answers: &names::Answers) -> Result<Vec<String>, KeepError> {
+        if answers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut names = Names::read(&self.place);
+        names.learn(&self.place, lock, answers)?;
+        let failed = answers
+            .iter()
+            .filter_map(|(name, answer)| Some(format!("{name}: {}", answer.as_ref().err()?)));
+        Ok(failed.collect())
+    }
+
+    /// Puts the addresses that are known of DNS names, and the numbers that
+    /// control groups have now, into the sets of what is applied; how many sets
+    /// had others. Nothing else is touched.
+    pub async fn refill(&self, _lock: &Lock) -> Result<usize, KeepError> {
+        let Some(memory) = Memory::read(&self.place)? else {
+            return Ok(0);
+        };
+        let known = Names::read(&self.place);
+        if names::sets(&memory.applied).next().is_none() {
+            return Ok(0);
+        }
+        let applied = Scope::of([&memory.applied]);
+        let vouched = self.vouched(&applied).await?;
+        let scope = Scope {
+            tables: applied.tables.clone(),
+            ..Scope::default()
+        };
+        let observed = match vouched {
+            Some(_) => self.refreshed(&memory.applied).await?,
+            None => self.kernel.observe(&scope).await?,
+        };
+        let mut changed: u32 = 0;
+        for (table, set) in names::sets(&memory.applied) {
+            let has = observed
+                .tables
+                .iter()
+                .filter(|other| (other.netdev, &other.name) == (table.netdev, &table.name))
+                .flat_map(|other| &other.sets)
+                .find(|other| other.name == set.name);
+            let wanted = known.of(set);
+            if let Some(Content::Refreshed(has)) = has.map(|has| &has.content)
+                && !has.found.iter().eq(wanted.iter())
+            {
+                let wanted: Vec<u128> = wanted.into_iter().collect();
+                memory::forget(&self.place)?;
+                self.kernel.refill(table, set, &wanted).await?;
+                changed += 1;
+            }
+        }
+        // Each is one transaction; any more were another program's.
+        if let Some((before, handles)) = vouched.filter(|_| changed > 0) {
+            let generation = before.generation.checked_add(changed);
+            let since = Since {
+                generation,
+                handles,
+            };
+            self.vouch(&applied, &since).await?;
+        }
+        Ok(changed as usize)
+    }
+
+    /// The sets of DNS names and control groups as they are, of tables that are known to be there.
+    async fn refreshed(&self, applied: &State) -> Result<State, KeepError> {
+        let mut found = State::default();
+        for table in &applied.tables {
+            let mut has = table.emptied();
+            for (_, set) in names::sets(applied).filter(|(own, _)| *own == table) {
+                has.sets.push(self.kernel.refreshed(table, set).await?);
+            }
+            found.tables.push(has);
+        }
+        Ok(found)
+    }
+}

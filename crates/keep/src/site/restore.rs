@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Bringing the confirmed state into force, as far as its devices are there.
+
+use super::Site;
+use crate::clock;
+use crate::error::KeepError;
+use crate::guard;
+use crate::store::folder::Lock;
+use crate::store::head::{Outcome, Pending};
+use crate::store::memory::{self, Memory};
+use weirgate_kernel::Scope;
+use weirgate_plan::present;
+use weirgate_state::State;
+
+impl Site {
+    /// Brings the confirmed state into force, as far as its devices are there;
+    /// how many steps it took. Nothing is written to the history but that a
+    /// change which nobody confirmed is over.
+    ///
+    /// This is what starts at boot, and what follows a crash of everything.
+    pub async fn restore(&self, lock: &Lock) -> Result<usize, KeepError> {
+        self.restore_and(lock, Pending::lapsed).await
+    }
+
+    /// The same; what is pending ends like this.
+    pub(super) async fn restore_and(
+        &self,
+        lock: &Lock,
+        outcome: impl FnOnce(&Pending) -> Outcome,
+    ) -> Result<usize, KeepError> {
+        let mut head = self.history.head()?;
+        if head.recall(&self.place.boot, clock::now()) {
+            self.history.set_head(lock, &head)?;
+        }
+        let interrupted = head.pending.clone();
+        let steps = match (self.confirmed()?, &interrupted) {
+            (Some(entry), _) => self.follow(lock, &self.at_rates(&entry)).await?,
+            (None, Some(pending)) => self.give_up(lock, pending).await?,
+            (None, None) => 0,
+        };
+        if let Some(pending) = interrupted {
+            head.settle(pending.number, outcome(&pending));
+            self.history.set_head(lock, &head)?;
+            guard::relieve(&self.place, pending.number);
+        }
+        Ok(steps)
+    }
+
+    /// Takes away what an unconfirmed first change of this run of the kernel
+    /// left, where nothing was confirmed before.
+    async fn give_up(&self, lock: &Lock, pending: &Pending) -> Result<usize, KeepError> {
+        if pending.boot != self.place.boot || Memory::read(&self.place)?.is_none() {
+            return Ok(0);
+        }
+        let planned = self.plan(&State::default(), false).await?;
+        let steps = self.kernel.apply(&planned.plan).await?.steps;
+        Memory::write(&self.place, lock, None)?;
+        Ok(steps)
+    }
+
+    /// Brings a state into force as far as its devices are there; how many
+    /// steps it took. For what comes and goes by itself: no entry is written.
+    async fn follow(&self, lock: &Lock, desired: &State) -> Result<usize, KeepError> {
+        let devices = self.kernel.devices().await?.into_keys().collect();
+        let planned = self.plan(&present(desired, &devices), false).await?;
+        let remembered = planned.memory.as_ref().is_some_and(|kept| {
+            kept.memory.former == planned.former && kept.memory.applied == planned.plan.desired
+        });
+        if !remembered {
+            Memory::write(&self.place, lock, Some(&planned.text(&self.place)?))?;
+        }
+        let (plan, since) = (&planned.plan, &planned.since);
+        if plan.steps.is_empty() {
+            if memory::seen(&self.place).is_none() {
+                self.vouch(&Scope::of([&plan.desired]), since).await?;
+            }
+            return Ok(0);
+        }
+        memory::forget(&self.place)?;
+        let applied = self.kernel.apply_since(plan, since).await?;
+        self.settled(plan, &applied).await;
+        Ok(applied.steps)
+    }
+}

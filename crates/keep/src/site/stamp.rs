@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether the kernel's tables are known without reading them: the stamp of
+//! nf_tables under which they were found to be what the memory says.
+
+use super::Site;
+use crate::error::KeepError;
+use crate::store::memory;
+use weirgate_kernel::{Applied, Handles, Scope, Since, Stamp};
+use weirgate_plan::Plan;
+
+impl Site {
+    /// The stamp of these tables, if it is the one under which the kernel was
+    /// found to hold what the memory says.
+    pub(super) async fn vouched(
+        &self,
+        scope: &Scope,
+    ) -> Result<Option<(Stamp, Handles)>, KeepError> {
+        let Some(seen) = memory::seen(&self.place) else {
+            return Ok(None);
+        };
+        let now = self.kernel.stamp(scope).await?;
+        Ok(Some(seen).filter(|(seen, _)| now == *seen))
+    }
+
+    /// Remembers that the kernel was found to hold what the memory says, in
+    /// this generation of nf_tables, unless there is another one already.
+    pub(super) async fn vouch(&self, scope: &Scope, since: &Since) -> Result<(), KeepError> {
+        let Some(generation) = since.generation else {
+            return Ok(());
+        };
+        let stamp = self.kernel.stamp(scope).await?;
+        if stamp.generation == generation {
+            memory::see(&self.place, stamp, since.handles.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Remembers the stamp of what was read back and is what the memory says.
+    pub(super) async fn settled(&self, plan: &Plan, applied: &Applied) {
+        let scope = Scope::of([&plan.desired]);
+        // Without it, the tables are read again: the change stands.
+        let since = Since {
+            generation: applied.generation,
+            handles: applied.handles.clone(),
+        };
+        let _ = self.vouch(&scope, &since).await;
+    }
+}

@@ -5,11 +5,11 @@
  * section 2.3). How urgent a packet is decides which class's queue it is in;
  * here it is decided by how important it is, from 1 to 6, whether it gets in.
  *
- * The queue has six levels, a sixth of its limit each. What is of importance n
- * is taken while the queue is below level n, surely not above it, and in the
- * upper half of it with a probability that falls from one to nothing: so one
- * importance after the other is let go as the queue grows, the lowest first, and
- * what is more important finds the room above.
+ * The queue has six levels, a sixth of its limit each. A packet of importance n
+ * is queued while the queue is below level n, and dropped above it. In the upper
+ * half of level n, the probability that it is queued falls from one to nothing.
+ * So as the queue grows, the least important packets are dropped first, and more
+ * important ones find the room above.
  *
  * The importance is that of the packet's code point, which the host tells as
  * its flow (AQM_NEEDS_CODE). No code points are standardised for DRT; these are

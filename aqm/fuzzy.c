@@ -9,9 +9,9 @@
  *
  * Each of the two has five triangular sets, NB, NS, Z, PS and PB (negative big
  * to positive big), whose peaks are equally far apart. So a value belongs to two
- * neighbours at most, and to both together by one: with the value's place g on a
- * grid of four steps, to set floor(g) by 1 - f and to the next by f, where f is
- * the part of g behind the point.
+ * neighbours at most, and its degrees of membership add up to one. Let g be the
+ * value's position on a grid of four steps, and f the fraction of g. The value
+ * belongs to set floor(g) by 1 - f, and to the next set by f.
  *
  * The rules are the usual table, in which both count alike, so that every
  * diagonal has one consequence (- lower, + raise the probability):
@@ -31,10 +31,10 @@
  * away, so that a queue that is about right is left about as it is.
  *
  * The answer changes the probability in proportion to itself. TCP's rate goes
- * with 1 / sqrt(p) (Mathis et al. 1997), so that a change of p by a part x
- * changes the rate of all of it by x / 2, be there few flows and a small p or
- * many and a large one. Fuzzy RED changes it by a fixed number, which is too
- * much for few or too little for many.
+ * with 1 / sqrt(p) (Mathis et al. 1997). So a change of p by a fraction x changes
+ * the total rate by x / 2, whether few flows have a small p or many a large one.
+ * Fuzzy RED changes p by a fixed number, which is too much for few flows or too
+ * little for many.
  *
  * Departures from the paper: that, and the queue which is judged is the mean of
  * what arrivals found since the last time, where the paper takes one sample.

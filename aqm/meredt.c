@@ -18,11 +18,11 @@
  * that pause by the first timeout beyond spare_ns, and costs the others one
  * packet of a flow in that time.
  *
- * The average is of the queue behind the first band. What mice queue, no drop of
- * an elephant's shortens: with all that is queued in the average, elephants lost
- * nearly every packet while mice came in numbers, ARED raised its probability
- * without end, and at 10 Mbit/s a fifth of the line stood idle beside senders
- * that waited out timeouts. So nothing of the first band is dropped early, even
+ * The average is of the queue behind the first band. No drop of an elephant's
+ * packet shortens what mice have queued. With the whole queue in the average,
+ * elephants lost nearly every packet while many mice came, and ARED raised its
+ * probability without end. At 10 Mbit/s a fifth of the line stood idle while
+ * senders waited out timeouts. So nothing of the first band is dropped early, even
  * where its flows have a weight. Nor does an elephant lose more by chance than
  * most_loss: its queue grows while mice keep it waiting, and of a window of which
  * all that is resent is lost again nothing is left but a timeout, a minute on a

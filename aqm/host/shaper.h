@@ -19,10 +19,11 @@
  * meanwhile it may make up for, up to a full packet. Without that, one of small
  * packets and a ceiling just above its guarantee would not get that.
  *
- * The shares are start-time fair queueing (Goyal, Vin and Cheng 1996): a packet
- * of w bytes moves its class on by w / weight on a scale of its own; the class
- * with the least is next; one that had nothing to send starts where the others
- * are. Each choice looks once at every class, and shares are exact to a packet.
+ * The shares are start-time fair queueing (Goyal, Vin and Cheng 1996). A packet
+ * of w bytes advances the virtual time of its class by w / weight, and the class
+ * with the least virtual time is next. A class that had nothing to send starts
+ * where the others are. Each choice looks once at every class, and shares are
+ * exact to a packet.
  */
 #ifndef AQM_SHAPER_H
 #define AQM_SHAPER_H

@@ -17,11 +17,11 @@
  * queued behind the packet is then what it found. That the queue has run empty
  * NAME_depart() is told as on every host, by asking for a packet where none is.
  *
- * What is dropped early the line carried all the same, so it counts. Senders that
- * do not listen to drops would make the virtual queue grow without end, and then
- * everything would have to go, though that helps nobody: it grows to where the
- * discipline lets nothing pass any more (AQM_DISCIPLINE_TO) and no further, so
- * that what it spares is spared whatever others do.
+ * The line has carried what is dropped early, so it counts. Senders that do not
+ * react to drops would make the virtual queue grow without end. Then everything
+ * would be dropped, which helps nobody. So the virtual queue grows no further than
+ * to where the discipline lets nothing pass (AQM_DISCIPLINE_TO): packets that the
+ * discipline spares are spared whatever others send.
  *
  * The limit is a policer's: what finds the virtual queue full is dropped and not
  * counted. Where a discipline drops for nothing but its limit, the virtual queue

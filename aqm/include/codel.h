@@ -78,10 +78,10 @@ AQM_FN int codel_before(u32 a, u32 b)
 }
 
 /*
- * One step of Newton's method towards x = 1 / sqrt(count):
- * x' = x (3 - count x^2) / 2, with x as a fraction of 2^32 (its lower 16 bits
- * are not kept). 3 - count x^2 is below 4, so it has 34 bits; a quarter of it
- * times x fits in 64, and the halving is the last bit of the final shift.
+ * One step of Newton's method towards x = 1 / sqrt(count), which is
+ * x' = x (3 - count x^2) / 2. x is a fraction of 2^32 whose lower 16 bits are not
+ * stored. The term 3 - count x^2 is below 4, so it has 34 bits. A quarter of it
+ * times x fits in 64 bits. The halving is the last bit of the final shift.
  */
 AQM_FN void codel_newton(struct codel_core *v)
 {

@@ -5,10 +5,9 @@
  * (another code point, a queue, the end) is the conditioner's affair.
  *
  * The RFCs define token counts that grow by one, a rate's number of times a
- * second. The same is computed here at once for all the time between two
- * packets, without rounding: the part of a token that has grown already is kept
- * in units of 10^-9 token, so that a meter decides as the definition does, bit
- * for bit, however often it is asked.
+ * second. Here one step computes the growth between two packets, without
+ * rounding: the fraction of a token is stored in units of 10^-9 token. So a meter
+ * decides exactly as the definition does, however often it is asked.
  *
  * Of one host's own seam as the disciplines: no clock, no packets, no globals.
  */

@@ -12,9 +12,9 @@
 #include "aqm.h"
 
 /*
- * a * ratio, rounded down. Exact for ratio <= AQM_ONE and any a: with
- * a = h * 2^32 + l, a * r / 2^32 = h * r + l * r / 2^32, the first term is
- * whole, and l * r < 2^32 * 2^32 does not overflow.
+ * a * ratio, rounded down. It is exact for ratio <= AQM_ONE and any a.
+ * Let a = h * 2^32 + l; then a * r / 2^32 = h * r + l * r / 2^32. The first term
+ * is an integer, and l * r < 2^32 * 2^32 does not overflow.
  */
 AQM_FN u64 aqm_scale(u64 a, u64 ratio)
 {

@@ -11,10 +11,10 @@
  *          the number of the last byte that the sender may send; it goes on at
  *          the rate, in whole segments. So the sender keeps to the rate
  *          whatever the round trip is, and there is nothing to oscillate.
- *   steps  Shah's algorithm 1 (5.2.1): the window shrinks while the measured
- *          rate is above the limit and grows while it is not: by 4096 bytes
- *          above 8 kB, by 1024 down to 2 kB, by 256 below. It falls under one
- *          segment, and then sender and receiver wait for each other.
+ *   steps  Shah's algorithm 1 (5.2.1). The window shrinks while the measured
+ *          rate is above the limit and grows while it is not. A step is 4096
+ *          bytes above 8 kB, 1024 down to 2 kB, and 256 below. The window can
+ *          fall under one segment; then sender and receiver wait for each other.
  *   mss    Shah's algorithm 2: steps of one segment, never less than one.
  *
  * Shah's need the rate that is measured (meter.h).

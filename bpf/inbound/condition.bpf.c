@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A traffic conditioner (RFC 2475 section 2.3.3) at a device's clsact qdisc, for
- * what enters or for what leaves: the first conditioner whose packets these are
- * gives each a colour by its meter (aqm/include/conditioner.h), and does what is
- * said of the colour: nothing, another code point, the end.
+ * A traffic conditioner (RFC 2475 section 2.3.3) at a device's clsact qdisc, at
+ * its ingress or its egress hook. The first conditioner that matches a packet
+ * gives it a colour by its meter (aqm/include/conditioner.h). The colour's action
+ * follows: pass, set another code point, or drop.
  *
  * Meters count bytes of IP packets, as RFC 2697 and 2698 do. What it lets go it
  * passes on to the filters that follow.

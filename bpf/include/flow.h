@@ -4,11 +4,11 @@
  *
  * What a network card or a socket has told of a packet's flow costs nothing to
  * read. Else the kernel would dissect the packet, which costs more than most
- * disciplines do; so TCP and UDP in plain IPv4 and IPv6 are looked at here:
- * addresses, ports and protocol, in Jenkins' lookup3 with a key of the
- * instance's own, so that nobody outside can choose packets of one flow that
- * collide with another's. Everything else (fragments, options, extension
- * headers, tunnels, tags in the packet) is left to the kernel.
+ * disciplines do. So this file hashes TCP and UDP in plain IPv4 and IPv6 itself:
+ * addresses, ports and protocol, with Jenkins' lookup3. The key is the instance's
+ * own, so that nobody outside can choose packets of one flow that collide with
+ * another's. Everything else (fragments, options, extension headers, tunnels,
+ * tags in the packet) is left to the kernel.
  *
  * Where fewer parts of the headers make a flow (D7 of the thesis's meredt), no
  * such hash is of use: tuple.h's is made of them.

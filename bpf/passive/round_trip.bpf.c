@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * How long it takes from a device to the outside and back, by TCP's segments that
- * pass: from when the device is given one to send, behind its queue, to when its
- * answer arrives there, so that nothing that waits on this side is in it. The
- * least of each end outside is kept until it is read.
+ * The round-trip time from a device to outside hosts, by the TCP segments that
+ * pass. It runs from when the device is given a segment to send, behind its
+ * queue, to when the answer arrives there. So no wait on this side is part of it.
+ * The least of each outside host is stored until it is read.
  *
  * What is matched is TCP's timestamp (RFC 7323), which bare acknowledgements have
  * too: a sender that sends as he is acknowledged echoes theirs at once, so that a

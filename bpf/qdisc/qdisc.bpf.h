@@ -25,6 +25,9 @@
  * programs. A program at egress does it for them, on a later packet of the flow
  * (marks.h); without it packets are told to disciplines as not capable of ECN,
  * and no verdict is ever to mark.
+ *
+ * Over 500 lines, because the programs of a qdisc and what they share are compiled
+ * as one unit: the verifier sees them so, and so should a reader.
  */
 #include "kernel.h"
 #include "aqm.h"

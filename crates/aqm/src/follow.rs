@@ -51,10 +51,10 @@ impl Queue<()> {
         unsafe { (self.discipline.raw.setup)(self.raw()) };
     }
 
-    /// Takes over an instance and its first slots, and sets up as the host that
-    /// gave it did, so that what follows from link and parameters does; false
-    /// where parameters are not in their ranges or the instance could hold more
-    /// than there is room for.
+    /// Takes over an instance and its first slots. It is set up as on the host
+    /// that gave it, so that what derives from link and parameters is the same.
+    /// False where parameters are out of range, or where the instance could hold
+    /// more than there is room for.
     pub(crate) fn take_over(&mut self, bytes: &[u8]) -> bool {
         if bytes.len() < self.layout.size || !bytes.len().is_multiple_of(8) {
             return false;

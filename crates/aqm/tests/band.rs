@@ -4,10 +4,10 @@
 //! 100 flows, where RED with fixed parameters leaves it (Floyd, Gummadi and
 //! Shenker 2001).
 //!
-//! The senders are the least that has CUBIC's law (RFC 9438): a window that loses
-//! three tenths for a loss, once in a round trip, and then follows the cubic
-//! curve, or the additive increase of 0.53 packets in a round trip where that is
-//! more. What a real kernel's TCP does, `experiments/aqm-ared.toml` shows.
+//! The senders have CUBIC's law (RFC 9438) and nothing else. The window shrinks by
+//! three tenths at a loss, once in a round trip. Then it follows the cubic curve,
+//! or the additive increase of 0.53 packets in a round trip where that is more.
+//! `experiments/aqm-ared.toml` shows what a real kernel's TCP does.
 
 mod support;
 

@@ -12,11 +12,11 @@ const SECOND: u64 = 1_000 * MS;
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 
-    /// Whatever comes and whatever the receiver offers: never more than it
-    /// offers, never less than what is still to come of what was offered, never
-    /// less than a segment where the receiver offers that; and no edge moves by
-    /// less than a segment unless it has to: a scaled window tells whole units,
-    /// and what is left of an offer, in such, is up to a unit less one byte more.
+    /// Whatever comes and whatever the receiver offers, a window is never more
+    /// than it offers. It is never less than what is left of an earlier offer, nor
+    /// less than a segment where the receiver offers one. No edge moves by less
+    /// than a segment unless it has to. A scaled window has whole units, so what is
+    /// left of an offer may be rounded up by a unit less one byte.
     #[test]
     fn nothing_is_taken_back(
         algorithm in prop::sample::select(vec![

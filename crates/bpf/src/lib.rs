@@ -11,11 +11,14 @@
 //! It attaches nothing to a device, which only crate kernel does, but the program
 //! that makes a qdisc's marks ([`Qdisc::mark`]): that belongs to the qdisc's pins.
 //!
-//! [`Payload`] is no qdisc but a filter that looks for signatures in payloads,
-//! [`Filter`] one that holds what arrives to a rate, [`WindowControl`] two that
-//! choose which receive windows leave, [`UdpControl`] one that holds streams of
-//! datagrams, [`Condition`] a traffic conditioner, [`Order`] two that keep connections
-//! in order that change their class. [`Passive`] looks at what passes, and changes nothing.
+//! The others are filters:
+//! - [`Payload`] looks for signatures in payloads.
+//! - [`Filter`] polices what arrives to a rate.
+//! - [`WindowControl`] sets the receive windows that leave.
+//! - [`UdpControl`] polices streams of datagrams.
+//! - [`Condition`] is a traffic conditioner.
+//! - [`Order`] keeps the packets of a connection that changes its class in order.
+//! - [`Passive`] measures what passes, and changes nothing.
 //!
 //! Start reading at `bpf/qdisc/qdisc.bpf.h`.
 

@@ -12,11 +12,11 @@ use weirgate_experiment::{Arm, Expectation, Experiment, Metric, Promise, Quantit
 use weirgate_measure::ArmFigures;
 use weirgate_units::Span;
 
-/// Adds the figures `bound.CLASS-up.max_ms` (a full queue),
-/// `promise.CLASS-up.max_ms` (traffic within its guarantee and burst) and
-/// `lone.CLASS-up.max_ms` (a packet with none of its class before it) for every
-/// class and direction, and returns the expectations that no packet waited longer
-/// than it may, wherever waits were measured.
+/// Adds the figures of bounds for every class and direction:
+/// `bound.CLASS-up.max_ms` (a full queue), `promise.CLASS-up.max_ms` (traffic
+/// within its guarantee and burst) and `lone.CLASS-up.max_ms` (a packet with none
+/// of its class before it). Returns the expectations that no packet waited longer
+/// than its bound, wherever waits were measured.
 ///
 /// Of an arm that changes its policy while it runs, a class has the bounds that
 /// all of its `policies` state for it, the longest of each: its packets may

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What holds for every compiled state, and what is refused.
+//!
+//! Over 500 lines: one test for each property of a state, and for each refusal.
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a domain promises: sums, worst cases, and what is said where they do
 //! not fit.
+//!
+//! Over 500 lines: one test for each promise and each warning of `domain check`.
 
 use proptest::prelude::*;
 use std::fmt::Write;

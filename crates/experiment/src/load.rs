@@ -11,10 +11,9 @@ use weirgate_units::Span;
 /// Packets that a run may record: with them the guest has 1.42 GiB.
 pub(crate) const MOST_PACKETS: u64 = 4_500_000;
 
-/// Bytes of the guest's memory for each packet: its record at the line, that of
-/// its payload at the receiver, that of its wait, and all of them once more as
-/// the result is encoded. 236 were measured where a packet has all of these
-/// (`tests/memory.rs`).
+/// Bytes of the guest's memory for each packet. A packet has a record at the line,
+/// one of its payload at the receiver and one of its wait, and all of them once
+/// more as the result is encoded. 236 were measured (`tests/memory.rs`).
 const PACKET_BYTES: u64 = 256;
 
 /// Bytes for each flow: a socket at both ends with what waits in it, and what

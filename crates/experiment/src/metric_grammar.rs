@@ -180,15 +180,15 @@ quantities! {
     /// ends below.
     Recovery: "recovery" Probe "s" ONLY;
     /// Connections that the gateway tracked when the run ended: that connection tracking
-    /// knew at the end of the whole run, in an arm with a policy; `answered` where a packet
-    /// came back, `unanswered` where none did, `kept` where a rule with `keep` has left a
-    /// mark.
+    /// knew at the end of the whole run, in an arm with a policy. `answered` counts those
+    /// with packets in both directions, `unanswered` the others, and `kept` those that a
+    /// rule with `keep` has marked.
     Tracked: "tracked" Connections "connections" ONLY;
-    /// A change of the policy while traffic ran: of the arm's N-th change of policy: from
-    /// reading its text to what was read back; `writing_ms` from the plan on; `writes`
-    /// requests that change something, `steps` of the plan, `failures` 0 or 1;
-    /// `unshaped_packets`: as `unshaped.up.packets`, from when a root of weirgate's is on
-    /// the line's device to 1 s after the change.
+    /// A change of the policy while traffic ran: the time of the arm's N-th change, from
+    /// reading its text to what was read back. `writing_ms` is the part after the plan.
+    /// `writes` counts requests that change something, `steps` those of the plan, and
+    /// `failures` is 0 or 1. `unshaped_packets` is `unshaped.up.packets` from when a root
+    /// qdisc of weirgate's is on the line's device to 1 s after the change.
     Change: "change" Change "ms" CHANGE;
     /// Longest time between two datagrams at the receiver, beyond their interval: longest
     /// time between two datagrams of a member at the receiver, less their interval; never
@@ -197,9 +197,9 @@ quantities! {
     /// Longest time that the line sent nothing: longest time within the window in which the
     /// line transmitted nothing.
     Silence: "silence" Link "ms" MAX;
-    /// Packets that came to the line faster than it takes them: packets that came to the
-    /// line when a bucket that fills at the line's rate and holds one and a quarter full
-    /// packets of line bytes was too empty for them; they take nothing from it.
+    /// Packets that came to the line faster than it takes them: packets that found
+    /// too few tokens in a bucket. The bucket fills at the line's rate and has room for one
+    /// and a quarter full packets of line bytes. Packets that find too few take none.
     Unshaped: "unshaped" Link "packets" ONLY;
     /// Packets that left a place: that left the place, counted in the window.
     Sent: "sent" Place "packets" ONLY;

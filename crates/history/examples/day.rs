@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a day of 1,500 series costs, how far a history of the usual size reaches
-//! with them, and how long a year takes to read: 300 hosts, 80 of them active, and
-//! 8 classes both ways, a row a second, with gauges as `watch` measures them. `make
-//! bench` runs it; it fails where a goal is missed. `day FILE --nearly` writes a
-//! file alone, up to now, in which sixteen quarters of an hour are condensed a quarter of a
-//! minute from now, for the benchmark of `watch`.
+//! with them, and how long a year takes to read. The series are of 300 hosts, 80 of
+//! them active, and of 8 classes in both directions. They get a row a second, with
+//! gauges as `watch` measures them. `make bench` runs it, and it fails where a goal
+//! is missed. For the benchmark of `watch`, `day FILE --nearly` writes a file that
+//! ends now and condenses sixteen quarters of an hour a quarter of a minute from now.
 #![allow(clippy::print_stdout, reason = "the figures are its result")]
 
 use std::fs::File;

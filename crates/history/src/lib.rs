@@ -3,10 +3,10 @@
 //! any crash.
 //!
 //! Start at [`History`]. It takes rows: what many series were at one time. Rows
-//! are kept as they came, with their exact times, and condensed into steps of a
-//! minute, ten minutes and two hours as they get old ([`STEPS`]); each step keeps
-//! its sum, the time it was observed for, its least and its greatest value, so
-//! nothing is interpolated.
+//! are stored with their exact times. As they get old, they are condensed into
+//! steps of a minute, ten minutes and two hours ([`STEPS`]). Each step has its sum,
+//! the time it was observed for, its least and its greatest value, so nothing is
+//! interpolated.
 //!
 //! The file (`layout`) is a header, two halves of a journal and one ring for each
 //! step. Every [`History::commit`] appends to the journal. A full journal becomes

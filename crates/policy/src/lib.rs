@@ -28,6 +28,7 @@
 //! assert_eq!(policy.expect("it is right").classes[0].name.value, "all");
 //! ```
 
+mod amount;
 mod check;
 mod class;
 mod codes;
@@ -47,6 +48,7 @@ mod synonyms;
 mod tables;
 pub mod template;
 
+pub use amount::Amount;
 pub use class::ack::{Ack, AckRate};
 pub use class::fair::Fair;
 pub use class::part::{GroupShare, HostCap, MOST_CAPPED};
@@ -75,7 +77,7 @@ pub use conditioner::carried::Carried;
 pub use field::{Field, FieldKind, Rows, Table};
 pub use file::include::Sources;
 pub use link::*;
-pub use model::{Amount, Direction, Directions, Rule, Ruleset, in_kbit};
+pub use model::{Direction, Directions, Rule, Ruleset, in_kbit};
 pub use named::group::Group;
 pub use named::member::{Mac, Ports, Prefix};
 pub use named::schedule::{Schedule, Season, TimeSpan};

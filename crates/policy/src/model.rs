@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rules and their conditions, directions and amounts.
+//! Rules and their conditions, and directions.
 
 use crate::field::words;
 use crate::{Conditions, Kind, Meter, Schedule};
 use std::fmt;
-use std::str::FromStr;
 use weirgate_document::{Span, Value};
-use weirgate_units::{Dscp, ParseError, Rate, Share};
+use weirgate_units::{Dscp, Rate};
 
 /// One way through the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,39 +69,6 @@ impl Directions {
         Direction::BOTH
             .into_iter()
             .any(|one| self.contains(one) && other.contains(one))
-    }
-}
-
-/// An amount that may be stated as a part of the whole or as a rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Amount {
-    /// A part.
-    Share(Share),
-    /// A rate in wire bits.
-    Rate(Rate),
-}
-
-impl Amount {
-    /// The amount, where the whole is `whole`.
-    #[must_use]
-    pub fn of(self, whole: Rate) -> Rate {
-        match self {
-            Self::Share(share) => share.of(whole),
-            Self::Rate(rate) => rate,
-        }
-    }
-}
-
-impl FromStr for Amount {
-    type Err = ParseError;
-
-    /// Parses `2%` or `1kbit`.
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        if text.contains('%') {
-            text.parse().map(Self::Share)
-        } else {
-            text.parse().map(Self::Rate)
-        }
     }
 }
 

@@ -2,7 +2,6 @@
 //! Reading fields that several tables have in common.
 
 use crate::codes;
-use crate::field::elements;
 use weirgate_document::{Reader, Value, did_you_mean, nearest};
 use weirgate_state::DeviceName;
 
@@ -108,8 +107,6 @@ pub(crate) fn choose<T>(text: &str, words: &[(&'static str, T)]) -> String {
         format!("write {}", all.join(", "))
     })
 }
-
-elements!(DeviceName: codes::DEVICE, device);
 
 /// A device name as Linux allows it.
 pub(crate) fn device(text: &str) -> Result<DeviceName, (String, String)> {

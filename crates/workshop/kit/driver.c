@@ -399,35 +399,9 @@ static void fuzzed(const unsigned char *data, size_t size)
 	drain();
 }
 
-#ifdef LIBFUZZER
-int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
-int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
-{
-	fuzzed(data, size);
-	return 0;
-}
-#else
-/* Where there is no libFuzzer: random bytes, for so many seconds. */
-static void blind(u32 seconds)
-{
-	time_t until = time(0) + seconds;
-	unsigned char data[4096];
-	u64 runs = 0, x = 88172645463325252ULL;
-	size_t i;
+#include "fuzzed.h"
 
-	do {
-		for (i = 0; i < sizeof(data); i++) {
-			x ^= x << 13;
-			x ^= x >> 7;
-			x ^= x << 17;
-			data[i] = (unsigned char)(x >> 24);
-		}
-		fuzzed(data, sizeof(data));
-		runs++;
-	} while (time(0) < until);
-	printf("%llu runs\n", runs);
-}
-
+#ifndef LIBFUZZER
 int main(int argc, char **argv)
 {
 	char line[256], name[64];

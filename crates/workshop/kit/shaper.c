@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Runs the shaper with classes as an ordinary program, for `weirgate aqm test
- * shaper` and `fuzz shaper`: reads calls line by line, or bytes of a fuzzer,
- * makes them, and watches that no packet is lost or doubled, that classes are
+ * shaper` and `fuzz shaper`. It reads calls line by line, or bytes of a fuzzer,
+ * and makes them. It checks that no packet is lost or doubled, that classes are
  * counted right, that no more leaves than the rate allows, and that all of it
  * leaves in the end. kinds.h, which weirgate writes, has KINDS(K): the kit's
  * disciplines, each compiled in.
@@ -381,35 +381,9 @@ static void fuzzed(const unsigned char *data, size_t size)
 	drain();
 }
 
-#ifdef LIBFUZZER
-int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
-int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
-{
-	fuzzed(data, size);
-	return 0;
-}
-#else
-/* Where there is no libFuzzer: random bytes, for so many seconds. */
-static void blind(u32 seconds)
-{
-	time_t until = time(0) + seconds;
-	unsigned char data[4096];
-	u64 runs = 0, x = 88172645463325252ULL;
-	size_t i;
+#include "fuzzed.h"
 
-	do {
-		for (i = 0; i < sizeof(data); i++) {
-			x ^= x << 13;
-			x ^= x >> 7;
-			x ^= x << 17;
-			data[i] = (unsigned char)(x >> 24);
-		}
-		fuzzed(data, sizeof(data));
-		runs++;
-	} while (time(0) < until);
-	printf("%llu runs\n", runs);
-}
-
+#ifndef LIBFUZZER
 static void show(void)
 {
 	u32 i, at;

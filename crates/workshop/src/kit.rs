@@ -21,6 +21,9 @@ const DRIVER: &str = include_str!("../kit/driver.c");
 /// The one that runs the shaper with classes.
 const SHAPER_DRIVER: &str = include_str!("../kit/shaper.c");
 
+/// How either is given a fuzzer's bytes.
+const FUZZED: &str = include_str!("../kit/fuzzed.h");
+
 /// What the shaper is called where a discipline could be named.
 pub const SHAPER: &str = "shaper";
 
@@ -64,6 +67,7 @@ impl Subject {
             }
             fs::write(&file, text)?;
         }
+        fs::write(kit.path().join("fuzzed.h"), FUZZED)?;
         fs::write(kit.path().join("driver.c"), DRIVER)?;
         if what == Path::new(SHAPER) {
             return Self::shaper(kit);

@@ -11,7 +11,6 @@
 //! ```
 
 pub mod bench;
-mod bench_inside;
 pub mod capture;
 pub mod frames;
 pub mod kit;

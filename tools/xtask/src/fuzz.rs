@@ -7,11 +7,11 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use std::process::Command;
 
-/// A target, and the branches that a run must at least have seen: about twice
-/// what its own seeds alone see; of `packet`, which has few, half as many again;
-/// of `message`, `history`, `inbound`, `imported`, `kept` and what disciplines read (`recording`,
-/// `capture`, `script`), whose seeds see most, a little less than what twenty
-/// seconds see.
+/// A target, and the branches that a run must at least have seen: about twice what
+/// its own seeds alone see. `packet` has few, so half as many again are asked. The
+/// seeds of `message`, `history`, `inbound`, `imported`, `kept` and of what
+/// disciplines read (`recording`, `capture`, `script`) see most, so the number is a
+/// little less than what twenty seconds see.
 const TARGETS: [(&str, u32); 14] = [
     ("policy", 4_400),
     ("experiment", 3_300),

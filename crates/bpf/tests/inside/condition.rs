@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Traffic conditioners in the kernel's own run of them: colours against the
 //! RFCs' definitions, what is written, who is chosen.
+//!
+//! Over 500 lines, because every test drives the same program through one bench.
 
 #[path = "../../../aqm/tests/support/definition.rs"]
 mod definition;

@@ -314,10 +314,10 @@ fn accepts() {
 }
 
 /// With each 300th segment lost. smoltcp takes an acknowledgement for a duplicate
-/// only if its window is the last one's, and sends again at once after three of
-/// them; where it knows none it waits for its timer, a second at least, so that
-/// no more than nine could be lost in nine seconds. What it sends again that was
-/// not lost is a part of its rate.
+/// only if its window is that of the one before, and retransmits after three
+/// duplicates. Without them it waits for its timer, which is at least a second: no
+/// more than nine segments could be lost in nine seconds. Segments that it
+/// retransmits without need are a part of its rate.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn recovers() {

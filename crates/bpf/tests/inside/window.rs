@@ -2,6 +2,9 @@
 //! Receive-window control, in the kernel's own run of its programs: what is
 //! written and what is not, and that no packet makes it write anything else; and
 //! what it makes of the kernel's own TCP.
+//!
+//! Over 500 lines, because one bench is shared by tests of single packets and of
+//! whole connections.
 
 use super::filter::{Chance, checksum};
 use super::net::{self, Far};

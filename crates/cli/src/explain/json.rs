@@ -4,10 +4,10 @@
 use crate::explain::assumed::assumptions;
 use crate::explain::input::Item;
 use crate::explain::origin::policy_text;
+use crate::explain::outcome::{About, Shown};
 use crate::explain::path::kernel_path;
 use crate::explain::rules::{deciding, effects, rule_of, where_in};
 use crate::explain::text::state_text;
-use crate::explain::{About, Shown};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use weirgate_explain::Direction;

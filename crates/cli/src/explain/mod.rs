@@ -2,30 +2,29 @@
 //! `weirgate explain`: what a policy makes of packets, and why.
 //!
 //! Packets come as text, as a file of texts or as a capture (`input`), or are
-//! those of a service (`service`); crate `explain` runs the policy's tables on
-//! them; `text` and `json` print what came of it, a line for each rule of the
-//! policy (`rules`).
+//! those of a service (`service`). Crate `explain` runs the policy's tables on
+//! them. `text` and `json` print the outcome (`outcome`), with a line for each
+//! rule of the policy (`rules`).
 
 mod assumed;
 pub mod class;
 mod input;
 mod json;
 mod origin;
+mod outcome;
 mod path;
 mod rules;
 mod service;
 mod text;
 mod words;
 
-use class::Class;
 use input::Item;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use outcome::{About, Shown};
+use std::path::PathBuf;
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::policy;
-use weirgate_explain::{Counting, Devices, Direction, Fate, SECOND, Simulator};
-use weirgate_keep::Source;
+use weirgate_explain::{Counting, Devices, Direction, SECOND, Simulator};
 use weirgate_policy::{Inbound, Policy};
 use weirgate_state::{Capabilities, DeviceName};
 
@@ -82,27 +81,6 @@ impl From<Counts> for Counting {
             Counts::Unassured => Self::Unassured,
         }
     }
-}
-
-/// What holds for all packets.
-pub struct About<'a> {
-    pub policy: &'a Policy,
-    pub simulator: &'a Simulator,
-    /// The policy's files, its own first.
-    pub sources: &'a [Source],
-    pub name: &'a Path,
-    pub general: Vec<String>,
-    pub all: bool,
-}
-
-/// What came of an item's packets.
-#[derive(Default)]
-pub struct Shown {
-    /// The last one's.
-    pub last: Option<(Fate, Class)>,
-    /// How many got which class.
-    pub classes: BTreeMap<String, usize>,
-    pub path: Option<Devices>,
 }
 
 /// `weirgate explain`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where in the policy a rule comes from.
 
-use crate::explain::About;
+use crate::explain::outcome::About;
 use weirgate_state::Origin;
 
 /// The text of the policy that asks for a rule.

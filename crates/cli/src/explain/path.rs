@@ -3,8 +3,8 @@
 
 use crate::explain::class::Class;
 use crate::explain::input::Item;
+use crate::explain::outcome::{About, Shown};
 use crate::explain::rules::{deciding, where_in};
-use crate::explain::{About, Shown};
 use weirgate_explain::Direction;
 use weirgate_policy::Inbound;
 use weirgate_state::Hook;

@@ -3,9 +3,10 @@
 //! whatever number of the kernel's rules it consists.
 
 use crate::explain::class::class_named;
+use crate::explain::input::Item;
 use crate::explain::origin::{PolicyText, policy_text};
+use crate::explain::outcome::About;
 use crate::explain::words;
-use crate::explain::{About, input::Item};
 use weirgate_explain::{Direction, Fate, Level, Pass, Tried};
 use weirgate_state::{Effect, Field, Match, Origin, Rule, RuleVerdict, Table};
 

@@ -3,9 +3,9 @@
 
 use crate::explain::assumed::assumptions;
 use crate::explain::input::Item;
+use crate::explain::outcome::{About, Shown};
 use crate::explain::path::kernel_path;
 use crate::explain::rules::{self, Outcome, RuleLine};
-use crate::explain::{About, Shown};
 use std::fmt::Write as _;
 use weirgate_explain::{Direction, ESTABLISHED, INVALID, NEW, RELATED, UNTRACKED};
 use weirgate_units::Dscp;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `plan`, `apply`, `show` and `remove` on this machine's kernel.
+//!
+//! Over 500 lines: one test for each thing that these four commands promise.
 
 use crate::namespace::{Namespace, same};
 use crate::program::{Ended, WEIRGATE, root};

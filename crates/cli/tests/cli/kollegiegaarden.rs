@@ -243,10 +243,9 @@ fn twelve_hours_and_nine_months_are_one_click() {
     }
 }
 
-/// Nine months and twelve hours of a box with 1,500 series: the long one
-/// is there as fast as the short one (docs/watch.md has the figures), and where both know
-/// of the same time, between the edges of the steps of the long one, their figures
-/// are the same.
+/// Nine months and twelve hours of a box with 1,500 series: the long range is read as
+/// fast as the short one (docs/watch.md has the figures). Where both cover the same
+/// time, their figures are the same, but for the first and last step of the long one.
 #[test]
 fn nine_months_say_what_twelve_hours_say() {
     let watch = Watch::under(POLICY, nine_months_of_1500);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Changes that cannot cut a site off: confirmed, taken back, interrupted,
 //! made under load, kept while devices come and go.
+//!
+//! Over 500 lines: one test for each way in which a change can be cut short.
 
 use crate::namespace::{Namespace, same};
 use crate::program::{Ended, WEIRGATE, root};

@@ -2,6 +2,8 @@
 //! `watch` and `top` under an applied policy with packets that pass: what they
 //! show is what the kernel counted; the page is looked at with a browser, the
 //! metrics with the Prometheus project's own parser.
+//!
+//! Over 500 lines, because one run with traffic serves all that is looked at.
 
 use crate::namespace::Namespace;
 use crate::program::{Ended, WEIRGATE, root, skipped, tool};

@@ -10,38 +10,31 @@
 
 pub(crate) mod control_group;
 pub(crate) mod names;
+mod pace;
 mod sessions;
+mod watch;
 
 use crate::clock::{self, NEVER, Timer};
 use crate::error::KeepError;
 use crate::rate::{Following, Rates, RatesNow};
 use crate::service::control_group::Groups;
 use crate::service::names::{Answers, Lookups};
+use crate::service::pace::{Pace, SWARM};
 use crate::service::sessions::Sessions;
+use crate::service::watch::Watch;
 use crate::site::Site;
 use crate::store::history::Entry;
 use crate::store::memory::Memory;
-use rustix::fs::inotify;
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
-use tokio::io::unix::AsyncFd;
-use weirgate_kernel::{DeviceIndex, Events, watch};
+use weirgate_kernel::{DeviceIndex, Events};
 use weirgate_plan::{Options, plan_with, present, with_former};
 use weirgate_state::{DeviceName, State};
 use weirgate_track::Decision;
 
 const MILLISECOND: u64 = 1_000_000;
-/// Changes come in swarms: a device is created, renamed, set up. What follows
-/// within this time is looked at together.
-const SWARM: u64 = 50 * MILLISECOND;
 /// How much longer than a change may wait for confirmation the service waits for
 /// its guard to take it back.
 const GRACE: u64 = 250 * MILLISECOND;
-/// The longest pause between two repairs that someone keeps undoing.
-const LONGEST: u64 = 60_000 * MILLISECOND;
-/// So long after a repair, the next one is not counted as following it.
-const CALM: u64 = 60_000 * MILLISECOND;
-
 /// What the service has done, for whoever keeps a log.
 #[derive(Debug)]
 pub enum Report {
@@ -89,39 +82,6 @@ pub enum Report {
         /// Milliseconds until the next attempt.
         pause: u64,
     },
-}
-
-/// Pauses that grow while repairs follow one another.
-#[derive(Debug, Clone, Copy)]
-struct Pace {
-    pause: u64,
-    last: u64,
-}
-
-impl Pace {
-    fn new() -> Self {
-        Self {
-            pause: SWARM,
-            last: 0,
-        }
-    }
-
-    /// Counts a repair at this time.
-    fn worked(&mut self, now: u64) {
-        let follows = self.last != 0 && now.saturating_sub(self.last) < CALM.max(2 * self.pause);
-        self.pause = if follows {
-            (self.pause * 2).min(LONGEST)
-        } else {
-            SWARM
-        };
-        self.last = now;
-    }
-
-    /// When to look at a change that is told now: after the swarm, and not
-    /// before the pause since the last repair is over.
-    fn next(&self, now: u64) -> u64 {
-        (now + SWARM).max(self.last.saturating_add(self.pause))
-    }
 }
 
 /// Keeps the confirmed state in force until `stop` ends. `ready` is called
@@ -509,59 +469,4 @@ async fn release(
         return Ok(0);
     }
     Ok(site.kernel.apply(&plan).await?.steps)
-}
-
-/// Tells when another weirgate wrote what is kept.
-struct Watch(AsyncFd<OwnedFd>);
-
-impl Watch {
-    fn of(site: &Site) -> Result<Self, KeepError> {
-        let folder = &site.place.state;
-        crate::store::folder::folder(folder)?;
-        let made = || -> std::io::Result<AsyncFd<OwnedFd>> {
-            let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
-            let fd = inotify::init(flags)?;
-            inotify::add_watch(&fd, folder, inotify::WatchFlags::MOVED_TO)?;
-            watch(fd)
-        };
-        made().map(Self).map_err(KeepError::file(folder))
-    }
-
-    async fn next(&self) {
-        let Ok(mut ready) = self.0.readable().await else {
-            // The loop is ending.
-            return std::future::pending().await;
-        };
-        // What was written is looked up; the words are only emptied.
-        let mut words = [0; 4096];
-        while rustix::io::read(self.0.get_ref(), &mut words).is_ok_and(|length| length > 0) {}
-        ready.clear_ready();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn repairs_that_follow_one_another_become_rare() {
-        let mut pace = Pace::new();
-        let mut now = 1_000 * MILLISECOND;
-        let mut within_a_second = 0;
-        for count in 0..40 {
-            let at = pace.next(now);
-            if at - now <= 1_000 * MILLISECOND {
-                within_a_second = count + 1;
-            }
-            assert!(at >= now + SWARM && at - now <= LONGEST + SWARM);
-            pace.worked(at);
-            now = at;
-        }
-        assert!(within_a_second >= 5, "{within_a_second}");
-        assert_eq!(pace.pause, LONGEST);
-        // After a calm it is quick again.
-        now += 3 * LONGEST;
-        pace.worked(now);
-        assert_eq!(pace.pause, SWARM);
-    }
 }

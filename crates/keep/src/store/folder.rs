@@ -5,9 +5,9 @@
 //! `/var/lib/weirgate` (or the folder that the caller names) outlives it. Both
 //! are apart for each network namespace: devices of one name in two namespaces
 //! are two devices. The namespace of process 1, which is there again after
-//! every boot, has the folder itself; any other has `net-NUMBER` in it, by the
-//! kernel's number of a namespace, which is never used again before the machine
-//! restarts: what a dead namespace left is not taken for another's.
+//! every boot, has the folder itself. Any other has `net-NUMBER` in it, by the
+//! kernel's number of the namespace. That number is not used again before the
+//! machine restarts, so no namespace takes over what a dead one left.
 
 use crate::error::KeepError;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};

@@ -14,6 +14,7 @@ use crate::error::{ApplyError, Cause, KernelError, Refusal};
 use crate::link;
 use crate::netlink::channel::Request;
 use crate::nft;
+use crate::nft::edit::edits;
 use crate::nft::handle::Handles;
 use crate::nft::narrow::{self, Written};
 use crate::observe::{Observed, Scope};
@@ -332,7 +333,7 @@ impl Kernel {
             self.nft.batch(nft::encode::transaction(requests)).await?;
             return Ok(());
         };
-        let edits = self.edits(before, after, &change, handles).await?;
+        let edits = edits(&self.nft, before, after, &change, handles).await?;
         let short = narrow::is_short(&edits);
         let requests = nft::encode::change(before, after, &change, (&edits, short), index)?;
         let heard = self.nft.echoes(nft::encode::transaction(requests)).await?;

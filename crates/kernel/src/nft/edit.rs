@@ -6,8 +6,8 @@
 
 use super::handle::{self, Handles};
 use super::{family, label, message};
-use crate::Kernel;
 use crate::error::KernelError;
+use crate::netlink::channel::Channel;
 use nlink::netlink::nftables::{NFT_MSG_GETRULE, NFTA_RULE_CHAIN, NFTA_RULE_TABLE};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -77,39 +77,37 @@ impl Edit {
     }
 }
 
-impl Kernel {
-    /// The edits by which `after` is made of `before`, which is there. The
-    /// kernel is asked for handles that are not known.
-    pub(crate) async fn edits(
-        &self,
-        before: &Table,
-        after: &Table,
-        change: &TableChange,
-        known: &Handles,
-    ) -> Result<Edits, KernelError> {
-        let mut edits = Edits::new();
-        for name in change.emptied.intersection(&change.written) {
-            if let (Some(old), Some(new)) = (before.chain(name), after.chain(name)) {
-                let edit = match known.get(&handle::key(before.netdev, &before.name, name)) {
-                    Some(handles) => Edit::of(old, new, handles, change),
-                    None => Edit::of(old, new, &self.handles(before, name).await?, change),
-                };
-                edits.extend(edit.map(|edit| (name.clone(), edit)));
-            }
+/// The edits by which `after` is made of `before`, which is there. The kernel
+/// is asked through `nft` for handles that are not known.
+pub(crate) async fn edits(
+    nft: &Channel,
+    before: &Table,
+    after: &Table,
+    change: &TableChange,
+    known: &Handles,
+) -> Result<Edits, KernelError> {
+    let mut edits = Edits::new();
+    for name in change.emptied.intersection(&change.written) {
+        if let (Some(old), Some(new)) = (before.chain(name), after.chain(name)) {
+            let edit = match known.get(&handle::key(before.netdev, &before.name, name)) {
+                Some(handles) => Edit::of(old, new, handles, change),
+                None => Edit::of(old, new, &handles(nft, before, name).await?, change),
+            };
+            edits.extend(edit.map(|edit| (name.clone(), edit)));
         }
-        Ok(edits)
     }
+    Ok(edits)
+}
 
-    /// The handles of a chain's rules, in their order.
-    async fn handles(&self, table: &Table, chain: &str) -> Result<Vec<u64>, KernelError> {
-        let mut ask = message(NFT_MSG_GETRULE, 0, family(table.netdev));
-        ask.append_attr_str(NFTA_RULE_TABLE, &table.name);
-        ask.append_attr_str(NFTA_RULE_CHAIN, chain);
-        let what = label(table.netdev, &table.name);
-        let found = self.nft.get(&ask, &what, false).await?;
-        let handle = |payload: &Vec<u8>| handle::of(payload);
-        Ok(found.iter().filter_map(handle).collect())
-    }
+/// The handles of a chain's rules, in their order.
+async fn handles(nft: &Channel, table: &Table, chain: &str) -> Result<Vec<u64>, KernelError> {
+    let mut ask = message(NFT_MSG_GETRULE, 0, family(table.netdev));
+    ask.append_attr_str(NFTA_RULE_TABLE, &table.name);
+    ask.append_attr_str(NFTA_RULE_CHAIN, chain);
+    let what = label(table.netdev, &table.name);
+    let found = nft.get(&ask, &what, false).await?;
+    let handle = |payload: &Vec<u8>| handle::of(payload);
+    Ok(found.iter().filter_map(handle).collect())
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! A rule from its nf_tables expressions. Only what `rule::write` writes is
 //! understood; everything else is named as unknown.
 //!
-//! It stays one file: each reader takes expressions off the front of a rule and
-//! hands the rest to the next, so none of them can be understood alone.
+//! Over 500 lines, because each reader takes expressions off the front of a rule
+//! and hands the rest to the next: none of them can be understood alone.
 
 use super::control_group;
 use super::field::{self, Load, Source};

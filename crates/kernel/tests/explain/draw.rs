@@ -8,6 +8,26 @@ use weirgate_explain::{Blueprint, IPV4, IPV6, Packet};
 use weirgate_signatures::{Length, PATTERNS, Pattern};
 use weirgate_state::IpVersion;
 
+/// The classes of a policy, and a group of hosts and ports that packets have.
+pub const CLASSES: &str = r#"[[class]]
+name = "first"
+share = "20%"
+priority = 0
+[[class]]
+name = "good"
+share = "20%"
+[[class]]
+name = "bad"
+share = "20%"
+[[class]]
+name = "rest"
+share = "20%"
+default = true
+[group.g]
+addresses = ["192.168.0.1", "192.168.0.3", "2001:db8:1::1/128", "2001:db8:9::2/127"]
+ports = [25, "8000-8010", 443]
+"#;
+
 /// A packet to send, in one part or more.
 #[derive(Debug, Clone)]
 pub struct Drawn {

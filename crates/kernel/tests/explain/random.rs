@@ -2,7 +2,7 @@
 //! The property: whatever the policy and the packets, explain and the kernel
 //! agree on every packet's class and code point, and on every rule's counter.
 
-use crate::draw::{Drawn, sequence};
+use crate::draw::{CLASSES, Drawn, sequence};
 use crate::router::{Router, in_namespace, path};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -19,24 +19,10 @@ const SEQUENCES: usize = 50;
 
 const SITE: &str = r#"version = 1
 link = { device = "wan", lan = "lan", up = "10mbit", down = "50mbit", INBOUND, layer = "raw" }
-[[class]]
-name = "first"
-share = "20%"
-priority = 0
-[[class]]
-name = "good"
-share = "20%"
-[[class]]
-name = "bad"
-share = "20%"
-[[class]]
-name = "rest"
-share = "20%"
-default = true
-[group.g]
-addresses = ["192.168.0.1", "192.168.0.3", "2001:db8:1::1/128", "2001:db8:9::2/127"]
-ports = [25, "8000-8010", 443]
-macs = ["02:00:00:00:00:08", "02:00:5e:10:00:02"]
+"#;
+
+/// What the group has beside [`CLASSES`], and another one.
+const GROUPS: &str = r#"macs = ["02:00:00:00:00:08", "02:00:5e:10:00:02"]
 [group.n]
 names = ["a.example"]
 "#;
@@ -121,6 +107,8 @@ fn policy(rules: &[(Vec<usize>, bool, u8)], variant: usize) -> String {
         text += "final = false\n";
     }
     text += &SITE.replace("INBOUND", inbound);
+    text += CLASSES;
+    text += GROUPS;
     if variant % 4 == 1 {
         text += "[ack]\nreserve = true\n";
     }

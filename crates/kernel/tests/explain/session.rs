@@ -3,7 +3,7 @@
 //! frames, plain, tagged or in a session, whole, in parts or cut short, explain
 //! and the kernel agree on every frame's class and on every rule's counter.
 
-use crate::draw::{Drawn, sequence};
+use crate::draw::{CLASSES, Drawn, sequence};
 use crate::router::{Wire, apply, feed, in_namespace, observe_classes, path, state_of};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -25,23 +25,6 @@ lan = "lan"
 up = "10mbit"
 down = "50mbit"
 layer = "ethernet"
-[[class]]
-name = "first"
-share = "20%"
-priority = 0
-[[class]]
-name = "good"
-share = "20%"
-[[class]]
-name = "bad"
-share = "20%"
-[[class]]
-name = "rest"
-share = "20%"
-default = true
-[group.g]
-addresses = ["192.168.0.1", "192.168.0.3", "2001:db8:1::1/128", "2001:db8:9::2/127"]
-ports = [25, "8000-8010", 443]
 "#;
 
 /// Conditions and effects of rules, some of which stand together.
@@ -106,6 +89,7 @@ fn policy(rules: &[(Vec<usize>, bool, u8)], variant: usize) -> String {
         text += "final = false\n";
     }
     text += SITE;
+    text += CLASSES;
     if variant % 4 == 1 {
         text += "[ack]\nreserve = true\n";
     }

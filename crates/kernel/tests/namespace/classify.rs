@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rules: written and read back, and held against packets.
+//!
+//! Over 500 lines, because all of it is one property: what packets are drawn, how
+//! they are sent, and which rule must have counted them.
 
 use crate::harness::{
     class, htb, in_namespace, name, observe, pfifo, rule, rule as rule_of, whole,

@@ -2,6 +2,8 @@
 //! Whole schemes: compiled policies held by the kernel, and what they do with
 //! packets, seen by the rules' counters. Qdiscs are left out, because not every
 //! kernel that runs these tests has them all.
+//!
+//! Over 500 lines: one test for each scheme that the documentation shows.
 
 use crate::classify::{Packet, SEGMENT};
 use crate::harness::{apply, device, in_namespace, observe, pfifo, run};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The token buckets of an HTB tree of two levels, as `sch_htb` keeps them.
 //!
-//! Needed because the thesis's figures of section 7.3 are about these buckets:
-//! a leaf that has tokens of its own sends without regard to the root, a class
-//! may overdraw by a packet, and with `htb_hysteresis` it goes on until it owes
-//! its whole burst and then rests until it owes nothing (`htb_class_mode`,
+//! The thesis's figures of section 7.3 are about these buckets. A leaf that has
+//! tokens of its own sends without regard to the root, and a class may overdraw by
+//! a packet. With `htb_hysteresis` it goes on until it is overdrawn by its whole
+//! burst, and then rests until its bucket is at zero (`htb_class_mode`,
 //! net/sched/sch_htb.c). This is the arithmetic of those rules and nothing of
 //! the kernel; it has no queues and no clock.
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Figures of small recordings, computed by hand.
+//!
+//! Over 500 lines: each figure has its recording beside it.
 
 mod judgement;
 mod prediction;

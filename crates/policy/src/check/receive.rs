@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `[receive]` contradicts, in itself and with the rest.
 
+use crate::amount::Amount;
 use crate::codes;
 use crate::link::inbound::Inbound;
-use crate::model::{Amount, Direction, in_kbit};
+use crate::model::{Direction, in_kbit};
 use crate::policy::Policy;
 use crate::policy::rates::HEADERS;
 use crate::receive::{Algorithm, Asked, LEAST_ASKED, REFUSE_MARK, Receive, ReceiveUdp};

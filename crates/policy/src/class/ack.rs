@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `[ack]`: a reservation for TCP acknowledgements without data.
 
+use crate::amount::Amount;
 use crate::class::{ceiling, zero};
 use crate::codes;
 use crate::field::{self, Cell, FieldKind, Row, Table, row, set};
-use crate::model::{Amount, Directions};
+use crate::model::Directions;
 use crate::queue::{self, Queue};
 use crate::read::implied;
 use weirgate_document::{Kind, Reader, Span, Value};

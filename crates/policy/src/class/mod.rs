@@ -6,10 +6,11 @@ pub(crate) mod ack;
 pub(crate) mod fair;
 pub(crate) mod part;
 
+use crate::amount::Amount;
 use crate::class::fair::Fair;
 use crate::codes;
 use crate::field::{self, Cell, FieldKind, Row, Table, row, set};
-use crate::model::{Amount, Directions};
+use crate::model::Directions;
 use crate::named::group::{USABLE, usable};
 use crate::queue::{self, Queue};
 use crate::read::implied;

@@ -2,11 +2,12 @@
 //! Parts of classes: `[[share]]` gives the hosts of a group a part of classes,
 //! `[[cap]]` limits each host of a group in a class.
 
+use crate::amount::Amount;
 use crate::class::ack::ACK;
 use crate::class::zero;
 use crate::codes;
 use crate::field::{self, Cell, FieldKind, Row, Table, row};
-use crate::model::{Amount, Direction};
+use crate::model::Direction;
 use crate::named::group::{self, Groups};
 use crate::named::member::Prefix;
 use std::net::IpAddr;

@@ -2,8 +2,8 @@
 //! Members of a table's struct, each of which a field is read into: the type of
 //! a member says how its field is read and, mostly, what may be written there.
 
+use crate::amount::Amount;
 use crate::field::{Cell, FieldKind, Word};
-use crate::model::Amount;
 use std::fmt::Display;
 use weirgate_document::Value;
 use weirgate_units::{Dscp, Rate, Share, Size, Span};

@@ -12,17 +12,19 @@ pub use inbound::{Flows, Holding, Inbound};
 pub use moves::Moves;
 pub use track::{Bounds, Track};
 
+use crate::amount::Amount;
 use crate::class::fair::Fair;
 use crate::class::zero;
 use crate::codes;
-use crate::field::{self, FieldKind, Row, Table, Word, row, set, words};
+use crate::field::{self, FieldKind, Row, Table, Word, elements, row, set, words};
 use crate::link::engine::TIMER_SLACK;
-use crate::model::Amount;
-use crate::read::implied;
+use crate::read::{device, implied};
 use weirgate_document::{Reader, Span, Value};
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
 use weirgate_state::{CakeAckFilter, DeviceName};
 use weirgate_units::{Rate, Share};
+
+elements!(DeviceName: codes::DEVICE, device);
 
 /// The link.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,9 +3,10 @@
 //! line is followed, and what packets carry. A share in `[receive]` is of what
 //! the packets that come can carry on the line.
 
+use crate::amount::Amount;
 use crate::conditioner::Conditioner;
 use crate::link::track::Bounds;
-use crate::model::{Amount, Direction, less, whole_bytes};
+use crate::model::{Direction, less, whole_bytes};
 use crate::policy::Policy;
 use crate::receive::Asked;
 use weirgate_state::DeviceName;

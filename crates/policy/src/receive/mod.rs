@@ -3,11 +3,11 @@
 //! receive windows that they are offered, streams of datagrams by states or a
 //! token bucket (Shah 1999, chapter 5).
 
+use crate::amount::Amount;
 use crate::codes;
 use crate::condition::mark::Mark;
 use crate::condition::number::number;
 use crate::field::{self, Cell, FieldKind, Row, Table, Word, row, words};
-use crate::model::Amount;
 use crate::read::{implied, in_two, word};
 use weirgate_document::{Kind, Reader, Span as Place, Value};
 use weirgate_units::{Rate, Size, Span};

@@ -8,6 +8,7 @@
 
 mod details;
 mod section;
+mod set_up;
 mod table;
 
 pub use section::Section;

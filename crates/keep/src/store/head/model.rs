@@ -11,6 +11,9 @@
 //! the lock is free and nothing is pending, the kernel holds exactly the
 //! confirmed state. From every world the service reaches that when the time of
 //! what is pending is over.
+//!
+//! Over 500 lines, because a process's steps mean nothing without the world that
+//! they change.
 
 use super::{Head, Outcome, Standing};
 use proptest::prelude::*;

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate aqm bench`: what a packet costs, in the lab's kernel.
 
-use crate::bench_inside::{self as inside_of, Figure, Way, all, is_named};
+mod devices;
+mod inside;
+mod rivals;
+
+use inside::{self as inside_of, Figure, Way, all, is_named};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

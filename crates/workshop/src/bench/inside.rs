@@ -19,6 +19,10 @@
 //! In either, making ready cancels out; and each is done without a qdisc too,
 //! which is taken off.
 
+use super::devices::{
+    BYTES, CLASSES, DEVICE, FLOWS, MAJOR, MINOR, SINK, apply, packet, refused, state, through,
+};
+use super::rivals::rival;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,21 +37,14 @@ use weirgate_console::discipline::failed;
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
-use weirgate_kernel::{DeviceIndex, Kernel, KernelError, Scope};
-use weirgate_state::{
-    Cake, CakeAckFilter, CakeFlowMode, CakeTins, Device, DeviceName, FqCodel, Htb, HtbClass,
-    Origin, Pfifo, QdiscKind, Red, Sfq, State,
-};
-use weirgate_units::{Handle, Rate, Size, Span};
+use weirgate_kernel::{DeviceIndex, Kernel};
+use weirgate_state::{DeviceName, State};
+use weirgate_units::{Handle, Rate, Size};
 
 /// Packets of the smaller and the larger bursts, and those that the device takes
 /// before it stops.
 const BURSTS: [u32; 2] = [32, 96];
 const BATCH: u32 = 16;
-
-/// Bytes of a packet with its header, and the flows that they are of.
-const BYTES: usize = 1_250;
-const FLOWS: u8 = 16;
 
 /// Packets that stand in the queue of what is paced.
 const STANDING: u32 = 32;
@@ -57,19 +54,6 @@ const TURNS: u64 = 2_000_000;
 
 /// Paced packets take their time, so there are fewer: one for so many others.
 const FEWER: u64 = 4;
-
-/// The devices: what is measured, and where an IFB puts what it was given.
-const DEVICE: &str = "bench";
-const SINK: &str = "sink";
-
-/// The major number of classes, and the first of four minor ones.
-const MAJOR: u16 = 1;
-const MINOR: u16 = 0x10;
-const CLASSES: u16 = 4;
-
-/// Bytes of the field of code points, by class: CS1, none, CS4 and EF, each of
-/// another of cake's four tins (`diffserv4`, net/sched/sch_cake.c).
-const CODES: [u8; 4] = [0x20, 0x00, 0x80, 0xb8];
 
 /// What is measured: its name in the table and how packets come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -236,14 +220,6 @@ enum Held {
     Shaper(Shaper, Option<Attached>),
 }
 
-fn refused(error: &KernelError) -> Failure {
-    Failure::Refused(error.to_string())
-}
-
-fn origin() -> Origin {
-    Origin::new(0, "measures costs")
-}
-
 /// Nanoseconds of a turn that does nothing but look at the clock.
 fn turn() -> f64 {
     let start = Instant::now();
@@ -252,31 +228,6 @@ fn turn() -> f64 {
         turns += u64::from(start.elapsed() < Duration::from_hours(1));
     }
     start.elapsed().as_nanos() as f64 / TURNS as f64
-}
-
-/// Both devices; one with a root.
-fn state(root: Option<QdiscKind>) -> Result<State, Failure> {
-    let device = |root: Option<QdiscKind>| Device {
-        owned_ifb: true,
-        offloads: None,
-        root: root.map(|kind| qdisc(Handle::new(MAJOR, 0), kind)),
-        origin: origin(),
-    };
-    let name = |text| DeviceName::new(text).ok_or_else(|| wrong(text));
-    Ok(State {
-        devices: [(name(DEVICE)?, device(root)), (name(SINK)?, device(None))].into(),
-        tables: Vec::new(),
-        ..State::default()
-    })
-}
-
-fn qdisc(handle: Handle, kind: QdiscKind) -> weirgate_state::Qdisc {
-    weirgate_state::Qdisc {
-        handle,
-        stab: None,
-        kind,
-        origin: origin(),
-    }
 }
 
 impl Bench {
@@ -521,140 +472,4 @@ fn moment(number: u64, gap: Duration) -> Duration {
     let turn = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let nanos = (u128::from(turn) * gap.as_nanos()) >> 64;
     Duration::from_nanos(nanos as u64)
-}
-
-/// Packets that came to the other device, which drops them.
-fn through() -> Result<u64, Failure> {
-    let path = format!("/sys/class/net/{SINK}/statistics/rx_dropped");
-    let text = fs::read_to_string(&path).map_err(|error| wrong(format!("{path}: {error}")))?;
-    text.trim()
-        .parse()
-        .map_err(|error| wrong(format!("{path}: {error}")))
-}
-
-async fn apply(kernel: &Kernel, former: &State, desired: &State) -> Result<(), Failure> {
-    let scope = Scope::of([former, desired]);
-    let observed = kernel
-        .observe(&scope)
-        .await
-        .map_err(|error| refused(&error))?;
-    let options = weirgate_plan::Options {
-        previous: Some(former),
-        ..weirgate_plan::Options::default()
-    };
-    let steps = weirgate_plan::plan_with(&observed, desired, &options)
-        .map_err(|problems| wrong(format!("there is no plan: {problems:?}")))?;
-    let applied = kernel.apply(&steps).await;
-    applied.map_err(|error| Failure::Refused(error.to_string()))?;
-    Ok(())
-}
-
-/// Ethernet, IPv4, UDP of one of the flows.
-fn packet(flow: u8) -> Vec<u8> {
-    let mut packet = vec![0; BYTES];
-    packet[..6].fill(0xff);
-    packet[12..14].copy_from_slice(&[0x08, 0x00]);
-    let length = (BYTES - 14) as u16;
-    packet[14] = 0x45;
-    // Every fourth packet is of one class, and so are its flow's others.
-    packet[15] = CODES[usize::from(flow % 4)];
-    packet[16..18].copy_from_slice(&length.to_be_bytes());
-    packet[22..24].copy_from_slice(&[64, 17]);
-    packet[26..30].copy_from_slice(&[10, 0, 0, 1]);
-    packet[30..34].copy_from_slice(&[10, 0, 1, flow]);
-    packet[34..38].copy_from_slice(&[0x10, flow, 0, 9]);
-    packet[38..40].copy_from_slice(&(length - 20).to_be_bytes());
-    packet
-}
-
-/// The kernel's own disciplines, with the defaults of tc where it has any.
-fn rival(name: &str, rate: Rate) -> Option<QdiscKind> {
-    Some(match name {
-        "kernel-pfifo" => QdiscKind::Pfifo(Pfifo { limit: 1_000 }),
-        "kernel-fq_codel" => QdiscKind::FqCodel(fq_codel()),
-        "kernel-red" => QdiscKind::Red(Red {
-            limit: Size::bytes(1 << 20),
-            min: Size::bytes(60_000),
-            max: Size::bytes(180_000),
-            probability_millionths: 20_000,
-            wlog: 7,
-            plog: 23,
-            scell_log: 10,
-            ecn: false,
-            adaptive: false,
-            bandwidth: rate,
-            avpkt: 1_000,
-        }),
-        "kernel-sfq" => QdiscKind::Sfq(Sfq {
-            limit: 127,
-            perturb: 0,
-            quantum: 1_514,
-        }),
-        "kernel-cake" => QdiscKind::Cake(cake(rate, CakeTins::BestEffort)),
-        "kernel-cake+tins" => QdiscKind::Cake(cake(rate, CakeTins::Diffserv4)),
-        "kernel-htb+fq_codel" => QdiscKind::Htb(htb(rate)),
-        _ => return None,
-    })
-}
-
-fn cake(rate: Rate, tins: CakeTins) -> Cake {
-    Cake {
-        bandwidth: Some(rate),
-        rtt: Span::from_nanos(100_000_000),
-        flow_mode: CakeFlowMode::Triple,
-        nat: false,
-        ack_filter: CakeAckFilter::No,
-        ingress: false,
-        split_gso: true,
-        memory_limit: 4 << 20,
-        tins,
-        wire: None,
-    }
-}
-
-fn fq_codel() -> FqCodel {
-    FqCodel {
-        limit: 10_240,
-        flows: 1_024,
-        target: Span::from_nanos(5_000_000),
-        interval: Span::from_nanos(100_000_000),
-        quantum: 1_514,
-        ecn: true,
-        memory_limit: 32 << 20,
-    }
-}
-
-/// A root class of the line's rate, and four below it with an `fq_codel` each.
-fn htb(rate: Rate) -> Htb {
-    let root = Handle::new(MAJOR, 1);
-    let class = |minor: u16, parent, own: u64, leaf| HtbClass {
-        id: Handle::new(MAJOR, minor),
-        parent,
-        rate: Rate::bits_per_second(own),
-        ceil: rate,
-        buffer: Span::from_millis(1),
-        cbuffer: Span::from_millis(1),
-        prio: (minor % MINOR) as u8,
-        quantum: 1_514,
-        leaf,
-        origin: origin(),
-    };
-    let leaf = |minor: u16| {
-        let queue = qdisc(Handle::new(minor, 0), QdiscKind::FqCodel(fq_codel()));
-        let share = rate.as_bits_per_second() / u64::from(CLASSES) / 2;
-        class(minor, root, share, Some(Box::new(queue)))
-    };
-    let mut classes = vec![class(
-        1,
-        Handle::new(MAJOR, 0),
-        rate.as_bits_per_second(),
-        None,
-    )];
-    classes.extend((0..CLASSES).map(|number| leaf(MINOR + number)));
-    Htb {
-        default_minor: MINOR,
-        r2q: 10,
-        direct: Some(0),
-        classes,
-    }
 }

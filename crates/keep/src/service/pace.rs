@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! When the next repair may come.
+
+use super::MILLISECOND;
+
+/// Changes come in swarms: a device is created, renamed, set up. What follows
+/// within this time is looked at together.
+pub(super) const SWARM: u64 = 50 * MILLISECOND;
+/// The longest pause between two repairs that someone keeps undoing.
+const LONGEST: u64 = 60_000 * MILLISECOND;
+/// So long after a repair, the next one is not counted as following it.
+const CALM: u64 = 60_000 * MILLISECOND;
+
+/// Pauses that grow while repairs follow one another.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    pub(super) pause: u64,
+    last: u64,
+}
+
+impl Pace {
+    pub(super) fn new() -> Self {
+        Self {
+            pause: SWARM,
+            last: 0,
+        }
+    }
+
+    /// Counts a repair at this time.
+    pub(super) fn worked(&mut self, now: u64) {
+        let follows = self.last != 0 && now.saturating_sub(self.last) < CALM.max(2 * self.pause);
+        self.pause = if follows {
+            (self.pause * 2).min(LONGEST)
+        } else {
+            SWARM
+        };
+        self.last = now;
+    }
+
+    /// When to look at a change that is told now: after the swarm, and not
+    /// before the pause since the last repair is over.
+    pub(super) fn next(&self, now: u64) -> u64 {
+        (now + SWARM).max(self.last.saturating_add(self.pause))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repairs_that_follow_one_another_become_rare() {
+        let mut pace = Pace::new();
+        let mut now = 1_000 * MILLISECOND;
+        let mut within_a_second = 0;
+        for count in 0..40 {
+            let at = pace.next(now);
+            if at - now <= 1_000 * MILLISECOND {
+                within_a_second = count + 1;
+            }
+            assert!(at >= now + SWARM && at - now <= LONGEST + SWARM);
+            pace.worked(at);
+            now = at;
+        }
+        assert!(within_a_second >= 5, "{within_a_second}");
+        assert_eq!(pace.pause, LONGEST);
+        // After a calm it is quick again.
+        now += 3 * LONGEST;
+        pace.worked(now);
+        assert_eq!(pace.pause, SWARM);
+    }
+}

@@ -156,15 +156,19 @@ fn failure(all: &[One<'_>]) -> String {
     format!("{holds}{was}{wanted}")
 }
 
-/// The conditions of a rule that hold, by what they look at.
+/// The conditions of a rule that hold, by what they look at. One that excludes
+/// values is no step towards the rule: compile adds such to keep a rule's
+/// alternatives apart.
 fn held(rule: &Rule, tried: &Tried) -> Vec<&'static str> {
     let mut list: Vec<&'static str> = Vec::new();
-    for one in rule.matches.iter().take(tried.failed.unwrap_or(0)) {
+    let before = 0..tried.failed.unwrap_or(0);
+    let places = before.chain(tried.held_behind.iter().copied());
+    for one in places.filter_map(|at| rule.matches.get(at)) {
         let word = match one {
+            Match::Test { negated: true, .. } | Match::Other(_) => "",
             Match::Test { field, .. } => words::field(*field),
             Match::TcpPayloadEmpty { .. } => "payload",
             Match::Meter(_) => "limit",
-            Match::Other(_) => "",
         };
         if !word.is_empty() && !list.contains(&word) {
             list.push(word);

@@ -11,8 +11,8 @@ use crate::track::{Tracked, Tracker};
 use std::collections::BTreeMap;
 use value::Value;
 use weirgate_state::{
-    Chain, Content, Effect, Frame, Hook, Match, Meter, PPPOE_SESSION, Rule, RuleVerdict, Table,
-    Values,
+    Chain, Content, Effect, Field, Frame, Hook, Match, Meter, PPPOE_SESSION, Rule, RuleVerdict,
+    Table, Values,
 };
 use weirgate_units::Handle;
 
@@ -29,6 +29,9 @@ pub struct Tried {
     /// The first of its matches that did not hold, by its place; `None` where
     /// all held.
     pub failed: Option<usize>,
+    /// The places of tests behind that one which hold. The order of matches says
+    /// nothing about how near a rule came.
+    pub held_behind: Vec<usize>,
     /// What the packet had there, where that is a number.
     pub found: Option<u128>,
     /// What its meters said, those that were reached.
@@ -198,6 +201,7 @@ impl<'a, 'c> Run<'a, 'c> {
             chain: chain.name.clone(),
             index,
             failed: None,
+            held_behind: Vec::new(),
             found: None,
             levels: Vec::new(),
             without_connection: false,
@@ -209,6 +213,9 @@ impl<'a, 'c> Run<'a, 'c> {
             .position(|one| !self.holds(one, &mut tried));
         tried.failed = failed;
         tried.found = tried.found.filter(|_| failed.is_some());
+        if let Some(failed) = failed {
+            tried.held_behind = self.held_behind(rule, failed);
+        }
         let happens = failed.is_none() && {
             if let Some(counter) = &rule.counter {
                 let key = (self.table.netdev, counter.clone());
@@ -255,6 +262,44 @@ impl<'a, 'c> Run<'a, 'c> {
         true
     }
 
+    /// The places of tests behind `failed` that hold. Meters are left out, because
+    /// they count whoever asks them. What is not known of the packet here does not
+    /// bear on the outcome, and is not reported.
+    fn held_behind(&mut self, rule: &Rule, failed: usize) -> Vec<usize> {
+        let unknown = self.pass.unknown.len();
+        let mut held = Vec::new();
+        for (at, one) in rule.matches.iter().enumerate().skip(failed + 1) {
+            if let Match::Test {
+                field,
+                negated,
+                values,
+            } = one
+                && self.tested(*field, *negated, values).0
+            {
+                held.push(at);
+            }
+        }
+        self.pass.unknown.truncate(unknown);
+        held
+    }
+
+    /// Whether a test holds, and the number that the packet has there.
+    fn tested(&mut self, field: Field, negated: bool, values: &Values) -> (bool, Option<u128>) {
+        let value = self.value(field);
+        let number = match value {
+            Value::Number(number) => Some(number),
+            Value::Text(_) | Value::Absent => None,
+        };
+        let found = match (value, values) {
+            (Value::Text(text), Values::Text(wanted)) => text == *wanted,
+            (Value::Number(value), Values::Range(from, to)) => (*from..=*to).contains(&value),
+            (Value::Text(path), Values::Set(name)) => self.named_in(name, &path),
+            (Value::Number(value), Values::Set(name)) => self.element(name, field.raw(value)),
+            _ => return (false, number),
+        };
+        (found != negated, number)
+    }
+
     fn holds(&mut self, one: &Match, tried: &mut Tried) -> bool {
         match one {
             Match::Test {
@@ -262,23 +307,9 @@ impl<'a, 'c> Run<'a, 'c> {
                 negated,
                 values,
             } => {
-                let value = self.value(*field);
-                tried.found = match value {
-                    Value::Number(number) => Some(number),
-                    Value::Text(_) | Value::Absent => None,
-                };
-                let found = match (value, values) {
-                    (Value::Text(text), Values::Text(wanted)) => text == *wanted,
-                    (Value::Number(value), Values::Range(from, to)) => {
-                        (*from..=*to).contains(&value)
-                    }
-                    (Value::Text(path), Values::Set(name)) => self.named_in(name, &path),
-                    (Value::Number(value), Values::Set(name)) => {
-                        self.element(name, field.raw(value))
-                    }
-                    _ => return false,
-                };
-                found != *negated
+                let (holds, found) = self.tested(*field, *negated, values);
+                tried.found = found;
+                holds
             }
             Match::TcpPayloadEmpty { version, negated } => match self.payload_empty(*version) {
                 Some(empty) => empty != *negated,

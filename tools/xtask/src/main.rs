@@ -37,10 +37,9 @@ struct Arguments {
 enum Task {
     /// Install what building and the lab need; says what is missing without root.
     Setup,
-    /// Check what ARCHITECTURE.md forbids: dependencies, purity, unsafe, licences.
+    /// Check dependencies, purity, unsafe, licences; find circles of imports, lines that
+    /// stand twice, and files and sentences that are too long.
     Invariants,
-    /// Find circles of imports, lines that stand twice, and files and sentences that are too long.
-    Structure,
     /// Build, check and test, but for the long tests; print how long each part takes.
     Test,
     /// Build, check and run every test, the long ones too; then compare explain with this kernel.
@@ -154,7 +153,6 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Setup => setup::run(),
         Task::Invariants => invariants::run(&root()),
-        Task::Structure => invariants::structure(&root()),
         Task::Binaries => test::binaries::run(&root(), Extent::Short),
         Task::Test => test::tests(&root(), Extent::Short),
         Task::TestAll => test::all(&root()),

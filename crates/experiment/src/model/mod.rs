@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The checked model of an experiment file.
 
+mod node;
 mod traffic;
 
+pub use node::Node;
 pub use traffic::{Amount, Probe, ProbeKind, TcpSettings, Traffic, TrafficKind};
 
 use crate::{Formula, Kit, Metric, NoValue, Quantity, Statistic};
@@ -155,19 +157,6 @@ pub enum Framing {
     Atm,
     /// PTM, 64 bytes in 65.
     Ptm,
-}
-
-/// A place in the topology.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Node {
-    /// `host<n>`, from 1.
-    Host(u16),
-    /// The gateway, where policies are applied.
-    Gateway,
-    /// The provider's end of the line.
-    Provider,
-    /// `server<n>`, from 1.
-    Server(u16),
 }
 
 /// What is sampled.

@@ -2,7 +2,7 @@
 //! What stands folded below an experiment: calculations, service classes,
 //! set-up, commands and policies, all figures.
 
-use super::set_up;
+use super::set_up::{self, node};
 use super::table::{Cell, table};
 use crate::format::{number, percent, quantity};
 use crate::markup::escaped;

@@ -6,7 +6,7 @@ use super::table::{Cell, table};
 use crate::Findings;
 use crate::format::number;
 use weirgate_experiment::{
-    Amount, Buffer, DropEnd, Framing, LineSide, ProbeKind, TcpSettings, Traffic, TrafficKind,
+    Amount, Buffer, DropEnd, Framing, LineSide, Node, ProbeKind, TcpSettings, Traffic, TrafficKind,
 };
 use weirgate_units::Span;
 
@@ -169,7 +169,7 @@ fn runs(runs: &[(Span, Span)]) -> String {
     parts.join(", ")
 }
 
-fn node(node: Node) -> String {
+pub(super) fn node(node: Node) -> String {
     match node {
         Node::Host(number) => format!("host{number}"),
         Node::Gateway => "gateway".to_owned(),

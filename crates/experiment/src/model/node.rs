@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who takes part.
+
+/// A place in the topology.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Node {
+    /// `host<n>`, from 1.
+    Host(u16),
+    /// The gateway, where policies are applied.
+    Gateway,
+    /// The provider's end of the line.
+    Provider,
+    /// `server<n>`, from 1.
+    Server(u16),
+}

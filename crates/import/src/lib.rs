@@ -11,7 +11,7 @@
 //! ```
 //! let file = "config queue\n option enabled 1\n option interface wan\n option upload 9400\n";
 //! let imported = weirgate_import::sqm::import(file, None)?;
-//! assert!(imported.policy.contains("up = \"9400kbit\""));
+//! assert!(imported.policy.contains("up = \"9419kbit\""));
 //! assert!(imported.left_out.iter().any(|one| one.contains("LAN devices")));
 //! # Ok::<(), weirgate_import::ImportError>(())
 //! ```

@@ -50,7 +50,10 @@ pub fn import(text: &str, device: Option<&str>) -> Result<Imported, ImportError>
         ));
     }
     if queue.value("enabled") != Some("1") {
-        left_out.push(format!("line {}: the queue was not enabled", queue.line));
+        left_out.push(format!(
+            "line {}: option enabled, which is off in sqm: `weirgate apply` shapes all the same",
+            queue.line
+        ));
     }
     let kind = kind(queue, &mut left_out);
     let cake = match kind {
@@ -67,8 +70,14 @@ pub fn import(text: &str, device: Option<&str>) -> Result<Imported, ImportError>
     })
 }
 
-/// The margin below the downstream rate that a policy has where it states none.
-const MARGIN_DOWN: f64 = 0.03;
+/// How far below the line's rate a policy without margins stays, upstream and
+/// downstream (docs/policy.md).
+const MARGINS: [f64; 2] = [0.002, 0.03];
+
+/// The rate of a line, in kbit/s, on which a policy shapes to this rate.
+fn line_rate(shaped: i64, margin: f64) -> f64 {
+    (shaped as f64 / (1.0 - margin)).ceil()
+}
 
 fn link(
     queue: &Queue,
@@ -87,19 +96,19 @@ fn link(
     let up = queue.number("upload")?.filter(|rate| *rate > 0);
     let up = up.ok_or_else(|| missing("upload rate, without which nothing can be shaped"))?;
     let down = queue.number("download")?.filter(|rate| *rate > 0);
-    // Rates of sqm are already below the line's, so nothing more is taken:
-    // upstream without a margin, downstream with the usual one below a rate
-    // that is higher by as much.
+    // sqm's rates are what it shapes to, a policy's those of the line.
+    let rates = match down {
+        Some(down) => format!("{up} kbit/s up and {down} down"),
+        None => format!("{up} kbit/s up"),
+    };
     let mut text = format!(
-        "[link]\ndevice = {}\nup = \"{up}kbit\"\nmargin = \"0%\"\n",
-        quoted(device)
+        "[link]\ndevice = {}\n# A line on which weirgate shapes to {rates}, as sqm did. Write the \
+         line's own\n# rates in their place, as the modem shows them.\nup = \"{}kbit\"\n",
+        quoted(device),
+        line_rate(up, MARGINS[0])
     );
     if let Some(down) = down {
-        let line = (down as f64 / (1.0 - MARGIN_DOWN)).ceil();
-        let _ = writeln!(
-            text,
-            "# sqm's {down} kbit/s are this less the usual margin of 3 %.\ndown = \"{line}kbit\""
-        );
+        let _ = writeln!(text, "down = \"{}kbit\"", line_rate(down, MARGINS[1]));
     }
     let overhead = queue.number("overhead")?.unwrap_or(0);
     let mpu = queue.number("tcMPU")?.unwrap_or(0);

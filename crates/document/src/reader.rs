@@ -147,6 +147,19 @@ impl<'d, 'i> Reader<'d, 'i> {
     where
         T: FromStr<Err: Display>,
     {
+        let (value, span) = self.field(key)?;
+        if let DeValue::Integer(number) = value {
+            // A number in quotes may still lack its unit.
+            let wanted = match number.as_str().parse::<T>() {
+                Ok(_) => format!("`{key} = \"{}\"`", number.as_str()),
+                Err(error) => {
+                    let error = error.to_string();
+                    let right = error.split_once("; write ").map(|(_, right)| right);
+                    format!("{}, in quotes", right.unwrap_or("a text"))
+                }
+            };
+            return self.wrong(key, value, span, &wanted);
+        }
         let text = self.text(key)?;
         self.convert(key, text)
     }

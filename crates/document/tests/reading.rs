@@ -67,6 +67,33 @@ fn every_problem_is_reported_in_order_of_place() {
     assert!(text.contains("write `rate = 5`"), "{text}");
 }
 
+/// A quantity: whole numbers of `baud`.
+#[derive(Debug, PartialEq)]
+struct Speed(u32);
+
+impl std::str::FromStr for Speed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.strip_suffix("baud").and_then(|it| it.parse().ok());
+        let wrong = || format!("`{text}` is no speed; write a number with baud");
+        number.map(Self).ok_or_else(wrong)
+    }
+}
+
+#[test]
+fn a_number_without_quotes_is_told_what_it_lacks() {
+    let text = shown("up = 10000\nport = 22\n", |mut root| {
+        assert_eq!(root.parsed::<Speed>("up"), None);
+        assert_eq!(root.parsed::<u16>("port"), None);
+    });
+    assert!(
+        text.contains("write a number with baud, in quotes"),
+        "{text}"
+    );
+    assert!(text.contains("write `port = \"22\"`"), "{text}");
+}
+
 #[test]
 fn a_problem_is_underlined_with_its_hint() {
     let text = shown("version = 1\nup = \"512 kbaud\"\n", |mut root| {

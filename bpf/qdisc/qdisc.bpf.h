@@ -18,13 +18,13 @@
  * Packets. Slots of an instance are a range of one array, each with room for
  * the reference to a packet. All calls for one qdisc are made under its lock.
  *
- * Recording. A ring put into `recorders` is taken over with the next change:
- * then whatever the discipline is told and says goes there (record.h).
+ * Recording. A ring put into `recorders` takes effect at the next change. From
+ * then on, every input and verdict of the discipline is written to it (record.h).
  *
  * The kernel offers no way to change a packet's header from a qdisc's
  * programs. A program at egress does it for them, on a later packet of the flow
- * (marks.h); without it packets are told to disciplines as not capable of ECN,
- * and no verdict is ever to mark.
+ * (marks.h). Without it every packet is presented as not capable of ECN, so that
+ * no verdict is to mark.
  *
  * Over 500 lines, because the programs of a qdisc and what they share are compiled
  * as one unit: the verifier sees them so, and so should a reader.
@@ -151,7 +151,7 @@ static __always_inline u32 bpf_packet_len(struct sk_buff *skb)
 	return ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
 }
 
-/* Takes settings over, or works them out from the device. */
+/* Loads settings from the map, or uses the defaults for this device. */
 static __always_inline void bpf_settle(struct aqm_hosted *one,
 				       struct Qdisc *sch)
 {
@@ -179,14 +179,14 @@ static __always_inline void bpf_settle(struct aqm_hosted *one,
 	AQM_OF(_setup)(&one->q.vars, &one->q.params, link);
 }
 
-/* A packet that passes was to be marked. */
+/* The verdict was to mark: records that the flow has a pending mark. */
 static __always_inline void bpf_owe(const struct aqm_hosted *one,
 				    struct sk_buff *skb, u64 now_ns)
 {
 	marks_owe(skb, one->place.netns, one->place.ifindex, now_ns);
 }
 
-/* Not inlined: who does not record does not pay for it. */
+/* Not inlined: that keeps its cost out of the path that does not record. */
 static __noinline int bpf_record(struct aqm_hosted *one, u32 number,
 				 struct aqm_record *record)
 {
@@ -282,7 +282,7 @@ static __always_inline void bpf_follow_changes(struct aqm_hosted *one,
 	}
 }
 
-/* Zeroes what describes the queue; with `all`, what was counted too. */
+/* Zeroes what describes the queue; with `all`, the statistics too. */
 static __always_inline void bpf_clear(struct aqm_hosted *one, int all)
 {
 	u64 *vars = (u64 *)&one->q.vars;
@@ -358,7 +358,8 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	packet.len = bpf_packet_len(skb);
 	packet.wire = aqm_wire(&one->q.link, packet.len);
 	packet.ecn = marks_ecn(skb, one->stamp);
-	/* Recorded traffic may be replayed to a discipline that needs more. */
+	/* While recording, supply what is not needed: the recording may be
+	 * replayed to a discipline that needs it. */
 	if (AQM_OF(_NEEDS) &AQM_NEEDS_CODE)
 		packet.flow = flow_code(skb);
 	else if (AQM_OF(_NEEDS) &AQM_NEEDS_FLOW || one->recording)
@@ -461,8 +462,8 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 		sch->qstats.drops++;
 		bpf_kfree_skb(skb);
 	}
-	/* What is queued is asked for again, even if a discipline could not say
-	 * in so many turns what is to go. */
+	/* If the bound of the loop is reached with packets in the queue, the
+	 * watchdog fires after 1 ms. */
 	if (sch->q.qlen && aqm_line_timer(&one->line, now + 1000000, now))
 		bpf_qdisc_watchdog_schedule(sch, now + 1000000, 0);
 	return NULL;

@@ -3,7 +3,7 @@
 //! should have; and what that state promises.
 //!
 //! * [`compile`] makes the [`State`]: two HTB qdiscs for each direction
-//!   (`tree`), queues (`leaf`), nftables rules (`classify`), devices.
+//!   (`tree`), queues (`tree::leaf`), nftables rules (`classify`), devices.
 //! * [`bounds`] derives the worst-case waits, and from them the buckets that
 //!   `tree` gives to classes: bound and tree are one calculation.
 //! * [`setups`] holds the exact set-up beside the naive one.
@@ -65,8 +65,8 @@ use weirgate_state::{
 /// The name of the tables.
 pub const TABLE: &str = "weirgate";
 
-/// The state that a policy asks for, and what stands in its way or should be
-/// known; no state where one of the problems is an error.
+/// The state that a policy asks for, with errors and warnings; no state where one
+/// of the problems is an error.
 ///
 /// The problems' spans are those of the policy's text, their codes those of
 /// [`CODES`]. The same policy and capabilities always give the same state.
@@ -162,8 +162,8 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
     state
 }
 
-/// Every device that the policy names: what shapes, and what must not hand
-/// several packets over as one.
+/// Every device that the policy names: those that shape, and those that must not
+/// hand over merged packets (GRO, GSO, TSO).
 fn devices(policy: &Policy, roots: &mut BTreeMap<DeviceName, Qdisc>, state: &mut State) {
     let link = &policy.link;
     let off = Some(Offloads {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Looks on: reads the kernel's counters every second, keeps their history, and
+//! Observes: reads the kernel's counters every second, keeps their history, and
 //! shows both to browsers and monitoring systems. It changes nothing.
 //!
 //! Start at [`serve`]. A [`Looker`] turns the kernel's answers into
 //! [`Object`]s; a [`Differ`] turns those into what changed since the second
 //! before; the changes go to the history (crate `history`), to the page and to
-//! OpenMetrics. What classes are called and what they are promised is told by
-//! the caller ([`Legend`]): the kernel does not know.
+//! OpenMetrics. The caller supplies the names of classes and their promises
+//! ([`Legend`]), which the kernel does not know.
 //!
-//! Counters of devices, qdiscs and classes need no privilege; those of rules and
-//! connections need CAP_NET_ADMIN (nfnetlink_rcv, net/netfilter/nfnetlink.c),
-//! what packets tell that pass by CAP_BPF and CAP_PERFMON. What is not allowed
+//! Counters of devices, qdiscs and classes need no privilege. Those of rules and
+//! connections need CAP_NET_ADMIN (nfnetlink_rcv, net/netfilter/nfnetlink.c).
+//! Measuring passing packets needs CAP_BPF and CAP_PERFMON. What is not allowed
 //! is left out.
 
 mod error;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The process that takes a change back: when whoever made it dies before it
-//! is whole, or when nobody confirms it in time.
+//! The process that takes a change back when its author dies before the change
+//! is complete, or when nobody confirms it in time.
 //!
-//! It is started before anything changes, in a session of its own, with all
-//! that it needs: the state before, netlink sockets; where it waits for long,
-//! its memory is locked. From then on it needs no file, no other process and no
-//! terminal. Who made the change speaks to it over a socket pair, whose end says
-//! that it died; others over a socket with a name.
+//! It is started before anything changes, in a session of its own. It has all
+//! that it needs: the state before the change, and netlink sockets. Where it waits
+//! for long, its memory is locked. From then on it needs no file, no other process
+//! and no terminal. The author of the change speaks to it over a socket pair; end
+//! of file means that the author died. Others use a socket with a name.
 //!
 //! It writes only under the lock, and only while its change is the pending one
 //! (`store::head`). Whoever confirms or takes back its change may thus do so
@@ -53,17 +53,16 @@ pub struct Charge {
     pub place: Place,
     /// What the kernel holds before the change.
     pub before: State,
-    /// Whether the tables of that state are those of the memory, and are left
-    /// out here.
+    /// Whether `before` omits its tables because `memory` has them.
     pub remembered: bool,
-    /// What it shall hold afterwards, without what is in its tables: where the
-    /// guard has to look.
+    /// The state after the change, with its tables emptied: the scope that the
+    /// guard observes.
     pub desired: State,
     /// The text of what was remembered before the change: read only when it is
     /// needed, and sent by itself.
     #[serde(skip)]
     pub memory: Option<Arc<[u8]>>,
-    /// Which entry is what, with the change begun.
+    /// The head, with this change pending.
     pub head: Head,
 }
 
@@ -77,7 +76,7 @@ impl Charge {
 /// What is said to a guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Word {
-    /// The change is whole; without a deadline it is for good.
+    /// The change is fully applied. With no deadline it is final.
     Applied { deadline: Option<u64> },
     /// There is nothing to take back.
     Dismissed,
@@ -116,7 +115,7 @@ impl Guard {
     pub fn start(program: &Path, lasts: bool) -> Result<Starting, KeepError> {
         let failed = |error: std::io::Error| KeepError::Guard(error.to_string());
         let (own, its) = Stream::pair().map_err(failed)?;
-        // Nobody waits for it: it outlives its parent, or ends by a word of it.
+        // Nobody waits for it: it outlives its parent, or exits when its parent says so.
         let guard = Command::new(program)
             .arg0("weirgate")
             .arg("guard")
@@ -154,8 +153,9 @@ impl Guard {
 pub struct Left(Stream);
 
 impl Left {
-    /// Gives it a socket, so that closing it takes the guard's time: to whoever
-    /// hung it on a message that nobody reads, it is closed with the stream.
+    /// Passes the guard a duplicate of a socket, so that its slow last close
+    /// happens in the guard. The guard never reads the message, and the kernel
+    /// drops the duplicate when the stream closes.
     pub(crate) fn take(&self, socket: &OwnedFd) -> std::io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -209,8 +209,8 @@ pub(crate) fn relieve(place: &Place, number: u64) {
 }
 
 /// Asks the guard of a change to take it back; the error is what kept it from
-/// doing so. Whether there is a guard, and whether it answers in time, is not
-/// told: what became of the change is in the head.
+/// doing so. It is `Ok` even if there is no guard, or no answer in time: the head
+/// has the outcome.
 pub(crate) fn give_back(place: &Place, number: u64) -> Result<(), KeepError> {
     let answer = tell(place, number, Word::Return)
         .ok()
@@ -221,9 +221,9 @@ pub(crate) fn give_back(place: &Place, number: u64) -> Result<(), KeepError> {
 /// The guard's life; `input` is the socket that [`Guard::start`] gave it.
 pub async fn serve(input: OwnedFd) -> Result<(), KeepError> {
     let failed = |error: std::io::Error| KeepError::Guard(error.to_string());
-    // A leader of a group already, which a new process never is, stays one.
+    // It fails only for the leader of a process group, which a new process is not.
     let _ = rustix::process::setsid();
-    // Without these the duty is the same, only less sure to be done in time.
+    // Best effort: without it, the OOM killer may end the guard.
     let _ = fs::write("/proc/self/oom_score_adj", "-1000");
     let input = Stream::from(input);
     input.set_nonblocking(true).map_err(failed)?;
@@ -271,7 +271,7 @@ impl Drop for Post {
 impl Post {
     fn take(charge: Charge) -> Result<Self, KeepError> {
         let path = charge.place.guard(charge.number());
-        // Numbers begin anew where all that is kept was deleted.
+        // A stale socket may be there: numbers begin anew where the history was deleted.
         let _ = fs::remove_file(&path);
         Ok(Self {
             kernel: Kernel::open()?,
@@ -351,7 +351,7 @@ impl Post {
             while let Ok(ready) = parent.ready(Interest::READABLE).await
                 && !ready.is_read_closed()
             {
-                // A byte that stays unread is told of only once.
+                // Readiness is cleared, or this loop would spin on the unread byte.
                 let _ = parent.try_io(Interest::READABLE, || -> std::io::Result<()> {
                     Err(std::io::ErrorKind::WouldBlock.into())
                 });
@@ -360,8 +360,8 @@ impl Post {
         let _ = tokio::time::timeout(LINGER, gone).await;
     }
 
-    /// Goes back to the state before, whatever is there now, unless the change
-    /// is settled already. It is written as `outcome`, or as one that is due.
+    /// Goes back to the state before, whatever is there now, unless the change is
+    /// settled already. Records `outcome`, or that the time of the change is over.
     async fn take_back(&self, outcome: Option<Outcome>) -> Result<(), KeepError> {
         let charge = &self.charge;
         let lock = charge.place.in_turn().await?;
@@ -384,8 +384,7 @@ impl Post {
         gone.map_err(|cause| KeepError::Guard(cause.to_string()))
     }
 
-    /// The head that taking back goes on from; `None` where there is nothing
-    /// left to take back.
+    /// The head to take the change back from; `None` if it is settled already.
     fn head(&self) -> Option<Head> {
         let found = History::of(&self.charge.place).head().ok();
         Head::for_guard(found, &self.charge.head)
@@ -417,7 +416,7 @@ pub(crate) fn outline(state: &State) -> State {
     }
 }
 
-/// When a change made now returns.
+/// When a change that is made now is taken back, unless it is confirmed.
 pub(crate) fn deadline(confirm: Duration) -> u64 {
     let nanos = u64::try_from(confirm.as_nanos()).unwrap_or(u64::MAX);
     clock::now().saturating_add(nanos)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Carries out a plan: all of it, or none of it.
 //!
-//! Steps that follow one another and go through one socket are sent in one
-//! call, so that being killed leaves whole trees and whole tables. If a step
-//! fails, or the kernel accepts all and still holds something else, the way
-//! back is planned from what is there then, which is surer than undoing what
-//! should have been done.
+//! Steps that follow one another and go through one socket are sent in one call.
+//! So no tree or table is half written if the process is killed. If a step fails,
+//! or the kernel accepts all and still holds something else, the way back is
+//! planned from the state that is observed then. That is safer than inverting
+//! steps.
 
 pub(crate) mod parts;
 
@@ -45,7 +45,7 @@ pub struct Applied {
 /// What is known of the tables of a plan's former state.
 #[derive(Debug, Clone, Default)]
 pub struct Since {
-    /// The generation of nf_tables that they are of, where it is one.
+    /// Their generation of nf_tables, if all are of the same one.
     pub generation: Option<u32>,
     /// The numbers of their rules in it.
     pub handles: Handles,
@@ -109,8 +109,8 @@ impl Kernel {
         since: &Since,
         written: Written,
     ) -> Result<Observed, KernelError> {
-        // Every transaction of nf_tables counts one, and 0 is left out where
-        // the number comes round.
+        // Every transaction of nf_tables increments the generation by one, which
+        // skips 0 when it wraps around.
         let own = since
             .generation
             .and_then(|before| before.checked_add(transactions(plan)));
@@ -130,18 +130,18 @@ impl Kernel {
         })
     }
 
-    /// Goes back to a former state from whatever is there, within a scope:
-    /// what an apply that was cut short, or one that nobody confirmed, is
-    /// followed by. Needs no memory of what was done. What a device had that
-    /// has vanished meanwhile is gone with it.
+    /// Goes back to a former state from whatever is there, within a scope. It
+    /// follows an apply that was interrupted or not confirmed, and needs no record
+    /// of the steps taken. The state of a device that has since disappeared is not
+    /// restored.
     ///
     /// Does nothing where the former state is there already.
     pub async fn go_back(&self, before: &State, scope: &Scope) -> Result<(), Cause> {
         let devices = self.devices().await?.into_keys().collect();
         let before = &present(before, &devices);
         let now = self.observe(scope).await?;
-        // A refused first step has changed nothing; then what no plan could
-        // make again is still there.
+        // If the first step was refused, nothing changed, and state that no plan
+        // could make again is still there.
         if verify(&now, before).is_empty() {
             return Ok(());
         }
@@ -160,8 +160,8 @@ impl Kernel {
         }
     }
 
-    /// Whether no device has the name, also not as an alternative one: the
-    /// requests that follow a refused creation would reach that device.
+    /// Fails if a device already has the name, or has it as an alternative name:
+    /// the requests after a refused creation would reach that device.
     async fn free(&self, step: &Step, name: &DeviceName) -> Result<(), KernelError> {
         match self.device(name).await {
             Err(KernelError::NoDevice(_)) => Ok(()),
@@ -176,7 +176,7 @@ impl Kernel {
         }
     }
 
-    /// Gives packets something else where they arrive.
+    /// Attaches, updates or detaches the programs at a device's clsact qdisc.
     async fn set_hooks(
         &self,
         step: &Step,
@@ -205,7 +205,7 @@ impl Kernel {
         let change = tc::filters::change(index, before, after, &attached);
         let mut batch = requests(step, change);
         if let Err(error) = self.flush(&mut batch).await {
-            // A place that was made for a filter goes with it.
+            // A clsact qdisc that this request made goes again.
             let made = !matches!(
                 &error,
                 KernelError::Refused(refusal) if refusal.errno == EEXIST
@@ -251,9 +251,9 @@ impl Kernel {
                     self.flush(&mut batch).await?;
                     self.free(step, device).await?;
                     batch = requests(step, link::create_ifb(device));
-                    // Later steps need the number that the kernel gives it.
+                    // Later steps need its interface index.
                     if let Err(error) = self.flush(&mut batch).await {
-                        // One without its mark would pass for another's.
+                        // Without its mark, it would be taken for someone else's.
                         if let Ok(index) = self.index(device).await {
                             batch = requests(step, [link::delete(index)]);
                             self.flush(&mut batch).await?;
@@ -345,7 +345,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// The devices' numbers.
+    /// Interface indexes by name.
     async fn indexes(&self) -> Result<BTreeMap<DeviceName, u32>, KernelError> {
         let links = self.links().await?.into_iter();
         Ok(links.map(|link| (link.name, link.index)).collect())

@@ -25,6 +25,7 @@ mod flows;
 mod full;
 mod here;
 mod input;
+mod interrupted;
 mod kernel;
 mod kollegiegaarden;
 mod lab;

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An apply that is interrupted at any of its requests: by a refusal, by a kind of
+//! qdisc that the kernel lacks, by a device that vanishes, by a kill.
+//!
+//! `long` interrupts the applies of all ten policies of `tests/cli/safe`; the tests
+//! outside of it take two that differ most.
+
+use crate::namespace::{Namespace, same};
+use crate::safe::{requests, task, unguarded, within};
+use crate::stream::Far;
+use std::time::Duration;
+
+/// One with classes and rules, and one with programs.
+const TWO: [&str; 2] = ["safe/03.toml", "safe/08.toml"];
+
+#[test]
+fn a_refusal_of_any_request_leaves_what_was_there() {
+    refusals(TWO);
+}
+
+#[test]
+fn a_kind_that_is_missing_at_any_request_leaves_what_was_there() {
+    missing_kinds(TWO);
+}
+
+/// A device that vanishes while a policy is applied leaves nothing of weirgate's
+/// behind, and gets all of it when it is there again.
+#[test]
+fn a_device_that_vanishes_at_any_request_leaves_nothing_of_it() {
+    vanishings(["safe/08.toml"]);
+}
+
+#[test]
+fn a_kill_at_any_request_leaves_the_old_state_or_the_new() {
+    kills(["safe/08.toml"]);
+}
+
+mod long {
+    use super::{kills, missing_kinds, refusals, vanishings};
+    use crate::safe::policies;
+
+    #[test]
+    fn a_refusal_of_any_request_leaves_what_was_there() {
+        assert!(refusals(policies()) > 100);
+    }
+
+    #[test]
+    fn a_kind_that_is_missing_at_any_request_leaves_what_was_there() {
+        assert!(missing_kinds(policies()) > 100);
+    }
+
+    #[test]
+    fn a_device_that_vanishes_at_any_request_leaves_nothing_of_it() {
+        let four = [1, 3, 8, 10].map(|number| format!("safe/{number:02}.toml"));
+        assert!(vanishings(four) > 30);
+    }
+
+    #[test]
+    fn a_kill_at_any_request_leaves_the_old_state_or_the_new() {
+        assert!(kills(policies()) > 100);
+    }
+}
+
+/// Refuses every request of each policy; how many there were.
+fn refusals<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
+    let place = Namespace::new();
+    let far = Far::of(&place);
+    let mut all = 0;
+    for policy in policies {
+        let policy = policy.as_ref();
+        let refused = requests(&task(&place, "refuse", policy));
+        println!("{policy}: {refused} requests refused");
+        assert!(refused > 5, "{policy}");
+        assert!(far.reached(), "{policy}");
+        all += refused;
+    }
+    assert!(unguarded(&place));
+    all
+}
+
+/// Lets the kernel lack the kind of every request; how many requests have one.
+fn missing_kinds<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
+    let place = Namespace::new();
+    let _far = Far::of(&place);
+    let mut all = 0;
+    for policy in policies {
+        let policy = policy.as_ref();
+        let missed = requests(&task(&place, "miss", policy));
+        println!("{policy}: {missed} kinds missed");
+        assert!(missed > 2, "{policy}");
+        all += missed;
+    }
+    assert!(unguarded(&place));
+    all
+}
+
+/// Lets the device vanish at every request of each policy; how often it did.
+fn vanishings<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
+    let mut all = 0;
+    for policy in policies {
+        let policy = policy.as_ref();
+        let place = Namespace::new();
+        let back = || {
+            place.run("ip link add wan type veth peer name far");
+            place.run("ip link set wan up");
+            place.run("ip link set far up");
+        };
+        place.weirgate(&format!("apply {policy}")).says(0, &[]);
+        let whole = place.snapshot();
+        place.weirgate("remove").says(0, &[]);
+        let bare = place.snapshot();
+        let mut vanished = 0;
+        loop {
+            let ended = task(&place, &format!("vanish {vanished}"), policy);
+            assert_eq!(ended.status, 0, "{policy} {vanished}: {ended:?}");
+            within(Duration::from_secs(5), "end of the guard", || {
+                unguarded(&place)
+            });
+            if !ended.out.contains("vanished") {
+                break;
+            }
+            assert!(ended.out.contains("made false"), "{policy} {vanished}");
+            back();
+            println!("{policy} {vanished}: {}", ended.out);
+            same(&bare, &place.snapshot());
+            place.weirgate(&format!("apply {policy}")).says(0, &[]);
+            same(&whole, &place.snapshot());
+            place.weirgate("remove").says(0, &[]);
+            vanished += 1;
+        }
+        assert!(vanished > 2, "{policy}");
+        all += vanished;
+    }
+    all
+}
+
+/// Kills the apply at every request of each policy; how often it did.
+fn kills<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
+    let place = Namespace::new();
+    let far = Far::of(&place);
+    let mut all = 0;
+    for policy in policies {
+        let policy = policy.as_ref();
+        let before = place.snapshot();
+        let mut killed = 0;
+        loop {
+            let ended = task(&place, &format!("kill {killed}"), policy);
+            within(Duration::from_secs(5), "end of the guard", || {
+                unguarded(&place)
+            });
+            if ended.out.contains("not killed") {
+                break;
+            }
+            killed += 1;
+            same(&before, &place.snapshot());
+            assert!(far.reached(), "{policy} {killed}");
+        }
+        println!("{policy}: {killed} kills");
+        assert!(killed > 5, "{policy}");
+        assert!(far.reached(), "{policy}");
+        assert_eq!(place.weirgate("show").status, 0);
+        all += killed;
+    }
+    all
+}

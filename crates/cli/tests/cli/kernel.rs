@@ -54,7 +54,7 @@ fn a_policy_comes_and_goes_without_trace() {
         "state 1 is in force since 20",
         "both.toml\nthe kernel has all of it, and nothing differs\n\nupstream on wan: shaped to ",
         "\n\ndownstream on ifb-wan: shaped to ",
-        "  normal  332.8 kbit/s guaranteed, ",
+        "  normal       332.8 kbit/s guaranteed, ",
     ] {
         assert!(shown.out.contains(part), "{part} in {}", shown.out);
     }
@@ -404,11 +404,11 @@ fn who_may_not_is_told_what_is_needed() {
     ];
     place.run("mkdir /run/weirgate");
     place.run("chown 65534 /run/weirgate");
-    for command in ["apply both.toml", "remove"] {
-        place
-            .started_by("setpriv", &drop, command)
-            .says(3, &[".lock: Permission denied", "CAP_NET_ADMIN", "root"]);
-    }
+    // What the kernel offers is asked before the lock is taken.
+    let apply = place.started_by("setpriv", &drop, "apply both.toml");
+    apply.says(3, &["EPERM", "CAP_NET_ADMIN in this network namespace"]);
+    let remove = place.started_by("setpriv", &drop, "remove");
+    remove.says(3, &[".lock: Permission denied", "CAP_NET_ADMIN", "root"]);
 }
 
 #[test]

@@ -246,8 +246,7 @@ fn twelve_hours_and_nine_months_are_one_click() {
 /// Nine months and twelve hours of a box with 1,500 series: the long range is read as
 /// fast as the short one (docs/watch.md has the figures). Where both cover the same
 /// time, their figures are the same, but for the first and last step of the long one.
-#[test]
-fn nine_months_say_what_twelve_hours_say() {
+fn compare_nine_months_with_twelve_hours() {
     let watch = Watch::under(POLICY, nine_months_of_1500);
     let mut browser = Browser::open(&watch.place, 1280, 1400);
     browser.go(&format!("{}#history/1", watch.address));
@@ -294,6 +293,13 @@ fn nine_months_say_what_twelve_hours_say() {
     }
     println!("{compared} steps of ten hours are the sum of their minutes");
     assert!(compared >= 3 * METRICS.len(), "{compared}");
+}
+
+mod long {
+    #[test]
+    fn nine_months_say_what_twelve_hours_say() {
+        super::compare_nine_months_with_twelve_hours();
+    }
 }
 
 /// Begin, end, counted, least and greatest of a series' points.

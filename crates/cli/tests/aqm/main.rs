@@ -121,6 +121,11 @@ mod long {
     use super::*;
 
     #[test]
+    fn a_loop_that_is_too_long_is_refused() {
+        work::a_long_loop_is_refused();
+    }
+
+    #[test]
     fn two_devices_and_unloading_under_traffic() {
         println!("{}", in_the_guest("two_devices"));
     }

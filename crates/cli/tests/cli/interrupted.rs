@@ -61,7 +61,6 @@ fn refusals<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
     for policy in policies {
         let policy = policy.as_ref();
         let refused = requests(&task(&place, "refuse", policy));
-        println!("{policy}: {refused} requests refused");
         assert!(refused > 5, "{policy}");
         assert!(far.reached(), "{policy}");
         all += refused;
@@ -78,7 +77,6 @@ fn missing_kinds<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize 
     for policy in policies {
         let policy = policy.as_ref();
         let missed = requests(&task(&place, "miss", policy));
-        println!("{policy}: {missed} kinds missed");
         assert!(missed > 2, "{policy}");
         all += missed;
     }
@@ -113,7 +111,6 @@ fn vanishings<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
             }
             assert!(ended.out.contains("made false"), "{policy} {vanished}");
             back();
-            println!("{policy} {vanished}: {}", ended.out);
             same(&bare, &place.snapshot());
             place.weirgate(&format!("apply {policy}")).says(0, &[]);
             same(&whole, &place.snapshot());
@@ -147,7 +144,6 @@ fn kills<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
             same(&before, &place.snapshot());
             assert!(far.reached(), "{policy} {killed}");
         }
-        println!("{policy}: {killed} kills");
         assert!(killed > 5, "{policy}");
         assert!(far.reached(), "{policy}");
         assert_eq!(place.weirgate("show").status, 0);

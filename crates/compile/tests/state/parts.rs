@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Parts of classes for groups, and limits for hosts.
+
+use super::{htb, policy};
+use weirgate_compile::compile;
+use weirgate_policy::Policy;
+use weirgate_state::{Capabilities, DeviceName, Htb, State};
+use weirgate_units::Rate;
+
+/// A sound policy with divided classes: `parts` are its shares and caps.
+fn divided(parts: &str) -> Policy {
+    policy(&format!(
+        "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"10mbit\"\ndown = \"50mbit\"\n\
+         layer = \"raw\"\ninbound = \"lan\"\n\
+         [group.sales]\naddresses = [\"192.0.2.0/25\", \"2001:db8:1::/48\"]\n\
+         [group.boss]\naddresses = [\"192.0.2.7\"]\n\
+         [group.guests]\naddresses = [\"198.51.100.0/26\", \"2001:db8:2::/62\"]\n\
+         [[class]]\nname = \"urgent\"\nshare = \"20%\"\npriority = 0\nqueue = \"pfifo 20\"\n\
+         [[class]]\nname = \"normal\"\nshare = \"60%\"\ndefault = true\n\
+         [[class]]\nname = \"bulk\"\nshare = \"20%\"\npriority = 6\n\
+         [[rule]]\nclass = \"urgent\"\nport = 22\n[[rule]]\nclass = \"bulk\"\nport = 6881\n{parts}"
+    ))
+}
+
+fn inner_of(state: &State, device: &str) -> Htb {
+    let device = &state.devices[&DeviceName::new(device).expect("a name")];
+    let outer = htb(device.root.as_ref().expect("shaped"));
+    htb(outer.classes[0].leaf.as_ref().expect("the scheduler")).clone()
+}
+
+#[test]
+fn groups_have_parts_of_classes() {
+    let policy = divided(
+        "[[share]]\ngroup = \"boss\"\nshare = \"10%\"\nclasses = \"normal\"\n\
+         [[share]]\ngroup = \"sales\"\nshare = \"40%\"\nceiling = \"5mbit\"\n",
+    );
+    let (state, problems) = compile(&policy, &Capabilities::all());
+    assert!(problems.is_empty(), "{problems:#?}");
+    let state = state.expect("compiles");
+    let inner = inner_of(&state, "wan");
+    let named = |text: &str| {
+        let found = inner
+            .classes
+            .iter()
+            .filter(|class| class.origin.reason.starts_with(text));
+        found.collect::<Vec<_>>()
+    };
+    let whole = named("class normal: ")
+        .into_iter()
+        .find(|class| class.leaf.is_none());
+    let whole = whole.expect("the whole class");
+    let below: Vec<_> = inner
+        .classes
+        .iter()
+        .filter(|class| class.parent == whole.id)
+        .collect();
+    assert_eq!(below.len(), 3);
+    let sum: u64 = below
+        .iter()
+        .map(|class| class.rate.as_bits_per_second())
+        .sum();
+    let rate = whole.rate.as_bits_per_second();
+    assert!(sum <= rate && rate - sum < 100, "{sum} of {rate}");
+    let sales = named("class normal/sales")[0];
+    assert_eq!(sales.ceil, Rate::kbit(5_000));
+    assert_eq!(sales.rate.as_bits_per_second(), rate * 4 / 10 / 8 * 8);
+    // One rule for each divided class and version; the boss is not sales.
+    let up = state.tables[0]
+        .chains
+        .iter()
+        .find(|chain| chain.name == "up_end");
+    let rules = &up.expect("the end").rules;
+    assert_eq!(rules.len(), 7, "{rules:#?}");
+    let text = state.tables[0].nft_text();
+    let boss = named("class normal/boss")[0].id;
+    let host = format!(
+        "192.0.2.0-192.0.2.6 : {}, 192.0.2.7 : {boss}, 192.0.2.8-",
+        sales.id
+    );
+    assert!(text.contains(&host), "{text}");
+    assert!(state.tables[0].faults().is_empty());
+    for class in &inner.classes {
+        assert!(class.ceil >= class.rate && class.buffer.as_nanos() <= 60_000_000_000);
+    }
+}
+
+#[test]
+fn hosts_have_limits() {
+    let caps = "[[cap]]\ngroup = \"guests\"\nclass = \"bulk\"\nup = \"1mbit\"\ndown = \"2mbit\"\n";
+    let (state, problems) = compile(&divided(caps), &Capabilities::all());
+    assert!(problems.is_empty(), "{problems:#?}");
+    let state = state.expect("compiles");
+    for (device, ceil) in [("wan", 1_000), ("lan", 2_000)] {
+        let inner = inner_of(&state, device);
+        let hosts = inner
+            .classes
+            .iter()
+            .filter(|class| class.ceil == Rate::kbit(ceil));
+        // 64 addresses and 4 networks of 64 bits.
+        assert_eq!(hosts.clone().count(), 68);
+        assert!(
+            hosts
+                .clone()
+                .all(|class| class.leaf.is_some() && class.rate == Rate::bits_per_second(8))
+        );
+        let guaranteed: u64 = inner
+            .classes
+            .iter()
+            .filter(|class| class.leaf.is_some())
+            .map(|class| class.rate.as_bits_per_second())
+            .sum();
+        assert!(
+            guaranteed
+                < Rate::kbit(if device == "wan" { 8_000 } else { 40_000 }).as_bits_per_second()
+        );
+    }
+    // Others' bounds know of a packet of each host, above them alone.
+    let plain = weirgate_compile::check_report(&divided(""));
+    let capped = weirgate_compile::check_report(&divided(caps));
+    for (before, after) in plain.directions.iter().zip(&capped.directions) {
+        let lone = |report: &weirgate_compile::DirectionReport, name: &str| {
+            let class = report.classes.iter().find(|class| class.name == name);
+            class.expect("there").lone.wait
+        };
+        assert_eq!(lone(before, "urgent"), lone(after, "urgent"));
+        assert_eq!(lone(before, "normal"), lone(after, "normal"));
+        assert!(lone(before, "bulk") < lone(after, "bulk"));
+    }
+}

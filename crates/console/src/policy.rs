@@ -81,6 +81,7 @@ pub fn problems(path: &Path, text: &str) -> Vec<LocatedProblem> {
                 severity: match problem.severity {
                     Severity::Error => "error",
                     Severity::Warning => "warning",
+                    Severity::Note => "note",
                 },
                 code: problem.code,
                 message: problem.message,

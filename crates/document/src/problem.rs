@@ -19,7 +19,11 @@ pub const CODES: &[(&str, &str)] = &[
     ),
     ("D005", "A number is out of its range."),
     ("D006", "A parameter is malformed or used nowhere."),
-    ("D007", "A field has a newer name (warning)."),
+    ("D007", "A field has a newer name (note)."),
+    (
+        "D008",
+        "A field stands twice in a table, by its name and by a former one.",
+    ),
 ];
 
 /// How bad a problem is.
@@ -29,6 +33,8 @@ pub enum Severity {
     Error,
     /// The document can be used; the author may have meant something else.
     Warning,
+    /// The document means what its author wants; it could be written better.
+    Note,
 }
 
 /// One problem.
@@ -75,6 +81,17 @@ impl Problems {
         hint: impl Into<String>,
     ) {
         self.add(Severity::Warning, code, span, message.into(), hint.into());
+    }
+
+    /// Adds a note.
+    pub fn note(
+        &self,
+        code: &'static str,
+        span: Span,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.add(Severity::Note, code, span, message.into(), hint.into());
     }
 
     fn add(
@@ -146,6 +163,7 @@ impl Problem {
         let level = match self.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
+            Severity::Note => Level::NOTE,
         };
         let span = clamp(&self.span, source);
         let snippet = Snippet::source(source)

@@ -27,37 +27,42 @@ pub struct Synonym {
 const LISTED: usize = 8;
 
 impl Vocabulary {
-    /// The fields among `known` that `name` may mean: by synonym, else the
-    /// nearest name; and what distinguishes them.
+    /// The fields that `name` may mean: by synonym, else by the nearest of
+    /// `names`, each of which stands beside its field; and what distinguishes
+    /// them.
     pub(crate) fn meant<'k>(
         &self,
         name: &str,
-        known: impl Iterator<Item = &'k str> + Clone,
+        names: &[(&'k str, &'k str)],
     ) -> (Vec<&'k str>, &'static str) {
         let plain = name.to_lowercase().replace('_', "-");
         for synonym in self.synonyms.iter().filter(|one| one.name == plain) {
             let fields = synonym.fields.iter();
             let found: Vec<&str> = fields
-                .filter_map(|field| known.clone().find(|name| name == field))
+                .filter_map(|field| names.iter().find(|(_, own)| own == field))
+                .map(|(_, field)| *field)
                 .collect();
             if !found.is_empty() {
                 let why = if found.len() > 1 { synonym.why } else { "" };
                 return (found, why);
             }
         }
-        (nearest(name, known).into_iter().collect(), "")
+        let near = nearest(name, names.iter().map(|(name, _)| *name));
+        let field = names.iter().find(|(name, _)| near == Some(*name));
+        (field.map(|(_, field)| *field).into_iter().collect(), "")
     }
 
-    /// What to write in place of the unknown field `name`. `line` writes the
-    /// line with another name.
+    /// What to write in place of the unknown field `name`, by the names that
+    /// may be written, each beside its field. `line` writes the line with
+    /// another name.
     pub(crate) fn hint<'k>(
         &self,
         name: &str,
         table: &str,
-        known: impl Iterator<Item = &'k str> + Clone,
+        names: &[(&'k str, &'k str)],
         line: impl Fn(&str) -> Option<String>,
     ) -> String {
-        let (fields, why) = self.meant(name, known.clone());
+        let (fields, why) = self.meant(name, names);
         if let [field] = fields[..] {
             return match line(field) {
                 Some(line) => format!("write `{line}`"),
@@ -77,7 +82,8 @@ impl Vocabulary {
             };
             return format!("write {}{why}", lines.join(" or "));
         }
-        let all: Vec<&str> = known.collect();
+        let own = names.iter().filter(|(name, field)| name == field);
+        let all: Vec<&str> = own.map(|(name, _)| *name).collect();
         match table {
             _ if self.manual.is_empty() || all.len() <= LISTED => {
                 format!("known here: {}", all.join(", "))

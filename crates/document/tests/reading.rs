@@ -2,7 +2,7 @@
 //! What a reader accepts, refuses and shows, at the crate's boundary.
 
 use proptest::prelude::*;
-use weirgate_document::{Kind, Problem, Problems, Reader, parse};
+use weirgate_document::{Kind, Problem, Problems, Reader, Severity, parse};
 
 fn read<T>(source: &str, read: impl FnOnce(Reader<'_, '_>) -> T) -> (T, Vec<Problem>) {
     let problems = Problems::default();
@@ -184,6 +184,64 @@ fn user_chosen_names_are_never_unknown() {
     });
     let found: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
     assert_eq!(found, ["`y` is not known in `b`"]);
+}
+
+#[test]
+fn a_field_is_found_by_a_former_name() {
+    let source = "[a]\nold = 5\n[b]\nodl = 5\n[c]\nnew = 1\nold = 2\nolder = 3\n";
+    let ((), problems) = read(source, |mut root| {
+        let mut table = |name| {
+            let mut table = root.table(name).expect("a table");
+            table.formerly("new", &["old", "older"]);
+            table
+        };
+        let mut a = table("a");
+        assert!(a.has("new") && !a.has_unknown());
+        assert_eq!(a.kind("new"), Some(Kind::Number));
+        assert_eq!(a.place("new"), 4..7);
+        assert_eq!(a.integer("new", 0..=9).map(|five| five.value), Some(5));
+        assert_eq!(a.integer("new", 0..=3), None);
+        let mut b = table("b");
+        assert!(!b.has("new") && b.has_unknown() && b.meant("new"));
+        let mut c = table("c");
+        assert_eq!(c.integer("new", 0..=9).map(|one| one.value), Some(1));
+    });
+    let found: Vec<[&str; 3]> = problems
+        .iter()
+        .map(|one| [one.code, &one.message, &one.hint])
+        .collect();
+    assert_eq!(
+        found,
+        [
+            [
+                "D007",
+                "`old` is now called `new`",
+                "write `new = 5`; the old name works as before"
+            ],
+            [
+                "D005",
+                "`new` is out of range",
+                "write a whole number from 0 to 3"
+            ],
+            ["D003", "`odl` is not known in `b`", "write `new = 5`"],
+            [
+                "D008",
+                "`old` on line 7 and `new` on line 6 are one field",
+                "write `new` alone: `old` is a former name of it"
+            ],
+            [
+                "D008",
+                "`older` on line 8 and `new` on line 6 are one field",
+                "write `new` alone: `older` is a former name of it"
+            ],
+        ]
+    );
+    assert_eq!(problems[0].severity, Severity::Note);
+    assert!(
+        problems[0]
+            .render("site.toml", source)
+            .starts_with("note[D007]: ")
+    );
 }
 
 proptest! {

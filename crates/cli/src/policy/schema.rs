@@ -33,11 +33,18 @@ fn of_table(table: &Table) -> Value {
     let fields = table.fields();
     let properties: Map<String, Value> = fields
         .iter()
-        .map(|field| (field.name.to_owned(), of_field(field)))
+        .flat_map(|field| {
+            let own = (field.name.to_owned(), of_field(field));
+            let former = field.former.iter();
+            former
+                .map(|old| ((*old).to_owned(), deprecated(field)))
+                .chain([own])
+        })
         .collect();
+    // One with a former name may be there by that.
     let required: Vec<&str> = fields
         .iter()
-        .filter(|field| field.required.is_some())
+        .filter(|field| field.required.is_some() && field.former.is_empty())
         .map(|field| field.name)
         .collect();
     let mut found = json!({
@@ -59,6 +66,14 @@ fn of_field(field: &Field) -> Value {
         found = json!({ "allOf": [{ "$ref": reference }] });
     }
     found["description"] = json!(field.about);
+    found
+}
+
+/// A field by a former name.
+fn deprecated(field: &Field) -> Value {
+    let mut found = of_field(field);
+    found["description"] = json!(format!("Now called `{}`: {}", field.name, field.about));
+    found["deprecated"] = json!(true);
     found
 }
 

@@ -20,7 +20,7 @@ fn misfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<Strin
     let fits = |one: &Value| misfit(root, one, value, at).is_none();
     for (word, wanted) in schema.as_object().unwrap() {
         let right = match word.as_str() {
-            "$schema" | "title" | "description" | "examples" | "definitions" => true,
+            "$schema" | "title" | "description" | "examples" | "definitions" | "deprecated" => true,
             "$ref" => {
                 let name = wanted
                     .as_str()

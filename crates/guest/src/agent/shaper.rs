@@ -128,13 +128,13 @@ pub(super) async fn desired(
     desired.with_context(|| format!("{name} cannot be compiled"))
 }
 
-/// Keeps warnings for the record; errors end the run.
+/// Keeps warnings and notes for the record; errors end the run.
 fn note(report: &mut String, problems: &[Problem], name: &str, text: &str) -> Result<()> {
     let mut wrong = String::new();
     for problem in problems {
         let into = match problem.severity {
             Severity::Error => &mut wrong,
-            Severity::Warning => &mut *report,
+            Severity::Warning | Severity::Note => &mut *report,
         };
         into.push_str(&problem.render(name, text));
         into.push('\n');

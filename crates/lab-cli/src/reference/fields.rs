@@ -58,7 +58,7 @@ pub fn manual() -> String {
 fn about_of(field: &Field) -> String {
     match field.former {
         [] => field.about.to_owned(),
-        names => format!("{} (once {})", field.about, quoted(names)),
+        names => format!("{}; formerly {}", field.about, listed(names)),
     }
 }
 
@@ -99,6 +99,12 @@ fn written(kind: FieldKind) -> String {
     }
 }
 
+/// Names of fields.
+fn listed(names: &[&str]) -> String {
+    let listed: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    listed.join(", ")
+}
+
 /// Words as a policy has them.
 fn quoted(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
@@ -124,6 +130,11 @@ mod tests {
                 );
                 let entry = format!(".TP\n\\fB{}\\fR (", escaped(field.name));
                 assert!(manual.contains(&entry), "{field:?}");
+                for old in field.former {
+                    assert!(page.contains(&format!("; formerly `{old}`")), "{field:?}");
+                    let former = escaped(&format!("; formerly `{old}`"));
+                    assert!(manual.contains(&former), "{field:?}");
+                }
             }
         }
     }

@@ -9,13 +9,13 @@ use std::str::FromStr;
 use weirgate_document::{Kind, Problems, Reader, Span, Value};
 use weirgate_units::Size;
 
-/// What a reader is given: the table, the key as it is written there, and what
-/// the table's readers need beside. A method returns `None` where the value is
+/// What a reader is given: the table, the field's name, and what the table's
+/// readers need beside. A method returns `None` where the value is
 /// wrong, which it has then reported.
 pub(crate) struct Cell<'r, 'd, 'i, C> {
     /// The table that has the field.
     pub(crate) table: &'r mut Reader<'d, 'i>,
-    /// The field's name as written, which may be a former one.
+    /// The field's name, also where a former one is written.
     pub(crate) key: &'static str,
     /// What readers of this table need beside the value.
     pub(crate) context: &'r C,

@@ -22,7 +22,7 @@
 //! its value and the struct under construction, so the struct begins with its
 //! defaults. [`read`] walks the rows; checks that concern several fields follow
 //! it. `needed` makes a field required and gives the hint for where it is
-//! missing; `formerly` lists names that are accepted with a warning. A reader
+//! missing; `formerly` lists names that are accepted with a note. A reader
 //! that needs more than its value, such as the groups of a policy, takes it from
 //! [`Cell::context`]: `Row<Conditions, Groups>`.
 //!
@@ -53,15 +53,8 @@ pub struct Field {
     pub default: Option<&'static str>,
     /// For a required field, the hint for a policy that lacks it.
     pub required: Option<&'static str>,
-    /// Names that it had before; they are accepted with a warning.
+    /// Names that it had before; they are accepted with a note.
     pub former: &'static [&'static str],
-}
-
-impl Field {
-    /// Its name and its former ones.
-    fn names(&self) -> impl Iterator<Item = &'static str> {
-        std::iter::once(self.name).chain(self.former.iter().copied())
-    }
 }
 
 /// What may be written in a field.
@@ -265,15 +258,18 @@ pub(crate) fn read<T, C>(
     into: &mut T,
 ) {
     for row in rows {
-        if let Some(key) = table.named(row.field.name, row.field.former) {
-            let mut cell = Cell::new(table, key, row.field.kind, context);
+        table.formerly(row.field.name, row.field.former);
+    }
+    for row in rows {
+        if table.has(row.field.name) {
+            let mut cell = Cell::new(table, row.field.name, row.field.kind, context);
             (row.read)(&mut cell, into);
         }
     }
     for row in rows {
         // A name that resembles a required field's is one error, not two.
         if let Some(hint) = row.field.required
-            && !row.field.names().any(|name| table.has(name))
+            && !table.has(row.field.name)
             && !table.meant(row.field.name)
         {
             table.missing::<()>(row.field.name, hint);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads the tables of a document, field by field.
 
+mod names;
+
 use crate::problem::{Problems, Span};
 use crate::source::Text;
 use crate::value::{Kind, Value};
@@ -22,6 +24,8 @@ pub struct Reader<'d, 'i> {
     problems: &'d Problems,
     vocabulary: &'static Vocabulary,
     known: BTreeSet<&'static str>,
+    /// Names that fields had before, each with the field's name.
+    former: Vec<(&'static str, &'static str)>,
     open: bool,
 }
 
@@ -41,6 +45,7 @@ impl<'d, 'i> Reader<'d, 'i> {
             problems,
             vocabulary,
             known: BTreeSet::new(),
+            former: Vec::new(),
             open: false,
         }
     }
@@ -69,46 +74,10 @@ impl<'d, 'i> Reader<'d, 'i> {
         self.table.is_empty()
     }
 
-    /// Whether a field is there that nobody has asked for so far: asked at the
-    /// end, one that will be reported as unknown.
-    #[must_use]
-    pub fn has_unknown(&self) -> bool {
-        let mut keys = self.table.keys();
-        keys.any(|key| !self.known.contains::<str>(key.get_ref()))
-    }
-
     /// True if the field is there, whatever its type.
     pub fn has(&mut self, key: &'static str) -> bool {
         self.known.insert(key);
-        self.table.contains_key(key)
-    }
-
-    /// The name by which the table has a field: its own, or one of its former
-    /// names, which draws a warning (code `D007`); `None` where it has neither.
-    pub fn named(
-        &mut self,
-        name: &'static str,
-        former: &'static [&'static str],
-    ) -> Option<&'static str> {
-        let own = self.has(name).then_some(name);
-        let mut found = own;
-        for old in former {
-            let Some((key, _)) = self.table.get_key_value(*old) else {
-                continue;
-            };
-            self.known.insert(old);
-            if found.is_some() {
-                let message = format!("`{old}` is the former name of `{name}`, which is here too");
-                let hint = format!("keep `{name}`");
-                self.problems.error("D003", key.span(), message, hint);
-            } else {
-                let message = format!("`{old}` is now called `{name}`");
-                let hint = format!("write `{name}`");
-                self.problems.warning("D007", key.span(), message, hint);
-                found = Some(old);
-            }
-        }
-        found
+        self.entry(key).is_some()
     }
 
     /// What the field holds; `None` where it is absent.
@@ -299,7 +268,7 @@ impl<'d, 'i> Reader<'d, 'i> {
     /// Where a field's key stands; the table's place where it is absent.
     #[must_use]
     pub fn place(&self, key: &str) -> Span {
-        let found = self.table.get_key_value(key);
+        let found = self.entry(key);
         found.map_or_else(|| self.span(), |(key, _)| key.span())
     }
 
@@ -372,53 +341,15 @@ impl<'d, 'i> Reader<'d, 'i> {
             problems: self.problems,
             vocabulary: self.vocabulary,
             known: BTreeSet::new(),
+            former: Vec::new(),
             open: false,
         }
     }
 
     fn field(&mut self, key: &'static str) -> Option<(&'d DeValue<'i>, Span)> {
         self.known.insert(key);
-        let entry: &'d Spanned<DeValue<'i>> = self.table.get(key)?;
-        Some((entry.get_ref(), entry.span()))
-    }
-
-    /// Whether an unknown field was most likely meant as `key`; asked when every
-    /// field that the table may have has been asked for.
-    #[must_use]
-    pub fn meant(&self, key: &str) -> bool {
-        let known = || self.known.iter().copied();
-        let mut unknown = self
-            .table
-            .keys()
-            .filter(|name| !self.known.contains::<str>(name.get_ref()));
-        unknown.any(|name| {
-            self.vocabulary
-                .meant(name.get_ref(), known())
-                .0
-                .contains(&key)
-        })
-    }
-
-    /// The line or header of a field with another name, where it is short.
-    fn line_with(&self, name: &str, other: &str) -> Option<String> {
-        let entry = self.table.get(name)?;
-        let path = match self.name.as_str() {
-            "" => other.to_owned(),
-            table => format!("{table}.{other}"),
-        };
-        match entry.get_ref() {
-            DeValue::Table(_) => Some(format!("[{path}]")),
-            DeValue::Array(list)
-                if matches!(list.first().map(Spanned::get_ref), Some(DeValue::Table(_))) =>
-            {
-                Some(format!("[[{path}]]"))
-            }
-            _ => {
-                let value = self.text.source.get(entry.span())?;
-                let short = value.len() <= 60 && !value.contains('\n');
-                short.then(|| format!("{other} = {value}"))
-            }
-        }
+        let (_, value) = self.entry(key)?;
+        Some((value.get_ref(), value.span()))
     }
 
     fn value<T>(&self, value: T, span: Span) -> Value<T> {
@@ -450,33 +381,5 @@ impl<'d, 'i> Reader<'d, 'i> {
         self.problems
             .error("D004", span, message, format!("write {wanted}"));
         None
-    }
-}
-
-impl Drop for Reader<'_, '_> {
-    fn drop(&mut self) {
-        if self.open {
-            return;
-        }
-        for key in self.table.keys() {
-            let name: &str = key.get_ref();
-            if self.known.contains(name) {
-                continue;
-            }
-            let place = match self.name.as_str() {
-                "" => String::new(),
-                table => format!(" in `{table}`"),
-            };
-            let known = self.known.iter().copied();
-            let hint = self
-                .vocabulary
-                .hint(name, &self.name, known, |other| self.line_with(name, other));
-            self.problems.error(
-                "D003",
-                key.span(),
-                format!("`{name}` is not known{place}"),
-                hint,
-            );
-        }
     }
 }

@@ -203,7 +203,7 @@ fn acknowledgements_are_filtered_where_a_cake_is() {
 #[test]
 fn segments_are_lowered_by_a_rule() {
     let rule = "[[rule]]\nclass = \"all\"\ndirection = \"up\"\nprotocol = [\"tcp\", \"udp\"]\n\
-                remote-port = [80, 443]\nsegment = 536\n";
+                remote-port = [80, 443]\nmss = 536\n";
     let stated = policy(&format!("{SLOW_LINK}inbound = \"lan\"\n{ONE_CLASS}{rule}"));
     let (state, problems) = compile(&stated, &Capabilities::all());
     let state = state.unwrap_or_else(|| panic!("{problems:#?}"));

@@ -168,7 +168,7 @@ fn does(text: &mut String, contract: &Contract, levels: bool) {
     let _ = match contract.behaviour {
         Behaviour::Af(class) if levels => write!(
             text,
-            "meter = \"srtcm\"\n{meter}excess = {}\ngreen = \"AF{class}1\"\n\
+            "meter = \"srtcm\"\n{meter}excess-burst = {}\ngreen = \"AF{class}1\"\n\
              yellow = \"AF{class}2\"\nred = \"AF{class}3\"\n",
             profile.burst
         ),
@@ -177,7 +177,7 @@ fn does(text: &mut String, contract: &Contract, levels: bool) {
             let urgency = if real_time { "real-time" } else { "elastic" };
             write!(
                 text,
-                "nominal = \"{}\"\nburst = {}\nurgency = \"{urgency}\"\n",
+                "nominal-rate = \"{}\"\nburst = {}\nurgency = \"{urgency}\"\n",
                 profile.rate(),
                 profile.burst
             )

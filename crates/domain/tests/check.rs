@@ -460,7 +460,7 @@ fn urgency_and_importance_are_two_things() {
     };
     assert!(of("core0", "west").contains("queue = { kind = \"drt\", limit_bytes = 27600 }"));
     assert!(of("core0", "west").contains("queue = \"drt\""));
-    let entering = "nominal = \"1mbit\"\nburst = 4000\nurgency = \"real-time\"";
+    let entering = "nominal-rate = \"1mbit\"\nburst = 4000\nurgency = \"real-time\"";
     assert!(
         of("alfa0", "west").contains(entering),
         "{}",

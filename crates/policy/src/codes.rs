@@ -80,7 +80,7 @@ codes! {
     HOST_CAP "P178" "A limit for each host limits nothing, is for too many hosts, or for a class that is divided otherwise.";
     DELAY "P179" "The delay that a class asks for is out of range.";
     PAYLOAD "P181" "A rule asks for what a flow's first payloads betray and does not keep its decision, or asks for what is not known.";
-    SEGMENT "P185" "A rule states a segment size where no TCP connection begins, or counts its packets besides.";
+    MSS "P185" "A rule states an MSS where no TCP connection begins, or counts its packets besides.";
     SLACK "P186" "The time that the gate's timer may be late is out of range.";
     RECEIVE "P187" "What `[receive]` says contradicts itself, the link or the rest of the policy, or is out of range.";
     TRACK "P188" "What `[track]` says of a line whose rate changes contradicts the link or the rest of the policy, or is out of range.";

@@ -132,7 +132,7 @@ pub struct Rule {
     pub set_dscp: Option<Value<Dscp>>,
     /// The largest TCP segment, in bytes of payload, that its SYNs and SYN-ACKs
     /// may ask for.
-    pub segment: Option<Value<u16>>,
+    pub mss: Option<Value<u16>>,
     /// The rule set it belongs to, as an index into [`Policy::rulesets`].
     pub ruleset: Option<usize>,
 }

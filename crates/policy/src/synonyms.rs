@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names that authors bring from tc, iptables, sqm-scripts and providers'
-//! contracts, and the fields of a policy that they mean.
+//! Names that authors bring from tc, iptables, sqm-scripts, RFCs and providers'
+//! contracts, and the fields of a policy that they mean. Former names of fields
+//! stand in their rows.
 
 use weirgate_document::{Synonym, Vocabulary};
 
@@ -30,7 +31,9 @@ const fn side(name: &'static str, fields: &'static [&'static str]) -> Synonym {
 
 const SYNONYMS: &[Synonym] = &[
     of("bandwidth", &["up", "down", "rate"]),
+    of("cbs", &["burst"]),
     of("ceil", &["ceiling"]),
+    of("cir", &["rate"]),
     of("classes", &["class", "classes"]),
     of("dev", &["device", "interface"]),
     of("download", &["down"]),
@@ -41,6 +44,7 @@ const SYNONYMS: &[Synonym] = &[
     side("dst-address", &["remote-address", "local-address"]),
     side("dst-ip", &["remote-address", "local-address"]),
     side("dst-port", &["remote-port", "local-port"]),
+    of("ebs", &["excess-burst"]),
     of("egress", &["up"]),
     of("encapsulation", &["layer"]),
     of("flowid", &["class"]),
@@ -54,12 +58,16 @@ const SYNONYMS: &[Synonym] = &[
     of("iface", &["device", "interface"]),
     of("ingress", &["down"]),
     of("interface", &["device"]),
+    of("initrwnd", &["initial-window"]),
     of("linklayer", &["layer"]),
     of("mac", &["local-mac"]),
-    of("mss", &["segment"]),
+    of("maxseg", &["mss"]),
+    of("pbs", &["peak-burst"]),
+    of("pir", &["peak"]),
     of("prio", &["priority"]),
     of("proto", &["protocol"]),
     of("qdisc", &["queue"]),
+    of("set-mss", &["mss"]),
     side("sport", &["local-port", "remote-port"]),
     side("src", &["local-address", "remote-address"]),
     side("src-address", &["local-address", "remote-address"]),
@@ -71,3 +79,24 @@ const SYNONYMS: &[Synonym] = &[
     of("upstream", &["up"]),
     of("wan", &["device"]),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::SYNONYMS;
+    use crate::{TABLES, Table};
+
+    #[test]
+    fn synonyms_lead_to_fields() {
+        for synonym in SYNONYMS {
+            for field in synonym.fields {
+                let mut all = TABLES.iter().flat_map(Table::fields);
+                assert!(all.any(|one| one.name == *field), "{synonym:?}");
+            }
+        }
+        // A former name stands in a row alone, which has the last word.
+        let former = TABLES.iter().flat_map(Table::fields);
+        for old in former.flat_map(|field| field.former) {
+            assert!(SYNONYMS.iter().all(|one| one.name != *old), "{old}");
+        }
+    }
+}

@@ -137,6 +137,20 @@ fn every_policy_that_ships_fits() {
     }
 }
 
+#[test]
+fn former_names_are_deprecated() {
+    let schema = schema();
+    let text = fs::read_to_string(root().join("tests/policy/former.toml")).unwrap();
+    assert_eq!(misfit(&schema, &schema, &value(&text).unwrap(), ""), None);
+    let receive = &schema["definitions"]["receive"]["properties"];
+    assert_eq!(receive["hold"]["deprecated"], true);
+    assert_eq!(
+        receive["hold"]["pattern"],
+        receive["max-ack-delay"]["pattern"]
+    );
+    assert!(receive["max-ack-delay"].get("deprecated").is_none());
+}
+
 /// One mistake each, as in the tests of crate policy.
 #[test]
 fn what_does_not_fit_is_refused() {

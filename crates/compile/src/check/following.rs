@@ -22,7 +22,7 @@ pub fn following(policy: &Policy) -> Option<Setup> {
         down: limits(policy, Direction::Down),
         reflectors: u16::try_from(track.reflectors.len()).unwrap_or(u16::MAX),
         probe_ns: track.interval().as_nanos(),
-        delay_ns: track.delay().as_nanos(),
+        delay_ns: track.delay_threshold().as_nanos(),
         packet: layer.wire_bytes(link.mtu.value).into(),
     };
     Some(Setup {

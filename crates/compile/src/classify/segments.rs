@@ -114,7 +114,7 @@ pub(crate) fn stated(
     alternatives: &[(Vec<Match>, Vec<Match>)],
     origin: &Origin,
 ) -> Vec<Rule> {
-    let Some(segment) = &rule.segment else {
+    let Some(segment) = &rule.mss else {
         return Vec::new();
     };
     let lowering = |(matches, _): &(Vec<Match>, Vec<Match>), version| {

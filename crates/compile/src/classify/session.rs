@@ -199,10 +199,10 @@ pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
             hint,
         );
     }
-    let stated = rules().find_map(|rule| rule.segment.as_ref().map(|one| one.span.clone()));
+    let stated = rules().find_map(|rule| rule.mss.as_ref().map(|one| one.span.clone()));
     let asked = || {
         let receive = policy.receive.as_ref()?;
-        receive.segment.as_ref().map(|one| one.span.clone())
+        receive.mss.as_ref().map(|one| one.span.clone())
     };
     let delayed = || {
         let lowered = segments::lowered(policy, policy.gate(Direction::Up)?)?;

@@ -86,8 +86,12 @@ fn conditioner(policy: &Policy, wanted: &Wanted) -> Conditioner {
         },
         meter: wanted.meter,
         smallest: u32::try_from(smallest).unwrap_or(u32::MAX),
-        aware: wanted.aware,
-        brings: if wanted.aware { PRECEDENCE } else { [0, 0] },
+        aware: wanted.color_aware,
+        brings: if wanted.color_aware {
+            PRECEDENCE
+        } else {
+            [0, 0]
+        },
         actions: wanted.actions,
     }
 }

@@ -79,7 +79,7 @@ pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
                     in_kbit(rate)
                 )
             }
-            (None, None) if receive.initial.is_some() || receive.limit.is_some() => {
+            (None, None) if receive.initial_window.is_some() || receive.max_window.is_some() => {
                 "what one TCP sender may send at once is bounded by receive windows".to_owned()
             }
             (None, None) if receive.classes.is_empty() => {
@@ -104,19 +104,20 @@ pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
             .horizon
             .as_ref()
             .map_or(HORIZON, |horizon| horizon.value),
-        hold: receive.hold.as_ref().map_or(Span::ZERO, |hold| hold.value),
+        hold: receive
+            .max_ack_delay
+            .as_ref()
+            .map_or(Span::ZERO, |delay| delay.value),
         initial: initial(receive),
         limit: receive
-            .limit
+            .max_window
             .as_ref()
             .map_or_else(Size::default, |one| one.value),
         measured: measured(&receive.measured),
         spared: spared(receive),
         acknowledgements,
         classes,
-        announced_segment: announced.map_or(0, |one| {
-            one.segment.as_ref().map_or(0, |segment| segment.value)
-        }),
+        announced_segment: announced.map_or(0, |one| one.mss.as_ref().map_or(0, |mss| mss.value)),
         announced_resets: announced.is_some_and(|one| one.reset),
         round_trip: round_trip(receive),
         stale: false,
@@ -131,7 +132,7 @@ fn initial(receive: &Receive) -> Size {
         .algorithm
         .as_ref()
         .is_none_or(|algorithm| algorithm.value == Algorithm::Ours);
-    match &receive.initial {
+    match &receive.initial_window {
         Some(initial) => initial.value,
         None if ours && receive.holds() && receive.window.is_none() => INITIAL,
         None => Size::default(),
@@ -140,11 +141,11 @@ fn initial(receive: &Receive) -> Size {
 
 /// To ends of whom no round trip is known, where segments are chosen by it.
 fn round_trip(receive: &Receive) -> Span {
-    let shares = receive.segment.as_ref();
+    let shares = receive.mss.as_ref();
     if shares.is_none_or(|segment| segment.value != Asked::Share) {
         return Span::ZERO;
     }
-    let stated = receive.round_trip.as_ref();
+    let stated = receive.initial_rtt.as_ref();
     stated.map_or(ROUND_TRIP, |stated| stated.value)
 }
 
@@ -244,7 +245,7 @@ pub(crate) fn refusing(policy: &Policy) -> Option<Chain> {
 /// upstream chain.
 pub(crate) fn segments(policy: &Policy, direction: Direction) -> Vec<Rule> {
     let receive = policy.receive.as_ref();
-    let segment = receive.and_then(|receive| receive.segment.as_ref());
+    let segment = receive.and_then(|receive| receive.mss.as_ref());
     let Some((segment, line)) =
         segment
             .filter(|_| direction == Direction::Up)
@@ -362,18 +363,18 @@ fn hold(
     release: &str,
     problems: &Problems,
 ) {
-    let Some(hold) = &receive.hold else {
+    let Some(delay) = &receive.max_ack_delay else {
         return;
     };
     let error = |wrong: String, right: &str| {
-        problems.error(codes::RECEIVE, hold.span.clone(), wrong, right);
+        problems.error(codes::RECEIVE, delay.span.clone(), wrong, right);
     };
     if engine::chosen(policy, Some(kernel)) != Engine::Htb {
         error(
             "acknowledgements are held back in a queue of their own, which `engine = \"htb\"` \
              alone has"
                 .to_owned(),
-            "leave `hold` out, or write `engine = \"htb\"` in `[link]`",
+            "leave `max-ack-delay` out, or write `engine = \"htb\"` in `[link]`",
         );
     }
     match &policy.ack {
@@ -383,14 +384,14 @@ fn hold(
         ),
         Some(ack) if ack.queue.is_some() => error(
             "the queue of `[ack]` does not heed the time at which a packet is to leave".to_owned(),
-            "leave `queue` of `[ack]` out: with `hold` it is fq",
+            "leave `queue` of `[ack]` out: with `max-ack-delay` it is fq",
         ),
         Some(_) => {}
     }
     if !kernel.has_qdisc("fq") {
         error(
             format!("{release} has no fq, which holds packets until they are to leave"),
-            "load or build the module sch_fq, or leave `hold` out",
+            "load or build the module sch_fq, or leave `max-ack-delay` out",
         );
     }
 }

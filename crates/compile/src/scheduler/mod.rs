@@ -121,7 +121,7 @@ fn whole_ticks(span: Span) -> Span {
 /// Whether acknowledgements are held back.
 pub(crate) fn holds(policy: &Policy) -> bool {
     let receive = policy.receive.as_ref();
-    receive.is_some_and(|receive| receive.chooses() && receive.hold.is_some())
+    receive.is_some_and(|receive| receive.chooses() && receive.max_ack_delay.is_some())
 }
 
 /// Turns in proportion to guarantees, the smallest one full packet, so that

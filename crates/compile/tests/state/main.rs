@@ -3,6 +3,7 @@
 //!
 //! Over 500 lines: one test for each property of a state, and for each refusal.
 
+mod former;
 mod parts;
 
 use proptest::prelude::*;
@@ -456,9 +457,9 @@ fn what_holds_senders_needs_programs_and_what_holds_acknowledgements_fq() {
         assert_eq!(refused(&of(asks), &all), []);
         assert_eq!(refused(&of(asks), &without), [("C218", Severity::Error)]);
     }
-    assert_eq!(refused(&of("segment = 536"), &without), []);
+    assert_eq!(refused(&of("mss = 536"), &without), []);
     let wrong = [("C219", Severity::Error)];
-    let hold = of("rate = \"50%\"\nhold = \"100ms\"");
+    let hold = of("rate = \"50%\"\nmax-ack-delay = \"100ms\"");
     assert_eq!(refused(&hold, &all), []);
     assert_eq!(refused(&hold.replace("[ack]\n", ""), &all), wrong);
     let queued = hold.replace("[ack]\n", "[ack]\nqueue = \"bfifo 28125\"\n");

@@ -143,7 +143,7 @@ fn segments_upstream_are_lowered_by_what_arrives() {
 fn segments_downstream_are_lowered_by_a_rule() {
     let plain = POLICY.replace("delay = \"12ms\"\n", "");
     let rule = "[[rule]]\nclass = \"all-2\"\ndirection = \"up\"\nremote-port = PORT\n\
-                protocol = [\"tcp\", \"udp\"]\nsegment = 700\n";
+                protocol = [\"tcp\", \"udp\"]\nmss = 700\n";
     for (port, v4, v6) in [("[80, 443]", 700, 1220), ("443", 1460, 1440)] {
         let text = plain.replace("INBOUND", "lan") + &rule.replace("PORT", port);
         in_namespace(move || {

@@ -103,7 +103,7 @@ fn meter(meter: ColourMeter) -> String {
             rate,
             burst,
             excess,
-        } => format!("srtcm {rate} burst {burst} excess {excess}"),
+        } => format!("srtcm {rate} burst {burst} excess-burst {excess}"),
         ColourMeter::TwoRate {
             rate,
             burst,

@@ -23,7 +23,7 @@ pub(crate) fn windows(windows: &Windows) -> String {
     }
     let _ = write!(
         text,
-        ", horizon {} hold {}{}",
+        ", horizon {} max-ack-delay {}{}",
         windows.horizon,
         windows.hold,
         measured(windows.measured)

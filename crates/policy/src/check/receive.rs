@@ -17,7 +17,7 @@ const FAR: Span = Span::from_millis(100);
 
 /// The longest time that an acknowledgement may be held back: half of the
 /// horizon of fq (tc-fq(8)).
-const MOST_HOLD: Span = Span::from_secs(5);
+const MOST_ACK_DELAY: Span = Span::from_secs(5);
 
 /// What `[receive]` contradicts, in itself and with the rest.
 pub(crate) fn check(policy: &Policy, problems: &Problems) {
@@ -28,11 +28,11 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         problems.error(codes::RECEIVE, span.clone(), wrong, right);
     };
     let chooses = receive.chooses();
-    if !chooses && receive.udp.is_none() && receive.segment.is_none() {
+    if !chooses && receive.udp.is_none() && receive.mss.is_none() {
         error(
             &receive.span,
             "`[receive]` limits no sender".to_owned(),
-            "write a `rate` such as `rate = \"50%\"`, a `window`, a `segment`, \
+            "write a `rate` such as `rate = \"50%\"`, a `window`, an `mss`, \
              `[receive.class]` or `[receive.udp]`",
         );
     }
@@ -67,11 +67,11 @@ type Say<'a> = &'a dyn Fn(&Place, String, &str);
 /// Rates below a segment for each round trip, which windows alone do not reach
 /// (Shah 1999, section 6.5).
 fn stop_and_wait(policy: &Policy, receive: &Receive, problems: &Problems) {
-    if receive.hold.is_some() || receive.window.is_some() {
+    if receive.max_ack_delay.is_some() || receive.window.is_some() {
         return;
     }
     let full = policy.link.mtu.value.saturating_sub(HEADERS);
-    let segment = match receive.segment.as_ref().map(|one| one.value) {
+    let segment = match receive.mss.as_ref().map(|one| one.value) {
         Some(Asked::Share) => full.min(LEAST_ASKED),
         Some(Asked::Bytes(bytes)) => full.min(bytes.into()),
         None => full,
@@ -96,7 +96,7 @@ fn stop_and_wait(policy: &Policy, receive: &Receive, problems: &Problems) {
                 in_kbit(rate),
                 in_kbit(least)
             ),
-            "add `hold = \"500ms\"`, or ask for smaller ones with `segment = \"auto\"`",
+            "add `max-ack-delay = \"500ms\"`, or ask for smaller ones with `mss = \"auto\"`",
         );
     }
 }
@@ -107,14 +107,14 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
         .algorithm
         .as_ref()
         .is_none_or(|algorithm| algorithm.value == Algorithm::Ours);
-    if let Some(hold) = &receive.hold
-        && hold.value > MOST_HOLD
+    if let Some(delay) = &receive.max_ack_delay
+        && delay.value > MOST_ACK_DELAY
     {
         error(
-            &hold.span,
+            &delay.span,
             format!(
-                "`hold` is {}, and fq drops packets that are due more than 10s ahead",
-                hold.value
+                "`max-ack-delay` is {}, and fq drops packets that are due more than 10s ahead",
+                delay.value
             ),
             "write at most 5s",
         );
@@ -123,7 +123,10 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
         let wrong = format!("`{key}` belongs to `algorithm = \"ours\"`");
         error(span, wrong, "leave it out");
     }
-    let beside = [("initial", &receive.initial), ("limit", &receive.limit)];
+    let beside = [
+        ("initial-window", &receive.initial_window),
+        ("max-window", &receive.max_window),
+    ];
     for (key, size) in beside {
         if let Some(size) = size.as_ref().filter(|_| receive.window.is_some()) {
             error(
@@ -143,28 +146,28 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
         );
     }
     if let Some(announced) = &receive.announced
-        && announced.segment.is_none()
+        && announced.mss.is_none()
         && !announced.reset
     {
         error(
             &announced.span,
             "`[receive.announced]` states nothing to do".to_owned(),
-            "write a `segment` such as `segment = 536`, or `reset = true`",
+            "write an `mss` such as `mss = 536`, or `reset = true`",
         );
     }
-    let shares = receive.segment.iter().find(|one| one.value == Asked::Share);
-    if let Some(round_trip) = receive.round_trip.as_ref().filter(|_| shares.is_none()) {
+    let shares = receive.mss.iter().find(|one| one.value == Asked::Share);
+    if let Some(initial_rtt) = receive.initial_rtt.as_ref().filter(|_| shares.is_none()) {
         error(
-            &round_trip.span,
-            "`round-trip` is for segments that `segment = \"auto\"` chooses".to_owned(),
-            "write `segment = \"auto\"`, or leave it out",
+            &initial_rtt.span,
+            "`initial-rtt` is for segments that `mss = \"auto\"` chooses".to_owned(),
+            "write `mss = \"auto\"`, or leave it out",
         );
     }
-    if let Some(segment) = shares.filter(|_| !receive.keeps_to_rates()) {
+    if let Some(mss) = shares.filter(|_| !receive.keeps_to_rates()) {
         error(
-            &segment.span,
-            "`segment = \"auto\"` needs a rate, which `[receive]` does not state".to_owned(),
-            "write a `rate`, or a segment in bytes",
+            &mss.span,
+            "`mss = \"auto\"` needs a rate, which `[receive]` does not state".to_owned(),
+            "write a `rate`, or a number of bytes",
         );
     }
     if !receive.keeps_to_rates() {
@@ -177,7 +180,7 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
                 .map(|one| ("algorithm", &one.span)),
         ];
         let edges = receive.of_ours().into_iter();
-        let edges = edges.filter(|(key, _)| *key != "initial");
+        let edges = edges.filter(|(key, _)| *key != "initial-window");
         for (key, span) in unused.into_iter().flatten().chain(edges) {
             error(
                 span,

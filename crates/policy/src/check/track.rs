@@ -216,9 +216,9 @@ mod tests {
             (20, 12),
         );
         only(
-            of("down-floor = \"4mbit\"\ndelay = \"2s\"\n"),
-            "delay",
-            (20, 9),
+            of("down-floor = \"4mbit\"\ndelay-threshold = \"2s\"\n"),
+            "delay-threshold",
+            (20, 19),
         );
         let found = problems("reflectors = [\"example.org\"]\ndown-floor = \"4mbit\"\n");
         only(found, "not an address", (18, 15));

@@ -22,15 +22,15 @@ const INTERVALS: (Span, Span) = (Span::from_millis(1), Span::from_secs(1000));
 /// One as a gain (RFC 3290 section 5.1.2).
 const ONE: f64 = 4_294_967_296.0;
 
-/// Fields of meters that this one does not have, and those of `nominal`.
+/// Fields of meters that this one does not have, and those of `nominal-rate`.
 pub(super) fn strangers(table: &mut Reader<'_, '_>, kind: Option<Kind>, unread: bool) {
     for key in ["urgency", "importance"] {
         if table.has(key) {
             table.problems().error(
                 codes::CONDITIONER,
                 table.place(key),
-                format!("`{key}` belongs to a conditioner with `nominal`"),
-                "leave it out, or write `nominal`, the rate by which importance is given",
+                format!("`{key}` belongs to a conditioner with `nominal-rate`"),
+                "leave it out, or write `nominal-rate`, the rate by which importance is given",
             );
         }
     }
@@ -74,7 +74,7 @@ pub(super) fn meter(
     let rate = needed(table, "rate", written.rate.as_ref());
     let peak = (kind == Kind::TwoRate).then(|| needed(table, "peak", written.peak.as_ref()));
     let burst = size(table, kind, "burst", written.burst.as_ref());
-    let excess = size(table, kind, "excess", written.excess.as_ref());
+    let excess = size(table, kind, "excess-burst", written.excess_burst.as_ref());
     let peak_burst = size(table, kind, "peak-burst", written.peak_burst.as_ref());
     let interval = interval(table, kind, written);
     let gain = gain(table, kind, written);
@@ -91,7 +91,7 @@ pub(super) fn meter(
                 table.problems().error(
                     codes::CONDITIONER,
                     at.span.clone(),
-                    "`burst` and `excess` are both 0, so that every packet is red",
+                    "`burst` and `excess-burst` are both 0, so that every packet is red",
                     "let one of them hold a full packet",
                 );
             }

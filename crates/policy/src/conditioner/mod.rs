@@ -51,8 +51,8 @@ pub struct Conditioner {
     /// section 3.6).
     pub smallest: Option<Size>,
     /// Whether the drop precedences of the assured forwarding classes that
-    /// packets bring count as colours.
-    pub aware: bool,
+    /// packets bring count as colours: color-aware mode of RFC 2697 section 2.
+    pub color_aware: bool,
     /// What is done with green, yellow and red packets.
     pub actions: [ColourAction; 3],
 }
@@ -77,7 +77,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>, groups: &Groups) -> Option<Conditi
     }
     let kind = written.meter.as_ref().map(|kind| kind.value);
     let unread = kind.is_none() && table.has("meter");
-    let nominal = table.has("nominal");
+    let nominal = table.has("nominal-rate");
     let meter = if nominal {
         nominal::meter(&mut table, &written)
     } else {
@@ -90,12 +90,12 @@ pub(crate) fn read(mut table: Reader<'_, '_>, groups: &Groups) -> Option<Conditi
         strangers(&mut table, kind, unread);
         actions(&table, kind, &written, unread)
     };
-    if written.aware && kind.is_none() && !nominal && !unread {
+    if written.color_aware && kind.is_none() && !nominal && !unread {
         table.problems().error(
             codes::CONDITIONER,
-            table.place("aware"),
-            "`aware` needs a meter, which this conditioner lacks",
-            "write a `meter`, or leave `aware` out",
+            table.place("color-aware"),
+            "`color-aware` needs a meter, which this conditioner lacks",
+            "write a `meter`, or leave `color-aware` out",
         );
     }
     Some(Conditioner {
@@ -111,7 +111,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>, groups: &Groups) -> Option<Conditi
         dscp: written.dscp,
         meter,
         smallest,
-        aware: written.aware,
+        color_aware: written.color_aware,
         actions,
     })
 }
@@ -132,7 +132,8 @@ fn actions(
     if unread {
         return [green, yellow, red];
     }
-    let yellow_comes = written.aware || matches!(kind, Some(Kind::SingleRate | Kind::TwoRate));
+    let yellow_comes =
+        written.color_aware || matches!(kind, Some(Kind::SingleRate | Kind::TwoRate));
     let never = [
         ("yellow", &written.yellow, yellow_comes && kind.is_some()),
         ("red", &written.red, kind.is_some()),
@@ -172,7 +173,7 @@ impl Conditioner {
         match self.meter {
             None => false,
             Some(ColourMeter::SingleRate { .. } | ColourMeter::TwoRate { .. }) => true,
-            Some(_) => self.aware,
+            Some(_) => self.color_aware,
         }
     }
 }

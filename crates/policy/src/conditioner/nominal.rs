@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `nominal`: the importance of DRT by the nominal bit rate of a sender, in
+//! `nominal-rate`: the importance of DRT by the nominal bit rate of a sender, in
 //! place of a meter and colours.
 
 use super::meter::{or_usual, size};
@@ -17,12 +17,12 @@ pub(super) fn meter(table: &mut Reader<'_, '_>, written: &Written) -> Option<Col
             table.problems().error(
                 codes::CONDITIONER,
                 table.place(key),
-                format!("`{key}` excludes `nominal`, which has a meter of its own"),
+                format!("`{key}` excludes `nominal-rate`, which has a meter of its own"),
                 "leave one of them out",
             );
         }
     }
-    let rate = written.nominal.as_ref()?.value;
+    let rate = written.nominal_rate.as_ref()?.value;
     let peak = Rate::bits_per_second(rate.as_bits_per_second().saturating_mul(2)).min(MOST_RATE);
     let burst = size(table, Kind::TwoRate, "burst", written.burst.as_ref());
     Some(ColourMeter::TwoRate {
@@ -40,15 +40,17 @@ pub(super) fn actions(table: &mut Reader<'_, '_>, written: &Written) -> [ColourA
     if !table.has("urgency") {
         table.missing::<()>(
             "urgency",
-            "write `urgency = \"real-time\"` or `\"elastic\"`: the importance is by `nominal`",
+            "write `urgency = \"real-time\"` or `\"elastic\"`: the importance is by `nominal-rate`",
         );
     }
-    for key in ["green", "yellow", "red", "aware", "meter"] {
+    for key in ["green", "yellow", "red", "color-aware", "meter"] {
         if table.has(key) {
             table.problems().error(
                 codes::CONDITIONER,
                 table.place(key),
-                format!("`{key}` excludes `nominal`, which has a meter and actions of its own"),
+                format!(
+                    "`{key}` excludes `nominal-rate`, which has a meter and actions of its own"
+                ),
                 "leave one of them out",
             );
         }

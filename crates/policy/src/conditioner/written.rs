@@ -64,7 +64,7 @@ pub(super) const OWNERS: [(&str, &[Kind]); 7] = [
         ],
     ),
     ("burst", &[Kind::Bucket, Kind::SingleRate, Kind::TwoRate]),
-    ("excess", &[Kind::SingleRate]),
+    ("excess-burst", &[Kind::SingleRate]),
     ("peak", &[Kind::TwoRate]),
     ("peak-burst", &[Kind::TwoRate]),
     ("interval", &[Kind::Average, Kind::Moving]),
@@ -90,18 +90,18 @@ pub(super) struct Written {
     pub(super) carried: Carried,
     pub(super) dscp: Vec<Value<Dscp>>,
     pub(super) meter: Option<Value<Kind>>,
-    pub(super) nominal: Option<Value<Rate>>,
+    pub(super) nominal_rate: Option<Value<Rate>>,
     pub(super) urgency: Option<Value<Urgency>>,
     pub(super) importance: Option<Value<u8>>,
     pub(super) rate: Option<Value<Rate>>,
     pub(super) burst: Option<Value<Size>>,
-    pub(super) excess: Option<Value<Size>>,
+    pub(super) excess_burst: Option<Value<Size>>,
     pub(super) peak: Option<Value<Rate>>,
     pub(super) peak_burst: Option<Value<Size>>,
     pub(super) smallest: Option<Value<Size>>,
     pub(super) interval: Option<Value<Span>>,
     pub(super) gain: Option<Value<f64>>,
-    pub(super) aware: bool,
+    pub(super) color_aware: bool,
     pub(super) green: Option<Value<ColourAction>>,
     pub(super) yellow: Option<Value<ColourAction>>,
     pub(super) red: Option<Value<ColourAction>>,
@@ -163,19 +163,20 @@ pub(super) const ROWS: &[ConditionerRow] = &[
     row!(Written: "dscp": FieldKind::List("EF") => dscp, "Code points: names or numbers"),
     row!(Written: "meter" => meter, "What it measures by; without one every packet is green"),
     ConditionerRow::new(
-        "nominal",
+        "nominal-rate",
         FieldKind::Rate,
         "DRT's nominal bit rate, of IP packets, in place of a meter and colours",
-        |cell, condition| condition.nominal = rate(cell),
-    ),
+        |cell, condition| condition.nominal_rate = rate(cell),
+    )
+    .formerly(&["nominal"]),
     ConditionerRow::new(
         "urgency",
         Urgency::KIND,
-        "With nominal: the delay class that packets get",
+        "With `nominal-rate`: the delay class that packets get",
         |cell, condition| condition.urgency = cell.understood(codes::CONDITIONER, drt::urgency),
     ),
     row!(Written: "importance": FieldKind::Integer(1, 6) => importance,
-        "With nominal: what packets within it get; beyond it less")
+        "With `nominal-rate`: what packets within it get; beyond it less")
     .default("6"),
     ConditionerRow::new(
         "rate",
@@ -185,7 +186,8 @@ pub(super) const ROWS: &[ConditionerRow] = &[
     ),
     row!(Written: "burst" => burst, "What may come at once (CBS), in IP bytes")
         .default("100 ms at the rate"),
-    row!(Written: "excess" => excess, "What may come beyond that (EBS); srtcm"),
+    row!(Written: "excess-burst" => excess_burst, "What may come beyond that (EBS); srtcm")
+        .formerly(&["excess"]),
     ConditionerRow::new(
         "peak",
         FieldKind::Rate,
@@ -200,8 +202,10 @@ pub(super) const ROWS: &[ConditionerRow] = &[
     row!(Written: "interval" => interval, "What is averaged over; average, moving")
         .default("\"100ms\""),
     row!(Written: "gain" => gain, "The weight of the last interval; moving").default("0.5"),
-    row!(Written: "aware" => aware, "Whether the drop precedences that packets bring count")
-        .default("false"),
+    row!(Written: "color-aware" => color_aware,
+        "Whether the drop precedences that packets bring count")
+    .default("false")
+    .formerly(&["aware"]),
     ConditionerRow::new(
         "green",
         FieldKind::Text("AF11"),

@@ -192,7 +192,7 @@ pub(crate) fn within<T: PartialOrd + Display, C>(
 ///
 /// * `row!(Link: "fair" => fair, "...")`: what may be written follows as well.
 /// * `row!(Link: "mtu": FieldKind::Integer(576, 2048) => mtu, "...")` states it.
-/// * `row!(Track: "delay" => delay in DELAYS or codes::TRACK, "...")` reports
+/// * `row!(Track: "interval" => interval in INTERVALS or codes::TRACK, "...")` reports
 ///   under the code a value that is not within the bounds.
 macro_rules! row {
     ($table:ty: $name:literal => $($member:tt).+ in $bounds:tt or $code:path, $about:expr) => {

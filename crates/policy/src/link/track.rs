@@ -27,7 +27,7 @@ pub struct Track {
     /// Between two probes.
     pub interval: Option<Value<Span>>,
     /// A queue that is too long.
-    pub delay: Option<Value<Span>>,
+    pub delay_threshold: Option<Value<Span>>,
     /// The code point of probes.
     pub dscp: Option<Value<Dscp>>,
 }
@@ -63,8 +63,8 @@ impl Track {
 
     /// The queue that is too long, 8 ms unless something is said.
     #[must_use]
-    pub fn delay(&self) -> Span {
-        let written = self.delay.as_ref().map(|value| value.value);
+    pub fn delay_threshold(&self) -> Span {
+        let written = self.delay_threshold.as_ref().map(|value| value.value);
         written.unwrap_or(Span::from_millis(8))
     }
 
@@ -104,9 +104,10 @@ const ROWS: &[TrackRow] = &[
     row!(Track: "interval" => interval in INTERVALS or codes::TRACK,
         "The time between two probes, whoever they go to")
     .default("\"100ms\""),
-    row!(Track: "delay" => delay in DELAYS or codes::TRACK,
+    row!(Track: "delay-threshold" => delay_threshold in DELAYS or codes::TRACK,
         "A queue before the line, beside the packet in transmission, that is too long")
-    .default("\"8ms\""),
+    .default("\"8ms\"")
+    .formerly(&["delay"]),
     row!(Track: "dscp": FieldKind::Text("EF") => dscp,
         "The code point of probes, by which a rule finds them")
     .default("\"EF\""),
@@ -135,7 +136,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Track {
         up: (None, None),
         down: (None, None),
         interval: None,
-        delay: None,
+        delay_threshold: None,
         dscp: None,
     };
     field::read(&mut table, ROWS, &(), &mut track);

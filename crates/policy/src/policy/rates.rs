@@ -67,7 +67,7 @@ impl Policy {
     #[must_use]
     pub fn payload_of(&self, wire: Rate) -> Rate {
         let receive = self.receive.as_ref();
-        let asked = receive.and_then(|receive| receive.segment.as_ref());
+        let asked = receive.and_then(|receive| receive.mss.as_ref());
         let full = self.link.mtu.value;
         self.payload_in(
             match asked.map(|asked| asked.value) {

@@ -33,19 +33,21 @@ pub struct Receive {
     pub algorithm: Option<Value<Algorithm>>,
     /// This window and no other.
     pub window: Option<Value<Size>>,
-    /// The largest segment that those outside are asked for.
-    pub segment: Option<Value<Asked>>,
-    /// With [`Asked::Share`]: the round trip to ends of whom none is known.
-    pub round_trip: Option<Value<Span>>,
+    /// The largest segment that those outside are asked for: the MSS option of
+    /// RFC 9293 section 3.7.1.
+    pub mss: Option<Value<Asked>>,
+    /// With [`Asked::Share`]: the round trip to ends of whom none is known, as
+    /// `kInitialRtt` is for RFC 9002 section 6.2.2.
+    pub initial_rtt: Option<Value<Span>>,
     /// The most that is offered, earned by waiting, or owed, as a time at the
     /// rate.
     pub horizon: Option<Value<Span>>,
     /// For how long an acknowledgement is held back at most.
-    pub hold: Option<Value<Span>>,
+    pub max_ack_delay: Option<Value<Span>>,
     /// What is on offer before anything came: what a sender may send at once.
-    pub initial: Option<Value<Size>>,
+    pub initial_window: Option<Value<Size>>,
     /// The largest window of any connection.
-    pub limit: Option<Value<Size>>,
+    pub max_window: Option<Value<Size>>,
     /// How rates are measured.
     pub measured: Meters,
     /// Streams of datagrams.
@@ -62,7 +64,7 @@ pub struct Announced {
     /// Where the table begins.
     pub span: Place,
     /// The largest segment that new connections ask for.
-    pub segment: Option<Value<u16>>,
+    pub mss: Option<Value<u16>>,
     /// Whether older connections that have received much are reset.
     pub reset: bool,
 }
@@ -190,21 +192,26 @@ const ROWS: &[ReceiveRow] = &[
     row!(Receive: "window" => window in WINDOWS or codes::RECEIVE,
         "This receive window and no other"),
     ReceiveRow::new(
-        "segment",
+        "mss",
         FieldKind::Setting("auto"),
         "The largest segment that those outside are asked for, in bytes, or by what a connection may have",
-        |cell, receive| receive.segment = asked(cell),
-    ),
-    row!(Receive: "round-trip" => round_trip in TIMES or codes::RECEIVE,
-        "Of segments that are chosen: the round trip to ends of whom none is known"),
+        |cell, receive| receive.mss = asked(cell),
+    )
+    .formerly(&["segment"]),
+    row!(Receive: "initial-rtt" => initial_rtt in TIMES or codes::RECEIVE,
+        "With `mss = \"auto\"`: the round trip to ends of whom none is known")
+    .formerly(&["round-trip"]),
     row!(Receive: "horizon" => horizon in TIMES or codes::RECEIVE,
         "The most that is offered, earned or owed, as a time at the rate"),
-    row!(Receive: "hold" => hold in TIMES or codes::RECEIVE,
-        "For how long an acknowledgement is held back at most"),
-    row!(Receive: "initial" => initial in UNSCALED or codes::RECEIVE,
-        "What is on offer before anything came: what a sender may send at once"),
-    row!(Receive: "limit" => limit in WINDOWS or codes::RECEIVE,
-        "The largest window of any connection"),
+    row!(Receive: "max-ack-delay" => max_ack_delay in TIMES or codes::RECEIVE,
+        "For how long an acknowledgement is held back at most")
+    .formerly(&["hold"]),
+    row!(Receive: "initial-window" => initial_window in UNSCALED or codes::RECEIVE,
+        "The receive window before anything came: what a sender may send at once")
+    .formerly(&["initial"]),
+    row!(Receive: "max-window" => max_window in WINDOWS or codes::RECEIVE,
+        "The largest receive window of any connection")
+    .formerly(&["limit"]),
     ReceiveRow::new(
         "udp",
         FieldKind::Table("udp"),
@@ -256,8 +263,9 @@ const UDP_ROWS: &[UdpRow] = &[
 ];
 
 const ANNOUNCED_ROWS: &[Row<Announced>] = &[
-    row!(Announced: "segment": FieldKind::Integer(88, 9000) => segment,
-        "The largest segment that new connections ask for, in bytes"),
+    row!(Announced: "mss": FieldKind::Integer(88, 9000) => mss,
+        "The largest segment that new connections ask for, in bytes")
+    .formerly(&["segment"]),
     row!(Announced: "reset" => reset,
         "Whether older connections that have received much are reset")
     .default("false"),
@@ -274,12 +282,12 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Receive {
         protect_mark: None,
         algorithm: None,
         window: None,
-        segment: None,
-        round_trip: None,
+        mss: None,
+        initial_rtt: None,
         horizon: None,
-        hold: None,
-        initial: None,
-        limit: None,
+        max_ack_delay: None,
+        initial_window: None,
+        max_window: None,
         measured: Meters::default(),
         udp: None,
         announced: None,
@@ -310,7 +318,7 @@ fn classes(cell: &mut Cell<'_, '_, '_, ()>) -> Vec<(Value<String>, Amount)> {
     classes
 }
 
-/// `segment`: bytes, or a word. No less than the kernel's least (TCP_MIN_MSS,
+/// `mss`: bytes, or a word. No less than the kernel's least (TCP_MIN_MSS,
 /// net/tcp.h).
 fn asked(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Asked>> {
     if cell.table.kind(cell.key) == Some(Kind::Text) {
@@ -323,7 +331,7 @@ fn asked(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Asked>> {
 fn read_announced(mut table: Reader<'_, '_>) -> Announced {
     let mut announced = Announced {
         span: table.span(),
-        segment: None,
+        mss: None,
         reset: false,
     };
     field::read(&mut table, ANNOUNCED_ROWS, &(), &mut announced);
@@ -394,8 +402,12 @@ impl Receive {
     pub(crate) fn of_ours(&self) -> Vec<(&'static str, &Place)> {
         let fields = [
             self.horizon.as_ref().map(|one| ("horizon", &one.span)),
-            self.hold.as_ref().map(|one| ("hold", &one.span)),
-            self.initial.as_ref().map(|one| ("initial", &one.span)),
+            self.max_ack_delay
+                .as_ref()
+                .map(|one| ("max-ack-delay", &one.span)),
+            self.initial_window
+                .as_ref()
+                .map(|one| ("initial-window", &one.span)),
         ];
         fields.into_iter().flatten().collect()
     }
@@ -406,8 +418,8 @@ impl Receive {
     pub const fn holds(&self) -> bool {
         self.keeps_to_rates()
             || self.window.is_some()
-            || self.initial.is_some()
-            || self.limit.is_some()
+            || self.initial_window.is_some()
+            || self.max_window.is_some()
     }
 
     /// Whether they hold senders to rates.

@@ -2,7 +2,7 @@
 //! Reads `[[rule]]` and `[[ruleset]]`. Rules that hide each other are found in
 //! `reach`.
 
-pub(crate) mod segment;
+pub(crate) mod mss;
 pub(crate) mod treatment;
 
 use crate::codes;
@@ -27,7 +27,7 @@ struct Written {
     name: Option<Value<String>>,
     last: Option<Value<bool>>,
     set_dscp: Option<Value<Dscp>>,
-    segment: Option<Value<u16>>,
+    mss: Option<Value<u16>>,
     keep: Option<Span>,
     services: Option<Vec<Conditions>>,
     during: Option<Schedule>,
@@ -68,8 +68,9 @@ const ROWS: &[RuleRow] = &[
     row!(Written: "final" => last, "No later rule sees its packets")
         .default("that of the rule set or the file"),
     row!(Written: "set-dscp": FieldKind::Text("EF") => set_dscp, "Written into the packet"),
-    row!(Written: "segment": FieldKind::Integer(536, 65_495) => segment,
-        "The largest TCP segment that its SYNs and SYN-ACKs may ask for"),
+    row!(Written: "mss": FieldKind::Integer(536, 65_495) => mss,
+        "The largest TCP segment that its SYNs and SYN-ACKs may ask for")
+    .formerly(&["segment"]),
     RuleRow::new(
         "keep",
         FieldKind::Boolean,
@@ -173,13 +174,13 @@ pub(crate) fn read(
 ) -> Rule {
     let mut written = Written::default();
     field::read(&mut table, ROWS, env, &mut written);
-    let effects = ["class", "set-dscp", "segment"];
+    let effects = ["class", "set-dscp", "mss"];
     if !effects.into_iter().any(|key| table.has(key)) {
         table.problems().error(
             codes::NO_EFFECT,
             table.span(),
             "this rule does nothing",
-            "name the `class` that packets go into, or write `set-dscp` or `segment`",
+            "name the `class` that packets go into, or write `set-dscp` or `mss`",
         );
     }
     let when = condition::read(&mut table, &env.groups);
@@ -212,10 +213,10 @@ pub(crate) fn read(
         last,
         keep: written.keep,
         set_dscp: written.set_dscp,
-        segment: written.segment,
+        mss: written.mss,
         ruleset,
     };
-    segment::check(&table, &rule);
+    mss::check(&table, &rule);
     // A field that is not known was meant as one, most likely.
     if !has_condition && last && !table.has_unknown() {
         table.problems().error(

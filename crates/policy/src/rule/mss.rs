@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `segment` of a rule: the largest TCP segment that its connections may ask
-//! the other side for: from what every host must take (RFC 9293 section 3.7.1)
+//! `mss` of a rule: the largest TCP segment that its connections may ask the
+//! other side for: from what every host must take (RFC 9293 section 3.7.1)
 //! to the longest IPv4 packet without its headers.
 
 use crate::codes;
@@ -12,7 +12,7 @@ use weirgate_document::Reader;
 /// Finds what could never lower a segment: a rule without TCP, and one that
 /// counts, whose SYNs would be counted twice.
 pub(crate) fn check(table: &Reader<'_, '_>, rule: &Rule) {
-    let Some(segment) = &rule.segment else {
+    let Some(mss) = &rule.mss else {
         return;
     };
     let no_tcp = |when: &Conditions| {
@@ -22,18 +22,18 @@ pub(crate) fn check(table: &Reader<'_, '_>, rule: &Rule) {
     let every_service = !rule.services.is_empty() && rule.services.iter().all(no_tcp);
     if no_tcp(&rule.when) || every_service {
         table.problems().error(
-            codes::SEGMENT,
-            segment.span.clone(),
+            codes::MSS,
+            mss.span.clone(),
             "only TCP says in its first packets how large segments may be",
-            "leave `segment` out, or write `protocol = \"tcp\"`",
+            "leave `mss` out, or write `protocol = \"tcp\"`",
         );
     }
     if let Some(meter) = &rule.meter {
         table.problems().error(
-            codes::SEGMENT,
+            codes::MSS,
             meter.span.clone(),
-            "a rule that counts its packets cannot state a `segment` too",
-            "write a rule of its own with `segment`, before this one",
+            "a rule that counts its packets cannot state an `mss` too",
+            "write a rule of its own with `mss`, before this one",
         );
     }
 }

@@ -154,6 +154,10 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Class {
         default: None,
     };
     field::read(&mut table, ROWS, &(), &mut class);
+    // A misspelt `default` is one error, not two.
+    if table.meant("default") {
+        class.default = Some(table.span());
+    }
     let guaranteed = match (table.has("share"), table.has("rate")) {
         (true, true) => Err((
             class.guarantee.span.clone(),

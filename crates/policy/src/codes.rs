@@ -84,6 +84,7 @@ codes! {
     SLACK "P186" "The time that the gate's timer may be late is out of range.";
     RECEIVE "P187" "What `[receive]` says contradicts itself, the link or the rest of the policy, or is out of range.";
     TRACK "P188" "What `[track]` says of a line whose rate changes contradicts the link or the rest of the policy, or is out of range.";
+    SLOW_LINE "P189" "A line is slower than any that is likely, so that the unit of its rate may be wrong (warning).";
     CONDITIONER "P191" "A conditioner contradicts itself or the rest of the policy, is out of range, or sees no packet (warning).";
     USER "P192" "A user or group is not a number, or is asked of packets that came in.";
     CONTROL_GROUP "P193" "The path of a control group is not one, or is asked of packets that came in, or more are named than the mark has room for.";

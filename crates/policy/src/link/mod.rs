@@ -16,7 +16,7 @@ use crate::amount::Amount;
 use crate::class::fair::Fair;
 use crate::class::zero;
 use crate::codes;
-use crate::field::{self, FieldKind, Row, Table, Word, elements, row, set, words};
+use crate::field::{self, Cell, FieldKind, Row, Table, Word, elements, row, set, words};
 use crate::link::engine::TIMER_SLACK;
 use crate::read::{device, implied};
 use weirgate_document::{Reader, Span, Value};
@@ -106,10 +106,7 @@ const ROWS: &[LinkRow] = &[
         "up",
         FieldKind::Rate,
         "The line's upstream rate",
-        |cell, link| {
-            let up = cell.parsed();
-            set(&mut link.up, up.inspect(|up| zero(cell.table, up)));
-        },
+        |cell, link| set(&mut link.up, line_rate(cell)),
     )
     .needed("state the line's upstream rate, such as `up = \"512kbit\"`"),
     row!(Link: "engine" => engine, "What shapes it").default("\"auto\""),
@@ -129,10 +126,7 @@ const ROWS: &[LinkRow] = &[
         "down",
         FieldKind::Rate,
         "The line's downstream rate; without it nothing is shaped downstream",
-        |cell, link| {
-            let down = cell.parsed();
-            link.down = down.inspect(|down| zero(cell.table, down));
-        },
+        |cell, link| link.down = line_rate(cell),
     ),
     row!(Link: "margin" => margin, "How far below the line's rate the upstream stays")
         .default("\"0.2%\""),
@@ -172,6 +166,29 @@ const MARGIN: Share = Share::millionths(2_000);
 /// The margin downstream, where the queue at the far end of the line can only
 /// drain as fast as we stay below it.
 const MARGIN_DOWN: Share = Share::millionths(30_000);
+
+/// One channel of ISDN (ITU-T I.412). Only modems for telephone lines are
+/// slower, which few will shape, while `10kbit` for 10 Mbit/s is soon written.
+const ISDN: Rate = Rate::kbit(64);
+
+/// `up` and `down`: the rate of a line.
+fn line_rate(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Rate>> {
+    let rate: Value<Rate> = cell.parsed()?;
+    zero(cell.table, &rate);
+    if (Rate::bits_per_second(1)..ISDN).contains(&rate.value) {
+        let thousandfold = Rate::kbit(rate.value.as_bits_per_second());
+        cell.problems().warning(
+            codes::SLOW_LINE,
+            rate.span.clone(),
+            format!("a line of {} is unusually slow", rate.value),
+            format!(
+                "write `{} = \"{thousandfold}\"` if the unit is a mistake",
+                cell.key
+            ),
+        );
+    }
+    Some(rate)
+}
 
 /// Replaces a name that could not be read; never part of a returned policy.
 fn unread() -> DeviceName {

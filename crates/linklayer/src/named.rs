@@ -186,17 +186,30 @@ impl Row {
     }
 }
 
-/// At most four names, by what the text means elsewhere, then by likeness.
+/// At most four names, by what the text means elsewhere, then by likeness; the
+/// same parts in another order come first.
 fn near(text: &str) -> Vec<&'static str> {
     let text = text.trim().to_ascii_lowercase().replace('_', "-");
     if let Some(found) = ELSEWHERE.iter().find(|other| other.0 == text) {
         return found.1.to_vec();
     }
+    let parts = |name: &str| {
+        let mut parts: Vec<String> = name.split([':', '-']).map(str::to_owned).collect();
+        parts.sort_unstable();
+        parts
+    };
+    let likeness = |name: &str| {
+        if parts(name) == parts(&text) {
+            1.0
+        } else {
+            strsim::jaro_winkler(&text, name)
+        }
+    };
     // 0.84 keeps swapped, missing and doubled letters and wrong separators,
     // and leaves out names that only share a beginning of two letters.
     let mut scored: Vec<(f64, &'static str)> = ROWS
         .iter()
-        .map(|row| (strsim::jaro_winkler(&text, row.0), row.0))
+        .map(|row| (likeness(row.0), row.0))
         .filter(|scored| scored.0 >= 0.84)
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -351,6 +364,8 @@ mod tests {
         assert!(text("ethernt").contains("did you mean `ethernet`"));
         assert!(text("docisis").contains("did you mean `docsis`"));
         assert!(text("vdsl2_pppoe").contains("did you mean `vdsl2:pppoe`"));
+        assert!(text("vdsl2:vlan-pppoe").contains("did you mean `vdsl2:pppoe-vlan`"));
+        assert!(text("llc-pppoe:adsl").contains("did you mean `adsl:pppoe-llc`"));
         assert!(text("").starts_with("`` is not a link layer; write one of `adsl:pppoa-vc`, "));
         assert!(text("token ring").ends_with("`ethernet:pppoe-vlan` or `raw`"));
     }

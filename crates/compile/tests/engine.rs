@@ -362,28 +362,36 @@ fn the_engine_is_named_with_its_reason() {
         (
             "",
             two,
-            ["gated HTB tree, because it keeps", "`b` is a second"],
+            ["`engine = \"htb\"`), because it keeps", "`b` is a second"],
         ),
         (
             "",
             ONE_CLASS,
-            ["gated HTB tree, because it bounds", "kernel without HTB"],
+            [
+                "`engine = \"htb\"`), because it bounds",
+                "kernel without HTB",
+            ],
         ),
         (
             "engine = \"htb\"",
             two,
-            ["gated HTB tree, because", "asks for it"],
+            ["`engine = \"htb\"`), because", "asks for it"],
         ),
         (
             "engine = \"cake\"",
             ONE_CLASS,
-            ["cake with its own shaper", "asks for it"],
+            ["`engine = \"cake\"`", "asks for it"],
         ),
     ] {
         let text = line(engine, classes);
-        assert!(text.starts_with("Engine: "), "{text}");
+        assert!(text.starts_with("Shaped by "), "{text}");
         for part in parts {
             assert!(text.contains(part), "{part}: {text}");
         }
+        assert!(!text.contains("queue alone"), "{text}");
     }
+    // cake as a queue is not what shapes.
+    let queue = two.replace("default", "queue = \"cake\"\ndefault");
+    let text = line("", &queue);
+    assert!(text.ends_with("The cake of a class is its queue alone, and limits no rate."));
 }

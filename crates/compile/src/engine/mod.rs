@@ -189,16 +189,7 @@ pub(crate) fn filter(policy: &Policy, kernel: &Capabilities, problems: &Problems
         return;
     };
     let at_the_root = chosen(policy, Some(kernel)) == Engine::Cake;
-    let of_a_class = policy.share_out(Direction::Up).is_some_and(|shares| {
-        let mut classes = shares.classes.iter();
-        classes.any(|class| {
-            matches!(
-                hosts::queue(class.queue.as_ref(), class.fair),
-                Queue::Cake(_)
-            )
-        })
-    });
-    if !at_the_root && !of_a_class {
+    if !at_the_root && !queues_by_cake(policy, Direction::Up) {
         problems.error(
             codes::ACK_FILTER,
             filter.span.clone(),
@@ -209,26 +200,51 @@ pub(crate) fn filter(policy: &Policy, kernel: &Capabilities, problems: &Problems
     }
 }
 
+/// Whether a class of the direction has cake as its queue.
+fn queues_by_cake(policy: &Policy, direction: Direction) -> bool {
+    policy.share_out(direction).is_some_and(|shares| {
+        let mut classes = shares.classes.iter();
+        classes.any(|class| {
+            matches!(
+                hosts::queue(class.queue.as_ref(), class.fair),
+                Queue::Cake(_)
+            )
+        })
+    })
+}
+
 /// What shapes, and why, in a line.
 pub(crate) fn reason(policy: &Policy) -> String {
     let asked = policy.link.engine.as_ref().map(|engine| engine.value);
+    let mut text = shaper(policy, asked);
+    let within = |direction| queues_by_cake(policy, direction);
+    if asked != Some(Engine::Cake) && Direction::BOTH.into_iter().any(within) {
+        text += " The cake of a class is its queue alone, and limits no rate.";
+    }
+    text
+}
+
+fn shaper(policy: &Policy, asked: Option<Engine>) -> String {
     match asked {
-        Some(Engine::Cake) => "Engine: cake with its own shaper, because the link asks for it. It \
+        Some(Engine::Cake) => "Shaped by cake (`engine = \"cake\"`), because the link asks for it. It \
              shares between hosts and flows; it knows no guarantees, and what no rule sees has no \
              class of its own."
             .to_owned(),
-        Some(Engine::Kit) => "Engine: the kit's shaper, a BPF qdisc, because the link asks for \
-             it. It keeps guarantees, ceilings and priorities as the tree does; it marks a flow's \
+        Some(Engine::Kit) => "Shaped by the kit's shaper, a BPF qdisc (`engine = \"kit\"`), \
+             because the link asks for it. It keeps guarantees, ceilings and priorities as the tree does; it marks a flow's \
              next packet (ECN)."
             .to_owned(),
-        Some(Engine::Htb) => "Engine: the gated HTB tree, because the link asks for it.".to_owned(),
+        Some(Engine::Htb) => {
+            "Shaped by a tree of HTB classes (`engine = \"htb\"`), because the link asks for it."
+                .to_owned()
+        }
         Some(Engine::Auto) | None => match misfit(policy) {
             Some((why, _)) => format!(
-                "Engine: the gated HTB tree, because it keeps guarantees and bounds waits. cake \
-                 does not fit: {why}."
+                "Shaped by a tree of HTB classes (`engine = \"htb\"`), because it keeps guarantees \
+                 and bounds waits. cake as the shaper does not fit: {why}."
             ),
-            None => "Engine: the gated HTB tree, because it bounds waits; cake, which fits the \
-                     policy, only on a kernel without HTB."
+            None => "Shaped by a tree of HTB classes (`engine = \"htb\"`), because it bounds \
+                     waits; by cake, which fits the policy, only on a kernel without HTB."
                 .to_owned(),
         },
     }

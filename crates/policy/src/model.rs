@@ -96,6 +96,15 @@ pub fn in_kbit(rate: Rate) -> String {
     }
 }
 
+/// One way to be of a service that a rule names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Way {
+    /// The service.
+    pub service: String,
+    /// What a packet of it fulfils.
+    pub when: Conditions,
+}
+
 /// A rule of the scheme. A packet fulfils it that fulfils `when`, one of
 /// `services` where there are any, not a single condition of `never`, and
 /// `meter`.
@@ -118,8 +127,8 @@ pub struct Rule {
     pub when: Conditions,
     /// Conditions none of which may hold.
     pub never: Option<Conditions>,
-    /// The services it names: the conditions of any of them.
-    pub services: Vec<Conditions>,
+    /// The ways to be of any of the services that it names.
+    pub services: Vec<Way>,
     /// A rate or a number of connections.
     pub meter: Option<Value<Meter>>,
     /// The times at which it is there; `None` is always.
@@ -152,7 +161,8 @@ impl Rule {
     /// Its own conditions, then those of its services; `never` is not among
     /// them.
     pub fn asked(&self) -> impl Iterator<Item = &Conditions> + Clone {
-        std::iter::once(&self.when).chain(&self.services)
+        let services = self.services.iter().map(|way| &way.when);
+        std::iter::once(&self.when).chain(services)
     }
 
     /// The conditions of a kind that it or one of its services has.

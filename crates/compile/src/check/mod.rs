@@ -164,12 +164,13 @@ pub(crate) fn doubts(policy: &Policy, kernel: &Capabilities, problems: &Problems
     translated_groups(policy, problems);
     translated_rules(policy, problems);
     let by_ifb = policy.line_rate(Direction::Down).is_some() && link.inbound.value == Inbound::Ifb;
+    let mut told = BTreeSet::new();
     for rule in policy
         .rules
         .iter()
         .filter(|rule| by_ifb && rule.directions.contains(Direction::Down))
     {
-        before_tracking(rule, kernel, problems);
+        before_tracking(rule, kernel, &mut told, problems);
     }
 }
 
@@ -252,16 +253,23 @@ fn translated_groups(policy: &Policy, problems: &Problems) {
 
 /// What packets that arrive on an IFB do not have yet. A decision that the
 /// upstream has made and kept is there all the same, where the kernel can look
-/// it up.
-fn before_tracking(rule: &Rule, kernel: &Capabilities, problems: &Problems) {
+/// it up. Of a service it is told once: `told` has those of earlier rules.
+fn before_tracking<'p>(
+    rule: &'p Rule,
+    kernel: &Capabilities,
+    told: &mut BTreeSet<&'p str>,
+    problems: &Problems,
+) {
     let late = [Known::Connection, Known::Mark];
-    let mut asked = rule.asked().flat_map(Conditions::iter);
-    let asks = asked.any(|one| late.contains(&one.known()));
+    let asks = |when: &Conditions| when.iter().any(|one| late.contains(&one.known()));
+    let ways = rule.services.iter().filter(|way| asks(&way.when));
+    let services: BTreeSet<&str> = ways.map(|way| way.service.as_str()).collect();
     let counted = rule.meter.as_ref().is_some_and(|meter| {
         meter.value.per == Per::Connection || matches!(meter.value.count, Count::Connections(_))
     });
     let kept = rule.keep.is_some();
-    if !asks && !counted && !kept {
+    let own = asks(&rule.when) || counted || kept;
+    if !own && services.is_empty() {
         return;
     }
     if inbound::decides_upstream(rule) {
@@ -279,11 +287,22 @@ fn before_tracking(rule: &Rule, kernel: &Capabilities, problems: &Problems) {
         return;
     }
     let message = "packets from outside are seen here before connection tracking knows them";
+    let message = if own {
+        message.to_owned()
+    } else {
+        let named: Vec<String> = services.iter().map(|name| format!("`{name}`")).collect();
+        let asks = match &named[..] {
+            [one] => format!("the service {one} asks"),
+            several => format!("the services {} ask", several.join(" and ")),
+        };
+        format!("{message}, for which {asks}")
+    };
     let hint = "write `inbound = \"lan\"`, where it does, or `direction = \"up\"`";
     if rule.directions == Directions::Down {
         problems.error(codes::UNTRACKED, rule.span.clone(), message, hint);
-    } else {
+    } else if own || !services.is_subset(told) {
         problems.warning(codes::UNTRACKED, rule.span.clone(), message, hint);
+        told.extend(services);
     }
 }
 

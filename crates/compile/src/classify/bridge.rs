@@ -82,7 +82,10 @@ fn lacking(rule: &PolicyRule) -> Option<(Span, &'static str)> {
     }
     for when in rule.asked().chain(&rule.never) {
         // A service's own place is in another text.
-        let service = rule.services.iter().any(|one| std::ptr::eq(when, one));
+        let service = rule
+            .services
+            .iter()
+            .any(|one| std::ptr::eq(when, &raw const one.when));
         for one in when.iter() {
             let what = match one.known() {
                 Known::Packet => continue,

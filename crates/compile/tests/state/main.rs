@@ -293,6 +293,19 @@ fn doubts_are_warnings() {
         refused(&tracked, &Capabilities::all()),
         [("C208", Severity::Error)]
     );
+    // A service is named, and once, however many rules use it.
+    let voice = "[[rule]]\nclass = \"all\"\nservice = [\"voice\", \"ftp\"]\n";
+    let more = voice.replace("ftp\"]", "ssh\"]\nset-dscp = \"EF\"");
+    let (_, problems) = compile(
+        &policy(&format!("{SITE}{voice}{more}")),
+        &Capabilities::all(),
+    );
+    let late = problems.iter().filter(|one| one.code == "C208");
+    let [one] = late.collect::<Vec<_>>()[..] else {
+        panic!("{problems:#?}");
+    };
+    let named = "for which the services `ftp` and `voice` ask";
+    assert!(one.message.ends_with(named), "{}", one.message);
 }
 
 #[test]

@@ -67,7 +67,8 @@ pub(crate) fn looked_at(rule: &Rule, bits: u32) -> Option<&Span> {
     };
     let own = [Some(&rule.when), rule.never.as_ref()];
     let own = own.into_iter().flatten().find(|when| mark(when));
-    let other = || rule.services.iter().any(mark).then_some(&rule.span);
+    let mut ways = rule.services.iter();
+    let other = || ways.any(|way| mark(&way.when)).then_some(&rule.span);
     own.and_then(|when| when.find::<PacketMark>()?.span())
         .or_else(other)
 }

@@ -8,6 +8,7 @@ use crate::condition;
 use crate::condition::facts::Conditions;
 use crate::field::{self, Cell, FieldKind, Row, Table};
 use crate::file::include::Env;
+use crate::model::Way;
 use crate::named::group::{Groups, USABLE, usable};
 use std::collections::BTreeMap;
 use weirgate_document::{Problems, Reader, Value, did_you_mean};
@@ -125,8 +126,8 @@ pub(crate) fn tables(root: &mut Reader<'_, '_>, groups: &Groups) -> Services {
     all
 }
 
-/// The conditions of the services that a rule names.
-pub(crate) fn named(cell: &mut Cell<'_, '_, '_, Env>) -> Option<Vec<Conditions>> {
+/// The ways to be of the services that a rule names.
+pub(crate) fn named(cell: &mut Cell<'_, '_, '_, Env>) -> Option<Vec<Way>> {
     let (names, env) = (cell.texts(), cell.context);
     if names.is_empty() {
         cell.error(
@@ -139,7 +140,10 @@ pub(crate) fn named(cell: &mut Cell<'_, '_, '_, Env>) -> Option<Vec<Conditions>>
     let mut found = Vec::new();
     for name in names {
         if let Some(one) = env.services.get(&name.value) {
-            found.extend(one.iter().cloned());
+            found.extend(one.iter().map(|when| Way {
+                service: name.value.clone(),
+                when: when.clone(),
+            }));
             continue;
         }
         let known = || env.services.keys().map(String::as_str);

@@ -19,7 +19,8 @@ pub(crate) fn check(table: &Reader<'_, '_>, rule: &Rule) {
         let protocols = when.find();
         protocols.is_some_and(|Protocols(list)| !list.iter().any(|one| one.value == Protocol::TCP))
     };
-    let every_service = !rule.services.is_empty() && rule.services.iter().all(no_tcp);
+    let every_service =
+        !rule.services.is_empty() && rule.services.iter().all(|way| no_tcp(&way.when));
     if no_tcp(&rule.when) || every_service {
         table.problems().error(
             codes::MSS,

@@ -9,13 +9,8 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Size(u64);
 
-const UNITS: [Unit; 5] = [
-    ("B", 1),
-    ("kB", 1_000),
-    ("MB", 1_000_000),
-    ("KiB", 1_024),
-    ("MiB", 1_048_576),
-];
+const DECIMAL: [Unit; 3] = [("B", 1), ("kB", 1_000), ("MB", 1_000_000)];
+const BINARY: [Unit; 3] = [("B", 1), ("KiB", 1_024), ("MiB", 1_048_576)];
 const ACCEPTED: [Unit; 6] = [
     ("", 1),
     ("b", 1),
@@ -49,9 +44,12 @@ impl FromStr for Size {
     }
 }
 
+/// `{:#}` also has KiB and MiB, where no decimal unit is exact: as a person
+/// would write the size.
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        parse::canonical(f, self.0, &UNITS[..3])
+        let binary = f.alternate() && !self.0.is_multiple_of(DECIMAL[1].1);
+        parse::canonical(f, self.0, if binary { &BINARY } else { &DECIMAL })
     }
 }
 

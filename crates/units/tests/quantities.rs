@@ -101,6 +101,15 @@ fn sizes_spans_and_shares() {
     assert_eq!(parses::<Size>("206kB"), Size::bytes(206_000));
     assert_eq!(parses::<Size>("64KiB"), Size::bytes(65_536));
     assert_eq!(Size::bytes(65_536).to_string(), "65536B");
+    for (bytes, written) in [
+        (65_536, "64KiB"),
+        (1 << 30, "1024MiB"),
+        (64_000, "64kB"),
+        (65_535, "65535B"),
+        (0, "0B"),
+    ] {
+        assert_eq!(format!("{:#}", Size::bytes(bytes)), written);
+    }
     assert!(refusal::<Size>("64k").contains("kB, MB, KiB or MiB"));
 
     assert_eq!(parses::<Span>("2.5s"), Span::from_millis(2_500));

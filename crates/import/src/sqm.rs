@@ -12,7 +12,7 @@ mod shell;
 mod uci;
 
 use crate::{ImportError, Imported, head, quoted};
-use cake::CakeOptions;
+use cake::{CakeLayer, CakeOptions};
 use queue::{Queue, Setting};
 use std::fmt::Write as _;
 
@@ -116,6 +116,8 @@ fn link(
     let (framing, overhead) = match linklayer {
         "atm" | "adsl" => ("atm", overhead),
         "ethernet" => ("none", overhead),
+        // sqm-scripts takes these for Ethernet.
+        "ptm" | "vdsl" | "vdsl2" => ("ptm", overhead),
         "none" => ("none", 0),
         other => {
             left_out.push(format!(
@@ -130,11 +132,20 @@ fn link(
         && linklayer != "none"
         && queue.value("linklayer_adaptation_mechanism") != Some("tc_stab");
     let from = if by_cake { "ip" } else { "device" };
-    let _ = writeln!(
-        text,
-        "layer = {{ overhead = {overhead}, relative-to = \"{from}\", framing = \"{framing}\", \
-         mpu = {mpu} }}"
-    );
+    let layer = match cake.layer {
+        Some(CakeLayer::Named(name)) => format!("\"{name}\""),
+        wanted => {
+            let framing = match wanted {
+                Some(CakeLayer::Framing(framing)) => framing,
+                _ => framing,
+            };
+            format!(
+                "{{ overhead = {overhead}, relative-to = \"{from}\", framing = \"{framing}\", \
+                 mpu = {mpu} }}"
+            )
+        }
+    };
+    let _ = writeln!(text, "layer = {layer}");
     if let Some(filter) = cake.ack_filter {
         let _ = writeln!(text, "ack-filter = \"{filter}\"");
     }
@@ -300,6 +311,35 @@ config queue
                 .join("\n")
                 .contains("eqdisc_opts 'nat dual-srchost'")
         );
+    }
+
+    #[test]
+    fn a_vdsl2_line_is_counted_as_one() {
+        let layer = |text: &str| {
+            let imported = import(text, None).unwrap();
+            let (policy, problems) = weirgate_policy::parse(&imported.policy);
+            assert!(policy.is_some(), "{problems:?}\n{}", imported.policy);
+            let left = imported.left_out.join("\n");
+            assert!(
+                !left.contains("ptm") && !left.contains("linklayer"),
+                "{left}"
+            );
+            let mut lines = imported.policy.lines();
+            lines
+                .find(|line| line.starts_with("layer"))
+                .unwrap()
+                .to_owned()
+        };
+        let by_number =
+            "layer = { overhead = 44, relative-to = \"ip\", framing = \"ptm\", mpu = 0 }";
+        assert_eq!(layer(&FILE.replace("'atm'", "'ptm'")), by_number);
+        let keyword = |word| {
+            let ethernet = FILE.replace("'atm'", "'ethernet'");
+            layer(&ethernet.replace("'nat dual-srchost'", &format!("'nat {word}'")))
+        };
+        assert_eq!(keyword("ptm"), by_number);
+        assert_eq!(keyword("pppoe-ptm"), "layer = \"vdsl2:pppoe\"");
+        assert_eq!(keyword("bridged-ptm"), "layer = \"vdsl2\"");
     }
 
     #[test]

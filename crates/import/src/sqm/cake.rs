@@ -7,11 +7,22 @@ use std::collections::BTreeSet;
 /// The options of a queue that hold cake's, arriving packets first.
 pub(super) const OPTIONS: [&str; 2] = ["iqdisc_opts", "eqdisc_opts"];
 
+/// What cake's keywords for a link layer (tc-cake(8)) mean in a policy.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum CakeLayer {
+    /// A layer with its overhead.
+    Named(&'static str),
+    /// How bytes travel, beside an overhead.
+    Framing(&'static str),
+}
+
 /// What a policy can say of cake's options.
 #[derive(Debug, Default)]
 pub(super) struct CakeOptions {
     nat: bool,
     fair: bool,
+    /// `layer` of the link; the last keyword counts, as in cake.
+    pub(super) layer: Option<CakeLayer>,
     /// `ack-filter` of the link.
     pub(super) ack_filter: Option<&'static str>,
 }
@@ -54,6 +65,10 @@ pub(super) fn options(queue: &Queue, left_out: &mut Vec<String>) -> CakeOptions 
                 "ack-filter" if up => found.ack_filter = Some("on"),
                 "ack-filter-aggressive" if up => found.ack_filter = Some("aggressive"),
                 "no-ack-filter" if up => {}
+                "atm" => found.layer = Some(CakeLayer::Framing("atm")),
+                "ptm" => found.layer = Some(CakeLayer::Framing("ptm")),
+                "bridged-ptm" => found.layer = Some(CakeLayer::Named("vdsl2")),
+                "pppoe-ptm" => found.layer = Some(CakeLayer::Named("vdsl2:pppoe")),
                 _ => left_out.push(format!("line {}: {word} of {}", set.line, set.written)),
             }
         }

@@ -6,6 +6,16 @@ use std::path::PathBuf;
 use weirgate_kernel::{ApplyError, KernelError};
 use weirgate_plan::Problem;
 
+/// When a change that nobody has confirmed is taken back, by the whole seconds
+/// that are left; as what it does.
+#[must_use]
+pub fn returns(seconds: u64) -> String {
+    match seconds {
+        0 => "is being taken back now, because its time is over".to_owned(),
+        seconds => format!("returns by itself in {seconds} s"),
+    }
+}
+
 /// Occurs when something that weirgate keeps cannot be read, written or used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
@@ -34,8 +44,9 @@ pub enum KeepError {
     Busy,
     /// Occurs when a change has to be confirmed or taken back first.
     #[error(
-        "change {number} is not confirmed yet and returns by itself in {seconds} s: \
-         `weirgate confirm` or `weirgate rollback` first"
+        "change {number} is not confirmed yet and {}: `weirgate confirm` or `weirgate rollback` \
+         first",
+        returns(*seconds)
     )]
     Unconfirmed {
         /// The number of its entry.

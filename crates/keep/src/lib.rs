@@ -14,7 +14,7 @@ mod service;
 mod site;
 mod store;
 
-pub use error::KeepError;
+pub use error::{KeepError, returns};
 pub use guard::serve as serve_guard;
 pub use rate::tracker::Tracker;
 pub use rate::{At, Following, RatesNow, WayRate, record_file};

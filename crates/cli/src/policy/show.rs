@@ -98,11 +98,16 @@ impl Shown {
             None => "a state is in force, and the history does not have it any more\n".to_owned(),
         };
         if let Some((entry, seconds)) = self.entry.as_ref().zip(self.returns_s) {
+            let unless = if seconds > 0 {
+                " unless you say `weirgate confirm`"
+            } else {
+                ""
+            };
             let _ = writeln!(
                 text,
-                "warning: state {} is not confirmed: it returns by itself in {seconds} s unless \
-                 you say `weirgate confirm`",
-                entry.number
+                "warning: state {} is not confirmed: it {}{unless}",
+                entry.number,
+                weirgate_keep::returns(seconds)
             );
         }
         match self.differences.len() {

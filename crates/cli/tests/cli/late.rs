@@ -121,7 +121,8 @@ fn without_guard_and_service_the_next_command_takes_it_back() {
     signal("-KILL", &guards(&place));
     sleep(SECOND + SECOND / 5);
     let shown = place.weirgate("show");
-    assert!(shown.out.contains("state 1 is not confirmed"), "{shown:?}");
+    let late = "state 1 is not confirmed: it is being taken back now, because its time is over\n";
+    assert!(shown.out.contains(late), "{shown:?}");
     place
         .weirgate("confirm")
         .says(1, &["nothing waits to be confirmed"]);

@@ -40,7 +40,7 @@ static __noinline int marks_pay(struct __sk_buff *ctx)
 {
 	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
 	struct marks_total *total = marks_total();
-	struct marks_place place = {};
+	struct aqm_place place = {};
 	struct marks_flow flow = {};
 	struct marks_count *count;
 	struct marks_debt *debt;

@@ -18,13 +18,6 @@ struct marks_debt {
 	u64 until_ns;
 };
 
-/* Where a qdisc is, as aqm_place without its queue. */
-struct marks_place {
-	u64 netns;
-	u32 ifindex;
-	u32 zero;
-};
-
 /* What user space says of a place, and what was done there. */
 struct marks_count {
 	u64 stamp; /* the lowest two bits are 0 */

@@ -10,7 +10,7 @@
 /* The stamp of a place's program at egress; 0 where there is none. */
 static __always_inline u64 marks_stamp(u64 netns, u32 ifindex)
 {
-	struct marks_place place = { .netns = netns, .ifindex = ifindex };
+	struct aqm_place place = { .netns = netns, .ifindex = ifindex };
 	struct marks_count *count = bpf_map_lookup_elem(&marks_places, &place);
 
 	return count ? count->stamp : 0;

@@ -16,6 +16,7 @@
  * who they are and what was done to them.
  */
 #include "tc.h"
+#include "filter_layout.h"
 #include "lock.h"
 #include "random.h"
 
@@ -35,19 +36,12 @@ const volatile u32 seed;
 const volatile u32 recording;
 
 struct filter_settings {
-	struct aqm_link link; /* its rate is the one to hold to */
-	u64 parts; /* enum aqm_part */
+	struct filter_settings_head head;
 	struct AQM_OF(_params) params;
 };
 
 struct filter_state {
-	u32 lock;
-	u32 changes_seen;
-	u64 missed; /* packets that found it locked for too long */
-	u64 other; /* packets of no flow */
-	u64 random; /* state of random.h */
-	u32 parts; /* as settings have them */
-	u32 pad;
+	struct filter_state_head head;
 	struct virtual_queue v;
 };
 
@@ -99,26 +93,15 @@ __noinline u32 filter_settle(struct filter_state *state, u64 now_ns)
 
 	if (!wanted || !state)
 		return 0;
-	if (!state->random)
-		state->random = random_seed();
-	state->parts = (u32)wanted->parts;
+	if (!state->head.random)
+		state->head.random = random_seed();
+	state->head.parts = (u32)wanted->head.parts;
 	state->v.q.params = wanted->params;
-	virtual_setup(&state->v, &wanted->link, now_ns);
+	virtual_setup(&state->v, &wanted->head.link, now_ns);
 	return 1;
 }
 
 #ifdef AQM_FLOWS_H
-/* A flow, at the place that aqm/include/flows.h has it. */
-struct filter_flow {
-	struct tuple tuple;
-	u32 hash;
-	u64 packets;
-	u64 bytes; /* as the device counts, beside what leaks */
-	u64 marks;
-	u64 drops;
-	u64 seen_ns;
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, FLOW_SETS *FLOW_WAYS);
@@ -234,8 +217,8 @@ __noinline u32 filter_look(struct __sk_buff *skb, struct filter_state *state,
 	turn->packet.ecn = at.ecn;
 	turn->packet.wire =
 		filter_wire(skb, &state->v.q.link, turn->tuple.protocol, &at);
-	if (state->parts != AQM_CONNECTION)
-		tuple_reduce(&turn->tuple, state->parts);
+	if (state->head.parts != AQM_CONNECTION)
+		tuple_reduce(&turn->tuple, state->head.parts);
 	if (AQM_OF(_NEEDS) &AQM_NEEDS_CODE)
 		turn->packet.flow = at.code;
 	else
@@ -263,9 +246,9 @@ static __always_inline void filter_record(const struct filter_turn *turn)
 
 static __always_inline int filter_lock(struct filter_state *state)
 {
-	if (lock_take(&state->lock))
+	if (lock_take(&state->head.lock))
 		return 1;
-	__sync_fetch_and_add(&state->missed, 1);
+	__sync_fetch_and_add(&state->head.missed, 1);
 	return 0;
 }
 
@@ -275,11 +258,11 @@ static __always_inline int filter_change(struct filter_state *state, u32 count,
 {
 	if (!filter_lock(state))
 		return 0;
-	if (count != state->changes_seen) {
+	if (count != state->head.changes_seen) {
 		filter_settle(state, now_ns);
-		state->changes_seen = count;
+		state->head.changes_seen = count;
 	}
-	lock_release(&state->lock);
+	lock_release(&state->head.lock);
 	return 1;
 }
 
@@ -295,13 +278,13 @@ int inbound(struct __sk_buff *skb)
 	if (!state || !count)
 		return TC_ACT_UNSPEC;
 	turn.packet.arrived_ns = bpf_ktime_get_ns();
-	if (*count != state->changes_seen &&
+	if (*count != state->head.changes_seen &&
 	    !filter_change(state, *count, turn.packet.arrived_ns))
 		return TC_ACT_UNSPEC;
 	filter_look(skb, state, &turn);
 	if (!filter_lock(state))
 		return TC_ACT_UNSPEC;
-	turn.random = random_word(&state->random);
+	turn.random = random_word(&state->head.random);
 	turn.packet.arrived_ns = virtual_now(&state->v, turn.packet.arrived_ns);
 	if (turn.is_flow) {
 		filter_decide(state, &turn);
@@ -309,10 +292,10 @@ int inbound(struct __sk_buff *skb)
 		filter_note(state, &turn);
 #endif
 	} else {
-		state->other++;
+		state->head.other++;
 		virtual_count(&state->v, &turn.packet, turn.packet.arrived_ns);
 	}
-	lock_release(&state->lock);
+	lock_release(&state->head.lock);
 	if (recording)
 		filter_record(&turn);
 	action = turn.verdict.action;

@@ -33,6 +33,7 @@
 #include "aqm.h"
 #include "gate.h"
 #include "owe.h"
+#include "qdisc_layout.h"
 #include "random.h"
 #include "record.h"
 
@@ -47,16 +48,8 @@ static __always_inline struct aqm_slot *bpf_slot(u64 first, u32 index);
 
 #include "queue.h"
 
-/* Where a qdisc is. */
-struct aqm_place {
-	u64 netns; /* its cookie */
-	u32 ifindex;
-	u32 queue; /* the transmit queue under mq, from 1; 0 at the root */
-};
-
 struct aqm_settings {
-	struct aqm_link link;
-	u64 gate_bytes_s; /* rate to hold the qdisc to; 0: the device's own */
+	struct aqm_settings_head head;
 	struct AQM_OF(_params) params;
 };
 
@@ -66,16 +59,7 @@ struct aqm_kept {
 };
 
 struct aqm_hosted {
-	struct aqm_gate gate;
-	struct aqm_place place;
-	u32 used;
-	u32 changes_seen;
-	u32 recording;
-	u32 sequence;
-	struct aqm_line line;
-	u64 key; /* of flows' hashes */
-	u64 stamp; /* of the program that marks; 0: none */
-	u64 random; /* the state that random words are made of */
+	struct aqm_hosted_head head;
 	struct AQM_OF(_instance) q;
 };
 
@@ -156,20 +140,21 @@ static __always_inline void bpf_settle(struct aqm_hosted *one,
 				       struct Qdisc *sch)
 {
 	struct aqm_settings *wanted =
-		bpf_map_lookup_elem(&settings, &one->place);
+		bpf_map_lookup_elem(&settings, &one->head.place);
 	struct net_device *dev = sch->dev_queue->dev;
 	struct aqm_link *link = &one->q.link;
 
 	if (wanted) {
 		one->q.params = wanted->params;
-		*link = wanted->link;
-		one->gate.rate_bytes_s = wanted->gate_bytes_s;
+		*link = wanted->head.link;
+		one->head.gate.rate_bytes_s = wanted->head.gate_bytes_s;
 	} else {
 		AQM_OF(_defaults)(&one->q.params);
 		__builtin_memset(link, 0, sizeof(*link));
-		one->gate.rate_bytes_s = 0;
+		one->head.gate.rate_bytes_s = 0;
 	}
-	one->stamp = marks_stamp(one->place.netns, one->place.ifindex);
+	one->head.stamp =
+		marks_stamp(one->head.place.netns, one->head.place.ifindex);
 	if (!link->mtu_bytes)
 		link->mtu_bytes = dev->mtu + dev->hard_header_len;
 	if (!link->queue_packets)
@@ -183,7 +168,7 @@ static __always_inline void bpf_settle(struct aqm_hosted *one,
 static __always_inline void bpf_owe(const struct aqm_hosted *one,
 				    struct sk_buff *skb, u64 now_ns)
 {
-	marks_owe(skb, one->place.netns, one->place.ifindex, now_ns);
+	marks_owe(skb, one->head.place.netns, one->head.place.ifindex, now_ns);
 }
 
 /* Not inlined: that keeps its cost out of the path that does not record. */
@@ -192,7 +177,7 @@ static __noinline int bpf_record(struct aqm_hosted *one, u32 number,
 {
 	void *ring = bpf_map_lookup_elem(&recorders, &number);
 
-	record->sequence = one->sequence++;
+	record->sequence = one->head.sequence++;
 	if (ring)
 		bpf_ringbuf_output(ring, record, sizeof(*record), 0);
 	return 0;
@@ -211,7 +196,7 @@ static __noinline int bpf_record_state(struct aqm_hosted *one, u32 number)
 	struct aqm_kept *kept;
 	u32 i;
 
-	one->recording = ring ? 1 : 0;
+	one->head.recording = ring ? 1 : 0;
 	if (!ring)
 		return 0;
 	bpf_record(one, number, &record);
@@ -275,8 +260,8 @@ static __always_inline void bpf_follow_changes(struct aqm_hosted *one,
 	u32 key = sch->limit - 1;
 	u32 *count = bpf_map_lookup_elem(&changes, &key);
 
-	if (count && *count != one->changes_seen) {
-		one->changes_seen = *count;
+	if (count && *count != one->head.changes_seen) {
+		one->head.changes_seen = *count;
 		bpf_settle(one, sch);
 		bpf_record_state(one, key);
 	}
@@ -317,20 +302,20 @@ int BPF_PROG(qdisc_init, struct Qdisc *sch, struct nlattr *arg,
 		u32 key = i;
 
 		one = bpf_map_lookup_elem(&instances, &key);
-		if (!one || __sync_val_compare_and_swap(&one->used, 0, 1))
+		if (!one || __sync_val_compare_and_swap(&one->head.used, 0, 1))
 			continue;
 		bpf_clear(one, 1);
-		one->place.netns = dev->nd_net.net->net_cookie;
-		one->place.ifindex = dev->ifindex;
-		one->place.queue =
+		one->head.place.netns = dev->nd_net.net->net_cookie;
+		one->head.place.ifindex = dev->ifindex;
+		one->head.place.queue =
 			sch->parent == TC_H_ROOT ? 0 : TC_H_MIN(sch->parent);
 		one->q.host = (u64)key * AQM_OF(_PACKETS);
 		count = bpf_map_lookup_elem(&changes, &key);
-		one->changes_seen = count ? *count : 0;
-		one->recording = 0;
-		__builtin_memset(&one->line, 0, sizeof(one->line));
-		one->key = bpf_get_prandom_u32();
-		one->random = random_seed();
+		one->head.changes_seen = count ? *count : 0;
+		one->head.recording = 0;
+		__builtin_memset(&one->head.line, 0, sizeof(one->head.line));
+		one->head.key = bpf_get_prandom_u32();
+		one->head.random = random_seed();
 		bpf_settle(one, sch);
 		sch->limit = key + 1;
 		return 0;
@@ -357,18 +342,18 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	packet.arrived_ns = bpf_ktime_get_ns();
 	packet.len = bpf_packet_len(skb);
 	packet.wire = aqm_wire(&one->q.link, packet.len);
-	packet.ecn = marks_ecn(skb, one->stamp);
+	packet.ecn = marks_ecn(skb, one->head.stamp);
 	/* While recording, supply what is not needed: the recording may be
 	 * replayed to a discipline that needs it. */
 	if (AQM_OF(_NEEDS) &AQM_NEEDS_CODE)
 		packet.flow = flow_code(skb);
-	else if (AQM_OF(_NEEDS) &AQM_NEEDS_FLOW || one->recording)
-		packet.flow = flow_hash(skb, (u32)one->key,
+	else if (AQM_OF(_NEEDS) &AQM_NEEDS_FLOW || one->head.recording)
+		packet.flow = flow_hash(skb, (u32)one->head.key,
 					AQM_OF(_flows)(&one->q.params));
-	if (AQM_OF(_NEEDS) &AQM_NEEDS_RANDOM || one->recording)
-		random = random_word(&one->random);
+	if (AQM_OF(_NEEDS) &AQM_NEEDS_RANDOM || one->head.recording)
+		random = random_word(&one->head.random);
 	index = AQM_OF(_host_arrive)(&one->q, &packet, random, &verdict);
-	if (one->recording)
+	if (one->head.recording)
 		bpf_record_arrival(one, number, &packet, random, index,
 				   &verdict);
 	kept = bpf_kept(one->q.host, index);
@@ -385,7 +370,7 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 		return NET_XMIT_SUCCESS;
 	bpf_for (i, 0, AQM_EVICT_CALLS) {
 		index = AQM_OF(_host_evict)(&one->q, packet.arrived_ns);
-		if (one->recording)
+		if (one->head.recording)
 			bpf_record_event(one, number, AQM_EVICT_EVENT,
 					 packet.arrived_ns, index, NULL);
 		kept = bpf_kept(one->q.host, index);
@@ -420,24 +405,26 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 
 	if (!one)
 		return NULL;
-	passed = aqm_line_passed(&one->line);
+	passed = aqm_line_passed(&one->head.line);
 	if (!sch->q.qlen)
 		return NULL;
 	if (passed) {
-		one->line.timer_ns = one->gate.opens_ns;
-		bpf_qdisc_watchdog_schedule(sch, one->gate.opens_ns, 0);
+		one->head.line.timer_ns = one->head.gate.opens_ns;
+		bpf_qdisc_watchdog_schedule(sch, one->head.gate.opens_ns, 0);
 		return NULL;
 	}
 	now = bpf_ktime_get_ns();
-	if (aqm_line_shut(&one->line, &one->gate, now)) {
-		if (aqm_line_timer(&one->line, one->gate.opens_ns, now))
-			bpf_qdisc_watchdog_schedule(sch, one->gate.opens_ns, 0);
+	if (aqm_line_shut(&one->head.line, &one->head.gate, now)) {
+		if (aqm_line_timer(&one->head.line, one->head.gate.opens_ns,
+				   now))
+			bpf_qdisc_watchdog_schedule(
+				sch, one->head.gate.opens_ns, 0);
 		return NULL;
 	}
 	/* Each turn sends or drops a packet or ends a flow's turn. */
 	bpf_for (i, 0, 4 * (AQM_OF(_PACKETS) + AQM_OF(_QUEUES))) {
 		index = AQM_OF(_host_depart)(&one->q, now, &verdict);
-		if (one->recording)
+		if (one->head.recording)
 			bpf_record_event(one, number, AQM_DEPART_EVENT, now,
 					 index, &verdict);
 		kept = bpf_kept(one->q.host, index);
@@ -455,7 +442,8 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 		if (verdict.action != AQM_DROP) {
 			if (verdict.action == AQM_MARK)
 				bpf_owe(one, skb, now);
-			aqm_line_pass(&one->line, &one->gate, wire, now);
+			aqm_line_pass(&one->head.line, &one->head.gate, wire,
+				      now);
 			bpf_qdisc_bstats_update(sch, skb);
 			return skb;
 		}
@@ -464,7 +452,7 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 	}
 	/* If the bound of the loop is reached with packets in the queue, the
 	 * watchdog fires after 1 ms. */
-	if (sch->q.qlen && aqm_line_timer(&one->line, now + 1000000, now))
+	if (sch->q.qlen && aqm_line_timer(&one->head.line, now + 1000000, now))
 		bpf_qdisc_watchdog_schedule(sch, now + 1000000, 0);
 	return NULL;
 }
@@ -491,10 +479,10 @@ void BPF_PROG(qdisc_reset, struct Qdisc *sch)
 	}
 	bpf_clear(one, 0);
 	/* The kernel takes the timer off. */
-	one->line.timer_ns = 0;
-	one->line.passed = 0;
+	one->head.line.timer_ns = 0;
+	one->head.line.passed = 0;
 	AQM_OF(_setup)(&one->q.vars, &one->q.params, &one->q.link);
-	if (one->recording)
+	if (one->head.recording)
 		bpf_record_event(one, sch->limit - 1, AQM_RESET_EVENT,
 				 bpf_ktime_get_ns(), 0, NULL);
 }
@@ -505,7 +493,7 @@ void BPF_PROG(qdisc_destroy, struct Qdisc *sch)
 	struct aqm_hosted *one = bpf_instance(sch);
 
 	if (one)
-		__sync_val_compare_and_swap(&one->used, 1, 0);
+		__sync_val_compare_and_swap(&one->head.used, 1, 0);
 	sch->limit = 0;
 }
 

@@ -1,67 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What weir_shaper keeps: the disciplines that a class can have, settings,
- * instances and packets. shaper.bpf.c says how they belong together. */
+ * instances (shaper_layout.h) and packets. shaper.bpf.c says how they belong
+ * together. */
 #ifndef SHAPER_MAPS_H
 #define SHAPER_MAPS_H
+
+#include "shaper_layout.h"
 
 /* Most shapers at a time, settings, and packets of a class. */
 #define SHAPERS 8
 #define PLACES 64
 #define ROOM 4096
 
-/* Room for the parameters of any discipline. */
-#define MOST_PARAMS 32
-
 #define aqm_slot(q, i) shaper_slot((q)->host, i)
 
 struct aqm_slot;
 static __always_inline struct aqm_slot *shaper_slot(u64 first, u32 index);
 
-/* Made by the build from aqm/disciplines.txt: includes every discipline and its
- * queue.h, and defines KINDS(K), a K(number, name) for each. */
+/* The build makes it: it includes each discipline of the kit with its queue.h,
+ * and defines KINDS(K), a K(number, name) for each. */
 #include "disciplines.h"
 
-struct aqm_place {
-	u64 netns;
-	u32 ifindex;
-	u32 queue;
-};
-
-struct class_settings {
-	struct shaper_rule rule;
-	u64 kind;
-	u64 params[MOST_PARAMS];
-};
-
-struct shaper_settings {
-	struct aqm_link link;
-	u64 gate_bytes_s;
-	u32 classes;
-	u32 other;
-	struct class_settings class[SHAPER_CLASSES];
-};
+#define FITS(number, name) \
+	_Static_assert(sizeof(struct name##_params) <= \
+			       sizeof(((struct class_settings *)0)->params), \
+		       #name " has more parameters than MOST_PARAMS");
+KINDS(FITS)
 
 /* In `needs`: the class is recorded; and from where on its flows are said. */
 #define SHAPER_RECORDING 128
 #define SHAPER_FLOWS 8
-
-struct shaper_hosted {
-	struct shaper shaper;
-	struct aqm_link link;
-	u64 kinds[SHAPER_CLASSES];
-	struct aqm_place place;
-	u32 used;
-	u32 changes_seen;
-	u64 next_ns;
-	struct aqm_line line;
-	u64 key; /* of flows' hashes */
-	/* What each discipline has to be told, and from SHAPER_FLOWS on which
-	 * parts of a packet make its flow. */
-	u32 needs[SHAPER_CLASSES];
-	u32 sequence[SHAPER_CLASSES]; /* of records */
-	u64 stamp; /* of the program that marks; 0: none */
-	u64 random; /* the state that random words are made of */
-};
 
 struct kept {
 	struct aqm_slot slot;

@@ -4,7 +4,7 @@
 //! include. Generates Rust's types of what maps hold from the headers of the same
 //! programs.
 
-use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
+use bindgen::callbacks::{DeriveInfo, DeriveTrait, ImplementsTrait, ParseCallbacks};
 use std::env;
 use std::error::Error;
 use std::fmt::Write;
@@ -116,9 +116,9 @@ fn files(root: &Path, end: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(all)
 }
 
-/// Generates the types of every `*_layout.h`, with what they are made of. They are
-/// read for BPF, and the types assert clang's sizes and offsets: what Rust makes of
-/// them cannot differ from what the program has.
+/// Generates the types of every `*_layout.h`, with what they are made of, but for
+/// those that crate aqm has. They are read for BPF, and the types assert clang's sizes
+/// and offsets: what Rust makes of them cannot differ from what the program has.
 fn layouts(root: &Path, includes: &[String], out: &Path) -> Result<(), Box<dyn Error>> {
     let mut text = String::new();
     for path in files(root, "_layout.h")? {
@@ -127,10 +127,12 @@ fn layouts(root: &Path, includes: &[String], out: &Path) -> Result<(), Box<dyn E
     bindgen::Builder::default()
         .header_contents("layouts.h", &text)
         .clang_arg("--target=bpf")
+        .clang_arg("-fparse-all-comments")
         .clang_args(includes)
         .allowlist_file(".*_layout\\.h")
-        .allowlist_item("SPREAD_.*")
+        .allowlist_item("SHAPER_CLASSES|SPREAD_.*")
         .allowlist_type("meter_kind|window_algorithm")
+        .blocklist_type("aqm_link|shaper_rule")
         .prepend_enum_name(false)
         .parse_callbacks(Box::new(Bytes))
         .generate()?
@@ -172,10 +174,22 @@ fn disciplines(out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
 struct Bytes;
 
 impl ParseCallbacks for Bytes {
-    fn add_derives(&self, _: &DeriveInfo<'_>) -> Vec<String> {
-        ["FromBytes", "Immutable", "IntoBytes"]
-            .map(str::to_owned)
-            .to_vec()
+    fn add_derives(&self, info: &DeriveInfo<'_>) -> Vec<String> {
+        let mut derives = vec!["FromBytes", "Immutable", "IntoBytes"];
+        // Part of the crate's interface.
+        if info.name == "aqm_place" {
+            derives.extend(["PartialEq", "Eq", "PartialOrd", "Ord", "Hash"]);
+        }
+        derives.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Types of crate aqm can do what generated ones can.
+    fn blocklisted_type_implements_trait(
+        &self,
+        _: &str,
+        _: DeriveTrait,
+    ) -> Option<ImplementsTrait> {
+        Some(ImplementsTrait::Yes)
     }
 }
 

@@ -8,19 +8,21 @@
 
 #include "native_shaper.h"
 
-extern const u32 aqm_shaper_layout[7];
+extern const u32 aqm_shaper_layout[9];
 
 #define AT(type, field) __builtin_offsetof(struct type, field)
 
 /* In the order in which shaper.rs states them. */
-const u32 aqm_shaper_layout[7] = {
+const u32 aqm_shaper_layout[9] = {
 	sizeof(struct native_shaper),
-	AT(native_shaper, shaper.classes),
-	AT(native_shaper, shaper.class),
-	sizeof(struct shaper_class),
-	sizeof(struct shaper_rule),
-	AT(shaper_class, packets),
 	SHAPER_CLASSES,
+	sizeof(struct shaper_rule),
+	AT(shaper_rule, guarantee_bytes_s),
+	AT(shaper_rule, ceiling_bytes_s),
+	AT(shaper_rule, weight),
+	AT(shaper_rule, credit_ns),
+	AT(shaper_rule, priority),
+	AT(shaper_rule, classid),
 };
 void aqm_shaper_setup(struct native_shaper *s, const struct aqm_link *link,
 		      u64 gate_bytes_s, const struct shaper_rule *rules,

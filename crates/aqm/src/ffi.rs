@@ -3,6 +3,7 @@
 //! `aqm/include/aqm.h`. A test compares every size and offset with C's own.
 
 use std::ffi::{c_char, c_void};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// What a discipline is told of a packet.
 #[repr(C)]
@@ -22,7 +23,7 @@ pub struct Packet {
 
 /// The link that a queue feeds.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, FromBytes, Immutable, IntoBytes)]
 pub struct Link {
     /// Rate on the wire in bytes a second; 0 where it is unknown.
     pub rate_bytes_s: u64,

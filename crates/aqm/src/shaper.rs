@@ -6,13 +6,14 @@ use crate::ffi::{EVICT_CALLS, Link, Packet, RawDescriptor, RawVerdict};
 use crate::queue::{AGAIN, Action, Arrival, Queue, Verdict, verdict};
 use crate::settings::Settings;
 use std::ffi::c_void;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The most classes (`SHAPER_CLASSES`).
 const CLASSES: usize = 8;
 
 /// What is said of a class (`struct shaper_rule`).
 #[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes, Immutable, IntoBytes)]
 pub struct ShaperRule {
     /// What it has before others get any excess, in bytes a second on the wire;
     /// 0 for nothing.
@@ -69,7 +70,7 @@ struct RawTurn {
 }
 
 unsafe extern "C" {
-    static aqm_shaper_layout: [u32; 7];
+    static aqm_shaper_layout: [u32; 9];
     fn aqm_shaper_setup(
         shaper: *mut c_void,
         link: *const Link,
@@ -288,13 +289,23 @@ impl<T> Queue<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::mem::offset_of;
 
     #[test]
     fn layouts_are_those_that_c_has() {
         // SAFETY: a constant.
-        let theirs = unsafe { aqm_shaper_layout };
-        assert_eq!(theirs[4] as usize, size_of::<ShaperRule>());
-        assert_eq!(theirs[6] as usize, CLASSES);
-        assert_eq!(theirs[0] % 8, 0);
+        let [bytes, theirs @ ..] = unsafe { aqm_shaper_layout };
+        assert_eq!(bytes % 8, 0);
+        let own = [
+            CLASSES,
+            size_of::<ShaperRule>(),
+            offset_of!(ShaperRule, guarantee_bytes_s),
+            offset_of!(ShaperRule, ceiling_bytes_s),
+            offset_of!(ShaperRule, weight),
+            offset_of!(ShaperRule, credit_ns),
+            offset_of!(ShaperRule, priority),
+            offset_of!(ShaperRule, classid),
+        ];
+        assert_eq!(own.map(|number| number as u32), theirs);
     }
 }

@@ -5,7 +5,7 @@
 use crate::error::BpfError;
 use crate::layout::__sk_buff;
 use crate::programs::{self, log};
-use crate::qdisc::kind::load;
+use crate::qdisc::load::load;
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{Link, Object, ObjectBuilder, ProgramInput, ProgramType};
 use std::collections::BTreeMap;

@@ -11,11 +11,12 @@
     reason = "generated from C"
 )]
 
+use weirgate_aqm::{Link as aqm_link, ShaperRule as shaper_rule};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 include!(concat!(env!("OUT_DIR"), "/layouts.rs"));
 
 /// A value that is its bytes: every pattern of bytes is one, and it has no padding.
-pub(crate) trait Layout: FromBytes + IntoBytes + Immutable {}
+pub trait Layout: FromBytes + IntoBytes + Immutable {}
 
 impl<T: FromBytes + IntoBytes + Immutable> Layout for T {}

@@ -46,6 +46,7 @@ pub use programs::{Attached, Cost, Refused, kit_number, programs, source_number,
 pub use qdisc::attach_point::Place;
 pub use qdisc::discipline::{Qdisc, Setup};
 pub use qdisc::instance::Instance;
+pub use qdisc::kind::Kind;
 pub use qdisc::marks::{MarkCount, Marks};
 pub use qdisc::recorder::Recorder;
 pub use qdisc::shaper::{CLASSES, Class, Classes, Shaper, ShaperInstance};

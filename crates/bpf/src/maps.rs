@@ -4,13 +4,81 @@
 use crate::error::BpfError;
 use crate::layout::Layout;
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, RingBufferBuilder};
+use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd};
+use zerocopy::IntoBytes;
 
 /// Finds a map of a loaded program by its name; `None` where it has none.
 pub(crate) trait Find: FnMut(&str) -> Option<MapHandle> {}
 
 impl<F: FnMut(&str) -> Option<MapHandle>> Find for F {}
+
+/// A map's value.
+pub trait Value: Sized {
+    /// Bytes that every one has.
+    const LEAST: usize;
+
+    /// Reads one; `None` where the bytes are too few or too many.
+    fn read(bytes: &[u8]) -> Option<Self>;
+
+    /// All its bytes.
+    fn bytes(&self) -> Cow<'_, [u8]>;
+
+    /// One that is all zero.
+    fn zero() -> Self;
+}
+
+impl<V: Layout> Value for V {
+    const LEAST: usize = size_of::<V>();
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        V::read_from_bytes(bytes).ok()
+    }
+
+    fn bytes(&self) -> Cow<'_, [u8]> {
+        self.as_bytes().into()
+    }
+
+    fn zero() -> Self {
+        V::new_zeroed()
+    }
+}
+
+/// A value of which only the head is the same for all disciplines; what follows is
+/// 64-bit words.
+#[derive(Debug, Clone)]
+pub struct Tailed<H> {
+    pub(crate) head: H,
+    pub(crate) tail: Vec<u64>,
+}
+
+impl<H: Layout> Value for Tailed<H> {
+    const LEAST: usize = size_of::<H>();
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (head, tail) = H::read_from_prefix(bytes).ok()?;
+        let words = tail.as_chunks::<8>().0.iter();
+        Some(Self {
+            head,
+            tail: words.map(|word| u64::from_ne_bytes(*word)).collect(),
+        })
+    }
+
+    fn bytes(&self) -> Cow<'_, [u8]> {
+        [self.head.as_bytes(), self.tail.as_bytes()].concat().into()
+    }
+
+    fn zero() -> Self {
+        Self {
+            head: H::new_zeroed(),
+            tail: Vec::new(),
+        }
+    }
+}
+
+/// A map by its name, to pin it.
+pub type Named<'m> = (&'static str, &'m mut MapHandle);
 
 /// A map of a program.
 #[derive(Debug)]
@@ -22,7 +90,7 @@ pub(crate) struct Map<K, V> {
     types: PhantomData<fn(K) -> V>,
 }
 
-impl<K: Layout, V: Layout> Map<K, V> {
+impl<K: Layout, V: Value> Map<K, V> {
     /// The map of this name.
     ///
     /// # Errors
@@ -46,10 +114,32 @@ impl<K: Layout, V: Layout> Map<K, V> {
         name: &'static str,
         handle: Option<MapHandle>,
     ) -> Result<Self, BpfError> {
+        Self::with_tail(owner, name, 0, handle)
+    }
+
+    /// This map, whose values end in so many bytes more than the least.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where it is missing, or its values have another size.
+    pub(crate) fn with_tail(
+        owner: &str,
+        name: &'static str,
+        tail: usize,
+        handle: Option<MapHandle>,
+    ) -> Result<Self, BpfError> {
+        let expected = (V::LEAST + tail) as u32;
+        let found = handle.as_ref().map_or(0, MapCore::value_size);
+        let handle = handle.filter(|_| found == expected);
         Ok(Self {
             owner: owner.to_owned(),
             name,
-            handle: sized(owner, name, size_of::<V>(), handle)?,
+            handle: handle.ok_or_else(|| BpfError::Layout {
+                kind: owner.to_owned(),
+                map: name,
+                found,
+                expected,
+            })?,
             types: PhantomData,
         })
     }
@@ -58,18 +148,18 @@ impl<K: Layout, V: Layout> Map<K, V> {
     pub(crate) fn get(&self, key: &K) -> Result<Option<V>, BpfError> {
         let found = self.handle.lookup(key.as_bytes(), MapFlags::ANY);
         let found = found.map_err(self.failed("read"))?;
-        Ok(found.and_then(|bytes| V::read_from_bytes(&bytes).ok()))
+        Ok(found.and_then(|bytes| V::read(&bytes)))
     }
 
     /// The value of a key, all zero where it has none.
     pub(crate) fn get_or_zero(&self, key: &K) -> Result<V, BpfError> {
-        Ok(self.get(key)?.unwrap_or_else(V::new_zeroed))
+        Ok(self.get(key)?.unwrap_or_else(V::zero))
     }
 
     /// Sets the value of a key.
     pub(crate) fn put(&self, key: &K, value: &V) -> Result<(), BpfError> {
         self.handle
-            .update(key.as_bytes(), value.as_bytes(), MapFlags::ANY)
+            .update(key.as_bytes(), &value.bytes(), MapFlags::ANY)
             .map_err(self.failed("written"))
     }
 
@@ -97,16 +187,13 @@ impl<K: Layout, V: Layout> Map<K, V> {
             .lookup_batch(most, MapFlags::ANY, MapFlags::ANY)
             .map_err(self.failed("read"))?;
         let entry = |(key, value): (Vec<u8>, Vec<u8>)| {
-            Some((
-                K::read_from_bytes(&key).ok()?,
-                V::read_from_bytes(&value).ok()?,
-            ))
+            Some((K::read_from_bytes(&key).ok()?, V::read(&value)?))
         };
         Ok(batch.filter_map(entry).collect())
     }
 
     /// The map itself, to pin it or to share it with another program.
-    pub(crate) fn handle(&mut self) -> (&'static str, &mut MapHandle) {
+    pub(crate) fn handle(&mut self) -> Named<'_> {
         (self.name, &mut self.handle)
     }
 
@@ -120,13 +207,22 @@ impl<K: Layout, V: Layout> Map<K, V> {
         self.handle.info().ok().map(|info| info.info.id)
     }
 
-    fn failed(&self, doing: &'static str) -> impl Fn(libbpf_rs::Error) -> BpfError + use<K, V> {
+    /// Its error.
+    pub(crate) fn failed(
+        &self,
+        doing: &'static str,
+    ) -> impl Fn(libbpf_rs::Error) -> BpfError + use<K, V> {
         failed(&self.owner, self.name, doing)
     }
 }
 
 /// Array maps of one value.
-impl<V: Layout> Map<u32, V> {
+impl<V: Value> Map<u32, V> {
+    /// How many keys it has room for.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.handle.max_entries()
+    }
+
     /// The value at the first key.
     pub(crate) fn first(&self) -> Result<V, BpfError> {
         self.get_or_zero(&0)
@@ -139,41 +235,20 @@ impl<V: Layout> Map<u32, V> {
 }
 
 /// Calls `take` with each record that a ring holds, and forgets them.
-pub(crate) fn drain<R: Layout>(
+pub(crate) fn drain(
     owner: &str,
     name: &'static str,
     handle: &MapHandle,
-    mut take: impl FnMut(R),
+    mut take: impl FnMut(&[u8]),
 ) -> Result<(), BpfError> {
     let failed = failed(owner, name, "read");
     let mut ring = RingBufferBuilder::new();
     let read = |bytes: &[u8]| {
-        if let Ok((record, _)) = R::read_from_prefix(bytes) {
-            take(record);
-        }
+        take(bytes);
         0
     };
     ring.add(handle, read).map_err(&failed)?;
     ring.build().map_err(&failed)?.consume().map_err(&failed)
-}
-
-/// A map whose values have the size that this program knows.
-pub(crate) fn sized(
-    owner: &str,
-    map: &'static str,
-    bytes: usize,
-    handle: Option<MapHandle>,
-) -> Result<MapHandle, BpfError> {
-    let expected = bytes as u32;
-    let found = handle.as_ref().map_or(0, MapCore::value_size);
-    handle
-        .filter(|_| found == expected)
-        .ok_or_else(|| BpfError::Layout {
-            kind: owner.to_owned(),
-            map,
-            found,
-            expected,
-        })
 }
 
 /// The error of a map.

@@ -69,19 +69,20 @@ fn class_calls(text: &str, at: usize) -> Result<(u32, String), String> {
     let own = class.settings.discipline();
     let kind = Discipline::all().iter().position(|one| *one == own);
     let kind = kind.ok_or("a class has a discipline of the kit")?;
+    let rule = class.rule;
     let mut calls = format!(
         "c {} {} {} {} {} {} {kind}\n",
-        class.guarantee_bytes_s,
-        class.ceiling_bytes_s,
-        class.weight,
-        class.credit_ns,
-        class.priority,
-        class.classid
+        rule.guarantee_bytes_s,
+        rule.ceiling_bytes_s,
+        rule.weight,
+        rule.credit_ns,
+        rule.priority,
+        rule.classid
     );
     for (number, value) in class.settings.values().iter().enumerate() {
         let _ = writeln!(calls, "v {at} {number} {value}");
     }
-    Ok((class.classid, calls))
+    Ok((rule.classid, calls))
 }
 
 /// Calls: four classes with disciplines from `first` on, and more traffic than

@@ -11,7 +11,7 @@ use crate::programs::packet::{Given, PacketPrograms, maps_of};
 use std::os::fd::OwnedFd;
 use weirgate_aqm::Colour;
 use weirgate_state::Conditioner;
-use zerocopy::FromZeros;
+use zerocopy::{FromBytes, FromZeros};
 
 /// Its file, and the program in it.
 const FILE: &str = "condition";
@@ -160,14 +160,16 @@ impl Condition {
     pub fn recorded(&self, mut take: impl FnMut(ConditionRecord)) -> Result<(), BpfError> {
         let map = self.program.handle(RECORDS);
         let map = map.ok_or(BpfError::NoProgram(FILE))?;
-        drain(NAME, RECORDS, &map, |record: condition_record| {
-            take(ConditionRecord {
-                now_ns: record.now_ns,
-                rule: record.rule,
-                bytes: record.bytes,
-                brings: colour(record.brings),
-                colour: colour(record.colour),
-            });
+        drain(NAME, RECORDS, &map, |bytes| {
+            if let Ok((record, _)) = condition_record::read_from_prefix(bytes) {
+                take(ConditionRecord {
+                    now_ns: record.now_ns,
+                    rule: record.rule,
+                    bytes: record.bytes,
+                    brings: colour(record.brings),
+                    colour: colour(record.colour),
+                });
+            }
         })
     }
 }

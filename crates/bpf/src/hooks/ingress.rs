@@ -6,7 +6,7 @@ use crate::error::BpfError;
 use crate::hooks::virtual_queue::{Filter, FilterMaps, FilterSetup};
 use crate::programs::tcx::{self, Attached, End};
 use crate::qdisc::attach_point::Place;
-use crate::qdisc::kind::remove;
+use crate::qdisc::load::remove;
 use crate::qdisc::store::Store;
 use libbpf_rs::MapHandle;
 use std::fs;
@@ -51,7 +51,7 @@ impl Store {
         discipline: Discipline,
     ) -> Result<FilterMaps, BpfError> {
         let folder = self.of(one);
-        FilterMaps::of(discipline, |name| {
+        FilterMaps::of(discipline, |name: &str| {
             MapHandle::from_pinned_path(folder.join(name)).ok()
         })
     }

@@ -3,21 +3,22 @@
 //! discipline decides that can (`bpf/ingress/ingress.bpf.h`).
 
 use crate::error::BpfError;
-use crate::maps::{failed, sized};
+use crate::layout::{filter_flow, filter_settings_head, filter_state_head};
+use crate::maps::{Find, Map, Named, Tailed, drain};
 use crate::programs;
 use crate::programs::packet::{Given, PacketPrograms, maps_of};
 use crate::qdisc::attach_point::Place;
 use crate::qdisc::instance::Instance;
-use crate::qdisc::kind::{CHANGES, INSTANCES, SETTINGS, decode_link, encode_link, raise};
-use crate::qdisc::link::{link_of, settings_of, wire_of};
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use crate::qdisc::kind::{CHANGES, INSTANCES, SETTINGS, raise};
+use crate::qdisc::link::{link_of, settings, settings_of, wire_of};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings, VirtualQueue};
-use weirgate_state::{KitSetting, VirtualQueueFilter};
+use weirgate_state::VirtualQueueFilter;
 use weirgate_units::Rate;
+use zerocopy::IntoBytes;
 
 /// The discipline of a policy's filter.
 const HOLD: &str = "meredt";
@@ -29,22 +30,6 @@ const NAME: &str = "inbound";
 /// decided.
 const FLOWS: &str = "flows";
 const RECORDS: &str = "records";
-
-/// Bytes of `struct filter_settings` before the parameters.
-const PARAMS_AT: usize = size_of::<LinkFacts>() + 8;
-
-/// Bytes of `struct filter_state` before the virtual queue, and where in it
-/// what is.
-const QUEUE_AT: usize = 40;
-const MISSED_AT: usize = 8;
-const OTHER_AT: usize = 16;
-
-/// Bytes of `struct filter_flow`, and where in it what is.
-const FLOW_BYTES: usize = 88;
-const PORTS_AT: usize = 32;
-const PROTOCOL_AT: usize = 36;
-const VERSION_AT: usize = 37;
-const COUNTS_AT: usize = 48;
 
 /// How the filter is to work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,10 +57,10 @@ pub struct Filter {
 #[derive(Debug)]
 pub struct FilterMaps {
     discipline: Discipline,
-    settings: MapHandle,
-    instances: MapHandle,
-    changes: MapHandle,
-    flows: Option<MapHandle>,
+    settings: Map<u32, Tailed<filter_settings_head>>,
+    instances: Map<u32, Tailed<filter_state_head>>,
+    changes: Map<u32, u32>,
+    flows: Option<Map<u32, filter_flow>>,
 }
 
 /// What the filter has done.
@@ -164,7 +149,7 @@ impl Filter {
 
     /// Its maps.
     pub fn maps(&self) -> Result<FilterMaps, BpfError> {
-        FilterMaps::of(self.discipline, |name| self.programs.handle(name))
+        FilterMaps::of(self.discipline, |name: &str| self.programs.handle(name))
     }
 
     /// Runs it once on an Ethernet frame: whether it lets the packet go, and the
@@ -190,18 +175,10 @@ impl Filter {
     }
 
     /// Calls `take` with each record of a decision so far, and forgets them.
-    pub fn recorded(&self, mut take: impl FnMut(&[u8])) -> Result<(), BpfError> {
+    pub fn recorded(&self, take: impl FnMut(&[u8])) -> Result<(), BpfError> {
         let map = self.programs.handle(RECORDS);
         let map = map.ok_or(BpfError::NoProgram(NAME))?;
-        let mut ring = libbpf_rs::RingBufferBuilder::new();
-        let read = |bytes: &[u8]| {
-            take(bytes);
-            0
-        };
-        ring.add(&map, read)
-            .map_err(failed(NAME, RECORDS, "read"))?;
-        let ring = ring.build().map_err(failed(NAME, RECORDS, "read"))?;
-        ring.consume().map_err(failed(NAME, RECORDS, "read"))
+        drain(NAME, RECORDS, &map, take)
     }
 
     /// The discipline of a policy's filter.
@@ -227,20 +204,16 @@ impl FilterMaps {
         }
     }
 
-    pub(crate) fn of(
-        discipline: Discipline,
-        mut map: impl FnMut(&str) -> Option<MapHandle>,
-    ) -> Result<Self, BpfError> {
-        let mut named = |name, bytes| sized(NAME, name, bytes, map(name));
+    pub(crate) fn of(discipline: Discipline, mut find: impl Find) -> Result<Self, BpfError> {
         let params = discipline.layout().params.len();
         let queue = VirtualQueue::layout(discipline).0;
         Ok(Self {
             discipline,
-            settings: named(SETTINGS, PARAMS_AT + params)?,
-            instances: named(INSTANCES, QUEUE_AT + queue)?,
-            changes: named(CHANGES, 4)?,
-            flows: map(FLOWS)
-                .map(|flows| sized(NAME, FLOWS, FLOW_BYTES, Some(flows)))
+            settings: Map::with_tail(NAME, SETTINGS, params, find(SETTINGS))?,
+            instances: Map::with_tail(NAME, INSTANCES, queue, find(INSTANCES))?,
+            changes: Map::find(NAME, CHANGES, &mut find)?,
+            flows: find(FLOWS)
+                .map(|flows| Map::of(NAME, FLOWS, Some(flows)))
                 .transpose()?,
         })
     }
@@ -249,14 +222,13 @@ impl FilterMaps {
     pub(crate) const NAMES: [&str; 4] = [SETTINGS, INSTANCES, CHANGES, FLOWS];
 
     /// All that there are by name, to pin.
-    pub(crate) fn named(&mut self) -> impl Iterator<Item = (&'static str, &mut MapHandle)> {
-        [
-            (SETTINGS, &mut self.settings),
-            (INSTANCES, &mut self.instances),
-            (CHANGES, &mut self.changes),
-        ]
-        .into_iter()
-        .chain(self.flows.as_mut().map(|flows| (FLOWS, flows)))
+    pub(crate) fn named(&mut self) -> impl Iterator<Item = Named<'_>> {
+        let all = [
+            self.settings.handle(),
+            self.instances.handle(),
+            self.changes.handle(),
+        ];
+        all.into_iter().chain(self.flows.as_mut().map(Map::handle))
     }
 
     /// Which discipline it is.
@@ -273,34 +245,26 @@ impl FilterMaps {
                 given: setup.settings.discipline().name(),
             });
         }
-        let mut bytes = encode_link(&setup.link);
-        bytes.extend(setup.parts.to_ne_bytes());
-        for value in VirtualQueue::in_force(&setup.settings).values() {
-            bytes.extend(value.to_ne_bytes());
-        }
-        self.settings
-            .update(&KEY, &bytes, MapFlags::ANY)
-            .map_err(failed(NAME, SETTINGS, "written"))?;
-        raise(NAME, &self.changes, 0)
+        let settings = VirtualQueue::in_force(&setup.settings);
+        self.settings.set_first(&Tailed {
+            head: filter_settings_head {
+                link: setup.link,
+                parts: setup.parts,
+            },
+            tail: settings.values().to_vec(),
+        })?;
+        raise(&self.changes, 0)
     }
 
     /// What it was told.
     pub fn setup(&self) -> Result<Option<FilterSetup>, BpfError> {
-        let bytes = look(&self.settings, SETTINGS)?;
-        let words = bytes.get(PARAMS_AT..).unwrap_or_default().as_chunks::<8>();
-        let values: Vec<u64> = words
-            .0
-            .iter()
-            .map(|word| u64::from_ne_bytes(*word))
-            .collect();
-        let settings = Settings::from_values(self.discipline, &values);
-        Ok(decode_link(&bytes)
-            .zip(settings)
-            .map(|(link, settings)| FilterSetup {
-                link,
-                parts: word(&bytes, PARAMS_AT - 8),
-                settings,
-            }))
+        let Tailed { head, tail } = self.settings.first()?;
+        let settings = Settings::from_values(self.discipline, &tail);
+        Ok(settings.map(|settings| FilterSetup {
+            link: head.link,
+            parts: head.parts,
+            settings,
+        }))
     }
 
     /// Sets a policy's filter anew. It forgets nothing.
@@ -316,43 +280,32 @@ impl FilterMaps {
 
     /// What it has done.
     pub fn state(&self) -> Result<FilterState, BpfError> {
-        let bytes = look(&self.instances, INSTANCES)?;
+        let Tailed { head, tail } = self.instances.first()?;
         let (_, own) = VirtualQueue::layout(self.discipline);
         let nowhere = Place {
             netns: 0,
             ifindex: 0,
             queue: 0,
         };
-        let memory = bytes.get(QUEUE_AT + own..).unwrap_or_default().to_vec();
+        let memory = tail.get(own / 8..).unwrap_or_default().to_vec();
         Ok(FilterState {
-            instance: Instance::of_class(self.discipline, nowhere, memory),
-            missed: word(&bytes, MISSED_AT),
-            other: word(&bytes, OTHER_AT),
-            bytes: bytes.get(QUEUE_AT..).unwrap_or_default().to_vec(),
+            instance: Instance::new(self.discipline, nowhere, memory),
+            missed: head.missed,
+            other: head.other,
+            bytes: tail.as_bytes().to_vec(),
         })
     }
 
     /// The flows that it knows, in no order; none where the discipline knows none.
     pub fn flows(&self) -> Result<Vec<FilterFlow>, BpfError> {
-        let mut flows = Vec::new();
-        let Some(all) = &self.flows else {
-            return Ok(flows);
-        };
-        for key in all.keys() {
-            let found = all.lookup(&key, MapFlags::ANY);
-            let found = found.map_err(failed(NAME, FLOWS, "read"))?;
-            flows.extend(found.as_deref().and_then(flow));
-        }
-        Ok(flows)
+        let flows = self.flows.as_ref().map(Map::entries).transpose()?;
+        let flows = flows.into_iter().flatten();
+        Ok(flows.filter_map(|(_, flow)| flow.known()).collect())
     }
 }
 
 fn setup(filter: &VirtualQueueFilter) -> Result<FilterSetup, BpfError> {
-    let mut settings = Settings::new(Filter::of_policies());
-    for KitSetting { name, value, .. } in &filter.settings {
-        let set = settings.set(name, *value);
-        set.map_err(|error| BpfError::Classes(error.to_string()))?;
-    }
+    let settings = settings(Filter::of_policies(), &filter.settings);
     Ok(FilterSetup {
         link: LinkFacts {
             rate_bytes_s: filter.rate.as_bytes_per_second(),
@@ -360,7 +313,7 @@ fn setup(filter: &VirtualQueueFilter) -> Result<FilterSetup, BpfError> {
             ..link_of(filter.wire)
         },
         parts: u64::from(filter.parts),
-        settings,
+        settings: settings.map_err(|error| BpfError::Classes(error.to_string()))?,
     })
 }
 
@@ -375,52 +328,29 @@ fn filter(setup: &FilterSetup) -> Option<VirtualQueueFilter> {
     })
 }
 
-/// The one key of the maps that hold one value.
-const KEY: [u8; 4] = [0; 4];
-
-/// The 64-bit word of a value at an offset; 0 behind its end.
-fn word(bytes: &[u8], at: usize) -> u64 {
-    let eight = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
-    u64::from_ne_bytes(eight.copied().unwrap_or_default())
-}
-
-fn look(map: &MapHandle, name: &'static str) -> Result<Vec<u8>, BpfError> {
-    let found = map.lookup(&KEY, MapFlags::ANY);
-    Ok(found
-        .map_err(failed(NAME, name, "read"))?
-        .unwrap_or_default())
-}
-
-/// A flow; `None` where the place is free.
-fn flow(bytes: &[u8]) -> Option<FilterFlow> {
-    let address = |at: usize| -> Option<IpAddr> {
-        Some(match bytes.get(VERSION_AT)? {
-            4 => Ipv4Addr::from_octets(*bytes.get(at..)?.first_chunk()?).into(),
-            6 => Ipv6Addr::from_octets(*bytes.get(at..)?.first_chunk()?).into(),
-            _ => return None,
+impl filter_flow {
+    /// The flow; `None` where the place is free.
+    fn known(&self) -> Option<FilterFlow> {
+        let (source, destination) = self.tuple.ends()?;
+        (self.seen_ns != 0).then(|| FilterFlow {
+            source: source.ip(),
+            destination: destination.ip(),
+            source_port: source.port(),
+            destination_port: destination.port(),
+            protocol: self.tuple.protocol,
+            packets: self.packets,
+            bytes: self.bytes,
+            marks: self.marks,
+            drops: self.drops,
+            seen_ns: self.seen_ns,
         })
-    };
-    let port = |at: usize| Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
-    let count = |index: usize| word(bytes, COUNTS_AT + 8 * index);
-    (count(4) != 0).then_some(())?;
-    Some(FilterFlow {
-        source: address(0)?,
-        destination: address(16)?,
-        source_port: port(PORTS_AT)?,
-        destination_port: port(PORTS_AT + 2)?,
-        protocol: *bytes.get(PROTOCOL_AT)?,
-        packets: count(0),
-        bytes: count(1),
-        marks: count(2),
-        drops: count(3),
-        seen_ns: count(4),
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::{Attached, CakeFraming, KitWire};
+    use weirgate_state::{Attached, CakeFraming, KitSetting, KitWire};
 
     #[test]
     fn the_map_holds_all_of_it() {

@@ -2,29 +2,19 @@
 //! A discipline in the kernel.
 
 use crate::error::BpfError;
-use crate::maps::{failed, sized};
-use crate::programs::tcx::Attached;
+use crate::layout::{aqm_hosted_head, aqm_settings_head};
+use crate::maps::Tailed;
 use crate::qdisc::attach_point::Place;
-use crate::qdisc::instance::{self, Instance};
-use crate::qdisc::kind::{
-    CHANGES, INSTANCES, RECORDERS, SETTINGS, decode_link, encode_link, load, load_object, open,
-    pin, raise,
-};
-use crate::qdisc::marks::{self, Marks};
-use crate::qdisc::recorder::{Recorder, Source};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
+use crate::qdisc::instance::Instance;
+use crate::qdisc::kind::{self, Host, Hosted, Kind};
+use crate::qdisc::load::{load, load_object, open};
+use crate::qdisc::recorder::Recorder;
+use libbpf_rs::{Link, MapHandle};
 use std::path::Path;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings};
 
-/// A kind of qdisc that this process put into the kernel. When it is dropped
-/// unpinned, the kind is gone once no device has such a qdisc any more.
-#[derive(Debug)]
-pub struct Qdisc {
-    discipline: Discipline,
-    maps: Maps,
-    marks: Marks,
-    link: Link,
-}
+/// The kind of qdisc of a discipline.
+pub type Qdisc = Kind<Discipline>;
 
 /// How a qdisc at one place is to work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,159 +28,39 @@ pub struct Setup {
     pub gate_bytes_s: u64,
 }
 
-/// Its maps, which outlive programs as long as someone holds them.
-#[derive(Debug)]
-struct Maps {
-    settings: MapHandle,
-    instances: MapHandle,
-    changes: MapHandle,
-    recorders: MapHandle,
-}
-
-/// All of them, in the order in which they are loaded and opened.
-pub(crate) fn maps() -> Vec<&'static str> {
-    [SETTINGS, INSTANCES, CHANGES, RECORDERS]
-        .into_iter()
-        .chain(marks::MAPS)
-        .collect()
-}
-
 impl Qdisc {
     /// Loads a discipline and registers its kind. Needs root, and a kernel with
     /// `CONFIG_NET_SCH_BPF`.
     pub fn load(discipline: Discipline) -> Result<Self, BpfError> {
-        let (name, kind) = (discipline.name(), kind(discipline));
+        let (name, kind) = (discipline.name(), kind_name(discipline));
         let (maps, link) = match discipline.program() {
             Some(own) => load_object(name, own, &kind, &maps())?,
             None => load(name, &kind, &maps())?,
         };
-        Self::assemble(discipline, maps, link)
+        Self::of(discipline, maps, link)
     }
 
     /// One that a process pinned in `folder`.
     pub fn pinned(discipline: Discipline, folder: &Path) -> Result<Self, BpfError> {
         let (maps, link) = open(folder, &maps())?;
-        Self::assemble(discipline, maps, link)
+        Self::of(discipline, maps, link)
     }
 
-    fn assemble(
-        discipline: Discipline,
-        maps: Vec<MapHandle>,
-        link: Link,
-    ) -> Result<Self, BpfError> {
-        let kind = kind(discipline);
-        let mut maps = maps.into_iter();
-        let own = Maps {
-            settings: sized(&kind, SETTINGS, settings_bytes(discipline), maps.next())?,
-            instances: sized(&kind, INSTANCES, instance::bytes(discipline), maps.next())?,
-            changes: sized(&kind, CHANGES, 4, maps.next())?,
-            recorders: sized(&kind, RECORDERS, 4, maps.next())?,
-        };
-        let own_marks = Marks::of(&kind, &mut maps)?;
-        Ok(Self {
+    fn of(discipline: Discipline, maps: Vec<MapHandle>, link: Link) -> Result<Self, BpfError> {
+        let layout = discipline.layout();
+        let tails = (layout.params.len(), layout.size);
+        Self::assemble(
+            &kind_name(discipline),
             discipline,
-            marks: own_marks,
-            maps: own,
+            tails,
+            maps.into_iter(),
             link,
-        })
-    }
-
-    /// Keeps the kind beyond this process: pins in `folder`, which must be in
-    /// a BPF file system and exist.
-    pub fn pin(&mut self, folder: &Path) -> Result<(), BpfError> {
-        let maps = &mut self.maps;
-        let mut all = vec![
-            (SETTINGS, &mut maps.settings),
-            (INSTANCES, &mut maps.instances),
-            (CHANGES, &mut maps.changes),
-            (RECORDERS, &mut maps.recorders),
-        ];
-        all.extend(self.marks.named());
-        pin(folder, &mut all, &mut self.link)
+        )
     }
 
     /// Which discipline it is.
     pub fn discipline(&self) -> Discipline {
-        self.discipline
-    }
-
-    /// The kind's name for netlink and tc.
-    pub fn kind(&self) -> String {
-        kind(self.discipline)
-    }
-
-    /// States how the qdisc at a place is to work: the one that is there, from
-    /// its next packet on and without loss of any, or one still to come.
-    pub fn set(&self, place: Place, setup: &Setup) -> Result<(), BpfError> {
-        if setup.settings.discipline() != self.discipline {
-            return Err(BpfError::Other {
-                kind: self.kind(),
-                given: setup.settings.discipline().name(),
-            });
-        }
-        self.maps
-            .settings
-            .update(&place.to_bytes(), &encode(setup), MapFlags::ANY)
-            .map_err(self.failed(SETTINGS, "written"))?;
-        self.raise_at(place)
-    }
-
-    /// Lets the qdisc at a place mark packets, which needs a program at egress
-    /// of its device; the device is in the network namespace of this thread.
-    /// Marks end with what is given back. Without it disciplines are told that
-    /// nothing can be marked.
-    pub fn mark(&self, place: Place) -> Result<Attached, BpfError> {
-        let marker = self.marks.attach(place)?;
-        self.raise_at(place)?;
-        Ok(marker)
-    }
-
-    /// The qdisc at a place marks no longer.
-    pub fn unmark(&self, place: Place) -> Result<(), BpfError> {
-        self.marks.forget(place)?;
-        self.raise_at(place)
-    }
-
-    /// What became of marks.
-    pub fn marks(&self) -> &Marks {
-        &self.marks
-    }
-
-    /// What was set for a place; `None` where nothing was.
-    pub fn setup(&self, place: Place) -> Result<Option<Setup>, BpfError> {
-        let bytes = self
-            .maps
-            .settings
-            .lookup(&place.to_bytes(), MapFlags::ANY)
-            .map_err(self.failed(SETTINGS, "read"))?;
-        Ok(bytes.and_then(|bytes| decode(self.discipline, &bytes)))
-    }
-
-    /// Every place for which something was set.
-    pub fn places(&self) -> Vec<Place> {
-        let keys = self.maps.settings.keys();
-        keys.map(|key| Place::from_bytes(&key)).collect()
-    }
-
-    /// Back to defaults and what the device says; nothing to do where nothing
-    /// was set.
-    pub fn unset(&self, place: Place) -> Result<(), BpfError> {
-        match self.maps.settings.delete(&place.to_bytes()) {
-            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(()),
-            other => other.map_err(self.failed(SETTINGS, "written")),
-        }
-    }
-
-    /// Every qdisc of this kind that is on a device now.
-    pub fn instances(&self) -> Result<Vec<Instance>, BpfError> {
-        let numbered = self.numbered()?;
-        Ok(numbered.into_iter().map(|(_, instance)| instance).collect())
-    }
-
-    /// The one at a place.
-    pub fn instance(&self, place: Place) -> Result<Option<Instance>, BpfError> {
-        let all = self.instances()?;
-        Ok(all.into_iter().find(|one| one.place() == place))
+        self.host
     }
 
     /// Begins to record what happens at a place, into a ring of `bytes`, a
@@ -198,109 +68,82 @@ impl Qdisc {
     /// packet that comes there; `None` where there is no such qdisc. A recorder
     /// takes the place of one that is there already.
     pub fn record(&self, place: Place, bytes: u32) -> Result<Option<Recorder<'_>>, BpfError> {
-        let found = self.numbered()?;
-        let Some((number, _)) = found.into_iter().find(|(_, one)| one.place() == place) else {
-            return Ok(None);
-        };
-        let source = Source {
-            kind: self.kind(),
-            recorders: &self.maps.recorders,
-            changes: &self.maps.changes,
-            ring: number,
-            number,
-        };
-        Recorder::begin(source, bytes).map(Some)
-    }
-
-    fn numbered(&self) -> Result<Vec<(u32, Instance)>, BpfError> {
-        let mut all = Vec::new();
-        for number in 0..self.maps.instances.max_entries() {
-            let memory = self
-                .maps
-                .instances
-                .lookup(&number.to_ne_bytes(), MapFlags::ANY)
-                .map_err(self.failed(INSTANCES, "read"))?;
-            let instance = memory.and_then(|memory| Instance::read(self.discipline, memory));
-            all.extend(instance.map(|instance| (number, instance)));
-        }
-        Ok(all)
-    }
-
-    /// Tells the instance at a place, if there is one, that its settings are
-    /// new.
-    fn raise_at(&self, place: Place) -> Result<(), BpfError> {
-        for (number, instance) in self.numbered()? {
-            if instance.place() == place {
-                self.raise(number)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Tells an instance that its settings are new.
-    pub(crate) fn raise(&self, number: u32) -> Result<(), BpfError> {
-        raise(&self.kind(), &self.maps.changes, number)
-    }
-
-    pub(crate) fn failed(
-        &self,
-        map: &'static str,
-        doing: &'static str,
-    ) -> impl Fn(libbpf_rs::Error) -> BpfError + use<> {
-        failed(&self.kind(), map, doing)
+        let number = self.number(place)?;
+        let record = |number| self.recorder(number, number, bytes);
+        number.map(record).transpose()
     }
 }
 
-fn kind(discipline: Discipline) -> String {
+impl Host for Discipline {
+    type Setup = Setup;
+    type Settings = Tailed<aqm_settings_head>;
+    type Instance = Instance;
+    type Hosted = Tailed<aqm_hosted_head>;
+
+    fn encode(&self, setup: &Setup, _: Option<&Setup>) -> Result<Self::Settings, BpfError> {
+        let given = setup.settings.discipline();
+        if given != *self {
+            return Err(BpfError::Other {
+                kind: kind_name(*self),
+                given: given.name(),
+            });
+        }
+        Ok(Tailed {
+            head: aqm_settings_head {
+                link: setup.link,
+                gate_bytes_s: setup.gate_bytes_s,
+            },
+            tail: setup.settings.values().to_vec(),
+        })
+    }
+
+    fn decode(&self, settings: &Self::Settings) -> Option<Setup> {
+        Some(Setup {
+            settings: Settings::from_values(*self, &settings.tail)?,
+            link: settings.head.link,
+            gate_bytes_s: settings.head.gate_bytes_s,
+        })
+    }
+
+    fn instance(&self, _: u32, hosted: Self::Hosted) -> Result<Instance, BpfError> {
+        Ok(Instance::new(*self, hosted.head.place, hosted.tail))
+    }
+}
+
+impl Hosted for Tailed<aqm_hosted_head> {
+    fn place(&self) -> Option<Place> {
+        (self.head.used != 0).then_some(self.head.place)
+    }
+}
+
+/// All maps, in the order in which they are loaded and opened.
+pub(crate) fn maps() -> Vec<&'static str> {
+    kind::maps([])
+}
+
+fn kind_name(discipline: Discipline) -> String {
     format!("weir_{}", discipline.name())
-}
-
-/// Bytes of `struct aqm_settings`.
-fn settings_bytes(discipline: Discipline) -> usize {
-    size_of::<LinkFacts>() + 8 + 8 * discipline.params().len()
-}
-
-/// `struct aqm_settings`.
-fn encode(setup: &Setup) -> Vec<u8> {
-    let mut bytes = encode_link(&setup.link);
-    bytes.extend(setup.gate_bytes_s.to_ne_bytes());
-    for value in setup.settings.values() {
-        bytes.extend(value.to_ne_bytes());
-    }
-    bytes
-}
-
-/// `struct aqm_settings`, read.
-fn decode(discipline: Discipline, bytes: &[u8]) -> Option<Setup> {
-    let rest = bytes.get(size_of::<LinkFacts>()..)?;
-    let words: Vec<u64> = rest
-        .as_chunks::<8>()
-        .0
-        .iter()
-        .map(|word| u64::from_ne_bytes(*word))
-        .collect();
-    let (gate, values) = words.split_first()?;
-    Some(Setup {
-        settings: Settings::from_values(discipline, values)?,
-        link: decode_link(bytes)?,
-        gate_bytes_s: *gate,
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::maps::Value;
 
     #[test]
-    fn settings_have_the_size_that_the_program_has() {
+    fn the_map_holds_all_of_it() {
         for discipline in Discipline::all() {
             let setup = Setup {
                 settings: Settings::new(discipline),
-                link: LinkFacts::default(),
+                link: LinkFacts {
+                    overhead_bytes: -4,
+                    ..LinkFacts::default()
+                },
                 gate_bytes_s: 1,
             };
-            assert_eq!(encode(&setup).len(), settings_bytes(discipline));
-            assert_eq!(decode(discipline, &encode(&setup)), Some(setup));
+            let settings = discipline.encode(&setup, None).expect("settings");
+            let read = Value::read(&settings.bytes()).expect("its own bytes");
+            assert_eq!(discipline.decode(&read), Some(setup));
         }
     }
 

@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One qdisc's state and statistics, read at one moment.
 
-use crate::qdisc::attach_point::{BYTES as PLACE_BYTES, Place};
-use crate::qdisc::kind::decode_link;
+use crate::qdisc::attach_point::Place;
 use weirgate_aqm::{Discipline, Link, Row, reasons};
-
-/// Bytes of `struct aqm_gate`, before a qdisc's place.
-const GATE_BYTES: usize = 24;
-
-/// Bytes of what a host keeps beside its gate, and of its key.
-pub(crate) const LINE_BYTES: usize = 64;
-
-/// Where in `struct aqm_hosted` the discipline's instance is: its end.
-const OWN_AT: usize = GATE_BYTES + PLACE_BYTES + 16 + LINE_BYTES + 16;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// A qdisc as it was when it was read. The kernel goes on meanwhile: numbers
 /// that belong together may be a packet apart.
@@ -20,30 +11,12 @@ const OWN_AT: usize = GATE_BYTES + PLACE_BYTES + 16 + LINE_BYTES + 16;
 pub struct Instance {
     discipline: Discipline,
     place: Place,
-    memory: Vec<u8>,
-}
-
-/// Bytes of `struct aqm_hosted`.
-pub(crate) fn bytes(discipline: Discipline) -> usize {
-    OWN_AT + discipline.layout().size
+    memory: Vec<u64>,
 }
 
 impl Instance {
-    /// None where the instance is not in use.
-    pub(crate) fn read(discipline: Discipline, mut memory: Vec<u8>) -> Option<Self> {
-        let used_at = GATE_BYTES + PLACE_BYTES;
-        if memory.get(used_at..used_at + 4)? == [0; 4] || memory.len() < OWN_AT {
-            return None;
-        }
-        Some(Self {
-            discipline,
-            place: Place::from_bytes(&memory[GATE_BYTES..used_at]),
-            memory: memory.split_off(OWN_AT),
-        })
-    }
-
-    /// A class's queue, in a shaper at that place.
-    pub(crate) fn of_class(discipline: Discipline, place: Place, memory: Vec<u8>) -> Self {
+    /// The discipline's instance, of a qdisc or a class at that place.
+    pub(crate) fn new(discipline: Discipline, place: Place, memory: Vec<u64>) -> Self {
         Self {
             discipline,
             place,
@@ -63,8 +36,9 @@ impl Instance {
 
     /// The link as the discipline was told of it.
     pub fn link(&self) -> Link {
-        let bytes = self.memory.get(self.discipline.layout().link);
-        bytes.and_then(decode_link).unwrap_or_default()
+        let bytes = self.memory.as_bytes().get(self.discipline.layout().link);
+        let link = bytes.and_then(|bytes| Link::read_from_bytes(bytes).ok());
+        link.unwrap_or_default()
     }
 
     /// Every parameter in force.
@@ -119,16 +93,12 @@ impl Instance {
 
     /// The whole state, to compare with another host's.
     pub fn state(&self) -> &[u8] {
-        self.memory
-            .get(self.discipline.layout().vars)
-            .unwrap_or_default()
+        let vars = self.discipline.layout().vars;
+        self.memory.as_bytes().get(vars).unwrap_or_default()
     }
 
     fn numbers(&self, rows: Vec<Row>, start: usize) -> Vec<(Row, u64)> {
-        let words = self.memory.get(start..).unwrap_or_default();
-        rows.into_iter()
-            .zip(words.as_chunks::<8>().0)
-            .map(|(row, word)| (row, u64::from_ne_bytes(*word)))
-            .collect()
+        let words = self.memory.get(start / 8..).unwrap_or_default();
+        rows.into_iter().zip(words.iter().copied()).collect()
     }
 }

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What every program of the kit has in common: loading it and its kind of
-//! qdisc, its maps, pins of both.
+//! What all kinds of qdisc that programs make have in common.
 
 use crate::error::BpfError;
-use crate::maps::failed;
-use crate::programs::{self, log};
-use libbpf_rs::{ErrorExt, Link, MapCore, MapFlags, MapHandle, ObjectBuilder};
+use crate::maps::{Map, Named, Value};
+use crate::programs::tcx::Attached;
+use crate::qdisc::attach_point::Place;
+use crate::qdisc::load::pin;
+use crate::qdisc::marks::{self, Marks};
+use crate::qdisc::recorder::{Recorder, Source};
+use libbpf_rs::{Link, MapHandle};
+use std::fmt::Debug;
 use std::path::Path;
-use weirgate_aqm::Link as LinkFacts;
 
 /// Names of maps, in programs and as pins.
 pub(crate) const SETTINGS: &str = "settings";
@@ -15,170 +18,231 @@ pub(crate) const INSTANCES: &str = "instances";
 pub(crate) const CHANGES: &str = "changes";
 pub(crate) const RECORDERS: &str = "recorders";
 
-/// The pin of what registers the kind.
-const LINK: &str = "link";
-
-/// The map that libbpf makes of the program's operations.
-const OPS: &str = "qdisc";
-
-/// Loads a program and registers its kind of qdisc; its maps in the order of
-/// `names`.
-pub(crate) fn load(
-    name: &'static str,
-    kind: &str,
-    names: &[&str],
-) -> Result<(Vec<MapHandle>, Link), BpfError> {
-    let object = programs::named(name).ok_or(BpfError::NoProgram(name))?;
-    load_object(name, object, kind, names)
+/// A kind of qdisc that this process put into the kernel. When it is dropped
+/// unpinned, the kind is gone once no device has such a qdisc any more.
+#[derive(Debug)]
+pub struct Kind<H: Host> {
+    name: String,
+    pub(crate) host: H,
+    settings: Map<Place, H::Settings>,
+    instances: Map<u32, H::Hosted>,
+    /// How often the settings of an instance have changed.
+    changes: Map<u32, u32>,
+    /// Descriptors of rings.
+    recorders: Map<u32, i32>,
+    marks: Marks,
+    link: Link,
 }
 
-/// The same of a program that need not be part of this library; libbpf reads
-/// 64-bit words, at which the object must begin.
-pub(crate) fn load_object(
-    name: &'static str,
-    object: &[u8],
-    kind: &str,
-    names: &[&str],
-) -> Result<(Vec<MapHandle>, Link), BpfError> {
-    let (loaded, log) = log::recorded(|| {
-        let mut object = ObjectBuilder::default()
-            .name(name)?
-            .open_memory(object)?
-            .load()?;
-        let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
-        let mut maps = Vec::new();
-        for name in names {
-            let map = object.maps().find(|map| map.name() == *name);
-            let map = map.ok_or_else(missing).context(format!("map {name}"))?;
-            maps.push(MapHandle::try_from(&map)?);
+/// What kinds of qdisc differ in.
+pub trait Host: Debug {
+    /// How a qdisc is to work.
+    type Setup;
+    /// The same as the map has it.
+    type Settings: Value + Debug;
+    /// A qdisc as it was when it was read.
+    type Instance;
+    /// The same as the map has it.
+    type Hosted: Hosted + Debug;
+
+    /// What the map is to have, in place of what was set before.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where the kind cannot work so.
+    fn encode(
+        &self,
+        setup: &Self::Setup,
+        before: Option<&Self::Setup>,
+    ) -> Result<Self::Settings, BpfError>;
+
+    /// What the map has, read; `None` where [`Host::encode`] could not have made it.
+    fn decode(&self, settings: &Self::Settings) -> Option<Self::Setup>;
+
+    /// The qdisc of this number.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where a map cannot be read.
+    fn instance(&self, number: u32, hosted: Self::Hosted) -> Result<Self::Instance, BpfError>;
+
+    /// The maps that only this kind has.
+    fn maps(&mut self) -> Vec<Named<'_>> {
+        Vec::new()
+    }
+}
+
+/// An instance in a map.
+pub trait Hosted: Value {
+    /// Where it is; `None` where no qdisc uses it.
+    fn place(&self) -> Option<Place>;
+}
+
+/// The names of all maps of a kind that has these of its own, in the order in which
+/// they are loaded and opened.
+pub(crate) fn maps(own: impl IntoIterator<Item = &'static str>) -> Vec<&'static str> {
+    let common = [SETTINGS, INSTANCES, CHANGES, RECORDERS];
+    let own = own.into_iter();
+    own.chain(common).chain(marks::MAPS).collect()
+}
+
+impl<H: Host> Kind<H> {
+    /// The kind of this name. `tails` is how many bytes settings and instances have
+    /// beyond the least.
+    pub(crate) fn assemble(
+        name: &str,
+        host: H,
+        tails: (usize, usize),
+        mut maps: impl Iterator<Item = MapHandle>,
+        link: Link,
+    ) -> Result<Self, BpfError> {
+        Ok(Self {
+            name: name.to_owned(),
+            host,
+            settings: Map::with_tail(name, SETTINGS, tails.0, maps.next())?,
+            instances: Map::with_tail(name, INSTANCES, tails.1, maps.next())?,
+            changes: Map::of(name, CHANGES, maps.next())?,
+            recorders: Map::of(name, RECORDERS, maps.next())?,
+            marks: Marks::of(name, &mut maps)?,
+            link,
+        })
+    }
+
+    /// Keeps the kind beyond this process: pins in `folder`, which must be in
+    /// a BPF file system and exist.
+    pub fn pin(&mut self, folder: &Path) -> Result<(), BpfError> {
+        let mut maps = self.host.maps();
+        maps.extend([
+            self.settings.handle(),
+            self.instances.handle(),
+            self.changes.handle(),
+            self.recorders.handle(),
+        ]);
+        maps.extend(self.marks.named());
+        pin(folder, &mut maps, &mut self.link)
+    }
+
+    /// The kind's name for netlink and tc.
+    pub fn kind(&self) -> &str {
+        &self.name
+    }
+
+    /// States how the qdisc at a place is to work: the one that is there, from
+    /// its next packet on, or one still to come. No packet is lost, but those of a
+    /// class that goes or gets another discipline.
+    pub fn set(&self, place: Place, setup: &H::Setup) -> Result<(), BpfError> {
+        let before = self.setup(place)?;
+        let settings = self.host.encode(setup, before.as_ref())?;
+        self.settings.put(&place, &settings)?;
+        self.raise_at(place)
+    }
+
+    /// What was set for a place; `None` where nothing was.
+    pub fn setup(&self, place: Place) -> Result<Option<H::Setup>, BpfError> {
+        let settings = self.settings.get(&place)?;
+        Ok(settings.and_then(|settings| self.host.decode(&settings)))
+    }
+
+    /// Every place for which something was set.
+    pub fn places(&self) -> Vec<Place> {
+        self.settings.keys().collect()
+    }
+
+    /// Back to defaults and what the device says; nothing to do where nothing
+    /// was set.
+    pub fn unset(&self, place: Place) -> Result<(), BpfError> {
+        self.settings.remove(&place)
+    }
+
+    /// Lets the qdisc at a place mark packets, which needs a program at egress
+    /// of its device; the device is in the network namespace of this thread.
+    /// Marks end with what is given back. Without it disciplines are told that
+    /// nothing can be marked.
+    pub fn mark(&self, place: Place) -> Result<Attached, BpfError> {
+        let marker = self.marks.attach(place)?;
+        self.raise_at(place)?;
+        Ok(marker)
+    }
+
+    /// The qdisc at a place marks no longer.
+    pub fn unmark(&self, place: Place) -> Result<(), BpfError> {
+        self.marks.forget(place)?;
+        self.raise_at(place)
+    }
+
+    /// What became of marks.
+    pub fn marks(&self) -> &Marks {
+        &self.marks
+    }
+
+    /// Every qdisc of this kind that is on a device now.
+    pub fn instances(&self) -> Result<Vec<H::Instance>, BpfError> {
+        let numbered = self.numbered()?.into_iter();
+        let read = |(number, hosted)| self.host.instance(number, hosted);
+        numbered.map(read).collect()
+    }
+
+    /// The one at a place.
+    pub fn instance(&self, place: Place) -> Result<Option<H::Instance>, BpfError> {
+        let found = self.at(place)?.into_iter().next();
+        let read = |(number, hosted)| self.host.instance(number, hosted);
+        found.map(read).transpose()
+    }
+
+    /// Whether a device has such a qdisc, or is meant to.
+    pub fn is_used(&self) -> Result<bool, BpfError> {
+        Ok(!self.places().is_empty() || !self.numbered()?.is_empty())
+    }
+
+    /// The number of the qdisc at a place.
+    pub(crate) fn number(&self, place: Place) -> Result<Option<u32>, BpfError> {
+        Ok(self.at(place)?.first().map(|(number, _)| *number))
+    }
+
+    /// Begins to record the qdisc of a number into a ring of `bytes`, which has a
+    /// number of its own.
+    pub(crate) fn recorder(
+        &self,
+        number: u32,
+        ring: u32,
+        bytes: u32,
+    ) -> Result<Recorder<'_>, BpfError> {
+        let source = Source {
+            recorders: &self.recorders,
+            changes: &self.changes,
+            ring,
+            number,
+        };
+        Recorder::begin(source, bytes)
+    }
+
+    /// Those that are in use, by number.
+    fn numbered(&self) -> Result<Vec<(u32, H::Hosted)>, BpfError> {
+        let mut all = Vec::new();
+        for number in 0..self.instances.capacity() {
+            let hosted = self.instances.get(&number)?;
+            let used = hosted.filter(|hosted| hosted.place().is_some());
+            all.extend(used.map(|hosted| (number, hosted)));
         }
-        let ops = object.maps_mut().find(|map| map.name() == OPS);
-        let mut ops = ops.ok_or_else(missing).context(OPS)?;
-        let link = ops.attach_struct_ops().context("registering the qdisc")?;
-        Ok((maps, link))
-    });
-    loaded.map_err(|source: libbpf_rs::Error| BpfError::Refused {
-        kind: kind.to_owned(),
-        source,
-        log,
-    })
-}
-
-/// What [`pin`] left in a folder.
-pub(crate) fn open(folder: &Path, names: &[&str]) -> Result<(Vec<MapHandle>, Link), BpfError> {
-    let mut maps = Vec::new();
-    for name in names {
-        let path = folder.join(name);
-        maps.push(
-            MapHandle::from_pinned_path(&path).map_err(|source| BpfError::Pin {
-                path,
-                doing: "opened",
-                source,
-            })?,
-        );
+        Ok(all)
     }
-    let path = folder.join(LINK);
-    let link = Link::open(&path).map_err(|source| BpfError::Pin {
-        path,
-        doing: "opened",
-        source,
-    })?;
-    Ok((maps, link))
-}
 
-/// Pins maps and the link in a folder of a BPF file system.
-pub(crate) fn pin(
-    folder: &Path,
-    maps: &mut [(&str, &mut MapHandle)],
-    link: &mut Link,
-) -> Result<(), BpfError> {
-    let failed = |path: &Path, source| BpfError::Pin {
-        path: path.to_owned(),
-        doing: "made",
-        source,
-    };
-    for (name, map) in maps {
-        let path = folder.join(name);
-        map.pin(&path).map_err(|source| failed(&path, source))?;
+    /// Those at a place: while one takes another's place, there are two.
+    fn at(&self, place: Place) -> Result<Vec<(u32, H::Hosted)>, BpfError> {
+        let mut all = self.numbered()?;
+        all.retain(|(_, hosted)| hosted.place() == Some(place));
+        Ok(all)
     }
-    let path = folder.join(LINK);
-    link.pin(&path).map_err(|source| failed(&path, source))
+
+    /// Tells the qdisc at a place, if there is one, that its settings are new.
+    fn raise_at(&self, place: Place) -> Result<(), BpfError> {
+        let mut all = self.at(place)?.into_iter();
+        all.try_for_each(|(number, _)| raise(&self.changes, number))
+    }
 }
 
 /// Tells an instance that its settings are new.
-pub(crate) fn raise(kind: &str, changes: &MapHandle, number: u32) -> Result<(), BpfError> {
-    let key = number.to_ne_bytes();
-    let count = changes
-        .lookup(&key, MapFlags::ANY)
-        .map_err(failed(kind, CHANGES, "read"))?
-        .and_then(|count| count.try_into().ok())
-        .map_or(0, u32::from_ne_bytes);
-    changes
-        .update(&key, &count.wrapping_add(1).to_ne_bytes(), MapFlags::ANY)
-        .map_err(failed(kind, CHANGES, "written"))
-}
-
-/// `struct aqm_link`.
-pub(crate) fn encode_link(link: &LinkFacts) -> Vec<u8> {
-    let mut bytes = link.rate_bytes_s.to_ne_bytes().to_vec();
-    for word in [
-        link.mtu_bytes,
-        link.overhead_bytes.cast_unsigned(),
-        link.mpu_bytes,
-        link.framing,
-        link.queue_packets,
-        link.room_packets,
-    ] {
-        bytes.extend(word.to_ne_bytes());
-    }
-    bytes
-}
-
-/// `struct aqm_link`, read.
-pub(crate) fn decode_link(bytes: &[u8]) -> Option<LinkFacts> {
-    let words: Vec<u32> = bytes
-        .get(8..size_of::<LinkFacts>())?
-        .as_chunks::<4>()
-        .0
-        .iter()
-        .map(|word| u32::from_ne_bytes(*word))
-        .collect();
-    Some(LinkFacts {
-        rate_bytes_s: u64::from_ne_bytes(*bytes.first_chunk()?),
-        mtu_bytes: *words.first()?,
-        overhead_bytes: words.get(1)?.cast_signed(),
-        mpu_bytes: *words.get(2)?,
-        framing: *words.get(3)?,
-        queue_packets: *words.get(4)?,
-        room_packets: *words.get(5)?,
-    })
-}
-
-/// Removes what [`pin`] made, the link first: without it the kind is gone once
-/// no device uses it.
-pub(crate) fn unpin(folder: &Path, names: &[&str]) -> Result<(), BpfError> {
-    for name in [LINK].iter().chain(names) {
-        remove(&folder.join(name), |path| std::fs::remove_file(path))?;
-    }
-    remove(folder, |path| std::fs::remove_dir(path))
-}
-
-/// Removes a pin or a folder, if it is there.
-pub(crate) fn remove(
-    path: &Path,
-    how: impl Fn(&Path) -> std::io::Result<()>,
-) -> Result<(), BpfError> {
-    match how(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(BpfError::File {
-            path: path.to_owned(),
-            doing: "removed",
-            source: error,
-        }),
-        _ => Ok(()),
-    }
-}
-
-/// Whether [`pin`] finished in a folder: it makes the link's pin last.
-pub(crate) fn is_pinned(folder: &Path) -> bool {
-    folder.join(LINK).exists()
+pub(crate) fn raise(changes: &Map<u32, u32>, number: u32) -> Result<(), BpfError> {
+    let count = changes.get_or_zero(&number)?;
+    changes.put(&number, &count.wrapping_add(1))
 }

@@ -2,7 +2,7 @@
 //! The wire and the parameters of a discipline as a state has them, and as the kit
 //! does.
 
-use weirgate_aqm::{Link, Settings};
+use weirgate_aqm::{Discipline, Link, Row, Settings, SettingsError};
 use weirgate_state::{CakeFraming, KitSetting, KitWire};
 
 /// Framings by their numbers (`enum aqm_framing`, aqm/include/aqm.h).
@@ -28,9 +28,23 @@ pub(crate) fn wire_of(link: &Link) -> Option<KitWire> {
     })
 }
 
+/// A discipline's parameters of which a state states some.
+///
+/// # Errors
+///
+/// Occurs where it has no such parameter, or none of this value.
+pub(crate) fn settings(
+    discipline: Discipline,
+    stated: &[KitSetting],
+) -> Result<Settings, SettingsError> {
+    let settings = Settings::new(discipline);
+    let with = |settings: Settings, one: &KitSetting| settings.with(&one.name, one.value);
+    stated.iter().try_fold(settings, with)
+}
+
 /// All parameters in force, those with their defaults among them.
 pub(crate) fn settings_of(settings: &Settings) -> Vec<KitSetting> {
-    let setting = |(row, value): (weirgate_aqm::Row, u64)| KitSetting {
+    let setting = |(row, value): (Row, u64)| KitSetting {
         name: row.name.to_owned(),
         value,
         usual: value == row.default,

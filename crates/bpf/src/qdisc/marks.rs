@@ -3,8 +3,8 @@
 //! runs before the qdisc and may write to packets (`bpf/egress/marks.bpf.c`).
 
 use crate::error::BpfError;
-use crate::layout::{marks_count, marks_debt, marks_flow, marks_place, marks_total};
-use crate::maps::Map;
+use crate::layout::{marks_count, marks_debt, marks_flow, marks_total};
+use crate::maps::{Map, Named};
 use crate::programs::tcx::{Attached, End};
 use crate::programs::{self, log};
 use crate::qdisc::attach_point::Place;
@@ -29,7 +29,7 @@ pub(crate) const MAPS: [&str; 3] = [DEBTS, PLACES, TOTALS];
 pub struct Marks {
     kind: String,
     debts: Map<marks_flow, marks_debt>,
-    places: Map<marks_place, marks_count>,
+    places: Map<Place, marks_count>,
     totals: Map<u32, marks_total>,
 }
 
@@ -58,7 +58,7 @@ impl Marks {
     }
 
     /// Its maps by name, to pin.
-    pub(crate) fn named(&mut self) -> [(&'static str, &mut MapHandle); 3] {
+    pub(crate) fn named(&mut self) -> [Named<'_>; 3] {
         [
             self.debts.handle(),
             self.places.handle(),
@@ -144,11 +144,7 @@ impl Marks {
     }
 }
 
-/// A place as the map has it: that of the whole device.
-fn key(place: Place) -> marks_place {
-    marks_place {
-        netns: place.netns,
-        ifindex: place.ifindex,
-        zero: 0,
-    }
+/// The place of the whole device.
+fn key(place: Place) -> Place {
+    Place { queue: 0, ..place }
 }

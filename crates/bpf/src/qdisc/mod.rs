@@ -6,6 +6,7 @@ pub(crate) mod discipline;
 pub(crate) mod instance;
 pub(crate) mod kind;
 pub(crate) mod link;
+pub(crate) mod load;
 pub(crate) mod marks;
 pub(crate) mod recorder;
 pub(crate) mod shaper;

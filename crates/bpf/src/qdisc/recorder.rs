@@ -3,9 +3,9 @@
 //! `weirgate_aqm::Mirror` takes them.
 
 use crate::error::BpfError;
-use crate::maps::failed;
-use crate::qdisc::kind::{RECORDERS, raise};
-use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, MapType, RingBufferBuilder};
+use crate::maps::Map;
+use crate::qdisc::kind::raise;
+use libbpf_rs::{ErrorKind, MapHandle, MapType, RingBufferBuilder};
 use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
@@ -23,20 +23,12 @@ pub struct Recorder<'q> {
 /// What is recorded.
 #[derive(Debug)]
 pub(crate) struct Source<'q> {
-    /// The kind of qdisc.
-    pub(crate) kind: String,
     /// Its maps of rings and of counts of changes.
-    pub(crate) recorders: &'q MapHandle,
-    pub(crate) changes: &'q MapHandle,
+    pub(crate) recorders: &'q Map<u32, i32>,
+    pub(crate) changes: &'q Map<u32, u32>,
     /// The places in these: of a shaper, each class has a ring.
     pub(crate) ring: u32,
     pub(crate) number: u32,
-}
-
-impl Source<'_> {
-    fn failed(&self, doing: &'static str) -> impl Fn(libbpf_rs::Error) -> BpfError + use<> {
-        failed(&self.kind, RECORDERS, doing)
-    }
 }
 
 impl<'q> Recorder<'q> {
@@ -46,12 +38,9 @@ impl<'q> Recorder<'q> {
             ..Default::default()
         };
         let ring = MapHandle::create(MapType::RingBuf, Some("recorder"), 0, 0, bytes, &options)
-            .map_err(source.failed("made"))?;
-        let descriptor = ring.as_fd().as_raw_fd().to_ne_bytes();
-        source
-            .recorders
-            .update(&source.ring.to_ne_bytes(), &descriptor, MapFlags::ANY)
-            .map_err(source.failed("written"))?;
+            .map_err(source.recorders.failed("made"))?;
+        let descriptor = ring.as_fd().as_raw_fd();
+        source.recorders.put(&source.ring, &descriptor)?;
         let recorder = Self { source, ring };
         recorder.checkpoint()?;
         Ok(recorder)
@@ -59,7 +48,7 @@ impl<'q> Recorder<'q> {
 
     /// Asks for the whole state, which comes with the next packet that arrives.
     pub fn checkpoint(&self) -> Result<(), BpfError> {
-        raise(&self.source.kind, self.source.changes, self.source.number)
+        raise(self.source.changes, self.source.number)
     }
 
     /// Gives every record to `take` as it comes, until that or `more` says
@@ -69,7 +58,7 @@ impl<'q> Recorder<'q> {
         mut take: impl FnMut(&[u8]) -> bool,
         mut more: impl FnMut() -> bool,
     ) -> Result<(), BpfError> {
-        let failed = self.source.failed("read");
+        let failed = self.source.recorders.failed("read");
         let going = Cell::new(true);
         let mut builder = RingBufferBuilder::new();
         builder
@@ -94,10 +83,7 @@ impl<'q> Recorder<'q> {
 impl Drop for Recorder<'_> {
     fn drop(&mut self) {
         // The map may be gone with its qdisc; then there is nothing to end.
-        let _ = self
-            .source
-            .recorders
-            .delete(&self.source.ring.to_ne_bytes());
+        let _ = self.source.recorders.remove(&self.source.ring);
         let _ = self.checkpoint();
     }
 }

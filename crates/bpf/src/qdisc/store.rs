@@ -6,8 +6,8 @@ use crate::error::BpfError;
 use crate::programs::tcx;
 use crate::qdisc::attach_point::Place;
 use crate::qdisc::discipline::{self as qdisc, Qdisc};
-use crate::qdisc::kind::{is_pinned, remove as remove_with, unpin};
-use crate::qdisc::marks::Marks;
+use crate::qdisc::kind::{Host, Kind};
+use crate::qdisc::load::{is_pinned, remove as remove_with, unpin};
 use crate::qdisc::shaper::{self, Shaper};
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -29,6 +29,9 @@ const MAGIC: i64 = 0xcafe_4a11;
 
 /// The shaper's folder; no discipline has this name.
 const SHAPER: &str = "shaper";
+
+/// What the names of kinds begin with.
+const KIND: &str = "weir_";
 
 /// What the names of pins of programs that make marks begin with.
 const MARKER: &str = "marks-";
@@ -82,25 +85,18 @@ impl Store {
 
     /// The discipline's kind, where it is pinned.
     pub fn qdisc(&self, discipline: Discipline) -> Result<Option<Qdisc>, BpfError> {
-        let folder = self.folder.join(discipline.name());
-        if !is_pinned(&folder) {
-            return Ok(None);
-        }
-        Qdisc::pinned(discipline, &folder).map(Some)
+        let pinned = |folder: &Path| Qdisc::pinned(discipline, folder);
+        self.pinned(discipline.name(), pinned)
     }
 
     /// The same, loaded and pinned where it is not yet.
     pub fn qdisc_or_load(&self, discipline: Discipline) -> Result<Qdisc, BpfError> {
-        if let Some(qdisc) = self.qdisc(discipline)? {
-            return Ok(qdisc);
+        match self.qdisc(discipline)? {
+            Some(qdisc) => Ok(qdisc),
+            None => self.pin(discipline.name(), &qdisc::maps(), || {
+                Qdisc::load(discipline)
+            }),
         }
-        let folder = self.folder.join(discipline.name());
-        // A process that died may have left some pins.
-        unmark_all(&folder)?;
-        unpin(&folder, &qdisc::maps())?;
-        let mut qdisc = Qdisc::load(discipline)?;
-        pin(&folder, &qdisc::maps(), |folder| qdisc.pin(folder))?;
-        Ok(qdisc)
     }
 
     /// Names of all kinds that are pinned, disciplines of the kit or not.
@@ -117,90 +113,94 @@ impl Store {
 
     /// Ends a discipline's kind; it is gone when no device uses it any more.
     pub fn remove_qdisc(&self, discipline: Discipline) -> Result<(), BpfError> {
-        let folder = self.folder.join(discipline.name());
-        unmark_all(&folder)?;
-        unpin(&folder, &qdisc::maps())
+        self.remove(discipline.name(), &qdisc::maps())
+    }
+
+    /// The shaper, where it is pinned.
+    pub fn shaper(&self) -> Result<Option<Shaper>, BpfError> {
+        self.pinned(SHAPER, Shaper::pinned)
+    }
+
+    /// The same, loaded and pinned where it is not yet.
+    pub fn shaper_or_load(&self) -> Result<Shaper, BpfError> {
+        match self.shaper()? {
+            Some(shaper) => Ok(shaper),
+            None => self.pin(SHAPER, &shaper::maps(), Shaper::load),
+        }
+    }
+
+    /// Ends the shaper's kind; it is gone when no device uses it any more.
+    pub fn remove_shaper(&self) -> Result<(), BpfError> {
+        self.remove(SHAPER, &shaper::maps())
     }
 
     /// Lets the qdisc of a kind that is pinned mark packets at a place, which is
     /// in the network namespace of this thread, beyond this process; anew where
     /// it could.
-    pub fn mark_qdisc(&self, qdisc: &Qdisc, place: Place) -> Result<(), BpfError> {
-        let path = self.marker(qdisc.discipline().name(), place);
+    pub fn mark<H: Host>(&self, kind: &Kind<H>, place: Place) -> Result<(), BpfError> {
+        let path = self.marker(kind, place);
         remove(&path)?;
-        let marked = qdisc.mark(place).and_then(|marker| marker.pin(&path));
-        marked.or_else(|error| qdisc.unmark(place).and(Err(error)))
+        let marked = kind.mark(place).and_then(|marker| marker.pin(&path));
+        marked.or_else(|error| kind.unmark(place).and(Err(error)))
     }
 
     /// Whether marks are made at a place: the qdisc there counts on a program,
     /// and nobody has taken that from its device.
-    pub fn marks_qdisc(&self, qdisc: &Qdisc, place: Place) -> Result<bool, BpfError> {
-        self.is_marking(qdisc.discipline().name(), qdisc.marks(), place)
-    }
-
-    /// Ends that.
-    pub fn unmark_qdisc(&self, qdisc: &Qdisc, place: Place) -> Result<(), BpfError> {
-        remove(&self.marker(qdisc.discipline().name(), place))?;
-        qdisc.unmark(place)
-    }
-
-    /// The same of the shaper.
-    pub fn mark_shaper(&self, shaper: &Shaper, place: Place) -> Result<(), BpfError> {
-        let path = self.marker(SHAPER, place);
-        remove(&path)?;
-        let marked = shaper.mark(place).and_then(|marker| marker.pin(&path));
-        marked.or_else(|error| shaper.unmark(place).and(Err(error)))
-    }
-
-    /// As [`Store::marks_qdisc`].
-    pub fn marks_shaper(&self, shaper: &Shaper, place: Place) -> Result<bool, BpfError> {
-        self.is_marking(SHAPER, shaper.marks(), place)
-    }
-
-    fn is_marking(&self, kind: &str, marks: &Marks, place: Place) -> Result<bool, BpfError> {
-        let told = marks.count(place)?.is_some();
+    pub fn marks<H: Host>(&self, kind: &Kind<H>, place: Place) -> Result<bool, BpfError> {
+        let told = kind.marks().count(place)?.is_some();
         Ok(told && tcx::is_on(&self.marker(kind, place), place.ifindex))
     }
 
     /// Ends that.
-    pub fn unmark_shaper(&self, shaper: &Shaper, place: Place) -> Result<(), BpfError> {
-        remove(&self.marker(SHAPER, place))?;
-        shaper.unmark(place)
+    pub fn unmark<H: Host>(&self, kind: &Kind<H>, place: Place) -> Result<(), BpfError> {
+        remove(&self.marker(kind, place))?;
+        kind.unmark(place)
     }
 
     /// Where the program that makes marks at a place is pinned.
-    fn marker(&self, kind: &str, place: Place) -> PathBuf {
+    fn marker<H: Host>(&self, kind: &Kind<H>, place: Place) -> PathBuf {
+        let kind = kind.kind();
+        let folder = kind.strip_prefix(KIND).unwrap_or(kind);
         let name = format!("{MARKER}{}-{}", place.netns, place.ifindex);
-        self.folder.join(kind).join(name)
+        self.folder.join(folder).join(name)
     }
 
-    /// The shaper, where it is pinned.
-    pub fn shaper(&self) -> Result<Option<Shaper>, BpfError> {
-        let folder = self.folder.join(SHAPER);
-        if !is_pinned(&folder) {
-            return Ok(None);
-        }
-        Shaper::pinned(&folder).map(Some)
+    fn pinned<H: Host>(
+        &self,
+        name: &str,
+        open: impl FnOnce(&Path) -> Result<Kind<H>, BpfError>,
+    ) -> Result<Option<Kind<H>>, BpfError> {
+        let folder = self.folder.join(name);
+        is_pinned(&folder).then(|| open(&folder)).transpose()
     }
 
-    /// The same, loaded and pinned where it is not yet.
-    pub fn shaper_or_load(&self) -> Result<Shaper, BpfError> {
-        if let Some(shaper) = self.shaper()? {
-            return Ok(shaper);
-        }
-        let (folder, maps) = (self.folder.join(SHAPER), shaper::maps());
+    /// Loads a kind and pins it: all of it, or nothing is left of its folder.
+    fn pin<H: Host>(
+        &self,
+        name: &str,
+        maps: &[&str],
+        load: impl FnOnce() -> Result<Kind<H>, BpfError>,
+    ) -> Result<Kind<H>, BpfError> {
+        // A process that died may have left some pins.
+        self.remove(name, maps)?;
+        let mut kind = load()?;
+        let folder = self.folder.join(name);
+        fs::create_dir(&folder).map_err(|source| BpfError::File {
+            path: folder.clone(),
+            doing: "made",
+            source,
+        })?;
+        kind.pin(&folder).inspect_err(|_| {
+            // The refusal is the error to report.
+            let _ = unpin(&folder, maps);
+        })?;
+        Ok(kind)
+    }
+
+    fn remove(&self, name: &str, maps: &[&str]) -> Result<(), BpfError> {
+        let folder = self.folder.join(name);
         unmark_all(&folder)?;
-        unpin(&folder, &maps)?;
-        let mut shaper = Shaper::load()?;
-        pin(&folder, &maps, |folder| shaper.pin(folder))?;
-        Ok(shaper)
-    }
-
-    /// Ends the shaper's kind; it is gone when no device uses it any more.
-    pub fn remove_shaper(&self) -> Result<(), BpfError> {
-        let folder = self.folder.join(SHAPER);
-        unmark_all(&folder)?;
-        unpin(&folder, &shaper::maps())
+        unpin(&folder, maps)
     }
 }
 
@@ -218,24 +218,6 @@ fn unmark_all(folder: &Path) -> Result<(), BpfError> {
 /// Removes a pin, if it is there.
 fn remove(path: &Path) -> Result<(), BpfError> {
     remove_with(path, |path| fs::remove_file(path))
-}
-
-/// Makes a folder and pins in it what is loaded: all of it, or nothing is left
-/// of the folder.
-fn pin(
-    folder: &Path,
-    maps: &[&str],
-    pinned: impl FnOnce(&Path) -> Result<(), BpfError>,
-) -> Result<(), BpfError> {
-    fs::create_dir(folder).map_err(|source| BpfError::File {
-        path: folder.to_owned(),
-        doing: "made",
-        source,
-    })?;
-    pinned(folder).inspect_err(|_| {
-        // The refusal is the error to report.
-        let _ = unpin(folder, maps);
-    })
 }
 
 /// Whether a BPF file system is mounted there.

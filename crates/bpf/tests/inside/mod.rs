@@ -27,7 +27,7 @@ use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weirgate_aqm::{Discipline, Link, Settings};
+use weirgate_aqm::{Discipline, Link, Settings, ShaperRule};
 use weirgate_bpf::{Class, Classes, Instance, Place, Qdisc, Setup, Shaper};
 
 #[test]
@@ -215,12 +215,13 @@ const LINE: Link = Link {
 
 fn class(minor: u32, priority: u32, kbit: u64, weight: u64, name: &str) -> Class {
     Class {
-        classid: 0x1_0000 + minor,
-        guarantee_bytes_s: kbit * 125,
-        ceiling_bytes_s: 0,
-        weight,
-        credit_ns: 0,
-        priority,
+        rule: ShaperRule {
+            classid: 0x1_0000 + minor,
+            guarantee_bytes_s: kbit * 125,
+            weight,
+            priority,
+            ..ShaperRule::default()
+        },
         settings: Settings::new(Discipline::named(name).expect("a discipline")),
     }
 }

@@ -5,7 +5,7 @@ use super::net::{self, Far, Flood};
 use super::{number, on_device, read, setup};
 use std::net::Shutdown;
 use std::time::Instant;
-use weirgate_aqm::{Discipline, EventKind, Link, Mirror, Settings, Taken};
+use weirgate_aqm::{Discipline, EventKind, Link, Mirror, Settings, ShaperRule, Taken};
 use weirgate_bpf::{Class, Classes, Place, Qdisc, Recorder, Shaper};
 
 /// Bytes of the ring between kernel and test.
@@ -135,12 +135,12 @@ fn classes(discipline: Discipline, params: &[(&str, u64)]) -> Classes {
         settings.set(name, *value).expect("a parameter");
     }
     let class = |classid, settings| Class {
-        classid,
-        guarantee_bytes_s: RATE / 16,
-        ceiling_bytes_s: 0,
-        credit_ns: 0,
-        weight: 1,
-        priority: 0,
+        rule: ShaperRule {
+            classid,
+            guarantee_bytes_s: RATE / 16,
+            weight: 1,
+            ..ShaperRule::default()
+        },
         settings,
     };
     Classes {

@@ -87,9 +87,9 @@ fn wanted(load: &Load) -> Result<Wanted, Failure> {
     for (number, class) in classes.iter().enumerate() {
         if classes[..number]
             .iter()
-            .any(|it| it.classid == class.classid)
+            .any(|it| it.rule.classid == class.rule.classid)
         {
-            let id = Handle::from_u32(class.classid);
+            let id = Handle::from_u32(class.rule.classid);
             return Err(wrong(format!("two classes are called {id}")));
         }
     }
@@ -148,7 +148,7 @@ pub fn load(load: &Load) -> Outcome {
         };
         // One of the same kind would only be asked to change, which no such
         // qdisc can.
-        if present.as_ref() == Some(&kind) {
+        if present.as_deref() == Some(kind) {
             let dropped = target.kernel.drop_root(name, target.device).await;
             dropped.map_err(refused)?;
         }
@@ -161,7 +161,7 @@ pub fn load(load: &Load) -> Outcome {
         let marked = loaded.mark(&store, target.place, wanted.marking());
         let put = match marked {
             Ok(()) => {
-                let put = target.kernel.put_root(name, target.device, &kind).await;
+                let put = target.kernel.put_root(name, target.device, kind).await;
                 put.map_err(refused)
             }
             Err(failure) => Err(failure),
@@ -223,7 +223,7 @@ pub fn change(
                 })?;
                 if let Some(class) = class {
                     let id = class_id(class)?;
-                    let found = setup.classes.iter_mut().find(|it| it.classid == id);
+                    let found = setup.classes.iter_mut().find(|it| it.rule.classid == id);
                     let found = found
                         .ok_or_else(|| wrong(format!("{device}: there is no class {class}")))?;
                     class::change(found, words)?;

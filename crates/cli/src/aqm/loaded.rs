@@ -42,10 +42,10 @@ impl Loaded {
         })
     }
 
-    pub fn kind(&self) -> String {
+    pub fn kind(&self) -> &str {
         match self {
             Self::One(qdisc) => qdisc.kind(),
-            Self::Shaper(shaper) => shaper.kind().to_owned(),
+            Self::Shaper(shaper) => shaper.kind(),
         }
     }
 
@@ -64,15 +64,15 @@ impl Loaded {
             return self.unmark(store, place).map_err(failed);
         }
         let there = match self {
-            Self::One(qdisc) => store.marks_qdisc(qdisc, place),
-            Self::Shaper(shaper) => store.marks_shaper(shaper, place),
+            Self::One(qdisc) => store.marks(qdisc, place),
+            Self::Shaper(shaper) => store.marks(shaper, place),
         };
         if there.map_err(failed)? {
             return Ok(());
         }
         let marked = match self {
-            Self::One(qdisc) => store.mark_qdisc(qdisc, place),
-            Self::Shaper(shaper) => store.mark_shaper(shaper, place),
+            Self::One(qdisc) => store.mark(qdisc, place),
+            Self::Shaper(shaper) => store.mark(shaper, place),
         };
         match marked {
             Err(error) if marks == Marking::Only => Err(wrong(format!("{ONLY_MARKS}: {error}"))),
@@ -88,8 +88,8 @@ impl Loaded {
 
     fn unmark(&self, store: &Store, place: Place) -> Result<(), BpfError> {
         match self {
-            Self::One(qdisc) => store.unmark_qdisc(qdisc, place),
-            Self::Shaper(shaper) => store.unmark_shaper(shaper, place),
+            Self::One(qdisc) => store.unmark(qdisc, place),
+            Self::Shaper(shaper) => store.unmark(shaper, place),
         }
     }
 
@@ -105,15 +105,13 @@ impl Loaded {
     pub fn release(self, store: &Store) -> Result<(), Failure> {
         match self {
             Self::One(qdisc) => {
-                let instances = qdisc.instances().map_err(failed)?;
-                if qdisc.places().is_empty() && instances.is_empty() {
+                if !qdisc.is_used().map_err(failed)? {
                     store.remove_qdisc(qdisc.discipline()).map_err(failed)?;
                     own::release(store, qdisc.discipline())?;
                 }
             }
             Self::Shaper(shaper) => {
-                let instances = shaper.instances().map_err(failed)?;
-                if shaper.places().is_empty() && instances.is_empty() {
+                if !shaper.is_used().map_err(failed)? {
                     store.remove_shaper().map_err(failed)?;
                 }
             }

@@ -83,7 +83,7 @@ fn class_of(
 ) -> Result<u32, Failure> {
     let setup = shaper.setup(target.place).map_err(failed)?;
     let classes = setup.map_or_else(Vec::new, |setup| setup.classes);
-    let ids = classes.iter().map(|class| class.classid);
+    let ids = classes.iter().map(|class| class.rule.classid);
     let ids: Vec<u32> = ids.filter(|id| *id != 0).collect();
     let named = class.map(class_id).transpose()?;
     match (named, ids.as_slice()) {

@@ -112,7 +112,7 @@ fn collect(
                 shown.push(Shown {
                     at: "root",
                     device,
-                    kind: qdisc.kind(),
+                    kind: qdisc.kind().to_owned(),
                     gate_bytes_s: setup.map_or(0, |setup| setup.gate_bytes_s),
                     class: None,
                     marks: marks(instance.place())?,
@@ -131,7 +131,7 @@ fn collect(
                 for (number, instance) in one.classes.into_iter().enumerate() {
                     let class = setup.as_ref().and_then(|setup| setup.classes.get(number));
                     // A place that a class left.
-                    if class.is_some_and(|class| class.classid == 0) {
+                    if class.is_some_and(|class| class.rule.classid == 0) {
                         continue;
                     }
                     shown.push(Shown {
@@ -207,11 +207,11 @@ impl Shown {
             "queue": self.instance.place().queue,
             "kind": self.kind,
             "class": self.class.as_ref().map(class_name),
-            "share": self.class.as_ref().map(|class| json!({
-                "priority": class.priority,
-                "weight": class.weight,
-                "guarantee_bytes_s": class.guarantee_bytes_s,
-                "ceiling_bytes_s": class.ceiling_bytes_s,
+            "share": self.class.as_ref().map(|Class { rule, .. }| json!({
+                "priority": rule.priority,
+                "weight": rule.weight,
+                "guarantee_bytes_s": rule.guarantee_bytes_s,
+                "ceiling_bytes_s": rule.ceiling_bytes_s,
             })),
             "discipline": self.instance.discipline().name(),
             "rate_bytes_s": self.gate_bytes_s,
@@ -268,15 +268,15 @@ impl Shown {
 }
 
 fn class_name(class: &Class) -> String {
-    Handle::from_u32(class.classid).to_string()
+    Handle::from_u32(class.rule.classid).to_string()
 }
 
 /// What a class has of the link, as `load` and `change` take it.
-fn share(class: &Class) -> String {
-    let mut text = format!("priority={} weight={}", class.priority, class.weight);
+fn share(Class { rule, .. }: &Class) -> String {
+    let mut text = format!("priority={} weight={}", rule.priority, rule.weight);
     let rates = [
-        ("guarantee", class.guarantee_bytes_s),
-        ("ceiling", class.ceiling_bytes_s),
+        ("guarantee", rule.guarantee_bytes_s),
+        ("ceiling", rule.ceiling_bytes_s),
     ];
     for (name, bytes_s) in rates {
         if bytes_s > 0 {

@@ -3,7 +3,7 @@
 
 use super::{discipline, set};
 use crate::exit::{Failure, wrong};
-use weirgate_aqm::Settings;
+use weirgate_aqm::{Settings, ShaperRule};
 use weirgate_bpf::Class;
 use weirgate_units::{Handle, Rate};
 
@@ -24,12 +24,11 @@ pub fn class_id(text: &str) -> Result<u32, Failure> {
 pub fn class(text: &str, queue: &Settings) -> Result<Class, Failure> {
     let mut words = text.split(',').map(str::trim);
     let mut class = Class {
-        classid: class_id(words.next().unwrap_or_default())?,
-        guarantee_bytes_s: 0,
-        ceiling_bytes_s: 0,
-        weight: 1,
-        credit_ns: 0,
-        priority: 0,
+        rule: ShaperRule {
+            classid: class_id(words.next().unwrap_or_default())?,
+            weight: 1,
+            ..ShaperRule::default()
+        },
         settings: queue.clone(),
     };
     let mut rest = Vec::new();
@@ -58,13 +57,14 @@ pub fn change(class: &mut Class, words: &[String]) -> Result<(), Failure> {
 /// is told.
 fn said(class: &mut Class, words: &[String]) -> Result<(), Failure> {
     let mut params = Vec::new();
+    let rule = &mut class.rule;
     for word in words {
         match word.split_once('=') {
-            Some(("guarantee", value)) => class.guarantee_bytes_s = rate("guarantee", value)?,
-            Some(("ceiling", value)) => class.ceiling_bytes_s = rate("ceiling", value)?,
-            Some(("weight", value)) => class.weight = number("weight", value, 1, MOST_WEIGHT)?,
+            Some(("guarantee", value)) => rule.guarantee_bytes_s = rate("guarantee", value)?,
+            Some(("ceiling", value)) => rule.ceiling_bytes_s = rate("ceiling", value)?,
+            Some(("weight", value)) => rule.weight = number("weight", value, 1, MOST_WEIGHT)?,
             Some(("priority", value)) => {
-                class.priority = number("priority", value, 0, LAST_PRIORITY)? as u32;
+                rule.priority = number("priority", value, 0, LAST_PRIORITY)? as u32;
             }
             // What has the name of one of those.
             Some(("queue.weight", value)) => params.push(format!("weight={value}")),
@@ -112,7 +112,11 @@ mod tests {
         let words = ["weight=5", "priority=2"].map(str::to_owned);
         change(&mut own, &words).expect("a change");
         assert_eq!(
-            (own.weight, own.priority, own.guarantee_bytes_s),
+            (
+                own.rule.weight,
+                own.rule.priority,
+                own.rule.guarantee_bytes_s
+            ),
             (5, 2, 10_000)
         );
         assert_eq!(own.settings, before);

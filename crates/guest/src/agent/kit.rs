@@ -45,7 +45,7 @@ impl Loaded {
         let marker = marking
             .then(|| nodes.enter(Node::Gateway, mark))
             .transpose()?;
-        kernel.put_root(&name, device, &qdisc.kind()).await?;
+        kernel.put_root(&name, device, qdisc.kind()).await?;
         let rows = setup.settings.rows().into_iter();
         let said: Vec<String> = rows
             .map(|(row, value)| format!("{}={value}", row.name))

@@ -6,17 +6,9 @@ use crate::Kernel;
 use crate::error::KernelError;
 use crate::namespace::within;
 use std::path::Path;
-use weirgate_aqm::{Discipline, Link, Settings};
-use weirgate_bpf::{BpfError, Class, Classes, Place, Shaper, Store};
+use weirgate_bpf::{BpfError, Classes, Place, Shaper, Store};
 use weirgate_plan::{Action, Step};
-use weirgate_state::{
-    CakeFraming, DeviceName, Kit, KitClass, KitSetting, KitWire, Origin, QdiscKind,
-};
-use weirgate_units::{Handle, Rate, Span};
-
-/// Framings by their numbers (`enum aqm_framing`, aqm/include/aqm.h).
-pub(crate) const FRAMINGS: [CakeFraming; 3] =
-    [CakeFraming::None, CakeFraming::Atm, CakeFraming::Ptm];
+use weirgate_state::{DeviceName, Kit, QdiscKind};
 
 /// The shaper of a step, its device, and whether it is there already.
 pub(crate) fn of_step(action: &Action) -> Option<(&DeviceName, &Kit, bool)> {
@@ -45,7 +37,7 @@ impl Kernel {
         let object = || step.action.to_string();
         let place = self.place(device).await?;
         let said = || {
-            let classes = classes(kit)?;
+            let classes = Classes::of_kit(kit)?;
             let store = Store::open()?;
             let shaper = store.shaper_or_load()?;
             self.mark(&store, &shaper, place, &classes)?;
@@ -67,14 +59,13 @@ impl Kernel {
         place: Place,
         classes: &Classes,
     ) -> Result<(), BpfError> {
-        let all = || classes.classes.iter().map(|class| &class.settings);
-        if !all().any(Settings::marks) {
-            return store.unmark_shaper(shaper, place);
+        if !classes.mark() {
+            return store.unmark(shaper, place);
         }
-        if store.marks_shaper(shaper, place)? {
+        if store.marks(shaper, place)? {
             return Ok(());
         }
-        let marked = within(self.netns.as_ref(), || store.mark_shaper(shaper, place));
+        let marked = within(self.netns.as_ref(), || store.mark(shaper, place));
         marked.map_err(BpfError::Namespace).flatten()
     }
 
@@ -86,8 +77,8 @@ impl Kernel {
         }
         let place = self.place(device).await.ok()?;
         let (store, shaper) = present()?.ok()?;
-        let marks = store.marks_shaper(&shaper, place).ok()?;
-        kit(&shaper.setup(place).ok()??, marks)
+        let marks = store.marks(&shaper, place).ok()?;
+        shaper.setup(place).ok()??.kit(marks)
     }
 
     /// Forgets what was said for devices of this namespace that have no shaper,
@@ -103,11 +94,11 @@ impl Kernel {
             };
             for place in shaper.places() {
                 if place.netns == own && shaper.instance(place)?.is_none() {
-                    store.unmark_shaper(&shaper, place)?;
+                    store.unmark(&shaper, place)?;
                     shaper.unset(place)?;
                 }
             }
-            if shaper.places().is_empty() && shaper.instances()?.is_empty() {
+            if !shaper.is_used()? {
                 store.remove_shaper()?;
             }
             Ok(())
@@ -142,146 +133,4 @@ fn present() -> Option<Result<(Store, Shaper), BpfError>> {
         Ok(shaper.map(|shaper| (store, shaper)))
     });
     found.transpose()
-}
-
-/// What the maps hold of a shaper.
-fn classes(kit: &Kit) -> Result<Classes, BpfError> {
-    let class = |class: &KitClass| {
-        let wrong = |text: String| BpfError::Classes(format!("class {}: {text}", class.id));
-        let discipline = Discipline::named(&class.discipline)
-            .ok_or_else(|| wrong(format!("the kit has no discipline `{}`", class.discipline)))?;
-        let mut settings = Settings::new(discipline);
-        for KitSetting { name, value, .. } in &class.settings {
-            let set = settings.set(name, *value);
-            set.map_err(|error| wrong(error.to_string()))?;
-        }
-        Ok(Class {
-            classid: class.id.as_u32(),
-            guarantee_bytes_s: class.guarantee.as_bytes_per_second(),
-            ceiling_bytes_s: class.ceiling.map_or(0, Rate::as_bytes_per_second),
-            credit_ns: class.credit.as_nanos(),
-            weight: u64::from(class.weight),
-            priority: u32::from(class.prio),
-            settings,
-        })
-    };
-    let all: Result<Vec<Class>, BpfError> = kit.classes.iter().map(class).collect();
-    let gate = kit.gate.as_bytes_per_second();
-    let framing = FRAMINGS.iter().position(|one| *one == kit.wire.framing);
-    let other = kit.classes.iter().position(|class| class.id == kit.other);
-    Ok(Classes {
-        link: Link {
-            rate_bytes_s: gate,
-            mtu_bytes: kit.mtu,
-            overhead_bytes: kit.wire.overhead,
-            mpu_bytes: kit.wire.mpu,
-            framing: framing.unwrap_or(0) as u32,
-            ..Link::default()
-        },
-        gate_bytes_s: gate,
-        classes: all?,
-        // Beyond the last where it is none of them, which is refused.
-        other: other.unwrap_or(kit.classes.len()),
-    })
-}
-
-/// The shaper that maps hold; `None` where no plan could have made it.
-fn kit(setup: &Classes, marks: bool) -> Option<Kit> {
-    let class = |class: &Class| KitClass {
-        id: Handle::from_u32(class.classid),
-        guarantee: Rate::bytes_per_second(class.guarantee_bytes_s),
-        ceiling: (class.ceiling_bytes_s != 0)
-            .then(|| Rate::bytes_per_second(class.ceiling_bytes_s)),
-        credit: Span::from_nanos(class.credit_ns),
-        weight: u32::try_from(class.weight).unwrap_or(u32::MAX),
-        prio: class.priority.min(7) as u8,
-        discipline: class.settings.discipline().name().to_owned(),
-        settings: class
-            .settings
-            .rows()
-            .into_iter()
-            .map(|(row, value)| KitSetting {
-                name: row.name.to_owned(),
-                value,
-                usual: value == row.default,
-            })
-            .collect(),
-        origin: Origin::default(),
-    };
-    let own = setup.classes.iter().filter(|class| class.classid != 0);
-    let mut classes: Vec<KitClass> = own.map(class).collect();
-    classes.sort_by_key(|class| class.id);
-    Some(Kit {
-        gate: Rate::bytes_per_second(setup.gate_bytes_s),
-        wire: KitWire {
-            overhead: setup.link.overhead_bytes,
-            mpu: setup.link.mpu_bytes,
-            framing: *FRAMINGS.get(setup.link.framing as usize)?,
-        },
-        mtu: setup.link.mtu_bytes,
-        other: Handle::from_u32(setup.classes.get(setup.other)?.classid),
-        marks,
-        classes,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shaper(discipline: &str, settings: &[(&str, u64)]) -> Kit {
-        let id = Handle::new(2, 0x4a6b);
-        Kit {
-            gate: Rate::kbit(511),
-            wire: KitWire {
-                overhead: -4,
-                mpu: 64,
-                framing: CakeFraming::Ptm,
-            },
-            mtu: 1514,
-            other: id,
-            marks: false,
-            classes: vec![KitClass {
-                id,
-                guarantee: Rate::kbit(100),
-                ceiling: Some(Rate::kbit(300)),
-                credit: Span::from_millis(26),
-                weight: 1696,
-                prio: 3,
-                discipline: discipline.to_owned(),
-                settings: settings
-                    .iter()
-                    .map(|(name, value)| KitSetting {
-                        name: (*name).to_owned(),
-                        value: *value,
-                        usual: false,
-                    })
-                    .collect(),
-                origin: Origin::default(),
-            }],
-        }
-    }
-
-    #[test]
-    fn maps_hold_all_of_it() {
-        let wanted = shaper("codel", &[("target_ns", 7_000_000)]);
-        let mut back = kit(&classes(&wanted).unwrap(), false).unwrap();
-        let settings = std::mem::take(&mut back.classes[0].settings);
-        let mut alike = wanted;
-        alike.classes[0].settings.clear();
-        assert_eq!(back, alike);
-        let said: Vec<_> = settings.iter().filter(|one| !one.usual).collect();
-        assert_eq!(said.len(), 1);
-        assert_eq!(
-            (said[0].name.as_str(), said[0].value),
-            ("target_ns", 7_000_000)
-        );
-    }
-
-    #[test]
-    fn what_the_kit_lacks_is_told() {
-        let told = |kit: &Kit| classes(kit).unwrap_err().to_string();
-        assert!(told(&shaper("cdel", &[])).contains("no discipline `cdel`"));
-        assert!(told(&shaper("codel", &[("limit", 7)])).contains("limit"));
-    }
 }

@@ -8,7 +8,7 @@ use crate::look::link::GATE;
 use crate::object::{Number, Object, Sort};
 use std::path::Path;
 use weirgate_aqm::Row;
-use weirgate_bpf::{Classes, Instance, Place, Shaper, Store};
+use weirgate_bpf::{Class, Classes, Instance, Place, Shaper, Store};
 use weirgate_kernel::DeviceOverview;
 use weirgate_units::{Handle, Rate};
 
@@ -50,13 +50,13 @@ impl Kits {
         device.rates.insert(GATE, (gate, gate));
         // A class 0 is a place that one left.
         let classes = setup.classes.iter().zip(queues);
-        for (class, instance) in classes.filter(|(class, _)| class.classid != 0) {
-            let handle = Handle::from_u32(class.classid);
-            let ceiling = match class.ceiling_bytes_s {
+        for (Class { rule, .. }, instance) in classes.filter(|(class, _)| class.rule.classid != 0) {
+            let handle = Handle::from_u32(rule.classid);
+            let ceiling = match rule.ceiling_bytes_s {
                 0 => gate,
                 bytes => rate(bytes),
             };
-            let rates = (rate(class.guarantee_bytes_s), ceiling);
+            let rates = (rate(rule.guarantee_bytes_s), ceiling);
             device.rates.insert(handle, rates);
             let numbers = of_class(&instance);
             objects.push(class_object(device, handle, legend, numbers));

@@ -29,7 +29,7 @@ use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
-use weirgate_aqm::{Discipline, Link, Settings};
+use weirgate_aqm::{Discipline, Link, Settings, ShaperRule};
 use weirgate_bpf::{
     Attached, Class, Classes, Copies, Least, Place, Qdisc, Sender, Setup, Shaper, Spent, Timed,
 };
@@ -418,12 +418,13 @@ impl Bench {
         if name.ends_with(CLASSED) {
             let shaper = Shaper::load().map_err(failed)?;
             let class = |number: u16| Class {
-                classid: Handle::new(MAJOR, MINOR + number).as_u32(),
-                guarantee_bytes_s: rate / u64::from(CLASSES) / 2,
-                ceiling_bytes_s: 0,
-                weight: 1,
-                credit_ns: 0,
-                priority: u32::from(number),
+                rule: ShaperRule {
+                    guarantee_bytes_s: rate / u64::from(CLASSES) / 2,
+                    weight: 1,
+                    priority: u32::from(number),
+                    classid: Handle::new(MAJOR, MINOR + number).as_u32(),
+                    ..ShaperRule::default()
+                },
                 settings: settings.clone(),
             };
             let classes = Classes {
@@ -444,7 +445,7 @@ impl Bench {
             gate_bytes_s: if name.ends_with(GATED) { rate } else { 0 },
         };
         qdisc.set(place, &setup).map_err(failed)?;
-        let kind = qdisc.kind();
+        let kind = qdisc.kind().to_owned();
         let marker = marks.then(|| qdisc.mark(place)).transpose();
         Ok((Held::One(qdisc, marker.map_err(failed)?), kind))
     }

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Loads programs that make a kind of qdisc, and pins them with their maps.
+
+use crate::error::BpfError;
+use crate::programs::{self, log};
+use libbpf_rs::{ErrorExt, Link, MapCore, MapHandle, ObjectBuilder};
+use std::path::Path;
+
+/// The pin of what registers the kind.
+const LINK: &str = "link";
+
+/// The map that libbpf makes of the program's operations.
+const OPS: &str = "qdisc";
+
+/// Loads a program and registers its kind of qdisc; its maps in the order of
+/// `names`.
+pub(crate) fn load(
+    name: &'static str,
+    kind: &str,
+    names: &[&str],
+) -> Result<(Vec<MapHandle>, Link), BpfError> {
+    let object = programs::named(name).ok_or(BpfError::NoProgram(name))?;
+    load_object(name, object, kind, names)
+}
+
+/// The same of a program that need not be part of this library; libbpf reads
+/// 64-bit words, at which the object must begin.
+pub(crate) fn load_object(
+    name: &'static str,
+    object: &[u8],
+    kind: &str,
+    names: &[&str],
+) -> Result<(Vec<MapHandle>, Link), BpfError> {
+    let (loaded, log) = log::recorded(|| {
+        let mut object = ObjectBuilder::default()
+            .name(name)?
+            .open_memory(object)?
+            .load()?;
+        let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
+        let mut maps = Vec::new();
+        for name in names {
+            let map = object.maps().find(|map| map.name() == *name);
+            let map = map.ok_or_else(missing).context(format!("map {name}"))?;
+            maps.push(MapHandle::try_from(&map)?);
+        }
+        let ops = object.maps_mut().find(|map| map.name() == OPS);
+        let mut ops = ops.ok_or_else(missing).context(OPS)?;
+        let link = ops.attach_struct_ops().context("registering the qdisc")?;
+        Ok((maps, link))
+    });
+    loaded.map_err(|source: libbpf_rs::Error| BpfError::Refused {
+        kind: kind.to_owned(),
+        source,
+        log,
+    })
+}
+
+/// What [`pin`] left in a folder.
+pub(crate) fn open(folder: &Path, names: &[&str]) -> Result<(Vec<MapHandle>, Link), BpfError> {
+    let mut maps = Vec::new();
+    for name in names {
+        let path = folder.join(name);
+        maps.push(
+            MapHandle::from_pinned_path(&path).map_err(|source| BpfError::Pin {
+                path,
+                doing: "opened",
+                source,
+            })?,
+        );
+    }
+    let path = folder.join(LINK);
+    let link = Link::open(&path).map_err(|source| BpfError::Pin {
+        path,
+        doing: "opened",
+        source,
+    })?;
+    Ok((maps, link))
+}
+
+/// Pins maps and the link in a folder of a BPF file system.
+pub(crate) fn pin(
+    folder: &Path,
+    maps: &mut [(&str, &mut MapHandle)],
+    link: &mut Link,
+) -> Result<(), BpfError> {
+    let failed = |path: &Path, source| BpfError::Pin {
+        path: path.to_owned(),
+        doing: "made",
+        source,
+    };
+    for (name, map) in maps {
+        let path = folder.join(name);
+        map.pin(&path).map_err(|source| failed(&path, source))?;
+    }
+    let path = folder.join(LINK);
+    link.pin(&path).map_err(|source| failed(&path, source))
+}
+
+/// Removes what [`pin`] made, the link first: without it the kind is gone once
+/// no device uses it.
+pub(crate) fn unpin(folder: &Path, names: &[&str]) -> Result<(), BpfError> {
+    for name in [LINK].iter().chain(names) {
+        remove(&folder.join(name), |path| std::fs::remove_file(path))?;
+    }
+    remove(folder, |path| std::fs::remove_dir(path))
+}
+
+/// Removes a pin or a folder, if it is there.
+pub(crate) fn remove(
+    path: &Path,
+    how: impl Fn(&Path) -> std::io::Result<()>,
+) -> Result<(), BpfError> {
+    match how(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(BpfError::File {
+            path: path.to_owned(),
+            doing: "removed",
+            source: error,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether [`pin`] finished in a folder: it makes the link's pin last.
+pub(crate) fn is_pinned(folder: &Path) -> bool {
+    folder.join(LINK).exists()
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Classes as the map of settings has them, each at its place.
+
+use super::{CLASSES, Class, Classes};
+use crate::error::BpfError;
+use crate::layout::{class_settings, shaper_settings};
+use weirgate_aqm::{Discipline, Settings, ShaperRule};
+use zerocopy::FromZeros;
+
+/// What the map has, read; `None` where [`encode`] could not have made it.
+pub(super) fn decode(settings: &shaper_settings) -> Option<Classes> {
+    let disciplines = Discipline::all();
+    let class = |class: &class_settings| {
+        let discipline = *disciplines.get(class.kind as usize)?;
+        Some(Class {
+            rule: class.rule,
+            settings: Settings::from_values(discipline, &class.params)?,
+        })
+    };
+    let classes = settings.class.iter().take(settings.classes as usize);
+    Some(Classes {
+        link: settings.link,
+        gate_bytes_s: settings.gate_bytes_s,
+        classes: classes.map(class).collect::<Option<_>>()?,
+        other: settings.other as usize,
+    })
+}
+
+/// What the map is to have.
+///
+/// # Errors
+///
+/// Occurs where classes are none or too many, or none of them is for the packets
+/// that name none.
+pub(super) fn encode(setup: &Classes) -> Result<shaper_settings, BpfError> {
+    let count = setup.classes.len();
+    if count == 0 || count > CLASSES {
+        return Err(BpfError::Classes(format!(
+            "{count} classes; a shaper has 1 to {CLASSES}"
+        )));
+    }
+    if setup.other >= count {
+        return Err(BpfError::Classes(format!(
+            "class {} is for packets that name none; there are {count}, counted from 0",
+            setup.other
+        )));
+    }
+    let mut settings = shaper_settings {
+        link: setup.link,
+        gate_bytes_s: setup.gate_bytes_s,
+        classes: count as u32,
+        other: setup.other as u32,
+        ..shaper_settings::new_zeroed()
+    };
+    let disciplines = Discipline::all();
+    for (room, class) in settings.class.iter_mut().zip(&setup.classes) {
+        let own = class.settings.discipline();
+        let kind = disciplines.iter().position(|one| *one == own);
+        room.rule = class.rule;
+        room.kind = kind.unwrap_or(0) as u64;
+        for (room, value) in room.params.iter_mut().zip(class.settings.values()) {
+            *room = *value;
+        }
+    }
+    Ok(settings)
+}
+
+/// The same classes, each where it is already: its queue is there. Others take
+/// places that are free; one that stays free before the last is a class that
+/// has no number.
+pub(super) fn arranged(there: Option<&Classes>, wanted: &Classes) -> Classes {
+    let at = |id: u32| {
+        let classes = there.map_or(&[][..], |there| &there.classes);
+        classes.iter().position(|class| class.rule.classid == id)
+    };
+    let mut places: Vec<Option<&Class>> = vec![None; CLASSES.max(wanted.classes.len())];
+    let (known, new): (Vec<&Class>, Vec<&Class>) = wanted
+        .classes
+        .iter()
+        .partition(|class| at(class.rule.classid).is_some());
+    for class in known {
+        if let Some(place) = at(class.rule.classid) {
+            places[place] = Some(class);
+        }
+    }
+    for class in new {
+        if let Some(free) = places.iter_mut().find(|place| place.is_none()) {
+            *free = Some(class);
+        }
+    }
+    let last = places.iter().rposition(Option::is_some).unwrap_or(0);
+    places.truncate(last + 1);
+    let none = || {
+        Some(Class {
+            rule: ShaperRule {
+                weight: 1,
+                ..ShaperRule::default()
+            },
+            settings: Settings::new(*Discipline::all().first()?),
+        })
+    };
+    let other = wanted
+        .classes
+        .get(wanted.other)
+        .map(|class| class.rule.classid);
+    let classes: Vec<Class> = places
+        .into_iter()
+        .filter_map(|place| place.cloned().or_else(none))
+        .collect();
+    let other = classes
+        .iter()
+        .position(|class| Some(class.rule.classid) == other);
+    Classes {
+        other: other.unwrap_or(wanted.other),
+        classes,
+        ..wanted.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::maps::Value;
+    use weirgate_aqm::Link;
+
+    #[test]
+    fn settings_survive_the_map() {
+        let class = |(number, discipline): (u32, _)| Class {
+            rule: ShaperRule {
+                guarantee_bytes_s: 7 << 33,
+                ceiling_bytes_s: 9,
+                weight: 3,
+                credit_ns: 11,
+                priority: 5,
+                classid: 0x1_0010 + number,
+            },
+            settings: Settings::new(discipline),
+        };
+        let setup = Classes {
+            link: Link {
+                rate_bytes_s: 64_000,
+                overhead_bytes: -4,
+                framing: 1,
+                ..Link::default()
+            },
+            gate_bytes_s: 63_000,
+            classes: Vec::new(),
+            other: 0,
+        };
+        let disciplines = Discipline::all();
+        for some in disciplines.chunks(CLASSES) {
+            let setup = Classes {
+                classes: (0..).zip(some.iter().copied()).map(class).collect(),
+                other: some.len() - 1,
+                ..setup.clone()
+            };
+            let settings = encode(&setup).expect("settings");
+            let read = Value::read(&settings.bytes()).expect("its own bytes");
+            assert_eq!(decode(&read), Some(setup));
+        }
+    }
+
+    #[test]
+    fn a_class_stays_where_its_queue_is() {
+        let classes = |ids: &[u32], other| Classes {
+            link: Link::default(),
+            gate_bytes_s: 1,
+            classes: ids
+                .iter()
+                .map(|id| Class {
+                    rule: ShaperRule {
+                        weight: 1,
+                        classid: *id,
+                        ..ShaperRule::default()
+                    },
+                    settings: Settings::new(Discipline::all()[0]),
+                })
+                .collect(),
+            other,
+        };
+        let ids =
+            |all: &Classes| -> Vec<u32> { all.classes.iter().map(|it| it.rule.classid).collect() };
+        let there = classes(&[7, 8, 9], 0);
+        let next = arranged(Some(&there), &classes(&[9, 5, 7], 1));
+        assert_eq!((ids(&next), next.other), (vec![7, 5, 9], 1));
+        // A hole that nobody fills, and a class that fills it later.
+        let next = arranged(Some(&there), &classes(&[9], 0));
+        assert_eq!((ids(&next), next.other), (vec![0, 0, 9], 2));
+        let next = arranged(Some(&next), &classes(&[9, 4], 0));
+        assert_eq!((ids(&next), next.other), (vec![4, 0, 9], 2));
+        assert_eq!(ids(&arranged(None, &there)), [7, 8, 9]);
+    }
+}

@@ -18,7 +18,7 @@ fn policy(source: &str) -> Policy {
 /// The devices that have the programs, and what is said.
 fn kept(source: &str, kernel: &Capabilities) -> (Vec<String>, Vec<(&'static str, Severity)>) {
     let (state, problems) = compile(&policy(source), kernel);
-    let own = |place: &HookPrograms| place.order == Some(Order::default());
+    let own = |place: &HookPrograms| place.order == Some(Order {});
     let places = state.iter().flat_map(|state| &state.hooks);
     let devices = places.filter(|(_, place)| own(place));
     let said = problems.iter().map(|one| (one.code, one.severity));

@@ -12,10 +12,6 @@ use weirgate_units::{Dscp, Handle, Rate, Size, Span};
 pub struct Conditioning {
     /// The conditioners; the first whose packets they are conditions them.
     pub conditioners: Vec<Conditioner>,
-    /// Whether its program is another than this weirgate's, or cannot be read:
-    /// observed only, never desired, so that a plan exchanges it.
-    #[serde(default)]
-    pub stale: bool,
 }
 
 /// One conditioner.

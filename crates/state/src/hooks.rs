@@ -5,6 +5,7 @@ use crate::{
     Attached, Conditioning, Datagrams, Origin, Program, ProgramChange, VirtualQueueFilter, Windows,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// A device's ingress and egress hooks: the `clsact` qdisc
 /// (net/sched/sch_ingress.c), and which of its filters are weirgate's.
@@ -46,6 +47,10 @@ pub struct HookPrograms {
     /// data that leaves, one for the acknowledgements that arrive, both last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
+    /// Programs that are another version's, miss a filter or cannot be read: observed
+    /// only, never desired, so that a plan exchanges them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub stale: BTreeSet<Program>,
     /// Whether others have filters there: observed only, never desired. Their
     /// place stays when weirgate's filters go.
     #[serde(default)]
@@ -62,10 +67,6 @@ pub struct Payload {
     /// The lowest of the mark's bits that it writes, at most 29; other bits
     /// stay.
     pub lowest: u8,
-    /// Whether its program is another than this weirgate's: observed only,
-    /// never desired, so that a plan exchanges it.
-    #[serde(default)]
-    pub stale: bool,
 }
 
 /// Two programs by which a TCP connection that changes its class has no segment
@@ -73,12 +74,7 @@ pub struct Payload {
 /// until all of it there has been acknowledged. The one for what arrives closes the
 /// sender's window meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Order {
-    /// Whether they are others than this weirgate's, or one is missing: observed
-    /// only, never desired, so that a plan exchanges them.
-    #[serde(default)]
-    pub stale: bool,
-}
+pub struct Order {}
 
 impl Payload {
     /// The lowest bit that the classifier writes whose filter has this name; `None`

@@ -33,7 +33,7 @@ impl Kit {
 }
 
 /// What is added to a packet (`aqm_wire`, aqm/include/aqm.h).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct KitWire {
     /// Bytes beside those that the device counts; may be negative.
     pub overhead: i32,

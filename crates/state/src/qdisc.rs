@@ -216,9 +216,10 @@ pub struct CakeWire {
 }
 
 /// cake's compensation for cells and code words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CakeFraming {
     /// As they are (`noatm`).
+    #[default]
     None,
     /// ATM cells, 48 bytes in 53.
     Atm,

@@ -86,10 +86,6 @@ pub struct Windows {
     /// for anyway.
     #[serde(default, skip_serializing_if = "is_never")]
     pub round_trip: Span,
-    /// Whether a program is another than this weirgate's, is missing or cannot
-    /// be read: observed only, never desired, so that a plan exchanges it.
-    #[serde(default)]
-    pub stale: bool,
 }
 
 /// A filter for arriving packets that holds each stream of datagrams to a rate
@@ -112,9 +108,6 @@ pub struct Datagrams {
     pub refuse: u32,
     /// Whose streams are let go.
     pub spared: SparedMark,
-    /// As [`Windows::stale`].
-    #[serde(default)]
-    pub stale: bool,
 }
 
 /// What is as ever is not written down.

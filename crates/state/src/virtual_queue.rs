@@ -2,13 +2,13 @@
 //! The filter that polices arriving packets to a rate by a virtual queue, without
 //! queueing them.
 
-use crate::{CakeFraming, KitSetting, KitWire};
+use crate::{KitSetting, KitWire};
 use serde::{Deserialize, Serialize};
 use weirgate_units::Rate;
 
 /// A filter where packets arrive that decides by a virtual queue who is marked
 /// or dropped (`bpf/ingress/ingress.bpf.h`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VirtualQueueFilter {
     /// The rate that arriving packets are policed to, on the wire.
     pub rate: Rate,
@@ -21,10 +21,6 @@ pub struct VirtualQueueFilter {
     pub parts: u8,
     /// What is said of the parameters of the kit's `meredt`.
     pub settings: Vec<KitSetting>,
-    /// Whether its program is another than this weirgate's, or cannot be read:
-    /// observed only, never desired, so that a plan exchanges it.
-    #[serde(default)]
-    pub stale: bool,
 }
 
 impl VirtualQueueFilter {
@@ -34,21 +30,4 @@ impl VirtualQueueFilter {
     pub const DESTINATION: u8 = 2;
     /// By both ports and the protocol.
     pub const CONNECTION: u8 = 4 | 8 | 16;
-
-    /// One whose maps cannot be read.
-    #[must_use]
-    pub const fn unreadable() -> Self {
-        Self {
-            rate: Rate::bits_per_second(0),
-            wire: KitWire {
-                overhead: 0,
-                mpu: 0,
-                framing: CakeFraming::None,
-            },
-            mtu: 0,
-            parts: 0,
-            settings: Vec::new(),
-            stale: true,
-        }
-    }
 }

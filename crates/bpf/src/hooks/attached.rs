@@ -12,8 +12,8 @@ use crate::error::BpfError;
 use crate::programs;
 use std::os::fd::OwnedFd;
 use weirgate_state::{
-    Attached, Conditioner, Conditioning, Datagrams, HookPrograms, Order as OrderState,
-    Payload as PayloadState, Program, VirtualQueueFilter, Windows,
+    Attached, Conditioner, Conditioning, HookPrograms, Order as OrderState,
+    Payload as PayloadState, Program, Windows,
 };
 
 /// What the steps of a plan load. Conditioners have one program of each hook for all
@@ -131,61 +131,57 @@ pub fn update(
 pub fn read(program: Program, found: &[FoundFilter], device: u32, hooks: &mut HookPrograms) {
     let lowest = || PayloadState::of_name(&found.first()?.name);
     let lowest = (program == Program::Payload).then(lowest).flatten();
-    let stale = found.len() != program.row().filters.len()
-        || !(found.iter().enumerate())
-            .all(|(at, filter)| filter.direct && filter.name == filter_name(program, at, lowest));
+    let named = |(at, filter): (usize, &FoundFilter)| {
+        filter.direct && filter.name == filter_name(program, at, lowest)
+    };
+    let whole = found.len() == program.row().filters.len();
+    let mut current = whole && found.iter().enumerate().all(named);
     let id = found.first().map_or(0, |filter| filter.id);
     match program {
-        Program::Payload => {
-            hooks.payload = lowest.map(|lowest| PayloadState { lowest, stale });
-        }
+        Program::Payload => hooks.payload = lowest.map(|lowest| PayloadState { lowest }),
+        Program::Order => hooks.order = Some(OrderState {}),
         Program::VirtualQueue => {
             let maps = FilterMaps::of_program(id).ok().flatten();
             let told = maps.and_then(|maps| maps.filter().ok().flatten());
-            hooks.virtual_queue = Some(match told {
-                Some(filter) => VirtualQueueFilter { stale, ..filter },
-                None => VirtualQueueFilter::unreadable(),
-            });
+            hooks.virtual_queue = Some(known(told, &mut current));
         }
-        Program::Windows => {
-            let told = windows(found);
-            hooks.windows = Some(Box::new(Windows {
-                stale: stale || told.is_none(),
-                ..told.unwrap_or_default()
-            }));
-        }
+        Program::Windows => hooks.windows = Some(known(windows(found), &mut current)),
         Program::Datagrams => {
             let told = UdpMaps::of_program(id).and_then(|maps| maps.settings().ok());
-            hooks.datagrams = Some(Box::new(Datagrams {
-                stale: stale || told.is_none(),
-                ..told.unwrap_or_default()
-            }));
+            hooks.datagrams = Some(known(told.map(Box::new), &mut current));
         }
         Program::IngressConditioners => {
-            hooks.entering = Some(Box::new(conditioners(id, device, stale)));
+            hooks.entering = Some(known(conditioners(id, device), &mut current));
         }
         Program::EgressConditioners => {
-            hooks.leaving = Some(Box::new(conditioners(id, device, stale)));
+            hooks.leaving = Some(known(conditioners(id, device), &mut current));
         }
-        Program::Order => hooks.order = Some(OrderState { stale }),
+    }
+    if !current {
+        hooks.stale.insert(program);
     }
 }
 
+/// What a program is told; where that cannot be read, it is not current.
+fn known<T: Default>(told: Option<T>, current: &mut bool) -> T {
+    *current &= told.is_some();
+    told.unwrap_or_default()
+}
+
 /// `None` where the two do not belong together.
-fn windows(found: &[FoundFilter]) -> Option<Windows> {
+fn windows(found: &[FoundFilter]) -> Option<Box<Windows>> {
     let [ingress, egress] = found else {
         return None;
     };
     let maps = WindowMaps::of_program(ingress.id)?;
     let same = maps.are(&WindowMaps::of_program(egress.id)?);
-    same.then(|| maps.settings().ok()).flatten()
+    same.then(|| maps.settings().ok().map(Box::new)).flatten()
 }
 
-fn conditioners(id: u32, device: u32, stale: bool) -> Conditioning {
-    let maps = ConditionMaps::of_program(id, device);
-    let rules = maps.and_then(|maps| maps.rules().ok().flatten());
-    Conditioning {
-        stale: stale || rules.is_none(),
-        conditioners: rules.unwrap_or_default(),
-    }
+fn conditioners(id: u32, device: u32) -> Option<Box<Conditioning>> {
+    let rules = ConditionMaps::of_program(id, device)?
+        .rules()
+        .ok()
+        .flatten();
+    rules.map(|conditioners| Box::new(Conditioning { conditioners }))
 }

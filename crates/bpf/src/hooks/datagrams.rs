@@ -165,7 +165,6 @@ fn decode(settings: &udp_settings) -> Datagrams {
             mark: settings.spare_mark,
             mask: settings.spare_mask,
         },
-        stale: false,
     }
 }
 
@@ -212,7 +211,6 @@ mod tests {
                     mark: 0x10,
                     mask: 0xf0,
                 },
-                stale: false,
             };
             assert_eq!(decode(&encode(&wanted)), wanted);
         }

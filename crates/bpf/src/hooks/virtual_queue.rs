@@ -324,7 +324,6 @@ fn filter(setup: &FilterSetup) -> Option<VirtualQueueFilter> {
         mtu: setup.link.mtu_bytes,
         parts: u8::try_from(setup.parts).ok()?,
         settings: settings_of(&setup.settings),
-        stale: false,
     })
 }
 
@@ -369,7 +368,6 @@ mod tests {
             mtu: 1514,
             parts: 31,
             settings: vec![explicit("min_bytes", 3392), explicit("mark", 2)],
-            stale: false,
         };
         let same = |one: &VirtualQueueFilter, other: &VirtualQueueFilter| {
             Attached::VirtualQueue(one).same(Attached::VirtualQueue(other))

@@ -303,7 +303,6 @@ fn decode(settings: &window_settings) -> Windows {
         announced_segment: settings.announced_segment as u16,
         announced_resets: settings.announced_resets != 0,
         round_trip: Span::from_nanos(settings.round_trip_ns),
-        stale: false,
     }
 }
 
@@ -354,7 +353,6 @@ mod tests {
                 announced_segment: 536,
                 announced_resets: true,
                 round_trip: Span::from_millis(20),
-                stale: false,
             };
             assert_eq!(decode(&encode(&wanted)), wanted);
         }

@@ -30,7 +30,6 @@ fn held(bucket: bool) -> Datagrams {
             mark: 2 << 24,
             mask: 3 << 24,
         },
-        stale: false,
     }
 }
 

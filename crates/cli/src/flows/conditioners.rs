@@ -154,7 +154,6 @@ mod tests {
         let place = HookPrograms {
             leaving: Some(Box::new(Conditioning {
                 conditioners: vec![conditioner("gold"), conditioner("new")],
-                stale: false,
             })),
             ..HookPrograms::default()
         };

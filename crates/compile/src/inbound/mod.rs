@@ -34,7 +34,6 @@ pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, 
     let mut places = restoring(policy, tables);
     let payload = Some(Payload {
         lowest: policy.payload_lowest,
-        stale: false,
     });
     for direction in Direction::BOTH {
         let devices = match direction {

@@ -31,7 +31,7 @@ pub(crate) fn places(policy: &Policy, places: &mut BTreeMap<DeviceName, HookProg
                 ),
                 ..HookPrograms::default()
             });
-        place.order = Some(Order::default());
+        place.order = Some(Order {});
     }
 }
 

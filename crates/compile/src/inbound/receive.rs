@@ -120,7 +120,6 @@ pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
         announced_segment: announced.map_or(0, |one| one.mss.as_ref().map_or(0, |mss| mss.value)),
         announced_resets: announced.is_some_and(|one| one.reset),
         round_trip: round_trip(receive),
-        stale: false,
     };
     Some((windows, origin))
 }
@@ -196,7 +195,6 @@ pub(crate) fn datagrams(policy: &Policy) -> Option<(Datagrams, Origin)> {
         measured: measured(&udp.measured),
         refuse: udp.mark.as_ref().map_or(REFUSE_MARK, |mark| mark.value),
         spared: spared(receive),
-        stale: false,
     };
     Some((datagrams, origin))
 }

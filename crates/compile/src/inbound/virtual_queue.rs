@@ -88,7 +88,6 @@ pub(crate) fn filter(policy: &Policy) -> Option<(VirtualQueueFilter, Origin)> {
                 usual: false,
             })
             .collect(),
-        stale: false,
     };
     Some((filter, origin))
 }

@@ -36,12 +36,7 @@ fn bucket(name: &str, codes: u64, rate: u64) -> Conditioner {
 
 fn state(entering: Vec<Conditioner>, leaving: Vec<Conditioner>) -> State {
     let own = |conditioners: Vec<Conditioner>| {
-        (!conditioners.is_empty()).then(|| {
-            Box::new(Conditioning {
-                conditioners,
-                stale: false,
-            })
-        })
+        (!conditioners.is_empty()).then(|| Box::new(Conditioning { conditioners }))
     };
     let place = HookPrograms {
         entering: own(entering),

@@ -26,7 +26,6 @@ fn holding(kbit: u64, min: u64) -> State {
                 usual: false,
             })
             .to_vec(),
-        stale: false,
     };
     let place = HookPrograms {
         virtual_queue: Some(filter),

@@ -9,7 +9,7 @@ use weirgate_state::{HookPrograms, Order, State};
 
 fn ordering() -> State {
     let place = HookPrograms {
-        order: Some(Order::default()),
+        order: Some(Order {}),
         ..HookPrograms::default()
     };
     State {

@@ -8,10 +8,7 @@ use weirgate_plan::{plan, verify};
 use weirgate_state::{HookPrograms, Payload, State};
 
 fn looking(lowest: u8) -> State {
-    let payload = Payload {
-        lowest,
-        stale: false,
-    };
+    let payload = Payload { lowest };
     let place = HookPrograms {
         payload: Some(payload),
         ..HookPrograms::default()

@@ -88,8 +88,13 @@ pub fn text(hooks: Option<&HookPrograms>) -> String {
     let restored = hooks.and_then(|hooks| hooks.restore);
     let restored = restored.map(|mask| format!("the connection's mark under {mask:#010x}"));
     let programs = Program::ALL.into_iter().filter_map(|program| {
-        let attached = hooks?.program(program)?;
-        Some(program_text(program, attached))
+        let hooks = hooks?;
+        let text = program_text(program, hooks.program(program)?);
+        Some(if hooks.stale.contains(&program) {
+            format!("{text}, by another version's program")
+        } else {
+            text
+        })
     });
     let all: Vec<String> = restored.into_iter().chain(programs).collect();
     if all.is_empty() {
@@ -101,7 +106,7 @@ pub fn text(hooks: Option<&HookPrograms>) -> String {
 
 /// A program, in words.
 fn program_text(program: Program, attached: Attached<'_>) -> String {
-    let text = match attached {
+    match attached {
         Attached::Payload(payload) => {
             format!("what is found in payloads in {:#010x}", payload.mask())
         }
@@ -113,11 +118,6 @@ fn program_text(program: Program, attached: Attached<'_>) -> String {
         }
         Attached::Conditioners(own) => conditioner::text(own, "enters"),
         Attached::Order(_) => order::IN_SHORT.to_owned(),
-    };
-    if attached.is_stale() {
-        format!("{text}, by another version's program")
-    } else {
-        text
     }
 }
 
@@ -251,6 +251,14 @@ mod tests {
         }
     }
 
+    /// The same with a program of another version.
+    fn stale(program: Program, place: Option<HookPrograms>) -> Option<HookPrograms> {
+        place.map(|mut place| {
+            place.stale.insert(program);
+            place
+        })
+    }
+
     #[test]
     fn a_filter_that_holds_a_rate_comes_changes_in_place_and_goes() {
         let filter = |kbit, settings: &[(&str, u64, bool)]| VirtualQueueFilter {
@@ -270,7 +278,6 @@ mod tests {
                     usual: *usual,
                 })
                 .collect(),
-            stale: false,
         };
         let place = |filter| {
             Some(HookPrograms {
@@ -302,17 +309,15 @@ mod tests {
         ] {
             assert_eq!(lines(place(other), one.clone()), add[1..]);
         }
-        let mut old = filter(1940, &[("min_bytes", 3000, false)]);
-        old.stale = true;
-        let plan = crate::plan(&state(place(old)), &state(one)).unwrap();
+        let old = stale(Program::VirtualQueue, one.clone());
+        let plan = crate::plan(&state(old), &state(one)).unwrap();
         assert_eq!(plan.steps.len(), 1);
     }
 
     #[test]
     fn what_holds_senders_comes_changes_in_place_and_goes() {
-        let windows = |kbit, stale| Windows {
+        let windows = |kbit| Windows {
             rate: weirgate_units::Rate::kbit(kbit),
-            stale,
             ..Windows::default()
         };
         let datagrams = |kbit| Datagrams {
@@ -326,7 +331,7 @@ mod tests {
                 ..HookPrograms::default()
             })
         };
-        let both = place(Some(windows(4_000, false)), Some(datagrams(2_000)));
+        let both = place(Some(windows(4_000)), Some(datagrams(2_000)));
         let add = [
             "tc qdisc add dev wan clsact",
             "tc filter replace dev wan ingress",
@@ -335,9 +340,9 @@ mod tests {
         ];
         assert_eq!(lines(None, both.clone()), add);
         assert_eq!(lines(both.clone(), both.clone()), Vec::<String>::new());
-        let other = place(Some(windows(3_000, false)), Some(datagrams(2_000)));
+        let other = place(Some(windows(3_000)), Some(datagrams(2_000)));
         assert_eq!(lines(both.clone(), other), add[1..3]);
-        let fewer = place(Some(windows(4_000, false)), None);
+        let fewer = place(Some(windows(4_000)), None);
         let delete = ["tc filter del dev wan ingress"];
         assert_eq!(lines(both.clone(), fewer.clone()), delete);
         let gone = [
@@ -348,7 +353,7 @@ mod tests {
         ];
         assert_eq!(lines(both.clone(), None), gone);
         // A program of another version is exchanged.
-        let old = place(Some(windows(4_000, true)), None);
+        let old = stale(Program::Windows, fewer.clone());
         let plan = crate::plan(&state(old), &state(fewer)).unwrap();
         assert_eq!(plan.steps.len(), 1);
         let said = crate::plan(&state(None), &state(both)).unwrap();
@@ -376,8 +381,8 @@ mod tests {
                 ..HookPrograms::default()
             })
         };
-        let looking = |lowest, stale| Some(Payload { lowest, stale });
-        let with = place(None, looking(24, false));
+        let looking = |lowest| Some(Payload { lowest });
+        let with = place(None, looking(24));
         let add = [
             "tc qdisc add dev wan clsact",
             "tc filter replace dev wan ingress",
@@ -389,21 +394,19 @@ mod tests {
             "tc qdisc del dev wan clsact",
         ];
         assert_eq!(lines(with.clone(), None), delete);
-        let both = place(Some(1), looking(24, false));
+        let both = place(Some(1), looking(24));
         let only = ["tc filter add dev wan ingress"];
         assert_eq!(lines(with.clone(), both.clone()), only);
         assert_eq!(lines(both, with.clone()), delete[..1]);
         // Other bits, or a program of another version.
-        assert_eq!(
-            lines(place(None, looking(20, false)), with.clone()),
-            add[1..]
-        );
-        let (stale, with) = (state(place(None, looking(24, true))), state(with));
-        let plan = crate::plan(&stale, &with).unwrap();
+        assert_eq!(lines(place(None, looking(20)), with.clone()), add[1..]);
+        let old = state(stale(Program::Payload, with.clone()));
+        let with = state(with);
+        let plan = crate::plan(&old, &with).unwrap();
         assert_eq!(plan.steps.len(), 1);
-        assert_eq!(crate::verify(&stale, &with).len(), 1);
+        assert_eq!(crate::verify(&old, &with).len(), 1);
         assert_eq!(
-            crate::verify(&with, &stale),
+            crate::verify(&with, &old),
             [],
             "the old one cannot come back"
         );

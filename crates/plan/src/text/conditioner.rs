@@ -200,7 +200,6 @@ mod tests {
         let device = DeviceName::new("wan").unwrap();
         let own = Some(Box::new(Conditioning {
             conditioners: vec![conditioner()],
-            stale: false,
         }));
         let both = HookPrograms {
             entering: own.clone(),

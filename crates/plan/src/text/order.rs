@@ -7,7 +7,7 @@ pub(crate) const IN_SHORT: &str = "connections that leave change their class in 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::{Device, DeviceName, HookPrograms, Order, Origin, State};
+    use weirgate_state::{Device, DeviceName, HookPrograms, Order, Origin, Program, State};
 
     fn state(order: Option<Order>) -> State {
         let name = DeviceName::new("wan").unwrap();
@@ -46,7 +46,7 @@ mod tests {
                 .map(words)
                 .collect::<Vec<_>>()
         };
-        let (none, own) = (state(None), state(Some(Order::default())));
+        let (none, own) = (state(None), state(Some(Order {})));
         let replace = [
             "tc filter replace dev wan ingress",
             "tc filter replace dev wan egress",
@@ -60,7 +60,10 @@ mod tests {
             "tc qdisc del dev wan clsact",
         ];
         assert_eq!(said(&own, &none), gone);
-        let old = state(Some(Order { stale: true }));
+        let mut old = own.clone();
+        for hooks in old.hooks.values_mut() {
+            hooks.stale.insert(Program::Order);
+        }
         let plan = crate::plan(&old, &own).unwrap();
         let lines = plan.steps[0].action.command();
         assert_eq!((plan.steps.len(), lines.lines().count()), (1, 2));

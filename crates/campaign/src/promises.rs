@@ -137,13 +137,9 @@ impl One<'_> {
         let mut list = Vec::new();
         let mut expect = |metric: String, bound: Span, what: &str| {
             if metrics.contains_key(&metric) {
-                list.push(Expectation {
-                    arm: self.arm.name.clone(),
-                    metric,
-                    promise: Promise::AtMost(milliseconds(bound)),
-                    formula: None,
-                    source: format!("weirgate check: {what}"),
-                });
+                let promise = Promise::AtMost(milliseconds(bound));
+                let source = format!("weirgate check: {what}");
+                list.push(Expectation::new(&self.arm.name, metric, promise, source));
             }
         };
         if let FullQueue::Bound(bound) = &self.class.full {
@@ -208,12 +204,8 @@ mod tests {
         assert_eq!(longest(&one, &other), both);
         assert_eq!(longest(&other, &one), both);
 
-        let promise = |metric: &str, source: &str, bound| Expectation {
-            arm: "x".into(),
-            metric: metric.into(),
-            promise: Promise::AtMost(bound),
-            formula: None,
-            source: source.into(),
+        let promise = |metric: &str, source: &str, bound| {
+            Expectation::new("x", metric, Promise::AtMost(bound), source)
         };
         let one = [
             promise("a", "full", 5.0),

@@ -26,8 +26,8 @@ pub use job::Job;
 pub use metric::{Described, Metric, MetricError, Quantity, Statistic, Subject, grammar};
 pub use model::{
     Amount, Arm, Buffer, Change, Command, DropEnd, Emulator, Expectation, Experiment, Figure,
-    Framing, Line, LineSide, LineStep, Node, Phase, Probe, ProbeKind, Promise, Sampling, Sweep,
-    TcpSettings, Topology, Traffic, TrafficKind,
+    Framing, Line, LineSide, LineStep, Mechanism, Node, Phase, Probe, ProbeKind, Promise, Sampling,
+    Sweep, TcpSettings, Topology, Traffic, TrafficKind,
 };
 pub use node::NodeError;
 pub use outcome::{ArmOutcome, Expected, Outcome};

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The checked model of an experiment file.
 
+mod expectation;
 mod node;
 mod traffic;
 
+pub use expectation::{Expectation, Mechanism, Promise};
 pub use node::Node;
 pub use traffic::{Amount, Probe, ProbeKind, TcpSettings, Traffic, TrafficKind};
 
@@ -251,46 +253,6 @@ pub struct Sweep {
     pub best: String,
 }
 
-/// An expected figure.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Expectation {
-    /// The arm it speaks of.
-    pub arm: String,
-    /// The metric's full name.
-    pub metric: String,
-    /// What is promised. Where there is a formula, the number in here is 0 and
-    /// [`Expectation::promise_for`] puts in the formula's.
-    pub promise: Promise,
-    /// What the promised number is calculated from, with figures of the same
-    /// arm, where it is not a literal.
-    pub formula: Option<Formula>,
-    /// Where the figure comes from.
-    pub source: String,
-}
-
-/// What is promised of a figure.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Promise {
-    /// Within a part of the value: 0.02 is 2 %.
-    Near {
-        /// The value.
-        value: f64,
-        /// The allowed deviation as a part of it.
-        tolerance: f64,
-    },
-    /// Within an absolute distance.
-    Within {
-        /// The value.
-        value: f64,
-        /// The allowed deviation in the metric's unit.
-        tolerance: f64,
-    },
-    /// At least.
-    AtLeast(f64),
-    /// At most.
-    AtMost(f64),
-}
-
 impl Default for Sampling {
     /// Ten samples a second, no capture.
     fn default() -> Self {
@@ -325,29 +287,6 @@ impl Topology {
             },
         }
     };
-}
-
-impl Promise {
-    /// The same promise of another number.
-    #[must_use]
-    pub fn of(self, value: f64) -> Self {
-        match self {
-            Self::Near { tolerance, .. } => Self::Near { value, tolerance },
-            Self::Within { tolerance, .. } => Self::Within { value, tolerance },
-            Self::AtLeast(_) => Self::AtLeast(value),
-            Self::AtMost(_) => Self::AtMost(value),
-        }
-    }
-}
-
-impl Expectation {
-    /// The promise with its number, from the metrics of its arm.
-    pub fn promise_for(&self, metrics: &BTreeMap<String, f64>) -> Result<Promise, NoValue> {
-        match &self.formula {
-            None => Ok(self.promise),
-            Some(formula) => Ok(self.promise.of(formula.value(metrics)?)),
-        }
-    }
 }
 
 impl Experiment {

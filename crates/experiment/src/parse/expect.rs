@@ -3,18 +3,37 @@
 
 use super::scope::Scope;
 use super::{codes, field};
-use crate::{Expectation, Formula, Metric, Promise, Quantity, Subject};
+use crate::{Expectation, Formula, Mechanism, Metric, Promise, Quantity, Subject};
 use std::collections::BTreeSet;
-use weirgate_document::{Kind, Reader, Value, nearest};
+use weirgate_document::{Kind, Reader, Span as Place, Value, nearest};
 
 pub(super) fn expectations(root: &mut Reader<'_, '_>, scope: &Scope) -> Vec<Expectation> {
-    let tables = root.tables("expect").into_iter();
-    tables
-        .flat_map(|mut table| expectation(&mut table, scope).unwrap_or_default())
-        .collect()
+    let problems = root.problems();
+    let mut all = Vec::new();
+    let mut named = Vec::new();
+    for mut table in root.tables("expect") {
+        all.extend(expectation(&mut table, scope, &mut named).unwrap_or_default());
+    }
+    for (mechanism, place) in named {
+        let expected =
+            |one: &Expectation| (&one.arm, &one.metric) == (&mechanism.arm, &mechanism.metric);
+        if !all.iter().any(expected) {
+            let message = format!(
+                "nothing is expected of `{}` in the arm `{}`",
+                mechanism.metric, mechanism.arm
+            );
+            let hint = "a figure explains another one if it is as expected: add an `[[expect]]`";
+            problems.error(codes::PROMISE, place, message, hint);
+        }
+    }
+    all
 }
 
-fn expectation(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<Vec<Expectation>> {
+fn expectation(
+    table: &mut Reader<'_, '_>,
+    scope: &Scope,
+    named: &mut Vec<(Mechanism, Place)>,
+) -> Option<Vec<Expectation>> {
     let arms = if table.has("arm") {
         arms(table, scope)
     } else {
@@ -36,16 +55,60 @@ fn expectation(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<Vec<Expectat
     } else {
         table.missing("source", "say where the figure comes from")
     };
+    let thesis = table.number("thesis").map(|number| number.value);
+    let reason = table.text("reason").map(|text| text.value);
+    let explained = explained(table, scope, of_arms, reason.is_some());
     let (arms, metric, source) = (arms?, metric?, source?);
     let (promise, formula) = promise?;
-    let one = |arm| Expectation {
-        arm,
-        metric: metric.to_string(),
-        promise,
-        formula: formula.clone(),
-        source: source.value.clone(),
+    let one = |arm: String| {
+        let mechanism = explained.as_ref().map(|(metric, other, place)| {
+            let mechanism = Mechanism {
+                arm: other.clone().unwrap_or_else(|| arm.clone()),
+                metric: metric.clone(),
+            };
+            named.push((mechanism.clone(), place.clone()));
+            mechanism
+        });
+        Expectation {
+            formula: formula.clone(),
+            thesis,
+            mechanism,
+            reason: reason.clone().unwrap_or_default(),
+            ..Expectation::new(arm, metric.to_string(), promise, source.value.clone())
+        }
     };
     Some(arms.into_iter().map(one).collect())
+}
+
+/// The metric that explains a broken promise, the arm where it is another one,
+/// and where that is written.
+fn explained(
+    table: &mut Reader<'_, '_>,
+    scope: &Scope,
+    arms: &[String],
+    has_reason: bool,
+) -> Option<(String, Option<String>, Place)> {
+    let text = table.text("explained-by")?;
+    if !has_reason {
+        let message = "`explained-by` names a figure, but no mechanism";
+        let hint = "say what the figure shows: `reason = \"the timer fires at 250 Hz\"`";
+        let problems = table.problems();
+        problems.error(codes::PROMISE, text.span.clone(), message, hint);
+    }
+    let (name, arm) = match text.value.split_once('@') {
+        Some((name, arm)) => (name.to_owned(), Some(arm.to_owned())),
+        None => (text.value.clone(), None),
+    };
+    if let Some(arm) = arm.as_ref().filter(|arm| !scope.arms.contains(*arm)) {
+        unknown(table, codes::ARM, "arm", &text, arm, &scope.arms);
+        return None;
+    }
+    let place = text.span.clone();
+    let name = text.map(|_| name);
+    let metric = metric(table, scope, &name)?;
+    let own = arm.as_ref().map_or(arms, std::slice::from_ref);
+    let there = measured(table, scope, &name, own, [&metric]);
+    there.then(|| (metric.to_string(), arm, place))
 }
 
 fn arms(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<Vec<String>> {

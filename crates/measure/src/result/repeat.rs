@@ -157,11 +157,8 @@ mod tests {
         let mut experiment = sample::experiment(&[("p", 0, 10)]);
         experiment.arms = vec![sample::arm("a"), sample::arm("b")];
         experiment.expectations = vec![Expectation {
-            arm: "a".into(),
-            metric: name.into(),
-            promise: Promise::AtMost(0.0),
             formula: Some(format!("1.5 * {name}@b").parse().unwrap()),
-            source: String::new(),
+            ..Expectation::new("a", name, Promise::AtMost(0.0), "")
         }];
         // Far apart run by run, always 1.4 times as much.
         let runs: Vec<Arms> = [1.0, 5.0, 30.0]

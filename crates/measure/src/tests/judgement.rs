@@ -8,13 +8,7 @@ use std::collections::BTreeMap;
 use weirgate_experiment::{Expectation, Promise};
 
 fn expectation(metric: &str, promise: Promise) -> Expectation {
-    Expectation {
-        arm: "modem-only".into(),
-        metric: metric.into(),
-        promise,
-        formula: None,
-        source: "x".into(),
-    }
+    Expectation::new("modem-only", metric, promise, "x")
 }
 
 #[test]

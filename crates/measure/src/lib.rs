@@ -36,6 +36,10 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
+/// The SHA-256 of this crate's sources: other sources may compute other figures from the
+/// same recording.
+pub const SOURCES: &str = env!("WEIRGATE_MEASURE_SOURCES");
+
 pub use error::MeasureError;
 pub use figures::{ArmFigures, calculate};
 pub use metric::measure;

@@ -34,19 +34,13 @@ pub fn combine(runs: &[Arms]) -> (Arms, Intervals) {
     let mut arms = Arms::new();
     let mut intervals = Intervals::new();
     for ((arm, metric), values) in values {
-        let statistic = metric.parse::<Metric>().map(|metric| metric.statistic);
-        let extreme = |pick: fn(f64, f64) -> f64| values.iter().copied().reduce(pick);
-        let value = match statistic {
-            Ok(Statistic::Max) => extreme(f64::max),
-            Ok(Statistic::Min) => extreme(f64::min),
-            _ => {
-                if let Some(half) = half_width(&values) {
-                    let own = intervals.entry(arm.to_owned()).or_default();
-                    own.insert(metric.to_owned(), rounded(half));
-                }
-                mean(&values).map(rounded)
-            }
-        };
+        if extreme_of(metric).is_none()
+            && let Some(half) = half_width(&values)
+        {
+            let own = intervals.entry(arm.to_owned()).or_default();
+            own.insert(metric.to_owned(), rounded(half));
+        }
+        let value = figure(metric, &values);
         let figures = arms.entry(arm.to_owned()).or_insert_with(|| ArmFigures {
             arm: arm.to_owned(),
             metrics: BTreeMap::new(),
@@ -56,6 +50,25 @@ pub fn combine(runs: &[Arms]) -> (Arms, Intervals) {
             .extend(value.map(|value| (metric.to_owned(), value)));
     }
     (arms, intervals)
+}
+
+/// The figure of several runs: the largest of a `max`, the smallest of a `min`, else
+/// the mean; `None` where no run has it.
+#[must_use]
+pub fn figure(metric: &str, values: &[f64]) -> Option<f64> {
+    match extreme_of(metric) {
+        Some(pick) => values.iter().copied().reduce(pick),
+        None => mean(values).map(rounded),
+    }
+}
+
+/// Which of several values a metric is, where it is no mean.
+fn extreme_of(metric: &str) -> Option<fn(f64, f64) -> f64> {
+    match metric.parse::<Metric>().ok()?.statistic {
+        Statistic::Max => Some(f64::max),
+        Statistic::Min => Some(f64::min),
+        _ => None,
+    }
 }
 
 /// Half the width of the 95 % interval of what an expectation leaves between
@@ -104,7 +117,9 @@ fn student(freedom: usize) -> f64 {
     z + first / n + second / n.powi(2) + third / n.powi(3)
 }
 
-fn rounded(value: f64) -> f64 {
+/// A mean or an interval as it is stated: to 6 decimals.
+#[must_use]
+pub fn rounded(value: f64) -> f64 {
     let rounded = (value * 1e6).round() / 1e6;
     if rounded == 0.0 { 0.0 } else { rounded }
 }

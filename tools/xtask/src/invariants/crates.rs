@@ -23,6 +23,7 @@ pub(super) const LEVELS: [&[&str]; 7] = [
         "plan",
         "experiment",
         "measure",
+        "ledger",
         "import",
         "doctor",
         "explain",
@@ -37,7 +38,7 @@ pub(super) const LEVELS: [&[&str]; 7] = [
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.
-pub const PURE: [&str; 18] = [
+pub const PURE: [&str; 19] = [
     "advise",
     "domain",
     "signatures",
@@ -52,6 +53,7 @@ pub const PURE: [&str; 18] = [
     "compile",
     "experiment",
     "measure",
+    "ledger",
     "report",
     "import",
     "doctor",

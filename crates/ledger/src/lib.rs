@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The ledger: what the figures of each experiment were, stored beside the sources.
+//!
+//! A [`Measurement`] is what runs gave. An [`Entry`] is its judgement: a line for each
+//! figure, with mean, interval and verdict. [`Entry::to_toml`] and [`parse`] are its
+//! form in `results/NAME.toml`. [`compare`] tells what a new entry has worse, better
+//! or moved, and [`repeats`] whether a second run gave the same bits.
+//!
+//! Means have the 95 % confidence interval of Student's t over the runs, also the mean
+//! of a `max` or `min`. What is judged of those is the largest and the smallest of
+//! all runs.
+//!
+//! ```
+//! use weirgate_ledger::{Digest, content};
+//!
+//! let file = "settle = \"5s\"\n[[expect]]\nmetric = \"rtt.p.max_ms\"\nat-most = 38\n";
+//! let loosened = file.replace("38", "40");
+//! let settled = file.replace("5s", "9s");
+//! // What is expected has a digest of its own, so that a changed limit needs no run.
+//! assert_eq!(content(file).setup, content(&loosened).setup);
+//! assert_ne!(content(file).expectations, content(&loosened).expectations);
+//! assert_ne!(content(file).setup, content(&settled).setup);
+//! // Words do not count.
+//! assert_eq!(content(file), content(&format!("# Why.\ntitle = \"x\"\n{file}")));
+//! assert_eq!(Digest::of(b"").to_string().len(), 64);
+//! ```
+
+mod codes;
+mod compare;
+mod digest;
+mod entry;
+mod judged;
+mod measurement;
+mod page;
+mod parse;
+mod repeated;
+mod text;
+
+pub use codes::CODES;
+pub use compare::{Change, Finding, compare};
+pub use digest::{Content, Digest, DigestError, content};
+pub use entry::{Arm, Entry, Expected, Figure, Verdict};
+pub use measurement::{Machine, MadeWith, Measurement, RunFigures};
+pub use page::{GROUPS, Row, group, index};
+pub use parse::parse;
+pub use repeated::{Repetition, repeats};

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What runs of an experiment gave, before anything is judged.
+
+use crate::Digest;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a measurement was made with: all that could make another run of the same seeds
+/// give other figures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MadeWith {
+    /// What is run: [`Content::setup`](crate::Content::setup).
+    pub setup: Digest,
+    /// Policies, traces and disciplines, by the path written in the experiment.
+    pub files: BTreeMap<String, Digest>,
+    /// The sources of the crate that computes figures.
+    pub measure: Digest,
+    /// The machine; none for a calculation.
+    pub machine: Option<Machine>,
+}
+
+/// A virtual machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The guest's image.
+    pub guest: Digest,
+    /// The kernel that it boots.
+    pub kernel: Digest,
+    /// The kernel's release.
+    pub release: String,
+}
+
+/// The figures of one run by arm and metric.
+pub type RunFigures = BTreeMap<String, BTreeMap<String, f64>>;
+
+/// What the runs of an experiment gave, one for each seed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// What it was made with.
+    pub made_with: MadeWith,
+    /// The seeds; none for a calculation.
+    pub seeds: Vec<u64>,
+    /// The recordings by arm, one for each seed; of a sweep, that of the best value.
+    pub recordings: BTreeMap<String, Vec<Digest>>,
+    /// The figures, one for each seed; one for a calculation.
+    pub runs: Vec<RunFigures>,
+}
+
+impl MadeWith {
+    /// What differs, in words; nothing where the same runs would give the same bits.
+    #[must_use]
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let mut list = Vec::new();
+        if self.setup != other.setup {
+            list.push("what the experiment runs".to_owned());
+        }
+        let paths = self.files.keys().chain(other.files.keys());
+        let mut changed: Vec<&String> = paths
+            .filter(|path| self.files.get(*path) != other.files.get(*path))
+            .collect();
+        changed.sort_unstable();
+        changed.dedup();
+        list.extend(changed.into_iter().map(|path| format!("`{path}`")));
+        if self.measure != other.measure {
+            list.push("the crate `measure`".to_owned());
+        }
+        match (&self.machine, &other.machine) {
+            (Some(one), Some(other)) => {
+                if one.guest != other.guest {
+                    list.push("the guest's image".to_owned());
+                }
+                if one.kernel != other.kernel {
+                    list.push(format!("the kernel ({}, {})", one.release, other.release));
+                }
+            }
+            (None, None) => {}
+            _ => list.push("whether a machine is needed".to_owned()),
+        }
+        list
+    }
+
+    /// A digest of everything that a measurement with these seeds depends on.
+    #[must_use]
+    pub fn key(&self, seeds: &[u64]) -> Digest {
+        Digest::of(format!("{self:?} {seeds:?}").as_bytes())
+    }
+}
+
+impl Measurement {
+    /// The values of a figure, run by run; runs without it are left out.
+    #[must_use]
+    pub fn values(&self, arm: &str, metric: &str) -> Vec<f64> {
+        let of_run = |run: &RunFigures| run.get(arm)?.get(metric).copied();
+        self.runs.iter().filter_map(of_run).collect()
+    }
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The ledger from an experiment file and figures to stored results, differences and
+//! pages.
+
+mod differences;
+mod forms;
+mod sample;

@@ -27,9 +27,10 @@ test-all: setup
 check:
 	@cargo xtask check
 
+# Runs what has changed since its result was stored in results/, and compares.
 experiments: build
 	@target/release/weirgate-lab lab prepare
-	@target/release/weirgate-lab lab run experiments/*.toml --report reports/experiments.html
+	@target/release/weirgate-lab results run
 
 bench: setup
 	@cargo xtask bench

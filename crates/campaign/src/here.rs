@@ -10,6 +10,7 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 use weirgate_experiment::{Job, Recording, unseal};
+use weirgate_ledger::Digest;
 
 /// Runs the jobs one after the other, in real time.
 pub fn run<'j>(jobs: impl Iterator<Item = &'j Job>) -> anyhow::Result<Vec<ArmResult>> {
@@ -38,10 +39,12 @@ pub fn run<'j>(jobs: impl Iterator<Item = &'j Job>) -> anyhow::Result<Vec<ArmRes
         let mut bytes = Vec::new();
         output.rewind()?;
         output.read_to_end(&mut bytes)?;
+        let bytes = unseal(bytes)?;
         results.push(ArmResult {
             arm: job.arm.clone(),
             parameters: job.parameters.clone(),
-            recording: Recording::decode(&unseal(bytes)?)?,
+            recording: Recording::decode(&bytes)?,
+            digest: Digest::of(&bytes),
             wall_seconds: started.elapsed().as_secs_f64(),
             boot_seconds: 0.0,
             traffic_seconds: None,

@@ -2,10 +2,12 @@
 //! One experiment's recordings with everything that follows from them.
 
 use crate::promises;
+use anyhow::Context as _;
 use std::collections::BTreeMap;
 use weirgate_compile::check_report;
 use weirgate_console::exit::Status;
 use weirgate_experiment::{Arm, Experiment, Outcome, Recording};
+use weirgate_ledger::Digest;
 use weirgate_measure::predict::{Counting, Prediction, Shaper, ShaperClass, predict};
 use weirgate_measure::repeat::{Intervals, combine, margin};
 use weirgate_measure::{ArmFigures, Verdict, best, calculate, judge, measure, outcome};
@@ -21,6 +23,8 @@ pub struct ArmResult {
     pub parameters: BTreeMap<String, String>,
     /// What was observed.
     pub recording: Recording,
+    /// The digest of its bytes.
+    pub digest: Digest,
     /// Wall time of the run.
     pub wall_seconds: f64,
     /// Wall time until the agent started.
@@ -100,7 +104,42 @@ impl ExperimentResult {
                 figures.insert(arm.name.clone(), measured.clone());
             }
         }
+        let mut result = Self::of_figures(text, experiment, seed, files, figures);
         let recordings: Vec<&Recording> = arms.iter().map(|arm| &arm.recording).collect();
+        result.outcome = outcome(&result.experiment, seed, &recordings, &result.figures);
+        result.arms = arms;
+        result.tried = tried;
+        Ok(result)
+    }
+
+    /// The result of runs whose figures are all that is left of them.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no run.
+    pub fn of_runs(
+        text: String,
+        experiment: Experiment,
+        seed: u64,
+        files: BTreeMap<String, String>,
+        runs: Vec<BTreeMap<String, ArmFigures>>,
+    ) -> anyhow::Result<Self> {
+        let first = runs.first().cloned().context("there is no run")?;
+        let mut result = Self::of_figures(text, experiment, seed, files, first);
+        if runs.len() > 1 {
+            result.repeat(runs);
+        }
+        Ok(result)
+    }
+
+    /// Judges the figures of one run.
+    fn of_figures(
+        text: String,
+        mut experiment: Experiment,
+        seed: u64,
+        files: BTreeMap<String, String>,
+        mut figures: BTreeMap<String, ArmFigures>,
+    ) -> Self {
         let predictions: BTreeMap<String, Vec<Prediction>> = experiment
             .arms
             .iter()
@@ -110,7 +149,6 @@ impl ExperimentResult {
                 (arm.name.clone(), predict(&experiment, arm, shaper.as_ref()))
             })
             .collect();
-        let mut experiment = experiment;
         for arm in experiment.arms.clone() {
             let Some(figures) = figures.get_mut(&arm.name) else {
                 continue;
@@ -121,21 +159,20 @@ impl ExperimentResult {
             experiment.expectations.extend(promised);
         }
         let verdicts = judge(&experiment, &figures, &predictions);
-        let outcome = outcome(&experiment, seed, &recordings, &figures);
-        Ok(Self {
+        Self {
+            outcome: outcome(&experiment, seed, &[], &figures),
             text,
             experiment,
             seed,
             files,
-            arms,
-            tried,
+            arms: Vec::new(),
+            tried: Vec::new(),
             figures,
             predictions,
             runs: Vec::new(),
             intervals: Intervals::new(),
             verdicts,
-            outcome,
-        })
+        }
     }
 
     /// Makes it the result of several runs, of which it is the first: figures
@@ -161,22 +198,8 @@ impl ExperimentResult {
     pub fn calculated(text: String, experiment: Experiment, seed: u64) -> anyhow::Result<Self> {
         let arm = calculate(&experiment)?;
         let figures = BTreeMap::from([(arm.arm.clone(), arm)]);
-        let verdicts = judge(&experiment, &figures, &BTreeMap::new());
-        let outcome = outcome(&experiment, seed, &[], &figures);
-        Ok(Self {
-            text,
-            experiment,
-            seed,
-            files: BTreeMap::new(),
-            arms: Vec::new(),
-            tried: Vec::new(),
-            figures,
-            predictions: BTreeMap::new(),
-            runs: Vec::new(),
-            intervals: Intervals::new(),
-            verdicts,
-            outcome,
-        })
+        let files = BTreeMap::new();
+        Ok(Self::of_figures(text, experiment, seed, files, figures))
     }
 
     /// Whether every expectation was kept.

@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs experiments: every arm in its own machine, several at once; then
-//! measures, judges, prints and saves.
+//! `lab run`: runs experiments, measures, judges, prints and saves.
 
+use crate::arms::{Loaded, Setting, each_seed, open, processors};
 use crate::disciplines::Kits;
-use crate::here;
-use crate::result::{ArmResult, ExperimentResult};
+use crate::result::ExperimentResult;
 use crate::saved;
 use clap::Args;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
-use weirgate_console::policy;
-use weirgate_console::progress::Progress;
-use weirgate_console::source;
-use weirgate_experiment::{Arm, Experiment, Job, Recording};
-use weirgate_lab::{Lab, LabError, Limits, Options, Request};
+use weirgate_experiment::Experiment;
+use weirgate_lab::Lab;
 use weirgate_report::html::Section;
 use weirgate_report::terminal;
 
@@ -70,61 +66,21 @@ fn named(text: &str) -> Result<(String, String), String> {
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// How experiments are run.
-struct Setting {
-    kernel: Option<PathBuf>,
-    here: bool,
-    jobs: usize,
-    limit: Duration,
-    arms: Vec<String>,
-    seed: Option<u64>,
-    seeds: Option<u16>,
-}
-
-/// One experiment, read and checked, with the policies and the disciplines that
-/// its arms name.
-struct Loaded {
-    text: String,
-    experiment: Experiment,
-    files: BTreeMap<String, String>,
-    kits: Kits,
-}
-
-/// One arm to run: its name, and the request for the lab.
-struct Planned {
-    arm: String,
-    request: Request,
-}
-
-impl Setting {
-    fn of(arguments: &Run) -> Self {
-        Self {
-            kernel: arguments.kernel.clone(),
-            here: arguments.here,
-            jobs: arguments.jobs.map_or_else(processors, usize::from),
-            limit: Duration::from_secs(arguments.limit),
-            arms: arguments.arms.clone(),
-            seed: arguments.seed,
-            seeds: arguments.seeds,
-        }
-    }
-}
-
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
 /// Runs every file, when all were read and are right.
 pub fn run(arguments: &Run) -> Outcome {
-    let setting = Setting::of(arguments);
+    let setting = Setting {
+        kernel: arguments.kernel.clone(),
+        here: arguments.here,
+        jobs: arguments.jobs.map_or_else(processors, usize::from),
+        limit: Duration::from_secs(arguments.limit),
+        arms: arguments.arms.clone(),
+    };
     let mut loaded = Vec::new();
     for file in &arguments.files {
-        let (text, experiment) = load(file, &arguments.set)?;
-        let kits = Kits::of(file, &experiment)?;
-        let files = policies(file, &experiment)?;
+        let one = Loaded::read(file, &arguments.set)?;
         for arm in &setting.arms {
-            if experiment.arm(arm).is_none() {
-                let arms: Vec<&str> = experiment.arms.iter().map(|arm| &*arm.name).collect();
+            if one.experiment.arm(arm).is_none() {
+                let arms: Vec<&str> = one.experiment.arms.iter().map(|arm| &*arm.name).collect();
                 return Err(Failure::Input(format!(
                     "weirgate: {}: there is no arm `{arm}`; it has {}",
                     file.display(),
@@ -132,12 +88,7 @@ pub fn run(arguments: &Run) -> Outcome {
                 )));
             }
         }
-        loaded.push(Loaded {
-            text,
-            experiment,
-            files,
-            kits,
-        });
+        loaded.push(one);
     }
     if let Some(folder) = &arguments.out {
         for one in &loaded {
@@ -154,7 +105,8 @@ pub fn run(arguments: &Run) -> Outcome {
     };
     for one in loaded {
         let name = one.experiment.name.clone();
-        let outcome = experiment(&setting, lab.as_ref(), one);
+        let seeds = (arguments.seed, arguments.seeds);
+        let outcome = experiment(&setting, lab.as_ref(), one, seeds);
         let outcome = outcome.and_then(|result| campaign.add(arguments, &result));
         if let Err(failure) = outcome {
             campaign.fail(name, failure);
@@ -244,8 +196,6 @@ pub fn bundled(
         jobs: processors(),
         limit: Duration::from_mins(10),
         arms: Vec::new(),
-        seed: None,
-        seeds: None,
     };
     let loaded = Loaded {
         text: text.to_owned(),
@@ -254,68 +204,17 @@ pub fn bundled(
         kits: Kits::default(),
     };
     let lab = open(&setting, std::slice::from_ref(&loaded))?;
-    self::experiment(&setting, lab.as_ref(), loaded)
+    self::experiment(&setting, lab.as_ref(), loaded, (None, None))
 }
 
-/// The lab, with every program that an arm needs; `None` where none is needed.
-fn open(setting: &Setting, loaded: &[Loaded]) -> Result<Option<Lab>, Failure> {
-    if setting.here || loaded.iter().all(|one| one.experiment.is_calculation()) {
-        return Ok(None);
-    }
-    let arms = loaded.iter().flat_map(|one| &one.experiment.arms);
-    let programs = arms.flat_map(|arm| arm.programs.iter().cloned());
-    let own = loaded.iter().flat_map(|one| one.kits.programs());
-    let programs: BTreeSet<String> = programs.chain(own).collect();
-    let options = Options {
-        kernel: setting.kernel.clone(),
-        programs,
-        ..Options::default()
-    };
-    match Lab::open(&options, &mut output::note) {
-        Ok(lab) => Ok(Some(lab)),
-        Err(error) => Err(unusable(error, options.kernel.as_deref())),
-    }
-}
-
-/// Why the lab cannot start. A kernel that was named and cannot be used is a
-/// mistake in the arguments.
-pub fn unusable(error: LabError, named: Option<&Path>) -> Failure {
-    let of_kernel = match &error {
-        LabError::NoKernel { .. } | LabError::BadKernel { .. } | LabError::NoModules { .. } => true,
-        LabError::File { path, .. } | LabError::BadModule { path, .. } => {
-            named.is_some_and(|named| path.starts_with(named))
-        }
-        _ => false,
-    };
-    if named.is_some() && of_kernel {
-        Failure::Input(format!("weirgate: {error}"))
-    } else {
-        error.into()
-    }
-}
-
-/// Reads the policies that an experiment's arms name, relative to its file,
-/// and checks them, so that a mistake shows before a machine boots.
-fn policies(file: &Path, experiment: &Experiment) -> Result<BTreeMap<String, String>, Failure> {
-    let folder = file.parent().unwrap_or_else(|| Path::new("."));
-    let mut files = BTreeMap::new();
-    for name in experiment.arms.iter().flat_map(Arm::policies) {
-        if !files.contains_key(name) {
-            let path: PathBuf = folder.join(name);
-            let text = source::read(&path)?;
-            policy::parse(&path, &text)?;
-            files.insert(name.to_owned(), text);
-        }
-    }
-    Ok(files)
-}
-
+/// Runs one experiment; `seed` and `seeds` take the place of the file's.
 fn experiment(
     setting: &Setting,
     lab: Option<&Lab>,
     loaded: Loaded,
+    (seed, seeds): (Option<u64>, Option<u16>),
 ) -> Result<ExperimentResult, Failure> {
-    let seed = setting.seed.unwrap_or(loaded.experiment.seed);
+    let seed = seed.unwrap_or(loaded.experiment.seed);
     if loaded.experiment.is_calculation() {
         return Ok(ExperimentResult::calculated(
             loaded.text,
@@ -323,131 +222,21 @@ fn experiment(
             seed,
         )?);
     }
-    let seeds = setting.seeds.unwrap_or(loaded.experiment.seeds);
-    let mut result = once(setting, lab, &loaded, seed)?;
-    if seeds > 1 {
-        let mut runs = vec![result.figures.clone()];
-        for further in 1..u64::from(seeds) {
-            // Recordings are large: of the others only the figures stay.
-            runs.push(once(setting, lab, &loaded, seed.wrapping_add(further))?.figures);
-        }
+    let seeds = u64::from(seeds.unwrap_or(loaded.experiment.seeds));
+    let seeds: Vec<u64> = (0..seeds)
+        .map(|further| seed.wrapping_add(further))
+        .collect();
+    let mut runs = Vec::new();
+    let mut first = None;
+    each_seed(setting, lab, &loaded, &seeds, &mut |result| {
+        runs.push(result.figures.clone());
+        first.get_or_insert(result);
+    })?;
+    let mut result = first.ok_or_else(|| anyhow::anyhow!("there is no seed to run"))?;
+    if runs.len() > 1 {
         result.repeat(runs);
     }
     Ok(result)
-}
-
-/// Every arm with one seed.
-fn once(
-    setting: &Setting,
-    lab: Option<&Lab>,
-    loaded: &Loaded,
-    seed: u64,
-) -> Result<ExperimentResult, Failure> {
-    let planned = plan(setting, loaded, seed);
-    let runs = match lab {
-        Some(lab) => in_machines(setting, lab, &loaded.experiment.name, &planned)?,
-        None => here::run(planned.iter().map(|plan| &plan.request.job))?,
-    };
-    Ok(ExperimentResult::new(
-        loaded.text.clone(),
-        loaded.experiment.clone(),
-        seed,
-        loaded.files.clone(),
-        &runs,
-    )?)
-}
-
-/// Every arm that is asked for, a sweep once for each value.
-fn plan(setting: &Setting, loaded: &Loaded, seed: u64) -> Vec<Planned> {
-    let limits = Limits {
-        wall: setting.limit,
-        memory_mib: loaded.experiment.memory_mib(),
-        ..Limits::default()
-    };
-    let wanted = |arm: &&Arm| setting.arms.is_empty() || setting.arms.contains(&arm.name);
-    let mut planned = Vec::new();
-    for arm in loaded.experiment.arms.iter().filter(wanted) {
-        for parameters in choices(arm) {
-            let job = Job {
-                experiment: loaded.text.clone(),
-                arm: arm.name.clone(),
-                parameters,
-                seed,
-                files: loaded.files.clone(),
-                disciplines: loaded.kits.places(setting.here),
-            };
-            let boot_options = arm.kernel_options.clone();
-            planned.push(Planned {
-                arm: arm.name.clone(),
-                request: Request {
-                    job,
-                    boot_options,
-                    limits,
-                },
-            });
-        }
-    }
-    planned
-}
-
-/// The values that a sweep tries; one empty choice without a sweep.
-fn choices(arm: &Arm) -> Vec<BTreeMap<String, String>> {
-    match &arm.sweep {
-        None => vec![BTreeMap::new()],
-        Some(sweep) => {
-            let choice = |value: &String| (sweep.parameter.clone(), value.clone());
-            sweep
-                .values
-                .iter()
-                .map(|value| BTreeMap::from([choice(value)]))
-                .collect()
-        }
-    }
-}
-
-fn in_machines(
-    setting: &Setting,
-    lab: &Lab,
-    experiment: &str,
-    planned: &[Planned],
-) -> Result<Vec<ArmResult>, Failure> {
-    let progress = Progress::default();
-    let requests: Vec<Request> = planned.iter().map(|plan| plan.request.clone()).collect();
-    let title = |index: usize| label(experiment, &planned[index]);
-    let outputs = lab.run_all(&requests, setting.jobs, &|index, step| {
-        progress.update(&title(index), step.at_s, step.of_s, &step.what);
-    });
-    let mut results = Vec::new();
-    for (index, output) in outputs.into_iter().enumerate() {
-        let output = output?;
-        progress.finished(&title(index), output.wall.as_secs_f64());
-        results.push(ArmResult {
-            arm: planned[index].arm.clone(),
-            parameters: planned[index].request.job.parameters.clone(),
-            recording: Recording::decode(&output.result)?,
-            wall_seconds: output.wall.as_secs_f64(),
-            boot_seconds: output.boot.as_secs_f64(),
-            traffic_seconds: Some(output.traffic.as_secs_f64()),
-            memory_bytes: Some(output.memory_bytes),
-            command: output.command,
-        });
-    }
-    Ok(results)
-}
-
-fn label(experiment: &str, planned: &Planned) -> String {
-    let values: Vec<&str> = planned
-        .request
-        .job
-        .parameters
-        .values()
-        .map(String::as_str)
-        .collect();
-    let arm = &planned.arm;
-    match values.as_slice() {
-        [] => format!("{experiment} {arm}"),
-        values => format!("{experiment} {arm} {}", values.join(" ")),
-    }
 }
 
 fn show(json: bool, result: &ExperimentResult) -> Result<(), Failure> {
@@ -469,17 +258,4 @@ fn show(json: bool, result: &ExperimentResult) -> Result<(), Failure> {
         ));
     }
     Ok(())
-}
-
-/// Reads and checks an experiment file, with other values for some of its
-/// parameters.
-pub fn load(path: &Path, set: &[(String, String)]) -> Result<(String, Experiment), Failure> {
-    let mut text = source::read(path)?;
-    if !set.is_empty() {
-        let changed = weirgate_document::with_parameters(&text, set);
-        text = changed
-            .map_err(|error| Failure::Input(format!("weirgate: {}: {error}", path.display())))?;
-    }
-    let experiment = source::parse(path, &text, weirgate_experiment::parse)?;
-    Ok((text, experiment))
 }

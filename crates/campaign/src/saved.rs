@@ -25,6 +25,7 @@ use weirgate_console::exit::Failure;
 use weirgate_console::output;
 use weirgate_console::source;
 use weirgate_experiment::{Capture, Recording};
+use weirgate_ledger::Digest;
 use weirgate_measure::ArmFigures;
 use weirgate_report::html::{Section, page_with_failures};
 use weirgate_report::pcapng;
@@ -157,11 +158,13 @@ pub fn read(folder: &Path) -> Result<ExperimentResult, Failure> {
     let mut arms = Vec::new();
     for (index, arm) in saved.arms.into_iter().enumerate() {
         let name = format!("{index}.recording");
-        let recording = Recording::decode(&at(&name)?).map_err(|error| damaged(&name, &error))?;
+        let bytes = at(&name)?;
+        let recording = Recording::decode(&bytes).map_err(|error| damaged(&name, &error))?;
         arms.push(ArmResult {
             arm: arm.arm,
             parameters: arm.parameters,
             recording,
+            digest: Digest::of(&bytes),
             wall_seconds: arm.wall_seconds,
             boot_seconds: arm.boot_seconds,
             traffic_seconds: arm.traffic_seconds,
@@ -271,7 +274,7 @@ fn aside(folder: &Path) -> io::Result<NamedTempFile> {
 }
 
 /// Writes a file whole: where that fails, the old one is still there.
-fn replace(file: &Path, content: &[u8]) -> anyhow::Result<()> {
+pub(crate) fn replace(file: &Path, content: &[u8]) -> anyhow::Result<()> {
     let written = Target::of(file).and_then(|target| match target {
         Target::Special(file) => fs::write(file, content),
         Target::Named { folder, file } => {

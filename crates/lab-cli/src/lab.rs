@@ -85,7 +85,7 @@ fn list(paths: &[PathBuf]) -> Outcome {
 
 /// The folder of the experiments that come with weirgate: of this folder, of
 /// the place where the program is installed, or of the tree where it was built.
-fn own_experiments() -> Result<PathBuf, Failure> {
+pub fn own_experiments() -> Result<PathBuf, Failure> {
     let program = std::env::current_exe()?;
     let beside = program.parent().unwrap_or_else(|| Path::new("/"));
     let looked = [

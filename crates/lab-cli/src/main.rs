@@ -9,6 +9,7 @@ mod aqm;
 mod domain;
 mod lab;
 mod reference;
+mod results;
 mod sequence;
 mod trial;
 
@@ -36,6 +37,11 @@ enum Command {
     Lab {
         #[command(subcommand)]
         command: lab::Command,
+    },
+    /// The ledger: what every experiment measured, and what has changed since.
+    Results {
+        #[command(subcommand)]
+        command: results::Command,
     },
     /// Compare settings for a link in the laboratory, and give the best one's policy.
     ///
@@ -75,6 +81,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Try(arguments) => trial::run(&arguments),
         Command::Lab { command } => lab::run(command),
+        Command::Results { command } => results::run(command),
         Command::Advise(arguments) => advise::run(arguments),
         Command::Report { folders, output } => lab::report(&folders, &output),
         Command::Aqm { command } => aqm::run(&command),

@@ -8,7 +8,7 @@ use crate::kernel::{Kernel, fetch};
 use crate::tool::{QEMU, SETPRIV};
 use crate::vm::{Limits, Machine, Progress, Run, processors};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -158,6 +158,12 @@ impl Lab {
     #[must_use]
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
+    }
+
+    /// The guest's image.
+    #[must_use]
+    pub fn image(&self) -> &Path {
+        &self.image
     }
 
     /// Boots the machine for a look at itself, without a job: proves that the

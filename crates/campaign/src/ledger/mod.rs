@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The ledger on disk: experiments, their stored results, and measurements that were
+//! not accepted yet, which the lab's cache has by digest.
+
+mod measured;
+
+pub use measured::{Bench, How};
+
+use crate::arms::Loaded;
+use crate::result::ExperimentResult;
+use crate::saved::replace;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use weirgate_console::exit::{Failure, wrong};
+use weirgate_console::source;
+use weirgate_document::did_you_mean;
+use weirgate_experiment::Experiment;
+use weirgate_ledger::{Entry, Measurement, RunFigures, content};
+use weirgate_measure::ArmFigures;
+
+/// The fewest seeds of a stored result: fewer give no interval worth its name.
+const LEAST_SEEDS: u16 = 3;
+
+/// Where experiments and their stored results are.
+pub struct Ledger {
+    /// The folder of the experiment files.
+    pub experiments: PathBuf,
+    /// The folder of the stored results.
+    pub results: PathBuf,
+}
+
+/// An experiment file with all that it names, ready to be measured.
+pub struct Subject {
+    pub(crate) loaded: Loaded,
+}
+
+impl Ledger {
+    /// The names of all experiments, in order.
+    ///
+    /// # Errors
+    ///
+    /// Where the folder cannot be read.
+    pub fn names(&self) -> Result<Vec<String>, Failure> {
+        let folder = self.experiments.display();
+        let unreadable = |error: std::io::Error| wrong(format!("{folder}: {error}"));
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.experiments).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            let is_file = path.extension().is_some_and(|it| it == "toml");
+            if let Some(name) = path.file_stem().filter(|_| is_file) {
+                names.push(name.to_string_lossy().into_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// The experiments of these names.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none of a name.
+    pub fn chosen(&self, names: &[String]) -> Result<Vec<String>, Failure> {
+        let known = self.names()?;
+        if let Some(name) = names.iter().find(|name| !known.contains(name)) {
+            let folder = self.experiments.display();
+            let known = known.iter().map(String::as_str);
+            let otherwise = || "`weirgate-lab lab list` names them".to_owned();
+            let hint = did_you_mean(name, known, otherwise);
+            return Err(wrong(format!(
+                "there is no experiment `{name}` in {folder}; {hint}"
+            )));
+        }
+        Ok(names.to_vec())
+    }
+
+    /// Reads an experiment and all that it names.
+    ///
+    /// # Errors
+    ///
+    /// Where a file is absent or wrong.
+    pub fn subject(&self, name: &str) -> Result<Subject, Failure> {
+        let file = self.experiments.join(format!("{name}.toml"));
+        let loaded = Loaded::read(&file, &[])?;
+        Ok(Subject { loaded })
+    }
+
+    /// The stored result of an experiment; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be read, or is not what was written.
+    pub fn stored(&self, name: &str) -> Result<Option<Entry>, Failure> {
+        let file = self.file(name);
+        if !file.exists() {
+            return Ok(None);
+        }
+        let text = source::read(&file)?;
+        Ok(Some(source::parse(&file, &text, weirgate_ledger::parse)?))
+    }
+
+    /// Stores a result.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written.
+    pub fn store(&self, entry: &Entry) -> anyhow::Result<PathBuf> {
+        let file = self.file(&entry.experiment);
+        replace(&file, entry.to_toml().as_bytes())?;
+        Ok(file)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.results.join(format!("{name}.toml"))
+    }
+}
+
+impl Subject {
+    /// The experiment.
+    #[must_use]
+    pub fn experiment(&self) -> &Experiment {
+        &self.loaded.experiment
+    }
+
+    /// The seeds of a stored result: those of the file, but at least three; none for a
+    /// calculation.
+    #[must_use]
+    pub fn seeds(&self) -> Vec<u64> {
+        let experiment = self.experiment();
+        if experiment.is_calculation() {
+            return Vec::new();
+        }
+        let count = u64::from(experiment.seeds.max(LEAST_SEEDS));
+        let seed = |further| experiment.seed.wrapping_add(further);
+        (0..count).map(seed).collect()
+    }
+
+    /// Judges a measurement by what the file expects now.
+    ///
+    /// # Errors
+    ///
+    /// Where it has no run.
+    pub fn judge(&self, measurement: &Measurement) -> anyhow::Result<Entry> {
+        let figures = |run: &RunFigures| -> BTreeMap<String, ArmFigures> {
+            let arm = |(arm, metrics): (&String, &BTreeMap<String, f64>)| {
+                let figures = ArmFigures {
+                    arm: arm.clone(),
+                    metrics: metrics.clone(),
+                };
+                (arm.clone(), figures)
+            };
+            run.iter().map(arm).collect()
+        };
+        let result = ExperimentResult::of_runs(
+            self.loaded.text.clone(),
+            self.loaded.experiment.clone(),
+            measurement.seeds.first().copied().unwrap_or_default(),
+            self.loaded.files.clone(),
+            measurement.runs.iter().map(figures).collect(),
+        )?;
+        let expectations = content(&self.loaded.text).expectations;
+        let (experiment, verdicts) = (self.experiment(), &result.verdicts);
+        Ok(Entry::new(experiment, expectations, measurement, verdicts))
+    }
+
+    /// Why a stored result does not speak of this experiment as it is made now; nothing
+    /// where it does.
+    #[must_use]
+    pub fn stale(&self, stored: &Entry, made_with: &weirgate_ledger::MadeWith) -> Vec<String> {
+        let mut reasons = stored.made_with.differences(made_with);
+        if stored.expectations != content(&self.loaded.text).expectations {
+            reasons.push("what is expected".to_owned());
+        }
+        if stored.seeds != self.seeds() {
+            reasons.push("the seeds".to_owned());
+        }
+        reasons
+    }
+}

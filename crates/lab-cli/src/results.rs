@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate-lab results`: the ledger of what every experiment measured.
+
+use crate::lab::own_experiments;
+use clap::{Args, Subcommand};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use weirgate_campaign::ledger::{Bench, How, Ledger, Subject};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_ledger::{Change, Entry, MadeWith, Repetition, compare, repeats};
+
+/// What is asked of the ledger.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run what has changed since its result was stored, and compare.
+    ///
+    /// An experiment has changed if its file, a policy, the guest, the kernel or the computation of
+    /// figures has. Exit status 1 if a verdict is worse than the stored one, or if something else
+    /// is expected than the ledger says; an old miss is no difference.
+    Run {
+        /// Experiments, such as `adsl-6.2`; those with a stored result unless given.
+        names: Vec<String>,
+        /// Run all of them, changed or not, and those without a stored result.
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        how: How,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Store new results, after running what was not run yet.
+    ///
+    /// What is missed needs a `reason` in the experiment file.
+    Accept {
+        /// Experiments; those whose stored result has changed unless given.
+        names: Vec<String>,
+        #[command(flatten)]
+        how: How,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Run experiments again with the stored seeds, and compare bit for bit.
+    ///
+    /// Where the guest's image, the kernel or anything else differs, the means are compared within
+    /// their intervals. Exit status 1 if they do not agree.
+    Verify {
+        /// Experiments.
+        #[arg(required = true)]
+        names: Vec<String>,
+        #[command(flatten)]
+        how: How,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Print stored results.
+    Show {
+        /// Experiments; a line for each stored result unless given.
+        names: Vec<String>,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// Where the ledger is.
+#[derive(Args)]
+pub struct Place {
+    /// The folder of experiment files; those that come with weirgate unless given.
+    #[arg(long, value_name = "FOLDER")]
+    experiments: Option<PathBuf>,
+    /// The folder of stored results; `results` beside the experiments unless given.
+    #[arg(long, value_name = "FOLDER")]
+    results: Option<PathBuf>,
+}
+
+impl Place {
+    fn ledger(self) -> Result<Ledger, Failure> {
+        let experiments = match self.experiments {
+            Some(folder) => folder,
+            None => own_experiments()?,
+        };
+        let beside = || experiments.with_file_name("results");
+        Ok(Ledger {
+            results: self.results.unwrap_or_else(beside),
+            experiments,
+        })
+    }
+}
+
+/// Runs the subcommand.
+pub fn run(command: Command) -> Outcome {
+    match command {
+        Command::Run {
+            names,
+            all,
+            how,
+            place,
+        } => {
+            let which = if all { Which::All } else { Which::Changed };
+            check(&place.ledger()?, &names, which, &mut Bench::new(&how))
+        }
+        Command::Accept { names, how, place } => {
+            accept(&place.ledger()?, &names, &mut Bench::new(&how))
+        }
+        Command::Verify { names, how, place } => {
+            verify(&place.ledger()?, &names, &mut Bench::new(&how))
+        }
+        Command::Show { names, place } => show(&place.ledger()?, &names),
+    }
+}
+
+/// Which experiments are run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    /// Those that changed.
+    Changed,
+    /// All, anew.
+    All,
+}
+
+/// One experiment beside its stored result.
+struct Beside {
+    subject: Subject,
+    stored: Option<Entry>,
+    made_with: MadeWith,
+    /// Why the stored result does not speak of it.
+    stale: Vec<String>,
+}
+
+impl Beside {
+    fn read(ledger: &Ledger, name: &str, bench: &mut Bench) -> Result<Self, Failure> {
+        let subject = ledger.subject(name)?;
+        let stored = ledger.stored(name)?;
+        let made_with = bench.made_with(&subject)?;
+        let stale = stored
+            .as_ref()
+            .map(|stored| subject.stale(stored, &made_with));
+        Ok(Self {
+            stale: stale.unwrap_or_default(),
+            subject,
+            stored,
+            made_with,
+        })
+    }
+
+    /// Its entry as it is measured and expected now.
+    fn entry(&self, bench: &mut Bench, fresh: bool) -> Result<Entry, Failure> {
+        let seeds = self.subject.seeds();
+        let measured = bench.measured(&self.subject, &self.made_with, &seeds, fresh)?;
+        Ok(self.subject.judge(&measured)?)
+    }
+}
+
+/// What became of the experiments of a run.
+#[derive(Default)]
+struct Tally {
+    unchanged: usize,
+    run: usize,
+    worse: usize,
+    better: usize,
+    failed: Vec<String>,
+}
+
+fn check(ledger: &Ledger, names: &[String], which: Which, bench: &mut Bench) -> Outcome {
+    let mut tally = Tally::default();
+    let mut unknown = 0;
+    for name in chosen(ledger, names)? {
+        let stored = ledger.stored(&name)?;
+        if stored.is_none() && names.is_empty() && which == Which::Changed {
+            unknown += 1;
+            continue;
+        }
+        if let Err(failure) = check_one(ledger, &name, which, bench, &mut tally) {
+            output::note(&format!("{name}: {}", failure.text()));
+            tally.failed.push(name);
+        }
+    }
+    if unknown > 0 {
+        output::note(&format!(
+            "{unknown} experiments have no stored result and were not run: \
+             `weirgate-lab results accept NAME` stores one"
+        ));
+    }
+    let Tally {
+        unchanged,
+        run,
+        worse,
+        better,
+        failed,
+    } = tally;
+    output::data(&format!(
+        "{unchanged} experiments are unchanged, {run} were run: {worse} figures are worse than the \
+         ledger says, {better} are better"
+    ))?;
+    if !failed.is_empty() {
+        let count = failed.len();
+        return Err(anyhow::anyhow!("{count} experiments failed: {}", failed.join(", ")).into());
+    }
+    Ok(if worse == 0 {
+        Status::Done
+    } else {
+        Status::Differs
+    })
+}
+
+fn check_one(
+    ledger: &Ledger,
+    name: &str,
+    which: Which,
+    bench: &mut Bench,
+    tally: &mut Tally,
+) -> Result<(), Failure> {
+    let one = Beside::read(ledger, name, bench)?;
+    if one.stored.is_some() && one.stale.is_empty() && which == Which::Changed {
+        tally.unchanged += 1;
+        return Ok(());
+    }
+    if !one.stale.is_empty() {
+        output::note(&format!("{name}: changed: {}", one.stale.join(", ")));
+    }
+    let entry = one.entry(bench, which == Which::All)?;
+    tally.run += 1;
+    let Some(stored) = &one.stored else {
+        output::data(&format!("{name}: no stored result; {}", counted(&entry)))?;
+        return Ok(());
+    };
+    for finding in compare(stored, &entry) {
+        output::data(&finding.to_string())?;
+        tally.worse += usize::from(finding.change.is_worse());
+        tally.better += usize::from(finding.change == Change::Better);
+    }
+    Ok(())
+}
+
+fn accept(ledger: &Ledger, names: &[String], bench: &mut Bench) -> Outcome {
+    let mut refused = Vec::new();
+    for name in chosen(ledger, names)? {
+        if names.is_empty() && ledger.stored(&name)?.is_none() {
+            continue;
+        }
+        let one = Beside::read(ledger, &name, bench)?;
+        if one.stored.is_some() && one.stale.is_empty() {
+            continue;
+        }
+        let entry = one.entry(bench, false)?;
+        let silent: Vec<String> = entry
+            .unexplained()
+            .map(|(arm, metric)| format!("arm `{arm}`: {metric}"))
+            .collect();
+        if !silent.is_empty() {
+            output::note(&format!(
+                "{name}: not stored, because these are missed and its file has no `reason` for \
+                 them:\n  {}",
+                silent.join("\n  ")
+            ));
+            refused.push(name);
+            continue;
+        }
+        if let Some(stored) = &one.stored {
+            for finding in compare(stored, &entry) {
+                output::data(&finding.to_string())?;
+            }
+        }
+        let file = ledger.store(&entry)?;
+        output::data(&format!("{}: {}", file.display(), counted(&entry)))?;
+    }
+    Ok(if refused.is_empty() {
+        Status::Done
+    } else {
+        Status::Differs
+    })
+}
+
+fn verify(ledger: &Ledger, names: &[String], bench: &mut Bench) -> Outcome {
+    let mut agrees = true;
+    for name in chosen(ledger, names)? {
+        let subject = ledger.subject(&name)?;
+        let Some(stored) = ledger.stored(&name)? else {
+            let hint = "`weirgate-lab results accept` stores one";
+            return Err(Failure::Input(format!(
+                "weirgate: {name} has no stored result; {hint}"
+            )));
+        };
+        let made_with = bench.made_with(&subject)?;
+        let again = bench.measured(&subject, &made_with, &stored.seeds, true)?;
+        let repetition = repeats(&stored, &subject.judge(&again)?);
+        agrees &= repetition.agrees();
+        output::data(&format!("{name}: {}", told(&repetition)))?;
+    }
+    Ok(if agrees {
+        Status::Done
+    } else {
+        Status::Differs
+    })
+}
+
+fn told(repetition: &Repetition) -> String {
+    match repetition {
+        Repetition::Bits { same, other } if other.is_empty() => {
+            format!("{same} recordings and figures repeat bit for bit")
+        }
+        Repetition::Bits { same, other } => format!(
+            "{same} recordings and figures repeat bit for bit, {} do not:\n  {}",
+            other.len(),
+            other.join("\n  ")
+        ),
+        Repetition::Intervals {
+            differences,
+            within,
+            outside,
+        } => {
+            let mut text = format!(
+                "{} differ, so that bits may too; {within} means lie within the intervals, {} do \
+                 not",
+                differences.join(", "),
+                outside.len()
+            );
+            for finding in outside {
+                // Writing to a String cannot fail.
+                let _ = write!(text, "\n  {finding}");
+            }
+            text
+        }
+    }
+}
+
+fn show(ledger: &Ledger, names: &[String]) -> Outcome {
+    for name in chosen(ledger, names)? {
+        let Some(entry) = ledger.stored(&name)? else {
+            if !names.is_empty() {
+                output::data(&format!("{name}: no stored result"))?;
+            }
+            continue;
+        };
+        output::data(&format!("{name}: {}", counted(&entry)))?;
+        if names.is_empty() {
+            continue;
+        }
+        for (arm, figure, expected) in entry.expected() {
+            let measured = figure
+                .judged()
+                .map_or("no figure".to_owned(), |it| it.to_string());
+            output::data(&format!(
+                "  {}: arm `{}`: {} is {measured}, expected {}",
+                expected.verdict.word(),
+                arm.name,
+                figure.metric,
+                expected.promise
+            ))?;
+        }
+    }
+    Ok(Status::Done)
+}
+
+/// The named experiments, or all.
+fn chosen(ledger: &Ledger, names: &[String]) -> Result<Vec<String>, Failure> {
+    if names.is_empty() {
+        ledger.names()
+    } else {
+        ledger.chosen(names)
+    }
+}
+
+fn counted(entry: &Entry) -> String {
+    let [kept, explained, missed] = entry.counts();
+    format!("{kept} kept, {explained} explained, {missed} missed")
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The ledger's commands, on an experiment that is calculated: nothing boots.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
+
+const HALF: &str = r#"
+version = 1
+name = "half"
+title = "Half of ten"
+
+[[figure]]
+name = "half"
+formula = "10 / 2"
+
+[[figure]]
+name = "twice"
+formula = "2 * calculated.half.value"
+
+[[expect]]
+arm = "calculation"
+metric = "calculated.half.value"
+value = 5
+tolerance = 0
+source = "arithmetic"
+
+[[expect]]
+arm = "calculation"
+metric = "calculated.twice.value"
+value = 11
+tolerance = 0
+source = "a mistake"
+reason = "twice five is ten"
+"#;
+
+/// A ledger of one experiment.
+struct Ledger(TempDir);
+
+impl Ledger {
+    fn new() -> Self {
+        let ledger = Self(TempDir::new().expect("a folder"));
+        fs::create_dir(ledger.0.path().join("experiments")).expect("a folder in it");
+        ledger.write("experiments/half.toml", HALF);
+        ledger
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        fs::write(self.0.path().join(path), text).expect("a file");
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.0.path().join(path)).expect("a file")
+    }
+
+    /// Exit status and all that `weirgate-lab results` prints.
+    #[track_caller]
+    fn says(&self, arguments: &str, status: i32, parts: &[&str]) {
+        let output = Command::new(Path::new(env!("CARGO_BIN_EXE_weirgate-lab")))
+            .arg("results")
+            .args(arguments.split(' '))
+            .current_dir(self.0.path())
+            .env("WEIRGATE_CACHE", self.0.path().join("cache"))
+            .output()
+            .expect("the program runs");
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        assert_eq!(output.status.code(), Some(status), "{arguments}: {text}");
+        for part in parts {
+            assert!(text.contains(part), "{arguments}: `{part}` in {text}");
+        }
+    }
+}
+
+#[test]
+fn a_figure_that_gets_worse_ends_with_1_until_it_is_accepted() {
+    let ledger = Ledger::new();
+    ledger.says(
+        "run",
+        0,
+        &["1 experiments have no stored result", "0 were run"],
+    );
+    ledger.says("accept half", 0, &["1 kept, 0 explained, 1 missed"]);
+    // An old miss is no difference.
+    ledger.says("run", 0, &["1 experiments are unchanged, 0 were run"]);
+    ledger.says("run --all", 0, &["1 were run: 0 figures are worse"]);
+    ledger.says(
+        "verify half",
+        0,
+        &["2 recordings and figures repeat bit for bit"],
+    );
+    ledger.says(
+        "show half",
+        0,
+        &["kept: arm `calculation`: calculated.half.value is 5"],
+    );
+
+    ledger.write("experiments/half.toml", &HALF.replace("10 / 2", "12 / 2"));
+    let worse = "worse: half, arm `calculation`: calculated.half.value: 5 within 0: 6, missed; the \
+                 ledger has 5, kept";
+    ledger.says(
+        "run",
+        1,
+        &["half: changed: what the experiment runs", worse],
+    );
+    ledger.says("verify half", 1, &["2 do not"]);
+    ledger.says("accept half", 1, &["not stored", "calculated.half.value"]);
+    let reason = "source = \"arithmetic\"\nreason = \"half of twelve\"";
+    let explained = HALF
+        .replace("10 / 2", "12 / 2")
+        .replace("source = \"arithmetic\"", reason);
+    ledger.write("experiments/half.toml", &explained);
+    ledger.says(
+        "accept",
+        0,
+        &["worse: half", "0 kept, 0 explained, 2 missed"],
+    );
+    ledger.says("run", 0, &["1 experiments are unchanged"]);
+    ledger.write("experiments/half.toml", HALF);
+    ledger.says("run", 0, &["better: half", "1 are better"]);
+}
+
+#[test]
+fn a_loosened_expectation_ends_with_1_and_words_change_nothing() {
+    let ledger = Ledger::new();
+    ledger.says("accept half", 0, &[]);
+    ledger.write("experiments/half.toml", &format!("# A word.\n{HALF}"));
+    ledger.says("run", 0, &["1 experiments are unchanged"]);
+    ledger.write(
+        "experiments/half.toml",
+        &HALF.replacen("tolerance = 0", "tolerance = 1", 1),
+    );
+    let told = [
+        "half: changed: what is expected",
+        "5 within 0 (5, kept) is now 5 within 1",
+    ];
+    ledger.says("run", 1, &told);
+}
+
+#[test]
+fn mistakes_are_named() {
+    let ledger = Ledger::new();
+    ledger.says(
+        "run haif",
+        2,
+        &["there is no experiment `haif`", "did you mean `half`?"],
+    );
+    ledger.says("verify half", 2, &["half has no stored result"]);
+    ledger.says("accept half", 0, &[]);
+    let stored = ledger.read("results/half.toml");
+    ledger.write(
+        "results/half.toml",
+        &stored.replace("mean = 5,", "mean = 6,"),
+    );
+    ledger.says(
+        "run",
+        2,
+        &["results/half.toml", "`mean` of these runs is 5"],
+    );
+}

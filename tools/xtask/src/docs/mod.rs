@@ -7,6 +7,7 @@ mod disciplines;
 mod links;
 mod map;
 mod picture;
+mod results;
 
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -59,6 +60,7 @@ fn generated(root: &Path) -> Result<Vec<(PathBuf, String)>> {
         ),
     ];
     files.extend(disciplines::generated(root)?);
+    files.extend(results::generated(root)?);
     Ok(files)
 }
 

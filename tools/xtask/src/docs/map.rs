@@ -66,15 +66,17 @@ pub fn check(root: &Path) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// Paths between backticks; those with a name to be filled in (`NAME`) or a
-/// pattern are left out.
+/// Paths between backticks, and names of source files without one, which nobody
+/// finds. Those with a name to be filled in (`NAME`) or a pattern are left out.
 fn paths(text: &str) -> impl Iterator<Item = &str> {
     let code = text
         .lines()
         .flat_map(|line| line.split('`').skip(1).step_by(2));
     code.filter(|word| {
         let plain = |c: char| !matches!(c, '*' | ' ' | '{' | '<') && !c.is_uppercase();
-        FOLDERS.iter().any(|folder| word.starts_with(folder)) && word.chars().all(plain)
+        let source = [".rs", ".c", ".h"].iter().any(|end| word.ends_with(end));
+        let path = source || FOLDERS.iter().any(|folder| word.starts_with(folder));
+        path && word.chars().all(plain)
     })
 }
 
@@ -84,7 +86,7 @@ mod tests {
 
     #[test]
     fn paths_stand_between_backticks() {
-        let text = "See `crates/units`, crates/other and `aqm/NAME.c` or `docs/*.md`.";
-        assert!(paths(text).eq(["crates/units"]));
+        let text = "See `crates/units`, crates/other, `a.rs` and `aqm/NAME.c` or `docs/*.md`.";
+        assert!(paths(text).eq(["crates/units", "a.rs"]));
     }
 }

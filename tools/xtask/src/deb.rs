@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The Debian packages: builds the programs, lays the files out, calls
-//! dpkg-deb.
-//!
-//! By hand, because cargo-deb would not make this shorter: it takes no list of
-//! manual pages by program, no completions that a program writes, and builds for
-//! minutes where it is not installed.
+//! dpkg-deb. `docs/decisions/0030-written-by-hand.md` says why not cargo-deb.
 
 use crate::run;
 use anyhow::{Context, Result, ensure};

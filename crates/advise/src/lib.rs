@@ -6,6 +6,35 @@
 //! Pure: [`Question::experiment`] and [`Question::policies`] are texts in the
 //! formats that every other experiment and policy is written in, [`answer`]
 //! takes the figures that came of them. Running it is the caller's.
+//!
+//! ```
+//! use weirgate_advise::{Goal, Line, Match, Question};
+//! use weirgate_linklayer::LinkLayer;
+//! use weirgate_units::{Rate, Size, Span};
+//!
+//! let question = Question {
+//!     line: Line {
+//!         rate: Rate::kbit(10_000),
+//!         layer: LinkLayer::named("ethernet")?,
+//!         delay: Span::from_millis(5),
+//!         buffer: Size::bytes(100_000),
+//!     },
+//!     goal: Goal::Voice { calls: 2, tcp: 2 },
+//!     chosen: "dscp=EF".parse::<Match>()?,
+//!     device: "eth1".to_owned(),
+//!     lan: "eth0".to_owned(),
+//!     seeds: 1,
+//! };
+//! question.check()?;
+//! let (experiment, problems) = weirgate_experiment::parse(&question.experiment());
+//! assert!(problems.is_empty());
+//! // An arm for each setting, and each finds its policy.
+//! let policies = question.policies();
+//! for arm in experiment.expect("it has no problems").arms {
+//!     assert!(arm.policies().all(|path| policies.contains_key(path)));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod answer;
 mod candidate;

@@ -11,6 +11,22 @@
 //! parameters and statistics are found, for either host.
 //!
 //! Start reading at `aqm/include/aqm.h` and `aqm/droptail.c`.
+//!
+//! ```
+//! use weirgate_aqm::{Action, Discipline, Link, Packet, Queue, Settings};
+//!
+//! let droptail = Discipline::named("droptail").expect("one of the kit");
+//! let settings = Settings::new(droptail).with("limit_packets", 2)?;
+//! let link = Link { rate_bytes_s: 1_250_000, mtu_bytes: 1500, ..Link::default() };
+//! let mut queue = Queue::new(&settings, &link);
+//! for (name, action) in [("a", Action::Pass), ("b", Action::Pass), ("c", Action::Drop)] {
+//!     let packet = Packet { len: 1500, wire: link.wire_bytes(1500), ..Packet::default() };
+//!     assert_eq!(queue.arrive(&packet, 0, name).verdict.action, action);
+//! }
+//! let (_, _, first) = queue.depart(1_000_000).sent.expect("two packets wait");
+//! assert_eq!(first, "a");
+//! # Ok::<(), weirgate_aqm::SettingsError>(())
+//! ```
 
 mod discipline;
 mod ffi;

@@ -20,6 +20,33 @@
 //! - [`Order`] keeps the packets of a connection that changes its class in order.
 //! - [`Passive`] measures what passes, and changes nothing.
 //!
+//! Loading a program needs root and a kernel with `CONFIG_NET_SCH_BPF`, so this example
+//! is compiled but not run:
+//!
+//! ```no_run
+//! use weirgate_aqm::{Discipline, Link, Settings};
+//! use weirgate_bpf::{Place, Qdisc, Setup};
+//!
+//! let codel = Discipline::named("codel").expect("one of the kit");
+//! let qdisc = Qdisc::load(codel)?;
+//! assert_eq!(qdisc.kind(), "weir_codel");
+//! let setup = Setup {
+//!     settings: Settings::new(codel).with("ecn", 1)?,
+//!     link: Link::default(),
+//!     gate_bytes_s: 0,
+//! };
+//! // The device of number 2, whether it has such a qdisc already or not.
+//! qdisc.set(Place::root(2)?, &setup)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The compiled programs are part of this crate, and anyone may list them:
+//!
+//! ```
+//! let mut programs = weirgate_bpf::programs();
+//! assert!(programs.any(|(name, object)| name == "codel" && object.starts_with(b"\x7fELF")));
+//! ```
+//!
 //! Start reading at `bpf/qdisc/qdisc.bpf.h`.
 
 mod bench;

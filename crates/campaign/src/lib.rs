@@ -1,6 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A campaign of experiments: every arm run in the laboratory, its recordings
 //! measured and judged, compared with what `weirgate check` promises, and saved.
+//!
+//! [`run()`] needs qemu and the lab's kernel. Reading an experiment, with another value for
+//! one of its parameters, needs neither:
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! let file = Path::new("../../experiments/adsl-3.2.toml");
+//! let Ok((_, experiment)) = weirgate_campaign::load(file, &[]) else {
+//!     panic!("an experiment of this project");
+//! };
+//! let arms: Vec<&str> = experiment.arms.iter().map(|arm| &*arm.name).collect();
+//! assert_eq!(arms, ["modem-only", "weirgate"]);
+//! // A parameter that the file does not have is refused.
+//! let set = [("rate".to_owned(), "2mbit".to_owned())];
+//! assert!(weirgate_campaign::load(file, &set).is_err());
+//! ```
 
 mod arms;
 mod conformance;

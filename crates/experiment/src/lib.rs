@@ -5,6 +5,21 @@
 //! when, under which arms, and what is expected. A [`Job`] is what one virtual
 //! machine gets: one arm. A [`Recording`] is what it gives back. An
 //! [`Outcome`] holds the figures of all arms.
+//!
+//! ```
+//! use weirgate_experiment::{Metric, parse};
+//!
+//! let text = weirgate_testing::read("experiments/adsl-3.2.toml");
+//! let (experiment, problems) = parse(&text);
+//! assert!(problems.is_empty());
+//! let promise = &experiment.expect("it has no problems").expectations[1];
+//! assert_eq!((&*promise.arm, &*promise.metric), ("modem-only", "alone.rtt.interactive.max_ms"));
+//! // A metric's name says in which phase, what, and of what.
+//! let metric: Metric = promise.metric.parse()?;
+//! assert_eq!(metric.phase.as_deref(), Some("alone"));
+//! assert_eq!(metric.subject, "interactive");
+//! # Ok::<(), weirgate_experiment::MetricError>(())
+//! ```
 
 mod envelope;
 mod formula;

@@ -5,6 +5,19 @@
 //! [`agent`] builds the topology, emulates the line, drives traffic and
 //! records; [`charges`] asks the kernel what it counts for a packet. The binary
 //! adds what PID 1 needs: mounts, modules, job and result.
+//!
+//! A run needs a machine of its own, or root for its namespaces. The emulated line is plain
+//! arithmetic, written apart from crate `linklayer` so that it can contradict that crate:
+//!
+//! ```
+//! use weirgate_guest::agent::line::framing::Wire;
+//!
+//! let text = weirgate_testing::read("experiments/adsl-3.2.toml");
+//! let (experiment, _) = weirgate_experiment::parse(&text);
+//! let line = experiment.expect("a file of this project").topology.line;
+//! // 28 bytes of overhead: an acknowledgement of 40 bytes takes two ATM cells.
+//! assert_eq!(Wire::of(&line).bytes(40), 106);
+//! ```
 
 pub mod agent;
 pub mod charges;

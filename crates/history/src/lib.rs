@@ -16,6 +16,50 @@
 //! and says which, so work that a crash cut short is done again.
 //!
 //! Files, clock and threads are the caller's: see [`Storage`].
+//!
+//! ```
+//! use std::io;
+//! use weirgate_history::{History, Kind, LEAST, Storage};
+//!
+//! /// Bytes in memory; a program has a file.
+//! struct Bytes(Vec<u8>);
+//!
+//! impl Storage for Bytes {
+//!     fn read(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+//!         let rest = self.0.get(at as usize..).unwrap_or_default();
+//!         let count = rest.len().min(into.len());
+//!         into[..count].copy_from_slice(&rest[..count]);
+//!         Ok(count)
+//!     }
+//!
+//!     fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+//!         let end = at as usize + bytes.len();
+//!         self.0.resize(self.0.len().max(end), 0);
+//!         self.0[at as usize..end].copy_from_slice(bytes);
+//!         Ok(())
+//!     }
+//!
+//!     fn sync(&mut self) -> io::Result<()> {
+//!         Ok(())
+//!     }
+//!
+//!     fn size(&self) -> io::Result<u64> {
+//!         Ok(self.0.len() as u64)
+//!     }
+//! }
+//!
+//! let mut history = History::open(Bytes(Vec::new()), LEAST)?;
+//! for (second, bytes) in [(1, 500), (2, 1500)] {
+//!     history.append(1000 * second, 1000, [("sent", Kind::Counter, bytes)])?;
+//! }
+//! history.commit()?;
+//! // What was committed is there when the storage is opened again.
+//! let history = History::open(history.into_storage(), LEAST)?;
+//! let sent = history.read(&["sent"], 0, 2000, 0)?;
+//! let means: Vec<f64> = sent[0].points.iter().map(|point| point.mean).collect();
+//! assert_eq!(means, [500.0, 1500.0]);
+//! # Ok::<(), weirgate_history::HistoryError>(())
+//! ```
 
 mod bits;
 mod chunk;

@@ -5,6 +5,39 @@
 //! Start at [`Site`]. It decides when the kernel is changed and what is
 //! remembered of it; what is changed is in a plan (crate `plan`), how is crate
 //! `kernel`'s. It knows no policy: what it keeps and restores are states.
+//!
+//! A change needs root, so this example is compiled but not run:
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use weirgate_keep::{Request, STATE, Site};
+//!
+//! # async fn apply(wanted: weirgate_state::State) -> Result<(), weirgate_keep::KeepError> {
+//! let site = Site::open(STATE.as_ref(), "/usr/bin/weirgate".into())?;
+//! let lock = site.lock().await?;
+//! let planned = site.plan(&wanted, false).await?;
+//! let request = Request { confirm: Some(Duration::from_secs(60)), ..Request::default() };
+//! let made = site.apply(&lock, planned, request).await?;
+//! assert!(made.unconfirmed);
+//! drop(lock);
+//! // Without this, its guard takes the change back after a minute.
+//! assert_eq!(site.confirm().await?, made.number);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What is stored can be read by anyone who may read the folder:
+//!
+//! ```
+//! use weirgate_keep::{History, Place};
+//!
+//! let folder = weirgate_testing::root().join("tests/kept");
+//! let place = Place { run: folder.clone(), state: folder, boot: String::new() };
+//! let history = History::of(&place);
+//! let confirmed = history.head()?.confirmed.expect("a state is in force");
+//! assert!(history.entry(confirmed)?.sources[0].path.ends_with("upstream.toml"));
+//! # Ok::<(), weirgate_keep::KeepError>(())
+//! ```
 
 mod clock;
 mod error;

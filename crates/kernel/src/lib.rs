@@ -10,6 +10,23 @@
 //!
 //! Everything here needs CAP_NET_ADMIN in the namespace, and no other
 //! privilege; observing and counters need none.
+//!
+//! ```
+//! use weirgate_kernel::{DeviceName, Kernel, Scope};
+//!
+//! let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! runtime.block_on(async {
+//!     let kernel = Kernel::open()?;
+//!     let loopback = DeviceName::new("lo").expect("a name that Linux takes");
+//!     assert!(kernel.devices().await?.contains_key(&loopback));
+//!     let scope = Scope { devices: [loopback.clone()].into(), ..Scope::default() };
+//!     let state = kernel.observe(&scope).await?;
+//!     // Nothing shapes it: its qdisc is the kernel's own.
+//!     assert!(state.devices[&loopback].root.is_none());
+//!     Ok::<(), Box<dyn std::error::Error>>(())
+//! })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod apply;
 mod conntrack;

@@ -9,6 +9,33 @@
 //!
 //! No root is needed, no file outside the cache is touched, and a virtual
 //! machine ends with the process that started it.
+//!
+//! A run needs qemu, a kernel and the guest's binary, so this example is compiled but not
+//! run:
+//!
+//! ```no_run
+//! use std::collections::BTreeMap;
+//! use weirgate_experiment::Job;
+//! use weirgate_lab::{Limits, Options, Request, prepare};
+//!
+//! let lab = prepare(&Options::default(), false, &mut |note| println!("{note}"))?;
+//! let request = Request {
+//!     job: Job {
+//!         experiment: std::fs::read_to_string("experiments/adsl-3.2.toml")?,
+//!         arm: "modem-only".to_owned(),
+//!         parameters: BTreeMap::new(),
+//!         seed: 1,
+//!         files: BTreeMap::new(),
+//!         disciplines: BTreeMap::new(),
+//!     },
+//!     boot_options: Vec::new(),
+//!     limits: Limits::default(),
+//! };
+//! // Equal seeds give equal bytes, whatever else this machine does.
+//! let run = || lab.run(&request, &mut |_| {});
+//! assert_eq!(run()?.result, run()?.result);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod cache;
 mod error;

@@ -18,6 +18,24 @@
 //! Figures are rounded, so that two runs compare byte for byte and a table
 //! shows the number that was judged: `ms`, `kbit` and `mean` to 3 decimals,
 //! `bytes` to whole numbers, all others to 6 decimals.
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use weirgate_measure::{judge, measure};
+//!
+//! let text = weirgate_testing::read("experiments/adsl-3.2.toml");
+//! let (experiment, _) = weirgate_experiment::parse(&text);
+//! let experiment = experiment.expect("a file of this project");
+//! // A model of the line stands in for the laboratory.
+//! let recording = weirgate_testing::line::run(&experiment, "modem-only", false);
+//! let figures = measure(&experiment, &recording)?;
+//! // An upload fills the modem's buffer, and every packet waits behind it.
+//! assert!(figures.metrics["alone.rtt.interactive.mean_ms"] < 200.0);
+//! assert!(figures.metrics["upload1.rtt.interactive.mean_ms"] > 900.0);
+//! let arms = BTreeMap::from([("modem-only".to_owned(), figures)]);
+//! assert!(judge(&experiment, &arms, &BTreeMap::new()).iter().any(|verdict| verdict.kept()));
+//! # Ok::<(), weirgate_measure::MeasureError>(())
+//! ```
 
 mod activity;
 mod error;

@@ -14,6 +14,36 @@
 //! - [`html`]: sections of experiments and the page around them. Needs no
 //!   script and no other file.
 //! - [`pcapng`]: a recording's capture as a file for wireshark and tcpdump.
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use weirgate_measure::{judge, measure};
+//! use weirgate_report::{Findings, Run, terminal};
+//!
+//! let text = weirgate_testing::read("experiments/adsl-3.2.toml");
+//! let (experiment, _) = weirgate_experiment::parse(&text);
+//! let experiment = experiment.expect("a file of this project");
+//! // A model of the line stands in for the laboratory.
+//! let recording = weirgate_testing::line::run(&experiment, "modem-only", false);
+//! let figures = measure(&experiment, &recording)?;
+//! let arms = BTreeMap::from([("modem-only".to_owned(), figures.clone())]);
+//! let parameters = BTreeMap::new();
+//! let findings = Findings {
+//!     experiment: &experiment,
+//!     seed: 1,
+//!     seeds: 1,
+//!     intervals: &BTreeMap::new(),
+//!     runs: &[Run { figures: &figures, recording: Some(&recording), parameters: &parameters }],
+//!     verdicts: &judge(&experiment, &arms, &BTreeMap::new()),
+//!     calculated: &BTreeMap::new(),
+//!     tried: &[],
+//!     policies: &BTreeMap::new(),
+//! };
+//! let text = terminal(&findings);
+//! assert!(text.starts_with("adsl-3.2: One download and two uploads"));
+//! assert!(text.contains("184 ms, expected at most 185 ms (-0.5 %)"));
+//! # Ok::<(), weirgate_measure::MeasureError>(())
+//! ```
 
 mod capture;
 mod format;

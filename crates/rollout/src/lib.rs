@@ -1,6 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rolls a DiffServ domain out over ssh: plans and applies each router's
 //! policy, and measures from end to end what was promised.
+//!
+//! What reaches a router needs ssh. What each router is to have is known without it:
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! let file = Path::new("../../domains/university.toml");
+//! let Ok(Some((domain, check, policies))) = weirgate_rollout::sound(file) else {
+//!     panic!("a domain whose promises can be kept");
+//! };
+//! assert!(check.findings.is_empty());
+//! assert!(domain.routers.keys().eq(policies.keys()));
+//! ```
 
 pub mod apply;
 pub mod end;

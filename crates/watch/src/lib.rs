@@ -12,6 +12,25 @@
 //! connections need CAP_NET_ADMIN (nfnetlink_rcv, net/netfilter/nfnetlink.c).
 //! Measuring passing packets needs CAP_BPF and CAP_PERFMON. What is not allowed
 //! is left out.
+//!
+//! ```
+//! use weirgate_watch::{Differ, Number, Object, Sort, openmetrics};
+//!
+//! let class = |bytes| Object {
+//!     sort: Sort::Class,
+//!     identity: "1".to_owned(),
+//!     begins: false,
+//!     labels: vec![("class", "voice".to_owned())],
+//!     numbers: vec![(Number::ClassSentBytes, bytes)],
+//! };
+//! let mut differ = Differ::default();
+//! // One look alone says nothing about a counter.
+//! assert_eq!(differ.step(vec![class(1000)])[0].value(Number::ClassSentBytes), None);
+//! let changes = differ.step(vec![class(1500)]);
+//! assert_eq!(changes[0].value(Number::ClassSentBytes), Some(500));
+//! let text = openmetrics(&changes, &[]);
+//! assert!(text.contains("weirgate_class_sent_bytes_total{class=\"voice\"} 1500\n"));
+//! ```
 
 mod error;
 mod export;

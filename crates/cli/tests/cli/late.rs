@@ -85,6 +85,39 @@ fn a_guard_that_was_stopped_holds_up_neither_confirm_nor_rollback() {
     assert!(unguarded(&place));
 }
 
+/// A guard cannot read what became of its change where the head is gone; but it
+/// was told, while it was stopped.
+#[test]
+fn a_confirmed_change_stays_where_the_head_was_lost() {
+    let place = Namespace::new();
+    place.weirgate("apply both.toml").says(0, &["state 1"]);
+    place
+        .weirgate("apply --confirm 3s changed.toml")
+        .says(0, &["state 2"]);
+    let late = guards(&place);
+    signal("-STOP", &late);
+    place.weirgate("confirm").says(0, &["state 2 is confirmed"]);
+    let confirmed = place.snapshot();
+    place.run("find /run/kept -name head -delete");
+    sleep(3 * SECOND);
+    signal("-CONT", &late);
+    within(2 * SECOND, "end of the guard", || guards(&place).is_empty());
+    same(&confirmed, &place.snapshot());
+}
+
+#[test]
+fn what_nobody_confirmed_returns_where_the_head_was_lost() {
+    let place = Namespace::new();
+    place.weirgate("apply both.toml").says(0, &["state 1"]);
+    let before = place.snapshot();
+    place
+        .weirgate("apply --confirm 2s changed.toml")
+        .says(0, &["state 2"]);
+    place.run("find /run/kept -name head -delete");
+    within(5 * SECOND, "end of the guard", || guards(&place).is_empty());
+    same(&before, &place.snapshot());
+}
+
 #[test]
 fn what_a_killed_guard_did_not_take_back_the_service_does() {
     let place = Namespace::new();

@@ -45,6 +45,8 @@ const READY: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_secs(2);
 /// How long a guard may take to take its change back when it is asked to.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a visitor of a guard may take to say something.
+const VISIT: Duration = Duration::from_millis(100);
 
 /// What a guard is started with.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -80,8 +82,8 @@ enum Word {
     Applied { deadline: Option<u64> },
     /// There is nothing to take back.
     Dismissed,
-    /// The change may be settled already.
-    Look,
+    /// The change is settled.
+    Settled,
     /// The change is to be taken back now.
     Return,
 }
@@ -199,10 +201,10 @@ fn tell(place: &Place, number: u64, word: Word) -> std::io::Result<Stream> {
     Ok(stream)
 }
 
-/// Tells the guard of a change that is settled to go. One that is gone, or does
-/// not listen, finds out by itself.
+/// Tells the guard of a change that is settled to go. One that does not listen now
+/// hears it before it does anything else.
 pub(crate) fn relieve(place: &Place, number: u64) {
-    if tell(place, number, Word::Look).is_err() {
+    if tell(place, number, Word::Settled).is_err() {
         // One that was killed leaves its name behind.
         let _ = fs::remove_file(place.guard(number));
     }
@@ -306,30 +308,21 @@ impl Post {
         }
         drop(parent);
         loop {
+            // A guard that was stopped hears what it missed before it acts.
             let mut visitor = tokio::select! {
                 biased;
+                Ok((stream, _)) = self.listener.accept() => stream,
                 over = self.timer.over() => {
                     over?;
                     let _ = self.take_back(None).await;
                     return Ok(());
                 }
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
-                    Err(_) => continue,
-                },
             };
             // A visitor who says nothing must not keep the guard from its duty.
-            let word = tokio::select! {
-                biased;
-                over = self.timer.over() => {
-                    over?;
-                    continue;
-                }
-                word = frame::next::<Word>(&mut visitor) => word,
-            };
-            match word {
-                Ok(Some(Word::Look)) if self.head().is_none() => return Ok(()),
-                Ok(Some(Word::Return)) => {}
+            let word = frame::next::<Word>(&mut visitor);
+            match tokio::time::timeout(VISIT, word).await {
+                Ok(Ok(Some(Word::Settled))) if self.may_go() => return Ok(()),
+                Ok(Ok(Some(Word::Return))) => {}
                 _ => continue,
             }
             match self.take_back(Some(Outcome::TakenBack)).await {
@@ -365,7 +358,7 @@ impl Post {
     async fn take_back(&self, outcome: Option<Outcome>) -> Result<(), KeepError> {
         let charge = &self.charge;
         let lock = charge.place.in_turn().await?;
-        let Some(mut head) = self.head() else {
+        let Some(mut head) = Head::for_guard(self.found(), &charge.head) else {
             return Ok(());
         };
         let history = History::of(&charge.place);
@@ -384,10 +377,13 @@ impl Post {
         gone.map_err(|cause| KeepError::Guard(cause.to_string()))
     }
 
-    /// The head to take the change back from; `None` if it is settled already.
-    fn head(&self) -> Option<Head> {
-        let found = History::of(&self.charge.place).head().ok();
-        Head::for_guard(found, &self.charge.head)
+    /// The head as it is on disk; `None` if it is damaged.
+    fn found(&self) -> Option<Head> {
+        History::of(&self.charge.place).head().ok()
+    }
+
+    fn may_go(&self) -> bool {
+        Head::let_go(self.found().as_ref(), self.charge.number())
     }
 
     /// What the kernel held before the change.

@@ -127,16 +127,23 @@ impl Head {
     /// change back; `None` where it must do nothing, because the change is
     /// settled or a newer one was begun. `found` is what it read under the lock.
     ///
-    /// Where the file is gone or damaged, nobody can have begun a newer change,
-    /// since that needs the file; the guard does its duty, and goes on from the
-    /// head that its change was `begun` with.
+    /// A file that is gone reads as [`Head::default`], and a damaged one as `None`.
+    /// Nobody can have begun a newer change then, since that needs the file. The
+    /// guard does its duty, and goes on from the head that its change was `begun`
+    /// with. If its change was confirmed before the file went, it has been told so
+    /// ([`Head::let_go`]).
     pub(crate) fn for_guard(found: Option<Self>, begun: &Self) -> Option<Self> {
-        match found {
-            Some(head) if head.generation >= begun.generation => {
-                head.awaits(begun.generation).then_some(head)
-            }
-            _ => Some(begun.clone()),
+        match found.filter(|head| head.generation > 0) {
+            Some(head) => head.awaits(begun.generation).then_some(head),
+            None => Some(begun.clone()),
         }
+    }
+
+    /// Whether the guard of a change may go that is told that its change is
+    /// settled. It believes this unless the head says otherwise: where the file is
+    /// gone, nothing else tells whether the change was confirmed.
+    pub(crate) fn let_go(found: Option<&Self>, number: u64) -> bool {
+        !found.is_some_and(|head| head.awaits(number))
     }
 
     /// Makes a change that waits for confirmation due; true if there is one.
@@ -168,5 +175,48 @@ impl Head {
         while self.outcomes.len() > 2 * KEPT {
             self.outcomes.pop_first();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begun(number: u64) -> Head {
+        let mut head = Head::default();
+        head.begin(number, "");
+        head
+    }
+
+    #[test]
+    fn a_guard_acts_while_its_change_is_pending_or_nothing_is_known() {
+        let own = begun(5);
+        let mut confirmed = own.clone();
+        confirmed.settle(5, Outcome::Confirmed);
+        for (found, acts) in [
+            (Some(own.clone()), true),
+            // Gone, and damaged.
+            (Some(Head::default()), true),
+            (None, true),
+            (Some(confirmed), false),
+            (Some(begun(6)), false),
+            // The folder was emptied, and another change was begun since.
+            (Some(begun(1)), false),
+        ] {
+            let head = Head::for_guard(found.clone(), &own);
+            assert_eq!(head.is_some(), acts, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_guard_that_is_told_so_goes_unless_its_change_is_pending() {
+        for (found, goes) in [
+            (Some(begun(5)), false),
+            (Some(begun(6)), true),
+            (None, true),
+        ] {
+            assert_eq!(Head::let_go(found.as_ref(), 5), goes, "{found:?}");
+        }
+        assert!(Head::let_go(Some(&Head::default()), 5));
     }
 }

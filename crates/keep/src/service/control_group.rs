@@ -8,15 +8,13 @@
 //! the kernel tells whoever watches the directory above it (inotify(7)).
 
 use crate::error::KeepError;
+use crate::service::inotify::Inotify;
 use crate::service::names;
-use rustix::fs::inotify;
+use rustix::fs::inotify::WatchFlags;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use tokio::io::unix::AsyncFd;
-use weirgate_kernel::watch;
 use weirgate_state::{Content, Key, State};
 
 const MOUNTS: &str = "/proc/self/mountinfo";
@@ -94,7 +92,7 @@ pub fn absent_groups(state: &State) -> Vec<String> {
 /// The service's word of groups that come and go.
 pub(crate) struct Groups {
     /// What is watched; none where nothing is wanted.
-    told: Option<AsyncFd<OwnedFd>>,
+    watched: Option<Inotify>,
     paths: BTreeSet<String>,
     /// The numbers as they were looked at last.
     last: BTreeMap<String, u64>,
@@ -103,7 +101,7 @@ pub(crate) struct Groups {
 impl Groups {
     pub(crate) const fn new() -> Self {
         Self {
-            told: None,
+            watched: None,
             paths: BTreeSet::new(),
             last: BTreeMap::new(),
         }
@@ -113,7 +111,7 @@ impl Groups {
     pub(crate) fn want(&mut self, state: Option<&State>) -> Result<bool, KeepError> {
         let paths = state.map(wanted).unwrap_or_default();
         if paths != self.paths {
-            self.told = None;
+            self.watched = None;
             self.paths = paths;
         }
         self.look()?;
@@ -125,11 +123,10 @@ impl Groups {
     fn look(&mut self) -> Result<bool, KeepError> {
         let root = root().filter(|_| !self.paths.is_empty());
         let Some(root) = root else {
-            self.told = None;
+            self.watched = None;
             return Ok(!std::mem::take(&mut self.last).is_empty());
         };
-        // Watched first, so that nothing comes unseen in between. A directory
-        // that is watched already stays one watch.
+        // Watched first, so that nothing comes unseen in between.
         self.watch(&root).map_err(KeepError::file(&root))?;
         let paths = self.paths.iter();
         let now: BTreeMap<String, u64> = paths
@@ -142,21 +139,16 @@ impl Groups {
 
     /// Watches every directory above a wanted group that is there.
     fn watch(&mut self, root: &Path) -> std::io::Result<()> {
-        if self.told.is_none() {
-            let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
-            self.told = Some(watch(inotify::init(flags)?)?);
-        }
-        let Some(told) = &self.told else {
-            return Ok(());
+        let watched = match &mut self.watched {
+            Some(watched) => watched,
+            none => none.insert(Inotify::new()?),
         };
-        let events = inotify::WatchFlags::CREATE
-            | inotify::WatchFlags::DELETE
-            | inotify::WatchFlags::ONLYDIR;
+        let events = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::ONLYDIR;
         for path in &self.paths {
             let mut place = root.to_owned();
             for part in path.split('/') {
-                match inotify::add_watch(told.get_ref(), &place, events) {
-                    Ok(_) => {}
+                match watched.add(&place, events) {
+                    Ok(()) => {}
                     // What is not there is made in one that is.
                     Err(rustix::io::Errno::NOENT) => break,
                     Err(error) => return Err(error.into()),
@@ -171,18 +163,10 @@ impl Groups {
     /// none is wanted. May be dropped and called again.
     pub(crate) async fn changed(&mut self) -> Result<(), KeepError> {
         loop {
-            let Some(told) = &self.told else {
-                return std::future::pending().await;
-            };
-            let Ok(mut ready) = told.readable().await else {
-                // The loop is ending.
-                return std::future::pending().await;
-            };
-            // What it says is looked up; the words are only emptied.
-            let mut words = [0; 4096];
-            while rustix::io::read(told.get_ref(), &mut words).is_ok_and(|length| length > 0) {}
-            ready.clear_ready();
-            drop(ready);
+            match &self.watched {
+                Some(watched) => watched.event().await,
+                None => return std::future::pending().await,
+            }
             if self.look()? {
                 return Ok(());
             }

@@ -9,22 +9,24 @@
 //! is mended more and more slowly.
 
 pub(crate) mod control_group;
+mod inotify;
 pub(crate) mod names;
 mod pace;
 mod sessions;
-mod watch;
 
 use crate::clock::{self, NEVER, Timer};
 use crate::error::KeepError;
 use crate::rate::{Following, Rates, RatesNow};
 use crate::service::control_group::Groups;
+use crate::service::inotify::Inotify;
 use crate::service::names::{Answers, Lookups};
 use crate::service::pace::{Pace, SWARM};
 use crate::service::sessions::Sessions;
-use crate::service::watch::Watch;
 use crate::site::Site;
+use crate::store::folder;
 use crate::store::history::Entry;
 use crate::store::memory::Memory;
+use rustix::fs::inotify::WatchFlags;
 use std::collections::BTreeMap;
 use weirgate_kernel::{DeviceIndex, Events};
 use weirgate_plan::{Options, plan_with, present, with_former};
@@ -99,7 +101,7 @@ pub async fn keep(
     site.kernel.permitted().await?;
     // Listening begins before looking, so that nothing is missed in between.
     let events = Events::open()?;
-    let history = Watch::of(site)?;
+    let stored = store_changes(site)?;
     let timer = Timer::new()?;
     let (deadline, mut tried) = (Timer::new()?, 0);
     let mut lookups = Lookups::new()?;
@@ -134,7 +136,7 @@ pub async fn keep(
                 return Ok(());
             }
             () = events.next() => false,
-            () = history.next() => false,
+            () = stored.event() => false,
             over = deadline.over() => {
                 over?;
                 tried = returned;
@@ -174,6 +176,18 @@ pub async fn keep(
             waits = true;
         }
     }
+}
+
+/// Tells when another weirgate writes what is stored: files are renamed into place.
+fn store_changes(site: &Site) -> Result<Inotify, KeepError> {
+    let path = &site.place.state;
+    folder::folder(path)?;
+    let watched = || -> std::io::Result<Inotify> {
+        let inotify = Inotify::new()?;
+        inotify.add(path, WatchFlags::MOVED_TO)?;
+        Ok(inotify)
+    };
+    watched().map_err(KeepError::file(path))
 }
 
 /// When the change that waits for confirmation must have been taken back by its

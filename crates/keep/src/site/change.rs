@@ -8,7 +8,7 @@ use crate::guard::{self, Charge, Charged, Guard, Left, Starting};
 use crate::store::folder::Lock;
 use crate::store::head::Outcome;
 use crate::store::history::{Entry, Source};
-use crate::store::memory::{self, Memory};
+use crate::store::memory::Memory;
 use std::sync::Arc;
 use std::time::Duration;
 use weirgate_kernel::{ApplyError, Scope};
@@ -54,9 +54,7 @@ impl Site {
         {
             self.nothing_waits()?;
             let scope = Scope::of([&planned.plan.desired]);
-            if memory::seen(&self.place).is_none() {
-                self.vouch(&scope, &planned.since).await?;
-            }
+            self.vouch(&scope, &planned.since).await?;
             return Ok(Made {
                 steps: 0,
                 number,

@@ -25,7 +25,8 @@ impl Site {
     /// Remembers that the kernel was found to hold what the memory says, in
     /// this generation of nf_tables, unless there is another one already.
     pub(super) async fn vouch(&self, scope: &Scope, since: &Since) -> Result<(), KeepError> {
-        let Some(generation) = since.generation else {
+        let unknown = || memory::seen(&self.place).is_none();
+        let Some(generation) = since.generation.filter(|_| unknown()) else {
             return Ok(());
         };
         let stamp = self.kernel.stamp(scope).await?;

@@ -73,28 +73,7 @@ impl Place {
     /// Keeps two commands from changing the kernel at once; held until
     /// dropped, and let go by the kernel when the process ends in any way.
     pub(crate) fn lock(&self) -> Result<Lock, KeepError> {
-        loop {
-            let (path, file) = self.lock_file()?;
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(KeepError::Busy),
-                Err(TryLockError::Error(source)) => return Err(KeepError::File { path, source }),
-            }
-            if named(&path, &file) {
-                return Ok(Lock { path, _file: file });
-            }
-        }
-    }
-
-    /// The same, waiting for whoever has it.
-    fn wait(&self) -> Result<Lock, KeepError> {
-        loop {
-            let (path, file) = self.lock_file()?;
-            file.lock().map_err(KeepError::file(&path))?;
-            if named(&path, &file) {
-                return Ok(Lock { path, _file: file });
-            }
-        }
+        self.lock_by(File::try_lock)
     }
 
     /// The same, waiting so long at most. Needs a tokio runtime.
@@ -111,21 +90,28 @@ impl Place {
             other => return other,
         }
         let place = self.clone();
-        let waiting = tokio::task::spawn_blocking(move || place.wait());
+        let wait = |file: &File| file.lock().map_err(TryLockError::Error);
+        let waiting = tokio::task::spawn_blocking(move || place.lock_by(wait));
         waiting.await.unwrap_or(Err(KeepError::Busy))
     }
 
-    fn lock_file(&self) -> Result<(PathBuf, File), KeepError> {
+    fn lock_by(&self, take: impl Fn(&File) -> Result<(), TryLockError>) -> Result<Lock, KeepError> {
         let path = self.run.with_extension("lock");
         loop {
             folder(path.parent().unwrap_or(&path))?;
             // Whoever may open it may lock it.
             let mut open = OpenOptions::new();
-            match open.write(true).create(true).mode(0o600).open(&path) {
-                Ok(file) => return Ok((path, file)),
+            let file = match open.write(true).create(true).mode(0o600).open(&path) {
+                Ok(file) => file,
                 // The folder went away with the lock of someone who was done.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(source) => return Err(KeepError::File { path, source }),
+            };
+            match take(&file) {
+                Ok(()) if named(&path, &file) => return Ok(Lock { path, _file: file }),
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(KeepError::Busy),
+                Err(TryLockError::Error(source)) => return Err(KeepError::File { path, source }),
             }
         }
     }

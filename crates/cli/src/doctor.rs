@@ -137,7 +137,7 @@ impl Stored {
         let site = Site::open(state, PathBuf::new())?;
         let entry = site.confirmed()?;
         let loaded = entry.and_then(|entry| policy::again(&entry.sources).ok());
-        let Some(memory) = Memory::read(&site.place)? else {
+        let Some(memory) = Memory::read(&site.folders)? else {
             return Ok(Self {
                 loaded,
                 ..Self::default()

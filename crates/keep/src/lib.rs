@@ -29,11 +29,11 @@
 //! What is stored can be read by anyone who may read the folder:
 //!
 //! ```
-//! use weirgate_keep::{History, Place};
+//! use weirgate_keep::{History, Folders};
 //!
 //! let folder = weirgate_testing::root().join("tests/kept");
-//! let place = Place { run: folder.clone(), state: folder, boot: String::new() };
-//! let history = History::of(&place);
+//! let folders = Folders { run: folder.clone(), state: folder, boot: String::new() };
+//! let history = History::of(&folders);
 //! let confirmed = history.head()?.confirmed.expect("a state is in force");
 //! assert!(history.entry(confirmed)?.sources[0].path.ends_with("upstream.toml"));
 //! # Ok::<(), weirgate_keep::KeepError>(())
@@ -54,7 +54,7 @@ pub use rate::{At, Following, RatesNow, WayRate, record_file};
 pub use service::control_group::absent_groups;
 pub use service::{Report, keep};
 pub use site::{Made, Planned, Request, Site};
-pub use store::folder::{Lock, Place, STATE};
-pub use store::head::{Head, KEPT, Outcome, Pending};
+pub use store::folder::{Folders, Lock, STATE};
+pub use store::head::{Head, MOST_ENTRIES, Outcome, Pending};
 pub use store::history::{Entry, History, Source};
 pub use store::memory::Memory;

@@ -5,12 +5,12 @@
 //! arrives by a filter, one with rule sets and kept decisions, one with names of
 //! hosts, one of the upstream alone, and one that nobody confirmed.
 
-use weirgate_keep::{History, Memory, Outcome, Place};
+use weirgate_keep::{Folders, History, Memory, Outcome};
 use weirgate_state::{Content, DeviceName, QdiscKind, State};
 
-fn place() -> Place {
+fn folders() -> Folders {
     let folder = weirgate_testing::root().join("tests/kept");
-    Place {
+    Folders {
         run: folder.clone(),
         state: folder,
         boot: String::new(),
@@ -24,7 +24,7 @@ fn rules(state: &State) -> usize {
 
 #[test]
 fn the_history_of_an_earlier_version_is_read_whole() {
-    let history = History::of(&place());
+    let history = History::of(&folders());
     let head = history.head().unwrap();
     assert_eq!((head.confirmed, head.pending), (Some(4), None));
     assert_eq!(head.outcomes.get(&5), Some(&Outcome::Returned));
@@ -57,10 +57,14 @@ fn the_history_of_an_earlier_version_is_read_whole() {
 
 #[test]
 fn what_is_kept_says_what_it_said() {
-    let history = History::of(&place());
+    let history = History::of(&folders());
     let arriving = history.entry(1).unwrap().desired.hooks;
-    assert!(arriving.values().any(|place| place.virtual_queue.is_some()));
-    assert!(arriving.values().any(|place| place.windows.is_some()));
+    assert!(
+        arriving
+            .values()
+            .any(|folders| folders.virtual_queue.is_some())
+    );
+    assert!(arriving.values().any(|folders| folders.windows.is_some()));
     let named = history.entry(3).unwrap().desired;
     let mut sets = named.tables.iter().flat_map(|table| table.sets.iter());
     assert!(sets.any(|set| matches!(set.content, Content::Refreshed(_))));
@@ -68,8 +72,8 @@ fn what_is_kept_says_what_it_said() {
 
 #[test]
 fn the_memory_of_an_earlier_version_is_read() {
-    let memory = Memory::read(&place()).unwrap().unwrap();
-    let confirmed = History::of(&place()).entry(4).unwrap();
+    let memory = Memory::read(&folders()).unwrap().unwrap();
+    let confirmed = History::of(&folders()).entry(4).unwrap();
     assert_eq!(memory.applied, confirmed.desired);
     assert_eq!(memory.former.devices, confirmed.former.devices);
 }

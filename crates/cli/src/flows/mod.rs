@@ -121,7 +121,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
         let (memory, entry) = (
-            Memory::read(&site.place).map_err(unread)?,
+            Memory::read(&site.folders).map_err(unread)?,
             site.confirmed().map_err(unread)?,
         );
         let (Some(memory), Some(entry)) = (memory, entry) else {

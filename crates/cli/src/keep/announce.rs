@@ -12,13 +12,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
-use weirgate_keep::Place;
+use weirgate_keep::Folders;
 
 /// Announces, runs the program or waits, and ends the session.
 pub fn run(state: &Path, program: &[OsString]) -> Outcome {
     in_runtime(async {
-        let place = Place::here(state).map_err(refused)?;
-        let mut session = announce(&place).await?;
+        let folders = Folders::here(state).map_err(refused)?;
+        let mut session = announce(&folders).await?;
         let Some((name, arguments)) = program.split_first() else {
             return wait(&mut session).await;
         };
@@ -34,8 +34,8 @@ pub fn run(state: &Path, program: &[OsString]) -> Outcome {
 }
 
 /// Connects to the service; the session goes on until the stream is dropped.
-async fn announce(place: &Place) -> Result<BufReader<UnixStream>, Failure> {
-    let path = place.announcements();
+async fn announce(folders: &Folders) -> Result<BufReader<UnixStream>, Failure> {
+    let path = folders.announcements();
     let stream = UnixStream::connect(&path).await.with_context(|| {
         format!(
             "{}: nobody takes announcements there; `weirgate keep` does",

@@ -49,7 +49,7 @@ pub fn run(state: &Path, what: &What) -> Outcome {
 fn status(state: &Path, json: bool) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
-        let now = RatesNow::read(&site.place).map_err(refused)?;
+        let now = RatesNow::read(&site.folders).map_err(refused)?;
         if json {
             let text = serde_json::to_string_pretty(&now);
             output::data(&text.map_err(anyhow::Error::from)?)?;
@@ -62,7 +62,7 @@ fn status(state: &Path, json: bool) -> Outcome {
         for line in lines(&now) {
             output::data(&line)?;
         }
-        let record = record_file(&site.place).display().to_string();
+        let record = record_file(&site.folders).display().to_string();
         output::note(&format!("weirgate: the record is {record}"));
         Ok(Status::Done)
     })

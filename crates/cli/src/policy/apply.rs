@@ -99,7 +99,7 @@ pub fn remove(state: &Path) -> Outcome {
 
 /// Takes everything away, and names what does not come back.
 pub async fn take_away(site: &Site, lock: &Lock) -> Outcome {
-    let Some(memory) = Memory::read(&site.place).map_err(refused)? else {
+    let Some(memory) = Memory::read(&site.folders).map_err(refused)? else {
         output::note("nothing is applied");
         return Ok(Status::Done);
     };

@@ -36,7 +36,7 @@ struct Counted {
 pub fn list(state: &Path, json: bool) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
-        let Some(memory) = Memory::read(&site.place).map_err(unread)? else {
+        let Some(memory) = Memory::read(&site.folders).map_err(unread)? else {
             output::data(if json { "[]" } else { "nothing is applied" })?;
             return Ok(Status::Done);
         };
@@ -97,7 +97,7 @@ fn counted(table: &Table, read: impl Fn(&str) -> (u64, u64)) -> Vec<Counted> {
 pub fn sets(state: &Path, json: bool) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
-        let memory = Memory::read(&site.place).map_err(unread)?;
+        let memory = Memory::read(&site.folders).map_err(unread)?;
         let sets = memory.as_ref().map(|memory| switches(&memory.applied));
         if json {
             output::data(&serde_json::to_string_pretty(&sets.unwrap_or_default())?)?;

@@ -38,7 +38,7 @@ struct Shown {
 pub fn run(state: &Path, json: bool) -> Outcome {
     in_runtime(async {
         let site = site(state).map_err(asked)?;
-        let Some(memory) = Memory::read(&site.place).map_err(unread)? else {
+        let Some(memory) = Memory::read(&site.folders).map_err(unread)? else {
             let nothing = json!({ "applied": false });
             output::data(&if json {
                 format!("{nothing:#}")
@@ -82,7 +82,7 @@ impl Shown {
             returns_s: pending.map(|(_, seconds)| seconds),
             differences,
             policies: loaded.map_or_else(Vec::new, |loaded| loaded.policies().to_vec()),
-            rates: RatesNow::read(&site.place).map_err(unread)?,
+            rates: RatesNow::read(&site.folders).map_err(unread)?,
             entry,
         })
     }

@@ -20,7 +20,7 @@ use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_history::Event;
-use weirgate_keep::Place;
+use weirgate_keep::Folders;
 use weirgate_watch::{Legend, Step, Steps, Target, target};
 
 /// So many events are kept to be shown.
@@ -63,7 +63,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         let mut steps = Steps::open(legend.clone())?;
         steps.come_every(arguments.every);
         steps.probe(&arguments.probe).map_err(wrong)?;
-        let here = Place::here(state).ok();
+        let here = Folders::here(state).ok();
         let plain = arguments.once || arguments.json || !std::io::stdout().is_terminal();
         let mut screen = if plain { None } else { Some(Screen::open()?) };
         if let Some(screen) = &mut screen {

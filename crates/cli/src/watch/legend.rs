@@ -9,7 +9,7 @@ use weirgate_console::exit::Failure;
 use weirgate_console::output;
 use weirgate_console::policy;
 use weirgate_console::policy::Loaded;
-use weirgate_keep::{History, Place, RatesNow, WayRate};
+use weirgate_keep::{Folders, History, RatesNow, WayRate};
 use weirgate_state::Capabilities;
 use weirgate_watch::{ClassLegend, Legend, LineNow, RuleLegend};
 
@@ -27,7 +27,7 @@ pub fn legend(state: &Path, file: Option<&Path>) -> Result<Legend, Failure> {
 /// The number of the state that is applied, confirmed or not; 0 for none. `None`
 /// where that may not be read.
 fn applied(state: &Path) -> Option<u64> {
-    let head = History::of(&Place::here(state).ok()?).head().ok()?;
+    let head = History::of(&Folders::here(state).ok()?).head().ok()?;
     // One without an end of its time is not applied yet.
     let waits = head.pending.filter(|pending| pending.deadline.is_some());
     Some(waits.map_or(head.confirmed.unwrap_or(0), |pending| pending.number))
@@ -145,8 +145,8 @@ fn of(loaded: &Loaded, source: &str) -> Legend {
 
 /// What `weirgate keep` has the line to be, where `[track]` follows it and that
 /// may be read.
-pub fn tracked(place: &Place) -> Vec<LineNow> {
-    let Ok(Some(rates)) = RatesNow::read(place) else {
+pub fn tracked(folders: &Folders) -> Vec<LineNow> {
+    let Ok(Some(rates)) = RatesNow::read(folders) else {
         return Vec::new();
     };
     let line = |way: &WayRate| LineNow {

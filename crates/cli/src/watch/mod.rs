@@ -15,7 +15,7 @@ use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_history::{csv, json};
-use weirgate_keep::Place;
+use weirgate_keep::Folders;
 use weirgate_units::{ParseError, Span};
 use weirgate_watch::{Config, FileStorage, Listen, Target, Tls, WatchError, serve, target};
 
@@ -160,7 +160,7 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
             Some(_) => "https",
             None => "http",
         };
-        let here = Place::here(state).ok();
+        let here = Folders::here(state).ok();
         let config = Config {
             listen: vec![listen],
             behind_proxy: arguments.behind_proxy,
@@ -178,7 +178,7 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
                 .policy
                 .iter()
                 .cloned()
-                .chain(here.as_ref().map(|place| place.state.clone()))
+                .chain(here.as_ref().map(|folders| folders.state.clone()))
                 .chain([PathBuf::from(legend::SITE)])
                 .collect(),
         };

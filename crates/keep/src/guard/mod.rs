@@ -17,7 +17,7 @@ mod unit;
 
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
-use crate::store::folder::Place;
+use crate::store::folder::Folders;
 use crate::store::head::{Head, Outcome};
 use crate::store::history::History;
 use crate::store::memory::Memory;
@@ -51,8 +51,8 @@ const VISIT: Duration = Duration::from_millis(100);
 /// What a guard is started with.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Charge {
-    /// Where it keeps account.
-    pub place: Place,
+    /// Where the head and the memory are.
+    pub folders: Folders,
     /// What the kernel holds before the change.
     pub before: State,
     /// Whether `before` omits its tables because `memory` has them.
@@ -192,8 +192,8 @@ impl Charged {
     }
 }
 
-fn tell(place: &Place, number: u64, word: Word) -> std::io::Result<Stream> {
-    let mut stream = Stream::connect(place.guard(number))?;
+fn tell(folders: &Folders, number: u64, word: Word) -> std::io::Result<Stream> {
+    let mut stream = Stream::connect(folders.guard(number))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let sent = frame::send(&mut stream, &word);
@@ -203,18 +203,18 @@ fn tell(place: &Place, number: u64, word: Word) -> std::io::Result<Stream> {
 
 /// Tells the guard of a change that is settled to go. One that does not listen now
 /// hears it before it does anything else.
-pub(crate) fn relieve(place: &Place, number: u64) {
-    if tell(place, number, Word::Settled).is_err() {
+pub(crate) fn relieve(folders: &Folders, number: u64) {
+    if tell(folders, number, Word::Settled).is_err() {
         // One that was killed leaves its name behind.
-        let _ = fs::remove_file(place.guard(number));
+        let _ = fs::remove_file(folders.guard(number));
     }
 }
 
 /// Asks the guard of a change to take it back; the error is what kept it from
 /// doing so. It is `Ok` even if there is no guard, or no answer in time: the head
 /// has the outcome.
-pub(crate) fn give_back(place: &Place, number: u64) -> Result<(), KeepError> {
-    let answer = tell(place, number, Word::Return)
+pub(crate) fn give_back(folders: &Folders, number: u64) -> Result<(), KeepError> {
+    let answer = tell(folders, number, Word::Return)
         .ok()
         .and_then(|mut stream| frame::receive::<Answer>(&mut stream).ok());
     answer.map_or(Ok(()), Answer::into_result)
@@ -266,13 +266,13 @@ struct Post {
 impl Drop for Post {
     fn drop(&mut self) {
         let charge = &self.charge;
-        let _ = fs::remove_file(charge.place.guard(charge.number()));
+        let _ = fs::remove_file(charge.folders.guard(charge.number()));
     }
 }
 
 impl Post {
     fn take(charge: Charge) -> Result<Self, KeepError> {
-        let path = charge.place.guard(charge.number());
+        let path = charge.folders.guard(charge.number());
         // A stale socket may be there: numbers begin anew where the history was deleted.
         let _ = fs::remove_file(&path);
         Ok(Self {
@@ -357,12 +357,12 @@ impl Post {
     /// settled already. Records `outcome`, or that the time of the change is over.
     async fn take_back(&self, outcome: Option<Outcome>) -> Result<(), KeepError> {
         let charge = &self.charge;
-        let lock = charge.place.in_turn().await?;
+        let lock = charge.folders.in_turn().await?;
         let Some(mut head) = Head::for_guard(self.found(), &charge.head) else {
             return Ok(());
         };
-        let history = History::of(&charge.place);
-        if head.recall(&charge.place.boot, clock::now()) {
+        let history = History::of(&charge.folders);
+        if head.recall(&charge.folders.boot, clock::now()) {
             history.set_head(&lock, &head)?;
         }
         let scope = Scope::of([&charge.before, &charge.desired]);
@@ -372,14 +372,14 @@ impl Post {
             (Ok(()), Some(outcome)) => head.settle(charge.number(), outcome),
             (Ok(()), None) => head.lapse(),
         }
-        Memory::write(&charge.place, &lock, charge.memory.as_deref())?;
+        Memory::write(&charge.folders, &lock, charge.memory.as_deref())?;
         history.set_head(&lock, &head)?;
         gone.map_err(|cause| KeepError::Guard(cause.to_string()))
     }
 
     /// The head as it is on disk; `None` if it is damaged.
     fn found(&self) -> Option<Head> {
-        History::of(&self.charge.place).head().ok()
+        History::of(&self.charge.folders).head().ok()
     }
 
     fn may_go(&self) -> bool {

@@ -15,7 +15,7 @@ use crate::clock;
 use crate::error::KeepError;
 use crate::rate::tracker::Tracker;
 use crate::site::Site;
-use crate::store::folder::{self, Place};
+use crate::store::folder::{self, Folders};
 use crate::store::history::Entry;
 use crate::store::sealed;
 use serde::{Deserialize, Serialize};
@@ -76,20 +76,20 @@ pub struct RatesNow {
 }
 
 impl RatesNow {
-    fn file(place: &Place) -> PathBuf {
-        place.run.join("rate.json")
+    fn file(folders: &Folders) -> PathBuf {
+        folders.run.join("rate.json")
     }
 
     /// What was written last; `None` where no rate is followed.
-    pub fn read(place: &Place) -> Result<Option<Self>, KeepError> {
-        sealed::read(&Self::file(place), HINT)
+    pub fn read(folders: &Folders) -> Result<Option<Self>, KeepError> {
+        sealed::read(&Self::file(folders), HINT)
     }
 }
 
-/// Where the record of a place is.
+/// Where the record of the tracker is.
 #[must_use]
-pub fn record_file(place: &Place) -> PathBuf {
-    place.run.join("rate.record")
+pub fn record_file(folders: &Folders) -> PathBuf {
+    folders.run.join("rate.record")
 }
 
 /// A rate that is followed.
@@ -120,13 +120,13 @@ impl Rates {
             record: None,
             length: 0,
         };
-        rates.new_record(&site.place)?;
+        rates.new_record(&site.folders)?;
         Ok(rates)
     }
 
-    fn new_record(&mut self, place: &Place) -> Result<(), KeepError> {
-        folder::folder(&place.run)?;
-        let path = record_file(place);
+    fn new_record(&mut self, folders: &Folders) -> Result<(), KeepError> {
+        folder::folder(&folders.run)?;
+        let path = record_file(folders);
         // The first one has none before it.
         let _ = fs::rename(&path, path.with_extension("record.old"));
         let file = File::create(&path).map_err(KeepError::file(&path))?;
@@ -141,7 +141,7 @@ impl Rates {
     }
 
     /// Notes decisions; true if a rate is another one.
-    pub(crate) fn note(&mut self, place: &Place, told: &[Decision]) -> Result<bool, KeepError> {
+    pub(crate) fn note(&mut self, folders: &Folders, told: &[Decision]) -> Result<bool, KeepError> {
         let mut other = false;
         for decision in told {
             match decision.told {
@@ -162,8 +162,8 @@ impl Rates {
         self.now.blind = self.tracker.controller().blind();
         self.now.idle = self.tracker.controller().idle();
         self.now.time = clock::unix();
-        sealed::write(&RatesNow::file(place), &self.now)?;
-        self.write(place)?;
+        sealed::write(&RatesNow::file(folders), &self.now)?;
+        self.write(folders)?;
         Ok(other)
     }
 
@@ -182,9 +182,9 @@ impl Rates {
         self.now.ways.push(now);
     }
 
-    fn write(&mut self, place: &Place) -> Result<(), KeepError> {
+    fn write(&mut self, folders: &Folders) -> Result<(), KeepError> {
         if self.length > LONGEST && !self.now.blind && self.tracker.begin_again() {
-            self.new_record(place)?;
+            self.new_record(folders)?;
         }
         let text = self.tracker.written();
         self.length += text.len();
@@ -233,7 +233,7 @@ impl Rates {
     pub(crate) fn end(site: &Site) {
         site.keep_at(0, None);
         // Gone already, where nothing was followed.
-        let _ = fs::remove_file(RatesNow::file(&site.place));
+        let _ = fs::remove_file(RatesNow::file(&site.folders));
     }
 }
 

@@ -25,18 +25,18 @@ const USUAL: &str = "/sys/fs/cgroup";
 fn root() -> Option<PathBuf> {
     let mounts = fs::read_to_string(MOUNTS).ok()?;
     let found: Vec<PathBuf> = mounts.lines().filter_map(mounted).collect();
-    let usual = found.iter().find(|place| *place == Path::new(USUAL));
+    let usual = found.iter().find(|mount| *mount == Path::new(USUAL));
     usual.or(found.first()).cloned()
 }
 
-/// The place of a line of mountinfo that mounts the whole hierarchy
+/// The mount point in a line of mountinfo that mounts the whole hierarchy
 /// (proc_pid_mountinfo(5)).
 fn mounted(line: &str) -> Option<PathBuf> {
     let (before, after) = line.split_once(" - ")?;
     let mut fields = before.split(' ').skip(3);
-    let (shown, place) = (fields.next()?, fields.next()?);
+    let (shown, mount) = (fields.next()?, fields.next()?);
     let whole = shown == "/" && after.split(' ').next() == Some("cgroup2");
-    whole.then(|| PathBuf::from(place))
+    whole.then(|| PathBuf::from(mount))
 }
 
 /// The number of the group at a path below the root; `None` where there is
@@ -145,15 +145,15 @@ impl Groups {
         };
         let events = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::ONLYDIR;
         for path in &self.paths {
-            let mut place = root.to_owned();
+            let mut folder = root.to_owned();
             for part in path.split('/') {
-                match watched.add(&place, events) {
+                match watched.add(&folder, events) {
                     Ok(()) => {}
                     // What is not there is made in one that is.
                     Err(rustix::io::Errno::NOENT) => break,
                     Err(error) => return Err(error.into()),
                 }
-                place.push(part);
+                folder.push(part);
             }
         }
         Ok(())

@@ -111,7 +111,7 @@ pub async fn keep(
     want(site, &mut lookups, &mut report)?;
     let mut groups = Groups::new();
     regroup(site, &mut groups, &mut report).await;
-    let mut sessions = match Sessions::open(&site.place, announcers) {
+    let mut sessions = match Sessions::open(&site.folders, announcers) {
         Ok(sessions) => Some(sessions),
         Err(error) => {
             report(Report::NotAnnounced(error));
@@ -155,8 +155,8 @@ pub async fn keep(
                 announce(site, &mut sessions, event, &mut report).await;
                 continue;
             }
-            told = decided(&mut rates) => {
-                if let Err(error) = put(site, &mut rates, told, &mut report).await {
+            decisions = decided(&mut rates) => {
+                if let Err(error) = put(site, &mut rates, decisions, &mut report).await {
                     report(Report::NotFollowed(error));
                 }
                 continue;
@@ -180,7 +180,7 @@ pub async fn keep(
 
 /// Tells when another weirgate writes what is stored: files are renamed into place.
 fn store_changes(site: &Site) -> Result<Inotify, KeepError> {
-    let path = &site.place.state;
+    let path = &site.folders.state;
     folder::folder(path)?;
     let watched = || -> std::io::Result<Inotify> {
         let inotify = Inotify::new()?;
@@ -194,7 +194,7 @@ fn store_changes(site: &Site) -> Result<Inotify, KeepError> {
 /// guard ([`clock::now`]).
 fn returned(site: &Site) -> u64 {
     let pending = site.history.head().ok().and_then(|head| head.pending);
-    let here = pending.filter(|pending| pending.boot == site.place.boot);
+    let here = pending.filter(|pending| pending.boot == site.folders.boot);
     let deadline = here.and_then(|pending| pending.deadline);
     deadline.map_or(NEVER, |deadline| deadline.saturating_add(GRACE))
 }
@@ -243,11 +243,11 @@ async fn decided(rates: &mut Option<Rates>) -> Result<Vec<Decision>, KeepError> 
 async fn put(
     site: &Site,
     rates: &mut Option<Rates>,
-    told: Result<Vec<Decision>, KeepError>,
+    decisions: Result<Vec<Decision>, KeepError>,
     report: &mut impl FnMut(Report),
 ) -> Result<(), KeepError> {
-    let mut told = match told {
-        Ok(told) => told,
+    let mut decisions = match decisions {
+        Ok(decisions) => decisions,
         Err(error) => {
             // Its sockets or timers are gone; the rates stay as they are.
             *rates = None;
@@ -258,9 +258,9 @@ async fn put(
         return Ok(());
     };
     loop {
-        let decided = !told.is_empty();
-        let other = rates.note(&site.place, &told)?;
-        told = if other {
+        let decided = !decisions.is_empty();
+        let other = rates.note(&site.folders, &decisions)?;
+        decisions = if other {
             rates.put(site).await?
         } else {
             Vec::new()
@@ -269,7 +269,7 @@ async fn put(
         if decided {
             report(Report::Rates(rates.now.clone()));
         }
-        if told.is_empty() {
+        if decisions.is_empty() {
             return Ok(());
         }
     }
@@ -332,9 +332,9 @@ async fn regroup(site: &Site, groups: &mut Groups, report: &mut impl FnMut(Repor
 }
 
 /// Puts the numbers that control groups have now into the sets.
-async fn refill(site: &Site, told: Result<(), KeepError>, report: &mut impl FnMut(Report)) {
+async fn refill(site: &Site, looked: Result<(), KeepError>, report: &mut impl FnMut(Report)) {
     let done = async {
-        told?;
+        looked?;
         let lock = site.lock().await?;
         if site.unconfirmed()?.is_some() {
             return Ok(0);
@@ -424,7 +424,7 @@ async fn work(
     }
     let devices = site.kernel.devices().await?;
     let mut steps = 0;
-    if let Some(memory) = Memory::read(&site.place)? {
+    if let Some(memory) = Memory::read(&site.folders)? {
         for (old, new) in renamed(known, &devices) {
             steps += release(site, &memory, &old, &new).await?;
         }

@@ -11,7 +11,7 @@
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
 use crate::service::control_group;
-use crate::store::folder::{Lock, Place};
+use crate::store::folder::{Folders, Lock};
 use crate::store::sealed;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,14 +37,14 @@ pub(crate) type Answers = BTreeMap<String, Result<BTreeSet<IpAddr>, String>>;
 pub(crate) struct Names(BTreeMap<String, BTreeSet<IpAddr>>);
 
 impl Names {
-    fn file(place: &Place) -> PathBuf {
-        place.state.join("names.json")
+    fn file(folders: &Folders) -> PathBuf {
+        folders.state.join("names.json")
     }
 
     /// What is remembered. A damaged file is as none: all of it can be found
     /// again.
-    pub(crate) fn read(place: &Place) -> Self {
-        let read = sealed::read(&Self::file(place), "it is written again");
+    pub(crate) fn read(folders: &Folders) -> Self {
+        let read = sealed::read(&Self::file(folders), "it is written again");
         read.ok().flatten().unwrap_or_default()
     }
 
@@ -52,7 +52,7 @@ impl Names {
     /// has changed.
     pub(crate) fn learn(
         &mut self,
-        place: &Place,
+        folders: &Folders,
         _lock: &Lock,
         answers: &Answers,
     ) -> Result<(), KeepError> {
@@ -66,8 +66,8 @@ impl Names {
         if *self == before {
             return Ok(());
         }
-        crate::store::folder::folder(&place.state)?;
-        sealed::write(&Self::file(place), self)
+        crate::store::folder::folder(&folders.state)?;
+        sealed::write(&Self::file(folders), self)
     }
 
     /// The state with the known addresses in its sets.
@@ -227,8 +227,8 @@ mod tests {
         }
     }
 
-    fn place(folder: &std::path::Path) -> Place {
-        Place {
+    fn folders(folder: &std::path::Path) -> Folders {
+        Folders {
             run: folder.join("run"),
             state: folder.join("state"),
             boot: String::new(),
@@ -238,22 +238,22 @@ mod tests {
     #[test]
     fn what_fails_keeps_what_was_found_last() {
         let folder = tempfile::tempdir().unwrap();
-        let place = place(folder.path());
+        let folders = folders(folder.path());
         let found = |text: &str| Ok([text.parse().unwrap()].into());
-        let mut names = Names::read(&place);
+        let mut names = Names::read(&folders);
         let both = [
             ("a.example".to_owned(), found("192.0.2.1")),
             ("b.example".to_owned(), found("2001:db8::1")),
         ];
-        let lock = place.lock().unwrap();
-        names.learn(&place, &lock, &both.into()).unwrap();
+        let lock = folders.lock().unwrap();
+        names.learn(&folders, &lock, &both.into()).unwrap();
         let later = [
             ("a.example".to_owned(), Err("no".to_owned())),
             ("b.example".to_owned(), found("2001:db8::2")),
         ];
-        let again = Names::read(&place).learn(&place, &lock, &later.into());
+        let again = Names::read(&folders).learn(&folders, &lock, &later.into());
         again.unwrap();
-        let names = Names::read(&place);
+        let names = Names::read(&folders);
         let v4 = names.of(&set(
             IpVersion::V4,
             &["a.example", "b.example", "c.example"],
@@ -262,7 +262,7 @@ mod tests {
         let v6 = names.of(&set(IpVersion::V6, &["a.example", "b.example"]));
         assert_eq!(v6.len(), 1);
         assert_eq!(v6.first().map(|one| one & 0xff), Some(2));
-        std::fs::write(Names::file(&place), "no").unwrap();
-        assert_eq!(Names::read(&place), Names::default());
+        std::fs::write(Names::file(&folders), "no").unwrap();
+        assert_eq!(Names::read(&folders), Names::default());
     }
 }

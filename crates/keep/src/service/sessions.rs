@@ -10,7 +10,7 @@
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
 use crate::site::Site;
-use crate::store::folder::Place;
+use crate::store::folder::Folders;
 use std::fs::{self, Permissions};
 use std::future::poll_fn;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -51,9 +51,9 @@ pub(crate) enum Event {
 impl Sessions {
     /// Listens to root and to a group, by its number; a socket that a former
     /// service left is taken over.
-    pub(crate) fn open(place: &Place, group: Option<u32>) -> Result<Self, KeepError> {
-        Place::passable(group.is_some())?;
-        let path = place.announcements();
+    pub(crate) fn open(folders: &Folders, group: Option<u32>) -> Result<Self, KeepError> {
+        Folders::passable(group.is_some())?;
+        let path = folders.announcements();
         // None is there after a service that ended well.
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path).map_err(KeepError::file(&path))?;
@@ -157,8 +157,8 @@ fn heeding(site: &Site) -> Result<Vec<DeviceName>, KeepError> {
         return Ok(Vec::new());
     };
     let arriving = &entry.desired.hooks;
-    let heeds = arriving.iter().filter(|(_, place)| {
-        let windows = place.windows.as_deref();
+    let heeds = arriving.iter().filter(|(_, hooks)| {
+        let windows = hooks.windows.as_deref();
         windows.is_some_and(weirgate_state::Windows::heeds_announcements)
     });
     Ok(heeds.map(|(device, _)| device.clone()).collect())

@@ -9,7 +9,7 @@
 
 use super::Site;
 use crate::error::KeepError;
-use crate::store::folder::Place;
+use crate::store::folder::Folders;
 use crate::store::sealed;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -25,22 +25,22 @@ struct Asked {
     found: Capabilities,
 }
 
-fn file(place: &Place) -> PathBuf {
-    place.run.join("asked.json")
+fn file(folders: &Folders) -> PathBuf {
+    folders.run.join("asked.json")
 }
 
 /// What was found in this run of the kernel.
-fn known(place: &Place) -> Option<Capabilities> {
+fn known(folders: &Folders) -> Option<Capabilities> {
     // What cannot be read is asked again.
-    let asked = sealed::read::<Asked>(&file(place), "").ok().flatten()?;
-    let ours = asked.boot == place.boot && asked.version == env!("CARGO_PKG_VERSION");
+    let asked = sealed::read::<Asked>(&file(folders), "").ok().flatten()?;
+    let ours = asked.boot == folders.boot && asked.version == env!("CARGO_PKG_VERSION");
     ours.then_some(asked.found)
 }
 
 impl Site {
     /// What the kernel offers. Asked is what is not known of its present run.
     pub async fn capabilities(&self) -> Result<Capabilities, KeepError> {
-        let known = known(&self.place);
+        let known = known(&self.folders);
         let found = self.kernel.capabilities_beside(known.as_ref()).await?;
         if known.as_ref() != Some(&found) {
             let _ = self.found.set(found.clone());
@@ -53,18 +53,18 @@ impl Site {
     pub(super) fn remember_answers(&self) {
         if let Some(found) = self.found.get() {
             let asked = Asked {
-                boot: self.place.boot.clone(),
+                boot: self.folders.boot.clone(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 found: found.clone(),
             };
             // Without it, the kernel is asked again.
-            let _ = sealed::write(&file(&self.place), &asked);
+            let _ = sealed::write(&file(&self.folders), &asked);
         }
     }
 
     /// Forgets what the kernel was found to offer, because it refused a change;
     /// whether anything was known.
     pub fn doubt(&self) -> bool {
-        fs::remove_file(file(&self.place)).is_ok()
+        fs::remove_file(file(&self.folders)).is_ok()
     }
 }

@@ -61,7 +61,7 @@ impl Site {
                 unconfirmed: false,
             });
         }
-        let after = planned.text(&self.place)?;
+        let after = planned.text(&self.folders)?;
         let confirm = request.confirm;
         let number = self.change(lock, &planned, request, Some(&after)).await?;
         Ok(Made {
@@ -77,7 +77,10 @@ impl Site {
     /// force then, and nothing is restored when the machine starts.
     pub async fn remove(&self, lock: &Lock, planned: &Planned) -> Result<(), KeepError> {
         // The memory stays as it is until nothing is left to remember.
-        let memory = planned.memory.as_ref().map(|kept| Arc::clone(&kept.text));
+        let memory = planned
+            .memory
+            .as_ref()
+            .map(|stored| Arc::clone(&stored.text));
         let (request, memory) = (Request::default(), memory.as_deref());
         let made = self.change(lock, planned, request, memory).await;
         made.map(|_| ())
@@ -111,9 +114,9 @@ impl Site {
         let entry = self.history.add(lock, entry, &before, &planned.tables)?;
         let number = entry.number;
         let mut head = before;
-        head.begin(number, &self.place.boot);
+        head.begin(number, &self.folders.boot);
         self.history.set_head(lock, &head)?;
-        let charge = planned.charge(&self.place, head.clone());
+        let charge = planned.charge(&self.folders, head.clone());
         let guard = self.make(lock, starting, &charge, planned, after).await?;
         let deadline = request.confirm.map(guard::deadline);
         if let Some(pending) = head.pending.as_mut().filter(|_| lasts) {
@@ -123,7 +126,7 @@ impl Site {
         }
         if removal {
             head.confirmed = None;
-            Memory::write(&self.place, lock, None)?;
+            Memory::write(&self.folders, lock, None)?;
         } else {
             self.remember_answers();
         }
@@ -162,7 +165,7 @@ impl Site {
         let charged = charged.inspect_err(failed)?;
         // Written before anything changes: whatever happens next, it is known
         // what to go back to.
-        let written = Memory::write(&self.place, lock, after);
+        let written = Memory::write(&self.folders, lock, after);
         let guard = written.and_then(|()| charged.map(Charged::ready).transpose());
         let guard = guard.inspect_err(failed)?;
         // Starting a guard may have taken long.
@@ -201,7 +204,7 @@ impl Site {
         head.settle(charge.number(), Outcome::Failed(why.to_owned()));
         // The failure of the change is the one to report.
         let _ = self.history.set_head(lock, &head);
-        let _ = Memory::write(&self.place, lock, charge.memory.as_deref());
+        let _ = Memory::write(&self.folders, lock, charge.memory.as_deref());
     }
 
     /// Whether an entry is of these texts and leads to what is planned.

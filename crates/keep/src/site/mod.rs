@@ -20,7 +20,7 @@ pub use plan::Planned;
 use crate::clock;
 use crate::error::KeepError;
 use crate::guard::Left;
-use crate::store::folder::{Lock, Place};
+use crate::store::folder::{Folders, Lock};
 use crate::store::head::{Head, Outcome, Pending, Standing};
 use crate::store::history::{Entry, History};
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// One network namespace with what is kept of it.
 pub struct Site {
     /// Its folders.
-    pub place: Place,
+    pub folders: Folders,
     /// Its applied states.
     pub history: History,
     /// Its kernel.
@@ -58,11 +58,11 @@ impl Site {
     /// The calling thread's namespace. `program` is run as `program guard`.
     /// Needs a tokio runtime.
     pub fn open(state: &Path, program: PathBuf) -> Result<Self, KeepError> {
-        let place = Place::here(state)?;
+        let folders = Folders::here(state)?;
         Ok(Self {
-            history: History::of(&place),
+            history: History::of(&folders),
             kernel: Kernel::open()?,
-            place,
+            folders,
             program,
             found: OnceLock::new(),
             rates: Mutex::new(None),
@@ -79,10 +79,10 @@ impl Site {
 
     /// The same; with the number of the change that was taken back.
     pub(crate) async fn lock_and_settle(&self) -> Result<(Lock, Option<u64>), KeepError> {
-        let lock = self.place.soon(PATIENCE).await?;
+        let lock = self.folders.soon(PATIENCE).await?;
         let mut head = self.history.head()?;
         let number = head.pending.as_ref().map(|pending| pending.number);
-        match head.standing(&self.place.boot, clock::now()) {
+        match head.standing(&self.folders.boot, clock::now()) {
             Standing::Settled | Standing::Waiting(_) => return Ok((lock, None)),
             Standing::Due => {
                 if let Err(error) = self.restore(&lock).await {
@@ -121,7 +121,7 @@ impl Site {
     /// taken back, with 0 seconds.
     pub fn unconfirmed(&self) -> Result<Option<(Pending, u64)>, KeepError> {
         let head = self.history.head()?;
-        let left = match head.standing(&self.place.boot, clock::now()) {
+        let left = match head.standing(&self.folders.boot, clock::now()) {
             Standing::Settled | Standing::Restarted => return Ok(None),
             Standing::Due => 0,
             Standing::Waiting(left) => left,

@@ -5,9 +5,9 @@ use super::Site;
 use crate::error::KeepError;
 use crate::guard::{self, Charge};
 use crate::service::names::{self, Names};
-use crate::store::folder::Place;
+use crate::store::folder::Folders;
 use crate::store::head::Head;
-use crate::store::memory::{Kept, Memory};
+use crate::store::memory::{Memory, StoredMemory};
 use crate::store::table_text::{self, Text};
 use std::sync::Arc;
 use weirgate_kernel::{KnownTables, Scope, Since};
@@ -26,7 +26,7 @@ pub struct Planned {
     /// What is known of the tables that the plan starts from.
     pub(super) since: Since,
     /// What was remembered when it was made.
-    pub(super) memory: Option<Kept>,
+    pub(super) memory: Option<StoredMemory>,
     /// The text of the wanted tables.
     pub(super) tables: Text,
 }
@@ -34,17 +34,17 @@ pub struct Planned {
 impl Planned {
     /// What was applied before it.
     pub(super) fn applied(&self) -> Option<&State> {
-        self.memory.as_ref().map(|kept| &kept.memory.applied)
+        self.memory.as_ref().map(|stored| &stored.memory.applied)
     }
 
     /// What a guard of it is to know.
-    pub(super) fn charge(&self, place: &Place, head: Head) -> Charge {
+    pub(super) fn charge(&self, folders: &Folders, head: Head) -> Charge {
         let before = &self.plan.before;
         let remembered = self
             .applied()
             .is_some_and(|applied| table_text::shared(&applied.tables, &before.tables));
         Charge {
-            place: place.clone(),
+            folders: folders.clone(),
             before: if remembered {
                 guard::outline(before)
             } else {
@@ -52,14 +52,14 @@ impl Planned {
             },
             remembered,
             desired: guard::outline(&self.plan.desired),
-            memory: self.memory.as_ref().map(|kept| Arc::clone(&kept.text)),
+            memory: self.memory.as_ref().map(|stored| Arc::clone(&stored.text)),
             head,
         }
     }
 
     /// What is remembered when it is made.
-    pub(super) fn text(&self, place: &Place) -> Result<Arc<[u8]>, KeepError> {
-        Memory::text(place, &self.former, &self.plan.desired, &self.tables)
+    pub(super) fn text(&self, folders: &Folders) -> Result<Arc<[u8]>, KeepError> {
+        Memory::text(folders, &self.former, &self.plan.desired, &self.tables)
     }
 
     /// Whether it leads to lists of what DNS names or control groups stand for.
@@ -73,18 +73,18 @@ impl Site {
     /// that weirgate did not make may be replaced.
     pub async fn plan(&self, wanted: &State, adopt: bool) -> Result<Planned, KeepError> {
         // A table is made with the addresses that are known of its names.
-        let mut wanted = Names::read(&self.place).fill(wanted);
+        let mut wanted = Names::read(&self.folders).fill(wanted);
         // In the form in which they are compared, over and over.
         for table in &mut wanted.tables {
             table.sets = table.canonical().sets;
         }
         let wanted = &wanted;
         let tables = table_text::of(&wanted.tables).map_err(|error| KeepError::File {
-            path: self.place.run.clone(),
+            path: self.folders.run.clone(),
             source: error.into(),
         })?;
-        let memory = Memory::read_knowing(&self.place, &wanted.tables, &tables)?;
-        let applied = memory.as_ref().map(|kept| &kept.memory.applied);
+        let memory = Memory::read_knowing(&self.folders, &wanted.tables, &tables)?;
+        let applied = memory.as_ref().map(|stored| &stored.memory.applied);
         let empty = State::default();
         let applied_or_none = applied.unwrap_or(&empty);
         let scope = Scope::of([wanted, applied_or_none]);
@@ -103,7 +103,7 @@ impl Site {
         let observed = observed.state;
         let mut former = memory
             .as_ref()
-            .map_or_else(State::default, |kept| kept.memory.former.clone());
+            .map_or_else(State::default, |stored| stored.memory.former.clone());
         for (name, device) in &observed.devices {
             if !device.owned_ifb {
                 former
@@ -112,12 +112,12 @@ impl Site {
                     .or_insert_with(|| found(name, device, &observed, wanted));
             }
         }
-        for (name, place) in &observed.hooks {
-            if place.is_bare() {
+        for (name, hooks) in &observed.hooks {
+            if hooks.is_bare() {
                 former
                     .hooks
                     .entry(name.clone())
-                    .or_insert_with(|| place.clone());
+                    .or_insert_with(|| hooks.clone());
             }
         }
         let desired = with_former(wanted, &former);

@@ -22,8 +22,8 @@ impl Site {
         if answers.is_empty() {
             return Ok(Vec::new());
         }
-        let mut names = Names::read(&self.place);
-        names.learn(&self.place, lock, answers)?;
+        let mut names = Names::read(&self.folders);
+        names.learn(&self.folders, lock, answers)?;
         let failed = answers
             .iter()
             .filter_map(|(name, answer)| Some(format!("{name}: {}", answer.as_ref().err()?)));
@@ -34,10 +34,10 @@ impl Site {
     /// control groups have now, into the sets of what is applied; how many sets
     /// had others. Nothing else is touched.
     pub async fn refill(&self, _lock: &Lock) -> Result<usize, KeepError> {
-        let Some(memory) = Memory::read(&self.place)? else {
+        let Some(memory) = Memory::read(&self.folders)? else {
             return Ok(0);
         };
-        let known = Names::read(&self.place);
+        let known = Names::read(&self.folders);
         if names::sets(&memory.applied).next().is_none() {
             return Ok(0);
         }
@@ -64,7 +64,7 @@ impl Site {
                 && !has.found.iter().eq(wanted.iter())
             {
                 let wanted: Vec<u128> = wanted.into_iter().collect();
-                memory::forget(&self.place)?;
+                memory::forget(&self.folders)?;
                 self.kernel.refill(table, set, &wanted).await?;
                 changed += 1;
             }

@@ -29,7 +29,7 @@ impl Site {
         outcome: impl FnOnce(&Pending) -> Outcome,
     ) -> Result<usize, KeepError> {
         let mut head = self.history.head()?;
-        if head.recall(&self.place.boot, clock::now()) {
+        if head.recall(&self.folders.boot, clock::now()) {
             self.history.set_head(lock, &head)?;
         }
         let interrupted = head.pending.clone();
@@ -41,7 +41,7 @@ impl Site {
         if let Some(pending) = interrupted {
             head.settle(pending.number, outcome(&pending));
             self.history.set_head(lock, &head)?;
-            guard::relieve(&self.place, pending.number);
+            guard::relieve(&self.folders, pending.number);
         }
         Ok(steps)
     }
@@ -49,12 +49,12 @@ impl Site {
     /// Takes away what an unconfirmed first change of this run of the kernel
     /// left, where nothing was confirmed before.
     async fn give_up(&self, lock: &Lock, pending: &Pending) -> Result<usize, KeepError> {
-        if pending.boot != self.place.boot || Memory::read(&self.place)?.is_none() {
+        if pending.boot != self.folders.boot || Memory::read(&self.folders)?.is_none() {
             return Ok(0);
         }
         let planned = self.plan(&State::default(), false).await?;
         let steps = self.kernel.apply(&planned.plan).await?.steps;
-        Memory::write(&self.place, lock, None)?;
+        Memory::write(&self.folders, lock, None)?;
         Ok(steps)
     }
 
@@ -63,18 +63,18 @@ impl Site {
     async fn follow(&self, lock: &Lock, desired: &State) -> Result<usize, KeepError> {
         let devices = self.kernel.devices().await?.into_keys().collect();
         let planned = self.plan(&present(desired, &devices), false).await?;
-        let remembered = planned.memory.as_ref().is_some_and(|kept| {
-            kept.memory.former == planned.former && kept.memory.applied == planned.plan.desired
+        let remembered = planned.memory.as_ref().is_some_and(|stored| {
+            stored.memory.former == planned.former && stored.memory.applied == planned.plan.desired
         });
         if !remembered {
-            Memory::write(&self.place, lock, Some(&planned.text(&self.place)?))?;
+            Memory::write(&self.folders, lock, Some(&planned.text(&self.folders)?))?;
         }
         let (plan, since) = (&planned.plan, &planned.since);
         if plan.steps.is_empty() {
             self.vouch(&Scope::of([&plan.desired]), since).await?;
             return Ok(0);
         }
-        memory::forget(&self.place)?;
+        memory::forget(&self.folders)?;
         let applied = self.kernel.apply_since(plan, since).await?;
         self.settled(plan, &applied).await;
         Ok(applied.steps)

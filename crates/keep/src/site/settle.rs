@@ -17,7 +17,7 @@ impl Site {
         };
         head.settle(pending.number, Outcome::Confirmed);
         self.history.set_head(&lock, &head)?;
-        guard::relieve(&self.place, pending.number);
+        guard::relieve(&self.folders, pending.number);
         Ok(pending.number)
     }
 
@@ -29,7 +29,7 @@ impl Site {
         };
         // The guard knows exactly what was there before. What it does not do in
         // time is done here, and it finds it done.
-        let asked = guard::give_back(&self.place, pending.number);
+        let asked = guard::give_back(&self.folders, pending.number);
         let lock = self.lock().await?;
         if self.history.head()?.awaits(pending.number) {
             self.restore_and(&lock, |_| Outcome::TakenBack).await?;

@@ -15,7 +15,7 @@ impl Site {
         &self,
         scope: &Scope,
     ) -> Result<Option<(Stamp, Handles)>, KeepError> {
-        let Some(seen) = memory::seen(&self.place) else {
+        let Some(seen) = memory::seen(&self.folders) else {
             return Ok(None);
         };
         let now = self.kernel.stamp(scope).await?;
@@ -25,13 +25,13 @@ impl Site {
     /// Remembers that the kernel was found to hold what the memory says, in
     /// this generation of nf_tables, unless there is another one already.
     pub(super) async fn vouch(&self, scope: &Scope, since: &Since) -> Result<(), KeepError> {
-        let unknown = || memory::seen(&self.place).is_none();
+        let unknown = || memory::seen(&self.folders).is_none();
         let Some(generation) = since.generation.filter(|_| unknown()) else {
             return Ok(());
         };
         let stamp = self.kernel.stamp(scope).await?;
         if stamp.generation == generation {
-            memory::see(&self.place, stamp, since.handles.clone())?;
+            memory::see(&self.folders, stamp, since.handles.clone())?;
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The folders of one network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Place {
+pub struct Folders {
     /// What ends with the running kernel.
     pub run: PathBuf,
     /// What outlives it.
@@ -37,9 +37,9 @@ pub struct Place {
     pub boot: String,
 }
 
-impl Place {
-    /// The place of the calling thread's namespace, with the folder that
-    /// outlives the kernel below `state`.
+impl Folders {
+    /// Those of the calling thread's namespace; the folder that outlives the
+    /// kernel is below `state`.
     pub fn here(state: &Path) -> Result<Self, KeepError> {
         let inode = |path: &str| {
             fs::metadata(path)
@@ -89,9 +89,9 @@ impl Place {
             Err(KeepError::Busy) => {}
             other => return other,
         }
-        let place = self.clone();
+        let folders = self.clone();
         let wait = |file: &File| file.lock().map_err(TryLockError::Error);
-        let waiting = tokio::task::spawn_blocking(move || place.lock_by(wait));
+        let waiting = tokio::task::spawn_blocking(move || folders.lock_by(wait));
         waiting.await.unwrap_or(Err(KeepError::Busy))
     }
 

@@ -5,8 +5,8 @@
 //! An entry never changes once it is written; `head` says what became of it.
 
 use crate::error::KeepError;
-use crate::store::folder::{self, Lock, Place};
-use crate::store::head::{Head, KEPT, Outcome};
+use crate::store::folder::{self, Folders, Lock};
+use crate::store::head::{Head, MOST_ENTRIES, Outcome};
 use crate::store::sealed;
 use crate::store::table_text::{Unread, Written};
 use serde::{Deserialize, Serialize};
@@ -71,17 +71,17 @@ struct EntryUnread<'a> {
     desired: Unread<'a>,
 }
 
-/// The history of one place.
+/// The history of one network namespace.
 #[derive(Debug, Clone)]
 pub struct History {
     folder: PathBuf,
 }
 
 impl History {
-    /// The history of a place; nothing is read or written yet.
-    pub fn of(place: &Place) -> Self {
+    /// The history in these folders; nothing is read or written yet.
+    pub fn of(folders: &Folders) -> Self {
         Self {
-            folder: place.state.clone(),
+            folder: folders.state.clone(),
         }
     }
 
@@ -152,7 +152,7 @@ impl History {
     }
 
     /// Writes an entry with the next number, and drops the oldest beyond
-    /// [`KEPT`] that are neither confirmed nor pending. `tables` is the text of
+    /// [`MOST_ENTRIES`] that are neither confirmed nor pending. `tables` is the text of
     /// the tables that it leads to.
     pub(crate) fn add(
         &self,
@@ -175,7 +175,7 @@ impl History {
         };
         sealed::write(&self.entry_file(entry.number), &written)?;
         let needed = [head.confirmed, head.pending.as_ref().map(|one| one.number)];
-        let spare = (numbers.len() + 1).saturating_sub(KEPT);
+        let spare = (numbers.len() + 1).saturating_sub(MOST_ENTRIES);
         let old = numbers
             .iter()
             .filter(|number| !needed.contains(&Some(**number)));
@@ -218,12 +218,12 @@ mod tests {
     }
 
     fn lock(history: &History) -> Lock {
-        let place = Place {
+        let folders = Folders {
             run: history.folder.clone(),
             state: history.folder.clone(),
             boot: String::new(),
         };
-        place.lock().unwrap()
+        folders.lock().unwrap()
     }
 
     fn add(history: &History, head: &Head) -> Entry {
@@ -259,7 +259,7 @@ mod tests {
             }
         }
         let numbers = history.numbers().unwrap();
-        assert_eq!(numbers.len(), KEPT);
+        assert_eq!(numbers.len(), MOST_ENTRIES);
         assert_eq!((numbers[0], numbers[1]), (3, 12));
         assert_eq!(history.before(30, &head).unwrap(), Some(3));
         assert_eq!(history.entry(3).unwrap().number, 3);

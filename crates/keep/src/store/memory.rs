@@ -3,7 +3,7 @@
 //! was there before. Kept under `/run`.
 
 use crate::error::KeepError;
-use crate::store::folder::{self, Lock, Place};
+use crate::store::folder::{self, Folders, Lock};
 use crate::store::sealed;
 use crate::store::table_text::{Unread, Written};
 use serde::{Deserialize, Serialize};
@@ -27,23 +27,23 @@ pub struct Memory {
 }
 
 impl Memory {
-    fn file(place: &Place) -> PathBuf {
-        place.run.join("state.json")
+    fn file(folders: &Folders) -> PathBuf {
+        folders.run.join("state.json")
     }
 
     /// Reads the memory; `None` if nothing is applied.
-    pub fn read(place: &Place) -> Result<Option<Self>, KeepError> {
-        sealed::read(&Self::file(place), HINT)
+    pub fn read(folders: &Folders) -> Result<Option<Self>, KeepError> {
+        sealed::read(&Self::file(folders), HINT)
     }
 
     /// Reads the memory, where the text of tables is known that are mostly the
     /// applied ones.
     pub(crate) fn read_knowing(
-        place: &Place,
+        folders: &Folders,
         known: &[Table],
         text: &RawValue,
-    ) -> Result<Option<Kept>, KeepError> {
-        sealed::read_with(&Self::file(place), HINT, |body| {
+    ) -> Result<Option<StoredMemory>, KeepError> {
+        sealed::read_with(&Self::file(folders), HINT, |body| {
             let read = || -> serde_json::Result<Self> {
                 let unread: MemoryUnread<'_> = serde_json::from_slice(body)?;
                 Ok(Self {
@@ -51,7 +51,7 @@ impl Memory {
                     applied: unread.applied.read(known, text)?,
                 })
             };
-            Ok(Kept {
+            Ok(StoredMemory {
                 memory: read().map_err(|error| error.to_string())?,
                 text: body.into(),
             })
@@ -60,13 +60,13 @@ impl Memory {
 
     /// The text of a memory of this state, whose tables have this text.
     pub(crate) fn text(
-        place: &Place,
+        folders: &Folders,
         former: &State,
         applied: &State,
         tables: &RawValue,
     ) -> Result<Arc<[u8]>, KeepError> {
         let applied = Written::of(applied, tables);
-        let text = sealed::json(&Self::file(place), &MemoryWritten { former, applied })?;
+        let text = sealed::json(&Self::file(folders), &MemoryWritten { former, applied })?;
         Ok(text.into())
     }
 
@@ -74,23 +74,23 @@ impl Memory {
     /// was known of the tables holds no longer.
     ///
     /// The text is one that was read, or made by [`Memory::text`].
-    pub(crate) fn write(place: &Place, _: &Lock, text: Option<&[u8]>) -> Result<(), KeepError> {
-        forget(place)?;
+    pub(crate) fn write(folders: &Folders, _: &Lock, text: Option<&[u8]>) -> Result<(), KeepError> {
+        forget(folders)?;
         let Some(text) = text else {
-            let gone = fs::remove_dir_all(&place.run);
+            let gone = fs::remove_dir_all(&folders.run);
             return match gone {
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-                other => other.map_err(KeepError::file(&place.run)),
+                other => other.map_err(KeepError::file(&folders.run)),
             };
         };
-        folder::folder(&place.run)?;
-        sealed::write_body(&Self::file(place), text)
+        folder::folder(&folders.run)?;
+        sealed::write_body(&Self::file(folders), text)
     }
 }
 
 /// A memory with its text.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct StoredMemory {
     pub(crate) memory: Memory,
     pub(crate) text: Arc<[u8]>,
 }
@@ -122,39 +122,39 @@ struct Seen {
     handles: Handles,
 }
 
-fn seen_file(place: &Place) -> PathBuf {
-    place.run.join("seen.json")
+fn seen_file(folders: &Folders) -> PathBuf {
+    folders.run.join("seen.json")
 }
 
 /// The stamp under which the tables of the memory's applied state were read, or
 /// made and read back, with the numbers of their rules; `None` where they must
 /// be read.
-pub(crate) fn seen(place: &Place) -> Option<(Stamp, Handles)> {
-    let read = sealed::read::<Seen>(&seen_file(place), "it is written again");
+pub(crate) fn seen(folders: &Folders) -> Option<(Stamp, Handles)> {
+    let read = sealed::read::<Seen>(&seen_file(folders), "it is written again");
     // What cannot be read is known no longer, which costs only time.
     let seen = read.ok().flatten()?;
     let stamp = Stamp {
         generation: seen.generation,
         heads: seen.heads,
     };
-    (seen.boot == place.boot).then_some((stamp, seen.handles))
+    (seen.boot == folders.boot).then_some((stamp, seen.handles))
 }
 
 /// Remembers under which stamp the kernel holds what the memory says.
-pub(crate) fn see(place: &Place, stamp: Stamp, handles: Handles) -> Result<(), KeepError> {
+pub(crate) fn see(folders: &Folders, stamp: Stamp, handles: Handles) -> Result<(), KeepError> {
     let Stamp { generation, heads } = stamp;
     let seen = Seen {
-        boot: place.boot.clone(),
+        boot: folders.boot.clone(),
         generation,
         heads,
         handles,
     };
-    sealed::write(&seen_file(place), &seen)
+    sealed::write(&seen_file(folders), &seen)
 }
 
 /// Forgets the stamp: before anything changes that it vouches for.
-pub(crate) fn forget(place: &Place) -> Result<(), KeepError> {
-    let path = seen_file(place);
+pub(crate) fn forget(folders: &Folders) -> Result<(), KeepError> {
+    let path = seen_file(folders);
     match fs::remove_file(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         other => other.map_err(KeepError::file(&path)),

@@ -145,14 +145,14 @@ mod tests {
         for length in 0..whole.len() {
             assert!(unseal::<Vec<u32>>(&whole[..length]).is_err(), "{length}");
         }
-        for place in 0..whole.len() {
+        for at in 0..whole.len() {
             for bit in 0..8 {
                 let mut bytes = whole.clone();
-                bytes[place] ^= 1 << bit;
+                bytes[at] ^= 1 << bit;
                 // Numbers may be written in more than one way (`+5`), but what
                 // they say is then the same.
                 if let Ok(value) = unseal::<Vec<u32>>(&bytes) {
-                    assert_eq!(value, [10, 20, 30], "{place} {bit}");
+                    assert_eq!(value, [10, 20, 30], "{at} {bit}");
                 }
             }
         }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// How many entries are kept.
-pub const KEPT: usize = 20;
+pub const MOST_ENTRIES: usize = 20;
 
 /// What became of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -172,7 +172,7 @@ impl Head {
         }
         self.pending = None;
         self.outcomes.insert(number, outcome);
-        while self.outcomes.len() > 2 * KEPT {
+        while self.outcomes.len() > 2 * MOST_ENTRIES {
             self.outcomes.pop_first();
         }
     }

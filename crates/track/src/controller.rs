@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Puts together what the reflectors say and what the counters say.
 
-use crate::model::{Decision, Input, Reason, Settings, Told, Way};
-use crate::votes::{Verdict, Votes};
-use crate::way::{Change, Line};
+use crate::direction::{Change, LineState};
+use crate::model::{Decided, Decision, Input, LineDirection, Reason, Settings};
+use crate::votes::{QueueDelay, Votes};
 
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLISECOND;
@@ -13,9 +13,9 @@ const SECOND: u64 = 1_000 * MILLISECOND;
 pub struct Controller {
     settings: Settings,
     votes: Votes,
-    lines: [Option<Line>; 2],
+    lines: [Option<LineState>; 2],
     blind: bool,
-    /// Since when no way has been loaded.
+    /// Since when no direction has been loaded.
     idle: Option<u64>,
     now: u64,
     begun: bool,
@@ -29,10 +29,10 @@ impl Controller {
         if let Some(wrong) = settings.wrong() {
             return Err(wrong);
         }
-        let line = |way| Some(Line::new(way, *settings.limits(way)?));
+        let line = |direction| Some(LineState::new(direction, *settings.limits(direction)?));
         Ok(Self {
             votes: Votes::new(settings.reflectors),
-            lines: Way::BOTH.map(line),
+            lines: LineDirection::BOTH.map(line),
             settings,
             blind: false,
             idle: None,
@@ -48,11 +48,11 @@ impl Controller {
         &self.settings
     }
 
-    /// A way's rate now, in bits per second on the wire; `None` where it is not
+    /// A direction's rate now, in bits per second on the wire; `None` where it is not
     /// followed.
     #[must_use]
-    pub fn rate(&self, way: Way) -> Option<u64> {
-        self.lines[way.index()].as_ref().map(|line| line.rate)
+    pub fn rate(&self, direction: LineDirection) -> Option<u64> {
+        self.lines[direction.index()].as_ref().map(|line| line.rate)
     }
 
     /// Whether nothing can be known, since nobody answers.
@@ -97,11 +97,15 @@ impl Controller {
         self.now = at;
         if !self.begun {
             self.begun = true;
-            for way in Way::BOTH {
-                if let Some(rate) = self.rate(way) {
+            for direction in LineDirection::BOTH {
+                if let Some(rate) = self.rate(direction) {
                     let reason = Reason::Start;
-                    let told = Told::Rate { way, rate, reason };
-                    tell.push(Decision { at, told });
+                    let what = Decided::Rate {
+                        direction,
+                        rate,
+                        reason,
+                    };
+                    tell.push(Decision { at, what });
                 }
             }
         }
@@ -129,13 +133,13 @@ impl Controller {
                 return tell;
             }
             Input::Load {
-                way,
+                direction,
                 bytes,
                 backlog,
                 ..
             } => {
                 news = std::mem::take(&mut self.heard);
-                if let Some(line) = &mut self.lines[way.index()] {
+                if let Some(line) = &mut self.lines[direction.index()] {
                     line.load(at, bytes, backlog);
                 }
                 let loaded = self.lines.iter().flatten().any(|line| line.loaded(at));
@@ -156,46 +160,49 @@ impl Controller {
         self.votes.look(at, threshold, tell);
         if self.votes.blind != self.blind {
             self.blind = self.votes.blind;
-            for (way, line) in Way::BOTH.into_iter().zip(&mut self.lines) {
+            for (direction, line) in LineDirection::BOTH.into_iter().zip(&mut self.lines) {
                 if let Some(line) = line {
                     let change = if self.blind {
                         line.blind(at)
                     } else {
                         line.sees(at)
                     };
-                    tell.push(decision(at, way, change));
+                    tell.push(decision(at, direction, change));
                 }
             }
         }
         if self.blind {
             return;
         }
-        let Some(verdict) = self.votes.verdict(at) else {
+        let Some(delay) = self.votes.delay(at) else {
             return;
         };
-        let late = self.late(at, &verdict, threshold);
-        let helpless = verdict.delta > threshold
-            && Way::BOTH.into_iter().all(|way| {
-                let line = self.lines[way.index()].as_ref();
-                !late[way.index()] || line.is_none_or(Line::at_floor)
+        let late = self.late(at, &delay, threshold);
+        let helpless = delay.delta > threshold
+            && LineDirection::BOTH.into_iter().all(|direction| {
+                let line = self.lines[direction.index()].as_ref();
+                !late[direction.index()] || line.is_none_or(LineState::at_floor)
             });
         self.votes.helpless(at, helpless);
         let length = self.step_length(threshold);
-        for way in Way::BOTH {
-            let own = self.own_threshold(way);
-            let (delta, least) = match verdict.one_way {
-                Some(both) => (both[way.index()], verdict.least.min(both[way.index()])),
-                None => (verdict.delta, verdict.least),
+        for direction in LineDirection::BOTH {
+            let own = self.own_threshold(direction);
+            let (delta, least) = match delay.one_way {
+                Some(both) => (
+                    both[direction.index()],
+                    delay.least.min(both[direction.index()]),
+                ),
+                None => (delay.delta, delay.least),
             };
-            let limit = if verdict.one_way.is_some() {
+            let limit = if delay.one_way.is_some() {
                 own
             } else {
                 threshold
             };
-            let Some(line) = &mut self.lines[way.index()] else {
+            let Some(line) = &mut self.lines[direction.index()] else {
                 continue;
             };
-            let change = if late[way.index()] {
+            let change = if late[direction.index()] {
                 line.late(at, delta, news)
             } else if line.draining() && least < limit / 2 {
                 let change = line.clear(at);
@@ -203,15 +210,15 @@ impl Controller {
                 self.votes.forget();
                 change
             } else if line.trying() {
-                line.go_on(at, length, verdict.delta > limit / 2)
+                line.go_on(at, length, delay.delta > limit / 2)
             } else {
                 None
             };
             if let Some(change) = change {
-                tell.push(decision(at, way, change));
+                tell.push(decision(at, direction, change));
             }
         }
-        self.begin(at, &verdict, threshold, length, tell);
+        self.begin(at, &delay, threshold, length, tell);
     }
 
     /// Begins an experiment, where one would show something. One at a time: of
@@ -219,46 +226,46 @@ impl Controller {
     fn begin(
         &mut self,
         at: u64,
-        verdict: &Verdict,
+        delay: &QueueDelay,
         threshold: u64,
         length: u64,
         tell: &mut Vec<Decision>,
     ) {
-        if verdict.delta > threshold / 2 || self.busy() {
+        if delay.delta > threshold / 2 || self.busy() {
             return;
         }
-        for way in Way::BOTH {
-            let Some(line) = &mut self.lines[way.index()] else {
+        for direction in LineDirection::BOTH {
+            let Some(line) = &mut self.lines[direction.index()] else {
                 continue;
             };
             if !line.may_try(at) {
                 continue;
             }
             if let Some(change) = line.try_more(at, length) {
-                tell.push(decision(at, way, change));
+                tell.push(decision(at, direction, change));
             }
             return;
         }
     }
 
-    /// Which ways a queue stands in.
-    fn late(&self, at: u64, verdict: &Verdict, threshold: u64) -> [bool; 2] {
-        if verdict.delta <= threshold {
+    /// In which directions a queue stands.
+    fn late(&self, at: u64, delay: &QueueDelay, threshold: u64) -> [bool; 2] {
+        if delay.delta <= threshold {
             return [false; 2];
         }
-        let of = |test: &dyn Fn(&Line) -> bool| {
+        let of = |test: &dyn Fn(&LineState) -> bool| {
             [0, 1].map(|index| self.lines[index].as_ref().is_some_and(test))
         };
-        let any = |ways: [bool; 2]| ways[0] || ways[1];
+        let any = |directions: [bool; 2]| directions[0] || directions[1];
         let loaded = of(&|line| line.loaded(at) || line.draining());
-        if let Some(one_way) = verdict.one_way {
+        if let Some(one_way) = delay.one_way {
             // The two are the whole, so one is half of it at least.
-            let half = (verdict.delta / 2).min(one_way[0].max(one_way[1]));
+            let half = (delay.delta / 2).min(one_way[0].max(one_way[1]));
             return [0, 1].map(|index| loaded[index] && one_way[index] >= half.max(1));
         }
         // Whoever is busy with a queue or made an experiment; else all that
         // can be it.
-        let draining = of(&Line::draining);
+        let draining = of(&LineState::draining);
         let trying = of(&|line| line.trying() && line.loaded(at));
         if any(draining) {
             draining
@@ -270,7 +277,7 @@ impl Controller {
     }
 
     /// The delay above which a queue stands: the one that is allowed, and two
-    /// packets of each way that are on their way when the probe comes: one here,
+    /// packets of each direction that are on their way when the probe comes: one here,
     /// one at the far end.
     fn threshold(&self, at: u64) -> u64 {
         let packets = self
@@ -282,9 +289,9 @@ impl Controller {
         packets.fold(self.settings.delay_ns, u64::saturating_add)
     }
 
-    /// The same of one way.
-    fn own_threshold(&self, way: Way) -> u64 {
-        let line = self.lines[way.index()].as_ref();
+    /// The same of one direction.
+    fn own_threshold(&self, direction: LineDirection) -> u64 {
+        let line = self.lines[direction.index()].as_ref();
         let packet = line.map_or(0, |line| line.packet_ns(2 * self.settings.packet));
         self.settings.delay_ns.saturating_add(packet)
     }
@@ -300,7 +307,11 @@ impl Controller {
     }
 }
 
-fn decision(at: u64, way: Way, (rate, reason): Change) -> Decision {
-    let told = Told::Rate { way, rate, reason };
-    Decision { at, told }
+fn decision(at: u64, direction: LineDirection, (rate, reason): Change) -> Decision {
+    let what = Decided::Rate {
+        direction,
+        rate,
+        reason,
+    };
+    Decision { at, what }
 }

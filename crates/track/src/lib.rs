@@ -16,7 +16,7 @@
 //! made only while the shaper is filled: without that it would show nothing.
 //!
 //! ```
-//! use weirgate_track::{Input, Limits, Record, Settings, Way, replay};
+//! use weirgate_track::{Input, Limits, Record, Settings, LineDirection, replay};
 //!
 //! let settings = Settings {
 //!     up: None,
@@ -36,7 +36,7 @@
 //! let decisions = record.take(&Input::Sent { at, reflector: 0, id: 7 });
 //! // The first decision is the rate to begin with.
 //! assert_eq!(decisions[0].to_string(), "d 1000000 down 8000000 start");
-//! assert_eq!(record.controller().rate(Way::Down), Some(8_000_000));
+//! assert_eq!(record.controller().rate(LineDirection::Down), Some(8_000_000));
 //! // The record leads to the same decisions again.
 //! let replayed = replay(&record.written()).expect("it was just written");
 //! assert_eq!(replayed.decisions, decisions);
@@ -44,15 +44,15 @@
 //! ```
 
 mod controller;
+mod direction;
 mod model;
 mod passive;
 mod record;
 mod reflector;
 mod setup;
 mod votes;
-mod way;
 
 pub use controller::Controller;
-pub use model::{Decision, Input, Limits, Reason, Settings, Told, Trouble, Way};
+pub use model::{Decided, Decision, Input, Limits, LineDirection, Reason, Settings, Trouble};
 pub use record::{HEAD, Record, Replayed, Wrong, replay};
 pub use setup::{Cost, Setup};

@@ -3,16 +3,16 @@
 
 use std::fmt;
 
-/// One way through the line.
+/// One direction of the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum LineDirection {
     /// To the outside.
     Up,
     /// From the outside.
     Down,
 }
 
-impl Way {
+impl LineDirection {
     /// Both, upstream first.
     pub const BOTH: [Self; 2] = [Self::Up, Self::Down];
 
@@ -25,7 +25,7 @@ impl Way {
 }
 
 /// `up` or `down`.
-impl fmt::Display for Way {
+impl fmt::Display for LineDirection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Up => "up",
@@ -34,7 +34,7 @@ impl fmt::Display for Way {
     }
 }
 
-/// Between which rates one way is followed; bits per second on the wire.
+/// Between which rates one direction is followed; bits per second on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Never below, and here while nothing can be known.
@@ -67,12 +67,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The limits of a way.
+    /// The limits of a direction.
     #[must_use]
-    pub const fn limits(&self, way: Way) -> Option<&Limits> {
-        match way {
-            Way::Up => self.up.as_ref(),
-            Way::Down => self.down.as_ref(),
+    pub const fn limits(&self, direction: LineDirection) -> Option<&Limits> {
+        match direction {
+            LineDirection::Up => self.up.as_ref(),
+            LineDirection::Down => self.down.as_ref(),
         }
     }
 
@@ -87,11 +87,11 @@ impl Settings {
                 && limits.margin_ppm < 1_000_000
         };
         if self.up.is_none() && self.down.is_none() {
-            return Some("no way is followed");
+            return Some("no direction is followed");
         }
-        if !Way::BOTH
+        if !LineDirection::BOTH
             .into_iter()
-            .filter_map(|way| self.limits(way))
+            .filter_map(|direction| self.limits(direction))
             .all(ordered)
         {
             return Some("the rates have to be in order: 0 < floor <= base <= ceiling");
@@ -146,12 +146,12 @@ pub enum Input {
         /// Nanoseconds.
         round_trip: u64,
     },
-    /// What counters said of a way, since the last time.
+    /// What counters said of a direction, since the last time.
     Load {
         /// When.
         at: u64,
-        /// Which way.
-        way: Way,
+        /// Which direction.
+        direction: LineDirection,
         /// Bytes on the wire that crossed the line: downstream what arrived
         /// before the shaper, upstream what the shaper let out.
         bytes: u64,
@@ -250,16 +250,16 @@ pub struct Decision {
     /// When: the time of the input that led to it.
     pub at: u64,
     /// What.
-    pub told: Told,
+    pub what: Decided,
 }
 
 /// What was decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
-    /// A way has this rate from now on.
+pub enum Decided {
+    /// A direction has this rate from now on.
     Rate {
-        /// Which way.
-        way: Way,
+        /// Which direction.
+        direction: LineDirection,
         /// The line's rate, bits per second on the wire; the shaper keeps its
         /// margin below.
         rate: u64,

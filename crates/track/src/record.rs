@@ -26,7 +26,7 @@
 //! Lines that begin with `#` are remarks.
 
 use crate::controller::Controller;
-use crate::model::{Decision, Input, Limits, Reason, Settings, Told, Trouble, Way};
+use crate::model::{Decided, Decision, Input, Limits, LineDirection, Reason, Settings, Trouble};
 use std::fmt::{self, Write as _};
 
 /// The first line of a record.
@@ -187,12 +187,12 @@ fn head(settings: &Settings) -> String {
         "{HEAD}\nset reflectors={} probe-ns={} delay-ns={} packet={}\n",
         settings.reflectors, settings.probe_ns, settings.delay_ns, settings.packet
     );
-    for way in Way::BOTH {
-        if let Some(limits) = settings.limits(way) {
+    for direction in LineDirection::BOTH {
+        if let Some(limits) = settings.limits(direction) {
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
-                "way {way} floor={} base={} ceiling={} margin-ppm={}",
+                "way {direction} floor={} base={} ceiling={} margin-ppm={}",
                 limits.floor, limits.base, limits.ceiling, limits.margin_ppm
             );
         }
@@ -222,22 +222,26 @@ fn line(input: &Input) -> String {
         } => format!("p {at} {end} {round_trip}\n"),
         Input::Load {
             at,
-            way,
+            direction,
             bytes,
             backlog,
-        } => format!("l {at} {way} {bytes} {backlog}\n"),
+        } => format!("l {at} {direction} {bytes} {backlog}\n"),
     }
 }
 
 fn decided(decision: &Decision) -> String {
     let at = decision.at;
-    match decision.told {
-        Told::Rate { way, rate, reason } => format!("d {at} {way} {rate} {reason}\n"),
-        Told::Reflector {
+    match decision.what {
+        Decided::Rate {
+            direction,
+            rate,
+            reason,
+        } => format!("d {at} {direction} {rate} {reason}\n"),
+        Decided::Reflector {
             index,
             trouble: Some(trouble),
         } => format!("x {at} {index} {trouble}\n"),
-        Told::Reflector {
+        Decided::Reflector {
             index,
             trouble: None,
         } => format!("x {at} {index} none\n"),
@@ -297,11 +301,13 @@ impl<'a> Words<'a> {
         Ok(at)
     }
 
-    fn way(&mut self) -> Result<Way, Wrong> {
+    fn direction(&mut self) -> Result<LineDirection, Wrong> {
         let right = "write `up` or `down`";
         let word = self.text(right)?;
-        let found = Way::BOTH.into_iter().find(|way| way.to_string() == word);
-        found.ok_or_else(|| self.wrong(format!("`{word}` is no way"), right))
+        let found = LineDirection::BOTH
+            .into_iter()
+            .find(|direction| direction.to_string() == word);
+        found.ok_or_else(|| self.wrong(format!("`{word}` is no direction"), right))
     }
 
     fn end(&mut self) -> Result<(), Wrong> {
@@ -339,7 +345,7 @@ impl<'a> Words<'a> {
             },
             "l" => Input::Load {
                 at: self.time()?,
-                way: self.way()?,
+                direction: self.direction()?,
                 bytes: self.number("write a number of bytes")?,
                 backlog: self.number("write a number of bytes")?,
             },
@@ -354,15 +360,19 @@ impl<'a> Words<'a> {
 
     fn decision(&mut self, kind: &str) -> Result<Decision, Wrong> {
         let at = self.time()?;
-        let told = if kind == "d" {
-            let way = self.way()?;
+        let what = if kind == "d" {
+            let direction = self.direction()?;
             let rate = self.number("write a rate in bits per second")?;
             let right = "write a reason such as `queue`";
             let word = self.text(right)?;
             let mut all = Reason::ALL.into_iter();
             let reason = all.find(|reason| reason.to_string() == word);
             let reason = reason.ok_or_else(|| self.wrong(format!("`{word}` is none"), right))?;
-            Told::Rate { way, rate, reason }
+            Decided::Rate {
+                direction,
+                rate,
+                reason,
+            }
         } else {
             let index = self.number("write the number of a reflector, from 0")?;
             let right = "write `silent`, `alone` or `none`";
@@ -372,10 +382,10 @@ impl<'a> Words<'a> {
                 "none" => None,
                 word => return Err(self.wrong(format!("`{word}` is none"), right)),
             };
-            Told::Reflector { index, trouble }
+            Decided::Reflector { index, trouble }
         };
         self.end()?;
-        Ok(Decision { at, told })
+        Ok(Decision { at, what })
     }
 }
 
@@ -383,7 +393,7 @@ impl<'a> Words<'a> {
 #[derive(Default)]
 struct Unfinished {
     set: Option<[u64; 4]>,
-    ways: [Option<Limits>; 2],
+    directions: [Option<Limits>; 2],
 }
 
 impl Unfinished {
@@ -396,10 +406,10 @@ impl Unfinished {
                 ["reflectors", "probe-ns", "delay-ns", "packet"],
             )?);
         } else {
-            let way = words.way()?;
+            let direction = words.direction()?;
             let [floor, base, ceiling, margin_ppm] =
                 named(&mut words, ["floor", "base", "ceiling", "margin-ppm"])?;
-            self.ways[way.index()] = Some(Limits {
+            self.directions[direction.index()] = Some(Limits {
                 floor,
                 base,
                 ceiling,
@@ -414,10 +424,10 @@ impl Unfinished {
             line,
             word: 1,
             wrong: "the settings are not whole".to_owned(),
-            right: "begin with a line `set` and a line `way` for each way",
+            right: "begin with a line `set` and a line `way` for each direction",
         };
         let [reflectors, probe_ns, delay_ns, packet] = self.set.ok_or_else(missing)?;
-        let [up, down] = self.ways;
+        let [up, down] = self.directions;
         Ok(Settings {
             up,
             down,

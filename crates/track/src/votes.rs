@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the reflectors say together of the queue before the line.
 
-use crate::model::{Decision, Told};
+use crate::model::{Decided, Decision};
 use crate::passive::Passive;
 use crate::reflector::Reflector;
 use std::collections::{BTreeMap, VecDeque};
@@ -36,12 +36,12 @@ struct Vote {
 
 /// What they say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Verdict {
+pub(crate) struct QueueDelay {
     /// The median of the last deltas, in nanoseconds.
     pub(crate) delta: u64,
     /// The least of the last two: whether it is over already.
     pub(crate) least: u64,
-    /// The same as `delta` for each way, where times are told.
+    /// The same as `delta` for each direction, where times are told.
     pub(crate) one_way: Option<[u64; 2]>,
 }
 
@@ -210,7 +210,7 @@ impl Votes {
             if one.judge(at, alone) {
                 tell.push(Decision {
                     at,
-                    told: Told::Reflector {
+                    what: Decided::Reflector {
                         index: index as u16,
                         trouble: one.trouble,
                     },
@@ -221,7 +221,7 @@ impl Votes {
 
     /// What is said now; `None` where too little is. Probes that are late
     /// already count as what they show: that it takes so long at least.
-    pub(crate) fn verdict(&self, at: u64) -> Option<Verdict> {
+    pub(crate) fn delay(&self, at: u64) -> Option<QueueDelay> {
         let trusted = |reflector: u16| {
             if reflector == PASSIVE {
                 return true;
@@ -270,7 +270,7 @@ impl Votes {
             .zip(median_of(&answers, |vote| vote.one_way.map(|both| both[1])))
             .map(|(up, down)| [up, down]);
         all.sort_by_key(|vote| vote.rtt);
-        Some(Verdict {
+        Some(QueueDelay {
             // Of two the lesser one.
             delta: all[(all.len() - 1) / 2].rtt,
             least,

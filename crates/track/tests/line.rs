@@ -12,7 +12,8 @@
 
 use proptest::prelude::*;
 use weirgate_track::{
-    Controller, Decision, HEAD, Input, Limits, Reason, Record, Settings, Told, Way, replay,
+    Controller, Decided, Decision, HEAD, Input, Limits, LineDirection, Reason, Record, Settings,
+    replay,
 };
 
 const MS: u64 = 1_000_000;
@@ -103,10 +104,11 @@ fn run(
     answered: impl Fn(u64) -> bool,
 ) -> Shown {
     let reflectors = settings.reflectors;
-    let way = if settings.up.is_some() {
-        Way::Up
+    let up = settings.up.is_some();
+    let direction = if up {
+        LineDirection::Up
     } else {
-        Way::Down
+        LineDirection::Down
     };
     let mut record = Record::new(settings).unwrap();
     let mut shown = Shown {
@@ -125,7 +127,7 @@ fn run(
     while at < seconds * SECOND {
         let (rate, shaped) = (
             line(at) as f64,
-            record.controller().rate(way).unwrap() as f64 * 0.97,
+            record.controller().rate(direction).unwrap() as f64 * 0.97,
         );
         let tick = 1e-3;
         // The far end sends what it has, this end too; what left here comes
@@ -136,7 +138,7 @@ fn run(
         let leaves = here.min(shaped * tick);
         here -= leaves;
         far += leaves;
-        counted += if way == Way::Up { leaves } else { crosses };
+        counted += if up { leaves } else { crosses };
         // A packet more for each round trip.
         let grows = 8.0 * 1500.0 * tick / (0.02 + (far + here) / rate);
         if here > 250_000.0 {
@@ -178,7 +180,7 @@ fn run(
             told.extend(passing.look(at, &mut record));
             told.extend(record.take(&Input::Load {
                 at,
-                way,
+                direction,
                 bytes: (counted / 8.0) as u64,
                 backlog: if here > 12_000.0 {
                     (here / 8.0) as u64
@@ -189,12 +191,12 @@ fn run(
             counted = 0.0;
         }
         for decision in told {
-            if let Told::Rate { reason, .. } = decision.told {
+            if let Decided::Rate { reason, .. } = decision.what {
                 shown.reasons.push((decision.at, reason));
             }
         }
         if at % (10 * MS) == 0 {
-            let rate = record.controller().rate(way).unwrap();
+            let rate = record.controller().rate(direction).unwrap();
             shown
                 .steps
                 .push((rate, (far / rate.max(1) as f64 * 1e9) as u64));
@@ -231,16 +233,16 @@ fn without_round_trips_of_the_traffic_the_floor_is_held() {
     assert!(mean(&shown.steps[2_600..]) > 7_000_000);
     let mut idle = Controller::new(settings(8_000_000, 0)).unwrap();
     for at in (0..10 * SECOND).step_by(50 * MS as usize) {
-        let way = Way::Down;
+        let direction = LineDirection::Down;
         idle.take(&Input::Load {
             at,
-            way,
+            direction,
             bytes: 100,
             backlog: 0,
         });
     }
     assert!(idle.idle() && !idle.blind());
-    assert_eq!(idle.rate(Way::Down), Some(8_000_000));
+    assert_eq!(idle.rate(LineDirection::Down), Some(8_000_000));
 }
 
 #[test]
@@ -391,7 +393,7 @@ fn times_that_cannot_be_are_named_and_do_no_harm() {
     for at in [0, u64::MAX - 1, u64::MAX, u64::MAX] {
         controller.take(&Input::Load {
             at,
-            way: Way::Up,
+            direction: LineDirection::Up,
             bytes: u64::MAX,
             backlog: u64::MAX,
         });
@@ -452,18 +454,18 @@ proptest! {
         let mut at = 0;
         for (kind, later, reflector, id, one, other) in inputs {
             at += later;
-            let way = if one % 2 == 0 { Way::Up } else { Way::Down };
+            let direction = if one % 2 == 0 { LineDirection::Up } else { LineDirection::Down };
             let input = match kind {
                 0 => Input::Sent { at, reflector, id },
                 1 => Input::Reply { at, reflector, id, one_way_us: None },
                 2 => Input::Reply { at, reflector, id, one_way_us: Some((one, other)) },
                 3 => Input::Passive { at, end: id, round_trip: one.unsigned_abs() },
-                _ => Input::Load { at, way, bytes: other.unsigned_abs(), backlog: one.unsigned_abs() % 3 },
+                _ => Input::Load { at, direction, bytes: other.unsigned_abs(), backlog: one.unsigned_abs() % 3 },
             };
             record.take(&input);
-            for way in Way::BOTH {
-                let limits = settings.limits(way);
-                let rate = record.controller().rate(way);
+            for direction in LineDirection::BOTH {
+                let limits = settings.limits(direction);
+                let rate = record.controller().rate(direction);
                 prop_assert_eq!(limits.is_some(), rate.is_some());
                 if let (Some(limits), Some(rate)) = (limits, rate) {
                     prop_assert!((limits.floor..=limits.ceiling).contains(&rate));
@@ -483,6 +485,6 @@ proptest! {
             at += later;
             controller.take(&Input::Reply { at, reflector, id, one_way_us: Some((0, 0)) });
         }
-        prop_assert_eq!(controller.rate(Way::Down), Some(4_000_000));
+        prop_assert_eq!(controller.rate(LineDirection::Down), Some(4_000_000));
     }
 }

@@ -11,7 +11,7 @@ use weirgate_console::runtime::in_runtime;
 use weirgate_console::source;
 use weirgate_keep::{Entry, Following, KeepError, RatesNow, Site, record_file};
 use weirgate_policy::Policy;
-use weirgate_track::{Told, replay};
+use weirgate_track::{Decided, replay};
 use weirgate_units::Rate;
 
 /// The longest record that is replayed; those of `weirgate keep` are far shorter.
@@ -115,7 +115,7 @@ fn again(file: &Path, decisions: bool) -> Outcome {
     let rates = replayed
         .decisions
         .iter()
-        .filter(|decision| matches!(decision.told, Told::Rate { .. }))
+        .filter(|decision| matches!(decision.what, Decided::Rate { .. }))
         .count();
     if let Some((line, there, now)) = &replayed.other {
         output::note(&format!(

@@ -9,7 +9,7 @@ use weirgate_console::exit::Failure;
 use weirgate_console::output;
 use weirgate_console::policy;
 use weirgate_console::policy::Loaded;
-use weirgate_keep::{Folders, History, RatesNow, WayRate};
+use weirgate_keep::{DirectionRate, Folders, History, RatesNow};
 use weirgate_state::Capabilities;
 use weirgate_watch::{ClassLegend, Legend, LineNow, RuleLegend};
 
@@ -149,7 +149,7 @@ pub fn tracked(folders: &Folders) -> Vec<LineNow> {
     let Ok(Some(rates)) = RatesNow::read(folders) else {
         return Vec::new();
     };
-    let line = |way: &WayRate| LineNow {
+    let line = |way: &DirectionRate| LineNow {
         direction: way.way.clone(),
         rate: way.rate,
         floor: way.floor,

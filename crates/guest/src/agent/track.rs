@@ -24,7 +24,7 @@ use weirgate_kernel::{Kernel, Scope, Since};
 use weirgate_plan::{Options, plan_with};
 use weirgate_policy::Policy;
 use weirgate_state::{Capabilities, State};
-use weirgate_track::{Told, Way};
+use weirgate_track::{Decided, LineDirection};
 use weirgate_units::Rate;
 
 /// What is recorded so far; in the transcript when the run is over.
@@ -70,9 +70,9 @@ async fn run(mut tracker: Tracker, mut applier: Applier, written: Written) -> Re
         tokio::select! {
             told = tracker.next() => {
                 for decision in told? {
-                    if let Told::Rate { .. } = decision.told {
+                    if let Decided::Rate { .. } = decision.what {
                         let rate = |way| tracker.controller().rate(way).map(Rate::bits_per_second);
-                        wanted = Some(Way::BOTH.map(rate));
+                        wanted = Some(LineDirection::BOTH.map(rate));
                     }
                 }
                 written.borrow_mut().push_str(&tracker.written());

@@ -24,7 +24,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use weirgate_kernel::Kernel;
 use weirgate_state::State;
-use weirgate_track::{Decision, Reason, Setup, Told, Way};
+use weirgate_track::{Decided, Decision, LineDirection, Reason, Setup};
 
 /// A record has at most so many bytes.
 const LONGEST: usize = 4 << 20;
@@ -42,9 +42,9 @@ pub struct Following {
     pub at: At,
 }
 
-/// How one way is, for those who look on.
+/// How one direction is, for those who look on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WayRate {
+pub struct DirectionRate {
     /// `up` or `down`.
     pub way: String,
     /// The line's rate now, bits per second on the wire.
@@ -69,8 +69,8 @@ pub struct RatesNow {
     /// Whether nothing crosses the line from which something could be known.
     #[serde(default)]
     pub idle: bool,
-    /// The ways that are followed.
-    pub ways: Vec<WayRate>,
+    /// The directions that are followed.
+    pub ways: Vec<DirectionRate>,
     /// Reflectors that have no vote, and why.
     pub troubled: Vec<(String, String)>,
 }
@@ -144,12 +144,16 @@ impl Rates {
     pub(crate) fn note(&mut self, folders: &Folders, told: &[Decision]) -> Result<bool, KeepError> {
         let mut other = false;
         for decision in told {
-            match decision.told {
-                Told::Rate { way, rate, reason } => {
+            match decision.what {
+                Decided::Rate {
+                    direction,
+                    rate,
+                    reason,
+                } => {
                     other = true;
-                    self.now_at(way, rate, reason);
+                    self.now_at(direction, rate, reason);
                 }
-                Told::Reflector { index, trouble } => {
+                Decided::Reflector { index, trouble } => {
                     let address = self.tracker.setup().reflectors.get(usize::from(index));
                     let name = address.map_or_else(String::new, ToString::to_string);
                     self.now.troubled.retain(|one| one.0 != name);
@@ -167,12 +171,12 @@ impl Rates {
         Ok(other)
     }
 
-    fn now_at(&mut self, way: Way, rate: u64, reason: Reason) {
-        let Some(limits) = self.tracker.setup().settings.limits(way) else {
+    fn now_at(&mut self, direction: LineDirection, rate: u64, reason: Reason) {
+        let Some(limits) = self.tracker.setup().settings.limits(direction) else {
             return;
         };
-        let now = WayRate {
-            way: way.to_string(),
+        let now = DirectionRate {
+            way: direction.to_string(),
             rate,
             floor: limits.floor,
             ceiling: limits.ceiling,
@@ -201,7 +205,7 @@ impl Rates {
     /// it decided then is returned.
     pub(crate) async fn put(&mut self, site: &Site) -> Result<Vec<Decision>, KeepError> {
         let controller = self.tracker.controller();
-        let rates = Way::BOTH.map(|way| controller.rate(way));
+        let rates = LineDirection::BOTH.map(|direction| controller.rate(direction));
         let state = (self.at)(rates).map_err(|why| {
             KeepError::Nothing(format!("no state at the rates of the line: {why}"))
         })?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One way through the line: its rate, and what is being done to know it.
+//! One direction of the line: its rate, and what is being done to know it.
 
-use crate::model::{Limits, Reason, Way};
+use crate::model::{Limits, LineDirection, Reason};
 use std::collections::VecDeque;
 
 const SECOND: u64 = 1_000_000_000;
@@ -64,10 +64,10 @@ enum Phase {
     },
 }
 
-/// One way.
+/// One direction.
 #[derive(Debug)]
-pub(crate) struct Line {
-    way: Way,
+pub(crate) struct LineState {
+    direction: LineDirection,
     limits: Limits,
     pub(crate) rate: u64,
     phase: Phase,
@@ -80,10 +80,10 @@ pub(crate) struct Line {
 /// A new rate and why.
 pub(crate) type Change = (u64, Reason);
 
-impl Line {
-    pub(crate) fn new(way: Way, limits: Limits) -> Self {
+impl LineState {
+    pub(crate) fn new(direction: LineDirection, limits: Limits) -> Self {
         Self {
-            way,
+            direction,
             limits,
             rate: limits.base,
             phase: Phase::Hold { since: 0 },
@@ -180,7 +180,11 @@ impl Line {
     pub(crate) fn late(&mut self, at: u64, delta: u64, news: bool) -> Option<Change> {
         match self.phase {
             Phase::Hold { .. } => {
-                let window = if self.way == Way::Up { GROWTH } else { JUST };
+                let window = if self.direction == LineDirection::Up {
+                    GROWTH
+                } else {
+                    JUST
+                };
                 self.pause = SOON;
                 self.fall(at, delta, window)
             }
@@ -195,11 +199,11 @@ impl Line {
     /// The first word of a queue.
     fn fall(&mut self, at: u64, delta: u64, window: u64) -> Option<Change> {
         let seen = self.carried(at, window);
-        let estimate = match self.way {
+        let estimate = match self.direction {
             // While a queue stands there, what comes is what the line carries.
-            Way::Down => seen,
+            LineDirection::Down => seen,
             // What was sent in `window` needs the queue's time more to pass.
-            Way::Up => part(seen, window, window + delta.min(window)),
+            LineDirection::Up => part(seen, window, window + delta.min(window)),
         };
         let estimate = self.within(estimate.min(self.rate));
         self.phase = Phase::Drain {
@@ -235,18 +239,18 @@ impl Line {
             *answers = answers.saturating_add(1);
             // Before, the delay is one that was waited for or the mean of a
             // queue and none: how it grows would say nothing.
-            if self.way == Way::Up && *answers <= ENOUGH {
+            if self.direction == LineDirection::Up && *answers <= ENOUGH {
                 *first = delta;
                 *standing = (0, 0);
             }
         }
         let mut rate = self.rate;
         if standing.1 >= KNOWN {
-            let passed = match self.way {
-                Way::Down => standing.1,
+            let passed = match self.direction {
+                LineDirection::Down => standing.1,
                 // What was sent passes in the time that it took to send and by
                 // which the queue has grown.
-                Way::Up => (standing.1 + delta).saturating_sub(*first).max(KNOWN / 2),
+                LineDirection::Up => (standing.1 + delta).saturating_sub(*first).max(KNOWN / 2),
             };
             *estimate = rate_of(standing.0, passed).min(*most);
             rate = rate.min(drained(*estimate, delta));

@@ -51,13 +51,13 @@ pub use netlink::events::{Events, watch};
 pub use netlink::fault::{Fault, Witness};
 pub use nft::handle::Handles;
 pub use nft::object::RuleCounter;
-pub use observe::generation::Stamp;
+pub use observe::generation::TablesVersion;
 pub use observe::overview::{DeviceOverview, Traffic};
 pub use observe::{KnownTables, Observed, Scope};
 pub use programs::hooks::{Conditioned, Held, Received, can_look};
 pub use tc::stats::{Counters, DeviceCounters};
 pub use tc::{Inside, Tin};
-pub use timestamp::{Noted, note_times, receive_noted, sent_noted, took};
+pub use timestamp::{Timestamped, enable_timestamps, receive_timestamped, sent_timestamped, took};
 
 use libc::{RTM_GETQDISC, RTM_GETTCLASS};
 use netlink::channel::{self, Channel};

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// What was read from a socket, and when it passed, in nanoseconds of
 /// `CLOCK_REALTIME`; `None` where the kernel made no note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Noted {
+pub struct Timestamped {
     /// Bytes read.
     pub length: usize,
     /// When the kernel received it; of a packet that was sent, when the kernel
@@ -21,11 +21,11 @@ pub struct Noted {
     pub at_ns: Option<u64>,
 }
 
-/// Has the kernel note when each packet of a socket comes, for [`receive_noted`],
+/// Has the kernel note when each packet of a socket comes, for [`receive_timestamped`],
 /// and when each that it sends is given to the queue of its device, for
-/// [`sent_noted`].
+/// [`sent_timestamped`].
 #[expect(unsafe_code, reason = "rustix does not have this socket option")]
-pub fn note_times(socket: impl AsFd) -> io::Result<()> {
+pub fn enable_timestamps(socket: impl AsFd) -> io::Result<()> {
     let flags = libc::SOF_TIMESTAMPING_SOFTWARE
         | libc::SOF_TIMESTAMPING_RX_SOFTWARE
         | libc::SOF_TIMESTAMPING_TX_SCHED;
@@ -47,13 +47,13 @@ pub fn note_times(socket: impl AsFd) -> io::Result<()> {
 }
 
 /// Reads one datagram, waiting for it where the socket does.
-pub fn receive_noted(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Noted> {
+pub fn receive_timestamped(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Timestamped> {
     receive(socket, buffer, 0)
 }
 
 /// Reads the note of one packet that was sent, and the packet itself with all of
 /// its headers; never waits.
-pub fn sent_noted(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Noted> {
+pub fn sent_timestamped(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Timestamped> {
     receive(socket, buffer, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT)
 }
 
@@ -71,7 +71,7 @@ pub fn took(sent_ns: Option<u64>, came_ns: Option<u64>, passed: Duration) -> Dur
 }
 
 #[expect(unsafe_code, reason = "rustix does not read these control messages")]
-fn receive(socket: impl AsFd, buffer: &mut [u8], flags: libc::c_int) -> io::Result<Noted> {
+fn receive(socket: impl AsFd, buffer: &mut [u8], flags: libc::c_int) -> io::Result<Timestamped> {
     /// Room for a note and what stands beside it of a packet that was sent,
     /// aligned as control messages are.
     #[repr(C)]
@@ -116,7 +116,7 @@ fn receive(socket: impl AsFd, buffer: &mut [u8], flags: libc::c_int) -> io::Resu
             header = libc::CMSG_NXTHDR(&raw const message, header);
         }
     }
-    Ok(Noted { length, at_ns })
+    Ok(Timestamped { length, at_ns })
 }
 
 #[cfg(test)]
@@ -141,21 +141,21 @@ mod tests {
     fn a_late_reader_sees_when_packets_passed() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(socket.local_addr().unwrap()).unwrap();
-        note_times(&socket).unwrap();
+        enable_timestamps(&socket).unwrap();
         // The first note may come before the kernel notes arrivals everywhere.
         for number in 0..2 {
             socket.send(&[number; 100]).unwrap();
             sleep(Duration::from_millis(100));
             let mut bytes = [0; 200];
-            let sent = sent_noted(&socket, &mut bytes).unwrap();
+            let sent = sent_timestamped(&socket, &mut bytes).unwrap();
             assert!(bytes[..sent.length].ends_with(&[number; 100]), "{sent:?}");
-            let came = receive_noted(&socket, &mut bytes).unwrap();
+            let came = receive_timestamped(&socket, &mut bytes).unwrap();
             assert_eq!((came.length, bytes[99]), (100, number));
             if number > 0 {
                 let took = took(sent.at_ns, came.at_ns, Duration::MAX);
                 assert!(took < Duration::from_millis(50), "{took:?}");
             }
-            sent_noted(&socket, &mut bytes).unwrap_err();
+            sent_timestamped(&socket, &mut bytes).unwrap_err();
         }
     }
 }

@@ -12,7 +12,7 @@ mod plan;
 mod refill;
 mod restore;
 mod settle;
-mod stamp;
+mod tables_version;
 
 pub use change::{Made, Request};
 pub use plan::Planned;

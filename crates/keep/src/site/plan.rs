@@ -90,8 +90,8 @@ impl Site {
         let scope = Scope::of([wanted, applied_or_none]);
         // Tables are not read again that nobody has touched since they were.
         let vouched = self.vouched(&Scope::of([applied_or_none])).await?;
-        let known = vouched.as_ref().map(|(stamp, handles)| KnownTables {
-            generation: stamp.generation,
+        let known = vouched.as_ref().map(|(version, handles)| KnownTables {
+            generation: version.generation,
             tables: &applied_or_none.tables,
             handles,
         });

@@ -12,7 +12,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
-use weirgate_kernel::{Handles, Stamp};
+use weirgate_kernel::{Handles, TablesVersion};
 use weirgate_state::{State, Table};
 
 const HINT: &str = "delete it, then apply again";
@@ -108,7 +108,7 @@ struct MemoryWritten<'a> {
     applied: Written<'a>,
 }
 
-/// What the tables' stamp was when the kernel was found to hold what the memory
+/// What the tables' version was when the kernel was found to hold what the memory
 /// says is applied. Apart from the memory, because it is written when a change
 /// is whole and gone before the next begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,23 +126,27 @@ fn seen_file(folders: &Folders) -> PathBuf {
     folders.run.join("seen.json")
 }
 
-/// The stamp under which the tables of the memory's applied state were read, or
+/// The version under which the tables of the memory's applied state were read, or
 /// made and read back, with the numbers of their rules; `None` where they must
 /// be read.
-pub(crate) fn seen(folders: &Folders) -> Option<(Stamp, Handles)> {
+pub(crate) fn seen(folders: &Folders) -> Option<(TablesVersion, Handles)> {
     let read = sealed::read::<Seen>(&seen_file(folders), "it is written again");
     // What cannot be read is known no longer, which costs only time.
     let seen = read.ok().flatten()?;
-    let stamp = Stamp {
+    let version = TablesVersion {
         generation: seen.generation,
         heads: seen.heads,
     };
-    (seen.boot == folders.boot).then_some((stamp, seen.handles))
+    (seen.boot == folders.boot).then_some((version, seen.handles))
 }
 
-/// Remembers under which stamp the kernel holds what the memory says.
-pub(crate) fn see(folders: &Folders, stamp: Stamp, handles: Handles) -> Result<(), KeepError> {
-    let Stamp { generation, heads } = stamp;
+/// Remembers under which version the kernel holds what the memory says.
+pub(crate) fn see(
+    folders: &Folders,
+    version: TablesVersion,
+    handles: Handles,
+) -> Result<(), KeepError> {
+    let TablesVersion { generation, heads } = version;
     let seen = Seen {
         boot: folders.boot.clone(),
         generation,
@@ -152,7 +156,7 @@ pub(crate) fn see(folders: &Folders, stamp: Stamp, handles: Handles) -> Result<(
     sealed::write(&seen_file(folders), &seen)
 }
 
-/// Forgets the stamp: before anything changes that it vouches for.
+/// Forgets the version: before anything changes that it vouches for.
 pub(crate) fn forget(folders: &Folders) -> Result<(), KeepError> {
     let path = seen_file(folders);
     match fs::remove_file(&path) {

@@ -10,7 +10,7 @@ use crate::Kernel;
 use crate::error::{KernelError, Refusal};
 use crate::link;
 use crate::netlink::channel::Request;
-use crate::netlink::fault::{self, Verdict};
+use crate::netlink::fault::{self, FaultAction};
 use libc::EOPNOTSUPP;
 use nlink::netlink::{Connection, Ethtool};
 use std::os::fd::AsFd;
@@ -79,9 +79,9 @@ impl Kernel {
             source,
         };
         match self.ledger.next(&format!("{name}: switch offloads")) {
-            Verdict::Send => {}
-            Verdict::Kill => fault::die(),
-            Verdict::Spoil => {
+            FaultAction::Send => {}
+            FaultAction::Kill => fault::die(),
+            FaultAction::Spoil => {
                 return Err(KernelError::Refused(Refusal {
                     object: format!("{name}: switching offloads"),
                     errno: EOPNOTSUPP,

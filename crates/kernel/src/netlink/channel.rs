@@ -8,7 +8,7 @@
 
 use crate::error::{Denial, KernelError, Refusal};
 use crate::namespace::cookie_of;
-use crate::netlink::fault::{self, Ledger, Verdict};
+use crate::netlink::fault::{self, FaultAction, Ledger};
 use crate::netlink::wire::{self, Attrs};
 use libc::{ENODEV, ENOENT};
 use nlink::netlink::message::{
@@ -52,14 +52,14 @@ const ROOM: usize = 256 << 10;
 
 /// A socket with one exchange at a time.
 pub(crate) struct Channel {
-    line: Mutex<Line>,
+    buffered: Mutex<BufferedSocket>,
     /// Whether it speaks to nf_tables, whose tables may have owners.
     tables: bool,
     ledger: Arc<Ledger>,
 }
 
 /// A socket, and where its datagrams are read to.
-struct Line {
+struct BufferedSocket {
     socket: NetlinkSocket,
     room: Vec<u8>,
 }
@@ -100,7 +100,7 @@ impl Channel {
         socket.set_ext_ack(true).map_err(failed)?;
         socket.set_cap_ack(true).map_err(failed)?;
         Ok(Self {
-            line: Mutex::new(Line {
+            buffered: Mutex::new(BufferedSocket {
                 socket,
                 room: vec![0; ROOM],
             }),
@@ -111,7 +111,7 @@ impl Channel {
 
     /// The number of the namespace that it speaks to.
     pub(crate) async fn namespace(&self) -> io::Result<u64> {
-        cookie_of(&self.line.lock().await.socket)
+        cookie_of(&self.buffered.lock().await.socket)
     }
 
     /// Sends all requests in one call and returns the first refusal, if any.
@@ -132,7 +132,12 @@ impl Channel {
 
     /// A second hold on the socket, without which closing it is another's work.
     pub(crate) async fn second(&self) -> io::Result<OwnedFd> {
-        self.line.lock().await.socket.as_fd().try_clone_to_owned()
+        self.buffered
+            .lock()
+            .await
+            .socket
+            .as_fd()
+            .try_clone_to_owned()
     }
 
     /// Sends all requests in one call and returns every refusal, in order.
@@ -151,8 +156,8 @@ impl Channel {
 
     /// `counted` are requests that are meant to change something.
     async fn exchange(&self, requests: Vec<Request>, counted: bool) -> Result<Heard, KernelError> {
-        let mut line = self.line.lock().await;
-        let Line { socket, room } = &mut *line;
+        let mut buffered = self.buffered.lock().await;
+        let BufferedSocket { socket, room } = &mut *buffered;
         // The kernel answers every refusal by itself. One answer to the last
         // request says that it is through; more would only fill the socket.
         let last = requests.iter().rposition(|request| !request.frame);
@@ -169,11 +174,11 @@ impl Channel {
                 raw[6] |= NLM_F_ACK as u8;
                 end = Some(seq);
             }
-            match self.verdict(counted && !request.frame, &request.object) {
-                Verdict::Send => {}
-                Verdict::Spoil => raw[4..6].copy_from_slice(&self.no_type().to_ne_bytes()),
-                Verdict::Kill if named.iter().all(|(_, _, _, frame)| *frame) => fault::die(),
-                Verdict::Kill => killed = true,
+            match self.action(counted && !request.frame, &request.object) {
+                FaultAction::Send => {}
+                FaultAction::Spoil => raw[4..6].copy_from_slice(&self.no_type().to_ne_bytes()),
+                FaultAction::Kill if named.iter().all(|(_, _, _, frame)| *frame) => fault::die(),
+                FaultAction::Kill => killed = true,
             }
             if counted && !request.frame {
                 self.ledger.rename(&mut raw);
@@ -221,11 +226,11 @@ impl Channel {
     }
 
     /// What a test wants to happen to a request; one that only asks is sent.
-    fn verdict(&self, counted: bool, what: &str) -> Verdict {
+    fn action(&self, counted: bool, what: &str) -> FaultAction {
         if counted {
             self.ledger.next(what)
         } else {
-            Verdict::Send
+            FaultAction::Send
         }
     }
 
@@ -260,11 +265,11 @@ impl Channel {
         single: bool,
         add: impl Fn(&mut T, &[u8]),
     ) -> Result<T, KernelError> {
-        let mut line = self.line.lock().await;
+        let mut buffered = self.buffered.lock().await;
         for _ in 0..DUMP_ATTEMPTS {
             let mut found = T::default();
             let each = |payload: &[u8]| add(&mut found, payload);
-            if attempt(&mut line, message.clone(), what, single, each).await? {
+            if attempt(&mut buffered, message.clone(), what, single, each).await? {
                 return Ok(found);
             }
         }
@@ -276,13 +281,13 @@ impl Channel {
 
 /// One dump; `false` where the kernel says that it changed meanwhile.
 async fn attempt(
-    line: &mut Line,
+    buffered: &mut BufferedSocket,
     mut message: MessageBuilder,
     what: &str,
     single: bool,
     mut each: impl FnMut(&[u8]),
 ) -> Result<bool, KernelError> {
-    let Line { socket, room } = line;
+    let BufferedSocket { socket, room } = buffered;
     let seq = socket.next_seq();
     message.set_seq(seq);
     let mut raw = message.finish();

@@ -36,7 +36,7 @@ pub(crate) struct Ledger {
 
 /// What to do with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum FaultAction {
     Send,
     Spoil,
     Kill,
@@ -44,21 +44,21 @@ pub(crate) enum Verdict {
 
 impl Ledger {
     /// Counts one request, tells of it and says what to do with it.
-    pub(crate) fn next(&self, what: &str) -> Verdict {
+    pub(crate) fn next(&self, what: &str) -> FaultAction {
         if let Some(witness) = self.witness.get() {
             witness(what);
         }
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let Ok(mut fault) = self.fault.lock() else {
-            return Verdict::Send;
+            return FaultAction::Send;
         };
-        let verdict = match *fault {
-            Some(Fault::Refused(at)) if at == number => Verdict::Spoil,
-            Some(Fault::Killed(at)) if at == number => Verdict::Kill,
-            _ => return Verdict::Send,
+        let action = match *fault {
+            Some(Fault::Refused(at)) if at == number => FaultAction::Spoil,
+            Some(Fault::Killed(at)) if at == number => FaultAction::Kill,
+            _ => return FaultAction::Send,
         };
         *fault = None;
-        verdict
+        action
     }
 
     /// Has a request name a kind that is missing, if it is the one that shall.

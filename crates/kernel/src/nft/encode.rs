@@ -349,7 +349,7 @@ fn chain_rules(
     for rule in chain.rules.get(come).unwrap_or_default() {
         let written = rule::write(
             rule,
-            rule::Place {
+            rule::RuleContext {
                 netdev,
                 end,
                 switched,

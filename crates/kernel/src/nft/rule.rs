@@ -30,7 +30,7 @@ pub(crate) enum End {
 
 /// What a rule's expressions depend on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct RuleContext<'a> {
     pub(crate) netdev: bool,
     pub(crate) end: End,
     /// The chains that are switched.
@@ -90,10 +90,10 @@ pub(crate) fn sets_used<'a>(rules: impl Iterator<Item = &'a Rule>) -> BTreeSet<C
 }
 
 /// The rule's expressions; `None` where a chain's name is not one.
-pub(crate) fn write(rule: &Rule, place: Place<'_>) -> Option<Vec<Expr>> {
+pub(crate) fn write(rule: &Rule, context: RuleContext<'_>) -> Option<Vec<Expr>> {
     let mut out = Vec::new();
     for one in &rule.matches {
-        write_match(&mut out, one, rule.frame, place.netdev);
+        write_match(&mut out, one, rule.frame, context.netdev);
     }
     if let Some(counter) = &rule.counter {
         out.push(
@@ -105,16 +105,16 @@ pub(crate) fn write(rule: &Rule, place: Place<'_>) -> Option<Vec<Expr>> {
         );
     }
     for effect in &rule.effects {
-        write_effect(&mut out, effect, rule.frame, place.netdev);
+        write_effect(&mut out, effect, rule.frame, context.netdev);
     }
     let name = |name: &str| ChainName::new(name).ok();
     match &rule.verdict {
         RuleVerdict::Continue => {}
-        RuleVerdict::Final => out.extend(write_end(place.end)),
-        RuleVerdict::Jump(chain) if place.switched.contains(chain) => {
+        RuleVerdict::Final => out.extend(write_end(context.end)),
+        RuleVerdict::Jump(chain) if context.switched.contains(chain) => {
             field::write(
                 &mut out,
-                &field::source(Field::Version, Frame::Plain, place.netdev),
+                &field::source(Field::Version, Frame::Plain, context.netdev),
                 Register::R0,
             );
             let map = LookupExpr::new(switch_name(chain), Register::R0);

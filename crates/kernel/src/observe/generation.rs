@@ -18,10 +18,10 @@ use nlink::netlink::nftables::{NFT_MSG_GETCHAIN, NFT_MSG_GETGEN, NFTA_CHAIN_TABL
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// What tells that the tables of a scope are as they were: equal stamps of one
+/// What tells that the tables of a scope are as they were: equal versions of one
 /// scope, namespace and run of the kernel stand for equal tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
+pub struct TablesVersion {
     /// How many transactions nf_tables made in the namespace.
     pub generation: u32,
     /// A digest of where the tables' chains hang.
@@ -43,8 +43,8 @@ impl Kernel {
             })
     }
 
-    /// The stamp of a scope's tables: a few requests, however large they are.
-    pub async fn stamp(&self, scope: &Scope) -> Result<Stamp, KernelError> {
+    /// The version of a scope's tables: a few requests, however large they are.
+    pub async fn tables_version(&self, scope: &Scope) -> Result<TablesVersion, KernelError> {
         let generation = self.generation().await?;
         let mut heads = DefaultHasher::new();
         for link in self.links().await? {
@@ -63,7 +63,7 @@ impl Kernel {
                 }
             }
         }
-        Ok(Stamp {
+        Ok(TablesVersion {
             generation,
             heads: heads.finish(),
         })

@@ -97,7 +97,7 @@ impl Kernel {
 
     /// The same, with its generation. Tables that the caller knows, of the
     /// generation that it knows them of, are not read again: it has found their
-    /// [`Stamp`](crate::Stamp) to be the same.
+    /// [`TablesVersion`](crate::TablesVersion) to be the same.
     pub async fn observe_knowing(
         &self,
         scope: &Scope,

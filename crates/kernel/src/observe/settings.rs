@@ -47,7 +47,7 @@ const OFFLOADS: [&str; 6] = [
 const FEATURES: [&str; 4] = ["feature-tso", "feature-gso", "feature-gro", "feature-lro"];
 
 /// A line `key = value` below a heading.
-struct Line<'a> {
+struct KeyValue<'a> {
     number: u32,
     section: &'a str,
     key: &'a str,
@@ -105,7 +105,7 @@ fn text(file: &Path, unread: &mut Vec<String>) -> String {
 }
 
 /// The headings with their lines, and every `key = value`.
-fn lines(text: &str) -> (Vec<(u32, &str)>, Vec<Line<'_>>) {
+fn lines(text: &str) -> (Vec<(u32, &str)>, Vec<KeyValue<'_>>) {
     let (mut headings, mut found) = (Vec::new(), Vec::new());
     let mut section = "";
     for (number, line) in (1..).zip(text.lines().map(str::trim)) {
@@ -118,7 +118,7 @@ fn lines(text: &str) -> (Vec<(u32, &str)>, Vec<Line<'_>>) {
         } else if let Some((key, value)) = line.split_once('=')
             && !line.starts_with(['#', ';'])
         {
-            found.push(Line {
+            found.push(KeyValue {
                 number,
                 section,
                 key: key.trim(),
@@ -129,7 +129,7 @@ fn lines(text: &str) -> (Vec<(u32, &str)>, Vec<Line<'_>>) {
     (headings, found)
 }
 
-fn words(lines: &[Line<'_>], section: &str, key: &str) -> Vec<String> {
+fn words(lines: &[KeyValue<'_>], section: &str, key: &str) -> Vec<String> {
     lines
         .iter()
         .filter(|line| line.section == section && line.key == key)
@@ -183,8 +183,8 @@ fn keys(
     file: &Path,
     manager: &str,
     devices: &[String],
-    lines: &[Line<'_>],
-    wanted: impl Fn(&Line<'_>) -> bool,
+    lines: &[KeyValue<'_>],
+    wanted: impl Fn(&KeyValue<'_>) -> bool,
 ) -> Vec<Setting> {
     lines
         .iter()

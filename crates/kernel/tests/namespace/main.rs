@@ -22,5 +22,5 @@ mod payload;
 mod receive;
 mod scheme;
 mod senders;
-mod stamp;
+mod tables_version;
 mod values;

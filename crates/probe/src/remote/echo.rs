@@ -12,7 +12,7 @@ use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
-use weirgate_kernel::{note_times, receive_noted, sent_noted, took};
+use weirgate_kernel::{enable_timestamps, receive_timestamped, sent_timestamped, took};
 
 /// What became of an echo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Icmp {
             other => RemoteError::Socket(other.into()),
         })?;
         whole(&socket, address)?;
-        note_times(&socket)?;
+        enable_timestamps(&socket)?;
         net::connect(&socket, &SocketAddr::new(address, 0))?;
         Ok(Self {
             socket,
@@ -124,18 +124,18 @@ impl Icmp {
     pub(crate) fn receive(&self, patience: Duration) -> Result<Option<(u16, Option<u64>)>, Errno> {
         let mut answer = [0; 8];
         sockopt::set_socket_timeout(&self.socket, Timeout::Recv, Some(patience))?;
-        let noted = receive_noted(&self.socket, &mut answer)
+        let stamped = receive_timestamped(&self.socket, &mut answer)
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        let own = noted.length == answer.len() && [0, 129].contains(&answer[0]);
+        let own = stamped.length == answer.len() && [0, 129].contains(&answer[0]);
         let number = u16::from_be_bytes([answer[6], answer[7]]);
-        Ok(own.then_some((number, noted.at_ns)))
+        Ok(own.then_some((number, stamped.at_ns)))
     }
 
     /// When the kernel gave the last packet to its device's queue.
     fn sent(&self) -> Option<u64> {
         let mut last = None;
-        while let Ok(noted) = sent_noted(&self.socket, &mut [0; 8]) {
-            last = noted.at_ns;
+        while let Ok(stamped) = sent_timestamped(&self.socket, &mut [0; 8]) {
+            last = stamped.at_ns;
         }
         last
     }

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
-use weirgate_kernel::{note_times, receive_noted, sent_noted, took};
+use weirgate_kernel::{enable_timestamps, receive_timestamped, sent_timestamped, took};
 
 /// After this time an answer counts as lost.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -195,7 +195,7 @@ fn socket(target: &Target) -> io::Result<AsyncFd<OwnedFd>> {
     } else {
         net::sockopt::set_ipv6_tclass(&socket, u32::from(target.dscp) << 2)?;
     }
-    note_times(&socket)?;
+    enable_timestamps(&socket)?;
     weirgate_kernel::watch(socket)
 }
 
@@ -212,7 +212,7 @@ impl Count {
     fn take_answers(&mut self, socket: &OwnedFd) {
         let mut bytes = [0; 256];
         for _ in 0..MOST_ANSWERS {
-            let came = match receive_noted(socket, &mut bytes) {
+            let came = match receive_timestamped(socket, &mut bytes) {
                 Ok(came) => came,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // An ICMP error of a host on the way: no answer.
@@ -232,12 +232,12 @@ impl Count {
     /// packet, whatever headers stand before it.
     fn note_sent(&mut self, socket: &OwnedFd) {
         let mut packet = [0; 256];
-        while let Ok(noted) = sent_noted(socket, &mut packet) {
-            let sequence = noted.length.checked_sub(DATA + 2);
+        while let Ok(stamped) = sent_timestamped(socket, &mut packet) {
+            let sequence = stamped.length.checked_sub(DATA + 2);
             let number = sequence.and_then(|at| packet[at..].first_chunk());
             let sent = number.and_then(|number| self.waiting.get_mut(&u16::from_be_bytes(*number)));
             if let Some(sent) = sent {
-                sent.noted_ns = noted.at_ns;
+                sent.noted_ns = stamped.at_ns;
             }
         }
     }

@@ -170,6 +170,6 @@ pub fn discard(socket: impl AsFd, most: usize) -> io::Result<usize> {
 /// Reads one datagram: its length, and when the kernel received it, in
 /// nanoseconds of `CLOCK_REALTIME`.
 pub fn receive_stamped(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
-    let noted = weirgate_kernel::receive_noted(socket, buffer)?;
-    Ok((noted.length, noted.at_ns))
+    let stamped = weirgate_kernel::receive_timestamped(socket, buffer)?;
+    Ok((stamped.length, stamped.at_ns))
 }

@@ -143,20 +143,20 @@ fn a_change_by_another_is_never_overlooked() {
         let (one, two, both) = (state(1, 2), state(1, 4), state(3, 2));
         apply(&kernel, &one, None).await;
         let scope = Scope::of([&one]);
-        let stamp = kernel.stamp(&scope).await.unwrap();
-        assert_eq!(kernel.stamp(&scope).await.unwrap(), stamp);
+        let version = kernel.tables_version(&scope).await.unwrap();
+        assert_eq!(kernel.tables_version(&scope).await.unwrap(), version);
         let before = observe(&kernel, &[&one]).await;
         let change = plan(&before, &both).unwrap();
         // Another program changes the table that this plan leaves alone.
         let other = Kernel::open().unwrap();
         apply(&other, &two, None).await;
-        assert_ne!(kernel.stamp(&scope).await.unwrap(), stamp);
+        assert_ne!(kernel.tables_version(&scope).await.unwrap(), version);
         let since = Since {
-            generation: Some(stamp.generation),
+            generation: Some(version.generation),
             handles: Handles::new(),
         };
         let known = Some(KnownTables {
-            generation: stamp.generation,
+            generation: version.generation,
             tables: &one.tables,
             handles: &since.handles,
         });
@@ -176,11 +176,14 @@ fn a_device_that_went_changes_the_stamp() {
         let one = state(1, 2);
         apply(&kernel, &one, None).await;
         let scope = Scope::of([&one]);
-        let stamp = kernel.stamp(&scope).await.unwrap();
+        let version = kernel.tables_version(&scope).await.unwrap();
         // Another device is of no account.
         run("ip link add spare type veth peer name other");
-        assert_eq!(kernel.stamp(&scope).await.unwrap(), stamp);
+        assert_eq!(kernel.tables_version(&scope).await.unwrap(), version);
         run(&format!("ip link del {}", name("wan")));
-        assert_ne!(kernel.stamp(&scope).await.unwrap().heads, stamp.heads);
+        assert_ne!(
+            kernel.tables_version(&scope).await.unwrap().heads,
+            version.heads
+        );
     });
 }

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether the kernel's tables are known without reading them: the stamp of
+//! Whether the kernel's tables are known without reading them: the version of
 //! nf_tables under which they were found to be what the memory says.
 
 use super::Site;
 use crate::error::KeepError;
 use crate::store::memory;
-use weirgate_kernel::{Applied, Handles, Scope, Since, Stamp};
+use weirgate_kernel::{Applied, Handles, Scope, Since, TablesVersion};
 use weirgate_plan::Plan;
 
 impl Site {
-    /// The stamp of these tables, if it is the one under which the kernel was
+    /// The version of these tables, if it is the one under which the kernel was
     /// found to hold what the memory says.
     pub(super) async fn vouched(
         &self,
         scope: &Scope,
-    ) -> Result<Option<(Stamp, Handles)>, KeepError> {
+    ) -> Result<Option<(TablesVersion, Handles)>, KeepError> {
         let Some(seen) = memory::seen(&self.folders) else {
             return Ok(None);
         };
-        let now = self.kernel.stamp(scope).await?;
+        let now = self.kernel.tables_version(scope).await?;
         Ok(Some(seen).filter(|(seen, _)| now == *seen))
     }
 
@@ -29,14 +29,14 @@ impl Site {
         let Some(generation) = since.generation.filter(|_| unknown()) else {
             return Ok(());
         };
-        let stamp = self.kernel.stamp(scope).await?;
-        if stamp.generation == generation {
-            memory::see(&self.folders, stamp, since.handles.clone())?;
+        let version = self.kernel.tables_version(scope).await?;
+        if version.generation == generation {
+            memory::see(&self.folders, version, since.handles.clone())?;
         }
         Ok(())
     }
 
-    /// Remembers the stamp of what was read back and is what the memory says.
+    /// Remembers the version of what was read back and is what the memory says.
     pub(super) async fn settled(&self, plan: &Plan, applied: &Applied) {
         let scope = Scope::of([&plan.desired]);
         // Without it, the tables are read again: the change stands.

@@ -6,7 +6,7 @@ use crate::column::ABSENT;
 use crate::journal::{self, Journal};
 use crate::layout::{Layout, SOURCES, STEPS};
 use crate::live::Live;
-use crate::ring::{Place, Ring};
+use crate::ring::{Ring, Slot};
 use crate::{Event, HistoryError, Kind, MAX_TEXT, Storage, thin};
 use std::collections::BTreeSet;
 
@@ -121,8 +121,8 @@ impl<S: Storage> History<S> {
     /// How it is.
     pub fn status(&self) -> Status {
         let span = |ring: &Ring| {
-            let first = ring.places.iter().map(|place| place.head.first).min()?;
-            let last = ring.places.iter().map(|place| place.head.last).max()?;
+            let first = ring.slots.iter().map(|slot| slot.head.first).min()?;
+            let last = ring.slots.iter().map(|slot| slot.head.last).max()?;
             Some((first, last))
         };
         Status {
@@ -138,8 +138,8 @@ impl<S: Storage> History<S> {
     /// The bytes that rows have which are kept in one of [`STEPS`], by its place
     /// there, and how many that ring may have.
     pub fn bytes_of(&self, step: usize) -> Option<(u64, u64)> {
-        let places = self.rings.get(step)?.places.iter();
-        let length = places.map(|place| u64::from(place.head.length)).sum();
+        let slots = self.rings.get(step)?.slots.iter();
+        let length = slots.map(|slot| u64::from(slot.head.length)).sum();
         Some((length, self.layout.rings.get(step)?.size))
     }
 
@@ -286,9 +286,9 @@ impl<S: Storage> History<S> {
         for (tier, most) in SOURCES.into_iter().enumerate().skip(1) {
             loop {
                 let done = self.rings[tier].source();
-                let places = self.rings[tier - 1].places.iter();
-                let due: Vec<Place> = places
-                    .filter(|place| place.head.number > done)
+                let slots = self.rings[tier - 1].slots.iter();
+                let due: Vec<Slot> = slots
+                    .filter(|slot| slot.head.number > done)
                     .copied()
                     .collect();
                 // With rows far apart, a ring is full of few chunks: they go on
@@ -303,14 +303,14 @@ impl<S: Storage> History<S> {
         Ok(())
     }
 
-    fn condense_one(&mut self, tier: usize, due: &[Place]) -> Result<(), HistoryError> {
+    fn condense_one(&mut self, tier: usize, due: &[Slot]) -> Result<(), HistoryError> {
         let mut count = due.len();
         loop {
             let due = &due[..count];
             let (mut chunks, mut names) = (Vec::new(), BTreeSet::new());
-            for place in due {
+            for slot in due {
                 let ring = &self.rings[tier - 1];
-                chunks.extend(ring.outline(&self.storage, place, &mut names)?);
+                chunks.extend(ring.outline(&self.storage, slot, &mut names)?);
             }
             let step = STEPS[tier];
             let mut body = thin::condense(&self.storage, &chunks, tier == 1, step)?;
@@ -324,9 +324,9 @@ impl<S: Storage> History<S> {
             let head = Head {
                 tier: tier as u32,
                 number: self.rings[tier].newest() + 1,
-                source: due.last().map_or(0, |place| place.head.number),
-                first: due.iter().map(|place| place.head.first).min().unwrap_or(0),
-                last: due.iter().map(|place| place.head.last).max().unwrap_or(0),
+                source: due.last().map_or(0, |slot| slot.head.number),
+                first: due.iter().map(|slot| slot.head.first).min().unwrap_or(0),
+                last: due.iter().map(|slot| slot.head.last).max().unwrap_or(0),
                 length: 0,
             };
             return self.rings[tier].add(&mut self.storage, head, &body);

@@ -204,8 +204,8 @@ impl<S: Storage> History<S> {
 
     /// The time of the first and of the last row that there is.
     pub fn span(&self) -> Option<(i64, i64)> {
-        let places = self.rings.iter().flat_map(|ring| &ring.places);
-        let chunks = places.map(|place| (place.head.first, place.head.last));
+        let slots = self.rings.iter().flat_map(|ring| &ring.slots);
+        let chunks = slots.map(|slot| (slot.head.first, slot.head.last));
         let all = chunks.chain(self.live.span());
         all.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
     }
@@ -249,8 +249,8 @@ impl<S: Storage> History<S> {
             };
             // And what that one has no more, where this one reaches back further.
             let older = if tier < base {
-                let places = self.rings[tier + 1].places.iter();
-                places.map(|place| place.head.first).min()
+                let slots = self.rings[tier + 1].slots.iter();
+                slots.map(|slot| slot.head.first).min()
             } else {
                 None
             };
@@ -261,21 +261,21 @@ impl<S: Storage> History<S> {
                     && head.first.saturating_sub(width) < to
                     && (tier <= base || head.first < until)
             };
-            for place in ring.places.iter().rev() {
-                if !wanted(&place.head) {
+            for slot in ring.slots.iter().rev() {
+                if !wanted(&slot.head) {
                     continue;
                 }
-                if let Some(chunk) = ring.load(&self.storage, place)? {
+                if let Some(chunk) = ring.load(&self.storage, slot)? {
                     let span = Span {
                         tier,
-                        first: place.head.first,
-                        last: place.head.last,
+                        first: slot.head.first,
+                        last: slot.head.last,
                         until,
                     };
                     see(Some(&chunk), span);
                 }
             }
-            let first = ring.places.iter().map(|place| place.head.first).min();
+            let first = ring.slots.iter().map(|slot| slot.head.first).min();
             if tier >= base {
                 oldest = oldest.min(first.unwrap_or(i64::MAX));
             }

@@ -8,15 +8,15 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
-/// A chunk's place in the file.
+/// Where a chunk is in the file.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct Slot {
     pub(crate) head: Head,
     /// From the ring's start.
     at: u64,
 }
 
-impl Place {
+impl Slot {
     fn end(&self) -> u64 {
         self.at + u64::from(self.head.length).next_multiple_of(UNIT)
     }
@@ -27,7 +27,7 @@ impl Place {
 pub(crate) struct Ring {
     tier: u32,
     region: Region,
-    pub(crate) places: Vec<Place>,
+    pub(crate) slots: Vec<Slot>,
 }
 
 impl Ring {
@@ -42,7 +42,7 @@ impl Ring {
         let mut ring = Self {
             tier,
             region,
-            places: Vec::new(),
+            slots: Vec::new(),
         };
         let end = region
             .size
@@ -53,14 +53,14 @@ impl Ring {
             let bytes = window.at(storage, region.start + at, region.start + end)?;
             match Head::read(bytes) {
                 Some((head, _)) if ring.fits(&head, at) && ring.whole(storage, head, at)? => {
-                    let place = Place { head, at };
-                    ring.places.push(place);
-                    at = place.end();
+                    let slot = Slot { head, at };
+                    ring.slots.push(slot);
+                    at = slot.end();
                 }
                 _ => at += UNIT,
             }
         }
-        ring.places.sort_by_key(|place| place.head.number);
+        ring.slots.sort_by_key(|slot| slot.head.number);
         Ok(ring)
     }
 
@@ -70,28 +70,28 @@ impl Ring {
 
     /// Whether a chunk need not be doubted, or is whole.
     fn whole(&self, storage: &impl Storage, head: Head, at: u64) -> Result<bool, HistoryError> {
-        let newest = self.places.iter().map(|place| place.head.number).max();
+        let newest = self.slots.iter().map(|slot| slot.head.number).max();
         if newest.is_some_and(|newest| newest > head.number) {
             return Ok(true);
         }
-        Ok(self.load(storage, &Place { head, at })?.is_some())
+        Ok(self.load(storage, &Slot { head, at })?.is_some())
     }
 
     /// The newest chunk's number; 0 for none.
     pub(crate) fn newest(&self) -> u64 {
-        self.places.last().map_or(0, |place| place.head.number)
+        self.slots.last().map_or(0, |slot| slot.head.number)
     }
 
     /// The chunk of the ring before that was the last to go into one here.
     pub(crate) fn source(&self) -> u64 {
-        self.places.last().map_or(0, |place| place.head.source)
+        self.slots.last().map_or(0, |slot| slot.head.source)
     }
 
     /// Whether these chunks take so much of the ring that the next one may be
     /// written over the first of them.
-    pub(crate) fn pressed(&self, places: &[Place]) -> bool {
-        let size = |place: &Place| place.end() - place.at;
-        places.iter().map(size).sum::<u64>() >= self.region.size / 4
+    pub(crate) fn pressed(&self, slots: &[Slot]) -> bool {
+        let size = |slot: &Slot| slot.end() - slot.at;
+        slots.iter().map(size).sum::<u64>() >= self.region.size / 4
     }
 
     /// Whether a chunk with such a body can be kept at all.
@@ -109,17 +109,17 @@ impl Ring {
         head.tier = self.tier;
         head.length = (HEADER + body.len()) as u32;
         let size = u64::from(head.length).next_multiple_of(UNIT);
-        let mut at = self.places.last().map_or(0, Place::end);
+        let mut at = self.slots.last().map_or(0, Slot::end);
         if at + size > self.region.size {
             at = 0;
         }
-        let place = Place { head, at };
+        let slot = Slot { head, at };
         // They are lost from the first byte on, whether or not this succeeds.
-        self.places
+        self.slots
             .retain(|other| other.end() <= at || at + size <= other.at);
         storage.write(self.region.start + at, &head.bytes(body))?;
         storage.sync()?;
-        self.places.push(place);
+        self.slots.push(slot);
         Ok(())
     }
 
@@ -127,11 +127,11 @@ impl Ring {
     pub(crate) fn load(
         &self,
         storage: &impl Storage,
-        place: &Place,
+        slot: &Slot,
     ) -> Result<Option<Chunk>, HistoryError> {
-        let mut bytes = vec![0; place.head.length as usize];
-        fill(storage, self.region.start + place.at, &mut bytes)?;
-        let found = Head::read(&bytes).filter(|(head, _)| *head == place.head);
+        let mut bytes = vec![0; slot.head.length as usize];
+        fill(storage, self.region.start + slot.at, &mut bytes)?;
+        let found = Head::read(&bytes).filter(|(head, _)| *head == slot.head);
         let body = bytes.get(HEADER..).unwrap_or_default();
         let sound = found.is_some_and(|(_, check)| check == crc32fast::hash(body));
         Ok(if sound { Chunk::read(body) } else { None })
@@ -143,11 +143,11 @@ impl Ring {
     pub(crate) fn outline(
         &self,
         storage: &impl Storage,
-        place: &Place,
+        slot: &Slot,
         names: &mut BTreeSet<Arc<str>>,
     ) -> Result<Option<Outline>, HistoryError> {
-        let end = self.region.start + place.at + u64::from(place.head.length);
-        let chunk = self.load(storage, place)?;
+        let end = self.region.start + slot.at + u64::from(slot.head.length);
+        let chunk = self.load(storage, slot)?;
         Ok(chunk.map(|chunk| chunk.outline(end, names)))
     }
 }

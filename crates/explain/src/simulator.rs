@@ -9,7 +9,7 @@ use crate::run::{Context, Pass, Run, Unknown};
 use crate::track::{Tracked, Tracker};
 use crate::tuple::Tuple;
 use std::collections::BTreeMap;
-use weirgate_signatures::{Signature, Watch};
+use weirgate_signatures::{SeenFlows, Signature};
 use weirgate_state::{
     Count, DeviceName, Effect, Field, Hook, HookPrograms, Match, Meter, Payload, Table,
 };
@@ -73,7 +73,7 @@ pub struct Simulator {
     /// Bits of the connection's mark that arriving packets get, by device.
     restores: BTreeMap<DeviceName, u32>,
     /// What looks at payloads, by device: each learns by itself.
-    looks: BTreeMap<DeviceName, (Payload, Watch)>,
+    looks: BTreeMap<DeviceName, (Payload, SeenFlows)>,
 }
 
 impl Simulator {
@@ -104,7 +104,7 @@ impl Simulator {
             .filter_map(|(name, place)| Some((name.clone(), place.restore?)));
         self.restores = masks.collect();
         let looks = hooks.iter().filter_map(|(name, place)| {
-            let looks = (place.payload?, Watch::default());
+            let looks = (place.payload?, SeenFlows::default());
             Some((name.clone(), looks))
         });
         self.looks = looks.collect();

@@ -6,7 +6,7 @@
 //! A pattern is fixed bytes at fixed places of a packet's payload, with the
 //! text that says so ([`PATTERNS`]). There are no regular expressions: what
 //! cannot be said by a few bytes is not looked for, and what is encrypted has
-//! none. [`Watch`] is what the classifier remembers of flows.
+//! none. [`SeenFlows`] is what the classifier remembers of flows.
 //!
 //! ```
 //! use weirgate_signatures::{Signature, Transport, find};
@@ -17,12 +17,12 @@
 //! ```
 
 mod header;
+mod seen_flows;
 mod table;
-mod watch;
 
 pub use header::header;
+pub use seen_flows::{Look, SeenFlows};
 pub use table::PATTERNS;
-pub use watch::{Look, Watch};
 
 /// Bytes of a payload that are looked at; no pattern ends behind them.
 pub const HEAD: usize = 64;

@@ -52,7 +52,7 @@ pub struct Look {
 /// The flows that a classifier has seen. It forgets none, where the one in the
 /// kernel makes room after [`FLOWS`](crate::FLOWS).
 #[derive(Debug, Clone, Default)]
-pub struct Watch {
+pub struct SeenFlows {
     flows: BTreeMap<Flow, Known>,
 }
 
@@ -77,7 +77,7 @@ impl Bytes<'_> {
 }
 
 /// Where the transport header begins, and the packet's end as it says itself.
-struct Place {
+struct Bounds {
     transport: usize,
     end: usize,
 }
@@ -88,7 +88,7 @@ fn short(bytes: &[u8], at: usize) -> usize {
 }
 
 /// The IP packet, which may be in a session of PPPoE.
-fn ip(ethertype: u16, bytes: &mut Bytes<'_>) -> Option<(Flow, Place)> {
+fn ip(ethertype: u16, bytes: &mut Bytes<'_>) -> Option<(Flow, Bounds)> {
     match ethertype {
         IPV4 => ipv4(bytes, 0),
         IPV6 => ipv6(bytes, 0),
@@ -104,7 +104,7 @@ fn ip(ethertype: u16, bytes: &mut Bytes<'_>) -> Option<(Flow, Place)> {
     }
 }
 
-fn ipv4(bytes: &mut Bytes<'_>, at: usize) -> Option<(Flow, Place)> {
+fn ipv4(bytes: &mut Bytes<'_>, at: usize) -> Option<(Flow, Bounds)> {
     let header: [u8; 20] = bytes.load(at)?;
     // A fragment: more to come, or an offset.
     if short(&header, 6) & 0x3fff != 0 {
@@ -119,14 +119,14 @@ fn ipv4(bytes: &mut Bytes<'_>, at: usize) -> Option<(Flow, Place)> {
         ends: [(address(12), 0), (address(16), 0)],
         protocol: header[9],
     };
-    let place = Place {
+    let bounds = Bounds {
         transport: at + usize::from(header[0] & 0xf) * 4,
         end: at + short(&header, 2),
     };
-    Some((flow, place))
+    Some((flow, bounds))
 }
 
-fn ipv6(bytes: &mut Bytes<'_>, at: usize) -> Option<(Flow, Place)> {
+fn ipv6(bytes: &mut Bytes<'_>, at: usize) -> Option<(Flow, Bounds)> {
     let header: [u8; 40] = bytes.load(at)?;
     let mut protocol = header[6];
     let mut at = at + 40;
@@ -148,11 +148,11 @@ fn ipv6(bytes: &mut Bytes<'_>, at: usize) -> Option<(Flow, Place)> {
         ends: [(address(8), 0), (address(24), 0)],
         protocol,
     };
-    let place = Place { transport: at, end };
-    Some((flow, place))
+    let bounds = Bounds { transport: at, end };
+    Some((flow, bounds))
 }
 
-impl Watch {
+impl SeenFlows {
     /// Lets a packet pass: its ethertype, its bytes from the network header on
     /// as far as they are known, and how many there are.
     pub fn see(&mut self, ethertype: u16, known: &[u8], length: usize) -> Look {
@@ -169,19 +169,19 @@ impl Watch {
     }
 
     fn found(&mut self, ethertype: u16, bytes: &mut Bytes<'_>) -> Option<Signature> {
-        let (mut flow, place) = ip(ethertype, bytes)?;
+        let (mut flow, bounds) = ip(ethertype, bytes)?;
         let transport = Transport::of(flow.protocol)?;
         let (ports, begin, flags) = match transport {
             Transport::Tcp => {
-                let header: [u8; 14] = bytes.load(place.transport)?;
-                let begin = place.transport + usize::from(header[12] >> 4) * 4;
+                let header: [u8; 14] = bytes.load(bounds.transport)?;
+                let begin = bounds.transport + usize::from(header[12] >> 4) * 4;
                 (
                     [header[0], header[1], header[2], header[3]],
                     begin,
                     header[13],
                 )
             }
-            Transport::Udp => (bytes.load(place.transport)?, place.transport + 8, 0),
+            Transport::Udp => (bytes.load(bounds.transport)?, bounds.transport + 8, 0),
         };
         flow.ends[0].1 = short(&ports, 0) as u16;
         flow.ends[1].1 = short(&ports, 2) as u16;
@@ -197,7 +197,7 @@ impl Watch {
         if before.found.is_some() || before.looks >= LOOKS {
             return before.found;
         }
-        let length = place.end.checked_sub(begin).filter(|length| *length > 0)?;
+        let length = bounds.end.checked_sub(begin).filter(|length| *length > 0)?;
         let head = bytes.some(begin, length.min(HEAD));
         let found = head.and_then(|head| find(transport, head, length as u32));
         let looks = before.looks + 1;

@@ -5,7 +5,7 @@
 //! It answers and counts only datagrams that hold the number which it was
 //! given at the beginning, so that nobody else can make it send.
 
-use crate::transport::{Listening, Place, Way, payload};
+use crate::transport::{FlowSocket, Listening, ServicePorts, payload};
 use anyhow::{Context as _, bail};
 use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ pub enum Order {
         /// What every datagram holds.
         number: u64,
         /// Places beside a port for all.
-        places: Vec<Place>,
+        places: Vec<ServicePorts>,
     },
     /// What to send; round trips are measured at once.
     Prepare(Vec<Sending>),
@@ -134,7 +134,7 @@ struct End {
     arrivals: Arrivals,
     own: Option<SocketAddr>,
     listening: Listening,
-    ready: Vec<(Sending, Way)>,
+    ready: Vec<(Sending, FlowSocket)>,
 }
 
 /// What arrived by flow, of datagrams and messages with one number.
@@ -172,32 +172,37 @@ impl End {
         }
     }
 
-    fn listen(&mut self, address: IpAddr, number: u64, places: &[Place]) -> anyhow::Result<Answer> {
+    fn listen(
+        &mut self,
+        address: IpAddr,
+        number: u64,
+        places: &[ServicePorts],
+    ) -> anyhow::Result<Answer> {
         self.arrivals = Arrivals::of(number);
-        let any = Place {
+        let any = ServicePorts {
             tcp: false,
             ports: Vec::new(),
         };
-        let mut at = |place: &Place| self.listening.at(address, place, &self.arrivals);
+        let mut at = |place: &ServicePorts| self.listening.at(address, place, &self.arrivals);
         let port = at(&any)
             .with_context(|| format!("listen at {address}, the `address` of the customer"))?;
         self.own = Some(SocketAddr::new(address, port));
         Ok(Answer::Listening(port, places.iter().map(at).collect()))
     }
 
-    /// Opens each flow's socket and measures its way while it is empty.
+    /// Opens each flow's socket and measures its path while it is empty.
     fn prepare(&mut self, flows: Vec<Sending>) -> anyhow::Result<Answer> {
         let Some(own) = self.own else {
             bail!("`prepare` comes after `listen`");
         };
         let mut trips = BTreeMap::new();
         for flow in flows {
-            // One without a way sends nothing, and is told apart by that.
-            let Ok(mut way) = Way::open(own.ip(), &flow, PATIENCE) else {
+            // One without a socket sends nothing, and is told apart by that.
+            let Ok(mut socket) = FlowSocket::open(own.ip(), &flow, PATIENCE) else {
                 continue;
             };
-            trips.insert(flow.flow, self.trip(&flow, &mut way));
-            self.ready.push((flow, way));
+            trips.insert(flow.flow, self.trip(&flow, &mut socket));
+            self.ready.push((flow, socket));
         }
         // What the echoes took of the profiles comes back.
         let refilled = self.ready.iter().map(|(flow, _)| gap(flow, flow.burst));
@@ -205,7 +210,7 @@ impl End {
         Ok(Answer::Prepared(trips))
     }
 
-    fn trip(&self, flow: &Sending, way: &mut Way) -> Option<Trip> {
+    fn trip(&self, flow: &Sending, socket: &mut FlowSocket) -> Option<Trip> {
         let number = self.arrivals.number;
         let mut best: Option<Trip> = None;
         let mut packet = vec![0; payload(flow)];
@@ -214,12 +219,12 @@ impl End {
             thread::sleep(gap(flow, u64::from(flow.packet)).min(PATIENCE));
             let sent = now();
             head(&mut packet, number, ECHO, flow.flow, place, sent);
-            if way.send(&packet).is_err() {
+            if socket.send(&packet).is_err() {
                 continue;
             }
             let mut answer = vec![0; packet.len()];
-            let mut read = |way: &mut Way| -> io::Result<Option<Trip>> {
-                let length = way.hear(&mut answer)?;
+            let mut read = |socket: &mut FlowSocket| -> io::Result<Option<Trip>> {
+                let length = socket.hear(&mut answer)?;
                 let Some(told) = Told::of(&answer[..length], number, ANSWER) else {
                     return Ok(None);
                 };
@@ -230,7 +235,7 @@ impl End {
                 }))
             };
             // A late answer to an earlier echo is none; a lost one is one fewer.
-            if let Ok(Some(trip)) = read(way) {
+            if let Ok(Some(trip)) = read(socket) {
                 let shorter = best.is_none_or(|best| trip.round_ns < best.round_ns);
                 best = if shorter { Some(trip) } else { best };
             } else if place >= 2 && best.is_none() {
@@ -245,9 +250,12 @@ impl End {
         let started: Vec<_> = self
             .ready
             .drain(..)
-            .map(|(flow, mut way)| {
+            .map(|(flow, mut socket)| {
                 let id = flow.flow;
-                (id, thread::spawn(move || stream(&flow, &mut way, number)))
+                (
+                    id,
+                    thread::spawn(move || stream(&flow, &mut socket, number)),
+                )
             })
             .collect();
         let ended = started
@@ -262,7 +270,7 @@ impl End {
 /// late by as little as the kernel can.
 ///
 /// What a connection did not take in time counts as sent, and so as lost.
-fn stream(flow: &Sending, way: &mut Way, number: u64) -> (u64, u64) {
+fn stream(flow: &Sending, socket: &mut FlowSocket, number: u64) -> (u64, u64) {
     // Without it, timers are up to 50 us late (prctl(2), PR_SET_TIMERSLACK).
     let exact = NonZeroU64::new(1);
     let _ = rustix::thread::set_current_timer_slack(exact);
@@ -288,7 +296,7 @@ fn stream(flow: &Sending, way: &mut Way, number: u64) -> (u64, u64) {
         }
         head(&mut packet, number, COUNTED, flow.flow, sent, now());
         // A packet that cannot be sent is as one that is lost on the way.
-        let waited = way.send(&packet).unwrap_or_default();
+        let waited = socket.send(&packet).unwrap_or_default();
         let missed = waited.as_nanos() / gap.as_nanos().max(1);
         sent += 1 + u64::try_from(missed).unwrap_or(u64::MAX);
         full = full.max(begin.elapsed()) + gap;

@@ -121,7 +121,7 @@ fn built(domain: &Domain) -> anyhow::Result<()> {
         let [one, other] = [0, 1].map(|end| End {
             space: &link.between[end],
             device: &link.devices[end],
-            at: Place::of(number, end),
+            at: LineEnd::of(number, end),
         });
         batches.line(one, other, link.delay);
     }
@@ -130,12 +130,12 @@ fn built(domain: &Domain) -> anyhow::Result<()> {
         let port = End {
             space: &customer.router,
             device: &customer.device,
-            at: Place::of(number, 0),
+            at: LineEnd::of(number, 0),
         };
         let own = End {
             space: name,
             device: ETH,
-            at: Place::of(number, 1),
+            at: LineEnd::of(number, 1),
         };
         batches.line(port, own, customer.delay);
         let (out, there) = (port.at.link_local(), own.at.link_local());
@@ -176,7 +176,7 @@ fn routes(domain: &Domain, batches: &mut Batches) {
             let Some(link) = domain.links.get(number) else {
                 continue;
             };
-            let next = Place::of(number, 1 - end).link_local();
+            let next = LineEnd::of(number, 1 - end).link_local();
             let device = &link.devices[end];
             for network in customer.scope() {
                 let Route { to, via, .. } = Route::to(network);
@@ -216,12 +216,12 @@ impl Route {
 
 /// One end of a line, by the line's number.
 #[derive(Clone, Copy)]
-struct Place {
+struct LineEnd {
     line: usize,
     end: usize,
 }
 
-impl Place {
+impl LineEnd {
     fn of(line: usize, end: usize) -> Self {
         Self { line, end }
     }
@@ -242,7 +242,7 @@ impl Place {
 struct End<'a> {
     space: &'a str,
     device: &'a str,
-    at: Place,
+    at: LineEnd,
 }
 
 /// What `ip -batch` is told: of namespaces and lines, then in each namespace.
@@ -286,7 +286,7 @@ impl Batches {
         }
     }
 
-    fn pair(&mut self, one: End<'_>, (device, space, at): (&str, &str, Option<Place>)) {
+    fn pair(&mut self, one: End<'_>, (device, space, at): (&str, &str, Option<LineEnd>)) {
         let address = at.map_or_else(String::new, |at| format!("address {}", at.hardware()));
         let _ = writeln!(
             self.whole,

@@ -18,7 +18,7 @@ use weirgate_policy::{Ports, Protocol};
 
 /// Where a service's packets go that are selected by what they carry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct ServicePorts {
     /// Whether it is a connection.
     pub tcp: bool,
     /// The ports that will do, from..=to; none is any.
@@ -32,7 +32,7 @@ pub struct Wanted {
     /// Services with a place of their own.
     pub services: Vec<usize>,
     /// Those places.
-    pub places: Vec<Place>,
+    pub places: Vec<ServicePorts>,
 }
 
 impl Wanted {
@@ -51,7 +51,7 @@ impl Wanted {
         if tcp || !service.select.ports.is_empty() {
             let ports = pairs(&service.select.ports);
             self.services.push(number);
-            self.places.push(Place { tcp, ports });
+            self.places.push(ServicePorts { tcp, ports });
         }
     }
 }
@@ -82,7 +82,7 @@ pub struct Listening {
 
 impl Listening {
     /// Listens at a place, and tells the port; none where all are taken.
-    pub fn at(&mut self, address: IpAddr, place: &Place, to: &Arrivals) -> Option<u16> {
+    pub fn at(&mut self, address: IpAddr, place: &ServicePorts, to: &Arrivals) -> Option<u16> {
         each(&place.ports).find_map(|port| {
             if port != 0 && self.open.contains(&(place.tcp, port)) {
                 return Some(port);
@@ -141,18 +141,18 @@ fn read(mut stream: TcpStream, to: &Arrivals) -> io::Result<()> {
 
 /// A flow's own socket, connected.
 #[derive(Debug)]
-pub enum Way {
+pub enum FlowSocket {
     Datagrams(UdpSocket),
     Connection(TcpStream),
 }
 
-impl Way {
+impl FlowSocket {
     /// Opens it from this address.
     pub fn open(own: IpAddr, flow: &Sending, patience: Duration) -> anyhow::Result<Self> {
         let mut tried = None;
         for port in each(&flow.from) {
             match Self::of(SocketAddr::new(own, port), flow, patience) {
-                Ok(way) => return Ok(way),
+                Ok(socket) => return Ok(socket),
                 Err(error) => tried = Some(error),
             }
         }
@@ -163,7 +163,7 @@ impl Way {
     }
 
     fn of(own: SocketAddr, flow: &Sending, patience: Duration) -> anyhow::Result<Self> {
-        let way = if flow.tcp {
+        let socket = if flow.tcp {
             let family = match own {
                 SocketAddr::V4(_) => AddressFamily::INET,
                 SocketAddr::V6(_) => AddressFamily::INET6,
@@ -189,7 +189,7 @@ impl Way {
             Self::mark(&socket, flow)?;
             Self::Datagrams(socket)
         };
-        Ok(way)
+        Ok(socket)
     }
 
     fn mark(socket: &impl std::os::fd::AsFd, flow: &Sending) -> anyhow::Result<()> {
@@ -263,7 +263,7 @@ mod tests {
         let mut listening = Listening::default();
         let taken = UdpSocket::bind((HERE, 0)).unwrap();
         let port = taken.local_addr().unwrap().port();
-        let only = |tcp, ports| Place { tcp, ports };
+        let only = |tcp, ports| ServicePorts { tcp, ports };
         assert_eq!(
             listening.at(HERE, &only(false, vec![(port, port)]), &arrivals),
             None
@@ -277,12 +277,12 @@ mod tests {
             .unwrap();
         for (tcp, to) in [(false, found), (true, stream)] {
             let flow = flow(to, tcp, Vec::new());
-            let mut way = Way::open(HERE, &flow, Duration::from_secs(5)).unwrap();
+            let mut socket = FlowSocket::open(HERE, &flow, Duration::from_secs(5)).unwrap();
             let mut packet = vec![0; payload(&flow)];
             crate::end::echo(&mut packet, 99, flow.flow);
-            way.send(&packet).unwrap();
+            socket.send(&packet).unwrap();
             let mut answer = vec![0; packet.len()];
-            assert_eq!(way.hear(&mut answer).unwrap(), packet.len());
+            assert_eq!(socket.hear(&mut answer).unwrap(), packet.len());
             assert_ne!(packet, answer);
         }
         // From a port that was asked for.
@@ -292,7 +292,9 @@ mod tests {
             .unwrap()
             .port();
         let from = flow(found, false, vec![(port, port), (free, free)]);
-        let Way::Datagrams(socket) = Way::open(HERE, &from, Duration::from_secs(5)).unwrap() else {
+        let FlowSocket::Datagrams(socket) =
+            FlowSocket::open(HERE, &from, Duration::from_secs(5)).unwrap()
+        else {
             panic!("datagrams");
         };
         assert_eq!(socket.local_addr().unwrap().port(), free);

@@ -9,17 +9,17 @@
 //! is what crate linklayer says is not judged here: the result holds the
 //! charges alone, and a test of the lab compares them.
 //!
-//! The result is text, one line for each layer and place: the layer's name,
-//! the place (its device), the name of its kind, and the bytes charged for IP
+//! The result is text, one line for each layer and device: the layer's name,
+//! the device, the name of its kind, and the bytes charged for IP
 //! packets of 1 byte, 2 bytes and so on.
 
+mod devices;
 mod packets;
-mod places;
 
 use anyhow::{Context, Result, anyhow, bail};
+use devices::{CountedDevice, DEVICES};
 use nlink::{Connection, Route};
 use packets::Inlets;
-use places::{PLACES, Place};
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 use std::thread;
@@ -51,14 +51,8 @@ pub fn measure(progress: &mut dyn FnMut(u64, u64, &str)) -> Result<Vec<u8>> {
             progress(done, all, layer.name());
             let charges = bench.charges(&layer).await;
             let charges = charges.with_context(|| format!("measure {layer}"))?;
-            for (place, charges) in PLACES.iter().zip(charges) {
-                write!(
-                    text,
-                    "{} {} {}",
-                    layer.name(),
-                    place.device,
-                    place.kind.name()
-                )?;
+            for (one, charges) in DEVICES.iter().zip(charges) {
+                write!(text, "{} {} {}", layer.name(), one.device, one.kind.name())?;
                 for charge in charges {
                     write!(text, " {charge}")?;
                 }
@@ -74,7 +68,7 @@ struct Bench {
     kernel: Kernel,
     route: Connection<Route>,
     inlets: Inlets,
-    /// The number of each place's device.
+    /// The number of each device.
     indices: Vec<u32>,
     applied: State,
 }
@@ -89,7 +83,7 @@ struct Sent {
 impl Bench {
     async fn set_up() -> Result<Self> {
         let route = Connection::<Route>::new().context("open a netlink socket")?;
-        let tun = places::make(&route).await?;
+        let tun = devices::make(&route).await?;
         let mut bench = Self {
             kernel: Kernel::open()?,
             inlets: Inlets::open(&route, tun).await?,
@@ -98,9 +92,9 @@ impl Bench {
             applied: State::default(),
         };
         // This makes the IFB devices.
-        bench.apply(places::state(None)).await?;
-        for Place { device, .. } in PLACES {
-            let index = places::index(&bench.route, device).await?;
+        bench.apply(devices::state(None)).await?;
+        for CountedDevice { device, .. } in DEVICES {
+            let index = devices::index(&bench.route, device).await?;
             bench.indices.push(index);
         }
         Ok(bench)
@@ -122,11 +116,11 @@ impl Bench {
         Ok(())
     }
 
-    /// Sends one packet of each size through every place, and returns what
-    /// each place charged for it.
+    /// Sends one packet of each size through every device, and returns what
+    /// each device charged for it.
     async fn charges(&mut self, layer: &LinkLayer) -> Result<Vec<Vec<u64>>> {
-        self.apply(places::state(Some(layer))).await?;
-        let mut charges = vec![Vec::new(); PLACES.len()];
+        self.apply(devices::state(Some(layer))).await?;
+        let mut charges = vec![Vec::new(); DEVICES.len()];
         let mut before = self.sent().await?;
         for size in SIZES {
             self.inlets
@@ -144,7 +138,7 @@ impl Bench {
         Ok(charges)
     }
 
-    /// What the places have sent once each has sent exactly one packet more. A
+    /// What the devices have sent once each has sent exactly one packet more. A
     /// packet may wait for the kernel's receiving side, which runs when this
     /// process gives up the processor.
     async fn sent_one_more(&self, before: &[Sent]) -> Result<Vec<Sent>> {
@@ -154,26 +148,26 @@ impl Bench {
             if more.clone().all(|packets| packets == 1) {
                 return Ok(after);
             }
-            if let Some(place) = more.position(|packets| packets > 1) {
-                bail!("{} sent a packet that is not ours", PLACES[place].device);
+            if let Some(index) = more.position(|packets| packets > 1) {
+                bail!("{} sent a packet that is not ours", DEVICES[index].device);
             }
             thread::yield_now();
         }
         bail!("not every device sent its packet")
     }
 
-    /// The counters of all places, by one request.
+    /// The counters of all devices, by one request.
     async fn sent(&self) -> Result<Vec<Sent>> {
-        let mut sent = vec![None; PLACES.len()];
+        let mut sent = vec![None; DEVICES.len()];
         for qdisc in self.route.get_qdiscs().await? {
-            let place = self
+            let index = self
                 .indices
                 .iter()
                 .position(|&index| index == qdisc.ifindex());
-            if let Some(place) = place
+            if let Some(index) = index
                 && qdisc.is_root()
             {
-                sent[place] = Some(Sent {
+                sent[index] = Some(Sent {
                     bytes: qdisc.bytes(),
                     packets: qdisc.packets(),
                 });

@@ -6,7 +6,7 @@
 //! itself, as the IP stack does (packet(7)). Only PPPoE's header is written
 //! here, in place of the PPP device that would.
 
-use super::places;
+use super::devices;
 use anyhow::{Context, Result, ensure};
 use nlink::{Connection, Route};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -53,7 +53,7 @@ impl Inlets {
         fcntl_setfl(&tun, flags | OFlags::NONBLOCK).context("set the TUN device's flags")?;
         let mut senders = Vec::new();
         for (device, pppoe) in SENDERS {
-            let index = places::index(route, device).await?;
+            let index = devices::index(route, device).await?;
             // Protocol 0: receives nothing.
             let socket = socket_with(
                 AddressFamily::PACKET,

@@ -49,7 +49,7 @@ pub fn open_tap(name: &str) -> io::Result<OwnedFd> {
 #[derive(Debug)]
 pub struct Emulation {
     /// Up and down, in this order.
-    ways: [Way; 2],
+    directions: [DirectedLine; 2],
     wire: Wire,
     /// Where waits of TCP segments are asked for.
     entry: Option<Entry>,
@@ -62,7 +62,7 @@ pub struct Emulation {
 /// One direction: the device it is read from, and the line behind it. It is
 /// written to the device that the other direction is read from.
 #[derive(Debug)]
-struct Way {
+struct DirectedLine {
     direction: Direction,
     from: AsyncFd<OwnedFd>,
     side: Side<Frame>,
@@ -81,20 +81,20 @@ struct Frame {
 impl Emulation {
     /// A line between two TAP devices.
     pub fn new(line: &Line, taps: Taps, clock: Clock, recorder: Recorder) -> Result<Self> {
-        let way = |direction, side, from, text| {
+        let directed = |direction, side, from, text| {
             let side =
                 Side::new(side).with_context(|| format!("the {text} rate of the line is 0"))?;
             let from = watch(from, Interest::READABLE).context("watch a TAP device")?;
-            anyhow::Ok(Way {
+            anyhow::Ok(DirectedLine {
                 direction,
                 from,
                 side,
             })
         };
         Ok(Self {
-            ways: [
-                way(Direction::Up, &line.up, taps.wan, "upstream")?,
-                way(Direction::Down, &line.down, taps.line, "downstream")?,
+            directions: [
+                directed(Direction::Up, &line.up, taps.wan, "upstream")?,
+                directed(Direction::Down, &line.down, taps.line, "downstream")?,
             ],
             wire: Wire::of(line),
             entry: None,
@@ -112,9 +112,9 @@ impl Emulation {
     /// The line has other rates from now on, as far as they are said.
     fn set_rates(&mut self, rates: [Option<Rate>; 2]) {
         let now_ns = self.clock.now_ns();
-        for (way, rate) in self.ways.iter_mut().zip(rates) {
+        for (directed, rate) in self.directions.iter_mut().zip(rates) {
             if let Some(rate) = rate {
-                way.side.set_rate(now_ns, rate.as_bits_per_second());
+                directed.side.set_rate(now_ns, rate.as_bits_per_second());
             }
         }
     }
@@ -122,8 +122,8 @@ impl Emulation {
     /// Throws away what came to the devices before the start of traffic.
     pub fn discard(&mut self) -> io::Result<()> {
         let mut buffer = vec![0; FRAME];
-        for way in &self.ways {
-            while read(&way.from, &mut buffer)?.is_some() {}
+        for directed in &self.directions {
+            while read(&directed.from, &mut buffer)?.is_some() {}
         }
         Ok(())
     }
@@ -146,8 +146,8 @@ impl Emulation {
 
     /// Records what was sent by the end of the run; the rest stays `Left`.
     pub fn finish(&mut self, now_ns: u64) {
-        for way in &mut self.ways {
-            for departure in way.side.finish(now_ns) {
+        for directed in &mut self.directions {
+            for departure in directed.side.finish(now_ns) {
                 record_sent(&self.recorder, &departure);
             }
         }
@@ -157,14 +157,17 @@ impl Emulation {
     fn poll(&mut self, cx: &mut Context<'_>, alarm: &Alarm) -> Poll<Result<()>> {
         loop {
             let mut more = false;
-            for index in 0..self.ways.len() {
+            for index in 0..self.directions.len() {
                 more |= self.take(cx, index)?;
             }
             self.deliver()?;
             if more {
                 continue;
             }
-            let next = self.ways.iter().filter_map(|way| way.side.next_due_ns());
+            let next = self
+                .directions
+                .iter()
+                .filter_map(|directed| directed.side.next_due_ns());
             alarm.set(next.min())?;
             ready!(alarm.poll_ring(cx))?;
         }
@@ -173,7 +176,7 @@ impl Emulation {
     /// Reads up to a batch of frames; true if there may be more.
     fn take(&mut self, cx: &mut Context<'_>, index: usize) -> Result<bool> {
         for _ in 0..BATCH {
-            let from = &self.ways[index].from;
+            let from = &self.directions[index].from;
             let Poll::Ready(guard) = from.poll_read_ready(cx) else {
                 return Ok(false);
             };
@@ -194,8 +197,8 @@ impl Emulation {
     fn arrive(&mut self, index: usize, bytes: Vec<u8>) -> Result<()> {
         let now_ns = self.clock.now_ns();
         let facts = Facts::read(&bytes);
-        let way = &mut self.ways[index];
-        let direction = way.direction;
+        let directed = &mut self.directions[index];
+        let direction = directed.direction;
         if let (Direction::Up, Some(stamp)) = (direction, facts.stamp)
             && !stamp.reply
         {
@@ -212,7 +215,7 @@ impl Emulation {
             self.recorder.segment_waited(flow, ack, now_ns, waited_ns);
         }
         let wire_bytes = self.wire.bytes(facts.ip_bytes.into());
-        let (ahead_packets, ahead_bytes) = way.side.ahead(now_ns);
+        let (ahead_packets, ahead_bytes) = directed.side.ahead(now_ns);
         let packet = LinePacket {
             direction,
             flow,
@@ -231,7 +234,8 @@ impl Emulation {
             stamp: facts.stamp.map(|stamp| (stamp.flow, stamp.seq)),
         };
         let ip_bytes = facts.ip_bytes.into();
-        way.side
+        directed
+            .side
             .arrive(now_ns, frame, ip_bytes, wire_bytes, |frame| {
                 self.recorder.line_fate(frame.number, Fate::Dropped);
                 self.spare.push(frame.bytes);
@@ -241,17 +245,17 @@ impl Emulation {
 
     /// Hands over what has reached the other end.
     fn deliver(&mut self) -> Result<()> {
-        for index in 0..self.ways.len() {
+        for index in 0..self.directions.len() {
             let now_ns = self.clock.now_ns();
-            while let Some(departure) = self.ways[index].side.pop_due(now_ns) {
+            while let Some(departure) = self.directions[index].side.pop_due(now_ns) {
                 record_sent(&self.recorder, &departure);
                 let frame = departure.packet;
                 if let (Direction::Down, Some((flow, seq))) =
-                    (self.ways[index].direction, frame.stamp)
+                    (self.directions[index].direction, frame.stamp)
                 {
                     self.recorder.left_line(flow, seq, self.clock.now_ns());
                 }
-                let to = self.ways[1 - index].from.get_ref();
+                let to = self.directions[1 - index].from.get_ref();
                 rustix::io::write(to, &frame.bytes).context("write to a device of the line")?;
                 self.spare.push(frame.bytes);
             }

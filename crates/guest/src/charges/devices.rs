@@ -23,7 +23,7 @@ use weirgate_units::Handle;
 
 /// A root qdisc whose counter is read.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct CountedDevice {
     /// Its device.
     pub(super) device: &'static str,
     /// What Linux counts there, by crate linklayer.
@@ -32,33 +32,33 @@ pub(super) struct Place {
     ifb: bool,
 }
 
-/// Every place; each gets one packet of each size.
-pub(super) const PLACES: [Place; 9] = [
-    place("veth", DeviceKind::Ethernet),
-    place("vlan", DeviceKind::Vlan),
+/// Every such device; each gets one packet of each size.
+pub(super) const DEVICES: [CountedDevice; 9] = [
+    device("veth", DeviceKind::Ethernet),
+    device("vlan", DeviceKind::Vlan),
     // On both lower devices the tag is beside the packet, with either setting
     // of the device above. One packet of `inline` keeps it inside: that of 1
     // byte, which no IP stack sends. `vlan_dev_hard_start_xmit` moves the tag
     // only if 2 bytes follow it (seen in kernel 7.3).
-    place("vlan-lower", DeviceKind::Ethernet),
-    place("inline", DeviceKind::VlanInline),
-    place("inline-lower", DeviceKind::Ethernet),
-    place("pppoe-lower", DeviceKind::PppoeLower),
-    place("tun", DeviceKind::Tun),
+    device("vlan-lower", DeviceKind::Ethernet),
+    device("inline", DeviceKind::VlanInline),
+    device("inline-lower", DeviceKind::Ethernet),
+    device("pppoe-lower", DeviceKind::PppoeLower),
+    device("tun", DeviceKind::Tun),
     ifb("ifb-veth", DeviceKind::Ethernet),
     ifb("ifb-tun", DeviceKind::Tun),
 ];
 
-const fn place(device: &'static str, kind: DeviceKind) -> Place {
-    Place {
+const fn device(device: &'static str, kind: DeviceKind) -> CountedDevice {
+    CountedDevice {
         device,
         kind,
         ifb: false,
     }
 }
 
-const fn ifb(device: &'static str, kind: DeviceKind) -> Place {
-    Place {
+const fn ifb(device: &'static str, kind: DeviceKind) -> CountedDevice {
+    CountedDevice {
         device,
         kind,
         ifb: true,
@@ -80,7 +80,7 @@ const QUIET: &str = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
 /// Makes all devices but the IFBs, and returns the TUN device's file.
 pub(super) async fn make(route: &Connection<Route>) -> Result<File> {
     fs::write(QUIET, "1").context(QUIET)?;
-    // Both ends are places: every further device would cost time in each of
+    // Both ends are counted: every further device would cost time in each of
     // the many readings of counters.
     for (near, far) in [("veth", "pppoe-lower"), ("vlan-lower", "inline-lower")] {
         let pair = VethLink::new(near, far).mtu(MTU).peer_mtu(MTU);
@@ -121,15 +121,15 @@ pub(super) async fn index(route: &Connection<Route>, device: &str) -> Result<u32
     Ok(link.ifindex())
 }
 
-/// Every place with a FIFO at its root, with the layer's size table.
+/// Every such device with a FIFO at its root, with the layer's size table.
 pub(super) fn state(layer: Option<&LinkLayer>) -> State {
     let origin = Origin::new(0, "measures charges");
-    let device = |place: &Place| Device {
-        owned_ifb: place.ifb,
+    let device = |one: &CountedDevice| Device {
+        owned_ifb: one.ifb,
         offloads: None,
         root: Some(Qdisc {
             handle: Handle::new(1, 0),
-            stab: layer.map(|layer| layer.stab(place.kind)),
+            stab: layer.map(|layer| layer.stab(one.kind)),
             kind: QdiscKind::Pfifo(Pfifo { limit: LIMIT }),
             origin: origin.clone(),
         }),
@@ -146,9 +146,9 @@ pub(super) fn state(layer: Option<&LinkLayer>) -> State {
         })
     };
     State {
-        devices: PLACES
+        devices: DEVICES
             .iter()
-            .filter_map(|place| Some((DeviceName::new(place.device)?, device(place))))
+            .filter_map(|one| Some((DeviceName::new(one.device)?, device(one))))
             .collect(),
         tables: vec![Table {
             netdev: true,
@@ -170,19 +170,19 @@ mod tests {
     fn every_place_is_in_the_state() {
         let layer = LinkLayer::named("docsis").unwrap();
         let state = state(Some(&layer));
-        assert_eq!(state.devices.len(), PLACES.len());
+        assert_eq!(state.devices.len(), DEVICES.len());
         assert_eq!(state.tables[0].chains.len(), ARRIVALS.len());
-        for place in PLACES {
-            let device = &state.devices[&DeviceName::new(place.device).unwrap()];
+        for one in DEVICES {
+            let device = &state.devices[&DeviceName::new(one.device).unwrap()];
             let stab = device.root.as_ref().unwrap().stab.as_ref();
-            assert_eq!(stab, Some(&layer.stab(place.kind)), "{}", place.device);
+            assert_eq!(stab, Some(&layer.stab(one.kind)), "{}", one.device);
         }
     }
 
     /// What cannot be made here is what the module says.
     #[test]
     fn every_kind_but_ppp_has_a_place() {
-        let here: BTreeSet<DeviceKind> = PLACES.iter().map(|place| place.kind).collect();
+        let here: BTreeSet<DeviceKind> = DEVICES.iter().map(|one| one.kind).collect();
         let absent = DeviceKind::ALL
             .into_iter()
             .filter(|kind| !here.contains(kind));

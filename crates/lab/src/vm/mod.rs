@@ -111,23 +111,23 @@ impl Machine<'_> {
                 .map_err(LabError::host("qemu cannot be started"))?
         };
         let mut emulator = Emulator { child: Some(child) };
-        let mut watch = Watch {
+        let mut monitor = Monitor {
             console: Console::new(start),
             messages: Vec::new(),
             memory_bytes: 0,
             start,
             limits: self.limits,
         };
-        let outcome = watch.until_end(&mut emulator, progress);
+        let outcome = monitor.until_end(&mut emulator, progress);
         let wall = start.elapsed();
         let failed = |failure| LabError::Run {
             arm: self.arm.to_owned(),
             failure,
-            console: watch.console.last_lines(),
+            console: monitor.console.last_lines(),
         };
         // What the guest said explains more than how its machine ended.
         let outcome = outcome?;
-        if let Some(failure) = watch.console.failure() {
+        if let Some(failure) = monitor.console.failure() {
             return Err(failed(failure));
         }
         let status = outcome.map_err(failed)?;
@@ -139,11 +139,11 @@ impl Machine<'_> {
         if !status.success() || sealed.is_empty() {
             return Err(failed(Failure::Ended {
                 status: status.to_string(),
-                emulator: String::from_utf8_lossy(&watch.messages).into_owned(),
+                emulator: String::from_utf8_lossy(&monitor.messages).into_owned(),
             }));
         }
-        let (boot, traffic) = (watch.console.started(), watch.console.under_way());
-        let memory_bytes = watch.memory_bytes;
+        let (boot, traffic) = (monitor.console.started(), monitor.console.under_way());
+        let memory_bytes = monitor.memory_bytes;
         let result = unseal(sealed).map_err(|error| failed(error.into()))?;
         Ok(Run {
             result,
@@ -196,7 +196,7 @@ impl Drop for Emulator {
 }
 
 /// Follows a running machine.
-struct Watch {
+struct Monitor {
     console: Console,
     /// What qemu itself says.
     messages: Vec<u8>,
@@ -206,7 +206,7 @@ struct Watch {
     limits: Limits,
 }
 
-impl Watch {
+impl Monitor {
     /// Reads what the machine says until it ends or a limit is reached. The
     /// outer error is the host's, the inner one the guest's.
     fn until_end(

@@ -10,7 +10,7 @@ use weirgate_experiment::{Arm, Experiment, Outcome, Recording};
 use weirgate_ledger::Digest;
 use weirgate_measure::predict::{Counting, Prediction, Shaper, ShaperClass, predict};
 use weirgate_measure::repeat::{Intervals, combine, margin};
-use weirgate_measure::{ArmFigures, Verdict, best, calculate, judge, measure, outcome};
+use weirgate_measure::{ArmFigures, JudgedExpectation, best, calculate, judge, measure, outcome};
 use weirgate_policy::Direction;
 use weirgate_report::{Findings, Tried};
 
@@ -61,7 +61,7 @@ pub struct ExperimentResult {
     /// Half the width of confidence intervals over those.
     pub intervals: Intervals,
     /// Expectations, judged.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<JudgedExpectation>,
     /// The document of `--json`.
     pub outcome: Outcome,
 }
@@ -204,7 +204,7 @@ impl ExperimentResult {
 
     /// Whether every expectation was kept.
     pub fn kept(&self) -> bool {
-        self.verdicts.iter().all(Verdict::kept)
+        self.verdicts.iter().all(JudgedExpectation::kept)
     }
 }
 

@@ -61,7 +61,7 @@ pub const SOURCES: &str = env!("WEIRGATE_MEASURE_SOURCES");
 pub use error::MeasureError;
 pub use figures::{ArmFigures, calculate};
 pub use metric::measure;
-pub use result::judge::{Judgement, Verdict, expected, judge, outcome};
+pub use result::judge::{JudgedExpectation, Judgement, expected, judge, outcome};
 pub use result::repeat;
 pub use result::sweep::best;
 pub use window::{Window, windows};

@@ -101,7 +101,9 @@ fn predictions_meet_the_model_within_five_per_cent() {
     let arms = BTreeMap::from([("modem-only".to_owned(), figures)]);
     let verdicts = judge(&experiment, &arms, &calculated);
     assert!(
-        verdicts.iter().all(weirgate_measure::Verdict::kept),
+        verdicts
+            .iter()
+            .all(weirgate_measure::JudgedExpectation::kept),
         "{verdicts:#?}"
     );
     assert!(verdicts[0].calculated.is_some());

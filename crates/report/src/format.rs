@@ -2,7 +2,7 @@
 //! Numbers as people read them.
 
 use weirgate_experiment::{Expectation, Metric, Promise};
-use weirgate_measure::{Judgement, Verdict};
+use weirgate_measure::{JudgedExpectation, Judgement};
 
 /// A figure with about three digits, without its unit.
 pub(crate) fn number(value: f64) -> String {
@@ -98,7 +98,7 @@ pub(crate) fn promise(expectation: &Expectation, promise: Option<Promise>) -> St
 /// How far the figure lies from the promised one: `+4.6 %`, of several runs
 /// with the half width of its confidence interval: `+4.6 % ±0.8 %`; empty
 /// without one.
-pub(crate) fn deviation(verdict: &Verdict) -> String {
+pub(crate) fn deviation(verdict: &JudgedExpectation) -> String {
     let own = of_mean(verdict);
     let margin = match (verdict.margin, verdict.promised()) {
         (Some(margin), Some(promised)) if promised != 0.0 => {
@@ -110,7 +110,7 @@ pub(crate) fn deviation(verdict: &Verdict) -> String {
     if own.is_empty() { own } else { own + &margin }
 }
 
-fn of_mean(verdict: &Verdict) -> String {
+fn of_mean(verdict: &JudgedExpectation) -> String {
     match (verdict.deviation(), verdict.promised()) {
         (Some(0.0), Some(_)) => "0".to_owned(),
         (Some(deviation), Some(promised)) if promised != 0.0 => {
@@ -131,7 +131,7 @@ fn sign(value: f64) -> &'static str {
 }
 
 /// `kept`, `broken`, `explained` or `no data`.
-pub(crate) fn judgement(verdict: &Verdict) -> &'static str {
+pub(crate) fn judgement(verdict: &JudgedExpectation) -> &'static str {
     match verdict.judgement {
         Judgement::Kept => "kept",
         Judgement::Broken if verdict.explained() => "explained",

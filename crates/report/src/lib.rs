@@ -62,7 +62,7 @@ use std::collections::BTreeMap;
 use weirgate_experiment::{Experiment, Recording};
 use weirgate_measure::predict::Prediction;
 use weirgate_measure::repeat::Intervals;
-use weirgate_measure::{ArmFigures, Verdict};
+use weirgate_measure::{ArmFigures, JudgedExpectation};
 
 /// One arm that ran.
 #[derive(Debug, Clone, Copy)]
@@ -100,7 +100,7 @@ pub struct Findings<'a> {
     /// The arms that ran, in the order in which they are shown.
     pub runs: &'a [Run<'a>],
     /// What became of the expectations.
-    pub verdicts: &'a [Verdict],
+    pub verdicts: &'a [JudgedExpectation],
     /// Calculated figures by arm.
     pub calculated: &'a BTreeMap<String, Vec<Prediction>>,
     /// What sweeps tried.

@@ -5,7 +5,7 @@ use crate::format::{self, promise, quantity};
 use crate::rows::{self, Row, Table};
 use crate::{Findings, words};
 use std::fmt::Write as _;
-use weirgate_measure::{Judgement, Verdict};
+use weirgate_measure::{JudgedExpectation, Judgement};
 
 /// Columns of the terminal.
 const WIDTH: usize = 80;
@@ -134,7 +134,7 @@ fn expectations(findings: &Findings) -> String {
 }
 
 /// `kept       weirgate  upload1.rtt.interactive.max_ms` and what it is.
-fn verdict_line(verdict: &Verdict) -> String {
+fn verdict_line(verdict: &JudgedExpectation) -> String {
     let expectation = &verdict.expectation;
     let measured = verdict.measured.map_or_else(
         || "no figure".to_owned(),
@@ -156,7 +156,7 @@ fn verdict_line(verdict: &Verdict) -> String {
 }
 
 /// Why, where the promise was not kept.
-fn reasons(verdict: &Verdict) -> Vec<String> {
+fn reasons(verdict: &JudgedExpectation) -> Vec<String> {
     let mut lines = Vec::new();
     match &verdict.judgement {
         Judgement::Kept => return lines,

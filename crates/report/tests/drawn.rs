@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use weirgate_experiment::{Experiment, Recording};
 use weirgate_measure::predict::{Prediction, predict};
-use weirgate_measure::{ArmFigures, Verdict, judge, measure};
+use weirgate_measure::{ArmFigures, JudgedExpectation, judge, measure};
 use weirgate_report::html::{Section, page};
 use weirgate_report::{Findings, Run, Tried, svg};
 use weirgate_testing::line;
@@ -95,7 +95,7 @@ struct Ran {
     experiment: Experiment,
     recordings: Vec<Recording>,
     figures: Vec<ArmFigures>,
-    verdicts: Vec<Verdict>,
+    verdicts: Vec<JudgedExpectation>,
     calculated: BTreeMap<String, Vec<Prediction>>,
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use weirgate_experiment::Experiment;
 use weirgate_measure::predict::Prediction;
-use weirgate_measure::{ArmFigures, Verdict, calculate, judge};
+use weirgate_measure::{ArmFigures, JudgedExpectation, calculate, judge};
 use weirgate_report::html::{Section, page};
 use weirgate_report::{Findings, Run, terminal, try_summary};
 
@@ -187,7 +187,7 @@ fn shown<T>(experiment: &Experiment, arms: &[ArmFigures], show: impl FnOnce(&Fin
         .iter()
         .map(|arm| (arm.arm.clone(), arm.clone()))
         .collect();
-    let verdicts: Vec<Verdict> = judge(experiment, &by_name, &calculated);
+    let verdicts: Vec<JudgedExpectation> = judge(experiment, &by_name, &calculated);
     let runs: Vec<Run> = arms
         .iter()
         .map(|figures| Run {

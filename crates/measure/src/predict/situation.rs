@@ -51,8 +51,8 @@ pub(super) struct Asked<'a> {
     pub(super) wire_bits: f64,
 }
 
-/// What goes one way.
-pub(super) struct Way<'a> {
+/// What goes in one direction.
+pub(super) struct DirectionLoad<'a> {
     pub(super) side: &'a LineSide,
     pub(super) rate: f64,
     pub(super) transfers: Vec<Transfers<'a>>,
@@ -64,8 +64,8 @@ pub(super) struct Situation<'a> {
     pub(super) phase: &'a str,
     /// From the phase's start to its end, seconds.
     pub(super) seconds: f64,
-    pub(super) up: Way<'a>,
-    pub(super) down: Way<'a>,
+    pub(super) up: DirectionLoad<'a>,
+    pub(super) down: DirectionLoad<'a>,
     pub(super) probes: Vec<Asked<'a>>,
     /// Wire bits of a full packet.
     pub(super) full_bits: f64,
@@ -76,7 +76,7 @@ impl<'a> Situation<'a> {
     /// something starts or stops in between, or is of an unpredictable kind.
     pub(super) fn new(experiment: &'a Experiment, arm: &Arm, phase: &'a Phase) -> Option<Self> {
         let line = &experiment.topology.line;
-        let way = |side: &'a LineSide| Way {
+        let way = |side: &'a LineSide| DirectionLoad {
             side,
             rate: side.rate.as_bits_per_second() as f64,
             transfers: Vec::new(),
@@ -183,7 +183,7 @@ impl<'a> Situation<'a> {
     }
 }
 
-impl Way<'_> {
+impl DirectionLoad<'_> {
     /// Wire bit/s of datagrams.
     pub(super) fn datagram_bits(&self) -> f64 {
         self.datagrams

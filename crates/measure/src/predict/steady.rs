@@ -10,7 +10,7 @@
 //! other direction's queue gets its window per round trip.
 
 use super::prediction::Prediction;
-use super::situation::{Asked, DELAYED, DELAYED_IN_BURSTS, Situation, Way};
+use super::situation::{Asked, DELAYED, DELAYED_IN_BURSTS, DirectionLoad, Situation};
 
 /// Rounds of the fixed point between downloads and the room that their ACKs
 /// leave to uploads. Each goes half the way, or a download whose ACKs alone
@@ -71,7 +71,7 @@ impl Queue {
 }
 
 /// Wire bit/s of the ACKs of one direction's data, which wait `wait`.
-fn ack_bits(data: &Way, queue: &Queue, wait: f64) -> f64 {
+fn ack_bits(data: &DirectionLoad, queue: &Queue, wait: f64) -> f64 {
     // A wait of many data packets makes bursts of what follows.
     let bursts = wait > 0.0 && !queue.saturated;
     let per_ack = if bursts { DELAYED_IN_BURSTS } else { DELAYED };
@@ -81,7 +81,7 @@ fn ack_bits(data: &Way, queue: &Queue, wait: f64) -> f64 {
 }
 
 /// One direction's queue, given what the other makes its ACKs wait.
-fn queue(situation: &Situation, way: &Way, ack_bits: f64, other_wait: f64) -> Queue {
+fn queue(situation: &Situation, way: &DirectionLoad, ack_bits: f64, other_wait: f64) -> Queue {
     let room = way.rate - situation.probe_bits() - way.datagram_bits() - ack_bits;
     if way.transfers.is_empty() || room <= 0.0 {
         return Queue {
@@ -143,7 +143,7 @@ pub(super) fn unshaped(situation: &Situation, predictions: &mut Vec<Prediction>)
 /// Whether transfers get to send their windows although their ACKs wait in the
 /// other direction: ACKs that come together release up to a window at once, and
 /// one of more than two buffers is cut by losses again and again (Brouer 3.13).
-fn reachable(way: &Way, other: &Queue) -> bool {
+fn reachable(way: &DirectionLoad, other: &Queue) -> bool {
     let most = 2.0 * (way.buffer_packets() + 1.0);
     let fits = |segments: Option<f64>| segments.is_some_and(|segments| segments <= most);
     other.wait <= NEGLIGIBLE || way.transfers.iter().all(|t| fits(t.segments))
@@ -218,7 +218,7 @@ fn round_trip(
     }
 }
 
-fn waits(situation: &Situation, way: &Way, queue: &Queue) -> String {
+fn waits(situation: &Situation, way: &DirectionLoad, queue: &Queue) -> String {
     format!(
         "the windows hold {:.0} full packets, less one for delayed ACKs; each takes \
          {:.2} ms of the {:.0} kbit/s that other packets leave; less what is on its way the wait \
@@ -232,7 +232,7 @@ fn waits(situation: &Situation, way: &Way, queue: &Queue) -> String {
 
 fn rates(
     situation: &Situation,
-    way: &Way,
+    way: &DirectionLoad,
     queue: &Queue,
     other: &Queue,
     predictions: &mut Vec<Prediction>,

@@ -34,7 +34,7 @@ pub enum Judgement {
 
 /// One expectation and what became of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct JudgedExpectation {
     /// The expectation.
     pub expectation: Expectation,
     /// The promise with its number; `None` where that is a formula without a
@@ -45,13 +45,13 @@ pub struct Verdict {
     /// Whether the promise was kept.
     pub judgement: Judgement,
     /// Of several runs, half the width of the 95 % confidence interval of
-    /// [`Verdict::deviation`], run by run ([`crate::result::repeat::margin`]).
+    /// [`JudgedExpectation::deviation`], run by run ([`crate::result::repeat::margin`]).
     pub margin: Option<f64>,
     /// What line and traffic alone let expect, where that can be calculated.
     pub calculated: Option<Prediction>,
 }
 
-impl Verdict {
+impl JudgedExpectation {
     /// Whether the promise was kept.
     pub fn kept(&self) -> bool {
         self.judgement == Judgement::Kept
@@ -94,7 +94,7 @@ pub fn judge(
     experiment: &Experiment,
     arms: &BTreeMap<String, ArmFigures>,
     calculated: &BTreeMap<String, Vec<Prediction>>,
-) -> Vec<Verdict> {
+) -> Vec<JudgedExpectation> {
     let verdict = |expectation: &Expectation| {
         let figures = arms.get(&expectation.arm)?;
         let measured = figures.metrics.get(&expectation.metric).copied();
@@ -109,7 +109,7 @@ pub fn judge(
         let calculated = predictions
             .and_then(|list| list.iter().find(|p| p.metric == expectation.metric))
             .cloned();
-        Some(Verdict {
+        Some(JudgedExpectation {
             expectation: expectation.clone(),
             promise: promise.ok(),
             measured,

@@ -11,7 +11,7 @@
 
 use crate::result::judge::{figures_for, promised};
 use crate::stats::mean;
-use crate::{ArmFigures, Verdict};
+use crate::{ArmFigures, JudgedExpectation};
 use std::collections::BTreeMap;
 use weirgate_experiment::{Metric, Statistic};
 
@@ -75,7 +75,7 @@ fn extreme_of(metric: &str) -> Option<fn(f64, f64) -> f64> {
 /// figure and promised number, run by run; `None` for fewer than two runs that
 /// have both.
 #[must_use]
-pub fn margin(verdict: &Verdict, runs: &[Arms]) -> Option<f64> {
+pub fn margin(verdict: &JudgedExpectation, runs: &[Arms]) -> Option<f64> {
     let expectation = &verdict.expectation;
     let one = |arms: &Arms| {
         let figures = arms.get(&expectation.arm)?;

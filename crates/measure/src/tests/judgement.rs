@@ -44,7 +44,10 @@ fn promises_are_judged() {
     };
     let calculated = BTreeMap::from([("modem-only".to_owned(), vec![prediction(101.0)])]);
     let verdicts = judge(&experiment, &arms, &calculated);
-    let kept: Vec<bool> = verdicts.iter().map(crate::Verdict::kept).collect();
+    let kept: Vec<bool> = verdicts
+        .iter()
+        .map(crate::JudgedExpectation::kept)
+        .collect();
     assert_eq!(kept, [true, false, true, true, false, false, false, false]);
     assert!(verdicts[1].explained() && !verdicts[0].explained() && !verdicts[5].explained());
     assert_eq!(verdicts[0].deviation(), Some(2.0));

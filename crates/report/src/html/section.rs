@@ -7,7 +7,7 @@ use crate::format::{self, promise, quantity};
 use crate::markup::{escaped, identifier};
 use crate::{Findings, rows, svg, words};
 use std::fmt::Write as _;
-use weirgate_measure::{Judgement, Verdict};
+use weirgate_measure::{JudgedExpectation, Judgement};
 
 /// One experiment of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -159,7 +159,7 @@ fn expectations(out: &mut String, findings: &Findings) {
     table(out, "What was expected", &columns, &rows);
 }
 
-fn verdict_row(verdict: &Verdict) -> Vec<Cell> {
+fn verdict_row(verdict: &JudgedExpectation) -> Vec<Cell> {
     let expectation = &verdict.expectation;
     let measured = verdict
         .measured

@@ -59,7 +59,7 @@ pub use serve::query::Query;
 pub use serve::serve;
 pub use step::diff::{Change, Differ};
 pub use step::now::now;
-pub use step::promise::{By, Promise, Verdict, Wait, judge};
+pub use step::promise::{By, JudgedPromise, Promise, Wait, judge};
 pub use step::{Step, Steps};
 pub use storage::FileStorage;
 pub use tls::Tls;

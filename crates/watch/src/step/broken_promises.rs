@@ -78,7 +78,7 @@ impl BrokenPromises {
 mod tests {
     use super::*;
     use crate::object::Object;
-    use crate::step::promise::Verdict;
+    use crate::step::promise::JudgedPromise;
 
     fn class(promise: Promise) -> Change {
         Change {
@@ -93,7 +93,7 @@ mod tests {
                 numbers: Vec::new(),
             },
             values: Vec::new(),
-            verdict: Some(Verdict { promise, by: None }),
+            verdict: Some(JudgedPromise { promise, by: None }),
         }
     }
 

@@ -3,7 +3,7 @@
 //! go away never show as a spike: what is not known is not there.
 
 use crate::object::{Metric, Number, Object, Sort, Width};
-use crate::step::promise::Verdict;
+use crate::step::promise::JudgedPromise;
 use std::collections::BTreeMap;
 
 /// An object and what its numbers did.
@@ -15,7 +15,7 @@ pub struct Change {
     /// without those of which that is not known.
     pub values: Vec<(Number, i64)>,
     /// Whether a class of the legend got what it was promised.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<JudgedPromise>,
 }
 
 impl Change {

@@ -57,7 +57,7 @@ pub enum By {
 
 /// Whether a promise was kept, and how that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verdict {
+pub struct JudgedPromise {
     /// Whether it was kept.
     pub promise: Promise,
     /// What its delay was judged by; `None` where it was not judged.
@@ -77,8 +77,14 @@ const SPREAD_SLACK: f64 = 1.125;
 /// waited all of the time: then, and only then, it could have sent all of it, and
 /// an estimate is worth something. Of a bound, 95 of 100 packets must be within
 /// it; of an objective, their mean, for what this hop adds is a part of it.
-pub fn judge(class: &ClassLegend, waited: bool, sent: i64, wait: Wait, interval: i64) -> Verdict {
-    let verdict = |promise, by| Verdict { promise, by };
+pub fn judge(
+    class: &ClassLegend,
+    waited: bool,
+    sent: i64,
+    wait: Wait,
+    interval: i64,
+) -> JudgedPromise {
+    let verdict = |promise, by| JudgedPromise { promise, by };
     if interval <= 0 {
         return verdict(Promise::Unknown, None);
     }

@@ -8,12 +8,12 @@
 //! takes the figures that came of them. Running it is the caller's.
 //!
 //! ```
-//! use weirgate_advise::{Goal, Line, Match, Question};
+//! use weirgate_advise::{Goal, AskedLine, Match, Question};
 //! use weirgate_linklayer::LinkLayer;
 //! use weirgate_units::{Rate, Size, Span};
 //!
 //! let question = Question {
-//!     line: Line {
+//!     line: AskedLine {
 //!         rate: Rate::kbit(10_000),
 //!         layer: LinkLayer::named("ethernet")?,
 //!         delay: Span::from_millis(5),
@@ -43,4 +43,4 @@ mod question;
 
 pub use answer::{Answer, Figure, Ranked, answer};
 pub use goal::{Better, Limit, Measure};
-pub use question::{Goal, Line, Match, MatchError, Question, Senseless};
+pub use question::{AskedLine, Goal, Match, MatchError, Question, Senseless};

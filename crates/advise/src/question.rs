@@ -12,7 +12,7 @@ use weirgate_units::{Rate, Share, Size, Span};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
     /// The link.
-    pub line: Line,
+    pub line: AskedLine,
     /// What is wanted.
     pub goal: Goal,
     /// The chosen packets: the stream, the department, the calls.
@@ -27,7 +27,7 @@ pub struct Question {
 
 /// The link in the direction that is asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct AskedLine {
     /// Its rate, in bits on the wire.
     pub rate: Rate,
     /// What a packet costs.
@@ -227,7 +227,7 @@ impl Question {
     /// What is asked, in a sentence.
     #[must_use]
     pub fn words(&self) -> String {
-        let Line { rate, layer, .. } = &self.line;
+        let AskedLine { rate, layer, .. } = &self.line;
         let what = match &self.goal {
             Goal::Cap {
                 limit,

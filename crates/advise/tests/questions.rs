@@ -5,14 +5,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
 use std::collections::BTreeMap;
-use weirgate_advise::{Goal, Line, Match, Question, answer};
+use weirgate_advise::{AskedLine, Goal, Match, Question, answer};
 use weirgate_linklayer::LinkLayer;
 use weirgate_measure::ArmFigures;
 use weirgate_units::{Rate, Share, Size, Span};
 
 fn question(goal: Goal, chosen: &str) -> Question {
     Question {
-        line: Line {
+        line: AskedLine {
             rate: Rate::kbit(10_000),
             layer: LinkLayer::named("ethernet").unwrap(),
             delay: Span::from_millis(5),

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use weirgate_advise::{Goal, Line, Match, Question, answer};
+use weirgate_advise::{AskedLine, Goal, Match, Question, answer};
 use weirgate_campaign::bundled;
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
@@ -155,7 +155,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         } => (Goal::Voice { calls, tcp }, chosen, of),
     };
     let question = Question {
-        line: Line {
+        line: AskedLine {
             rate: of.rate,
             layer: of.layer,
             delay: of.delay,

@@ -56,7 +56,7 @@ pub use sequence::serve::BulkServer;
 pub use sequence::serve::ports::PORTS_BESIDE;
 pub use sequence::stop::Stop;
 pub use sequence::wanted::{Exchange, Manner, Stream, Wanted};
-pub use train::client::{Client, ProbeError, Way};
+pub use train::client::{Client, ProbeDirection, ProbeError};
 pub use train::measure::{Direction, FULL, Progress, measure};
 pub use train::message::{COOKIE, GREETING, Message, SHORTEST, Seen, Train};
 pub use train::serve::Server;

@@ -16,8 +16,8 @@ use weirgate_console::measurement::{Found, Log, PORT, RunFolder, captured, named
 use weirgate_console::output;
 use weirgate_linklayer::{Framing, LinkLayer, ack};
 use weirgate_probe::{
-    BulkServer, Client, Cut, Direction, FULL, Fit, Icmp, Inference, Mtu, Progress, Server, Way,
-    largest_packet, measure,
+    BulkServer, Client, Cut, Direction, FULL, Fit, Icmp, Inference, Mtu, ProbeDirection, Progress,
+    Server, largest_packet, measure,
 };
 use weirgate_units::Rate;
 
@@ -141,8 +141,8 @@ fn ask(host: &str, address: SocketAddr, log: &mut Log) -> Result<Found, Failure>
         idle,
         // What cannot be told this way is not told.
         mtu: mtu.ok().flatten(),
-        up: one(Way::Up)?,
-        down: one(Way::Down)?,
+        up: one(ProbeDirection::Up)?,
+        down: one(ProbeDirection::Down)?,
     };
     Ok(Found {
         text: measured.text(),

@@ -14,8 +14,8 @@ use weirgate_console::measurement::{Found, named, resolve};
 use weirgate_console::measurement::{Log, captured};
 use weirgate_linklayer::{LinkLayer, ack};
 use weirgate_probe::{
-    Bulk, Cut, Echoes, Fit, IPERF3_PORT, IRTT_PORT, Icmp, Inference, Irtt, Load, Loaded, Reflector,
-    Remote, Stage, Way, remote,
+    Bulk, Cut, Echoes, Fit, IPERF3_PORT, IRTT_PORT, Icmp, Inference, Irtt, Load, Loaded,
+    ProbeDirection, Reflector, Remote, Stage, remote,
 };
 use weirgate_units::{ParseError, Rate, Size, Span};
 
@@ -305,7 +305,10 @@ impl Measured {
             }
         };
         add("idle", &self.found.idle);
-        for (way, loaded) in [(Way::Down, &self.found.down), (Way::Up, &self.found.up)] {
+        for (way, loaded) in [
+            (ProbeDirection::Down, &self.found.down),
+            (ProbeDirection::Up, &self.found.up),
+        ] {
             if let Some(loaded) = loaded {
                 add(named(way), &loaded.echoes);
             }

@@ -12,7 +12,7 @@ use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use serde_json::Value;
 use std::net::{SocketAddr, ToSocketAddrs};
-use weirgate_probe::Way;
+use weirgate_probe::ProbeDirection;
 
 /// The port of `weirgate probe --serve` that nobody has to name.
 pub const PORT: u16 = 7887;
@@ -56,9 +56,9 @@ pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, Failure> {
 }
 
 /// A direction as results name it.
-pub fn named(way: Way) -> &'static str {
+pub fn named(way: ProbeDirection) -> &'static str {
     match way {
-        Way::Up => "up",
-        Way::Down => "down",
+        ProbeDirection::Up => "up",
+        ProbeDirection::Down => "down",
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use weirgate_console::measurement::named;
 use weirgate_experiment::{Experiment, Phase};
 use weirgate_measure::stats::Sorted;
-use weirgate_probe::{Counted, Doing, Played, Sequence, Transferred, Way};
+use weirgate_probe::{Counted, Doing, Played, ProbeDirection, Sequence, Transferred};
 
 /// What came of it.
 pub struct Ended<'a> {
@@ -304,8 +304,8 @@ impl Ended<'_> {
                 one.end.as_secs_f64(),
                 one.bytes,
                 one.answers.len(),
-                of(Way::Up),
-                of(Way::Down),
+                of(ProbeDirection::Up),
+                of(ProbeDirection::Down),
             );
         }
         text

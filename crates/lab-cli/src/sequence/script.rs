@@ -10,7 +10,7 @@ use weirgate_experiment::{
     Amount, Experiment, Node, ProbeKind, Random, ShortFlowSchedule, TcpSettings, Traffic,
     TrafficKind,
 };
-use weirgate_probe::{Doing, Manner, Ping, Play, Sequence, Short, Stream, Way};
+use weirgate_probe::{Doing, Manner, Ping, Play, ProbeDirection, Sequence, Short, Stream};
 use weirgate_units::{Size, Span};
 
 /// The lines of one table of a file and of its fields, from 1.
@@ -162,13 +162,13 @@ fn play(
 ) -> Option<Play> {
     let before = refused.lines.len();
     let way = match (one.from, one.to) {
-        (from, Node::Server(_) | Node::Provider) if inside(from) => Way::Up,
-        (Node::Server(_) | Node::Provider, to) if inside(to) => Way::Down,
+        (from, Node::Server(_) | Node::Provider) if inside(from) => ProbeDirection::Up,
+        (Node::Server(_) | Node::Provider, to) if inside(to) => ProbeDirection::Down,
         _ => {
             let text = "it has to go between a host, which is this machine, and a server, which \
                         is the host of --to";
             refused.add(lines.line("from"), text);
-            Way::Down
+            ProbeDirection::Down
         }
     };
     if one.hosts > 1 {
@@ -188,7 +188,7 @@ fn play(
             think,
             tcp,
         } => {
-            if way == Way::Up {
+            if way == ProbeDirection::Up {
                 let text = "requests are made here and answered there: `from` has to be the server";
                 refused.add(lines.line("from"), text);
             }
@@ -227,7 +227,7 @@ fn play(
             (datagrams(None, v4, (*interval, *packet), None), None)
         }
         TrafficKind::Syns { interval } => {
-            if way == Way::Down {
+            if way == ProbeDirection::Down {
                 let text = "the serving end opens no connections to here: SYNs have to go from a \
                             host to a server";
                 refused.add(lines.line("from"), text);
@@ -257,7 +257,7 @@ fn play(
 
 /// Datagrams in IP packets of a length, which has room for the headers.
 fn datagrams(
-    way: Option<Way>,
+    way: Option<ProbeDirection>,
     v4: bool,
     (interval, packet): (Span, u16),
     count: Option<u64>,
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(sequence.length, Duration::from_secs(10));
         assert_eq!(sequence.plays[0].manner.window, Some(63_712));
         let bytes = Some(1_000_000);
-        let way = Way::Up;
+        let way = ProbeDirection::Up;
         assert_eq!(sequence.plays[1].doing, Doing::Transfer { way, bytes });
         assert_eq!(sequence.plays[1].count, 3);
         assert_eq!(sequence.pings[0].interval, Duration::from_millis(100));
@@ -358,7 +358,7 @@ mod tests {
             count,
         };
         let down = Doing::Datagrams {
-            way: Some(Way::Down),
+            way: Some(ProbeDirection::Down),
             stream: stream(10, Some(7)),
         };
         assert_eq!(doing(0), &down);
@@ -370,7 +370,7 @@ mod tests {
         let Doing::Short { way, flows } = doing(2) else {
             panic!("{:?}", doing(2));
         };
-        assert_eq!((*way, flows.len()), (Way::Down, 2));
+        assert_eq!((*way, flows.len()), (ProbeDirection::Down, 2));
         assert_ne!(flows[0], flows[1]);
         let all = || flows.iter().flatten();
         assert!((6..50).contains(&all().count()), "{flows:?}");

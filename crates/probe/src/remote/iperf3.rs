@@ -7,7 +7,7 @@ use crate::bound::{OutOfRange, within};
 use crate::patient::Patient;
 use crate::remote::error::RemoteError;
 use crate::remote::transfer::{Transfer, count};
-use crate::train::client::Way;
+use crate::train::client::ProbeDirection;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -127,7 +127,7 @@ fn connect(server: SocketAddr) -> Result<TcpStream, RemoteError> {
 /// what fails here may not a moment later.
 fn begin(
     server: SocketAddr,
-    way: Way,
+    way: ProbeDirection,
     time: Duration,
 ) -> Result<(Control, Vec<TcpStream>), RemoteError> {
     let mut tries = 0;
@@ -146,7 +146,7 @@ fn begin(
 
 fn begun(
     server: SocketAddr,
-    way: Way,
+    way: ProbeDirection,
     time: Duration,
 ) -> Result<(Control, Vec<TcpStream>), RemoteError> {
     let cookie = cookie()?;
@@ -168,7 +168,7 @@ fn begun(
         "pacing_timer": 1000,
         "client_version": "3.12",
     });
-    if way == Way::Down {
+    if way == ProbeDirection::Down {
         // Where it stands at all, it holds, whatever its value (get_parameters).
         asked["reverse"] = true.into();
     }
@@ -186,7 +186,11 @@ fn begun(
 }
 
 /// Fills the line one way for a time.
-pub(crate) fn fill(server: SocketAddr, way: Way, time: Duration) -> Result<Transfer, RemoteError> {
+pub(crate) fn fill(
+    server: SocketAddr,
+    way: ProbeDirection,
+    time: Duration,
+) -> Result<Transfer, RemoteError> {
     let (mut control, streams) = begin(server, way, time)?;
     let counted = AtomicU64::new(0);
     let over = AtomicBool::new(false);
@@ -198,7 +202,7 @@ pub(crate) fn fill(server: SocketAddr, way: Way, time: Duration) -> Result<Trans
         let begin = Instant::now();
         let transfer = count(time, &counted);
         // What still comes is read, so that the server is not held up.
-        over.store(way == Way::Up, Ordering::Relaxed);
+        over.store(way == ProbeDirection::Up, Ordering::Relaxed);
         let result = ended(&mut control, &counted, begin.elapsed(), way);
         for stream in &streams {
             let _ = stream.shutdown(Shutdown::Both);
@@ -207,19 +211,19 @@ pub(crate) fn fill(server: SocketAddr, way: Way, time: Duration) -> Result<Trans
         let theirs = result?;
         // What was written may still wait here; what counts is what arrived.
         Ok(match way {
-            Way::Down => transfer,
-            Way::Up => theirs.unwrap_or(transfer),
+            ProbeDirection::Down => transfer,
+            ProbeDirection::Up => theirs.unwrap_or(transfer),
         })
     })
 }
 
 /// Reads, or writes until it is over; ends when the connection does.
-fn work(mut stream: &TcpStream, way: Way, counted: &AtomicU64, over: &AtomicBool) {
+fn work(mut stream: &TcpStream, way: ProbeDirection, counted: &AtomicU64, over: &AtomicBool) {
     let mut block = vec![0; BLOCK];
     while !over.load(Ordering::Relaxed) {
         let done = match way {
-            Way::Down => stream.read(&mut block),
-            Way::Up => stream.write(&block),
+            ProbeDirection::Down => stream.read(&mut block),
+            ProbeDirection::Up => stream.write(&block),
         };
         match done {
             Ok(bytes @ 1..) => counted.fetch_add(bytes as u64, Ordering::Relaxed),
@@ -233,7 +237,7 @@ fn ended(
     control: &mut Control,
     counted: &AtomicU64,
     time: Duration,
-    way: Way,
+    way: ProbeDirection,
 ) -> Result<Option<Transfer>, RemoteError> {
     control.say(TEST_END)?;
     control.expect(EXCHANGE_RESULTS)?;
@@ -257,7 +261,7 @@ fn ended(
     control.say(IPERF_DONE)?;
     // It closes when it is done with this test, and ready for another soon after.
     let _ = control.stream.read(&mut [0]);
-    if way == Way::Down {
+    if way == ProbeDirection::Down {
         return Ok(None);
     }
     // A write that is under way has given the kernel a part of its block.

@@ -18,7 +18,7 @@ use crate::remote::echo::{Echo, Reflector};
 use crate::remote::error::RemoteError;
 use crate::remote::path::{LEAST_MTU, Mtu, PATIENCE, layer, mtu};
 use crate::remote::transfer::Transfer;
-use crate::train::client::Way;
+use crate::train::client::ProbeDirection;
 use std::io;
 use std::net::SocketAddr;
 use std::thread;
@@ -43,14 +43,14 @@ pub enum Load {
 impl Load {
     /// The ways in which it fills the line.
     #[must_use]
-    pub fn ways(&self) -> &'static [Way] {
+    pub fn ways(&self) -> &'static [ProbeDirection] {
         match self {
-            Self::Iperf3(_) => &[Way::Down, Way::Up],
-            Self::Bulk(_) => &[Way::Down],
+            Self::Iperf3(_) => &[ProbeDirection::Down, ProbeDirection::Up],
+            Self::Bulk(_) => &[ProbeDirection::Down],
         }
     }
 
-    fn fill(&self, way: Way, time: Duration) -> Result<Transfer, RemoteError> {
+    fn fill(&self, way: ProbeDirection, time: Duration) -> Result<Transfer, RemoteError> {
         match self {
             Self::Iperf3(server) => iperf3::fill(*server, way, time),
             Self::Bulk(bulk) => bulk.fill(time),
@@ -176,7 +176,7 @@ pub enum Stage {
     /// Round trips by size: how many rounds are done of how many.
     Sizes(usize, usize),
     /// Fills the line.
-    Load(Way),
+    Load(ProbeDirection),
 }
 
 /// Measures; each load fills the line for `time` each way.
@@ -215,8 +215,8 @@ pub fn remote(
             .map(|load| loaded(reflector, load, *way, time))
             .transpose()?;
         match way {
-            Way::Up => found.up = loaded,
-            Way::Down => found.down = loaded,
+            ProbeDirection::Up => found.up = loaded,
+            ProbeDirection::Down => found.down = loaded,
         }
     }
     Ok(found)
@@ -231,7 +231,7 @@ fn patience(idle: &Echoes) -> Duration {
 fn loaded(
     reflector: &mut (dyn Reflector + Send),
     load: &Load,
-    way: Way,
+    way: ProbeDirection,
     time: Duration,
 ) -> Result<Loaded, RemoteError> {
     thread::scope(|scope| {

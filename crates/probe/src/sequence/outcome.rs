@@ -2,7 +2,7 @@
 //! What a scripted sequence did.
 
 use crate::sequence::datagram::Received;
-use crate::train::client::Way;
+use crate::train::client::ProbeDirection;
 use std::time::Duration;
 
 /// A transfer, or the requests of one connection.
@@ -30,7 +30,7 @@ pub struct Transferred {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     /// Which way.
-    pub way: Way,
+    pub way: ProbeDirection,
     /// How many were sent.
     pub sent: u64,
     /// What arrived; nothing is known of SYNs.

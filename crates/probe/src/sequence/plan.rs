@@ -2,7 +2,7 @@
 //! What a scripted sequence is to do.
 
 use crate::sequence::wanted::{Manner, Stream};
-use crate::train::client::Way;
+use crate::train::client::ProbeDirection;
 use std::time::Duration;
 
 /// What a flow does while it runs.
@@ -11,7 +11,7 @@ pub enum Doing {
     /// One transfer for each run: of so many bytes, or until the run ends.
     Transfer {
         /// Which way.
-        way: Way,
+        way: ProbeDirection,
         /// How many.
         bytes: Option<u64>,
     },
@@ -28,14 +28,14 @@ pub enum Doing {
     /// equal flows, in order of time.
     Short {
         /// Which way.
-        way: Way,
+        way: ProbeDirection,
         /// When each begins and how many bytes it has.
         flows: Vec<Vec<Short>>,
     },
     /// Datagrams.
     Datagrams {
         /// Which way; both where none is said.
-        way: Option<Way>,
+        way: Option<ProbeDirection>,
         /// What they are.
         stream: Stream,
     },

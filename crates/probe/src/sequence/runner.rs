@@ -10,7 +10,7 @@ use crate::sequence::outcome::{Counted, Transferred};
 use crate::sequence::plan::{Doing, Play};
 use crate::sequence::stop::{Stop, lock};
 use crate::sequence::wanted::{Exchange, Stream, Wanted};
-use crate::train::client::Way;
+use crate::train::client::ProbeDirection;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -32,10 +32,10 @@ enum Moving {
 }
 
 impl Moving {
-    fn transfer(way: Way, bytes: Option<u64>) -> Self {
+    fn transfer(way: ProbeDirection, bytes: Option<u64>) -> Self {
         match way {
-            Way::Down => Self::Down(bytes),
-            Way::Up => Self::Up(bytes),
+            ProbeDirection::Down => Self::Down(bytes),
+            ProbeDirection::Up => Self::Up(bytes),
         }
     }
 
@@ -80,10 +80,10 @@ pub(crate) fn tried(play: &Play, server: SocketAddr) -> Result<(), RemoteError> 
     }
 }
 
-fn exchange(way: Option<Way>, stream: Stream) -> Exchange {
+fn exchange(way: Option<ProbeDirection>, stream: Stream) -> Exchange {
     match way {
-        Some(Way::Down) => Exchange::Down(stream),
-        Some(Way::Up) => Exchange::Up,
+        Some(ProbeDirection::Down) => Exchange::Down(stream),
+        Some(ProbeDirection::Up) => Exchange::Up,
         None => Exchange::Both(stream),
     }
 }
@@ -166,7 +166,7 @@ impl Runner<'_> {
 
     fn datagrams(
         &self,
-        way: Option<Way>,
+        way: Option<ProbeDirection>,
         stream: Stream,
         end: Instant,
         done: &mut Transferred,
@@ -181,10 +181,10 @@ impl Runner<'_> {
             self.moved.fetch_add(bytes, Ordering::Relaxed);
         };
         thread::scope(|scope| {
-            let sends = way != Some(Way::Down);
+            let sends = way != Some(ProbeDirection::Down);
             let sending =
                 sends.then(|| scope.spawn(|| datagram::send(&socket, &stream, silent, count)));
-            let takes = way != Some(Way::Up);
+            let takes = way != Some(ProbeDirection::Up);
             let listening = takes.then(|| {
                 scope.spawn(|| {
                     datagram::receive(&socket, over, &[], |payload| count(payload.len() as u64))
@@ -199,7 +199,7 @@ impl Runner<'_> {
             let joined = |error| RemoteError::Strange(format!("a thread failed: {error:?}"));
             let told = told?;
             if let Some(sent) = sent.map_err(joined)? {
-                let (way, received) = (Way::Up, Some(told.received));
+                let (way, received) = (ProbeDirection::Up, Some(told.received));
                 let sent = sent?;
                 done.bytes += told.received.bytes;
                 done.counted.push(Counted {
@@ -210,7 +210,7 @@ impl Runner<'_> {
             }
             if let Some(received) = received.map_err(joined)? {
                 let named = RemoteError::out_of_range(self.server.to_string());
-                let (way, received) = (Way::Down, received?.check().map_err(named)?);
+                let (way, received) = (ProbeDirection::Down, received?.check().map_err(named)?);
                 done.bytes += received.bytes;
                 done.counted.push(Counted {
                     way,
@@ -238,7 +238,7 @@ impl Runner<'_> {
             due += interval;
         }
         done.counted.push(Counted {
-            way: Way::Up,
+            way: ProbeDirection::Up,
             sent,
             received: None,
         });

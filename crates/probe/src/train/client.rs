@@ -20,9 +20,9 @@ const SILENCE: Duration = Duration::from_secs(3);
 /// the line in twice that time, and what waited before it in some more.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Which way packets go.
+/// Which direction packets go in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Way {
+pub enum ProbeDirection {
     /// To the serving end.
     Up,
     /// From it.
@@ -113,7 +113,7 @@ impl Client {
     /// receiver saw.
     pub fn train(
         &mut self,
-        way: Way,
+        way: ProbeDirection,
         payload: u16,
         count: u32,
         gap: Duration,
@@ -127,8 +127,8 @@ impl Client {
         };
         let train = self.bounded(train.check())?;
         let seen = match way {
-            Way::Up => self.up(&train)?,
-            Way::Down => self.down(&train)?,
+            ProbeDirection::Up => self.up(&train)?,
+            ProbeDirection::Down => self.down(&train)?,
         };
         self.bounded(within("received", seen.received, 0..=count))?;
         self.bounded(seen.check())

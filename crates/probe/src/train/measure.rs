@@ -3,7 +3,7 @@
 
 use crate::bound::within;
 use crate::infer::{Inference, Timed, Timing, infer, sizes};
-use crate::train::client::{Client, ProbeError, Way};
+use crate::train::client::{Client, ProbeDirection, ProbeError};
 use crate::train::message::{MOST_PACKETS, Seen};
 use std::time::Duration;
 use weirgate_units::{Rate, Size, Span};
@@ -52,17 +52,17 @@ pub struct Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// Looks how fast the line is.
-    Look(Way),
+    Look(ProbeDirection),
     /// Sends trains of one size after the other: how many are done of how many.
-    Sweep(Way, usize, usize),
+    Sweep(ProbeDirection, usize, usize),
     /// Fills the buffer.
-    Fill(Way),
+    Fill(ProbeDirection),
 }
 
 /// Measures one direction.
 pub fn measure(
     client: &mut Client,
-    way: Way,
+    way: ProbeDirection,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Direction, ProbeError> {
     progress(Progress::Look(way));
@@ -100,7 +100,7 @@ pub fn measure(
 }
 
 /// The time of a full packet on the line: of packets sent at once.
-fn look(client: &mut Client, way: Way, payload: u16) -> Result<f64, ProbeError> {
+fn look(client: &mut Client, way: ProbeDirection, payload: u16) -> Result<f64, ProbeError> {
     let mut seen = client.train(way, payload, FIRST, Duration::ZERO)?;
     if seen.gap_ns == 0.0 {
         // So few came that the line's buffer holds next to nothing: one by one.
@@ -126,7 +126,7 @@ fn timed(size: u32, seen: &Seen) -> Option<Timed> {
 /// Sends full packets until some are lost, for longer and longer.
 fn fill(
     client: &mut Client,
-    way: Way,
+    way: ProbeDirection,
     payload: u16,
     full: f64,
 ) -> Result<(Seen, bool), ProbeError> {

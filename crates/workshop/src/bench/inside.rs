@@ -58,7 +58,7 @@ const FEWER: u64 = 4;
 /// What is measured: its name in the table and how packets come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum Pacing {
     Bursts,
     Paced,
 }
@@ -67,7 +67,7 @@ pub enum Way {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     pub name: String,
-    pub way: Way,
+    pub way: Pacing,
     /// Instructions for a packet, sending it included.
     pub whole: f64,
     /// The same, less those without a qdisc.
@@ -94,17 +94,17 @@ const BARE: &str = "noqueue";
 const BARE_PACED: &str = "noqueue-paced";
 
 /// Names of rivals, beside the kit's disciplines.
-const RIVALS: [(&str, Way); 10] = [
-    (BARE, Way::Bursts),
-    ("kernel-pfifo", Way::Bursts),
-    ("least-bpf", Way::Bursts),
-    ("kernel-fq_codel", Way::Bursts),
-    ("kernel-red", Way::Bursts),
-    ("kernel-sfq", Way::Bursts),
-    (BARE_PACED, Way::Paced),
-    ("kernel-cake", Way::Paced),
-    ("kernel-cake+tins", Way::Paced),
-    ("kernel-htb+fq_codel", Way::Paced),
+const RIVALS: [(&str, Pacing); 10] = [
+    (BARE, Pacing::Bursts),
+    ("kernel-pfifo", Pacing::Bursts),
+    ("least-bpf", Pacing::Bursts),
+    ("kernel-fq_codel", Pacing::Bursts),
+    ("kernel-red", Pacing::Bursts),
+    ("kernel-sfq", Pacing::Bursts),
+    (BARE_PACED, Pacing::Paced),
+    ("kernel-cake", Pacing::Paced),
+    ("kernel-cake+tins", Pacing::Paced),
+    ("kernel-htb+fq_codel", Pacing::Paced),
 ];
 
 /// Disciplines of the kit behind a gate, and behind a gate and classes.
@@ -112,7 +112,7 @@ const GATED: &str = "+rate";
 const CLASSED: &str = "+classes";
 
 /// Everything that can be measured, in the order of the table.
-pub fn all() -> Vec<(String, Way)> {
+pub fn all() -> Vec<(String, Pacing)> {
     let rival = |way| {
         let found = RIVALS.into_iter().filter(move |(_, its)| *its == way);
         found.map(|(name, way)| (name.to_owned(), way))
@@ -121,10 +121,12 @@ pub fn all() -> Vec<(String, Way)> {
         let all = Discipline::all().into_iter();
         all.map(move |it| (format!("{}{suffix}", it.name()), way))
     };
-    let mut all: Vec<_> = rival(Way::Bursts).chain(kit("", Way::Bursts)).collect();
-    all.extend(rival(Way::Paced));
-    all.extend(kit(GATED, Way::Paced).filter(|(name, _)| name.starts_with("droptail")));
-    all.extend(kit(CLASSED, Way::Paced));
+    let mut all: Vec<_> = rival(Pacing::Bursts)
+        .chain(kit("", Pacing::Bursts))
+        .collect();
+    all.extend(rival(Pacing::Paced));
+    all.extend(kit(GATED, Pacing::Paced).filter(|(name, _)| name.starts_with("droptail")));
+    all.extend(kit(CLASSED, Pacing::Paced));
     all
 }
 
@@ -162,14 +164,17 @@ pub fn run(words: &[String], packets: u64, rate: Rate, programs: bool) -> Outcom
         let files = words.iter().filter(|word| word.starts_with(PACKED));
         let of_files = files.map(|word| {
             let gated = word.ends_with(GATED);
-            (word.clone(), if gated { Way::Paced } else { Way::Bursts })
+            (
+                word.clone(),
+                if gated { Pacing::Paced } else { Pacing::Bursts },
+            )
         });
         let chosen = all().into_iter().filter(|(name, _)| words.contains(name));
         let chosen = chosen.chain(of_files);
         for (name, way) in chosen {
             let bare = match way {
-                Way::Bursts => BARE,
-                Way::Paced => BARE_PACED,
+                Pacing::Bursts => BARE,
+                Pacing::Paced => BARE_PACED,
             };
             let (sending, _) = bench.measure(bare, way, packets).await?;
             let (whole, lost) = bench.measure(&name, way, packets).await?;
@@ -272,7 +277,12 @@ impl Bench {
     }
 
     /// Instructions for a packet, and packets that were lost.
-    async fn measure(&mut self, name: &str, way: Way, packets: u64) -> Result<(f64, u64), Failure> {
+    async fn measure(
+        &mut self,
+        name: &str,
+        way: Pacing,
+        packets: u64,
+    ) -> Result<(f64, u64), Failure> {
         self.ran.clear();
         // Without a qdisc a stopped device drops, so it must not stop.
         let bare = name.starts_with("noqueue");
@@ -281,8 +291,8 @@ impl Bench {
         fs::write(&path, room.to_string()).map_err(|error| wrong(format!("{path}: {error}")))?;
         let held = self.put(name).await?;
         let packets = match way {
-            Way::Bursts => packets,
-            Way::Paced => packets / FEWER,
+            Pacing::Bursts => packets,
+            Pacing::Paced => packets / FEWER,
         };
         let before = through()?;
         let mut spent = [0.0; 2];
@@ -291,8 +301,8 @@ impl Bench {
         let packets = bursts * u64::from(BURSTS[0]);
         for (number, of) in [packets, 3 * packets].into_iter().enumerate() {
             spent[number] = match way {
-                Way::Bursts => self.bursts(bursts, BURSTS[number])?,
-                Way::Paced => self.paced(of, standing)?,
+                Pacing::Bursts => self.bursts(bursts, BURSTS[number])?,
+                Pacing::Paced => self.paced(of, standing)?,
             };
         }
         // What stands in the queue leaves within this.
@@ -301,7 +311,7 @@ impl Bench {
             self.ran = timed.spent();
         }
         let due = 4 * packets
-            + if way == Way::Paced {
+            + if way == Pacing::Paced {
                 u64::from(standing)
             } else {
                 0
@@ -315,7 +325,7 @@ impl Bench {
     async fn programs(
         &mut self,
         name: &str,
-        way: Way,
+        way: Pacing,
         packets: u64,
     ) -> Result<BTreeMap<String, Program>, Failure> {
         self.timed = Some(Timed::begin().map_err(failed)?);
@@ -323,8 +333,8 @@ impl Bench {
         self.timed = None;
         measured?;
         let all = match way {
-            Way::Bursts => 4 * packets,
-            Way::Paced => 4 * (packets / FEWER),
+            Pacing::Bursts => 4 * packets,
+            Pacing::Paced => 4 * (packets / FEWER),
         };
         let ran = std::mem::take(&mut self.ran).into_iter();
         let ran = ran.filter(|(_, spent)| spent.runs > 1);

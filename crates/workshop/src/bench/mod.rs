@@ -5,7 +5,7 @@ mod devices;
 mod inside;
 mod rivals;
 
-use inside::{self as inside_of, Figure, Way, all, is_named};
+use inside::{self as inside_of, Figure, Pacing, all, is_named};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -112,10 +112,10 @@ fn table(figures: &[Figure], rate: Rate) -> String {
     let mut text = String::new();
     for (way, what) in [
         (
-            Way::Bursts,
+            Pacing::Bursts,
             "no rate; bursts of 32 and 96 into a device that takes 16".to_owned(),
         ),
-        (Way::Paced, format!("held to {rate}")),
+        (Pacing::Paced, format!("held to {rate}")),
     ] {
         let mut rows = figures.iter().filter(|it| it.way == way).peekable();
         if rows.peek().is_none() {
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn figure(name: &str, way: Way, cost: f64) -> Figure {
+    fn figure(name: &str, way: Pacing, cost: f64) -> Figure {
         Figure {
             name: name.to_owned(),
             way,
@@ -255,9 +255,9 @@ mod tests {
     fn goals_are_judged() {
         let text = table(
             &[
-                figure("droptail", Way::Bursts, 1_601.0),
-                figure("kernel-cake+tins", Way::Paced, 10_000.0),
-                figure("meredt+classes", Way::Paced, 5_000.0),
+                figure("droptail", Pacing::Bursts, 1_601.0),
+                figure("kernel-cake+tins", Pacing::Paced, 10_000.0),
+                figure("meredt+classes", Pacing::Paced, 5_000.0),
             ],
             FASTEST,
         );

@@ -78,8 +78,10 @@ pub use qdisc::marks::{MarkCount, Marks};
 pub use qdisc::recorder::Recorder;
 pub use qdisc::shaper::{CLASSES, Class, Classes, Shaper, ShaperInstance};
 pub use qdisc::store::Store;
-pub use trace::passive::{Host, PASSIVE_DEVICES, Passive, PassiveDevice, SpreadOf, Way};
-pub use trace::reference::{Seen, SeenKind, Watch, Watched};
+pub use trace::passive::{
+    Host, PASSIVE_DEVICES, Passive, PassiveDevice, PassiveQuantity, SpreadOf,
+};
+pub use trace::reference::{QdiscTrace, Seen, SeenKind, Watched};
 pub use trace::round_trip::{RoundTrip, RoundTrips};
 pub use trace::spread::Spread;
 pub use trace::survey::{SIZE_STEP, Survey, SurveyCount, SurveyLink, SurveyService, SurveyWay};

@@ -37,7 +37,7 @@ pub struct PassiveDevice {
 
 /// What a time is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum PassiveQuantity {
     /// From when a device gets a packet to when the packet leaves its queue.
     Wait,
     /// From when a TCP segment is given to the device to when its answer
@@ -50,7 +50,7 @@ pub enum Way {
     Bytes,
 }
 
-impl Way {
+impl PassiveQuantity {
     const ALL: [Self; 4] = [Self::Wait, Self::Beyond, Self::Here, Self::Bytes];
 
     /// As the program calls it.
@@ -70,11 +70,11 @@ pub struct SpreadOf {
     /// The device.
     pub ifindex: u32,
     /// The packet's priority: a class's number, where one was given. Of
-    /// [`Way::Here`] that of the IFB where the segment passed one, else that of
+    /// [`PassiveQuantity::Here`] that of the IFB where the segment passed one, else that of
     /// its answer.
     pub priority: u32,
     /// What was timed.
-    pub way: Way,
+    pub quantity: PassiveQuantity,
 }
 
 /// A host: counters that only grow, and begin anew where it was forgotten.
@@ -166,7 +166,9 @@ impl Passive {
             let of = SpreadOf {
                 ifindex: key.ifindex,
                 priority: key.priority,
-                way: Way::ALL.into_iter().find(|one| one.number() == key.of)?,
+                quantity: PassiveQuantity::ALL
+                    .into_iter()
+                    .find(|one| one.number() == key.of)?,
             };
             Some((of, Spread::from(&spread)))
         };
@@ -181,7 +183,7 @@ impl Passive {
             map.remove(&passive_spread_key {
                 ifindex: one.ifindex,
                 priority: one.priority,
-                of: one.way.number(),
+                of: one.quantity.number(),
             })
         })
     }

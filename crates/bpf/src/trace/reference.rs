@@ -84,13 +84,13 @@ impl From<seen> for Seen {
 
 /// Watches from when it is made.
 #[derive(Debug)]
-pub struct Watch {
+pub struct QdiscTrace {
     events: MapHandle,
     lost: Map<u32, u64>,
     _links: Vec<Link>,
 }
 
-impl Watch {
+impl QdiscTrace {
     /// Watches every qdisc of a kind. Needs root, a kernel with fexit programs,
     /// and the kind's module in the kernel already.
     pub fn begin(of: Watched) -> Result<Self, BpfError> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use weirgate_aqm::{Discipline, Link, Packet, Queue, Settings};
-use weirgate_bpf::{Seen, SeenKind, Watch, Watched};
+use weirgate_bpf::{QdiscTrace, Seen, SeenKind, Watched};
 
 /// What the kernel's qdiscs take for the largest packet of an Ethernet device.
 const MTU: u32 = 1_514;
@@ -27,7 +27,7 @@ fn seen(of: Watched, queue: &str, seconds_long: u64, bursts: [usize; 4]) -> Vec<
     // when nobody uses it.
     net::run(&format!("tc qdisc add dev wan0 root {queue}"));
     net::run("tc qdisc del dev wan0 root");
-    let watch = Watch::begin(of).unwrap_or_else(|error| panic!("{error}"));
+    let watch = QdiscTrace::begin(of).unwrap_or_else(|error| panic!("{error}"));
     net::run("tc qdisc replace dev wan0 root handle 1: htb default 10");
     net::run(
         "tc class add dev wan0 parent 1: classid 1:10 htb rate 4mbit ceil 4mbit burst 1600 \

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Shutdown, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use weirgate_bpf::{Passive, PassiveDevice, Shaper, Spread, SpreadOf, Way};
+use weirgate_bpf::{Passive, PassiveDevice, PassiveQuantity, Shaper, Spread, SpreadOf};
 
 const FAST: u32 = 0x1_0010;
 const SLOW: u32 = 0x1_0020;
@@ -43,11 +43,11 @@ pub(super) fn shaped(delay: &str) -> Far {
     far
 }
 
-fn spread(passive: &Passive, ifindex: u32, priority: u32, way: Way) -> Spread {
+fn spread(passive: &Passive, ifindex: u32, priority: u32, quantity: PassiveQuantity) -> Spread {
     let of = SpreadOf {
         ifindex,
         priority,
-        way,
+        quantity,
     };
     let mut all = passive.spreads().expect("a map");
     all.remove(&of).unwrap_or_default()
@@ -94,9 +94,9 @@ fn waits() {
     let (passive, wan) = passive("wan0", false);
     let flow = net::bulk_in(0, FAST);
     sleep(Duration::from_secs(2));
-    let before = spread(&passive, wan, SLOW, Way::Wait);
+    let before = spread(&passive, wan, SLOW, PassiveQuantity::Wait);
     let mut truth = echoed(SLOW, 20, 15);
-    let found = spread(&passive, wan, SLOW, Way::Wait).since(&before);
+    let found = spread(&passive, wan, SLOW, PassiveQuantity::Wait).since(&before);
     let ours = found.mean_ns().expect("packets") as f64 / 1e9;
     println!(
         "beside a full class: {:.4} s, passive {ours:.4} s of {}",
@@ -115,8 +115,8 @@ fn waits() {
     let _ = flow.shutdown(Shutdown::Both);
     sleep(Duration::from_secs(2));
 
-    let before = spread(&passive, wan, FAST, Way::Wait);
-    let bytes_before = spread(&passive, wan, FAST, Way::Bytes);
+    let before = spread(&passive, wan, FAST, PassiveQuantity::Wait);
+    let bytes_before = spread(&passive, wan, FAST, PassiveQuantity::Bytes);
     let socket = UdpSocket::bind(("0.0.0.0", 0)).expect("a socket");
     socket.connect(("10.0.0.2", 7)).expect("an address");
     net::classify(&socket, FAST);
@@ -127,7 +127,7 @@ fn waits() {
             .expect("a datagram");
     }
     sleep(Duration::from_secs(1));
-    let found = spread(&passive, wan, FAST, Way::Wait).since(&before);
+    let found = spread(&passive, wan, FAST, PassiveQuantity::Wait).since(&before);
     let each = f64::from(on_the_wire) * 8.0 / 2e6;
     let truth = f64::from(burst - 1) / 2.0 * each;
     let ours = found.mean_ns().expect("packets") as f64 / 1e9;
@@ -138,7 +138,7 @@ fn waits() {
     assert_eq!(found.count, u64::from(burst));
     assert!(apart(ours, truth) < 0.05);
     // IP bytes of the same packets: without their Ethernet headers.
-    let bytes = spread(&passive, wan, FAST, Way::Bytes).since(&bytes_before);
+    let bytes = spread(&passive, wan, FAST, PassiveQuantity::Bytes).since(&bytes_before);
     assert_eq!(bytes.sum_ns, u64::from(burst * (on_the_wire - 14)));
     let (untimed, left_out) = passive.untimed().expect("a map");
     println!("{untimed} untimed, {left_out} left out");
@@ -179,9 +179,9 @@ fn waits_of_engines() {
         let (passive, wan) = passive("wan0", false);
         let flow = net::bulk_in(0, FAST);
         sleep(Duration::from_secs(2));
-        let before = spread(&passive, wan, SLOW, Way::Wait);
+        let before = spread(&passive, wan, SLOW, PassiveQuantity::Wait);
         let mut truth = echoed(SLOW, 12, 15);
-        let found = spread(&passive, wan, SLOW, Way::Wait).since(&before);
+        let found = spread(&passive, wan, SLOW, PassiveQuantity::Wait).since(&before);
         let ours = found.mean_ns().expect("packets") as f64 / 1e9;
         truth.sort_by(f64::total_cmp);
         let high = truth[truth.len() * 95 / 100];
@@ -235,13 +235,13 @@ fn round_trips() {
         let (passive, wan) = passive("wan0", false);
         let flow = net::bulk_in(0, FAST);
         sleep(Duration::from_secs(3));
-        let before = spread(&passive, wan, FAST, Way::Beyond);
+        let before = spread(&passive, wan, FAST, PassiveQuantity::Beyond);
         let mut own = Vec::new();
         for _ in 0..400 {
             sleep(Duration::from_millis(20));
             own.push(own_rtt(&flow));
         }
-        let found = spread(&passive, wan, FAST, Way::Beyond).since(&before);
+        let found = spread(&passive, wan, FAST, PassiveQuantity::Beyond).since(&before);
         let ours = found.mean_ns().expect("round trips") as f64 / 1e9;
         println!(
             "timestamps {stamps}, {delay}: the sender's own {:.4} s, passive {ours:.4} s of {}",

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Instant;
 use weirgate_bpf::{
-    BpfError, Host, PASSIVE_DEVICES, Passive, PassiveDevice, Spread, SpreadOf, Way,
+    BpfError, Host, PASSIVE_DEVICES, Passive, PassiveDevice, PassiveQuantity, Spread, SpreadOf,
 };
 use weirgate_kernel::DeviceOverview;
 use weirgate_units::Handle;
@@ -99,13 +99,13 @@ impl PacketStats {
             let Some((handle, ifindex)) = handle.zip(numbers.get(object.label("device"))) else {
                 continue;
             };
-            let of = |way| SpreadOf {
+            let of = |quantity| SpreadOf {
                 ifindex: *ifindex,
                 priority: u32::from(handle.major) << 16 | u32::from(handle.minor),
-                way,
+                quantity,
             };
             class(&mut object.numbers, &spreads, &before, of);
-            let own = of(Way::Wait);
+            let own = of(PassiveQuantity::Wait);
             claimed.insert((own.ifindex, own.priority));
         }
         self.unclaimed = unclaimed(&spreads, &before, &claimed, &self.unclaimed);
@@ -230,7 +230,7 @@ fn wanted(
             wanted.insert(device.index, one(device.index, device.index, false));
         }
     }
-    let up = legend.links.iter().find(|(way, ..)| way == "up");
+    let up = legend.links.iter().find(|(quantity, ..)| quantity == "up");
     for (way, device, _) in &legend.links {
         let inside = legend.inside.contains(device);
         // Down and not inside: an IFB, which delays what arrived outside.
@@ -259,26 +259,40 @@ fn class(
     numbers: &mut Vec<(Number, u64)>,
     spreads: &BTreeMap<SpreadOf, Spread>,
     before: &BTreeMap<SpreadOf, Spread>,
-    of: impl Fn(Way) -> SpreadOf,
+    of: impl Fn(PassiveQuantity) -> SpreadOf,
 ) {
     let nothing = Spread::default();
-    let since = |way| {
-        let all = spreads.get(&of(way))?;
-        Some(all.since(before.get(&of(way)).unwrap_or(&nothing)))
+    let since = |quantity| {
+        let all = spreads.get(&of(quantity))?;
+        Some(all.since(before.get(&of(quantity)).unwrap_or(&nothing)))
     };
     // Nothing yet is a count as well, so that the first packets count.
-    let waits = spreads.get(&of(Way::Wait)).unwrap_or(&nothing);
+    let waits = spreads.get(&of(PassiveQuantity::Wait)).unwrap_or(&nothing);
     numbers.push((Number::ClassTimed, waits.count));
     numbers.push((Number::ClassWaited, waits.sum_ns / 1000));
-    let bytes = spreads.get(&of(Way::Bytes)).unwrap_or(&nothing);
+    let bytes = spreads.get(&of(PassiveQuantity::Bytes)).unwrap_or(&nothing);
     numbers.push((Number::ClassIpBytes, bytes.sum_ns));
     let gauges = [
-        (Way::Wait, Number::ClassMeanWait, Number::ClassHighWait),
-        (Way::Beyond, Number::ClassBeyond, Number::ClassHighBeyond),
-        (Way::Here, Number::ClassHere, Number::ClassHighHere),
+        (
+            PassiveQuantity::Wait,
+            Number::ClassMeanWait,
+            Number::ClassHighWait,
+        ),
+        (
+            PassiveQuantity::Beyond,
+            Number::ClassBeyond,
+            Number::ClassHighBeyond,
+        ),
+        (
+            PassiveQuantity::Here,
+            Number::ClassHere,
+            Number::ClassHighHere,
+        ),
     ];
-    for (way, mean, high) in gauges {
-        let Some(found) = since(way) else { continue };
+    for (quantity, mean, high) in gauges {
+        let Some(found) = since(quantity) else {
+            continue;
+        };
         numbers.extend(found.mean_ns().map(|ns| (mean, ns / 1000)));
         numbers.extend(found.at_most_ns(HIGH).map(|ns| (high, ns / 1000)));
     }
@@ -345,7 +359,7 @@ mod tests {
         let of = |priority| SpreadOf {
             ifindex: 3,
             priority,
-            way: Way::Wait,
+            quantity: PassiveQuantity::Wait,
         };
         let counted = |count| {
             let mut spread = Spread::default();

@@ -17,7 +17,7 @@ impl Entry {
         experiment: &Experiment,
         expectations: Digest,
         measurement: &Measurement,
-        verdicts: &[measure::Verdict],
+        verdicts: &[measure::JudgedExpectation],
     ) -> Self {
         let arm = |arm: &weirgate_experiment::Arm| Arm {
             name: arm.name.clone(),
@@ -39,7 +39,11 @@ impl Entry {
 }
 
 /// The lines of an arm: its expectations in order, then the figures that explain them.
-fn lines(arm: &str, measurement: &Measurement, verdicts: &[measure::Verdict]) -> Vec<Figure> {
+fn lines(
+    arm: &str,
+    measurement: &Measurement,
+    verdicts: &[measure::JudgedExpectation],
+) -> Vec<Figure> {
     let figure = |metric: &str, expected| Figure {
         metric: metric.to_owned(),
         runs: measurement.values(arm, metric),
@@ -58,7 +62,7 @@ fn lines(arm: &str, measurement: &Measurement, verdicts: &[measure::Verdict]) ->
 }
 
 /// The figures of an arm that an expectation's formula names.
-fn named(verdict: &measure::Verdict, arm: &str) -> Vec<String> {
+fn named(verdict: &measure::JudgedExpectation, arm: &str) -> Vec<String> {
     let expectation = &verdict.expectation;
     let Some(formula) = &expectation.formula else {
         return Vec::new();
@@ -75,7 +79,7 @@ fn named(verdict: &measure::Verdict, arm: &str) -> Vec<String> {
     names
 }
 
-fn expected(verdict: &measure::Verdict, all: &[measure::Verdict]) -> Expected {
+fn expected(verdict: &measure::JudgedExpectation, all: &[measure::JudgedExpectation]) -> Expected {
     let expectation = &verdict.expectation;
     let formula = expectation.formula.is_some();
     let value = verdict.promised();
@@ -125,7 +129,7 @@ fn promise(expectation: &Expectation) -> String {
     }
 }
 
-fn verdict_of(verdict: &measure::Verdict, all: &[measure::Verdict]) -> Verdict {
+fn verdict_of(verdict: &measure::JudgedExpectation, all: &[measure::JudgedExpectation]) -> Verdict {
     let expectation = &verdict.expectation;
     let reason = expectation.reason.clone();
     if verdict.kept() {
@@ -156,10 +160,10 @@ fn verdict_of(verdict: &measure::Verdict, all: &[measure::Verdict]) -> Verdict {
 }
 
 /// Whether all that is expected of a mechanism's figure is kept.
-fn shown(mechanism: &Mechanism, all: &[measure::Verdict]) -> bool {
+fn shown(mechanism: &Mechanism, all: &[measure::JudgedExpectation]) -> bool {
     let mut own = all.iter().filter(|one| {
         (&one.expectation.arm, &one.expectation.metric) == (&mechanism.arm, &mechanism.metric)
     });
     let first = own.next();
-    first.is_some_and(measure::Verdict::kept) && own.all(measure::Verdict::kept)
+    first.is_some_and(measure::JudgedExpectation::kept) && own.all(measure::JudgedExpectation::kept)
 }

@@ -32,8 +32,10 @@ enum {
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
+enum { BPF_RB_NO_WAKEUP = 1 };
 
 /* include/uapi/asm-generic/errno-base.h */
+#define ENODEV 19
 #define ENOSPC 28
 
 /* include/linux/netdevice.h */

@@ -32,12 +32,13 @@ const FLAGS: [&str; 8] = [
 ];
 
 /// Where programs are.
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 10] = [
     "bpf/bench",
     "bpf/egress",
     "bpf/include",
     "bpf/inbound",
     "bpf/ingress",
+    "bpf/lab",
     "bpf/order",
     "bpf/passive",
     "bpf/payload",

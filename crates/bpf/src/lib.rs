@@ -53,6 +53,7 @@ mod bench;
 mod error;
 mod hooks;
 mod layout;
+mod line;
 mod maps;
 mod programs;
 mod qdisc;
@@ -69,6 +70,7 @@ pub use hooks::window::{WindowConnection, WindowControl, WindowMaps, WindowTotal
 pub use hooks::{
     FoundFilter, IngressPlace, Loader, filter_name, read as read_program, update as update_program,
 };
+pub use line::{Line, LineFraming, LineRecord, LineSide};
 pub use programs::{Attached, Cost, Refused, kit_number, programs, source_number, sources, verify};
 pub use qdisc::attach_point::Place;
 pub use qdisc::discipline::{Qdisc, Setup};

@@ -51,6 +51,7 @@ pub use netlink::events::{Events, watch};
 pub use netlink::fault::{Fault, Witness};
 pub use nft::handle::Handles;
 pub use nft::object::RuleCounter;
+pub use observe::btf::has_program_qdiscs;
 pub use observe::generation::TablesVersion;
 pub use observe::overview::{DeviceOverview, Traffic};
 pub use observe::{KnownTables, Observed, Scope};

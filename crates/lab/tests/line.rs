@@ -7,7 +7,8 @@
 //! missing they fail and say how to get it.
 
 use std::collections::BTreeMap;
-use weirgate_experiment::{Delivered, Job, Recording};
+use weirgate_experiment::{Delivered, Direction, Fate, Job, Line, Recording};
+use weirgate_guest::agent::line::model::{Departure, Side};
 use weirgate_lab::{Lab, Limits, Options, Request};
 
 /// Idle, then full of full packets, then of small ones with the other direction
@@ -102,6 +103,12 @@ about = "the lab's line"
 without = ["web"]
 
 [[arm]]
+name = "user-space"
+about = "the lab's line in user space"
+emulator = "user-space"
+without = ["web"]
+
+[[arm]]
 name = "netem"
 about = "netem's"
 emulator = "netem"
@@ -112,11 +119,11 @@ name = "tcp"
 about = "the lab's line, with a transfer that reacts"
 "#;
 
-fn run(arm: &str, seed: u64) -> Vec<u8> {
+fn run(experiment: &str, arm: &str, seed: u64) -> Vec<u8> {
     let lab = Lab::open(&Options::default(), &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
     let request = Request {
         job: Job {
-            experiment: EXPERIMENT.to_owned(),
+            experiment: experiment.to_owned(),
             arm: arm.to_owned(),
             parameters: BTreeMap::new(),
             seed,
@@ -131,7 +138,7 @@ fn run(arm: &str, seed: u64) -> Vec<u8> {
 }
 
 fn recording(arm: &str) -> Recording {
-    Recording::decode(&run(arm, 1)).expect("a recording")
+    Recording::decode(&run(EXPERIMENT, arm, 1)).expect("a recording")
 }
 
 /// Round trips and one-way times in ns, by probe or flow and number; nothing
@@ -163,13 +170,22 @@ fn times(recording: &Recording) -> BTreeMap<(String, u64), u64> {
 #[test]
 fn the_line_does_what_netem_does() {
     let own = times(&recording("own"));
-    let netem = times(&recording("netem"));
+    for other in ["user-space", "netem"] {
+        agree(&own, &times(&recording(other)), other);
+    }
+}
+
+/// Both have nearly all packets, at nearly the same times.
+fn agree(own: &BTreeMap<(String, u64), u64>, netem: &BTreeMap<(String, u64), u64>, name: &str) {
     assert!(own.len() > 5_000, "{} packets", own.len());
     // A packet that comes at the very time at which one leaves finds room or
     // not, by microseconds; so a few packets are dropped in one arm only. The
     // small ones come at 159 places of the line's beat of 2.484 ms, in turn.
     let (few, many) = (own.len().min(netem.len()), own.len().max(netem.len()));
-    assert!(many - few <= many / 100, "{few} and {many} packets arrive");
+    assert!(
+        many - few <= many / 100,
+        "{few} and {many} packets arrive: {name}"
+    );
 
     let mut differences: Vec<u64> = own
         .iter()
@@ -177,26 +193,188 @@ fn the_line_does_what_netem_does() {
         .collect();
     assert!(
         differences.len() >= many * 99 / 100,
-        "{} packets arrive in both",
+        "{} packets arrive in both: {name}",
         differences.len()
     );
     differences.sort_unstable();
     let mean_ns = differences.iter().sum::<u64>() / differences.len() as u64;
     let p99_ns = differences[differences.len() * 99 / 100];
     // Handing a packet to user space and back costs about 10 us.
-    assert!(mean_ns < 50_000, "{mean_ns} ns apart in the mean");
-    assert!(p99_ns < 500_000, "{p99_ns} ns apart for one in a hundred");
+    assert!(mean_ns < 50_000, "{mean_ns} ns apart in the mean: {name}");
+    assert!(
+        p99_ns < 500_000,
+        "{p99_ns} ns apart for one in a hundred: {name}"
+    );
+}
+
+/// Lines that differ in all that a line can be: framing, overhead, smallest
+/// packet, buffer, where it drops, and rates that change.
+const LINES: [&str; 4] = [
+    r#"
+framing = "atm"
+overhead = 28
+up = { rate = "512kbit", delay = "2ms", buffer = "30 packets" }
+down = { rate = "2000kbit", delay = "3ms", buffer = "20kB" }
+"#,
+    r#"
+framing = "ptm"
+overhead = 26
+up = { rate = "3Mbit", delay = "10ms", buffer = "12kB", drop = "front" }
+down = { rate = "7001kbit", delay = "0ms", buffer = "40 packets", drop = "front" }
+"#,
+    r#"
+overhead = 38
+mpu = 84
+up = { rate = "999999bit", delay = "40ms", buffer = "8 packets" }
+down = { rate = "33Mbit", delay = "300ms", buffer = "500 packets" }
+"#,
+    r#"
+overhead = 18
+up = { rate = "1Mbit", delay = "1ms", buffer = "50 packets" }
+down = { rate = "9Mbit", delay = "7ms", buffer = "90 packets", drop = "front" }
+then = [
+  { at = "1700ms", down = "700kbit", up = "1777kbit" },
+  { at = "2900ms", down = "20Mbit" },
+  { at = "2901ms", down = "3333333bit", up = "333kbit" },
+]
+"#,
+];
+
+/// Probes, a flood of small datagrams and transfers both ways, for four seconds.
+fn busy(line: &str) -> String {
+    format!(
+        r#"
+version = 1
+name = "busy"
+title = "A line that is full"
+source = "none"
+about = "A test."
+settle = "1s"
+
+[topology]
+kind = "access-line"
+
+[topology.line]
+{line}
+
+[[phase]]
+name = "full"
+end = "4s"
+
+[[traffic]]
+name = "download"
+kind = "tcp"
+from = "server1"
+to = "host1"
+count = 3
+during = ["full"]
+
+[[traffic]]
+name = "upload"
+kind = "tcp"
+from = "host1"
+to = "server1"
+during = ["full"]
+
+[[traffic]]
+name = "flood"
+kind = "udp"
+from = "server1"
+to = "host1"
+during = ["full"]
+interval = "3ms"
+packet = 61
+
+[[probe]]
+name = "echo"
+from = "host1"
+to = "server1"
+interval = "10ms"
+during = ["full"]
+
+[[arm]]
+name = "own"
+about = "the lab's line"
+"#
+    )
+}
+
+/// The program in the kernel and the state machine in user space agree about every
+/// packet, to the nanosecond.
+#[test]
+fn the_kernel_does_what_the_model_says() {
+    for line in LINES {
+        let text = busy(line);
+        let (experiment, problems) = weirgate_experiment::parse(&text);
+        let experiment = experiment.unwrap_or_else(|| panic!("{problems:?}"));
+        let recording = Recording::decode(&run(&text, "own", 1)).expect("a recording");
+        let fates = modelled(&experiment.topology.line, &recording);
+        let mut dropped = 0;
+        for (packet, fate) in recording.line.iter().zip(&fates) {
+            assert_eq!(packet.fate, *fate, "{packet:?} on\n{line}");
+            dropped += u32::from(*fate == Fate::Dropped);
+        }
+        let packets = recording.line.len();
+        assert!(packets > 1_500, "{packets} packets on\n{line}");
+        assert!(dropped > 10, "{dropped} packets dropped on\n{line}");
+    }
+}
+
+/// What became of each packet of a recording, if the model is right; and it had
+/// so many ahead as was recorded.
+fn modelled(line: &Line, recording: &Recording) -> Vec<Fate> {
+    let mut fates = vec![Fate::Left; recording.line.len()];
+    for direction in [Direction::Up, Direction::Down] {
+        let side = match direction {
+            Direction::Up => &line.up,
+            Direction::Down => &line.down,
+        };
+        let mut side = Side::new(side).expect("a rate above 0");
+        let sent = |departure: &Departure<usize>| Fate::Sent {
+            start_ns: departure.start_ns,
+            end_ns: departure.end_ns,
+        };
+        let mut steps = line.then.iter().peekable();
+        for (number, packet) in recording.line.iter().enumerate() {
+            if packet.direction != direction {
+                continue;
+            }
+            let now_ns = packet.arrived_ns;
+            while let Some(step) = steps.next_if(|step| step.at.as_nanos() < now_ns) {
+                let rate = match direction {
+                    Direction::Up => step.up,
+                    Direction::Down => step.down,
+                };
+                if let Some(rate) = rate {
+                    side.set_rate(step.at.as_nanos(), rate.as_bits_per_second());
+                }
+            }
+            while let Some(departure) = side.pop_due(now_ns) {
+                fates[departure.packet] = sent(&departure);
+            }
+            let ahead = (packet.ahead_packets, packet.ahead_bytes);
+            assert_eq!(side.ahead(now_ns), ahead, "{packet:?}");
+            let bytes = (packet.ip_bytes.into(), packet.wire_bytes);
+            side.arrive(now_ns, number, bytes.0, bytes.1, |packet| {
+                fates[packet] = Fate::Dropped;
+            });
+        }
+        for departure in side.finish(recording.duration_ns) {
+            fates[departure.packet] = sent(&departure);
+        }
+    }
+    fates
 }
 
 #[test]
 fn a_seed_names_a_recording() {
-    let first = run("tcp", 1);
+    let first = run(EXPERIMENT, "tcp", 1);
     assert!(
-        first == run("tcp", 1),
+        first == run(EXPERIMENT, "tcp", 1),
         "the same seed gave another recording"
     );
     assert!(
-        first != run("tcp", 2),
+        first != run(EXPERIMENT, "tcp", 2),
         "another seed gave the same recording"
     );
 }

@@ -211,12 +211,22 @@ fn root() -> PathBuf {
         .map_or_else(PathBuf::new, Path::to_owned)
 }
 
-/// Cargo, at the project's root. Without what cargo tells this program of itself:
-/// ring's build script asks for `CARGO_MANIFEST_DIR`, and would be run again, with
-/// all that depends on it, at each change between this and a plain `cargo build`.
+/// Cargo, at the project's root, without what `cargo run` tells xtask of xtask's own
+/// package. The build script of ring reads some of these variables: cargo would run
+/// it again, with all that depends on it, at each change between this and a plain
+/// `cargo build`.
 fn cargo(root: &Path) -> Command {
     let mut command = Command::new("cargo");
-    command.current_dir(root).env_remove("CARGO_MANIFEST_DIR");
+    for (name, _) in std::env::vars_os() {
+        let own = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+        if own
+            .iter()
+            .any(|own| name.to_string_lossy().starts_with(own))
+        {
+            command.env_remove(name);
+        }
+    }
+    command.current_dir(root);
     command
 }
 

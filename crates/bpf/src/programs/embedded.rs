@@ -11,7 +11,7 @@ struct Aligned<const N: usize>([u8; N]);
 include!(concat!(env!("OUT_DIR"), "/programs.rs"));
 
 /// Programs of measurements in the lab, which no device ever has.
-const OF_THE_LAB: [&str; 3] = ["fifo", "send", "watch"];
+const OF_THE_LAB: [&str; 4] = ["fifo", "line", "send", "watch"];
 
 /// Every compiled program that weirgate may load on a router, with its name.
 pub fn programs() -> impl Iterator<Item = (&'static str, &'static [u8])> {

@@ -10,7 +10,7 @@ use std::path::Path;
 const LINK: &str = "link";
 
 /// The map that libbpf makes of the program's operations.
-const OPS: &str = "qdisc";
+pub(crate) const OPS: &str = "qdisc";
 
 /// Loads a program and registers its kind of qdisc; its maps in the order of
 /// `names`.

@@ -236,8 +236,11 @@ pub struct Command {
 /// Who emulates the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Emulator {
-    /// The lab's own line between two TAP devices.
+    /// The lab's own line: a program in the kernel where it has qdiscs of BPF
+    /// programs and precise timers, and else the one in user space.
     Own,
+    /// The lab's own line between two TAP devices.
+    UserSpace,
     /// The kernel's netem, where it can express the line.
     Netem,
 }

@@ -33,7 +33,11 @@ fn arm(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Arm> {
         let problems = table.problems();
         problems.error(codes::ARM, field::head(table), message, "leave one out");
     }
-    let words = [("own", Emulator::Own), ("netem", Emulator::Netem)];
+    let words = [
+        ("own", Emulator::Own),
+        ("user-space", Emulator::UserSpace),
+        ("netem", Emulator::Netem),
+    ];
     let emulator = field::word(table, "emulator", &words);
     if let (Some(name), Some(Emulator::Netem)) = (&name, emulator) {
         scope.netem.insert(name.value.clone());

@@ -71,6 +71,12 @@ impl Clock {
         clock
     }
 
+    /// Whether timers of this kernel expire when they should, without help.
+    #[must_use]
+    pub fn is_precise(&self) -> bool {
+        self.shared.watch_ns == 0
+    }
+
     /// Makes now the zero.
     pub fn start(&self) {
         self.shared.zero_ns.set(monotonic_ns());

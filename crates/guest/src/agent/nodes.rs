@@ -88,7 +88,7 @@ impl Nodes {
         self.spaces.keys().copied()
     }
 
-    /// Makes the namespace between gateway and provider that a line of netem
+    /// Makes the namespace between gateway and provider that a line in the kernel
     /// needs.
     pub(super) fn make_modem(&mut self) -> Result<()> {
         let space = self.new_space();
@@ -98,8 +98,13 @@ impl Nodes {
 
     /// Runs `body` with this thread in the modem's namespace.
     pub(super) fn enter_modem<T>(&self, body: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        self.inside(self.modem()?, body)
+    }
+
+    /// The modem's namespace.
+    pub(super) fn modem(&self) -> io::Result<BorrowedFd<'_>> {
         let space = self.modem.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        self.inside(space.as_fd(), body)
+        Ok(space.as_fd())
     }
 
     fn inside<T>(

@@ -42,6 +42,31 @@ struct Flow {
     class: Option<u16>,
     /// Sequence number and time of stamped packets that left the line downwards.
     left_line: VecDeque<(u32, u64)>,
+    /// The same of those that reached their receiver, where the line has not told
+    /// yet that they left it.
+    received: VecDeque<(u32, u64)>,
+}
+
+impl Flow {
+    /// Takes a packet's time out of `from`, else remembers in `to` that it has
+    /// been here. Packets of one flow nearly always keep their order: the first
+    /// hit is at the front.
+    fn pair(
+        from: &mut VecDeque<(u32, u64)>,
+        to: &mut VecDeque<(u32, u64)>,
+        seq: u32,
+        at_ns: u64,
+    ) -> Option<u64> {
+        let hit = from.iter().position(|&(other, _)| other == seq);
+        if let Some((_, there_ns)) = hit.and_then(|index| from.remove(index)) {
+            return Some(there_ns);
+        }
+        if to.len() >= REMEMBERED {
+            to.pop_front();
+        }
+        to.push_back((seq, at_ns));
+        None
+    }
 }
 
 impl Recorder {
@@ -173,32 +198,31 @@ impl Recorder {
         self.shared.borrow_mut().recording.tracked = Some(tracked);
     }
 
-    /// Remembers when a stamped packet left the line for the gateway.
+    /// Records when a stamped packet left the line for the gateway: its wait, once
+    /// it is known too when it reached its receiver. Nothing where its flow has no
+    /// class.
     pub fn left_line(&self, flow: u16, seq: u32, at_ns: u64) {
         let records = &mut *self.shared.borrow_mut();
-        let Some(flow) = records.flows.get_mut(usize::from(flow)) else {
+        let Some(known) = records.classed(flow) else {
             return;
         };
-        if flow.class.is_some() {
-            if flow.left_line.len() >= REMEMBERED {
-                flow.left_line.pop_front();
-            }
-            flow.left_line.push_back((seq, at_ns));
+        let there_ns = Flow::pair(&mut known.received, &mut known.left_line, seq, at_ns);
+        if let Some(received_ns) = there_ns {
+            let wait_ns = received_ns.saturating_sub(at_ns);
+            records.sojourn(Direction::Down, flow, received_ns, wait_ns);
         }
     }
 
-    /// Records the wait of a stamped packet that came down the line and now
-    /// reached its receiver behind the gateway. Receivers call this for every
-    /// stamped packet and answer; it does nothing for others.
+    /// Records when a stamped packet, or its answer, reached its receiver behind
+    /// the gateway: its wait, once it is known too when it left the line. The
+    /// line's records may come later than the packet.
     pub fn received(&self, flow: u16, seq: u32, at_ns: u64) {
         let records = &mut *self.shared.borrow_mut();
-        let Some(known) = records.flows.get_mut(usize::from(flow)) else {
+        let Some(known) = records.classed(flow) else {
             return;
         };
-        // Packets of one flow nearly always keep their order: the first hit is
-        // at the front.
-        let hit = known.left_line.iter().position(|&(other, _)| other == seq);
-        if let Some((_, left_ns)) = hit.and_then(|index| known.left_line.remove(index)) {
+        let there_ns = Flow::pair(&mut known.left_line, &mut known.received, seq, at_ns);
+        if let Some(left_ns) = there_ns {
             let wait_ns = at_ns.saturating_sub(left_ns);
             records.sojourn(Direction::Down, flow, at_ns, wait_ns);
         }
@@ -299,6 +323,12 @@ impl Recorder {
 }
 
 impl Records {
+    /// A flow that has a class.
+    fn classed(&mut self, flow: u16) -> Option<&mut Flow> {
+        let known = self.flows.get_mut(usize::from(flow));
+        known.filter(|known| known.class.is_some())
+    }
+
     fn sojourn(&mut self, direction: Direction, flow: u16, at_ns: u64, wait_ns: u64) {
         let class = self
             .flows
@@ -353,8 +383,10 @@ mod tests {
         recorder.received(flow, 1, 270);
         recorder.received(flow, 9, 270);
         recorder.received(unclassed, 1, 270);
+        // The line tells late that it let a packet go.
+        recorder.left_line(flow, 9, 240);
         let waits: Vec<u64> = recorder.take().sojourns.iter().map(|s| s.wait_ns).collect();
-        assert_eq!(waits, [50, 160]);
+        assert_eq!(waits, [50, 160, 30]);
     }
 
     #[test]

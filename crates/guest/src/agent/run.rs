@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The order of a run: build, set up the arm, drive traffic, take down.
 
+use super::clock::Clock;
 use super::limits;
-use super::line::entry::Entry;
-use super::line::tap::Emulation;
+use super::line::{Emulation, Entry, Log, tap};
+use super::nodes::Nodes;
 use super::recorder::Recorder;
 use super::session::Session;
 use super::shaper::Shaper;
@@ -16,6 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::LocalSet;
 use weirgate_experiment::{Arm, Emulator, Experiment, Job, Recording};
+use weirgate_kernel::has_program_qdiscs;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -57,7 +59,7 @@ pub fn run(
 
     limits::raise();
     let recorder = Recorder::new();
-    if experiment.sampling.capture && arm.emulator == Emulator::Own {
+    if experiment.sampling.capture && arm.emulator != Emulator::Netem {
         recorder.start_capture();
     }
     progress(0, seconds, "building the topology");
@@ -106,7 +108,7 @@ fn read(job: &Job) -> Result<(Experiment, Arm)> {
 struct Stage {
     session: Session,
     failures: UnboundedReceiver<Error>,
-    line: Option<Rc<RefCell<Emulation>>>,
+    line: Option<Emulation>,
     shaper: change::InForce,
     kit: Option<Rc<kit::Loaded>>,
     /// What a policy that follows the line's rate has recorded.
@@ -129,8 +131,28 @@ impl Stage {
         runtime.block_on(async {
             let mut nodes = topology::build(&experiment.topology).await?;
             let line = &experiment.topology.line;
-            let taps = match arm.emulator {
-                Emulator::Own => Some(topology::add_taps(&nodes).await?),
+            let clock = Clock::new();
+            let log = |nodes: &Nodes| {
+                let entry = experiment.sampling.segments.then(|| Entry::open(nodes));
+                anyhow::Ok(Log::new(
+                    recorder.clone(),
+                    clock.clone(),
+                    entry.transpose()?,
+                ))
+            };
+            let in_kernel = machine == Machine::Own && clock.is_precise() && has_program_qdiscs();
+            let line = match arm.emulator {
+                Emulator::Own if in_kernel => {
+                    let log = log(&nodes)?;
+                    let built = topology::modem::build(&mut nodes, line, log, clock.clone());
+                    Some(Emulation::Kernel(Rc::new(built.await?)))
+                }
+                Emulator::Own | Emulator::UserSpace => {
+                    let taps = topology::add_taps(&nodes).await?;
+                    let log = log(&nodes)?;
+                    let line = tap::Emulation::new(line, taps, clock.clone(), log)?;
+                    Some(Emulation::Tap(Rc::new(RefCell::new(line))))
+                }
                 Emulator::Netem => {
                     topology::netem::build(&mut nodes, line).await?;
                     None
@@ -156,20 +178,8 @@ impl Stage {
                 }
                 None => None,
             };
-            let line = experiment.topology.line.clone();
-            let (session, failures) = Session::new(experiment, arm, job.seed, nodes, recorder);
-            let line = match taps {
-                Some(taps) => {
-                    let clock = session.clock.clone();
-                    let mut emulation =
-                        Emulation::new(&line, taps, clock, session.recorder.clone())?;
-                    if session.experiment.sampling.segments {
-                        emulation.note_segments(Entry::open(&session.nodes)?);
-                    }
-                    Some(Rc::new(RefCell::new(emulation)))
-                }
-                None => None,
-            };
+            let (session, failures) =
+                Session::new(experiment, arm, job.seed, clock, nodes, recorder);
             session.clock.pause(SETTLE_NS).await?;
             Ok(Self {
                 session,
@@ -204,16 +214,13 @@ impl Stage {
                 self.record = track::start(&session, shaper, text)?;
             }
             if let Some(line) = &self.line {
-                line.borrow_mut()
-                    .discard()
-                    .context("empty the line's devices")?;
-                session.spawn("the line".to_owned(), Emulation::run(Rc::clone(line)));
-                let steps = session.experiment.topology.line.then.clone();
-                let follow = Emulation::follow(Rc::clone(line), steps);
-                session.spawn("the line's rates".to_owned(), follow);
+                line.prepare(&session)?;
             }
             progress(0);
             session.clock.start();
+            if let Some(line) = &self.line {
+                line.start()?;
+            }
             let mut next_ns = SECOND_NS + ASIDE_NS;
             loop {
                 tokio::select! {
@@ -239,7 +246,7 @@ impl Stage {
             track::note(&self.session.recorder, written);
         }
         if let Some(line) = &self.line {
-            line.borrow_mut().finish(duration_ns);
+            runtime.block_on(line.finish(duration_ns))?;
         }
         Ok(())
     }

@@ -35,6 +35,7 @@ impl Session {
         experiment: Experiment,
         arm: Arm,
         seed: u64,
+        clock: Clock,
         nodes: Nodes,
         recorder: Recorder,
     ) -> (Self, UnboundedReceiver<Error>) {
@@ -43,7 +44,7 @@ impl Session {
             experiment: Rc::new(experiment),
             arm: Rc::new(arm),
             seed,
-            clock: Clock::new(),
+            clock,
             nodes: Rc::new(nodes),
             recorder,
             failures,

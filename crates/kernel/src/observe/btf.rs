@@ -19,7 +19,7 @@ const HEADER: usize = 24;
 const MAGIC: u16 = 0xeb9f;
 
 /// Whether the kernel has qdiscs made of programs, and tells of its types.
-pub(crate) fn has_program_qdiscs() -> bool {
+pub fn has_program_qdiscs() -> bool {
     File::open(TYPES)
         .and_then(names)
         .is_ok_and(|names| has(&names, DROPS))

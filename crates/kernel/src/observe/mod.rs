@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads what a kernel has, within a scope, into a state.
 
-mod btf;
+pub(crate) mod btf;
 mod capability;
 pub(crate) mod files;
 pub(crate) mod generation;

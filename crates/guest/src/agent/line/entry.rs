@@ -6,7 +6,7 @@
 //! the line reads it whenever a segment has come through, and finds that
 //! segment among those that came.
 
-use super::packet::Facts;
+use super::packet::{ETHERNET, Facts};
 use crate::agent::clock::Clock;
 use crate::agent::nodes::{LAN, Nodes};
 use crate::agent::traffic::endpoint::Noted;
@@ -74,7 +74,8 @@ impl Entry {
                 other => other?,
             };
             let frame = &self.buffer[..length.min(self.buffer.len())];
-            let Some(key) = key(&Facts::read(frame), frame) else {
+            let ip_bytes = length.saturating_sub(ETHERNET) as u32;
+            let Some(key) = key(&Facts::read(frame, ip_bytes), frame) else {
                 continue;
             };
             let now_ns = clock.now_ns();
@@ -123,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_segment_sent_again_is_another() {
-        let key_of = |frame: &[u8]| key(&Facts::read(frame), frame);
+        let key_of = |frame: &[u8]| key(&Facts::read(frame, frame.len() as u32 - 14), frame);
         let first = key_of(&segment(7, 100));
         assert_eq!(first, Some((20_000, 22, 100, 0, 0, 7)));
         assert_ne!(first, key_of(&segment(8, 100)));

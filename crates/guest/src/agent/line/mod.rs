@@ -1,13 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The emulated line: what a modem, a copper pair and an exchange do.
 //!
-//! [`model`] decides when packets leave and which are dropped, [`framing`] what
-//! they cost, [`packet`] reads their headers, [`tap`] connects the two ends,
+//! There are two, which share no code but what records packets: [`kernel`] is a
+//! program of BPF, [`tap`] is in user space, between two TAP devices. There
+//! [`model`] decides when packets leave and which are dropped, and [`framing`] what
+//! they cost. [`log`] records packets, [`packet`] reads their headers, and
 //! [`entry`] knows when segments came to the gateway.
 //! Nothing here shares code with the shaper under test.
 
-pub mod entry;
+mod entry;
 pub mod framing;
+pub mod kernel;
+mod log;
 pub mod model;
 pub mod packet;
 pub mod tap;
+
+use crate::agent::session::Session;
+use anyhow::{Context, Result};
+pub use entry::Entry;
+pub use log::Log;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The line of a run, whoever emulates it.
+#[derive(Debug, Clone)]
+pub enum Emulation {
+    /// In the kernel.
+    Kernel(Rc<kernel::Emulation>),
+    /// In user space.
+    Tap(Rc<RefCell<tap::Emulation>>),
+}
+
+impl Emulation {
+    /// Starts what runs beside the traffic.
+    pub fn prepare(&self, session: &Session) -> Result<()> {
+        match self {
+            Self::Kernel(line) => {
+                let read = kernel::Emulation::read(Rc::clone(line));
+                session.spawn("the line".to_owned(), read);
+            }
+            Self::Tap(line) => {
+                let emptied = line.borrow_mut().discard();
+                emptied.context("empty the line's devices")?;
+                session.spawn("the line".to_owned(), tap::Emulation::run(Rc::clone(line)));
+                let steps = session.experiment.topology.line.then.clone();
+                let follow = tap::Emulation::follow(Rc::clone(line), steps);
+                session.spawn("the line's rates".to_owned(), follow);
+            }
+        }
+        Ok(())
+    }
+
+    /// The run's clock has begun.
+    pub fn start(&self) -> Result<()> {
+        match self {
+            Self::Kernel(line) => line.start(),
+            Self::Tap(_) => Ok(()),
+        }
+    }
+
+    /// Records what was sent by the end of the run; the rest stays `Left`.
+    pub async fn finish(&self, now_ns: u64) -> Result<()> {
+        match self {
+            Self::Kernel(line) => line.finish(now_ns).await,
+            Self::Tap(line) => {
+                line.borrow_mut().finish(now_ns);
+                Ok(())
+            }
+        }
+    }
+}

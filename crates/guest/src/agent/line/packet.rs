@@ -8,7 +8,7 @@ use weirgate_experiment::TcpSegment;
 
 /// Ethernet's addresses and type, which no access line carries for free: what
 /// the line charges instead is the experiment's `overhead`.
-const ETHERNET: usize = 14;
+pub(super) const ETHERNET: usize = 14;
 
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
@@ -32,33 +32,34 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Reads a frame.
+    /// Reads the beginning of a frame, which has all headers, of a packet of so
+    /// many bytes of IP.
     #[must_use]
-    pub fn read(frame: &[u8]) -> Self {
+    pub fn read(frame: &[u8], ip_bytes: u32) -> Self {
         let packet = frame.get(ETHERNET..).unwrap_or_default();
         let mut facts = Self {
-            ip_bytes: u16::try_from(packet.len()).unwrap_or(u16::MAX),
+            ip_bytes: u16::try_from(ip_bytes).unwrap_or(u16::MAX),
             ..Self::default()
         };
         let found = match frame.get(12..ETHERNET) {
-            Some([0x08, 0x00]) => ipv4(packet),
-            Some([0x86, 0xdd]) => ipv6(packet),
+            Some([0x08, 0x00]) => ipv4(packet, ip_bytes as usize),
+            Some([0x86, 0xdd]) => ipv6(packet, ip_bytes as usize),
             _ => None,
         };
-        if let Some((protocol, segment)) = found {
-            facts.transport(protocol, segment);
+        if let Some((protocol, length, segment)) = found {
+            facts.transport(protocol, length, segment);
         }
         facts
     }
 
-    fn transport(&mut self, protocol: u8, segment: &[u8]) {
+    fn transport(&mut self, protocol: u8, length: usize, segment: &[u8]) {
         match (protocol, segment) {
             (TCP | UDP, &[s0, s1, d0, d1, ref rest @ ..]) => {
                 let source = u16::from_be_bytes([s0, s1]);
                 let destination = u16::from_be_bytes([d0, d1]);
                 self.ports = Some((protocol, source, destination));
                 if protocol == TCP {
-                    self.tcp = tcp(segment);
+                    self.tcp = tcp(segment, length);
                 } else {
                     self.stamp = rest.get(4..).and_then(Stamp::read);
                 }
@@ -75,33 +76,40 @@ impl Facts {
     }
 }
 
-/// Protocol and payload of an IPv4 packet; none for later fragments.
-fn ipv4(packet: &[u8]) -> Option<(u8, &[u8])> {
+/// Protocol of an IPv4 packet, the length of its payload, and what is there of it;
+/// none for later fragments.
+fn ipv4(packet: &[u8], ip_bytes: usize) -> Option<(u8, usize, &[u8])> {
     let header = packet.first_chunk::<20>()?;
     let length = usize::from(header[0] & 0x0f) * 4;
     let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
     let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x1fff;
-    (fragment == 0 && length >= 20)
-        .then(|| packet.get(length..total))
+    let payload = total.checked_sub(length)?;
+    (fragment == 0 && length >= 20 && total <= ip_bytes)
+        .then(|| packet.get(length..total.min(packet.len())))
         .flatten()
-        .map(|payload| (header[9], payload))
+        .map(|there| (header[9], payload, there))
 }
 
-/// Next header and payload of an IPv6 packet; extension headers, which the lab
-/// does not send, are not followed.
-fn ipv6(packet: &[u8]) -> Option<(u8, &[u8])> {
+/// Next header, the length of the payload of an IPv6 packet, and what is there of
+/// it; extension headers, which the lab does not send, are not followed.
+fn ipv6(packet: &[u8], ip_bytes: usize) -> Option<(u8, usize, &[u8])> {
     let header = packet.first_chunk::<40>()?;
     let length = usize::from(u16::from_be_bytes([header[4], header[5]]));
-    Some((header[6], packet.get(40..40 + length)?))
+    let end = packet.len().min(40 + length);
+    (40 + length <= ip_bytes)
+        .then(|| packet.get(40..end))
+        .flatten()
+        .map(|there| (header[6], length, there))
 }
 
-fn tcp(segment: &[u8]) -> Option<TcpSegment> {
+/// What the header of a segment of so many bytes says.
+fn tcp(segment: &[u8], bytes: usize) -> Option<TcpSegment> {
     let header = segment.first_chunk::<20>()?;
     let word = |at: usize| {
         u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
     };
     let length = usize::from(header[12] >> 4) * 4;
-    let payload = segment.len().checked_sub(length)?;
+    let payload = bytes.checked_sub(length)?;
     Some(TcpSegment {
         seq: word(4),
         ack: word(8),
@@ -134,6 +142,11 @@ fn sack(mut options: &[u8]) -> Option<(u32, u32)> {
 mod tests {
     use super::{Facts, Stamp};
     use proptest::prelude::*;
+
+    /// The facts of a frame that is there as a whole.
+    fn read(frame: &[u8]) -> Facts {
+        Facts::read(frame, frame.len().saturating_sub(14) as u32)
+    }
 
     fn frame(ethertype: [u8; 2], packet: &[u8]) -> Vec<u8> {
         [&[0; 12], &ethertype[..], packet].concat()
@@ -173,7 +186,7 @@ mod tests {
         segment.extend(100_u32.to_be_bytes());
         segment.extend(200_u32.to_be_bytes());
         for frame in [ipv4(6, &segment), ipv6(6, &segment)] {
-            let facts = Facts::read(&frame);
+            let facts = read(&frame);
             assert_eq!(usize::from(facts.ip_bytes), frame.len() - 14);
             assert_eq!(facts.ports, Some((6, 443, 1_024)));
             let tcp = facts.tcp.expect("TCP facts");
@@ -184,18 +197,29 @@ mod tests {
     }
 
     #[test]
+    fn the_beginning_of_a_frame_is_enough() {
+        let segment = [&[0; 12][..], &[0x50, 0x10], &[0; 1_466]].concat();
+        let frame = ipv4(6, &segment);
+        let whole = read(&frame);
+        assert_eq!(whole.tcp.expect("TCP facts").payload, 1_460);
+        assert_eq!(Facts::read(&frame[..128], 1_500), whole);
+        // A header that says more than the frame has is no header.
+        assert_eq!(Facts::read(&frame[..128], 1_499).tcp, None);
+    }
+
+    #[test]
     fn stamps_in_echoes_and_datagrams() {
         let stamp = Stamp::new(3, 8, 1_000_000);
         for (request, answer) in [
             (ipv4(1, &echo(8, stamp)), ipv4(1, &echo(0, stamp))),
             (ipv6(58, &echo(128, stamp)), ipv6(58, &echo(129, stamp))),
         ] {
-            assert_eq!(Facts::read(&request).stamp, Some(stamp));
-            assert_eq!(Facts::read(&answer).stamp, Some(stamp.answer()));
+            assert_eq!(read(&request).stamp, Some(stamp));
+            assert_eq!(read(&answer).stamp, Some(stamp.answer()));
         }
         let mut datagram = vec![0, 7, 0, 9, 0, 20, 0, 0];
         datagram.extend(&echo(0, stamp)[8..20]);
-        let facts = Facts::read(&ipv4(17, &datagram));
+        let facts = read(&ipv4(17, &datagram));
         assert_eq!(facts.ports, Some((17, 7, 9)));
         assert_eq!(facts.stamp, Some(stamp));
         assert_eq!(facts.tcp, None);
@@ -214,7 +238,7 @@ mod tests {
                     *place = byte;
                 }
             }
-            let facts = Facts::read(&frame(ethertype, &packet));
+            let facts = read(&frame(ethertype, &packet));
             prop_assert_eq!(usize::from(facts.ip_bytes), packet.len());
         }
     }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The line between two TAP devices.
+//! The line in user space, between two TAP devices: the check of the one in the
+//! [`kernel`](super::kernel), and what a run has where that cannot be.
 //!
 //! `wan` in the gateway is the modem's Ethernet port, `line` in the provider
 //! the exchange's. A packet arrives when it is read, which the event loop does
 //! as soon as the kernel has put it into the TAP; the TAP's own queue is never
 //! the bottleneck.
 
-use super::entry::Entry;
 use super::framing::Wire;
-use super::model::{Departure, Side};
-use super::packet::Facts;
+use super::log::{Arrival, Log, Logged};
+use super::model::Side;
+use super::packet::{ETHERNET, Facts};
 use crate::agent::clock::{Alarm, Clock};
-use crate::agent::recorder::Recorder;
 use crate::agent::topology::Taps;
 use crate::agent::watch::watch;
 use anyhow::{Context as _, Result};
@@ -24,7 +24,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use weirgate_experiment::{Direction, Fate, Line, LinePacket, LineStep};
+use weirgate_experiment::{Direction, Line, LineStep};
 use weirgate_units::Rate;
 
 /// Room for a frame of the line's devices: MTU 1500, Ethernet header, VLAN tag.
@@ -51,10 +51,8 @@ pub struct Emulation {
     /// Up and down, in this order.
     directions: [DirectedLine; 2],
     wire: Wire,
-    /// Where waits of TCP segments are asked for.
-    entry: Option<Entry>,
     clock: Clock,
-    recorder: Recorder,
+    log: Log,
     /// Buffers of frames that have left.
     spare: Vec<Vec<u8>>,
 }
@@ -72,15 +70,12 @@ struct DirectedLine {
 #[derive(Debug)]
 struct Frame {
     bytes: Vec<u8>,
-    /// Its number in the recorder.
-    number: usize,
-    /// Flow and number, for a stamped packet.
-    stamp: Option<(u16, u32)>,
+    logged: Logged,
 }
 
 impl Emulation {
     /// A line between two TAP devices.
-    pub fn new(line: &Line, taps: Taps, clock: Clock, recorder: Recorder) -> Result<Self> {
+    pub fn new(line: &Line, taps: Taps, clock: Clock, log: Log) -> Result<Self> {
         let directed = |direction, side, from, text| {
             let side =
                 Side::new(side).with_context(|| format!("the {text} rate of the line is 0"))?;
@@ -97,16 +92,10 @@ impl Emulation {
                 directed(Direction::Down, &line.down, taps.line, "downstream")?,
             ],
             wire: Wire::of(line),
-            entry: None,
             clock,
-            recorder,
+            log,
             spare: Vec::new(),
         })
-    }
-
-    /// Has the waits of TCP segments recorded too.
-    pub fn note_segments(&mut self, entry: Entry) {
-        self.entry = Some(entry);
     }
 
     /// The line has other rates from now on, as far as they are said.
@@ -148,7 +137,11 @@ impl Emulation {
     pub fn finish(&mut self, now_ns: u64) {
         for directed in &mut self.directions {
             for departure in directed.side.finish(now_ns) {
-                record_sent(&self.recorder, &departure);
+                self.log.sent(
+                    departure.packet.logged,
+                    departure.start_ns,
+                    departure.end_ns,
+                );
             }
         }
     }
@@ -196,48 +189,25 @@ impl Emulation {
 
     fn arrive(&mut self, index: usize, bytes: Vec<u8>) -> Result<()> {
         let now_ns = self.clock.now_ns();
-        let facts = Facts::read(&bytes);
+        let facts = Facts::read(&bytes, bytes.len().saturating_sub(ETHERNET) as u32);
         let directed = &mut self.directions[index];
-        let direction = directed.direction;
-        if let (Direction::Up, Some(stamp)) = (direction, facts.stamp)
-            && !stamp.reply
-        {
-            let waited_ns = stamp.age_ns(now_ns);
-            self.recorder.waited_up(stamp.flow, now_ns, waited_ns);
-        }
-        let flow = flow_of(&self.recorder, direction, &facts);
-        if let (Direction::Up, Some(entry), Some(tcp)) = (direction, self.entry.as_mut(), facts.tcp)
-            && let Some(waited_ns) = entry
-                .waited(&facts, &bytes, now_ns, &self.clock)
-                .context("read what came to the gateway")?
-        {
-            let ack = tcp.is_pure_ack();
-            self.recorder.segment_waited(flow, ack, now_ns, waited_ns);
-        }
         let wire_bytes = self.wire.bytes(facts.ip_bytes.into());
-        let (ahead_packets, ahead_bytes) = directed.side.ahead(now_ns);
-        let packet = LinePacket {
-            direction,
-            flow,
-            arrived_ns: now_ns,
-            fate: Fate::Left,
-            ip_bytes: facts.ip_bytes,
+        let arrival = Arrival {
+            direction: directed.direction,
+            at_ns: now_ns,
+            facts,
+            frame: &bytes,
             wire_bytes,
-            ahead_packets,
-            ahead_bytes,
-            tcp: facts.tcp,
+            ahead: directed.side.ahead(now_ns),
         };
-        let number = self.recorder.line(packet, &bytes);
-        let frame = Frame {
-            bytes,
-            number,
-            stamp: facts.stamp.map(|stamp| (stamp.flow, stamp.seq)),
-        };
+        let logged = self.log.arrived(&arrival);
+        let logged = logged.context("read what came to the gateway")?;
+        let frame = Frame { bytes, logged };
         let ip_bytes = facts.ip_bytes.into();
         directed
             .side
             .arrive(now_ns, frame, ip_bytes, wire_bytes, |frame| {
-                self.recorder.line_fate(frame.number, Fate::Dropped);
+                self.log.dropped(frame.logged);
                 self.spare.push(frame.bytes);
             });
         Ok(())
@@ -248,12 +218,11 @@ impl Emulation {
         for index in 0..self.directions.len() {
             let now_ns = self.clock.now_ns();
             while let Some(departure) = self.directions[index].side.pop_due(now_ns) {
-                record_sent(&self.recorder, &departure);
                 let frame = departure.packet;
-                if let (Direction::Down, Some((flow, seq))) =
-                    (self.directions[index].direction, frame.stamp)
-                {
-                    self.recorder.left_line(flow, seq, self.clock.now_ns());
+                self.log
+                    .sent(frame.logged, departure.start_ns, departure.end_ns);
+                if self.directions[index].direction == Direction::Down {
+                    self.log.left(frame.logged, self.clock.now_ns());
                 }
                 let to = self.directions[1 - index].from.get_ref();
                 rustix::io::write(to, &frame.bytes).context("write to a device of the line")?;
@@ -262,25 +231,6 @@ impl Emulation {
         }
         Ok(())
     }
-}
-
-fn flow_of(recorder: &Recorder, direction: Direction, facts: &Facts) -> Option<u16> {
-    if let Some(stamp) = facts.stamp {
-        return Some(stamp.flow);
-    }
-    let (protocol, source, destination) = facts.ports?;
-    match direction {
-        Direction::Up => recorder.label_of(protocol, destination, source),
-        Direction::Down => recorder.label_of(protocol, source, destination),
-    }
-}
-
-fn record_sent(recorder: &Recorder, departure: &Departure<Frame>) {
-    let sent = Fate::Sent {
-        start_ns: departure.start_ns,
-        end_ns: departure.end_ns,
-    };
-    recorder.line_fate(departure.packet.number, sent);
 }
 
 /// One frame; `None` where there is none now.

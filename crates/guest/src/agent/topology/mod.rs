@@ -8,6 +8,7 @@
 //! is `line`'s.
 
 mod ends;
+pub mod modem;
 pub mod netem;
 mod settings;
 

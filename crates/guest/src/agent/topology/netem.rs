@@ -9,15 +9,13 @@
 //! packets that queue would not be delayed. What netem cannot express is
 //! refused. The packets of this line are not recorded.
 
-use super::{MTU, configure_line, ends, hardware, settings};
-use crate::agent::nodes::{LINE, Nodes, WAN};
+use super::{MTU, configure_line, ends, modem};
+use crate::agent::nodes::Nodes;
 use anyhow::{Context, Result, bail, ensure};
 use nlink::netlink::link::{BridgeLink, VethLink};
 use nlink::netlink::tc::NetemConfig;
 use nlink::util::{Packets, Rate};
-use nlink::{Connection, Route};
-use std::io;
-use weirgate_experiment::{Buffer, DropEnd, Framing, Line, LineSide, Node};
+use weirgate_experiment::{Buffer, DropEnd, Framing, Line, LineSide};
 
 /// Linux counts the Ethernet header when a packet leaves a device.
 const ETHERNET: i32 = 14;
@@ -30,32 +28,20 @@ const TRAVELLING: u32 = 100_000;
 pub async fn build(nodes: &mut Nodes, line: &Line) -> Result<()> {
     let up = rate(line, &line.up).context("netem cannot be the line upstream")?;
     let down = rate(line, &line.down).context("netem cannot be the line downstream")?;
-    nodes.make_modem()?;
-    let route = nodes
-        .enter_modem(|| {
-            settings::apply()?;
-            Connection::<Route>::new().map_err(io::Error::other)
-        })
-        .context("prepare the namespace of the modem")?;
+    let route = modem::make(nodes).await?;
+    let [near, far] = modem::ENDS;
     let make = async {
         for bridge in ["near", "far"] {
             let plain = BridgeLink::new(bridge).mtu(MTU).stp(false);
             route.add_link(plain).await?;
             ends::switch_on(&route, bridge).await?;
         }
-        for (port, node, device) in [("g", Node::Gateway, WAN), ("p", Node::Provider, LINE)] {
-            let pair = VethLink::new(port, device)
-                .mtu(MTU)
-                .peer_address(hardware(node, device))
-                .peer_netns_fd(nodes.space(node)?);
-            route.add_link(pair).await?;
-        }
         route.add_link(VethLink::new("up", "down").mtu(MTU)).await?;
         for (port, bridge, netem) in [
             ("up", "near", up),
             ("down", "far", down),
-            ("p", "far", delay(&line.up)),
-            ("g", "near", delay(&line.down)),
+            (far, "far", delay(&line.up)),
+            (near, "near", delay(&line.down)),
         ] {
             route.set_link_master(port, bridge).await?;
             ends::switch_on(&route, port).await?;

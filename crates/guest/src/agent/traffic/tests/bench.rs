@@ -4,6 +4,7 @@
 //! This needs root, as the agent itself does, and says so without it. The wire
 //! has no rate of its own; where one matters, a TBF gives it.
 
+use crate::agent::clock::Clock;
 use crate::agent::nodes::{self, Nodes};
 use crate::agent::recorder::Recorder;
 use crate::agent::session::Session;
@@ -164,7 +165,8 @@ pub fn run(experiment: Experiment, nodes: Nodes) -> Result<Recording, String> {
         .expect("an event loop");
     let tasks = tokio::task::LocalSet::new();
     let recorder = Recorder::new();
-    let (session, mut failed) = Session::new(experiment, arm, 1, nodes, recorder.clone());
+    let (session, mut failed) =
+        Session::new(experiment, arm, 1, Clock::new(), nodes, recorder.clone());
     tasks.block_on(&runtime, async {
         session.clock.start();
         start(&session).map_err(|error| format!("{error:#}"))?;

@@ -47,7 +47,7 @@ fn syns_come_at_their_rate_and_once_each() {
             Err(error) if error.kind() == ErrorKind::NetworkDown => continue,
             Err(_) => break,
         };
-        let facts = Facts::read(&frame[..length]);
+        let facts = Facts::read(&frame[..length], length.saturating_sub(14) as u32);
         let (Some((_, source, _)), Some(tcp)) = (facts.ports, facts.tcp) else {
             continue;
         };

@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The laboratory's line: what a modem, a copper pair and an exchange do, between
+ * two devices of a namespace of its own.
+ *
+ * A packet that arrives at one device is sent to the other, whose root qdisc is
+ * the line in this direction: a queue, a transmitter, a delay. Packets are served
+ * first come first served. A transmission begins the instant the one before it
+ * ends, however late the kernel looks, and takes exactly its bytes at the line's
+ * rate; the fraction of a nanosecond is carried to the next one. After its last
+ * bit a packet travels for a fixed delay.
+ *
+ * Every packet is recorded in a ring: that it arrived, and what became of it. A
+ * record that finds no room is counted, and the run is void.
+ *
+ * It shares nothing with the shapers under test but what the kernel demands of
+ * every qdisc. The state machine in user space (crates/guest, line/model.rs) is
+ * its check: given the arrivals, it must say the same of each packet.
+ */
+#include "tc.h"
+#include "line_layout.h"
+
+#define NS_BITS_PER_BYTE 8000000000ULL
+
+/* ATM cells (ITU-T I.361), PTM codewords (IEEE 802.3 clause 61.3.3). */
+#define CELL 53
+#define CELL_PAYLOAD 48
+#define CODEWORD_PAYLOAD 64
+
+#define DIRECTIONS 2
+
+struct line_packet {
+	struct sk_buff __kptr *skb; /* none: it was dropped from the front */
+	u64 start_ns;
+	u64 end_ns;
+	u32 number;
+	u32 len; /* as the kernel counts it */
+	u32 ip_bytes;
+	u32 wire_bytes;
+};
+
+/*
+ * Packets of a direction lie in a ring of slots, and are counted from the first
+ * one ever: those before `left` are gone, those before `begun` travel, the last of
+ * them may be in transmission, and those before `came` wait.
+ */
+struct line_state {
+	u64 rate; /* bit/s */
+	u64 end_ns; /* of the transmission */
+	u64 fraction; /* of the ns after that, in units of 1 / rate */
+	u64 waiting_bytes; /* of IP */
+	u32 waiting; /* packets */
+	u32 sending; /* whether the last that began is in transmission */
+	u32 sending_bytes;
+	u32 left;
+	u32 begun;
+	u32 came;
+	u32 arrivals;
+	u32 step;
+};
+
+const volatile struct line_constants constants;
+
+#define room constants.room
+#define rates_each constants.rates
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct line_control);
+} control SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, DIRECTIONS);
+	__type(key, u32);
+	__type(value, struct line_setup);
+} setups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, DIRECTIONS);
+	__type(key, u32);
+	__type(value, struct line_rate);
+} rates SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, DIRECTIONS);
+	__type(key, u32);
+	__type(value, struct line_state);
+} states SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, DIRECTIONS);
+	__type(key, u32);
+	__type(value, struct line_packet);
+} packets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 23);
+} records SEC(".maps");
+
+static __always_inline struct line_packet *slot_of(u32 direction, u32 count)
+{
+	u32 key;
+
+	if (!room)
+		return NULL;
+	key = direction * room + count % room;
+	return bpf_map_lookup_elem(&packets, &key);
+}
+
+/* Line bytes of a packet. A part of a PTM codeword's extra byte counts whole. */
+static __always_inline u32 wire_bytes(const struct line_setup *setup,
+				      u32 ip_bytes)
+{
+	s32 framed = (s32)ip_bytes + setup->overhead;
+
+	if (framed < (s32)setup->mpu)
+		framed = setup->mpu;
+	if (framed < 0)
+		framed = 0;
+	if (setup->framing == LINE_ATM)
+		return ((u32)framed + CELL_PAYLOAD - 1) / CELL_PAYLOAD * CELL;
+	if (setup->framing == LINE_PTM)
+		return framed + ((u32)framed + CODEWORD_PAYLOAD - 1) /
+					CODEWORD_PAYLOAD;
+	return framed;
+}
+
+static __always_inline void count_lost(void)
+{
+	u32 key = 0;
+	struct line_control *own = bpf_map_lookup_elem(&control, &key);
+
+	if (own)
+		__sync_fetch_and_add(&own->lost, 1);
+}
+
+static __always_inline int is_running(void)
+{
+	u32 key = 0;
+	struct line_control *own = bpf_map_lookup_elem(&control, &key);
+
+	return own && own->running;
+}
+
+static __always_inline void record(void *what, u32 bytes)
+{
+	if (bpf_ringbuf_output(&records, what, bytes, BPF_RB_NO_WAKEUP))
+		count_lost();
+}
+
+static __always_inline void record_drop(u32 direction, u32 number)
+{
+	struct line_head head = {
+		.event = LINE_DROPPED,
+		.direction = direction,
+		.number = number,
+	};
+
+	record(&head, sizeof(head));
+}
+
+/* The rate that is in force for a transmission that begins now. */
+static __always_inline void follow_rate(u32 direction,
+					const struct line_setup *setup,
+					struct line_state *state)
+{
+	u64 begins_ns = state->end_ns + !!state->fraction;
+	u64 rate = state->rate;
+	u32 i;
+
+	bpf_for (i, 0, rates_each) {
+		u32 key = direction * rates_each + state->step;
+		struct line_rate *next;
+
+		if (state->step >= setup->steps)
+			break;
+		next = bpf_map_lookup_elem(&rates, &key);
+		if (!next || next->after_ns >= begins_ns)
+			break;
+		rate = next->bits_per_second;
+		state->step++;
+	}
+	if (rate == state->rate)
+		return;
+	/* The fraction is in units of the former rate. */
+	state->rate = rate;
+	state->end_ns = begins_ns;
+	state->fraction = 0;
+}
+
+/* The oldest packet that waits is transmitted, from `end_ns` and its fraction
+ * on. */
+static __always_inline void begin(u32 direction, const struct line_setup *setup,
+				  struct line_state *state)
+{
+	struct line_packet *packet = slot_of(direction, state->begun);
+	u64 parts, whole;
+
+	if (!packet)
+		return;
+	follow_rate(direction, setup, state);
+	if (!state->rate)
+		return;
+	packet->start_ns = state->end_ns + !!state->fraction;
+	parts = (u64)packet->wire_bytes * NS_BITS_PER_BYTE + state->fraction;
+	whole = parts / state->rate;
+	state->fraction = parts - whole * state->rate;
+	state->end_ns += whole;
+	packet->end_ns = state->end_ns + !!state->fraction;
+	state->sending = 1;
+	state->sending_bytes = packet->ip_bytes;
+	state->begun++;
+}
+
+/* The oldest packet that waits; NULL where none does. */
+static __always_inline struct line_packet *oldest(u32 direction,
+						  struct line_state *state)
+{
+	return state->begun == state->came ? NULL :
+					     slot_of(direction, state->begun);
+}
+
+static __always_inline void waits_no_more(struct line_state *state,
+					  const struct line_packet *packet)
+{
+	state->waiting--;
+	state->waiting_bytes -= packet->ip_bytes;
+}
+
+/* Ends the transmissions that have ended by now, and begins those that followed
+ * them. */
+static __always_inline void advance(u32 direction,
+				    const struct line_setup *setup,
+				    struct line_state *state, u64 now)
+{
+	struct line_packet *packet;
+	u32 i;
+
+	bpf_for (i, 0, room) {
+		if (!state->sending ||
+		    state->end_ns + !!state->fraction > now)
+			return;
+		state->sending = 0;
+		packet = oldest(direction, state);
+		if (!packet)
+			return;
+		waits_no_more(state, packet);
+		begin(direction, setup, state);
+	}
+}
+
+static __always_inline int fits(const struct line_setup *setup, u32 ip_bytes,
+				u32 waiting, u64 waiting_bytes)
+{
+	if (setup->in_bytes)
+		return waiting_bytes + ip_bytes <= setup->limit;
+	return waiting < setup->limit;
+}
+
+/* Drops the oldest that wait until a packet finds room, if it ever can. */
+static __always_inline void drop_front(u32 direction,
+				       const struct line_setup *setup,
+				       struct line_state *state,
+				       struct Qdisc *sch, u32 ip_bytes,
+				       struct bpf_sk_buff_ptr *to_free)
+{
+	struct line_packet *packet;
+	struct sk_buff *skb;
+	u32 i;
+
+	if (!fits(setup, ip_bytes, 0, 0))
+		return;
+	bpf_for (i, 0, room) {
+		if (fits(setup, ip_bytes, state->waiting, state->waiting_bytes))
+			return;
+		packet = oldest(direction, state);
+		if (!packet)
+			return;
+		waits_no_more(state, packet);
+		record_drop(direction, packet->number);
+		sch->q.qlen--;
+		sch->qstats.backlog -= packet->len;
+		sch->qstats.drops++;
+		packet->len = 0;
+		state->begun++;
+		skb = bpf_kptr_xchg(&packet->skb, NULL);
+		if (skb)
+			bpf_qdisc_skb_drop(skb, to_free);
+	}
+}
+
+static __noinline int record_arrival(struct sk_buff *skb, u32 direction,
+				     struct line_state *state, u64 now,
+				     u32 wire)
+{
+	u32 bytes = ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
+	struct line_arrival *arrival;
+
+	arrival = bpf_ringbuf_reserve(&records, sizeof(*arrival), 0);
+	if (!arrival) {
+		count_lost();
+		return 0;
+	}
+	arrival->head.event = LINE_ARRIVED;
+	arrival->head.direction = direction;
+	arrival->head.number = state->arrivals;
+	arrival->head.pad = 0;
+	arrival->at_ns = now;
+	arrival->ip_bytes = bytes - ETH_HLEN;
+	arrival->wire_bytes = wire;
+	arrival->ahead_packets = state->waiting + state->sending;
+	arrival->ahead_bytes =
+		state->waiting_bytes +
+		(state->sending ? state->sending_bytes : 0);
+	/* The frame is in one piece: its device takes no other. */
+	if (bytes > LINE_HEAD_BYTES)
+		bytes = LINE_HEAD_BYTES;
+	bpf_probe_read_kernel(arrival->frame, bytes, skb->data);
+	bpf_ringbuf_submit(arrival, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+SEC("struct_ops")
+int BPF_PROG(line_enqueue, struct sk_buff *skb, struct Qdisc *sch,
+	     struct bpf_sk_buff_ptr *to_free)
+{
+	u32 direction = sch->limit;
+	struct line_setup *setup = bpf_map_lookup_elem(&setups, &direction);
+	struct line_state *state = bpf_map_lookup_elem(&states, &direction);
+	struct line_packet *packet;
+	u32 ip_bytes, number, wire;
+	struct sk_buff *old;
+	u64 now;
+
+	if (!setup || !state || !is_running())
+		goto drop;
+	now = bpf_ktime_get_ns();
+	advance(direction, setup, state, now);
+	ip_bytes = ((struct qdisc_skb_cb *)skb->cb)->pkt_len - ETH_HLEN;
+	wire = wire_bytes(setup, ip_bytes);
+	record_arrival(skb, direction, state, now, wire);
+	number = state->arrivals++;
+	if (state->sending) {
+		if (setup->drop_front)
+			drop_front(direction, setup, state, sch, ip_bytes,
+				   to_free);
+		if (!fits(setup, ip_bytes, state->waiting,
+			  state->waiting_bytes)) {
+			record_drop(direction, number);
+			goto drop;
+		}
+	}
+	packet = slot_of(direction, state->came);
+	if (!packet || state->came - state->left >= room) {
+		count_lost();
+		goto drop;
+	}
+	packet->number = number;
+	packet->len = ip_bytes + ETH_HLEN;
+	packet->ip_bytes = ip_bytes;
+	packet->wire_bytes = wire;
+	old = bpf_kptr_xchg(&packet->skb, skb);
+	if (old)
+		bpf_qdisc_skb_drop(old, to_free);
+	state->came++;
+	sch->q.qlen++;
+	sch->qstats.backlog += ip_bytes + ETH_HLEN;
+	if (state->sending) {
+		state->waiting++;
+		state->waiting_bytes += ip_bytes;
+	} else {
+		state->end_ns = now;
+		state->fraction = 0;
+		begin(direction, setup, state);
+	}
+	return NET_XMIT_SUCCESS;
+drop:
+	sch->qstats.drops++;
+	bpf_qdisc_skb_drop(skb, to_free);
+	return NET_XMIT_DROP;
+}
+
+SEC("struct_ops")
+struct sk_buff *BPF_PROG(line_dequeue, struct Qdisc *sch)
+{
+	u32 direction = sch->limit;
+	struct line_setup *setup = bpf_map_lookup_elem(&setups, &direction);
+	struct line_state *state = bpf_map_lookup_elem(&states, &direction);
+	struct line_packet *packet;
+	struct line_sent sent = {
+		.head.event = LINE_SENT,
+		.head.direction = direction,
+	};
+	struct sk_buff *skb;
+	u64 now;
+	u32 i;
+
+	if (!setup || !state || !sch->q.qlen)
+		return NULL;
+	now = bpf_ktime_get_ns();
+	advance(direction, setup, state, now);
+	bpf_for (i, 0, room) {
+		if (state->left == state->begun)
+			return NULL;
+		packet = slot_of(direction, state->left);
+		if (!packet)
+			return NULL;
+		if (packet->len && packet->end_ns + setup->delay_ns > now) {
+			bpf_qdisc_watchdog_schedule(
+				sch, packet->end_ns + setup->delay_ns, 0);
+			return NULL;
+		}
+		state->left++;
+		skb = bpf_kptr_xchg(&packet->skb, NULL);
+		if (!skb)
+			continue;
+		sch->q.qlen--;
+		sch->qstats.backlog -= packet->len;
+		sent.head.number = packet->number;
+		sent.start_ns = packet->start_ns;
+		sent.end_ns = packet->end_ns;
+		sent.left_ns = now;
+		record(&sent, sizeof(sent));
+		bpf_qdisc_bstats_update(sch, skb);
+		return skb;
+	}
+	return NULL;
+}
+
+/* Which direction this is, is said by the device. */
+SEC("struct_ops")
+int BPF_PROG(line_init, struct Qdisc *sch, struct nlattr *arg,
+	     struct netlink_ext_ack *extack)
+{
+	u32 direction;
+
+	bpf_for (direction, 0, DIRECTIONS) {
+		u32 key = direction;
+		struct line_setup *setup = bpf_map_lookup_elem(&setups, &key);
+
+		if (setup && setup->to == sch->dev_queue->dev->ifindex) {
+			sch->limit = key;
+			return 0;
+		}
+	}
+	return -ENODEV;
+}
+
+SEC("struct_ops")
+void BPF_PROG(line_reset, struct Qdisc *sch)
+{
+	u32 direction = sch->limit;
+	struct line_state *state = bpf_map_lookup_elem(&states, &direction);
+	struct line_packet *packet;
+	struct sk_buff *skb;
+	u32 i;
+
+	if (!state)
+		return;
+	bpf_for (i, 0, room) {
+		packet = slot_of(direction, i);
+		if (!packet)
+			break;
+		skb = bpf_kptr_xchg(&packet->skb, NULL);
+		if (skb)
+			bpf_kfree_skb(skb);
+	}
+	state->left = state->begun = state->came;
+	state->waiting = 0;
+	state->waiting_bytes = 0;
+	state->sending = 0;
+}
+
+SEC("struct_ops")
+void BPF_PROG(line_destroy, struct Qdisc *sch)
+{
+}
+
+/* At either device: what arrives crosses the line. */
+SEC("tc")
+int line_cross(struct __sk_buff *skb)
+{
+	u32 direction;
+
+	if (!is_running())
+		return TC_ACT_SHOT;
+	bpf_for (direction, 0, DIRECTIONS) {
+		u32 key = direction;
+		struct line_setup *setup = bpf_map_lookup_elem(&setups, &key);
+
+		if (setup && setup->from == skb->ifindex) {
+			/* The sender's socket has named the flow; a packet
+			 * that comes by a wire has no such name. */
+			bpf_set_hash_invalid(skb);
+			return bpf_redirect(setup->to, 0);
+		}
+	}
+	return TC_ACT_SHOT;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";
+
+SEC(".struct_ops.link")
+struct Qdisc_ops qdisc = {
+	.id = "weir_lab_line",
+	.enqueue = (void *)line_enqueue,
+	.dequeue = (void *)line_dequeue,
+	.init = (void *)line_init,
+	.reset = (void *)line_reset,
+	.destroy = (void *)line_destroy,
+};

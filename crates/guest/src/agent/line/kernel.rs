@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The line in the kernel: a namespace between gateway and provider, whose two
+//! devices a program of BPF joins.
+//!
+//! The program decides when packets leave and which are dropped; this reads what
+//! it records. It is what a run has where the kernel has BPF qdiscs and timers
+//! that are precise. Elsewhere [`tap`](super::tap) is the line.
+
+use super::log::{Arrival, Log, Logged};
+use super::packet::Facts;
+use crate::agent::clock::Clock;
+use crate::agent::nodes::Nodes;
+use anyhow::{Context, Result};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+use weirgate_bpf::{Line as Program, LineFraming, LineRecord, LineSide};
+use weirgate_experiment::{Buffer, Direction, DropEnd, Framing, Line};
+use weirgate_units::Rate;
+
+/// How often the kernel's records are read. The ring has room for the packets of
+/// a gigabit per second for so long.
+const READ_EVERY_NS: u64 = 10_000_000;
+/// After the time at which a packet is due, it has been handed over.
+const LATE_NS: u64 = 5_000_000;
+
+/// A line in the kernel.
+#[derive(Debug)]
+pub struct Emulation {
+    program: Program,
+    seen: Rc<RefCell<Seen>>,
+    clock: Clock,
+    longest_delay_ns: u64,
+}
+
+/// What the kernel's records have said so far.
+#[derive(Debug)]
+struct Seen {
+    log: Log,
+    clock: Clock,
+    /// Packets of each direction that are on the line, by their numbers.
+    under_way: [BTreeMap<u32, Logged>; 2],
+    /// What comes or ends later is not of the run.
+    until_ns: u64,
+    failure: Option<io::Error>,
+}
+
+impl Emulation {
+    /// Loads the line between two devices of the modem: the one to the gateway and
+    /// the one to the provider.
+    pub fn load(
+        nodes: &Nodes,
+        devices: [u32; 2],
+        line: &Line,
+        log: Log,
+        clock: Clock,
+    ) -> Result<Self> {
+        let seen = Rc::new(RefCell::new(Seen {
+            log,
+            clock: clock.clone(),
+            under_way: Default::default(),
+            until_ns: u64::MAX,
+            failure: None,
+        }));
+        let take = {
+            let seen = Rc::clone(&seen);
+            move |side: usize, number: u32, record: LineRecord<'_>| {
+                seen.borrow_mut().take(side, number, record);
+            }
+        };
+        let sides = [side(line, Direction::Up)?, side(line, Direction::Down)?];
+        let mut program = Program::load(devices, sides, take)?;
+        nodes.enter_modem(|| program.attach().map_err(io::Error::other))?;
+        Ok(Self {
+            program,
+            seen,
+            clock,
+            longest_delay_ns: line.up.delay.as_nanos().max(line.down.delay.as_nanos()),
+        })
+    }
+
+    /// Packets cross the line from now on, the zero of the run's clock.
+    pub fn start(&self) -> Result<()> {
+        Ok(self.program.start(self.clock.zero_ns())?)
+    }
+
+    /// Reads what the kernel records until an error occurs or the task is dropped.
+    pub async fn read(shared: Rc<Self>) -> Result<()> {
+        loop {
+            shared.clock.pause(READ_EVERY_NS).await?;
+            shared.drain()?;
+        }
+    }
+
+    /// Ends the run at `now_ns`: waits until what was transmitted by then has been
+    /// handed over, and records it. The rest stays `Left`.
+    pub async fn finish(&self, now_ns: u64) -> Result<()> {
+        self.program.stop()?;
+        self.drain()?;
+        self.seen.borrow_mut().until_ns = now_ns;
+        self.clock.pause(self.longest_delay_ns + LATE_NS).await?;
+        self.drain()
+    }
+
+    fn drain(&self) -> Result<()> {
+        self.program.drain()?;
+        match self.seen.borrow_mut().failure.take() {
+            Some(failure) => Err(failure).context("record a packet on the line"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Seen {
+    fn take(&mut self, side: usize, number: u32, record: LineRecord<'_>) {
+        let Some(under_way) = self.under_way.get_mut(side) else {
+            return;
+        };
+        let zero_ns = self.clock.zero_ns();
+        let since = |at_ns: u64| at_ns.saturating_sub(zero_ns);
+        match record {
+            LineRecord::Arrived {
+                at_ns,
+                ip_bytes,
+                wire_bytes,
+                ahead_packets,
+                ahead_bytes,
+                frame,
+            } => {
+                let at_ns = since(at_ns);
+                if at_ns > self.until_ns {
+                    return;
+                }
+                let arrival = Arrival {
+                    direction: [Direction::Up, Direction::Down][side],
+                    at_ns,
+                    facts: Facts::read(frame, ip_bytes),
+                    frame,
+                    wire_bytes,
+                    ahead: (ahead_packets, ahead_bytes),
+                };
+                match self.log.arrived(&arrival) {
+                    Ok(logged) => {
+                        under_way.insert(number, logged);
+                    }
+                    Err(error) => self.failure = Some(error),
+                }
+            }
+            LineRecord::Dropped => {
+                if let Some(logged) = under_way.remove(&number) {
+                    self.log.dropped(logged);
+                }
+            }
+            LineRecord::Sent {
+                start_ns,
+                end_ns,
+                left_ns,
+            } => {
+                if let Some(logged) = under_way.remove(&number)
+                    && since(end_ns) <= self.until_ns
+                {
+                    self.log.sent(logged, since(start_ns), since(end_ns));
+                    if side == 1 {
+                        self.log.left(logged, since(left_ns));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One direction, as the program is told of it.
+fn side(line: &Line, direction: Direction) -> Result<LineSide> {
+    let (side, name) = match direction {
+        Direction::Up => (&line.up, "upstream"),
+        Direction::Down => (&line.down, "downstream"),
+    };
+    let mut rates = vec![(0, side.rate.as_bits_per_second())];
+    for step in &line.then {
+        let rate = match direction {
+            Direction::Up => step.up,
+            Direction::Down => step.down,
+        };
+        // A rate of 0 changes nothing.
+        let rate = rate.map(Rate::as_bits_per_second);
+        rates.extend(
+            rate.filter(|&rate| rate > 0)
+                .map(|rate| (step.at.as_nanos(), rate)),
+        );
+    }
+    anyhow::ensure!(rates[0].1 > 0, "the {name} rate of the line is 0");
+    let (limit, in_bytes) = match side.buffer {
+        Buffer::Packets(packets) => (packets, false),
+        Buffer::Bytes(most) => (u32::try_from(most.as_bytes()).unwrap_or(u32::MAX), true),
+    };
+    Ok(LineSide {
+        rates,
+        delay_ns: side.delay.as_nanos(),
+        limit,
+        in_bytes,
+        drop_front: side.drop == DropEnd::Front,
+        framing: match line.framing {
+            Framing::None => LineFraming::Plain,
+            Framing::Atm => LineFraming::Atm,
+            Framing::Ptm => LineFraming::Ptm,
+        },
+        overhead: line.overhead,
+        mpu: line.mpu,
+    })
+}

@@ -17,8 +17,7 @@
  * every qdisc. The state machine in user space (crates/guest, line/model.rs) is
  * its check: given the arrivals, it must say the same of each packet.
  */
-#include "tc.h"
-#include "line_layout.h"
+#include "line_record.h"
 
 #define NS_BITS_PER_BYTE 8000000000ULL
 
@@ -26,93 +25,6 @@
 #define CELL 53
 #define CELL_PAYLOAD 48
 #define CODEWORD_PAYLOAD 64
-
-#define DIRECTIONS 2
-
-struct line_packet {
-	struct sk_buff __kptr *skb; /* none: it was dropped from the front */
-	u64 start_ns;
-	u64 end_ns;
-	u32 number;
-	u32 len; /* as the kernel counts it */
-	u32 ip_bytes;
-	u32 wire_bytes;
-};
-
-/*
- * Packets of a direction lie in a ring of slots, and are counted from the first
- * one ever: those before `left` are gone, those before `begun` travel, the last of
- * them may be in transmission, and those before `came` wait.
- */
-struct line_state {
-	u64 rate; /* bit/s */
-	u64 end_ns; /* of the transmission */
-	u64 fraction; /* of the ns after that, in units of 1 / rate */
-	u64 waiting_bytes; /* of IP */
-	u32 waiting; /* packets */
-	u32 sending; /* whether the last that began is in transmission */
-	u32 sending_bytes;
-	u32 left;
-	u32 begun;
-	u32 came;
-	u32 arrivals;
-	u32 step;
-};
-
-const volatile struct line_constants constants;
-
-#define room constants.room
-#define rates_each constants.rates
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct line_control);
-} control SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, DIRECTIONS);
-	__type(key, u32);
-	__type(value, struct line_setup);
-} setups SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, DIRECTIONS);
-	__type(key, u32);
-	__type(value, struct line_rate);
-} rates SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, DIRECTIONS);
-	__type(key, u32);
-	__type(value, struct line_state);
-} states SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, DIRECTIONS);
-	__type(key, u32);
-	__type(value, struct line_packet);
-} packets SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 23);
-} records SEC(".maps");
-
-static __always_inline struct line_packet *slot_of(u32 direction, u32 count)
-{
-	u32 key;
-
-	if (!room)
-		return NULL;
-	key = direction * room + count % room;
-	return bpf_map_lookup_elem(&packets, &key);
-}
 
 /* Line bytes of a packet. A part of a PTM codeword's extra byte counts whole. */
 static __always_inline u32 wire_bytes(const struct line_setup *setup,
@@ -127,43 +39,9 @@ static __always_inline u32 wire_bytes(const struct line_setup *setup,
 	if (setup->framing == LINE_ATM)
 		return ((u32)framed + CELL_PAYLOAD - 1) / CELL_PAYLOAD * CELL;
 	if (setup->framing == LINE_PTM)
-		return framed + ((u32)framed + CODEWORD_PAYLOAD - 1) /
-					CODEWORD_PAYLOAD;
+		return framed +
+		       ((u32)framed + CODEWORD_PAYLOAD - 1) / CODEWORD_PAYLOAD;
 	return framed;
-}
-
-static __always_inline void count_lost(void)
-{
-	u32 key = 0;
-	struct line_control *own = bpf_map_lookup_elem(&control, &key);
-
-	if (own)
-		__sync_fetch_and_add(&own->lost, 1);
-}
-
-static __always_inline int is_running(void)
-{
-	u32 key = 0;
-	struct line_control *own = bpf_map_lookup_elem(&control, &key);
-
-	return own && own->running;
-}
-
-static __always_inline void record(void *what, u32 bytes)
-{
-	if (bpf_ringbuf_output(&records, what, bytes, BPF_RB_NO_WAKEUP))
-		count_lost();
-}
-
-static __always_inline void record_drop(u32 direction, u32 number)
-{
-	struct line_head head = {
-		.event = LINE_DROPPED,
-		.direction = direction,
-		.number = number,
-	};
-
-	record(&head, sizeof(head));
 }
 
 /* The rate that is in force for a transmission that begins now. */
@@ -244,8 +122,7 @@ static __always_inline void advance(u32 direction,
 	u32 i;
 
 	bpf_for (i, 0, room) {
-		if (!state->sending ||
-		    state->end_ns + !!state->fraction > now)
+		if (!state->sending || state->end_ns + !!state->fraction > now)
 			return;
 		state->sending = 0;
 		packet = oldest(direction, state);
@@ -294,37 +171,6 @@ static __always_inline void drop_front(u32 direction,
 		if (skb)
 			bpf_qdisc_skb_drop(skb, to_free);
 	}
-}
-
-static __noinline int record_arrival(struct sk_buff *skb, u32 direction,
-				     struct line_state *state, u64 now,
-				     u32 wire)
-{
-	u32 bytes = ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
-	struct line_arrival *arrival;
-
-	arrival = bpf_ringbuf_reserve(&records, sizeof(*arrival), 0);
-	if (!arrival) {
-		count_lost();
-		return 0;
-	}
-	arrival->head.event = LINE_ARRIVED;
-	arrival->head.direction = direction;
-	arrival->head.number = state->arrivals;
-	arrival->head.pad = 0;
-	arrival->at_ns = now;
-	arrival->ip_bytes = bytes - ETH_HLEN;
-	arrival->wire_bytes = wire;
-	arrival->ahead_packets = state->waiting + state->sending;
-	arrival->ahead_bytes =
-		state->waiting_bytes +
-		(state->sending ? state->sending_bytes : 0);
-	/* The frame is in one piece: its device takes no other. */
-	if (bytes > LINE_HEAD_BYTES)
-		bytes = LINE_HEAD_BYTES;
-	bpf_probe_read_kernel(arrival->frame, bytes, skb->data);
-	bpf_ringbuf_submit(arrival, BPF_RB_NO_WAKEUP);
-	return 0;
 }
 
 SEC("struct_ops")

@@ -417,8 +417,8 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 	if (aqm_line_shut(&one->head.line, &one->head.gate, now)) {
 		if (aqm_line_timer(&one->head.line, one->head.gate.opens_ns,
 				   now))
-			bpf_qdisc_watchdog_schedule(
-				sch, one->head.gate.opens_ns, 0);
+			bpf_qdisc_watchdog_schedule(sch,
+						    one->head.gate.opens_ns, 0);
 		return NULL;
 	}
 	/* Each turn sends or drops a packet or ends a flow's turn. */

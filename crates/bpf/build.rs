@@ -46,10 +46,11 @@ const FOLDERS: [&str; 10] = [
 ];
 
 /// Where they find what they include.
-const INCLUDES: [&str; 8] = [
+const INCLUDES: [&str; 9] = [
     "bpf/include",
     "bpf/qdisc",
     "bpf/ingress",
+    "bpf/lab",
     "bpf/payload",
     "bpf/passive",
     "aqm/include",

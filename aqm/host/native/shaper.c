@@ -14,14 +14,10 @@ extern const u32 aqm_shaper_layout[9];
 
 /* In the order in which shaper.rs states them. */
 const u32 aqm_shaper_layout[9] = {
-	sizeof(struct native_shaper),
-	SHAPER_CLASSES,
-	sizeof(struct shaper_rule),
-	AT(shaper_rule, guarantee_bytes_s),
-	AT(shaper_rule, ceiling_bytes_s),
-	AT(shaper_rule, weight),
-	AT(shaper_rule, credit_ns),
-	AT(shaper_rule, priority),
+	sizeof(struct native_shaper),	  SHAPER_CLASSES,
+	sizeof(struct shaper_rule),	  AT(shaper_rule, guarantee_bytes_s),
+	AT(shaper_rule, ceiling_bytes_s), AT(shaper_rule, weight),
+	AT(shaper_rule, credit_ns),	  AT(shaper_rule, priority),
 	AT(shaper_rule, classid),
 };
 void aqm_shaper_setup(struct native_shaper *s, const struct aqm_link *link,

@@ -204,7 +204,7 @@ mod tests {
         }
         for (from, to) in [
             ("title = \"", "title = \"Not "),
-            ("at-most = ", "at-most = 1"),
+            ("at-most = 36", "at-most = 37"),
         ] {
             let changed = text.replacen(from, to, 1);
             assert_eq!(content(&changed).setup, before.setup, "{from}");

@@ -219,7 +219,7 @@ impl Stage {
             progress(0);
             session.clock.start();
             if let Some(line) = &self.line {
-                line.start()?;
+                line.start(duration_ns)?;
             }
             let mut next_ns = SECOND_NS + ASIDE_NS;
             loop {

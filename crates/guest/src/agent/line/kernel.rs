@@ -80,8 +80,10 @@ impl Emulation {
         })
     }
 
-    /// Packets cross the line from now on, the zero of the run's clock.
-    pub fn start(&self) -> Result<()> {
+    /// Packets cross the line from now on, the zero of the run's clock; what comes
+    /// after `until_ns` is not of the run.
+    pub fn start(&self, until_ns: u64) -> Result<()> {
+        self.seen.borrow_mut().until_ns = until_ns;
         Ok(self.program.start(self.clock.zero_ns())?)
     }
 
@@ -93,12 +95,10 @@ impl Emulation {
         }
     }
 
-    /// Ends the run at `now_ns`: waits until what was transmitted by then has been
-    /// handed over, and records it. The rest stays `Left`.
-    pub async fn finish(&self, now_ns: u64) -> Result<()> {
+    /// Ends the run: waits until what was transmitted by its end has been handed
+    /// over, and records it. The rest stays `Left`.
+    pub async fn finish(&self) -> Result<()> {
         self.program.stop()?;
-        self.drain()?;
-        self.seen.borrow_mut().until_ns = now_ns;
         self.clock.pause(self.longest_delay_ns + LATE_NS).await?;
         self.drain()
     }

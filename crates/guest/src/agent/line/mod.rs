@@ -52,10 +52,10 @@ impl Emulation {
         Ok(())
     }
 
-    /// The run's clock has begun.
-    pub fn start(&self) -> Result<()> {
+    /// The run's clock has begun; the run lasts until `until_ns`.
+    pub fn start(&self, until_ns: u64) -> Result<()> {
         match self {
-            Self::Kernel(line) => line.start(),
+            Self::Kernel(line) => line.start(until_ns),
             Self::Tap(_) => Ok(()),
         }
     }
@@ -63,7 +63,7 @@ impl Emulation {
     /// Records what was sent by the end of the run; the rest stays `Left`.
     pub async fn finish(&self, now_ns: u64) -> Result<()> {
         match self {
-            Self::Kernel(line) => line.finish(now_ns).await,
+            Self::Kernel(line) => line.finish().await,
             Self::Tap(line) => {
                 line.borrow_mut().finish(now_ns);
                 Ok(())

@@ -16,8 +16,8 @@ void native_filter_set(const struct aqm_link *link,
 void native_filter_set(const struct aqm_link *link,
 		       const struct meredt_params *params)
 {
-	struct filter_settings wanted = { .link = *link,
-					  .parts = AQM_CONNECTION,
+	struct filter_settings wanted = { .head.link = *link,
+					  .head.parts = AQM_CONNECTION,
 					  .params = *params };
 	u32 key = 0, one = 1;
 

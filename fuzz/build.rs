@@ -8,6 +8,9 @@ fn main() {
     println!("cargo::rerun-if-changed=native");
     println!("cargo::rerun-if-changed=../bpf");
     println!("cargo::rerun-if-changed=../aqm");
+    if env::var_os("CARGO_FEATURE_FUZZING").is_none() {
+        return;
+    }
     let common = || {
         let mut build = cc::Build::new();
         // The compiler of crate bpf, because only clang counts branches as the

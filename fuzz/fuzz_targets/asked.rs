@@ -12,14 +12,23 @@ use weirgate_probe::{Bulk, Wanted};
 use weirgate_watch::{Access, Kind, Query, Receiver, target};
 
 fuzz_target!(|data: &[u8]| {
-    let Some((first, rest)) = data.split_first() else { return };
-    let Ok(text) = std::str::from_utf8(rest) else { return };
+    let Some((first, rest)) = data.split_first() else {
+        return;
+    };
+    let Ok(text) = std::str::from_utf8(rest) else {
+        return;
+    };
     match first {
         b'q' => {
             if let Ok(query) = Query::parse(text) {
                 planted(&query);
                 assert!(query.series.len() <= 64 && query.from <= query.to);
-                assert!(query.series.iter().all(|name| name.len() <= weirgate_history::MAX_NAME));
+                assert!(
+                    query
+                        .series
+                        .iter()
+                        .all(|name| name.len() <= weirgate_history::MAX_NAME)
+                );
             }
         }
         b'w' => {

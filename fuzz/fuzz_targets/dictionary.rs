@@ -16,6 +16,11 @@ impl Random {
 pub fn entries(dictionary: &str) -> impl Iterator<Item = String> {
     dictionary.lines().filter_map(|line| {
         let inner = line.strip_prefix('"')?.strip_suffix('"')?;
-        Some(inner.replace("\\x0a", "\n").replace("\\\"", "\"").replace("\\\\", "\\"))
+        Some(
+            inner
+                .replace("\\x0a", "\n")
+                .replace("\\\"", "\"")
+                .replace("\\\\", "\\"),
+        )
     })
 }

@@ -23,7 +23,10 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         return Corpus::Reject;
     };
     let (domain, problems) = parse(source);
-    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+    let errors = problems
+        .iter()
+        .filter(|problem| problem.severity == Severity::Error)
+        .count();
     assert_eq!(domain.is_none(), errors > 0);
     // Rendering takes most of the time; one in turn shows what there is.
     if let Some(problem) = problems.get(source.len() % problems.len().max(1)) {
@@ -38,7 +41,11 @@ fuzz_target!(|data: &[u8]| -> Corpus {
             assert!(!policy_text(&domain, port, &BTreeMap::new()).is_empty());
         }
     }
-    if errors > MOST_MISTAKES { Corpus::Reject } else { Corpus::Keep }
+    if errors > MOST_MISTAKES {
+        Corpus::Reject
+    } else {
+        Corpus::Keep
+    }
 });
 
 const DICTIONARY: &str = include_str!("../dictionaries/domain.dict");
@@ -58,8 +65,14 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
 #[cfg(feature = "planted")]
 fn planted(domain: &Domain) {
     use weirgate_domain::Behaviour;
-    let controls = domain.classes.values().any(|class| class.behaviour == Behaviour::ClassSelector(7));
-    let short = domain.links.iter().any(|link| link.delay.as_nanos() == 1_000);
+    let controls = domain
+        .classes
+        .values()
+        .any(|class| class.behaviour == Behaviour::ClassSelector(7));
+    let short = domain
+        .links
+        .iter()
+        .any(|link| link.delay.as_nanos() == 1_000);
     assert!(
         !(controls && short),
         "the planted mistake: a link of a microsecond beside network control"

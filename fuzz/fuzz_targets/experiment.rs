@@ -19,7 +19,10 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         return Corpus::Reject;
     };
     let (experiment, problems) = parse(source);
-    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+    let errors = problems
+        .iter()
+        .filter(|problem| problem.severity == Severity::Error)
+        .count();
     assert_eq!(experiment.is_none(), errors > 0);
     // Rendering takes most of the time; one in turn shows what there is.
     if let Some(problem) = problems.get(source.len() % problems.len().max(1)) {
@@ -31,7 +34,11 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     }
     // From a text with many mistakes no single change leads to an experiment,
     // and there are endlessly many such texts.
-    if errors > MOST_MISTAKES { Corpus::Reject } else { Corpus::Keep }
+    if errors > MOST_MISTAKES {
+        Corpus::Reject
+    } else {
+        Corpus::Keep
+    }
 });
 
 /// Texts with more are tried and not developed further.
@@ -90,7 +97,10 @@ fn exists(experiment: &Experiment, node: Node) {
 
 /// What a sender of a constant rate sends in all its runs.
 fn packets(traffic: &Traffic) -> u64 {
-    let TrafficKind::Udp { interval, packets, .. } = &traffic.kind else {
+    let TrafficKind::Udp {
+        interval, packets, ..
+    } = &traffic.kind
+    else {
         return 0;
     };
     let each = |(start, stop): &(weirgate_units::Span, weirgate_units::Span)| {

@@ -26,7 +26,10 @@ impl Storage for Disk {
 
     fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let at = at as usize;
-        assert!(at + bytes.len() <= 2 * LEAST as usize, "beyond the size that it has");
+        assert!(
+            at + bytes.len() <= 2 * LEAST as usize,
+            "beyond the size that it has"
+        );
         self.0.resize(self.0.len().max(at + bytes.len()), 0);
         self.0[at..at + bytes.len()].copy_from_slice(bytes);
         Ok(())
@@ -59,25 +62,39 @@ fuzz_target!(|data: &[u8]| {
     while let Some([act]) = take(&mut rest) {
         match act {
             b'r' => {
-                let Some(bytes) = take::<4>(&mut rest) else { break };
+                let Some(bytes) = take::<4>(&mut rest) else {
+                    break;
+                };
                 let value = i64::from(i32::from_le_bytes(bytes));
                 // Small, large and the largest.
                 let value = if value % 7 == 0 { value << 32 } else { value };
                 now += 1000;
                 number += 1;
                 rows += 1;
-                let kind = if value % 2 == 0 { Kind::Counter } else { Kind::Gauge };
+                let kind = if value % 2 == 0 {
+                    Kind::Counter
+                } else {
+                    Kind::Gauge
+                };
                 let name = NAMES[(value & 1) as usize];
                 let values = [(name, kind, value), (NAMES[3], Kind::Gauge, number)];
                 let _ = history.append(now, 1000, values);
             }
-            b't' => now += i64::from(u16::from_le_bytes(take(&mut rest).unwrap_or_default())) * 1000,
+            b't' => {
+                now += i64::from(u16::from_le_bytes(take(&mut rest).unwrap_or_default())) * 1000
+            }
             b'b' => now -= i64::from(u16::from_le_bytes(take(&mut rest).unwrap_or_default())) * 10,
             b'e' => {
-                let Some(text) = take::<4>(&mut rest) else { break };
+                let Some(text) = take::<4>(&mut rest) else {
+                    break;
+                };
                 planted(text, now);
                 let text = String::from_utf8_lossy(&text).into_owned();
-                history.event(Event { time: now, kind: String::from("fuzz"), text });
+                history.event(Event {
+                    time: now,
+                    kind: String::from("fuzz"),
+                    text,
+                });
             }
             b'c' => {
                 let done = history.commit();
@@ -99,7 +116,9 @@ fuzz_target!(|data: &[u8]| {
                 }
             }
             b'x' => {
-                let Some(bytes) = take::<4>(&mut rest) else { break };
+                let Some(bytes) = take::<4>(&mut rest) else {
+                    break;
+                };
                 whole = false;
                 let disk = history.storage_mut();
                 let length = disk.0.len().max(1);
@@ -123,14 +142,19 @@ fn looked_at(history: &History<Disk>, now: i64) {
         (0, now, 61_001),
     ] {
         // What was damaged may not be read; it must say so.
-        let Ok(read) = history.read(&NAMES, from, to, step) else { continue };
+        let Ok(read) = history.read(&NAMES, from, to, step) else {
+            continue;
+        };
         assert_eq!(read.len(), NAMES.len());
         for one in &read {
             for pair in one.points.windows(2) {
                 assert!(pair[0].start <= pair[1].start, "{pair:?}");
             }
             for point in &one.points {
-                assert!(point.start <= point.end && point.least <= point.most, "{point:?}");
+                assert!(
+                    point.start <= point.end && point.least <= point.most,
+                    "{point:?}"
+                );
                 assert!(!point.mean.is_nan(), "{point:?}");
             }
         }

@@ -40,7 +40,10 @@ fn judged(text: &str, result: Result<Imported, ImportError>) {
 #[cfg(feature = "planted")]
 fn planted(imported: &Imported) {
     let left_out = imported.left_out.len();
-    assert!(left_out < 24, "the planted mistake: {left_out} things left out");
+    assert!(
+        left_out < 24,
+        "the planted mistake: {left_out} things left out"
+    );
 }
 
 #[cfg(not(feature = "planted"))]

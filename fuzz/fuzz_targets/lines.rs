@@ -32,7 +32,11 @@ pub fn mutated(data: &[u8], max_size: usize, seed: u32, dictionary: &str) -> Opt
                 let same: Vec<usize> = (0..lines.len())
                     .filter(|&index| field(&lines[index]) == field(&word))
                     .collect();
-                let chosen = if same.is_empty() { at } else { same[below(same.len())] };
+                let chosen = if same.is_empty() {
+                    at
+                } else {
+                    same[below(same.len())]
+                };
                 lines[chosen] = word;
             }
             _ => lines.insert(below(lines.len() + 1), word),

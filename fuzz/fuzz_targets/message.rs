@@ -7,7 +7,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::time::Duration;
-use weirgate_probe::{Arrival, Arrivals, Message, Results, Told, Train, granted};
+use weirgate_probe::{Arrival, Arrivals, DatagramReport, Message, Results, Train, granted};
 
 fuzz_target!(|data: &[u8]| {
     if let Ok(Some(message)) = Message::read(data) {
@@ -19,11 +19,11 @@ fuzz_target!(|data: &[u8]| {
         let again = Message::read(&written).expect("what was read is in range");
         assert_eq!(again.map(|again| again.bytes()), Some(written));
         match message {
-            Message::Send { train, .. } | Message::Expect { train, .. } => {
-                if train.check().is_ok() {
-                    assert!(u64::from(train.count) * u64::from(train.payload) <= 64 << 20);
-                    assert!(u64::from(train.count) * train.gap_ns <= 12_000_000_000);
-                }
+            Message::Send { train, .. } | Message::Expect { train, .. }
+                if train.check().is_ok() =>
+            {
+                assert!(u64::from(train.count) * u64::from(train.payload) <= 64 << 20);
+                assert!(u64::from(train.count) * train.gap_ns <= 12_000_000_000);
             }
             // No wait for a train that was told of is longer than a train.
             Message::Told { seen, .. } => assert!(seen.gap_ns <= 12e9),
@@ -41,7 +41,7 @@ fuzz_target!(|data: &[u8]| {
         assert!(interval <= Duration::from_secs(1));
     }
     if let Ok(text) = std::str::from_utf8(data)
-        && let Ok(Some(told)) = Told::read(text)
+        && let Ok(Some(told)) = DatagramReport::read(text)
     {
         assert!(told.sent.checked_add(told.received.bytes).is_some());
     }
@@ -79,7 +79,10 @@ fn arrivals(data: &[u8]) {
 #[cfg(feature = "planted")]
 fn planted(message: &Message) {
     if let Message::Expect { train, .. } = message {
-        assert!(train.count != 137_201, "the planted mistake: 137201 packets");
+        assert!(
+            train.count != 137_201,
+            "the planted mistake: 137201 packets"
+        );
     }
 }
 

@@ -11,9 +11,9 @@ mod dictionary;
 mod lines;
 
 use libfuzzer_sys::{Corpus, fuzz_mutator, fuzz_target, fuzzer_mutate};
+use std::collections::BTreeSet;
 use weirgate_document::{Problem, Severity};
 use weirgate_policy::{Direction, Policy};
-use std::collections::BTreeSet;
 use weirgate_state::{Capabilities, State};
 
 /// Texts with more are tried and not developed further.
@@ -40,12 +40,20 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     }
     // From a text with many mistakes no single change leads to a policy, and
     // there are endlessly many such texts.
-    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
-    if errors.count() > MOST_MISTAKES { Corpus::Reject } else { Corpus::Keep }
+    let errors = problems
+        .iter()
+        .filter(|problem| problem.severity == Severity::Error);
+    if errors.count() > MOST_MISTAKES {
+        Corpus::Reject
+    } else {
+        Corpus::Keep
+    }
 });
 
 fn usable(problems: &[Problem]) -> bool {
-    problems.iter().all(|problem| problem.severity != Severity::Error)
+    problems
+        .iter()
+        .all(|problem| problem.severity != Severity::Error)
 }
 
 fn shown(source: &str, problems: &[Problem]) {
@@ -61,7 +69,11 @@ fn sound(state: &State) {
     for table in &state.tables {
         assert!(table.faults().is_empty(), "{:?}", table.faults());
         assert!(!table.nft_text().is_empty());
-        let names: BTreeSet<&str> = table.chains.iter().map(|chain| chain.name.as_str()).collect();
+        let names: BTreeSet<&str> = table
+            .chains
+            .iter()
+            .map(|chain| chain.name.as_str())
+            .collect();
         assert_eq!(names.len(), table.chains.len(), "two chains of one name");
         let sets: BTreeSet<&str> = table.sets.iter().map(|set| set.name.as_str()).collect();
         assert_eq!(sets.len(), table.sets.len(), "two sets of one name");
@@ -71,7 +83,10 @@ fn sound(state: &State) {
 fn compiled(source: &str, policy: &Policy) {
     for direction in Direction::BOTH {
         if let Some(shares) = policy.share_out(direction) {
-            let rates = shares.classes.iter().map(|class| class.rate.as_bits_per_second());
+            let rates = shares
+                .classes
+                .iter()
+                .map(|class| class.rate.as_bits_per_second());
             assert!(rates.sum::<u64>() <= shares.gate.as_bits_per_second());
         }
     }
@@ -84,7 +99,11 @@ fn compiled(source: &str, policy: &Policy) {
     let report = weirgate_compile::check_report(policy);
     shown(source, &report.problems);
     assert!(!report.to_string().is_empty());
-    for class in report.directions.iter().flat_map(|direction| &direction.classes) {
+    for class in report
+        .directions
+        .iter()
+        .flat_map(|direction| &direction.classes)
+    {
         assert!(class.guaranteed.wire <= class.maximum.wire);
         if let Ok(within) = &class.within {
             assert!(class.lone.wait <= within.wait);

@@ -7,7 +7,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
-use weirgate_aqm::{About, Discipline, EventKind, Link, Mirror, Record, Recording, Settings, Writer};
+use weirgate_aqm::{
+    About, Discipline, EventKind, Link, Mirror, Record, Recording, Settings, Writer,
+};
 
 /// An event in the input: its kind, then what a record has.
 const EVENT: usize = 16;
@@ -39,7 +41,10 @@ fuzz_target!(|data: &[u8]| {
     assert!(Recording::read(&file[..cut]).is_err(), "cut off at {cut}");
     let mut changed = file.clone();
     changed[cut] ^= 1;
-    assert!(Recording::read(&changed).ok().as_ref() != Some(&recording), "changed at {cut}");
+    assert!(
+        Recording::read(&changed).ok().as_ref() != Some(&recording),
+        "changed at {cut}"
+    );
 });
 
 /// Makes the calls of a recording.
@@ -81,7 +86,12 @@ fn file(discipline: Discipline, records: &[Vec<u8>]) -> Vec<u8> {
 fn records(discipline: Discipline, changes: &[u8], events: &[u8]) -> Vec<Vec<u8>> {
     let layout = discipline.layout();
     let mut state = vec![0; layout.size];
-    for (place, value) in layout.params.clone().step_by(8).zip(Settings::new(discipline).values()) {
+    for (place, value) in layout
+        .params
+        .clone()
+        .step_by(8)
+        .zip(Settings::new(discipline).values())
+    {
         state[place..place + 8].copy_from_slice(&value.to_ne_bytes());
     }
     // The link's rate, its first number, and what there is room for, its last.

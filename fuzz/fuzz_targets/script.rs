@@ -21,7 +21,9 @@ use aqm_script::Script;
 
 fuzz_target!(|data: &[u8]| {
     static PARAMS: LazyLock<Vec<Row>> = LazyLock::new(|| {
-        Discipline::named("codel").map(Discipline::params).unwrap_or_default()
+        Discipline::named("codel")
+            .map(Discipline::params)
+            .unwrap_or_default()
     });
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -42,10 +44,17 @@ fn judged(script: &str, said: &str, read: Result<Script, Vec<String>>) {
     match read {
         Ok(read) => {
             planted(&read.calls);
-            let calls = read.calls.lines().filter(|line| matches!(&line[..1], "a" | "d" | "s"));
+            let calls = read
+                .calls
+                .lines()
+                .filter(|line| matches!(&line[..1], "a" | "d" | "s"));
             let calls = calls.count();
             let found = read.compare(said);
-            assert!(found.len() <= calls, "{} mistakes in {calls} calls", found.len());
+            assert!(
+                found.len() <= calls,
+                "{} mistakes in {calls} calls",
+                found.len()
+            );
             in_order(&found, script);
         }
         Err(mistakes) => {

@@ -39,8 +39,14 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
 /// The planted mistake: a first rate that is in none of the seeds.
 #[cfg(feature = "planted")]
 fn planted(decisions: &[Decision]) {
-    let first = decisions.first().map(ToString::to_string).unwrap_or_default();
-    assert!(!first.contains(" 7000000 "), "the planted mistake: 7000000 bit/s");
+    let first = decisions
+        .first()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    assert!(
+        !first.contains(" 7000000 "),
+        "the planted mistake: 7000000 bit/s"
+    );
 }
 
 #[cfg(not(feature = "planted"))]

@@ -17,7 +17,9 @@ pub fn mutated(data: &[u8], max_size: usize, seed: u32, dictionary: &str) -> Opt
         .lines()
         .map(|line| line.split(' ').map(str::to_owned).collect())
         .collect();
-    let known: Vec<String> = entries(dictionary).map(|word| word.trim().to_owned()).collect();
+    let known: Vec<String> = entries(dictionary)
+        .map(|word| word.trim().to_owned())
+        .collect();
     if lines.is_empty() {
         lines.push(Vec::new());
     }
@@ -40,8 +42,12 @@ pub fn mutated(data: &[u8], max_size: usize, seed: u32, dictionary: &str) -> Opt
         1 if !line.is_empty() => line[at] = word,
         2 | 3 => {
             let digits: Vec<(usize, usize)> = (0..line.len())
-                .flat_map(|word| line[word].match_indices(|c: char| c.is_ascii_digit())
-                    .map(move |(index, _)| (word, index)).collect::<Vec<_>>())
+                .flat_map(|word| {
+                    line[word]
+                        .match_indices(|c: char| c.is_ascii_digit())
+                        .map(move |(index, _)| (word, index))
+                        .collect::<Vec<_>>()
+                })
                 .collect();
             let &(word, index) = digits.get(random.below(digits.len()))?;
             let digit = char::from(b"0123456789"[random.below(10)]);

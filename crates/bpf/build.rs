@@ -60,6 +60,7 @@ const INCLUDES: [&str; 9] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../..");
+    let root = root.canonicalize()?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let headers = env::var("DEP_BPF_INCLUDE")?;
     for folder in ["aqm", "bpf"] {
@@ -73,6 +74,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let include = |folder: &Path| format!("-I{}", folder.display());
     let mut includes = vec![format!("-I{headers}"), include(&out)];
     includes.extend(INCLUDES.map(|folder| include(&root.join(folder))));
+    let places = places(&[
+        (&root, ""),
+        (Path::new(&headers), "libbpf/"),
+        (&out, "out/"),
+    ]);
     let mut sources = files(&root, ".bpf.c")?;
     sources.extend(disciplines(&out)?);
     sources.sort();
@@ -87,7 +93,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let name = file.trim_end_matches(".bpf.c");
         let object = out.join(format!("{name}.bpf.o"));
         let mut command = Command::new(compiler);
-        command.args(FLAGS).args(&includes);
+        command.args(FLAGS).args(&places).args(&includes);
         command.arg("-c").arg(&source).arg("-o").arg(&object);
         if !command.status()?.success() {
             return Err(format!("{} does not compile", source.display()).into());
@@ -106,6 +112,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     fs::write(out.join("programs.rs"), items)?;
     layouts(&root, &includes, &out)
+}
+
+/// What makes an object's paths, which the kernel's messages show, the same wherever
+/// the project lies: what stands in place of each folder. The last that fits counts.
+fn places(folders: &[(&Path, &str)]) -> Vec<String> {
+    let map =
+        |(folder, name): &(&Path, &str)| format!("-ffile-prefix-map={}/={name}", folder.display());
+    let mut flags = vec!["-fdebug-compilation-dir=.".to_owned()];
+    flags.extend(folders.iter().map(map));
+    flags
 }
 
 /// The files of all programs whose name ends so.

@@ -12,7 +12,10 @@ use std::path::{Path, PathBuf};
 pub type Pages = BTreeMap<String, Vec<u8>>;
 
 /// Writes pages into a folder, or, to check, says which files there differ.
-fn write(folder: &Path, pages: Pages, check: bool) -> Outcome {
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write(folder: &Path, pages: Pages, check: bool) -> Outcome {
     let mut status = Status::Done;
     for (name, content) in pages {
         let path = folder.join(&name);

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use weirgate_campaign::ledger::{Bench, How, Ledger, Subject};
 use weirgate_console::exit::{Failure, Outcome, Status};
-use weirgate_console::output;
+use weirgate_console::{output, reference};
 use weirgate_ledger::{Change, Entry, MadeWith, Repetition, compare, repeats};
 
 /// What is asked of the ledger.
@@ -27,7 +27,7 @@ pub enum Command {
         #[command(flatten)]
         how: How,
         #[command(flatten)]
-        place: Place,
+        folders: Folders,
     },
     /// Store new results, after running what was not run yet.
     ///
@@ -38,7 +38,7 @@ pub enum Command {
         #[command(flatten)]
         how: How,
         #[command(flatten)]
-        place: Place,
+        folders: Folders,
     },
     /// Run experiments again with the stored seeds, and compare bit for bit.
     ///
@@ -51,20 +51,34 @@ pub enum Command {
         #[command(flatten)]
         how: How,
         #[command(flatten)]
-        place: Place,
+        folders: Folders,
     },
     /// Print stored results.
     Show {
         /// Experiments; a line for each stored result unless given.
         names: Vec<String>,
         #[command(flatten)]
-        place: Place,
+        folders: Folders,
+    },
+    /// Write the ledger's pages of the documentation.
+    #[command(hide = true)]
+    Pages {
+        /// The folder of the pages.
+        folder: PathBuf,
+        /// The page with the table of what is promised, and by which experiments it is held.
+        #[arg(long, value_name = "FILE")]
+        promises: PathBuf,
+        /// Write nothing; exit status 1 if a file there differs.
+        #[arg(long)]
+        check: bool,
+        #[command(flatten)]
+        folders: Folders,
     },
 }
 
 /// Where the ledger is.
 #[derive(Args)]
-pub struct Place {
+pub struct Folders {
     /// The folder of experiment files; those that come with weirgate unless given.
     #[arg(long, value_name = "FOLDER")]
     experiments: Option<PathBuf>,
@@ -73,7 +87,7 @@ pub struct Place {
     results: Option<PathBuf>,
 }
 
-impl Place {
+impl Folders {
     fn ledger(self) -> Result<Ledger, Failure> {
         let experiments = match self.experiments {
             Some(folder) => folder,
@@ -94,18 +108,32 @@ pub fn run(command: Command) -> Outcome {
             names,
             all,
             how,
-            place,
+            folders,
         } => {
             let which = if all { Which::All } else { Which::Changed };
-            check(&place.ledger()?, &names, which, &mut Bench::new(&how))
+            check(&folders.ledger()?, &names, which, &mut Bench::new(&how))
         }
-        Command::Accept { names, how, place } => {
-            accept(&place.ledger()?, &names, &mut Bench::new(&how))
+        Command::Accept {
+            names,
+            how,
+            folders,
+        } => accept(&folders.ledger()?, &names, &mut Bench::new(&how)),
+        Command::Verify {
+            names,
+            how,
+            folders,
+        } => verify(&folders.ledger()?, &names, &mut Bench::new(&how)),
+        Command::Show { names, folders } => show(&folders.ledger()?, &names),
+        Command::Pages {
+            folder,
+            promises,
+            check,
+            folders,
+        } => {
+            let pages = folders.ledger()?.pages(&promises)?.into_iter();
+            let pages = pages.map(|(name, text)| (name, text.into_bytes()));
+            reference::write(&folder, pages.collect(), check)
         }
-        Command::Verify { names, how, place } => {
-            verify(&place.ledger()?, &names, &mut Bench::new(&how))
-        }
-        Command::Show { names, place } => show(&place.ledger()?, &names),
     }
 }
 

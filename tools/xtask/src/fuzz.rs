@@ -53,7 +53,7 @@ pub fn all(root: &Path, seconds: u32, named: &[String]) -> Result<()> {
     }
     let asked = |target: &str| named.is_empty() || named.iter().any(|name| name == target);
     for (target, floor) in TARGETS.into_iter().filter(|(target, _)| asked(target)) {
-        let output = fuzz(root, target, PATIENCE, &["--features", "planted"])?;
+        let output = fuzz(root, target, PATIENCE, "fuzzing,planted")?;
         ensure!(
             output.contains(PLANTED),
             "fuzz target {target}: the planted mistake was not found within {PATIENCE} s ({} runs)",
@@ -63,7 +63,7 @@ pub fn all(root: &Path, seconds: u32, named: &[String]) -> Result<()> {
             "{target}: found the planted mistake ({} runs)",
             ran(&output)
         );
-        let output = fuzz(root, target, seconds, &[])?;
+        let output = fuzz(root, target, seconds, "fuzzing")?;
         let covered = coverage(&output)
             .with_context(|| format!("fuzz target {target} ended early:\n{}", tail(&output)))?;
         let runs = ran(&output);
@@ -85,19 +85,19 @@ fn installed() -> bool {
 }
 
 /// The messages of a run. A finding is no error here; the caller judges.
-fn fuzz(root: &Path, target: &str, seconds: u32, features: &[&str]) -> Result<String> {
+fn fuzz(root: &Path, target: &str, seconds: u32, features: &str) -> Result<String> {
     let corpus = tempfile::tempdir()?;
     let artifacts = tempfile::tempdir()?;
-    let keep = if features.is_empty() {
-        root.join("fuzz/artifacts")
-    } else {
+    let keep = if features.contains("planted") {
         artifacts.path().into()
+    } else {
+        root.join("fuzz/artifacts")
     };
     std::fs::create_dir_all(&keep)?;
     // The targets have no unsafe code that a sanitizer would watch.
     let output = crate::cargo(root)
         .args(["+nightly", "fuzz", "run", "--sanitizer", "none", target])
-        .args(features)
+        .args(["--features", features])
         .arg(corpus.path())
         .arg(root.join("fuzz/seeds").join(target))
         .arg("--")

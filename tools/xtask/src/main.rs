@@ -6,15 +6,11 @@
 
 mod aqm;
 mod bench;
-mod bench_policy;
-mod bench_traffic;
-mod bench_watch;
 mod bursts;
 mod campaign;
 mod deb;
 mod docs;
 mod ds_table;
-mod flow_hash;
 mod fuzz;
 mod invariants;
 mod setup;
@@ -114,18 +110,6 @@ enum Task {
         #[arg(long)]
         check: Option<PathBuf>,
     },
-    /// Compare hash functions for flows: how evenly they fill a table, and how fast.
-    FlowHash {
-        /// Keys hashed for the speed of each.
-        #[arg(long, default_value_t = 100_000_000)]
-        keys: u32,
-        /// Count instructions in the lab's machine in place of time; needs the lab.
-        #[arg(long)]
-        instructions: bool,
-        /// Print the speeds alone, as in the lab's machine.
-        #[arg(long, hide = true)]
-        inside: bool,
-    },
     /// Calculate how much more capacity a queue needs that does not tell mice from elephants.
     Bursts {
         /// Flows of each run.
@@ -159,9 +143,9 @@ fn main() -> ExitCode {
         Task::Check => test::checks(&root()),
         Task::Bench => bench::run_all(&root()),
         Task::BenchPolicy => bench::run_policy(&root()),
-        Task::BenchWatch { inside: true, .. } => bench_traffic::router(),
-        Task::BenchWatch { hosts: true, .. } => bench_traffic::hosts(),
-        Task::BenchWatch { series: true, .. } => bench_watch::series(),
+        Task::BenchWatch { inside: true, .. } => bench::traffic::router(),
+        Task::BenchWatch { hosts: true, .. } => bench::traffic::hosts(),
+        Task::BenchWatch { series: true, .. } => bench::watch::series(),
         Task::BenchWatch { .. } => bench::run_watch(&root()),
         Task::Deb => deb::build(&root()),
         Task::Docs { check: true } => docs::check(&root()),
@@ -176,17 +160,6 @@ fn main() -> ExitCode {
             page,
         } => campaign::run(&root(), folder.as_deref(), weirgate.as_deref(), page),
         Task::DsTable { folder, check } => ds_table::run(&folder, check.as_deref()),
-        Task::FlowHash { inside: true, .. } => {
-            flow_hash::run_inside();
-            Ok(())
-        }
-        Task::FlowHash {
-            instructions: true, ..
-        } => flow_hash::run_in_lab(),
-        Task::FlowHash { keys, .. } => {
-            flow_hash::run(keys);
-            Ok(())
-        }
         Task::Bursts { flows, seeds } => {
             bursts::run(flows, seeds);
             Ok(())

@@ -3,6 +3,7 @@
 //! not accepted yet, which the lab's cache has by digest.
 
 mod measured;
+mod pages;
 
 pub use measured::{Bench, How};
 

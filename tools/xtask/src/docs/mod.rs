@@ -7,7 +7,6 @@ mod disciplines;
 mod links;
 mod map;
 mod picture;
-mod results;
 
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -25,10 +24,20 @@ pub fn build(root: &Path) -> Result<()> {
     for (path, text) in generated(root)? {
         fs::write(root.join(&path), text).with_context(|| path.display().to_string())?;
     }
+    crate::run(crate::cargo(root).args(["build", "--release", "--workspace", "--bins"]))?;
+    results(root, &[])?;
     check(root)?;
     let mdbook = mdbook(root)?;
     crate::run(Command::new(mdbook).arg("build").arg(root.join("docs")))?;
     report(links::of_book(&root.join(BOOK))?)
+}
+
+/// Writes the pages of the ledger by the lab's program, or compares them.
+pub fn results(root: &Path, words: &[&str]) -> Result<()> {
+    let mut pages = Command::new(root.join("target/release/weirgate-lab"));
+    pages.args(["results", "pages", "docs/results"]);
+    pages.args(["--promises", "docs/measurements/promises.md"]);
+    crate::run(pages.args(words).current_dir(root))
 }
 
 /// Compares what is generated, and checks links and the map of the crates.
@@ -60,7 +69,6 @@ fn generated(root: &Path) -> Result<Vec<(PathBuf, String)>> {
         ),
     ];
     files.extend(disciplines::generated(root)?);
-    files.extend(results::generated(root)?);
     Ok(files)
 }
 

@@ -75,16 +75,18 @@ pub fn run(root: &Path, extent: Extent) -> Result<()> {
     let before = |run: &Run| times.get(&run.name).copied().unwrap_or(f64::INFINITY);
     // The queue is taken from its end.
     runs.sort_by(|a, b| before(a).total_cmp(&before(b)));
+    let status = fs::read_to_string("/proc/self/status")?;
+    let processors = processors(&status).context("/proc/self/status has no Cpus_allowed_list")?;
     let workers = thread::available_parallelism().map_or(2, usize::from);
     let queue = Mutex::new(runs);
     let (sender, results) = mpsc::channel();
     let mut total = Total::default();
     thread::scope(|scope| {
-        for _ in 0..workers {
+        for processor in processors.into_iter().take(workers) {
             let (queue, sender) = (&queue, sender.clone());
             scope.spawn(move || {
                 while let Some(run) = next(queue) {
-                    if sender.send(run.execute()).is_err() {
+                    if sender.send(run.execute(processor)).is_err() {
                         break;
                     }
                 }
@@ -151,9 +153,13 @@ impl Binary {
 }
 
 impl Run {
-    fn execute(&self) -> Ran {
+    /// Runs it on one processor. A machine of the lab that shares its processor with
+    /// nobody repeats to the bit (docs/lab.md).
+    fn execute(&self, processor: usize) -> Ran {
         let start = Instant::now();
-        let mut command = Command::new(&self.binary.executable);
+        let mut command = Command::new("taskset");
+        command.args(["--cpu-list", &processor.to_string()]);
+        command.arg(&self.binary.executable);
         if let Some(test) = &self.test {
             command.args(["--exact", test]);
         }
@@ -213,6 +219,21 @@ fn binary(line: &str) -> Option<Binary> {
         folder,
         integration: message["target"]["kind"][0] == "test",
     })
+}
+
+/// The processors that this process may use, by their numbers, of a text that has a
+/// line such as `Cpus_allowed_list:  0-1,3` (proc_pid_status(5)).
+fn processors(status: &str) -> Option<Vec<usize>> {
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    let mut all = Vec::new();
+    for range in list.trim().split(',') {
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        let (from, to): (usize, usize) = (from.parse().ok()?, to.parse().ok()?);
+        all.extend(from..=to);
+    }
+    Some(all)
 }
 
 /// How long each run took in the one before; nothing in the first.
@@ -278,6 +299,15 @@ mod tests {
                       0 measured; 0 filtered out; finished in 0.01s\n\n";
         assert_eq!(counts(output), [3, 1, 1]);
         assert_eq!(counts("Segmentation fault"), [0, 0, 0]);
+    }
+
+    #[test]
+    fn processors_are_a_list_of_ranges() {
+        let status = "Name:\txtask\nCpus_allowed_list:\t0-1,3\n";
+        assert_eq!(processors(status), Some(vec![0, 1, 3]));
+        assert_eq!(processors("Cpus_allowed_list:\t7\n"), Some(vec![7]));
+        assert_eq!(processors("Cpus_allowed_list:\tx\n"), None);
+        assert_eq!(processors("Name:\txtask\n"), None);
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub fn tests(root: &Path, extent: Extent) -> Result<()> {
             let program = root.join("target/release").join(program);
             run(Command::new(program).current_dir(root).args(reference))?;
         }
-        Ok(())
+        docs::results(root, &["--check"])
     })?;
     timed("checks", || checks(root))?;
     timed("disciplines under sanitizers", || crate::aqm::short(root))?;
@@ -51,7 +51,7 @@ pub fn explain_random(root: &Path, sequences: u32) -> Result<()> {
     run(command.env("WEIRGATE_SEQUENCES", sequences.to_string()))
 }
 
-/// Formatting, lints, invariants, that fuzz targets compile; dependencies where cargo-deny is installed.
+/// Formatting, lints, invariants; dependencies where cargo-deny is installed.
 pub fn checks(root: &Path) -> Result<()> {
     timed("format", || {
         run(cargo(root).args(["fmt", "--all", "--check"]))
@@ -60,22 +60,16 @@ pub fn checks(root: &Path) -> Result<()> {
     timed("invariants", || invariants::run(root))?;
     timed("documents", || docs::check(root))?;
     timed("lints", || {
-        let lint = [
-            "clippy",
-            "--release",
+        // Fuzz targets, which nothing else here builds, by their feature.
+        let what = [
             "--workspace",
             "--all-targets",
-            "--",
-            "-D",
-            "warnings",
+            "--features",
+            "weirgate-fuzz/fuzzing",
         ];
-        run(cargo(root).args(lint))
-    })?;
-    // A workspace of their own, which nothing else here builds.
-    timed("fuzz targets", || {
-        let check = ["check", "--release", "--locked", "--target-dir", "target"];
-        let fuzz = ["--manifest-path", "fuzz/Cargo.toml"];
-        run(cargo(root).args(check).args(fuzz))
+        let mut clippy = cargo(root);
+        clippy.args(["clippy", "--release", "--locked"]).args(what);
+        run(clippy.args(["--", "-D", "warnings"]))
     })?;
     timed("dependencies", || dependencies(root))
 }
@@ -84,10 +78,10 @@ pub fn checks(root: &Path) -> Result<()> {
 /// deny.toml wants them. Building cargo-deny takes minutes, so set-up does not.
 #[allow(clippy::print_stdout, reason = "what is left out is told")]
 fn dependencies(root: &Path) -> Result<()> {
-    let deny = |manifest: &str, words: &[&str]| {
+    let deny = |words: &[&str]| {
         let mut command = cargo(root);
         command.args(["deny", "--log-level", "error", "--config", "deny.toml"]);
-        command.args(["--manifest-path", manifest]).args(words);
+        command.args(words);
         command
     };
     if !succeeds(cargo(root).args(["deny", "--version"])) {
@@ -95,16 +89,13 @@ fn dependencies(root: &Path) -> Result<()> {
         return Ok(());
     }
     let mut checks = vec!["licenses", "bans", "sources"];
-    if succeeds(&mut deny("Cargo.toml", &["fetch", "db"])) {
+    if succeeds(&mut deny(&["fetch", "db"])) {
         checks.insert(0, "advisories");
     } else {
         println!("advisories skipped: their database cannot be fetched");
     }
-    for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
-        let check = ["check", "--hide-inclusion-graph"];
-        run(&mut deny(manifest, &[&check[..], &checks].concat()))?;
-    }
-    Ok(())
+    let check = ["check", "--hide-inclusion-graph"];
+    run(&mut deny(&[&check[..], &checks].concat()))
 }
 
 /// Whether a program is there and does what is asked; its words are not shown.

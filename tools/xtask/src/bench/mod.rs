@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How fast the laboratory is on this machine, against its goals.
+//! How fast weirgate and its laboratory are on this machine, against their goals.
 //!
 //! Wall time depends on the machine and on what else it does, so this is no
 //! part of the tests; the load is shown beside the figures.
 
-use crate::{bench_policy, bench_watch, run};
+mod arriving;
+mod policy;
+pub mod traffic;
+pub mod watch;
+
+use crate::run;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::fs;
@@ -75,8 +80,9 @@ pub fn run_all(root: &Path) -> Result<()> {
     let mut figures = of_experiment(root)?;
     figures.push(of_try(root)?);
     figures.push(of_domain(root)?);
-    figures.extend(bench_policy::figures(root)?);
-    figures.extend(bench_watch::figures(root)?);
+    figures.push(arriving::figure(root)?);
+    figures.extend(policy::figures(root)?);
+    figures.extend(watch::figures(root)?);
     report(&figures, &before)?;
     let folder = tempfile::tempdir()?;
     let mut day = crate::cargo(root);
@@ -91,7 +97,7 @@ pub fn run_policy(root: &Path) -> Result<()> {
     build.args(["build", "--release"]);
     run(build.args(["-p", "weirgate-cli", "-p", "weirgate-lab-cli"]))?;
     let before = load();
-    report(&bench_policy::figures(root)?, &before)
+    report(&policy::figures(root)?, &before)
 }
 
 /// Builds and measures what watch costs, which needs no lab but root.
@@ -100,7 +106,7 @@ pub fn run_watch(root: &Path) -> Result<()> {
     build.args(["build", "--release"]);
     run(build.args(["-p", "weirgate-cli", "-p", "weirgate-lab-cli"]))?;
     let before = load();
-    report(&bench_watch::figures(root)?, &before)
+    report(&watch::figures(root)?, &before)
 }
 
 #[allow(clippy::print_stdout, reason = "the table is this task's result")]

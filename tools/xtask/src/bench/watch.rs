@@ -12,9 +12,9 @@
 //! all hosts. What packets are timed by counts too: the kernel says how long its
 //! BPF programs ran, and what their maps take.
 
+use crate::bench::policy::Namespace;
+use crate::bench::traffic::{CLASSES, PORT, RECEIVER};
 use crate::bench::{Figure, Goal};
-use crate::bench_policy::Namespace;
-use crate::bench_traffic::{CLASSES, PORT, RECEIVER};
 use crate::run;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;

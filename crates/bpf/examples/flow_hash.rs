@@ -11,10 +11,16 @@
 //! in nanoseconds here, or in instructions in the lab's virtual machine, whose
 //! clock counts them, so that they are the same on every machine.
 
-use anyhow::{Result, bail};
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the tables and what failed go to the terminal"
+)]
+
 use std::collections::BTreeSet;
 use std::env;
 use std::hint::black_box;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weirgate_lab::{Lab, Limits, Options};
 
@@ -222,20 +228,48 @@ fn speed(hash: impl Fn(&[u32]) -> u32, keys: u32) -> f64 {
 /// Keys where instructions are counted: every run gives the same.
 const COUNTED: u32 = 100_000;
 
+/// What is asked for.
+const USAGE: &str = "flow_hash [--keys N | --instructions]";
+/// Keys where time is taken, unless others are asked for.
+const TIMED: u32 = 100_000_000;
+/// What the lab's machine is asked for.
+const INSIDE: &str = "--inside";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let outcome = match words[..] {
+        [] => {
+            timed(TIMED);
+            Ok(())
+        }
+        ["--keys", keys] => keys.parse().map(timed).map_err(|_| USAGE.to_owned()),
+        ["--instructions"] => in_the_lab(),
+        [INSIDE] => {
+            speeds(COUNTED, "instructions");
+            Ok(())
+        }
+        _ => Err(USAGE.to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Prints the tables; `keys` are hashed for the speed of each.
-pub fn run(keys: u32) {
+fn timed(keys: u32) {
     qualities();
     speeds(keys, "ns");
 }
 
 /// The same, but speeds are those of the lab's machine, in instructions.
-#[allow(
-    clippy::print_stdout,
-    reason = "the task's result goes to the terminal"
-)]
-pub fn run_in_lab() -> Result<()> {
+fn in_the_lab() -> Result<(), String> {
     qualities();
-    let own = env::current_exe()?;
+    let own = env::current_exe().map_err(|error| error.to_string())?;
     let base = own.file_name().unwrap_or_default().to_string_lossy();
     let options = Options {
         programs: BTreeSet::from([own.to_string_lossy().into_owned()]),
@@ -245,27 +279,18 @@ pub fn run_in_lab() -> Result<()> {
         wall: Duration::from_mins(30),
         ..Limits::default()
     };
-    let lab = Lab::open(&options, &mut |_| ())?;
-    let words = [&*base, "flow-hash", "--inside"];
-    let output = lab.execute(&words, &[], (1, limits), &mut |_| ())?;
+    let lab = Lab::open(&options, &mut |_| ()).map_err(|error| error.to_string())?;
+    let output = lab.execute(&[&*base, INSIDE], &[], (1, limits), &mut |_| ());
+    let output = output.map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.result).into_owned();
     match text.split_once('\n') {
         Some(("status: 0", said)) => println!("{}", said.trim_end()),
-        _ => bail!("in the lab's machine: {}", text.trim_end()),
+        _ => return Err(format!("in the lab's machine: {}", text.trim_end())),
     }
     Ok(())
 }
 
-/// What [`run_in_lab`] runs there.
-pub fn run_inside() {
-    speeds(COUNTED, "instructions");
-}
-
 /// Prints how long a key takes, in what the clock counts.
-#[allow(
-    clippy::print_stdout,
-    reason = "the task's result goes to the terminal"
-)]
 fn speeds(keys: u32, unit: &str) {
     println!("\n{unit} for a key of three words, {keys} keys, least of five");
     // Each by itself, so that the compiler puts it into the loop.
@@ -284,10 +309,6 @@ fn speeds(keys: u32, unit: &str) {
 }
 
 /// Prints how evenly each hash fills a table, and how rarely hashes meet.
-#[allow(
-    clippy::print_stdout,
-    reason = "the task's result goes to the terminal"
-)]
 fn qualities() {
     println!(
         "chi-square/df, empty places, fullest place over the mean; {KEYS} keys, {TABLE} places\n"

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The ledger's pages, from experiments, their stored results and a table of promises.
+
+use super::Ledger;
+use std::collections::BTreeMap;
+use std::path::Path;
+use weirgate_console::exit::{Failure, wrong};
+use weirgate_console::source;
+use weirgate_ledger::{GROUPS, Row, group, index};
+
+impl Ledger {
+    /// The pages in Markdown, by their file names: one that lists all experiments,
+    /// and one for each group of them. `promises` is a page with a table: what is
+    /// promised, and by which experiments it is held.
+    ///
+    /// # Errors
+    ///
+    /// Where a file cannot be read or has mistakes, or the table names an experiment
+    /// that does not exist.
+    pub fn pages(&self, promises: &Path) -> Result<BTreeMap<String, String>, Failure> {
+        let rows = self.rows(promises)?;
+        let mut pages = BTreeMap::from([("index.md".to_owned(), index(&rows))]);
+        for (file, _, _) in GROUPS {
+            pages.insert(format!("{file}.md"), group(file, &rows));
+        }
+        Ok(pages)
+    }
+
+    fn rows(&self, promises: &Path) -> Result<Vec<Row>, Failure> {
+        let mut held = promised(&source::read(promises)?);
+        let mut rows = Vec::new();
+        for name in self.names()? {
+            let file = self.experiments.join(format!("{name}.toml"));
+            let text = source::read(&file)?;
+            rows.push(Row {
+                holds: held.remove(&name).unwrap_or_default(),
+                experiment: source::parse(&file, &text, weirgate_experiment::parse)?,
+                entry: self.stored(&name)?,
+            });
+        }
+        match held.keys().next() {
+            Some(unknown) => Err(wrong(format!(
+                "{}: there is no experiment `{unknown}`",
+                promises.display()
+            ))),
+            None => Ok(rows),
+        }
+    }
+}
+
+/// The promises of the table by the experiments that its second column names, as
+/// `NAME.toml` in backticks.
+fn promised(page: &str) -> BTreeMap<String, Vec<String>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in page.lines().filter_map(|line| line.strip_prefix("| ")) {
+        let Some((promise, held)) = row.split_once(" | ") else {
+            continue;
+        };
+        let names = held
+            .split('`')
+            .filter_map(|word| word.strip_suffix(".toml"));
+        for name in names {
+            let name = name.trim_start_matches("experiments/").to_owned();
+            found.entry(name).or_default().push(promise.to_owned());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promises_are_found_by_experiment() {
+        let page = "| promise | held by |\n|---|---|\n\
+                    | Calm | `experiments/a.toml`, `b.toml`: at most 3 |\n\
+                    | Fair | `crates/x/tests/y.rs`, `b.toml` |\n";
+        let found = promised(page);
+        let of = |name: &str| found.get(name).cloned().unwrap_or_default();
+        assert_eq!(of("a"), ["Calm"]);
+        assert_eq!(of("b"), ["Calm", "Fair"]);
+        assert_eq!(found.len(), 2);
+    }
+}

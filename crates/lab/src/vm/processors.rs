@@ -2,9 +2,9 @@
 //! Which of the host's processors a virtual machine runs on. The emulator's
 //! two threads take turns at every wake-up of the guest, which costs a third
 //! less when they share a processor; and machines that run at once must not.
+//! Sharing one also keeps their turns in one order, unless others want it too.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
-use std::fs;
 
 /// The processors that this thread may use, the one that runs it now first:
 /// it is the least busy one, or this thread would not run there.
@@ -22,13 +22,8 @@ pub(super) struct Pinned {
 }
 
 impl Pinned {
-    /// Where the host is busy, the machine is left free to be moved to where
-    /// there is room. Where it refuses, nothing is lost but speed.
+    /// Where the host refuses, nothing is lost but speed.
     pub(super) fn to(processor: usize) -> Self {
-        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        if runnable(&load).is_some_and(|count| count > allowed().len()) {
-            return Self { before: None };
-        }
         let mut one = CpuSet::new();
         if processor < CpuSet::MAX_CPU {
             one.set(processor);
@@ -39,12 +34,6 @@ impl Pinned {
             .filter(|_| sched_setaffinity(None, &one).is_ok());
         Self { before }
     }
-}
-
-/// How many threads of the host run or want to, of a text like
-/// `0.20 0.18 0.12 1/80 11206`.
-fn runnable(load: &str) -> Option<usize> {
-    load.split(' ').nth(3)?.split('/').next()?.parse().ok()
 }
 
 impl Drop for Pinned {
@@ -66,19 +55,11 @@ mod tests {
         let one = before[before.len() - 1];
         {
             let _pinned = Pinned::to(one);
-            // On a busy host it was left alone.
-            let now = allowed();
-            assert!(now == [one] || now.len() == before.len(), "{now:?}");
+            assert_eq!(allowed(), [one]);
         }
         let mut after = allowed();
         after.sort_unstable();
         before.sort_unstable();
         assert_eq!(after, before);
-    }
-
-    #[test]
-    fn load_of_the_host() {
-        assert_eq!(runnable("0.20 0.18 0.12 3/80 11206\n"), Some(3));
-        assert_eq!(runnable(""), None);
     }
 }

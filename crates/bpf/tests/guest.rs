@@ -34,169 +34,54 @@ fn run(variables: &[&str], name: &str, limits: Limits) -> String {
     own.run(&format!("inside::{name}"))
 }
 
-#[test]
-fn every_discipline_is_taken_by_the_kernel() {
-    in_the_guest("loads");
+/// Tests that run these functions of `inside`.
+macro_rules! in_the_guest {
+    ($($test:ident: $($path:literal),+;)+) => {
+        $(
+            #[test]
+            fn $test() {
+                $(println!("{}", in_the_guest($path));)+
+            }
+        )+
+    };
 }
 
-#[test]
-fn payload_finds_signatures() {
-    in_the_guest("payload::signatures");
+in_the_guest! {
+    every_discipline_is_taken_by_the_kernel: "loads";
+    payload_finds_signatures: "payload::signatures";
+    what_passes_tells_waits: "passive::waits";
+    what_passes_tells_round_trips: "passive::round_trips";
+    round_trips_are_of_the_path_alone: "round_trip::of_the_path_alone";
+    what_went_leaves_its_room: "passive::devices_come_and_go";
+    hosts_are_counted_and_bounded: "passive::hosts";
+    filter_and_native_host_agree: "filter::parity";
+    filter_takes_any_packet: "filter::any_packet";
+    odd_packets_are_understood: "odd::padded", "odd::merged_segments_are_received";
+    merged_segments_cost_what_they_did: "odd::merged_segments_cost_what_they_did";
+    a_syn_frees_nobody: "odd::a_syn_from_outside_frees_nobody", "odd::a_syn_sent_again_frees_nobody";
+    announced_sessions_have_room_made_for_them: "announced::segments", "announced::resets";
+    handshakes_ask_for_a_share_of_a_round_trip: "ask::shares";
+    windows_are_written: "window::writes", "window::begins", "window::spares";
+    servers_are_known_once_acknowledged: "window::servers_are_known_once_acknowledged";
+    connections_change_class_in_order: "order::moves", "order::returns", "order::ends";
+    streams_walk_the_states: "udp::states";
+    conditioners_choose_and_carry: "condition::choice", "condition::carried";
+    conditioners_have_devices_and_least_sizes: "condition::smallest", "condition::devices";
+    conditioners_colour_as_their_definitions: "condition::colours";
+    flows_are_told_apart: "flows::told_apart";
+    marks_are_made_in_classes: "marks::in_classes";
+    marks_end_with_their_program: "marks::end";
+    shaper_is_taken_by_the_kernel: "shaper_loads";
+    codel_decides_as_the_kernels: "equal::codel";
+    fq_codel_decides_as_the_kernels: "equal::fq_codel";
+    kernel_and_native_host_agree: "parity::quick";
 }
 
+/// Part of `cargo xtask bench`.
 #[test]
-fn what_passes_tells_waits_and_round_trips() {
-    println!("{}", in_the_guest("passive::waits"));
-    println!("{}", in_the_guest("passive::waits_of_engines"));
-    println!("{}", in_the_guest("passive::round_trips"));
-}
-
-#[test]
-fn round_trips_are_of_the_path_alone() {
-    println!("{}", in_the_guest("round_trip::of_the_path_alone"));
-}
-
-#[test]
-fn what_went_leaves_its_room() {
-    println!("{}", in_the_guest("passive::devices_come_and_go"));
-}
-
-#[test]
-fn hosts_are_counted_and_bounded() {
-    println!("{}", in_the_guest("passive::hosts"));
-    println!("{}", in_the_guest("passive::hosts_in_a_queue"));
-}
-
-#[test]
-fn filter_and_native_host_agree() {
-    println!("{}", in_the_guest("filter::parity"));
-    println!("{}", in_the_guest("filter::parity_of_all"));
-}
-
-#[test]
-fn filter_takes_any_packet() {
-    println!("{}", in_the_guest("filter::any_packet"));
-}
-
-#[test]
-fn odd_packets_are_understood() {
-    println!("{}", in_the_guest("odd::padded"));
-    println!("{}", in_the_guest("odd::merged_segments_are_received"));
-    println!(
-        "{}",
-        in_the_guest("odd::merged_segments_cost_what_they_did")
-    );
-    println!("{}", in_the_guest("odd::a_syn_from_outside_frees_nobody"));
-    println!("{}", in_the_guest("odd::a_syn_sent_again_frees_nobody"));
-}
-
-#[test]
-fn holding_costs_less_than_queueing() {
-    println!("{}", in_the_guest("cost::a_part_of_a_queue"));
-}
-
-#[test]
-fn announced_sessions_have_room_made_for_them() {
-    println!("{}", in_the_guest("announced::segments"));
-    println!("{}", in_the_guest("announced::resets"));
-    println!("{}", in_the_guest("announced::any_packet_while_announced"));
-    println!("{}", in_the_guest("announced::ends_downloads"));
-}
-
-#[test]
-fn handshakes_ask_for_a_share_of_a_round_trip() {
-    println!("{}", in_the_guest("ask::shares"));
-}
-
-#[test]
-fn windows_are_written_and_nothing_else() {
-    println!("{}", in_the_guest("window::writes"));
-    println!("{}", in_the_guest("window::begins"));
-    println!("{}", in_the_guest("window::spares"));
-    println!("{}", in_the_guest("window::any_packet"));
-    println!(
-        "{}",
-        in_the_guest("window::servers_are_known_once_acknowledged")
-    );
-}
-
-#[test]
-fn forged_handshakes_evict_nobody() {
-    println!("{}", in_the_guest("window::forged_handshakes_evict_nobody"));
-}
-
-#[test]
-fn connections_change_class_in_order() {
-    println!("{}", in_the_guest("order::moves"));
-    println!("{}", in_the_guest("order::returns"));
-    println!("{}", in_the_guest("order::ends"));
-    println!("{}", in_the_guest("order::any_packet"));
-}
-
-#[test]
-fn streams_walk_the_states() {
-    println!("{}", in_the_guest("udp::states"));
-    println!("{}", in_the_guest("udp::any_packet"));
-}
-
-#[test]
-fn conditioners_colour_as_their_definitions() {
-    println!("{}", in_the_guest("condition::choice"));
-    println!("{}", in_the_guest("condition::carried"));
-    println!("{}", in_the_guest("condition::smallest"));
-    println!("{}", in_the_guest("condition::devices"));
-    println!("{}", in_the_guest("condition::any_packet"));
-    println!("{}", in_the_guest("condition::colours"));
-}
-
-#[test]
-fn two_devices_keep_two_states() {
-    println!("{}", in_the_guest("two_devices"));
-}
-
-#[test]
-fn flows_are_told_apart() {
-    println!("{}", in_the_guest("flows::told_apart"));
-}
-
-#[test]
-fn flows_are_what_is_asked_for() {
-    println!("{}", in_the_guest("flows::by_parts"));
-}
-
-#[test]
-fn marks_are_made_in_classes() {
-    println!("{}", in_the_guest("marks::in_classes"));
-}
-
-#[test]
-fn marks_end_with_their_program() {
-    println!("{}", in_the_guest("marks::end"));
-}
-
-#[test]
-fn shaper_is_taken_by_the_kernel() {
-    in_the_guest("shaper_loads");
-}
-
-#[test]
-fn shaper_holds_the_line() {
-    println!("{}", in_the_guest("shaper_holds_the_line"));
-}
-
-#[test]
-fn codel_decides_as_the_kernels() {
-    println!("{}", in_the_guest("equal::codel"));
-}
-
-#[test]
-fn fq_codel_decides_as_the_kernels() {
-    println!("{}", in_the_guest("equal::fq_codel"));
-}
-
-#[test]
-fn kernel_and_native_host_agree() {
-    println!("{}", in_the_guest("parity::quick"));
+#[ignore = "a figure, which `cargo xtask bench` shows"]
+fn holding_beside_queueing() {
+    println!("{}", in_the_guest("cost::beside_a_queue"));
 }
 
 /// Must show 4 of the kit: `cargo xtask aqm-parity` runs it, with the number of
@@ -231,6 +116,27 @@ fn kernel_and_native_host_agree_on_many_packets() {
 mod long {
     use super::*;
 
+    in_the_guest! {
+        windows_leave_all_else: "window::any_packet";
+        forged_handshakes_evict_nobody: "window::forged_handshakes_evict_nobody";
+        windows_hold_a_rate: "window::holds", "second::accepts", "second::recovers";
+        announced_sessions_leave_all_else: "announced::any_packet_while_announced";
+        announced_sessions_end_downloads: "announced::ends_downloads";
+        connections_in_order_leave_all_else: "order::any_packet";
+        streams_leave_all_else: "udp::any_packet";
+        conditioners_leave_all_else: "condition::any_packet";
+        filter_and_native_host_agree_on_all: "filter::parity_of_all";
+        what_passes_tells_waits_of_engines: "passive::waits_of_engines";
+        hosts_are_counted_in_a_queue: "passive::hosts_in_a_queue";
+        flows_are_what_is_asked_for: "flows::by_parts";
+        two_devices_keep_two_states: "two_devices";
+        kernel_and_native_host_agree_on_classes: "parity::of_classes";
+        shaper_holds_the_line: "shaper_holds_the_line";
+        shaper_holds_every_rate: "rate::sweep";
+        shaper_shares_the_wire: "shaper_shares_the_wire";
+        pie_follows_the_kernels_probability: "equal::pie", "equal::pie_twice";
+    }
+
     #[test]
     fn a_million_flows_change_nothing() {
         let limits = Limits {
@@ -247,33 +153,5 @@ mod long {
             let name = "marks::beside_the_kernels";
             println!("{}", run(&[&variable], name, Limits::default()));
         }
-    }
-
-    #[test]
-    fn kernel_and_native_host_agree_on_classes() {
-        println!("{}", in_the_guest("parity::of_classes"));
-    }
-
-    #[test]
-    fn shaper_holds_every_rate() {
-        println!("{}", in_the_guest("rate::sweep"));
-    }
-
-    #[test]
-    fn shaper_shares_the_wire() {
-        println!("{}", in_the_guest("shaper_shares_the_wire"));
-    }
-
-    #[test]
-    fn pie_follows_the_kernels_probability() {
-        println!("{}", in_the_guest("equal::pie"));
-        println!("{}", in_the_guest("equal::pie_twice"));
-    }
-
-    #[test]
-    fn windows_hold_a_rate() {
-        println!("{}", in_the_guest("window::holds"));
-        println!("{}", in_the_guest("second::accepts"));
-        println!("{}", in_the_guest("second::recovers"));
     }
 }

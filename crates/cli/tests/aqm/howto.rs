@@ -63,43 +63,48 @@ fn on_a_device(line: &str) -> bool {
     line.starts_with("weirgate aqm ") && words.contains(&command)
 }
 
-#[test]
-fn every_command_works() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut run = 0;
-    for line in commands() {
-        assert!(
-            line.starts_with("weirgate aqm ") || line.starts_with("weirgate lab run "),
-            "{line}"
-        );
-        if on_a_device(&line) {
-            continue;
-        }
-        let words = line.split_whitespace().skip(1);
-        let output = Command::new(env!("CARGO_BIN_EXE_weirgate"))
-            .current_dir(folder.path())
-            .args(words)
-            .output()
-            .expect("weirgate");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{line}\n{said}");
-        if line.contains("aqm new") {
-            with_the_idea(folder.path());
-        }
-        run += 1;
-    }
-    assert!(run >= 6, "{run} commands");
-}
+/// What only `make test-all` waits for.
+mod long {
+    use super::*;
 
-/// `inside::howto` runs these very lines.
-#[test]
-fn every_command_on_a_device_works() {
-    let page: Vec<String> = commands()
-        .into_iter()
-        .filter(|it| on_a_device(it))
-        .collect();
-    assert_eq!(page, super::inside::HOWTO);
-    let folder = tempfile::tempdir().expect("a folder");
-    let mean = super::work::built(folder.path(), "mean.so", with_the_idea);
-    super::with("howto", &[mean]);
+    #[test]
+    fn every_command_works() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut run = 0;
+        for line in commands() {
+            assert!(
+                line.starts_with("weirgate aqm ") || line.starts_with("weirgate lab run "),
+                "{line}"
+            );
+            if on_a_device(&line) {
+                continue;
+            }
+            let words = line.split_whitespace().skip(1);
+            let output = Command::new(env!("CARGO_BIN_EXE_weirgate"))
+                .current_dir(folder.path())
+                .args(words)
+                .output()
+                .expect("weirgate");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{line}\n{said}");
+            if line.contains("aqm new") {
+                with_the_idea(folder.path());
+            }
+            run += 1;
+        }
+        assert!(run >= 6, "{run} commands");
+    }
+
+    /// `inside::howto` runs these very lines.
+    #[test]
+    fn every_command_on_a_device_works() {
+        let page: Vec<String> = commands()
+            .into_iter()
+            .filter(|it| on_a_device(it))
+            .collect();
+        assert_eq!(page, crate::inside::HOWTO);
+        let folder = tempfile::tempdir().expect("a folder");
+        let mean = crate::work::built(folder.path(), "mean.so", with_the_idea);
+        crate::with("howto", &[mean]);
+    }
 }

@@ -51,13 +51,6 @@ fn eight_routers_and_forty_customers() {
     in_the_guest("inside::eight_routers");
 }
 
-/// Promises to one receiver sent to another, packets found by their ports, of
-/// both IP versions.
-#[test]
-fn promises_hold_for_their_receiver_and_by_ports() {
-    in_the_guest("scope::receivers_and_ports");
-}
-
 /// `domain try FILE`: its status and what it says.
 fn tried(file: &str, more: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_weirgate"))
@@ -153,5 +146,12 @@ mod long {
     #[test]
     fn tunnels_by_inner_and_outer_code_point() {
         in_the_guest("tunnels::inner_and_outer");
+    }
+
+    /// Promises to one receiver sent to another, packets found by their ports, of
+    /// both IP versions.
+    #[test]
+    fn promises_hold_for_their_receiver_and_by_ports() {
+        in_the_guest("scope::receivers_and_ports");
     }
 }

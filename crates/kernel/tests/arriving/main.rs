@@ -47,7 +47,10 @@ fn a_mark_of_the_inner_packet_is_on_the_outer() {
     in_the_guest("tunnels::marks_survive");
 }
 
-#[test]
-fn a_fault_at_any_request_leaves_what_was_before() {
-    in_the_guest("faults::every_request");
+/// What only `make test-all` waits for.
+mod long {
+    #[test]
+    fn a_fault_at_any_request_leaves_what_was_before() {
+        super::in_the_guest("faults::every_request");
+    }
 }

@@ -118,7 +118,10 @@ fn windows_hold() {
         );
         let recording = recording.expect("a run");
         for flow in 0..2 {
-            let samples = recording.tcp.iter().filter(|sample| sample.flow == flow);
+            // The kernel forgets the limit with the first data. A busy machine may let more
+            // than that come before the agent sets it again; later nothing may.
+            let samples = recording.tcp.iter();
+            let samples = samples.filter(|it| it.flow == flow && it.at_ns > 500_000_000);
             let outstanding = samples.map(|sample| sample.outstanding_bytes);
             let most = outstanding.max().expect("samples");
             assert!(

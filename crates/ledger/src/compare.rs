@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a new entry has that the stored one has not.
 
-use crate::{Entry, Expected, Figure, Verdict};
+use crate::{Entry, Expected, Figure, Standing};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -143,7 +143,7 @@ fn changes(before: &[&Figure], after: &[&Figure]) -> Vec<(Change, String)> {
     }
     for (new, expected) in added {
         let change = match expected.verdict {
-            Verdict::Missed { .. } => Change::Worse,
+            Standing::Missed { .. } => Change::Worse,
             _ => Change::New,
         };
         let what = format!("{} is new: {}", expected.promise, state(new, expected));

@@ -57,12 +57,12 @@ pub struct Expected {
     /// The figure of theory: what a formula, or line and traffic alone, let expect.
     pub theory: Option<f64>,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: Standing,
 }
 
 /// What became of an expectation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Standing {
     /// The figure is as expected.
     Kept,
     /// It is not, by a mechanism whose own figure is as expected.
@@ -79,7 +79,7 @@ pub enum Verdict {
     },
 }
 
-impl Verdict {
+impl Standing {
     /// The word for it.
     #[must_use]
     pub const fn word(&self) -> &'static str {
@@ -144,7 +144,7 @@ impl Entry {
     pub fn unexplained(&self) -> impl Iterator<Item = (&str, &str)> {
         self.expected().filter_map(|(arm, line, expected)| {
             let silent =
-                matches!(&expected.verdict, Verdict::Missed { reason } if reason.is_empty());
+                matches!(&expected.verdict, Standing::Missed { reason } if reason.is_empty());
             silent.then_some((arm.name.as_str(), line.metric.as_str()))
         })
     }

@@ -2,7 +2,7 @@
 //! From judgements to lines of the ledger.
 
 use crate::measurement::Measurement;
-use crate::{Arm, Digest, Entry, Expected, Figure, Verdict};
+use crate::{Arm, Digest, Entry, Expected, Figure, Standing};
 use weirgate_experiment::{Expectation, Experiment, Mechanism, Promise};
 use weirgate_measure::{self as measure, Judgement};
 
@@ -129,14 +129,17 @@ fn promise(expectation: &Expectation) -> String {
     }
 }
 
-fn verdict_of(verdict: &measure::JudgedExpectation, all: &[measure::JudgedExpectation]) -> Verdict {
+fn verdict_of(
+    verdict: &measure::JudgedExpectation,
+    all: &[measure::JudgedExpectation],
+) -> Standing {
     let expectation = &verdict.expectation;
     let reason = expectation.reason.clone();
     if verdict.kept() {
-        return Verdict::Kept;
+        return Standing::Kept;
     }
     match &expectation.mechanism {
-        Some(mechanism) if shown(mechanism, all) => Verdict::Explained {
+        Some(mechanism) if shown(mechanism, all) => Standing::Explained {
             by: if mechanism.arm == expectation.arm {
                 mechanism.metric.clone()
             } else {
@@ -144,8 +147,8 @@ fn verdict_of(verdict: &measure::JudgedExpectation, all: &[measure::JudgedExpect
             },
             reason,
         },
-        _ if !reason.is_empty() => Verdict::Missed { reason },
-        _ => Verdict::Missed {
+        _ if !reason.is_empty() => Standing::Missed { reason },
+        _ => Standing::Missed {
             reason: match (&verdict.judgement, &verdict.calculated) {
                 (Judgement::NoData(why), _) => format!("there is no figure: {why}"),
                 (_, Some(prediction)) if verdict.explained() => format!(

@@ -39,7 +39,7 @@ mod text;
 pub use codes::CODES;
 pub use compare::{Change, Finding, compare};
 pub use digest::{Content, Digest, DigestError, content};
-pub use entry::{Arm, Entry, Expected, Figure, Verdict};
+pub use entry::{Arm, Entry, Expected, Figure, Standing};
 pub use measurement::{Machine, MadeWith, Measurement, RunFigures};
 pub use page::{GROUPS, Row, group, index};
 pub use parse::parse;

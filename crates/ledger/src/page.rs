@@ -2,7 +2,7 @@
 //! The ledger as pages: thesis, theory and measurement of each experiment side by side.
 
 use crate::compare::interval;
-use crate::{Entry, Expected, Figure, Verdict};
+use crate::{Entry, Expected, Figure, Standing};
 use std::fmt::Write as _;
 use weirgate_experiment::Experiment;
 
@@ -171,14 +171,14 @@ fn line(figure: &Figure) -> String {
     )
 }
 
-fn note(arm: &str, metric: &str, verdict: &Verdict) -> Option<String> {
+fn note(arm: &str, metric: &str, verdict: &Standing) -> Option<String> {
     match verdict {
-        Verdict::Kept => None,
-        Verdict::Explained { by, reason } => Some(format!(
+        Standing::Kept => None,
+        Standing::Explained { by, reason } => Some(format!(
             "- `{metric}` of {arm} is explained by `{by}`: {}.",
             reason.trim_end_matches('.')
         )),
-        Verdict::Missed { reason } => Some(format!(
+        Standing::Missed { reason } => Some(format!(
             "- `{metric}` of {arm} is missed: {}.",
             reason.trim_end_matches('.')
         )),

@@ -3,7 +3,7 @@
 
 use crate::measurement::{Machine, MadeWith};
 use crate::text::VERSION;
-use crate::{Arm, Digest, Entry, Expected, Figure, Verdict, codes};
+use crate::{Arm, Digest, Entry, Expected, Figure, Standing, codes};
 use std::collections::BTreeMap;
 use weirgate_document::{Problem, Problems, Reader, Value};
 
@@ -183,12 +183,12 @@ fn expected(line: &mut Reader<'_, '_>) -> Option<Expected> {
     let theory = number(line, "theory");
     let verdict = required(line, "verdict", Reader::text)?;
     let verdict = match verdict.value.as_str() {
-        "kept" => Verdict::Kept,
-        "explained" => Verdict::Explained {
+        "kept" => Standing::Kept,
+        "explained" => Standing::Explained {
             by: required(line, "explained-by", Reader::text)?.value,
             reason: required(line, "reason", Reader::text)?.value,
         },
-        "missed" => Verdict::Missed {
+        "missed" => Standing::Missed {
             reason: required(line, "reason", Reader::text)?.value,
         },
         other => {

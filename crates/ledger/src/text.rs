@@ -2,7 +2,7 @@
 //! The stored form: TOML with a line for each figure, so that a difference of two
 //! versions shows each figure that changed and nothing else.
 
-use crate::{Arm, Entry, Figure, Verdict};
+use crate::{Arm, Entry, Figure, Standing};
 use std::fmt::Write as _;
 
 /// The version of the form.
@@ -89,12 +89,12 @@ fn line(figure: &Figure) -> Vec<String> {
     number("theory", expected.theory);
     fields.push(format!("verdict = \"{}\"", expected.verdict.word()));
     match &expected.verdict {
-        Verdict::Kept => {}
-        Verdict::Explained { by, reason } => {
+        Standing::Kept => {}
+        Standing::Explained { by, reason } => {
             fields.push(format!("explained-by = {}", quoted(by)));
             fields.push(format!("reason = {}", quoted(reason)));
         }
-        Verdict::Missed { reason } => fields.push(format!("reason = {}", quoted(reason))),
+        Standing::Missed { reason } => fields.push(format!("reason = {}", quoted(reason))),
     }
     fields
 }

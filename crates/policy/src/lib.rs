@@ -77,7 +77,7 @@ pub use conditioner::carried::Carried;
 pub use field::{Field, FieldKind, Rows, Table};
 pub use file::include::Sources;
 pub use link::*;
-pub use model::{Direction, Directions, Rule, Ruleset, Way, in_kbit};
+pub use model::{Direction, Directions, Rule, Ruleset, ServiceMatch, in_kbit};
 pub use named::group::Group;
 pub use named::member::{Mac, Ports, Prefix};
 pub use named::schedule::{Schedule, Season, TimeSpan};

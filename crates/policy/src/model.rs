@@ -96,9 +96,9 @@ pub fn in_kbit(rate: Rate) -> String {
     }
 }
 
-/// One way to be of a service that a rule names.
+/// Conditions by which a packet is of a service that a rule names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Way {
+pub struct ServiceMatch {
     /// The service.
     pub service: String,
     /// What a packet of it fulfils.
@@ -128,7 +128,7 @@ pub struct Rule {
     /// Conditions none of which may hold.
     pub never: Option<Conditions>,
     /// The ways to be of any of the services that it names.
-    pub services: Vec<Way>,
+    pub services: Vec<ServiceMatch>,
     /// A rate or a number of connections.
     pub meter: Option<Value<Meter>>,
     /// The times at which it is there; `None` is always.

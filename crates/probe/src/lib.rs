@@ -48,7 +48,7 @@ pub use remote::irtt::{IRTT_PORT, Irtt, granted};
 pub use remote::path::{Mtu, largest_packet};
 pub use remote::transfer::Transfer;
 pub use remote::{Echoes, Load, Loaded, Remote, Stage, remote};
-pub use sequence::datagram::{Delays, Received, Told};
+pub use sequence::datagram::{DatagramReport, Delays, Received};
 pub use sequence::outcome::{Counted, Pinged, Played, Transferred};
 pub use sequence::plan::{Doing, Ping, Play, Sequence, Short};
 pub use sequence::play;

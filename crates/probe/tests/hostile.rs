@@ -8,8 +8,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_probe::{
-    COOKIE, Client, Doing, Echo, Irtt, Load, Manner, Message, Play, ProbeDirection, Reflector,
-    RemoteError, Seen, Sequence, Stop, Stream, Told, granted, measure, play, remote,
+    COOKIE, Client, DatagramReport, Doing, Echo, Irtt, Load, Manner, Message, Play, ProbeDirection,
+    Reflector, RemoteError, Seen, Sequence, Stop, Stream, granted, measure, play, remote,
 };
 
 /// A serving end that answers the packets of a train, or a question, so.
@@ -283,15 +283,15 @@ fn a_line_without_an_end_ends() {
 
 #[test]
 fn what_a_serving_end_received_is_bounded() {
-    assert!(Told::read("5 4 400 1 2 3 4\n").unwrap().is_some());
-    assert_eq!(Told::read("5 4\n"), Ok(None));
-    assert_eq!(Told::read("5 4 x\n"), Ok(None));
+    assert!(DatagramReport::read("5 4 400 1 2 3 4\n").unwrap().is_some());
+    assert_eq!(DatagramReport::read("5 4\n"), Ok(None));
+    assert_eq!(DatagramReport::read("5 4 x\n"), Ok(None));
     for (line, field) in [
         ("18446744073709551615 0 0", "datagrams sent"),
         ("0 18446744073709551615 0", "datagrams received"),
         ("0 0 18446744073709551615", "bytes received"),
         ("0 0 0 0 0 0 18446744073709551615", "delay in us"),
     ] {
-        assert_eq!(Told::read(line).unwrap_err().field, field);
+        assert_eq!(DatagramReport::read(line).unwrap_err().field, field);
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn capitalised(text: &str) -> String {
 /// most uploads beside the download. What cannot be told is left out.
 #[must_use]
 pub fn try_summary(experiment: &Experiment, before: &ArmFigures, after: &ArmFigures) -> String {
-    let told = Told::new(experiment, before, after);
+    let told = Roles::new(experiment, before, after);
     let mut out = String::new();
     for sentence in told.sentences() {
         for line in wrapped(&sentence, 78, "") {
@@ -55,7 +55,7 @@ pub(crate) fn sentences(
     before: &ArmFigures,
     after: &ArmFigures,
 ) -> Vec<String> {
-    Told::new(experiment, before, after).sentences()
+    Roles::new(experiment, before, after).sentences()
 }
 
 fn near(node: Node) -> bool {
@@ -71,7 +71,7 @@ fn upload(traffic: &Traffic) -> bool {
 }
 
 /// Names and phases by their roles.
-struct Told<'a> {
+struct Roles<'a> {
     before: &'a ArmFigures,
     after: &'a ArmFigures,
     probe: Option<&'a str>,
@@ -87,7 +87,7 @@ struct Told<'a> {
     up_ceiling: f64,
 }
 
-impl<'a> Told<'a> {
+impl<'a> Roles<'a> {
     fn new(experiment: &'a Experiment, before: &'a ArmFigures, after: &'a ArmFigures) -> Self {
         let line = &experiment.topology.line;
         let name = |kind: fn(&Traffic) -> bool| {

@@ -225,7 +225,7 @@ impl End {
             let mut answer = vec![0; packet.len()];
             let mut read = |socket: &mut FlowSocket| -> io::Result<Option<Trip>> {
                 let length = socket.hear(&mut answer)?;
-                let Some(told) = Told::of(&answer[..length], number, ANSWER) else {
+                let Some(told) = Label::of(&answer[..length], number, ANSWER) else {
                     return Ok(None);
                 };
                 let same = told.place == place && told.flow == flow.flow;
@@ -336,7 +336,7 @@ pub fn receive(socket: &UdpSocket, arrivals: &Arrivals) {
 /// point.
 pub fn answered(packet: &mut [u8], arrivals: &Arrivals) -> Option<u8> {
     let came = now();
-    if let Some(told) = Told::of(packet, arrivals.number, COUNTED) {
+    if let Some(told) = Label::of(packet, arrivals.number, COUNTED) {
         let took = difference(came, told.time);
         let mut arrived = arrivals.lock();
         let flow = arrived.entry(told.flow).or_insert(Arrived {
@@ -349,7 +349,7 @@ pub fn answered(packet: &mut [u8], arrivals: &Arrivals) -> Option<u8> {
         flow.most_ns = flow.most_ns.max(took);
         return None;
     }
-    let told = Told::of(packet, arrivals.number, ECHO)?;
+    let told = Label::of(packet, arrivals.number, ECHO)?;
     head(packet, arrivals.number, ANSWER, told.flow, told.place, came);
     Some(told.point)
 }
@@ -361,14 +361,14 @@ pub fn echo(packet: &mut [u8], number: u64, flow: u32) {
 }
 
 /// What a datagram says.
-struct Told {
+struct Label {
     flow: u32,
     place: u64,
     time: u64,
     point: u8,
 }
 
-impl Told {
+impl Label {
     fn of(packet: &[u8], number: u64, kind: u8) -> Option<Self> {
         let (own, rest) = packet.split_first_chunk()?;
         let ([found], rest) = rest.split_first_chunk()?;

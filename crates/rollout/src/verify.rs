@@ -358,7 +358,7 @@ fn figures(sent: u64, took: u64, trip: Option<Trip>, arrived: Option<Arrived>) -
 
 /// What the ends told.
 #[derive(Default)]
-struct Told {
+struct Answers {
     failed: BTreeMap<String, String>,
     trips: BTreeMap<u32, Option<Trip>>,
     sent: BTreeMap<u32, (u64, u64)>,
@@ -370,8 +370,8 @@ fn traffic(
     open: &mut BTreeMap<&str, End>,
     orders: &BTreeMap<&str, Vec<Sending>>,
     patience: Duration,
-) -> Told {
-    let mut told = Told::default();
+) -> Answers {
+    let mut told = Answers::default();
     let prepare = |host: &str| Order::Prepare(orders.get(host).cloned().unwrap_or_default());
     each(open, &mut told, patience, &prepare);
     each(open, &mut told, patience, &|_| Order::Send);
@@ -384,7 +384,7 @@ fn traffic(
 /// Tells every end something, and hears them all.
 fn each(
     open: &mut BTreeMap<&str, End>,
-    told: &mut Told,
+    told: &mut Answers,
     patience: Duration,
     order: &dyn Fn(&str) -> Order,
 ) {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weirgate_ledger::{
-    Arm, Digest, Entry, Expected, Figure, Machine, MadeWith, Row, Verdict, group, index, parse,
+    Arm, Digest, Entry, Expected, Figure, Machine, MadeWith, Row, Standing, group, index, parse,
 };
 use weirgate_testing::golden;
 
@@ -114,9 +114,9 @@ fn digest() -> impl Strategy<Value = Digest> {
 fn expected() -> impl Strategy<Value = Expected> {
     let number = || proptest::option::of(-1e9..1e9);
     let verdict = prop_oneof![
-        Just(Verdict::Kept),
-        (".*", ".*").prop_map(|(by, reason)| Verdict::Explained { by, reason }),
-        ".*".prop_map(|reason| Verdict::Missed { reason }),
+        Just(Standing::Kept),
+        (".*", ".*").prop_map(|(by, reason)| Standing::Explained { by, reason }),
+        ".*".prop_map(|reason| Standing::Missed { reason }),
     ];
     let parts = (".*", number(), number(), number(), verdict);
     parts.prop_map(|(promise, value, thesis, theory, verdict)| Expected {

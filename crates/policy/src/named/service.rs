@@ -8,7 +8,7 @@ use crate::condition;
 use crate::condition::facts::Conditions;
 use crate::field::{self, Cell, FieldKind, Row, Table};
 use crate::file::include::Env;
-use crate::model::Way;
+use crate::model::ServiceMatch;
 use crate::named::group::{Groups, USABLE, usable};
 use std::collections::BTreeMap;
 use weirgate_document::{Problems, Reader, Value, did_you_mean};
@@ -127,7 +127,7 @@ pub(crate) fn tables(root: &mut Reader<'_, '_>, groups: &Groups) -> Services {
 }
 
 /// The ways to be of the services that a rule names.
-pub(crate) fn named(cell: &mut Cell<'_, '_, '_, Env>) -> Option<Vec<Way>> {
+pub(crate) fn named(cell: &mut Cell<'_, '_, '_, Env>) -> Option<Vec<ServiceMatch>> {
     let (names, env) = (cell.texts(), cell.context);
     if names.is_empty() {
         cell.error(
@@ -140,7 +140,7 @@ pub(crate) fn named(cell: &mut Cell<'_, '_, '_, Env>) -> Option<Vec<Way>> {
     let mut found = Vec::new();
     for name in names {
         if let Some(one) = env.services.get(&name.value) {
-            found.extend(one.iter().map(|when| Way {
+            found.extend(one.iter().map(|when| ServiceMatch {
                 service: name.value.clone(),
                 when: when.clone(),
             }));

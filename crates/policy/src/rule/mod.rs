@@ -11,7 +11,7 @@ use crate::condition::meter::{self, Meter};
 use crate::condition::{self, Condition, protocol};
 use crate::field::{self, Cell, FieldKind, Row, Table, Word, row};
 use crate::file::include::Env;
-use crate::model::{Directions, Rule, Ruleset, Way};
+use crate::model::{Directions, Rule, Ruleset, ServiceMatch};
 use crate::named::group::{USABLE, usable};
 use crate::named::schedule::Schedule;
 use crate::named::service;
@@ -29,7 +29,7 @@ struct Written {
     set_dscp: Option<Value<Dscp>>,
     mss: Option<Value<u16>>,
     keep: Option<Span>,
-    services: Option<Vec<Way>>,
+    services: Option<Vec<ServiceMatch>>,
     during: Option<Schedule>,
     rate: Option<Value<Meter>>,
     connections: Option<Value<Meter>>,

@@ -4,7 +4,7 @@
 
 use crate::patient::Patient;
 use crate::remote::error::RemoteError;
-use crate::sequence::datagram::{TURN, Told};
+use crate::sequence::datagram::{DatagramReport, TURN};
 use crate::sequence::wanted::{Exchange, Wanted, mark};
 use crate::train::pace::passing;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -143,11 +143,12 @@ impl Session {
     }
 
     /// Ends it; what the serving end says of it.
-    pub(crate) fn end(&mut self) -> Result<Told, RemoteError> {
+    pub(crate) fn end(&mut self) -> Result<DatagramReport, RemoteError> {
         let connected = &mut self.connected;
         connected.stream.shutdown(Shutdown::Write)?;
         let line = connected.line(LAST_WORD)?;
-        let told = Told::read(&line).map_err(RemoteError::out_of_range(self.server.to_string()))?;
+        let told = DatagramReport::read(&line)
+            .map_err(RemoteError::out_of_range(self.server.to_string()))?;
         told.ok_or_else(|| {
             RemoteError::Strange(String::from("the serving end did not say what arrived"))
         })

@@ -74,14 +74,14 @@ impl Received {
 
 /// What a serving end says when it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Told {
+pub struct DatagramReport {
     /// How many it sent.
     pub sent: u64,
     /// What it received.
     pub received: Received,
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for DatagramReport {
     /// A line, with its end; times in microseconds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sent, received } = self;
@@ -95,7 +95,7 @@ impl fmt::Display for Told {
     }
 }
 
-impl Told {
+impl DatagramReport {
     /// Reads the line; `None` if it is none.
     pub fn read(line: &str) -> Result<Option<Self>, OutOfRange> {
         let words: Result<Vec<u64>, _> = line.split_whitespace().map(str::parse).collect();
@@ -311,13 +311,13 @@ mod tests {
             let delays = late.map(|[a, b, c, d]| Delays {
                 p50: us(a), p95: us(b), p99: us(c), max: us(d),
             });
-            let told = Told { sent, received: Received { count, bytes, delays } };
-            prop_assert_eq!(Told::read(&told.to_string()), Ok(Some(told)));
+            let told = DatagramReport { sent, received: Received { count, bytes, delays } };
+            prop_assert_eq!(DatagramReport::read(&told.to_string()), Ok(Some(told)));
         }
 
         #[test]
         fn any_line_does_no_harm(line: String) {
-            let _ = Told::read(&line);
+            let _ = DatagramReport::read(&line);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! and only after a datagram has come from there with a word that was said over
 //! the connection.
 
-use crate::sequence::datagram::{self, TURN, Told};
+use crate::sequence::datagram::{self, DatagramReport, TURN};
 use crate::sequence::serve::ports;
 use crate::sequence::wanted::{Exchange, mark};
 use crate::train::pace::passing;
@@ -66,7 +66,7 @@ fn exchanged(
     (exchange, dscp): (Exchange, u8),
     longest: Duration,
     over: &AtomicBool,
-) -> io::Result<Option<Told>> {
+) -> io::Result<Option<DatagramReport>> {
     let (socket, port) = ports::datagrams(stream.local_addr()?)?;
     let word = word()?;
     let mut to = stream;
@@ -102,7 +102,7 @@ fn exchanged(
         let joined = |error| io::Error::other(format!("a thread failed: {error:?}"));
         let sent = sending.map(thread::ScopedJoinHandle::join).transpose();
         let received = listening.map(thread::ScopedJoinHandle::join).transpose();
-        Ok(Some(Told {
+        Ok(Some(DatagramReport {
             sent: sent.map_err(joined)?.transpose()?.unwrap_or(0),
             received: received.map_err(joined)?.transpose()?.unwrap_or_default(),
         }))

@@ -88,8 +88,10 @@ fn class(root: &Qdisc, id: Handle) -> Option<&HtbClass> {
 #[cfg(test)]
 mod tests {
     use crate::{Options, plan_with};
-    use weirgate_state::{Device, DeviceName, Origin, Pfifo, Qdisc, QdiscKind, State};
-    use weirgate_units::Handle;
+    use weirgate_state::{
+        Device, DeviceName, Htb, HtbClass, Origin, Pfifo, Qdisc, QdiscKind, State,
+    };
+    use weirgate_units::{Handle, Rate, Span};
 
     fn with(handle: Option<u16>, limit: u32) -> State {
         let device = Device {
@@ -118,6 +120,42 @@ mod tests {
         let plan = plan_with(before, after, &options).unwrap();
         let steps = plan.steps.iter();
         steps.map(|step| plan.empties(&step.action)).collect()
+    }
+
+    /// A class without a queue of its own has the kernel's, in which packets wait too.
+    #[test]
+    fn the_kernels_own_queue_of_a_class_is_told() {
+        let tree = |classes: &[u16]| {
+            let class = |minor: &u16| HtbClass {
+                id: Handle::new(1, *minor),
+                parent: Handle::new(1, 0),
+                rate: Rate::kbit(9),
+                ceil: Rate::kbit(9),
+                buffer: Span::ZERO,
+                cbuffer: Span::ZERO,
+                prio: 0,
+                quantum: 1_500,
+                leaf: None,
+                origin: Origin::default(),
+            };
+            let htb = Htb {
+                default_minor: 1,
+                r2q: 10,
+                direct: None,
+                classes: classes.iter().map(class).collect(),
+            };
+            let mut state = with(Some(1), 0);
+            for device in state.devices.values_mut() {
+                for root in &mut device.root {
+                    root.kind = QdiscKind::Htb(htb.clone());
+                }
+            }
+            state
+        };
+        assert_eq!(
+            told(&tree(&[1, 2]), &tree(&[1])),
+            [Some("empties the queue of class 1:2".to_owned())]
+        );
     }
 
     #[test]

@@ -439,6 +439,29 @@ mod tests {
         assert_eq!(kept, [1, 2]);
     }
 
+    /// Rules may lead to a class until their own step has come.
+    #[test]
+    fn a_class_that_goes_altogether_goes_last() {
+        let tree = |classes| Qdisc {
+            handle: Handle::new(1, 0),
+            stab: None,
+            kind: QdiscKind::Htb(htb(classes)),
+            origin: Origin::default(),
+        };
+        let device = DeviceName::new("wan").unwrap();
+        let gone =
+            |step: &Step| matches!(&step.action, Action::DeleteClass { id, .. } if id.minor == 2);
+        let steps = |new: Vec<HtbClass>| {
+            let (mut out, mut late) = (Vec::new(), Vec::new());
+            let old = tree(vec![class(1, 0), class(2, 0)]);
+            root(&mut out, &mut late, &device, Some(&old), Some(&tree(new)));
+            (out.iter().any(gone), late.iter().any(gone))
+        };
+        assert_eq!(steps(vec![class(1, 0)]), (false, true));
+        // One that comes back below another class makes room first.
+        assert_eq!(steps(vec![class(1, 0), class(2, 1)]), (true, false));
+    }
+
     #[test]
     fn parents_come_first_whatever_the_ids() {
         let tree = htb(vec![class(1, 9), class(9, 0), class(5, 1)]);

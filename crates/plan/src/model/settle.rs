@@ -184,3 +184,25 @@ fn codel_time(own: Span) -> Span {
     let units = (own.as_nanos() / 1_000).saturating_mul(1_000) >> 10;
     Span::from_micros((units << 10).div_ceil(1_000))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A bucket that were settled to less than the kernel is told would differ from
+    /// what is read back, and be changed again with every plan.
+    #[test]
+    fn buckets_are_whole_ticks_and_never_smaller() {
+        for (asked, held) in [(0, 0), (1, 64), (64, 64), (65, 128), (1_000, 1_024)] {
+            assert_eq!(ticks(Span::from_nanos(asked)), Span::from_nanos(held));
+        }
+        let longest = Span::from_nanos(u64::from(u32::MAX) * TICK_NANOS);
+        assert_eq!(ticks(Span::from_secs(1_000)), longest);
+    }
+
+    #[test]
+    fn rates_are_whole_bytes() {
+        assert_eq!(rate(Rate::bits_per_second(15)), Rate::bits_per_second(8));
+        assert_eq!(rate(Rate::bits_per_second(16)), Rate::bits_per_second(16));
+    }
+}

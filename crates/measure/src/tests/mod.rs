@@ -91,6 +91,8 @@ fn variation_needs_a_thousand_answers() {
     assert_eq!(figure(&without, "a.rtt.p.variation_ms"), None);
     let minutes = crate::y1541::evaluate(&experiment, &recording).unwrap();
     assert_eq!(minutes[0].variation, crate::y1541::Variation::TooFew(999));
+    // Half the round trip stands for one way.
+    assert_eq!(minutes[0].mean_ms, 5.0);
 
     // The 1000th is an outlier: the 999th of 1000 is p99.9.
     recording.probes.push(reply(59_990, Some(90)));

@@ -11,6 +11,7 @@ mod campaign;
 mod deb;
 mod docs;
 mod ds_table;
+mod faults;
 mod fuzz;
 mod invariants;
 mod setup;
@@ -121,6 +122,12 @@ enum Task {
     },
     /// Load and unload a discipline a thousand times under traffic.
     AqmCycles,
+    /// Put planted faults into a copy of the sources, one by one; report which test sees each.
+    Faults {
+        /// Those alone that have this text in their name, or are of this area; may be repeated.
+        #[arg(long)]
+        only: Vec<String>,
+    },
     /// Prove that each fuzz target finds a planted mistake, then run it for so many seconds.
     Fuzz {
         /// Seconds for each target.
@@ -165,6 +172,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Task::AqmCycles => aqm::cycles(&root()),
+        Task::Faults { only } => faults::run(&root(), &only),
         Task::Fuzz { seconds, target } => fuzz::all(&root(), seconds, &target),
     };
     match outcome {

@@ -36,14 +36,14 @@ pub enum Extent {
 
 /// A test binary that cargo has built.
 #[derive(Debug, Clone)]
-struct Binary {
+pub(crate) struct Binary {
     /// The package and the target, such as `cli probe`.
     name: String,
-    executable: PathBuf,
+    pub(crate) executable: PathBuf,
     /// The package's folder, in which cargo runs its tests.
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// Whether it stands in a folder `tests`.
-    integration: bool,
+    pub(crate) integration: bool,
 }
 
 /// Tests of one binary that run in one process.
@@ -187,18 +187,22 @@ impl Run {
 
 /// The test binaries of the workspace, built where they are not.
 fn built(root: &Path) -> Result<Vec<Binary>> {
-    let words = ["test", "--release", "--workspace", "--no-run"];
-    let output = crate::cargo(root)
-        .args(words)
-        .arg("--message-format=json-render-diagnostics")
+    let mut cargo = crate::cargo(root);
+    cargo.args(["test", "--release", "--workspace"]);
+    built_by(&mut cargo)?.context("the tests do not build")
+}
+
+/// The test binaries of a `cargo test`, which is not run; none where something does
+/// not compile.
+pub(crate) fn built_by(cargo: &mut Command) -> Result<Option<Vec<Binary>>> {
+    let output = cargo
+        .args(["--no-run", "--message-format=json-render-diagnostics"])
         .stderr(Stdio::inherit())
         .output()
         .context("cargo test --no-run")?;
-    if !output.status.success() {
-        bail!("the tests do not build");
-    }
     let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.lines().filter_map(binary).collect())
+    let found = text.lines().filter_map(binary).collect();
+    Ok(output.status.success().then_some(found))
 }
 
 /// The test binary that a line of cargo's messages tells of
@@ -276,7 +280,7 @@ impl Total {
 }
 
 /// What the last line of a test binary counts: passed, failed, ignored.
-fn counts(output: &str) -> [u32; 3] {
+pub(crate) fn counts(output: &str) -> [u32; 3] {
     let line = output
         .lines()
         .rev()

@@ -21,6 +21,7 @@ use crate::store::folder::Folders;
 use crate::store::head::{Head, Outcome};
 use crate::store::history::History;
 use crate::store::memory::Memory;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde::{Deserialize, Serialize};
@@ -314,8 +315,11 @@ impl Post {
                 Ok((stream, _)) = self.listener.accept() => stream,
                 over = self.timer.over() => {
                     over?;
-                    let _ = self.take_back(None).await;
-                    return Ok(());
+                    let Some(stream) = self.waiting().await else {
+                        let _ = self.take_back(None).await;
+                        return Ok(());
+                    };
+                    stream
                 }
             };
             // A visitor who says nothing must not keep the guard from its duty.
@@ -333,6 +337,17 @@ impl Post {
                 Err(error) => answer(&mut visitor, &Answer::Failed(error.to_string())).await,
             }
         }
+    }
+
+    /// A visitor whom the kernel has and the event loop has not heard of: one that came
+    /// while the guard was stopped, before it waited for the first time.
+    async fn waiting(&self) -> Option<UnixStream> {
+        let mut watched = [PollFd::new(&self.listener, PollFlags::IN)];
+        if poll(&mut watched, Some(&Timespec::default())) != Ok(1) {
+            return None;
+        }
+        let visitor = tokio::time::timeout(VISIT, self.listener.accept()).await;
+        visitor.ok()?.ok().map(|(stream, _)| stream)
     }
 
     /// Waits until the parent is gone. What it sent meanwhile is not read: the

@@ -146,7 +146,7 @@ mod tests {
             };
             let mut state = with(Some(1), 0);
             for device in state.devices.values_mut() {
-                for root in &mut device.root {
+                if let Some(root) = &mut device.root {
                     root.kind = QdiscKind::Htb(htb.clone());
                 }
             }

@@ -40,7 +40,7 @@ pub(super) fn table(faults: &[Fault], outcomes: &[Outcome]) -> String {
         let name = fault.name.replace('|', "\\|");
         // A String takes any text.
         let _ = match outcome {
-            Outcome::Seen(test) => writeln!(text, "| {name} | `{}` | `{test}` |", fault.file),
+            Outcome::Seen(by) => writeln!(text, "| {name} | `{}` | `{by}` |", fault.file),
             other => writeln!(text, "| {name} | `{}` | {other} |", fault.file),
         };
     }

@@ -177,7 +177,12 @@ fn unknown(root: &Path, witness: &Witness) -> Option<String> {
         }
     };
     let name = witness.filter.rsplit("::").next().unwrap_or_default();
-    let known = ["fn ", "mod "].map(|word| format!("{word}{name}"));
+    // A function, a module, or a row of a macro that makes tests.
+    let known = [
+        format!("fn {name}"),
+        format!("mod {name}"),
+        format!("    {name}: \""),
+    ];
     let texts = texts(&sources);
     let named = texts
         .iter()

@@ -306,9 +306,27 @@ fn the_kernel_does_what_the_model_says() {
 
 /// What only `make test-all` waits for.
 mod long {
+    use super::*;
+
     #[test]
     fn the_kernel_does_what_the_model_says() {
-        super::agrees(&super::LINES[2..]);
+        agrees(&LINES[2..]);
+    }
+
+    /// Fails once in a while: docs/lab.md says why.
+    #[test]
+    fn a_seed_names_a_recording() {
+        let first = run(EXPERIMENT, "tcp", 1);
+        let again = run(EXPERIMENT, "tcp", 1);
+        assert!(
+            first == again,
+            "the same seed gave another recording:\n{}",
+            first_difference(&first, &again)
+        );
+        assert!(
+            first != run(EXPERIMENT, "tcp", 2),
+            "another seed gave the same recording"
+        );
     }
 }
 
@@ -376,21 +394,6 @@ fn modelled(line: &Line, recording: &Recording) -> Vec<Fate> {
         }
     }
     fates
-}
-
-#[test]
-fn a_seed_names_a_recording() {
-    let first = run(EXPERIMENT, "tcp", 1);
-    let again = run(EXPERIMENT, "tcp", 1);
-    assert!(
-        first == again,
-        "the same seed gave another recording:\n{}",
-        first_difference(&first, &again)
-    );
-    assert!(
-        first != run(EXPERIMENT, "tcp", 2),
-        "another seed gave the same recording"
-    );
 }
 
 /// Where two recordings begin to differ: what stands before, then what each has.

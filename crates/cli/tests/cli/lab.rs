@@ -13,35 +13,6 @@ fn tiny(arguments: &[&str]) -> Ended {
     weirgate(&root(), &all)
 }
 
-#[test]
-fn one_seed_gives_one_result() {
-    let place = TempDir::new().unwrap();
-    let folder = place.path().to_str().unwrap();
-    let first = tiny(&["--seed", "11", "--out", folder]);
-    assert_eq!(first.status, 0, "{first:?}");
-    let second = tiny(&["--seed", "11"]);
-    assert!(first.out == second.out, "{}\n{}", first.out, second.out);
-    let other = tiny(&["--seed", "12"]);
-    assert_eq!(other.status, 0, "{other:?}");
-    let metrics = |ended: &Ended| {
-        let outcome: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
-        let metrics = outcome["arms"]["modem-only"]["metrics"].clone();
-        // Something was measured.
-        assert!(
-            metrics["only.rtt.interactive.mean_ms"].is_number(),
-            "{metrics}"
-        );
-        assert!(
-            metrics["only.response.short.mean_s"].is_number(),
-            "{metrics}"
-        );
-        metrics
-    };
-    // The seed itself stands in the document, so the figures are compared.
-    assert_ne!(metrics(&first), metrics(&other));
-    saved_results_are_drawn_again(&place.path().join("tiny"), &first.out);
-}
-
 fn saved_results_are_drawn_again(folder: &Path, outcome: &str) {
     let saved = fs::read_to_string(folder.join("outcome.json")).unwrap();
     assert_eq!(saved.trim_end(), outcome.trim_end());
@@ -179,4 +150,39 @@ fn kernels_that_are_none() {
         }
     }
     assert!(!place.path().join("weirgate-try.html").exists());
+}
+
+/// What only `make test-all` waits for.
+mod long {
+    use super::*;
+
+    /// Fails once in a while: docs/lab.md says why.
+    #[test]
+    fn one_seed_gives_one_result() {
+        let place = TempDir::new().unwrap();
+        let folder = place.path().to_str().unwrap();
+        let first = tiny(&["--seed", "11", "--out", folder]);
+        assert_eq!(first.status, 0, "{first:?}");
+        let second = tiny(&["--seed", "11"]);
+        assert!(first.out == second.out, "{}\n{}", first.out, second.out);
+        let other = tiny(&["--seed", "12"]);
+        assert_eq!(other.status, 0, "{other:?}");
+        let metrics = |ended: &Ended| {
+            let outcome: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+            let metrics = outcome["arms"]["modem-only"]["metrics"].clone();
+            // Something was measured.
+            assert!(
+                metrics["only.rtt.interactive.mean_ms"].is_number(),
+                "{metrics}"
+            );
+            assert!(
+                metrics["only.response.short.mean_s"].is_number(),
+                "{metrics}"
+            );
+            metrics
+        };
+        // The seed itself stands in the document, so the figures are compared.
+        assert_ne!(metrics(&first), metrics(&other));
+        saved_results_are_drawn_again(&place.path().join("tiny"), &first.out);
+    }
 }

@@ -2,7 +2,7 @@
 //! Which of the host's processors a virtual machine runs on. The emulator's
 //! two threads take turns at every wake-up of the guest, which costs a third
 //! less when they share a processor; and machines that run at once must not.
-//! Sharing one also keeps their turns in one order, unless others want it too.
+//! It also makes it rarer that the order of their turns changes (docs/lab.md).
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 

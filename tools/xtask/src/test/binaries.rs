@@ -153,8 +153,7 @@ impl Binary {
 }
 
 impl Run {
-    /// Runs it on one processor. A machine of the lab that shares its processor with
-    /// nobody repeats to the bit (docs/lab.md).
+    /// Runs it on one processor, so that machines of the lab have one each.
     fn execute(&self, processor: usize) -> Ran {
         let start = Instant::now();
         let mut command = Command::new("taskset");

@@ -80,7 +80,7 @@ pub fn run_all(root: &Path) -> Result<()> {
     let mut figures = of_experiment(root)?;
     figures.push(of_try(root)?);
     figures.push(of_domain(root)?);
-    figures.push(arriving::figure(root)?);
+    figures.extend(arriving::figures(root)?);
     figures.extend(policy::figures(root)?);
     figures.extend(watch::figures(root)?);
     report(&figures, &before)?;
@@ -93,20 +93,20 @@ pub fn run_all(root: &Path) -> Result<()> {
 
 /// Builds and measures a large policy alone, which needs no lab.
 pub fn run_policy(root: &Path) -> Result<()> {
-    let mut build = crate::cargo(root);
-    build.args(["build", "--release"]);
-    run(build.args(["-p", "weirgate-cli", "-p", "weirgate-lab-cli"]))?;
-    let before = load();
-    report(&policy::figures(root)?, &before)
+    alone(root, policy::figures)
 }
 
 /// Builds and measures what watch costs, which needs no lab but root.
 pub fn run_watch(root: &Path) -> Result<()> {
+    alone(root, watch::figures)
+}
+
+fn alone(root: &Path, figures: fn(&Path) -> Result<Vec<Figure>>) -> Result<()> {
     let mut build = crate::cargo(root);
     build.args(["build", "--release"]);
     run(build.args(["-p", "weirgate-cli", "-p", "weirgate-lab-cli"]))?;
     let before = load();
-    report(&watch::figures(root)?, &before)
+    report(&figures(root)?, &before)
 }
 
 #[allow(clippy::print_stdout, reason = "the table is this task's result")]

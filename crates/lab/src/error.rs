@@ -83,8 +83,8 @@ pub enum LabError {
         /// Why.
         reason: String,
     },
-    /// Occurs when the machine's package sources cannot give a kernel.
-    #[error("cannot fetch a guest kernel: {reason}")]
+    /// Occurs when the machine's package sources cannot give what the lab needs.
+    #[error("cannot fetch what the lab needs: {reason}")]
     Fetch {
         /// Why, and what would help.
         reason: String,

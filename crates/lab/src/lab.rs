@@ -2,10 +2,11 @@
 //! What the command line calls: a lab made ready once, and runs in it.
 
 use crate::cache::Cache;
+use crate::emulator::{self, Emulator};
 use crate::error::LabError;
 use crate::image::{Parts, files_archive, guest_binary, job_archive};
 use crate::kernel::{Kernel, fetch};
-use crate::tool::{QEMU, SETPRIV};
+use crate::tool::SETPRIV;
 use crate::vm::{Limits, Machine, Progress, Run, processors};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -70,6 +71,8 @@ pub struct ArmOutput {
     pub result: Vec<u8>,
     /// The kernel's release.
     pub kernel: String,
+    /// The version of qemu.
+    pub emulator: String,
     /// Wall time of the whole run.
     pub wall: Duration,
     /// Wall time until the guest's agent started.
@@ -83,23 +86,24 @@ pub struct ArmOutput {
     pub command: String,
 }
 
-/// A kernel and an image, ready to run.
+/// An emulator, a kernel and an image, ready to run.
 #[derive(Debug, Clone)]
 pub struct Lab {
+    emulator: Emulator,
     kernel: Kernel,
     image: PathBuf,
 }
 
 /// Makes a lab ready on this machine, fetching a kernel where there is none or
-/// a damaged one, or a new one where `refresh` says so. `note` is told what is
-/// done.
+/// a damaged one, or a new one where `refresh` says so; likewise an emulator where none
+/// here repeats a run bit for bit. `note` is told what is done.
 pub fn prepare(
     options: &Options,
     refresh: bool,
     note: &mut dyn FnMut(&str),
 ) -> Result<Lab, LabError> {
-    QEMU.path()?;
     SETPRIV.path()?;
+    prepare_emulator(&options.cache, refresh, note)?;
     if refresh {
         fetch(&options.cache, note)?;
     }
@@ -116,11 +120,36 @@ pub fn prepare(
     Lab::with_notes(options, note)
 }
 
+/// Fetches an emulator where it is needed. One that does not repeat a run serves still, where
+/// no other can be had.
+fn prepare_emulator(
+    cache: &Cache,
+    refresh: bool,
+    note: &mut dyn FnMut(&str),
+) -> Result<(), LabError> {
+    let here = Emulator::find(cache);
+    let own = here.as_ref().is_ok_and(Emulator::is_own);
+    let repeats = here.as_ref().is_ok_and(Emulator::repeats);
+    if repeats && (own || !refresh) {
+        return Ok(());
+    }
+    match (emulator::fetch(cache, note), here) {
+        (Ok(_), _) => Ok(()),
+        (Err(error), Ok(here)) => {
+            note(&format!(
+                "{error}\nqemu {} is used; with it, a seed may have more than one recording",
+                here.version
+            ));
+            Ok(())
+        }
+        (Err(error), Err(_)) => Err(error),
+    }
+}
+
 impl Lab {
     /// A lab from what is on this machine; nothing is fetched. `note` is told
     /// of damage that was mended.
     pub fn open(options: &Options, note: &mut dyn FnMut(&str)) -> Result<Self, LabError> {
-        QEMU.path()?;
         SETPRIV.path()?;
         let kernel = Kernel::find(options.kernel.as_deref(), &options.cache, note)?;
         Self::with_kernel(kernel, options, note)
@@ -136,6 +165,7 @@ impl Lab {
         ));
         let lab = Self::with_kernel(kernel, options, note)?;
         note(&format!("guest image {}", lab.image.display()));
+        note(&format!("qemu {}", lab.emulator.version));
         Ok(lab)
     }
 
@@ -151,13 +181,23 @@ impl Lab {
             programs: &options.programs,
         };
         let image = parts.image(&options.cache, note)?;
-        Ok(Self { kernel, image })
+        Ok(Self {
+            emulator: Emulator::find(&options.cache)?,
+            kernel,
+            image,
+        })
     }
 
     /// The kernel that runs.
     #[must_use]
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
+    }
+
+    /// The version of qemu that emulates the machine, such as `10.0.13`.
+    #[must_use]
+    pub fn emulator(&self) -> &str {
+        &self.emulator.version
     }
 
     /// The guest's image.
@@ -208,6 +248,7 @@ impl Lab {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<ArmOutput, LabError> {
         let machine = Machine {
+            emulator: &self.emulator,
             kernel: &self.kernel,
             image: &self.image,
             job: files,
@@ -237,6 +278,7 @@ impl Lab {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<ArmOutput, LabError> {
         let machine = Machine {
+            emulator: &self.emulator,
             kernel: &self.kernel,
             image: &self.image,
             job: &job_archive(&request.job)?,
@@ -253,6 +295,7 @@ impl Lab {
         ArmOutput {
             result: run.result,
             kernel: self.kernel.release.clone(),
+            emulator: self.emulator.version.clone(),
             wall: run.wall,
             boot: run.boot.unwrap_or(run.wall),
             traffic: run.traffic.or(run.boot).unwrap_or(run.wall),

@@ -37,7 +37,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod apt;
 mod cache;
+mod emulator;
 mod error;
 mod image;
 mod kernel;

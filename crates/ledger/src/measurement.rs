@@ -28,6 +28,8 @@ pub struct Machine {
     pub kernel: Digest,
     /// The kernel's release.
     pub release: String,
+    /// The version of qemu, whose devices have clocks of their own.
+    pub emulator: String,
 }
 
 /// The figures of one run by arm and metric.
@@ -71,6 +73,9 @@ impl MadeWith {
                 }
                 if one.kernel != other.kernel {
                     list.push(format!("the kernel ({}, {})", one.release, other.release));
+                }
+                if one.emulator != other.emulator {
+                    list.push(format!("qemu ({}, {})", one.emulator, other.emulator));
                 }
             }
             (None, None) => {}

@@ -119,8 +119,8 @@ fn section(text: &mut String, row: &Row, entry: &Entry) {
         (Some(machine), [first, .., last]) => {
             let _ = write!(
                 text,
-                " Seeds {first} to {last}, kernel {}.",
-                machine.release
+                " Seeds {first} to {last}, kernel {}, qemu {}.",
+                machine.release, machine.emulator
             );
         }
         _ => text.push_str(" Calculated."),

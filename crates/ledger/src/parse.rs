@@ -89,14 +89,16 @@ fn digest(table: &mut Reader<'_, '_>, key: &'static str) -> Option<Digest> {
 
 fn made_with(table: &mut Reader<'_, '_>) -> Option<MadeWith> {
     let (setup, measure) = (digest(table, "setup"), digest(table, "measure"));
-    let has_machine = ["guest", "kernel", "release"].map(|key| table.has(key));
+    let has_machine = ["guest", "kernel", "release", "emulator"].map(|key| table.has(key));
     let machine = has_machine.contains(&true).then(|| {
         let (guest, kernel) = (digest(table, "guest"), digest(table, "kernel"));
         let release = required(table, "release", Reader::text);
+        let emulator = required(table, "emulator", Reader::text);
         Some(Machine {
             guest: guest?,
             kernel: kernel?,
             release: release?.value,
+            emulator: emulator?.value,
         })
     });
     let mut files = BTreeMap::new();

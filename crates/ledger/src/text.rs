@@ -34,6 +34,7 @@ impl Entry {
         }
         if let Some(machine) = &made.machine {
             let _ = writeln!(text, "release = {}", quoted(&machine.release));
+            let _ = writeln!(text, "emulator = {}", quoted(&machine.emulator));
         }
         if !made.files.is_empty() {
             text.push_str("\n[made-with.files]\n");

@@ -8,12 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A package, a file that shows it is there, and what it is for.
-const PACKAGES: [(&str, &str, &str); 19] = [
-    (
-        "qemu-system-x86",
-        "/usr/bin/qemu-system-x86_64",
-        "the lab's virtual machine",
-    ),
+const PACKAGES: [(&str, &str, &str); 18] = [
     (
         "iproute2",
         "/usr/sbin/tc",

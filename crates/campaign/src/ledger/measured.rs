@@ -154,6 +154,7 @@ impl Bench {
                 guest: digest(lab.image())?,
                 kernel: digest(&lab.kernel().boot)?,
                 release: lab.kernel().release.clone(),
+                emulator: lab.emulator().to_owned(),
             };
             self.labs.insert(programs.clone(), (lab, machine));
         }

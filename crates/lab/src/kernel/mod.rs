@@ -5,7 +5,6 @@
 mod boot_image;
 pub(crate) mod compression;
 mod fetch;
-mod sources;
 
 use crate::cache::{Cache, Key};
 use crate::error::LabError;

@@ -4,7 +4,7 @@
 
 use super::Machine;
 use crate::error::LabError;
-use crate::tool::{QEMU, SETPRIV};
+use crate::tool::SETPRIV;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
@@ -55,9 +55,9 @@ pub(super) struct Files<'a> {
 /// The command; the console comes on its standard output, qemu's own messages
 /// on its standard error.
 pub(super) fn build(machine: &Machine<'_>, files: &Files<'_>) -> Result<Command, LabError> {
-    let qemu = QEMU.path()?;
     let mut command = SETPRIV.command()?;
-    command.args(["--pdeathsig", "KILL", "--"]).arg(qemu);
+    command.args(["--pdeathsig", "KILL", "--"]);
+    command.args(&machine.emulator.words);
     command.args(["-M", MACHINE, "-accel", ACCELERATOR]);
     command.args(["-cpu", PROCESSOR, "-smp", "1"]);
     command.args(["-m", &machine.limits.memory_mib.to_string()]);

@@ -7,6 +7,7 @@ mod console;
 mod memory;
 pub(crate) mod processors;
 
+use crate::emulator::Emulator;
 use crate::error::{Failure, LabError};
 use crate::kernel::Kernel;
 use crate::tool::command_line;
@@ -54,6 +55,7 @@ impl Default for Limits {
 /// What one run boots.
 #[derive(Debug)]
 pub(crate) struct Machine<'a> {
+    pub(crate) emulator: &'a Emulator,
     pub(crate) kernel: &'a Kernel,
     pub(crate) image: &'a Path,
     /// Archive put behind the image.
@@ -110,7 +112,7 @@ impl Machine<'_> {
                 .spawn()
                 .map_err(LabError::host("qemu cannot be started"))?
         };
-        let mut emulator = Emulator { child: Some(child) };
+        let mut emulator = Process { child: Some(child) };
         let mut monitor = Monitor {
             console: Console::new(start),
             messages: Vec::new(),
@@ -181,11 +183,11 @@ fn memory_file(name: &str) -> Result<File, LabError> {
 }
 
 /// The emulator's process, which never outlives this value.
-struct Emulator {
+struct Process {
     child: Option<Child>,
 }
 
-impl Drop for Emulator {
+impl Drop for Process {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
             // Both fail only when it has ended already.
@@ -211,7 +213,7 @@ impl Monitor {
     /// outer error is the host's, the inner one the guest's.
     fn until_end(
         &mut self,
-        emulator: &mut Emulator,
+        emulator: &mut Process,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Result<ExitStatus, Failure>, LabError> {
         let Some(child) = emulator.child.as_mut() else {

@@ -79,6 +79,7 @@ fn mistakes_are_told_with_line_and_column() {
         ("seeds = [1, 2, 3]", "seeds = [1, 2]"),
         ("setup = \"", "setup = \"z"),
         ("release = \"6.1.0-1\"\n", ""),
+        ("emulator = \"10.0.13\"\n", ""),
         ("mean = 950.166667", "mean = 950.2"),
         ("judged = 36.1, ", ""),
         ("runs = \"950 ", "runs = \"nan "),
@@ -153,7 +154,7 @@ prop_compose! {
         arms in proptest::collection::vec((".*", proptest::collection::vec(figure(), 0..4)), 0..3),
     ) -> Entry {
         let recordings = vec![guest.clone(); seeds.len()];
-        let machine = Machine { guest, kernel, release: path.clone() };
+        let machine = Machine { guest, kernel, release: path.clone(), emulator: path.clone() };
         Entry {
             experiment,
             seeds,

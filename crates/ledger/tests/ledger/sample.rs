@@ -147,6 +147,7 @@ pub fn entry(other: &Other<'_>) -> Entry {
                 guest: Digest::of(other.guest.as_bytes()),
                 kernel: Digest::of(b"kernel"),
                 release: "6.1.0-1".to_owned(),
+                emulator: "10.0.13".to_owned(),
             }),
         },
         seeds: vec![1, 2, 3],

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Packages of a newer Debian, for the lab alone. apt itself fetches them, from the
+//! machine's own mirror and with its keys, in a directory of its own: nothing of the
+//! machine's package state changes, no root is needed.
+
+mod sources;
+
+use crate::cache::Cache;
+use crate::error::LabError;
+use crate::tool::{APT_CACHE, APT_CONFIG, APT_GET, DPKG_DEB, Tool, output};
+use sources::{from_deb822, from_list};
+use std::env::consts::ARCH;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Begins the names of directories that fetches work in.
+const PREFIX: &str = "fetch-";
+
+/// Longer than any fetch takes.
+const ABANDONED: Duration = Duration::from_hours(24);
+
+/// Code names of the releases that something is fetched of. A machine's sources may call
+/// its own release by one of them.
+const RELEASES: [&str; 2] = ["trixie", "bookworm"];
+
+/// Names of Debian suites by age rather than by code name.
+const AGES: [&str; 5] = ["oldoldstable", "oldstable", "stable", "testing", "unstable"];
+
+/// What is fetched.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    /// The package.
+    pub(crate) package: &'static str,
+    /// Suites that may have it, the first choice first.
+    pub(crate) suites: &'static [&'static str],
+    /// The directory of the cache where it is going to be kept.
+    pub(crate) kept: &'static str,
+    /// What its user can do where it cannot be fetched.
+    pub(crate) instead: &'static str,
+}
+
+/// apt with state of its own.
+pub(crate) struct Apt {
+    wanted: Wanted,
+    directory: TempDir,
+    stanzas: Vec<(&'static str, Vec<String>)>,
+}
+
+impl Apt {
+    /// Reads where the machine's packages come from, and makes a directory in the cache.
+    pub(crate) fn new(wanted: Wanted, cache: &Cache) -> Result<Self, LabError> {
+        if ARCH != "x86_64" {
+            return Err(LabError::Fetch {
+                reason: format!("the lab needs an x86-64 machine, this one is {ARCH}"),
+            });
+        }
+        let base = machine_suites()?;
+        let base: Vec<&str> = base.iter().map(String::as_str).collect();
+        let stanzas: Vec<(&str, Vec<String>)> = wanted
+            .suites
+            .iter()
+            .map(|&suite| Ok((suite, machine_stanzas(&base, suite)?)))
+            .collect::<Result<_, LabError>>()?;
+        if stanzas.iter().all(|(_, stanzas)| stanzas.is_empty()) {
+            return Err(LabError::Fetch {
+                reason: format!(
+                    "this machine's apt sources name no Debian archive (a `deb` entry for {} with \
+                     component main)\n  {}, or add such an entry",
+                    base.join(" or "),
+                    wanted.instead
+                ),
+            });
+        }
+        // Inside the cache: the packages are too large for some machines' /tmp.
+        let parent = cache.directory(wanted.kept)?;
+        forget_abandoned(&parent);
+        let directory = TempDir::with_prefix_in(PREFIX, &parent)
+            .map_err(LabError::file("cannot be written", &parent))?;
+        for part in [
+            "parts",
+            "lists/partial",
+            "cache/archives/partial",
+            "debs",
+            "root",
+        ] {
+            let path = directory.path().join(part);
+            fs::create_dir_all(&path).map_err(LabError::file("cannot be made", &path))?;
+        }
+        Ok(Self {
+            wanted,
+            directory,
+            stanzas,
+        })
+    }
+
+    fn path(&self, part: &str) -> PathBuf {
+        self.directory.path().join(part)
+    }
+
+    /// An apt command that sees only what this fetch set up. Downloads run as
+    /// the calling user, who alone may enter the directory.
+    fn command(&self, tool: Tool) -> Result<Command, LabError> {
+        let mut command = tool.command()?;
+        command.current_dir(self.path("debs"));
+        let own = |name: &str, part: &str| format!("{name}={}", self.path(part).display());
+        for option in [
+            "Dir::Etc::sourcelist=/dev/null".to_owned(),
+            own("Dir::Etc::sourceparts", "parts"),
+            own("Dir::State::lists", "lists"),
+            own("Dir::Cache", "cache"),
+            "Dir::State::status=/dev/null".to_owned(),
+            "Dir::Etc::preferences=/dev/null".to_owned(),
+            "Dir::Etc::preferencesparts=/dev/null".to_owned(),
+            "APT::Architecture=amd64".to_owned(),
+            "APT::Architectures=amd64".to_owned(),
+            "APT::Sandbox::User=".to_owned(),
+            "APT::Update::Error-Mode=any".to_owned(),
+            "Acquire::Languages=none".to_owned(),
+            // The machine's own packages are nobody's concern here.
+            "Debug::NoLocking=true".to_owned(),
+        ] {
+            command.args(["-o", &option]);
+        }
+        Ok(command)
+    }
+
+    /// Reads package lists of the first suite that the mirror has and that has the
+    /// package; its name.
+    pub(crate) fn update(&self) -> Result<&'static str, LabError> {
+        let package = self.wanted.package;
+        let mut refused = None;
+        for (suite, stanzas) in &self.stanzas {
+            let file = self.path("parts/weirgate.sources");
+            fs::write(&file, stanzas.join("\n"))
+                .map_err(LabError::file("cannot be written", &file))?;
+            match output(self.command(APT_GET)?.args(["-q", "update"])) {
+                Ok(_) => {
+                    let found = output(self.command(APT_CACHE)?.args(["policy", package]))?;
+                    if found.contains("Candidate:") && !found.contains("Candidate: (none)") {
+                        return Ok(suite);
+                    }
+                }
+                Err(error) => refused = Some(error),
+            }
+        }
+        Err(refused.unwrap_or_else(|| LabError::Fetch {
+            reason: format!("none of {} has {package}", self.wanted.suites.join(", ")),
+        }))
+    }
+
+    /// The names of all packages that the package depends on, itself among them.
+    pub(crate) fn dependencies(&self) -> Result<Vec<String>, LabError> {
+        let listed = output(self.command(APT_CACHE)?.args([
+            "depends",
+            "--recurse",
+            "--no-recommends",
+            "--no-suggests",
+            "--no-conflicts",
+            "--no-breaks",
+            "--no-replaces",
+            "--no-enhances",
+            self.wanted.package,
+        ]))?;
+        let names = listed.lines().filter(|line| !line.starts_with([' ', '<']));
+        Ok(names.map(str::to_owned).collect())
+    }
+
+    /// Downloads these packages alone, and unpacks them; the directory that holds them.
+    pub(crate) fn unpack(&self, packages: &[String]) -> Result<PathBuf, LabError> {
+        output(
+            self.command(APT_GET)?
+                .args(["-q", "download"])
+                .args(packages),
+        )?;
+        self.unpacked("debs")
+    }
+
+    /// Downloads the package and all that it needs, as on a machine that has nothing
+    /// yet, and unpacks it; the directory that holds it.
+    pub(crate) fn unpack_whole(&self) -> Result<PathBuf, LabError> {
+        output(self.command(APT_GET)?.args([
+            "-q",
+            "-y",
+            "--download-only",
+            "--no-install-recommends",
+            "install",
+            self.wanted.package,
+        ]))?;
+        self.unpacked("cache/archives")
+    }
+
+    fn unpacked(&self, debs: &str) -> Result<PathBuf, LabError> {
+        let (debs, root) = (self.path(debs), self.path("root"));
+        for entry in fs::read_dir(&debs).map_err(LabError::file("cannot be read", &debs))? {
+            let deb = entry
+                .map_err(LabError::file("cannot be read", &debs))?
+                .path();
+            if deb.extension().is_some_and(|kind| kind == "deb") {
+                output(DPKG_DEB.command()?.arg("-x").args([&deb, &root]))?;
+            }
+        }
+        Ok(root)
+    }
+}
+
+/// Deletes what a fetch left that was killed long ago; a recent one may still
+/// be at work.
+fn forget_abandoned(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let made = entry.metadata().and_then(|file| file.modified());
+        let age = made.ok().and_then(|made| made.elapsed().ok());
+        if ours && age.is_some_and(|age| age > ABANDONED) {
+            // Another process may do the same.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Moves a directory to its place in the cache, and makes the link `current` beside it lead
+/// there. What stood there goes to `aside`, which is going to be deleted.
+pub(crate) fn adopt(tree: &Path, place: &Path, aside: &Path) -> Result<(), LabError> {
+    if place.exists() {
+        fs::rename(place, aside).map_err(LabError::file("cannot be replaced", place))?;
+    }
+    fs::rename(tree, place).map_err(LabError::file("cannot be moved", tree))?;
+    let link = place.with_file_name("current");
+    let next = place.with_file_name("next");
+    // Left by a process that was killed between the two steps below.
+    let _ = fs::remove_file(&next);
+    let name = place.file_name().unwrap_or_default();
+    symlink(name, &next).map_err(LabError::file("cannot be made", &next))?;
+    fs::rename(&next, &link).map_err(LabError::file("cannot be made", &link))
+}
+
+/// The names that this machine's sources may have for its own Debian release.
+fn machine_suites() -> Result<Vec<String>, LabError> {
+    let file = Path::new("/etc/os-release");
+    let text = fs::read_to_string(file).map_err(LabError::file("cannot be read", file))?;
+    let codename = text
+        .lines()
+        .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
+        .map(|name| name.trim_matches('"').to_owned());
+    Ok(codename
+        .into_iter()
+        .chain(RELEASES.map(str::to_owned))
+        .chain(AGES.map(str::to_owned))
+        .collect())
+}
+
+/// The machine's Debian archives, rewritten for `suite`.
+fn machine_stanzas(base: &[&str], suite: &str) -> Result<Vec<String>, LabError> {
+    let asked = output(APT_CONFIG.command()?.args([
+        "shell",
+        "list",
+        "Dir::Etc::sourcelist/f",
+        "parts",
+        "Dir::Etc::sourceparts/d",
+    ]))?;
+    let told = |name: &str| {
+        asked
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+            .map(|value| PathBuf::from(value.trim_matches('\'')))
+    };
+    let mut files: Vec<PathBuf> = told("list").into_iter().collect();
+    if let Some(parts) = told("parts") {
+        let entries = fs::read_dir(parts).into_iter().flatten().flatten();
+        files.extend(entries.map(|entry| entry.path()));
+    }
+    files.sort();
+    let mut stanzas = Vec::new();
+    for file in files {
+        let Ok(text) = fs::read_to_string(&file) else {
+            continue;
+        };
+        let kind = file.extension().unwrap_or_default();
+        if kind == "list" {
+            stanzas.extend(from_list(&text, base, suite));
+        } else if kind == "sources" {
+            stanzas.extend(from_deb822(&text, base, suite));
+        }
+    }
+    // One mirror serves; a second of the same name would only be fetched too.
+    stanzas.dedup();
+    Ok(stanzas)
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Fetches Debian's qemu, with the libraries that it needs, from a release that is newer
+//! than this machine's may be.
+
+use super::Emulator;
+use crate::apt::{Apt, Wanted, adopt};
+use crate::cache::Cache;
+use crate::error::LabError;
+use std::path::Path;
+
+/// The directory of the cache with what was fetched.
+pub(super) const KEPT: &str = "emulators";
+
+const WANTED: Wanted = Wanted {
+    package: "qemu-system-x86",
+    suites: &["trixie"],
+    kept: KEPT,
+    instead: "install qemu 10",
+};
+
+/// Fetches the emulator into the cache and makes it the one that [`Emulator::find`] finds.
+/// `note` is told each step.
+pub(crate) fn fetch(cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<Emulator, LabError> {
+    let apt = Apt::new(WANTED, cache)?;
+    note("reading the list of a newer Debian");
+    let suite = apt.update()?;
+    note(&format!("fetching {} from {suite}", WANTED.package));
+    let root = apt.unpack_whole()?;
+    let tree = root.join("usr");
+    let version = Emulator::fetched(&tree)?.version;
+    let place = cache.root().join(KEPT).join(&version);
+    // Into the directory of this fetch, which is deleted with it.
+    adopt(&tree, &place, &root.join(Path::new("replaced")))?;
+    note(&format!(
+        "the emulator, qemu {version}, is in {}",
+        place.display()
+    ));
+    Emulator::fetched(&place)
+}

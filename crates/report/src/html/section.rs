@@ -83,7 +83,7 @@ impl Section {
         };
         let _ = writeln!(
             out,
-            "<p class=\"soft\">After: {}.{}</p>",
+            "<p class=\"soft\">Source: {}.{}</p>",
             escaped(experiment.source.trim_end_matches('.')),
             escaped(&covers)
         );

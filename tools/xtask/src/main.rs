@@ -49,6 +49,8 @@ enum Task {
     Bench,
     /// Measure `check` and `apply` of a large policy against their goals; the lab is not needed.
     BenchPolicy,
+    /// Measure size, `check` and an idle `keep` of the router's program, as root.
+    BenchRouter,
     /// Measure what `weirgate watch` costs with 300 hosts, as root.
     BenchWatch {
         /// Send and receive, as in its namespace.
@@ -150,6 +152,7 @@ fn main() -> ExitCode {
         Task::Check => test::checks(&root()),
         Task::Bench => bench::run_all(&root()),
         Task::BenchPolicy => bench::run_policy(&root()),
+        Task::BenchRouter => bench::run_router(&root()),
         Task::BenchWatch { inside: true, .. } => bench::traffic::router(),
         Task::BenchWatch { hosts: true, .. } => bench::traffic::hosts(),
         Task::BenchWatch { series: true, .. } => bench::watch::series(),

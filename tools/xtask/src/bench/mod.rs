@@ -6,6 +6,7 @@
 
 mod arriving;
 mod policy;
+mod router;
 pub mod traffic;
 pub mod watch;
 
@@ -14,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 /// The experiment and arm by which the laboratory's speed is judged: 450
@@ -63,6 +64,17 @@ impl Figure {
     }
 }
 
+/// Ends a process when it is dropped.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // Both fail only where it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Builds, prepares and measures; fails when a goal is missed.
 pub fn run_all(root: &Path) -> Result<()> {
     let mut build = crate::cargo(root);
@@ -83,6 +95,7 @@ pub fn run_all(root: &Path) -> Result<()> {
     figures.extend(arriving::figures(root)?);
     figures.extend(policy::figures(root)?);
     figures.extend(watch::figures(root)?);
+    figures.extend(router::figures(root)?);
     report(&figures, &before)?;
     let folder = tempfile::tempdir()?;
     let mut day = crate::cargo(root);
@@ -94,6 +107,12 @@ pub fn run_all(root: &Path) -> Result<()> {
 /// Builds and measures a large policy alone, which needs no lab.
 pub fn run_policy(root: &Path) -> Result<()> {
     alone(root, policy::figures)
+}
+
+/// Builds the router's program as packages hold it, and measures it; needs root.
+pub fn run_router(root: &Path) -> Result<()> {
+    let before = load();
+    report(&router::figures(root)?, &before)
 }
 
 /// Builds and measures what watch costs, which needs no lab but root.

@@ -132,7 +132,8 @@ impl Drop for Namespace {
     }
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
+/// The middle one of several figures.
+pub fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
 }

@@ -14,7 +14,7 @@
 
 use crate::bench::policy::Namespace;
 use crate::bench::traffic::{CLASSES, PORT, RECEIVER};
-use crate::bench::{Figure, Goal};
+use crate::bench::{Ended, Figure, Goal};
 use crate::run;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -23,7 +23,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -61,16 +61,6 @@ fn policy() -> String {
         }
     }
     text
-}
-
-/// Ends a process when it is dropped.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// The figures.

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a router gives for weirgate: the size of its program as packages hold it, how long
+//! `check` of a home's policy takes, and what `keep` takes while nothing happens.
+//!
+//! `keep` runs in a network namespace of its own, on a policy that was applied there.
+
+use crate::bench::policy::{Namespace, median};
+use crate::bench::{Figure, Goal};
+use crate::run;
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The policy of a home, which comes with weirgate.
+const HOME: &str = "policies/home.toml";
+
+/// Runs of which the median counts.
+const RUNS: usize = 21;
+
+/// Until `keep` has begun, and while it is observed: three times the pace that is allowed
+/// to a watchdog.
+const SETTLE: Duration = Duration::from_secs(5);
+const OBSERVED: Duration = Duration::from_secs(90);
+
+/// The figures; needs root.
+pub fn figures(root: &Path) -> Result<Vec<Figure>> {
+    let mut build = crate::cargo(root);
+    run(build.args(["build", "--profile", "dist", "-p", "weirgate-cli"]))?;
+    let program = root.join("target/dist/weirgate");
+    let bytes = fs::metadata(&program)
+        .with_context(|| program.display().to_string())?
+        .len();
+    let mut figures = vec![
+        Figure {
+            what: "`weirgate`, stripped, MB",
+            value: bytes as f64 / 1e6,
+            goal: Goal::AtMost(8.0),
+        },
+        Figure {
+            what: "`weirgate check` of a home's policy, ms",
+            value: check_ms(root, &program)?,
+            goal: Goal::AtMost(20.0),
+        },
+    ];
+    figures.extend(idle(root, &program)?);
+    Ok(figures)
+}
+
+/// Milliseconds of a whole command, its start included.
+fn check_ms(root: &Path, program: &Path) -> Result<f64> {
+    let mut times = Vec::new();
+    for _ in 0..RUNS {
+        let mut check = Command::new(program);
+        check.args(["check", HOME]).current_dir(root);
+        let start = Instant::now();
+        run(check.stdout(Stdio::null()).stderr(Stdio::null()))?;
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(median(times))
+}
+
+/// What `keep` takes while nothing happens: its memory, and how often it wakes up.
+fn idle(root: &Path, program: &Path) -> Result<[Figure; 2]> {
+    let place = Namespace::new()?;
+    let program = program.display();
+    let policy = root.join(HOME);
+    let apply = format!("{program} apply {}", policy.display());
+    run(place
+        .command(&apply)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null()))?;
+    let mut keep = place.command(&format!("{program} keep"));
+    let keep = keep.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let keep = super::Ended(keep.context("weirgate keep")?);
+    sleep(SETTLE);
+    let before = status(keep.0.id(), "voluntary_ctxt_switches")?;
+    sleep(OBSERVED);
+    let after = status(keep.0.id(), "voluntary_ctxt_switches")?;
+    Ok([
+        Figure {
+            what: "`weirgate keep`, most memory that it held, MB",
+            value: status(keep.0.id(), "VmHWM")? * 1024.0 / 1e6,
+            goal: Goal::AtMost(8.0),
+        },
+        Figure {
+            what: "`weirgate keep`, wake-ups in 90 s without events",
+            value: after - before,
+            goal: Goal::AtMost(3.0),
+        },
+    ])
+}
+
+/// A number of `/proc/PID/status` (proc(5)).
+fn status(pid: u32, name: &str) -> Result<f64> {
+    let file = format!("/proc/{pid}/status");
+    let text = fs::read_to_string(&file).with_context(|| file.clone())?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|line| line.trim_start_matches(':').split_whitespace().next());
+    let number = number.with_context(|| format!("{file} has no `{name}`"))?;
+    Ok(number.parse()?)
+}

@@ -42,7 +42,11 @@ enum Task {
     /// Build, check and run every test, the long ones too; then compare explain with this kernel.
     TestAll,
     /// Run the tests side by side, and nothing else of `test`.
-    Binaries,
+    Binaries {
+        /// Those alone that have this text in their name; may be repeated.
+        #[arg(long)]
+        only: Vec<String>,
+    },
     /// Formatting, lints, invariants, licences of dependencies.
     Check,
     /// Measure the lab's speed, boot and memory against their goals, on a quiet machine.
@@ -146,7 +150,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Setup => setup::run(),
         Task::Invariants => invariants::run(&root()),
-        Task::Binaries => test::binaries::run(&root(), Extent::Short),
+        Task::Binaries { only } => test::binaries::run(&root(), Extent::Short, &only),
         Task::Test => test::tests(&root(), Extent::Short),
         Task::TestAll => test::all(&root()),
         Task::Check => test::checks(&root()),

@@ -8,13 +8,17 @@
 //! the cores share a long binary. A run has one thread, so that no more virtual
 //! machines run at once than there are cores.
 //!
-//! Tests of a module `long` are left to `make test-all`.
+//! Tests of a module `long` are left to `make test-all`. What passed with the very
+//! same programs and files is not repeated by `make test`.
 
+use super::unchanged::Unchanged;
 use anyhow::{Context, Result, bail};
-use std::collections::BTreeMap;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Instant;
@@ -24,6 +28,13 @@ const TIMES: &str = "target/test-times.json";
 
 /// The module of tests that only `make test-all` runs.
 const LONG: &str = "long";
+
+/// How many of `/proc`'s ticks a second has (`USER_HZ` of the kernel's
+/// include/asm-generic/param.h).
+const TICKS: f64 = 100.0;
+
+/// The module whose modules are a run each.
+const TOGETHER: &str = "together";
 
 /// Which tests run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,28 +62,70 @@ pub(crate) struct Binary {
 struct Run {
     name: String,
     binary: Binary,
-    /// The test; every one of the binary without.
-    test: Option<String>,
+    which: Which,
+}
+
+/// Which tests of a binary are a run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Which {
+    All,
+    /// Those of this module, whose path ends with `::`.
+    Module(String),
+    One(String),
+}
+
+impl Which {
+    /// The run that a test is part of, by its path.
+    fn of(test: &str) -> Self {
+        let parts: Vec<&str> = test.split("::").collect();
+        let at = parts.iter().position(|module| *module == TOGETHER);
+        // A module of it, and the test.
+        match at.filter(|at| at + 2 < parts.len()) {
+            Some(at) => Self::Module(format!("{}::", parts[..at + 2].join("::"))),
+            None => Self::One(test.to_owned()),
+        }
+    }
 }
 
 /// What a run did.
 struct Ran {
     name: String,
+    executable: PathBuf,
+    folder: PathBuf,
     output: String,
     succeeded: bool,
+    /// Wall time.
     seconds: f64,
+    /// Processor time of it and of what it started, in seconds.
+    busy: f64,
 }
 
 /// Builds the tests, runs them, prints what those that failed printed, and fails
-/// where one failed.
+/// where one failed. With words in `only`, those alone that have one in their name.
 #[allow(clippy::print_stdout, reason = "the tests' output is the result")]
-pub fn run(root: &Path, extent: Extent) -> Result<()> {
+pub fn run(root: &Path, extent: Extent, only: &[String]) -> Result<()> {
     let mut runs = Vec::new();
     for binary in built(root)? {
         runs.extend(binary.runs(extent)?);
     }
-    let times = times(root);
-    let before = |run: &Run| times.get(&run.name).copied().unwrap_or(f64::INFINITY);
+    runs.retain(|run| only.is_empty() || only.iter().any(|word| run.name.contains(word)));
+    let mut unchanged = Unchanged::read(root)?;
+    let all = runs.len();
+    if extent == Extent::Short && only.is_empty() {
+        runs.retain(|run| !unchanged.is(&run.name, &run.binary.executable, &run.binary.folder));
+    }
+    let repeated = runs.len();
+    let mut times = times(root);
+    // Of what has not run yet, what shares a machine takes longest, unit tests least.
+    let expected = |run: &Run| match run.which {
+        Which::Module(_) => f64::INFINITY,
+        Which::One(_) => 1e6,
+        Which::All => 0.0,
+    };
+    let before = |run: &Run| {
+        let known = times.get(&run.name).copied();
+        known.unwrap_or_else(|| expected(run))
+    };
     // The queue is taken from its end.
     runs.sort_by(|a, b| before(a).total_cmp(&before(b)));
     let status = fs::read_to_string("/proc/self/status")?;
@@ -81,6 +134,7 @@ pub fn run(root: &Path, extent: Extent) -> Result<()> {
     let queue = Mutex::new(runs);
     let (sender, results) = mpsc::channel();
     let mut total = Total::default();
+    println!("processor, wall time");
     thread::scope(|scope| {
         for processor in processors.into_iter().take(workers) {
             let (queue, sender) = (&queue, sender.clone());
@@ -94,15 +148,22 @@ pub fn run(root: &Path, extent: Extent) -> Result<()> {
         }
         drop(sender);
         for ran in results {
-            println!("{:7.1} s  {}", ran.seconds, ran.name);
+            println!("{:7.1} s {:7.1} s  {}", ran.busy, ran.seconds, ran.name);
             if !ran.succeeded {
                 println!("{}", ran.output);
             }
+            unchanged.note(&ran.name, &ran.executable, &ran.folder, ran.succeeded);
             total.add(ran);
         }
     });
-    fs::write(root.join(TIMES), serde_json::to_string(&total.seconds)?)?;
+    unchanged.write()?;
+    times.extend(total.seconds.clone());
+    fs::write(root.join(TIMES), serde_json::to_string(&times)?)?;
     total.print();
+    if repeated < all {
+        let left = all - repeated;
+        println!("{left} of {all} runs passed with the same programs and files: not repeated");
+    }
     if !total.failed.is_empty() {
         bail!("failed: {}", total.failed.join(", "));
     }
@@ -120,7 +181,7 @@ impl Binary {
             return Ok(vec![Run {
                 name: self.name.clone(),
                 binary: self.clone(),
-                test: None,
+                which: Which::All,
             }]);
         }
         // An ignored test runs inside a virtual machine, or by a command of its own.
@@ -130,12 +191,16 @@ impl Binary {
         if extent == Extent::Short {
             tests.retain(|test| test.split("::").all(|module| module != LONG));
         }
-        let run = |test: String| Run {
-            name: format!("{} {test}", self.name),
+        let runs: BTreeSet<Which> = tests.iter().map(|test| Which::of(test)).collect();
+        let run = |which: Which| Run {
+            name: match &which {
+                Which::All => self.name.clone(),
+                Which::Module(path) | Which::One(path) => format!("{} {path}", self.name),
+            },
             binary: self.clone(),
-            test: Some(test),
+            which,
         };
-        Ok(tests.into_iter().map(run).collect())
+        Ok(runs.into_iter().map(run).collect())
     }
 
     /// The paths of its tests.
@@ -159,29 +224,64 @@ impl Run {
         let mut command = Command::new("taskset");
         command.args(["--cpu-list", &processor.to_string()]);
         command.arg(&self.binary.executable);
-        if let Some(test) = &self.test {
-            command.args(["--exact", test]);
+        match &self.which {
+            Which::All => {}
+            Which::Module(path) => {
+                command.arg(path);
+            }
+            Which::One(test) => {
+                command.args(["--exact", test]);
+            }
         }
-        let output = command
+        command
             .current_dir(&self.binary.folder)
             .env("RUST_TEST_THREADS", "1")
-            .stdin(Stdio::null())
-            .output();
-        let (succeeded, output) = match output {
-            Ok(output) => {
-                let text = [output.stdout, output.stderr].concat();
-                let text = String::from_utf8_lossy(&text).into_owned();
-                (output.status.success(), text)
-            }
-            Err(error) => (false, format!("cannot be run: {error}")),
+            .stdin(Stdio::null());
+        let (succeeded, output, busy) = match executed(command) {
+            Ok((status, output, busy)) => (status.success(), output, busy),
+            Err(error) => (false, format!("cannot be run: {error}"), 0.0),
         };
         Ran {
             name: self.name.clone(),
+            executable: self.binary.executable.clone(),
+            folder: self.binary.folder.clone(),
             output,
             succeeded,
             seconds: start.elapsed().as_secs_f64(),
+            busy,
         }
     }
+}
+
+/// Runs a command; what it wrote, and the seconds of processor time that it took with
+/// all that it started and waited for.
+fn executed(mut command: Command) -> io::Result<(ExitStatus, String, f64)> {
+    let (mut reader, writer) = io::pipe()?;
+    command.stdout(writer.try_clone()?).stderr(writer);
+    let mut child = command.spawn()?;
+    // It holds the pipe's other end.
+    drop(command);
+    let mut text = Vec::new();
+    reader.read_to_end(&mut text)?;
+    // Ended and not yet waited for, it still has its counts.
+    let end = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(Pid::from_child(&child)), end)?;
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id()))?;
+    let status = child.wait()?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    Ok((status, text, busy(&stat).unwrap_or_default()))
+}
+
+/// Processor time of a process and of the children that it waited for, in user space
+/// and in the kernel, in seconds, of its line in `/proc` (proc_pid_stat(5), fields 14
+/// to 17).
+pub(super) fn busy(stat: &str) -> Option<f64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    // The first of them is field 3.
+    let ticks = fields.get(11..15)?.iter().map(|field| field.parse::<u64>());
+    let ticks: u64 = ticks.sum::<Result<_, _>>().ok()?;
+    Some(ticks as f64 / TICKS)
 }
 
 /// The test binaries of the workspace, built where they are not.
@@ -251,7 +351,10 @@ struct Total {
     /// Tests that passed, failed and were ignored.
     counts: [u32; 3],
     failed: Vec<String>,
+    /// Wall time of each run, for the next time.
     seconds: BTreeMap<String, f64>,
+    /// Processor time of each run.
+    busy: Vec<(String, f64)>,
 }
 
 impl Total {
@@ -260,19 +363,22 @@ impl Total {
             *count += one;
         }
         self.seconds.insert(ran.name.clone(), ran.seconds);
+        self.busy.push((ran.name.clone(), ran.busy));
         if !ran.succeeded {
             self.failed.push(ran.name);
         }
     }
 
-    /// The ten slowest runs, then the counts.
+    /// What took most of the processors, and all together, then the counts.
     #[allow(clippy::print_stdout, reason = "the tests' output is the result")]
-    fn print(&self) {
-        let mut slowest: Vec<_> = self.seconds.iter().collect();
-        slowest.sort_by(|a, b| b.1.total_cmp(a.1));
-        for (name, seconds) in slowest.into_iter().take(10) {
-            println!("{seconds:7.1} s  {name}");
+    fn print(&mut self) {
+        self.busy.sort_by(|a, b| b.1.total_cmp(&a.1));
+        println!("processor time");
+        for (name, busy) in self.busy.iter().take(20) {
+            println!("{busy:7.1} s  {name}");
         }
+        let all: f64 = self.busy.iter().map(|(_, busy)| busy).sum();
+        println!("{all:7.1} s  all {} runs", self.busy.len());
         let [passed, failed, skipped] = self.counts;
         println!("{passed} passed, {failed} failed, {skipped} skipped");
     }
@@ -311,6 +417,38 @@ mod tests {
         assert_eq!(processors("Cpus_allowed_list:\t7\n"), Some(vec![7]));
         assert_eq!(processors("Cpus_allowed_list:\tx\n"), None);
         assert_eq!(processors("Name:\txtask\n"), None);
+    }
+
+    #[test]
+    fn tests_that_share_a_guest_are_one_run() {
+        let module = |path: &str| Which::Module(path.to_owned());
+        assert_eq!(Which::of("together::a::b"), module("together::a::"));
+        assert_eq!(
+            Which::of("x::together::a::b::c"),
+            module("x::together::a::")
+        );
+        for one in ["a::b", "together", "together::a"] {
+            assert_eq!(Which::of(one), Which::One(one.to_owned()));
+        }
+    }
+
+    #[test]
+    fn processor_time_is_of_a_process_and_its_children() {
+        let stat = "7 (a ) b) Z 1 7 7 0 -1 4 9 9 0 0 250 30 1000 20 20 0 1 0 99 0 0";
+        assert_eq!(busy(stat), Some(13.0));
+        assert_eq!(busy("7 (a) Z 1"), None);
+        assert_eq!(busy(""), None);
+    }
+
+    #[test]
+    fn what_a_run_starts_counts_as_its_own() {
+        let mut command = Command::new("sh");
+        let endless = "(while :; do :; done) & sleep 0.5; kill $!; wait; echo done; echo end >&2";
+        command.args(["-c", endless]);
+        let (status, output, busy) = executed(command).unwrap();
+        assert!(status.success());
+        assert_eq!(output, "done\nend\n");
+        assert!((0.05..5.0).contains(&busy), "{busy} s");
     }
 
     #[test]

@@ -2,10 +2,12 @@
 //! Tests and checks, each part timed so that slow ones show.
 
 pub mod binaries;
+mod unchanged;
 
 use crate::{cargo, docs, invariants, run};
 use anyhow::Result;
 use binaries::Extent;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -28,7 +30,7 @@ pub fn tests(root: &Path, extent: Extent) -> Result<()> {
     })?;
     timed("checks", || checks(root))?;
     timed("disciplines under sanitizers", || crate::aqm::short(root))?;
-    timed("tests", || binaries::run(root, extent))?;
+    timed("tests", || binaries::run(root, extent, &[]))?;
     timed("examples of the documentation", || {
         run(cargo(root).args(["test", "--release", "--workspace", "--doc"]))
     })
@@ -69,6 +71,9 @@ pub fn checks(root: &Path) -> Result<()> {
         ];
         let mut clippy = cargo(root);
         clippy.args(["clippy", "--release", "--locked"]).args(what);
+        // Nothing is linked here, so libFuzzer's C++ need not be compiled.
+        clippy.env("CUSTOM_LIBFUZZER_PATH", "libfuzzer.a");
+        clippy.env("CUSTOM_LIBFUZZER_STD_CXX", "none");
         run(clippy.args(["--", "-D", "warnings"]))
     })?;
     timed("dependencies", || dependencies(root))
@@ -105,10 +110,16 @@ fn succeeds(command: &mut Command) -> bool {
 
 #[allow(clippy::print_stdout, reason = "what takes long is printed")]
 fn timed(part: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
-    let start = Instant::now();
+    // With all that it has started and waited for.
+    let busy = || {
+        let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        binaries::busy(&stat).unwrap_or_default()
+    };
+    let (start, before) = (Instant::now(), busy());
     println!("== {part}");
     let outcome = work();
-    println!("== {part}: {:.1} s", start.elapsed().as_secs_f64());
+    let (wall, busy) = (start.elapsed().as_secs_f64(), busy() - before);
+    println!("== {part}: {wall:.1} s, {busy:.1} s of the processors");
     outcome
 }
 

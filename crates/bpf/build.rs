@@ -11,6 +11,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use weirgate_aqm::{Discipline, VirtualQueue};
 use weirgate_units::fnv1a_32;
 
@@ -84,21 +86,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     sources.sort();
     let mut items = String::new();
     let mut table = String::new();
-    for source in sources {
-        let file = source
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let name = file.trim_end_matches(".bpf.c");
-        let object = out.join(format!("{name}.bpf.o"));
+    let compile = |source: &Path| -> Result<(), String> {
         let mut command = Command::new(compiler);
         command.args(FLAGS).args(&places).args(&includes);
-        command.arg("-c").arg(&source).arg("-o").arg(&object);
-        if !command.status()?.success() {
-            return Err(format!("{} does not compile", source.display()).into());
-        }
-        items += &item(name, &object);
+        command.arg("-c").arg(source);
+        command
+            .arg("-o")
+            .arg(out.join(format!("{}.bpf.o", name(source))));
+        let status = command.status().map_err(|error| error.to_string())?;
+        let failed = || format!("{} does not compile", source.display());
+        status.success().then_some(()).ok_or_else(failed)
+    };
+    side_by_side(&sources, compile)?;
+    for source in &sources {
+        let name = name(source);
+        let object = out.join(format!("{name}.bpf.o"));
+        items += &item(&name, &object);
         // What tells versions of the program apart.
         let digest = fnv1a_32(fs::read(&object)?);
         let (high, low) = (digest >> 16, digest & 0xffff);
@@ -112,6 +115,34 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     fs::write(out.join("programs.rs"), items)?;
     layouts(&root, &includes, &out)
+}
+
+/// What a program is called, by its file.
+fn name(source: &Path) -> String {
+    let file = source.file_name().unwrap_or_default().to_string_lossy();
+    file.trim_end_matches(".bpf.c").to_owned()
+}
+
+/// Does this with every source, as many at once as cargo has jobs (NUM_JOBS).
+fn side_by_side(
+    sources: &[PathBuf],
+    compile: impl Fn(&Path) -> Result<(), String> + Sync,
+) -> Result<(), Box<dyn Error>> {
+    let jobs: usize = env::var("NUM_JOBS")?.parse()?;
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<(), String> {
+        while let Some(source) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
+            compile(source)?;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            worker.join().map_err(|_| "a thread panicked")??;
+        }
+        Ok(())
+    })
 }
 
 /// What makes an object's paths, which the kernel's messages show, the same wherever

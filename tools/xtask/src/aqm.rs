@@ -7,6 +7,8 @@ use anyhow::{Context as _, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
 
 /// The branches of the shaper, with all disciplines, that a run must at least see.
 const SHAPER_BRANCHES: u32 = 850;
@@ -35,16 +37,30 @@ fn subjects(root: &Path) -> Result<Vec<(String, u32)>> {
 const FORMATTERS: [&str; 3] = ["clang-format-19", "clang-format-20", "clang-format"];
 
 /// `weirgate aqm test` and a short `fuzz` of every discipline and of the shaper:
-/// what a change breaks at once.
+/// what a change breaks at once. As many side by side as there are processors, the
+/// shaper, which takes longest, first.
 pub fn short(root: &Path) -> Result<()> {
-    for (name, _) in subjects(root)? {
-        for words in [&["test", &name][..], &["fuzz", &name, "--seconds", "2"]] {
-            run(Command::new(root.join("target/release/weirgate"))
-                .arg("aqm")
-                .args(words))?;
+    let queue = Mutex::new(subjects(root)?);
+    let next = || queue.lock().ok()?.pop();
+    let work = || -> Result<()> {
+        while let Some((name, _)) = next() {
+            for words in [&["test", &name][..], &["fuzz", &name, "--seconds", "2"]] {
+                run(Command::new(root.join("target/release/weirgate"))
+                    .arg("aqm")
+                    .args(words))?;
+            }
         }
-    }
-    Ok(())
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let workers = thread::available_parallelism().map_or(2, usize::from);
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            let outcome = worker.join();
+            outcome.unwrap_or_else(|_| bail!("a thread panicked"))?;
+        }
+        Ok(())
+    })
 }
 
 /// `weirgate aqm fuzz` of every discipline and of the shaper.

@@ -254,15 +254,31 @@ fn stretches(name: &str, line: Line, seed: u64, params: &[(&str, u64)]) -> [(f64
 
 #[test]
 fn ared_holds_its_band_by_the_queue_length_alone() {
-    for line in [EXPERIMENT, LONG, FAST] {
-        for seed in [5, 77, 1234] {
-            let found = stretches("ared", line, seed, &[]);
-            let (held, used) = (
-                |it: &(f64, f64)| (0.4..=0.6).contains(&it.0),
-                |it: &(f64, f64)| it.1 >= 0.98,
-            );
-            assert!(found.iter().all(held), "{found:.3?}: {line:?}, {seed}");
-            assert!(found.iter().all(used), "{found:.3?}: {line:?}, {seed}");
+    for (line, seed) in [(EXPERIMENT, 5), (LONG, 77), (FAST, 1234)] {
+        holds_its_band(line, seed);
+    }
+}
+
+fn holds_its_band(line: Line, seed: u64) {
+    let found = stretches("ared", line, seed, &[]);
+    let (held, used) = (
+        |it: &(f64, f64)| (0.4..=0.6).contains(&it.0),
+        |it: &(f64, f64)| it.1 >= 0.98,
+    );
+    assert!(found.iter().all(held), "{found:.3?}: {line:?}, {seed}");
+    assert!(found.iter().all(used), "{found:.3?}: {line:?}, {seed}");
+}
+
+/// What only `make test-all` waits for.
+mod long {
+    use super::*;
+
+    #[test]
+    fn ared_holds_its_band_with_any_seed() {
+        for line in [EXPERIMENT, LONG, FAST] {
+            for seed in [5, 77, 1234] {
+                holds_its_band(line, seed);
+            }
         }
     }
 }

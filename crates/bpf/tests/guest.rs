@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Disciplines in a real kernel, under real TCP.
 //!
-//! Each test boots the lab's kernel and runs one of the functions of `inside`
-//! there: this very file, packed as a program. It needs qemu, a fetched kernel
-//! and the guest's binary.
+//! Each test boots the lab's kernel and runs functions of `inside` there: this
+//! very file, packed as a program; those of a module of `together` share a
+//! machine. It needs qemu, a fetched kernel and the guest's binary.
 
 mod inside;
 
@@ -11,7 +11,7 @@ use inside::parity::{DISCIPLINE, PACKETS};
 use std::env;
 use std::time::{Duration, Instant};
 use weirgate_aqm::Discipline;
-use weirgate_lab::{Limits, OwnTests};
+use weirgate_lab::{Limits, OwnTests, Together};
 
 fn in_the_guest(name: &str) -> String {
     run(&[], name, Limits::default())
@@ -25,13 +25,16 @@ fn seed() -> u64 {
 
 /// The same with bounds of its own, and with variables of the environment.
 fn run(variables: &[&str], name: &str, limits: Limits) -> String {
-    let own = OwnTests {
+    own(variables, limits).run(&format!("inside::{name}"))
+}
+
+fn own<'a>(variables: &'a [&'a str], limits: Limits) -> OwnTests<'a> {
+    OwnTests {
         programs: &["env", "ip", "tc"],
         variables,
         seed: seed(),
         limits,
-    };
-    own.run(&format!("inside::{name}"))
+    }
 }
 
 /// Tests that run these functions of `inside`.
@@ -46,35 +49,87 @@ macro_rules! in_the_guest {
     };
 }
 
+/// The same in one guest for all of them.
+macro_rules! in_one_guest {
+    ($($test:ident: $($path:literal),+;)+) => {
+        static GUEST: Together = Together::new(
+            || own(&[], Limits::default()),
+            &[$($(concat!("inside::", $path),)+)+],
+        );
+        $(
+            #[test]
+            fn $test() {
+                $(println!("{}", GUEST.run(concat!("inside::", $path)));)+
+            }
+        )+
+    };
+}
+
 in_the_guest! {
     every_discipline_is_taken_by_the_kernel: "loads";
-    payload_finds_signatures: "payload::signatures";
-    what_passes_tells_waits: "passive::waits";
-    what_passes_tells_round_trips: "passive::round_trips";
-    round_trips_are_of_the_path_alone: "round_trip::of_the_path_alone";
-    what_went_leaves_its_room: "passive::devices_come_and_go";
-    hosts_are_counted_and_bounded: "passive::hosts";
-    filter_and_native_host_agree: "filter::parity";
-    filter_takes_any_packet: "filter::any_packet";
-    odd_packets_are_understood: "odd::padded", "odd::merged_segments_are_received";
     merged_segments_cost_what_they_did: "odd::merged_segments_cost_what_they_did";
-    a_syn_frees_nobody: "odd::a_syn_from_outside_frees_nobody", "odd::a_syn_sent_again_frees_nobody";
-    announced_sessions_have_room_made_for_them: "announced::segments", "announced::resets";
-    handshakes_ask_for_a_share_of_a_round_trip: "ask::shares";
-    windows_are_written: "window::writes", "window::begins", "window::spares";
-    servers_are_known_once_acknowledged: "window::servers_are_known_once_acknowledged";
-    connections_change_class_in_order: "order::moves", "order::returns", "order::ends";
-    streams_walk_the_states: "udp::states";
-    conditioners_choose_and_carry: "condition::choice", "condition::carried";
-    conditioners_have_devices_and_least_sizes: "condition::smallest", "condition::devices";
-    conditioners_colour_as_their_definitions: "condition::colours";
-    flows_are_told_apart: "flows::told_apart";
-    marks_are_made_in_classes: "marks::in_classes";
-    marks_end_with_their_program: "marks::end";
-    shaper_is_taken_by_the_kernel: "shaper_loads";
-    codel_decides_as_the_kernels: "equal::codel";
-    fq_codel_decides_as_the_kernels: "equal::fq_codel";
     kernel_and_native_host_agree: "parity::quick";
+}
+
+/// Tests that share a guest with those of the same module.
+mod together {
+    use super::*;
+
+    /// Programs that are given frames, and answer what they do with them.
+    mod frames {
+        use super::*;
+
+        in_one_guest! {
+            payload_finds_signatures: "payload::signatures";
+            filter_and_native_host_agree: "filter::parity";
+            filter_takes_any_packet: "filter::any_packet";
+            odd_packets_are_understood: "odd::padded", "odd::merged_segments_are_received";
+            a_syn_frees_nobody: "odd::a_syn_from_outside_frees_nobody", "odd::a_syn_sent_again_frees_nobody";
+            conditioners_choose_and_carry: "condition::choice", "condition::carried";
+            conditioners_have_devices_and_least_sizes: "condition::smallest", "condition::devices";
+            conditioners_colour_as_their_definitions: "condition::colours";
+        }
+    }
+
+    /// The same of connections that are held back.
+    mod windows {
+        use super::*;
+
+        in_one_guest! {
+            announced_sessions_have_room_made_for_them: "announced::segments", "announced::resets";
+            handshakes_ask_for_a_share_of_a_round_trip: "ask::shares";
+            windows_are_written: "window::writes", "window::begins", "window::spares";
+            servers_are_known_once_acknowledged: "window::servers_are_known_once_acknowledged";
+            connections_change_class_in_order: "order::moves", "order::returns", "order::ends";
+            streams_walk_the_states: "udp::states";
+        }
+    }
+
+    /// What passes a device is looked at.
+    mod passing {
+        use super::*;
+
+        in_one_guest! {
+            what_passes_tells_waits: "passive::waits";
+            what_passes_tells_round_trips: "passive::round_trips";
+            round_trips_are_of_the_path_alone: "round_trip::of_the_path_alone";
+            what_went_leaves_its_room: "passive::devices_come_and_go";
+            hosts_are_counted_and_bounded: "passive::hosts";
+        }
+    }
+
+    /// Disciplines on a device.
+    mod queues {
+        use super::*;
+
+        in_one_guest! {
+            flows_are_told_apart: "flows::told_apart";
+            marks_are_made_in_classes: "marks::in_classes";
+            marks_end_with_their_program: "marks::end";
+            codel_decides_as_the_kernels: "equal::codel";
+            fq_codel_decides_as_the_kernels: "equal::fq_codel";
+        }
+    }
 }
 
 /// Part of `cargo xtask bench`.
@@ -125,8 +180,12 @@ mod long {
         connections_in_order_leave_all_else: "order::any_packet";
         streams_leave_all_else: "udp::any_packet";
         conditioners_leave_all_else: "condition::any_packet";
+        conditioners_colour_many_packets_as_their_definitions: "condition::colours_of_many";
+        kernel_and_native_host_agree_for_longer: "parity::longer";
         filter_and_native_host_agree_on_all: "filter::parity_of_all";
         what_passes_tells_waits_of_engines: "passive::waits_of_engines";
+        what_passes_tells_all_round_trips: "passive::all_round_trips";
+        other_round_trips_are_of_the_path_alone: "round_trip::of_other_paths_alone";
         hosts_are_counted_in_a_queue: "passive::hosts_in_a_queue";
         flows_are_what_is_asked_for: "flows::by_parts";
         two_devices_keep_two_states: "two_devices";

@@ -52,5 +52,5 @@ pub use cache::Cache;
 pub use error::{Failure, LabError};
 pub use kernel::{Kernel, fetch};
 pub use lab::{ArmOutput, Lab, Options, Request, prepare};
-pub use own_tests::OwnTests;
+pub use own_tests::{OwnTests, Together};
 pub use vm::{Limits, Progress};

@@ -74,7 +74,7 @@ fn the_same_seed_gives_the_same_bytes() {
     let lab = &lab(&[]);
     // More at once than there are processors: a busy host must not show.
     let texts: Vec<String> = thread::scope(|scope| {
-        let runs = [42, 42, 42, 42, 43].map(|seed| {
+        let runs = [42, 42, 42, 43].map(|seed| {
             scope.spawn(move || {
                 let output = lab.inspect(seed, Limits::default());
                 let output = output.unwrap_or_else(|error| panic!("{error}"));
@@ -87,7 +87,7 @@ fn the_same_seed_gives_the_same_bytes() {
         runs.map(|run| run.join().unwrap()).into()
     });
     let [first, again @ .., other] = &texts[..] else {
-        panic!("five runs");
+        panic!("four runs");
     };
     for line in [
         &*format!("kernel: {}", lab.kernel().release),
@@ -109,7 +109,8 @@ fn the_same_seed_gives_the_same_bytes() {
 
 #[test]
 fn a_guest_that_does_nothing_is_stopped_at_its_limit() {
-    let wall = Duration::from_secs(20);
+    // Its kernel has said something by then.
+    let wall = Duration::from_secs(8);
     let limits = Limits {
         wall,
         ..Limits::default()
@@ -124,7 +125,7 @@ fn a_guest_that_does_nothing_is_stopped_at_its_limit() {
         "{text}"
     );
     assert!(
-        !console.is_empty() && text.contains("limit of 20 s"),
+        !console.is_empty() && text.contains("limit of 8 s"),
         "{text}"
     );
     assert!(taken < wall + Duration::from_secs(10), "{taken:?}");

@@ -194,13 +194,6 @@ fn two_devices() {
     }
 }
 
-/// The shaper alone: a quick look at what the verifier says.
-#[test]
-#[ignore = "runs in the lab's kernel"]
-fn shaper_loads() {
-    Shaper::load().unwrap_or_else(|error| panic!("{error}"));
-}
-
 /// Brouer's line: 512 kbit/s of ATM cells, 28 bytes of overhead, 14 of which a
 /// device counts.
 const LINE: Link = Link {

@@ -52,7 +52,10 @@ fn known(neighbour: &str, address: &str, device: &str) {
 }
 
 /// A namespace with a thread in it that takes what arrives.
+///
+/// Its devices go with it: others of the same guest may want their names.
 pub struct Far {
+    pairs: u8,
     end: Sender<()>,
     thread: Option<JoinHandle<()>>,
 }
@@ -131,6 +134,7 @@ impl Far {
         moved.send(near).expect("the namespace");
         wait.recv().expect("the namespace");
         Self {
+            pairs,
             end,
             thread: Some(thread),
         }
@@ -139,6 +143,12 @@ impl Far {
 
 impl Drop for Far {
     fn drop(&mut self) {
+        for pair in 0..self.pairs {
+            // A test may have removed it itself.
+            let _ = Command::new("ip")
+                .args(["link", "del", &format!("wan{pair}")])
+                .output();
+        }
         let _ = self.end.send(());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

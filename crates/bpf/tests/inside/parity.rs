@@ -124,6 +124,13 @@ fn parity(disciplines: &[Discipline], packets: u64) {
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn quick() {
+    parity(&Discipline::all(), 5_000);
+}
+
+/// The same for four times as many packets.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn longer() {
     parity(&Discipline::all(), 20_000);
 }
 

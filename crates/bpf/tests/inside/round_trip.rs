@@ -27,13 +27,21 @@ fn download() -> TcpStream {
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn of_the_path_alone() {
+    of_the_path(&[(true, "0", 20), (false, "1", 80)]);
+}
+
+/// The same of the other kinds.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn of_other_paths_alone() {
+    of_the_path(&[(false, "1", 20), (true, "1", 20)]);
+}
+
+/// Cases: whether it is an upload, whether it has timestamps, and how long the path is.
+#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
+fn of_the_path(cases: &[(bool, &str, u128)]) {
     let far = "10.0.0.2".parse::<std::net::IpAddr>().expect("an address");
-    for (up, stamps, delay_ms) in [
-        (false, "1", 20),
-        (true, "1", 20),
-        (true, "0", 20),
-        (false, "1", 80),
-    ] {
+    for &(up, stamps, delay_ms) in cases {
         let _far = shaped(if delay_ms == 20 { "20ms" } else { "80ms" });
         fs::write("/proc/sys/net/ipv4/tcp_timestamps", stamps).expect("a setting");
         let trips = RoundTrips::open().unwrap_or_else(|error| panic!("{error}"));

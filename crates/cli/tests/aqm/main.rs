@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate aqm` on a kernel: each test boots the lab's and runs one of the
-//! functions of `inside` there, which calls the command. It needs qemu, a
-//! fetched kernel and the guest's binary.
+//! functions of `inside` there, which calls the command; those of `together` share
+//! a machine. It needs qemu, a fetched kernel and the guest's binary.
 
 mod classes;
 mod cycles;
@@ -14,7 +14,7 @@ mod work;
 
 use std::path::Path;
 use std::time::Duration;
-use weirgate_lab::{Limits, OwnTests};
+use weirgate_lab::{Limits, OwnTests, Together};
 
 /// The laboratory's program, which the other one hands over to.
 const LAB: &str = concat!(env!("CARGO_BIN_EXE_weirgate"), "-lab");
@@ -45,19 +45,58 @@ fn run(path: &str, limits: Limits, files: &[String]) -> String {
     own.run(path)
 }
 
-#[test]
-fn load_show_change_unload() {
-    in_the_guest("load_show_change_unload");
-}
+/// Tests that share a guest.
+mod together {
+    mod commands {
+        use super::super::{LAB, Limits, OwnTests, Together};
 
-#[test]
-fn classes_behind_the_gate() {
-    in_the_guest("classes_behind_the_gate");
-}
+        static GUEST: Together = Together::new(
+            || OwnTests {
+                programs: &[env!("CARGO_BIN_EXE_weirgate"), LAB, "ip", "tc"],
+                variables: &[],
+                seed: 1,
+                limits: Limits::default(),
+            },
+            &[
+                "inside::load_show_change_unload",
+                "inside::classes_behind_the_gate",
+                "inside::queues_of_a_policy",
+                "inside::trace_record_replay",
+                "ingress::load_show_change_unload",
+                "marks::of_a_policy",
+            ],
+        );
 
-#[test]
-fn marks_of_a_policy_are_read_back() {
-    run("marks::of_a_policy", Limits::default(), &[]);
+        #[test]
+        fn load_show_change_unload() {
+            println!("{}", GUEST.run("inside::load_show_change_unload"));
+        }
+
+        #[test]
+        fn classes_behind_the_gate() {
+            println!("{}", GUEST.run("inside::classes_behind_the_gate"));
+        }
+
+        #[test]
+        fn queues_of_a_policy() {
+            println!("{}", GUEST.run("inside::queues_of_a_policy"));
+        }
+
+        #[test]
+        fn trace_record_replay() {
+            println!("{}", GUEST.run("inside::trace_record_replay"));
+        }
+
+        #[test]
+        fn at_ingress_nothing_waits() {
+            println!("{}", GUEST.run("ingress::load_show_change_unload"));
+        }
+
+        #[test]
+        fn marks_of_a_policy_are_read_back() {
+            println!("{}", GUEST.run("marks::of_a_policy"));
+        }
+    }
 }
 
 /// Must show 7 of the kit: `cargo xtask aqm-cycles` runs it. A machine for each
@@ -88,12 +127,6 @@ fn nothing_stays_behind_a_thousand_cycles() {
 }
 
 #[test]
-fn at_ingress_nothing_waits() {
-    let limits = Limits::default();
-    run("ingress::load_show_change_unload", limits, &[]);
-}
-
-#[test]
 fn a_discipline_of_ones_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let other = |folder: &Path| {
@@ -104,16 +137,6 @@ fn a_discipline_of_ones_own() {
         work::built(folder.path(), "changed.so", other),
     ];
     println!("{}", with("of_ones_own", &files));
-}
-
-#[test]
-fn queues_of_a_policy() {
-    println!("{}", in_the_guest("queues_of_a_policy"));
-}
-
-#[test]
-fn trace_record_replay() {
-    println!("{}", in_the_guest("trace_record_replay"));
 }
 
 /// What only `make test-all` waits for.

@@ -64,14 +64,20 @@ pub fn run(line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// A namespace of its own for this thread, where nothing is of the tests before it.
+fn alone() {
+    #[expect(unsafe_code, reason = "unshare is unsafe for other flags' sake")]
+    // SAFETY: a network namespace of its own affects no memory.
+    unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }.unwrap();
+}
+
 /// Devices and the outside, which sends datagrams to port 7 back.
 pub fn outside() {
+    alone();
     let (ready, wait) = channel();
     let (moved, go) = channel::<()>();
     thread::spawn(move || {
-        #[expect(unsafe_code, reason = "unshare is unsafe for other flags' sake")]
-        // SAFETY: a network namespace of its own affects no memory.
-        unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }.unwrap();
+        alone();
         ready.send(rustix::thread::gettid()).unwrap();
         go.recv().unwrap();
         run("ip addr add 10.0.0.2/24 dev far0");

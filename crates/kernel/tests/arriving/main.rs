@@ -15,42 +15,58 @@ mod inside;
 mod simulated;
 mod tunnels;
 
-use weirgate_lab::{Limits, OwnTests};
+use weirgate_lab::{Limits, OwnTests, Together};
 
-fn in_the_guest(name: &str) {
-    let own = OwnTests {
+fn own() -> OwnTests<'static> {
+    OwnTests {
         programs: &["ip", "tc", "nft"],
         variables: &[],
         seed: 1,
         limits: Limits::default(),
-    };
-    let _ = own.run(name);
+    }
 }
 
-#[test]
-fn a_kept_decision_reaches_what_arrives_behind_nat() {
-    in_the_guest("inside::kept_behind_nat");
-}
+/// Tests that share a guest; each has a network namespace of its own there.
+mod together {
+    mod arriving {
+        use super::super::{Together, own};
 
-#[test]
-fn shares_and_limits_hold_behind_nat_where_packets_arrive() {
-    in_the_guest("inside::parts_behind_nat");
-}
+        static GUEST: Together = Together::new(
+            own,
+            &[
+                "inside::kept_behind_nat",
+                "inside::parts_behind_nat",
+                "inside::shared",
+                "tunnels::marks_survive",
+            ],
+        );
 
-#[test]
-fn the_place_is_shared_and_left_as_it_was() {
-    in_the_guest("inside::shared");
-}
+        #[test]
+        fn a_kept_decision_reaches_what_arrives_behind_nat() {
+            let _ = GUEST.run("inside::kept_behind_nat");
+        }
 
-#[test]
-fn a_mark_of_the_inner_packet_is_on_the_outer() {
-    in_the_guest("tunnels::marks_survive");
+        #[test]
+        fn shares_and_limits_hold_behind_nat_where_packets_arrive() {
+            let _ = GUEST.run("inside::parts_behind_nat");
+        }
+
+        #[test]
+        fn the_place_is_shared_and_left_as_it_was() {
+            let _ = GUEST.run("inside::shared");
+        }
+
+        #[test]
+        fn a_mark_of_the_inner_packet_is_on_the_outer() {
+            let _ = GUEST.run("tunnels::marks_survive");
+        }
+    }
 }
 
 /// What only `make test-all` waits for.
 mod long {
     #[test]
     fn a_fault_at_any_request_leaves_what_was_before() {
-        super::in_the_guest("faults::every_request");
+        let _ = super::own().run("faults::every_request");
     }
 }

@@ -6,19 +6,19 @@
 //! there are cores, those that took longest in the run before first. The unit
 //! tests of a crate are one run. Each test of a folder `tests` is a run, so that
 //! the cores share a long binary. A run has one thread, so that no more virtual
-//! machines run at once than there are cores.
+//! machines run at once than there are cores. One more worker takes what waits for
+//! clocks of this machine most of the time, and no processor is its own.
 //!
 //! Tests of a module `long` are left to `make test-all`. What passed with the very
 //! same programs and files is not repeated by `make test`.
 
+use super::processor::executed;
 use super::unchanged::Unchanged;
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Instant;
@@ -29,12 +29,19 @@ const TIMES: &str = "target/test-times.json";
 /// The module of tests that only `make test-all` runs.
 const LONG: &str = "long";
 
-/// How many of `/proc`'s ticks a second has (`USER_HZ` of the kernel's
-/// include/asm-generic/param.h).
-const TICKS: f64 = 100.0;
-
 /// The module whose modules are a run each.
 const TOGETHER: &str = "together";
+
+/// Binaries whose tests mostly wait, for services, guards and answers that are late.
+const WAITING: [&str; 7] = [
+    "cli cli",
+    "kernel namespace",
+    "probe remote",
+    "probe sequence",
+    "watch collector",
+    "watch send",
+    "watch service",
+];
 
 /// Which tests run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,10 +143,11 @@ pub fn run(root: &Path, extent: Extent, only: &[String]) -> Result<()> {
     let mut total = Total::default();
     println!("processor, wall time");
     thread::scope(|scope| {
-        for processor in processors.into_iter().take(workers) {
+        let own = processors.into_iter().take(workers).map(Some);
+        for processor in own.chain([None]) {
             let (queue, sender) = (&queue, sender.clone());
             scope.spawn(move || {
-                while let Some(run) = next(queue) {
+                while let Some(run) = next(queue, processor.is_some()) {
                     if sender.send(run.execute(processor)).is_err() {
                         break;
                     }
@@ -170,8 +178,15 @@ pub fn run(root: &Path, extent: Extent, only: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn next(queue: &Mutex<Vec<Run>>) -> Option<Run> {
-    queue.lock().ok()?.pop()
+/// The next run of a worker that has a processor, or of the one that has none: this
+/// takes only what waits, and the others take that last.
+fn next(queue: &Mutex<Vec<Run>>, has_processor: bool) -> Option<Run> {
+    let mut queue = queue.lock().ok()?;
+    let at = queue
+        .iter()
+        .rposition(|run| run.binary.waits() != has_processor);
+    let last = queue.len().checked_sub(1).filter(|_| has_processor);
+    Some(queue.remove(at.or(last)?))
 }
 
 impl Binary {
@@ -203,6 +218,11 @@ impl Binary {
         Ok(runs.into_iter().map(run).collect())
     }
 
+    /// Whether its tests mostly wait.
+    fn waits(&self) -> bool {
+        WAITING.contains(&&*self.name)
+    }
+
     /// The paths of its tests.
     fn listed(&self, words: &[&str]) -> Result<Vec<String>> {
         let output = Command::new(&self.executable)
@@ -218,12 +238,18 @@ impl Binary {
 }
 
 impl Run {
-    /// Runs it on one processor, so that machines of the lab have one each.
-    fn execute(&self, processor: usize) -> Ran {
+    /// Runs it, on one processor where there is one for it, so that machines of the lab
+    /// have one each.
+    fn execute(&self, processor: Option<usize>) -> Ran {
         let start = Instant::now();
-        let mut command = Command::new("taskset");
-        command.args(["--cpu-list", &processor.to_string()]);
-        command.arg(&self.binary.executable);
+        let mut command = if let Some(processor) = processor {
+            let mut command = Command::new("taskset");
+            command.args(["--cpu-list", &processor.to_string()]);
+            command.arg(&self.binary.executable);
+            command
+        } else {
+            Command::new(&self.binary.executable)
+        };
         match &self.which {
             Which::All => {}
             Which::Module(path) => {
@@ -251,37 +277,6 @@ impl Run {
             busy,
         }
     }
-}
-
-/// Runs a command; what it wrote, and the seconds of processor time that it took with
-/// all that it started and waited for.
-fn executed(mut command: Command) -> io::Result<(ExitStatus, String, f64)> {
-    let (mut reader, writer) = io::pipe()?;
-    command.stdout(writer.try_clone()?).stderr(writer);
-    let mut child = command.spawn()?;
-    // It holds the pipe's other end.
-    drop(command);
-    let mut text = Vec::new();
-    reader.read_to_end(&mut text)?;
-    // Ended and not yet waited for, it still has its counts.
-    let end = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    waitid(WaitId::Pid(Pid::from_child(&child)), end)?;
-    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id()))?;
-    let status = child.wait()?;
-    let text = String::from_utf8_lossy(&text).into_owned();
-    Ok((status, text, busy(&stat).unwrap_or_default()))
-}
-
-/// Processor time of a process and of the children that it waited for, in user space
-/// and in the kernel, in seconds, of its line in `/proc` (proc_pid_stat(5), fields 14
-/// to 17).
-pub(super) fn busy(stat: &str) -> Option<f64> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    let fields: Vec<&str> = fields.split_whitespace().collect();
-    // The first of them is field 3.
-    let ticks = fields.get(11..15)?.iter().map(|field| field.parse::<u64>());
-    let ticks: u64 = ticks.sum::<Result<_, _>>().ok()?;
-    Some(ticks as f64 / TICKS)
 }
 
 /// The test binaries of the workspace, built where they are not.
@@ -420,6 +415,29 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_is_left_to_the_worker_without_processor() {
+        let run = |name: &str, test: &str| Run {
+            name: test.to_owned(),
+            binary: Binary {
+                name: name.to_owned(),
+                executable: PathBuf::new(),
+                folder: PathBuf::new(),
+                integration: true,
+            },
+            which: Which::of(test),
+        };
+        let all = [("cli cli", "a"), ("lab line", "b"), ("cli cli", "c")];
+        let queue = Mutex::new(Vec::from(all.map(|(name, test)| run(name, test))));
+        let found = |has_processor| next(&queue, has_processor).map(|run| run.name);
+        assert_eq!(found(false).as_deref(), Some("c"));
+        assert_eq!(found(true).as_deref(), Some("b"));
+        assert_eq!(found(true).as_deref(), Some("a"));
+        assert_eq!([found(true), found(false)], [None, None]);
+        queue.lock().unwrap().push(run("lab line", "b"));
+        assert_eq!(found(false), None);
+    }
+
+    #[test]
     fn tests_that_share_a_guest_are_one_run() {
         let module = |path: &str| Which::Module(path.to_owned());
         assert_eq!(Which::of("together::a::b"), module("together::a::"));
@@ -430,25 +448,6 @@ mod tests {
         for one in ["a::b", "together", "together::a"] {
             assert_eq!(Which::of(one), Which::One(one.to_owned()));
         }
-    }
-
-    #[test]
-    fn processor_time_is_of_a_process_and_its_children() {
-        let stat = "7 (a ) b) Z 1 7 7 0 -1 4 9 9 0 0 250 30 1000 20 20 0 1 0 99 0 0";
-        assert_eq!(busy(stat), Some(13.0));
-        assert_eq!(busy("7 (a) Z 1"), None);
-        assert_eq!(busy(""), None);
-    }
-
-    #[test]
-    fn what_a_run_starts_counts_as_its_own() {
-        let mut command = Command::new("sh");
-        let endless = "(while :; do :; done) & sleep 0.5; kill $!; wait; echo done; echo end >&2";
-        command.args(["-c", endless]);
-        let (status, output, busy) = executed(command).unwrap();
-        assert!(status.success());
-        assert_eq!(output, "done\nend\n");
-        assert!((0.05..5.0).contains(&busy), "{busy} s");
     }
 
     #[test]

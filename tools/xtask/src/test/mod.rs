@@ -2,6 +2,7 @@
 //! Tests and checks, each part timed so that slow ones show.
 
 pub mod binaries;
+mod processor;
 mod unchanged;
 
 use crate::{cargo, docs, invariants, run};
@@ -113,7 +114,7 @@ fn timed(part: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     // With all that it has started and waited for.
     let busy = || {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        binaries::busy(&stat).unwrap_or_default()
+        processor::busy(&stat).unwrap_or_default()
     };
     let (start, before) = (Instant::now(), busy());
     println!("== {part}");

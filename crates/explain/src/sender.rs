@@ -2,23 +2,19 @@
 //! What a packet's text can tell of the socket that sends it: a word, and the
 //! field of `state` that it gives the value of.
 
-use weirgate_state::Field;
+use weirgate_state::{Field, IpVersion, Variant};
 
-/// A word, its field, and what to write behind it.
-pub(crate) const WORDS: &[(&str, Field, &str)] = &[
-    (
-        "uid",
-        Field::User,
-        "write the user's number, such as `1000`",
-    ),
-    (
-        "gid",
-        Field::Group,
-        "write the group's number, such as `100`",
-    ),
-];
+/// The words with their fields.
+pub(crate) fn words() -> impl Iterator<Item = (&'static str, Field)> {
+    let any = Variant {
+        version: IpVersion::V4,
+        mask: 0,
+        level: 0,
+    };
+    Field::every(any).filter_map(|field| Some((field.sender_word()?, field)))
+}
 
-/// Whether a field is of the sending socket.
-pub(crate) fn has(field: Field) -> bool {
-    WORDS.iter().any(|word| word.1 == field)
+/// The field of a word.
+pub(crate) fn field(word: &str) -> Option<Field> {
+    words().find(|known| known.0 == word).map(|known| known.1)
 }

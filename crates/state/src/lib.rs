@@ -41,8 +41,9 @@ mod virtual_queue;
 
 pub use capabilities::Capabilities;
 pub use classify::change::TableChange;
-pub use classify::field::{Field, ICMP, ICMPV6, IpVersion, Key, TCP};
+pub use classify::field::{Field, ICMP, ICMPV6, TCP, Variant};
 pub use classify::frame::{Frame, PPPOE_SESSION, SESSION_HEADER};
+pub use classify::value::{Header, HeaderBytes, IpVersion, Key};
 pub use classify::{
     Chain, Content, Count, EXTENSION_HEADERS, EXTENSIONS, Effect, Hook, Match, Meter,
     PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS, Rule, RuleVerdict, Set, Table, Values, extension_headers,

@@ -166,7 +166,7 @@ fn held(rule: &Rule, tried: &Tried) -> Vec<&'static str> {
     for one in places.filter_map(|at| rule.matches.get(at)) {
         let word = match one {
             Match::Test { negated: true, .. } | Match::Other(_) => "",
-            Match::Test { field, .. } => words::field(*field),
+            Match::Test { field, .. } => field.words(),
             Match::TcpPayloadEmpty { .. } => "payload",
             Match::Meter(_) => "limit",
         };

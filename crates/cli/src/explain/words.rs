@@ -9,43 +9,6 @@ use weirgate_units::Dscp;
 /// Of a long list so many values are named.
 const NAMED: usize = 6;
 
-/// What a field is called; nothing for those that hold by the form of a packet.
-pub const fn field(field: Field) -> &'static str {
-    match field {
-        Field::Version
-        | Field::Shape
-        | Field::InputKind
-        | Field::EtherType
-        | Field::PppProtocol => "",
-        Field::Protocol => "protocol",
-        Field::Source(_) => "source",
-        Field::Destination(_) => "destination",
-        Field::SourcePort => "source port",
-        Field::DestinationPort => "destination port",
-        Field::Dscp(_) => "DSCP",
-        Field::Length(_) => "length",
-        Field::TcpFlags { .. } => "TCP flags",
-        Field::IcmpType(_) => "ICMP type",
-        Field::InputDevice => "device that it came in through",
-        Field::SourceMac => "source MAC",
-        Field::User => "user",
-        Field::Group => "user group",
-        Field::ControlGroup { .. } => "control group",
-        Field::Mark { .. } => "mark",
-        Field::ConnectionMark { .. } => "connection's mark",
-        Field::ConnectionState { .. } => "connection's state",
-        Field::ConnectionBytes => "connection's bytes",
-        Field::ConnectionPackets => "connection's packets",
-        Field::ConnectionMeanSize => "connection's mean size",
-        Field::Class => "class",
-        Field::ConnectionId => "connection",
-        Field::Helper => "helper",
-        Field::Moment => "time",
-        Field::Hour => "time of day",
-        Field::Day => "day",
-    }
-}
-
 /// What a packet had where a condition failed: `DSCP is 0`.
 pub fn found(failed: &Match, found: Option<u128>) -> String {
     let of = match failed {
@@ -60,7 +23,7 @@ pub fn found(failed: &Match, found: Option<u128>) -> String {
         Field::Shape => return "it has IP options, or is a later fragment".to_owned(),
         Field::InputKind => "kind of device",
         Field::EtherType | Field::PppProtocol => "kind of packet",
-        of => field(of),
+        of => of.words(),
     };
     match found {
         Some(found) => format!("{name} is {}", value(of, found)),

@@ -3,8 +3,7 @@
 
 use crate::packet::{Found, IPV4, IPV6, number};
 use crate::run::{Run, Unknown};
-use crate::sender;
-use weirgate_state::{Field, IpVersion};
+use weirgate_state::{Field, Header, IpVersion};
 use weirgate_units::Handle;
 
 /// A field's value.
@@ -78,7 +77,6 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn value(&mut self, field: Field) -> Value {
-        use IpVersion::{V4, V6};
         let of = |value: Option<u128>| value.map_or(Value::Absent, Value::Number);
         let masked = |value: Value| match value {
             Value::Number(bytes) => Value::Number(field.of_raw(bytes)),
@@ -86,6 +84,12 @@ impl Run<'_, '_> {
         };
         if let Some((offset, length)) = self.frame.place(field) {
             return masked(self.network(offset, length));
+        }
+        if let Some(bytes) = field.place() {
+            return masked(match bytes.header {
+                Header::Ip => self.network(bytes.offset, bytes.length),
+                Header::Upper => self.transport(bytes.offset, bytes.length),
+            });
         }
         match field {
             // `netdev` looks at the ethertype, `inet` sees only what is IP.
@@ -100,18 +104,6 @@ impl Run<'_, '_> {
                 Some(_) => Value::Number(self.headers.protocol.into()),
                 None => Value::Absent,
             },
-            Field::Source(V4) => self.network(12, 4),
-            Field::Source(V6) => self.network(8, 16),
-            Field::Destination(V4) => self.network(16, 4),
-            Field::Destination(V6) => self.network(24, 16),
-            Field::SourcePort => self.transport(0, 2),
-            Field::DestinationPort => self.transport(2, 2),
-            Field::Dscp(V4) => masked(self.network(1, 1)),
-            Field::Dscp(V6) => masked(self.network(0, 2)),
-            Field::Length(V4) => self.network(2, 2),
-            Field::Length(V6) => masked(self.network(4, 2)),
-            Field::TcpFlags { .. } => masked(self.transport(13, 1)),
-            Field::IcmpType(_) => self.transport(0, 1),
             Field::InputDevice => {
                 Value::Text(self.context.input.map(str::to_owned).unwrap_or_default())
             }
@@ -122,7 +114,7 @@ impl Run<'_, '_> {
                 }
                 of(self.packet.source_mac.map(u128::from))
             }
-            field if sender::has(field) => {
+            field if field.sender_word().is_some() => {
                 let told = self.packet.sender.get(&field).copied();
                 // What came in has no socket here.
                 let own = self.context.input.is_none();

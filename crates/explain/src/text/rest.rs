@@ -198,10 +198,10 @@ impl<'a> Rest<'a> {
 
     /// Words that are not of the packet's own bytes.
     fn about(&mut self, reading: &mut Reading<'a>, word: &Word<'a>) {
-        let mut words = sender::WORDS.iter();
-        if let Some((_, field, right)) = words.find(|known| known.0 == word.text) {
-            let told = reading.value(word, right, number);
-            self.sender.extend(told.map(|number| (*field, number)));
+        if let Some(field) = sender::field(word.text) {
+            let right = format!("write the {}'s number, such as `1000`", field.words());
+            let told = reading.value(word, &right, number);
+            self.sender.extend(told.map(|number| (field, number)));
             return;
         }
         match word.text {

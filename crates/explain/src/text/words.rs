@@ -159,7 +159,7 @@ pub(crate) fn control_group(text: &str) -> Option<String> {
 /// What a word that is not known may have meant.
 pub(crate) fn near(text: &str, protocol: u8) -> String {
     let mut known: Vec<&str> = WORDS.to_vec();
-    known.extend(sender::WORDS.iter().map(|word| word.0));
+    known.extend(sender::words().map(|word| word.0));
     match protocol {
         TCP => known.extend(FLAGS.iter().map(|flag| flag.0)),
         ICMP | ICMPV6 => known.extend(TYPES.iter().map(|kind| kind.0)),

@@ -4,7 +4,7 @@
 
 use super::control_group;
 use nlink::netlink::nftables::{ByteorderOp, CtKey, Expr, MetaKey, PayloadBase, Register};
-use weirgate_state::{Field, Frame, IpVersion};
+use weirgate_state::{Field, Frame, Header, IpVersion, Key, Variant};
 
 /// What is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,26 +67,8 @@ fn plain_source(field: Field, netdev: bool) -> Source {
         Field::Version if netdev => plain(Load::Meta(MetaKey::Protocol)),
         Field::EtherType => plain(Load::Meta(MetaKey::Protocol)),
         Field::PppProtocol => plain(Load::Network(6, 2)),
-        // Looked at in sessions alone.
-        Field::Shape => masked(
-            Load::Network(0, 8),
-            Field::SHAPE_MASK.to_be_bytes().to_vec(),
-        ),
         Field::Version => plain(Load::Meta(MetaKey::NfProto)),
         Field::Protocol => plain(Load::Meta(MetaKey::L4Proto)),
-        Field::Source(IpVersion::V4) => plain(Load::Network(12, 4)),
-        Field::Source(IpVersion::V6) => plain(Load::Network(8, 16)),
-        Field::Destination(IpVersion::V4) => plain(Load::Network(16, 4)),
-        Field::Destination(IpVersion::V6) => plain(Load::Network(24, 16)),
-        Field::SourcePort => plain(Load::Transport(0, 2)),
-        Field::DestinationPort => plain(Load::Transport(2, 2)),
-        // The DS field: the second byte of IPv4, bits 4 to 9 of IPv6.
-        Field::Dscp(IpVersion::V4) => masked(Load::Network(1, 1), vec![0xfc]),
-        Field::Dscp(IpVersion::V6) => masked(Load::Network(0, 2), vec![0x0f, 0xc0]),
-        Field::Length(IpVersion::V4) => plain(Load::Network(2, 2)),
-        Field::Length(IpVersion::V6) => plain(Load::Network(4, 2)),
-        Field::TcpFlags { mask } => masked(Load::Transport(13, 1), vec![mask]),
-        Field::IcmpType(_) => plain(Load::Transport(0, 1)),
         Field::InputDevice => plain(Load::Meta(MetaKey::IifName)),
         Field::InputKind => plain(Load::Meta(MetaKey::IifType)),
         Field::SourceMac => plain(Load::LinkLayer(6, 6)),
@@ -112,7 +94,35 @@ fn plain_source(field: Field, netdev: bool) -> Source {
         Field::Moment => turned(Load::Meta(MetaKey::TimeNs), 8),
         Field::Hour => turned(Load::Meta(MetaKey::TimeHour), 4),
         Field::Day => plain(Load::Meta(MetaKey::TimeDay)),
+        field => Source {
+            load: in_header(field),
+            mask: field.bits().map(|bits| last(length(field), bits.into())),
+            turned: None,
+        },
     }
+}
+
+/// The load of a header's bytes. What neither has a place in a header nor a load
+/// of its own has none that a kernel takes; a test looks for such fields.
+fn in_header(field: Field) -> Load {
+    let Some(bytes) = field.place() else {
+        return Load::Network(0, 0);
+    };
+    let (offset, length) = (bytes.offset as u32, bytes.length as u32);
+    match bytes.header {
+        Header::Ip => Load::Network(offset, length),
+        Header::Upper => Load::Transport(offset, length),
+    }
+}
+
+/// Bytes that a value in a header takes.
+fn length(field: Field) -> usize {
+    field.place().map_or(0, |bytes| bytes.length)
+}
+
+/// The last bytes of a number, in network order.
+fn last(bytes: usize, value: u128) -> Vec<u8> {
+    value.to_be_bytes()[16 - bytes..].to_vec()
 }
 
 /// The frame of a rule that loads this; `None` where it may be any.
@@ -134,60 +144,31 @@ pub(super) fn field(
     netdev: bool,
     version: Option<IpVersion>,
 ) -> Option<Field> {
-    use IpVersion::{V4, V6};
-    let mask = source.mask.as_deref().unwrap_or_default();
-    if let Load::Network(offset, length) = source.load {
-        let place = (offset as usize, length as usize);
-        let mask = mask.first().copied().unwrap_or_default();
-        if let Some(found) = frame.field_at(place, mask) {
-            return (self::source(found, frame, netdev) == *source).then_some(found);
-        }
-    }
-    let word = || <[u8; 4]>::try_from(mask).ok().map(u32::from_ne_bytes);
-    let found = match source.load {
-        Load::Meta(MetaKey::Protocol | MetaKey::NfProto) => Field::Version,
-        Load::Meta(MetaKey::L4Proto) => Field::Protocol,
-        Load::Meta(MetaKey::IifName) => Field::InputDevice,
-        Load::Meta(MetaKey::IifType) => Field::InputKind,
-        Load::Meta(MetaKey::SkUid) => Field::User,
-        Load::Meta(MetaKey::SkGid) => Field::Group,
-        Load::Meta(MetaKey::Mark) => Field::Mark { mask: word()? },
-        Load::Meta(MetaKey::Priority) => Field::Class,
-        Load::Meta(MetaKey::TimeNs) => Field::Moment,
-        Load::Meta(MetaKey::TimeHour) => Field::Hour,
-        Load::Meta(MetaKey::TimeDay) => Field::Day,
-        Load::Connection(CtKey::Mark) => Field::ConnectionMark { mask: word()? },
-        Load::Connection(CtKey::State) => Field::ConnectionState { mask: word()? },
-        Load::Connection(CtKey::Bytes) => Field::ConnectionBytes,
-        Load::Connection(CtKey::Pkts) => Field::ConnectionPackets,
-        Load::Connection(CtKey::AvgPkt) => Field::ConnectionMeanSize,
-        Load::Connection(CtKey::Id) => Field::ConnectionId,
-        Load::Connection(CtKey::Helper) => Field::Helper,
-        Load::ControlGroup(level) => Field::ControlGroup { level },
-        Load::LinkLayer(6, 6) => Field::SourceMac,
-        Load::Network(6, 2) => Field::PppProtocol,
-        Load::Network(12, 4) => Field::Source(V4),
-        Load::Network(8, 16) => Field::Source(V6),
-        Load::Network(16, 4) => Field::Destination(V4),
-        Load::Network(24, 16) => Field::Destination(V6),
-        Load::Network(1, 1) => Field::Dscp(V4),
-        Load::Network(0, 2) => Field::Dscp(V6),
-        Load::Network(2, 2) => Field::Length(V4),
-        Load::Network(4, 2) => Field::Length(V6),
-        Load::Transport(0, 2) => Field::SourcePort,
-        Load::Transport(2, 2) => Field::DestinationPort,
-        Load::Transport(13, 1) => Field::TcpFlags {
-            mask: *mask.first()?,
-        },
-        Load::Transport(0, 1) => Field::IcmpType(version?),
-        _ => return None,
+    let mask = match source.mask.as_deref().unwrap_or_default() {
+        [one] => u32::from(*one),
+        mask => mask.try_into().map_or(0, u32::from_ne_bytes),
     };
-    (self::source(found, frame, netdev) == *source).then_some(found)
+    let level = match source.load {
+        Load::ControlGroup(level) => level,
+        _ => 0,
+    };
+    let every = |version| {
+        Field::every(Variant {
+            version,
+            mask,
+            level,
+        })
+    };
+    // Both versions have the type of ICMP at the same place.
+    let told = |field: &Field| {
+        !(frame.is_plain() && matches!(field, Field::IcmpType(of) if Some(*of) != version))
+    };
+    let mut fields = IpVersion::BOTH.into_iter().flat_map(every).filter(told);
+    fields.find(|field| self::source(*field, frame, netdev) == *source)
 }
 
 /// A value as the register holds it.
 pub(super) fn raw(field: Field, netdev: bool, value: u128) -> Vec<u8> {
-    let last = |bytes: usize, value: u128| value.to_be_bytes()[16 - bytes..].to_vec();
     match field {
         Field::Version if netdev => ETHERTYPES
             .iter()
@@ -198,7 +179,6 @@ pub(super) fn raw(field: Field, netdev: bool, value: u128) -> Vec<u8> {
             .find(|known| known.0 == value)
             .map_or(vec![0], |known| vec![known.1]),
         Field::EtherType | Field::PppProtocol => last(2, value),
-        Field::Shape => last(8, value),
         Field::InputKind => (value as u16).to_ne_bytes().to_vec(),
         Field::Mark { .. } | Field::ConnectionState { .. } | Field::Class => {
             (value as u32).to_ne_bytes().to_vec()
@@ -207,10 +187,10 @@ pub(super) fn raw(field: Field, netdev: bool, value: u128) -> Vec<u8> {
         Field::ConnectionBytes | Field::ConnectionPackets | Field::ConnectionMeanSize => {
             last(8, value)
         }
-        other => match other.key() {
-            Some(key) => last(key.bytes(), other.raw(value)),
-            None => Vec::new(),
-        },
+        other => {
+            let length = other.key().map_or_else(|| length(other), Key::bytes);
+            last(length, other.raw(value))
+        }
     }
 }
 
@@ -226,13 +206,14 @@ pub(super) fn value(field: Field, netdev: bool, bytes: &[u8]) -> Option<u128> {
         Field::Version if netdev => ETHERTYPES.iter().find(|known| known.1 == bytes)?.0,
         Field::EtherType if ETHERTYPES.iter().any(|known| known.1 == bytes) => return None,
         Field::Version => FAMILIES.iter().find(|known| [known.1] == bytes)?.0,
-        Field::Dscp(_) | Field::Length(_) => field.of_raw(whole),
         Field::InputKind => u128::from(u16::from_ne_bytes(bytes.try_into().ok()?)),
         Field::Mark { .. } | Field::ConnectionState { .. } | Field::Class => {
             u128::from(u32::from_ne_bytes(bytes.try_into().ok()?))
         }
         Field::ControlGroup { .. } => control_group::value(bytes)?,
-        _ => whole,
+        // Bits beyond the mask are kept: no packet has such a value.
+        _ if field.mask().is_some() => whole,
+        _ => field.of_raw(whole),
     };
     (raw(field, netdev, found) == bytes).then_some(found)
 }
@@ -290,5 +271,39 @@ pub(super) fn write(out: &mut Vec<Expr>, source: &Source, register: Register) {
             len: length,
             size: length,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_has_a_load_and_is_found_by_it() {
+        let frames = [Frame::Plain].into_iter().chain(Frame::SESSIONS);
+        for (frame, netdev) in frames.flat_map(|frame| [(frame, false), (frame, true)]) {
+            for version in IpVersion::BOTH {
+                let of = Variant {
+                    version,
+                    mask: 0x12,
+                    level: 3,
+                };
+                // A rule of a session looks at nothing of the other version.
+                let other = frame == Frame::Session(IpVersion::V4) && version == IpVersion::V6
+                    || frame == Frame::Session(IpVersion::V6) && version == IpVersion::V4;
+                let fields = Field::every(of).filter(|one| !other || one.version().is_none());
+                for one in fields {
+                    let source = source(one, frame, netdev);
+                    assert_ne!(source.load, Load::Network(0, 0), "{one:?}");
+                    // What is no IP version is told by its value.
+                    let wanted = match one {
+                        Field::EtherType if netdev => Field::Version,
+                        one => one,
+                    };
+                    let found = field(&source, frame, netdev, Some(version));
+                    assert_eq!(found, Some(wanted), "{frame:?}");
+                }
+            }
+        }
     }
 }

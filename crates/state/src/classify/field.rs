@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fields that rules look at: what they are, what packets have them, how
-//! their values are numbered.
+//! The fields that rules look at: what they are, what packets have them and
+//! where, how their values are numbered.
 
+use crate::classify::facts::Facts;
+use crate::classify::value::{HeaderBytes, IpVersion, Key};
 use serde::{Deserialize, Serialize};
 
 /// TCP's protocol number.
@@ -13,32 +15,43 @@ pub const ICMP: u8 = 1;
 /// `ICMPv6`'s protocol number.
 pub const ICMPV6: u8 = 58;
 
-/// An IP version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum IpVersion {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
+/// Which of the fields that come in several versions, or under several masks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variant {
+    /// The IP version of fields that differ between the two.
+    pub version: IpVersion,
+    /// The bits looked at, of fields under a mask.
+    pub mask: u32,
+    /// Levels below the root, of [`Field::ControlGroup`].
+    pub level: u8,
 }
 
-impl IpVersion {
-    /// Both.
-    pub const BOTH: [Self; 2] = [Self::V4, Self::V6];
-
-    /// 4 or 6.
-    #[must_use]
-    pub const fn number(self) -> u128 {
-        match self {
-            Self::V4 => 4,
-            Self::V6 => 6,
+macro_rules! fields {
+    ($(
+        $(#[$about:meta])*
+        $name:ident
+        $(($of:ident: $of_type:ty))?
+        $({ $(#[$part_about:meta])* $part:ident: $part_type:ty $(,)? })?
+    ),+ $(,)?) => {
+        /// Something that a packet, its connection or the moment has.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum Field {
+            $(
+                $(#[$about])*
+                $name $(($of_type))? $({ $(#[$part_about])* $part: $part_type })?
+            ),+
         }
-    }
+
+        impl Field {
+            /// Every field, in this variant.
+            pub fn every(of: Variant) -> impl Iterator<Item = Self> {
+                [$(Self::$name $((of.$of))? $({ $part: of.$part as $part_type })?),+].into_iter()
+            }
+        }
+    };
 }
 
-/// Something that a packet, its connection or the moment has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Field {
+fields! {
     /// The IP version, 4 or 6; only IP packets have one.
     Version,
     /// The ethertype (`meta protocol`) of what is neither IPv4 nor IPv6, in
@@ -56,26 +69,26 @@ pub enum Field {
     /// that the IP header names, which may be an extension of IPv6.
     Protocol,
     /// The source address as a number.
-    Source(IpVersion),
+    Source(version: IpVersion),
     /// The destination address as a number.
-    Destination(IpVersion),
+    Destination(version: IpVersion),
     /// Source port (TCP, UDP, SCTP, DCCP). Fragments but the first have none,
     /// nor any other field beyond the IP header.
     SourcePort,
     /// Destination port.
     DestinationPort,
     /// The code point of the IP header, 0 to 63.
-    Dscp(IpVersion),
+    Dscp(version: IpVersion),
     /// IP packet length in bytes: total length of IPv4, 40 + payload length
     /// of IPv6.
-    Length(IpVersion),
+    Length(version: IpVersion),
     /// TCP flags under a mask, bits as in the header's 14th byte.
     TcpFlags {
         /// Bits looked at.
         mask: u8,
     },
     /// ICMP or `ICMPv6` type (RFC 792, RFC 4443 section 2.1).
-    IcmpType(IpVersion),
+    IcmpType(version: IpVersion),
     /// The device a packet came in through (`meta iifname`); the router's own
     /// packets have an empty text.
     InputDevice,
@@ -140,105 +153,6 @@ pub enum Field {
     Day,
 }
 
-/// What the elements of a set are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Key {
-    /// An address.
-    Address(IpVersion),
-    /// A MAC address.
-    Mac,
-    /// A number of one byte.
-    Byte,
-    /// A number of two bytes, such as a port.
-    Short,
-    /// A number of four bytes.
-    Long,
-    /// The kernel's number of a control group (version 2): the inode of its
-    /// directory.
-    ControlGroup,
-    /// Nanoseconds since 1970.
-    Moment,
-}
-
-impl Key {
-    /// Its length in bytes.
-    #[must_use]
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::Address(IpVersion::V4) | Self::Long => 4,
-            Self::Address(IpVersion::V6) => 16,
-            Self::Mac => 6,
-            Self::ControlGroup | Self::Moment => 8,
-            Self::Byte => 1,
-            Self::Short => 2,
-        }
-    }
-
-    /// Its greatest value.
-    #[must_use]
-    pub const fn greatest(self) -> u128 {
-        match self.bytes() {
-            16 => u128::MAX,
-            bytes => (1 << (bytes * 8)) - 1,
-        }
-    }
-}
-
-/// What is said of a field.
-struct Facts {
-    /// How nft calls it.
-    name: &'static str,
-    /// What a set of its values holds.
-    key: Option<Key>,
-    /// Whether nft has a type of its own for it, and not that of the key.
-    typed: bool,
-    /// Whether its value is a text.
-    text: bool,
-    /// The greatest value that it can have.
-    greatest: u128,
-}
-
-impl Facts {
-    /// A number that stands in no set.
-    const fn number(name: &'static str, greatest: u128) -> Self {
-        Self {
-            name,
-            key: None,
-            typed: false,
-            text: false,
-            greatest,
-        }
-    }
-
-    const fn text(name: &'static str) -> Self {
-        Self {
-            text: true,
-            ..Self::number(name, u32::MAX as u128)
-        }
-    }
-
-    /// What sets of this key hold.
-    const fn listed(name: &'static str, key: Key) -> Self {
-        Self {
-            key: Some(key),
-            ..Self::number(name, key.greatest())
-        }
-    }
-
-    /// The same, of a type of its own.
-    const fn typed(name: &'static str, key: Key) -> Self {
-        Self {
-            typed: true,
-            ..Self::listed(name, key)
-        }
-    }
-
-    /// The same, with a greatest value that is not the key's.
-    const fn to(self, greatest: u128) -> Self {
-        Self { greatest, ..self }
-    }
-}
-
 impl Field {
     /// The bits of [`Field::Shape`]: of the first byte all, of the fourth word
     /// those of the offset.
@@ -255,39 +169,88 @@ impl Field {
             Self::Version => Facts::number("meta nfproto", 6),
             Self::EtherType => Facts::number("meta protocol", u16::MAX as u128),
             Self::PppProtocol => Facts::number("@nh,48,16", u16::MAX as u128),
-            Self::Shape => Facts::number("@nh,0,64", u64::MAX as u128),
-            Self::Protocol => Facts::listed("meta l4proto", Key::Byte),
-            Self::Source(V4) => Facts::listed("ip saddr", Key::Address(V4)),
-            Self::Source(V6) => Facts::listed("ip6 saddr", Key::Address(V6)),
-            Self::Destination(V4) => Facts::listed("ip daddr", Key::Address(V4)),
-            Self::Destination(V6) => Facts::listed("ip6 daddr", Key::Address(V6)),
-            Self::SourcePort => Facts::listed("th sport", Key::Short),
-            Self::DestinationPort => Facts::listed("th dport", Key::Short),
-            Self::Dscp(V4) => Facts::typed("ip dscp", Key::Byte).to(63),
-            Self::Dscp(V6) => Facts::typed("ip6 dscp", Key::Short).to(63),
-            Self::Length(V4) => Facts::typed("ip length", Key::Short),
-            Self::Length(V6) => Facts::typed("ip6 length", Key::Short),
-            Self::TcpFlags { .. } => Facts::typed("tcp flags", Key::Byte),
-            Self::IcmpType(V4) => Facts::typed("icmp type", Key::Byte),
-            Self::IcmpType(V6) => Facts::typed("icmpv6 type", Key::Byte),
-            Self::InputDevice => Facts::text("iifname"),
+            Self::Shape => Facts::number("@nh,0,64", u64::MAX as u128).ip(0, 8),
+            Self::Protocol => Facts::listed("meta l4proto", Key::Byte).called("protocol"),
+            Self::Source(V4) => Facts::listed("ip saddr", Key::Address(V4))
+                .ip(12, 4)
+                .called("source"),
+            Self::Source(V6) => Facts::listed("ip6 saddr", Key::Address(V6))
+                .ip(8, 16)
+                .called("source"),
+            Self::Destination(V4) => Facts::listed("ip daddr", Key::Address(V4))
+                .ip(16, 4)
+                .called("destination"),
+            Self::Destination(V6) => Facts::listed("ip6 daddr", Key::Address(V6))
+                .ip(24, 16)
+                .called("destination"),
+            Self::SourcePort => Facts::listed("th sport", Key::Short)
+                .upper(0, 2)
+                .called("source port"),
+            Self::DestinationPort => Facts::listed("th dport", Key::Short)
+                .upper(2, 2)
+                .called("destination port"),
+            // The DS field: the second byte of IPv4, bits 4 to 9 of IPv6.
+            Self::Dscp(V4) => Facts::typed("ip dscp", Key::Byte)
+                .to(63)
+                .ip(1, 1)
+                .bits(0xfc)
+                .called("DSCP"),
+            Self::Dscp(V6) => Facts::typed("ip6 dscp", Key::Short)
+                .to(63)
+                .ip(0, 2)
+                .bits(0x0fc0)
+                .called("DSCP"),
+            Self::Length(V4) => Facts::typed("ip length", Key::Short)
+                .ip(2, 2)
+                .called("length"),
+            Self::Length(V6) => Facts::typed("ip6 length", Key::Short)
+                .ip(4, 2)
+                .called("length"),
+            Self::TcpFlags { .. } => Facts::typed("tcp flags", Key::Byte)
+                .upper(13, 1)
+                .called("TCP flags"),
+            Self::IcmpType(V4) => Facts::typed("icmp type", Key::Byte)
+                .upper(0, 1)
+                .called("ICMP type"),
+            Self::IcmpType(V6) => Facts::typed("icmpv6 type", Key::Byte)
+                .upper(0, 1)
+                .called("ICMP type"),
+            Self::InputDevice => Facts::text("iifname").called("device that it came in through"),
             Self::InputKind => Facts::number("iiftype", u32::MAX as u128),
-            Self::SourceMac => Facts::listed("ether saddr", Key::Mac),
-            Self::User => Facts::typed("meta skuid", Key::Long),
-            Self::Group => Facts::typed("meta skgid", Key::Long),
-            Self::ControlGroup { .. } => Facts::listed("socket cgroupv2", Key::ControlGroup),
-            Self::Mark { .. } => Facts::listed("meta mark", Key::Long),
-            Self::ConnectionMark { .. } => Facts::listed("ct mark", Key::Long),
-            Self::ConnectionState { .. } => Facts::number("ct state", u32::MAX as u128),
-            Self::ConnectionBytes => Facts::number("ct bytes", u64::MAX as u128),
-            Self::ConnectionPackets => Facts::number("ct packets", u64::MAX as u128),
-            Self::ConnectionMeanSize => Facts::number("ct avgpkt", u64::MAX as u128),
-            Self::Class => Facts::number("meta priority", u32::MAX as u128),
-            Self::ConnectionId => Facts::typed("ct id", Key::Long),
-            Self::Helper => Facts::text("ct helper"),
-            Self::Moment => Facts::listed("meta time", Key::Moment),
-            Self::Hour => Facts::typed("meta hour", Key::Long).to(86_399),
-            Self::Day => Facts::typed("meta day", Key::Byte).to(6),
+            Self::SourceMac => Facts::listed("ether saddr", Key::Mac).called("source MAC"),
+            Self::User => Facts::typed("meta skuid", Key::Long)
+                .of_sender("uid")
+                .called("user"),
+            Self::Group => Facts::typed("meta skgid", Key::Long)
+                .of_sender("gid")
+                .called("user group"),
+            Self::ControlGroup { .. } => {
+                Facts::listed("socket cgroupv2", Key::ControlGroup).called("control group")
+            }
+            Self::Mark { .. } => Facts::listed("meta mark", Key::Long).called("mark"),
+            Self::ConnectionMark { .. } => {
+                Facts::listed("ct mark", Key::Long).called("connection's mark")
+            }
+            Self::ConnectionState { .. } => {
+                Facts::number("ct state", u32::MAX as u128).called("connection's state")
+            }
+            Self::ConnectionBytes => {
+                Facts::number("ct bytes", u64::MAX as u128).called("connection's bytes")
+            }
+            Self::ConnectionPackets => {
+                Facts::number("ct packets", u64::MAX as u128).called("connection's packets")
+            }
+            Self::ConnectionMeanSize => {
+                Facts::number("ct avgpkt", u64::MAX as u128).called("connection's mean size")
+            }
+            Self::Class => Facts::number("meta priority", u32::MAX as u128).called("class"),
+            Self::ConnectionId => Facts::typed("ct id", Key::Long).called("connection"),
+            Self::Helper => Facts::text("ct helper").called("helper"),
+            Self::Moment => Facts::listed("meta time", Key::Moment).called("time"),
+            Self::Hour => Facts::typed("meta hour", Key::Long)
+                .to(86_399)
+                .called("time of day"),
+            Self::Day => Facts::typed("meta day", Key::Byte).to(6).called("day"),
         }
     }
 
@@ -302,7 +265,8 @@ impl Field {
     }
 
     /// The bits that are looked at, where it is compared under a mask.
-    pub(crate) const fn mask(self) -> Option<u64> {
+    #[must_use]
+    pub const fn mask(self) -> Option<u64> {
         match self {
             Self::TcpFlags { mask } => Some(mask as u64),
             Self::Mark { mask }
@@ -310,6 +274,43 @@ impl Field {
             | Self::ConnectionState { mask } => Some(mask as u64),
             Self::Shape => Some(Self::SHAPE_MASK),
             _ => None,
+        }
+    }
+
+    /// What people call it; empty for what holds by the form of a packet.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        self.facts().words
+    }
+
+    /// How a packet's text calls what the socket has that sends the packet;
+    /// `None` for what the socket does not have.
+    #[must_use]
+    pub const fn sender_word(self) -> Option<&'static str> {
+        self.facts().sender
+    }
+
+    /// Where a packet has it, where the kernel finds the header
+    /// (RFC 791 section 3.1, RFC 8200 section 3, RFC 9293 section 3.1).
+    #[must_use]
+    pub const fn place(self) -> Option<HeaderBytes> {
+        self.facts().place
+    }
+
+    /// The bits of those bytes that are looked at; `None` for all of them.
+    #[must_use]
+    pub const fn bits(self) -> Option<u64> {
+        match self.facts().bits {
+            Some(bits) => Some(bits),
+            None => self.mask(),
+        }
+    }
+
+    /// Bits that stand below its value in those bytes.
+    pub(crate) const fn shift(self) -> u32 {
+        match self.facts().bits {
+            Some(bits) => bits.trailing_zeros(),
+            None => 0,
         }
     }
 
@@ -348,10 +349,8 @@ impl Field {
     #[must_use]
     pub const fn raw(self, value: u128) -> u128 {
         match self {
-            Self::Dscp(IpVersion::V4) => value << 2,
-            Self::Dscp(IpVersion::V6) => value << 6,
             Self::Length(IpVersion::V6) => value.saturating_sub(40),
-            _ => value,
+            _ => value << self.shift(),
         }
     }
 
@@ -359,12 +358,9 @@ impl Field {
     /// turns, back.
     #[must_use]
     pub const fn of_raw(self, bytes: u128) -> u128 {
-        match self {
-            Self::Dscp(IpVersion::V4) => bytes >> 2,
-            Self::Dscp(IpVersion::V6) => bytes >> 6 & 0x3f,
-            Self::Length(IpVersion::V6) => bytes + 40,
-            Self::TcpFlags { mask } => bytes & mask as u128,
-            Self::Shape => bytes & Self::SHAPE_MASK as u128,
+        match (self, self.place(), self.bits()) {
+            (Self::Length(IpVersion::V6), ..) => bytes + 40,
+            (_, Some(_), Some(bits)) => (bytes & bits as u128) >> self.shift(),
             _ => bytes,
         }
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where in a frame the IP packet stands whose fields a rule looks at.
 
-use crate::classify::field::{Field, IpVersion};
+use crate::classify::field::{Field, Variant};
+use crate::classify::value::{Header, IpVersion};
 use crate::classify::{Effect, Match, Rule};
 use serde::{Deserialize, Serialize};
 
@@ -47,35 +48,30 @@ impl Frame {
     }
 
     /// The bytes that hold a field, from the network header on, and how many;
-    /// `None` where the kernel finds it, or it is no field of the IP packet
-    /// (RFC 791 section 3.1, RFC 8200 section 3, RFC 9293 section 3.1).
+    /// `None` where the kernel finds it, or it is no field of the IP packet.
     #[must_use]
     pub fn place(self, field: Field) -> Option<(usize, usize)> {
         let Self::Session(version) = self else {
             return None;
         };
         let (ip, header) = self.fixed()?;
-        let upper = ip + header;
-        let v4 = version == IpVersion::V4;
         if field.version().is_some_and(|other| other != version) {
             return None;
         }
-        Some(match field {
-            Field::Shape => (ip, 8),
-            Field::Protocol => (ip + if v4 { 9 } else { 6 }, 1),
-            Field::Source(_) if v4 => (ip + 12, 4),
-            Field::Source(_) => (ip + 8, 16),
-            Field::Destination(_) if v4 => (ip + 16, 4),
-            Field::Destination(_) => (ip + 24, 16),
-            Field::Dscp(_) if v4 => (ip + 1, 1),
-            Field::Dscp(_) => (ip, 2),
-            Field::Length(_) => (ip + if v4 { 2 } else { 4 }, 2),
-            Field::SourcePort => (upper, 2),
-            Field::DestinationPort => (upper + 2, 2),
-            Field::TcpFlags { .. } => (upper + 13, 1),
-            Field::IcmpType(_) => (upper, 1),
-            _ => return None,
-        })
+        // Where there are no extensions, the IP header names it.
+        if field == Field::Protocol {
+            let offset = match version {
+                IpVersion::V4 => 9,
+                IpVersion::V6 => 6,
+            };
+            return Some((ip + offset, 1));
+        }
+        let bytes = field.place()?;
+        let begin = match bytes.header {
+            Header::Ip => ip,
+            Header::Upper => ip + header,
+        };
+        Some((begin + bytes.offset, bytes.length))
     }
 
     /// The field that stands in these bytes of the frame: what [`Frame::place`]
@@ -85,21 +81,12 @@ impl Frame {
         let Self::Session(version) = self else {
             return None;
         };
-        let fields = [
-            Field::Shape,
-            Field::Protocol,
-            Field::Source(version),
-            Field::Destination(version),
-            Field::Dscp(version),
-            Field::Length(version),
-            Field::SourcePort,
-            Field::DestinationPort,
-            Field::TcpFlags { mask },
-            Field::IcmpType(version),
-        ];
-        fields
-            .into_iter()
-            .find(|field| self.place(*field) == Some(place))
+        let mut fields = Field::every(Variant {
+            version,
+            mask: mask.into(),
+            level: 0,
+        });
+        fields.find(|field| self.place(*field) == Some(place))
     }
 }
 

@@ -4,23 +4,20 @@
 //! which it looks up in no set of addresses or ports, so the elements of sets
 //! are written where they are asked for.
 
-use crate::classify::field::{Field, IpVersion};
+use crate::classify::field::Field;
 use crate::classify::frame::Frame;
+use crate::classify::value::IpVersion;
 use crate::classify::{Content, Table, Values};
 use weirgate_units::Handle;
 
 /// The bytes of a field; `None` where the kernel finds it.
 pub(crate) fn bytes_text(frame: Frame, field: Field) -> Option<String> {
     let place = frame.place(field)?;
-    let mask = match field {
-        Field::Dscp(IpVersion::V4) => Some(0xfc),
-        Field::Dscp(IpVersion::V6) => Some(0xfc0),
-        Field::TcpFlags { mask } => Some(u64::from(mask)),
-        Field::Shape => Some(Field::SHAPE_MASK),
-        _ => None,
-    };
     let bytes = at(place);
-    Some(mask.map_or(bytes.clone(), |mask| format!("{bytes} & {mask:#x}")))
+    Some(match field.bits() {
+        Some(mask) => format!("{bytes} & {mask:#x}"),
+        None => bytes,
+    })
 }
 
 fn at((offset, length): (usize, usize)) -> String {

@@ -3,7 +3,8 @@
 //! ports, an address only in its IP version.
 
 use crate::Origin;
-use crate::classify::field::{Field, ICMP, ICMPV6, IpVersion, Key, TCP};
+use crate::classify::field::{Field, ICMP, ICMPV6, TCP};
+use crate::classify::value::{IpVersion, Key};
 use crate::classify::{Content, Match, Rule, Set};
 
 impl Rule {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Matches: how they are made, and what they look at.
 
-use crate::classify::field::{Field, IpVersion, TCP};
+use crate::classify::field::{Field, TCP};
+use crate::classify::value::IpVersion;
 use crate::classify::{Match, Meter, Values};
 
 impl Match {

@@ -36,6 +36,7 @@
 //! one. [`Rule::guarded`] adds such matches.
 
 pub(crate) mod change;
+mod facts;
 mod fault;
 pub(crate) mod field;
 pub(crate) mod frame;
@@ -45,14 +46,16 @@ mod matches;
 mod set;
 mod set_text;
 mod text;
+pub(crate) mod value;
 
 pub use guard::{
     EXTENSION_HEADERS, EXTENSIONS, PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS, extension_headers,
     port_protocols,
 };
 
-use crate::classify::field::{Field, IpVersion, Key};
+use crate::classify::field::Field;
 use crate::classify::frame::Frame;
+use crate::classify::value::{IpVersion, Key};
 use crate::{DeviceName, Origin, Refreshed, Shared};
 use serde::{Deserialize, Serialize};
 use weirgate_units::{Dscp, Handle};

@@ -2,7 +2,8 @@
 //! Sets as nft(8) would take them. A set of the kernel's has bytes; one of nft's
 //! has a type, and only values of that type are looked up in it.
 
-use crate::classify::field::{Field, IpVersion, Key};
+use crate::classify::field::Field;
+use crate::classify::value::{IpVersion, Key};
 use crate::classify::{Content, Match, Set, Table, Values};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use weirgate_units::Handle;
@@ -102,11 +103,7 @@ impl Table {
 
 /// The elements of a list, as the field that is looked up in it counts.
 fn elements_text(key: Key, field: Option<Field>, elements: &[(u128, u128)]) -> String {
-    let plain = |raw: u128| match field {
-        Some(Field::Dscp(IpVersion::V4)) => raw >> 2,
-        Some(Field::Dscp(IpVersion::V6)) => raw >> 6,
-        _ => raw,
-    };
+    let plain = |raw: u128| raw >> field.map_or(0, Field::shift);
     let each = |&(from, to): &(u128, u128)| range_text(key, plain(from), plain(to));
     let list: Vec<String> = elements.iter().map(each).collect();
     list.join(", ")

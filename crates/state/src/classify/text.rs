@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tables as nft(8) would take them.
 
-use crate::classify::field::{Field, IpVersion};
+use crate::classify::field::Field;
 use crate::classify::frame::Frame;
 use crate::classify::frame_text::{bytes_text, map_text, session_text};
 use crate::classify::set_text::value_text;
+use crate::classify::value::IpVersion;
 use crate::classify::{Chain, Count, Effect, Hook, Match, Meter, Rule, Table};
 use crate::classify::{RuleVerdict, Values, switch_name};
 use std::collections::BTreeSet;
@@ -336,15 +337,9 @@ fn merges(rule: &Rule) -> bool {
 /// Whether a field is, plain or in a session, bytes that may be next to another
 /// one's.
 fn in_bytes(field: Field) -> bool {
-    matches!(
-        field,
-        Field::Source(_)
-            | Field::Destination(_)
-            | Field::SourcePort
-            | Field::DestinationPort
-            | Field::Length(_)
-            | Field::Protocol
-    )
+    let whole = field.place().is_some() && field.bits().is_none();
+    // Types of ICMP have no neighbour that rules look at.
+    field == Field::Protocol || whole && field.protocol().is_none()
 }
 
 fn test_text(

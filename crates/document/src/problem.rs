@@ -8,6 +8,9 @@ use std::ops::Range;
 /// A place in a document: byte offsets.
 pub type Span = Range<usize>;
 
+/// The code of a number that is out of its range.
+pub const OUT_OF_RANGE: &str = "D005";
+
 /// The codes of problems that any document may have, and what they stand for.
 pub const CODES: &[(&str, &str)] = &[
     ("D001", "The text is not TOML."),
@@ -17,7 +20,7 @@ pub const CODES: &[(&str, &str)] = &[
         "D004",
         "A value is of another type, or its text cannot be read.",
     ),
-    ("D005", "A number is out of its range."),
+    (OUT_OF_RANGE, "A number is out of its range."),
     ("D006", "A parameter is malformed or used nowhere."),
     ("D007", "A field has a newer name (note)."),
     (

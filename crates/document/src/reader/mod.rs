@@ -3,7 +3,7 @@
 
 mod names;
 
-use crate::problem::{Problems, Span};
+use crate::problem::{OUT_OF_RANGE, Problems, Span};
 use crate::source::Text;
 use crate::value::{Kind, Value};
 use crate::vocabulary::Vocabulary;
@@ -187,7 +187,7 @@ impl<'d, 'i> Reader<'d, 'i> {
                 let (low, high) = (range.start(), range.end());
                 let message = format!("`{key}` is out of range");
                 self.problems.error(
-                    "D005",
+                    OUT_OF_RANGE,
                     span,
                     message,
                     format!("write a whole number from {low} to {high}"),
@@ -209,7 +209,7 @@ impl<'d, 'i> Reader<'d, 'i> {
             Ok(number) if number.is_finite() => Some(self.value(number, span)),
             _ => {
                 self.problems.error(
-                    "D005",
+                    OUT_OF_RANGE,
                     span,
                     format!("`{key}` is not a finite number"),
                     "write a number",

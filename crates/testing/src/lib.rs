@@ -72,6 +72,26 @@ pub fn golden(path: impl AsRef<Path>, text: &str) {
     expect_test::expect_file![root().join(path)].assert_eq(text);
 }
 
+/// Compares a text with what a page has between `<!-- MARK:begin -->` and
+/// `<!-- MARK:end -->`, or writes it there where `UPDATE_EXPECT` is set.
+///
+/// # Panics
+///
+/// Occurs where the page lacks the marks, or has another text between them.
+#[track_caller]
+pub fn golden_part(path: &str, mark: &str, text: &str) {
+    let page = read(path);
+    let (begin, end) = (
+        format!("<!-- {mark}:begin -->\n"),
+        format!("<!-- {mark}:end -->"),
+    );
+    let parts = page.split_once(&begin);
+    let (before, rest) = parts.unwrap_or_else(|| panic!("{path} lacks {begin}"));
+    let parts = rest.split_once(&end);
+    let (_, after) = parts.unwrap_or_else(|| panic!("{path} lacks {end}"));
+    golden(path, &format!("{before}{begin}{text}{end}{after}"));
+}
+
 /// The head of an experiment on the ADSL line of Brouer's thesis (chapter 3):
 /// 2000 kbit/s down, 512 kbit/s up, ATM cells, 28 bytes of overhead. A test
 /// appends phases, traffic, probes and arms. `down` is the buffer of the

@@ -3,6 +3,7 @@
 //! row holds.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use weirgate_document::{Problem, Severity};
 use weirgate_policy::{FieldKind, TABLES};
 
@@ -36,6 +37,28 @@ fn every_field_has_a_text_of_one_line() {
             );
         }
     }
+}
+
+/// The table of conditions in docs/policy.md.
+#[test]
+fn the_manual_has_every_condition() {
+    let table = |name: &str| {
+        let found = TABLES.iter().find(|table| table.name == name);
+        found.unwrap_or_else(|| panic!("{name}")).fields()
+    };
+    let excluded: Vec<&str> = table("not").iter().map(|field| field.name).collect();
+    let mut text = String::from("| field | what may be written | meaning |\n|---|---|---|\n");
+    for field in table("match") {
+        let alone = if excluded.contains(&field.name) {
+            ""
+        } else {
+            ". Not in `not`"
+        };
+        let cells = [field.kind.to_string(), format!("{}{alone}", field.about)];
+        let cells = cells.map(|cell| cell.replace('|', "\\|")).join(" | ");
+        writeln!(text, "| `{}` | {cells} |", field.name).expect("a String takes any text");
+    }
+    weirgate_testing::golden_part("docs/policy.md", "conditions", &text);
 }
 
 /// What is wrong with a conditioner with these fields, beside the rest.

@@ -4,7 +4,7 @@
 
 use crate::reference::disciplines::escaped;
 use std::fmt::Write as _;
-use weirgate_policy::{Field, FieldKind, TABLES};
+use weirgate_policy::{Field, TABLES};
 
 /// The page below the reference.
 pub fn page() -> String {
@@ -20,7 +20,7 @@ pub fn page() -> String {
              |---|---|---|---|\n"
         );
         for field in table.fields() {
-            let cells = [written(field.kind), absent(&field), about_of(&field)];
+            let cells = [field.kind.to_string(), absent(&field), about_of(&field)];
             let cells = cells.map(|cell| cell.replace('|', "\\|"));
             let _ = writeln!(text, "| `{}` | {} |", field.name, cells.join(" | "));
         }
@@ -41,7 +41,7 @@ pub fn manual() -> String {
         let (name, about) = (escaped(table.name), escaped(table.about));
         let _ = write!(text, ".SS {name}\n{about}.\n");
         for field in table.fields() {
-            let mut note = written(field.kind);
+            let mut note = field.kind.to_string();
             match absent(&field).as_str() {
                 "" => {}
                 default => note = format!("{note}; {default}"),
@@ -71,44 +71,10 @@ fn absent(field: &Field) -> String {
     }
 }
 
-/// What may be written in a field.
-fn written(kind: FieldKind) -> String {
-    match kind {
-        FieldKind::Text(example) => format!("a text, such as `\"{example}\"`"),
-        FieldKind::Word(words) => quoted(words),
-        FieldKind::Integer(least, most) if least == most => format!("{least}"),
-        FieldKind::Integer(least, most) => format!("a whole number from {least} to {most}"),
-        FieldKind::Number => "a number".to_owned(),
-        FieldKind::Boolean => "true or false".to_owned(),
-        FieldKind::BooleanOrRate => "`true`, `false` or a rate".to_owned(),
-        FieldKind::Rate => "a rate".to_owned(),
-        FieldKind::Share => "a share".to_owned(),
-        FieldKind::Amount => "a rate or a share".to_owned(),
-        FieldKind::Size => "a size".to_owned(),
-        FieldKind::Time => "a time".to_owned(),
-        FieldKind::List(example) => format!("one value or a list, such as `\"{example}\"`"),
-        FieldKind::Words(words) => format!("one or a list of {}", quoted(words)),
-        FieldKind::Table(table) => format!("the table `{table}`"),
-        FieldKind::TextOrTable(table, example) => {
-            format!("a text, such as `\"{example}\"`, or the table `{table}`")
-        }
-        FieldKind::Tables(table) => format!("tables `{table}`"),
-        FieldKind::Named(table) => format!("a table `{table}` for each name"),
-        FieldKind::Map => "a table from texts to texts".to_owned(),
-        FieldKind::Setting(example) => format!("a setting, such as `{example}`"),
-    }
-}
-
 /// Names of fields.
 fn listed(names: &[&str]) -> String {
     let listed: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     listed.join(", ")
-}
-
-/// Words as a policy has them.
-fn quoted(words: &[&str]) -> String {
-    let quoted: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
-    quoted.join(", ")
 }
 
 #[cfg(test)]

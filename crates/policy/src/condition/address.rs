@@ -28,7 +28,7 @@ pub struct RemoteNames(pub Value<String>);
 pub(crate) const LOCAL: ConditionRow = ConditionRow::new(
     "local-address",
     FieldKind::List("192.0.2.7"),
-    "Addresses of the inside host, prefixes or @groups",
+    "Addresses of the inside host, IPv4 or IPv6, prefixes or @groups",
     |cell, when| match addresses(cell) {
         (_, Some(names)) => when.add(LocalNames(names)),
         (list, None) => when.add_list(list, LocalAddresses),
@@ -38,7 +38,7 @@ pub(crate) const LOCAL: ConditionRow = ConditionRow::new(
 pub(crate) const REMOTE: ConditionRow = ConditionRow::new(
     "remote-address",
     FieldKind::List("198.51.100.0/24"),
-    "Addresses of the outside host, prefixes or @groups",
+    "Addresses of the outside host, IPv4 or IPv6, prefixes or @groups",
     |cell, when| match addresses(cell) {
         (_, Some(names)) => when.add(RemoteNames(names)),
         (list, None) => when.add_list(list, RemoteAddresses),

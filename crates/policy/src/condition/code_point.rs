@@ -23,7 +23,7 @@ words!(Tos: "minimize-delay" => Self(4), "maximize-throughput" => Self(2), "maxi
 pub(crate) const DSCP: ConditionRow = ConditionRow::new(
     "dscp",
     FieldKind::List("EF"),
-    "Code points: names or numbers",
+    "Code points: names (`EF`, `CS1`, `AF41`, `LE`, `VA`, `NQB`), or numbers from 0 to 63 (`0x2e`)",
     |cell, when| {
         let list = cell.parsed_list();
         if list.is_empty() {
@@ -37,7 +37,7 @@ pub(crate) const DSCP: ConditionRow = ConditionRow::new(
 pub(crate) const TOS: ConditionRow = ConditionRow::new(
     "tos",
     Tos::LIST,
-    "The old types of service",
+    "The old types of service (RFC 1349)",
     |cell, when| add(when, cell.list(codes::TOS, tos)),
 );
 

@@ -84,7 +84,8 @@ pub struct ControlGroups(pub Vec<Value<ControlGroup>>);
 pub(crate) const ROW: ConditionRow = ConditionRow::new(
     "cgroup",
     FieldKind::List("system.slice/backup.service"),
-    "Control groups (version 2) of this machine whose sockets send, with those below",
+    "Upstream, the router's own packets: control groups (version 2) in which the sockets that \
+     send them were made, with those below",
     |cell, when| {
         let list = cell.list(codes::CONTROL_GROUP, ControlGroup::read);
         when.add_list(list, ControlGroups);

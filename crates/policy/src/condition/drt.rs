@@ -67,7 +67,8 @@ pub(crate) const URGENCY: ConditionRow = ConditionRow::new(
 pub(crate) const IMPORTANCE: ConditionRow = ConditionRow::new(
     "importance",
     FieldKind::List("4-6"),
-    "The importance of DRT that the code point tells: 1 to 6, ranges",
+    "The importance of DRT that the code point tells: 1 to 6, ranges; with `urgency` both must \
+     hold",
     |cell, when| {
         // `urgency` reads both where both are there.
         if !cell.table.has("urgency") {

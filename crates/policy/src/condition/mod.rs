@@ -27,8 +27,26 @@ pub(crate) mod sender;
 pub(crate) mod tcp;
 pub(crate) mod user;
 
+pub use address::{LocalAddresses, LocalNames, RemoteAddresses, RemoteNames};
+pub use code_point::CodePoints;
+pub use connection::{Connection, ConnectionState};
+pub use control_group::{ControlGroup, ControlGroups};
+pub use facts::{Conditions, Kind, Known};
+pub use icmp::{IcmpType, IcmpTypes};
+pub use interface::Interfaces;
+pub use length::{Lengths, PacketLengths};
+pub use mac::Macs;
+pub use mark::{Mark, PacketMark};
+pub use meter::{Count, Meter, Per};
+pub use payload::Payloads;
+pub use port::{EitherPorts, LocalPorts, RemotePorts};
+pub use protocol::{Protocol, Protocols};
+pub use sender::{Sender, SentBy};
+pub use tcp::{Flags, LONGEST_PURE_ACK, PureAck, TcpFlags};
+pub use user::{Ids, UserGroups, Users};
+
 use crate::codes;
-use crate::condition::facts::{ConditionRow, Conditions, Facts, Kind, Known};
+use crate::condition::facts::{ConditionRow, Facts};
 use crate::field::{self, Rows, Table};
 use crate::named::group::Groups;
 use std::any::Any;
@@ -132,49 +150,49 @@ macro_rules! conditions {
 
 conditions! {
     /// Upper-layer protocols.
-    Protocol(protocol::Protocols) Known::Packet,
+    Protocol(Protocols) Known::Packet,
     /// Addresses of the inside host.
-    LocalAddress(address::LocalAddresses) Known::Packet,
+    LocalAddress(LocalAddresses) Known::Packet,
     /// Addresses of the outside host.
-    RemoteAddress(address::RemoteAddresses) Known::Packet,
+    RemoteAddress(RemoteAddresses) Known::Packet,
     /// Code points of the IP header.
-    CodePoint(code_point::CodePoints) Known::Packet,
+    CodePoint(CodePoints) Known::Packet,
     /// Lengths of the IP packet.
-    Length(length::PacketLengths) Known::Packet,
+    Length(PacketLengths) Known::Packet,
     /// Types of ICMP.
-    IcmpType(icmp::IcmpTypes) Known::Packet,
+    IcmpType(IcmpTypes) Known::Packet,
     /// Ports of the inside host.
-    LocalPort(port::LocalPorts) Known::Packet,
+    LocalPort(LocalPorts) Known::Packet,
     /// Ports of the outside host.
-    RemotePort(port::RemotePorts) Known::Packet,
+    RemotePort(RemotePorts) Known::Packet,
     /// Cards that upstream packets came from.
-    Mac(mac::Macs) Known::Input("a MAC address"),
+    Mac(Macs) Known::Input("a MAC address"),
     /// Users whose sockets on this machine send.
-    User(user::Users) Known::Sender("who sent it"),
+    User(Users) Known::Sender("who sent it"),
     /// Groups of such sockets.
-    UserGroup(user::UserGroups) Known::Sender("who sent it"),
+    UserGroup(UserGroups) Known::Sender("who sent it"),
     /// TCP flags.
-    TcpFlags(tcp::Flags) Known::Packet,
+    TcpFlags(Flags) Known::Packet,
     /// The packet's mark.
-    Mark(mark::PacketMark) Known::Mark,
+    Mark(PacketMark) Known::Mark,
     /// The inside host is one of a group of DNS names.
-    LocalName(address::LocalNames) Known::Packet,
+    LocalName(LocalNames) Known::Packet,
     /// The outside host is.
-    RemoteName(address::RemoteNames) Known::Packet,
+    RemoteName(RemoteNames) Known::Packet,
     /// An acknowledgement without data.
-    PureAck(tcp::PureAck) Known::Packet,
+    PureAck(PureAck) Known::Packet,
     /// The router's own packets, or forwarded ones.
-    Sender(sender::SentBy) Known::Input("whose it is"),
+    Sender(SentBy) Known::Input("whose it is"),
     /// What connection tracking knows.
-    Connection(connection::Connection) Known::Connection,
+    Connection(Connection) Known::Connection,
     /// Devices that upstream packets came in through.
-    Interface(interface::Interfaces) Known::Input("the device it came in through"),
+    Interface(Interfaces) Known::Input("the device it came in through"),
     /// Control groups in which such sockets were made.
-    ControlGroup(control_group::ControlGroups) Known::Sender("which control group sent it"),
+    ControlGroup(ControlGroups) Known::Sender("which control group sent it"),
     /// What the flow's first payloads betray.
-    Payload(payload::Payloads) Known::Packet,
+    Payload(Payloads) Known::Packet,
     /// Ports of either host.
-    Port(port::EitherPorts) Known::Packet,
+    Port(EitherPorts) Known::Packet,
 }
 
 impl<'a> Condition<'a> {

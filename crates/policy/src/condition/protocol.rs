@@ -23,7 +23,8 @@ pub struct Protocols(pub Vec<Value<Protocol>>);
 pub(crate) const ROW: ConditionRow = ConditionRow::new(
     "protocol",
     FieldKind::List("udp"),
-    "Upper-layer protocols: names or numbers",
+    "Upper-layer protocols: `tcp`, `udp`, `icmp`, `icmpv6`, `sctp`, `dccp`, `gre`, `esp`, `ah`, \
+     `igmp`, `ipip`, `ipv6`, `ospf`, or numbers from 0 to 255",
     |cell, when| when.add_list(cell.list(codes::PROTOCOL, Protocol::read), Protocols),
 );
 

@@ -95,7 +95,8 @@ pub struct PureAck(pub Span);
 pub(crate) const FLAGS_ROW: ConditionRow = ConditionRow::new(
     "tcp-flags",
     FieldKind::Text("syn/syn,fin,rst"),
-    "Of the flags after the / exactly those before it are set",
+    "Of the flags after the / exactly those before it are set: `fin`, `syn`, `rst`, `psh`, `ack`, \
+     `urg`, `ece`, `cwr`, `none`",
     |cell, when| {
         if let Some(flags) = cell.understood(codes::TCP_FLAGS, TcpFlags::read) {
             when.add(Flags(flags));
@@ -106,7 +107,8 @@ pub(crate) const FLAGS_ROW: ConditionRow = ConditionRow::new(
 pub(crate) const PURE_ACK: ConditionRow = ConditionRow::new(
     "pure-ack",
     FieldKind::Boolean,
-    "A TCP acknowledgement without data, by its exact payload length",
+    "A TCP packet with ACK, without SYN, FIN, RST and without data, by its exact payload length: \
+     SACK blocks and time stamps do not matter",
     |cell, when| {
         if let Some(span) = cell.flagged() {
             when.add(PureAck(span));

@@ -55,14 +55,14 @@ pub struct UserGroups(pub Vec<Value<Ids>>);
 pub(crate) const UID: ConditionRow = ConditionRow::new(
     "uid",
     FieldKind::List("1000"),
-    "Users of this machine whose sockets send: numbers or ranges",
+    "Upstream, the router's own packets: users whose sockets send them, numbers or ranges",
     |cell, when| when.add_list(cell.list(codes::USER, Ids::read), Users),
 );
 
 pub(crate) const GID: ConditionRow = ConditionRow::new(
     "gid",
     FieldKind::List("100"),
-    "Groups of this machine whose sockets send: numbers or ranges",
+    "Upstream, the router's own packets: groups whose sockets send them, numbers or ranges",
     |cell, when| when.add_list(cell.list(codes::USER, Ids::read), UserGroups),
 );
 

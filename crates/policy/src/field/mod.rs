@@ -32,6 +32,7 @@
 mod cell;
 mod slot;
 mod word;
+mod written;
 
 pub(crate) use cell::Cell;
 pub(crate) use slot::{OwnKind, Readable, Slot, elements, row, within};

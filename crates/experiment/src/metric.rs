@@ -14,7 +14,7 @@
 //! (`wan-1:50`).
 
 pub use crate::metric_grammar::Quantity;
-use crate::metric_grammar::{GRAMMAR, Row};
+use crate::metric_grammar::{GRAMMAR, Row, Source};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -240,49 +240,14 @@ impl Metric {
     /// and its stamp, so that an arm whose line is the kernel's netem has no
     /// such figure.
     pub fn needs_own_line(&self) -> bool {
-        match self.quantity {
-            Quantity::IpRate
-            | Quantity::PacketRate
-            | Quantity::Util
-            | Quantity::Sojourn
-            | Quantity::Ahead
-            | Quantity::AckSpacing
-            | Quantity::AckCompressed
-            | Quantity::SackRelease
-            | Quantity::Overtaken
-            | Quantity::Gapped
-            | Quantity::Silence
-            | Quantity::Unshaped
-            | Quantity::Burst => true,
-            Quantity::Change => self.statistic == Statistic::Unshaped,
-            Quantity::Queue | Quantity::Drops | Quantity::Marks => {
-                matches!(self.subject.as_str(), "modem" | "exchange")
+        match self.quantity.row().source {
+            // Of a change, the packets that nothing shaped alone.
+            Source::OwnLine if self.quantity == Quantity::Change => {
+                self.statistic == Statistic::Unshaped
             }
-            Quantity::Rtt
-            | Quantity::Goodput
-            | Quantity::Loss
-            | Quantity::Reordered
-            | Quantity::Jitter
-            | Quantity::Cwnd
-            | Quantity::Outstanding
-            | Quantity::Srtt
-            | Quantity::Retransmitted
-            | Quantity::Connect
-            | Quantity::Response
-            | Quantity::Slowdown
-            | Quantity::Started
-            | Quantity::Unfinished
-            | Quantity::Late
-            | Quantity::Average
-            | Quantity::Bound
-            | Quantity::Promise
-            | Quantity::Lone
-            | Quantity::Jain
-            | Quantity::Recovery
-            | Quantity::Gap
-            | Quantity::Sent
-            | Quantity::Tracked
-            | Quantity::Calculated => false,
+            Source::OwnLine => true,
+            Source::AnyLine => false,
+            Source::ByPlace => matches!(self.subject.as_str(), "modem" | "exchange"),
         }
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The quantities, as a table: what each measures, of what, and which numbers of
-//! it there are. The type, the grammar of names and the reference follow from it.
+//! The quantities, as a table: what each measures, of what, which numbers of
+//! it there are, and from what. The type, the grammar of names and the reference follow from it.
 
 use crate::metric::{Statistic, Subject};
 
@@ -15,10 +15,22 @@ pub(crate) struct Row {
     /// the quantity has one number only.
     pub(crate) unit: &'static str,
     pub(crate) statistics: &'static [Statistic],
+    pub(crate) source: Source,
+}
+
+/// From what a quantity is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// From what the lab's own line logs of every packet and its stamp.
+    OwnLine,
+    /// From what can be had of any line.
+    AnyLine,
+    /// At the two queues of the line from its log, elsewhere from samples.
+    ByPlace,
 }
 
 macro_rules! quantities {
-    ($($(#[doc = $doc:literal])+ $id:ident: $word:literal $subject:ident $unit:literal $statistics:expr;)*) => {
+    ($($(#[doc = $doc:literal])+ $id:ident: $word:literal $subject:ident $unit:literal $statistics:ident $source:ident;)*) => {
         /// What is measured.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Quantity {
@@ -33,6 +45,7 @@ macro_rules! quantities {
             subject: Subject::$subject,
             unit: $unit,
             statistics: $statistics,
+            source: Source::$source,
         }),*];
     };
 }
@@ -75,134 +88,134 @@ quantities! {
     /// Round-trip time of a probe: of answered probes sent in the window; percentiles are
     /// nearest rank; `variation_ms`: p99.9 minus minimum (Y.1541), from 1000 answers on;
     /// `within_N_ms.ratio`: answers of at most N ms over probes sent.
-    Rtt: "rtt" Probe "ms" TIMES;
+    Rtt: "rtt" Probe "ms" TIMES AnyLine;
     /// IP bytes per time that passed the line: IP bytes of the flow's data direction that
     /// left the line, over the active time; `min` and `p50` over full active seconds.
-    IpRate: "iprate" Flow "kbit" RATES;
+    IpRate: "iprate" Flow "kbit" RATES OwnLine;
     /// Payload per time that reached the receiver: as `iprate`, of payload that receivers
     /// read.
-    Goodput: "goodput" Flow "kbit" RATES;
+    Goodput: "goodput" Flow "kbit" RATES AnyLine;
     /// Packets per second that passed the line: packets of the data direction that left the
     /// line per active second.
-    PacketRate: "pps" Flow "mean" ONLY;
+    PacketRate: "pps" Flow "mean" ONLY OwnLine;
     /// Lost packets over sent packets: unanswered over sent; one that the run's end cut off
     /// is neither; of datagrams: sequence numbers missing between the first and the last
     /// received.
-    Loss: "loss" FlowOrProbe "ratio" ONLY;
+    Loss: "loss" FlowOrProbe "ratio" ONLY AnyLine;
     /// Packets that came after a later one: datagrams received after one with a larger
     /// number (RFC 4737 section 3).
-    Reordered: "reordered" Flow "packets" ONLY;
+    Reordered: "reordered" Flow "packets" ONLY AnyLine;
     /// Interarrival jitter of RFC 3550: mean of the interarrival jitter of RFC 3550 section
     /// 6.4.1 after each datagram.
-    Jitter: "jitter" Flow "ms" MEAN;
+    Jitter: "jitter" Flow "ms" MEAN AnyLine;
     /// Congestion window: of samples of the sender's TCP state; of a group the sum over its
     /// members; not of short flows, whose samples are not told apart.
-    Cwnd: "cwnd" Flow "bytes" &[Statistic::Max];
+    Cwnd: "cwnd" Flow "bytes" MAX AnyLine;
     /// Bytes sent and not acknowledged: of samples of the sender's TCP state; of a group
     /// the sum over its members; not of short flows, whose samples are not told apart.
-    Outstanding: "outstanding" Flow "bytes" MEAN_MAX;
+    Outstanding: "outstanding" Flow "bytes" MEAN_MAX AnyLine;
     /// Smoothed round trip, as the sender has it: the smoothed round trip of samples of the
     /// sender's TCP state, each connection's by itself; not of short flows.
-    Srtt: "srtt" Flow "ms" MEAN_MAX;
+    Srtt: "srtt" Flow "ms" MEAN_MAX AnyLine;
     /// Segments sent again: segments that senders sent again in the window; not of short
     /// flows.
-    Retransmitted: "retransmitted" Flow "segments" ONLY;
+    Retransmitted: "retransmitted" Flow "segments" ONLY AnyLine;
     /// Time until a connection was established: of connections started in the window, to
     /// established and to the last byte.
-    Connect: "connect" Flow "s" MEAN_P95;
+    Connect: "connect" Flow "s" MEAN_P95 AnyLine;
     /// Time until a response was complete: of connections started in the window, to
     /// established and to the last byte.
-    Response: "response" Flow "s" MEAN_P95;
+    Response: "response" Flow "s" MEAN_P95 AnyLine;
     /// Time until a response was complete, over what an idle line takes: response over the
     /// time that the same bytes take, handshake included, where the line has nothing else
     /// to do and the sender waits for nothing.
-    Slowdown: "slowdown" Flow "ratio" MEAN_P95;
+    Slowdown: "slowdown" Flow "ratio" MEAN_P95 AnyLine;
     /// Connections that were started: short flows started in the window, and those of them
     /// whose last byte did not come.
-    Started: "started" Flow "connections" ONLY;
+    Started: "started" Flow "connections" ONLY AnyLine;
     /// Connections whose last byte did not come: short flows started in the window, and
     /// those of them whose last byte did not come.
-    Unfinished: "unfinished" Flow "connections" ONLY;
+    Unfinished: "unfinished" Flow "connections" ONLY AnyLine;
     /// How long after its time a connection was started: longest time from when a short
     /// flow was to start to when it did.
-    Late: "late" Flow "ms" MAX;
+    Late: "late" Flow "ms" MAX AnyLine;
     /// The average queue by which a discipline of the kit decides: of samples of the
     /// average by which the kit's discipline there decides.
-    Average: "average" Place "bytes" AVERAGES;
+    Average: "average" Place "bytes" AVERAGES AnyLine;
     /// Wire bytes over wire capacity: time in which the line transmitted over the window's
     /// length.
-    Util: "util" Link "ratio" ONLY;
+    Util: "util" Link "ratio" ONLY OwnLine;
     /// Bytes waiting at a place: IP bytes; `modem` and `exchange` from the line's log with
     /// the packet in transmission, weighted by time; other places from samples, each
     /// holding until the next.
-    Queue: "queue" Place "bytes" MEAN_P95_MAX;
+    Queue: "queue" Place "bytes" MEAN_P95_MAX ByPlace;
     /// Time a class's own packets waited in the gateway: of stamped packets that left the
     /// gateway in the window; of `CLASS` in both directions, of `CLASS-up` and `CLASS-down`
     /// in one.
-    Sojourn: "sojourn" Class "ms" MEAN_P99_MAX;
+    Sojourn: "sojourn" Class "ms" MEAN_P99_MAX OwnLine;
     /// What `weirgate check` states as a class's worst wait in a full queue.
-    Bound: "bound" Class "ms" &[Statistic::Max];
+    Bound: "bound" Class "ms" MAX AnyLine;
     /// The same for traffic that keeps to the class's guarantee and burst.
-    Promise: "promise" Class "ms" &[Statistic::Max];
+    Promise: "promise" Class "ms" MAX AnyLine;
     /// The same for a packet within the guarantee with none of its class before it.
-    Lone: "lone" Class "ms" &[Statistic::Max];
+    Lone: "lone" Class "ms" MAX AnyLine;
     /// Packets dropped at a place: counted in the window.
-    Drops: "drops" Place "packets" ONLY;
+    Drops: "drops" Place "packets" ONLY ByPlace;
     /// Packets marked at a place: counted in the window.
-    Marks: "marks" Place "packets" ONLY;
+    Marks: "marks" Place "packets" ONLY ByPlace;
     /// Jain's fairness index of a group: (sum x)^2 / (n sum x^2) of the members' goodput;
     /// of a group of entries, of what each entry got.
-    Jain: "jain" Flow "index" ONLY;
+    Jain: "jain" Flow "index" ONLY AnyLine;
     /// Packets found at the line on arrival: packets waiting or in transmission upstream
     /// when a packet of the flow or probe came.
-    Ahead: "ahead" FlowOrProbe "packets" MEAN_MAX;
+    Ahead: "ahead" FlowOrProbe "packets" MEAN_MAX OwnLine;
     /// Time between consecutive pure ACKs on the line: between the ends of transmission of
     /// consecutive pure ACKs of the flow.
-    AckSpacing: "ackspacing" Flow "ms" MEAN_P50;
+    AckSpacing: "ackspacing" Flow "ms" MEAN_P50 OwnLine;
     /// ACKs that follow each other faster than the data did: ACK pairs closer than half the
     /// time that the data acknowledged by the second took on the line.
-    AckCompressed: "ackcompressed" Flow "ratio" ONLY;
+    AckCompressed: "ackcompressed" Flow "ratio" ONLY OwnLine;
     /// Segments released per ACK with a SACK block: data segments that came to the line
     /// between an ACK with a SACK block reaching the sender and the next ACK doing so.
-    SackRelease: "sackrelease" Flow "segments" MEAN;
+    SackRelease: "sackrelease" Flow "segments" MEAN OwnLine;
     /// Segments that came to the line after later ones of their connection: data segments
     /// that came up to the line below others of their connection that had come before, with
     /// bytes that had not: overtaken in the gateway, or lost there and sent again.
-    Overtaken: "overtaken" Flow "segments" ONLY;
+    Overtaken: "overtaken" Flow "segments" ONLY OwnLine;
     /// ACKs that say that a segment has come before an earlier one: pure ACKs of the flow's
     /// data with a SACK block: a segment had come before an earlier one, or twice.
-    Gapped: "gapped" Flow "acks" ONLY;
+    Gapped: "gapped" Flow "acks" ONLY OwnLine;
     /// Data that comes to the line in a short time, over what the line takes: most wire
     /// time of the flow's data that came to the line within 100 ms, over 100 ms.
-    Burst: "burst" Flow "ratio" &[Statistic::Max];
+    Burst: "burst" Flow "ratio" MAX OwnLine;
     /// Time until a probe's round trip is back down: from the phase's start to the last RTT
     /// above minimum + 10 % of the phase's range; only where the phase begins above and
     /// ends below.
-    Recovery: "recovery" Probe "s" ONLY;
+    Recovery: "recovery" Probe "s" ONLY AnyLine;
     /// Connections that the gateway tracked when the run ended: that connection tracking
     /// knew at the end of the whole run, in an arm with a policy. `answered` counts those
     /// with packets in both directions, `unanswered` the others, and `kept` those that a
     /// rule with `keep` has marked.
-    Tracked: "tracked" Connections "connections" ONLY;
+    Tracked: "tracked" Connections "connections" ONLY AnyLine;
     /// A change of the policy while traffic ran: the time of the arm's N-th change, from
     /// reading its text to what was read back. `writing_ms` is the part after the plan.
     /// `writes` counts requests that change something, `steps` those of the plan, and
     /// `failures` is 0 or 1. `unshaped_packets` is `unshaped.up.packets` from when a root
     /// qdisc of weirgate's is on the line's device to 1 s after the change.
-    Change: "change" Change "ms" CHANGE;
+    Change: "change" Change "ms" CHANGE OwnLine;
     /// Longest time between two datagrams at the receiver, beyond their interval: longest
     /// time between two datagrams of a member at the receiver, less their interval; never
     /// below 0.
-    Gap: "gap" Flow "ms" MAX;
+    Gap: "gap" Flow "ms" MAX AnyLine;
     /// Longest time that the line sent nothing: longest time within the window in which the
     /// line transmitted nothing.
-    Silence: "silence" Link "ms" MAX;
+    Silence: "silence" Link "ms" MAX OwnLine;
     /// Packets that came to the line faster than it takes them: packets that found
     /// too few tokens in a bucket. The bucket fills at the line's rate and has room for one
     /// and a quarter full packets of line bytes. Packets that find too few take none.
-    Unshaped: "unshaped" Link "packets" ONLY;
+    Unshaped: "unshaped" Link "packets" ONLY OwnLine;
     /// Packets that left a place: that left the place, counted in the window.
-    Sent: "sent" Place "packets" ONLY;
+    Sent: "sent" Place "packets" ONLY AnyLine;
     /// A figure of a calculation.
-    Calculated: "calculated" Figure "value" ONLY;
+    Calculated: "calculated" Figure "value" ONLY AnyLine;
 }

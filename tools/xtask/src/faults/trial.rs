@@ -5,12 +5,14 @@ use super::read::{Fault, Witness};
 use super::tree::Tree;
 use crate::test::binaries::{self, Binary};
 use anyhow::{Context, Result, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// A test that takes so many times as long as without a fault, and this in any
@@ -20,9 +22,6 @@ const AT_LEAST: Duration = Duration::from_mins(1);
 
 /// The longest that a test may take where no fault is.
 const WITHOUT: Duration = Duration::from_mins(30);
-
-/// How often it is looked whether a test has ended.
-const LOOK: Duration = Duration::from_millis(10);
 
 /// The same random numbers each time, a failure that is told soon, and no seeds in
 /// the sources, with which the next fault would be tried (proptest's book, "Config").
@@ -209,16 +208,21 @@ fn run(binary: &Binary, witness: &Witness, patience: Duration) -> Result<Ran> {
 
 /// How a child ends; none where it was ended because its time was over.
 fn ended(child: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
+    // Nobody has waited for it, so the number is still its own.
+    let own = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
+        let left = until.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(&own, PollFlags::IN)], Some(&left)) {
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+            Ok(0) => {
+                child.kill()?;
+                child.wait()?;
+                return Ok(None);
+            }
+            Ok(_) => return child.wait().map(Some),
         }
-        if Instant::now() >= until {
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
-        }
-        thread::sleep(LOOK);
     }
 }
 

@@ -38,19 +38,19 @@ down = { rate = "2000kbit", delay = "3ms", buffer = "20 packets" }
 
 [[phase]]
 name = "idle"
-end = "4s"
+end = "2s"
 
 [[phase]]
 name = "large"
-end = "12s"
+end = "6s"
 
 [[phase]]
 name = "emptying"
-end = "14s"
+end = "8s"
 
 [[phase]]
 name = "small"
-end = "22s"
+end = "12s"
 
 [[traffic]]
 name = "large"
@@ -177,7 +177,7 @@ fn the_line_does_what_netem_does() {
 
 /// Both have nearly all packets, at nearly the same times.
 fn agree(own: &BTreeMap<(String, u64), u64>, netem: &BTreeMap<(String, u64), u64>, name: &str) {
-    assert!(own.len() > 5_000, "{} packets", own.len());
+    assert!(own.len() > 2_500, "{} packets", own.len());
     // A packet that comes at the very time at which one leaves finds room or
     // not, by microseconds; so a few packets are dropped in one arm only. The
     // small ones come at 159 places of the line's beat of 2.484 ms, in turn.

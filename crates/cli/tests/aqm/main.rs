@@ -63,7 +63,6 @@ mod together {
                 "inside::queues_of_a_policy",
                 "inside::trace_record_replay",
                 "ingress::load_show_change_unload",
-                "marks::of_a_policy",
             ],
         );
 
@@ -90,11 +89,6 @@ mod together {
         #[test]
         fn at_ingress_nothing_waits() {
             println!("{}", GUEST.run("ingress::load_show_change_unload"));
-        }
-
-        #[test]
-        fn marks_of_a_policy_are_read_back() {
-            println!("{}", GUEST.run("marks::of_a_policy"));
         }
     }
 }
@@ -146,6 +140,11 @@ mod long {
     #[test]
     fn a_loop_that_is_too_long_is_refused() {
         work::a_long_loop_is_refused();
+    }
+
+    #[test]
+    fn marks_of_a_policy_are_read_back() {
+        run("marks::of_a_policy", Limits::default(), &[]);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rules and their conditions, and directions.
 
+use crate::condition::facts::{Conditions, Kind};
+use crate::condition::meter::Meter;
 use crate::field::words;
-use crate::{Conditions, Kind, Meter, Schedule};
+use crate::named::schedule::Schedule;
 use std::fmt;
 use weirgate_document::{Span, Value};
 use weirgate_units::{Dscp, Rate};

@@ -28,7 +28,7 @@ codes! {
     DELAY "C212" "One packet takes longer than the delay that a class asks for, and TCP's segments cannot be lowered that far (warning).";
     ENGINE "C213" "The engine that the link asks for cannot do what the policy says, or this kernel lacks it.";
     NO_RESTORE "C214" "The kernel lacks act_ctinfo, so that kept decisions do not reach packets that are shaped as they arrive (warning).";
-    ACK_FILTER "C215" "The link asks for cake's ACK filter, and no cake is upstream.";
+    ACK_FILTER "C215" "Acknowledgements shall be filtered, and no cake is upstream, or the kernel has none (warning where the policy leaves it open).";
     PAYLOAD "C216" "Payloads shall be looked at, and the kernel cannot, or the policy does not say where the packets arrive.";
     BRIDGE "C217" "A rule asks for what bridged packets do not have, or the kernel cannot classify what leaves by a bridge's port; or the policy asks for what is not done in packets that PPPoE carries (warning).";
     HOLD "C218" "What arrives shall be held to a rate by a filter, and the kernel cannot, or the policy also asks for what such a filter cannot do.";

@@ -74,6 +74,7 @@ pub const TABLE: &str = "weirgate";
 pub fn compile(policy: &Policy, kernel: &Capabilities) -> (Option<State>, Vec<Problem>) {
     let problems = Problems::default();
     let settled = check::default_queue::settled(policy, kernel, &problems);
+    let settled = scheduler::acks::settled(settled, kernel, &problems);
     let policy = settled.as_ref();
     check::kernel(policy, kernel, &problems);
     check::doubts(policy, kernel, &problems);

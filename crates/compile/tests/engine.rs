@@ -198,6 +198,68 @@ fn acknowledgements_are_filtered_where_a_cake_is() {
     );
 }
 
+/// Where acknowledgements of a full downstream take a tenth of the upstream, the
+/// class of acknowledgements has a cake that filters, unless the policy or the
+/// kernel says otherwise.
+#[test]
+fn acknowledgements_are_filtered_where_the_rates_ask_for_it() {
+    use weirgate_state::CakeAckFilter::{Aggressive, Filter};
+    let with = |up: &str, fields: &str, ack: &str| {
+        policy(&format!(
+            "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"{up}\"\n\
+             down = \"17mbit\"\nlayer = \"vdsl2:pppoe\"\n{fields}\n{ack}\n{ONE_CLASS}"
+        ))
+    };
+    let queue = |policy: &Policy, kernel: &Capabilities| {
+        let (state, problems) = compile(policy, kernel);
+        let state = state.unwrap_or_else(|| panic!("{problems:#?}"));
+        let root = state.devices[&DeviceName::new("wan").expect("a name")]
+            .root
+            .clone();
+        let outer = root.expect("shaped");
+        let inner = htb(htb(&outer).classes[0].leaf.as_ref().expect("the scheduler"));
+        let mut classes = inner.classes.iter();
+        let own = classes.find(|class| class.origin.to_string().contains("class ack"));
+        let leaf = own.and_then(|class| class.leaf.clone()).expect("a queue");
+        match leaf.kind {
+            QdiscKind::Cake(cake) => (Some(cake.ack_filter), problems),
+            _ => (None, problems),
+        }
+    };
+    let all = Capabilities::all();
+    let ack = "[ack]\ndirection = \"up\"";
+    let chosen = |up, fields, ack| queue(&with(up, fields, ack), &all).0;
+    // An acknowledgement takes 84 bytes, two full packets 3,108: 17 Mbit/s of those
+    // have 459.5 kbit/s of these, a tenth of 4,595.
+    assert_eq!(chosen("4600kbit", "", ack), Some(Aggressive));
+    assert_eq!(chosen("4610kbit", "", ack), None);
+    assert_eq!(
+        chosen("2mbit", "ack-filter = \"auto\"", ack),
+        Some(Aggressive)
+    );
+    assert_eq!(chosen("2mbit", "ack-filter = \"on\"", ack), Some(Filter));
+    assert_eq!(chosen("2mbit", "ack-filter = \"off\"", ack), None);
+    assert_eq!(chosen("2mbit", "", "[ack]\nqueue = \"pfifo 50\""), None);
+    let mut without = Capabilities::all();
+    without.qdiscs.remove("cake");
+    let (filter, problems) = queue(&with("2mbit", "", ack), &without);
+    assert_eq!(filter, None);
+    assert!(
+        problems.iter().any(|one| one.code == "C215"),
+        "{problems:#?}"
+    );
+    let stated = with("2mbit", "ack-filter = \"on\"", ack);
+    let (state, problems) = compile(&stated, &without);
+    assert!(
+        state.is_none() && problems[0].code == "C215",
+        "{problems:#?}"
+    );
+    let told = |policy: &Policy| weirgate_compile::check_report(policy).to_string();
+    assert!(told(&with("2mbit", "", ack)).contains("take 23 % of this: those that wait"));
+    assert!(told(&with("2mbit", "", "")).contains("`[ack]` makes one that does"));
+    assert!(!told(&with("10mbit", "", ack)).contains("one for two full packets"));
+}
+
 /// A rule's `segment` lowers what its SYNs ask for, in its direction and for
 /// its packets alone, before the rule itself.
 #[test]

@@ -13,13 +13,18 @@ pub(crate) mod kit;
 
 use crate::codes;
 use crate::scheduler::Scheduler;
+use crate::scheduler::acks;
 use crate::scheduler::number::OUTER;
 use crate::tree::hosts;
 use crate::tree::leaf;
 use weirgate_document::Problems;
 use weirgate_linklayer::Framing;
-use weirgate_policy::{CakeQueue, Class, Direction, Engine, Inbound, Policy, Queue, in_kbit};
-use weirgate_state::{Cake, CakeFraming, CakeWire, Capabilities, Origin, Qdisc, QdiscKind};
+use weirgate_policy::{
+    AckFilter, CakeQueue, Class, Direction, Engine, Inbound, Policy, Queue, in_kbit,
+};
+use weirgate_state::{
+    Cake, CakeAckFilter, CakeFraming, CakeWire, Capabilities, Origin, Qdisc, QdiscKind,
+};
 use weirgate_units::Handle;
 
 /// The engine that is taken, never [`Engine::Auto`]. `kernel` is not known where
@@ -185,32 +190,39 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
 
 /// An ACK filter that nothing would have.
 pub(crate) fn filter(policy: &Policy, kernel: &Capabilities, problems: &Problems) {
-    let Some(filter) = &policy.link.ack_filter else {
+    let asks = |filter: &AckFilter| matches!(filter, AckFilter::On | AckFilter::Aggressive);
+    let stated = policy.link.ack_filter.as_ref();
+    let Some(filter) = stated.filter(|filter| asks(&filter.value)) else {
         return;
     };
-    let at_the_root = chosen(policy, Some(kernel)) == Engine::Cake;
-    if !at_the_root && !queues_by_cake(policy, Direction::Up) {
+    if !filtered(policy, Some(kernel)) {
         problems.error(
             codes::ACK_FILTER,
             filter.span.clone(),
-            "no class has a cake upstream, which alone filters acknowledgements",
-            "write `fair = \"hosts\"`, `queue = \"cake\"` or `engine = \"cake\"`, or `[ack]` in \
-             place of the filter",
+            "acknowledgements have no cake upstream, which alone filters them",
+            "add `[ack]` without a `queue`, or write `queue = \"cake\"`, `fair = \"hosts\"` or \
+             `engine = \"cake\"`",
+        );
+    } else if !kernel.has_qdisc("cake") {
+        problems.error(
+            codes::ACK_FILTER,
+            filter.span.clone(),
+            "this kernel has no cake, which alone filters acknowledgements",
+            "load or build the module sch_cake, or write `ack-filter = \"auto\"`",
         );
     }
 }
 
+/// Whether acknowledgements are filtered upstream, at the root or in a class.
+/// `kernel` is not known where only promises are asked for.
+pub(crate) fn filtered(policy: &Policy, kernel: Option<&Capabilities>) -> bool {
+    let wanted = acks::filter(policy, Direction::Up) != CakeAckFilter::No;
+    wanted && (chosen(policy, kernel) == Engine::Cake || acks::have_cake(policy))
+}
+
 /// Whether a class of the direction has cake as its queue.
 fn queues_by_cake(policy: &Policy, direction: Direction) -> bool {
-    policy.share_out(direction).is_some_and(|shares| {
-        let mut classes = shares.classes.iter();
-        classes.any(|class| {
-            matches!(
-                hosts::queue(class.queue.as_ref(), class.fair),
-                Queue::Cake(_)
-            )
-        })
-    })
+    acks::classes(policy, direction).iter().any(hosts::has_cake)
 }
 
 /// What shapes, and why, in a line.

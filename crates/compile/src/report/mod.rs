@@ -16,6 +16,7 @@ use crate::inbound::order;
 use crate::inbound::receive;
 use crate::inbound::virtual_queue;
 use crate::report::objective::ObjectiveReport;
+use crate::scheduler::acks;
 use crate::scheduler::bounds::{self, HOST};
 use crate::scheduler::{self, Member, Scheduler};
 use crate::tree::hosts;
@@ -229,8 +230,9 @@ fn direction_report(
             .map(|ip| cost(&layer, scheduler.line, ip))
             .collect(),
         line_extra: bounds::line_extra(scheduler),
-        notes: segments::note(policy, scheduler)
+        notes: acknowledgements(policy, scheduler.direction)
             .into_iter()
+            .chain(segments::note(policy, scheduler))
             .chain(own_traffic::note(policy, scheduler.direction))
             .chain(order::note(policy, scheduler.direction))
             .collect(),
@@ -238,6 +240,12 @@ fn direction_report(
             .map(|at| class_report(policy, scheduler, at, problems))
             .collect(),
     }
+}
+
+/// What acknowledgements take of the upstream, and what becomes of them.
+fn acknowledgements(policy: &Policy, direction: Direction) -> Option<String> {
+    let up = (direction == Direction::Up).then_some(policy)?;
+    acks::note(up, engine::filtered(up, None))
 }
 
 fn cost(layer: &LinkLayer, line: Rate, ip: u32) -> Cost {

@@ -5,6 +5,7 @@
 //! `tree` writes it down for the kernel, `bounds` derives from it how long a
 //! packet may wait; both see the same values.
 
+pub(crate) mod acks;
 pub mod bounds;
 pub(crate) mod model;
 pub(crate) mod number;
@@ -19,7 +20,6 @@ use weirgate_linklayer::LinkLayer;
 use weirgate_policy::{
     Class, Condition, Conditions, Direction, Inbound, LONGEST_PURE_ACK, Policy, Rule, SharedClass,
 };
-use weirgate_state::CakeAckFilter;
 use weirgate_units::Span;
 
 /// Turns of one priority may differ this much: above, a class's turn would be
@@ -39,6 +39,7 @@ const LATE_FAST: Span = Span::from_micros(100);
 pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> Option<Scheduler> {
     let shares = policy.share_out(direction)?;
     let mut classes = shares.classes;
+    acks::queued(policy, direction, &mut classes);
     // A stable sort: equal priorities stay as written.
     classes.sort_by_key(|class| class.priority);
     let top = classes.first().map(|class| class.name.clone());
@@ -78,10 +79,7 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
         inside: direction == Direction::Down && policy.link.inbound.value == Inbound::Lan,
         line: shares.line,
         gate: shares.gate,
-        ack_filter: match (direction, &policy.link.ack_filter) {
-            (Direction::Up, Some(filter)) => filter.value,
-            _ => CakeAckFilter::No,
-        },
+        ack_filter: acks::filter(policy, direction),
         holds: direction == Direction::Up && holds(policy),
         gate_buffer: late.max(bounds::time(1, shares.gate)),
         full_packet: shares.full_packet,

@@ -19,7 +19,7 @@ pub struct Scheduler {
     pub line: Rate,
     /// The rate of the gate.
     pub gate: Rate,
-    /// Which acknowledgements its cakes drop.
+    /// Which acknowledgements are dropped where they are in a cake.
     pub ack_filter: CakeAckFilter,
     /// Whether the queue of acknowledgements holds them until the time that
     /// `[receive]` gives them.
@@ -105,6 +105,17 @@ impl Scheduler {
         first
             .or_else(|| self.default_class())
             .map_or(Handle::new(INNER, number::FIRST), |member| member.id)
+    }
+
+    /// Which acknowledgements the cake of a class drops: none where there is a class
+    /// of acknowledgements and it is another.
+    pub(crate) fn filter_of(&self, class: &SharedClass) -> CakeAckFilter {
+        let apart = self.members.iter().any(|member| member.class.ack);
+        if apart && !class.ack {
+            CakeAckFilter::No
+        } else {
+            self.ack_filter
+        }
     }
 
     /// The class for what no rule matches.

@@ -48,7 +48,7 @@
 use crate::scheduler::bounds;
 use crate::scheduler::{Member, Scheduler};
 use weirgate_document::Value;
-use weirgate_policy::{CakeQueue, Direction, Fair, FqCodelQueue, Queue, in_kbit};
+use weirgate_policy::{CakeQueue, Direction, Fair, FqCodelQueue, Queue, SharedClass, in_kbit};
 use weirgate_state::CakeFlowMode;
 use weirgate_units::{Rate, Size, Span};
 
@@ -62,6 +62,12 @@ pub(crate) fn queue(stated: Option<&Value<Queue>>, fair: Option<Fair>) -> Queue 
         (None, Some(Fair::Hosts | Fair::HostsOnly)) => Queue::Cake(CakeQueue::default()),
         (None, _) => Queue::FqCodel(FqCodelQueue::default()),
     }
+}
+
+/// Whether a class's queue is cake.
+pub(crate) fn has_cake(class: &SharedClass) -> bool {
+    let queue = queue(class.queue.as_ref(), class.fair);
+    matches!(queue, Queue::Cake(_))
 }
 
 /// Between whom cake shares; between hosts where nothing else is asked for.

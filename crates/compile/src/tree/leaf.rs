@@ -8,7 +8,7 @@ use crate::scheduler::{Member, Scheduler};
 use crate::tree::hosts;
 use weirgate_policy::{CakeQueue, Direction, Fair, FqCodelQueue, Queue, RedQueue, SfqQueue};
 use weirgate_state::{
-    Bfifo, Cake, CakeTins, Fq, FqCodel, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq,
+    Bfifo, Cake, CakeAckFilter, CakeTins, Fq, FqCodel, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq,
 };
 use weirgate_units::{Handle, Rate, Span};
 
@@ -43,17 +43,27 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
         }
         Queue::Cake(cake) => {
             let class = &member.class;
-            QdiscKind::Cake(self::cake(cake, scheduler, class.fair, class.ceiling))
+            QdiscKind::Cake(Cake {
+                ack_filter: scheduler.filter_of(class),
+                ..self::cake(cake, scheduler, class.fair, class.ceiling)
+            })
         }
         // A policy has one only where the kit is its engine, which asks `kit`.
         Queue::Kit(_) => QdiscKind::FqCodel(codel(scheduler, None)),
     };
+    let filters = matches!(&kind, QdiscKind::Cake(cake) if cake.ack_filter != CakeAckFilter::No);
+    let also = if filters {
+        ", which drops acknowledgements that a later one makes superfluous"
+    } else {
+        ""
+    };
+    let reason = format!("the queue of class {}{also}", member.class.name);
     Qdisc {
         // The same digits as the class, so that both read alike.
         handle: Handle::new(member.id.minor, 0),
         stab: None,
         kind,
-        origin: Origin::new(line, format!("the queue of class {}", member.class.name)),
+        origin: Origin::new(line, reason),
     }
 }
 

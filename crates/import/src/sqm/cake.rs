@@ -64,7 +64,7 @@ pub(super) fn options(queue: &Queue, left_out: &mut Vec<String>) -> CakeOptions 
                 }
                 "ack-filter" if up => found.ack_filter = Some("on"),
                 "ack-filter-aggressive" if up => found.ack_filter = Some("aggressive"),
-                "no-ack-filter" if up => {}
+                "no-ack-filter" if up => found.ack_filter = Some("off"),
                 "atm" => found.layer = Some(CakeLayer::Framing("atm")),
                 "ptm" => found.layer = Some(CakeLayer::Framing("ptm")),
                 "bridged-ptm" => found.layer = Some(CakeLayer::Named("vdsl2")),

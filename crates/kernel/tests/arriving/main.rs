@@ -10,6 +10,7 @@
     reason = "a test ends at the first thing that is not as expected"
 )]
 
+mod acks;
 mod faults;
 mod inside;
 mod simulated;
@@ -61,6 +62,13 @@ mod together {
             let _ = GUEST.run("tunnels::marks_survive");
         }
     }
+}
+
+#[test]
+fn acknowledgements_that_say_nothing_of_their_own_are_dropped() {
+    in_the_guest("acks::superfluous");
+    in_the_guest("acks::stated");
+    in_the_guest("acks::off");
 }
 
 /// What only `make test-all` waits for.

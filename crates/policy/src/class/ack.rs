@@ -51,6 +51,11 @@ pub struct Ack {
     pub directions: Directions,
 }
 
+impl Ack {
+    /// IP bytes of an acknowledgement where nothing is said: IPv4 with time stamps.
+    pub const SIZE: u32 = 52;
+}
+
 /// The table.
 pub(crate) const TABLE: Table = Table {
     name: "ack",
@@ -104,7 +109,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Option<Ack> {
         span: table.span(),
         reserve: implied(AckRate::Formula, &table),
         factor_tenths: 15,
-        size: 52,
+        size: Ack::SIZE,
         priority: 1,
         ceiling: implied(Amount::Share(Share::WHOLE), &table),
         queue: None,

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `[link]`: the link that is shared.
 
+pub(crate) mod ack_filter;
 pub(crate) mod engine;
 pub(crate) mod inbound;
 pub(crate) mod layer;
 pub(crate) mod moves;
 pub(crate) mod track;
 
+pub use ack_filter::AckFilter;
 pub use engine::Engine;
 pub use inbound::{Flows, Holding, Inbound};
 pub use moves::Moves;
@@ -16,12 +18,12 @@ use crate::amount::Amount;
 use crate::class::fair::Fair;
 use crate::class::zero;
 use crate::codes;
-use crate::field::{self, Cell, FieldKind, Row, Table, Word, elements, row, set, words};
+use crate::field::{self, Cell, FieldKind, Row, Table, elements, row, set, words};
 use crate::link::engine::TIMER_SLACK;
 use crate::read::{device, implied};
 use weirgate_document::{Reader, Span, Value};
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
-use weirgate_state::{CakeAckFilter, DeviceName};
+use weirgate_state::DeviceName;
 use weirgate_units::{Rate, Share};
 
 elements!(DeviceName: codes::DEVICE, device);
@@ -67,8 +69,9 @@ pub struct Link {
     /// How late the gate's timer may be without loss of rate, as what it may let
     /// out at once; chosen by the link's rate where not stated.
     pub timer_slack: Option<Value<weirgate_units::Span>>,
-    /// Which acknowledgements cake drops upstream; `None` for none.
-    pub ack_filter: Option<Value<CakeAckFilter>>,
+    /// Which acknowledgements are dropped upstream; [`AckFilter::Auto`] where not
+    /// stated.
+    pub ack_filter: Option<Value<AckFilter>>,
     /// How a connection changes its class; [`Moves::AtOnce`] where not stated.
     pub moves: Option<Value<Moves>>,
 }
@@ -90,7 +93,6 @@ pub(crate) const TABLE: Table = Table {
 };
 
 words!(DeviceKind);
-words!(CakeAckFilter: "off" => Self::No, "on" => Self::Filter, "aggressive" => Self::Aggressive);
 
 type LinkRow = Row<Link>;
 
@@ -113,13 +115,9 @@ const ROWS: &[LinkRow] = &[
     row!(Link: "timer-slack" => timer_slack in TIMER_SLACK or codes::SLACK,
         "How late the gate's timer may be before some of the rate is lost")
     .default("by the link's rate"),
-    LinkRow::new(
-        "ack-filter",
-        CakeAckFilter::KIND,
-        "Which acknowledgements cake drops upstream",
-        |cell, link| link.ack_filter = cell.word().filter(|one| one.value != CakeAckFilter::No),
-    )
-    .default("\"off\""),
+    row!(Link: "ack-filter" => ack_filter,
+        "Which acknowledgements are dropped upstream because a later one waits behind them")
+    .default("\"auto\""),
     row!(Link: "moves" => moves, "How a connection changes its class").default("\"at-once\""),
     row!(Link: "fair" => fair, "Between whom a class is shared that does not say"),
     LinkRow::new(

@@ -231,16 +231,20 @@ fn queue(
 /// that this link needs to be otherwise than in the discipline's table: targets
 /// that a full packet alone does not exceed.
 fn completed(own: &KitQueue, scheduler: &Scheduler, mtu: u32) -> Vec<(&'static str, u64)> {
-    let target = own.value("target_ns").map(Span::from_nanos);
-    let codel = leaf::codel(scheduler, target);
+    let stated = own.value("target_ns").map(Span::from_nanos);
+    let (target, interval) = if own.discipline == "fq_codel" {
+        leaf::codel_in_turns(scheduler.full_packet, scheduler.gate, stated)
+    } else {
+        leaf::codel(scheduler, stated)
+    };
     let chosen: Vec<(&'static str, u64)> = match own.discipline {
         "codel" | "fq_codel" => vec![
-            ("target_ns", codel.target.as_nanos()),
-            ("interval_ns", codel.interval.as_nanos()),
+            ("target_ns", target.as_nanos()),
+            ("interval_ns", interval.as_nanos()),
             ("mtu_bytes", no_queue(mtu, scheduler.full_packet)),
         ],
         // RFC 8033's target is 15 ms.
-        "pie" if codel.target > PIE_TARGET => vec![("target_ns", codel.target.as_nanos())],
+        "pie" if target > PIE_TARGET => vec![("target_ns", target.as_nanos())],
         _ => Vec::new(),
     };
     let unsaid = chosen

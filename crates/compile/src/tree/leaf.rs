@@ -49,7 +49,10 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
             })
         }
         // A policy has one only where the kit is its engine, which asks `kit`.
-        Queue::Kit(_) => QdiscKind::FqCodel(codel(scheduler, None)),
+        Queue::Kit(_) => {
+            let usual = FqCodelQueue::default();
+            QdiscKind::FqCodel(fq_codel(&usual, scheduler.full_packet, scheduler.gate))
+        }
     };
     let filters = matches!(&kind, QdiscKind::Cake(cake) if cake.ack_filter != CakeAckFilter::No);
     let also = if filters {
@@ -108,32 +111,46 @@ fn sfq(queue: &SfqQueue, scheduler: &Scheduler) -> Sfq {
     }
 }
 
-/// What CoDel is told where nothing is said, or its target alone.
-pub(crate) fn codel(scheduler: &Scheduler, target: Option<Span>) -> FqCodel {
-    let usual = FqCodelQueue {
-        target,
-        ..FqCodelQueue::default()
-    };
-    fq_codel(&usual, scheduler.full_packet, scheduler.gate)
+/// CoDel's target and interval for one queue, where nothing is said or its target
+/// alone. RFC 8289 section 4.4: a target below the time of a full packet would
+/// drop what cannot be helped.
+pub(crate) fn codel(scheduler: &Scheduler, target: Option<Span>) -> (Span, Span) {
+    let packet = bounds::time(u64::from(scheduler.full_packet), scheduler.gate);
+    timed(target, Span::from_nanos(packet.as_nanos() * 3 / 2))
+}
+
+/// Packets that may wait in a queue of a flow before CoDel takes it for too long,
+/// where flows are served in turn, and as few as that may be.
+const TURNS: u64 = 8;
+const FEWEST_TURNS: u64 = 4;
+
+/// The same for queues that are served in turn. A packet waits for the turns of the
+/// other flows as well, which its own flow can do nothing about. fq_codel drops even
+/// a flow's only packet while others have any (`codel_should_drop` gets the bytes of
+/// all queues). With a target of one turn who backs off at a loss, as reno does, then
+/// misses turns, and who does not, as bbr, takes them. With as many as there are
+/// flows, nobody does (`experiments/fair-controls.toml`). A queue of more than the
+/// round trip that CoDel assumes helps nobody. cake allows for four packets
+/// (`cobalt_should_drop`, net/sched/sch_cake.c).
+pub(crate) fn codel_in_turns(full_packet: u32, gate: Rate, target: Option<Span>) -> (Span, Span) {
+    let turns = |count| bounds::time(u64::from(full_packet) * count, gate);
+    let least = turns(TURNS).min(INTERVAL).max(turns(FEWEST_TURNS));
+    timed(target, least)
+}
+
+fn timed(target: Option<Span>, least: Span) -> (Span, Span) {
+    let target = target.unwrap_or_else(|| micros(TARGET.max(least)));
+    (target, micros(INTERVAL - TARGET + target))
 }
 
 fn fq_codel(queue: &FqCodelQueue, full_packet: u32, gate: Rate) -> FqCodel {
     let small = gate < hosts::SMALL_LINK;
-    // RFC 8289 section 4.4: a target below the time of a full packet would
-    // drop what cannot be helped.
-    let packet = bounds::time(u64::from(full_packet), gate);
-    let one_and_a_half = Span::from_nanos(packet.as_nanos() * 3 / 2);
-    let target = queue
-        .target
-        .unwrap_or_else(|| micros(TARGET.max(one_and_a_half)));
-    let interval = queue
-        .interval
-        .unwrap_or_else(|| micros(INTERVAL - TARGET + target));
+    let (target, interval) = codel_in_turns(full_packet, gate, queue.target);
     FqCodel {
         limit: queue.limit.unwrap_or(if small { 1024 } else { 10_240 }),
         flows: queue.flows.unwrap_or(1024),
         target,
-        interval,
+        interval: queue.interval.unwrap_or(interval),
         quantum: queue.quantum.unwrap_or(full_packet),
         ecn: queue.ecn.unwrap_or(true),
         memory_limit: queue

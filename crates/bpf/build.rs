@@ -20,6 +20,10 @@ use weirgate_units::fnv1a_32;
 /// the kernel refuses.
 const COMPILERS: [&str; 3] = ["clang-19", "clang-20", "clang"];
 
+/// What takes debugging information out of an object and leaves BTF: the first of these
+/// that runs. clang writes both or neither, and DWARF is two fifths of an object.
+const STRIPPERS: [&str; 3] = ["llvm-strip-19", "llvm-strip-20", "llvm-strip"];
+
 /// The kernel's processor: version 3 has the 32-bit instructions and atomics
 /// that the programs use, and every kernel with BPF qdiscs runs it.
 const FLAGS: [&str; 8] = [
@@ -69,10 +73,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("cargo::rerun-if-changed={}", root.join(folder).display());
     }
     fs::write(out.join("patterns.h"), weirgate_signatures::header())?;
+    let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok();
     let compiler = COMPILERS
         .into_iter()
-        .find(|name| Command::new(name).arg("--version").output().is_ok())
+        .find(runs)
         .ok_or("no clang for BPF: install Debian's clang-19 (`cargo xtask setup` does)")?;
+    let stripper = STRIPPERS
+        .into_iter()
+        .find(runs)
+        .ok_or("no llvm-strip: install Debian's llvm-19 (`cargo xtask setup` does)")?;
     let include = |folder: &Path| format!("-I{}", folder.display());
     let mut includes = vec![format!("-I{headers}"), include(&out)];
     includes.extend(INCLUDES.map(|folder| include(&root.join(folder))));
@@ -87,15 +96,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut items = String::new();
     let mut table = String::new();
     let compile = |source: &Path| -> Result<(), String> {
-        let mut command = Command::new(compiler);
-        command.args(FLAGS).args(&places).args(&includes);
-        command.arg("-c").arg(source);
-        command
-            .arg("-o")
-            .arg(out.join(format!("{}.bpf.o", name(source))));
-        let status = command.status().map_err(|error| error.to_string())?;
-        let failed = || format!("{} does not compile", source.display());
-        status.success().then_some(()).ok_or_else(failed)
+        let object = out.join(format!("{}.bpf.o", name(source)));
+        let mut clang = Command::new(compiler);
+        clang.args(FLAGS).args(&places).args(&includes);
+        clang.arg("-c").arg(source).arg("-o").arg(&object);
+        for mut command in [clang, strip(stripper, &object)] {
+            let status = command.status().map_err(|error| error.to_string())?;
+            if !status.success() {
+                return Err(format!("{} does not compile: {command:?}", source.display()));
+            }
+        }
+        Ok(())
     };
     side_by_side(&sources, compile)?;
     for source in &sources {
@@ -115,6 +126,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     fs::write(out.join("programs.rs"), items)?;
     layouts(&root, &includes, &out)
+}
+
+fn strip(stripper: &str, object: &Path) -> Command {
+    let mut command = Command::new(stripper);
+    command.arg("--strip-debug").arg(object);
+    command
 }
 
 /// What a program is called, by its file.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A package, a file that shows it is there, and what it is for.
-const PACKAGES: [(&str, &str, &str); 18] = [
+const PACKAGES: [(&str, &str, &str); 19] = [
     (
         "iproute2",
         "/usr/sbin/tc",
@@ -26,6 +26,11 @@ const PACKAGES: [(&str, &str, &str); 18] = [
         "clang-19",
         "/usr/bin/clang-19",
         "compiling queueing disciplines for the kernel",
+    ),
+    (
+        "llvm-19",
+        "/usr/bin/llvm-strip-19",
+        "objects for the kernel without debugging information",
     ),
     (
         "clang-format-19",

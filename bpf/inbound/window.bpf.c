@@ -5,7 +5,8 @@
  * share a map of connections, of which the kernel forgets the one that was
  * silent for longest when it is full.
  *
- * What each may have of the rate of all is said by window_share.h.
+ * What each may have of the rate of all, or of its host's, is said by
+ * window_share.h.
  *
  * A connection is known once its handshake is complete (window_handshake.h). One
  * whose handshake was not seen is left alone, and so is one whose packets carry a
@@ -29,6 +30,9 @@
 #include "window_ask.h"
 #include "window_handshake.h"
 #include "window_share.h"
+#ifdef WINDOW_TRANSLATED
+#include "window_translated.h"
+#endif
 
 /* Whose rate a connection shares, by the class of a packet that leaves. Global,
  * so that the verifier looks at the loop by itself. */
@@ -77,16 +81,19 @@ window_protected(const struct window_settings *wanted,
 
 /* The largest segment that a new connection asks for; 0: its own. */
 static __always_inline u64 window_least(const struct window_settings *wanted,
-					const struct window_totals *all,
+					struct window_totals *all,
 					const struct window_receiver *receiver,
 					const struct tuple *tuple, u64 now_ns)
 {
 	u64 least = announced_since(now_ns) ? wanted->announced_segment : 0;
+	const struct window_host *host;
 	u64 rate, asked;
 
 	if (!wanted->round_trip_ns)
 		return least;
-	rate = window_share(wanted, all, receiver->slot, 0, WINDOW_ONE);
+	host = window_host(wanted, receiver, 0);
+	rate = window_share(wanted, all, host, receiver->slot, 0, SHARE_ONE,
+			    window_others(wanted, all, now_ns));
 	if (!rate)
 		return least;
 	asked = window_asked(wanted, tuple, rate);
@@ -96,9 +103,8 @@ static __always_inline u64 window_least(const struct window_settings *wanted,
 /* A new connection may ask for small segments. */
 static __always_inline void
 window_ask_less(struct __sk_buff *skb, const struct window_settings *wanted,
-		const struct window_totals *all,
-		struct window_receiver *receiver, const struct segment *segment,
-		u64 now_ns)
+		struct window_totals *all, struct window_receiver *receiver,
+		const struct segment *segment, u64 now_ns)
 {
 	u32 tcp = tc_network(skb, &segment->at) + segment->at.transport;
 	u64 least =
@@ -184,6 +190,7 @@ window_came(struct __sk_buff *skb, const struct window_settings *wanted,
 	    const struct segment *segment, u64 now_ns)
 {
 	u32 mss = skb->gso_size ? skb->gso_size : segment->payload;
+	struct window_host *host;
 
 	connection->receiver.spared &= ~SPARED_IN;
 	if (wanted->spare_mask &&
@@ -191,14 +198,15 @@ window_came(struct __sk_buff *skb, const struct window_settings *wanted,
 		connection->receiver.spared |= SPARED_IN;
 	if (window_reset(skb, wanted, connection, segment, now_ns))
 		return;
+	host = window_host(wanted, &connection->receiver, 1);
 	if (segment->flags & (TCP_FIN | TCP_RST))
-		window_ended(all, connection);
+		window_ended(all, host, connection);
 	if (!segment->payload || connection->receiver.spared)
 		return;
 	connection->bytes += segment->payload;
 	window_numbered(&connection->flow, segment->first, segment->payload);
 	if (!(segment->flags & TCP_FIN))
-		window_active(wanted, all, connection, segment->payload,
+		window_active(wanted, all, host, connection, segment->payload,
 			      now_ns);
 	window_owe(wanted, all, connection, segment->payload, now_ns);
 	window_arrived(&connection->flow, &wanted->rule, segment->payload, mss,
@@ -215,8 +223,12 @@ int window_in(struct __sk_buff *skb)
 	struct segment segment = {};
 	u64 now = bpf_ktime_get_ns();
 
-	if (!wanted || !all || !tcp_look(skb, &segment, 1))
+	if (!wanted || !all)
 		return TC_ACT_UNSPEC;
+	if (!tcp_look(skb, &segment, 1)) {
+		window_other(wanted, all, skb->len, now);
+		return TC_ACT_UNSPEC;
+	}
 	connection = bpf_map_lookup_elem(&connections, &segment.tuple);
 	if (!connection || connection->reopens || segment.flags & TCP_SYN) {
 		window_establish(&segment);
@@ -226,6 +238,7 @@ int window_in(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	if (!connection) {
 		__sync_fetch_and_add(&all->unknown, 1);
+		window_other(wanted, all, skb->len, now);
 		return TC_ACT_UNSPEC;
 	}
 	if (!lock_take(&connection->lock)) {
@@ -257,8 +270,9 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 				     now_ns);
 		return;
 	}
-	rate = window_share(wanted, all, receiver->slot,
-			    window_large(connection), 0);
+	rate = window_share(wanted, all, window_host(wanted, receiver, 0),
+			    receiver->slot, window_large(connection), 0,
+			    window_others(wanted, all, now_ns));
 	if (window_protected(wanted, receiver) ||
 	    (!rate && !wanted->rule.fixed_bytes && !wanted->rule.limit_bytes))
 		return;
@@ -294,6 +308,11 @@ static __always_inline void window_opens(struct __sk_buff *skb,
 		.handshake = window_stated(segment),
 	};
 
+	__builtin_memcpy(receiver.host, segment->tuple.address[0],
+			 sizeof(receiver.host));
+#ifdef WINDOW_TRANSLATED
+	window_inside(skb, &segment->tuple, &receiver);
+#endif
 	window_sort(skb, wanted, &receiver);
 	window_ask_less(skb, wanted, all, &receiver, segment, now_ns);
 	/* A SYN's window is not scaled (RFC 7323 section 2.2). */

@@ -5,6 +5,7 @@
 #define INBOUND_WINDOW_LAYOUT_H
 
 #include "aqm.h"
+#include "share.h"
 #include "window.h"
 
 /* Classes that may have a rate of their own, and slots in all: the first is of
@@ -31,6 +32,9 @@ struct window_settings {
 	u64 round_trip_ns; /* new connections ask for segments of what they may
 			    * have in a round trip, which is this to those of
 			    * whom none is known; 0: as ever */
+	u32 by_hosts; /* a rate is shared by hosts inside, and what one of them
+		       * may have by its connections */
+	u32 beside_others; /* what no window holds leaves less of a rate */
 	struct window_class classes[WINDOW_CLASSES];
 };
 
@@ -59,26 +63,33 @@ struct window_receiver {
 	u8 handshake; /* RECEIVER_* */
 	u8 spared; /* SPARED_* */
 	u8 slot; /* whose rate it shares */
+	u32 host[4]; /* its address inside, IPv4 in the first word */
+};
+
+/* Whose connections share what a host may have. */
+struct window_host_key {
+	u32 address[4];
+	u32 slot;
+};
+
+struct window_host {
+	struct share_sum connections;
+	struct share_member member; /* of its slot */
+	u32 lock;
+	u32 pad;
 };
 
 struct window_connection {
 	struct window_flow flow;
 	struct window_receiver receiver;
-	u64 epoch; /* the last second in which data came */
-	u64 part; /* of its share that it had then, in WINDOW_ONE */
+	struct share_member member; /* of its host, or of its slot */
 	u64 bytes; /* of data that came */
 	u32 window; /* last offered, bytes */
 	u32 offered; /* what the receiver itself offered then */
 	u64 reset_ns; /* when it was last attempted */
 	u32 lock;
 	u32 reopens; /* a later handshake of these ports may be on its way */
-	u64 counted; /* for so much in this second, in WINDOW_ONE */
-	u64 large; /* and among those who have sent much */
 };
-
-/* A whole share, and the most that a connection counts for. */
-#define WINDOW_ONE 65536
-#define WINDOW_MOST (2 * WINDOW_ONE)
 
 /* Fewer segments than this in a second are few. */
 #define WINDOW_FEW 8
@@ -86,24 +97,16 @@ struct window_connection {
 /* Who has sent less is a mouse (Braithwaite 2006, section 5.3). */
 #define WINDOW_MUCH 20000
 
-/* Shares used, in WINDOW_ONE: in the last whole second, and in this one. */
-struct window_used {
-	s64 before;
-	s64 now;
-};
-
-/* Whose connections share a rate (window_share.h). */
+/* Who shares a rate (window_share.h). */
 struct window_slot {
-	u64 epoch; /* which second it is */
-	struct window_used all;
-	struct window_used large; /* of those who have sent much */
-	struct window_used sent; /* by them, whatever they count for */
+	struct share_sum members; /* connections, or hosts */
 	s64 owed; /* bytes that those who have sent much go on later by */
 	u64 owed_ns; /* what they left of the rate is counted up to then */
 };
 
 struct window_totals {
 	struct window_slot slots[WINDOW_SLOTS];
+	struct share_sum others; /* bytes of what no window holds */
 	u64 rewritten; /* packets whose window was changed */
 	u64 held; /* packets given a later time to leave */
 	u64 unknown; /* packets of connections whose handshake was not seen */

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What each connection may have of the rate that is for all of a slot.
- *
- * A connection counts for as much as it used of its share, so that what those
- * leave who send little goes to the others: shares grow until all together have
- * their rate. One that waits for nothing but its window uses all of it, whatever
- * has come: else all would get more after each page, while those who were slowed
- * down for it had less.
+ * What each connection may have of the rate that is for all of a slot (share.h):
+ * a part of it, or of what its host may have. One that waits for nothing but its
+ * window uses all of its share, whatever has come: else all would get more after
+ * each page, while those who were slowed down for it had less.
  *
  * Mice, who have sent little, are not made to wait. Those who have sent much
  * share the whole rate, and go on later by what mice got: else that would stand
@@ -16,6 +13,8 @@
 #ifndef INBOUND_WINDOW_SHARE_H
 #define INBOUND_WINDOW_SHARE_H
 
+#include "share.h"
+#include "lock.h"
 #include "window_state.h"
 
 /* What all connections of a slot may have. */
@@ -29,13 +28,36 @@ static __always_inline u64 window_rate(const struct window_settings *wanted,
 	return wanted->classes[at].rate_bytes_s;
 }
 
-/* Processors may meet at the end of a second, so that one of the sums is below
- * zero for the next. */
-static __always_inline u64 window_used(const struct window_used *used)
+static __always_inline struct window_slot *
+window_slot(struct window_totals *all, u32 number)
 {
-	s64 most = used->before > used->now ? used->before : used->now;
+	return &all->slots[number & (WINDOW_SLOTS - 1)];
+}
 
-	return most > 0 ? (u64)most : 0;
+/* The host of a connection, where hosts share; `make` it if nothing has come of it
+ * before. */
+static __always_inline struct window_host *
+window_host(const struct window_settings *wanted,
+	    const struct window_receiver *receiver, int make)
+{
+	struct window_host_key key = {};
+	struct window_host *host;
+	const void *fresh;
+	u32 zero = 0;
+
+	if (!wanted->by_hosts)
+		return NULL;
+	__builtin_memcpy(key.address, receiver->host, sizeof(key.address));
+	key.slot = receiver->slot;
+	host = bpf_map_lookup_elem(&hosts, &key);
+	if (host || !make)
+		return host;
+	/* Nothing is as long as that, and more. */
+	fresh = bpf_map_lookup_elem(&blank, &zero);
+	if (!fresh)
+		return NULL;
+	bpf_map_update_elem(&hosts, &key, fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&hosts, &key);
 }
 
 static __always_inline int
@@ -44,58 +66,63 @@ window_large(const struct window_connection *connection)
 	return connection->bytes >= WINDOW_MUCH;
 }
 
-/* What each that has sent much may have, or any other, with `more` besides those
- * that there are. */
-static __always_inline u64 window_share(const struct window_settings *wanted,
-					const struct window_totals *all,
-					u32 number, int large, u64 more)
+/* Bytes that came in a second of what no window holds. */
+static __always_inline u64 window_others(const struct window_settings *wanted,
+					 const struct window_totals *all,
+					 u64 now_ns)
 {
-	const struct window_slot *slot =
-		&all->slots[number & (WINDOW_SLOTS - 1)];
-	u64 used = window_used(large ? &slot->large : &slot->all);
+	const struct share_sum *others = &all->others;
+
+	if (!wanted->beside_others || others->epoch + 1 < share_epoch(now_ns))
+		return 0;
+	return share_most(&others->all) * 1000 / 1074;
+}
+
+/* Something came that no window holds. */
+static __always_inline void window_other(const struct window_settings *wanted,
+					 struct window_totals *all, u32 bytes,
+					 u64 now_ns)
+{
+	if (!wanted->beside_others)
+		return;
+	share_second(&all->others, share_epoch(now_ns));
+	__sync_fetch_and_add(&all->others.all.now, (s64)bytes);
+}
+
+/* What each that has sent much may have, or any other, with `more` besides those
+ * that there are, and with so many bytes a second of others. */
+static __always_inline u64 window_share(const struct window_settings *wanted,
+					struct window_totals *all,
+					const struct window_host *host,
+					u32 number, int large, u64 more,
+					u64 others)
+{
+	const struct window_slot *slot = window_slot(all, number);
 	u64 rate = window_rate(wanted, number);
 
-	if (large)
-		used = aqm_max(used, window_used(&slot->sent));
-	used += more;
-	/* A rate has at most 2^37 bytes a second, so that this fits. However many
-	 * share it, none of them is without a limit, which is what 0 says. */
-	return rate ? aqm_max(rate * WINDOW_ONE / aqm_max(used, WINDOW_ONE),
-			      1) :
-		      0;
+	if (host)
+		return share_rate(&host->connections,
+				  share_rate(&slot->members, rate, large, 0,
+					     others),
+				  large, more, 0);
+	return share_rate(&slot->members, rate, large, more, others);
 }
 
 /* Where all have a few segments a second, how many fall into one is chance: what
  * one of them is above a share is not used. */
 static __always_inline u64
 window_forgiven(const struct window_settings *wanted,
-		const struct window_connection *connection, u64 part, u64 share)
+		const struct window_connection *connection,
+		const struct share_member *member, u64 part, u64 share)
 {
 	u64 mss = window_mss(&connection->flow);
 	u64 all = window_rate(wanted, connection->receiver.slot);
-	u64 above = connection->part + part;
+	u64 above = member->part + part;
 
-	if (above <= WINDOW_ONE || connection->part >= WINDOW_ONE ||
+	if (above <= SHARE_ONE || member->part >= SHARE_ONE ||
 	    all >= WINDOW_FEW * mss)
 		return 0;
-	return aqm_min(above - WINDOW_ONE,
-		       mss * WINDOW_ONE / aqm_max(share, 1));
-}
-
-/* One processor closes a second. */
-static __always_inline void window_second(struct window_slot *slot, u64 epoch)
-{
-	u64 before = slot->epoch;
-
-	if (before >= epoch ||
-	    __sync_val_compare_and_swap(&slot->epoch, before, epoch) != before)
-		return;
-	slot->all.before = epoch == before + 1 ? slot->all.now : 0;
-	slot->large.before = epoch == before + 1 ? slot->large.now : 0;
-	slot->sent.before = epoch == before + 1 ? slot->sent.now : 0;
-	slot->all.now = 0;
-	slot->large.now = 0;
-	slot->sent.now = 0;
+	return aqm_min(above - SHARE_ONE, mss * SHARE_ONE / aqm_max(share, 1));
 }
 
 /* What the sender may leave of its share for a moment: a sixteenth of a second's. */
@@ -111,66 +138,77 @@ window_whole(const struct window_settings *wanted,
 {
 	return window_large(connection) &&
 	       (connection->bytes - bytes < WINDOW_MUCH ||
-		connection->epoch + 1 < epoch ||
+		connection->member.epoch + 1 < epoch ||
 		window_binds(&connection->flow, &wanted->rule,
 			     share / WINDOW_MOMENT));
 }
 
-/* Counts by the second, as aqm/include/flows.h counts flows. */
+/* So many bytes of a second's share came. */
+static __always_inline void
+window_counted(const struct window_settings *wanted,
+	       const struct window_connection *connection,
+	       struct share_sum *sum, struct share_member *member, u32 bytes,
+	       u64 share, int whole)
+{
+	u64 part = (u64)bytes * SHARE_ONE / aqm_max(share, 1);
+
+	share_anew(member, sum->epoch);
+	part -= window_forgiven(wanted, connection, member, part, share);
+	share_count(sum, member, part, window_large(connection), whole);
+}
+
+/* Data came of a connection. */
 static __always_inline void window_active(const struct window_settings *wanted,
 					  struct window_totals *all,
+					  struct window_host *host,
 					  struct window_connection *connection,
 					  u32 bytes, u64 now_ns)
 {
-	struct window_slot *slot =
-		&all->slots[connection->receiver.slot & (WINDOW_SLOTS - 1)];
+	u32 number = connection->receiver.slot;
+	struct window_slot *slot = window_slot(all, number);
 	int large = window_large(connection);
-	u64 epoch = (now_ns >> 30) + 1;
-	u64 share, part;
+	u64 epoch = share_epoch(now_ns);
+	u64 others = window_others(wanted, all, now_ns);
+	u64 share;
 	int whole;
 
-	window_second(slot, epoch);
-	share = aqm_bytes_in(window_share(wanted, all,
-					  connection->receiver.slot, large, 0),
+	share_second(&slot->members, epoch);
+	if (host)
+		share_second(&host->connections, epoch);
+	share = aqm_bytes_in(window_share(wanted, all, host, number, large, 0,
+					  others),
 			     1ULL << 30);
 	whole = window_whole(wanted, connection, bytes, epoch, share);
-	if (connection->epoch != epoch) {
-		connection->epoch = epoch;
-		connection->part = 0;
-		connection->counted = 0;
-		connection->large = 0;
-	}
-	part = (u64)bytes * WINDOW_ONE / aqm_max(share, 1);
-	part -= window_forgiven(wanted, connection, part, share);
-	part = aqm_min(part, WINDOW_MOST - connection->part);
-	connection->part += part;
-	if (large)
-		__sync_fetch_and_add(&slot->sent.now, part);
-	part = aqm_max(whole ? WINDOW_ONE : connection->part,
-		       connection->counted);
-	__sync_fetch_and_add(&slot->all.now, part - connection->counted);
-	connection->counted = part;
-	if (!large)
+	window_counted(wanted, connection,
+		       host ? &host->connections : &slot->members,
+		       &connection->member, bytes, share, whole);
+	/* A host uses all of its share where one of its connections waits. */
+	if (!host || !lock_take(&host->lock))
 		return;
-	__sync_fetch_and_add(&slot->large.now, part - connection->large);
-	connection->large = part;
+	share = aqm_bytes_in(window_share(wanted, all, NULL, number, large, 0,
+					  others),
+			     1ULL << 30);
+	window_counted(wanted, connection, &slot->members, &host->member, bytes,
+		       share, whole);
+	lock_release(&host->lock);
 }
 
-/* A connection that has ended needs no part any more, also not of this second's
- * that it had: what was one page would be kept free for up to two. */
+/* A connection has ended; so has a host's use of its share with its last one. */
 static __always_inline void window_ended(struct window_totals *all,
+					 struct window_host *host,
 					 struct window_connection *connection)
 {
-	struct window_slot *slot =
-		&all->slots[connection->receiver.slot & (WINDOW_SLOTS - 1)];
+	struct window_slot *slot = window_slot(all, connection->receiver.slot);
 
-	if (connection->epoch != slot->epoch)
+	if (!host) {
+		share_ended(&slot->members, &connection->member);
 		return;
-	__sync_fetch_and_add(&slot->all.now, -connection->counted);
-	__sync_fetch_and_add(&slot->large.now, -connection->large);
-	connection->part = 0;
-	connection->counted = 0;
-	connection->large = 0;
+	}
+	share_ended(&host->connections, &connection->member);
+	if (host->connections.all.now > 0 || !lock_take(&host->lock))
+		return;
+	share_ended(&slot->members, &host->member);
+	lock_release(&host->lock);
 }
 
 /* What comes of a mouse is owed by those who have sent much, and so is what one
@@ -180,10 +218,9 @@ static __always_inline void
 window_owe(const struct window_settings *wanted, struct window_totals *all,
 	   const struct window_connection *connection, u32 bytes, u64 now_ns)
 {
-	struct window_slot *slot =
-		&all->slots[connection->receiver.slot & (WINDOW_SLOTS - 1)];
+	struct window_slot *slot = window_slot(all, connection->receiver.slot);
 	u64 rate = window_rate(wanted, connection->receiver.slot);
-	u64 used = aqm_min(window_used(&slot->large), WINDOW_ONE);
+	u64 used = aqm_min(share_most(&slot->members.large), SHARE_ONE);
 	u64 before = slot->owed_ns;
 	s64 owed = bytes;
 	s64 left;
@@ -197,7 +234,7 @@ window_owe(const struct window_settings *wanted, struct window_totals *all,
 	if (before < now_ns &&
 	    __sync_val_compare_and_swap(&slot->owed_ns, before, now_ns) ==
 		    before) {
-		left = aqm_bytes_in(rate * (WINDOW_ONE - used) / WINDOW_ONE,
+		left = aqm_bytes_in(rate * (SHARE_ONE - used) / SHARE_ONE,
 				    aqm_min(now_ns - before, 1ULL << 30));
 		if (left > slot->owed)
 			left = slot->owed;
@@ -214,8 +251,7 @@ static __always_inline void window_pays(struct window_totals *all,
 					struct window_connection *connection,
 					u32 ack)
 {
-	struct window_slot *slot =
-		&all->slots[connection->receiver.slot & (WINDOW_SLOTS - 1)];
+	struct window_slot *slot = window_slot(all, connection->receiver.slot);
 	s64 owed = slot->owed;
 
 	if (owed > 0 && window_large(connection))

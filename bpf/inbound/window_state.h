@@ -55,6 +55,15 @@ struct {
 	__type(value, u64);
 } round_trips SEC(".maps");
 
+/* Hosts inside, where they share. */
+#define WINDOW_HOSTS 4096
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, WINDOW_HOSTS);
+	__type(key, struct window_host_key);
+	__type(value, struct window_host);
+} hosts SEC(".maps");
+
 /* A new connection, too large for the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

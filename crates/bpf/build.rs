@@ -196,7 +196,7 @@ fn layouts(root: &Path, includes: &[String], out: &Path) -> Result<(), Box<dyn E
         .clang_arg("-fparse-all-comments")
         .clang_args(includes)
         .allowlist_file(".*_layout\\.h")
-        .allowlist_item("SHAPER_CLASSES|SPREAD_.*")
+        .allowlist_item("SHAPER_CLASSES|SHARE_ONE|SPREAD_.*")
         .allowlist_type("meter_kind|window_algorithm")
         .blocklist_type("aqm_link|shaper_rule")
         .prepend_enum_name(false)

@@ -3,10 +3,30 @@
  * or stream, as plain memory. */
 #include "aqm.h"
 #include "udp.h"
+#include "share.h"
 #include "window.h"
 
 extern const u32 aqm_window_size, aqm_window_rate;
-extern const u32 aqm_udp_size, aqm_udp_state;
+extern u64 aqm_share_rate(const struct share_sum *sum, u64 rate, int large,
+			  u64 more, u64 others)
+{
+	return share_rate(sum, rate, large, more, others);
+}
+
+void aqm_share_count(struct share_sum *sum, struct share_member *member,
+		     u64 part, int large, int whole, u64 now_ns)
+{
+	share_second(sum, share_epoch(now_ns));
+	share_anew(member, sum->epoch);
+	share_count(sum, member, part, large, whole);
+}
+
+void aqm_share_ended(struct share_sum *sum, struct share_member *member)
+{
+	share_ended(sum, member);
+}
+
+const u32 aqm_udp_size, aqm_udp_state;
 u32 aqm_udp_arrived(void *flow, const struct udp_rule *rule, u32 bytes,
 		    u64 now_ns);
 void aqm_window_arrived(void *flow, const struct window_rule *rule, u32 bytes,
@@ -19,6 +39,11 @@ u32 aqm_window_offer(void *flow, const struct window_rule *rule, u64 rate,
 u64 aqm_window_told(void *flow, const struct window_rule *rule, u64 rate,
 		    u32 ack, u32 window, u64 now_ns);
 u64 aqm_window_pay(void *flow, u32 ack, u64 owed);
+u64 aqm_share_rate(const struct share_sum *sum, u64 rate, int large, u64 more,
+		   u64 others);
+void aqm_share_count(struct share_sum *sum, struct share_member *member,
+		     u64 part, int large, int whole, u64 now_ns);
+void aqm_share_ended(struct share_sum *sum, struct share_member *member);
 
 const u32 aqm_window_size = sizeof(struct window_flow);
 const u32 aqm_window_rate =

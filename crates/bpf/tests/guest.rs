@@ -98,6 +98,7 @@ mod together {
         in_one_guest! {
             announced_sessions_have_room_made_for_them: "announced::segments", "announced::resets";
             handshakes_ask_for_a_share_of_a_round_trip: "ask::shares";
+            windows_are_shared_by_hosts: "window::shares_by_hosts";
             windows_are_written: "window::writes", "window::begins", "window::spares";
             servers_are_known_once_acknowledged: "window::servers_are_known_once_acknowledged";
             connections_change_class_in_order: "order::moves", "order::returns", "order::ends";

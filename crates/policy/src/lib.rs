@@ -69,7 +69,7 @@ pub use policy::Policy;
 pub use policy::shares::{SharedClass, Shares};
 pub use queue::kit::KitQueue;
 pub use queue::{CakeQueue, FqCodelQueue, Queue, RedQueue, SfqQueue};
-pub use receive::{Algorithm, Announced, Asked, Meters, REFUSE_MARK, Receive, ReceiveUdp};
+pub use receive::{Algorithm, Announced, Asked, Meters, REFUSE_MARK, Receive, ReceiveUdp, Sharing};
 pub use rule::treatment::DscpTreatment;
 pub use tables::TABLES;
 

@@ -86,6 +86,14 @@ pub struct Windows {
     /// for anyway.
     #[serde(default, skip_serializing_if = "is_never")]
     pub round_trip: Span,
+    /// A rate is shared by hosts inside, and what one of them may have by its
+    /// connections; else by connections, whosever they are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_hosts: bool,
+    /// What no window holds, datagrams and connections that are not known, leaves less of
+    /// a rate.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub beside_others: bool,
 }
 
 /// A filter for arriving packets that holds each stream of datagrams to a rate

@@ -19,6 +19,8 @@ struct WindowSettings {
     announced_segment: u32,
     announced_resets: u32,
     round_trip_ns: u64,
+    by_hosts: u32,
+    beside_others: u32,
     classes: [[u64; 2]; 15],
 }
 
@@ -88,6 +90,8 @@ impl Programs {
             announced_segment: if announced & 1 == 0 { 0 } else { 536 },
             announced_resets: u32::from(announced & 2 != 0),
             round_trip_ns: if announced & 4 == 0 { 0 } else { 20_000_000 },
+            by_hosts: u32::from(announced >> 3 & 1),
+            beside_others: u32::from(announced >> 4 & 1),
             classes,
         };
         let udp = UdpRule {

@@ -4,7 +4,7 @@
 
 use crate::error::BpfError;
 use crate::layout::{
-    WINDOW_EDGE, WINDOW_MSS, WINDOW_ONE, WINDOW_STEPS, announced, tuple, window_class,
+    SHARE_ONE, WINDOW_EDGE, WINDOW_MSS, WINDOW_STEPS, announced, tuple, window_class,
     window_connection, window_rule, window_settings, window_totals,
 };
 use crate::maps::{Find, Map};
@@ -19,6 +19,9 @@ use zerocopy::FromZeros;
 
 /// Its file, and the programs in it.
 const FILE: &str = "window";
+/// The same with what knows hosts behind address translation, which needs the kernel's
+/// type information.
+const TRANSLATED: &str = "window_translated";
 const IN: &str = "window_in";
 const OUT: &str = "window_out";
 
@@ -30,8 +33,8 @@ pub struct WindowControl(PacketPrograms);
 /// What the programs did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WindowTotals {
-    /// Shares that limited connections used in the last whole second, each of
-    /// them at most two; rounded.
+    /// Shares that limited connections used in the last whole second, or where
+    /// they share by hosts, hosts; each of them at most two; rounded.
     pub active: u64,
     /// Packets whose window was changed.
     pub rewritten: u64,
@@ -75,9 +78,12 @@ pub struct WindowMaps {
 }
 
 impl WindowControl {
-    /// Loads both. Needs CAP_BPF and CAP_NET_ADMIN.
+    /// Loads both; those that know hosts behind address translation where the kernel
+    /// takes them. Needs CAP_BPF and CAP_NET_ADMIN.
     pub fn load(wanted: &Windows) -> Result<Self, BpfError> {
-        let control = Self(PacketPrograms::load(FILE, FILE, None)?);
+        let translated = || PacketPrograms::load(TRANSLATED, FILE, None);
+        let plain = || PacketPrograms::load(FILE, FILE, None);
+        let control = Self(translated().or_else(|_| plain())?);
         control.maps()?.set(wanted)?;
         Ok(control)
     }
@@ -204,9 +210,9 @@ impl WindowMaps {
     /// What they did so far.
     pub fn totals(&self) -> Result<WindowTotals, BpfError> {
         let all = self.totals.first()?;
-        let used = all.slots.iter().map(|slot| slot.all.before);
+        let used = all.slots.iter().map(|slot| slot.members.all.before);
         let used: u64 = used.map(|used| used.max(0).cast_unsigned()).sum();
-        let share = u64::from(WINDOW_ONE);
+        let share = u64::from(SHARE_ONE);
         Ok(WindowTotals {
             active: used.saturating_add(share / 2) / share,
             rewritten: all.rewritten,
@@ -259,6 +265,8 @@ fn encode(wanted: &Windows) -> window_settings {
         announced_segment: wanted.announced_segment.into(),
         announced_resets: wanted.announced_resets.into(),
         round_trip_ns: wanted.round_trip.as_nanos(),
+        by_hosts: wanted.by_hosts.into(),
+        beside_others: wanted.beside_others.into(),
         ..window_settings::new_zeroed()
     };
     for (room, (class, rate)) in settings.classes.iter_mut().zip(&wanted.classes) {
@@ -303,6 +311,8 @@ fn decode(settings: &window_settings) -> Windows {
         announced_segment: settings.announced_segment as u16,
         announced_resets: settings.announced_resets != 0,
         round_trip: Span::from_nanos(settings.round_trip_ns),
+        by_hosts: settings.by_hosts != 0,
+        beside_others: settings.beside_others != 0,
     }
 }
 
@@ -353,6 +363,8 @@ mod tests {
                 announced_segment: 536,
                 announced_resets: true,
                 round_trip: Span::from_millis(20),
+                by_hosts: true,
+                beside_others: true,
             };
             assert_eq!(decode(&encode(&wanted)), wanted);
         }

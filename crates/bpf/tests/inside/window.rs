@@ -548,8 +548,15 @@ fn servers_are_known_once_acknowledged() {
 
 /// Bytes that `streams` connections get in each second, after three.
 pub fn received(streams: usize, seconds: usize) -> Vec<Vec<f64>> {
-    let mut open: Vec<TcpStream> = (0..streams)
-        .map(|_| TcpStream::connect("10.0.0.2:19").expect("a connection"))
+    received_of(&vec!["10.0.0.2:19"; streams], seconds)
+}
+
+/// The same of connections to these ends.
+fn received_of(ends: &[&str], seconds: usize) -> Vec<Vec<f64>> {
+    let streams = ends.len();
+    let mut open: Vec<TcpStream> = ends
+        .iter()
+        .map(|end| TcpStream::connect(end).expect("a connection"))
         .collect();
     for stream in &open {
         stream.set_nonblocking(true).expect("a socket");
@@ -578,6 +585,59 @@ fn figures(each: &[f64], rate: f64) -> (f64, f64) {
     let mean = each.iter().sum::<f64>() / each.len() as f64;
     let squares: f64 = each.iter().map(|one| (one - mean).powi(2)).sum();
     (mean / rate, (squares / each.len() as f64).sqrt() / mean)
+}
+
+/// Two hosts inside, one with eight connections and one with one, of the kernel's own
+/// TCP: by connections the one has a ninth, by hosts a half. Which of two addresses a
+/// connection has is said by the route to its other end.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn shares_by_hosts() {
+    drop(Store::open().expect("a BPF file system"));
+    let folder = Path::new("/sys/fs/bpf/window");
+    let _far = Far::with(
+        1,
+        &[
+            "ip link set far0 gso_max_segs 1",
+            "ip address add 10.0.0.4/24 dev far0",
+            "tc qdisc replace dev far0 root netem rate 10mbit delay 20ms",
+        ],
+    );
+    net::run("ip address add 10.0.0.3/24 dev wan0");
+    net::run("ip route add 10.0.0.4/32 dev wan0 src 10.0.0.3");
+    net::run("tc qdisc replace dev wan0 clsact");
+    let rate = 1_000_000;
+    let mut control = control(&edge(rate));
+    fs::create_dir(folder).expect("a folder");
+    control.pin(folder).expect("pins");
+    net::run("tc filter add dev wan0 ingress bpf da object-pinned /sys/fs/bpf/window/window_in");
+    net::run("tc filter add dev wan0 egress bpf da object-pinned /sys/fs/bpf/window/window_out");
+    let ends = [&["10.0.0.2:19"; 8][..], &["10.0.0.4:19"]].concat();
+    let mut shares = Vec::new();
+    for by_hosts in [false, true] {
+        control
+            .set(&Windows {
+                by_hosts,
+                ..edge(rate)
+            })
+            .expect("a map");
+        let each = received_of(&ends, 6);
+        let of = |streams: &[Vec<f64>]| streams.iter().flatten().sum::<f64>() / 6.0 / rate as f64;
+        let (eight, one) = (of(&each[..8]), of(&each[8..]));
+        let jain = (eight + one).powi(2) / (2.0 * (eight.powi(2) + one.powi(2)));
+        println!(
+            "by hosts: {by_hosts}: eight have {eight:.3} of the rate, one {one:.3}, Jain {jain:.3}"
+        );
+        shares.push((eight, one, jain));
+    }
+    net::run("tc qdisc del dev wan0 clsact");
+    fs::remove_dir_all(folder).expect("a folder");
+    net::run("ip link del wan0");
+    let (_, alike, _) = shares[0];
+    assert!((0.09..=0.13).contains(&alike), "{shares:?}");
+    let (eight, one, jain) = shares[1];
+    assert!(jain >= 0.95, "{shares:?}");
+    assert!((0.93..=1.05).contains(&(eight + one)), "{shares:?}");
 }
 
 /// RATE-6.7 and 6.9: the kernel's own TCP over a T1 with 6 ms and over 10 Mbit/s

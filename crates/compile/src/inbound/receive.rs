@@ -8,7 +8,8 @@ use crate::engine;
 use crate::scheduler;
 use weirgate_document::Problems;
 use weirgate_policy::{
-    Algorithm, Asked, Direction, Engine, Inbound, Meters, Policy, REFUSE_MARK, Receive, in_kbit,
+    Algorithm, Asked, Direction, Engine, Inbound, Meters, Policy, REFUSE_MARK, Receive, Sharing,
+    in_kbit,
 };
 use weirgate_state::{
     Capabilities, Chain, Datagrams, Effect, Field, Frame, Hook, IpVersion, Match, Measured, Origin,
@@ -120,6 +121,8 @@ pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
         announced_segment: announced.map_or(0, |one| one.mss.as_ref().map_or(0, |mss| mss.value)),
         announced_resets: announced.is_some_and(|one| one.reset),
         round_trip: round_trip(receive),
+        by_hosts: by_hosts(policy, receive),
+        beside_others: false,
     };
     Some((windows, origin))
 }
@@ -136,6 +139,16 @@ fn initial(receive: &Receive) -> Size {
         None if ours && receive.holds() && receive.window.is_none() => INITIAL,
         None => Size::default(),
     }
+}
+
+/// Whether a rate is shared by hosts: as it states, or as the link's queues are.
+fn by_hosts(policy: &Policy, receive: &Receive) -> bool {
+    let link = policy.link.fair.as_ref();
+    receive.keeps_to_rates()
+        && receive.share.as_ref().map_or_else(
+            || link.is_some_and(|fair| fair.value.knows_hosts()),
+            |share| share.value == Sharing::Hosts,
+        )
 }
 
 /// To ends of whom no round trip is known, where segments are chosen by it.
@@ -283,8 +296,12 @@ pub(crate) fn notes(policy: &Policy) -> Vec<String> {
             (0, 0) => String::new(),
             (own, free) => format!("; classes at rates of their own: {own}, not limited: {free}"),
         };
+        let hosts = match windows.by_hosts {
+            true => ", shared by hosts",
+            false => "",
+        };
         notes.push(format!(
-            "downstream on {device}: {}{besides}",
+            "downstream on {device}: {}{hosts}{besides}",
             origin.reason
         ));
     }

@@ -17,6 +17,12 @@ pub(crate) fn windows(windows: &Windows) -> String {
         text = format!("receive windows of {}", windows.fixed);
     }
     text.push_str(&limit(windows.rate));
+    if windows.by_hosts {
+        text.push_str(", shared by hosts");
+    }
+    if windows.beside_others {
+        text.push_str(", less what no window holds");
+    }
     // Writing to a String cannot fail.
     for (class, rate) in &windows.classes {
         let _ = write!(text, ", class {class}{}", limit(*rate));

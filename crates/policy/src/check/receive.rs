@@ -174,6 +174,7 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
         let protects = receive.protect.first().filter(|_| !receive.chooses());
         let unused = [
             protects.map(|one| ("protect", &one.span)),
+            receive.share.as_ref().map(|one| ("share", &one.span)),
             receive
                 .algorithm
                 .as_ref()

@@ -29,6 +29,8 @@ pub struct Receive {
     /// The mark of packets, coming or going, whose connections and streams are
     /// not limited.
     pub protect_mark: Option<Value<Mark>>,
+    /// Between whom a rate is shared.
+    pub share: Option<Value<Sharing>>,
     /// How windows are chosen.
     pub algorithm: Option<Value<Algorithm>>,
     /// This window and no other.
@@ -110,6 +112,15 @@ pub enum Asked {
     Share,
 }
 
+/// Between whom a rate is shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// Connections, whosever they are.
+    Connections,
+    /// Hosts inside, then the connections of each.
+    Hosts,
+}
+
 /// How windows are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Algorithm {
@@ -138,6 +149,8 @@ const CHUNKS: (Span, Span) = (Span::from_millis(1), Span::from_secs(10));
 
 /// The refusing bit, without a word of the policy: beside those for payloads.
 pub const REFUSE_MARK: u32 = 0x0800_0000;
+
+words!(Sharing: "connections" => Self::Connections, "hosts" => Self::Hosts);
 
 words!(Algorithm: "ours" => Self::Ours, "shah-1" => Self::Shah1, "shah-2" => Self::Shah2);
 
@@ -188,6 +201,8 @@ const ROWS: &[ReceiveRow] = &[
         "Classes whose connections are not limited"),
     row!(Receive: "protect-mark": FieldKind::Text("0x100/0xf00") => protect_mark,
         "The mark of packets, coming or going, of what is not limited"),
+    row!(Receive: "share" => share,
+        "Between whom a rate is shared: by hosts where the link is `fair` by them, if nothing is said"),
     row!(Receive: "algorithm" => algorithm, "How receive windows are chosen").default("\"ours\""),
     row!(Receive: "window" => window in WINDOWS or codes::RECEIVE,
         "This receive window and no other"),
@@ -273,25 +288,7 @@ const ANNOUNCED_ROWS: &[Row<Announced>] = &[
 
 /// Reads the table.
 pub(crate) fn read(mut table: Reader<'_, '_>) -> Receive {
-    let mut receive = Receive {
-        line: table.line(),
-        span: table.span(),
-        rate: None,
-        classes: Vec::new(),
-        protect: Vec::new(),
-        protect_mark: None,
-        algorithm: None,
-        window: None,
-        mss: None,
-        initial_rtt: None,
-        horizon: None,
-        max_ack_delay: None,
-        initial_window: None,
-        max_window: None,
-        measured: Meters::default(),
-        udp: None,
-        announced: None,
-    };
+    let mut receive = Receive::new(table.line(), table.span());
     field::read(&mut table, ROWS, &(), &mut receive);
     field::read(&mut table, METERS, &(), &mut receive.measured);
     receive
@@ -392,6 +389,30 @@ fn bits(text: &str) -> Result<u32, (String, String)> {
 }
 
 impl Receive {
+    /// One that states nothing.
+    pub(crate) fn new(line: u32, span: Place) -> Self {
+        Self {
+            line,
+            span,
+            rate: None,
+            classes: Vec::new(),
+            protect: Vec::new(),
+            protect_mark: None,
+            share: None,
+            algorithm: None,
+            window: None,
+            mss: None,
+            initial_rtt: None,
+            horizon: None,
+            max_ack_delay: None,
+            initial_window: None,
+            max_window: None,
+            measured: Meters::default(),
+            udp: None,
+            announced: None,
+        }
+    }
+
     /// Whether windows are chosen.
     #[must_use]
     pub const fn chooses(&self) -> bool {

@@ -73,7 +73,9 @@ pub const TABLE: &str = "weirgate";
 #[must_use]
 pub fn compile(policy: &Policy, kernel: &Capabilities) -> (Option<State>, Vec<Problem>) {
     let problems = Problems::default();
-    let settled = check::default_queue::settled(policy, kernel, &problems);
+    let release = check::release(kernel);
+    let automatic = inbound::automatic::settled(policy, kernel, &release, &problems);
+    let settled = check::default_queue::settled(&automatic, kernel, &problems);
     let settled = scheduler::acks::settled(settled, kernel, &problems);
     let policy = settled.as_ref();
     check::kernel(policy, kernel, &problems);

@@ -128,7 +128,7 @@ pub fn parse_with(
         );
     }
     let marks = parts.marks.unwrap_or_default();
-    let policy = Policy {
+    let mut policy = Policy {
         link: parts.link.unwrap_or_else(|| Link::new(0..0, 1)),
         holding: parts.holding,
         receive: parts.receive,
@@ -149,6 +149,7 @@ pub fn parse_with(
         inside_mask: marks.inside,
         sources: files.sources,
     };
+    automatic::settle(&mut policy);
     check::check(&policy, &problems);
     let mut problems = problems.into_sorted();
     // What a syntax error swallowed is not missing.

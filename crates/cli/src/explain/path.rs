@@ -69,7 +69,7 @@ pub fn kernel_path(about: &About<'_>, item: &Item, shown: &Shown, class: &Class)
                 Some(link.ifb.value.to_string())
             }
             (Direction::Down, Inbound::Lan) => link.lan.first().map(|lan| lan.value.to_string()),
-            (Direction::Down, Inbound::Filter | Inbound::Police | Inbound::None) => None,
+            (Direction::Down, _) => None,
         };
         if let Some(device) = device {
             steps.push(format!("HTB on {device}: gate 1:, class {}", class.title()));

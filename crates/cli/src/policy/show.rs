@@ -87,6 +87,17 @@ impl Shown {
         })
     }
 
+    /// What the kernel lacked when the policy was applied, of what it leaves to weirgate.
+    fn missing(&self, policy: &Policy) -> &'static str {
+        let chosen = policy.link.automatic.is_some_and(|chosen| chosen.windows);
+        let place = self.memory.applied.hooks.get(&policy.link.device.value);
+        if chosen && place.is_none_or(|place| place.windows.is_none()) {
+            return "warning: there are no receive windows, which this kernel could not have when \
+                    the policy was applied: the queue alone holds what arrives\n";
+        }
+        ""
+    }
+
     fn text(&self) -> String {
         let mut text = match &self.entry {
             Some(entry) => format!(
@@ -127,9 +138,14 @@ impl Shown {
             let _ = writeln!(text, "differs: {difference}");
         }
         for one in &self.policies {
-            for direction in &check_report(one).directions {
+            let report = check_report(one);
+            for direction in &report.directions {
                 let _ = write!(text, "\n{}", direction_text(direction));
             }
+            if let Some(held) = &report.held {
+                let _ = writeln!(text, "\n{held}");
+            }
+            text += self.missing(one);
         }
         if self.policies.is_empty() {
             text += "\nits policy cannot be read any more; its devices are:\n";

@@ -104,7 +104,7 @@ fn payload(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Pro
     }
 }
 
-fn release(kernel: &Capabilities) -> String {
+pub(crate) fn release(kernel: &Capabilities) -> String {
     match kernel.release.as_str() {
         "" => "this kernel".to_owned(),
         release => format!("Linux {release}"),

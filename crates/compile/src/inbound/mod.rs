@@ -3,6 +3,7 @@
 //! what their connection has been decided to be; or so that they are held to a
 //! rate, here or where they are sent.
 
+pub(crate) mod automatic;
 pub(crate) mod conditioner;
 pub(crate) mod order;
 pub(crate) mod receive;

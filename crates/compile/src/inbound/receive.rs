@@ -5,7 +5,7 @@
 
 use crate::codes;
 use crate::engine;
-use crate::scheduler;
+use crate::scheduler::{self, Scheduler};
 use weirgate_document::Problems;
 use weirgate_policy::{
     Algorithm, Asked, Direction, Engine, Inbound, Meters, Policy, REFUSE_MARK, Receive, Sharing,
@@ -122,7 +122,7 @@ pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
         announced_resets: announced.is_some_and(|one| one.reset),
         round_trip: round_trip(receive),
         by_hosts: by_hosts(policy, receive),
-        beside_others: false,
+        beside_others: policy.link.automatic.is_some_and(|chosen| chosen.windows),
     };
     Some((windows, origin))
 }
@@ -167,6 +167,11 @@ fn classes(policy: &Policy, receive: &Receive) -> Vec<(Handle, Rate)> {
     let Some(scheduler) = scheduler::of(policy, Direction::Up, &Problems::default()) else {
         return Vec::new();
     };
+    let automatic = policy.link.automatic.filter(|chosen| chosen.windows);
+    let rate = receive.rate.as_ref().filter(|_| automatic.is_some());
+    if let Some(rate) = rate.and_then(|rate| policy.received_rate(rate.value)) {
+        return apart(&scheduler, rate);
+    }
     let limited = receive
         .classes
         .iter()
@@ -185,6 +190,20 @@ fn classes(policy: &Policy, receive: &Receive) -> Vec<(Handle, Rate)> {
         classes.extend(of_class.map(|member| (member.id, rate.unwrap_or_default())));
     }
     classes
+}
+
+/// With `inbound = "auto"` each class has the whole rate for itself: windows are for
+/// when one class fills the line, and where several do the queue gives each its own.
+fn apart(scheduler: &Scheduler, rate: Rate) -> Vec<(Handle, Rate)> {
+    let members = scheduler.members.iter().filter(|member| !member.class.ack);
+    let all: Vec<_> = members.map(|member| (member.id, rate)).collect();
+    if all.len() == 1 { Vec::new() } else { all }
+}
+
+/// Whether there are more classes and parts of classes than the programs tell apart.
+pub(crate) fn has_too_many(policy: &Policy) -> bool {
+    let receive = policy.receive.as_ref();
+    receive.is_some_and(|receive| classes(policy, receive).len() > MOST_CLASSES)
 }
 
 /// The filter of datagrams, and why.
@@ -294,6 +313,7 @@ pub(crate) fn notes(policy: &Policy) -> Vec<String> {
         let free = windows.classes.len() - own.clone().count();
         let besides = match (own.count(), free) {
             (0, 0) => String::new(),
+            _ if policy.link.automatic.is_some_and(|chosen| chosen.windows) => String::new(),
             (own, free) => format!("; classes at rates of their own: {own}, not limited: {free}"),
         };
         let hosts = match windows.by_hosts {

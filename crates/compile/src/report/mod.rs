@@ -11,6 +11,7 @@ use crate::check::own_traffic;
 use crate::classify::segments;
 use crate::engine;
 use crate::engine::kit;
+use crate::inbound::automatic;
 use crate::inbound::conditioner;
 use crate::inbound::order;
 use crate::inbound::receive;
@@ -202,8 +203,9 @@ pub fn check_report(policy: &Policy) -> CheckReport {
 
 /// Every note on what is held to a rate without a queue, a line each.
 fn held(policy: &Policy) -> Option<String> {
-    let notes: Vec<String> = virtual_queue::note(policy)
+    let notes: Vec<String> = automatic::note(policy)
         .into_iter()
+        .chain(virtual_queue::note(policy))
         .chain(receive::notes(policy))
         .chain(conditioner::notes(policy))
         .collect();

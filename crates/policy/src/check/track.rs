@@ -74,7 +74,7 @@ fn drops(policy: &Policy, track: &Track, problems: &Problems) {
              lines that changed (docs/inbound-campaign.md)",
             "write `inbound = \"ifb\"` or `\"lan\"` in `[link]`, with `[receive]` beside it",
         ),
-        Inbound::Ifb | Inbound::Lan | Inbound::None => {}
+        Inbound::Ifb | Inbound::Lan | Inbound::None | Inbound::Auto => {}
     }
 }
 

@@ -21,6 +21,9 @@ pub enum Inbound {
     Police,
     /// Nowhere.
     None,
+    /// On an IFB device or the LAN device, with receive windows over the queue; a policy
+    /// that was read has one of those in its place, and [`super::Automatic`].
+    Auto,
 }
 
 words!(Inbound:
@@ -29,6 +32,7 @@ words!(Inbound:
     "filter" => Self::Filter,
     "police" => Self::Police,
     "none" => Self::None,
+    "auto" => Self::Auto,
 );
 
 /// `[inbound]`.

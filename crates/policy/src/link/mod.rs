@@ -2,6 +2,7 @@
 //! `[link]`: the link that is shared.
 
 pub(crate) mod ack_filter;
+pub(crate) mod automatic;
 pub(crate) mod engine;
 pub(crate) mod inbound;
 pub(crate) mod layer;
@@ -9,6 +10,7 @@ pub(crate) mod moves;
 pub(crate) mod track;
 
 pub use ack_filter::AckFilter;
+pub use automatic::{Automatic, Placement};
 pub use engine::Engine;
 pub use inbound::{Flows, Holding, Inbound};
 pub use moves::Moves;
@@ -53,6 +55,8 @@ pub struct Link {
     pub margin_down: Value<Amount>,
     /// Where downstream packets are shaped.
     pub inbound: Value<Inbound>,
+    /// What `inbound = "auto"` came to, where that is written.
+    pub automatic: Option<Automatic>,
     /// The IFB device made for [`Inbound::Ifb`].
     pub ifb: Value<DeviceName>,
     /// What Linux counts as a packet's length on `device`.
@@ -215,6 +219,7 @@ impl Link {
             margin: at(Amount::Share(MARGIN), &span, line),
             margin_down: at(Amount::Share(MARGIN_DOWN), &span, line),
             inbound: at(Inbound::None, &span, line),
+            automatic: None,
             ifb: at(unread(), &span, line),
             device_kind: at(DeviceKind::Ethernet, &span, line),
             lan_kind: at(DeviceKind::Ethernet, &span, line),
@@ -292,7 +297,7 @@ fn inbound_side(table: &mut Reader<'_, '_>, link: &mut Link) {
             .problems()
             .error(codes::INBOUND, span.clone(), message, hint);
     };
-    if kind != Inbound::Ifb && link.ifb.span != link.span {
+    if !matches!(kind, Inbound::Ifb | Inbound::Auto) && link.ifb.span != link.span {
         problem(
             &link.ifb.span,
             "`ifb` names a device that this policy does not make",

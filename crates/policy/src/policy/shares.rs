@@ -9,10 +9,10 @@
 use crate::class::Guarantee;
 use crate::class::ack::ACK;
 use crate::class::ack::AckRate;
-use crate::link::Link;
+use crate::link::{Engine, Link};
 use crate::model::{Direction, less, whole_bytes};
 use crate::policy::Policy;
-use crate::{Class, Fair, Queue};
+use crate::{CakeQueue, Class, Fair, Queue};
 use weirgate_document::{Span, Value};
 use weirgate_linklayer::ack::AckReserve;
 use weirgate_units::{Rate, Size};
@@ -163,8 +163,9 @@ impl Policy {
                 ceiling: whole_bytes(class.ceiling.value.of(gate)).min(gate),
                 ceiling_span: class.ceiling.span.clone(),
                 priority: class.priority,
-                queue: class.queue.clone(),
-                fair: shared_between(class.fair.as_ref(), &self.link),
+                queue: class.queue.clone().or_else(|| self.charging(direction)),
+                fair: shared_between(class.fair.as_ref(), &self.link)
+                    .or_else(|| self.charging(direction).map(|_| Fair::Hosts)),
                 burst: class.burst.as_ref().map_or(usual, |burst| burst.value),
                 objective: class.objective.clone(),
                 default: class.default.is_some(),
@@ -178,6 +179,19 @@ impl Policy {
             full_packet: self.full_packet(),
             classes,
         })
+    }
+
+    /// The queue of a class that names none, with `inbound = "auto"`: what it drops has
+    /// crossed the line and is charged to its rate, as cake does with `ingress`. The
+    /// engine of the kit has no such queue.
+    fn charging(&self, direction: Direction) -> Option<Value<Queue>> {
+        let link = &self.link;
+        let kit = |engine: &Value<Engine>| engine.value == Engine::Kit;
+        let charges = link.automatic.is_some_and(|automatic| automatic.charges)
+            && direction == Direction::Down
+            && !link.engine.as_ref().is_some_and(kit);
+        let inbound = link.inbound.clone();
+        charges.then(|| inbound.map(|_| Queue::Cake(CakeQueue::default())))
     }
 
     /// What is reserved by rate in a direction.

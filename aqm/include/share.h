@@ -60,10 +60,10 @@ AQM_FN u64 share_most(const struct share_used *used)
 }
 
 /* What each that has sent much may have of a rate in bytes a second, or any other,
- * with `more` besides those that there are, and `others` in bytes a second that
- * nobody holds: they count for what they use, as one member does, for SHARE_MOST at
- * most. A rate has at most 2^37 bytes a second, so that this fits. However many
- * share it, none of them is without a limit, which is what 0 says. */
+ * with `more` besides those that there are. `others` in bytes a second, whom nobody
+ * holds, count for what they use, as one member does, for SHARE_MOST at most. A rate
+ * has at most 2^37 bytes a second, so that this fits. However many share it, none of
+ * them is without a limit, which is what 0 says. */
 AQM_FN u64 share_rate(const struct share_sum *sum, u64 rate, int large,
 		      u64 more, u64 others)
 {

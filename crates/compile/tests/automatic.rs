@@ -28,13 +28,13 @@ fn on(source: &str, kernel: &Capabilities) -> (State, Vec<(&'static str, Severit
 }
 
 fn windows(state: &State) -> Option<&Windows> {
-    let wan = DeviceName::new("wan").unwrap();
+    let wan = DeviceName::new("wan").expect("a name");
     state.hooks.get(&wan)?.windows.as_deref()
 }
 
 /// The kinds of qdisc of a device, from the root on.
 fn kinds(state: &State, device: &str) -> Vec<String> {
-    let device = &state.devices[&DeviceName::new(device).unwrap()];
+    let device = &state.devices[&DeviceName::new(device).expect("a name")];
     let root = format!("{:?}", device.root.as_ref().map(|root| &root.kind));
     ["Cake(", "FqCodel("]
         .iter()

@@ -316,9 +316,10 @@ pub(crate) fn notes(policy: &Policy) -> Vec<String> {
             _ if policy.link.automatic.is_some_and(|chosen| chosen.windows) => String::new(),
             (own, free) => format!("; classes at rates of their own: {own}, not limited: {free}"),
         };
-        let hosts = match windows.by_hosts {
-            true => ", shared by hosts",
-            false => "",
+        let hosts = if windows.by_hosts {
+            ", shared by hosts"
+        } else {
+            ""
         };
         notes.push(format!(
             "downstream on {device}: {}{hosts}{besides}",

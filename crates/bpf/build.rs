@@ -103,7 +103,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         for mut command in [clang, strip(stripper, &object)] {
             let status = command.status().map_err(|error| error.to_string())?;
             if !status.success() {
-                return Err(format!("{} does not compile: {command:?}", source.display()));
+                return Err(format!(
+                    "{} does not compile: {command:?}",
+                    source.display()
+                ));
             }
         }
         Ok(())

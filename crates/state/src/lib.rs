@@ -32,6 +32,7 @@ mod device;
 mod hooks;
 mod kit;
 mod machine;
+mod network;
 mod program;
 mod qdisc;
 mod receive;
@@ -57,6 +58,7 @@ pub use machine::{
     Ability, Conntrack, Flowtable, Interface, Machine, Presence, Privileges, Remain, Setting,
     Timers,
 };
+pub use network::{DefaultRoute, Network};
 pub use program::{Attached, ClsactHook, Program, ProgramChange, ProgramFilter, ProgramRow};
 pub use qdisc::{
     Bfifo, Cake, CakeAckFilter, CakeFlowMode, CakeFraming, CakeTins, CakeWire, Fq, FqCodel, Htb,

@@ -235,6 +235,42 @@ fn modules(release: &str) -> Option<BTreeMap<String, bool>> {
     Some(modules)
 }
 
+/// Whether a device is of a radio, and its driver. Both are sysfs's.
+pub(crate) fn hardware(name: &DeviceName, index: u32) -> (bool, Option<String>) {
+    let folder = Path::new("/sys/class/net").join(name.as_str());
+    if number(folder.join("ifindex")) != Some(u64::from(index)) {
+        return (false, None);
+    }
+    let radio = ["phy80211", "wireless"].map(|entry| folder.join(entry).exists());
+    let driver = fs::read_link(folder.join("device/driver")).ok();
+    let driver = driver.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    (radio.contains(&true), driver)
+}
+
+/// The devices of `/proc/net/pppoe` (`pppoe_seq_show()`, drivers/net/ppp/pppoe.c).
+pub(crate) fn sessions() -> BTreeSet<DeviceName> {
+    let listed = fs::read_to_string("/proc/net/pppoe").unwrap_or_default();
+    carrying(&listed)
+}
+
+/// The third word of each line below the heading.
+fn carrying(listed: &str) -> BTreeSet<DeviceName> {
+    let lines = listed.lines().skip(1);
+    lines
+        .filter_map(|line| DeviceName::new(line.split_whitespace().nth(2)?))
+        .collect()
+}
+
+/// Whether the older interface of iptables has a table `nat`; `None` where that
+/// may not be read.
+pub(crate) fn older_nat() -> Option<bool> {
+    match fs::read_to_string("/proc/net/ip_tables_names") {
+        Ok(names) => Some(names.lines().any(|name| name == "nat")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(false),
+        Err(_) => None,
+    }
+}
+
 /// The names of the processes that run.
 fn processes() -> BTreeSet<String> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -256,6 +292,15 @@ fn word(path: impl AsRef<Path>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sessions_are_read_with_the_device_that_carries_them() {
+        let listed = "Id       Address              Device\n\
+                      00010001 02:00:00:00:00:02     eth0.7\nshort\n";
+        let found: Vec<DeviceName> = carrying(listed).into_iter().collect();
+        assert_eq!(found, [DeviceName::new("eth0.7").unwrap()]);
+        assert_eq!(carrying(""), BTreeSet::new());
+    }
 
     #[test]
     fn functions_are_found_with_and_without_an_ending() {

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reads how a machine is connected: default routes, addresses, what devices are
+//! made of, translation. Nothing is changed, and nobody is asked but the kernel.
+
+use super::files;
+use crate::Kernel;
+use crate::error::KernelError;
+use crate::link::{self, IFINFOMSG};
+use crate::netlink::wire::{self, Attrs};
+use crate::nft::{self, HOOK_POSTROUTING, NFGENMSG};
+use libc::{
+    AF_BRIDGE, AF_INET, AF_INET6, AF_UNSPEC, IFLA_IFNAME, IFLA_INFO_KIND, IFLA_LINK,
+    IFLA_LINK_NETNSID, IFLA_LINKINFO, NDA_DST, NDA_LLADDR, RT_TABLE_MAIN, RTA_GATEWAY,
+    RTA_MULTIPATH, RTA_OIF, RTA_PRIORITY, RTA_TABLE, RTM_GETNEIGH, RTM_GETROUTE, RTN_UNICAST,
+};
+use nlink::netlink::message::NLM_F_REQUEST;
+use nlink::netlink::nftables::{
+    NFT_MSG_GETCHAIN, NFT_MSG_GETRULE, NFTA_CHAIN_HOOK, NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE,
+    NFTA_EXPR_DATA, NFTA_EXPR_NAME, NFTA_HOOK_HOOKNUM, NFTA_LIST_ELEM, NFTA_RULE_EXPRESSIONS,
+    NFTA_RULE_TABLE,
+};
+use nlink::netlink::{AttrIter, MessageBuilder};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weirgate_state::{DefaultRoute, DeviceName, Network};
+
+/// `sizeof(struct rtmsg)`, `struct rtnexthop` and `struct ndmsg`
+/// (linux/rtnetlink.h, linux/neighbour.h).
+const RTMSG: usize = 12;
+const RTNEXTHOP: usize = 8;
+const NDMSG: usize = 12;
+/// `NFTA_TARGET_NAME` of an xtables target (linux/netfilter/nf_tables_compat.h).
+const NFTA_TARGET_NAME: u16 = 1;
+
+/// Devices by number.
+type Names = BTreeMap<u32, DeviceName>;
+/// A link-layer address.
+type Mac = [u8; 6];
+
+impl Kernel {
+    /// How the machine is connected, as seen from this network namespace. Needs
+    /// no privilege; whether addresses are translated shows with CAP_NET_ADMIN
+    /// alone. Files are those of the calling thread's namespaces.
+    ///
+    /// # Errors
+    /// If the kernel does not list devices, addresses or routes.
+    pub async fn network(&self) -> Result<Network, KernelError> {
+        let mut network = Network {
+            sessions: files::sessions(),
+            translates: self.translates().await,
+            ..Network::default()
+        };
+        let what = "listing network devices";
+        let links = self.route.get(&link::list(), what, false).await?;
+        let names: Names = links.iter().filter_map(|link| named(link)).collect();
+        for link in &links {
+            let Some((index, name)) = named(link) else {
+                continue;
+            };
+            let below = below(link).and_then(|index| names.get(&index));
+            network
+                .below
+                .extend(below.map(|one| (name.clone(), one.clone())));
+            let (radio, driver) = files::hardware(&name, index);
+            network
+                .drivers
+                .extend(driver.map(|one| (name.clone(), one)));
+            network.wireless.extend(radio.then_some(name));
+        }
+        for subnet in self.subnets().await? {
+            if let Some(device) = DeviceName::new(&subnet.device) {
+                network
+                    .addresses
+                    .entry(device)
+                    .or_default()
+                    .insert(subnet.own);
+            }
+        }
+        for family in [AF_INET, AF_INET6] {
+            let ask = asking(RTM_GETROUTE, family, RTMSG);
+            let found = self.route.get(&ask, "listing routes", false).await?;
+            let mut routes: Vec<DefaultRoute> = found
+                .iter()
+                .filter_map(|payload| default_route(payload, &names))
+                .collect();
+            routes.sort_by_key(|route| route.metric);
+            network.defaults.extend(routes);
+        }
+        self.ports(&mut network, &names).await?;
+        Ok(network)
+    }
+
+    /// Finds the bridge ports behind which next hops are.
+    async fn ports(&self, network: &mut Network, names: &Names) -> Result<(), KernelError> {
+        if network.defaults.iter().all(|route| route.gateway.is_none()) {
+            return Ok(());
+        }
+        let what = "listing neighbours";
+        let ask = asking(RTM_GETNEIGH, AF_UNSPEC, NDMSG);
+        let neighbours = self.route.get(&ask, what, false).await?;
+        let macs: BTreeMap<IpAddr, Mac> = neighbours
+            .iter()
+            .filter_map(|payload| {
+                let attrs = Attrs::after(payload, NDMSG);
+                Some((address(attrs.bytes(NDA_DST)?)?, mac(&attrs)?))
+            })
+            .collect();
+        let ask = asking(RTM_GETNEIGH, AF_BRIDGE, NDMSG);
+        let learnt = self.route.get(&ask, what, false).await?;
+        let learnt: BTreeMap<Mac, &DeviceName> = learnt
+            .iter()
+            .filter_map(|payload| {
+                let port = names.get(&wire::u32_at(payload, 4)?)?;
+                Some((mac(&Attrs::after(payload, NDMSG))?, port))
+            })
+            .collect();
+        for route in &mut network.defaults {
+            let mac = route.gateway.and_then(|gateway| macs.get(&gateway));
+            let port = mac.and_then(|mac| learnt.get(mac));
+            route.port = port
+                .filter(|port| ***port != route.device)
+                .map(|port| (*port).clone());
+        }
+        Ok(())
+    }
+
+    /// Whether something translates what leaves; `None` where that is not told.
+    async fn translates(&self) -> Option<bool> {
+        let older = files::older_nat();
+        if older == Some(true) {
+            return older;
+        }
+        let ask = nft::message(NFT_MSG_GETCHAIN, 0, AF_UNSPEC as u8);
+        let chains = self.nft.get(&ask, "listing chains", false).await.ok()?;
+        let tables: BTreeSet<(u8, String)> = chains
+            .iter()
+            .filter_map(|payload| translating(payload))
+            .collect();
+        for (family, table) in tables {
+            let mut ask = nft::message(NFT_MSG_GETRULE, 0, family);
+            ask.append_attr_str(NFTA_RULE_TABLE, &table);
+            let rules = self.nft.get(&ask, "listing rules", false).await.ok()?;
+            if rules.iter().any(|rule| is_translation(rule)) {
+                return Some(true);
+            }
+        }
+        older
+    }
+}
+
+/// A question with a header that says the address family alone.
+fn asking(kind: u16, family: i32, header: usize) -> MessageBuilder {
+    let mut message = MessageBuilder::new(kind, NLM_F_REQUEST);
+    let mut bytes = vec![0; header];
+    bytes[0] = family as u8;
+    message.append_bytes(&bytes);
+    message
+}
+
+fn named(payload: &[u8]) -> Option<(u32, DeviceName)> {
+    let name = Attrs::after(payload, IFINFOMSG).text(IFLA_IFNAME)?;
+    Some((wire::u32_at(payload, 4)?, DeviceName::new(&name)?))
+}
+
+/// The number of the device that an 802.1Q device is made on, where that is in
+/// the same namespace.
+fn below(payload: &[u8]) -> Option<u32> {
+    let attrs = Attrs::after(payload, IFINFOMSG);
+    let kind = attrs.nest(IFLA_LINKINFO).text(IFLA_INFO_KIND)?;
+    let here = !attrs.has(IFLA_LINK_NETNSID);
+    attrs.u32(IFLA_LINK).filter(|_| here && kind == "vlan")
+}
+
+/// A default route of the main table; `None` for any other.
+fn default_route(payload: &[u8], names: &Names) -> Option<DefaultRoute> {
+    let length = wire::u8_at(payload, 1)?;
+    let attrs = Attrs::after(payload, RTMSG);
+    let table = attrs.u32(RTA_TABLE);
+    let table = table.or_else(|| wire::u8_at(payload, 4).map(u32::from))?;
+    let kind = wire::u8_at(payload, 7)?;
+    if length != 0 || table != u32::from(RT_TABLE_MAIN) || kind != RTN_UNICAST {
+        return None;
+    }
+    // Of several next hops the first stands for all.
+    let hops = attrs.bytes(RTA_MULTIPATH);
+    let first = hops.and_then(|hops| {
+        let hop = Attrs::after(hops.get(..wire::u16_at(hops, 0)?.into())?, RTNEXTHOP);
+        Some((wire::u32_at(hops, 4)?, hop.bytes(RTA_GATEWAY)))
+    });
+    let own = || Some((attrs.u32(RTA_OIF)?, attrs.bytes(RTA_GATEWAY)));
+    let (index, gateway) = first.or_else(own)?;
+    Some(DefaultRoute {
+        device: names.get(&index)?.clone(),
+        gateway: gateway.and_then(address),
+        metric: attrs.u32(RTA_PRIORITY).unwrap_or(0),
+        port: None,
+    })
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    match bytes.len() {
+        4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).into()),
+        16 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).into()),
+        _ => None,
+    }
+}
+
+fn mac(attrs: &Attrs<'_>) -> Option<Mac> {
+    attrs.bytes(NDA_LLADDR)?.try_into().ok()
+}
+
+/// Family and table of a chain of type `nat` at postrouting.
+fn translating(payload: &[u8]) -> Option<(u8, String)> {
+    let attrs = Attrs::after(payload, NFGENMSG);
+    let hook = attrs.nest(NFTA_CHAIN_HOOK).u32_be(NFTA_HOOK_HOOKNUM)?;
+    let nat = attrs.text(NFTA_CHAIN_TYPE).as_deref() == Some("nat");
+    let table = attrs.text(NFTA_CHAIN_TABLE)?;
+    (nat && hook == HOOK_POSTROUTING).then_some((wire::u8_at(payload, 0)?, table))
+}
+
+/// Whether a rule translates the source: in nf_tables' own words, or by a target
+/// of iptables.
+fn is_translation(payload: &[u8]) -> bool {
+    let rule = Attrs::after(payload, NFGENMSG);
+    let expressions = rule.bytes(NFTA_RULE_EXPRESSIONS).unwrap_or_default();
+    AttrIter::new(expressions)
+        .filter(|(kind, _)| *kind == NFTA_LIST_ELEM)
+        .any(|(_, expression)| {
+            let expression = Attrs::of(expression);
+            match expression.text(NFTA_EXPR_NAME).as_deref() {
+                Some("masq" | "nat") => true,
+                Some("target") => {
+                    let target = expression.nest(NFTA_EXPR_DATA).text(NFTA_TARGET_NAME);
+                    matches!(target.as_deref(), Some("MASQUERADE" | "SNAT"))
+                }
+                _ => false,
+            }
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
+        let length = (content.len() + 4) as u16;
+        let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
+        bytes.extend_from_slice(content);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn route(length: u8, table: u8, parts: &[Vec<u8>]) -> Vec<u8> {
+        let mut payload = vec![2, length, 0, 0, table, 0, 0, RTN_UNICAST, 0, 0, 0, 0];
+        payload.extend(parts.concat());
+        payload
+    }
+
+    #[test]
+    fn default_routes_are_read_and_damage_is_harmless() {
+        let wan = DeviceName::new("wan").unwrap();
+        let names = Names::from([(7, wan.clone())]);
+        let out = attribute(RTA_OIF, &7_u32.to_ne_bytes());
+        let gateway = attribute(RTA_GATEWAY, &[192, 0, 2, 1]);
+        let metric = attribute(RTA_PRIORITY, &100_u32.to_ne_bytes());
+        let single = route(0, 254, &[out.clone(), gateway.clone(), metric]);
+        let hop = [
+            &(RTNEXTHOP as u16 + 8).to_ne_bytes()[..],
+            &[0, 0],
+            &7_u32.to_ne_bytes(),
+            &gateway,
+        ];
+        let several = route(0, 254, &[attribute(RTA_MULTIPATH, &hop.concat())]);
+        for (payload, metric) in [(&single, 100), (&several, 0)] {
+            let found = default_route(payload, &names).unwrap();
+            assert_eq!((&found.device, found.metric), (&wan, metric));
+            assert_eq!(found.gateway, Some(IpAddr::from([192, 0, 2, 1])));
+            for end in 0..payload.len() {
+                let _ = default_route(&payload[..end], &names);
+            }
+        }
+        assert_eq!(default_route(&route(24, 254, &[out.clone()]), &names), None);
+        assert_eq!(default_route(&route(0, 255, &[out]), &names), None);
+    }
+
+    #[test]
+    fn translation_is_known_in_both_tongues() {
+        let rule = |expression: Vec<u8>| {
+            let list = attribute(NFTA_LIST_ELEM, &expression);
+            [vec![0; NFGENMSG], attribute(NFTA_RULE_EXPRESSIONS, &list)].concat()
+        };
+        let named = |name: &str| attribute(NFTA_EXPR_NAME, name.as_bytes());
+        let target = |name: &str| {
+            let data = attribute(NFTA_TARGET_NAME, name.as_bytes());
+            [named("target\0"), attribute(NFTA_EXPR_DATA, &data)].concat()
+        };
+        assert!(is_translation(&rule(named("masq\0"))));
+        assert!(is_translation(&rule(target("MASQUERADE\0"))));
+        assert!(!is_translation(&rule(target("DSCP\0"))));
+        assert!(!is_translation(&rule(named("counter\0"))));
+        assert!(!is_translation(&[]));
+    }
+}

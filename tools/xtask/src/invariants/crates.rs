@@ -25,6 +25,7 @@ pub(super) const LEVELS: [&[&str]; 7] = [
         "measure",
         "ledger",
         "import",
+        "init",
         "doctor",
         "explain",
         "advise",
@@ -38,7 +39,7 @@ pub(super) const LEVELS: [&[&str]; 7] = [
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.
-pub const PURE: [&str; 19] = [
+pub const PURE: [&str; 20] = [
     "advise",
     "domain",
     "signatures",
@@ -56,6 +57,7 @@ pub const PURE: [&str; 19] = [
     "ledger",
     "report",
     "import",
+    "init",
     "doctor",
     "explain",
 ];

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which device is the link, and what it is made of.
+
+use crate::hosts;
+use crate::line::{Dial, Line};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use thiserror::Error;
+use weirgate_linklayer::DeviceKind;
+use weirgate_state::{Ability, DeviceName, Interface, Machine, Network, Presence};
+
+/// Why no link could be chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Lack {
+    /// Nothing leads outside.
+    #[error(
+        "there is no default route, so the link's device does not show; name it: `--device DEVICE`, \
+         one of {0}"
+    )]
+    NoRoute(String),
+    /// A device that was named is not there.
+    #[error("there is no device {0}; there are {1}")]
+    NoDevice(DeviceName, String),
+    /// The link's device counts packets in a way that is not known.
+    #[error("{0} is no device that packets of the Internet protocol leave by")]
+    Strange(DeviceName),
+    /// A bridge with ports of which none shows where the line is.
+    #[error(
+        "{0} is a bridge, and behind which of its ports the line is does not show; name that port \
+         and the other: `--device PORT --lan PORT`, of {1}"
+    )]
+    Ports(DeviceName, String),
+}
+
+/// What the user named.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// The link's device.
+    pub device: Option<DeviceName>,
+    /// The devices of the hosts.
+    pub lan: Vec<DeviceName>,
+}
+
+/// A link, with what of the machine concerns its policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its device.
+    pub device: DeviceName,
+    /// What Linux counts there.
+    pub kind: DeviceKind,
+    /// What is put around packets behind it.
+    pub dial: Dial,
+    /// Its MTU, in bytes.
+    pub mtu: u32,
+    /// The device below it, which carries its tag or session.
+    pub below: Option<DeviceName>,
+    /// The next hop of the default route.
+    pub gateway: Option<IpAddr>,
+    /// Its driver, where it has one.
+    pub driver: Option<String>,
+    /// Other devices with a default route.
+    pub others: Vec<DeviceName>,
+    /// Hosts are reached by these.
+    pub lan: Vec<DeviceName>,
+    /// What Linux counts at the first of them.
+    pub lan_kind: DeviceKind,
+    /// Whether link and LAN are the two ports of this bridge.
+    pub bridge: Option<DeviceName>,
+    /// Ports of bridges among the LAN devices.
+    pub ports: Vec<DeviceName>,
+    /// Devices of a radio.
+    pub wireless: BTreeSet<DeviceName>,
+    /// Whether addresses are translated; `None` where that does not show.
+    pub translates: Option<bool>,
+    /// Tunnels that end at this machine.
+    pub tunnels: Vec<DeviceName>,
+    /// Root qdiscs of others at these devices.
+    pub shapers: Vec<(DeviceName, String)>,
+    /// Offloads that are on at these devices, by ethtool's names.
+    pub offloads: BTreeSet<String>,
+    /// What the kernel lacks for certain.
+    pub lacks: BTreeSet<Ability>,
+}
+
+impl Found {
+    /// Chooses by the default route, or what was named.
+    ///
+    /// # Errors
+    /// If nothing leads outside, or a device that was named does not serve.
+    pub fn of(machine: &Machine, network: &Network, asked: &Asked) -> Result<Self, Lack> {
+        let there = || listed(machine.devices.keys());
+        for device in asked.device.iter().chain(&asked.lan) {
+            if !machine.devices.contains_key(device) {
+                return Err(Lack::NoDevice(device.clone(), there()));
+            }
+        }
+        let route = network.defaults.first();
+        let route = match &asked.device {
+            Some(device) => network
+                .defaults
+                .iter()
+                .find(|route| route.device == *device),
+            None => route,
+        };
+        let named = asked.device.as_ref().or(route.map(|route| &route.device));
+        let named = named.ok_or_else(|| Lack::NoRoute(there()))?;
+        let port = route.and_then(|route| route.port.as_ref());
+        let between = Between::of(machine, named, port, &asked.lan)?;
+        let device = between.as_ref().map_or(named, |between| &between.device);
+        let interface = machine.devices.get(device);
+        let interface = interface.ok_or_else(|| Lack::NoDevice(device.clone(), there()))?;
+        let kind = DeviceKind::from_link(interface.link_type, interface.kind.as_deref())
+            .ok_or_else(|| Lack::Strange(device.clone()))?;
+        let (dial, below) = dial(kind, device, network);
+        let kind = match dial {
+            Dial::Pppoe | Dial::PppoeVlan => DeviceKind::PppoeInterface,
+            _ => kind,
+        };
+        let lan = match &between {
+            Some(between) => vec![between.lan.clone()],
+            None if asked.lan.is_empty() => hosts::devices(machine, network, device),
+            None => asked.lan.clone(),
+        };
+        let lan_kind = lan.first().and_then(|lan| machine.devices.get(lan));
+        let lan_kind = lan_kind
+            .and_then(|lan| DeviceKind::from_link(lan.link_type, lan.kind.as_deref()))
+            .unwrap_or(DeviceKind::Ethernet);
+        let concerned: Vec<(&DeviceName, &Interface)> = std::iter::once(device)
+            .chain(&lan)
+            .filter_map(|name| machine.devices.get_key_value(name))
+            .collect();
+        let other = network.defaults.iter().map(|route| &route.device);
+        let mut others: Vec<DeviceName> = other.filter(|one| *one != named).cloned().collect();
+        others.dedup();
+        let is_port = |one: &(&DeviceName, &Interface)| {
+            one.1
+                .master
+                .as_ref()
+                .is_some_and(|master| lan.contains(master))
+        };
+        Ok(Self {
+            kind,
+            dial,
+            mtu: interface.mtu,
+            below,
+            gateway: route.and_then(|route| route.gateway),
+            driver: network.drivers.get(device).cloned(),
+            others,
+            lan_kind,
+            bridge: between.as_ref().map(|between| between.bridge.clone()),
+            ports: machine
+                .devices
+                .iter()
+                .filter(is_port)
+                .map(|(name, _)| name.clone())
+                .collect(),
+            wireless: network.wireless.clone(),
+            translates: network.translates,
+            tunnels: hosts::tunnels(machine, device),
+            shapers: concerned
+                .iter()
+                .filter_map(|(name, one)| Some(((*name).clone(), one.root.as_ref()?)))
+                .map(|(name, (kind, handle))| (name, format!("{kind} {handle}")))
+                .collect(),
+            offloads: concerned
+                .iter()
+                .flat_map(|(_, one)| one.features.iter().cloned())
+                .collect(),
+            lacks: machine
+                .abilities
+                .iter()
+                .filter(|(_, presence)| **presence == Presence::Absent)
+                .map(|(ability, _)| *ability)
+                .collect(),
+            device: device.clone(),
+            lan,
+        })
+    }
+
+    /// The kind of line that the device looks like.
+    #[must_use]
+    pub fn guess(&self) -> &'static Line {
+        Line::guessed(&self.device, self.driver.as_deref())
+    }
+}
+
+pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a DeviceName>) -> String {
+    let names: Vec<&str> = names
+        .into_iter()
+        .map(DeviceName::as_str)
+        .filter(|name| *name != "lo")
+        .collect();
+    names.join(", ")
+}
+
+/// What is put around packets behind a device, and the device that does so.
+fn dial(kind: DeviceKind, device: &DeviceName, network: &Network) -> (Dial, Option<DeviceName>) {
+    let below = network.below.get(device).cloned();
+    match kind {
+        DeviceKind::Vlan | DeviceKind::VlanInline => (Dial::Vlan, below),
+        DeviceKind::Ppp | DeviceKind::PppoeInterface => match network.sessions.first() {
+            Some(carrier) if network.below.contains_key(carrier) => {
+                (Dial::PppoeVlan, Some(carrier.clone()))
+            }
+            Some(carrier) => (Dial::Pppoe, Some(carrier.clone())),
+            None => (Dial::Ppp, None),
+        },
+        _ => (Dial::Plain, None),
+    }
+}
+
+/// A machine that stands between the line and the hosts as a bridge.
+struct Between {
+    bridge: DeviceName,
+    /// The port towards the line.
+    device: DeviceName,
+    /// The port towards the hosts.
+    lan: DeviceName,
+}
+
+impl Between {
+    /// The bridge that a device is, or is a port of, where its ports show which
+    /// way the line is; `None` where the device has to do with none.
+    fn of(
+        machine: &Machine,
+        named: &DeviceName,
+        port: Option<&DeviceName>,
+        lan: &[DeviceName],
+    ) -> Result<Option<Self>, Lack> {
+        let Some(device) = machine.devices.get(named) else {
+            return Ok(None);
+        };
+        let is_bridge = |name: &DeviceName| {
+            let device = machine.devices.get(name);
+            device.is_some_and(|device| device.kind.as_deref() == Some("bridge"))
+        };
+        let bridge = match &device.master {
+            Some(master) if is_bridge(master) => master,
+            _ if is_bridge(named) => named,
+            _ => return Ok(None),
+        };
+        let ports = machine.devices.iter();
+        let ports: Vec<&DeviceName> = ports
+            .filter(|(_, one)| one.master.as_ref() == Some(bridge))
+            .map(|(name, _)| name)
+            .collect();
+        // A bridge with one port, or none, is but a name for that device.
+        if ports.len() < 2 {
+            return Ok(None);
+        }
+        let unclear = || Lack::Ports(bridge.clone(), listed(ports.iter().copied()));
+        let towards = if bridge == named { port } else { Some(named) };
+        let towards = towards.ok_or_else(unclear)?;
+        let mut others = ports.iter().filter(|port| **port != towards);
+        let other = match (lan, others.next(), others.next()) {
+            ([lan], ..) if ports.contains(&lan) => lan,
+            ([], Some(other), None) => other,
+            _ => return Err(unclear()),
+        };
+        Ok(Some(Self {
+            bridge: bridge.clone(),
+            device: towards.clone(),
+            lan: other.clone(),
+        }))
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which devices lead to the hosts.
+
+use std::net::IpAddr;
+use weirgate_linklayer::DeviceKind;
+use weirgate_state::{DeviceName, Interface, Machine, Network};
+
+/// Beginnings of the names of bridges behind which containers and virtual
+/// machines are, not the hosts of a site.
+const CONTAINERS: [&str; 7] = [
+    "docker", "virbr", "cni", "lxcbr", "lxdbr", "podman", "vmnet",
+];
+/// Kinds of devices (`IFLA_INFO_KIND`) that no hosts are behind.
+const NO_HOSTS: [&str; 4] = ["ifb", "dummy", "nlmon", "bond_slave"];
+
+/// The devices of hosts: those up, of Ethernet's kind, with an inside address,
+/// that are neither the link nor a part of it. A machine that forwards nothing
+/// has none.
+pub(crate) fn devices(machine: &Machine, network: &Network, link: &DeviceName) -> Vec<DeviceName> {
+    let forwards = [machine.forwarding_v4, machine.forwarding_v6];
+    if !forwards.contains(&Some(true)) {
+        return Vec::new();
+    }
+    let of_link = |name: &DeviceName| {
+        let below = network.below.get(link) == Some(name);
+        let leads_outside = network.defaults.iter().any(|route| route.device == *name);
+        name == link || below || leads_outside || network.sessions.contains(name)
+    };
+    let serves = |(name, device): &(&DeviceName, &Interface)| {
+        let kind = device.kind.as_deref().unwrap_or_default();
+        let ethernet = DeviceKind::from_link(device.link_type, device.kind.as_deref());
+        let ethernet = matches!(ethernet, Some(DeviceKind::Ethernet | DeviceKind::Vlan));
+        let containers = CONTAINERS
+            .iter()
+            .any(|begin| name.as_str().starts_with(begin));
+        let addresses = network.addresses.get(*name);
+        ethernet
+            && device.up
+            && device.master.is_none()
+            && !NO_HOSTS.contains(&kind)
+            && !containers
+            && !of_link(name)
+            && addresses.is_some_and(|all| all.iter().any(is_inside))
+    };
+    let serving = machine.devices.iter().filter(serves);
+    serving.map(|(name, _)| name.clone()).collect()
+}
+
+/// Addresses of sites (RFC 1918, RFC 4193), and those of a provider's own
+/// translation, which some sites are given (RFC 6598).
+fn is_inside(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => {
+            let [first, second, ..] = address.octets();
+            address.is_private() || (first == 100 && (64..128).contains(&second))
+        }
+        IpAddr::V6(address) => address.is_unique_local(),
+    }
+}
+
+/// Devices of bare IP that are up, other than the link: tunnels that end here.
+pub(crate) fn tunnels(machine: &Machine, link: &DeviceName) -> Vec<DeviceName> {
+    let all = machine.devices.iter().filter(|(name, device)| {
+        let kind = DeviceKind::from_link(device.link_type, device.kind.as_deref());
+        *name != link && device.up && kind == Some(DeviceKind::Tun)
+    });
+    all.map(|(name, _)| name.clone()).collect()
+}

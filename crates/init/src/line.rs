@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The kinds of line, in users' words, with what each means for a policy.
+
+use weirgate_state::DeviceName;
+
+/// How a session or a tag is put around IP packets on the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dial {
+    /// Neither.
+    Plain,
+    /// An 802.1Q tag.
+    Vlan,
+    /// PPPoE.
+    Pppoe,
+    /// PPPoE in tagged frames.
+    PppoeVlan,
+    /// PPP over something that does not show.
+    Ppp,
+}
+
+/// A kind of line.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its word in options.
+    pub key: &'static str,
+    /// It in words.
+    pub words: &'static str,
+    /// Other words for it.
+    pub also: &'static [&'static str],
+    /// Which rates are its own, in words.
+    pub rates: &'static str,
+    /// Its link layer by [`Dial`], in that order.
+    layers: [&'static str; 5],
+    /// How far below the rates to stay, where the defaults of a policy are too
+    /// little because the rates are a guess.
+    pub margin: Option<&'static str>,
+    /// Whether its rate changes while it is used.
+    pub varies: bool,
+    /// Beginnings of the names of devices and drivers that are of such a line.
+    hints: &'static [&'static str],
+}
+
+const PPPOE_ETHERNET: [&str; 5] = [
+    "ethernet",
+    "ethernet:vlan",
+    "ethernet:pppoe",
+    "ethernet:pppoe-vlan",
+    "ethernet:pppoe",
+];
+
+/// All kinds, the most usual first.
+pub const LINES: [Line; 6] = [
+    Line {
+        key: "fibre",
+        words: "fibre, or a network socket in the wall",
+        also: &["fiber", "ftth", "gpon", "xgs-pon", "ethernet"],
+        rates: "what the provider sold",
+        layers: PPPOE_ETHERNET,
+        margin: None,
+        varies: false,
+        hints: &[],
+    },
+    Line {
+        key: "cable",
+        words: "cable television",
+        also: &["docsis", "coax"],
+        rates: "what the provider sold",
+        layers: ["docsis"; 5],
+        margin: None,
+        varies: false,
+        hints: &[],
+    },
+    Line {
+        key: "vdsl",
+        words: "DSL of 20 Mbit/s or more (VDSL)",
+        also: &["vdsl2", "dsl"],
+        rates: "what the modem shows",
+        // Behind a router that dials, the session does not show.
+        layers: [
+            "vdsl2:pppoe",
+            "vdsl2:vlan",
+            "vdsl2:pppoe",
+            "vdsl2:pppoe-vlan",
+            "vdsl2:pppoe",
+        ],
+        margin: None,
+        varies: false,
+        hints: &["ppp", "dsl"],
+    },
+    Line {
+        key: "adsl",
+        words: "DSL of less (ADSL)",
+        also: &["adsl2", "adsl2+"],
+        rates: "what the modem shows",
+        // With the overhead that no usual encapsulation exceeds.
+        layers: [
+            "adsl:pppoe-llc-fcs",
+            "adsl:pppoe-llc-fcs",
+            "adsl:pppoe-llc-fcs",
+            "adsl:pppoe-llc-fcs",
+            "adsl:pppoa-llc",
+        ],
+        margin: None,
+        varies: false,
+        hints: &[],
+    },
+    Line {
+        key: "mobile",
+        words: "mobile (LTE, 5G)",
+        also: &["lte", "4g", "5g"],
+        rates: "what a speed test shows at a busy hour",
+        layers: ["raw"; 5],
+        margin: Some("5%"),
+        varies: true,
+        hints: &["wwan", "wwp", "qmi_wwan", "cdc_mbim", "cdc_ncm", "mhi"],
+    },
+    Line {
+        key: "satellite",
+        words: "satellite (Starlink)",
+        also: &["starlink"],
+        rates: "what a speed test shows at a busy hour",
+        layers: ["raw"; 5],
+        margin: Some("5%"),
+        varies: true,
+        hints: &[],
+    },
+];
+
+impl Line {
+    /// The kind with this key or other word.
+    #[must_use]
+    pub fn named(word: &str) -> Option<&'static Self> {
+        let word = word.to_ascii_lowercase();
+        let mut lines = LINES.iter();
+        lines.find(|line| line.key == word || line.also.contains(&&*word))
+    }
+
+    /// What a device and its driver look like; the first kind where they show
+    /// nothing.
+    #[must_use]
+    pub fn guessed(device: &DeviceName, driver: Option<&str>) -> &'static Self {
+        let looks = |hint: &&str| {
+            device.as_str().starts_with(*hint)
+                || driver.is_some_and(|driver| driver.starts_with(*hint))
+        };
+        let mut lines = LINES.iter();
+        let hinted = lines.find(|line| line.hints.iter().any(|hint| looks(hint)));
+        hinted.unwrap_or(&LINES[0])
+    }
+
+    /// The name of its link layer.
+    #[must_use]
+    pub const fn layer(&self, dial: Dial) -> &'static str {
+        self.layers[dial as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use weirgate_linklayer::LinkLayer;
+
+    #[test]
+    fn every_layer_has_a_name_and_every_word_is_of_one_kind() {
+        let mut words = BTreeSet::new();
+        for line in &LINES {
+            assert!(words.insert(line.key));
+            for word in line.also {
+                assert!(words.insert(word), "{word}");
+                assert_eq!(Line::named(word), Some(line));
+            }
+            for layer in line.layers {
+                assert!(LinkLayer::named(layer).is_ok(), "{layer}");
+            }
+        }
+        assert_eq!(Line::named("Fibre"), Some(&LINES[0]));
+        assert_eq!(Line::named("token ring"), None);
+    }
+
+    #[test]
+    fn devices_hint_at_a_kind() {
+        let guessed =
+            |name: &str, driver| Line::guessed(&DeviceName::new(name).expect("a name"), driver).key;
+        assert_eq!(guessed("eth0", Some("igc")), "fibre");
+        assert_eq!(guessed("ppp0", None), "vdsl");
+        assert_eq!(guessed("wwan0", None), "mobile");
+        assert_eq!(guessed("usb0", Some("cdc_mbim")), "mobile");
+    }
+}

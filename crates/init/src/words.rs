@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What was found, in words.
+
+use crate::found::{Found, listed};
+use crate::line::Dial;
+use std::collections::BTreeSet;
+use weirgate_state::Ability;
+
+/// Drivers of devices that a hypervisor gives, with its name.
+const HYPERVISORS: [(&str, &str); 5] = [
+    ("virtio_net", "KVM"),
+    ("vmxnet3", "VMware"),
+    ("hv_netvsc", "Hyper-V"),
+    ("vif", "Xen"),
+    ("xen_netfront", "Xen"),
+];
+
+/// Features by ethtool's short words.
+const OFFLOADS: [(&str, &str); 5] = [
+    ("tx-tcp-segmentation", "tso"),
+    ("tx-tcp6-segmentation", "tso"),
+    ("tx-generic-segmentation", "gso"),
+    ("rx-gro", "gro"),
+    ("rx-lro", "lro"),
+];
+
+impl Found {
+    /// What was found: a title and a line of text each.
+    #[must_use]
+    pub fn lines(&self) -> Vec<(&'static str, String)> {
+        let mut lines = vec![("link", self.link())];
+        if !self.others.is_empty() {
+            let others = listed(&self.others);
+            lines.push((
+                "other links",
+                format!("{others}, each with a policy of its own: `--device`"),
+            ));
+        }
+        lines.push(("hosts", self.hosts()));
+        lines.push((
+            "NAT",
+            match self.translates {
+                Some(true) => "addresses of what leaves are translated",
+                Some(false) => "none",
+                None => "not seen (it needs CAP_NET_ADMIN)",
+            }
+            .to_owned(),
+        ));
+        lines.push((
+            "offloads",
+            if self.offloads.is_empty() {
+                "none is on".to_owned()
+            } else {
+                format!(
+                    "{}; `apply` switches off what merges packets",
+                    self.merging().join(", ")
+                )
+            },
+        ));
+        if !self.shapers.is_empty() {
+            let roots: Vec<String> = self
+                .shapers
+                .iter()
+                .map(|(device, root)| format!("{root} on {device}"))
+                .collect();
+            lines.push(("shapers", roots.join(", ")));
+        }
+        if self.lacks.contains(&Ability::Cake) {
+            lines.push((
+                "kernel",
+                "it has no cake, so connections share equally, not hosts".to_owned(),
+            ));
+        }
+        lines
+    }
+
+    /// Offloads by the words that ethtool takes.
+    fn merging(&self) -> Vec<&str> {
+        let on = self.offloads.iter().map(|feature| {
+            let known = OFFLOADS.iter().find(|(name, _)| feature == name);
+            known.map_or(feature.as_str(), |(_, word)| *word)
+        });
+        on.collect::<BTreeSet<&str>>().into_iter().collect()
+    }
+
+    fn link(&self) -> String {
+        let device = &self.device;
+        let mut text = match (&self.bridge, self.dial) {
+            (Some(bridge), _) => format!("{device}, the port of {bridge} towards the line"),
+            (None, Dial::Plain) if self.wireless.contains(device) => format!("{device}, Wi-Fi"),
+            (None, Dial::Plain) => format!("{device}, {}", self.kind.name()),
+            (None, Dial::Vlan) => format!("{device}, a VLAN"),
+            (None, Dial::Pppoe | Dial::PppoeVlan) => format!("{device}, a PPPoE session"),
+            (None, Dial::Ppp) => format!("{device}, a PPP session"),
+        };
+        if let Some(below) = &self.below {
+            text.push_str(&format!(" on {below}"));
+        }
+        if let Some(gateway) = self.gateway {
+            text.push_str(&format!(", default route by {gateway}"));
+        }
+        let driver = self.driver.as_deref();
+        let hypervisor = HYPERVISORS.iter().find(|(name, _)| driver == Some(*name));
+        if let Some((_, name)) = hypervisor {
+            text.push_str(&format!(", in a virtual machine ({name})"));
+        }
+        text
+    }
+
+    fn hosts(&self) -> String {
+        if self.lan.is_empty() {
+            return "none: this machine forwards nothing, and its own traffic is shaped".to_owned();
+        }
+        let mut text = format!("behind {}", listed(&self.lan));
+        if !self.ports.is_empty() {
+            text.push_str(&format!(", a bridge of {}", listed(&self.ports)));
+        }
+        let concerned = self.lan.iter().chain(&self.ports);
+        let radios: Vec<_> = concerned
+            .filter(|one| self.wireless.contains(*one))
+            .collect();
+        if !radios.is_empty() {
+            text.push_str(&format!("; Wi-Fi is {}", listed(radios)));
+        }
+        text
+    }
+}

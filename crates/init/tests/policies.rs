@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The policies that are made, word by word in `tests/init`, and whatever is
+//! found and answered: one that is accepted.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
+
+use proptest::prelude::*;
+use std::net::IpAddr;
+use weirgate_init::{Answers, Asked, Found, LINES, Lack, MOST_LINES, PURPOSES, policy};
+use weirgate_state::{
+    Ability, Capabilities, DefaultRoute, DeviceName, Interface, Machine, Network, Presence,
+};
+use weirgate_units::Rate;
+
+const ETHERNET: u16 = 1;
+const PPP: u16 = 512;
+const NONE: u16 = 65_534;
+
+fn name(text: &str) -> DeviceName {
+    DeviceName::new(text).unwrap()
+}
+
+/// A machine and its network, made piece by piece.
+#[derive(Debug, Clone, Default)]
+struct Place {
+    machine: Machine,
+    network: Network,
+}
+
+impl Place {
+    /// A router that forwards, with a default route by this device.
+    fn behind(device: &str) -> Self {
+        let mut place = Self::default();
+        place.machine.forwarding_v4 = Some(true);
+        place.network.translates = Some(true);
+        place.network.defaults.push(DefaultRoute {
+            device: name(device),
+            gateway: Some(IpAddr::from([192, 0, 2, 1])),
+            metric: 0,
+            port: None,
+        });
+        place
+    }
+
+    fn device(mut self, device: &str, link_type: u16, kind: Option<&str>) -> Self {
+        let interface = Interface {
+            link_type,
+            kind: kind.map(str::to_owned),
+            up: true,
+            carrier: true,
+            mtu: if link_type == PPP { 1492 } else { 1500 },
+            ..Interface::default()
+        };
+        self.machine.devices.insert(name(device), interface);
+        self
+    }
+
+    fn port(mut self, device: &str, bridge: &str) -> Self {
+        self = self.device(device, ETHERNET, None);
+        self.machine.devices.get_mut(&name(device)).unwrap().master = Some(name(bridge));
+        self
+    }
+
+    fn address(mut self, device: &str, address: [u8; 4]) -> Self {
+        let all = self.network.addresses.entry(name(device)).or_default();
+        all.insert(address.into());
+        self
+    }
+
+    fn below(mut self, device: &str, lower: &str) -> Self {
+        self.network.below.insert(name(device), name(lower));
+        self
+    }
+
+    fn lacks(mut self, ability: Ability) -> Self {
+        self.machine.abilities.insert(ability, Presence::Absent);
+        self
+    }
+
+    fn found(&self) -> Result<Found, Lack> {
+        Found::of(&self.machine, &self.network, &Asked::default())
+    }
+}
+
+fn plain() -> Place {
+    Place::behind("wan")
+        .device("wan", ETHERNET, None)
+        .device("lan", ETHERNET, None)
+        .address("wan", [192, 0, 2, 2])
+        .address("lan", [192, 168, 1, 1])
+}
+
+fn vlan() -> Place {
+    Place::behind("eth0.7")
+        .device("eth0", ETHERNET, None)
+        .device("eth0.7", ETHERNET, Some("vlan"))
+        .device("eth0.1", ETHERNET, Some("vlan"))
+        .below("eth0.7", "eth0")
+        .below("eth0.1", "eth0")
+        .address("eth0.1", [10, 0, 0, 1])
+}
+
+fn pppoe() -> Place {
+    let mut place = Place::behind("ppp0")
+        .device("eth0", ETHERNET, None)
+        .device("eth0.7", ETHERNET, Some("vlan"))
+        .below("eth0.7", "eth0")
+        .device("ppp0", PPP, Some("ppp"))
+        .device("br-lan", ETHERNET, Some("bridge"))
+        .port("eth1", "br-lan")
+        .port("wlan0", "br-lan")
+        .address("eth0.7", [192, 168, 100, 2])
+        .address("br-lan", [192, 168, 1, 1])
+        .device("docker0", ETHERNET, Some("bridge"))
+        .address("docker0", [172, 17, 0, 1]);
+    place.network.sessions.insert(name("eth0.7"));
+    place.network.wireless.insert(name("wlan0"));
+    place
+}
+
+/// A transparent bridge; the next hop is behind one of its ports.
+fn bridge() -> Place {
+    let mut place = Place::behind("br0")
+        .device("br0", ETHERNET, Some("bridge"))
+        .port("eth0", "br0")
+        .port("eth1", "br0")
+        .address("br0", [192, 168, 1, 2]);
+    place.network.defaults[0].port = Some(name("eth1"));
+    place
+}
+
+fn virtual_machine() -> Place {
+    let mut place = Place::behind("ens3")
+        .device("ens3", ETHERNET, None)
+        .device("ens4", ETHERNET, None)
+        .device("ens5", ETHERNET, None)
+        .device("wg0", NONE, Some("wireguard"))
+        .address("ens4", [10, 1, 0, 1])
+        .address("ens5", [10, 2, 0, 1]);
+    for device in ["ens3", "ens4", "ens5"] {
+        let driver = "virtio_net".to_owned();
+        place.network.drivers.insert(name(device), driver);
+    }
+    place
+}
+
+/// A machine that forwards nothing, at a modem that passes bare IP on.
+fn host() -> Place {
+    let mut place = Place::behind("wwan0").device("wwan0", NONE, None);
+    place.machine.forwarding_v4 = Some(false);
+    place
+}
+
+fn places() -> [(&'static str, Place); 6] {
+    [
+        ("plain", plain()),
+        ("vlan", vlan()),
+        ("pppoe", pppoe()),
+        ("bridge", bridge()),
+        ("virtual-machine", virtual_machine()),
+        ("host", host()),
+    ]
+}
+
+fn answers(line: usize, purpose: usize, up: u64, down: u64) -> Answers {
+    let purpose = &PURPOSES[purpose];
+    Answers {
+        line: &LINES[line],
+        up: Rate::kbit(up),
+        down: Rate::kbit(down),
+        measured: None,
+        purpose,
+        ports: if purpose.serves {
+            vec![22, 443]
+        } else {
+            Vec::new()
+        },
+    }
+}
+
+/// Asserts that a kernel with everything accepts a policy, and what it warns of.
+#[track_caller]
+fn warnings(text: &str) -> Vec<&'static str> {
+    accepted(text, &Capabilities::all())
+}
+
+/// The same of a kernel that has these.
+#[track_caller]
+fn accepted(text: &str, kernel: &Capabilities) -> Vec<&'static str> {
+    assert!(text.lines().count() <= MOST_LINES, "{text}");
+    let (policy, problems) = weirgate_policy::parse(text);
+    let Some(policy) = policy else {
+        panic!("{problems:?}\n{text}");
+    };
+    let mut codes: Vec<&str> = problems.iter().map(|problem| problem.code).collect();
+    let (state, problems) = weirgate_compile::compile(&policy, kernel);
+    assert!(state.is_some(), "{problems:?}\n{text}");
+    codes.extend(problems.iter().map(|problem| problem.code));
+    codes
+}
+
+#[test]
+fn every_kind_of_line_has_its_policy() {
+    let found = plain().found().unwrap();
+    for (number, line) in LINES.iter().enumerate() {
+        let (up, down) = match line.key {
+            "adsl" => (1_000, 8_000),
+            "cable" => (20_000, 250_000),
+            _ => (40_000, 100_000),
+        };
+        let text = policy(&found, &answers(number, 0, up, down));
+        assert_eq!(warnings(&text), Vec::<&str>::new(), "{text}");
+        weirgate_testing::golden(format!("tests/init/line-{}.toml", line.key), &text);
+    }
+}
+
+#[test]
+fn every_purpose_has_its_policy() {
+    let found = plain().found().unwrap();
+    for (number, purpose) in PURPOSES.iter().enumerate() {
+        let text = policy(&found, &answers(0, number, 40_000, 100_000));
+        assert_eq!(warnings(&text), Vec::<&str>::new(), "{text}");
+        weirgate_testing::golden(format!("tests/init/for-{}.toml", purpose.key), &text);
+    }
+}
+
+#[test]
+fn every_topology_has_its_policy_and_its_words() {
+    for (title, place) in places() {
+        let found = place.found().unwrap();
+        let words = found.lines().into_iter();
+        let words: String = words
+            .map(|(title, text)| format!("# {title}: {text}\n"))
+            .collect();
+        let guess = LINES.iter().position(|line| line == found.guess()).unwrap();
+        let text = policy(&found, &answers(guess, 0, 40_000, 100_000));
+        warnings(&text);
+        weirgate_testing::golden(
+            format!("tests/init/at-{title}.toml"),
+            &format!("{words}{text}"),
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_chosen_is_said_with_what_to_write() {
+    let mut nowhere = plain();
+    nowhere.network.defaults.clear();
+    let lack = nowhere.found().unwrap_err().to_string();
+    assert!(
+        lack.contains("`--device DEVICE`, one of lan, wan"),
+        "{lack}"
+    );
+
+    let mut unclear = bridge();
+    unclear.network.defaults[0].port = None;
+    let lack = unclear.found().unwrap_err().to_string();
+    assert!(
+        lack.contains("`--device PORT --lan PORT`, of eth0, eth1"),
+        "{lack}"
+    );
+    let asked = |device: &str, lan: &[&str]| Asked {
+        device: Some(name(device)),
+        lan: lan.iter().map(|lan| name(lan)).collect(),
+    };
+    let of = |place: &Place, asked: &Asked| Found::of(&place.machine, &place.network, asked);
+    let found = of(&unclear, &asked("eth0", &[])).unwrap();
+    assert_eq!(
+        (found.device, found.lan),
+        (name("eth0"), vec![name("eth1")])
+    );
+
+    let lack = of(&plain(), &asked("eth9", &[])).unwrap_err().to_string();
+    assert_eq!(lack, "there is no device eth9; there are lan, wan");
+    let found = of(&vlan(), &asked("eth0.1", &["eth0.7"])).unwrap();
+    assert_eq!(
+        (found.device, found.lan),
+        (name("eth0.1"), vec![name("eth0.7")])
+    );
+}
+
+#[test]
+fn a_bridge_of_one_port_is_a_device_like_others() {
+    let place = Place::behind("br-wan")
+        .device("br-wan", ETHERNET, Some("bridge"))
+        .port("eth0", "br-wan")
+        .device("lan", ETHERNET, None)
+        .address("lan", [10, 0, 0, 1]);
+    let found = place.found().unwrap();
+    assert_eq!((found.device, found.bridge), (name("br-wan"), None));
+    assert_eq!(found.lan, [name("lan")]);
+}
+
+/// What a policy can do without.
+const LACKED: [Ability; 7] = [
+    Ability::Cake,
+    Ability::FqCodel,
+    Ability::Sfq,
+    Ability::Ifb,
+    Ability::NftForward,
+    Ability::ClsBpf,
+    Ability::Btf,
+];
+
+/// A kernel without these parts.
+fn without(lacks: &[Ability]) -> Capabilities {
+    let mut kernel = Capabilities::all();
+    for (ability, kind) in [
+        (Ability::Cake, "cake"),
+        (Ability::FqCodel, "fq_codel"),
+        (Ability::Sfq, "sfq"),
+    ] {
+        if lacks.contains(&ability) {
+            kernel.qdiscs.remove(kind);
+        }
+    }
+    if lacks.contains(&Ability::Ifb) {
+        kernel.ifb = false;
+    }
+    if lacks.contains(&Ability::NftForward) {
+        kernel.nft_ingress_forward = false;
+    }
+    if lacks.contains(&Ability::ClsBpf) {
+        kernel.payload = false;
+    }
+    kernel
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn whatever_is_found_and_answered_gives_a_policy_that_is_accepted(
+        place in 0..6_usize,
+        line in 0..LINES.len(),
+        purpose in 0..PURPOSES.len(),
+        // Two from 128 kbit/s to 10 Gbit/s, evenly by their logarithm.
+        up in 7.0..23.2_f64,
+        down in 7.0..23.2_f64,
+        measured in any::<bool>(),
+        lacks in proptest::sample::subsequence(LACKED.to_vec(), 0..=LACKED.len()),
+        mtu in prop_oneof![Just(1500_u32), 576..=9000_u32],
+        ports in proptest::collection::vec(1..=u16::MAX, 1..=8),
+    ) {
+        let mut place = places()[place].1.clone();
+        for ability in &lacks {
+            place = place.lacks(*ability);
+        }
+        for device in place.machine.devices.values_mut() {
+            device.mtu = mtu;
+        }
+        let found = place.found().unwrap();
+        let rate = |power: f64| Rate::kbit(power.exp2() as u64);
+        let answers = Answers {
+            line: &LINES[line],
+            up: rate(up),
+            down: rate(down),
+            measured: measured.then(|| "192.0.2.1".to_owned()),
+            purpose: &PURPOSES[purpose],
+            ports: if PURPOSES[purpose].serves { ports } else { Vec::new() },
+        };
+        accepted(&policy(&found, &answers), &without(&lacks));
+    }
+}

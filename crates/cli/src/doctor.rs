@@ -7,16 +7,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::policy;
 use weirgate_console::runtime::in_runtime;
-use weirgate_doctor::{Finding, Question, Severity, examine};
+use weirgate_doctor::{Finding, Passage, Question, Severity, examine, passages};
 use weirgate_keep::{Memory, Site};
-use weirgate_kernel::{Kernel, Scope};
+use weirgate_kernel::{DeviceOverview, Kernel, Scope};
 use weirgate_plan::verify;
 use weirgate_policy::Policy;
 use weirgate_state::{Ability, Capabilities, DeviceName, Machine, Presence, State};
+use weirgate_units::Span;
 
 /// What to look at.
 #[derive(clap::Args)]
@@ -76,6 +78,9 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
             [] => judged(None),
             links => links.iter().flat_map(|one| judged(Some(one))).collect(),
         };
+        if let Some(applied) = &stored.applied {
+            findings.extend(passages(&looked(applied).await?));
+        }
         // What is about the machine is found for each of several links.
         findings.sort();
         findings.dedup();
@@ -97,6 +102,38 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
             Status::Done
         })
     })
+}
+
+/// For how long the counters of what is applied are looked at.
+const LOOK: Duration = Duration::from_millis(400);
+
+/// What passes the gates of what is applied, and what leaves beside them.
+async fn looked(applied: &State) -> Result<Vec<Passage>, Failure> {
+    let kernel = Kernel::open()?;
+    let before = kernel.overview().await?;
+    tokio::time::sleep(LOOK).await;
+    let after = kernel.overview().await?;
+    let gates = applied.devices.iter().filter(|(_, one)| one.root.is_some());
+    let gates = gates.filter_map(|(name, _)| {
+        let of = |all: &[DeviceOverview]| {
+            let device = all.iter().find(|one| one.name == name.as_str())?;
+            let mut qdiscs = device.counters.qdiscs.iter();
+            let root = qdiscs.find(|qdisc| qdisc.parent.is_none())?;
+            let held = ["htb", "cake"].contains(&&*root.kind);
+            let held = held.then_some(u64::from(root.overlimits));
+            Some((device.sent.packets, root.packets, held))
+        };
+        let ((left, passed, _), (left_now, all, held)) = of(&before).zip(of(&after))?;
+        Some(Passage {
+            device: name.clone(),
+            looked: Span::from_nanos(u64::try_from(LOOK.as_nanos()).ok()?),
+            left: left_now.saturating_sub(left),
+            passed: all.saturating_sub(passed),
+            all,
+            held,
+        })
+    });
+    Ok(gates.collect())
 }
 
 /// Devices that carry a site's packets: neither loopback nor made by shapers.

@@ -30,9 +30,11 @@ mod intent;
 mod link;
 mod machine;
 mod others;
+mod passage;
 
 pub use finding::{Finding, Question, Severity};
 pub use intent::needs;
+pub use passage::{Passage, passages};
 
 /// Every finding, the gravest first.
 #[must_use]

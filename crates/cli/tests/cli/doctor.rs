@@ -4,6 +4,7 @@
 
 use crate::namespace::{Namespace, same};
 use std::fs;
+use std::io::Read as _;
 use std::process::{Command, Stdio};
 
 const POLICY: &str = "upstream.toml";
@@ -240,6 +241,50 @@ fn what_apply_does_is_found_no_more_and_what_others_change_is() {
         "{changed:?}"
     );
     assert!(offload(&changed));
+}
+
+/// Frames that a packet socket puts on the card itself (`PACKET_QDISC_BYPASS`,
+/// packet(7)).
+const AROUND: &str = "
+import socket, time
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.setsockopt(263, 20, 1)
+s.bind(('wan', 0))
+print('ready', flush=True)
+while True:
+    for _ in range(20): s.send(bytes(6) + bytes(6) + bytes([8, 0]) + bytes(60))
+    time.sleep(0.01)
+";
+
+#[test]
+fn what_leaves_beside_the_gate_is_found() {
+    let place = quiet();
+    let passed_by = "passed-by wan".to_owned();
+    let shapes = "shapes wan".to_owned();
+    assert!(!findings(&place, POLICY).contains(&shapes));
+    place.weirgate("apply upstream.toml").says(0, &[]);
+    assert!(findings(&place, POLICY).contains(&shapes));
+    let mut command = place.command("/usr/bin/python3");
+    let mut around = command
+        .args(["-c", AROUND])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0; 5];
+    around
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut ready)
+        .unwrap();
+    let found = findings(&place, POLICY);
+    around.kill().unwrap();
+    around.wait().unwrap();
+    assert!(
+        found.contains(&passed_by) && !found.contains(&shapes),
+        "{found:?}"
+    );
+    assert!(findings(&place, POLICY).contains(&shapes));
 }
 
 #[test]

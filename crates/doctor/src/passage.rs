@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether the shaper shapes: what its gates pass and hold back, and what leaves
+//! a device without passing one.
+
+use crate::finding::{Finding, Severity};
+use weirgate_state::DeviceName;
+use weirgate_units::Span;
+
+/// Packets that the counters of a device and its queue may differ by, because
+/// they are not read at one moment: so many, and a part of all.
+const AT_ONCE: u64 = 8;
+const PART: u64 = 10;
+/// Packets after which a gate that is ever full has been so.
+const TRIED: u64 = 10_000;
+
+/// What left a device that has a gate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Passage {
+    /// The device.
+    pub device: DeviceName,
+    /// For how long was looked.
+    pub looked: Span,
+    /// Packets that left the device meanwhile.
+    pub left: u64,
+    /// Packets that its root qdisc passed meanwhile.
+    pub passed: u64,
+    /// Packets that it passed since it was made.
+    pub all: u64,
+    /// How often a packet had to wait for the rate since then; `None` where the
+    /// qdisc does not count that.
+    pub held: Option<u64>,
+}
+
+/// One verdict for each device.
+#[must_use]
+pub fn passages(passages: &[Passage]) -> Vec<Finding> {
+    passages.iter().map(judged).collect()
+}
+
+fn judged(passage: &Passage) -> Finding {
+    let Passage {
+        looked,
+        left,
+        passed,
+        all,
+        held,
+        ..
+    } = passage;
+    let finding = |severity, code, fact, why: String, remedy: &str| Finding {
+        severity,
+        code,
+        subject: passage.device.to_string(),
+        fact,
+        why,
+        remedy: remedy.to_owned(),
+    };
+    let time = crate::link::in_words(*looked);
+    let beside = left.saturating_sub(*passed);
+    if beside > AT_ONCE + left / PART {
+        return finding(
+            Severity::Fault,
+            "passed-by",
+            format!("in {time} {left} packets left it, and its gate passed {passed}"),
+            format!(
+                "{} % of what leaves is not shaped: something sends around the queue, such as a \
+                 card that forwards by itself, an XDP program or a packet socket",
+                beside * 100 / left
+            ),
+            "look at the findings `hardware-offload`, `flow-offload` and `xdp`; `ss -0pb` lists \
+             packet sockets",
+        );
+    }
+    match (all, held) {
+        (TRIED.., Some(0)) => finding(
+            Severity::Note,
+            "never-held",
+            format!("its gate has passed {all} packets and held none of them back"),
+            "where the line was ever full since, its queue is elsewhere: the rate of the policy \
+             is above the line's"
+                .to_owned(),
+            "`weirgate probe HOST` measures the line's rate; lower `up` or `down` in [link] to it",
+        ),
+        _ => finding(
+            Severity::Note,
+            "shapes",
+            format!("its gate has passed {all} packets{}", held_words(*held)),
+            format!(
+                "in {time} {left} packets left the device and {passed} passed the gate: none goes \
+                 around it"
+            ),
+            "nothing",
+        ),
+    }
+}
+
+fn held_words(held: Option<u64>) -> String {
+    held.map_or_else(String::new, |held| {
+        format!(", and {held} times one had to wait for the rate")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_device_has_one_verdict() {
+        let device = DeviceName::new("wan").expect("a name");
+        let passage = |left, passed, all, held| Passage {
+            device: device.clone(),
+            looked: Span::from_millis(400),
+            left,
+            passed,
+            all,
+            held,
+        };
+        for (one, severity, code) in [
+            (
+                passage(1000, 200, 50_000, Some(3)),
+                Severity::Fault,
+                "passed-by",
+            ),
+            (passage(1000, 0, 0, None), Severity::Fault, "passed-by"),
+            (
+                passage(1000, 900, 50_000, Some(3)),
+                Severity::Note,
+                "shapes",
+            ),
+            (passage(9, 1, 50_000, Some(3)), Severity::Note, "shapes"),
+            // A device that counts merged packets counts fewer.
+            (passage(10, 400, 50_000, Some(3)), Severity::Note, "shapes"),
+            (passage(0, 0, 0, Some(0)), Severity::Note, "shapes"),
+            (passage(5, 5, 9_999, Some(0)), Severity::Note, "shapes"),
+            (passage(5, 5, 10_000, Some(0)), Severity::Note, "never-held"),
+            (passage(5, 5, 10_000, None), Severity::Note, "shapes"),
+        ] {
+            let found = &passages(std::slice::from_ref(&one))[0];
+            assert_eq!((found.severity, found.code), (severity, code), "{one:?}");
+            assert!(found.why.contains(|c: char| c.is_ascii_digit()) || code == "never-held");
+        }
+    }
+}

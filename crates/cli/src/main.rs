@@ -12,6 +12,7 @@ mod domain;
 mod explain;
 mod flows;
 mod handed;
+mod init;
 mod keep;
 mod policy;
 mod probe;
@@ -47,6 +48,12 @@ enum Command {
     ///
     /// Done by `weirgate-lab`.
     Try(Handed),
+    /// Make a first policy: find the link, ask at most three questions, write it, offer to apply it.
+    ///
+    /// Options answer the questions, so that scripts can run it. Contacts nobody but the host of
+    /// --measure. Until the policy is written nothing is changed, and whatever interrupts it
+    /// before the end takes everything back. Applying needs CAP_NET_ADMIN.
+    Init(init::Arguments),
     /// Check a policy; say what it promises to each class and what the link layer costs.
     Check(check::Arguments),
     /// Say what this kernel and machine offer, and what disturbs the shaping.
@@ -241,6 +248,7 @@ fn main() -> ExitCode {
     };
     let state = arguments.state_dir;
     let outcome = match arguments.command {
+        Command::Init(arguments) => init::run(&state, &arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&state, &arguments),
         Command::Plan(arguments) => plan::run(&state, &arguments),

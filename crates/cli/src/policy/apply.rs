@@ -27,31 +27,50 @@ pub fn site(state: &Path) -> Result<Site, Failure> {
 /// `weirgate apply`. What takes long, or as long as somebody else likes (standard
 /// input, the resolver), is done before the lock is taken.
 pub fn apply(state: &Path, path: &Path, adopt: bool, confirm: Option<Duration>) -> Outcome {
-    in_runtime(async {
-        let site = site(state)?;
-        let (wanted, loaded) = wanted(&site, path).await?;
-        let answers = site.look_up(&wanted, LOOK_UP).await;
-        let lock = site.lock().await.map_err(refused)?;
-        for name in site.learn(&lock, &answers).map_err(refused)? {
-            output::note(&format!(
-                "weirgate: warning: {name}: it has the addresses that were known before, \
-                 or none; `weirgate keep` looks it up again"
-            ));
-        }
-        let planned = site.plan(&wanted, adopt).await.map_err(refused)?;
-        let request = Request {
-            sources: loaded.sources,
-            from: None,
-            confirm,
-        };
+    in_runtime(applied(state, path, adopt, confirm, true))
+}
+
+/// The same; `steps` says whether what is done is told step by step.
+pub async fn applied(
+    state: &Path,
+    path: &Path,
+    adopt: bool,
+    confirm: Option<Duration>,
+    steps: bool,
+) -> Outcome {
+    let site = site(state)?;
+    let (wanted, loaded) = wanted(&site, path).await?;
+    let answers = site.look_up(&wanted, LOOK_UP).await;
+    let lock = site.lock().await.map_err(refused)?;
+    for name in site.learn(&lock, &answers).map_err(refused)? {
+        output::note(&format!(
+            "weirgate: warning: {name}: it has the addresses that were known before, \
+             or none; `weirgate keep` looks it up again"
+        ));
+    }
+    let planned = site.plan(&wanted, adopt).await.map_err(refused)?;
+    let request = Request {
+        sources: loaded.sources,
+        from: None,
+        confirm,
+    };
+    if steps {
         make(&site, &lock, planned, request).await
-    })
+    } else {
+        site.nothing_waits().map_err(refused)?;
+        lost(&planned.plan);
+        perform(&site, &lock, planned, request).await
+    }
 }
 
 /// Describes a planned change, makes it and says how it ended.
 pub async fn make(site: &Site, lock: &Lock, planned: Planned, request: Request) -> Outcome {
     site.nothing_waits().map_err(refused)?;
     describe(&planned.plan, false)?;
+    perform(site, lock, planned, request).await
+}
+
+async fn perform(site: &Site, lock: &Lock, planned: Planned, request: Request) -> Outcome {
     let confirm = request.confirm;
     let named = planned.has_names();
     let absent = weirgate_keep::absent_groups(&planned.wanted);
@@ -154,9 +173,7 @@ pub async fn wanted(site: &Site, path: &Path) -> Result<(State, Loaded), Failure
 
 /// Tells what a plan does; first, what it does that no other can undo.
 pub fn describe(plan: &Plan, commands: bool) -> Result<(), Failure> {
-    for loss in plan.losses() {
-        output::note(&format!("weirgate: warning: {loss}"));
-    }
+    lost(plan);
     if plan.steps.is_empty() {
         output::data("nothing to change")?;
     }
@@ -171,6 +188,13 @@ pub fn describe(plan: &Plan, commands: bool) -> Result<(), Failure> {
         output::data(&text)?;
     }
     Ok(())
+}
+
+/// Warns of what a plan does that no other can undo.
+fn lost(plan: &Plan) {
+    for loss in plan.losses() {
+        output::note(&format!("weirgate: warning: {loss}"));
+    }
 }
 
 /// What exit status an error has. What the kernel refuses while it is only

@@ -75,7 +75,7 @@ fn checked(path: &Path, text: &str, arguments: &Arguments) -> Outcome {
 }
 
 /// A line for each class.
-fn summary(policy: &Policy, report: &CheckReport) -> String {
+pub fn summary(policy: &Policy, report: &CheckReport) -> String {
     let mut text = format!("{}\n", report.engine);
     for direction in &report.directions {
         let _ = write!(text, "\n{}", direction_summary(direction));

@@ -24,6 +24,7 @@ mod flood;
 mod flows;
 mod full;
 mod here;
+mod init;
 mod input;
 mod interrupted;
 mod kernel;

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate init`: a first policy.
+//!
+//! Crate kernel looks, crate init chooses and writes; here it is asked, measured,
+//! shown, and applied by the code of `weirgate apply`.
+
+mod ask;
+mod delay;
+mod file;
+
+use crate::policy::{apply, change, check};
+use ask::Ask;
+use delay::Delay;
+use file::Undo;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weirgate_compile::check_report;
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::policy::{self, Loaded};
+use weirgate_console::runtime::in_runtime;
+use weirgate_console::{output, time};
+use weirgate_doctor::{Finding, Question, Severity, examine};
+use weirgate_init::{Answers, Asked, Dial, Found, LINES, Line, PURPOSES, Purpose, Rates};
+use weirgate_kernel::Kernel;
+use weirgate_linklayer::LinkLayer;
+use weirgate_state::{Capabilities, DeviceName, Machine, Network};
+use weirgate_units::Rate;
+
+/// What is wanted, as far as it is said.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The kind of line: fibre, cable, vdsl, adsl, mobile or satellite.
+    #[arg(long, value_name = "KIND", value_parser = weirgate_init::line)]
+    line: Option<&'static Line>,
+    /// The line's upstream rate, such as 40M.
+    #[arg(long, value_name = "RATE", requires = "down")]
+    up: Option<Rate>,
+    /// The line's downstream rate.
+    #[arg(long, value_name = "RATE", requires = "up")]
+    down: Option<Rate>,
+    /// Measure with this host, where `weirgate probe --serve` runs: the rates, unless they are
+    /// given, and the delay before and after. It fills the line for 12 s each time.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    measure: Option<String>,
+    /// What matters most: calls, fairness or server, which takes ports, as in server:22,443.
+    #[arg(long = "for", value_name = "WHAT", value_parser = weirgate_init::purpose)]
+    purpose: Option<(&'static Purpose, Vec<u16>)>,
+    /// The link's device; without it, that of the default route.
+    #[arg(long, value_name = "DEVICE", value_parser = policy::device)]
+    device: Option<DeviceName>,
+    /// A device that leads to the hosts; may be given more than once.
+    #[arg(long, value_name = "DEVICE", value_parser = policy::device)]
+    lan: Vec<DeviceName>,
+    /// The file that the policy is written to.
+    #[arg(long, value_name = "FILE", default_value = policy::SITE)]
+    output: PathBuf,
+    /// Replace that file where it is there.
+    #[arg(long)]
+    replace: bool,
+    /// Ask nothing; take what is offered for what no option says.
+    #[arg(long, short)]
+    yes: bool,
+    /// Apply the policy.
+    #[arg(long)]
+    apply: bool,
+    /// How long an applied policy waits for `weirgate confirm` before it returns by itself.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time::duration)]
+    confirm: Duration,
+    /// Replace root qdiscs that weirgate did not make.
+    #[arg(long)]
+    adopt: bool,
+    /// Ask nothing, write nothing; print what was found and the policy as one JSON document.
+    #[arg(long, conflicts_with_all = ["apply", "adopt", "replace", "output"])]
+    json: bool,
+}
+
+/// Findings of the doctor that `apply` itself mends; and one about a session that
+/// init itself supposes, of a device that carries none.
+const MENDED: [&str; 2] = ["segmentation-offload", "receive-offload"];
+const SUPPOSED: &str = "pppoe-mtu";
+
+/// Looks, asks, writes, and applies where that is wanted.
+pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
+    if !arguments.json && !arguments.replace && arguments.output.exists() {
+        return Err(wrong(format!(
+            "{} is there already; `--replace` writes it anew, `--output FILE` another",
+            arguments.output.display()
+        )));
+    }
+    let (machine, network) = look()?;
+    let asked = Asked {
+        device: arguments.device.clone(),
+        lan: arguments.lan.clone(),
+    };
+    let found = Found::of(&machine, &network, &asked).map_err(wrong)?;
+    if !arguments.json {
+        output::text(&listed(&found))?;
+    }
+    let ask = Ask::of(arguments.yes || arguments.json);
+    let wanted = wanted(&ask, arguments, &found)?;
+    let host = match &wanted.rates {
+        Rates::Measure(host) => Some(host.clone()),
+        Rates::Given(..) => arguments.measure.clone(),
+    };
+    let before = host.as_deref().map(Delay::measure).transpose()?;
+    let answers = answers(wanted, &found, before.as_ref())?;
+    let text = weirgate_init::policy(&found, &answers);
+    let loaded = policy::parse(&arguments.output, &text)?;
+    loaded.compile(&Capabilities::all())?;
+    let findings = findings(&machine, &found, &loaded);
+    if arguments.json {
+        return document(&found, &text, &findings, before.as_ref());
+    }
+    shown(&text, &loaded, &findings)?;
+    let applies = arguments.apply
+        || ask.offer(&format!(
+            "\nWrite {} and apply it? It returns by itself after {} s unless you keep it.",
+            arguments.output.display(),
+            arguments.confirm.as_secs()
+        ))?;
+    let undo = Undo::watch(state, &arguments.output)?;
+    undo.write(&text, arguments.replace)?;
+    output::note(&format!(
+        "weirgate: wrote {} ({} lines)",
+        arguments.output.display(),
+        text.lines().count()
+    ));
+    if !applies {
+        undo.keep();
+        let file = arguments.output.display();
+        let next = format!("Apply it: `weirgate apply --confirm 60s {file}`.\n");
+        return told(before.as_ref(), None, &next);
+    }
+    let confirm = Some(arguments.confirm);
+    let adopt = arguments.adopt;
+    let outcome = in_runtime(apply::applied(
+        state,
+        &arguments.output,
+        adopt,
+        confirm,
+        false,
+    ));
+    if outcome.is_err() {
+        // What was asked and found out is worth keeping; nothing is applied.
+        undo.keep();
+        return outcome;
+    }
+    undo.applied();
+    let after = host.as_deref().map(Delay::measure).transpose()?;
+    if !ask.asks() {
+        undo.keep();
+        let next = "Keep it: `weirgate confirm`. Whether it shapes: `weirgate doctor`.\n";
+        return told(before.as_ref(), after.as_ref(), next);
+    }
+    told(before.as_ref(), after.as_ref(), "")?;
+    let kept = ask.offer("Can you still reach what you need, and is it to be kept?")?;
+    undo.keep();
+    if kept {
+        change::confirm(state)
+    } else {
+        change::take_back(state)
+    }
+}
+
+fn look() -> Result<(Machine, Network), Failure> {
+    let mut seen = None;
+    in_runtime(async {
+        let kernel = Kernel::open()?;
+        seen = Some((kernel.machine().await?, kernel.network().await?));
+        Ok(Status::Done)
+    })?;
+    seen.ok_or_else(|| wrong("nothing was seen"))
+}
+
+fn listed(found: &Found) -> String {
+    let mut text = String::new();
+    for (title, line) in found.lines() {
+        let _ = writeln!(text, "{title:<12}  {line}");
+    }
+    text
+}
+
+/// The three answers.
+struct Wanted {
+    line: &'static Line,
+    rates: Rates,
+    purpose: (&'static Purpose, Vec<u16>),
+}
+
+/// From options, else from questions.
+fn wanted(ask: &Ask, arguments: &Arguments, found: &Found) -> Result<Wanted, Failure> {
+    let given = arguments.up.zip(arguments.down);
+    let given = given.map(|(up, down)| Rates::Given(up, down));
+    let rates = given.or_else(|| arguments.measure.clone().map(Rates::Measure));
+    let mut lacking = Vec::new();
+    let keys = |keys: Vec<&str>| keys.join(", ");
+    if !ask.asks() && !ask.takes_defaults() {
+        if arguments.line.is_none() {
+            let all = keys(LINES.iter().map(|one| one.key).collect());
+            lacking.push(format!("--line KIND ({all})"));
+        }
+        if arguments.purpose.is_none() {
+            let all = keys(PURPOSES.iter().map(|one| one.key).collect());
+            lacking.push(format!("--for WHAT ({all})"));
+        }
+    }
+    if !ask.asks() && rates.is_none() {
+        lacking.push("--up RATE and --down RATE, or --measure HOST".to_owned());
+    }
+    if !lacking.is_empty() {
+        return Err(wrong(format!(
+            "nobody is there to be asked; what lacks is {}",
+            lacking.join("; ")
+        )));
+    }
+    let line = match arguments.line {
+        Some(line) => line,
+        None => ask.question(
+            &weirgate_init::Question::line(found.guess()),
+            weirgate_init::line,
+        )?,
+    };
+    let rates = match rates {
+        Some(rates) => rates,
+        None => ask.question(&weirgate_init::Question::rates(line), weirgate_init::rates)?,
+    };
+    let purpose = match &arguments.purpose {
+        Some(purpose) => purpose.clone(),
+        None => ask.question(&weirgate_init::Question::purpose(), weirgate_init::purpose)?,
+    };
+    Ok(Wanted {
+        line,
+        rates,
+        purpose,
+    })
+}
+
+/// Measured rates are those of TCP's data; the policy has those on the wire.
+fn answers(wanted: Wanted, found: &Found, before: Option<&Delay>) -> Result<Answers, Failure> {
+    let (purpose, ports) = wanted.purpose;
+    let name = wanted.line.layer(found.dial);
+    let (up, down, measured) = match (wanted.rates, before) {
+        (Rates::Given(up, down), _) => (up, down, None),
+        (Rates::Measure(host), Some(before)) => {
+            let layer = LinkLayer::named(name)?;
+            let mtu = found.mtu.min(1500);
+            let [up, down] = [before.up.rate, before.down.rate];
+            let wire = |rate| delay::on_the_wire(rate, layer, mtu);
+            (wire(up), wire(down), Some(host))
+        }
+        (Rates::Measure(_), None) => return Err(wrong("nothing was measured")),
+    };
+    Ok(Answers {
+        line: wanted.line,
+        up,
+        down,
+        measured,
+        purpose,
+        ports,
+    })
+}
+
+/// What the doctor says of the machine under the policy, but what `apply` mends.
+fn findings(machine: &Machine, found: &Found, loaded: &Loaded) -> Vec<Finding> {
+    let mut all = Vec::new();
+    for policy in loaded.policies() {
+        let desired = weirgate_compile::compile(policy, &Capabilities::all()).0;
+        all.extend(examine(&Question {
+            machine,
+            policy: Some(policy),
+            desired: desired.as_ref(),
+            applied: None,
+            differences: &[],
+            devices: &BTreeSet::new(),
+        }));
+    }
+    let supposed = found.dial == Dial::Plain;
+    all.retain(|one| {
+        let known = MENDED.contains(&one.code) || (supposed && one.code == SUPPOSED);
+        one.severity < Severity::Note && !known
+    });
+    all
+}
+
+fn shown(text: &str, loaded: &Loaded, findings: &[Finding]) -> Result<(), Failure> {
+    output::data(&format!("\n{text}"))?;
+    for policy in loaded.policies() {
+        let report = check_report(policy);
+        output::text(&format!("\n{}", check::summary(policy, &report)))?;
+    }
+    for finding in findings {
+        output::text(&format!(
+            "\n{}: {}: {} [{}]\n  why     {}\n  remedy  {}",
+            finding.severity,
+            finding.subject,
+            finding.fact,
+            finding.code,
+            finding.why,
+            finding.remedy
+        ))?;
+    }
+    Ok(())
+}
+
+fn document(found: &Found, text: &str, findings: &[Finding], before: Option<&Delay>) -> Outcome {
+    let lines: serde_json::Map<String, serde_json::Value> = found
+        .lines()
+        .into_iter()
+        .map(|(title, line)| (title.to_owned(), line.into()))
+        .collect();
+    let document = json!({
+        "found": lines,
+        "device": found.device.as_str(),
+        "lan": found.lan.iter().map(DeviceName::as_str).collect::<Vec<_>>(),
+        "findings": findings,
+        "delay": before.map(Delay::json),
+        "policy": text,
+    });
+    output::data(&format!("{document:#}\n"))?;
+    Ok(Status::Done)
+}
+
+/// The delay, or how to measure it; and what is to be done next.
+fn told(before: Option<&Delay>, after: Option<&Delay>, next: &str) -> Outcome {
+    let delay = before.map_or_else(
+        || "\nNo host was named, so the delay is not measured: `--measure HOST`.\n".to_owned(),
+        |before| delay::table(before, after),
+    );
+    output::text(&format!("{delay}{next}"))?;
+    Ok(Status::Done)
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What runs in the guest. A topology is a network namespace, and its cards are
+//! veth.
+
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// From a package to a shaped line, with rates given.
+const MOST: Duration = Duration::from_secs(90);
+
+/// Runs a command line that must succeed; what it prints.
+#[track_caller]
+fn run(line: &str) -> String {
+    let mut words = line.split(' ');
+    let mut command = Command::new(words.next().unwrap());
+    let output = command.args(words).output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {err}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A router in a namespace of its own.
+struct Router(&'static str);
+
+impl Router {
+    fn new(name: &'static str) -> Self {
+        run(&format!("ip netns add {name}"));
+        let router = Self(name);
+        router.runs("sysctl -qw net.ipv4.ip_forward=1");
+        router.runs("ip link set lo up");
+        router
+    }
+
+    #[track_caller]
+    fn runs(&self, line: &str) -> String {
+        run(&format!("ip netns exec {} {line}", self.0))
+    }
+
+    /// A card whose other end is in the same namespace, and is up.
+    fn card(&self, name: &str) {
+        self.runs(&format!(
+            "ip link add {name} type veth peer name far-{name}"
+        ));
+        self.runs(&format!("ip link set {name} up"));
+        self.runs(&format!("ip link set far-{name} up"));
+    }
+
+    fn address(&self, device: &str, address: &str) {
+        self.runs(&format!("ip addr add {address} dev {device}"));
+        self.runs(&format!("ip link set {device} up"));
+    }
+
+    #[track_caller]
+    fn weirgate(&self, line: &str) -> String {
+        let state = format!("/run/{}", self.0);
+        self.runs(&format!("weirgate --state-dir {state} {line}"))
+    }
+
+    /// One command, with rates given; then what is in force is read back.
+    #[track_caller]
+    fn shaped(&self, options: &str, device: &str, parts: &[&str]) {
+        let file = format!("/run/{}.toml", self.0);
+        let began = Instant::now();
+        let said = self.weirgate(&format!(
+            "init {options} --up 40M --down 100M --for calls --apply --output {file}"
+        ));
+        self.weirgate("confirm");
+        let took = began.elapsed();
+        let policy = fs::read_to_string(&file).unwrap();
+        for part in parts {
+            assert!(said.contains(part), "{}: `{part}` in {said}", self.0);
+        }
+        let lines = policy.lines().count();
+        assert!(lines <= 40, "{policy}");
+        assert!(took < MOST, "{took:?}");
+        let shown: Value = serde_json::from_str(&self.weirgate("show --json")).unwrap();
+        assert_eq!(shown["confirmed"], true, "{shown}");
+        assert_eq!(shown["differences"], Value::Array(Vec::new()), "{shown}");
+        assert_eq!(shown["links"][0]["directions"][0]["device"], device);
+        let root = self.runs(&format!("tc qdisc show dev {device} root"));
+        assert!(root.contains("htb 1: root"), "{root}");
+        println!(
+            "{}: {:.2} s, {lines} lines, {device}, {}",
+            self.0,
+            took.as_secs_f64(),
+            shown["links"][0]["directions"][1]["device"]
+        );
+        self.weirgate("remove");
+        let root = self.runs(&format!("tc qdisc show dev {device} root"));
+        assert!(!root.contains("htb"), "{root}");
+    }
+}
+
+fn plain() -> Router {
+    let router = Router::new("plain");
+    router.card("wan");
+    router.card("lan");
+    router.address("wan", "192.0.2.2/24");
+    router.address("lan", "192.168.1.1/24");
+    router.runs("ip route add default via 192.0.2.1");
+    for line in [
+        "nft add table ip mine",
+        "nft add chain ip mine post { type nat hook postrouting priority 100 ; }",
+        "nft add rule ip mine post oifname wan masquerade",
+    ] {
+        router.runs(line);
+    }
+    router
+}
+
+#[test]
+#[ignore = "runs in the guest"]
+fn topologies() {
+    plain().shaped(
+        "--line fibre",
+        "wan",
+        &[
+            "wan, ethernet, default route by 192.0.2.1",
+            "addresses of what leaves are translated",
+            "fair = \"hosts\"",
+        ],
+    );
+
+    let router = Router::new("vlan");
+    router.card("eth0");
+    for (tag, address) in [(7, "192.0.2.2/24"), (1, "192.168.1.1/24")] {
+        router.runs(&format!(
+            "ip link add link eth0 name eth0.{tag} type vlan id {tag}"
+        ));
+        router.address(&format!("eth0.{tag}"), address);
+    }
+    router.runs("ip route add default via 192.0.2.1");
+    router.shaped(
+        "--line fibre",
+        "eth0.7",
+        &["eth0.7, a VLAN on eth0", "layer = \"ethernet:vlan\""],
+    );
+
+    let router = Router::new("bridge");
+    router.card("eth0");
+    router.card("eth1");
+    router.runs("ip link add br0 type bridge");
+    router.runs("ip link set eth0 master br0");
+    router.runs("ip link set eth1 master br0");
+    router.address("br0", "192.168.1.2/24");
+    router.runs("ip route add default via 192.168.1.1");
+    // The bridge learns behind which port its next hop is.
+    router.runs("ip neigh add 192.168.1.1 lladdr 02:00:00:00:00:01 dev br0");
+    router.runs("bridge fdb add 02:00:00:00:00:01 dev eth1 master static");
+    router.shaped(
+        "--line cable",
+        "eth1",
+        &["eth1, the port of br0 towards the line", "bridge = true"],
+    );
+
+    // Two networks of hosts, so that downloads are shaped as they arrive.
+    let router = Router::new("virtual");
+    for (device, address) in [
+        ("ens3", "192.0.2.2/24"),
+        ("ens4", "10.1.0.1/24"),
+        ("ens5", "10.2.0.1/24"),
+    ] {
+        router.card(device);
+        router.address(device, address);
+    }
+    router.runs("ip route add default via 192.0.2.1");
+    router.shaped(
+        "--line fibre",
+        "ens3",
+        &["behind ens4, ens5", "inbound = \"ifb\""],
+    );
+}
+
+/// The serving end, until it is dropped.
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A cable line of 2 Mbit/s up and 10 down with a buffer of 100 packets at each
+/// end, measured, shaped by what was measured, and measured again.
+#[test]
+#[ignore = "runs in the guest"]
+fn measured() {
+    let router = plain();
+    run("ip netns add outside");
+    for line in [
+        "ip -n plain link del wan",
+        "ip -n plain link add wan type veth peer name far netns outside",
+        "ip -n plain link set wan up",
+        "ip -n plain addr add 192.0.2.2/24 dev wan",
+        "ip -n plain route add default via 192.0.2.1",
+        "ip -n outside addr add 192.0.2.1/24 dev far",
+        "ip -n outside link set far up",
+        "ip -n outside link set lo up",
+        // A modem in a namespace of its own would be truer; the shaper's root has
+        // to be free, so that the line is at the far end, in both directions.
+        "ip -n outside link add in type ifb",
+        "ip -n outside link set in up",
+        "tc -n outside qdisc add dev far root netem delay 10ms rate 10mbit limit 100",
+        "tc -n outside qdisc add dev far ingress",
+        "tc -n outside filter add dev far parent ffff: matchall action mirred egress redirect dev in",
+        "tc -n outside qdisc add dev in root netem delay 10ms rate 2mbit limit 100",
+    ] {
+        run(line);
+    }
+    let mut serving = Command::new("ip")
+        .args(["netns", "exec", "outside", "weirgate", "probe", "--serve"])
+        .arg("192.0.2.1:7887")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(serving.stderr.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let _serving = Serving(serving);
+    let began = Instant::now();
+    let said = router.weirgate(
+        "init --line cable --measure 192.0.2.1 --for server --apply --output /run/measured.toml",
+    );
+    println!("{said}\n{:.1} s", began.elapsed().as_secs_f64());
+    assert!(said.contains("# measured with 192.0.2.1"), "{said}");
+    // The rates on the wire, within a tenth.
+    let found = |name: &str| -> f64 {
+        let line = said.lines().find(|line| line.starts_with(name)).unwrap();
+        let rate = line.split('"').nth(1).unwrap();
+        rate.trim_end_matches("kbit").parse().unwrap()
+    };
+    for (name, kbit) in [("up = ", 2_000.0), ("down = ", 10_000.0)] {
+        let part = found(name) / kbit;
+        assert!((0.9..1.02).contains(&part), "{name}{part}");
+    }
+    let delays = |title: &str| -> Vec<f64> {
+        let line = said.lines().find(|line| line.starts_with(title)).unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.iter().filter_map(|word| word.parse().ok()).collect()
+    };
+    let (before, after) = (delays("before"), delays("after"));
+    assert!(after[1] < before[1] / 3.0, "{said}");
+    assert!(after[2] < before[2] / 3.0, "{said}");
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate init` at four topologies, in a virtual machine with the lab's kernel, which has VLAN, cake
+//! and fq_codel: from nothing to a line that is shaped and read back. The fifth, a
+//! PPP session, is in `tests/cli/init.rs`, because that kernel has no PPP. It needs
+//! qemu, a fetched kernel and the guest's binary.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests are tests too, and what was seen is shown"
+)]
+
+mod inside;
+
+use weirgate_lab::{Limits, OwnTests};
+
+fn in_the_guest(name: &str) {
+    let own = OwnTests {
+        programs: &[
+            env!("CARGO_BIN_EXE_weirgate"),
+            "ip",
+            "tc",
+            "nft",
+            "sysctl",
+            "bridge",
+        ],
+        variables: &[],
+        seed: 1,
+        limits: Limits::default(),
+    };
+    println!("{}", own.run(&format!("inside::{name}")));
+}
+
+#[test]
+fn four_topologies_are_shaped_by_one_command_each() {
+    in_the_guest("topologies");
+}
+
+/// What only `make test-all` waits for.
+mod long {
+    #[test]
+    fn the_delay_is_measured_before_and_after() {
+        super::in_the_guest("measured");
+    }
+}

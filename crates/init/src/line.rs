@@ -144,7 +144,7 @@ impl Line {
                 || driver.is_some_and(|driver| driver.starts_with(*hint))
         };
         let mut lines = LINES.iter();
-        let hinted = lines.find(|line| line.hints.iter().any(|hint| looks(hint)));
+        let hinted = lines.find(|line| line.hints.iter().any(&looks));
         hinted.unwrap_or(&LINES[0])
     }
 

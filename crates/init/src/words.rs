@@ -4,6 +4,7 @@
 use crate::found::{Found, listed};
 use crate::line::Dial;
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use weirgate_state::Ability;
 
 /// Drivers of devices that a hypervisor gives, with its name.
@@ -94,15 +95,15 @@ impl Found {
             (None, Dial::Ppp) => format!("{device}, a PPP session"),
         };
         if let Some(below) = &self.below {
-            text.push_str(&format!(" on {below}"));
+            let _ = write!(text, " on {below}");
         }
         if let Some(gateway) = self.gateway {
-            text.push_str(&format!(", default route by {gateway}"));
+            let _ = write!(text, ", default route by {gateway}");
         }
         let driver = self.driver.as_deref();
         let hypervisor = HYPERVISORS.iter().find(|(name, _)| driver == Some(*name));
         if let Some((_, name)) = hypervisor {
-            text.push_str(&format!(", in a virtual machine ({name})"));
+            let _ = write!(text, ", in a virtual machine ({name})");
         }
         text
     }
@@ -113,14 +114,14 @@ impl Found {
         }
         let mut text = format!("behind {}", listed(&self.lan));
         if !self.ports.is_empty() {
-            text.push_str(&format!(", a bridge of {}", listed(&self.ports)));
+            let _ = write!(text, ", a bridge of {}", listed(&self.ports));
         }
         let concerned = self.lan.iter().chain(&self.ports);
         let radios: Vec<_> = concerned
             .filter(|one| self.wireless.contains(*one))
             .collect();
         if !radios.is_empty() {
-            text.push_str(&format!("; Wi-Fi is {}", listed(radios)));
+            let _ = write!(text, "; Wi-Fi is {}", listed(radios));
         }
         text
     }

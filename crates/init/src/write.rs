@@ -5,8 +5,9 @@ use crate::found::Found;
 use crate::inbound::Inbound;
 use crate::line::Line;
 use crate::purpose::Purpose;
+use std::fmt::Write as _;
 use weirgate_linklayer::{DeviceKind, LinkLayer};
-use weirgate_state::Ability;
+use weirgate_state::{Ability, DeviceName};
 use weirgate_units::Rate;
 
 /// The most lines that a policy has.
@@ -97,7 +98,9 @@ fn quoted(text: &str) -> String {
     for c in text.chars() {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
-            c if c.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04X}", u32::from(c));
+            }
             c => out.push(c),
         }
     }
@@ -175,7 +178,7 @@ fn link(text: &mut Text, found: &Found, answers: &Answers) {
         text.text("device-kind", found.kind.name(), "");
     }
     if !found.lan.is_empty() {
-        let lan = list(found.lan.iter().map(|one| one.as_str()));
+        let lan = list(found.lan.iter().map(DeviceName::as_str));
         text.field("lan", &lan, "towards the hosts");
         if found.lan_kind.counted() != DeviceKind::Ethernet.counted() {
             text.text("lan-kind", found.lan_kind.name(), "");

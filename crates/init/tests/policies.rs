@@ -228,16 +228,17 @@ fn every_purpose_has_its_policy() {
 fn every_topology_has_its_policy_and_its_words() {
     for (title, place) in places() {
         let found = place.found().unwrap();
-        let words = found.lines().into_iter();
-        let words: String = words
-            .map(|(title, text)| format!("# {title}: {text}\n"))
+        let lines = found.lines().into_iter();
+        let lines: Vec<String> = lines
+            .map(|(title, text)| format!("# {title}: {text}"))
             .collect();
+        let words = lines.join("\n");
         let guess = LINES.iter().position(|line| line == found.guess()).unwrap();
         let text = policy(&found, &answers(guess, 0, 40_000, 100_000));
         warnings(&text);
         weirgate_testing::golden(
             format!("tests/init/at-{title}.toml"),
-            &format!("{words}{text}"),
+            &format!("{words}\n{text}"),
         );
     }
 }

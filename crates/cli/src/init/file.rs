@@ -21,8 +21,10 @@ const INTERRUPTED: i32 = 130;
 /// What there is to take back.
 #[derive(Debug, Default)]
 struct Done {
-    /// The file was written; what it had before, where it was there.
-    written: Option<Option<Vec<u8>>>,
+    /// The file was written.
+    written: bool,
+    /// What it had before, where it was there.
+    before: Option<Vec<u8>>,
     /// The folder was made for it.
     made: Option<PathBuf>,
     /// What it says is in force, and waits to be confirmed.
@@ -64,10 +66,10 @@ fn take_back(state: &Path, file: &Path, done: &Done) {
     {
         output::note(&failure.text());
     }
-    let restored = match &done.written {
-        None => Ok(()),
-        Some(None) => fs::remove_file(file),
-        Some(Some(before)) => fs::write(file, before),
+    let restored = match &done.before {
+        _ if !done.written => Ok(()),
+        None => fs::remove_file(file),
+        Some(before) => fs::write(file, before),
     };
     let folder = done.made.as_ref().map_or(Ok(()), fs::remove_dir);
     match restored.and(folder) {
@@ -127,14 +129,14 @@ impl Undo {
         let readable = fs::Permissions::from_mode(0o644);
         new.as_file().set_permissions(readable).map_err(refused)?;
         new.as_file().sync_all().map_err(refused)?;
-        let before = fs::read(&self.file).ok();
+        done.before = fs::read(&self.file).ok();
         let written = if replace {
             new.persist(&self.file)
         } else {
             new.persist_noclobber(&self.file)
         };
         written.map_err(|error| refused(error.error))?;
-        done.written = Some(before);
+        done.written = true;
         Ok(())
     }
 

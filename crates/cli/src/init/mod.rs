@@ -31,6 +31,10 @@ use weirgate_units::Rate;
 
 /// What is wanted, as far as it is said.
 #[derive(clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 pub struct Arguments {
     /// The kind of line: fibre, cable, vdsl, adsl, mobile or satellite.
     #[arg(long, value_name = "KIND", value_parser = weirgate_init::line)]
@@ -100,7 +104,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         output::text(&listed(&found))?;
     }
     let ask = Ask::of(arguments.yes || arguments.json);
-    let wanted = wanted(&ask, arguments, &found)?;
+    let wanted = wanted(ask, arguments, &found)?;
     let host = match &wanted.rates {
         Rates::Measure(host) => Some(host.clone()),
         Rates::Given(..) => arguments.measure.clone(),
@@ -191,7 +195,7 @@ struct Wanted {
 }
 
 /// From options, else from questions.
-fn wanted(ask: &Ask, arguments: &Arguments, found: &Found) -> Result<Wanted, Failure> {
+fn wanted(ask: Ask, arguments: &Arguments, found: &Found) -> Result<Wanted, Failure> {
     let given = arguments.up.zip(arguments.down);
     let given = given.map(|(up, down)| Rates::Given(up, down));
     let rates = given.or_else(|| arguments.measure.clone().map(Rates::Measure));

@@ -279,7 +279,10 @@ mod tests {
                 let _ = default_route(&payload[..end], &names);
             }
         }
-        assert_eq!(default_route(&route(24, 254, &[out.clone()]), &names), None);
+        assert_eq!(
+            default_route(&route(24, 254, std::slice::from_ref(&out)), &names),
+            None
+        );
         assert_eq!(default_route(&route(0, 255, &[out]), &names), None);
     }
 

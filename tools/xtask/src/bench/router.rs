@@ -2,7 +2,8 @@
 //! What a router gives for weirgate: the size of its program as packages hold it, how long
 //! `check` of a home's policy takes, and what `keep` takes while nothing happens.
 //!
-//! `keep` runs in a network namespace of its own, on a policy that was applied there.
+//! `keep` runs in a network namespace of its own, on a policy that was applied there, with
+//! queues that every kernel has.
 
 use crate::bench::policy::{Namespace, median};
 use crate::bench::{Figure, Goal};
@@ -16,6 +17,13 @@ use std::time::{Duration, Instant};
 
 /// The policy of a home, which comes with weirgate.
 const HOME: &str = "policies/home.toml";
+
+/// What `keep` holds to.
+const KEPT: &str = "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"40mbit\"\n\
+    down = \"100mbit\"\nlayer = \"ethernet\"\ninbound = \"lan\"\n\
+    [[class]]\nname = \"urgent\"\nshare = \"20%\"\npriority = 0\nqueue = \"pfifo 100\"\n\
+    [[class]]\nname = \"normal\"\nshare = \"80%\"\nqueue = \"pfifo 100\"\ndefault = true\n\
+    [[rule]]\nclass = \"urgent\"\nservice = [\"dns\", \"ping\", \"voice\"]\n";
 
 /// Runs of which the median counts.
 const RUNS: usize = 21;
@@ -45,7 +53,7 @@ pub fn figures(root: &Path) -> Result<Vec<Figure>> {
             goal: Goal::AtMost(20.0),
         },
     ];
-    figures.extend(idle(root, &program)?);
+    figures.extend(idle(&program)?);
     Ok(figures)
 }
 
@@ -63,10 +71,12 @@ fn check_ms(root: &Path, program: &Path) -> Result<f64> {
 }
 
 /// What `keep` takes while nothing happens: its memory, and how often it wakes up.
-fn idle(root: &Path, program: &Path) -> Result<[Figure; 2]> {
+fn idle(program: &Path) -> Result<[Figure; 2]> {
     let place = Namespace::new()?;
     let program = program.display();
-    let policy = root.join(HOME);
+    let folder = tempfile::tempdir()?;
+    let policy = folder.path().join("policy.toml");
+    fs::write(&policy, KEPT)?;
     let apply = format!("{program} apply {}", policy.display());
     run(place
         .command(&apply)

@@ -73,7 +73,7 @@ pub fn checks(root: &Path) -> Result<()> {
         let mut clippy = cargo(root);
         clippy.args(["clippy", "--release", "--locked"]).args(what);
         // Nothing is linked here, so libFuzzer's C++ need not be compiled.
-        clippy.env("CUSTOM_LIBFUZZER_PATH", "libfuzzer.a");
+        clippy.env("CUSTOM_LIBFUZZER_PATH", "./libfuzzer.a");
         clippy.env("CUSTOM_LIBFUZZER_STD_CXX", "none");
         run(clippy.args(["--", "-D", "warnings"]))
     })?;

@@ -158,7 +158,8 @@ pub(crate) fn settled<'p>(
         .ack
         .as_ref()
         .map_or(&policy.link.span, |ack| &ack.span);
-    if policy.ack.is_some() {
+    // Acknowledgements with a queue of their own choice would not be in a cake anyway.
+    if policy.ack.as_ref().is_some_and(|ack| ack.queue.is_none()) {
         problems.warning(
             codes::ACK_FILTER,
             place.clone(),

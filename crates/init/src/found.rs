@@ -12,6 +12,9 @@ use weirgate_state::{Ability, DeviceName, Interface, Machine, Network, Presence}
 /// Why no link could be chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Lack {
+    /// There is nothing to choose from.
+    #[error("this machine has no network device but its loopback")]
+    NoDevices,
     /// Nothing leads outside.
     #[error(
         "there is no default route, so the link's device does not show; name it: `--device DEVICE`, \
@@ -88,6 +91,9 @@ impl Found {
     /// # Errors
     /// If nothing leads outside, or a device that was named does not serve.
     pub fn of(machine: &Machine, network: &Network, asked: &Asked) -> Result<Self, Lack> {
+        if machine.devices.is_empty() {
+            return Err(Lack::NoDevices);
+        }
         let there = || listed(machine.devices.keys());
         for device in asked.device.iter().chain(&asked.lan) {
             if !machine.devices.contains_key(device) {

@@ -253,6 +253,9 @@ fn what_cannot_be_chosen_is_said_with_what_to_write() {
         "{lack}"
     );
 
+    nowhere.machine.devices.clear();
+    assert_eq!(nowhere.found().unwrap_err(), Lack::NoDevices);
+
     let mut unclear = bridge();
     unclear.network.defaults[0].port = None;
     let lack = unclear.found().unwrap_err().to_string();

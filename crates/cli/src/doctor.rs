@@ -229,16 +229,7 @@ fn text(machine: &Machine, findings: &[Finding], has_policy: bool) -> String {
         }
     }
     for finding in findings {
-        let _ = writeln!(
-            text,
-            "\n{}: {}: {} [{}]\n  why     {}\n  remedy  {}",
-            finding.severity,
-            finding.subject,
-            finding.fact,
-            finding.code,
-            finding.why,
-            finding.remedy
-        );
+        let _ = writeln!(text, "\n{finding}");
     }
     for unread in &machine.unread {
         let _ = writeln!(text, "\nnot seen: {unread}");

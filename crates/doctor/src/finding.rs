@@ -46,6 +46,24 @@ pub struct Finding {
     pub remedy: String,
 }
 
+/// What was seen; why it matters; what to do: a line each.
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            severity,
+            code,
+            subject,
+            fact,
+            why,
+            remedy,
+        } = self;
+        write!(
+            f,
+            "{severity}: {subject}: {fact} [{code}]\n  why     {why}\n  remedy  {remedy}"
+        )
+    }
+}
+
 /// What to judge, and for whom.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {

@@ -296,15 +296,7 @@ fn shown(text: &str, loaded: &Loaded, findings: &[Finding]) -> Result<(), Failur
         output::text(&format!("\n{}", check::summary(policy, &report)))?;
     }
     for finding in findings {
-        output::text(&format!(
-            "\n{}: {}: {} [{}]\n  why     {}\n  remedy  {}",
-            finding.severity,
-            finding.subject,
-            finding.fact,
-            finding.code,
-            finding.why,
-            finding.remedy
-        ))?;
+        output::text(&format!("\n{finding}"))?;
     }
     Ok(())
 }

@@ -260,10 +260,11 @@ pub(crate) fn flowtable(payload: &[u8]) -> Option<Flowtable> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
+    /// A netlink attribute with this content.
+    pub(crate) fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
         let length = (content.len() + 4) as u16;
         let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
         bytes.extend_from_slice(content);

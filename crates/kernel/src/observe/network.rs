@@ -241,14 +241,7 @@ fn is_translation(payload: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
-        let length = (content.len() + 4) as u16;
-        let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
-        bytes.extend_from_slice(content);
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        bytes
-    }
+    use crate::observe::machine::tests::attribute;
 
     fn route(length: u8, table: u8, parts: &[Vec<u8>]) -> Vec<u8> {
         let mut payload = vec![2, length, 0, 0, table, 0, 0, RTN_UNICAST, 0, 0, 0, 0];

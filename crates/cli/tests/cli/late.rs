@@ -21,6 +21,13 @@ fn signal(which: &str, processes: &[String]) {
     assert!(ended.unwrap().success());
 }
 
+/// The guard of the change that waits. One of an earlier change may linger until
+/// its parent is gone.
+fn only_guard(place: &Namespace) -> Vec<String> {
+    within(3 * SECOND, "one guard", || guards(place).len() == 1);
+    guards(place)
+}
+
 /// `apply -`, whose standard input stays open until it is written.
 fn apply_slowly(place: &Namespace) -> Child {
     let mut command = place.command(WEIRGATE);
@@ -39,7 +46,7 @@ fn a_guard_that_was_stopped_undoes_no_newer_state() {
     place
         .weirgate("apply --confirm 2s changed.toml")
         .says(0, &["state 2"]);
-    let late = guards(&place);
+    let late = only_guard(&place);
     signal("-STOP", &late);
     sleep(3 * SECOND);
     place.weirgate("apply upstream.toml").says(0, &["state 3"]);
@@ -64,7 +71,7 @@ fn a_guard_that_was_stopped_holds_up_neither_confirm_nor_rollback() {
     place
         .weirgate("apply --confirm 600s changed.toml")
         .says(0, &["state 2"]);
-    let late = guards(&place);
+    let late = only_guard(&place);
     signal("-STOP", &late);
     place
         .weirgate("rollback")
@@ -75,7 +82,7 @@ fn a_guard_that_was_stopped_holds_up_neither_confirm_nor_rollback() {
     place
         .weirgate("apply --confirm 600s changed.toml")
         .says(0, &["state 3"]);
-    let late = guards(&place);
+    let late = only_guard(&place);
     signal("-STOP", &late);
     place.weirgate("confirm").says(0, &["state 3 is confirmed"]);
     let second = place.snapshot();
@@ -94,7 +101,7 @@ fn a_confirmed_change_stays_where_the_head_was_lost() {
     place
         .weirgate("apply --confirm 3s changed.toml")
         .says(0, &["state 2"]);
-    let late = guards(&place);
+    let late = only_guard(&place);
     signal("-STOP", &late);
     place.weirgate("confirm").says(0, &["state 2 is confirmed"]);
     let confirmed = place.snapshot();
@@ -129,7 +136,7 @@ fn what_a_killed_guard_did_not_take_back_the_service_does() {
     place
         .weirgate("apply --confirm 2s changed.toml")
         .says(0, &["state 2"]);
-    signal("-KILL", &guards(&place));
+    signal("-KILL", &only_guard(&place));
     assert_ne!(before, place.snapshot());
     let returned = || {
         let history = place.weirgate("history").out;
@@ -151,7 +158,7 @@ fn without_guard_and_service_the_next_command_takes_it_back() {
     place
         .weirgate("apply --confirm 1s changed.toml")
         .says(0, &["state 1"]);
-    signal("-KILL", &guards(&place));
+    signal("-KILL", &only_guard(&place));
     sleep(SECOND + SECOND / 5);
     let shown = place.weirgate("show");
     let late = "state 1 is not confirmed: it is being taken back now, because its time is over\n";
@@ -230,7 +237,7 @@ fn a_guard_that_lasts_gets_a_unit_of_its_own() {
         fs::write(&fake, script).unwrap();
         fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
         apply("both.toml", &["--confirm", "600s"]);
-        let guard = guards(&place).concat();
+        let guard = only_guard(&place).concat();
         let asked = fs::read_to_string(format!("{run}/asked")).unwrap();
         assert_eq!(
             asked.trim(),

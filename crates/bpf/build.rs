@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Compiles every program below bpf/ for the kernel, and those of the kit's
-//! disciplines, with libbpf's own headers; and lists the objects for the crate to
-//! include. Generates Rust's types of what maps hold from the headers of the same
+//! disciplines, with libbpf's own headers; packs the objects, and lists them for the
+//! crate to include. Generates Rust's types of what maps hold from the headers of the same
 //! programs.
 
 use bindgen::callbacks::{DeriveInfo, DeriveTrait, ImplementsTrait, ParseCallbacks};
+use lzma_rust2::{LzmaOptions, LzmaWriter};
 use std::env;
 use std::error::Error;
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use weirgate_aqm::{Discipline, VirtualQueue};
-use weirgate_units::fnv1a_32;
+use weirgate_units::{fnv1a_32, fnv1a_64};
 
 /// The compiler: the first of these that runs. Older ones emit programs that
 /// the kernel refuses.
@@ -36,6 +38,10 @@ const FLAGS: [&str; 8] = [
     "-Werror",
     "-Wno-missing-declarations",
 ];
+
+/// How many bytes of objects are packed as one, at most, unless a single one is larger;
+/// and how far back the packer looks for what is alike.
+const DICTIONARY: u32 = 512 << 10;
 
 /// Where programs are.
 const FOLDERS: [&str; 10] = [
@@ -93,8 +99,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut sources = files(&root, ".bpf.c")?;
     sources.extend(disciplines(&out)?);
     sources.sort();
-    let mut items = String::new();
-    let mut table = String::new();
     let compile = |source: &Path| -> Result<(), String> {
         let object = out.join(format!("{}.bpf.o", name(source)));
         let mut clang = Command::new(compiler);
@@ -112,21 +116,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(())
     };
     side_by_side(&sources, compile)?;
-    for source in &sources {
-        let name = name(source);
-        let object = out.join(format!("{name}.bpf.o"));
-        items += &item(&name, &object);
-        // What tells versions of the program apart.
-        let digest = fnv1a_32(fs::read(&object)?);
-        let (high, low) = (digest >> 16, digest & 0xffff);
-        let upper = name.to_uppercase();
-        writeln!(table, "    ({name:?}, 0x{high:04x}_{low:04x}, &{upper}.0),")?;
-    }
-    items += &shared(&root, Path::new(&headers))?;
-    writeln!(
-        items,
-        "static PROGRAMS: &[(&str, u32, &[u8])] = &[\n{table}];"
-    )?;
+    let objects: Vec<(String, Vec<u8>)> = sources
+        .iter()
+        .map(|source| {
+            let name = name(source);
+            let object = fs::read(out.join(format!("{name}.bpf.o")))?;
+            Ok((name, object))
+        })
+        .collect::<io::Result<_>>()?;
+    let items = packed(&objects, &out)? + &shared(&root, Path::new(&headers))?;
     fs::write(out.join("programs.rs"), items)?;
     layouts(&root, &includes, &out)
 }
@@ -263,9 +261,11 @@ impl ParseCallbacks for Bytes {
 }
 
 /// Everything that someone else's discipline is compiled with, by its path in
-/// this project; libbpf's headers below `libbpf`.
+/// this project; libbpf's headers below `libbpf`. And the number of all that text, so that
+/// who asks for it alone need not carry the text.
 fn shared(root: &Path, libbpf: &Path) -> Result<String, Box<dyn Error>> {
     let mut table = String::new();
+    let mut text = Vec::new();
     let folders = [
         (root.join("aqm"), "aqm"),
         (root.join("aqm/include"), "aqm/include"),
@@ -290,6 +290,7 @@ fn shared(root: &Path, libbpf: &Path) -> Result<String, Box<dyn Error>> {
             let path = file.canonicalize()?;
             let path = path.to_string_lossy();
             if place != "libbpf/bpf" || LIBBPF.contains(&&*name) {
+                text.extend(fs::read(&file)?);
                 writeln!(
                     table,
                     "    ({:?}, include_str!({path:?})),",
@@ -298,7 +299,11 @@ fn shared(root: &Path, libbpf: &Path) -> Result<String, Box<dyn Error>> {
             }
         }
     }
-    Ok(format!("static SOURCES: &[(&str, &str)] = &[\n{table}];\n"))
+    Ok(format!(
+        "static SOURCES: &[(&str, &str)] = &[\n{table}];\nconst KIT_NUMBER: u64 = \
+         u64::from_be_bytes({:?});\n",
+        fnv1a_64(text).to_be_bytes()
+    ))
 }
 
 /// What programs include of libbpf.
@@ -309,10 +314,59 @@ const LIBBPF: [&str; 4] = [
     "bpf_tracing.h",
 ];
 
-/// A static with the object's bytes. libbpf reads 64-bit words, so it is
-/// aligned.
-fn item(name: &str, object: &Path) -> String {
-    let name = name.to_uppercase();
-    let bytes = format!("include_bytes!({:?})", object.to_string_lossy());
-    format!("static {name}: Aligned<{{ {bytes}.len() }}> = Aligned(*{bytes});\n")
+/// Packs the objects into files, and lists both. Objects are much alike, so those of a
+/// block are packed as one; to load one, those before it in its block are unpacked too.
+fn packed(objects: &[(String, Vec<u8>)], out: &Path) -> Result<String, Box<dyn Error>> {
+    let options = LzmaOptions {
+        dict_size: DICTIONARY,
+        ..LzmaOptions::with_preset(9)
+    };
+    let mut blocks = String::new();
+    let mut programs = String::new();
+    let mut number = 0;
+    let mut block: Vec<u8> = Vec::new();
+    let mut left = objects.iter().peekable();
+    while let Some((name, object)) = left.next() {
+        // What tells versions of the program apart.
+        let digest = fnv1a_32(object.iter().copied()).to_be_bytes();
+        writeln!(
+            programs,
+            "    Program {{ name: {name:?}, digest: u32::from_be_bytes({digest:?}), \
+             block: {number}, at: {}, bytes: {} }},",
+            literal(block.len()),
+            literal(object.len())
+        )?;
+        block.extend(object);
+        let next = left.peek().map_or(usize::MAX, |(_, next)| next.len());
+        if block.len().saturating_add(next) > DICTIONARY as usize {
+            let file = out.join(format!("block{number}.lzma"));
+            let mut writer = LzmaWriter::new_no_header(fs::File::create(&file)?, &options, false)?;
+            writer.write_all(&block)?;
+            writer.finish()?;
+            writeln!(
+                blocks,
+                "    Block {{ packed: include_bytes!({:?}), bytes: {} }},",
+                file.to_string_lossy(),
+                literal(block.len())
+            )?;
+            number += 1;
+            block.clear();
+        }
+    }
+    Ok(format!(
+        "const PROPERTIES: u8 = {};\nconst DICTIONARY: u32 = {};\n\
+         static BLOCKS: &[Block] = &[\n{blocks}];\n\
+         static PROGRAMS: &[Program] = &[\n{programs}];\n",
+        options.get_props(),
+        literal(DICTIONARY as usize)
+    ))
+}
+
+/// A number as Rust's style has it: with its thousands apart.
+fn literal(number: usize) -> String {
+    if number < 1000 {
+        number.to_string()
+    } else {
+        format!("{}_{:03}", literal(number / 1000), number % 1000)
+    }
 }

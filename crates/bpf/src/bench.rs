@@ -42,7 +42,7 @@ impl Sender {
         let (loaded, log) = log::recorded(|| {
             ObjectBuilder::default()
                 .name(SEND)?
-                .open_memory(object)?
+                .open_memory(&object)?
                 .load()
         });
         loaded.map(Self).map_err(|source| BpfError::Refused {

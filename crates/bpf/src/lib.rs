@@ -71,7 +71,9 @@ pub use hooks::{
     FoundFilter, IngressPlace, Loader, filter_name, read as read_program, update as update_program,
 };
 pub use line::{Line, LineFraming, LineRecord, LineSide};
-pub use programs::{Attached, Cost, Refused, kit_number, programs, source_number, sources, verify};
+pub use programs::{
+    Attached, Cost, Object, Refused, kit_number, programs, source_number, sources, verify,
+};
 pub use qdisc::attach_point::Place;
 pub use qdisc::discipline::{Qdisc, Setup};
 pub use qdisc::instance::Instance;

@@ -88,7 +88,7 @@ fn told(text: &mut String, costs: Vec<Cost>) {
 fn everything() -> Outcome {
     let mut status = Status::Done;
     for (name, object) in programs() {
-        let line = match load_once(object) {
+        let line = match load_once(&object) {
             Ok(costs) => {
                 let instructions: usize = costs.iter().map(|cost| cost.instructions).sum();
                 let verified = costs.iter().map(|cost| cost.verified).max();

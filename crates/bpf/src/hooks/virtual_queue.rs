@@ -5,8 +5,8 @@
 use crate::error::BpfError;
 use crate::layout::{filter_flow, filter_settings_head, filter_state_head};
 use crate::maps::{Find, Map, Named, Tailed, drain};
-use crate::programs;
 use crate::programs::packet::{Given, PacketPrograms, maps_of};
+use crate::programs::{self, Object};
 use crate::qdisc::attach_point::Place;
 use crate::qdisc::instance::Instance;
 use crate::qdisc::kind::{CHANGES, INSTANCES, SETTINGS, raise};
@@ -118,15 +118,14 @@ impl Filter {
         let constants = [seed, u32::from(recording)].map(u32::to_ne_bytes);
         let constants = Some(constants.as_flattened());
         let discipline = setup.settings.discipline();
-        let of_kit = || programs::ingress(discipline.name());
-        let own = discipline.ingress_program();
-        let own = own.map(|object| (discipline.name(), object));
-        let (file, object) = own
-            .or_else(of_kit)
-            .ok_or(BpfError::NoProgram(discipline.name()))?;
+        let name = discipline.name();
+        let own = discipline.ingress_program().map(Object::from);
+        let object = own
+            .or_else(|| programs::ingress(name))
+            .ok_or(BpfError::NoProgram(name))?;
         let filter = Self {
             discipline,
-            programs: PacketPrograms::load_object(file, NAME, object, constants, &[])?,
+            programs: PacketPrograms::load_object(name, NAME, &object, constants, &[])?,
         };
         filter.maps()?.set(setup)?;
         Ok(filter)

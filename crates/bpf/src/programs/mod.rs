@@ -7,7 +7,7 @@ pub(crate) mod packet;
 pub(crate) mod tcx;
 mod verifier;
 
+pub use embedded::{Object, kit_number, programs, source_number, sources};
 pub(crate) use embedded::{digest, ingress, named};
-pub use embedded::{kit_number, programs, source_number, sources};
 pub use tcx::Attached;
 pub use verifier::{Cost, Refused, verify};

@@ -71,8 +71,8 @@ impl PacketPrograms {
         constants: Option<&[u8]>,
         room: &[(&str, u32)],
     ) -> Result<Self, BpfError> {
-        let bytes = programs::named(file).ok_or(BpfError::NoProgram(file))?;
-        Self::load_object(file, kind, bytes, constants, room)
+        let object = programs::named(file).ok_or(BpfError::NoProgram(file))?;
+        Self::load_object(file, kind, &object, constants, room)
     }
 
     /// The same of an object that need not be part of this library; libbpf reads

@@ -2,8 +2,7 @@
 //! What the kernel's verifier says of a compiled discipline, without putting it
 //! to use.
 
-use crate::programs::log;
-use crate::programs::sources;
+use crate::programs::{Object, log, sources};
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{ObjectBuilder, Program};
 use std::collections::BTreeMap;
@@ -36,22 +35,11 @@ pub struct Refused {
 /// Loads a compiled discipline and lets it go again. Needs root. libbpf reads
 /// 64-bit words, so the bytes are copied to where they are aligned.
 pub fn verify(object: &[u8]) -> Result<Vec<Cost>, Refused> {
-    let words: Vec<u64> = object
-        .chunks(8)
-        .map(|chunk| {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            u64::from_ne_bytes(word)
-        })
-        .collect();
-    #[expect(unsafe_code, reason = "safe code cannot look at words as bytes")]
-    // SAFETY: the words are initialised, at least as long as the object, and
-    // outlive the slice; any bytes are bytes.
-    let bytes = unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), object.len()) };
+    let aligned = Object::from(object);
     let (loaded, log) = log::recorded(|| {
         ObjectBuilder::default()
             .name("verify")?
-            .open_memory(bytes)?
+            .open_memory(&aligned)?
             .load()
     });
     let object = loaded.map_err(|error| read(&error.to_string(), log))?;

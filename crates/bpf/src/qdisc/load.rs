@@ -20,7 +20,7 @@ pub(crate) fn load(
     names: &[&str],
 ) -> Result<(Vec<MapHandle>, Link), BpfError> {
     let object = programs::named(name).ok_or(BpfError::NoProgram(name))?;
-    load_object(name, object, kind, names)
+    load_object(name, &object, kind, names)
 }
 
 /// The same of a program that need not be part of this library; libbpf reads

@@ -113,14 +113,14 @@ impl Marks {
 
     /// Loads the program with the qdisc's maps, and puts it on a device.
     fn load(&self, ifindex: u32, stamp: u32) -> Result<Attached, BpfError> {
-        let bytes = programs::named(FILE).ok_or(BpfError::NoProgram(FILE))?;
+        let program = programs::named(FILE).ok_or(BpfError::NoProgram(FILE))?;
         let shared = [
             (DEBTS, self.debts.descriptor()),
             (PLACES, self.places.descriptor()),
             (TOTALS, self.totals.descriptor()),
         ];
         let (attached, log) = log::recorded(|| {
-            let mut open = ObjectBuilder::default().name(FILE)?.open_memory(bytes)?;
+            let mut open = ObjectBuilder::default().name(FILE)?.open_memory(&program)?;
             for mut map in open.maps_mut() {
                 let name = map.name().to_string_lossy().into_owned();
                 if name.ends_with(".rodata") {

@@ -97,7 +97,7 @@ impl QdiscTrace {
         let object = programs::named(NAME).ok_or(BpfError::NoProgram(NAME))?;
         let (watch, log) = log::recorded(|| {
             let mut builder = ObjectBuilder::default();
-            let mut open = builder.name(NAME)?.open_memory(object)?;
+            let mut open = builder.name(NAME)?.open_memory(&object)?;
             let own = |name: &str| name.starts_with(of.prefix());
             for mut program in open.progs_mut() {
                 let wanted = own(&program.name().to_string_lossy());

@@ -165,7 +165,8 @@ impl Known<'_> {
         ) {
             Keeping::Unknown => return None,
             Keeping::Alone => class.lone.wait,
-            Keeping::Within => class.within.as_ref().ok()?.wait,
+            Keeping::Within if class.in_order => class.within.wait,
+            Keeping::Within => return None,
         };
         let packet = up.costs.iter().map(|cost| cost.time).max()?;
         Some(wait.as_secs_f64() + packet.as_secs_f64() + self.exchange())

@@ -124,8 +124,8 @@ impl One<'_> {
             metrics.insert(self.name(quantity), milliseconds(wait));
         };
         put(Quantity::Lone, self.class.lone.wait);
-        if let Ok(within) = &self.class.within {
-            put(Quantity::Promise, within.wait);
+        if self.class.in_order {
+            put(Quantity::Promise, self.class.within.wait);
         }
         if let FullQueue::Bound(bound) = &self.class.full {
             put(Quantity::Bound, bound.wait);
@@ -149,15 +149,15 @@ impl One<'_> {
                 "the longest wait in a full queue",
             );
         }
-        let mut shorter = |metric: String, keeping: Keeping| match (keeping, &self.class.within) {
+        let mut shorter = |metric: String, keeping: Keeping| match (keeping, self.class.in_order) {
             (Keeping::Alone, _) => expect(
                 metric,
                 self.class.lone.wait,
                 "a packet that finds none of its class, as here all do",
             ),
-            (Keeping::Within, Ok(within)) => expect(
+            (Keeping::Within, true) => expect(
                 metric,
-                within.wait,
+                self.class.within.wait,
                 "a packet of a class that keeps to its guarantee and burst, as here",
             ),
             _ => {}

@@ -24,7 +24,6 @@ codes! {
     UNTRACKED "C208" "A rule asks for the connection where packets have not passed connection tracking; it serves the upstream only, or nothing.";
     SLOW_DRAIN "C209" "The downstream margin is so small that a queue at the far end stays for minutes (warning).";
     OBJECTIVE_MISSED "C210" "A class can wait longer than its objective allows (warning).";
-    OBJECTIVE_OPEN "C211" "A class has an objective and a queue without a hard bound (warning).";
     DELAY "C212" "One packet takes longer than the delay that a class asks for, and TCP's segments cannot be lowered that far (warning).";
     ENGINE "C213" "The engine that the link asks for cannot do what the policy says, or this kernel lacks it.";
     NO_RESTORE "C214" "The kernel lacks act_ctinfo, so that kept decisions do not reach packets that are shaped as they arrive (warning).";

@@ -265,10 +265,9 @@ fn hop(
     (burst, waiting): (u64, u64),
     packet: u64,
 ) -> Result<Hop, NoDelay> {
-    let bound = class.within_of(waiting).ok_or_else(|| {
-        let reason = class.within.as_ref().err();
-        NoDelay::Unbounded(id, reason.cloned().unwrap_or_default())
-    })?;
+    let bound = class
+        .within_of(waiting)
+        .map_err(|reason| NoDelay::Unbounded(id, reason.to_owned()))?;
     let packet = u32::try_from(packet).unwrap_or(u32::MAX);
     let sending = port.layer.layer.serialisation(port.rate, packet);
     let steps = bound.steps.into_iter();

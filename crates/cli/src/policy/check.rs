@@ -102,10 +102,7 @@ fn direction_summary(direction: &DirectionReport) -> String {
     );
     let heads = ["class", "guaranteed", "at most", "wait below", "full queue"];
     let rows = direction.classes.iter().map(|class| {
-        let within = match &class.within {
-            Ok(bound) => ms(bound.wait),
-            Err(_) => "-".to_owned(),
-        };
+        let within = ms(class.within.wait);
         let full = match &class.full {
             FullQueue::Bound(bound) => ms(bound.wait),
             FullQueue::NoHardBound { .. } => "no bound".to_owned(),
@@ -140,7 +137,25 @@ fn direction_summary(direction: &DirectionReport) -> String {
             if default { "  default" } else { "" }
         );
     }
-    text
+    text + &condition(direction)
+}
+
+/// For which traffic the waits within guarantees hold.
+fn condition(direction: &DirectionReport) -> String {
+    let classes = direction.classes.iter();
+    let half = classes.clone().filter(|class| !class.in_order);
+    let half: Vec<String> = half.map(|class| format!("`{}`", class.name)).collect();
+    let half = match half.as_slice() {
+        [] => String::new(),
+        all if all.len() == direction.classes.len() => ": to half of it".to_owned(),
+        some => format!("; of {}: to half of it", some.join(", ")),
+    };
+    let limits = if classes.clone().any(|class| class.limited_hosts > 0) {
+        " A host at its own limit waits longer."
+    } else {
+        ""
+    };
+    format!("  `wait below` is of a class that keeps to its guarantee{half}.{limits}\n")
 }
 
 pub fn ms(span: Span) -> String {
@@ -185,10 +200,10 @@ fn class_value(class: &ClassReport) -> Value {
         FullQueue::Bound(bound) => bound_value(bound),
         FullQueue::NoHardBound { reason } => json!({ "no_bound": reason }),
     };
-    let within = match &class.within {
-        Ok(bound) => bound_value(bound),
-        Err(reason) => json!({ "no_bound": reason }),
-    };
+    let mut within = bound_value(&class.within);
+    within["keeps_bit_s"] = json!(class.keeps.as_bits_per_second());
+    within["burst_bytes"] = json!(class.burst.as_bytes());
+    within["in_order"] = json!(class.in_order);
     let rate = |wire: &Wire| json!({ "wire": wire.wire.as_bits_per_second(), "ip": wire.ip.as_bits_per_second() });
     json!({
         "name": class.name,

@@ -9,7 +9,7 @@ use crate::top::format::human;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
-use weirgate_compile::{ClassReport, DirectionReport, FullQueue, check_report};
+use weirgate_compile::{ClassReport, DirectionReport, check_report};
 use weirgate_console::exit::{Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::policy;
@@ -217,19 +217,9 @@ fn direction_text(direction: &DirectionReport) -> String {
 }
 
 fn class_text(class: &ClassReport) -> String {
-    let wait = match (&class.within, &class.full) {
-        (Ok(bound), _) => format!(
-            "waits {} at most within its guarantee",
-            check::ms(bound.wait)
-        ),
-        (Err(_), FullQueue::Bound(bound)) => format!("waits {} at most", check::ms(bound.wait)),
-        (Err(_), FullQueue::NoHardBound { .. }) => {
-            format!(
-                "a packet alone waits {} at most",
-                check::ms(class.lone.wait)
-            )
-        }
-    };
+    let part = if class.in_order { "" } else { "half " };
+    let wait = check::ms(class.within.wait);
+    let wait = format!("waits {wait} at most within {part}its guarantee");
     format!(
         "{} guaranteed, {} at most; {wait}{}",
         rate(class.guaranteed.wire),

@@ -281,8 +281,14 @@ pub(crate) fn bytes_held(own: &KitQueue) -> u64 {
     }
 }
 
-/// Why nothing bounds how long a packet may wait in such a queue; nothing where
-/// something does.
+/// Whether packets leave such a queue in the order in which they came. All of
+/// its disciplines give a packet whenever they have one.
+pub(crate) fn in_order(own: &KitQueue) -> bool {
+    !matches!(own.discipline, "fq_codel" | "mered" | "meredt")
+}
+
+/// Why nothing bounds how long a packet may wait in such a queue when it is full;
+/// nothing where something does.
 pub(crate) fn unordered(own: &KitQueue) -> Option<&'static str> {
     if packets_held(own) > 0 || bytes_held(own) > 0 {
         return None;

@@ -3,9 +3,11 @@
 //!
 //! Every bound is the sum of its steps. What the steps mean is in [`bounds`].
 
+mod bound;
 pub(crate) mod objective;
 pub(crate) mod setup;
 mod text;
+mod wait;
 
 use crate::check::own_traffic;
 use crate::classify::segments;
@@ -16,9 +18,10 @@ use crate::inbound::conditioner;
 use crate::inbound::order;
 use crate::inbound::receive;
 use crate::inbound::virtual_queue;
+pub use crate::report::bound::{Bound, FullQueue, Step};
 use crate::report::objective::ObjectiveReport;
 use crate::scheduler::acks;
-use crate::scheduler::bounds::{self, HOST};
+use crate::scheduler::bounds;
 use crate::scheduler::{self, Member, Scheduler};
 use crate::tree::hosts;
 use crate::tree::leaf;
@@ -114,13 +117,21 @@ pub struct ClassReport {
     /// A packet that finds none of its own class waiting, the class being
     /// within its guarantee: from its arrival until the gate lets it go.
     pub lone: Bound,
-    /// A packet of traffic that keeps to the guaranteed rate and `burst`; the
-    /// reason where there is no bound.
-    pub within: Result<Bound, String>,
+    /// A packet of traffic that keeps to the rate `keeps` and to `burst`.
+    pub within: Bound,
+    /// The rate that traffic keeps to for that: what is guaranteed, or half of it
+    /// where packets do not leave in order.
+    pub keeps: Rate,
+    /// Hosts that have a limit of their own in it: `within` is for those that are
+    /// not held back by it.
+    pub limited_hosts: u32,
+    /// Whether packets leave in the order in which they came. Where they do not,
+    /// `within` holds in whatever order they leave.
+    pub in_order: bool,
     /// The rate at which it is served meanwhile, in turns with its equals.
     pub turns: Rate,
     /// Wire bytes at once that count as keeping to the rate, besides one
-    /// packet.
+    /// packet of [`largest`](Self::largest).
     pub burst: Size,
     /// A packet that takes the last place in a full queue; the reason where
     /// there is no bound.
@@ -129,55 +140,23 @@ pub struct ClassReport {
     pub objective: Option<ObjectiveReport>,
 }
 
-/// A worst-case wait with its derivation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bound {
-    /// The wait: the sum of the steps.
-    pub wait: Span,
-    /// The steps.
-    pub steps: Vec<Step>,
-}
-
-/// One summand of a wait.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
-    /// What is waited for.
-    pub what: String,
-    /// How long at most.
-    pub time: Span,
-}
-
-/// The wait in a full queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FullQueue {
-    /// It has a bound.
-    Bound(Bound),
-    /// It has none.
-    NoHardBound {
-        /// Why.
-        reason: String,
-    },
-}
-
 impl ClassReport {
     /// [`within`](Self::within) where no more than `before` wire bytes of the
     /// class's burst can be waiting, since the lines that bring it need time
     /// themselves.
-    #[must_use]
-    pub fn within_of(&self, before: u64) -> Option<Bound> {
-        let bound = self.within.as_ref().ok()?;
+    ///
+    /// # Errors
+    ///
+    /// Why that is not known: packets do not leave in order.
+    pub fn within_of(&self, before: u64) -> Result<Bound, &str> {
+        if let (FullQueue::NoHardBound { reason }, false) = (&self.full, self.in_order) {
+            return Err(reason);
+        }
         let burst = self.burst.as_bytes();
-        let rest = bound.steps.len() - usize::from(burst > 0);
-        let mut steps = bound.steps[..rest].to_vec();
-        steps.push(own_burst(before.min(burst), self.turns));
-        Some(Bound::of(steps))
-    }
-}
-
-impl Bound {
-    fn of(steps: Vec<Step>) -> Self {
-        let wait = steps.iter().fold(Span::ZERO, |sum, step| sum + step.time);
-        Self { wait, steps }
+        let rest = self.within.steps.len() - usize::from(burst > 0);
+        let mut steps = self.within.steps[..rest].to_vec();
+        steps.push(wait::own_burst(before.min(burst), self.turns));
+        Ok(Bound::of(steps))
     }
 }
 
@@ -278,15 +257,12 @@ fn class_report(
         }
     };
     let queue = leaf::stated(member);
-    let lone = lone(scheduler, at);
-    let within = match unordered(scheduler, member, &queue) {
-        Some(reason) => Err(reason),
-        None => Ok(within(scheduler, at, &lone)),
-    };
+    let within = wait::within(policy, scheduler, at, &queue);
     let own_time = bounds::time(u64::from(member.largest), scheduler.line);
-    let objective = class.objective.as_ref().map(|objective| {
-        objective::judged(member, objective, within.as_ref().ok(), own_time, problems)
-    });
+    let objective = class
+        .objective
+        .as_ref()
+        .map(|objective| objective::judged(member, objective, &within.bound, own_time, problems));
     ClassReport {
         name: class.name.clone(),
         id: member.id,
@@ -298,17 +274,17 @@ fn class_report(
         largest: member.largest,
         own_time,
         queue: described(&queue, member),
-        full: full(scheduler, at, &queue, layer),
-        lone,
-        within,
-        turns: bounds::turn_rate(scheduler, at),
+        full: wait::full(scheduler, at, &queue, layer),
+        lone: wait::lone(scheduler, at),
+        within: within.bound,
+        keeps: within.keeps,
+        limited_hosts: member.capped,
+        in_order: wait::in_order(scheduler, member, &queue),
+        turns: within.turns,
         burst: class.burst,
         objective,
     }
 }
-
-/// Why a class whose hosts have limits has no bound.
-const CAPPED: &str = "each of its hosts waits for the others' turns and at its own limit";
 
 fn described(queue: &Queue, member: &Member) -> String {
     if member.capped > 0 {
@@ -327,117 +303,6 @@ fn described(queue: &Queue, member: &Member) -> String {
         other => other.kind().to_owned(),
     }
 }
-
-/// Why packets of a queue do not leave in the order in which they came.
-fn unordered(scheduler: &Scheduler, member: &Member, queue: &Queue) -> Option<String> {
-    if member.capped > 0 {
-        return Some(CAPPED.to_owned());
-    }
-    let reason = match queue {
-        Queue::Bfifo(_) | Queue::Pfifo(_) | Queue::Red(_) => None,
-        Queue::Kit(own) => kit::unordered(own),
-        Queue::FqCodel(_) => Some(
-            "fq_codel serves flows in turn: a packet waits for every flow that is active, and a \
-             flow that does not slow down fills its own queue",
-        ),
-        Queue::Sfq(_) => {
-            Some("sfq serves flows in turn: a packet waits for every flow that is active")
-        }
-        Queue::Cake(cake) => {
-            let memory = hosts::memory(cake.memory, scheduler, member.class.ceiling);
-            return Some(hosts::unbounded(member, memory));
-        }
-    };
-    reason.map(str::to_owned)
-}
-
-fn host() -> Step {
-    Step {
-        what: "timers and the kernel's own work".to_owned(),
-        time: HOST,
-    }
-}
-
-fn lone(scheduler: &Scheduler, at: usize) -> Bound {
-    let mut steps: Vec<Step> = bounds::ahead(scheduler, at)
-        .into_iter()
-        .map(|ahead| Step {
-            what: ahead.what,
-            time: ahead.time,
-        })
-        .collect();
-    steps.push(host());
-    Bound::of(steps)
-}
-
-fn within(scheduler: &Scheduler, at: usize, lone: &Bound) -> Bound {
-    let member = &scheduler.members[at];
-    let mut steps = lone.steps.clone();
-    let turns = bounds::another_turn(scheduler, at);
-    if turns > Span::ZERO {
-        let what = "a turn more of each class of equal priority".to_owned();
-        steps.push(Step { what, time: turns });
-    }
-    let burst = member.class.burst.as_bytes();
-    if burst > 0 {
-        steps.push(own_burst(burst, bounds::turn_rate(scheduler, at)));
-    }
-    Bound::of(steps)
-}
-
-fn own_burst(burst: u64, rate: Rate) -> Step {
-    Step {
-        what: format!("its own class's burst of {burst} B before it"),
-        time: bounds::time(burst, rate),
-    }
-}
-
-fn full(scheduler: &Scheduler, at: usize, queue: &Queue, layer: &LinkLayer) -> FullQueue {
-    let member = &scheduler.members[at];
-    if let Some(reason) = unordered(scheduler, member, queue) {
-        return FullQueue::NoHardBound { reason };
-    }
-    let (rate, largest) = (member.class.rate, u64::from(member.largest));
-    let smallest = u64::from(layer.wire_bytes(SMALLEST_IP));
-    let before = match queue {
-        Queue::Pfifo(limit) => u64::from(limit.saturating_sub(1)).saturating_mul(largest),
-        Queue::Bfifo(limit) => limit.as_bytes().saturating_sub(smallest),
-        Queue::Red(red) => red.limit.as_bytes().saturating_sub(smallest),
-        Queue::Kit(own) => kit::packets_held(own)
-            .saturating_sub(1)
-            .saturating_mul(largest)
-            .max(kit::bytes_held(own).saturating_sub(smallest)),
-        Queue::Sfq(_) | Queue::FqCodel(_) | Queue::Cake(_) => 0,
-    };
-    let at_rate = weirgate_policy::in_kbit(rate);
-    let mut steps = vec![Step {
-        what: format!("{before} B before it in the queue, at the guaranteed {at_rate}"),
-        time: bounds::time(before, rate),
-    }];
-    let credit = bounds::credit(scheduler, at);
-    if credit > Span::ZERO {
-        let spared = if credit < bounds::time(largest, rate) {
-            ", less the bucket of whoever borrows meanwhile"
-        } else {
-            ""
-        };
-        steps.push(Step {
-            what: format!(
-                "a packet of {largest} B sent on credit just before, at the same rate{spared}"
-            ),
-            time: credit,
-        });
-    }
-    steps.push(Step {
-        what: "until the class is served again, as derived above".to_owned(),
-        time: member.latency,
-    });
-    steps.push(host());
-    FullQueue::Bound(Bound::of(steps))
-}
-
-/// A bare IPv4 header.
-const SMALLEST_IP: u32 = 20;
 
 /// Milliseconds to a hundredth.
 pub(crate) fn ms(span: Span) -> String {

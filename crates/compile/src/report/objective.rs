@@ -18,7 +18,7 @@ pub struct ObjectiveReport {
     pub variation: Option<Span>,
     /// The wait within the guarantee and the time of the largest packet on the
     /// line: this hop's part of the delay, at worst.
-    pub here: Option<Span>,
+    pub here: Span,
     /// True where this hop alone cannot miss it.
     pub met: bool,
 }
@@ -37,7 +37,7 @@ const OBJECTIVES: [(Option<u64>, Option<u64>); 6] = [
 pub(super) fn judged(
     member: &Member,
     objective: &Value<u8>,
-    within: Option<&Bound>,
+    within: &Bound,
     own_time: Span,
     problems: &Problems,
 ) -> ObjectiveReport {
@@ -49,51 +49,38 @@ pub(super) fn judged(
         delay.map(Span::from_millis),
         variation.map(Span::from_millis),
     );
-    let here = within.map(|bound| bound.wait + own_time);
+    let here = within.wait + own_time;
     let name = &member.class.name;
-    let needs = delay.is_some() || variation.is_some();
     let mut met = true;
-    match (within, here) {
-        (Some(bound), Some(here)) => {
-            if let Some(delay) = delay.filter(|delay| here > *delay) {
-                met = false;
-                problems.warning(
-                    codes::OBJECTIVE_MISSED,
-                    objective.span.clone(),
-                    format!(
-                        "`{name}` may take {} here, more than the {} of Y.1541 class {}",
-                        ms(here),
-                        ms(delay),
-                        objective.value
-                    ),
-                    "raise its priority, share less above it, state a lower objective, or a `delay`, for \
-                     which TCP sends smaller segments",
-                );
-            }
-            if let Some(variation) = variation.filter(|variation| bound.wait > *variation) {
-                met = false;
-                problems.warning(
-                    codes::OBJECTIVE_MISSED,
-                    objective.span.clone(),
-                    format!(
-                        "waits of `{name}` may differ by {} here, more than the {} of Y.1541 class {}",
-                        ms(bound.wait), ms(variation), objective.value
-                    ),
-                    "a full packet of another class is always possible; `delay` makes TCP send smaller \
-                     ones, and a faster line or a lower MTU would shorten it",
-                );
-            }
-        }
-        _ if needs => {
-            met = false;
-            problems.warning(
-                codes::OBJECTIVE_OPEN,
-                objective.span.clone(),
-                format!("nothing bounds the delay of `{name}` under load"),
-                "give it a `bfifo` or `pfifo` queue, or leave out the objective",
-            );
-        }
-        _ => {}
+    if let Some(delay) = delay.filter(|delay| here > *delay) {
+        met = false;
+        problems.warning(
+            codes::OBJECTIVE_MISSED,
+            objective.span.clone(),
+            format!(
+                "`{name}` may take {} here, more than the {} of Y.1541 class {}",
+                ms(here),
+                ms(delay),
+                objective.value
+            ),
+            "raise its priority, share less above it, give it a `bfifo` or `pfifo` queue, state a \
+             lower objective, or a `delay`, for which TCP sends smaller segments",
+        );
+    }
+    if let Some(variation) = variation.filter(|variation| within.wait > *variation) {
+        met = false;
+        problems.warning(
+            codes::OBJECTIVE_MISSED,
+            objective.span.clone(),
+            format!(
+                "waits of `{name}` may differ by {} here, more than the {} of Y.1541 class {}",
+                ms(within.wait),
+                ms(variation),
+                objective.value
+            ),
+            "a full packet of another class is always possible; `delay` makes TCP send smaller \
+             ones, and a faster line or a lower MTU would shorten it",
+        );
     }
     ObjectiveReport {
         class: objective.value,

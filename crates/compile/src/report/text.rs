@@ -102,30 +102,34 @@ impl Display for ClassReport {
             ms(self.lone.wait)
         )?;
         write!(f, "{}", self.lone)?;
-        match &self.within {
-            Ok(bound) if bound.wait > self.lone.wait => {
+        let (lone, within) = (self.lone.wait, self.within.wait);
+        if within == lone {
+            writeln!(
+                f,
+                "    Traffic that keeps to its rate waits no longer than that."
+            )?;
+        } else {
+            let limits = if self.limited_hosts > 0 {
+                ", while no host is held back by its own limit"
+            } else {
+                ""
+            };
+            if self.in_order {
                 writeln!(
                     f,
                     "    Traffic that keeps to its rate, and to {} B at once beyond it, waits at most {}:",
                     self.burst.as_bytes(),
-                    ms(bound.wait)
+                    ms(within)
                 )?;
-                for step in bound.steps.iter().skip(self.lone.steps.len()) {
-                    writeln!(
-                        f,
-                        "      {:>11}  {}, besides the above",
-                        ms(step.time),
-                        step.what
-                    )?;
-                }
-            }
-            Ok(_) => {
+            } else {
                 writeln!(
                     f,
-                    "    Traffic that keeps to its rate waits no longer than that."
+                    "    Traffic that keeps to half its rate, and to {} B at once, waits at most {}, in whatever order it leaves{limits}:",
+                    self.burst.as_bytes() + u64::from(self.largest),
+                    ms(within)
                 )?;
             }
-            Err(_) => {}
+            write!(f, "{}", self.within)?;
         }
         match &self.full {
             FullQueue::Bound(bound) => {
@@ -137,7 +141,7 @@ impl Display for ClassReport {
                 write!(f, "{bound}")?;
             }
             FullQueue::NoHardBound { reason } => {
-                writeln!(f, "    Otherwise no hard bound: {reason}.")?;
+                writeln!(f, "    Beyond that no hard bound: {reason}.")?;
             }
         }
         writeln!(
@@ -172,11 +176,15 @@ impl Display for ObjectiveReport {
             (Some(delay), None) => write!(f, "mean delay {}", ms(delay))?,
             (None, _) => write!(f, "none for delay")?,
         }
-        match (self.here, self.met) {
-            (Some(here), true) => write!(f, "; kept, this hop takes at most {}", ms(here)),
-            (Some(here), false) => write!(f, "; not kept, this hop may take {}", ms(here)),
-            (None, true) => Ok(()),
-            (None, false) => write!(f, "; open, there is no hard bound"),
+        let (here, kept) = (ms(self.here), if self.met { "kept" } else { "not kept" });
+        let takes = if self.met {
+            "takes at most"
+        } else {
+            "may take"
+        };
+        match (self.delay, self.variation) {
+            (None, None) => Ok(()),
+            _ => write!(f, "; {kept}, this hop {takes} {here}"),
         }
     }
 }

@@ -67,8 +67,7 @@
 //! waiting, only to what the modem may hold ([`line_extra`]).
 
 use crate::scheduler::model::{Member, Scheduler};
-use crate::scheduler::parts::Parent;
-use weirgate_policy::in_kbit;
+use crate::scheduler::wait;
 use weirgate_units::{Rate, Size, Span};
 
 /// Timers and the kernel's own work: late interrupts, softirq, the path from
@@ -84,120 +83,15 @@ pub(crate) fn time(bytes: u64, rate: Rate) -> Span {
 }
 
 /// Bytes earned at a rate, rounded up.
-fn earned(rate: Rate, span: Span) -> u64 {
+pub(crate) fn earned(rate: Rate, span: Span) -> u64 {
     let bits = u128::from(rate.as_bits_per_second()) * u128::from(span.as_nanos());
     u64::try_from(bits.div_ceil(8_000_000_000)).unwrap_or(u64::MAX)
 }
 
-/// One summand of a wait: wire bytes that the gate sends before.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ahead {
-    /// Whose and why.
-    pub(crate) what: String,
-    /// How long they take.
-    pub(crate) time: Span,
-}
-
-/// Everything that the gate may send before a packet of the class that finds
-/// none of its own class's.
-pub(crate) fn ahead(scheduler: &Scheduler, at: usize) -> Vec<Ahead> {
-    let own = &scheduler.members[at];
-    let full = u64::from(scheduler.full_packet);
-    let mut list = vec![Ahead {
-        what: format!("the packet already on its way, {full} B at most"),
-        time: time(full, scheduler.gate),
-    }];
-    let rate = left_by_higher(scheduler, own);
-    let pace = if rate < scheduler.gate {
-        format!(", at the {} that higher guarantees leave", in_kbit(rate))
-    } else {
-        String::new()
-    };
-    for (other, unused) in overdrafts(scheduler, own) {
-        let (bucket, packet) = (bucket(other), other.on_credit());
-        list.push(Ahead {
-            what: format!(
-                "`{}` first: a bucket of {bucket} B and a packet of {packet} B on credit, less \
-                 {unused} B earned in vain{pace}",
-                other.class.name
-            ),
-            time: time((bucket + packet).saturating_sub(unused), rate),
-        });
-    }
-    if own.capped > 0 {
-        list.extend(lent(scheduler, own, rate));
-    }
-    for (_, other) in equals(scheduler, at) {
-        let (turn, packet) = (other.turn(), other.on_credit());
-        list.push(Ahead {
-            what: format!(
-                "the turn of `{}`: {turn} B and a packet of {packet} B{pace}",
-                other.class.name
-            ),
-            time: time(turn + packet, rate),
-        });
-    }
-    list
-}
-
-/// What goes before a class that lends its guarantee to hosts with limits,
-/// besides all that other classes are owed: what divided classes lend alike,
-/// and the turns of its other hosts.
-fn lent(scheduler: &Scheduler, own: &Member, rate: Rate) -> Vec<Ahead> {
-    let others = scheduler
-        .parents
-        .iter()
-        .filter(|parent| Some(parent.id) != own.parent);
-    let lending = |parent: &Parent| {
-        let bucket = earned(parent.class.rate, parent.buffer);
-        Ahead {
-            what: format!(
-                "`{}` lends to its parts: a bucket of {bucket} B",
-                parent.class.name
-            ),
-            time: time(bucket, rate),
-        }
-    };
-    let turns = u64::from(own.capped) * u64::from(own.quantum + own.largest);
-    let hosts = Ahead {
-        what: format!("{} other hosts' turns: {turns} B", own.capped),
-        time: time(turns, rate),
-    };
-    others.map(lending).chain([hosts]).collect()
-}
-
-/// The classes of higher priority, in the order of priority, each with what it
-/// earns after its last packet has begun, in whole bytes rounded down.
-fn overdrafts<'s>(scheduler: &'s Scheduler, own: &Member) -> Vec<(&'s Member, u64)> {
-    let gate = u128::from(scheduler.gate.as_bits_per_second());
-    let rate = |member: &Member| u128::from(member.own_rate().as_bits_per_second());
-    let packet = |member: &Member| u128::from(member.on_credit());
-    let mut list: Vec<(usize, &Member, u64)> = higher(scheduler, own)
-        .enumerate()
-        .map(|(at, other)| (at, other, 0))
-        .collect();
-    // From the end: the class whose packet is short for its rate comes last.
-    list.sort_by(|(_, a, _), (_, b, _)| (packet(a) * rate(b)).cmp(&(packet(b) * rate(a))));
-    let mut last_packets = 0;
-    for (_, other, unused) in &mut list {
-        last_packets += packet(other);
-        *unused = u64::try_from(rate(other) * last_packets / gate.max(1)).unwrap_or(0);
-    }
-    list.sort_by_key(|entry| entry.0);
-    list.into_iter()
-        .map(|(_, other, unused)| (other, unused))
-        .collect()
-}
-
-/// The gate's rate less what classes of higher priority are guaranteed.
-fn left_by_higher(scheduler: &Scheduler, own: &Member) -> Rate {
-    let taken: u64 = higher(scheduler, own)
-        .map(|other| other.own_rate().as_bits_per_second())
-        .sum();
-    Rate::bits_per_second(scheduler.gate.as_bits_per_second().saturating_sub(taken))
-}
-
-fn higher<'s>(scheduler: &'s Scheduler, own: &Member) -> impl Iterator<Item = &'s Member> {
+pub(crate) fn higher<'s>(
+    scheduler: &'s Scheduler,
+    own: &Member,
+) -> impl Iterator<Item = &'s Member> {
     let priority = own.class.priority;
     // What is lent comes after all that is owed, of whatever priority.
     let last = own.capped > 0;
@@ -207,7 +101,7 @@ fn higher<'s>(scheduler: &'s Scheduler, own: &Member) -> impl Iterator<Item = &'
         .filter(move |other| other.class.priority < priority || (last && other.id != own.id))
 }
 
-fn equals(scheduler: &Scheduler, at: usize) -> impl Iterator<Item = (usize, &Member)> {
+pub(crate) fn equals(scheduler: &Scheduler, at: usize) -> impl Iterator<Item = (usize, &Member)> {
     let own = &scheduler.members[at];
     let members = scheduler.members.iter().enumerate();
     members.filter(move |(index, other)| {
@@ -221,34 +115,8 @@ pub(crate) fn bucket(member: &Member) -> u64 {
     earned(member.own_rate(), member.buffer)
 }
 
-/// The latency of the class as a latency-rate server. Needs the buckets of
-/// classes of higher priority and nothing else.
-pub(crate) fn latency(scheduler: &Scheduler, at: usize) -> Span {
-    let before = ahead(scheduler, at)
-        .iter()
-        .fold(Span::ZERO, |sum, ahead| sum + ahead.time);
-    before + another_turn(scheduler, at)
-}
-
-/// One turn more of each equal, for a class that always has packets.
-pub(crate) fn another_turn(scheduler: &Scheduler, at: usize) -> Span {
-    let turns: u64 = equals(scheduler, at).map(|(_, other)| other.turn()).sum();
-    time(turns, left_by_higher(scheduler, &scheduler.members[at]))
-}
-
-/// The rate at which a class that is within its guarantee is served in turns
-/// with its equals.
-pub(crate) fn turn_rate(scheduler: &Scheduler, at: usize) -> Rate {
-    let own = &scheduler.members[at];
-    let others: u64 = equals(scheduler, at).map(|(_, other)| other.turn()).sum();
-    let rate = u128::from(left_by_higher(scheduler, own).as_bits_per_second());
-    let part = u128::from(own.quantum);
-    let bits = rate * part / (part + u128::from(others)).max(1);
-    Rate::bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX))
-}
-
 /// What a full queue loses to a packet that its class sent on credit, at its
-/// guaranteed rate, beyond [`latency`].
+/// guaranteed rate, beyond its latency.
 ///
 /// A class in debt is not within its guarantee; those that are go first, of
 /// whatever priority. Let t be the last moment of debt: until then the class
@@ -277,7 +145,7 @@ pub(crate) fn credit(scheduler: &Scheduler, at: usize) -> Span {
         return Span::ZERO;
     };
     // `bucket` rounds up; what is taken off must not.
-    let spared = left_by_higher(scheduler, own)
+    let spared = wait::left(scheduler.gate, higher(scheduler, own))
         .time_for(Size::bytes(emptied.saturating_sub(1)))
         .unwrap_or(Span::ZERO);
     debt.saturating_sub(spared)

@@ -10,6 +10,7 @@ pub mod bounds;
 pub(crate) mod model;
 pub(crate) mod number;
 pub(crate) mod parts;
+pub(crate) mod wait;
 
 pub use crate::scheduler::model::{Member, Scheduler};
 
@@ -92,7 +93,7 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
     let (last, mut order): (Vec<usize>, Vec<usize>) = (0..scheduler.members.len()).partition(lent);
     order.extend(last);
     for at in order {
-        let latency = bounds::latency(&scheduler, at);
+        let latency = wait::latency(&scheduler, at);
         let member = &mut scheduler.members[at];
         let burst = bounds::time(member.class.burst.as_bytes(), member.class.rate);
         member.latency = latency;

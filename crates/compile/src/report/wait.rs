@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The waits of a class: alone, within its guarantee, and in a full queue.
+
+use crate::engine::kit;
+use crate::report::bound::{Bound, FullQueue, Step};
+use crate::scheduler::bounds::{self, HOST};
+use crate::scheduler::wait::{self, Ahead, AnyOrder, Own};
+use crate::scheduler::{Member, Scheduler};
+use crate::tree::hosts;
+use crate::tree::leaf;
+use weirgate_linklayer::LinkLayer;
+use weirgate_policy::{Policy, Queue};
+use weirgate_state::QdiscKind;
+use weirgate_units::{Rate, Span};
+
+/// Why a class whose hosts have limits has no bound in a full queue.
+const CAPPED: &str = "each of its hosts waits for the others' turns and at its own limit";
+
+/// A bare IPv4 header.
+const SMALLEST_IP: u32 = 20;
+
+/// What traffic that keeps to a rate waits at most.
+pub(super) struct Within {
+    pub(super) bound: Bound,
+    pub(super) keeps: Rate,
+    pub(super) turns: Rate,
+}
+
+fn step(ahead: Ahead) -> Step {
+    Step {
+        what: ahead.what,
+        time: ahead.time,
+    }
+}
+
+fn host() -> Step {
+    Step {
+        what: "timers and the kernel's own work".to_owned(),
+        time: HOST,
+    }
+}
+
+pub(super) fn own_burst(burst: u64, rate: Rate) -> Step {
+    Step {
+        what: format!("its own class's burst of {burst} B before it"),
+        time: bounds::time(burst, rate),
+    }
+}
+
+/// A packet that finds none of its own class.
+pub(super) fn lone(scheduler: &Scheduler, at: usize) -> Bound {
+    let wait = wait::longest(scheduler, at, Own::Nothing);
+    Bound::of(wait.steps.into_iter().map(step).chain([host()]).collect())
+}
+
+/// Whether packets leave a class in the order in which they came.
+pub(super) fn in_order(scheduler: &Scheduler, member: &Member, queue: &Queue) -> bool {
+    let held = scheduler.holds && member.class.ack;
+    let fifo = match queue {
+        Queue::Bfifo(_) | Queue::Pfifo(_) | Queue::Red(_) => true,
+        Queue::Kit(own) => kit::in_order(own),
+        Queue::FqCodel(_) | Queue::Sfq(_) | Queue::Cake(_) => false,
+    };
+    fifo && !held && member.capped == 0
+}
+
+/// A packet of traffic that keeps to its rate and burst.
+pub(super) fn within(policy: &Policy, scheduler: &Scheduler, at: usize, queue: &Queue) -> Within {
+    let member = &scheduler.members[at];
+    let burst = member.class.burst.as_bytes();
+    if in_order(scheduler, member, queue) {
+        let wait = wait::longest(scheduler, at, Own::InOrder(burst));
+        let mut steps: Vec<Step> = wait.steps.into_iter().map(step).collect();
+        let behind = steps.len() - usize::from(burst > 0);
+        steps.insert(behind, host());
+        return Within {
+            bound: Bound::of(steps),
+            keeps: member.class.rate.min(wait.rate),
+            turns: wait.rate,
+        };
+    }
+    let shaper = match leaf::qdisc(scheduler, member).kind {
+        QdiscKind::Cake(cake) if member.capped == 0 => cake.bandwidth,
+        _ => None,
+    };
+    let keeps = wait::kept(member);
+    let held = held(policy, scheduler, member);
+    let largest = u64::from(member.largest);
+    // The packet itself is no part of what goes before it.
+    let smallest = u64::from(policy.link.layer.value.wire_bytes(SMALLEST_IP));
+    let packet = largest.saturating_sub(smallest) + shaper.map_or(0, |_| largest);
+    let excess = packet + bounds::earned(keeps, held);
+    let own = AnyOrder {
+        kept: keeps,
+        before: burst + excess,
+        excess,
+        shaper,
+    };
+    let wait = wait::longest(scheduler, at, Own::AnyOrder(own));
+    let mut steps: Vec<Step> = wait.steps.into_iter().map(step).collect();
+    if held > Span::ZERO {
+        let what = "held back for the time that `[receive]` gives acknowledgements".to_owned();
+        steps.push(Step { what, time: held });
+    }
+    steps.push(host());
+    Within {
+        bound: Bound::of(steps),
+        keeps,
+        turns: wait.rate,
+    }
+}
+
+/// How long the queue of acknowledgements holds one back.
+fn held(policy: &Policy, scheduler: &Scheduler, member: &Member) -> Span {
+    let receive = policy.receive.as_ref();
+    let stated = receive.and_then(|receive| receive.max_ack_delay.as_ref());
+    stated
+        .filter(|_| scheduler.holds && member.class.ack)
+        .map_or(Span::ZERO, |delay| delay.value)
+}
+
+/// Why nothing bounds the wait in a full queue.
+fn unbounded(scheduler: &Scheduler, member: &Member, queue: &Queue) -> Option<String> {
+    if member.capped > 0 {
+        return Some(CAPPED.to_owned());
+    }
+    let reason = match queue {
+        Queue::Bfifo(_) | Queue::Pfifo(_) | Queue::Red(_) => None,
+        Queue::Kit(own) => kit::unordered(own),
+        Queue::FqCodel(_) => Some(
+            "fq_codel serves flows in turn: a packet waits for every flow that is active, and a \
+             flow that does not slow down fills its own queue",
+        ),
+        Queue::Sfq(_) => {
+            Some("sfq serves flows in turn: a packet waits for every flow that is active")
+        }
+        Queue::Cake(cake) => {
+            let memory = hosts::memory(cake.memory, scheduler, member.class.ceiling);
+            return Some(hosts::unbounded(member, memory));
+        }
+    };
+    reason.map(str::to_owned)
+}
+
+/// A packet that takes the last place in a full queue.
+pub(super) fn full(
+    scheduler: &Scheduler,
+    at: usize,
+    queue: &Queue,
+    layer: &LinkLayer,
+) -> FullQueue {
+    let member = &scheduler.members[at];
+    if let Some(reason) = unbounded(scheduler, member, queue) {
+        return FullQueue::NoHardBound { reason };
+    }
+    let (rate, largest) = (member.class.rate, u64::from(member.largest));
+    let smallest = u64::from(layer.wire_bytes(SMALLEST_IP));
+    let before = match queue {
+        Queue::Pfifo(limit) => u64::from(limit.saturating_sub(1)).saturating_mul(largest),
+        Queue::Bfifo(limit) => limit.as_bytes().saturating_sub(smallest),
+        Queue::Red(red) => red.limit.as_bytes().saturating_sub(smallest),
+        Queue::Kit(own) => kit::packets_held(own)
+            .saturating_sub(1)
+            .saturating_mul(largest)
+            .max(kit::bytes_held(own).saturating_sub(smallest)),
+        Queue::Sfq(_) | Queue::FqCodel(_) | Queue::Cake(_) => 0,
+    };
+    let at_rate = weirgate_policy::in_kbit(rate);
+    let mut steps = vec![Step {
+        what: format!("{before} B before it in the queue, at the guaranteed {at_rate}"),
+        time: bounds::time(before, rate),
+    }];
+    let credit = bounds::credit(scheduler, at);
+    if credit > Span::ZERO {
+        let spared = if credit < bounds::time(largest, rate) {
+            ", less the bucket of whoever borrows meanwhile"
+        } else {
+            ""
+        };
+        steps.push(Step {
+            what: format!(
+                "a packet of {largest} B sent on credit just before, at the same rate{spared}"
+            ),
+            time: credit,
+        });
+    }
+    steps.push(Step {
+        what: "until the class is served again".to_owned(),
+        time: wait::longest(scheduler, at, Own::Always).total(),
+    });
+    let guaranteed = Bound::of(steps);
+    let anyway = wait::borrowing(scheduler, at, before);
+    let anyway = anyway.map(|wait| Bound::of(wait.steps.into_iter().map(step).collect()));
+    let mut least = match anyway {
+        Some(anyway) if anyway.wait < guaranteed.wait => anyway,
+        _ => guaranteed,
+    };
+    least.steps.push(host());
+    FullQueue::Bound(Bound::of(least.steps))
+}

@@ -7,7 +7,7 @@
 //! that never says no. Left out: the kernel's limit on mode changes handled in
 //! one go, and that it orders classes by their numbers.
 
-use std::collections::VecDeque;
+use crate::queue::Queue;
 use weirgate_state::{Htb, HtbClass, Qdisc, QdiscKind};
 
 /// A packet in a queue.
@@ -17,6 +17,8 @@ pub struct Packet {
     pub bytes: u32,
     pub arrived: u64,
     pub number: u64,
+    /// Whose it is, where flows of a class are told apart.
+    pub flow: u32,
 }
 
 /// A packet that has left, and when.
@@ -64,7 +66,7 @@ struct Leaf {
     /// By level: 0 within the guarantee, 1 borrowing of the divided class, 2
     /// borrowing of the root.
     deficit: [i64; 3],
-    queue: VecDeque<Packet>,
+    queue: Queue,
     limit_bytes: u64,
     limit_packets: usize,
     backlog: u64,
@@ -182,6 +184,11 @@ impl Machine {
 
     /// A packet arrives now; its number, or `None` where it is dropped.
     pub fn arrive(&mut self, class: usize, bytes: u32) -> Option<u64> {
+        self.arrive_of(class, 0, bytes)
+    }
+
+    /// The same of a flow of its class.
+    pub fn arrive_of(&mut self, class: usize, flow: u32, bytes: u32) -> Option<u64> {
         let leaf = &mut self.leaves[class];
         let fits = leaf.backlog + u64::from(bytes) <= leaf.limit_bytes
             && leaf.queue.len() < leaf.limit_packets;
@@ -192,13 +199,45 @@ impl Machine {
         self.next_number += 1;
         leaf.backlog += u64::from(bytes);
         let number = self.next_number;
-        leaf.queue.push_back(Packet {
+        leaf.queue.push(Packet {
             class,
             bytes,
             arrived: self.now,
             number,
+            flow,
         });
         Some(number)
+    }
+
+    /// Puts another queue in a class's place, which is empty.
+    pub fn replace(&mut self, class: usize, queue: Queue) {
+        self.leaves[class].queue = queue;
+    }
+
+    /// Makes one packet of a class's queue, which is in order, the last to leave.
+    pub fn tag(&mut self, class: usize, number: u64) {
+        let queue = &mut self.leaves[class].queue;
+        let Queue::Fifo(packets) = std::mem::take(queue) else {
+            panic!("a queue in turns has its own order")
+        };
+        *queue = Queue::Last(packets, number);
+    }
+
+    /// Whether a class is within its guarantee at a time.
+    pub fn green(&self, class: usize, at: u64) -> bool {
+        self.leaves[class].account.mode(at) == Mode::CanSend
+    }
+
+    /// How long a class's bucket takes to be full, in nanoseconds.
+    pub fn missing(&self, class: usize) -> i64 {
+        let account = &self.leaves[class].account;
+        let elapsed = (self.now - account.checked) as i64;
+        (account.rate.most - account.rate.tokens - elapsed).max(0)
+    }
+
+    /// What is left of a class's turn among those within their guarantee.
+    pub fn deficit(&self, class: usize) -> i64 {
+        self.leaves[class].deficit[0]
     }
 
     pub fn queued(&self, class: usize) -> usize {
@@ -343,7 +382,7 @@ impl Machine {
                     Mode::MayBorrow
                 };
                 let leaf = &mut self.leaves[at];
-                let packet = leaf.queue.pop_front()?;
+                let packet = leaf.queue.pop(self.now)?;
                 leaf.backlog -= u64::from(packet.bytes);
                 leaf.deficit[level] -= i64::from(packet.bytes);
                 let mut done = false;
@@ -383,6 +422,8 @@ fn leaf(class: &HtbClass, parent: Option<usize>) -> Leaf {
         QdiscKind::Pfifo(pfifo) => (u64::MAX, pfifo.limit as usize),
         // Of packets of one size its order does not matter to other classes.
         QdiscKind::FqCodel(queue) => (u64::MAX, queue.limit as usize),
+        QdiscKind::Sfq(queue) => (u64::MAX, queue.limit as usize),
+        QdiscKind::Cake(_) => (u64::MAX, usize::MAX),
         other => panic!("the model has no {other:?}"),
     };
     Leaf {
@@ -391,7 +432,7 @@ fn leaf(class: &HtbClass, parent: Option<usize>) -> Leaf {
         priority: class.prio,
         quantum: i64::from(class.quantum),
         deficit: [0; 3],
-        queue: VecDeque::new(),
+        queue: Queue::default(),
         limit_bytes,
         limit_packets,
         backlog: 0,

@@ -38,7 +38,7 @@ codes! {
     OWN_TRAFFIC "C224" "A rule keeps its decision for the answers to the router's own packets, which are not shaped with `inbound = \"lan\"` (warning).";
     INSIDE "C225" "Connections shall keep which inside host they are of, and the bits of `[marks]` have no room for it, or the kernel does not copy marks.";
     ORDER "C226" "Connections shall change their class in order, and the kernel cannot, or not where the policy shapes them (warning).";
-    AUTOMATIC "C227" "The kernel lacks what `inbound = \"auto\"` would choose, which does without it (warning).";
+    AUTOMATIC "C227" "The kernel lacks what `inbound = \"auto\"` would choose, which does without it (note).";
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use weirgate_policy::{Policy, parse};
 use weirgate_state::{Capabilities, DeviceName};
 
 const SITE: &str = "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"10mbit\"\n\
-    down = \"50mbit\"\nlayer = \"docsis\"\n[[class]]\nname = \"all\"\nshare = \"100%\"\n\
+    down = \"50mbit\"\ninbound = \"ifb\"\nlayer = \"docsis\"\n[[class]]\nname = \"all\"\nshare = \"100%\"\n\
     queue = \"cake\"\ndefault = true\n";
 
 fn policy(source: &str) -> Policy {
@@ -30,7 +30,7 @@ fn kept_rules_for_the_routers_own_packets_are_doubted_on_a_lan_device() {
     let source = format!("{SITE}[[rule]]\nclass = \"all\"\nfrom = \"router\"\nkeep = true\n");
     let all = Capabilities::all();
     assert_eq!(refused(&source, &all), []);
-    let lan = |source: &str| source.replace("layer", "inbound = \"lan\"\nlayer");
+    let lan = |source: &str| source.replace("\"ifb\"", "\"lan\"");
     assert_eq!(refused(&lan(&source), &all), [("C224", Severity::Warning)]);
     assert_eq!(refused(&lan(SITE), &all), []);
 }

@@ -91,13 +91,13 @@ fn what_the_kernel_lacks_is_said() {
         ..Capabilities::all()
     };
     let (state, said) = on(SITE, &without);
-    assert_eq!(said, [("C227", Severity::Warning)]);
+    assert_eq!(said, [("C227", Severity::Note)]);
     assert_eq!(windows(&state), None);
     assert_eq!(kinds(&state, "ifb-wan"), ["Cake(2", "FqCodel(0"]);
     let mut without = Capabilities::all();
     without.qdiscs.retain(|kind| kind != "cake");
     let (state, said) = on(SITE, &without);
-    assert_eq!(said, [("C227", Severity::Warning)]);
+    assert_eq!(said, [("C227", Severity::Note)]);
     assert!(windows(&state).is_some());
     assert_eq!(kinds(&state, "ifb-wan"), ["Cake(0", "FqCodel(2"]);
 }
@@ -118,6 +118,87 @@ fn the_place_follows_the_policy() {
     assert_eq!(place(&bridge), Inbound::Lan);
     for source in [SITE, &divided, &bridge] {
         let held = check_report(&policy(source)).held.unwrap();
-        assert!(held.contains("`inbound = \"auto\"`: queued on"), "{held}");
+        assert!(
+            held.contains("`inbound = \"auto\"`:\n  queue: on"),
+            "{held}"
+        );
     }
+}
+
+/// It is what a policy has that says nothing of it, and what is said stays.
+#[test]
+fn it_is_the_default() {
+    let all = Capabilities::all();
+    let silent = SITE.replace("inbound = \"auto\"\n", "");
+    assert_eq!(on(&silent, &all).0.devices, on(SITE, &all).0.devices);
+    assert!(windows(&on(&silent, &all).0).is_some());
+    let held = check_report(&policy(&silent)).held.unwrap();
+    assert!(
+        held.contains("`inbound = \"auto\"`, the default:"),
+        "{held}"
+    );
+    for stated in ["ifb", "lan"] {
+        let stated = SITE.replace("\"auto\"", &format!("\"{stated}\""));
+        assert_eq!(windows(&on(&stated, &all).0), None);
+        assert_eq!(check_report(&policy(&stated)).held, None);
+    }
+    let up = silent.replace("down = \"50mbit\"\n", "");
+    assert_eq!(policy(&up).link.automatic, None);
+}
+
+/// Rules that need inside addresses or connections have them, where the LAN device is
+/// one and the engine can tell there what comes from the link.
+#[test]
+fn rules_choose_the_place() {
+    let place = |rule: &str, fields: &str| {
+        let source = SITE.replace("layer", &format!("{fields}layer"));
+        let found = policy(&format!("{source}[[rule]]\nclass = \"first\"\n{rule}"));
+        found.link.inbound.value
+    };
+    let inside = "local-address = \"10.0.0.7\"\n";
+    assert_eq!(place(inside, ""), Inbound::Lan);
+    assert_eq!(place("local-address = \"192.0.2.7\"\n", ""), Inbound::Ifb);
+    assert_eq!(place("service = \"voice\"\n", ""), Inbound::Lan);
+    let kept = "protocol = \"udp\"\nkeep = true\n";
+    assert_eq!(place(kept, ""), Inbound::Ifb);
+    let up = format!("{inside}direction = \"up\"\n");
+    assert_eq!(place(&up, ""), Inbound::Ifb);
+    assert_eq!(place(inside, "engine = \"kit\"\n"), Inbound::Ifb);
+}
+
+/// The default takes nothing from classes that `[receive]` protects, and does without
+/// windows where a segment for each round trip is more than the line.
+#[test]
+fn what_windows_must_not_or_cannot_hold_is_left_alone() {
+    let all = Capabilities::all();
+    let protected = format!("{SITE}[receive]\nprotect = [\"first\"]\n");
+    let (state, said) = on(&protected, &all);
+    assert_eq!(said, []);
+    let held = windows(&state).expect("windows");
+    let classes: Vec<Rate> = held.classes.iter().map(|(_, rate)| *rate).collect();
+    assert_eq!(classes, [Rate::default(), held.rate]);
+    let slow = SITE.replace("50mbit", "100kbit");
+    let (state, said) = on(&slow, &all);
+    assert_eq!(said, []);
+    assert_eq!(windows(&state), None);
+    let held = check_report(&policy(&slow)).held.unwrap();
+    assert!(held.contains("windows: none, because a segment"), "{held}");
+}
+
+/// More classes than the programs tell apart: the queue alone, as a note.
+#[test]
+fn many_classes_have_the_queue_alone() {
+    let mut source = SITE.replace("70%", "10%");
+    for number in 0..14 {
+        source += &format!("[[class]]\nname = \"c{number}\"\nshare = \"4%\"\n");
+    }
+    let (state, said) = on(&source, &Capabilities::all());
+    assert!(said.contains(&("C227", Severity::Note)), "{said:?}");
+    assert!(said.iter().all(|one| one.1 != Severity::Error), "{said:?}");
+    assert_eq!(windows(&state), None);
+    let held = check_report(&policy(&source)).held.unwrap();
+    assert!(
+        held.contains("windows: none, because the policy has more"),
+        "{held}"
+    );
 }

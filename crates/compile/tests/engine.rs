@@ -26,7 +26,11 @@ const ONE_CLASS: &str = "[[class]]\nname = \"all\"\nshare = \"100%\"\ndefault = 
 /// where it does not fit.
 #[test]
 fn the_engine_is_chosen_or_refused() {
-    let with = |engine: &str, classes: &str| policy(&format!("{SLOW_LINK}{engine}\n{classes}"));
+    let with = |engine: &str, classes: &str| {
+        policy(&format!(
+            "{SLOW_LINK}inbound = \"ifb\"\n{engine}\n{classes}"
+        ))
+    };
     let root = |policy: &Policy, kernel: &Capabilities| {
         let (state, problems) = compile(policy, kernel);
         let found = state.map(|state| {
@@ -207,7 +211,7 @@ fn acknowledgements_are_filtered_where_the_rates_ask_for_it() {
     let with = |up: &str, fields: &str, ack: &str| {
         policy(&format!(
             "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"{up}\"\n\
-             down = \"17mbit\"\nlayer = \"vdsl2:pppoe\"\n{fields}\n{ack}\n{ONE_CLASS}"
+             down = \"17mbit\"\ninbound = \"ifb\"\nlayer = \"vdsl2:pppoe\"\n{fields}\n{ack}\n{ONE_CLASS}"
         ))
     };
     let queue = |policy: &Policy, kernel: &Capabilities| {
@@ -415,7 +419,9 @@ fn the_usual_queue_is_the_first_that_the_kernel_has() {
 #[test]
 fn the_engine_is_named_with_its_reason() {
     let line = |engine: &str, classes: &str| {
-        let policy = policy(&format!("{SLOW_LINK}{engine}\n{classes}"));
+        let policy = policy(&format!(
+            "{SLOW_LINK}inbound = \"ifb\"\n{engine}\n{classes}"
+        ));
         weirgate_compile::check_report(&policy).engine
     };
     let two = "[[class]]\nname = \"all\"\nshare = \"50%\"\ndefault = true\n\

@@ -25,6 +25,7 @@ up = "512kbit"
 down = "2mbit"
 layer = "adsl:pppoe-llc"
 mtu = 1492
+inbound = "ifb"
 [[class]]
 name = "all"
 share = "80%"
@@ -246,7 +247,7 @@ fn tunnels_pass_a_gate_on_the_lan_device() {
         (name("sit0"), tunnel("sit", 776, false)),
     ]);
     assert_eq!(judged(&machine, &[]), [], "shaped as it arrives");
-    let text = POLICY.replace("mtu = 1492", "mtu = 1492\ninbound = \"lan\"");
+    let text = POLICY.replace("\"ifb\"", "\"lan\"");
     let (policy, problems) = weirgate_policy::parse(&text);
     let policy = policy.unwrap_or_else(|| panic!("{problems:#?}"));
     let found = examine(&Question {

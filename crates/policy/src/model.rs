@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rules and their conditions, and directions.
 
+use crate::condition::address::LocalAddresses;
 use crate::condition::facts::{Conditions, Kind};
-use crate::condition::meter::Meter;
+use crate::condition::meter::{Count, Meter, Per};
 use crate::field::words;
+use crate::named::member::Prefix;
 use crate::named::schedule::Schedule;
 use std::fmt;
 use weirgate_document::{Span, Value};
@@ -170,5 +172,36 @@ impl Rule {
     /// The conditions of a kind that it or one of its services has.
     pub fn find<T: Kind>(&self) -> impl Iterator<Item = &T> {
         self.asked().filter_map(Conditions::find)
+    }
+
+    /// Whether it keeps a decision that the upstream makes.
+    #[must_use]
+    pub fn decides_upstream(&self) -> bool {
+        self.keep.is_some() && self.directions.contains(Direction::Up)
+    }
+
+    /// Whether it needs, services aside, what only connection tracking or a mark says.
+    #[must_use]
+    pub fn asks_tracking_itself(&self) -> bool {
+        let counted = self.meter.as_ref().is_some_and(|meter| {
+            meter.value.per == Per::Connection || matches!(meter.value.count, Count::Connections(_))
+        });
+        self.when.ask_tracking() || counted || self.keep.is_some()
+    }
+
+    /// Whether it or one of its services needs what only connection tracking or a mark
+    /// says.
+    #[must_use]
+    pub fn asks_tracking(&self) -> bool {
+        let mut services = self.services.iter();
+        self.asks_tracking_itself() || services.any(|way| way.when.ask_tracking())
+    }
+
+    /// The first inside address of its own that is hardly on the link without NAT.
+    #[must_use]
+    pub fn private_local(&self) -> Option<&Value<Prefix>> {
+        let LocalAddresses(list) = self.when.find()?;
+        let first = list.iter().find(|prefix| prefix.value.is_v4());
+        first.filter(|prefix| prefix.value.is_private())
     }
 }

@@ -139,7 +139,6 @@ const REST: &str = r#"
 name = "normal"
 share = "60%"
 priority = 4
-queue = "fq_codel"
 default = true
 
 # What says of itself that it can wait.
@@ -147,7 +146,6 @@ default = true
 name = "bulk"
 share = "20%"
 priority = 5
-queue = "fq_codel"
 
 # The first rule that matches decides.
 [[rule]]

@@ -19,6 +19,7 @@ use weirgate_keep::{Entry, Memory, RatesNow, Site};
 use weirgate_kernel::Scope;
 use weirgate_plan::{Difference, verify};
 use weirgate_policy::Policy;
+use weirgate_state::State;
 use weirgate_units::Rate;
 
 /// What is applied, and how the kernel differs from it.
@@ -87,17 +88,6 @@ impl Shown {
         })
     }
 
-    /// What the kernel lacked when the policy was applied, of what it leaves to weirgate.
-    fn missing(&self, policy: &Policy) -> &'static str {
-        let chosen = policy.link.automatic.is_some_and(|chosen| chosen.windows);
-        let place = self.memory.applied.hooks.get(&policy.link.device.value);
-        if chosen && place.is_none_or(|place| place.windows.is_none()) {
-            return "warning: there are no receive windows, which this kernel could not have when \
-                    the policy was applied: the queue alone holds what arrives\n";
-        }
-        ""
-    }
-
     fn text(&self) -> String {
         let mut text = match &self.entry {
             Some(entry) => format!(
@@ -145,7 +135,9 @@ impl Shown {
             if let Some(held) = &report.held {
                 let _ = writeln!(text, "\n{held}");
             }
-            text += self.missing(one);
+            if let Some(missing) = without_windows(&self.memory.applied, one) {
+                let _ = writeln!(text, "{missing}");
+            }
         }
         if self.policies.is_empty() {
             text += "\nits policy cannot be read any more; its devices are:\n";
@@ -192,6 +184,18 @@ impl Shown {
             "rule_sets": rules::switches(&self.memory.applied),
         })
     }
+}
+
+/// What was not applied of what the policy leaves to weirgate.
+pub fn without_windows(applied: &State, policy: &Policy) -> Option<&'static str> {
+    let chosen = policy.link.automatic?.has_windows();
+    let place = applied.hooks.get(&policy.link.device.value);
+    let there = place.is_some_and(|place| place.windows.is_some());
+    (chosen && !there).then_some(
+        "note: there are no receive windows, so the queue alone holds what arrives: this kernel \
+         could not have them when the policy was applied, or an earlier version applied it; \
+         `weirgate plan` says which",
+    )
 }
 
 /// The policy's own file.

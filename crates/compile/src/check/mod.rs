@@ -10,17 +10,13 @@ use crate::classify::condition::control_group;
 use crate::classify::inside;
 use crate::codes;
 use crate::engine;
-use crate::inbound;
 use crate::inbound::conditioner;
 use crate::inbound::order;
 use crate::inbound::receive;
 use crate::tree::hosts;
 use std::collections::BTreeSet;
 use weirgate_document::Problems;
-use weirgate_policy::{
-    Conditions, Count, Direction, Directions, Engine, Inbound, Known, LocalAddresses, Per, Policy,
-    Rule,
-};
+use weirgate_policy::{Direction, Directions, Engine, Inbound, Policy, Rule};
 use weirgate_state::Capabilities;
 use weirgate_units::{Rate, Span};
 
@@ -183,12 +179,7 @@ fn translated_rules(policy: &Policy, problems: &Problems) {
         .rules
         .iter()
         .filter(|rule| by_ifb && rule.directions.contains(Direction::Down));
-    let mut private = downstream.filter_map(|rule| {
-        let LocalAddresses(list) = rule.when.find()?;
-        let mut addresses = list.iter();
-        let v4 = addresses.find(|prefix| prefix.value.is_v4());
-        v4.filter(|prefix| is_private(prefix.value.address))
-    });
+    let mut private = downstream.filter_map(Rule::private_local);
     let Some(first) = private.next() else {
         return;
     };
@@ -235,7 +226,7 @@ fn translated_groups(policy: &Policy, problems: &Problems) {
     let caps = limited.map(|cap| (&cap.group, &cap.hosts));
     let told = policy.inside_mask.is_some();
     for (group, addresses) in shares.chain(caps).filter(|_| by_ifb && !told) {
-        if addresses.iter().any(|prefix| is_private(prefix.address)) {
+        if addresses.iter().any(|prefix| prefix.is_private()) {
             problems.warning(
                 codes::TRANSLATED,
                 group.span.clone(),
@@ -260,19 +251,13 @@ fn before_tracking<'p>(
     told: &mut BTreeSet<&'p str>,
     problems: &Problems,
 ) {
-    let late = [Known::Connection, Known::Mark];
-    let asks = |when: &Conditions| when.iter().any(|one| late.contains(&one.known()));
-    let ways = rule.services.iter().filter(|way| asks(&way.when));
+    let ways = rule.services.iter().filter(|way| way.when.ask_tracking());
     let services: BTreeSet<&str> = ways.map(|way| way.service.as_str()).collect();
-    let counted = rule.meter.as_ref().is_some_and(|meter| {
-        meter.value.per == Per::Connection || matches!(meter.value.count, Count::Connections(_))
-    });
-    let kept = rule.keep.is_some();
-    let own = asks(&rule.when) || counted || kept;
+    let own = rule.asks_tracking_itself();
     if !own && services.is_empty() {
         return;
     }
-    if inbound::decides_upstream(rule) {
+    if rule.decides_upstream() {
         if !kernel.restore_marks {
             let release = release(kernel);
             problems.warning(
@@ -358,15 +343,4 @@ fn slow_drain(policy: &Policy, problems: &Problems) {
         message,
         "leave `margin-down` out for 3 %; TCP needs about that much before its queue comes here",
     );
-}
-
-/// RFC 1918, RFC 6598: addresses that are hardly on the link without NAT.
-fn is_private(address: std::net::IpAddr) -> bool {
-    match address {
-        std::net::IpAddr::V4(v4) => {
-            let [first, second, ..] = v4.octets();
-            v4.is_private() || (first == 100 && (64..128).contains(&second))
-        }
-        std::net::IpAddr::V6(_) => false,
-    }
 }

@@ -5,12 +5,14 @@ use crate::codes;
 use crate::inbound::receive;
 use std::borrow::Cow;
 use weirgate_document::Problems;
-use weirgate_policy::{Automatic, Inbound, Placement, Policy, Sharing};
+use weirgate_policy::{
+    Automatic, Direction, Engine, Placement, Policy, Sharing, Windowed, in_kbit,
+};
 use weirgate_state::Capabilities;
 
-/// The policy without what `inbound = "auto"` would choose and this kernel cannot do:
-/// windows without cls_bpf, or for more classes than their programs tell apart; queues
-/// that charge what they drop without cake. What is left out is a warning.
+/// The policy without what `inbound = "auto"` would choose and cannot be had: windows
+/// without cls_bpf, or for more classes than their programs tell apart; queues that
+/// charge what they drop without cake. What is left out is a note.
 pub(crate) fn settled<'p>(
     policy: &'p Policy,
     kernel: &Capabilities,
@@ -23,8 +25,8 @@ pub(crate) fn settled<'p>(
     let place = || policy.link.inbound.span.clone();
     let mut settled = policy.clone();
     let mut now = chosen;
-    if chosen.windows && !kernel.payload {
-        problems.warning(
+    if chosen.has_windows() && !kernel.payload {
+        problems.note(
             codes::AUTOMATIC,
             place(),
             format!(
@@ -33,19 +35,19 @@ pub(crate) fn settled<'p>(
             ),
             "load or build the module cls_bpf, or write `inbound = \"ifb\"` or `\"lan\"`",
         );
-        without_windows(&mut settled, &mut now);
-    } else if chosen.windows && receive::has_too_many(policy) {
-        problems.warning(
+        now.windows = Windowed::NoPrograms;
+    } else if chosen.has_windows() && receive::has_too_many(policy) {
+        problems.note(
             codes::AUTOMATIC,
             place(),
             "the policy has more classes and parts of classes upstream than receive windows tell \
              apart: `inbound = \"auto\"` is the queue alone",
             "write `inbound = \"ifb\"` or `\"lan\"`, or use fewer classes",
         );
-        without_windows(&mut settled, &mut now);
+        now.windows = Windowed::TooMany;
     }
     if !kernel.has_qdisc("cake") {
-        problems.warning(
+        problems.note(
             codes::AUTOMATIC,
             place(),
             format!(
@@ -59,67 +61,111 @@ pub(crate) fn settled<'p>(
     if now == chosen {
         return Cow::Borrowed(policy);
     }
+    if now.windows != chosen.windows {
+        without_windows(&mut settled);
+    }
     settled.link.automatic = Some(now);
     Cow::Owned(settled)
 }
 
 /// Takes back what was chosen; what the policy itself says of `[receive]` stays.
-fn without_windows(policy: &mut Policy, chosen: &mut Automatic) {
-    chosen.windows = false;
+fn without_windows(policy: &mut Policy) {
+    let inbound = &policy.link.inbound.span;
     let Some(receive) = &mut policy.receive else {
         return;
     };
-    if receive.span == policy.link.inbound.span {
+    if receive.span == *inbound {
         policy.receive = None;
         return;
     }
     receive.rate = None;
-    receive.share = None;
+    if receive
+        .share
+        .as_ref()
+        .is_some_and(|share| share.span == *inbound)
+    {
+        receive.share = None;
+    }
 }
 
 /// What was chosen and why, for people.
 pub(crate) fn note(policy: &Policy) -> Option<String> {
     let chosen = policy.link.automatic?;
     let link = &policy.link;
+    let default = if chosen.stated { "" } else { ", the default" };
+    let (_, margin) = policy
+        .link
+        .down
+        .as_ref()
+        .zip(policy.gate(Direction::Down))?;
+    Some(format!(
+        "downstream on {}: `inbound = \"auto\"`{default}:\n  queue: {}{}\n  margin: shaped to {} \
+         of {}\n  windows: {}\n  filter: none; the virtual queue is for `inbound = \"filter\"`",
+        link.device.value,
+        queued(policy, chosen),
+        charged(policy, chosen),
+        in_kbit(margin),
+        link.down
+            .as_ref()
+            .map_or_else(String::new, |down| in_kbit(down.value)),
+        windowed(policy, chosen),
+    ))
+}
+
+/// Where it is queued, and why there.
+fn queued(policy: &Policy, chosen: Automatic) -> String {
+    let link = &policy.link;
     let lan = link.lan.first().map(|lan| lan.value.to_string());
     let lan = lan.unwrap_or_else(|| "the LAN device".to_owned());
-    let place = match (chosen.place, link.inbound.value) {
-        (Placement::Bridge, _) => format!("queued on {lan}, the port to the inside"),
-        (Placement::Inside, _) | (_, Inbound::Lan) => {
-            format!("queued on {lan}, where shares and limits of inside hosts see their addresses")
-        }
-        (Placement::Arriving, _) => {
-            format!(
-                "queued on {}, because nothing in the policy needs inside addresses",
-                link.ifb.value
-            )
-        }
-    };
-    let charges = if chosen.charges {
-        "; what its queues drop is charged to their classes, because it has crossed the line"
+    match chosen.place {
+        Placement::Bridge => format!("on {lan}, the port to the inside"),
+        Placement::Inside(why) => format!("on {lan}, where {why}"),
+        Placement::Arriving => format!(
+            "on {}, as it arrives, so that what is for this machine is shaped too",
+            link.ifb.value
+        ),
+    }
+}
+
+/// What its drops are charged to.
+fn charged(policy: &Policy, chosen: Automatic) -> &'static str {
+    let kit = policy.link.engine.as_ref();
+    if chosen.charges && kit.is_none_or(|engine| engine.value != Engine::Kit) {
+        "; what it drops is charged to its class, because it has crossed the line, where the \
+         class names no other queue"
     } else {
-        ""
-    };
-    let shared = policy
-        .receive
-        .as_ref()
-        .and_then(|receive| receive.share.as_ref());
-    let windows = match (chosen.windows, shared.map(|share| share.value)) {
-        (false, _) => "; no receive windows but those that `[receive]` states".to_owned(),
-        (true, sharing) => {
-            let by = match sharing {
+        "; what it drops is not charged to its class"
+    }
+}
+
+/// Who keeps to which windows, or why there are none.
+fn windowed(policy: &Policy, chosen: Automatic) -> String {
+    let receive = policy.receive.as_ref();
+    let rate = receive.and_then(|receive| receive.rate.as_ref());
+    let rate = rate.and_then(|rate| policy.received_rate(rate.value));
+    match (chosen.windows, rate) {
+        (Windowed::Chosen, Some(rate)) => {
+            let shared = receive.and_then(|receive| receive.share.as_ref());
+            let by = match shared.map(|share| share.value) {
                 Some(Sharing::Connections) => "connections",
                 _ => "hosts",
             };
             format!(
-                "; TCP kept below the queue by receive windows, each class by itself and shared \
-                 by {by}; QUIC, other datagrams and connections that began before are held by \
-                 the queue alone, and windows leave them what they use"
+                "TCP is kept below the queue, to {} of payload in each class, shared by {by}; \
+                 QUIC, other datagrams and connections that began before are held by the queue \
+                 alone, and windows leave them what they use",
+                in_kbit(rate)
             )
         }
-    };
-    Some(format!(
-        "downstream on {}: `inbound = \"auto\"`: {place}{charges}{windows}",
-        link.device.value
-    ))
+        (Windowed::Chosen | Windowed::Stated, _) => "as `[receive]` states them".to_owned(),
+        (Windowed::TooSlow, _) => "none, because a segment for each round trip is more than the \
+             line: the queue alone"
+            .to_owned(),
+        (Windowed::TooMany, _) => "none, because the policy has more classes and parts of classes \
+             than they tell apart: the queue alone"
+            .to_owned(),
+        (Windowed::NoPrograms, _) => {
+            "none, because the kernel has no cls_bpf: the queue alone".to_owned()
+        }
+    }
 }

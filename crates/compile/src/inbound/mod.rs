@@ -16,17 +16,11 @@ use weirgate_state::{
     Capabilities, DeviceName, Field, HookPrograms, Match, Origin, Payload, Table,
 };
 
-/// Whether a rule keeps a decision that the upstream makes: only there, or on
-/// a LAN device, have packets a connection to keep it on.
-pub(crate) fn decides_upstream(rule: &Rule) -> bool {
-    rule.keep.is_some() && rule.directions.contains(Direction::Up)
-}
-
 /// Whether kept decisions are written into the marks of packets that arrive.
 pub(crate) fn restores(policy: &Policy, kernel: &Capabilities) -> bool {
     let by_ifb =
         policy.line_rate(Direction::Down).is_some() && policy.link.inbound.value == Inbound::Ifb;
-    let kept = policy.rules.iter().any(decides_upstream) || inside::bits(policy) != 0;
+    let kept = policy.rules.iter().any(Rule::decides_upstream) || inside::bits(policy) != 0;
     by_ifb && kernel.restore_marks && kept
 }
 
@@ -110,7 +104,7 @@ fn restoring(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, HookProg
     let line = policy
         .rules
         .iter()
-        .find(|rule| decides_upstream(rule) && policy.sources.included(&rule.span).is_none())
+        .find(|rule| rule.decides_upstream() && policy.sources.included(&rule.span).is_none())
         .map_or(0, |rule| rule.line);
     let place = HookPrograms {
         restore: Some(mask),

@@ -5,7 +5,7 @@
 
 use crate::codes;
 use crate::engine;
-use crate::scheduler::{self, Scheduler};
+use crate::scheduler::{self, Member, Scheduler};
 use weirgate_document::Problems;
 use weirgate_policy::{
     Algorithm, Asked, Direction, Engine, Inbound, Meters, Policy, REFUSE_MARK, Receive, Sharing,
@@ -122,7 +122,7 @@ pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
         announced_resets: announced.is_some_and(|one| one.reset),
         round_trip: round_trip(receive),
         by_hosts: by_hosts(policy, receive),
-        beside_others: policy.link.automatic.is_some_and(|chosen| chosen.windows),
+        beside_others: has_own_windows(policy),
     };
     Some((windows, origin))
 }
@@ -167,10 +167,9 @@ fn classes(policy: &Policy, receive: &Receive) -> Vec<(Handle, Rate)> {
     let Some(scheduler) = scheduler::of(policy, Direction::Up, &Problems::default()) else {
         return Vec::new();
     };
-    let automatic = policy.link.automatic.filter(|chosen| chosen.windows);
-    let rate = receive.rate.as_ref().filter(|_| automatic.is_some());
+    let rate = receive.rate.as_ref().filter(|_| has_own_windows(policy));
     if let Some(rate) = rate.and_then(|rate| policy.received_rate(rate.value)) {
-        return apart(&scheduler, rate);
+        return apart(&scheduler, receive, rate);
     }
     let limited = receive
         .classes
@@ -182,22 +181,44 @@ fn classes(policy: &Policy, receive: &Receive) -> Vec<(Handle, Rate)> {
         .map(|name| (&name.value, Some(Rate::default())));
     let mut classes = Vec::new();
     for (name, rate) in limited.chain(protected) {
-        let of_class = scheduler.members.iter().filter(|member| {
-            let mut parents = scheduler.parents.iter();
-            let whole = parents.find(|parent| Some(parent.id) == member.parent);
-            member.class.name == *name || whole.is_some_and(|whole| whole.class.name == *name)
-        });
+        let of_class = scheduler.members.iter();
+        let of_class = of_class.filter(|member| is_of(&scheduler, member, name));
         classes.extend(of_class.map(|member| (member.id, rate.unwrap_or_default())));
     }
     classes
 }
 
+/// Whether a member is a class of this name, or a part of one.
+fn is_of(scheduler: &Scheduler, member: &Member, name: &str) -> bool {
+    let mut parents = scheduler.parents.iter();
+    let whole = parents.find(|parent| Some(parent.id) == member.parent);
+    member.class.name == name || whole.is_some_and(|whole| whole.class.name == name)
+}
+
+/// Whether the rate of all is one that `inbound = "auto"` chose.
+fn has_own_windows(policy: &Policy) -> bool {
+    let automatic = policy.link.automatic;
+    automatic.is_some_and(|chosen| chosen.has_windows())
+}
+
 /// With `inbound = "auto"` each class has the whole rate for itself: windows are for
 /// when one class fills the line, and where several do the queue gives each its own.
-fn apart(scheduler: &Scheduler, rate: Rate) -> Vec<(Handle, Rate)> {
+/// One that is protected has none.
+fn apart(scheduler: &Scheduler, receive: &Receive, rate: Rate) -> Vec<(Handle, Rate)> {
+    let own = |member: &Member| {
+        let mut protected = receive.protect.iter();
+        if protected.any(|name| is_of(scheduler, member, &name.value)) {
+            Rate::default()
+        } else {
+            rate
+        }
+    };
     let members = scheduler.members.iter().filter(|member| !member.class.ack);
-    let all: Vec<_> = members.map(|member| (member.id, rate)).collect();
-    if all.len() == 1 { Vec::new() } else { all }
+    let all: Vec<_> = members.map(|member| (member.id, own(member))).collect();
+    match all.as_slice() {
+        [(_, one)] if *one == rate => Vec::new(),
+        _ => all,
+    }
 }
 
 /// Whether there are more classes and parts of classes than the programs tell apart.
@@ -305,7 +326,9 @@ pub(crate) fn segments(policy: &Policy, direction: Direction) -> Vec<Rule> {
 pub(crate) fn notes(policy: &Policy) -> Vec<String> {
     let device = &policy.link.device.value;
     let mut notes = Vec::new();
-    if let Some((windows, origin)) = windows(policy) {
+    // Those that `inbound = "auto"` chose have a note of their own.
+    let stated = windows(policy).filter(|_| !has_own_windows(policy));
+    if let Some((windows, origin)) = stated {
         let own = windows
             .classes
             .iter()
@@ -313,7 +336,6 @@ pub(crate) fn notes(policy: &Policy) -> Vec<String> {
         let free = windows.classes.len() - own.clone().count();
         let besides = match (own.count(), free) {
             (0, 0) => String::new(),
-            _ if policy.link.automatic.is_some_and(|chosen| chosen.windows) => String::new(),
             (own, free) => format!("; classes at rates of their own: {own}, not limited: {free}"),
         };
         let hosts = if windows.by_hosts {

@@ -28,6 +28,7 @@ use crate::tree::leaf;
 use weirgate_document::{Problem, Problems};
 use weirgate_linklayer::LinkLayer;
 use weirgate_policy::{Direction, Policy, Queue};
+use weirgate_state::Capabilities;
 use weirgate_units::{Handle, Rate, Size, Span};
 
 /// What a policy promises.
@@ -164,6 +165,8 @@ impl ClassReport {
 #[must_use]
 pub fn check_report(policy: &Policy) -> CheckReport {
     let problems = Problems::default();
+    let settled = automatic::settled(policy, &Capabilities::all(), "", &Problems::default());
+    let policy = settled.as_ref();
     let directions = Direction::BOTH
         .into_iter()
         .filter_map(|direction| {

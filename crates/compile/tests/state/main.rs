@@ -214,7 +214,7 @@ proptest! {
 }
 
 const SITE: &str = "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"10mbit\"\n\
-    down = \"50mbit\"\nlayer = \"docsis\"\n[[class]]\nname = \"all\"\nshare = \"100%\"\n\
+    down = \"50mbit\"\ninbound = \"ifb\"\nlayer = \"docsis\"\n[[class]]\nname = \"all\"\nshare = \"100%\"\n\
     queue = \"cake\"\ndefault = true\n";
 
 fn refused(source: &str, kernel: &Capabilities) -> Vec<(&'static str, Severity)> {
@@ -249,13 +249,13 @@ fn each_lack_is_refused_by_itself() {
     let (_, problems) = compile(&policy(SITE), &no_cake);
     assert_eq!(problems.len(), 1);
     assert_eq!(problems[0].message, "Linux 6.1.0 has no cake qdisc");
-    assert_eq!(problems[0].line_column(SITE).0, 11, "the line of the queue");
+    assert_eq!(problems[0].line_column(SITE).0, 12, "the line of the queue");
     let no_ifb = Capabilities {
         ifb: false,
         ..all()
     };
     assert_eq!(refused(SITE, &no_ifb), [("C202", Severity::Error)]);
-    let on_lan = SITE.replace("layer", "inbound = \"lan\"\nlayer");
+    let on_lan = SITE.replace("\"ifb\"", "\"lan\"");
     assert_eq!(refused(&on_lan, &no_ifb), []);
 }
 
@@ -351,7 +351,7 @@ fn a_kept_decision_reaches_an_ifb_by_the_packets_mark() {
             .starts_with("Linux 6.1.0 has no act_ctinfo")
     );
     // On the LAN device packets have passed conntrack.
-    let on_lan = kept.replace("layer", "inbound = \"lan\"\nlayer");
+    let on_lan = kept.replace("\"ifb\"", "\"lan\"");
     let (state, problems) = compile(&policy(&on_lan), &none);
     assert!(state.unwrap().hooks.is_empty());
     assert_eq!(problems, []);
@@ -375,10 +375,7 @@ fn a_margin_that_never_drains_the_far_end_is_doubted() {
     assert_eq!(with("0.3%"), slow);
     assert_eq!(with("0%"), slow);
     assert_eq!(with("0.4%"), []);
-    let up_only = SITE.replace(
-        "layer",
-        "inbound = \"none\"\nmargin-down = \"1kbit\"\nlayer",
-    );
+    let up_only = SITE.replace("\"ifb\"", "\"none\"\nmargin-down = \"1kbit\"");
     assert_eq!(refused(&up_only, &Capabilities::all()), []);
 }
 
@@ -452,7 +449,7 @@ fn what_holds_a_rate_needs_programs() {
         ..all.clone()
     };
     for kind in ["filter", "police"] {
-        let site = SITE.replace("layer", &format!("inbound = \"{kind}\"\nlayer"));
+        let site = SITE.replace("\"ifb\"", &format!("\"{kind}\""));
         assert_eq!(refused(&site, &all), [], "{kind}");
         assert_eq!(refused(&site, &without), [("C218", Severity::Error)]);
         // As fast as the line: its queue never shows.
@@ -484,7 +481,7 @@ fn what_holds_senders_needs_programs_and_what_holds_acknowledgements_fq() {
     without.qdiscs.remove("fq");
     assert_eq!(refused(&hold, &without), wrong);
     // More than the line carries, where nothing holds it.
-    let none = SITE.replace("layer", "inbound = \"none\"\nlayer");
+    let none = SITE.replace("\"ifb\"", "\"none\"");
     let beyond = format!("{none}[receive]\nrate = \"100mbit\"\n");
     assert_eq!(refused(&beyond, &all), [("C219", Severity::Warning)]);
     let class = |one| format!("[[class]]\nname = \"c{one}\"\nshare = \"1%\"\n");
@@ -499,7 +496,7 @@ fn what_holds_senders_needs_programs_and_what_holds_acknowledgements_fq() {
 #[test]
 fn bridged_packets_have_no_connection() {
     let all = Capabilities::all();
-    let site = SITE.replace("[link]", "[link]\nbridge = true");
+    let site = SITE.replace("inbound = \"ifb\"", "bridge = true");
     assert_eq!(refused(&site, &all), []);
     let without = Capabilities {
         nft_egress: false,

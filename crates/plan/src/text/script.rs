@@ -68,10 +68,6 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
         }
     }
     for step in &plan.steps {
-        let origin = step.origin.to_string();
-        if !origin.is_empty() {
-            let _ = write!(script, "\n# {origin}");
-        }
         let command = step.action.command();
         let mut lines: Vec<String> = inlined(command.lines().map(with_sets).collect());
         if let Action::SetHooks {
@@ -81,6 +77,10 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
         } = &step.action
         {
             lines.retain(|line| !line.contains(ANY_PROGRAM));
+            // A qdisc for programs alone would be empty, and in the way of the next run.
+            if lines.iter().all(|line| line.ends_with(" clsact")) {
+                lines.clear();
+            }
             if place.payload.is_some() {
                 inexact.push(format!(
                     "{device}: the classifier of payloads, a program; rules with `payload` match nothing"
@@ -114,6 +114,13 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
                      the rule that refuses them matches nothing"
                 ));
             }
+        }
+        if lines.is_empty() {
+            continue;
+        }
+        let origin = step.origin.to_string();
+        if !origin.is_empty() {
+            let _ = write!(script, "\n# {origin}");
         }
         let _ = write!(script, "\n{}\n", lines.join("\n"));
         if let Action::SetOffloads { device, .. } = &step.action {

@@ -9,7 +9,7 @@ mod control_groups;
 mod fair;
 mod inbound;
 mod parts;
-mod receive;
+pub(crate) mod receive;
 mod sums;
 mod track;
 

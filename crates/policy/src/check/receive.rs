@@ -64,19 +64,31 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
 
 type Say<'a> = &'a dyn Fn(&Place, String, &str);
 
+/// The smallest that full segments may be, in bytes of payload.
+fn segment(policy: &Policy, receive: &Receive) -> u32 {
+    let full = policy.link.mtu.value.saturating_sub(HEADERS);
+    match receive.mss.as_ref().map(|one| one.value) {
+        Some(Asked::Share) => full.min(LEAST_ASKED),
+        Some(Asked::Bytes(bytes)) => full.min(bytes.into()),
+        None => full,
+    }
+}
+
+/// The least rate that windows alone hold a connection to: a segment for each round
+/// trip of [`FAR`].
+pub(crate) fn least_by_windows(policy: &Policy, receive: &Receive) -> Rate {
+    let bits = u64::from(segment(policy, receive)) * 8;
+    Rate::bits_per_second(bits * 1_000_000_000 / FAR.as_nanos())
+}
+
 /// Rates below a segment for each round trip, which windows alone do not reach
 /// (Shah 1999, section 6.5).
 fn stop_and_wait(policy: &Policy, receive: &Receive, problems: &Problems) {
     if receive.max_ack_delay.is_some() || receive.window.is_some() {
         return;
     }
-    let full = policy.link.mtu.value.saturating_sub(HEADERS);
-    let segment = match receive.mss.as_ref().map(|one| one.value) {
-        Some(Asked::Share) => full.min(LEAST_ASKED),
-        Some(Asked::Bytes(bytes)) => full.min(bytes.into()),
-        None => full,
-    };
-    let least = Rate::bits_per_second(u64::from(segment) * 8 * 1_000_000_000 / FAR.as_nanos());
+    let segment = segment(policy, receive);
+    let least = least_by_windows(policy, receive);
     let own = receive
         .classes
         .iter()

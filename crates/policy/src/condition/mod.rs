@@ -216,6 +216,13 @@ impl Conditions {
         // Only kinds of the list can be added.
         self.facts().filter_map(Condition::of)
     }
+
+    /// Whether one needs what only connection tracking or a mark says.
+    #[must_use]
+    pub fn ask_tracking(&self) -> bool {
+        self.iter()
+            .any(|one| matches!(one.known(), Known::Connection | Known::Mark))
+    }
 }
 
 /// Whether a table has any condition.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `inbound = "auto"`: what arrives is queued where the rest of the policy needs it,
-//! and TCP is kept below the queue by receive windows.
+//! `inbound = "auto"`, the default: what arrives is queued where the rest of the policy
+//! needs it, and TCP is kept below the queue by receive windows.
 
 use crate::amount::Amount;
+use crate::check::receive::least_by_windows;
 use crate::class::fair::Fair;
+use crate::link::engine::Engine;
 use crate::link::inbound::Inbound;
-use crate::model::Direction;
+use crate::model::{Direction, Rule};
 use crate::policy::Policy;
 use crate::receive::{Receive, Sharing};
 use weirgate_document::Value;
@@ -14,10 +16,12 @@ use weirgate_units::Share;
 /// What `inbound = "auto"` came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Automatic {
+    /// Whether the policy says so; else it is the default.
+    pub stated: bool,
     /// Why it is queued there.
     pub place: Placement,
-    /// Whether the rate of `[receive]` is chosen, and not stated.
-    pub windows: bool,
+    /// Whether the rate of `[receive]` is chosen.
+    pub windows: Windowed,
     /// Whether classes that name no queue have one downstream that charges what it
     /// drops to its rate. Crate `compile` takes it back where the kernel has none.
     pub charges: bool,
@@ -28,10 +32,34 @@ pub struct Automatic {
 pub enum Placement {
     /// On the LAN device: a bridge has no other place.
     Bridge,
-    /// On the LAN device: shares or limits of inside hosts need their addresses.
-    Inside,
+    /// On the LAN device; what in the policy needs that.
+    Inside(&'static str),
     /// On an IFB device.
     Arriving,
+}
+
+/// Whether there are receive windows that weirgate chooses, or why not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Windowed {
+    /// There are.
+    Chosen,
+    /// `[receive]` states a rate or a window.
+    Stated,
+    /// A segment for each round trip is more than the line.
+    TooSlow,
+    /// The policy has more classes and parts of classes than they tell apart. Crate
+    /// `compile` finds it.
+    TooMany,
+    /// The kernel has no `cls_bpf`. Crate `compile` finds it.
+    NoPrograms,
+}
+
+impl Automatic {
+    /// Whether there are receive windows that weirgate chooses.
+    #[must_use]
+    pub fn has_windows(&self) -> bool {
+        self.windows == Windowed::Chosen
+    }
 }
 
 /// Windows keep TCP to so much of what passes the gate, so that its queue is for what
@@ -47,45 +75,70 @@ pub(crate) fn settle(policy: &mut Policy) {
     }
     let (kind, place) = if policy.link.bridge {
         (Inbound::Lan, Placement::Bridge)
-    } else if policy.link.lan.len() == 1 && needs_inside(policy) {
-        (Inbound::Lan, Placement::Inside)
+    } else if let Some(why) = needs_inside(policy) {
+        (Inbound::Lan, Placement::Inside(why))
     } else {
         (Inbound::Ifb, Placement::Arriving)
     };
     policy.link.inbound.value = kind;
     policy.link.automatic = Some(Automatic {
+        stated: inbound.span != policy.link.span,
         place,
         windows: choose_rate(policy, &inbound),
         charges: true,
     });
 }
 
-/// Whether the downstream is divided by addresses that the device outside does not see,
-/// and connections' marks do not tell them.
-fn needs_inside(policy: &Policy) -> bool {
+/// What of the policy needs the downstream to be queued where packets leave for the
+/// inside, after NAT and connection tracking. `None` where nothing does, or where that
+/// place is not one device. Only HTB's tree tells what comes from the link there.
+fn needs_inside(policy: &Policy) -> Option<&'static str> {
+    let engine = policy.link.engine.as_ref().map(|engine| engine.value);
+    if policy.link.lan.len() != 1 || matches!(engine, Some(Engine::Cake | Engine::Kit)) {
+        return None;
+    }
     let divided = !policy.shares.is_empty() || policy.caps.iter().any(|cap| cap.down.is_some());
-    divided && policy.inside_mask.is_none()
+    if divided && policy.inside_mask.is_none() {
+        return Some("shares and limits of inside hosts see their addresses");
+    }
+    let of_down = |rule: &&Rule| rule.directions.contains(Direction::Down);
+    let mut rules = policy.rules.iter().filter(of_down);
+    rules.find_map(|rule| {
+        if rule.private_local().is_some() {
+            Some("rules see the addresses of inside hosts")
+        } else if rule.asks_tracking() && !rule.decides_upstream() {
+            Some("rules see what is known of a packet's connection")
+        } else {
+            None
+        }
+    })
 }
 
 /// Gives `[receive]` a rate and between whom it is shared, where it states none and no
 /// window either. Whether it did.
-fn choose_rate(policy: &mut Policy, inbound: &Value<Inbound>) -> bool {
+fn choose_rate(policy: &mut Policy, inbound: &Value<Inbound>) -> Windowed {
     let (Some(gate), Some(line)) = (policy.gate(Direction::Down), policy.link.down.as_ref()) else {
-        return false;
+        return Windowed::TooSlow;
     };
     let usable = policy.link.layer.value.usable_rate(line.value);
     let millionths = u128::from(OF_THE_GATE.of(gate).as_bits_per_second()) * 1_000_000
         / u128::from(usable.as_bits_per_second().max(1));
     let share = Share::millionths(u32::try_from(millionths).unwrap_or(1_000_000));
+    let wanted = Amount::Share(share);
+    let mut receive = policy
+        .receive
+        .clone()
+        .unwrap_or_else(|| Receive::new(inbound.line, inbound.span.clone()));
+    if receive.keeps_to_rates() || receive.window.is_some() {
+        return Windowed::Stated;
+    }
+    let least = least_by_windows(policy, &receive);
+    if receive.max_ack_delay.is_none() && policy.received_rate(wanted) < Some(least) {
+        return Windowed::TooSlow;
+    }
     let flows = policy.link.fair.as_ref();
     let flows = flows.is_some_and(|fair| fair.value == Fair::Flows);
-    let receive = policy
-        .receive
-        .get_or_insert_with(|| Receive::new(inbound.line, inbound.span.clone()));
-    if receive.keeps_to_rates() || receive.window.is_some() {
-        return false;
-    }
-    receive.rate = Some(inbound.clone().map(|_| Amount::Share(share)));
+    receive.rate = Some(inbound.clone().map(|_| wanted));
     if receive.share.is_none() {
         let sharing = if flows {
             Sharing::Connections
@@ -94,5 +147,6 @@ fn choose_rate(policy: &mut Policy, inbound: &Value<Inbound>) -> bool {
         };
         receive.share = Some(inbound.clone().map(|_| sharing));
     }
-    true
+    policy.receive = Some(receive);
+    Windowed::Chosen
 }

@@ -10,7 +10,7 @@ pub(crate) mod moves;
 pub(crate) mod track;
 
 pub use ack_filter::AckFilter;
-pub use automatic::{Automatic, Placement};
+pub use automatic::{Automatic, Placement, Windowed};
 pub use engine::Engine;
 pub use inbound::{Flows, Holding, Inbound};
 pub use moves::Moves;
@@ -55,7 +55,7 @@ pub struct Link {
     pub margin_down: Value<Amount>,
     /// Where downstream packets are shaped.
     pub inbound: Value<Inbound>,
-    /// What `inbound = "auto"` came to, where that is written.
+    /// What `inbound = "auto"` came to, where that is written or nothing else is.
     pub automatic: Option<Automatic>,
     /// The IFB device made for [`Inbound::Ifb`].
     pub ifb: Value<DeviceName>,
@@ -135,7 +135,7 @@ const ROWS: &[LinkRow] = &[
     row!(Link: "margin-down" => margin_down, "The same downstream").default("\"3%\""),
     row!(Link: "inbound" => inbound,
         "Where the downstream is shaped, or how it is held to a rate without a queue")
-    .default("with `down`, \"ifb\", or \"lan\" on a bridge; otherwise \"none\""),
+    .default("with `down`, \"auto\"; otherwise \"none\""),
     row!(Link: "ifb": FieldKind::Text("ifb-wan") => ifb, "The IFB device that weirgate makes")
         .default("ifb- and the device's name"),
     row!(Link: "device-kind" => device_kind, "What Linux counts as a packet's length on `device`")
@@ -284,11 +284,7 @@ fn devices(table: &mut Reader<'_, '_>, link: &mut Link) {
 /// contradicts that.
 fn inbound_side(table: &mut Reader<'_, '_>, link: &mut Link) {
     if link.inbound.span == link.span && table.has("down") {
-        link.inbound.value = if link.bridge {
-            Inbound::Lan
-        } else {
-            Inbound::Ifb
-        };
+        link.inbound.value = Inbound::Auto;
     }
     let (kind, span) = (link.inbound.value, link.inbound.span.clone());
     let has_down = table.has("down");

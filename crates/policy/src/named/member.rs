@@ -83,6 +83,18 @@ impl Prefix {
         self.address.is_ipv4()
     }
 
+    /// Whether it is of RFC 1918 or RFC 6598, and so hardly on a link without NAT.
+    #[must_use]
+    pub fn is_private(self) -> bool {
+        match self.address {
+            IpAddr::V4(v4) => {
+                let [first, second, ..] = v4.octets();
+                v4.is_private() || (first == 100 && (64..128).contains(&second))
+            }
+            IpAddr::V6(_) => false,
+        }
+    }
+
     /// Whether all of another's addresses are its own.
     #[must_use]
     pub fn contains(self, other: Self) -> bool {

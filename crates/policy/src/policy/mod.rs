@@ -85,7 +85,10 @@ impl Policy {
             || self.held_rate().is_some()
             || !self.conditioners.is_empty()
             || self.link.moves_in_order().is_some()
-            || self.link.automatic.is_some_and(|chosen| chosen.windows)
+            || self
+                .link
+                .automatic
+                .is_some_and(|chosen| chosen.has_windows())
     }
 
     /// The bits of a packet's mark that say what was found in its flow's

@@ -2,12 +2,14 @@
 //! Where the downstream is shaped.
 
 use crate::found::Found;
-use crate::purpose::Purpose;
+use crate::purpose::{Purpose, TRACKED};
 use weirgate_state::Ability;
 
 /// A way to shape the downstream, by the field `inbound` of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inbound {
+    /// As weirgate chooses, which a policy says by saying nothing.
+    Auto,
     /// Where packets leave by the one device of the hosts.
     Lan,
     /// On an IFB device, as packets arrive.
@@ -19,39 +21,46 @@ pub(crate) enum Inbound {
 }
 
 impl Inbound {
-    /// The value of the field.
-    pub(crate) const fn value(self) -> &'static str {
+    /// The value of the field; `None` where it is not written.
+    pub(crate) const fn value(self) -> Option<&'static str> {
         match self {
-            Self::Lan => "lan",
-            Self::Ifb => "ifb",
-            Self::Filter => "filter",
-            Self::None => "none",
+            Self::Auto => None,
+            Self::Lan => Some("lan"),
+            Self::Ifb => Some("ifb"),
+            Self::Filter => Some("filter"),
+            Self::None => Some("none"),
         }
     }
 
     /// It in words.
     pub(crate) const fn words(self) -> &'static str {
         match self {
-            Self::Lan => "downloads are shaped where they leave for the hosts",
+            Self::Auto => "as weirgate chooses",
+            Self::Lan => "this kernel has no IFB devices: shaped towards the hosts",
             Self::Ifb => "downloads are shaped as they arrive, this machine's too",
             Self::Filter => "this kernel has no IFB devices: downloads are thinned out",
             Self::None => "this kernel cannot shape downloads here",
         }
     }
 
-    /// The first that serves: on the LAN where one device carries all that has
-    /// to be shaped, else an IFB, else what the kernel has.
+    /// Whether what arrives is queued.
+    pub(crate) const fn queues(self) -> bool {
+        matches!(self, Self::Auto | Self::Lan | Self::Ifb)
+    }
+
+    /// The first that serves: what weirgate chooses; else an IFB, where it would choose
+    /// the LAN and what a tunnel brings has to be shaped too; else what the kernel has.
     pub(crate) fn of(found: &Found, purpose: &Purpose) -> Self {
         let has = |ability| !found.lacks.contains(&ability);
         let ifb = has(Ability::Ifb) && has(Ability::NftForward);
         let one = found.lan.len() == 1;
-        // What a server here receives, and what a tunnel brings, does not leave
-        // by the LAN.
-        let whole = !purpose.serves && found.tunnels.is_empty();
+        // Weirgate chooses the LAN, where it is one device, for rules that ask
+        // connection tracking. What a tunnel brings does not leave by it.
+        let inside = purpose.services.contains(&TRACKED);
         match (one, ifb) {
-            _ if found.bridge.is_some() => Self::Lan,
-            (true, _) if whole => Self::Lan,
-            (_, true) => Self::Ifb,
+            _ if found.bridge.is_some() => Self::Auto,
+            (true, true) if inside && !found.tunnels.is_empty() => Self::Ifb,
+            (_, true) => Self::Auto,
             (true, false) => Self::Lan,
             _ if has(Ability::ClsBpf) => Self::Filter,
             _ => Self::None,

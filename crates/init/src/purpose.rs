@@ -16,6 +16,9 @@ pub struct Purpose {
     pub serves: bool,
 }
 
+/// The service that asks connection tracking, which bridged packets do not pass.
+pub(crate) const TRACKED: &str = "voice";
+
 /// Ports of a server that nobody named: ssh and the web.
 pub const USUAL_PORTS: [u16; 3] = [22, 80, 443];
 

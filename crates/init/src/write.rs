@@ -4,7 +4,7 @@
 use crate::found::Found;
 use crate::inbound::Inbound;
 use crate::line::Line;
-use crate::purpose::Purpose;
+use crate::purpose::{Purpose, TRACKED};
 use std::fmt::Write as _;
 use weirgate_linklayer::{DeviceKind, LinkLayer};
 use weirgate_state::{Ability, DeviceName};
@@ -125,10 +125,7 @@ pub fn policy(found: &Found, answers: &Answers) -> String {
     text.line("version = 1");
     text.line("");
     link(&mut text, found, answers);
-    let to_a_rate = matches!(
-        Inbound::of(found, answers.purpose),
-        Inbound::Lan | Inbound::Ifb
-    );
+    let to_a_rate = Inbound::of(found, answers.purpose).queues();
     if answers.line.varies && to_a_rate && !found.lacks.contains(&Ability::Btf) {
         text.line("");
         text.line("[track]");
@@ -197,8 +194,8 @@ fn link(text: &mut Text, found: &Found, answers: &Answers) {
         text.text("margin", margin, "the rates are a guess");
         text.text("margin-down", margin, "");
     }
-    if found.bridge.is_none() {
-        text.text("inbound", inbound.value(), inbound.words());
+    if let Some(value) = inbound.value() {
+        text.text("inbound", value, inbound.words());
     }
     if found.mtu != USUAL_MTU && MTUS.contains(&found.mtu) {
         text.field(
@@ -264,9 +261,7 @@ fn classes(text: &mut Text, found: &Found, answers: &Answers) {
     text.field("default", "true", "whatever no rule names");
 }
 
-/// The service that asks conntrack, which bridged packets do not pass, and the
-/// code points of it that they have (RFC 3246, RFC 5865).
-const TRACKED: &str = "voice";
+/// The code points of calls, which bridged packets have too (RFC 3246, RFC 5865).
 const VOICE: &str = "[\"EF\", \"VA\"]";
 
 fn rules(text: &mut Text, found: &Found, answers: &Answers) {

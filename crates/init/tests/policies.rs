@@ -7,6 +7,7 @@
 use proptest::prelude::*;
 use std::net::IpAddr;
 use weirgate_init::{Answers, Asked, Found, LINES, Lack, MOST_LINES, PURPOSES, policy};
+use weirgate_policy::Inbound;
 use weirgate_state::{
     Ability, Capabilities, DefaultRoute, DeviceName, Interface, Machine, Network, Presence,
 };
@@ -364,5 +365,26 @@ proptest! {
             ports: if PURPOSES[purpose].serves { ports } else { Vec::new() },
         };
         accepted(&policy(&found, &answers), &without(&lacks));
+    }
+}
+
+/// Where it is left to weirgate, downloads are queued where what the purpose needs is
+/// seen; what a tunnel brings or a server here receives is shaped as it arrives.
+#[test]
+fn downloads_are_shaped_where_the_purpose_needs_it() {
+    let tunnel = || plain().device("wg0", NONE, Some("wireguard"));
+    for (place, purpose, written, shaped) in [
+        (plain(), 0, false, Inbound::Lan),
+        (plain(), 1, false, Inbound::Ifb),
+        (plain(), 2, false, Inbound::Ifb),
+        (tunnel(), 0, true, Inbound::Ifb),
+        (tunnel(), 1, false, Inbound::Ifb),
+        (plain().lacks(Ability::Ifb), 0, true, Inbound::Lan),
+    ] {
+        let found = place.found().unwrap();
+        let text = policy(&found, &answers(0, purpose, 40_000, 100_000));
+        assert_eq!(text.contains("inbound ="), written, "{text}");
+        let read = weirgate_policy::parse(&text).0.unwrap();
+        assert_eq!(read.link.inbound.value, shaped, "{text}");
     }
 }

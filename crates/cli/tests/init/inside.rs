@@ -170,7 +170,7 @@ fn topologies() {
     router.shaped(
         "--line fibre",
         "ens3",
-        &["behind ens4, ens5", "inbound = \"ifb\""],
+        &["behind ens4, ens5", "queue: on ifb-ens3"],
     );
 }
 

@@ -3,7 +3,7 @@
 // of them each graph shows.
 
 // The policy's names of classes; the page sets it.
-export const policy = { legend: { links: [], classes: [], rules: [] } };
+export const policy = { legend: { links: [], classes: [], rules: [], arriving: [] } };
 
 export function className(labels) {
   const name = labels.class;

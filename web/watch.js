@@ -64,6 +64,8 @@ function showNow() {
     });
     return element("div", {}, element("div", { textContent: words }), element("div", { className: "bar" }, bar));
   }));
+  byId("arriving").hidden = about.legend.arriving.length === 0;
+  byId("arriving").textContent = about.legend.arriving.join("\n");
   rows("devices", of("device").map((one) => [
     one.labels.device, human(one.numbers.received_bytes * 8, "bit/s"),
     human(one.numbers.sent_bytes * 8, "bit/s"),

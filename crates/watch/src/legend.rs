@@ -59,6 +59,9 @@ pub struct Legend {
     /// The link by direction and device, with the gate's rate in bits of the
     /// wire by the second.
     pub links: Vec<(String, String, u64)>,
+    /// What holds what arrives and why, in lines for people, a text for each link where
+    /// there is something to say.
+    pub arriving: Vec<String>,
     /// The devices on the inside, where hosts have addresses of their own.
     pub inside: Vec<String>,
     /// Classes.

@@ -2,14 +2,15 @@
 //! What the kernel's numbers stand for under a policy, for `watch` and `top`.
 
 use crate::policy::apply::{self, site};
+use crate::policy::show::without_windows;
 use std::collections::BTreeSet;
 use std::path::Path;
-use weirgate_compile::{FullQueue, check_report, compile};
+use weirgate_compile::{CheckReport, FullQueue, check_report, compile};
 use weirgate_console::exit::Failure;
 use weirgate_console::output;
 use weirgate_console::policy;
 use weirgate_console::policy::Loaded;
-use weirgate_keep::{DirectionRate, Folders, History, RatesNow};
+use weirgate_keep::{DirectionRate, Folders, History, Memory, RatesNow};
 use weirgate_state::Capabilities;
 use weirgate_watch::{ClassLegend, Legend, LineNow, RuleLegend};
 
@@ -43,7 +44,14 @@ fn named(state: &Path, file: Option<&Path>) -> Result<Legend, Failure> {
             let loaded = policy::again(&entry.sources)?;
             let path = entry.sources.first().map(|source| source.path.clone());
             let source = format!("{} (state {})", path.unwrap_or_default(), entry.number);
-            Ok(of(&loaded, &source))
+            let mut legend = of(&loaded, &source);
+            let memory = Folders::here(state).map(|folders| Memory::read(&folders));
+            if let Ok(Ok(Some(memory))) = memory {
+                let links = loaded.policies().iter();
+                let missing = links.filter_map(|policy| without_windows(&memory.applied, policy));
+                legend.arriving.extend(missing.map(str::to_owned));
+            }
+            Ok(legend)
         }
         Ok(None) => Ok(Legend::default()),
         Err(failure) => {
@@ -78,8 +86,10 @@ fn of(loaded: &Loaded, source: &str) -> Legend {
         source: source.to_owned(),
         ..Legend::default()
     };
-    let directions = loaded.policies().iter();
-    for direction in directions.flat_map(|policy| check_report(policy).directions) {
+    let reports: Vec<CheckReport> = loaded.policies().iter().map(check_report).collect();
+    let arriving = reports.iter().filter_map(|report| report.held.clone());
+    legend.arriving = arriving.collect();
+    for direction in reports.into_iter().flat_map(|report| report.directions) {
         let way = direction.direction.to_string();
         let way = if way.starts_with("up") { "up" } else { "down" };
         let gate = direction.gate.as_bits_per_second();
@@ -170,6 +180,13 @@ mod tests {
         let legend = installed(&folder.join("home.toml"));
         assert!(legend.source.ends_with("home.toml"));
         assert!(legend.classes.iter().any(|class| class.name == "urgent"));
+        let [arriving] = &legend.arriving[..] else {
+            panic!("{:?}", legend.arriving)
+        };
+        assert!(
+            arriving.contains("windows: TCP is kept below the queue"),
+            "{arriving}"
+        );
         assert!(installed(&folder.join("none.toml")).classes.is_empty());
     }
 }

@@ -41,6 +41,10 @@ fn test(pattern: &Pattern) -> String {
         Length::Exactly(length) => parts.push(format!("(payload)->length == {length}")),
         Length::Stated => parts.push("stated(payload)".to_owned()),
     }
+    if let Some(bits) = pattern.bits {
+        let (place, mask, value) = (bits.place, bits.mask, bits.value);
+        parts.push(format!("SET(payload, {place}, {mask:#x}, {value:#x})"));
+    }
     for (place, bytes) in pattern.bytes {
         // Three digits each, so that no digit behind belongs to one.
         let octal: Vec<String> = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();

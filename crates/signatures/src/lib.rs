@@ -6,7 +6,8 @@
 //! A pattern is fixed bytes at fixed places of a packet's payload, with the
 //! text that says so ([`PATTERNS`]). There are no regular expressions: what
 //! cannot be said by a few bytes is not looked for, and what is encrypted has
-//! none. [`SeenFlows`] is what the classifier remembers of flows.
+//! none; QUIC's first packets are known by what precedes the encrypted part.
+//! [`SeenFlows`] is what the classifier remembers of flows.
 //!
 //! ```
 //! use weirgate_signatures::{Signature, Transport, find};
@@ -47,15 +48,18 @@ pub enum Signature {
     Gnutella,
     /// Direct Connect: NMDC and ADC.
     DirectConnect,
+    /// QUIC, versions 1 and 2.
+    Quic,
 }
 
 impl Signature {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::BitTorrent,
         Self::EDonkey,
         Self::Gnutella,
         Self::DirectConnect,
+        Self::Quic,
     ];
 
     /// Its name, as policies have it.
@@ -66,6 +70,7 @@ impl Signature {
             Self::EDonkey => "edonkey",
             Self::Gnutella => "gnutella",
             Self::DirectConnect => "directconnect",
+            Self::Quic => "quic",
         }
     }
 
@@ -77,6 +82,7 @@ impl Signature {
             Self::EDonkey => 2,
             Self::Gnutella => 3,
             Self::DirectConnect => 4,
+            Self::Quic => 5,
         }
     }
 }
@@ -115,6 +121,17 @@ pub enum Length {
     Stated,
 }
 
+/// Bits of one byte: what is left of it under `mask` is `value`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bits {
+    /// Where the byte stands.
+    pub place: usize,
+    /// The bits that count.
+    pub mask: u8,
+    /// What they are; the others are 0.
+    pub value: u8,
+}
+
 /// One way to know a protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct Pattern {
@@ -124,6 +141,8 @@ pub struct Pattern {
     pub transport: Transport,
     /// Bytes by the place where they stand; all must be there.
     pub bytes: &'static [(usize, &'static [u8])],
+    /// Bits that must be there too.
+    pub bits: Option<Bits>,
     /// The payload's length.
     pub length: Length,
     /// The text that says so.
@@ -147,7 +166,13 @@ impl Pattern {
                 said.map(u32::from_le_bytes) == length.checked_sub(5)
             }
         };
-        long && self.bytes.iter().all(there)
+        let set = |bits: Bits| {
+            let byte = head
+                .get(bits.place)
+                .filter(|_| length as usize > bits.place);
+            byte.is_some_and(|byte| byte & bits.mask == bits.value)
+        };
+        long && self.bytes.iter().all(there) && self.bits.is_none_or(set)
     }
 }
 
@@ -169,6 +194,9 @@ mod tests {
     fn patterns_end_within_the_head_and_say_where_they_are_from() {
         for pattern in PATTERNS {
             assert!(!pattern.bytes.is_empty() && !pattern.source.is_empty());
+            if let Some(bits) = pattern.bits {
+                assert!(bits.place < HEAD && bits.value & !bits.mask == 0);
+            }
             for (place, bytes) in pattern.bytes {
                 assert!(
                     place + bytes.len() <= HEAD && !bytes.is_empty(),
@@ -181,6 +209,25 @@ mod tests {
             assert_eq!(one.number() as usize, at + 1);
             assert!(PATTERNS.iter().any(|pattern| pattern.is == *one));
         }
+    }
+
+    #[test]
+    fn quic_is_known_by_its_long_headers() {
+        let udp = |payload: &[u8]| find(Transport::Udp, payload, payload.len() as u32);
+        // Initial, 0-RTT, Handshake, Retry; protected bits are any.
+        for first in [0xc0, 0xcf, 0xd3, 0xe1, 0xf0] {
+            for version in [[0, 0, 0, 1], [0x6b, 0x33, 0x43, 0xcf]] {
+                let packet = [&[first][..], &version, &[8; 30]].concat();
+                assert_eq!(udp(&packet), Some(Signature::Quic), "{packet:?}");
+                assert_eq!(find(Transport::Tcp, &packet, 35), None);
+            }
+        }
+        // No fixed bit, a short header, another version, version negotiation.
+        assert_eq!(udp(b"\x80\0\0\0\x01\x08abcdefgh"), None);
+        assert_eq!(udp(b"\x43\0\0\0\x01\x08abcdefgh"), None);
+        assert_eq!(udp(b"\xc3\0\0\0\x02\x08abcdefgh"), None);
+        assert_eq!(udp(b"\xc3\0\0\0\0\x08abcdefgh"), None);
+        assert_eq!(udp(b"\xc3\0\0\0"), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The patterns, each with the text that says so.
 
-use crate::{Length, Pattern, Signature, Transport};
+use crate::{Bits, Length, Pattern, Signature, Transport};
 
 const HANDSHAKE: &[u8] = b"\x13BitTorrent protocol";
 const EMULE: &str =
@@ -18,6 +18,7 @@ const fn pattern(
         is,
         transport,
         bytes,
+        bits: None,
         length,
         source,
     }
@@ -43,6 +44,21 @@ const fn gnutella(bytes: &'static [(usize, &'static [u8])], source: &'static str
 const fn direct_connect(bytes: &'static [(usize, &'static [u8])], source: &'static str) -> Pattern {
     let (is, tcp) = (Signature::DirectConnect, Transport::Tcp);
     pattern(is, tcp, bytes, Length::Any, source)
+}
+
+/// A packet with a long header: the form and the fixed bit, then the version.
+/// The fixed bit may be another one only once both ends have said so (RFC 9287
+/// section 3.1), which is later.
+const fn quic(version: &'static [(usize, &'static [u8])], source: &'static str) -> Pattern {
+    let (is, udp) = (Signature::Quic, Transport::Udp);
+    Pattern {
+        bits: Some(Bits {
+            place: 0,
+            mask: 0xc0,
+            value: 0xc0,
+        }),
+        ..pattern(is, udp, version, Length::Any, source)
+    }
 }
 
 /// All patterns, in the order in which they are tried.
@@ -107,4 +123,12 @@ pub const PATTERNS: &[Pattern] = &[
     direct_connect(&[(0, b"HSUP AD")], "ADC 1.0 section 5: SUP comes first"),
     direct_connect(&[(0, b"CSUP AD")], "ADC 1.0 section 5: SUP comes first"),
     direct_connect(&[(0, b"ISUP AD")], "ADC 1.0 section 5: SUP comes first"),
+    quic(
+        &[(1, b"\x00\x00\x00\x01")],
+        "RFC 9000 section 17.2: version 1",
+    ),
+    quic(
+        &[(1, b"\x6b\x33\x43\xcf")],
+        "RFC 9369 section 3.1: version 2",
+    ),
 ];

@@ -87,6 +87,11 @@ fn utp() -> Vec<u8> {
     bytes
 }
 
+/// A packet with a long header.
+fn quic(first: u8, version: [u8; 4]) -> Vec<u8> {
+    [&[first][..], &version, &[8; 1_195]].concat()
+}
+
 fn signed() -> Vec<(u8, &'static str, Vec<u8>)> {
     let mut with_address = b"d2:ip6:".to_vec();
     with_address.extend([7; 6]);
@@ -132,6 +137,9 @@ fn signed() -> Vec<(u8, &'static str, Vec<u8>)> {
         (TCP, "directconnect", b"$Lock EXTENDEDPROTOCOL|".to_vec()),
         (TCP, "directconnect", b"$MyNick someone|".to_vec()),
         (TCP, "directconnect", b"HSUP ADBASE ADTIGR\n".to_vec()),
+        (UDP, "quic", quic(0xc7, [0, 0, 0, 1])),
+        (UDP, "quic", quic(0xec, [0, 0, 0, 1])),
+        (UDP, "quic", quic(0xd1, [0x6b, 0x33, 0x43, 0xcf])),
     ]
 }
 
@@ -149,6 +157,11 @@ fn unsigned() -> Vec<(u8, Vec<u8>)> {
         (TCP, b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03".to_vec()),
         (UDP, b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example".to_vec()),
         (TCP, b"$".to_vec()),
+        (TCP, quic(0xc7, [0, 0, 0, 1])),
+        (UDP, quic(0x87, [0, 0, 0, 1])),
+        (UDP, quic(0x47, [0, 0, 0, 1])),
+        (UDP, quic(0xc7, [0, 0, 0, 2])),
+        (UDP, b"\xc7\0\0\0".to_vec()),
     ]
 }
 

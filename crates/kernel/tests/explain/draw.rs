@@ -199,7 +199,7 @@ pub fn event() -> impl Strategy<Value = Event> {
 }
 
 /// A payload that has a pattern, of a length as far as that is free; for some
-/// of `spoilt` a byte is another or missing.
+/// of `spoilt` a byte is another or missing, or all bits of the first are.
 fn content(pattern: &Pattern, payload: usize, spoilt: u8) -> Vec<u8> {
     let end = pattern.bytes.iter().map(|(at, bytes)| at + bytes.len());
     let end = end.max().unwrap_or_default();
@@ -214,11 +214,15 @@ fn content(pattern: &Pattern, payload: usize, spoilt: u8) -> Vec<u8> {
     for (at, bytes) in pattern.bytes {
         out[*at..at + bytes.len()].copy_from_slice(bytes);
     }
+    if let Some(bits) = pattern.bits {
+        out[bits.place] = out[bits.place] & !bits.mask | bits.value;
+    }
     match spoilt {
         0 => out[end - 1] ^= 1,
         1 => out.truncate(end - 1),
         2 => out.push(0),
         3 => out.insert(0, 0),
+        4 => out[0] ^= 0xff,
         _ => {}
     }
     out

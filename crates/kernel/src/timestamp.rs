@@ -3,7 +3,8 @@
 //! had to wait for the processor would say of them is later by its wait.
 //!
 //! Notes are of `CLOCK_REALTIME` (Documentation/networking/timestamping.rst),
-//! which somebody may set between two of them: see [`took`].
+//! which somebody may set between two of them: see [`took`]. The same call reads
+//! the octet of code point and ECN field.
 
 use std::io;
 use std::mem::{MaybeUninit, zeroed};
@@ -19,6 +20,9 @@ pub struct Timestamped {
     /// When the kernel received it; of a packet that was sent, when the kernel
     /// gave it to its device's queue.
     pub at_ns: Option<u64>,
+    /// The octet of code point and ECN field that an arriving packet had, where
+    /// the socket asks for it (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
+    pub octet: Option<u8>,
 }
 
 /// Has the kernel note when each packet of a socket comes, for [`receive_timestamped`],
@@ -96,10 +100,11 @@ fn receive(socket: impl AsFd, buffer: &mut [u8], flags: libc::c_int) -> io::Resu
     let Ok(length) = usize::try_from(length) else {
         return Err(io::Error::last_os_error());
     };
-    let mut at_ns = None;
+    let (mut at_ns, mut octet) = (None, None);
     // SAFETY: the kernel left a list of control messages in `control` and its
-    // length in `message`; the macros stay within that length. A message of
-    // either type begins with a `timespec`, read without assuming its alignment.
+    // length in `message`; the macros stay within that length. A note of time
+    // begins with a `timespec`, read without assuming its alignment; IPv4's
+    // octet is a byte (net/ipv4/ip_sockglue.c), IPv6's an `int` (net/ipv6/datagram.c).
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(&raw const message);
         while !header.is_null() {
@@ -112,11 +117,20 @@ fn receive(socket: impl AsFd, buffer: &mut [u8], flags: libc::c_int) -> io::Resu
                     .read_unaligned();
                 let ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
                 at_ns = (ns > 0).then_some(ns);
+            } else if ((*header).cmsg_level, kind) == (libc::IPPROTO_IP, libc::IP_TOS) {
+                octet = Some(libc::CMSG_DATA(header).read());
+            } else if ((*header).cmsg_level, kind) == (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) {
+                let class = libc::CMSG_DATA(header).cast::<libc::c_int>();
+                octet = Some(class.read_unaligned() as u8);
             }
             header = libc::CMSG_NXTHDR(&raw const message, header);
         }
     }
-    Ok(Timestamped { length, at_ns })
+    Ok(Timestamped {
+        length,
+        at_ns,
+        octet,
+    })
 }
 
 #[cfg(test)]

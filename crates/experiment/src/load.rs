@@ -2,7 +2,7 @@
 //! How many packets a run records at most, and the guest's memory that they and
 //! its flows take.
 //!
-//! TCP takes what a line carries, in full packets and an acknowledgement for
+//! TCP and QUIC take what a line carries, in full packets and an acknowledgement for
 //! each; all else sends at a rate of its own.
 
 use crate::{Experiment, Line, Probe, Traffic, TrafficKind};
@@ -85,7 +85,7 @@ impl Traffic {
     pub(crate) fn fills_lines(&self) -> bool {
         matches!(
             self.kind,
-            TrafficKind::Tcp(_) | TrafficKind::Requests { .. }
+            TrafficKind::Tcp(_) | TrafficKind::Quic(_) | TrafficKind::Requests { .. }
         )
     }
 
@@ -108,7 +108,7 @@ impl Traffic {
                 let flow = segments.saturating_mul(2).saturating_add(10);
                 each(&self.runs, *mean_gap).saturating_mul(flow)
             }
-            TrafficKind::Tcp(_) | TrafficKind::Requests { .. } => 0,
+            TrafficKind::Tcp(_) | TrafficKind::Quic(_) | TrafficKind::Requests { .. } => 0,
         };
         packets.saturating_mul(u64::from(self.count))
     }

@@ -117,8 +117,8 @@ quantities! {
     /// Smoothed round trip, as the sender has it: the smoothed round trip of samples of the
     /// sender's TCP state, each connection's by itself; not of short flows.
     Srtt: "srtt" Flow "ms" MEAN_MAX AnyLine;
-    /// Segments sent again: segments that senders sent again in the window; not of short
-    /// flows.
+    /// Segments sent again: segments that senders sent again in the window; of QUIC, packets
+    /// that the sender declared lost; not of short flows.
     Retransmitted: "retransmitted" Flow "segments" ONLY AnyLine;
     /// Time until a connection was established: of connections started in the window, to
     /// established and to the last byte.

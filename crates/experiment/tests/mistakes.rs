@@ -79,6 +79,16 @@ fn each_mistake_has_its_code() {
         ("packet = 40", "packet = 39", "E108"),
         ("packet = 40", "packet = 1501", "E108"),
         ("port = 5003", "port = 5002", "E109"),
+        // QUIC's ports are UDP's.
+        ("port = 443", "port = 5003", "E109"),
+        (
+            "congestion = \"new-reno\"",
+            "congestion = \"newreno\"",
+            "E103",
+        ),
+        ("streams = 3", "streams = 101", "D005"),
+        ("bytes = \"3MB\"", "bytes = \"0\"", "E107"),
+        ("spin = false", "spin = \"no\"", "D004"),
         (
             "policy = \"policies/a.toml\"",
             "policy = \"/etc/passwd\"",

@@ -265,7 +265,7 @@ fn usual(experiment: &Experiment, few: bool) -> Vec<Metric> {
     }
     for traffic in &experiment.traffic {
         let statistics: &[(Quantity, Statistic)] = match traffic.kind {
-            TrafficKind::Tcp(_) => &[(Quantity::IpRate, Statistic::Mean)],
+            TrafficKind::Tcp(_) | TrafficKind::Quic(_) => &[(Quantity::IpRate, Statistic::Mean)],
             TrafficKind::Syns { .. } => &[(Quantity::PacketRate, Statistic::Only)],
             TrafficKind::Udp { .. } => &[
                 (Quantity::PacketRate, Statistic::Only),

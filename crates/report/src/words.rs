@@ -63,11 +63,15 @@ fn near(node: Node) -> bool {
 }
 
 fn download(traffic: &Traffic) -> bool {
-    matches!(traffic.kind, TrafficKind::Tcp(_)) && !near(traffic.from) && near(traffic.to)
+    matches!(traffic.kind, TrafficKind::Tcp(_) | TrafficKind::Quic(_))
+        && !near(traffic.from)
+        && near(traffic.to)
 }
 
 fn upload(traffic: &Traffic) -> bool {
-    matches!(traffic.kind, TrafficKind::Tcp(_)) && near(traffic.from) && !near(traffic.to)
+    matches!(traffic.kind, TrafficKind::Tcp(_) | TrafficKind::Quic(_))
+        && near(traffic.from)
+        && !near(traffic.to)
 }
 
 /// Names and phases by their roles.

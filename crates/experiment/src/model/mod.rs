@@ -7,7 +7,9 @@ mod traffic;
 
 pub use expectation::{Expectation, Mechanism, Promise};
 pub use node::Node;
-pub use traffic::{Amount, Probe, ProbeKind, TcpSettings, Traffic, TrafficKind};
+pub use traffic::{
+    Amount, Probe, ProbeKind, QuicCongestion, QuicSettings, TcpSettings, Traffic, TrafficKind,
+};
 
 use crate::{Formula, Kit, Metric, NoValue, Quantity, Statistic};
 use std::collections::BTreeMap;

@@ -11,7 +11,7 @@ pub struct Traffic {
     pub name: String,
     /// What it sends.
     pub kind: TrafficKind,
-    /// Where data comes from. For TCP, the side behind the gateway connects.
+    /// Where data comes from. For TCP and QUIC, the side behind the gateway connects.
     pub from: Node,
     /// Where data goes to.
     pub to: Node,
@@ -57,6 +57,8 @@ impl Traffic {
 pub enum TrafficKind {
     /// One long TCP transfer per run.
     Tcp(TcpSettings),
+    /// One long QUIC transfer per run.
+    Quic(QuicSettings),
     /// Datagrams at a constant rate.
     Udp {
         /// Time between datagrams.
@@ -119,6 +121,49 @@ pub struct TcpSettings {
     pub send_buffer: Option<Size>,
     /// The receiver's buffer (`SO_RCVBUF`), for large windows.
     pub receive_buffer: Option<Size>,
+}
+
+/// Settings of a QUIC connection (RFC 9000).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuicSettings {
+    /// How much is sent; until the run ends where absent.
+    pub amount: Option<Amount>,
+    /// Streams that carry it side by side, at least 1.
+    pub streams: u16,
+    /// Congestion control of both ends.
+    pub congestion: QuicCongestion,
+    /// Whether both ends send packets as ECT(0) (RFC 9000 section 13.4).
+    pub ecn: bool,
+    /// Whether both ends may use the spin bit (RFC 9000 section 17.4).
+    pub spin: bool,
+}
+
+/// Congestion control of a QUIC sender, as quinn-proto has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum QuicCongestion {
+    /// CUBIC (RFC 8312).
+    #[default]
+    Cubic,
+    /// NewReno (RFC 9002 section 7).
+    NewReno,
+    /// The first version of BBR (draft-cardwell-iccrg-bbr-congestion-control-00).
+    Bbr,
+}
+
+impl QuicCongestion {
+    /// Each with its word in experiment files, the default first.
+    pub const WORDS: [(&str, Self); 3] = [
+        ("cubic", Self::Cubic),
+        ("new-reno", Self::NewReno),
+        ("bbr", Self::Bbr),
+    ];
+
+    /// Its word in experiment files.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        let own = Self::WORDS.iter().find(|(_, one)| *one == self);
+        own.map_or("", |(word, _)| word)
+    }
 }
 
 /// How much a transfer sends.

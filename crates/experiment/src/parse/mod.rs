@@ -13,6 +13,7 @@ mod codes;
 mod expect;
 mod field;
 mod kit;
+mod quic;
 mod schedule;
 mod scope;
 mod topology;

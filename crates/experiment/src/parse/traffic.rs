@@ -3,7 +3,7 @@
 
 use super::field::LONGEST;
 use super::scope::{Scope, Transport};
-use super::{codes, field, schedule};
+use super::{codes, field, quic, schedule};
 use crate::{Amount, Node, Probe, ProbeKind, TcpSettings, Traffic, TrafficKind};
 use weirgate_document::Reader;
 use weirgate_units::{Dscp, Size, Span};
@@ -79,7 +79,9 @@ fn one_traffic(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Traffic>
     crosses_line(table, entry.from, entry.to);
     if let Some(port) = entry.port {
         let transport = match entry.kind {
-            TrafficKind::Udp { .. } | TrafficKind::Voice { .. } => Transport::Udp,
+            TrafficKind::Udp { .. } | TrafficKind::Voice { .. } | TrafficKind::Quic(_) => {
+                Transport::Udp
+            }
             _ => Transport::Tcp,
         };
         scope.take_port(table, &entry.name, far_end(&entry), transport, port);
@@ -114,7 +116,7 @@ fn spread(
 }
 
 /// The node whose port is known beforehand: where datagrams go, and for TCP
-/// the side that does not connect.
+/// and QUIC the side that does not connect.
 fn far_end(traffic: &Traffic) -> Node {
     let datagrams = matches!(
         traffic.kind,
@@ -235,6 +237,7 @@ fn required_size(table: &mut Reader<'_, '_>, key: &'static str) -> Option<Size> 
 #[derive(Clone, Copy)]
 enum KindWord {
     Tcp,
+    Quic,
     Udp,
     Requests,
     ShortFlows,
@@ -244,11 +247,12 @@ enum KindWord {
 
 fn kind(table: &mut Reader<'_, '_>, ipv6: bool) -> Option<TrafficKind> {
     if !table.has("kind") {
-        let hint = "write tcp, udp, requests, short-flows, syns or voice";
+        let hint = "write tcp, quic, udp, requests, short-flows, syns or voice";
         return table.missing("kind", hint);
     }
     let words = [
         ("tcp", KindWord::Tcp),
+        ("quic", KindWord::Quic),
         ("udp", KindWord::Udp),
         ("requests", KindWord::Requests),
         ("short-flows", KindWord::ShortFlows),
@@ -257,6 +261,7 @@ fn kind(table: &mut Reader<'_, '_>, ipv6: bool) -> Option<TrafficKind> {
     ];
     match field::word(table, "kind", &words)? {
         KindWord::Tcp => tcp(table, true).map(TrafficKind::Tcp),
+        KindWord::Quic => quic::settings(table).map(TrafficKind::Quic),
         KindWord::Udp => {
             let interval = required_span(table, "interval", SHORTEST_INTERVAL);
             let packet = packet(table, ipv6, None, 8 + STAMP);

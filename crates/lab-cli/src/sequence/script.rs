@@ -182,6 +182,11 @@ fn play(
             let bytes = tcp.amount.map(|Amount::Bytes(size)| size.as_bytes());
             (Doing::Transfer { way, bytes }, Some(tcp))
         }
+        TrafficKind::Quic(_) => {
+            let text = "QUIC is sent in the laboratory only; write `kind = \"tcp\"`";
+            refused.add(lines.line("kind"), text);
+            (Doing::Transfer { way, bytes: None }, None)
+        }
         TrafficKind::Requests {
             request,
             response,

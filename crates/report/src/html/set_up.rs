@@ -6,7 +6,8 @@ use super::table::{Cell, table};
 use crate::Findings;
 use crate::format::number;
 use weirgate_experiment::{
-    Amount, Buffer, DropEnd, Framing, LineSide, Node, ProbeKind, TcpSettings, Traffic, TrafficKind,
+    Amount, Buffer, DropEnd, Framing, LineSide, Node, ProbeKind, QuicSettings, TcpSettings,
+    Traffic, TrafficKind,
 };
 use weirgate_units::Span;
 
@@ -86,6 +87,7 @@ fn direction(side: &LineSide) -> String {
 fn traffic_row(traffic: &Traffic) -> Vec<Cell> {
     let what = match &traffic.kind {
         TrafficKind::Tcp(tcp) => format!("TCP transfer{}", settings(tcp)),
+        TrafficKind::Quic(quic) => format!("QUIC transfer{}", quic_settings(quic)),
         TrafficKind::Udp {
             interval,
             packet,
@@ -151,6 +153,21 @@ fn settings(tcp: &TcpSettings) -> String {
     }
     if let Some(window) = tcp.window {
         parts.push(format!("window {} bytes", window.as_bytes()));
+    }
+    parts.join(", ")
+}
+
+fn quic_settings(quic: &QuicSettings) -> String {
+    let mut parts = vec![String::new()];
+    if let Some(Amount::Bytes(size)) = quic.amount {
+        parts.push(format!("{size} long"));
+    }
+    if quic.streams > 1 {
+        parts.push(format!("{} streams", quic.streams));
+    }
+    parts.push(quic.congestion.word().to_owned());
+    if quic.ecn {
+        parts.push("ECN".to_owned());
     }
     parts.join(", ")
 }

@@ -225,7 +225,8 @@ fn flows<'a>(findings: &Findings<'a>) -> Vec<Shown<'a>> {
     let near = |node| matches!(node, Node::Host(_) | Node::Gateway);
     let down = |traffic: &&Traffic| !near(traffic.from) && near(traffic.to);
     let up = |traffic: &&Traffic| near(traffic.from) && !near(traffic.to);
-    let bulk = |traffic: &&Traffic| matches!(traffic.kind, TrafficKind::Tcp(_));
+    let bulk =
+        |traffic: &&Traffic| matches!(traffic.kind, TrafficKind::Tcp(_) | TrafficKind::Quic(_));
     let traffic = || findings.experiment.traffic.iter().filter(bulk);
     let shown = |traffic: &'a Traffic, rate| Shown {
         name: &traffic.name,

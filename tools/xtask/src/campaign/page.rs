@@ -32,7 +32,7 @@ const HEAD: &str = "<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->\n\
     | `cake-N` | cake `ingress` at N % of the line on the LAN device, cake at 98 % upstream |\n\
     | `autorate` | cake `autorate-ingress` there |\n\
     | `sqm` | what sqm-scripts' `simplest.qos` makes: HTB at 90 %, fq_codel, no link layer |\n\n\
-    QUIC itself is not in the lab: datagrams at an even rate stand for a sender that does not \
+    QUIC is not among these loads: datagrams at an even rate stand for a sender that does not \
     slow down within the run.\n";
 
 /// The page of these runs.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The TCP state of senders, from `TCP_INFO`.
+//! The state of senders: of TCP from `TCP_INFO`, of QUIC from the connection.
 
 use super::tick::tick;
 use crate::agent::session::Session;
 use crate::agent::traffic::endpoint::Endpoint;
 use crate::agent::traffic::options::tcp_info;
+use crate::agent::traffic::quic;
 use anyhow::{Context, Result};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -20,10 +21,19 @@ pub struct Senders {
 #[derive(Debug)]
 struct Sender {
     flow: u16,
-    endpoint: Weak<Endpoint>,
-    /// What the kernel counts as acknowledged besides payload: the SYN, at the
-    /// end that connected.
-    acknowledged_before: u64,
+    state: State,
+}
+
+/// Where a sender's state is to be had, as long as it sends.
+#[derive(Debug)]
+enum State {
+    Tcp {
+        endpoint: Weak<Endpoint>,
+        /// What the kernel counts as acknowledged besides payload: the SYN, at
+        /// the end that connected.
+        acknowledged_before: u64,
+    },
+    Quic(Weak<quic::Sender>),
 }
 
 impl Senders {
@@ -33,11 +43,52 @@ impl Senders {
         // A socket that says nothing now says so when it is sampled.
         let acknowledged_before =
             tcp_info(endpoint.as_ref()).map_or(0, |info| info.tcpi_bytes_acked);
-        self.all.borrow_mut().push(Sender {
-            flow,
+        let state = State::Tcp {
             endpoint: Rc::downgrade(endpoint),
             acknowledged_before,
-        });
+        };
+        self.all.borrow_mut().push(Sender { flow, state });
+    }
+
+    /// Has a QUIC connection that sends for a flow sampled until it is dropped.
+    pub fn add_quic(&self, flow: u16, sender: &Rc<quic::Sender>) {
+        let state = State::Quic(Rc::downgrade(sender));
+        self.all.borrow_mut().push(Sender { flow, state });
+    }
+}
+
+impl Sender {
+    fn is_open(&self) -> bool {
+        match &self.state {
+            State::Tcp { endpoint, .. } => endpoint.strong_count() > 0,
+            State::Quic(sender) => sender.strong_count() > 0,
+        }
+    }
+
+    /// Its state now; nothing where it has closed.
+    fn sample(&self, at_ns: u64) -> Result<Option<TcpSample>> {
+        Ok(match &self.state {
+            State::Tcp {
+                endpoint,
+                acknowledged_before,
+            } => {
+                let Some(endpoint) = endpoint.upgrade() else {
+                    return Ok(None);
+                };
+                let info = tcp_info(endpoint.as_ref()).context("read TCP_INFO")?;
+                Some(TcpSample {
+                    flow: self.flow,
+                    at_ns,
+                    cwnd_bytes: u64::from(info.tcpi_snd_cwnd) * u64::from(info.tcpi_snd_mss),
+                    outstanding_bytes: outstanding(&info, *acknowledged_before),
+                    srtt_us: info.tcpi_rtt,
+                    retransmits: info.tcpi_total_retrans,
+                })
+            }
+            State::Quic(sender) => sender
+                .upgrade()
+                .map(|sender| sender.sample(self.flow, at_ns)),
+        })
     }
 }
 
@@ -46,20 +97,11 @@ pub async fn sample(session: Session, senders: Senders, interval: Span) -> Resul
     loop {
         tick(&session.clock, interval).await?;
         let mut all = senders.all.borrow_mut();
-        all.retain(|sender| sender.endpoint.strong_count() > 0);
+        all.retain(Sender::is_open);
         for sender in &*all {
-            let Some(endpoint) = sender.endpoint.upgrade() else {
-                continue;
-            };
-            let info = tcp_info(endpoint.as_ref()).context("read TCP_INFO")?;
-            session.recorder.tcp(TcpSample {
-                flow: sender.flow,
-                at_ns: session.clock.now_ns(),
-                cwnd_bytes: u64::from(info.tcpi_snd_cwnd) * u64::from(info.tcpi_snd_mss),
-                outstanding_bytes: outstanding(&info, sender.acknowledged_before),
-                srtt_us: info.tcpi_rtt,
-                retransmits: info.tcpi_total_retrans,
-            });
+            if let Some(sample) = sender.sample(session.clock.now_ns())? {
+                session.recorder.tcp(sample);
+            }
         }
     }
 }

@@ -72,7 +72,7 @@ pub fn start_voice(flow: &Flow, stream: Stream) -> Result<()> {
 
 /// Two sockets that take packets of each other only: the one at `from` and the
 /// one at `to`.
-fn pair(flow: &Flow) -> Result<(Rc<Endpoint>, Rc<Endpoint>)> {
+pub fn pair(flow: &Flow) -> Result<(Rc<Endpoint>, Rc<Endpoint>)> {
     let (near_node, far_node) = flow.ends();
     let near_port = flow.shared.ports.near();
     let near = connected(flow, (near_node, near_port), (far_node, flow.port))?;

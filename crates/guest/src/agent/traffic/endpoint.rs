@@ -16,6 +16,7 @@ use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -185,6 +186,27 @@ impl Endpoint {
         let now_ns = clock.now_ns();
         let at_ns = noted_ns.map_or(now_ns, |noted_ns| self.noted.at(noted_ns, now_ns, clock));
         Ok((length, at_ns))
+    }
+
+    /// Reads a datagram as [`options::receive_with_ecn`] does, once there is one.
+    pub fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<(usize, u8)>> {
+        loop {
+            let mut guard = ready!(self.socket.poll_read_ready(cx))?;
+            let read = guard.try_io(|fd| options::receive_with_ecn(fd, &mut *buffer));
+            if let Ok(result) = read {
+                return Poll::Ready(result);
+            }
+        }
+    }
+
+    /// The port that it is bound to.
+    pub fn port(&self) -> io::Result<u16> {
+        let own = SocketAddr::try_from(rustix::net::getsockname(self)?)?;
+        Ok(own.port())
     }
 
     /// Says that nothing more will be sent.

@@ -6,7 +6,8 @@
 //! times. They end with the run. The line and the topology are not here.
 //!
 //! Start reading at [`flow`]: one flow is one traffic entry and which of its
-//! `count` it is; then [`tcp`] and [`datagrams`], on which the rest is built.
+//! `count` it is; then [`tcp`], [`datagrams`] and [`quic`], on which the rest is
+//! built.
 
 mod bulk;
 mod datagrams;
@@ -16,6 +17,7 @@ mod meter;
 pub mod options;
 pub mod pace;
 pub mod ports;
+pub mod quic;
 mod requests;
 mod short;
 mod syns;
@@ -99,6 +101,9 @@ fn start_flow(
         TrafficKind::Tcp(tcp) => {
             shared.listeners.open(&flow, tcp)?;
             flow.spawn("send", bulk::run(flow.clone(), tcp.clone()));
+        }
+        TrafficKind::Quic(quic) => {
+            flow.spawn("send", quic::run(flow.clone(), quic.clone()));
         }
         TrafficKind::Requests {
             request,

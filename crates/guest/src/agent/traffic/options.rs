@@ -3,7 +3,11 @@
 
 use rustix::net::{
     AddressFamily, SocketFlags, SocketType, ipproto, socket_with,
-    sockopt::{set_ip_tos, set_ipv6_tclass, set_ipv6_v6only, set_socket_recv_buffer_size_force},
+    sockopt::{
+        Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ip_recvtos,
+        set_ip_tos, set_ipv6_mtu_discover, set_ipv6_recvtclass, set_ipv6_tclass, set_ipv6_v6only,
+        set_socket_recv_buffer_size_force,
+    },
 };
 use std::ffi::c_int;
 use std::io;
@@ -83,11 +87,29 @@ pub fn open_arrivals(device: &str) -> io::Result<OwnedFd> {
 /// Sets the code point of what the socket sends.
 pub fn set_dscp(socket: impl AsFd, ipv6: bool, dscp: Dscp) -> io::Result<()> {
     // The code point is the upper six bits of the octet (RFC 2474 section 3).
-    let octet = dscp.value() << 2;
+    set_octet(socket, ipv6, dscp.value() << 2)
+}
+
+/// Sets the octet of code point and ECN field (RFC 3168 section 5) of what the
+/// socket sends. Of a TCP socket the kernel takes the code point only.
+pub fn set_octet(socket: impl AsFd, ipv6: bool, octet: u8) -> io::Result<()> {
     if ipv6 {
         set_ipv6_tclass(socket, u32::from(octet))?;
     } else {
         set_ip_tos(socket, octet)?;
+    }
+    Ok(())
+}
+
+/// Has the kernel tell the octet of what comes, and never fragment what is
+/// sent: QUIC wants both (RFC 9000 sections 13.4 and 14).
+pub fn tell_octets_and_do_not_fragment(socket: impl AsFd, ipv6: bool) -> io::Result<()> {
+    if ipv6 {
+        set_ipv6_recvtclass(&socket, true)?;
+        set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::PROBE)?;
+    } else {
+        set_ip_recvtos(&socket, true)?;
+        set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::PROBE)?;
     }
     Ok(())
 }
@@ -172,4 +194,11 @@ pub fn discard(socket: impl AsFd, most: usize) -> io::Result<usize> {
 pub fn receive_stamped(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
     let stamped = weirgate_kernel::receive_timestamped(socket, buffer)?;
     Ok((stamped.length, stamped.at_ns))
+}
+
+/// Reads one datagram: its length, and the ECN field that it came with. Needs
+/// [`tell_octets_and_do_not_fragment`].
+pub fn receive_with_ecn(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, u8)> {
+    let read = weirgate_kernel::receive_timestamped(socket, buffer)?;
+    Ok((read.length, read.octet.unwrap_or(0) & 3))
 }

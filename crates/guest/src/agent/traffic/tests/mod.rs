@@ -4,6 +4,7 @@
 mod bench;
 mod crowd;
 mod datagrams;
+mod quic;
 
 use bench::{
     HOST, SERVER, bytes, command, delivered, experiment, probe, run, size, span, tcp, topology,

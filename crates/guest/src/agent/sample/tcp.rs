@@ -5,7 +5,7 @@ use super::tick::tick;
 use crate::agent::session::Session;
 use crate::agent::traffic::endpoint::Endpoint;
 use crate::agent::traffic::options::tcp_info;
-use crate::agent::traffic::quic;
+use crate::agent::traffic::quic::congestion::Sender as QuicSender;
 use anyhow::{Context, Result};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -33,7 +33,7 @@ enum State {
         /// the end that connected.
         acknowledged_before: u64,
     },
-    Quic(Weak<quic::Sender>),
+    Quic(Weak<QuicSender>),
 }
 
 impl Senders {
@@ -51,7 +51,7 @@ impl Senders {
     }
 
     /// Has a QUIC connection that sends for a flow sampled until it is dropped.
-    pub fn add_quic(&self, flow: u16, sender: &Rc<quic::Sender>) {
+    pub fn add_quic(&self, flow: u16, sender: &Rc<QuicSender>) {
         let state = State::Quic(Rc::downgrade(sender));
         self.all.borrow_mut().push(Sender { flow, state });
     }

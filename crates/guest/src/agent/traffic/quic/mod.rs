@@ -15,7 +15,7 @@
 //! of it was acknowledged.
 
 mod application;
-mod congestion;
+pub mod congestion;
 mod setup;
 mod side;
 
@@ -25,7 +25,6 @@ use super::meter::Meter;
 use crate::agent::nodes;
 use anyhow::Result;
 use application::Application;
-pub use congestion::Sender;
 use setup::Setup;
 use side::Side;
 use std::net::SocketAddr;

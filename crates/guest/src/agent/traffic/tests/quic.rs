@@ -111,7 +111,12 @@ fn an_amount_over_streams_is_sent_whole_and_no_more() {
 fn one_that_nobody_answers_is_recorded_as_not_connected() {
     for (from, to) in [(HOST, SERVER), (SERVER, HOST)] {
         let nodes = topology(None);
-        command(&nodes, SERVER, "ip route del 10.0.0.11");
+        // Answers go to nobody.
+        command(
+            &nodes,
+            SERVER,
+            "ip neigh replace 10.0.0.11 lladdr 02:00:00:00:00:99 dev eth0",
+        );
         let entry = traffic("quic", quic(settings()), from, to, &[(0, 200)]);
         let recording = run(experiment(300, vec![entry], Vec::new()), nodes).expect("runs");
         assert_eq!(recording.connections.len(), 1);

@@ -63,6 +63,6 @@ AQM_FN struct aqm_verdict ared_depart(struct ared_vars *v,
 
 AQM_NO_EVICTION(ared)
 
-AQM_DISCIPLINE_TO(ared, ARED, 1, 4096, AQM_NEEDS_RANDOM,
+AQM_DISCIPLINE_TO(ared, ARED, 1, 4096, AQM_NEEDS_RANDOM | AQM_NEEDS_ECN,
 		  red_core_end(&v->ared.red),
 		  "Adaptive RED: RED that finds its own probability")

@@ -75,5 +75,5 @@ AQM_FN struct aqm_verdict codel_depart(struct codel_vars *v,
 
 AQM_NO_EVICTION(codel)
 
-AQM_DISCIPLINE(codel, CODEL, 1, 4096, AQM_NEEDS_NOTHING,
+AQM_DISCIPLINE(codel, CODEL, 1, 4096, AQM_NEEDS_ECN,
 	       "CoDel: controls delay by drops at the head")

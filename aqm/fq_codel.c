@@ -224,5 +224,5 @@ AQM_FN struct aqm_verdict fq_codel_depart(struct fq_codel_vars *v,
 
 AQM_DISCIPLINE(fq_codel, FQ_CODEL, FQ_FLOWS, 16384,
 	       AQM_NEEDS_FLOW | AQM_NEEDS_EVICTION | AQM_NEEDS_PARTS |
-		       AQM_NEEDS_QUEUE,
+		       AQM_NEEDS_QUEUE | AQM_NEEDS_ECN,
 	       "a queue and a CoDel for every flow, served in turns")

@@ -248,5 +248,5 @@ AQM_FN struct aqm_verdict fuzzy_arrive(struct fuzzy_vars *v,
 
 AQM_ONE_FIFO(fuzzy)
 
-AQM_DISCIPLINE(fuzzy, FUZZY, 1, 4096, AQM_NEEDS_RANDOM,
+AQM_DISCIPLINE(fuzzy, FUZZY, 1, 4096, AQM_NEEDS_RANDOM | AQM_NEEDS_ECN,
 	       "Fuzzy RED: holds the queue at a reference by fuzzy rules")

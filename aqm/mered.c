@@ -137,6 +137,7 @@ AQM_FN struct aqm_verdict mered_depart(struct mered_vars *v,
 AQM_NO_EVICTION(mered)
 
 AQM_DISCIPLINE_TO(mered, MERED, 2, 4096,
-		  AQM_NEEDS_RANDOM | AQM_NEEDS_FLOW | AQM_NEEDS_PARTS,
+		  AQM_NEEDS_RANDOM | AQM_NEEDS_FLOW | AQM_NEEDS_PARTS |
+			  AQM_NEEDS_ECN,
 		  red_core_end(&v->ared.red),
 		  "mice and elephants: short flows go first and are spared")

@@ -334,6 +334,7 @@ AQM_FN struct aqm_verdict meredt_depart(struct meredt_vars *v,
 AQM_NO_EVICTION(meredt)
 
 AQM_DISCIPLINE_TO(meredt, MEREDT, MEREDT_BANDS, 4096,
-		  AQM_NEEDS_RANDOM | AQM_NEEDS_FLOW | AQM_NEEDS_PARTS,
+		  AQM_NEEDS_RANDOM | AQM_NEEDS_FLOW | AQM_NEEDS_PARTS |
+			  AQM_NEEDS_ECN,
 		  red_core_end(&v->ared.red),
 		  "mice and elephants by degrees: long flows bear the drops")

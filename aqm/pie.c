@@ -235,5 +235,5 @@ AQM_FN struct aqm_verdict pie_depart(struct pie_vars *v,
 
 AQM_NO_EVICTION(pie)
 
-AQM_DISCIPLINE(pie, PIE, 1, 4096, AQM_NEEDS_RANDOM,
+AQM_DISCIPLINE(pie, PIE, 1, 4096, AQM_NEEDS_RANDOM | AQM_NEEDS_ECN,
 	       "PIE: drops on arrival by a controller of delay")

@@ -70,5 +70,5 @@ AQM_FN struct aqm_verdict red_depart(struct red_vars *v,
 
 AQM_NO_EVICTION(red)
 
-AQM_DISCIPLINE_TO(red, RED, 1, 4096, AQM_NEEDS_RANDOM, red_core_end(&v->red),
-		  "Random Early Detection")
+AQM_DISCIPLINE_TO(red, RED, 1, 4096, AQM_NEEDS_RANDOM | AQM_NEEDS_ECN,
+		  red_core_end(&v->red), "Random Early Detection")

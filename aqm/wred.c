@@ -326,6 +326,7 @@ AQM_FN struct aqm_verdict wred_depart(struct wred_vars *v,
 AQM_NO_EVICTION(wred)
 
 AQM_DISCIPLINE(wred, WRED, 1, 4096,
-	       AQM_NEEDS_RANDOM | AQM_NEEDS_CODE | AQM_NEEDS_QUEUE,
+	       AQM_NEEDS_RANDOM | AQM_NEEDS_CODE | AQM_NEEDS_QUEUE |
+		       AQM_NEEDS_ECN,
 	       "RED by drop precedence with coupled averages: what exceeds its "
 	       "contract goes first")

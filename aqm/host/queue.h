@@ -55,11 +55,36 @@ struct aqm_counts {
 	u64 marks[AQM_REASON_COUNT];
 };
 
+/* When the line is free after the last packet that left: `wire` bytes, begun at
+ * `left_ns`. What a discipline is told of an empty queue depends on these alone,
+ * so that every host tells it alike. */
+struct aqm_last {
+	u64 left_ns;
+	u32 wire;
+	u32 untold; /* the queue was not empty, and nobody has said that it is */
+};
+
 /* The slots that are free: those never used, from `fresh` on, and a list. */
 struct aqm_room {
 	u32 fresh;
 	u32 free;
 };
+
+/* When the line is free. */
+AQM_FN u64 aqm_line_free(const struct aqm_last *last,
+			 const struct aqm_link *link)
+{
+	if (!link->rate_bytes_s)
+		return last->left_ns;
+	return last->left_ns +
+	       (u64)last->wire * 1000000000 / link->rate_bytes_s;
+}
+
+/* What a discipline did not ask for. A host that tests disciplines has it
+ * otherwise. */
+#ifndef AQM_UNASKED
+#define AQM_UNASKED(what) 0
+#endif
 
 AQM_FN struct aqm_moment aqm_now(const struct aqm_counts *counts, u64 now_ns,
 				 u32 random)
@@ -138,6 +163,7 @@ struct AQM_OF(_instance) {
 	struct AQM_OF(_stats) stats;
 	AQM_FENCE(before_counts)
 	struct aqm_counts counts;
+	struct aqm_last last;
 	struct aqm_room room;
 	u64 host; /* the host's own */
 	struct aqm_fifo fifos[AQM_OF(_QUEUES)];
@@ -145,6 +171,57 @@ struct AQM_OF(_instance) {
 	struct AQM_OF(_vars) vars;
 	AQM_FENCE(after_vars)
 };
+
+/* The present, as the discipline is told of it. */
+AQM_FN struct aqm_moment AQM_OF(_now)(struct AQM_OF(_instance) *q, u64 now_ns,
+				      u32 random)
+{
+	struct aqm_moment at = aqm_now(&q->counts, now_ns, random);
+	struct aqm_slot *slot;
+	u32 i;
+
+	if (!(AQM_OF(_NEEDS) &AQM_NEEDS_HEADS))
+		return at;
+	AQM_LOOP (i, AQM_HEADS) {
+		at.heads_ns[i] = AQM_NO_HEAD;
+		if (i >= AQM_OF(_QUEUES))
+			continue;
+		slot = aqm_slot(q, q->fifos[i].head);
+		if (slot)
+			at.heads_ns[i] = slot->packet.arrived_ns;
+	}
+	return at;
+}
+
+/* The queue is empty: the discipline is told so, once, as of when the line is
+ * free. Nothing happens between that time and this call, so it makes no
+ * difference that the host has no timer. */
+AQM_INSTANCE_FN u32 AQM_OF(_host_empty)(struct AQM_OF(_instance) *q AQM_NONNULL,
+					u64 now_ns)
+{
+	u64 free_ns = aqm_line_free(&q->last, &q->link);
+	struct aqm_verdict verdict;
+	struct aqm_moment at;
+	u32 i, queue;
+
+	/* From now on a change of the link's rate does not change it. */
+	q->last.left_ns = free_ns;
+	q->last.wire = 0;
+	if (free_ns > now_ns)
+		return 0;
+	q->last.untold = 0;
+	at = AQM_OF(_now)(q, free_ns, AQM_UNASKED(random));
+	AQM_LONG_LOOP (i, AQM_OF(_QUEUES) * 4 + 4) {
+		queue = AQM_OF(_choose)(&q->vars, &q->params, &at);
+		if (queue >= AQM_OF(_QUEUES))
+			break;
+		verdict = AQM_OF(_depart)(&q->vars, &q->params, &q->stats,
+					  queue, NULL, &at);
+		if (verdict.action != AQM_AGAIN)
+			break;
+	}
+	return 0;
+}
 
 /* A slot for a packet, or NULL, and its number. */
 AQM_FN struct aqm_slot *AQM_OF(_take_slot)(struct AQM_OF(_instance) *q,
@@ -193,14 +270,25 @@ AQM_FN void AQM_OF(_unlink)(struct AQM_OF(_instance) *q, u32 queue,
  * until that returns 0, AQM_EVICT_CALLS times at most.
  */
 AQM_FN u32 AQM_OF(_host_arrive)(struct AQM_OF(_instance) *q,
-				const struct aqm_packet *packet, u32 random,
+				const struct aqm_packet *came, u32 random,
 				struct aqm_verdict *verdict)
 {
-	struct aqm_moment at = aqm_now(&q->counts, packet->arrived_ns, random);
+	struct aqm_packet told = *came;
+	const struct aqm_packet *packet = &told;
 	struct aqm_slot *slot, *last;
+	struct aqm_moment at;
 	struct aqm_fifo *fifo;
 	u32 index, queue;
 
+	if (!(AQM_OF(_NEEDS) &(AQM_NEEDS_FLOW | AQM_NEEDS_CODE)))
+		told.flow = AQM_UNASKED(flow);
+	if (!(AQM_OF(_NEEDS) &AQM_NEEDS_ECN))
+		told.ecn = AQM_UNASKED(ecn);
+	if (!(AQM_OF(_NEEDS) &AQM_NEEDS_RANDOM))
+		random = AQM_UNASKED(random);
+	if (q->last.untold && !q->counts.queued_packets)
+		AQM_OF(_host_empty)(q, packet->arrived_ns);
+	at = AQM_OF(_now)(q, packet->arrived_ns, random);
 	q->counts.arrived_packets++;
 	q->counts.arrived_bytes += packet->len;
 	if (q->counts.queued_packets >= q->link.room_packets) {
@@ -229,6 +317,11 @@ AQM_FN u32 AQM_OF(_host_arrive)(struct AQM_OF(_instance) *q,
 	else
 		fifo->head = index;
 	fifo->tail = index;
+	if (!q->last.untold) {
+		q->last.untold = 1;
+		q->last.left_ns = packet->arrived_ns;
+		q->last.wire = 0;
+	}
 	aqm_queued(&q->counts, packet);
 	return index;
 }
@@ -237,7 +330,7 @@ AQM_FN u32 AQM_OF(_host_arrive)(struct AQM_OF(_instance) *q,
  * packet. */
 AQM_FN u32 AQM_OF(_host_evict)(struct AQM_OF(_instance) *q, u64 now_ns)
 {
-	struct aqm_moment at = aqm_now(&q->counts, now_ns, 0);
+	struct aqm_moment at = AQM_OF(_now)(q, now_ns, 0);
 	u32 queue = AQM_OF(_evict)(&q->vars, &q->params, &q->stats, &at);
 	struct aqm_slot *slot;
 	u32 index;
@@ -249,6 +342,12 @@ AQM_FN u32 AQM_OF(_host_evict)(struct AQM_OF(_instance) *q, u64 now_ns)
 	if (!slot)
 		return 0;
 	AQM_OF(_unlink)(q, queue, slot);
+	/* Where that empties the queue, it is empty from now on and no sooner. */
+	if (!q->counts.queued_packets &&
+	    aqm_line_free(&q->last, &q->link) < now_ns) {
+		q->last.left_ns = now_ns;
+		q->last.wire = 0;
+	}
 	aqm_count_drop(&q->counts, AQM_EVICTED_REASON);
 	return index;
 }
@@ -259,13 +358,22 @@ AQM_FN u32 AQM_OF(_host_evict)(struct AQM_OF(_instance) *q, u64 now_ns)
  * asks again; with AGAIN it asks again, with EMPTY there is nothing to send.
  */
 AQM_FN u32 AQM_OF(_host_depart)(struct AQM_OF(_instance) *q, u64 now_ns,
-				struct aqm_verdict *verdict)
+				u32 random, struct aqm_verdict *verdict)
 {
-	struct aqm_moment at = aqm_now(&q->counts, now_ns, 0);
-	u32 queue = AQM_OF(_choose)(&q->vars, &q->params, &at);
+	struct aqm_moment at;
 	struct aqm_slot *slot;
-	u32 index;
+	u32 index, queue;
 
+	if (!q->counts.queued_packets) {
+		if (q->last.untold)
+			AQM_OF(_host_empty)(q, now_ns);
+		*verdict = aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
+		return 0;
+	}
+	if (!(AQM_OF(_NEEDS) &AQM_NEEDS_RANDOM_OUT))
+		random = AQM_UNASKED(random);
+	at = AQM_OF(_now)(q, now_ns, random);
+	queue = AQM_OF(_choose)(&q->vars, &q->params, &at);
 	if (queue >= AQM_OF(_QUEUES)) {
 		*verdict = aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
 		return 0;
@@ -278,13 +386,16 @@ AQM_FN u32 AQM_OF(_host_depart)(struct AQM_OF(_instance) *q, u64 now_ns,
 		return 0;
 	}
 	AQM_OF(_unlink)(q, queue, slot);
-	at = aqm_now(&q->counts, now_ns, 0);
+	at = AQM_OF(_now)(q, now_ns, random);
 	*verdict = AQM_OF(_depart)(&q->vars, &q->params, &q->stats, queue,
 				   &slot->packet, &at);
+	q->last.left_ns = now_ns;
+	q->last.wire = 0;
 	if (verdict->action == AQM_DROP) {
 		aqm_count_drop(&q->counts, verdict->reason);
 		return index;
 	}
+	q->last.wire = slot->packet.wire;
 	if (verdict->action == AQM_MARK)
 		aqm_count_mark(&q->counts, verdict->reason);
 	aqm_count_sent(&q->counts, &slot->packet, now_ns);

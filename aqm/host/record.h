@@ -31,7 +31,7 @@ struct aqm_record {
 	u32 wire;
 	u32 flow;
 	u32 ecn;
-	u32 random; /* on arrival: what was drawn */
+	u32 random; /* on arrival and departure: what was drawn */
 	u32 action; /* the verdict */
 	u32 reason;
 	u32 queue;

@@ -21,6 +21,8 @@
  *                        NAME_arrive()   a packet comes: keep, mark, drop?
  *                        NAME_choose()   a packet may go: from which queue?
  *                        NAME_depart()   that queue's head: send, mark, drop?
+ *                                        or none, once the queue is empty and
+ *                                        the line free
  *                        NAME_evict()    keep was said, at a price: whose head
  *                                        goes instead?
  *
@@ -104,13 +106,23 @@ enum aqm_part {
 /* The same as a unit: words joined by `+` name the bits. */
 #define AQM_PARTS "source+destination+source-port+destination-port+protocol"
 
+/* Of so many queues, the first, a discipline can be told when their heads came. */
+#define AQM_HEADS 4
+
+/* There is no head, because the queue is empty. */
+#define AQM_NO_HEAD (~0ULL)
+
 /* The present: what is queued does not include the packet in question. */
 struct aqm_moment {
 	u64 now_ns; /* never goes backwards */
 	u64 bytes; /* queued, as the device counts */
 	u64 wire; /* queued, on the wire */
 	u32 packets; /* queued */
-	u32 random; /* uniform; new in every call of NAME_arrive() */
+	/* Uniform; new in every call of NAME_arrive() (AQM_NEEDS_RANDOM) and of
+	 * NAME_depart() (AQM_NEEDS_RANDOM_OUT). */
+	u32 random;
+	/* When the head of each queue came, or AQM_NO_HEAD (AQM_NEEDS_HEADS). */
+	u64 heads_ns[AQM_HEADS];
 };
 
 /* How a frame is cut up on the wire. */
@@ -247,8 +259,8 @@ AQM_FN u32 aqm_wire(const struct aqm_link *link, u32 len)
 		return AQM_NO_QUEUE; \
 	}
 
-/* What a discipline uses of what a host can tell it; the rest stays 0, because
- * finding it out costs time. */
+/* What a discipline uses of what a host can tell it; the rest is 0 on every host,
+ * because finding it out costs time. */
 enum aqm_needs {
 	AQM_NEEDS_NOTHING = 0,
 	AQM_NEEDS_RANDOM = 1, /* aqm_moment.random on arrival */
@@ -257,6 +269,9 @@ enum aqm_needs {
 	AQM_NEEDS_PARTS = 8, /* flows by its last parameter, AQM_FLOWS_PARAM */
 	AQM_NEEDS_CODE = 16, /* the DS code point for aqm_packet.flow */
 	AQM_NEEDS_QUEUE = 32, /* packets that wait: it keeps account of them */
+	AQM_NEEDS_HEADS = 64, /* aqm_moment.heads_ns, with AQM_NEEDS_QUEUE */
+	AQM_NEEDS_RANDOM_OUT = 128, /* aqm_moment.random on departure */
+	AQM_NEEDS_ECN = 256, /* aqm_packet.ecn: it marks, or asks who can be */
 };
 
 /* The last parameter of a discipline with AQM_NEEDS_PARTS. It is the host's to

@@ -237,12 +237,14 @@ bpf_record_arrival(struct aqm_hosted *one, u32 number,
 
 static __always_inline void bpf_record_event(struct aqm_hosted *one, u32 number,
 					     u32 event, u64 now_ns, u32 slot,
+					     u32 random,
 					     const struct aqm_verdict *verdict)
 {
 	struct aqm_record record = {
 		.now_ns = now_ns,
 		.event = event,
 		.slot = slot,
+		.random = random,
 	};
 
 	if (verdict) {
@@ -278,6 +280,7 @@ static __always_inline void bpf_clear(struct aqm_hosted *one, int all)
 		vars[i] = 0;
 	bpf_for (i, 0, AQM_OF(_QUEUES))
 		fifos[i] = 0;
+	__builtin_memset(&one->q.last, 0, sizeof(one->q.last));
 	one->q.room.fresh = 0;
 	one->q.room.free = 0;
 	one->q.counts.queued_packets = 0;
@@ -372,7 +375,7 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 		index = AQM_OF(_host_evict)(&one->q, packet.arrived_ns);
 		if (one->head.recording)
 			bpf_record_event(one, number, AQM_EVICT_EVENT,
-					 packet.arrived_ns, index, NULL);
+					 packet.arrived_ns, index, 0, NULL);
 		kept = bpf_kept(one->q.host, index);
 		if (!kept)
 			break;
@@ -400,6 +403,7 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 	struct sk_buff *skb = NULL;
 	struct aqm_kept *kept;
 	u32 index, wire, i;
+	u32 random = 0;
 	int passed;
 	u64 now;
 
@@ -423,10 +427,12 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 	}
 	/* Each turn sends or drops a packet or ends a flow's turn. */
 	bpf_for (i, 0, 4 * (AQM_OF(_PACKETS) + AQM_OF(_QUEUES))) {
-		index = AQM_OF(_host_depart)(&one->q, now, &verdict);
+		if (AQM_OF(_NEEDS) &AQM_NEEDS_RANDOM_OUT)
+			random = random_word(&one->head.random);
+		index = AQM_OF(_host_depart)(&one->q, now, random, &verdict);
 		if (one->head.recording)
 			bpf_record_event(one, number, AQM_DEPART_EVENT, now,
-					 index, &verdict);
+					 index, random, &verdict);
 		kept = bpf_kept(one->q.host, index);
 		if (!kept) {
 			if (verdict.action == AQM_AGAIN)
@@ -484,7 +490,7 @@ void BPF_PROG(qdisc_reset, struct Qdisc *sch)
 	AQM_OF(_setup)(&one->q.vars, &one->q.params, &one->q.link);
 	if (one->head.recording)
 		bpf_record_event(one, sch->limit - 1, AQM_RESET_EVENT,
-				 bpf_ktime_get_ns(), 0, NULL);
+				 bpf_ktime_get_ns(), 0, 0, NULL);
 }
 
 SEC("struct_ops")

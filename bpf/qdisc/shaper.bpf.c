@@ -184,6 +184,9 @@ static __always_inline struct sk_buff *shaper_turn(struct shaper_hosted *one,
 		return NULL;
 	class = &one->shaper.class[c];
 	turn->queue = (sch->limit - 1) * SHAPER_CLASSES + c;
+	turn->random = 0;
+	if (one->needs[c & (SHAPER_CLASSES - 1)] & AQM_NEEDS_RANDOM_OUT)
+		turn->random = random_word(&one->random);
 	index = class_depart(one->kinds[c], turn);
 	if (class_records(one, c))
 		class_record_turn(one, turn, AQM_DEPART_EVENT, index);

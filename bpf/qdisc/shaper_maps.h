@@ -28,8 +28,8 @@ static __always_inline struct aqm_slot *shaper_slot(u64 first, u32 index);
 KINDS(FITS)
 
 /* In `needs`: the class is recorded; and from where on its flows are said. */
-#define SHAPER_RECORDING 128
-#define SHAPER_FLOWS 8
+#define SHAPER_RECORDING 32768
+#define SHAPER_FLOWS 16
 
 struct kept {
 	struct aqm_slot slot;

@@ -47,9 +47,9 @@ static __noinline int class_record_turn(struct shaper_hosted *one,
 		record.wire = turn->packet.wire;
 		record.flow = turn->packet.flow;
 		record.ecn = turn->packet.ecn;
-		record.random = turn->random;
 	}
 	if (event == AQM_ARRIVE_EVENT || event == AQM_DEPART_EVENT) {
+		record.random = turn->random;
 		record.action = turn->verdict.action;
 		record.reason = turn->verdict.reason;
 		record.queue = turn->verdict.queue;

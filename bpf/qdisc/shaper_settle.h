@@ -22,6 +22,7 @@
 			vars[i] = 0; \
 		bpf_for (i, 0, name##_QUEUES) \
 			fifos[i] = 0; \
+		__builtin_memset(&q->last, 0, sizeof(q->last)); \
 		q->room.fresh = 0; \
 		q->room.free = 0; \
 		q->counts.queued_packets = 0; \

@@ -47,7 +47,8 @@ struct turn {
 			bpf_map_lookup_elem(&queues_##name, &key); \
 		if (!q) \
 			return 0; \
-		return name##_host_depart(q, turn->now_ns, &turn->verdict); \
+		return name##_host_depart(q, turn->now_ns, turn->random, \
+					  &turn->verdict); \
 	}
 KINDS(ARRIVE)
 KINDS(EVICT)

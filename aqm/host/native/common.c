@@ -68,6 +68,7 @@ const u32 aqm_layout[] = {
 	AT(aqm_descriptor, virtual_offset),
 	AT(aqm_descriptor, virtual_count),
 	sizeof(struct aqm_slot),
+	sizeof(struct aqm_last),
 	sizeof(struct aqm_counts),
 };
 const u32 aqm_layout_count = sizeof(aqm_layout) / sizeof(aqm_layout[0]);

@@ -19,6 +19,10 @@ typedef long long s64;
  * it once, for any arguments, in place of once for each call. */
 #define AQM_NUMBER_FN static inline __attribute__((unused))
 
+/* A function on a whole instance, which the kernel's verifier looks at once. */
+#define AQM_INSTANCE_FN AQM_FN
+#define AQM_NONNULL
+
 /* A loop of at most `times` steps, which may end early with `break`. */
 #define AQM_LOOP(i, times) for ((i) = 0; (i) < (times); (i)++)
 

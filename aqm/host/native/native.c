@@ -15,6 +15,11 @@ static struct aqm_slot *native_slot(void *q, u32 index);
 /* Under sanitizers nobody may touch what lies between the parts. */
 #ifdef AQM_FENCED
 #define AQM_FENCE(name) u64 name[AQM_FENCED];
+/* What a discipline does not ask for is whatever the driver says. */
+extern struct aqm_unasked {
+	u32 random, flow, ecn;
+} aqm_unasked;
+#define AQM_UNASKED(what) aqm_unasked.what
 #endif
 
 #include "queue.h"
@@ -74,9 +79,10 @@ static u32 native_evict(void *memory, u64 now_ns)
 	return AQM_OF(_host_evict)(memory, now_ns);
 }
 
-static u32 native_depart(void *memory, u64 now_ns, struct aqm_verdict *verdict)
+static u32 native_depart(void *memory, u64 now_ns, u32 random,
+			 struct aqm_verdict *verdict)
 {
-	return AQM_OF(_host_depart)(memory, now_ns, verdict);
+	return AQM_OF(_host_depart)(memory, now_ns, random, verdict);
 }
 
 /* The virtual queue, on an instance of its own. */

@@ -43,7 +43,8 @@ struct aqm_descriptor {
 	u32 (*arrive)(void *instance, const struct aqm_packet *packet,
 		      u32 random, struct aqm_verdict *verdict);
 	u32 (*evict)(void *instance, u64 now_ns);
-	u32 (*depart)(void *instance, u64 now_ns, struct aqm_verdict *verdict);
+	u32 (*depart)(void *instance, u64 now_ns, u32 random,
+		      struct aqm_verdict *verdict);
 	/* Of a virtual queue (virtual.h), with its parameters in the instance. */
 	void (*virtual_setup)(void *queue, const struct aqm_link *link,
 			      u64 now_ns);

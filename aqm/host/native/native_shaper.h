@@ -51,7 +51,7 @@ int aqm_shaper_open(struct native_shaper *s, u64 now_ns, u64 *opens_ns);
 /* With an open line: the slot of a packet to send or to drop, in the queue of
  * `turn->class`; 0 for none, where AGAIN asks for another turn. */
 u32 aqm_shaper_depart(struct native_shaper *s,
-		      const struct native_class *queues, u64 now_ns,
+		      const struct native_class *queues, u64 now_ns, u32 random,
 		      struct native_turn *turn);
 
 #endif

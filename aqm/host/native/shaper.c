@@ -70,7 +70,7 @@ int aqm_shaper_open(struct native_shaper *s, u64 now_ns, u64 *opens_ns)
 }
 
 u32 aqm_shaper_depart(struct native_shaper *s,
-		      const struct native_class *queues, u64 now_ns,
+		      const struct native_class *queues, u64 now_ns, u32 random,
 		      struct native_turn *turn)
 {
 	const struct native_class *queue;
@@ -84,7 +84,8 @@ u32 aqm_shaper_depart(struct native_shaper *s,
 		return 0;
 	class = &s->shaper.class[turn->class];
 	queue = &queues[turn->class];
-	slot = queue->kind->depart(queue->memory, now_ns, &turn->verdict);
+	slot = queue->kind->depart(queue->memory, now_ns, random,
+				   &turn->verdict);
 	if (!slot) {
 		/* Unless it asks for another turn, it has nothing. */
 		if (turn->verdict.action != AQM_AGAIN)

@@ -87,7 +87,7 @@ pub(crate) struct RawDescriptor {
     pub(crate) arrive:
         unsafe extern "C" fn(*mut c_void, *const Packet, u32, *mut RawVerdict) -> u32,
     pub(crate) evict: unsafe extern "C" fn(*mut c_void, u64) -> u32,
-    pub(crate) depart: unsafe extern "C" fn(*mut c_void, u64, *mut RawVerdict) -> u32,
+    pub(crate) depart: unsafe extern "C" fn(*mut c_void, u64, u32, *mut RawVerdict) -> u32,
     pub(crate) virtual_setup: unsafe extern "C" fn(*mut c_void, *const Link, u64),
     pub(crate) virtual_arrive:
         unsafe extern "C" fn(*mut c_void, *const Packet, u32, *mut RawVerdict),
@@ -100,11 +100,16 @@ unsafe impl Sync for RawDescriptor {}
 // `KIT`: the descriptors of the disciplines in `aqm/disciplines.txt`.
 include!(concat!(env!("OUT_DIR"), "/disciplines.rs"));
 
-/// `AQM_NEEDS_QUEUE` of `enum aqm_needs`.
+/// Of `enum aqm_needs`.
 pub(crate) const NEEDS_QUEUE: u32 = 32;
+pub(crate) const NEEDS_RANDOM_OUT: u32 = 128;
+pub(crate) const NEEDS_ECN: u32 = 256;
 
 /// Calls for evictions after one arrival (`AQM_EVICT_CALLS`).
 pub(crate) const EVICT_CALLS: usize = 65;
+
+/// Bytes of `struct aqm_last`, which lies before the room.
+pub(crate) const LAST_BYTES: usize = 16;
 
 /// Bytes of a slot behind the instance (`struct aqm_slot`).
 pub const SLOT_BYTES: usize = size_of::<Packet>() + 8;
@@ -178,6 +183,7 @@ mod tests {
             offset_of!(RawDescriptor, virtual_offset),
             offset_of!(RawDescriptor, virtual_count),
             SLOT_BYTES,
+            LAST_BYTES,
             // Counters: one for each row, then drops and marks by reason.
             8 * (crate::discipline::counters().len() + 2 * crate::reasons().len()),
         ];

@@ -2,9 +2,10 @@
 //! An instance as plain memory: single calls of its host's functions, and
 //! whole states in and out, for [`crate::Mirror`].
 
-use crate::ffi::{Packet, RawVerdict, SLOT_BYTES};
+use crate::ffi::{LAST_BYTES, Link, Packet, RawVerdict, SLOT_BYTES};
 use crate::queue::Queue;
 use crate::settings::Settings;
+use zerocopy::{FromBytes, IntoBytes};
 
 impl Queue<()> {
     /// `NAME_host_arrive()`.
@@ -26,9 +27,62 @@ impl Queue<()> {
     }
 
     /// `NAME_host_depart()`.
-    pub(crate) fn call_depart(&mut self, now_ns: u64, verdict: &mut RawVerdict) -> u32 {
+    pub(crate) fn call_depart(
+        &mut self,
+        now_ns: u64,
+        random: u32,
+        verdict: &mut RawVerdict,
+    ) -> u32 {
         // SAFETY: as above.
-        unsafe { (self.discipline.raw.depart)(self.raw(), now_ns, verdict) }
+        unsafe { (self.discipline.raw.depart)(self.raw(), now_ns, random, verdict) }
+    }
+
+    /// Its parameters.
+    pub fn settings(&self) -> Settings {
+        let own = &self.memory[self.layout.params.start / 8..self.layout.params.end / 8];
+        // An instance only ever takes over what is within its ranges.
+        Settings::from_values(self.discipline, own)
+            .unwrap_or_else(|| Settings::new(self.discipline))
+    }
+
+    /// The link as it was told of it.
+    pub fn link(&self) -> Link {
+        let words = &self.memory[self.layout.link.start / 8..self.layout.link.end / 8];
+        Link::read_from_bytes(words.as_bytes()).unwrap_or_default()
+    }
+
+    /// The packets that wait, in the order in which they came.
+    pub fn waiting(&self) -> Vec<Packet> {
+        let fifos = self.discipline.raw.room_offset as usize / 8 + 2;
+        let heads = self.memory[fifos..]
+            .iter()
+            .take(self.discipline.queues() as usize);
+        let mut found = Vec::new();
+        for head in heads {
+            // A list is not followed further than there are slots, whatever it says.
+            let first = *head as u32;
+            let next = |index: &u32| Some(self.slot(*index)?.1);
+            let slots = std::iter::successors(Some(first), next);
+            let own = slots.take(self.discipline.packets() as usize);
+            found.extend(own.map_while(|index| Some(self.slot(index)?.0)));
+        }
+        found.sort_by_key(|packet| packet.arrived_ns);
+        found
+    }
+
+    /// A packet in a slot, and the number of the slot behind it.
+    fn slot(&self, index: u32) -> Option<(Packet, u32)> {
+        let at = (self.layout.size + (index as usize).checked_sub(1)? * SLOT_BYTES) / 8;
+        let words = self.memory.get(at..at + SLOT_BYTES / 8)?;
+        let half = |word: u64, high: bool| (if high { word >> 32 } else { word }) as u32;
+        let packet = Packet {
+            arrived_ns: words[0],
+            len: half(words[1], false),
+            wire: half(words[1], true),
+            flow: half(words[2], false),
+            ecn: half(words[2], true),
+        };
+        Some((packet, half(words[3], false)))
     }
 
     /// Empties it as the kernel does when a qdisc is reset: what was counted
@@ -36,9 +90,11 @@ impl Queue<()> {
     pub(crate) fn reset(&mut self) {
         let layout = &self.layout;
         let room = self.discipline.raw.room_offset as usize;
+        // `struct aqm_last` is just before it.
+        let last = room - LAST_BYTES;
         let fifos = room + 16;
         let fifos = fifos..fifos + 8 * self.discipline.queues() as usize;
-        for part in [layout.vars.clone(), room..room + 8, fifos] {
+        for part in [layout.vars.clone(), last..room + 8, fifos] {
             self.memory[part.start / 8..part.end.div_ceil(8)].fill(0);
         }
         for name in ["queued_packets", "queued_bytes", "queued_wire_bytes"] {
@@ -166,7 +222,7 @@ mod tests {
                 let mut verdict = RawVerdict::default();
                 let slot = queue.call_arrive(&packet, u32::MAX, &mut verdict);
                 assert!(slot > 0, "{}: {verdict:?}", discipline.name());
-                queue.call_depart(packet.arrived_ns + 1, &mut verdict);
+                queue.call_depart(packet.arrived_ns + 1, u32::MAX, &mut verdict);
             }
         }
     }

@@ -28,6 +28,7 @@
 //! # Ok::<(), weirgate_aqm::SettingsError>(())
 //! ```
 
+mod chance;
 mod discipline;
 mod ffi;
 mod file;
@@ -47,6 +48,7 @@ mod udp;
 mod virtual_queue;
 mod window;
 
+pub use chance::Chance;
 pub use discipline::{Discipline, Layout, Row, reasons};
 pub use ffi::{Link, Packet, SLOT_BYTES};
 pub use file::{About, FileError, Recording, Writer};

@@ -98,6 +98,11 @@ impl Mirror {
         self.queue.as_ref()
     }
 
+    /// The instance, once there is one, by itself.
+    pub fn into_queue(self) -> Option<Queue<()>> {
+        self.queue
+    }
+
     /// Every described number of its state.
     pub fn vars(&self) -> Vec<(Row, u64)> {
         let rows = self.discipline.vars().into_iter();
@@ -199,7 +204,10 @@ fn follow(
             )
         }
         EventKind::Evict => ("evict", queue.call_evict(record.now_ns)),
-        EventKind::Depart => ("depart", queue.call_depart(record.now_ns, &mut own)),
+        EventKind::Depart => (
+            "depart",
+            queue.call_depart(record.now_ns, record.random, &mut own),
+        ),
         EventKind::Reset | EventKind::State => {
             queue.reset();
             ("reset", 0)

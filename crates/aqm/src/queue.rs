@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One instance of a discipline and the packets in it.
 
+use crate::chance::Chance;
 use crate::discipline::{Discipline, Layout, reasons};
-use crate::ffi::{EVICT_CALLS, Link, Packet, RawVerdict, SLOT_BYTES};
+use crate::ffi::{EVICT_CALLS, Link, NEEDS_RANDOM_OUT, Packet, RawVerdict, SLOT_BYTES};
 use crate::settings::Settings;
 use std::ffi::c_void;
 
@@ -66,6 +67,8 @@ pub struct Queue<T> {
     pub(crate) memory: Vec<u64>,
     /// What lies in each slot.
     items: Vec<Option<T>>,
+    /// Words for departures.
+    chance: Chance,
 }
 
 impl<T> Queue<T> {
@@ -80,6 +83,7 @@ impl<T> Queue<T> {
             layout,
             memory: vec![0; bytes.div_ceil(8)],
             items: (0..slots).map(|_| None).collect(),
+            chance: Chance(1),
         };
         queue.change(settings, link);
         queue
@@ -143,7 +147,21 @@ impl<T> Queue<T> {
         arrival
     }
 
-    /// The link is free: which packet goes?
+    /// Begins the words that departures get anew, by a seed. They begin with 1.
+    pub fn seed(&mut self, seed: u64) {
+        self.chance = Chance(seed);
+    }
+
+    /// A word for a departure; 0 where the discipline asks for none.
+    pub(crate) fn word(&mut self) -> u32 {
+        match self.discipline.raw.needs & NEEDS_RANDOM_OUT {
+            0 => 0,
+            _ => self.chance.word(),
+        }
+    }
+
+    /// The link is free: which packet goes? A discipline that decides by chance here
+    /// gets words by [`Queue::seed`].
     pub fn depart(&mut self, now_ns: u64) -> Departure<T> {
         let mut departure = Departure {
             sent: None,
@@ -151,8 +169,10 @@ impl<T> Queue<T> {
         };
         for _ in 0..self.turns() {
             let mut raw = RawVerdict::default();
+            let random = self.word();
             // SAFETY: the memory holds an instance and all its slots.
-            let slot = unsafe { (self.discipline.raw.depart)(self.raw(), now_ns, &raw mut raw) };
+            let slot =
+                unsafe { (self.discipline.raw.depart)(self.raw(), now_ns, random, &raw mut raw) };
             if slot == 0 {
                 if raw.action == AGAIN {
                     continue;

@@ -39,7 +39,7 @@ pub struct Record {
     pub flow: u32,
     /// On arrival: the ECN bits that the discipline was told.
     pub ecn: u32,
-    /// On arrival: the random word.
+    /// On arrival and departure: the random word.
     pub random: u32,
     /// The verdict's action.
     pub action: u32,

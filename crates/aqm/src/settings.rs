@@ -2,6 +2,7 @@
 //! Parameters of one instance, by name and checked.
 
 use crate::discipline::{Discipline, Row};
+use crate::ffi::NEEDS_ECN;
 use thiserror::Error;
 
 /// A value for every parameter of a discipline, all within their ranges.
@@ -118,10 +119,12 @@ impl Settings {
         &self.values
     }
 
-    /// Whether packets may be marked: its parameter `ecn`, or `mark`, is not 0.
+    /// Whether packets may be marked: the discipline asks for their ECN field
+    /// (`AQM_NEEDS_ECN`), and where a parameter `ecn` or `mark` could say that
+    /// nothing is marked, it does not.
     pub fn marks(&self) -> bool {
-        let on = |(row, value): &(Row, u64)| ["ecn", MARK.1].contains(&row.name) && *value > 0;
-        self.rows().iter().any(on)
+        let off = |(row, value): &(Row, u64)| ["ecn", MARK.1].contains(&row.name) && *value == 0;
+        self.discipline.raw.needs & NEEDS_ECN != 0 && !self.rows().iter().any(off)
     }
 
     /// Whether these settings let go whatever is chosen where nothing can be

@@ -2,6 +2,7 @@
 //! The shaper with classes (`aqm/host/shaper.h`) on this machine: one gate of a
 //! link's rate, and any discipline as the queue of each class.
 
+use crate::chance::Chance;
 use crate::ffi::{EVICT_CALLS, Link, Packet, RawDescriptor, RawVerdict};
 use crate::queue::{AGAIN, Action, Arrival, Queue, Verdict, verdict};
 use crate::settings::Settings;
@@ -50,6 +51,8 @@ pub struct Shaper<T> {
     /// `struct native_shaper`; `u64` for the alignment that C needs.
     memory: Vec<u64>,
     queues: Vec<Queue<T>>,
+    /// Words for departures.
+    chance: Chance,
 }
 
 /// `struct native_class`.
@@ -99,6 +102,7 @@ unsafe extern "C" {
         shaper: *mut c_void,
         queues: *const RawClass,
         now_ns: u64,
+        random: u32,
         turn: *mut RawTurn,
     ) -> u32;
 }
@@ -125,6 +129,7 @@ impl<T> Shaper<T> {
         let mut shaper = Self {
             memory: vec![0; bytes().div_ceil(8)],
             queues: queues.map(|(_, own)| Queue::new(own, link)).collect(),
+            chance: Chance(1),
         };
         shaper.change(link, classes, other);
         shaper
@@ -237,9 +242,12 @@ impl<T> Shaper<T> {
         let most = self.queues.iter().map(Queue::turns).sum();
         for _ in 0..most {
             let mut raw = RawTurn::default();
+            let random = self.chance.word();
             // SAFETY: the memory is a shaper's, and each class's that of its
             // discipline.
-            let slot = unsafe { aqm_shaper_depart(memory, classes.as_ptr(), now_ns, &raw mut raw) };
+            let slot = unsafe {
+                aqm_shaper_depart(memory, classes.as_ptr(), now_ns, random, &raw mut raw)
+            };
             if slot == 0 {
                 if raw.verdict.action == AGAIN {
                     continue;

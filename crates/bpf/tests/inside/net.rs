@@ -187,12 +187,16 @@ pub fn classify(socket: &impl AsRawFd, class: u32) {
 
 /// Sets a number of a socket that std does not know.
 fn option(socket: &impl AsRawFd, name: i32, value: u32) {
+    set(socket, (libc::SOL_SOCKET, name), value);
+}
+
+fn set(socket: &impl AsRawFd, (level, name): (i32, i32), value: u32) {
     #[expect(unsafe_code, reason = "std has no such socket option")]
     // SAFETY: the kernel reads four bytes at the pointer.
     let status = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            libc::SOL_SOCKET,
+            level,
             name,
             (&raw const value).cast(),
             4,
@@ -235,14 +239,27 @@ impl Flood {
         Self::bursts(pair, 0, bytes, 20)
     }
 
+    /// The same with an ECN field.
+    #[allow(dead_code, reason = "for the tests of crate bpf")]
+    pub fn capable(pair: u8, bytes: usize, ecn: u32) -> Self {
+        Self::marked(pair, 0, bytes, (20, ecn))
+    }
+
     /// Bursts of so many datagrams in a class, 100 times a second.
     pub fn bursts(pair: u8, class: u32, bytes: usize, count: usize) -> Self {
+        Self::marked(pair, class, bytes, (count, 0))
+    }
+
+    fn marked(pair: u8, class: u32, bytes: usize, (count, ecn): (usize, u32)) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let socket = UdpSocket::bind(("0.0.0.0", 0)).expect("a socket");
         socket
             .connect((format!("10.0.{pair}.2"), 11))
             .expect("an address");
+        if ecn != 0 {
+            set(&socket, (libc::IPPROTO_IP, libc::IP_TOS), ecn);
+        }
         classify(&socket, class);
         thread::spawn(move || {
             let data = vec![0; bytes];

@@ -30,6 +30,7 @@ struct Compared {
     departures: u64,
     evictions: u64,
     drops: u64,
+    marks: u64,
     states: u64,
 }
 
@@ -65,6 +66,7 @@ fn compare(
                         compared.evictions +=
                             u64::from(kind == EventKind::Evict && record.slot > 0);
                         compared.drops += u64::from(dropped);
+                        compared.marks += u64::from(record.action == 1);
                         if compared.arrivals >= (asked + 1) * packets / CHANGES {
                             asked += 1;
                             set(first.name, changed(asked));
@@ -92,6 +94,10 @@ fn parity(disciplines: &[Discipline], packets: u64) {
     for discipline in disciplines {
         let qdisc = Qdisc::load(*discipline).unwrap_or_else(|error| panic!("{error}"));
         let place = on_device(&qdisc, "wan0", RATE, &[]);
+        // What asks for the ECN field is told it, and marks.
+        let marking = Settings::new(*discipline).marks();
+        let marker = marking.then(|| qdisc.mark(place).unwrap_or_else(|error| panic!("{error}")));
+        let capable = [1, 2].map(|ecn| marking.then(|| Flood::capable(0, 900, ecn)));
         let began = Instant::now();
         let flows: Vec<_> = [0; 6].map(net::bulk).into();
         let floods = [40, 600, 1_200].map(|bytes| Flood::paced(0, bytes));
@@ -110,9 +116,10 @@ fn parity(disciplines: &[Discipline], packets: u64) {
         assert!(compared.arrivals >= packets);
         assert!(compared.departures > packets / 10);
         assert!(compared.drops + compared.evictions > 0);
+        assert!(compared.marks > 0 || !marking);
         assert!(compared.evictions > 0 || discipline.name() != "fq_codel");
         let before = number(&read(&qdisc, place), "arrived_packets");
-        drop(floods);
+        drop((floods, capable, marker));
         for flow in flows {
             let _ = flow.shutdown(Shutdown::Both);
         }

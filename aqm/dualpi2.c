@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * DualPI2: one queue for L4S senders and one for classic ones, with coupled marks
+ * (RFC 9332, appendix A). A controller holds the delay of the classic queue at a
+ * target by a base probability p'. Classic packets are dropped or marked with its
+ * square, and L4S packets marked with k times itself, so that flows of either kind
+ * get about the same rate. The L4S queue goes first and marks by its own delay too.
+ *
+ * Departures from the RFC:
+ *  1. The update has no timer. The next arrival or departure makes up for those
+ *     that were due, as if at those times. Nothing comes or goes between two calls,
+ *     so the delay of a queue's head at the time that an update was due is known
+ *     exactly, and p' is what a timer would have made it.
+ *  2. The longer of both delays is controlled, as net/sched/sch_dualpi2.c does, so
+ *     that p' rises where L4S senders alone overload the link.
+ *  3. Chance decides, as in the kernel, where the pseudo-code counts up to one
+ *     (`recur()`).
+ *  4. Nothing is done by p' while less than two full packets stand behind, as in the
+ *     kernel. The step is at least the time of two packets on the link, where the RFC
+ *     has one (`Th_len`): a packet that comes to an empty L4S queue waits for a classic
+ *     packet on the line, and another before it must not mark it at once.
+ */
+#include "fixed.h"
+
+/* p' has 56 binary places. */
+#define DUALPI2_ONE (1ULL << 56)
+
+/* Longer delays say nothing more, and bound what dualpi2_update() calculates. */
+#define DUALPI2_MOST_NS 4000000000LL
+
+/* Updates made up for at a time. From 1 an idle link brings p' to 0 in 416 by
+ * default. */
+#define DUALPI2_CATCH_UP 1024
+
+enum dualpi2_queue { DUALPI2_C = 0, DUALPI2_L = 1, DUALPI2_QUEUE_COUNT = 2 };
+enum dualpi2_scheduler { DUALPI2_SHIFTED = 0, DUALPI2_WEIGHTED = 1 };
+
+#define DUALPI2_PARAMS(P) \
+	P(limit_packets, AQM_PACKETS, 10000, 1, 1 << 20, \
+	  "both queues at most") \
+	P(target_ns, AQM_NS, 15000000, 1000, 1000000000, \
+	  "delay of classic packets aimed at") \
+	P(update_ns, AQM_NS, 16000000, 1000000, 1000000000, \
+	  "time between updates of the probability") \
+	P(alpha, "ratio/2^8 per s", 41, 1, 2048, \
+	  "weight of the delay's distance from the target") \
+	P(beta, "ratio/2^8 per s", 819, 1, 2048, "weight of its change") \
+	P(coupling, AQM_NUMBER, 2, 1, 16, \
+	  "k: probability for L4S packets over the base probability") \
+	P(step_ns, AQM_NS, 1000000, 0, 1000000000, \
+	  "delay from which L4S packets are marked, whatever the probability") \
+	P(step_packets, AQM_PACKETS, 2, 0, 64, \
+	  "the same in full packets on the link; the longer counts") \
+	P(ramp_ns, AQM_NS, 0, 0, 1000000000, \
+	  "delay over which that rises from none to all; 0: a step") \
+	P(scheduler, "shifted|weighted", 0, 0, 1, \
+	  "how the L4S queue goes first: by a shift of time, or for most " \
+	  "bytes") \
+	P(shift_ns, AQM_NS, 50000000, 0, 1000000000, \
+	  "by how much longer a classic packet must have waited to go first") \
+	P(classic_percent, AQM_NUMBER, 10, 1, 99, \
+	  "with weights: classic share of the bytes while both wait") \
+	P(drop_overload, AQM_FLAG, 1, 0, 1, \
+	  "drop L4S packets too where marking all of them is not enough")
+
+#define DUALPI2_VARS(N) \
+	N(probability, "ratio/2^56", "base probability p'") \
+	N(old_delay_ns, AQM_NS, "longer delay at the last update") \
+	N(updated_ns, AQM_NS, "when the last update was due") \
+	N(owed_bytes, "bytes/100", \
+	  "with weights: what classic packets have due") \
+	N(step_ns, AQM_NS, "step in force") \
+	N(two_packets_bytes, AQM_BYTES, "two full packets") \
+	N(limit_packets, AQM_PACKETS, "limit in force") \
+	N(begun, AQM_FLAG, "whether a packet has come yet")
+
+#define DUALPI2_STATS(N) \
+	N(updates, AQM_NUMBER, "updates of the probability") \
+	N(peak_probability, "ratio/2^56", "highest base probability") \
+	N(l4s_packets, AQM_PACKETS, "L4S packets sent") \
+	N(l4s_bytes, AQM_BYTES, "their bytes") \
+	N(l4s_waited_ns, AQM_NS, "time that they waited, added up") \
+	N(l4s_coupled_marks, AQM_PACKETS, "of them marked by the probability") \
+	N(l4s_step_marks, AQM_PACKETS, "of them marked by their own delay") \
+	N(l4s_drops, AQM_PACKETS, "L4S packets dropped by overload") \
+	N(classic_packets, AQM_PACKETS, "classic packets sent") \
+	N(classic_bytes, AQM_BYTES, "their bytes") \
+	N(classic_waited_ns, AQM_NS, "time that they waited, added up") \
+	N(classic_marks, AQM_PACKETS, "of them marked") \
+	N(classic_drops, AQM_PACKETS, \
+	  "classic packets dropped by the probability")
+
+AQM_STRUCT_PARAMS(dualpi2, DUALPI2_PARAMS);
+AQM_STRUCT_VARS(dualpi2, DUALPI2_VARS);
+AQM_STRUCT_STATS(dualpi2, DUALPI2_STATS);
+
+AQM_FN void dualpi2_setup(struct dualpi2_vars *v,
+			  const struct dualpi2_params *p,
+			  const struct aqm_link *link)
+{
+	u64 mtu = aqm_max(link->mtu_bytes, 64);
+	u64 step = p->step_ns;
+
+	if (link->rate_bytes_s)
+		step = aqm_max(step, p->step_packets *
+					     aqm_wire(link, (u32)mtu) *
+					     1000000000 / link->rate_bytes_s);
+	v->step_ns = step;
+	v->two_packets_bytes = 2 * mtu;
+	v->limit_packets = aqm_min(p->limit_packets, link->room_packets);
+}
+
+/* How long a queue's head has waited at a time. */
+AQM_FN s64 dualpi2_delay(u64 head_ns, u64 now_ns)
+{
+	if (head_ns == AQM_NO_HEAD || head_ns > now_ns)
+		return 0;
+	return (s64)aqm_min(now_ns - head_ns, DUALPI2_MOST_NS);
+}
+
+/*
+ * p' += alpha (delay - target) + beta (delay - old), within 0 and 1 (appendix A.1);
+ * within 1/k where nothing is dropped for overload.
+ *
+ * alpha and beta are 256ths per second; one second's worth of delay is 10^9 ns, so
+ * a nanosecond changes p' by 2^48 / 10^9 = 281474.976710 of 2^-56 for each 256th.
+ * The sum is at most 2 * 2048 * 4 * 10^9 < 1.7 * 10^13, and that times 976710 is
+ * below 2^64.
+ */
+AQM_FN void dualpi2_update(struct dualpi2_vars *v,
+			   const struct dualpi2_params *p,
+			   struct dualpi2_stats *s, s64 delay)
+{
+	u64 most = p->drop_overload ? DUALPI2_ONE : DUALPI2_ONE / p->coupling;
+	s64 sum = (s64)p->alpha * (delay - (s64)p->target_ns) +
+		  (s64)p->beta * (delay - (s64)v->old_delay_ns);
+	u64 size = (u64)(sum < 0 ? -sum : sum);
+	u64 change = size * 281474 + size * 976710 / 1000000;
+	u64 probability = v->probability;
+
+	if (sum >= 0)
+		probability = aqm_min(probability + change, most);
+	else
+		probability = aqm_min(
+			probability - aqm_min(change, probability), most);
+	v->probability = probability;
+	v->old_delay_ns = (u64)delay;
+	s->updates++;
+	s->peak_probability = aqm_max(s->peak_probability, probability);
+}
+
+/* Makes up for the updates since the last call, during which these were the heads
+ * of the queues. */
+AQM_FN void dualpi2_catch_up(struct dualpi2_vars *v,
+			     const struct dualpi2_params *p,
+			     struct dualpi2_stats *s, u64 classic_ns,
+			     u64 l4s_ns, u64 now_ns)
+{
+	s64 delay, other;
+	u32 i;
+
+	if (!v->begun) {
+		v->begun = 1;
+		v->updated_ns = now_ns;
+	}
+	AQM_LONG_LOOP (i, DUALPI2_CATCH_UP) {
+		if (now_ns - v->updated_ns < p->update_ns)
+			return;
+		v->updated_ns += p->update_ns;
+		delay = dualpi2_delay(classic_ns, v->updated_ns);
+		other = dualpi2_delay(l4s_ns, v->updated_ns);
+		dualpi2_update(v, p, s, other > delay ? other : delay);
+		if (!v->probability && !v->old_delay_ns)
+			break;
+	}
+	/* What is left changes nothing; later updates come when they would
+	 * have come. */
+	v->updated_ns += (now_ns - v->updated_ns) / p->update_ns * p->update_ns;
+}
+
+/* ECT(1) is how an L4S sender identifies itself; CE may have been that (RFC 9331,
+ * section 5.1). */
+AQM_FN struct aqm_verdict dualpi2_arrive(struct dualpi2_vars *v,
+					 const struct dualpi2_params *p,
+					 struct dualpi2_stats *s,
+					 const struct aqm_packet *packet,
+					 const struct aqm_moment *at)
+{
+	dualpi2_catch_up(v, p, s, at->heads_ns[DUALPI2_C],
+			 at->heads_ns[DUALPI2_L], at->now_ns);
+	if (at->packets >= v->limit_packets)
+		return aqm_drop(AQM_LIMIT_REASON);
+	return aqm_pass(packet->ecn & AQM_ECT_1 ? DUALPI2_L : DUALPI2_C);
+}
+
+/* Which queue is next (section 4.1.1 and appendix A.1, `scheduler()`). */
+AQM_FN u32 dualpi2_choose(struct dualpi2_vars *v,
+			  const struct dualpi2_params *p,
+			  const struct aqm_moment *at)
+{
+	u64 classic = at->heads_ns[DUALPI2_C];
+	u64 l4s = at->heads_ns[DUALPI2_L];
+
+	if (l4s == AQM_NO_HEAD)
+		return DUALPI2_C;
+	if (classic == AQM_NO_HEAD)
+		return DUALPI2_L;
+	if (p->scheduler == DUALPI2_WEIGHTED)
+		return v->owed_bytes >= v->two_packets_bytes / 2 *
+						(100 - p->classic_percent) ?
+			       DUALPI2_C :
+			       DUALPI2_L;
+	return l4s <= classic + p->shift_ns ? DUALPI2_L : DUALPI2_C;
+}
+
+/* Classic packets get a share of the bytes that go while both queues wait. */
+AQM_FN void dualpi2_weigh(struct dualpi2_vars *v,
+			  const struct dualpi2_params *p, u32 queue,
+			  const struct aqm_packet *packet,
+			  const struct aqm_moment *at)
+{
+	u64 paid = (u64)packet->len * (100 - p->classic_percent);
+
+	if (queue == DUALPI2_L && at->heads_ns[DUALPI2_C] != AQM_NO_HEAD)
+		v->owed_bytes += (u64)packet->len * p->classic_percent;
+	if (queue == DUALPI2_C && at->heads_ns[DUALPI2_L] != AQM_NO_HEAD)
+		v->owed_bytes -= aqm_min(paid, v->owed_bytes);
+}
+
+/* Whether a probability, at most AQM_ONE, falls on this packet. */
+AQM_FN int dualpi2_falls(u64 probability, const struct aqm_moment *at)
+{
+	return at->random < probability;
+}
+
+/* Probability of a mark by the packet's own delay (appendix A.1, `laqm()`). */
+AQM_FN u64 dualpi2_native(const struct dualpi2_vars *v,
+			  const struct dualpi2_params *p, u64 delay_ns)
+{
+	if (delay_ns < v->step_ns || !delay_ns)
+		return 0;
+	return aqm_ratio(delay_ns - v->step_ns, p->ramp_ns);
+}
+
+/* An L4S packet: `base` is p', and `squared` p'^2, as ratios. */
+AQM_FN struct aqm_verdict dualpi2_l4s(struct dualpi2_vars *v,
+				      const struct dualpi2_params *p,
+				      struct dualpi2_stats *s,
+				      const struct aqm_packet *packet, u64 base,
+				      u64 squared, const struct aqm_moment *at)
+{
+	u64 delay = at->now_ns - packet->arrived_ns;
+	u64 coupled = base * p->coupling;
+
+	if (coupled > AQM_ONE) {
+		if (p->drop_overload && dualpi2_falls(squared, at)) {
+			s->l4s_drops++;
+			return aqm_drop(AQM_EARLY_REASON);
+		}
+		coupled = AQM_ONE;
+	}
+	if (dualpi2_falls(coupled, at)) {
+		s->l4s_coupled_marks++;
+		return aqm_mark(AQM_EARLY_REASON, DUALPI2_L);
+	}
+	if (dualpi2_falls(dualpi2_native(v, p, delay), at)) {
+		s->l4s_step_marks++;
+		return aqm_mark(AQM_THRESHOLD_REASON, DUALPI2_L);
+	}
+	return aqm_pass(DUALPI2_L);
+}
+
+/* A classic packet. Where L4S packets are all marked, classic ones are dropped and
+ * no longer marked (section 4.2.3 and appendix A.2). */
+AQM_FN struct aqm_verdict dualpi2_classic(const struct dualpi2_params *p,
+					  struct dualpi2_stats *s,
+					  const struct aqm_packet *packet,
+					  u64 base, u64 squared,
+					  const struct aqm_moment *at)
+{
+	if (!dualpi2_falls(squared, at))
+		return aqm_pass(DUALPI2_C);
+	if (!aqm_can_mark(packet) || base * p->coupling > AQM_ONE) {
+		s->classic_drops++;
+		return aqm_drop(AQM_EARLY_REASON);
+	}
+	s->classic_marks++;
+	return aqm_mark(AQM_EARLY_REASON, DUALPI2_C);
+}
+
+AQM_FN struct aqm_verdict dualpi2_depart(struct dualpi2_vars *v,
+					 const struct dualpi2_params *p,
+					 struct dualpi2_stats *s, u32 queue,
+					 const struct aqm_packet *packet,
+					 const struct aqm_moment *at)
+{
+	struct aqm_verdict verdict;
+	u64 base, squared, waited;
+	u64 classic_ns = at->heads_ns[DUALPI2_C];
+	u64 l4s_ns = at->heads_ns[DUALPI2_L];
+
+	/* The packet that leaves was the head of its queue until now. */
+	if (packet && queue == DUALPI2_L)
+		l4s_ns = packet->arrived_ns;
+	else if (packet)
+		classic_ns = packet->arrived_ns;
+	dualpi2_catch_up(v, p, s, classic_ns, l4s_ns, at->now_ns);
+	if (!packet) {
+		v->owed_bytes = 0;
+		return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
+	}
+	base = at->bytes < v->two_packets_bytes ? 0 : v->probability >> 24;
+	squared = aqm_scale(base, base);
+	verdict = queue == DUALPI2_L ?
+			  dualpi2_l4s(v, p, s, packet, base, squared, at) :
+			  dualpi2_classic(p, s, packet, base, squared, at);
+	if (verdict.action == AQM_DROP)
+		return verdict;
+	dualpi2_weigh(v, p, queue, packet, at);
+	waited = at->now_ns - packet->arrived_ns;
+	if (queue == DUALPI2_L) {
+		s->l4s_packets++;
+		s->l4s_bytes += packet->len;
+		s->l4s_waited_ns += waited;
+	} else {
+		s->classic_packets++;
+		s->classic_bytes += packet->len;
+		s->classic_waited_ns += waited;
+	}
+	return verdict;
+}
+
+AQM_NO_EVICTION(dualpi2)
+
+AQM_DISCIPLINE(dualpi2, DUALPI2, DUALPI2_QUEUE_COUNT, 10240,
+	       AQM_NEEDS_HEADS | AQM_NEEDS_QUEUE | AQM_NEEDS_RANDOM_OUT |
+		       AQM_NEEDS_ECN,
+	       "DualPI2: a queue for L4S and one for classic senders, coupled")

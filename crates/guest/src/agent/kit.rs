@@ -59,6 +59,16 @@ impl Loaded {
         })
     }
 
+    /// The marks that it has made, where `kind` is its qdisc's. The kernel does not
+    /// know of them: a program beside the qdisc makes them.
+    pub fn marks(&self, kind: &str) -> Result<Option<u64>> {
+        if kind != self.qdisc.kind() {
+            return Ok(None);
+        }
+        let count = self.qdisc.marks().count(self.place)?;
+        Ok(count.map(|count| count.made))
+    }
+
     /// Samples its average as often as the gateway's queues, where it has one.
     pub fn sample(self: Rc<Self>, session: &Session) {
         let vars = self.qdisc.discipline().vars();

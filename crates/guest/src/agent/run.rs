@@ -110,7 +110,6 @@ struct Stage {
     failures: UnboundedReceiver<Error>,
     line: Option<Emulation>,
     shaper: change::InForce,
-    kit: Option<Rc<kit::Loaded>>,
     /// What a policy that follows the line's rate has recorded.
     record: Option<track::Written>,
 }
@@ -178,15 +177,15 @@ impl Stage {
                 }
                 None => None,
             };
-            let (session, failures) =
+            let (mut session, failures) =
                 Session::new(experiment, arm, job.seed, clock, nodes, recorder);
+            session.kit = kit;
             session.clock.pause(SETTLE_NS).await?;
             Ok(Self {
                 session,
                 failures,
                 line,
                 shaper: Rc::new(RefCell::new(shaper)),
-                kit,
                 record: None,
             })
         })
@@ -204,7 +203,7 @@ impl Stage {
         let session = self.session.clone();
         runtime.block_on(tasks.run_until(async {
             traffic::start(&session)?;
-            if let Some(kit) = &self.kit {
+            if let Some(kit) = &session.kit {
                 Rc::clone(kit).sample(&session);
             }
             change::start(&session, &job.files, &self.shaper)?;

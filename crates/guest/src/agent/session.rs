@@ -2,6 +2,7 @@
 //! What every task of a run shares, and how tasks are started.
 
 use super::clock::Clock;
+use super::kit::Loaded;
 use super::nodes::Nodes;
 use super::recorder::Recorder;
 use anyhow::{Context, Error, Result};
@@ -25,6 +26,8 @@ pub struct Session {
     pub nodes: Rc<Nodes>,
     /// Where observations go.
     pub recorder: Recorder,
+    /// The kit's discipline at the gateway, in an arm that has one.
+    pub kit: Option<Rc<Loaded>>,
     failures: UnboundedSender<Error>,
 }
 
@@ -47,6 +50,7 @@ impl Session {
             clock,
             nodes: Rc::new(nodes),
             recorder,
+            kit: None,
             failures,
         };
         (session, failed)

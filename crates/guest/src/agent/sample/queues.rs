@@ -70,19 +70,22 @@ async fn sample(session: Session, kernel: Kernel, interval: Span) -> Result<()> 
             let counters = counters.with_context(|| format!("read the counters of {name}"))?;
             let at_ns = session.clock.now_ns();
             let mut record = |object: &Counters, dropper: &Counters| {
+                let kit = session.kit.as_ref().map(|kit| kit.marks(&dropper.kind));
+                let kit = kit.transpose()?.flatten();
                 session.recorder.queue(QueueSample {
                     place: places.number(&session, *index, name, object),
                     at_ns,
                     bytes: object.bytes,
                     packets: object.packets,
                     drops: u64::from(dropper.drops),
-                    marks: dropper.marks.unwrap_or(0),
+                    marks: dropper.marks.or(kit).unwrap_or(0),
                     backlog_bytes: object.backlog_bytes,
                     backlog_packets: object.queued_packets,
                 });
+                anyhow::Ok(())
             };
             for qdisc in &counters.qdiscs {
-                record(qdisc, qdisc);
+                record(qdisc, qdisc)?;
             }
             for class in &counters.classes {
                 if CLASSFUL.contains(&class.kind.as_str()) {
@@ -90,7 +93,7 @@ async fn sample(session: Session, kernel: Kernel, interval: Span) -> Result<()> 
                     // the class does not count.
                     let own = |qdisc: &&Counters| qdisc.parent == Some(class.handle);
                     let leaf = counters.qdiscs.iter().find(own);
-                    record(class, leaf.unwrap_or(class));
+                    record(class, leaf.unwrap_or(class))?;
                 }
             }
         }

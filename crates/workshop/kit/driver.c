@@ -20,6 +20,12 @@ extern const struct aqm_descriptor PASTE(aqm_descriptor_, AQM_NAME);
 extern const struct aqm_row aqm_reasons[], aqm_counts[];
 extern const u32 aqm_reasons_count, aqm_counts_count;
 
+/* What is handed out of what the discipline does not ask for: 0 in the kernel. */
+extern struct aqm_unasked {
+	u32 random, flow, ecn;
+} aqm_unasked;
+struct aqm_unasked aqm_unasked;
+
 #define D (&PASTE(aqm_descriptor_, AQM_NAME))
 
 /* Bytes between the parts of an instance, which nobody may touch. */
@@ -55,6 +61,8 @@ static unsigned char *at_ingress;
 static u32 queued;
 static u64 last_ns;
 static u64 free_ns;
+/* The word for a departure, where a script says one. */
+static const u32 *out_random;
 static int quiet;
 
 /* What a packet's end is called by the caller's rules; ends the process. */
@@ -63,6 +71,17 @@ static void broken(const char *function, const char *what)
 	fflush(stdout);
 	fprintf(stderr, "broken %s %s\n", function, what);
 	abort();
+}
+
+#include "watch.h"
+
+/* A word for a departure, by what was asked of others so far. */
+static u32 word(void)
+{
+	static u64 state = 1;
+
+	state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (u32)(state >> 32);
 }
 
 static u64 *numbers(u32 offset)
@@ -103,6 +122,7 @@ static void set_up(void)
 	memcpy(told, the_link(), sizeof(struct aqm_link));
 	memcpy(told + sizeof(struct aqm_link), numbers(D->params_offset),
 	       params_bytes());
+	call("setup");
 	D->setup(memory);
 	if (at_ingress) {
 		memcpy(at_ingress + D->virtual_offset + D->params_offset,
@@ -181,6 +201,7 @@ static void arrive_at_ingress(const struct aqm_packet *packet, u32 random)
 
 	if (!at_ingress)
 		return;
+	call("arrive");
 	D->virtual_arrive(at_ingress, &shown, random, &verdict);
 	if (memcmp(&shown, packet, sizeof(shown)))
 		broken("arrive", "writes to the packet, which it is only told");
@@ -199,9 +220,10 @@ static void arrive(const struct aqm_packet *packet, u32 random)
 {
 	struct aqm_packet shown = *packet;
 	struct aqm_verdict verdict = {};
-	u32 slot = D->arrive(memory, &shown, random, &verdict);
-	u32 i;
+	u32 slot, i;
 
+	call("arrive");
+	slot = D->arrive(memory, &shown, random, &verdict);
 	check_told("arrive");
 	if (memcmp(&shown, packet, sizeof(shown)))
 		broken("arrive", "writes to the packet, which it is only told");
@@ -227,8 +249,10 @@ static void arrive(const struct aqm_packet *packet, u32 random)
 		numbers(D->vars_offset)[D->vars_size / sizeof(u64)] = 1;
 #endif
 	for (i = 0; slot && verdict.evict && i < 65; i++) {
-		u32 gone = D->evict(memory, packet->arrived_ns);
+		u32 gone;
 
+		call("evict");
+		gone = D->evict(memory, packet->arrived_ns);
 		check_told("evict");
 		if (!gone)
 			break;
@@ -248,7 +272,9 @@ static u32 depart(u64 now_ns)
 	u32 slot, wire;
 
 	while (turns--) {
-		slot = D->depart(memory, now_ns, &verdict);
+		call("depart");
+		slot = D->depart(memory, now_ns,
+				 out_random ? *out_random : word(), &verdict);
 		check_told("depart");
 		if (verdict.action > AQM_AGAIN)
 			broken("depart", "gives an action that there is not");
@@ -287,8 +313,11 @@ static void drain_until(u64 now_ns)
 				    the_link()->rate_bytes_s :
 				    1);
 	}
-	if (free_ns < now_ns)
+	if (free_ns < now_ns) {
+		/* Nothing is queued, and the line is free. */
+		depart(free_ns);
 		free_ns = now_ns;
+	}
 }
 
 /* Whatever is queued must go, if one asks for long enough. */
@@ -311,6 +340,14 @@ static void describe(void)
 {
 	u32 i;
 
+	printf("needs\t%u\n", D->needs);
+	for (i = 0; i < D->vars_count; i++)
+		printf("number\t%s\t%s\n", D->vars[i].name, D->vars[i].unit);
+	for (i = 0; i < D->stats_count; i++)
+		printf("number\t%s\t%s\n", D->stats[i].name, D->stats[i].unit);
+	for (i = 0; i < aqm_counts_count; i++)
+		printf("number\t%s\t%s\n", aqm_counts[i].name,
+		       aqm_counts[i].unit);
 	for (i = 0; i < D->params_count; i++)
 		printf("param\t%s\t%s\t%llu\t%llu\t%llu\n", D->params[i].name,
 		       D->params[i].unit, D->params[i].dflt, D->params[i].least,
@@ -339,7 +376,8 @@ static const unsigned char *some_link(const unsigned char *data, size_t size)
 	if (size < 5)
 		return data + size;
 	the_link()->framing = data[0] % 3;
-	the_link()->rate_bytes_s = 1ULL << data[1] % 34;
+	/* 0: unknown. */
+	the_link()->rate_bytes_s = data[1] % 35 ? 1ULL << data[1] % 35 : 0;
 	the_link()->mtu_bytes = 64 + data[2] * data[2];
 	the_link()->overhead_bytes = (s32)(data[3] % 100) - 20;
 	the_link()->mpu_bytes = data[4];
@@ -401,7 +439,16 @@ static void fuzzed(const unsigned char *data, size_t size)
 
 #include "fuzzed.h"
 
-#ifndef LIBFUZZER
+#ifdef LIBFUZZER
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void)argc;
+	(void)argv;
+	watch();
+	return 0;
+}
+#else
 int main(int argc, char **argv)
 {
 	char line[256], name[64];
@@ -409,6 +456,7 @@ int main(int argc, char **argv)
 	unsigned long long a, b;
 	u32 random;
 
+	watch();
 	if (argc > 1) {
 		blind((u32)atoi(argv[1]));
 		return 0;
@@ -450,10 +498,18 @@ int main(int argc, char **argv)
 				drain_until(last_ns);
 			arrive(&packet, random);
 			break;
+		case 'u':
+			sscanf(line + 1, "%u %u %u", &aqm_unasked.random,
+			       &aqm_unasked.flow, &aqm_unasked.ecn);
+			break;
 		case 'd':
-			sscanf(line + 1, "%llu", &a);
+			out_random = sscanf(line + 1, "%llu %u", &a, &random) ==
+						     2 ?
+					     &random :
+					     NULL;
 			last_ns = a > last_ns ? a : last_ns;
 			depart(last_ns);
+			out_random = NULL;
 			break;
 		case 's':
 			show();

@@ -133,6 +133,15 @@ static void add_class(const struct shaper_rule *rule, u32 kind)
 	count++;
 }
 
+/* A word for a departure. */
+static u32 word(void)
+{
+	static u64 state = 1;
+
+	state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (u32)(state >> 32);
+}
+
 /* Takes what was said over. */
 static void settle(void)
 {
@@ -250,7 +259,7 @@ static int depart(u64 *opens_ns)
 		return 0;
 	}
 	while (turns--) {
-		slot = aqm_shaper_depart(s, queues, now_ns, &turn);
+		slot = aqm_shaper_depart(s, queues, now_ns, word(), &turn);
 		if (!slot) {
 			if (turn.verdict.action == AQM_AGAIN)
 				continue;

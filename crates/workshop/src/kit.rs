@@ -24,6 +24,9 @@ const SHAPER_DRIVER: &str = include_str!("../kit/shaper.c");
 /// How either is given a fuzzer's bytes.
 const FUZZED: &str = include_str!("../kit/fuzzed.h");
 
+/// How it notices a call without end.
+const WATCH: &str = include_str!("../kit/watch.h");
+
 /// What the shaper is called where a discipline could be named.
 pub const SHAPER: &str = "shaper";
 
@@ -68,6 +71,7 @@ impl Subject {
             fs::write(&file, text)?;
         }
         fs::write(kit.path().join("fuzzed.h"), FUZZED)?;
+        fs::write(kit.path().join("watch.h"), WATCH)?;
         fs::write(kit.path().join("driver.c"), DRIVER)?;
         if what == Path::new(SHAPER) {
             return Self::shaper(kit);

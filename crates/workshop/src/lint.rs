@@ -5,6 +5,8 @@
 //! This is for its author, who is told the line at once. What is hidden from it,
 //! by a macro for example, the sanitizers or the verifier find.
 
+mod calls;
+
 use weirgate_bpf::sources;
 
 /// What a discipline must not hold, and why.
@@ -46,6 +48,14 @@ pub fn mistakes(text: &str) -> Vec<(usize, String)> {
                 format!("`{file}`: a file that is not the kit's; a discipline is one file"),
             ));
         }
+        if let Some(bound) = changing_bound(text) {
+            found.push((
+                line,
+                format!(
+                    "`{bound}`: a bound that changes; write a constant, and `break` where it ends"
+                ),
+            ));
+        }
         if let Some(turns) = turns(text).filter(|turns| *turns > MOST_TURNS) {
             found.push((
                 line,
@@ -54,6 +64,7 @@ pub fn mistakes(text: &str) -> Vec<(usize, String)> {
         }
     }
     found.extend(variables(&blanked));
+    found.extend(calls::mistakes(&blanked));
     found.sort();
     found
 }
@@ -91,6 +102,33 @@ fn turns(line: &str) -> Option<u64> {
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(bound.len());
     bound[..digits].parse().ok()
+}
+
+/// What a loop turns by and is its bound: of `AQM_LOOP (i, 10)`.
+fn head(line: &str) -> Option<(&str, &str)> {
+    let rest = ["_LOOP (", "_LOOP("]
+        .iter()
+        .find_map(|it| Some(line.split_once(it)?.1))?;
+    let mut depth = 1;
+    let end = rest.find(|c: char| {
+        depth += match c {
+            '(' => 1,
+            ')' => -1,
+            _ => 0,
+        };
+        depth == 0
+    });
+    let (counter, bound) = rest[..end.unwrap_or(rest.len())].split_once(',')?;
+    Some((counter.trim(), bound.trim()))
+}
+
+/// The bound of a loop where it is read from somewhere: no verifier follows it.
+fn changing_bound(line: &str) -> Option<&str> {
+    if line.trim_start().starts_with('#') {
+        return None;
+    }
+    let (_, bound) = head(line)?;
+    (bound.contains("->") || bound.contains('[')).then_some(bound)
 }
 
 /// Variables outside of functions, and static ones within, that are not

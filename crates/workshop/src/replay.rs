@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use weirgate_aqm::{
-    Discipline, EventKind, Link, Mirror, MirrorError, Packet, Queue, Recording, Settings, Taken,
-    reasons,
+    Chance, Discipline, EventKind, Link, Mirror, MirrorError, Packet, Queue, Recording, Settings,
+    Taken, reasons,
 };
 use weirgate_console::discipline::{LinkArguments, discipline, set};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
@@ -38,18 +38,43 @@ pub fn run(
     if same && words.is_empty() && options.rate.is_none() {
         return compare(one, &recording);
     }
-    let mut settings = Settings::new(one);
+    let begun = begun(one, &recording);
+    let mut settings = begun.as_ref().filter(|_| same).map_or_else(
+        || Settings::new(one),
+        // What is not said again stays as it was.
+        |queue| queue.settings(),
+    );
     set(&mut settings, words)?;
-    let mut link = Link::default();
-    let mut gate = 0;
+    let mut link = begun.as_ref().map(Queue::link).unwrap_or_default();
+    link.room_packets = 0;
+    let mut gate = link.rate_bytes_s;
     options.apply(&mut link, &mut gate)?;
     if gate == 0 {
         return Err(wrong(
-            "say with --rate how fast packets leave: the recording is of another discipline, or \
-             of packets only",
+            "say with --rate how fast packets leave: the recording does not have it",
         ));
     }
-    simulate(&settings, link, &recording, seed)
+    link.rate_bytes_s = gate;
+    let backlog = begun.map(|queue| queue.waiting()).unwrap_or_default();
+    simulate(&settings, link, &recording, (backlog, seed))
+}
+
+/// The queue as it was when the recording began; `None` where nobody knows, as of a
+/// capture, or of a discipline that is not here.
+fn begun(one: Discipline, recording: &Recording<'_>) -> Option<Queue<()>> {
+    let name = &recording.about.discipline;
+    let recorded = if name == one.name() {
+        one
+    } else {
+        Discipline::named(name)?
+    };
+    let mut mirror = Mirror::new(recorded);
+    for bytes in &recording.records {
+        if mirror.take(bytes).ok()? == Taken::Began {
+            return mirror.into_queue();
+        }
+    }
+    None
 }
 
 /// Verdict by verdict.
@@ -80,19 +105,27 @@ fn compare(one: Discipline, recording: &Recording<'_>) -> Outcome {
     Ok(Status::Done)
 }
 
-/// Packets come as recorded and leave one after the other at the link's rate.
-fn simulate(settings: &Settings, mut link: Link, recording: &Recording<'_>, seed: u64) -> Outcome {
+/// Packets come as recorded, behind those that waited when the recording began, and
+/// leave one after the other at the link's rate.
+fn simulate(
+    settings: &Settings,
+    mut link: Link,
+    recording: &Recording<'_>,
+    (backlog, seed): (Vec<Packet>, u64),
+) -> Outcome {
     let arrivals = recording.arrivals();
     if link.mtu_bytes == 0 {
         link.mtu_bytes = arrivals.iter().map(|one| one.len).max().unwrap_or(1_514);
     }
     let mut queue = Queue::new(settings, &link);
+    queue.seed(seed);
     let mut chance = Chance(seed);
     let mut free_ns = 0;
     let mut last_ns = 0;
     let mut waits = Vec::new();
     let mut send_until = |queue: &mut Queue<()>, now: u64, free: &mut u64| {
-        while *free <= now && queue.packets() > 0 {
+        while *free <= now {
+            // It learns that nothing is left, too.
             let Some((_, packet, ())) = queue.depart(*free).sent else {
                 break;
             };
@@ -100,6 +133,11 @@ fn simulate(settings: &Settings, mut link: Link, recording: &Recording<'_>, seed
             *free += u64::from(packet.wire) * 1_000_000_000 / link.rate_bytes_s;
         }
     };
+    for packet in &backlog {
+        let wire = link.wire_bytes(packet.len);
+        queue.arrive(&Packet { wire, ..*packet }, chance.word(), ());
+    }
+    free_ns = free_ns.max(arrivals.first().map_or(0, |first| first.now_ns));
     for arrival in &arrivals {
         // Times of a capture may step back; a queue's do not.
         last_ns = arrival.now_ns.max(last_ns);
@@ -156,20 +194,6 @@ fn summary(settings: &Settings, queue: &Queue<()>, waits: &[u64]) -> String {
         }
     }
     text
-}
-
-/// Steele's splitmix64: uniform words from a seed.
-pub struct Chance(pub u64);
-
-impl Chance {
-    /// The next of them.
-    pub fn word(&mut self) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 32) as u32
-    }
 }
 
 /// What a failure of reading a file is.

@@ -29,6 +29,27 @@ struct Classes {
     numbers: Vec<u32>,
 }
 
+/// What a script can name of a discipline.
+#[derive(Debug, Default)]
+pub struct Described {
+    /// Its parameters.
+    pub params: Vec<Row>,
+    /// Its state, its statistics and what is counted for every discipline.
+    pub numbers: Vec<Row>,
+    /// What it asks for (`enum aqm_needs`, aqm/include/aqm.h).
+    pub needs: u32,
+}
+
+/// What a line may say of a packet, and which needs make a discipline see it.
+const ASKED: [(&str, u32, &str); 3] = [
+    ("random", 1, "AQM_NEEDS_RANDOM"),
+    ("flow", 2 | 16, "AQM_NEEDS_FLOW or AQM_NEEDS_CODE"),
+    ("ecn", 256, "AQM_NEEDS_ECN"),
+];
+
+/// The same of a departure.
+const RANDOM_OUT: (&str, u32, &str) = ("random", 128, "AQM_NEEDS_RANDOM_OUT");
+
 /// A script as calls, with what must come of them.
 #[derive(Debug, Default)]
 pub struct Script {
@@ -44,8 +65,8 @@ pub struct Script {
 
 impl Script {
     /// Reads a script; every mistake is told as `LINE: what`.
-    pub fn read(text: &str, params: &[Row]) -> Result<Self, Vec<String>> {
-        Self::begun(Self::default(), text, params)
+    pub fn read(text: &str, about: &Described) -> Result<Self, Vec<String>> {
+        Self::begun(Self::default(), text, about)
     }
 
     /// The same of the shaper: with lines of classes, and packets of them.
@@ -55,10 +76,15 @@ impl Script {
             classes: Some(Classes { read, numbers }),
             ..Self::default()
         };
-        Self::begun(script, text, &[])
+        let about = Described {
+            // Its classes may have any discipline.
+            needs: u32::MAX,
+            ..Described::default()
+        };
+        Self::begun(script, text, &about)
     }
 
-    fn begun(mut script: Self, text: &str, params: &[Row]) -> Result<Self, Vec<String>> {
+    fn begun(mut script: Self, text: &str, about: &Described) -> Result<Self, Vec<String>> {
         let mut begun = false;
         let mut mistakes = Vec::new();
         for (number, line) in text.lines().enumerate() {
@@ -72,7 +98,7 @@ impl Script {
                 begun = true;
                 script.calls.push_str("b\n");
             }
-            if let Err(mistake) = script.line(number + 1, line, params) {
+            if let Err(mistake) = script.line(number + 1, line, about) {
                 mistakes.push(format!("{}: {mistake}", number + 1));
             }
             if begun && setting {
@@ -86,7 +112,8 @@ impl Script {
         }
     }
 
-    fn line(&mut self, number: usize, line: &str, params: &[Row]) -> Result<(), String> {
+    fn line(&mut self, number: usize, line: &str, about: &Described) -> Result<(), String> {
+        let params = &about.params;
         let is_set = line.starts_with("set ") || line.starts_with("class ");
         let (event, due) = match line.split_once('=').filter(|_| !is_set) {
             Some((event, due)) => (event.trim(), Some(due.trim())),
@@ -123,9 +150,7 @@ impl Script {
             }
             ["stat", name] => {
                 let due = due.ok_or("write `stat NAME = VALUE`")?;
-                let value = due
-                    .parse()
-                    .map_err(|_| format!("`{due}` is no whole number"))?;
+                let value = stated(about.numbers.iter().find(|row| row.name == *name), due)?;
                 self.calls.push_str("s\n");
                 let expected = Expected::Number((*name).to_owned(), value);
                 self.expected.push((number, Some(expected)));
@@ -137,6 +162,9 @@ impl Script {
                     .ok_or_else(|| {
                         format!("`{bytes}` is no packet's size; write 1 to {LARGEST}")
                     })?;
+                for asked in ASKED {
+                    asks(rest, asked, about.needs)?;
+                }
                 let flow = named(rest, "flow")?.unwrap_or(1);
                 let ecn = named(rest, "ecn")?.unwrap_or(0);
                 let random = named(rest, "random")?.unwrap_or(0);
@@ -145,9 +173,11 @@ impl Script {
                 let _ = writeln!(self.calls, "a {time} {bytes} {flow} {ecn} {random}{class}");
                 self.expect(number, 'a', due)?;
             }
-            [time, "depart"] => {
+            [time, "depart", rest @ ..] => {
+                asks(rest, RANDOM_OUT, about.needs)?;
+                let random = named(rest, "random")?.unwrap_or(0);
                 let time = self.time(time)?;
-                let _ = writeln!(self.calls, "d {time}");
+                let _ = writeln!(self.calls, "d {time} {random}");
                 self.expect(number, 'd', due)?;
             }
             _ => {
@@ -285,6 +315,38 @@ fn worded(answer: &str) -> String {
     }
 }
 
+/// The value that a number must have: in its unit, as a parameter is written, or
+/// as a whole number.
+fn stated(row: Option<&Row>, due: &str) -> Result<u64, String> {
+    if let Some(value) = number(due) {
+        return Ok(value);
+    }
+    let value = row.and_then(|row| row.parse(due));
+    value.ok_or_else(|| match row {
+        Some(row) => format!("`{due}` is no value in {}, nor a whole number", row.unit),
+        None => format!("`{due}` is no whole number"),
+    })
+}
+
+/// Whether a line says what its discipline is never told.
+fn asks(words: &[&str], (name, needs, flag): (&str, u32, &str), own: u32) -> Result<(), String> {
+    let said = words.chunks(2).any(|pair| pair.first() == Some(&name));
+    if said && own & needs == 0 {
+        return Err(format!(
+            "`{name}`: the discipline is not told it; it has to ask for it by {flag}"
+        ));
+    }
+    Ok(())
+}
+
+/// A whole number, in decimals or as `0x` and hexadecimal digits.
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
 /// `NAME NUMBER` among pairs.
 fn named(words: &[&str], name: &str) -> Result<Option<u32>, String> {
     let known = ["mtu", "flow", "ecn", "random", "class"];
@@ -292,8 +354,8 @@ fn named(words: &[&str], name: &str) -> Result<Option<u32>, String> {
     for pair in words.chunks(2) {
         match pair {
             [word, value] if *word == name => {
-                let value = value.parse();
-                found = Some(value.map_err(|_| format!("`{}` is no number", pair[1]))?);
+                let value = number(value).and_then(|value| u32::try_from(value).ok());
+                found = Some(value.ok_or_else(|| format!("`{}` is no number", pair[1]))?);
             }
             [word, _] if known.contains(word) => {}
             _ => return Err(format!("`{}`: write a name and a number", pair.join(" "))),
@@ -320,8 +382,43 @@ mod tests {
     use proptest::prelude::*;
     use weirgate_aqm::Discipline;
 
-    fn params() -> Vec<Row> {
-        Discipline::named("droptail").expect("droptail").params()
+    fn params() -> Described {
+        described("droptail", 0)
+    }
+
+    fn described(name: &str, needs: u32) -> Described {
+        let one = Discipline::named(name).expect("a discipline");
+        Described {
+            params: one.params(),
+            numbers: one.vars(),
+            needs,
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_as_parameters_are() {
+        let text = "0ms depart\nstat probability = 0.5\nstat mtu_bytes = 0x10\n";
+        let script = Script::read(text, &described("pie", 0)).expect("a script");
+        let said = "d none\nn probability 36028797018963968\nend\nn mtu_bytes 16\nend\n";
+        assert_eq!(script.compare(said), [""; 0]);
+        let wrong = Script::read("stat probability = half\n", &described("pie", 0));
+        assert!(wrong.expect_err("no number")[0].contains("ratio/2^56"));
+    }
+
+    #[test]
+    fn what_a_discipline_is_not_told_no_script_says() {
+        let text = "0ms arrive 9 random 0x5\n0ms arrive 9 flow 1\n0ms arrive 9 ecn 1\n\
+                    1ms depart random 4\n";
+        let told = Script::read(text, &described("droptail", 0)).expect_err("mistakes");
+        let flags = ["_RANDOM", "_FLOW", "_ECN", "_RANDOM_OUT"];
+        for ((line, flag), said) in (1..).zip(flags).zip(&told) {
+            assert!(
+                said.starts_with(&format!("{line}: ")) && said.ends_with(flag) || flag == "_FLOW",
+                "{said}"
+            );
+        }
+        assert_eq!(told.len(), 4, "{told:#?}");
+        assert!(Script::read(text, &described("droptail", u32::MAX)).is_ok());
     }
 
     #[test]

@@ -3,14 +3,13 @@
 //! under sanitizers, with every discipline of the kit in its classes.
 
 use crate::kit::{Build, SHAPER, Subject};
-use crate::replay::Chance;
 use crate::script::Script;
 use crate::work::drive;
 use anyhow::Context;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use weirgate_aqm::{Discipline, Settings};
+use weirgate_aqm::{Chance, Discipline, Settings};
 use weirgate_bpf::CLASSES;
 use weirgate_console::discipline::class::class;
 use weirgate_console::exit::{Failure, Outcome, Status};

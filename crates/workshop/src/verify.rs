@@ -8,11 +8,18 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use weirgate_aqm::Discipline;
 use weirgate_bpf::{Cost, Refused, programs, verify as load_once};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
-use weirgate_lab::{Lab, Limits, Options};
+use weirgate_lab::{Lab, LabError, Limits, Options};
+
+/// What only a kernel with qdiscs of BPF programs has (net/sched/bpf_qdisc.c).
+const QDISC_FUNCTIONS: [&str; 2] = ["bpf_kfree_skb", "bpf_qdisc_skb_drop"];
+
+/// How long the lab's kernel may take over a program, its boot included.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `weirgate aqm verify`.
 pub fn verify(what: &[PathBuf], lab: bool, kernels: &[PathBuf]) -> Outcome {
@@ -115,6 +122,14 @@ fn everything() -> Outcome {
 
 /// Where the verifier refuses, and why.
 fn refusal(refused: &Refused) -> String {
+    if QDISC_FUNCTIONS
+        .iter()
+        .any(|name| refused.log.contains(&format!("extern '{name}'")))
+    {
+        return "this kernel has no qdiscs of BPF programs (CONFIG_NET_SCH_BPF, Linux 6.16), so \
+                that nothing can be verified here; `--lab` asks the lab's kernel"
+            .to_owned();
+    }
     let place = refused.line.as_deref().unwrap_or("the kernel");
     let code = match refused.code.as_str() {
         "" => String::new(),
@@ -144,9 +159,24 @@ fn in_the_lab(objects: &[PathBuf], kernel: Option<&Path>) -> Outcome {
     };
     let lab = Lab::open(&options, &mut |_| ()).map_err(anyhow::Error::from)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut limits = Limits::default();
+    if !objects.is_empty() {
+        limits.wall = PATIENCE * objects.len() as u32;
+    }
+    let wall = limits.wall;
     let output = lab
-        .execute(&words, &files, (1, Limits::default()), &mut |_| ())
-        .map_err(anyhow::Error::from)?;
+        .execute(&words, &files, (1, limits), &mut |_| ())
+        .map_err(|error| match error {
+            LabError::Run {
+                failure: weirgate_lab::Failure::Hang { .. },
+                ..
+            } if !objects.is_empty() => Failure::Input(format!(
+                "the verifier has come to no end within {} s: look for a loop or a function \
+                 whose end it cannot see",
+                wall.as_secs()
+            )),
+            error => anyhow::Error::from(error).into(),
+        })?;
     let text = String::from_utf8_lossy(&output.result).into_owned();
     let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
     let status = match status {

@@ -2,8 +2,7 @@
 //! `weirgate aqm new`, `test` and `fuzz`: someone's own discipline.
 
 use crate::kit::{Build, SHAPER, Subject};
-use crate::replay::Chance;
-use crate::script::Script;
+use crate::script::{Described, Script};
 use crate::shaper;
 use anyhow::Context;
 use std::fmt::Write as _;
@@ -11,7 +10,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use weirgate_aqm::{Discipline, Recording, Row};
+use weirgate_aqm::{Chance, Discipline, Recording, Row};
 use weirgate_bpf::sources;
 use weirgate_console::discipline::check_name;
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
@@ -26,6 +25,9 @@ const TWO_WAY: &str = include_str!("../kit/two-way.toml");
 
 /// Seconds after which a discipline is taken to be without end.
 const PATIENCE: &str = "120";
+
+/// What the driver says of a call that takes too long (`CALL_S`, kit/driver.c).
+const ENDLESS: &str = "does not come to an end";
 
 /// What a planted mistake makes AddressSanitizer say.
 const PLANTED: &str = "use-after-poison";
@@ -117,12 +119,17 @@ pub fn test(what: &Path, recording: Option<&Path>, rate: Option<Rate>) -> Outcom
     }
     let subject = Subject::find(what)?;
     subject.look()?;
+    // What the compiler for the kernel refuses, such as a signed division, is no
+    // discipline either, and its message has the line.
+    for host in subject.hosts()? {
+        subject.bpf(host)?;
+    }
     let driver = subject.native(Build::Sanitized)?;
-    let params = describe(&subject, &driver)?;
+    let about = describe(&subject, &driver)?;
     let mut failed = false;
     for path in &subject.scripts {
         let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        let script = Script::read(&text, &params).map_err(|mistakes| {
+        let script = Script::read(&text, &about).map_err(|mistakes| {
             let told = mistakes.iter().map(|it| format!("{}:{it}", path.display()));
             Failure::Input(told.collect::<Vec<_>>().join("\n"))
         })?;
@@ -138,7 +145,11 @@ pub fn test(what: &Path, recording: Option<&Path>, rate: Option<Rate>) -> Outcom
         }
     }
     let (calls, what) = traffic(recording, rate)?;
+    // A link of unknown rate, by which nobody may divide.
+    let unknown = calls.replacen(&link_of(rate), "l 0 1514 0 0 0\n", 1);
+    drive(&subject, &driver, &unknown)?;
     let said = drive(&subject, &driver, &calls)?;
+    failed |= !tells_by_what_it_asks_for(&subject, &driver, &calls, about.needs)?;
     let number = |name: &str| {
         let line = said
             .lines()
@@ -162,8 +173,8 @@ pub fn test(what: &Path, recording: Option<&Path>, rate: Option<Rate>) -> Outcom
 /// Calls of recorded traffic, or of traffic made up: bursts of several flows
 /// above and below the link's rate.
 fn traffic(recording: Option<&Path>, rate: Option<Rate>) -> Result<(String, String), Failure> {
-    let rate = rate.map_or(125_000, Rate::as_bytes_per_second).max(1);
-    let mut calls = format!("q\nl {rate} 1514 0 0 0\nb\n");
+    let mut calls = format!("q\n{}b\n", link_of(rate));
+    let rate = bytes_s(rate);
     let what = if let Some(path) = recording {
         let at = |error: String| wrong(format!("{}: {error}", path.display()));
         let bytes = fs::read(path).map_err(|error| at(error.to_string()))?;
@@ -191,10 +202,72 @@ fn traffic(recording: Option<&Path>, rate: Option<Rate>) -> Result<(String, Stri
     Ok((calls, what))
 }
 
-/// Parameters as the driver describes them.
-fn describe(subject: &Subject, driver: &Path) -> Result<Vec<Row>, Failure> {
+/// The rate of a line in bytes a second; without one, 1 Mbit/s.
+fn bytes_s(rate: Option<Rate>) -> u64 {
+    rate.map_or(125_000, Rate::as_bytes_per_second).max(1)
+}
+
+/// The driver's call that sets the link.
+fn link_of(rate: Option<Rate>) -> String {
+    format!("l {} 1514 0 0 0\n", bytes_s(rate))
+}
+
+/// What a discipline may not ask for: its flag, its bits in `enum aqm_needs`, and the
+/// driver's call that hands out something where the kernel has 0.
+const UNASKED: [(&str, u32, &str); 3] = [
+    ("random", 1 | 128, "u 2779096485 0 0\n"),
+    ("flow", 2 | 16, "u 0 2779096485 0\n"),
+    ("ecn", 256, "u 0 0 1\n"),
+];
+
+/// Whether verdicts depend only on what the discipline asks for: the same calls are
+/// made again, at other addresses, then with something else in place of each thing
+/// that it does not ask for.
+fn tells_by_what_it_asks_for(
+    subject: &Subject,
+    driver: &Path,
+    calls: &str,
+    needs: u32,
+) -> Result<bool, Failure> {
+    let loud = calls.replacen("q\n", "", 1);
+    let first = drive(subject, driver, &loud)?;
+    let place = subject.file.display();
+    if drive(subject, driver, &loud)? != first {
+        output::data(&format!(
+            "{place}: the same packets get other verdicts when it runs again: it decides by \
+             addresses, or by memory that it has not set"
+        ))?;
+        return Ok(false);
+    }
+    let mut passed = true;
+    for (what, asked, other) in UNASKED {
+        if needs & asked == 0 && drive(subject, driver, &format!("{other}{loud}"))? != first {
+            passed = false;
+            output::data(&format!(
+                "{place}: it decides by a packet's `{what}`, which it does not ask for and which \
+                 is 0 in the kernel; its last line has to name the need"
+            ))?;
+        }
+    }
+    Ok(passed)
+}
+
+/// Parameters, numbers and needs as the driver describes them.
+fn describe(subject: &Subject, driver: &Path) -> Result<Described, Failure> {
     let said = drive(subject, driver, "?\n")?;
     let leak = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
+    let numbers = said.lines().filter_map(|line| {
+        let (name, unit) = line.strip_prefix("number\t")?.split_once('\t')?;
+        Some(Row {
+            name: leak(name),
+            unit: leak(unit),
+            help: "",
+            default: 0,
+            least: 0,
+            most: u64::MAX,
+        })
+    });
+    let needs = said.lines().find_map(|line| line.strip_prefix("needs\t"));
     let rows = said.lines().filter_map(|line| {
         let words: Vec<&str> = line.strip_prefix("param\t")?.split('\t').collect();
         let number = |at: usize| words.get(at).and_then(|word| word.parse().ok());
@@ -207,7 +280,11 @@ fn describe(subject: &Subject, driver: &Path) -> Result<Vec<Row>, Failure> {
             most: number(4)?,
         })
     });
-    Ok(rows.collect())
+    Ok(Described {
+        params: rows.collect(),
+        numbers: numbers.collect(),
+        needs: needs.and_then(|text| text.parse().ok()).unwrap_or(0),
+    })
 }
 
 /// Gives the driver calls; what it said, or what is wrong with the discipline.
@@ -271,7 +348,12 @@ fn finding(subject: &Subject, driver: &Path, report: &str) -> Failure {
         if subject.is_shaper() {
             return Failure::Input(format!("aqm/host/shaper.h: the shaper {what}"));
         }
-        let place = subject.line_of(function);
+        // A call without end was ended in the middle, and the report has the line.
+        let place = if what.starts_with(ENDLESS) {
+            place(subject, driver, report)
+        } else {
+            subject.line_of(function)
+        };
         return Failure::Input(format!("{place}: {}_{function}() {what}", subject.name));
     }
     let place = place(subject, driver, report);

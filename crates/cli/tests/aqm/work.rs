@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 fn weirgate(folder: &Path, line: &str) -> Output {
@@ -223,17 +224,120 @@ fn memory_of_its_own_and_other_files_are_refused() {
     refused(folder.path(), "verify mean", &[&places[0], &places[1]]);
 }
 
-/// Its bound shows and is never reached: the compiler must not take it away.
+/// Its bound shows and is never reached: at sight, and where a macro hides that. The
+/// compiler must not take such a loop away.
 #[test]
 fn a_loop_that_begins_again_is_refused() {
     let folder = fresh();
-    let code = format!("\tu32 i;\n\n\tAQM_LOOP (i, 10)\n\t\ti = packet->len & 3;\n{DECIDES}");
-    change(folder.path(), DECIDES, &code);
+    let code = format!("\tu32 i;\n\n\tAQM_LOOP (i, 10)\n\t\ti = 0;\n{DECIDES}");
+    let line = change(folder.path(), DECIDES, &code) + 3;
+    let place = format!("mean.c:{line}: `i`: a loop that sets its own counter");
+    refused(folder.path(), "test mean", &[&place]);
+    refused(folder.path(), "verify mean --lab", &[&place]);
+    let folder = fresh();
+    let code = format!(
+        "#define AGAIN(i) i = packet->len & 3\n\tu32 i;\n\n\tAQM_LOOP (i, 10)\n\t\tAGAIN(i);\n{DECIDES}"
+    );
+    let line = change(folder.path(), DECIDES, &code) + 3;
+    let began = Instant::now();
+    let output = weirgate(folder.path(), "test mean");
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let places = [line, line + 1].map(|line| format!("mean.c:{line}"));
+    assert!(
+        said.contains("does not come to an end") && places.iter().any(|it| said.contains(it)),
+        "{said}"
+    );
+    assert!(
+        began.elapsed() < Duration::from_secs(60),
+        "{:?}",
+        began.elapsed()
+    );
     refused(
         folder.path(),
         "verify mean --lab",
         &["the verifier refuses it"],
     );
+}
+
+/// The kernel's verifier takes minutes over these, and then names another line.
+#[test]
+fn a_bound_that_changes_and_a_call_of_itself_are_refused() {
+    let folder = fresh();
+    let code =
+        format!("\tu32 i;\n\n\tAQM_LOOP (i, at->bytes)\n\t\ts->longest_packets++;\n{DECIDES}");
+    let line = change(folder.path(), DECIDES, &code) + 2;
+    let place = format!("mean.c:{line}: `at->bytes`: a bound that changes");
+    refused(folder.path(), "verify mean --lab", &[&place]);
+    let folder = fresh();
+    let code = "AQM_FN u64 mean_down(u64 n)\n{\n\treturn n ? mean_down(n - 1) : 0;\n}\n\n\
+                AQM_FN void mean_setup";
+    let line = change(folder.path(), "AQM_FN void mean_setup", code);
+    let place = format!("mean.c:{line}: `mean_down`: a function that calls itself");
+    refused(folder.path(), "verify mean --lab", &[&place]);
+}
+
+/// What the kernel would have as 0, because nobody asked for it.
+#[test]
+fn what_is_not_asked_for_decides_nothing() {
+    for (what, code) in [
+        ("random", "at->random > 2000000000"),
+        ("flow", "packet->flow & 64"),
+        ("ecn", "aqm_can_mark(packet)"),
+    ] {
+        let folder = fresh();
+        let code = format!("\tif ({code})\n\t\treturn aqm_drop(AQM_EARLY_REASON);\n{DECIDES}");
+        change(folder.path(), DECIDES, &code);
+        let output = weirgate(folder.path(), "test mean");
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains(&format!("`{what}`, which it does not ask for")),
+            "{said}"
+        );
+        let asked = "AQM_NEEDS_RANDOM | AQM_NEEDS_FLOW | AQM_NEEDS_ECN";
+        change(folder.path(), "AQM_NEEDS_NOTHING", asked);
+        fs::remove_file(folder.path().join("mean/first.script")).expect("a script");
+        let output = weirgate(folder.path(), "test mean");
+        assert!(output.status.success(), "{}", text(&output));
+    }
+}
+
+/// By an address, which is another one each time.
+#[test]
+fn verdicts_are_the_same_when_it_runs_again() {
+    let folder = fresh();
+    let code =
+        format!("\tif ((u64)v >> 12 & 1)\n\t\treturn aqm_drop(AQM_EARLY_REASON);\n{DECIDES}");
+    change(folder.path(), DECIDES, &code);
+    fs::remove_file(folder.path().join("mean/first.script")).expect("a script");
+    // One chance in two that both are the same.
+    let told = (0..16).any(|_| text(&weirgate(folder.path(), "test mean")).contains("addresses"));
+    assert!(told);
+}
+
+/// A link's rate may be unknown, which is 0; and what the kernel's compiler refuses
+/// is refused before anything runs.
+#[test]
+fn a_rate_may_be_unknown_and_a_division_signed() {
+    let folder = fresh();
+    let line = change(
+        folder.path(),
+        "\tv->limit_packets = aqm_min(asked",
+        "\tv->limit_bytes = 1000000 / link->rate_bytes_s;\n\tv->limit_packets = aqm_min(asked",
+    );
+    let place = format!("mean.c:{line}");
+    refused(folder.path(), "test mean", &[&place, "division by zero"]);
+    refused(
+        folder.path(),
+        "fuzz mean --seconds 10",
+        &[&place, "division by zero"],
+    );
+    let folder = fresh();
+    let code =
+        format!("\ts->longest_packets = (u64)((s64)at->bytes / (s64)packet->len);\n{DECIDES}");
+    change(folder.path(), DECIDES, &code);
+    refused(folder.path(), "test mean", &["mean.c", "division"]);
 }
 
 #[test]

@@ -197,7 +197,9 @@ fn in_the_lab(
     let packets = run.packets.to_string();
     let rate = run.rate.to_string();
     let mut all = (String::new(), Vec::new());
-    for word in words {
+    for (number, word) in (1..).zip(words) {
+        let place = format!("{number} of {}", words.len());
+        output::note(&format!("measuring {word} ({place})"));
         let mut line = vec![
             &*base,
             "aqm",

@@ -10,27 +10,31 @@ mod words;
 
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use std::sync::LazyLock;
-use weirgate_aqm::{Discipline, Row};
+use weirgate_aqm::Discipline;
 use weirgate_units::Handle;
 
 #[path = "../../crates/workshop/src/script.rs"]
 #[allow(dead_code)]
 mod aqm_script;
 
-use aqm_script::Script;
+use aqm_script::{Described, Script};
 
 fuzz_target!(|data: &[u8]| {
-    static PARAMS: LazyLock<Vec<Row>> = LazyLock::new(|| {
-        Discipline::named("codel")
-            .map(Discipline::params)
-            .unwrap_or_default()
+    // Told everything, so that any line may be right.
+    static ABOUT: LazyLock<Described> = LazyLock::new(|| {
+        let codel = Discipline::named("codel");
+        Described {
+            params: codel.map(Discipline::params).unwrap_or_default(),
+            numbers: codel.map(Discipline::vars).unwrap_or_default(),
+            needs: u32::MAX,
+        }
     });
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
     // What the driver says comes after a line of its own.
     let (script, said) = text.split_once("\nsaid\n").unwrap_or((text, ""));
-    judged(script, said, Script::read(script, &PARAMS));
+    judged(script, said, Script::read(script, &ABOUT));
     judged(script, said, Script::with_classes(script, number_alone));
 });
 

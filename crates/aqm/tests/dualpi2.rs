@@ -448,7 +448,6 @@ mod long {
 
     /// The figures of `docs/measurements/dualpi2.md`.
     #[test]
-    #[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
     fn figures_of_every_line() {
         for mbit in [4, 12, 40, 120, 500] {
             for rtt_ms in [10, 20, 40] {

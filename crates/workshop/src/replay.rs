@@ -42,7 +42,7 @@ pub fn run(
     let mut settings = begun.as_ref().filter(|_| same).map_or_else(
         || Settings::new(one),
         // What is not said again stays as it was.
-        |queue| queue.settings(),
+        Queue::settings,
     );
     set(&mut settings, words)?;
     let mut link = begun.as_ref().map(Queue::link).unwrap_or_default();

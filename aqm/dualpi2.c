@@ -16,9 +16,10 @@
  *  3. Chance decides, as in the kernel, where the pseudo-code counts up to one
  *     (`recur()`).
  *  4. Nothing is done by p' while less than two full packets stand behind, as in the
- *     kernel. The step is at least the time of two packets on the link, where the RFC
- *     has one (`Th_len`): a packet that comes to an empty L4S queue waits for a classic
- *     packet on the line, and another before it must not mark it at once.
+ *     kernel.
+ *  5. The step is at least the time of two packets on the link, where the RFC has one
+ *     (`Th_len`). A packet that comes to an empty L4S queue waits for a classic one on
+ *     the line, and another before it must not mark it at once.
  */
 #include "fixed.h"
 

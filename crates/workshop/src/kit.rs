@@ -27,6 +27,9 @@ const FUZZED: &str = include_str!("../kit/fuzzed.h");
 /// How it notices a call without end.
 const WATCH: &str = include_str!("../kit/watch.h");
 
+/// What it says of a discipline.
+const TABLES: &str = include_str!("../kit/tables.h");
+
 /// What the shaper is called where a discipline could be named.
 pub const SHAPER: &str = "shaper";
 
@@ -72,6 +75,7 @@ impl Subject {
         }
         fs::write(kit.path().join("fuzzed.h"), FUZZED)?;
         fs::write(kit.path().join("watch.h"), WATCH)?;
+        fs::write(kit.path().join("tables.h"), TABLES)?;
         fs::write(kit.path().join("driver.c"), DRIVER)?;
         if what == Path::new(SHAPER) {
             return Self::shaper(kit);

@@ -282,7 +282,7 @@ fn a_bound_that_changes_and_a_call_of_itself_are_refused() {
 fn what_is_not_asked_for_decides_nothing() {
     for (what, code) in [
         ("random", "at->random > 2000000000"),
-        ("flow", "packet->flow & 64"),
+        ("flow", "packet->flow & 32"),
         ("ecn", "aqm_can_mark(packet)"),
     ] {
         let folder = fresh();

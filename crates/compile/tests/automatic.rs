@@ -189,9 +189,8 @@ fn what_windows_must_not_or_cannot_hold_is_left_alone() {
 #[test]
 fn many_classes_have_the_queue_alone() {
     let mut source = SITE.replace("70%", "10%");
-    for number in 0..14 {
-        source += &format!("[[class]]\nname = \"c{number}\"\nshare = \"4%\"\n");
-    }
+    let class = |number| format!("[[class]]\nname = \"c{number}\"\nshare = \"4%\"\n");
+    source.extend((0..14).map(class));
     let (state, said) = on(&source, &Capabilities::all());
     assert!(said.contains(&("C227", Severity::Note)), "{said:?}");
     assert!(said.iter().all(|one| one.1 != Severity::Error), "{said:?}");

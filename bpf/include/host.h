@@ -18,6 +18,8 @@ typedef __s64 s64;
 #define AQM_FN static __always_inline __attribute__((unused))
 /* Global, so verified by itself. */
 #define AQM_NUMBER_FN __noinline __attribute__((unused))
+#define AQM_WHOLE_FN __noinline __attribute__((unused))
+#define AQM_NONNULL __arg_nonnull
 
 #define AQM_INSTANCE_FN __noinline __attribute__((unused))
 #define AQM_NONNULL __arg_nonnull

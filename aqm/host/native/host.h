@@ -21,6 +21,9 @@ typedef long long s64;
 
 /* A function on a whole instance, which the kernel's verifier looks at once. */
 #define AQM_INSTANCE_FN AQM_FN
+/* A larger function that the kernel's verifier looks at once, for any arguments;
+ * of a pointer it knows only that it is not NULL. */
+#define AQM_WHOLE_FN static inline __attribute__((unused))
 #define AQM_NONNULL
 
 /* A loop of at most `times` steps, which may end early with `break`. */

@@ -30,6 +30,7 @@
 
 mod chance;
 mod discipline;
+mod engine;
 mod ffi;
 mod file;
 mod follow;
@@ -50,6 +51,9 @@ mod window;
 
 pub use chance::Chance;
 pub use discipline::{Discipline, Layout, Row, reasons};
+pub use engine::{
+    Engine, EngineArrival, EngineError, EngineSize, EngineTurn, LEAST_QUANTUM, NodeCounts, NodeRule,
+};
 pub use ffi::{Link, Packet, SLOT_BYTES};
 pub use file::{About, FileError, Recording, Writer};
 pub use meter::{Colour, Meter, MeterError, MeterKind, MeterParams};

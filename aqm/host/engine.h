@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The engine: one scheduler for a tree of nodes, up to eight levels deep, of any
+ * shape. This file has its rows. engine_wheel.h says when a node may go on,
+ * engine_tree.h which leaf sends next, and engine_leaf.h which packet of it.
+ *
+ * A node has a guarantee, a ceiling, a priority and a quantum, all in bytes on
+ * the wire. Among the children of a node, those go first that have not had their
+ * guarantee, in order of priority; then the others by priority. Equals share by
+ * deficit round robin (Shreedhar and Varghese 1996): shares are as the quanta.
+ * The ceiling of a node holds over everything below it.
+ *
+ * A packet costs a number of steps that depends on the levels and not on the
+ * number of nodes. So nothing is ever searched: a node that may send is in a list
+ * of its parent, one above its ceiling is in the wheel, and one without packets
+ * is nowhere.
+ *
+ * All state is rows of flat arrays, which name each other by number; 0 is none.
+ * The first words of a node are the user's. The program only reads them, whenever
+ * it looks at the node, so that a plain store changes a rate. The other words are
+ * the program's. The host provides
+ *
+ *   engine_node(e, id)    engine_fork(e, id)
+ *   engine_queue(e, id)   engine_slot(e, id)
+ *
+ * each a row, or NULL for 0 and beyond the last.
+ */
+#ifndef AQM_ENGINE_H
+#define AQM_ENGINE_H
+
+#include "aqm.h"
+#include "codel.h"
+#include "fixed.h"
+#include "gate.h"
+
+#define ENGINE_LEVELS 8
+#define ENGINE_PRIORITIES 8
+
+/* Lists of a node's children: those owed a guarantee, then the others, each by
+ * priority. The lowest number goes first. */
+#define ENGINE_LISTS (2 * ENGINE_PRIORITIES)
+
+/* Queues of a leaf. */
+#define ENGINE_FLOWS 8
+#define ENGINE_FLOW_BITS ((1U << ENGINE_FLOWS) - 1)
+
+/* Bytes of a host's turn in a leaf, divided among its flows. The first multiple
+ * of 840 = lcm(1 ... 8) above an Ethernet frame, so that nothing is rounded. */
+#define ENGINE_TURN_BYTES 1680
+
+/* The least quantum of a node. A packet of 64 kB leaves a debt of that many
+ * bytes, which a node pays back by a quantum for each turn that it misses. */
+#define ENGINE_LEAST_QUANTUM 256
+
+/* A tick of the wheel is 2^15 ns (32.8 us). There are 64^3 of them (8.6 s). */
+#define ENGINE_TICK_SHIFT 15
+#define ENGINE_TICKS (64 * 64 * 64)
+
+/* Lateness that a ceiling makes up for: two ticks, one for the wheel and one for
+ * the host's timer. */
+#define ENGINE_LATE_NS (2ULL << ENGINE_TICK_SHIFT)
+
+/* How far a guarantee may fall behind, beside two packets: for as long others
+ * that are owed theirs may go first. */
+#define ENGINE_CREDIT_NS 100000000ULL
+
+/* What a node keeps of that while it has nothing to send. It makes up for the
+ * wheel, which wakes what is below a node a little late. */
+#define ENGINE_IDLE_CREDIT_NS 2000000ULL
+
+/* What is said of a node. */
+struct engine_said {
+	u64 ceiling_bytes_s; /* 0: none */
+	u64 guarantee_bytes_s; /* 0: none; at most the ceiling */
+	u32 live; /* 0: there is no such node; what a leaf has is dropped */
+	u32 parent; /* 0: of the root */
+	u32 fork; /* the row of its children's lists; 0: a leaf */
+	u32 quantum; /* its share among equals: bytes of a turn */
+	u32 priority; /* 0, most urgent, to ENGINE_PRIORITIES - 1 */
+	u32 limit_bytes; /* of a leaf: queued at most; 0: what there is room for */
+	u32 target_ns; /* of a leaf: CoDel's target; 0: the engine's */
+	u32 pad;
+};
+
+enum engine_state {
+	ENGINE_IDLE = 0, /* nothing to send, here or below */
+	ENGINE_READY = 1, /* in a list of its parent */
+	ENGINE_HELD = 2, /* above its ceiling, in the wheel */
+};
+
+struct engine_node {
+	struct engine_said said;
+	struct aqm_gate ceiling;
+	struct aqm_gate guarantee;
+	u64 sent_wire_bytes;
+	u64 sent_packets;
+	u32 state; /* enum engine_state */
+	u32 parent; /* in whose list it is */
+	u32 list; /* in which: the number of an engine_fork's head */
+	u32 next; /* in that list, which is a circle */
+	u32 prev;
+	s32 deficit; /* what it may still send in this turn */
+	u32 turned; /* whether it was ever given a turn */
+	u32 midway; /* whether its turn has begun and not ended */
+	u32 wheel; /* its tick's place in the wheel, plus 1; 0: none */
+	u32 wheel_next; /* of the same tick: a circle too */
+	u32 wheel_prev;
+	u32 queue; /* a leaf's, while it has packets */
+	u32 packets; /* queued, of a leaf */
+	u32 bytes;
+	u32 drops;
+	u32 marks;
+};
+
+/* The lists of a node's children that may send. */
+struct engine_fork {
+	u32 lists; /* a bit for each that is not empty */
+	u32 pad;
+	u32 head[ENGINE_LISTS];
+};
+
+/* Packets of one flow, or of several that share a queue. */
+struct engine_flow {
+	struct codel_core codel;
+	u32 host; /* hashes of whose it is */
+	u32 flow;
+	s32 deficit;
+	u32 head;
+	u32 tail;
+	u32 bytes;
+};
+
+/* The queues of a leaf, lent to it while it has packets. */
+struct engine_queue {
+	u32 fresh; /* flows that have just come: a bit for each */
+	u32 old; /* other flows in turn, perhaps empty ones */
+	u32 turn; /* where the turns of the old ones stand */
+	u32 next; /* the next free row */
+	struct engine_flow flow[ENGINE_FLOWS];
+};
+
+/* A packet's place. */
+struct engine_slot {
+	struct aqm_packet packet;
+	u32 next; /* the one behind it, or the next free one */
+	u32 pad;
+};
+
+/* Rows that are free: those never used, from `fresh` on, and a list. */
+struct engine_pool {
+	u32 rows; /* the last row */
+	u32 fresh;
+	u32 free;
+	u32 used;
+};
+
+/* Nodes by the time for which they wait: a list for each tick, and bitmaps of
+ * those that are not empty, of 64 of these, and of 64 of those. */
+struct engine_wheel {
+	u64 top;
+	u64 middle[64];
+	u64 low[ENGINE_TICKS / 64];
+	u64 tick; /* nothing waits for an earlier one */
+	u32 bucket[ENGINE_TICKS];
+};
+
+/* What is said of the whole. */
+struct engine_rule {
+	struct aqm_link link;
+	struct codel_common codel;
+	u64 limit_bytes; /* queued at most, in all leaves */
+	u32 root;
+	u32 other; /* the leaf of packets that name none; 0: they are dropped */
+};
+
+struct engine {
+	struct engine_rule rule;
+	struct engine_pool slots;
+	struct engine_pool queues;
+	u64 bytes; /* queued */
+	u64 opens_ns; /* where nothing may go: when to ask again; ~0: never */
+	u32 look; /* the user's: a node to look at with the next question */
+	u32 pad;
+	u64 refused; /* packets that found no leaf or no room */
+	struct aqm_verdict verdict; /* of the packet that engine_take() took */
+	struct engine_wheel wheel;
+};
+
+#endif

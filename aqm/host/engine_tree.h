@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The engine's tree: which leaf sends next, and what the packet costs it and
+ * every node above it.
+ *
+ * The host asks engine_choose() for a leaf, takes a packet of it, and says its
+ * length to engine_settle(). A node goes from list to wheel when its ceiling is
+ * reached, and back when its time has come; a node whose children are all in the
+ * wheel leaves the list of its own parent. So whoever is found by going down from
+ * the root may send, and going down costs a step for each level.
+ *
+ * A guarantee holds against the other children of the same parent. It holds
+ * against the whole tree where each node is guaranteed what its children are
+ * together. A packet counts for the guarantee of a node that was owed it, and for
+ * the node's share of the rest where it was not.
+ *
+ * Over any time t, the packets of a node that begin in it have at most
+ * ceiling * (t + slack) bytes, and the last packet. The slack is the time of a
+ * full packet at the ceiling, as in the kit's shaper, and two ticks at least; of
+ * the root, which waits for nobody, it is two ticks.
+ */
+#ifndef AQM_ENGINE_TREE_H
+#define AQM_ENGINE_TREE_H
+
+#include "engine_wheel.h"
+
+/* Nodes whose time has come that one question takes from the wheel. */
+#define ENGINE_DUE_MOST 64
+
+/* Steps of one choice: down the tree, and past those that have had their turn. */
+#define ENGINE_STEPS_MOST 4096
+
+/* Whether a node is owed some of its guarantee. */
+AQM_FN int engine_owed(const struct engine_node *n, u64 now_ns)
+{
+	return n->said.guarantee_bytes_s && n->guarantee.opens_ns <= now_ns;
+}
+
+/* Whether a node is above its ceiling. */
+AQM_FN int engine_shut(const struct engine_node *n, u64 now_ns)
+{
+	return n->said.ceiling_bytes_s && n->ceiling.opens_ns > now_ns;
+}
+
+/* Whether a node has something to send that only its own ceiling may hold. */
+AQM_FN int engine_has_work(struct engine *e, const struct engine_node *n)
+{
+	const struct engine_fork *f = engine_fork(e, n->said.fork);
+
+	return f ? f->lists != 0 : n->packets != 0;
+}
+
+AQM_FN u32 engine_priority(const struct engine_node *n)
+{
+	return (u32)aqm_min(n->said.priority, ENGINE_PRIORITIES - 1);
+}
+
+AQM_FN s32 engine_quantum(const struct engine_node *n)
+{
+	return (s32)aqm_clamp(n->said.quantum, ENGINE_LEAST_QUANTUM, 1 << 20);
+}
+
+/* Puts a node into a list of its parent: at the end, or as the first. */
+AQM_FN void engine_link(struct engine *e, struct engine_fork *f, u32 id,
+			struct engine_node *n, u32 list, int first)
+{
+	struct engine_node *head, *last;
+
+	list &= ENGINE_LISTS - 1;
+	n->list = list;
+	n->next = id;
+	n->prev = id;
+	head = engine_node(e, f->head[list]);
+	if (!head) {
+		f->head[list] = id;
+		f->lists |= 1U << list;
+		return;
+	}
+	last = engine_node(e, head->prev);
+	n->next = f->head[list];
+	n->prev = head->prev;
+	if (last)
+		last->next = id;
+	head->prev = id;
+	if (first)
+		f->head[list] = id;
+}
+
+/* Takes a node out of its list. */
+AQM_FN void engine_unlink(struct engine *e, u32 id, struct engine_node *n)
+{
+	struct engine_node *parent = engine_node(e, n->parent);
+	u32 list = n->list & (ENGINE_LISTS - 1);
+	struct engine_node *next, *prev;
+	struct engine_fork *f;
+
+	f = parent ? engine_fork(e, parent->said.fork) : NULL;
+	if (!f)
+		return;
+	if (n->next == id) {
+		f->head[list] = 0;
+		f->lists &= ~(1U << list);
+		return;
+	}
+	next = engine_node(e, n->next);
+	prev = engine_node(e, n->prev);
+	if (next)
+		next->prev = n->prev;
+	if (prev)
+		prev->next = n->next;
+	if (f->head[list] == id)
+		f->head[list] = n->next;
+}
+
+/*
+ * Puts a node that may send into the list where it belongs. One that lost its
+ * place in the middle of its turn goes on with that; a ceiling would otherwise
+ * take a part of its share.
+ */
+AQM_WHOLE_FN int engine_join(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
+{
+	struct engine_node *n = engine_node(e, id);
+	struct engine_node *parent;
+	struct engine_fork *f;
+	u32 list;
+
+	if (!n)
+		return 0;
+	parent = engine_node(e, n->parent);
+	f = parent ? engine_fork(e, parent->said.fork) : NULL;
+	if (!f)
+		return 0;
+	list = engine_priority(n);
+	if (engine_owed(n, now_ns)) {
+		engine_link(e, f, id, n, list, 0);
+		return 1;
+	}
+	if (!n->turned) {
+		n->turned = 1;
+		n->deficit = engine_quantum(n);
+	}
+	engine_link(e, f, id, n, list + ENGINE_PRIORITIES, n->midway != 0);
+	if (n->said.guarantee_bytes_s)
+		engine_wheel_put(e, id, n->guarantee.opens_ns);
+	return 1;
+}
+
+/*
+ * One node has something to send, which had not or was above its ceiling.
+ * Returns its parent, where that may have to be told the same; else 0.
+ */
+AQM_WHOLE_FN u32 engine_wake_one(struct engine *e AQM_NONNULL, u32 id,
+				 u64 now_ns)
+{
+	struct engine_node *n = engine_node(e, id);
+	u64 least = now_ns - ENGINE_IDLE_CREDIT_NS;
+
+	if (!n || n->state != ENGINE_IDLE || !engine_has_work(e, n))
+		return 0;
+	if (now_ns > ENGINE_IDLE_CREDIT_NS && n->guarantee.opens_ns < least)
+		n->guarantee.opens_ns = least;
+	if (engine_shut(n, now_ns)) {
+		n->state = ENGINE_HELD;
+		engine_wheel_put(e, id, n->ceiling.opens_ns);
+		return 0;
+	}
+	if (id == e->rule.root) {
+		n->state = ENGINE_READY;
+		return 0;
+	}
+	n->parent = n->said.parent;
+	if (!engine_join(e, id, now_ns))
+		return 0;
+	n->state = ENGINE_READY;
+	return n->parent;
+}
+
+/* The same, and of every node above that it wakes. */
+AQM_WHOLE_FN int engine_wake(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
+{
+	u32 i;
+
+	AQM_LOOP (i, ENGINE_LEVELS) {
+		if (!id)
+			break;
+		id = engine_wake_one(e, id, now_ns);
+	}
+	return 0;
+}
+
+/* A packet of so many bytes went through a node. Returns whether its turn is
+ * over. */
+AQM_FN int engine_charge(struct engine *e, u32 id, struct engine_node *n,
+			 u32 wire, u64 now_ns)
+{
+	u32 full = aqm_wire(&e->rule.link, e->rule.link.mtu_bytes);
+	u64 slack = ENGINE_LATE_NS;
+	int over = 0;
+
+	n->sent_wire_bytes += wire;
+	n->sent_packets++;
+	n->ceiling.rate_bytes_s = n->said.ceiling_bytes_s;
+	n->guarantee.rate_bytes_s = n->said.guarantee_bytes_s;
+	if (id != e->rule.root && n->ceiling.rate_bytes_s)
+		slack = aqm_max(slack, (u64)full * 1000000000 /
+					       n->ceiling.rate_bytes_s);
+	aqm_gate_pass(&n->ceiling, wire, now_ns, slack);
+	if (id == e->rule.root)
+		return 0;
+	if (n->list < ENGINE_PRIORITIES) {
+		slack = ENGINE_CREDIT_NS;
+		if (n->guarantee.rate_bytes_s)
+			slack += (u64)full * 2000000000 /
+				 n->guarantee.rate_bytes_s;
+		aqm_gate_pass(&n->guarantee, wire, now_ns, slack);
+		return 1;
+	}
+	n->deficit -= (s32)wire;
+	n->midway = n->deficit > 0;
+	if (!n->midway) {
+		n->deficit += engine_quantum(n);
+		over = 1;
+	}
+	return over;
+}
+
+/*
+ * Where a node stands after a packet of `wire` bytes through it, or with 0 after
+ * none, went. Returns its parent, to be settled next; 0 for none.
+ */
+AQM_WHOLE_FN u32 engine_settle_one(struct engine *e AQM_NONNULL, u32 id,
+				   u32 wire, u64 now_ns)
+{
+	struct engine_node *n = engine_node(e, id);
+	struct engine_node *parent;
+	struct engine_fork *f;
+	int root, over, owed;
+
+	if (!n || n->state != ENGINE_READY)
+		return 0;
+	root = id == e->rule.root;
+	over = wire && engine_charge(e, id, n, wire, now_ns);
+	if (!engine_has_work(e, n)) {
+		n->state = ENGINE_IDLE;
+	} else if (engine_shut(n, now_ns)) {
+		n->state = ENGINE_HELD;
+		engine_wheel_put(e, id, n->ceiling.opens_ns);
+	} else if (root) {
+		return 0;
+	} else {
+		owed = n->list < ENGINE_PRIORITIES;
+		if (over && owed && !engine_owed(n, now_ns)) {
+			engine_unlink(e, id, n);
+			engine_join(e, id, now_ns);
+			return n->parent;
+		}
+		/* It may have been given a guarantee meanwhile. */
+		if (!owed && n->said.guarantee_bytes_s && !n->wheel)
+			engine_wheel_put(e, id, n->guarantee.opens_ns);
+		parent = engine_node(e, n->parent);
+		f = parent ? engine_fork(e, parent->said.fork) : NULL;
+		if (over && f)
+			f->head[n->list & (ENGINE_LISTS - 1)] = n->next;
+		return n->parent;
+	}
+	if (root)
+		return 0;
+	engine_unlink(e, id, n);
+	return n->parent;
+}
+
+/* The same for a leaf and every node above it. */
+AQM_WHOLE_FN int engine_settle(struct engine *e AQM_NONNULL, u32 id, u32 wire,
+			       u64 now_ns)
+{
+	u32 i;
+
+	AQM_LOOP (i, ENGINE_LEVELS) {
+		if (!id)
+			break;
+		id = engine_settle_one(e, id, wire, now_ns);
+	}
+	return 0;
+}
+
+/* A node that is said to have another parent than that in whose list it is. */
+AQM_WHOLE_FN int engine_move(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
+{
+	struct engine_node *n = engine_node(e, id);
+
+	if (!n || n->state != ENGINE_READY)
+		return 0;
+	engine_unlink(e, id, n);
+	n->state = ENGINE_IDLE;
+	engine_settle(e, n->parent, 0, now_ns);
+	engine_wake(e, id, now_ns);
+	return 1;
+}
+
+/*
+ * Looks at a node of which something else is said. A change is found anyway when
+ * a packet of the node goes; this is for one that would wait long for that, above
+ * a former ceiling or behind others.
+ */
+AQM_WHOLE_FN int engine_look(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
+{
+	u32 full = aqm_wire(&e->rule.link, e->rule.link.mtu_bytes);
+	struct engine_node *n = engine_node(e, id);
+	u64 most = now_ns;
+
+	if (!n)
+		return 0;
+	if (n->state == ENGINE_HELD) {
+		if (n->said.live && n->said.ceiling_bytes_s)
+			most += (u64)full * 1000000000 /
+				n->said.ceiling_bytes_s;
+		if (n->ceiling.opens_ns <= most)
+			return 0;
+		n->ceiling.opens_ns = most;
+		engine_wheel_put(e, id, most);
+		return 1;
+	}
+	if (n->state != ENGINE_READY || id == e->rule.root)
+		return 0;
+	if (n->said.parent != n->parent)
+		return engine_move(e, id, now_ns);
+	if ((n->list & (ENGINE_PRIORITIES - 1)) == engine_priority(n) &&
+	    (n->list < ENGINE_PRIORITIES || n->wheel ||
+	     !n->said.guarantee_bytes_s))
+		return 0;
+	engine_unlink(e, id, n);
+	return engine_join(e, id, now_ns);
+}
+
+/* One node whose time has come; returns 0 where there is none. */
+AQM_WHOLE_FN int engine_due(struct engine *e AQM_NONNULL, u64 now_ns)
+{
+	u32 id = engine_wheel_due(e, now_ns);
+	struct engine_node *n = engine_node(e, id);
+
+	if (!id || !n)
+		return 0;
+	if (n->state == ENGINE_HELD) {
+		if (engine_shut(n, now_ns)) {
+			engine_wheel_put(e, id, n->ceiling.opens_ns);
+			return 1;
+		}
+		n->state = ENGINE_IDLE;
+		engine_wake(e, id, now_ns);
+		return 1;
+	}
+	if (n->state != ENGINE_READY || n->list < ENGINE_PRIORITIES ||
+	    id == e->rule.root)
+		return 1;
+	/* Not in its old list any more, whatever has become of its guarantee. */
+	engine_unlink(e, id, n);
+	engine_join(e, id, now_ns);
+	return 1;
+}
+
+/* The leaf that goes next, of those whose time has come; 0 where none may. */
+AQM_WHOLE_FN u32 engine_down(struct engine *e AQM_NONNULL, u64 now_ns)
+{
+	u32 id = e->rule.root;
+	struct engine_node *n = engine_node(e, id);
+	struct engine_node *child;
+	struct engine_fork *f;
+	u32 i, list, next;
+
+	if (!n || n->state != ENGINE_READY)
+		return 0;
+	AQM_LONG_LOOP (i, ENGINE_STEPS_MOST) {
+		n = engine_node(e, id);
+		if (!n)
+			return 0;
+		f = engine_fork(e, n->said.fork);
+		if (!f)
+			return id;
+		if (!f->lists)
+			return 0;
+		list = (u32)engine_lowest(f->lists) & (ENGINE_LISTS - 1);
+		next = f->head[list];
+		child = engine_node(e, next);
+		if (!child)
+			return 0;
+		if (child->said.parent != id) {
+			engine_move(e, next, now_ns);
+			id = e->rule.root;
+			n = engine_node(e, id);
+			if (!n || n->state != ENGINE_READY)
+				return 0;
+			continue;
+		}
+		if (list >= ENGINE_PRIORITIES && child->deficit <= 0) {
+			child->deficit += engine_quantum(child);
+			f->head[list] = child->next;
+			continue;
+		}
+		id = next;
+	}
+	/* Debts take longer to pay back: go on from here at once. */
+	e->opens_ns = now_ns;
+	return 0;
+}
+
+/* The leaf that sends next; 0 where none may, and `opens_ns` is when to ask
+ * again. */
+AQM_WHOLE_FN u32 engine_choose(struct engine *e AQM_NONNULL, u64 now_ns)
+{
+	struct engine_node *root = engine_node(e, e->rule.root);
+	u32 i;
+
+	if (!root)
+		return 0;
+	if (e->look) {
+		engine_look(e, e->look, now_ns);
+		e->look = 0;
+	}
+	if (root->state == ENGINE_HELD && engine_shut(root, now_ns)) {
+		/* Whose time comes meanwhile, could not send. */
+		e->opens_ns = (root->ceiling.opens_ns >> ENGINE_TICK_SHIFT) + 1;
+		e->opens_ns <<= ENGINE_TICK_SHIFT;
+		return 0;
+	}
+	AQM_LOOP (i, ENGINE_DUE_MOST) {
+		if (!engine_due(e, now_ns))
+			return engine_down(e, now_ns);
+	}
+	/* There may be more of them. */
+	e->opens_ns = now_ns;
+	return engine_down(e, now_ns);
+}
+
+#endif

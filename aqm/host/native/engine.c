@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The native host of the engine: what bpf/qdisc/engine.bpf.c is in the kernel.
+ * The rows are the caller's; so are packets.
+ */
+#include "engine.h"
+
+/* The engine, and where its rows are. */
+struct native_engine {
+	struct engine engine;
+	struct engine_node *nodes;
+	struct engine_fork *forks;
+	struct engine_queue *queues;
+	struct engine_slot *slots;
+	u64 node_rows; /* with row 0, which is none */
+	u64 fork_rows;
+	u64 queue_rows;
+	u64 slot_rows;
+};
+
+static struct engine_node *engine_node(struct engine *e, u32 id)
+{
+	struct native_engine *n = (struct native_engine *)e;
+
+	return id && id < n->node_rows ? &n->nodes[id] : NULL;
+}
+
+static struct engine_fork *engine_fork(struct engine *e, u32 id)
+{
+	struct native_engine *n = (struct native_engine *)e;
+
+	return id && id < n->fork_rows ? &n->forks[id] : NULL;
+}
+
+static struct engine_queue *engine_queue(struct engine *e, u32 id)
+{
+	struct native_engine *n = (struct native_engine *)e;
+
+	return id && id < n->queue_rows ? &n->queues[id] : NULL;
+}
+
+static struct engine_slot *engine_slot(struct engine *e, u32 id)
+{
+	struct native_engine *n = (struct native_engine *)e;
+
+	return id && id < n->slot_rows ? &n->slots[id] : NULL;
+}
+
+#include "engine_leaf.h"
+
+extern const u32 aqm_engine_layout[26];
+
+#define AT(type, field) __builtin_offsetof(struct type, field)
+
+/* In the order in which engine/ffi.rs states them. */
+const u32 aqm_engine_layout[26] = {
+	sizeof(struct native_engine),
+	sizeof(struct engine_queue),
+	sizeof(struct engine_slot),
+	sizeof(struct engine_fork),
+	AT(engine_fork, head),
+	sizeof(struct engine_said),
+	AT(engine_said, guarantee_bytes_s),
+	AT(engine_said, live),
+	AT(engine_said, parent),
+	AT(engine_said, target_ns),
+	sizeof(struct engine_node),
+	AT(engine_node, ceiling),
+	AT(engine_node, guarantee),
+	AT(engine_node, sent_wire_bytes),
+	AT(engine_node, state),
+	AT(engine_node, deficit),
+	AT(engine_node, wheel),
+	AT(engine_node, queue),
+	AT(engine_node, marks),
+	sizeof(struct engine_rule),
+	AT(engine_rule, codel),
+	AT(engine_rule, limit_bytes),
+	AT(engine_rule, other),
+	ENGINE_LEVELS,
+	ENGINE_LISTS,
+	ENGINE_LEAST_QUANTUM,
+};
+
+/* The rows of an engine, as many as there are with row 0 in each. */
+struct native_engine_rows {
+	struct engine_node *nodes;
+	struct engine_fork *forks;
+	struct engine_queue *queues;
+	struct engine_slot *slots;
+	u64 node_rows;
+	u64 fork_rows;
+	u64 queue_rows;
+	u64 slot_rows;
+};
+
+/* What became of an opportunity to send. */
+struct native_engine_turn {
+	struct aqm_verdict verdict;
+	u32 leaf; /* 0: none may send */
+	u32 slot;
+	u64 opens_ns; /* then: when to ask again; ~0: nothing waits */
+};
+
+void aqm_engine_setup(struct native_engine *n, const struct engine_rule *rule,
+		      const struct native_engine_rows *rows);
+void aqm_engine_look(struct native_engine *n, u32 id, u64 now_ns);
+u32 aqm_engine_admit(struct native_engine *n, u32 leaf, u32 len);
+u32 aqm_engine_evict(struct native_engine *n, u32 leaf);
+u32 aqm_engine_arrive(struct native_engine *n, u32 leaf,
+		      const struct aqm_packet *packet, u32 host);
+void aqm_engine_depart(struct native_engine *n, u64 now_ns,
+		       struct native_engine_turn *turn);
+void aqm_engine_packet(struct native_engine *n, u32 slot,
+		       struct aqm_packet *packet);
+void aqm_engine_counts(const struct native_engine *n, u64 counts[4]);
+u32 aqm_engine_first(struct native_engine *n, u32 leaf, u32 flow);
+u32 aqm_engine_behind(struct native_engine *n, u32 slot);
+u64 aqm_engine_lowest(u64 word);
+
+/* Takes over what is said of the whole. What is queued stays. */
+void aqm_engine_setup(struct native_engine *n, const struct engine_rule *rule,
+		      const struct native_engine_rows *rows)
+{
+	n->engine.rule = *rule;
+	n->nodes = rows->nodes;
+	n->forks = rows->forks;
+	n->queues = rows->queues;
+	n->slots = rows->slots;
+	n->node_rows = rows->node_rows;
+	n->fork_rows = rows->fork_rows;
+	n->queue_rows = rows->queue_rows;
+	n->slot_rows = rows->slot_rows;
+	n->engine.queues.rows = (u32)rows->queue_rows - 1;
+	n->engine.slots.rows = (u32)rows->slot_rows - 1;
+}
+
+/* Something else is said of a node. */
+void aqm_engine_look(struct native_engine *n, u32 id, u64 now_ns)
+{
+	engine_look(&n->engine, id, now_ns);
+}
+
+u32 aqm_engine_admit(struct native_engine *n, u32 leaf, u32 len)
+{
+	return (u32)engine_admit(&n->engine, leaf, len);
+}
+
+u32 aqm_engine_evict(struct native_engine *n, u32 leaf)
+{
+	return engine_evict(&n->engine, leaf);
+}
+
+u32 aqm_engine_arrive(struct native_engine *n, u32 leaf,
+		      const struct aqm_packet *packet, u32 host)
+{
+	return engine_arrive(&n->engine, leaf, packet, host);
+}
+
+/* One turn: the slot of a packet that is sent or dropped, by the verdict. With a
+ * leaf and no slot the host asks for another turn. */
+void aqm_engine_depart(struct native_engine *n, u64 now_ns,
+		       struct native_engine_turn *turn)
+{
+	struct engine *e = &n->engine;
+	u32 wire = 0;
+
+	turn->verdict = aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
+	turn->slot = 0;
+	turn->leaf = engine_choose(e, now_ns);
+	turn->opens_ns = e->opens_ns;
+	if (!turn->leaf)
+		return;
+	turn->slot = engine_take(e, turn->leaf, now_ns);
+	turn->verdict = e->verdict;
+	if (turn->slot && turn->verdict.action != AQM_DROP)
+		wire = engine_slot(e, turn->slot)->packet.wire;
+	engine_settle(e, turn->leaf, wire, now_ns);
+}
+
+/* What is known of the packet in a slot, or was until it was taken. */
+void aqm_engine_packet(struct native_engine *n, u32 slot,
+		       struct aqm_packet *packet)
+{
+	*packet = engine_slot(&n->engine, slot)->packet;
+}
+
+/* Bytes queued, slots and queues in use, packets refused. */
+void aqm_engine_counts(const struct native_engine *n, u64 counts[4])
+{
+	counts[0] = n->engine.bytes;
+	counts[1] = n->engine.slots.used;
+	counts[2] = n->engine.queues.used;
+	counts[3] = n->engine.refused;
+}
+
+/* The first slot of a leaf's queue; 0 where it has none. */
+u32 aqm_engine_first(struct native_engine *n, u32 leaf, u32 flow)
+{
+	struct engine_node *node = engine_node(&n->engine, leaf);
+	struct engine_queue *q = engine_queue(&n->engine, node->queue);
+
+	return q && flow < ENGINE_FLOWS ? q->flow[flow].head : 0;
+}
+
+/* The slot behind one in its queue; 0 for the last. */
+u32 aqm_engine_behind(struct native_engine *n, u32 slot)
+{
+	return engine_slot(&n->engine, slot)->next;
+}
+
+/* For a test of it. */
+u64 aqm_engine_lowest(u64 word)
+{
+	return engine_lowest(word);
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether an engine's rows agree with each other: for tests and fuzzing.
+
+use super::ffi::{self, Node};
+use super::{Engine, ROOT};
+
+/// Nanoseconds of a tick of the wheel (`ENGINE_TICK_SHIFT`).
+const TICK_NS: u64 = 1 << 15;
+
+/// Lists before this are of nodes that are owed a guarantee (`ENGINE_PRIORITIES`).
+const OWED: u32 = 8;
+
+impl<T> Engine<T> {
+    /// Looks at every row. An error says what is wrong with which node:
+    ///
+    /// - a node that may send is in one list, which is its parent's, and no other
+    ///   is in any; one above its ceiling is in the wheel,
+    ///   and so is one beyond its guarantee;
+    /// - a node with something to send is one of these two;
+    /// - packets, bytes, slots and queues add up, and each packet has one slot.
+    pub fn audit(&mut self) -> Result<(), String> {
+        let mut listed = vec![0_u32; self.nodes.len()];
+        for id in ROOT..self.fresh {
+            self.lists(id, &mut listed)?;
+        }
+        for id in ROOT..self.fresh {
+            let node = &self.nodes[id as usize];
+            let wanted = u32::from(node.state == ffi::READY && id != ROOT);
+            if listed[id as usize] != wanted {
+                return Err(format!(
+                    "node {id} is in {} lists: {node:?}",
+                    listed[id as usize]
+                ));
+            }
+            self.place(id, node)?;
+        }
+        self.kept()
+    }
+
+    /// What nothing was sent for at `now_ns`, though the host asked: an error names
+    /// a leaf with packets that no ceiling held until the tick that has not passed.
+    pub fn audit_idle(&self, now_ns: u64) -> Result<(), String> {
+        // One whose ceiling was lifted goes on with the next tick too.
+        let held = |id: u32| self.nodes[id as usize].ceiling.opens_ns + TICK_NS > now_ns;
+        let waiting = |id: &u32| self.nodes[*id as usize].packets > 0;
+        let free = (ROOT..self.fresh).find(|id| waiting(id) && !self.path(*id).any(held));
+        free.map_or(Ok(()), |id| {
+            let path: Vec<(u32, Node)> = self
+                .path(id)
+                .map(|it| (it, self.nodes[it as usize]))
+                .collect();
+            Err(format!("leaf {id} could send at {now_ns}: {path:?}"))
+        })
+    }
+
+    /// The lists of one node's children.
+    fn lists(&self, id: u32, listed: &mut [u32]) -> Result<(), String> {
+        let said = self.nodes[id as usize].said;
+        if said.fork == 0 {
+            return Ok(());
+        }
+        let fork = &self.forks[said.fork as usize];
+        for (list, head) in (0_u32..).zip(fork.head) {
+            if (fork.lists >> list & 1 == 1) != (head != 0) {
+                return Err(format!("node {id}: {fork:?}"));
+            }
+            let mut at = head;
+            for _ in 0..self.nodes.len() {
+                if at == 0 {
+                    break;
+                }
+                let node = &self.nodes[at as usize];
+                let next = &self.nodes[node.next as usize];
+                if node.list != list || node.parent != id || next.prev != at {
+                    return Err(format!("node {at} in list {list} of {id}: {node:?}"));
+                }
+                listed[at as usize] += 1;
+                at = node.next;
+                if at == head {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a node waits where it should.
+    fn place(&self, id: u32, node: &Node) -> Result<(), String> {
+        let below = self
+            .forks
+            .get(node.said.fork as usize)
+            .map_or(0, |fork| fork.lists);
+        let inner = node.said.fork != 0;
+        let work = if inner { below != 0 } else { node.packets > 0 };
+        // A leaf whose last packet was evicted is found to be empty in its turn.
+        let right = match node.state {
+            ffi::IDLE => !work,
+            ffi::READY => {
+                let told = node.list < OWED || node.said.guarantee_bytes_s == 0 || node.wheel != 0;
+                (work || !inner) && (id == ROOT || told)
+            }
+            ffi::HELD => node.wheel != 0,
+            _ => false,
+        };
+        if right {
+            return Ok(());
+        }
+        Err(format!("node {id} is at the wrong place: {node:?}"))
+    }
+
+    /// Packets and their slots.
+    fn kept(&mut self) -> Result<(), String> {
+        let mut seen = vec![false; self.items.len()];
+        let [bytes, slots, queues, _] = self.totals();
+        let (mut all_bytes, mut all_queues) = (0, 0);
+        for id in ROOT..self.fresh {
+            let node = self.nodes[id as usize];
+            let (mut own_packets, mut own_bytes) = (0, 0);
+            for flow in 0..ffi::FLOWS {
+                // SAFETY: the memory is an engine's, and the node is one of its rows.
+                let mut slot = unsafe { ffi::aqm_engine_first(self.raw(), id, flow) };
+                while slot != 0 {
+                    if seen[slot as usize] || self.items[slot as usize].is_none() {
+                        return Err(format!("slot {slot} of node {id} is not its own"));
+                    }
+                    seen[slot as usize] = true;
+                    own_packets += 1;
+                    own_bytes += self.packet(slot).len;
+                    // SAFETY: as above.
+                    slot = unsafe { ffi::aqm_engine_behind(self.raw(), slot) };
+                }
+            }
+            if own_packets != node.packets
+                || own_bytes != node.bytes
+                || (own_packets == 0) != (node.queue == 0)
+            {
+                return Err(format!("node {id} has {own_packets} packets: {node:?}"));
+            }
+            all_bytes += u64::from(own_bytes);
+            all_queues += u64::from(node.queue != 0);
+        }
+        let all_slots = seen.iter().filter(|it| **it).count() as u64;
+        let items = self.items.iter().filter(|it| it.is_some()).count() as u64;
+        if [all_bytes, all_slots, all_queues] != [bytes, slots, queues] || items != slots {
+            return Err(format!(
+                "{all_slots} slots with {items} packets, {all_bytes} bytes and {all_queues} queues are used, \
+                 and {slots}, {bytes} and {queues} counted"
+            ));
+        }
+        Ok(())
+    }
+}

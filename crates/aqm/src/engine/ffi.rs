@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The rows of `aqm/host/engine.h` and the functions of
+//! `aqm/host/native/engine.c`. A test compares sizes and offsets with C's own.
+
+use crate::ffi::{Link, Packet, RawVerdict};
+use std::ffi::c_void;
+
+/// Levels of a tree (`ENGINE_LEVELS`).
+pub(super) const LEVELS: u32 = 8;
+
+/// Lists of a node's children (`ENGINE_LISTS`).
+pub(super) const LISTS: usize = 16;
+
+/// Queues of a leaf (`ENGINE_FLOWS`).
+pub(super) const FLOWS: u32 = 8;
+
+/// What is said of a node (`struct engine_said`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Said {
+    pub ceiling_bytes_s: u64,
+    pub guarantee_bytes_s: u64,
+    pub live: u32,
+    pub parent: u32,
+    pub fork: u32,
+    pub quantum: u32,
+    pub priority: u32,
+    pub limit_bytes: u32,
+    pub target_ns: u32,
+    pub pad: u32,
+}
+
+/// `struct aqm_gate`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Gate {
+    pub rate_bytes_s: u64,
+    pub opens_ns: u64,
+    pub rest: u64,
+}
+
+/// `enum engine_state`: what a node's `state` may be.
+pub(super) const IDLE: u32 = 0;
+pub(super) const READY: u32 = 1;
+pub(super) const HELD: u32 = 2;
+
+/// `struct engine_node`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Node {
+    pub said: Said,
+    pub ceiling: Gate,
+    pub guarantee: Gate,
+    pub sent_wire_bytes: u64,
+    pub sent_packets: u64,
+    pub state: u32,
+    pub parent: u32,
+    pub list: u32,
+    pub next: u32,
+    pub prev: u32,
+    pub deficit: i32,
+    pub turned: u32,
+    pub midway: u32,
+    pub wheel: u32,
+    pub wheel_next: u32,
+    pub wheel_prev: u32,
+    pub queue: u32,
+    pub packets: u32,
+    pub bytes: u32,
+    pub drops: u32,
+    pub marks: u32,
+}
+
+/// `struct engine_fork`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Fork {
+    pub lists: u32,
+    pub pad: u32,
+    pub head: [u32; LISTS],
+}
+
+/// CoDel's parameters (`struct codel_common`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Codel {
+    pub target_ns: u64,
+    pub interval_ns: u64,
+    pub ce_threshold_ns: u64,
+    pub mtu_bytes: u64,
+}
+
+/// What is said of the whole (`struct engine_rule`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Rule {
+    pub link: Link,
+    pub codel: Codel,
+    pub limit_bytes: u64,
+    pub root: u32,
+    pub other: u32,
+}
+
+/// `struct native_engine_rows`.
+#[repr(C)]
+pub(super) struct Rows {
+    pub nodes: *mut Node,
+    pub forks: *mut Fork,
+    pub queues: *mut u64,
+    pub slots: *mut u64,
+    pub node_rows: u64,
+    pub fork_rows: u64,
+    pub queue_rows: u64,
+    pub slot_rows: u64,
+}
+
+/// `struct native_engine_turn`.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct Turn {
+    pub verdict: RawVerdict,
+    pub leaf: u32,
+    pub slot: u32,
+    pub opens_ns: u64,
+}
+
+/// What a leaf says to a packet (`enum engine_room`).
+pub(super) const EVICT: u32 = 1;
+pub(super) const REFUSE: u32 = 2;
+
+/// Packets that may go for one that comes (`ENGINE_EVICT_MOST`).
+pub(super) const EVICT_MOST: u32 = 8;
+
+unsafe extern "C" {
+    static aqm_engine_layout: [u32; 26];
+    pub(super) fn aqm_engine_setup(engine: *mut c_void, rule: *const Rule, rows: *const Rows);
+    pub(super) fn aqm_engine_look(engine: *mut c_void, id: u32, now_ns: u64);
+    pub(super) fn aqm_engine_admit(engine: *mut c_void, leaf: u32, len: u32) -> u32;
+    pub(super) fn aqm_engine_evict(engine: *mut c_void, leaf: u32) -> u32;
+    pub(super) fn aqm_engine_arrive(
+        engine: *mut c_void,
+        leaf: u32,
+        packet: *const Packet,
+        host: u32,
+    ) -> u32;
+    pub(super) fn aqm_engine_depart(engine: *mut c_void, now_ns: u64, turn: *mut Turn);
+    pub(super) fn aqm_engine_packet(engine: *mut c_void, slot: u32, packet: *mut Packet);
+    pub(super) fn aqm_engine_counts(engine: *const c_void, counts: *mut u64);
+    pub(super) fn aqm_engine_first(engine: *mut c_void, leaf: u32, flow: u32) -> u32;
+    pub(super) fn aqm_engine_behind(engine: *mut c_void, slot: u32) -> u32;
+    #[cfg(test)]
+    fn aqm_engine_lowest(word: u64) -> u64;
+}
+
+/// Bytes of the engine itself, of a row of queues and of one of slots.
+pub(super) fn sizes() -> [usize; 3] {
+    // SAFETY: a constant.
+    let [engine, queue, slot, ..] = unsafe { aqm_engine_layout };
+    [engine, queue, slot].map(|bytes| bytes as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::LEAST_QUANTUM;
+    use std::mem::offset_of;
+
+    #[test]
+    fn layouts_are_those_that_c_has() {
+        // SAFETY: a constant.
+        let [engine, queue, slot, theirs @ ..] = unsafe { aqm_engine_layout };
+        assert!([engine, queue, slot].iter().all(|bytes| bytes % 8 == 0));
+        let own = [
+            size_of::<Fork>(),
+            offset_of!(Fork, head),
+            size_of::<Said>(),
+            offset_of!(Said, guarantee_bytes_s),
+            offset_of!(Said, live),
+            offset_of!(Said, parent),
+            offset_of!(Said, target_ns),
+            size_of::<Node>(),
+            offset_of!(Node, ceiling),
+            offset_of!(Node, guarantee),
+            offset_of!(Node, sent_wire_bytes),
+            offset_of!(Node, state),
+            offset_of!(Node, deficit),
+            offset_of!(Node, wheel),
+            offset_of!(Node, queue),
+            offset_of!(Node, marks),
+            size_of::<Rule>(),
+            offset_of!(Rule, codel),
+            offset_of!(Rule, limit_bytes),
+            offset_of!(Rule, other),
+            LEVELS as usize,
+            LISTS,
+            LEAST_QUANTUM as usize,
+        ];
+        assert_eq!(own.map(|number| number as u32), theirs);
+    }
+
+    /// Against Rust's own, for every bit alone and with anything above it.
+    #[test]
+    fn the_lowest_bit_is_found() {
+        for bit in 0..64 {
+            let one = 1_u64 << bit;
+            for above in [0, u64::MAX, 0xaaaa_5555_0f0f_3c3c] {
+                let word = one | (above & !(one | (one - 1)));
+                // SAFETY: a function of a number that is not 0.
+                let found = unsafe { aqm_engine_lowest(word) };
+                assert_eq!(found, u64::from(word.trailing_zeros()), "{word:#x}");
+            }
+        }
+    }
+}

@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The engine (`aqm/host/engine.h`) on this machine: one scheduler for a tree of
+//! nodes of any shape, eight levels deep.
+//!
+//! A [`NodeRule`] is stored in the row of its node, and the scheduler reads it
+//! when it next looks there. So a change costs a store, at any time. This host has
+//! it look at once.
+
+mod audit;
+mod ffi;
+
+use crate::ffi::{Link, Packet};
+use crate::queue::{Action, Verdict, verdict};
+use ffi::{Codel, Fork, Node, Rows, Rule, Said, Turn};
+use std::ffi::c_void;
+
+/// The least quantum: less counts as this (`ENGINE_LEAST_QUANTUM`).
+pub const LEAST_QUANTUM: u32 = 256;
+
+/// What is said of a node. Rates and quanta are bytes on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NodeRule {
+    /// What it, with everything below it, never exceeds, a second; 0 for nothing.
+    pub ceiling_bytes_s: u64,
+    /// What it has before others of its parent have any excess, a second; 0 for
+    /// nothing.
+    pub guarantee_bytes_s: u64,
+    /// 0, the most urgent, to 7. A larger number counts as 7.
+    pub priority: u32,
+    /// Its share among equals: bytes of a turn, from [`LEAST_QUANTUM`] to 2^20. A
+    /// turn that is no shorter than a full packet costs least.
+    pub quantum: u32,
+    /// Bytes queued at most, of a leaf; 0 for what there is room for.
+    pub limit_bytes: u32,
+    /// CoDel's target, of a leaf, in nanoseconds; 0 for the usual 5 ms.
+    pub target_ns: u32,
+}
+
+/// How many rows an engine has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineSize {
+    /// Nodes of the tree, with the root.
+    pub nodes: u32,
+    /// Of those, nodes with children.
+    pub inner: u32,
+    /// Leaves that may have packets at a time.
+    pub queues: u32,
+    /// Packets.
+    pub slots: u32,
+    /// Their bytes, as the device counts them.
+    pub limit_bytes: u64,
+}
+
+/// Why the tree was not changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// A number that is no node's.
+    #[error("there is no such node")]
+    NoNode,
+    /// The parent is a leaf, or no node.
+    #[error("the parent is no node that has children")]
+    NoParent,
+    /// The parent would be below its own child.
+    #[error("the parent is the node itself, or below it")]
+    BelowItself,
+    /// There would be more than eight levels.
+    #[error("the tree would have more than {} levels", ffi::LEVELS)]
+    TooDeep,
+    /// A node with children, some of which may have been removed and still have
+    /// packets.
+    #[error("the node has children, or packets of children that were removed")]
+    HasChildren,
+    /// The root, which stays.
+    #[error("the root stays where it is")]
+    Root,
+    /// No row is free.
+    #[error("all rows are in use")]
+    Full,
+}
+
+/// What an arrival led to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineArrival<T> {
+    /// The packet that came, where it was dropped.
+    pub refused: Option<T>,
+    /// Packets of the same leaf that had to make room for it.
+    pub evicted: Vec<T>,
+}
+
+/// What an opportunity to send led to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineTurn<T> {
+    /// The leaf, the packet to send, and how.
+    pub sent: Option<(u32, Verdict, Packet, T)>,
+    /// Packets that were dropped on the way to it, with their leaves.
+    pub dropped: Vec<(u32, T)>,
+    /// Where none is sent: when to ask again; `None` where nothing is queued.
+    pub opens_ns: Option<u64>,
+}
+
+/// What a node has had and has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NodeCounts {
+    /// Packets sent, from it or from below it.
+    pub sent_packets: u64,
+    /// Their bytes on the wire.
+    pub sent_wire_bytes: u64,
+    /// Packets queued, of a leaf.
+    pub packets: u32,
+    /// Their bytes, as the device counts them.
+    pub bytes: u32,
+    /// Packets dropped, of a leaf.
+    pub drops: u32,
+    /// Packets marked, of a leaf.
+    pub marks: u32,
+}
+
+/// An engine with its packets, each of which is a `T` to its owner. The caller
+/// keeps time, which must not go backwards.
+#[derive(Debug)]
+pub struct Engine<T> {
+    /// `struct native_engine`, and its rows; `u64` for the alignment that C needs.
+    memory: Vec<u64>,
+    nodes: Vec<Node>,
+    forks: Vec<Fork>,
+    queues: Vec<u64>,
+    slots: Vec<u64>,
+    rule: Rule,
+    size: EngineSize,
+    /// What lies in each slot.
+    items: Vec<Option<T>>,
+    /// Of each node, rows that name it as their parent.
+    children: Vec<u32>,
+    free_forks: Vec<u32>,
+    /// Nodes that were removed, and may still have packets.
+    removed: Vec<u32>,
+    /// Rows that nodes had, and those from `fresh` on that none had.
+    free: Vec<u32>,
+    fresh: u32,
+    /// When it was last asked anything.
+    now_ns: u64,
+}
+
+/// The first row, which is the root's.
+const ROOT: u32 = 1;
+
+/// The most turns of one departure: each sends, drops or finds a leaf empty.
+const TURNS: usize = 1 << 20;
+
+impl<T> Engine<T> {
+    /// An engine with a root that holds to `link.rate_bytes_s`, and nothing below
+    /// it.
+    pub fn new(link: &Link, size: EngineSize) -> Self {
+        let [engine, queue, slot] = ffi::sizes();
+        let words = |bytes: usize, rows: u32| vec![0; (bytes * (rows as usize + 1)).div_ceil(8)];
+        let mut whole = Self {
+            memory: vec![0; engine.div_ceil(8)],
+            nodes: vec![Node::default(); size.nodes as usize + 1],
+            forks: vec![Fork::default(); size.inner as usize + 1],
+            queues: words(queue, size.queues),
+            slots: words(slot, size.slots),
+            rule: Rule {
+                link: *link,
+                codel: Codel {
+                    target_ns: 5_000_000,
+                    interval_ns: 100_000_000,
+                    ce_threshold_ns: 0,
+                    mtu_bytes: u64::from(link.mtu_bytes),
+                },
+                limit_bytes: size.limit_bytes,
+                root: ROOT,
+                other: 0,
+            },
+            size,
+            items: (0..=size.slots).map(|_| None).collect(),
+            children: vec![0; size.nodes as usize + 1],
+            free_forks: (2..=size.inner).rev().collect(),
+            removed: Vec::new(),
+            free: Vec::new(),
+            fresh: ROOT + 1,
+            now_ns: 0,
+        };
+        whole.nodes[ROOT as usize].said = Said {
+            ceiling_bytes_s: link.rate_bytes_s,
+            live: 1,
+            fork: 1,
+            ..Said::default()
+        };
+        whole.setup();
+        whole
+    }
+
+    /// The root.
+    pub fn root(&self) -> u32 {
+        ROOT
+    }
+
+    fn raw(&mut self) -> *mut c_void {
+        self.memory.as_mut_ptr().cast()
+    }
+
+    /// Says the rule, and where the rows are.
+    fn setup(&mut self) {
+        let rows = Rows {
+            nodes: self.nodes.as_mut_ptr(),
+            forks: self.forks.as_mut_ptr(),
+            queues: self.queues.as_mut_ptr(),
+            slots: self.slots.as_mut_ptr(),
+            node_rows: self.nodes.len() as u64,
+            fork_rows: self.forks.len() as u64,
+            queue_rows: u64::from(self.size.queues) + 1,
+            slot_rows: u64::from(self.size.slots) + 1,
+        };
+        // SAFETY: the memory is an engine's, and there are as many rows of each
+        // kind as is said. None of the vectors ever grows.
+        unsafe { ffi::aqm_engine_setup(self.raw(), &raw const self.rule, &raw const rows) };
+    }
+
+    /// Adds a node below `parent`: a leaf, or one that can have children. Returns
+    /// its number, which stays its own until it is removed.
+    pub fn add(&mut self, parent: u32, inner: bool, rule: &NodeRule) -> Result<u32, EngineError> {
+        self.may_have_children(parent)?;
+        if self.depth(parent) >= ffi::LEVELS {
+            return Err(EngineError::TooDeep);
+        }
+        self.reclaim();
+        if inner && self.free_forks.is_empty() {
+            return Err(EngineError::Full);
+        }
+        let id = self.free_row().ok_or(EngineError::Full)?;
+        let fork = if inner {
+            self.free_forks.pop().unwrap_or(0)
+        } else {
+            0
+        };
+        self.nodes[id as usize] = Node {
+            said: said(parent, fork, rule),
+            // It may still wait in the wheel for what it was before.
+            wheel: self.nodes[id as usize].wheel,
+            wheel_next: self.nodes[id as usize].wheel_next,
+            wheel_prev: self.nodes[id as usize].wheel_prev,
+            ..Node::default()
+        };
+        self.children[parent as usize] += 1;
+        Ok(id)
+    }
+
+    /// Gives a node another rule. What it has queued and had stays.
+    pub fn change(&mut self, id: u32, rule: &NodeRule) -> Result<(), EngineError> {
+        self.live(id)?;
+        let own = &mut self.nodes[id as usize].said;
+        *own = said(own.parent, own.fork, rule);
+        self.look(id);
+        Ok(())
+    }
+
+    /// Puts a node, with everything below it, below another parent.
+    pub fn reparent(&mut self, id: u32, parent: u32) -> Result<(), EngineError> {
+        self.live(id)?;
+        if id == ROOT {
+            return Err(EngineError::Root);
+        }
+        self.may_have_children(parent)?;
+        if self.path(parent).any(|above| above == id) {
+            return Err(EngineError::BelowItself);
+        }
+        if self.depth(parent) + self.height(id) > ffi::LEVELS {
+            return Err(EngineError::TooDeep);
+        }
+        let old = self.nodes[id as usize].said.parent;
+        self.children[old as usize] -= 1;
+        self.children[parent as usize] += 1;
+        self.nodes[id as usize].said.parent = parent;
+        self.look(id);
+        Ok(())
+    }
+
+    fn look(&mut self, id: u32) {
+        // SAFETY: the memory is an engine's, set up with its rows.
+        unsafe { ffi::aqm_engine_look(self.raw(), id, self.now_ns) };
+    }
+
+    /// Removes a node. What a leaf has queued is dropped when its turn comes.
+    pub fn remove(&mut self, id: u32) -> Result<(), EngineError> {
+        self.live(id)?;
+        if id == ROOT {
+            return Err(EngineError::Root);
+        }
+        self.reclaim();
+        if self.children[id as usize] > 0 {
+            return Err(EngineError::HasChildren);
+        }
+        self.nodes[id as usize].said.live = 0;
+        self.removed.push(id);
+        self.look(id);
+        Ok(())
+    }
+
+    /// A packet of a leaf comes, of a flow (`packet.flow`) of a host, at
+    /// `packet.arrived_ns`. A number that is no leaf's refuses it.
+    pub fn arrive(&mut self, leaf: u32, packet: &Packet, host: u32, item: T) -> EngineArrival<T> {
+        let mut arrival = EngineArrival {
+            refused: None,
+            evicted: Vec::new(),
+        };
+        self.now_ns = packet.arrived_ns;
+        let raw = self.raw();
+        let mut room = 0;
+        for _ in 0..=ffi::EVICT_MOST {
+            // SAFETY: the memory is an engine's, set up with its rows.
+            room = unsafe { ffi::aqm_engine_admit(raw, leaf, packet.len) };
+            if room != ffi::EVICT {
+                break;
+            }
+            // SAFETY: as above.
+            let slot = unsafe { ffi::aqm_engine_evict(raw, leaf) };
+            arrival.evicted.extend(self.items[slot as usize].take());
+        }
+        let slot = match room {
+            // SAFETY: as above.
+            0 => unsafe { ffi::aqm_engine_arrive(raw, leaf, packet, host) },
+            ffi::EVICT | ffi::REFUSE => 0,
+            other => unreachable!("C answers {other}"),
+        };
+        if slot == 0 {
+            arrival.refused = Some(item);
+        } else {
+            self.items[slot as usize] = Some(item);
+        }
+        arrival
+    }
+
+    /// The host asks for a packet.
+    pub fn depart(&mut self, now_ns: u64) -> EngineTurn<T> {
+        let mut turn = EngineTurn {
+            sent: None,
+            dropped: Vec::new(),
+            opens_ns: None,
+        };
+        self.now_ns = now_ns;
+        let raw = self.raw();
+        for _ in 0..TURNS {
+            let mut own = Turn::default();
+            // SAFETY: the memory is an engine's, set up with its rows.
+            unsafe { ffi::aqm_engine_depart(raw, now_ns, &raw mut own) };
+            if own.leaf == 0 {
+                turn.opens_ns = (own.opens_ns != u64::MAX).then_some(own.opens_ns);
+                break;
+            }
+            let Some(item) = self.items[own.slot as usize].take() else {
+                continue;
+            };
+            let verdict = verdict(own.verdict);
+            if verdict.action == Action::Drop {
+                turn.dropped.push((own.leaf, item));
+                continue;
+            }
+            turn.sent = Some((own.leaf, verdict, self.packet(own.slot), item));
+            break;
+        }
+        turn
+    }
+
+    /// What is known of the packet in a slot.
+    fn packet(&mut self, slot: u32) -> Packet {
+        let mut packet = Packet::default();
+        // SAFETY: the memory is an engine's, and it named the slot.
+        unsafe { ffi::aqm_engine_packet(self.raw(), slot, &raw mut packet) };
+        packet
+    }
+
+    /// What a node has had and has; `None` where there is no such node.
+    pub fn counts(&self, id: u32) -> Option<NodeCounts> {
+        let node = self.nodes.get(id as usize).filter(|it| it.said.live != 0)?;
+        Some(NodeCounts {
+            sent_packets: node.sent_packets,
+            sent_wire_bytes: node.sent_wire_bytes,
+            packets: node.packets,
+            bytes: node.bytes,
+            drops: node.drops,
+            marks: node.marks,
+        })
+    }
+
+    /// Packets queued in all leaves.
+    pub fn packets(&self) -> u64 {
+        self.totals()[1]
+    }
+
+    /// Bytes queued, slots and queues in use, packets refused for want of a leaf.
+    fn totals(&self) -> [u64; 4] {
+        let mut totals = [0; 4];
+        let raw = self.memory.as_ptr().cast();
+        // SAFETY: the memory is an engine's, and C writes four words.
+        unsafe { ffi::aqm_engine_counts(raw, totals.as_mut_ptr()) };
+        totals
+    }
+
+    fn live(&self, id: u32) -> Result<(), EngineError> {
+        match self.nodes.get(id as usize) {
+            Some(node) if node.said.live != 0 => Ok(()),
+            _ => Err(EngineError::NoNode),
+        }
+    }
+
+    fn may_have_children(&self, id: u32) -> Result<(), EngineError> {
+        match self.nodes.get(id as usize) {
+            Some(node) if node.said.live != 0 && node.said.fork != 0 => Ok(()),
+            _ => Err(EngineError::NoParent),
+        }
+    }
+
+    /// A node and those above it, up to the root.
+    fn path(&self, id: u32) -> impl Iterator<Item = u32> {
+        let above = |id: &u32| Some(self.nodes[*id as usize].said.parent).filter(|it| *it != 0);
+        std::iter::successors(Some(id), above)
+    }
+
+    /// Levels from the root down to a node, both counted.
+    fn depth(&self, id: u32) -> u32 {
+        self.path(id).count() as u32
+    }
+
+    /// Levels from a node down, itself counted.
+    fn height(&self, id: u32) -> u32 {
+        let own = self.depth(id);
+        let below = (ROOT..self.fresh).filter(|it| self.path(*it).any(|above| above == id));
+        below.map(|it| self.depth(it) - own + 1).max().unwrap_or(1)
+    }
+
+    /// Whether nothing holds a row any more.
+    fn at_rest(&self, id: u32) -> bool {
+        let node = &self.nodes[id as usize];
+        node.said.live == 0 && node.state == ffi::IDLE && node.packets == 0
+    }
+
+    /// Lets go of the places of all that was removed and has nothing left. A node
+    /// goes after its children.
+    fn reclaim(&mut self) {
+        loop {
+            let gone = |id: &u32| self.at_rest(*id) && self.children[*id as usize] == 0;
+            let Some(at) = self.removed.iter().position(gone) else {
+                break;
+            };
+            let id = self.removed.swap_remove(at);
+            let node = std::mem::take(&mut self.nodes[id as usize].said);
+            self.children[node.parent as usize] -= 1;
+            if node.fork != 0 {
+                self.free_forks.push(node.fork);
+            }
+            self.free.push(id);
+        }
+    }
+
+    /// A row that no node has.
+    fn free_row(&mut self) -> Option<u32> {
+        self.free.pop().or_else(|| {
+            let new = (self.fresh <= self.size.nodes).then_some(self.fresh)?;
+            self.fresh += 1;
+            Some(new)
+        })
+    }
+}
+
+fn said(parent: u32, fork: u32, rule: &NodeRule) -> Said {
+    Said {
+        ceiling_bytes_s: rule.ceiling_bytes_s,
+        guarantee_bytes_s: rule.guarantee_bytes_s,
+        live: 1,
+        parent,
+        fork,
+        quantum: rule.quantum,
+        priority: rule.priority,
+        limit_bytes: rule.limit_bytes,
+        target_ns: rule.target_ns,
+        pad: 0,
+    }
+}

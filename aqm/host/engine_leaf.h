@@ -88,7 +88,8 @@ AQM_FN u32 engine_from(u32 set, u32 from)
 {
 	u32 later = set & (ENGINE_FLOW_BITS << (from & (ENGINE_FLOWS - 1)));
 
-	return (u32)engine_lowest(later ? later : set) & (ENGINE_FLOWS - 1);
+	return AQM_MASKED((u32)engine_lowest(later ? later : set),
+			  ENGINE_FLOWS - 1);
 }
 
 /*
@@ -186,6 +187,7 @@ AQM_WHOLE_FN u32 engine_evict(struct engine *e AQM_NONNULL, u32 id)
 	struct engine_node *n = engine_node(e, id);
 	u32 i, longest = 0, most = 0, index;
 	struct engine_queue *q;
+	struct engine_flow *flow;
 
 	if (!n)
 		return 0;
@@ -199,8 +201,9 @@ AQM_WHOLE_FN u32 engine_evict(struct engine *e AQM_NONNULL, u32 id)
 		}
 	}
 	/* A flow that has to be shortened should hear of it. */
-	q->flow[longest & (ENGINE_FLOWS - 1)].codel.count++;
-	index = engine_off(e, n, &q->flow[longest & (ENGINE_FLOWS - 1)]);
+	flow = &q->flow[AQM_MASKED(longest, ENGINE_FLOWS - 1)];
+	flow->codel.count++;
+	index = engine_off(e, n, flow);
 	if (index)
 		n->drops++;
 	engine_give_back(e, n, q);
@@ -243,8 +246,8 @@ AQM_WHOLE_FN u32 engine_arrive(struct engine *e AQM_NONNULL, u32 id,
 		engine_give_back(e, n, q);
 		return 0;
 	}
-	flow = &q->flow[engine_flow_for(q, host, packet->flow) &
-			(ENGINE_FLOWS - 1)];
+	flow = &q->flow[AQM_MASKED(engine_flow_for(q, host, packet->flow),
+				   ENGINE_FLOWS - 1)];
 	slot->packet = *packet;
 	slot->next = 0;
 	last = engine_slot(e, flow->tail);
@@ -266,14 +269,11 @@ AQM_WHOLE_FN u32 engine_arrive(struct engine *e AQM_NONNULL, u32 id,
 /* The queue of a leaf whose turn it is; ENGINE_NO_FLOW where none has packets.
  * An empty one leaves, a new one through the old ones, so that it cannot starve
  * them by coming back as a new one. */
-AQM_WHOLE_FN u32 engine_flow_turn(struct engine *e AQM_NONNULL, u32 queue)
+AQM_WHOLE_FN u32 engine_flow_turn(struct engine_queue *q AQM_NONNULL)
 {
-	struct engine_queue *q = engine_queue(e, queue);
 	struct engine_flow *flow;
 	u32 i, at, set, bit;
 
-	if (!q)
-		return ENGINE_NO_FLOW;
 	AQM_LONG_LOOP (i, ENGINE_TURNS_MOST) {
 		set = (q->fresh ? q->fresh : q->old) & ENGINE_FLOW_BITS;
 		if (!set)
@@ -289,11 +289,11 @@ AQM_WHOLE_FN u32 engine_flow_turn(struct engine *e AQM_NONNULL, u32 queue)
 		if (!(q->fresh & bit))
 			q->turn = at + 1;
 		if (flow->head) {
-			flow->deficit += (s32)(
-				ENGINE_TURN_BYTES /
-				aqm_max(engine_bits(engine_flows_of(
-						q, flow->host)),
-					1));
+			flow->deficit +=
+				(s32)(ENGINE_TURN_BYTES /
+				      aqm_max(engine_bits(engine_flows_of(
+						      q, flow->host)),
+					      1));
 			q->old |= bit;
 		} else if (q->fresh & bit && q->old & ~bit) {
 			q->old |= bit;
@@ -322,11 +322,13 @@ AQM_WHOLE_FN u32 engine_take(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	e->verdict = aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
 	if (!n)
 		return 0;
-	at = engine_flow_turn(e, n->queue);
 	q = engine_queue(e, n->queue);
-	if (!q || at >= ENGINE_FLOWS)
+	if (!q)
 		return 0;
-	flow = &q->flow[at & (ENGINE_FLOWS - 1)];
+	at = engine_flow_turn(q);
+	if (at >= ENGINE_FLOWS)
+		return 0;
+	flow = &q->flow[AQM_MASKED(at, ENGINE_FLOWS - 1)];
 	index = engine_off(e, n, flow);
 	slot = engine_slot(e, index);
 	if (!slot)

@@ -66,7 +66,7 @@ AQM_FN void engine_link(struct engine *e, struct engine_fork *f, u32 id,
 {
 	struct engine_node *head, *last;
 
-	list &= ENGINE_LISTS - 1;
+	list = AQM_MASKED(list, ENGINE_LISTS - 1);
 	n->list = list;
 	n->next = id;
 	n->prev = id;
@@ -90,7 +90,7 @@ AQM_FN void engine_link(struct engine *e, struct engine_fork *f, u32 id,
 AQM_FN void engine_unlink(struct engine *e, u32 id, struct engine_node *n)
 {
 	struct engine_node *parent = engine_node(e, n->parent);
-	u32 list = n->list & (ENGINE_LISTS - 1);
+	u32 list = AQM_MASKED(n->list, ENGINE_LISTS - 1);
 	struct engine_node *next, *prev;
 	struct engine_fork *f;
 
@@ -260,7 +260,8 @@ AQM_WHOLE_FN u32 engine_settle_one(struct engine *e AQM_NONNULL, u32 id,
 		parent = engine_node(e, n->parent);
 		f = parent ? engine_fork(e, parent->said.fork) : NULL;
 		if (over && f)
-			f->head[n->list & (ENGINE_LISTS - 1)] = n->next;
+			f->head[AQM_MASKED(n->list, ENGINE_LISTS - 1)] =
+				n->next;
 		return n->parent;
 	}
 	if (root)
@@ -378,7 +379,8 @@ AQM_WHOLE_FN u32 engine_down(struct engine *e AQM_NONNULL, u64 now_ns)
 			return id;
 		if (!f->lists)
 			return 0;
-		list = (u32)engine_lowest(f->lists) & (ENGINE_LISTS - 1);
+		list = AQM_MASKED((u32)engine_lowest(f->lists),
+				  ENGINE_LISTS - 1);
 		next = f->head[list];
 		child = engine_node(e, next);
 		if (!child)

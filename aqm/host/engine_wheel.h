@@ -30,7 +30,7 @@ AQM_NUMBER_FN u64 engine_lowest(u64 word)
 }
 
 /* Takes a node out of the wheel, if it is there. */
-AQM_WHOLE_FN int engine_wheel_remove(struct engine *e AQM_NONNULL, u32 id)
+AQM_FN int engine_wheel_remove(struct engine *e, u32 id)
 {
 	struct engine_node *n = engine_node(e, id);
 	struct engine_wheel *w = &e->wheel;
@@ -39,7 +39,7 @@ AQM_WHOLE_FN int engine_wheel_remove(struct engine *e AQM_NONNULL, u32 id)
 
 	if (!n || !n->wheel)
 		return 0;
-	place = (n->wheel - 1) & (ENGINE_TICKS - 1);
+	place = AQM_MASKED(n->wheel - 1, ENGINE_TICKS - 1);
 	n->wheel = 0;
 	if (n->wheel_next != id) {
 		next = engine_node(e, n->wheel_next);
@@ -79,7 +79,7 @@ AQM_WHOLE_FN int engine_wheel_put(struct engine *e AQM_NONNULL, u32 id,
 		tick = w->tick;
 	if (tick > w->tick + ENGINE_TICKS - 1)
 		tick = w->tick + ENGINE_TICKS - 1;
-	place = (u32)tick & (ENGINE_TICKS - 1);
+	place = AQM_MASKED((u32)tick, ENGINE_TICKS - 1);
 	n->wheel = place + 1;
 	n->wheel_next = id;
 	n->wheel_prev = id;
@@ -111,7 +111,7 @@ AQM_FN u64 engine_above(u64 word, u32 bit)
 AQM_WHOLE_FN u32 engine_wheel_first(struct engine *e AQM_NONNULL)
 {
 	struct engine_wheel *w = &e->wheel;
-	u32 from = (u32)w->tick & (ENGINE_TICKS - 1);
+	u32 from = AQM_MASKED((u32)w->tick, ENGINE_TICKS - 1);
 	u32 high = from >> 12, middle = from >> 6, at;
 	u64 word;
 
@@ -120,8 +120,8 @@ AQM_WHOLE_FN u32 engine_wheel_first(struct engine *e AQM_NONNULL)
 		return (middle << 6) + (from & 63) + (u32)engine_lowest(word);
 	word = engine_above(w->middle[high], middle & 63);
 	if (word) {
-		at = high << 6 | ((u32)engine_lowest(word) & 63);
-		return at << 6 | ((u32)engine_lowest(w->low[at]) & 63);
+		at = high << 6 | AQM_MASKED((u32)engine_lowest(word), 63);
+		return at << 6 | AQM_MASKED((u32)engine_lowest(w->low[at]), 63);
 	}
 	/* Then the other parts of the wheel, and last what comes round again. */
 	word = engine_above(w->top, high);
@@ -129,9 +129,9 @@ AQM_WHOLE_FN u32 engine_wheel_first(struct engine *e AQM_NONNULL)
 		word = w->top;
 	if (!word)
 		return ENGINE_TICKS;
-	high = (u32)engine_lowest(word) & 63;
-	at = high << 6 | ((u32)engine_lowest(w->middle[high]) & 63);
-	return at << 6 | ((u32)engine_lowest(w->low[at]) & 63);
+	high = AQM_MASKED((u32)engine_lowest(word), 63);
+	at = high << 6 | AQM_MASKED((u32)engine_lowest(w->middle[high]), 63);
+	return at << 6 | AQM_MASKED((u32)engine_lowest(w->low[at]), 63);
 }
 
 /*
@@ -159,7 +159,7 @@ AQM_WHOLE_FN u32 engine_wheel_due(struct engine *e AQM_NONNULL, u64 now_ns)
 		return 0;
 	}
 	w->tick = tick;
-	id = w->bucket[place];
+	id = w->bucket[AQM_MASKED(place, ENGINE_TICKS - 1)];
 	engine_wheel_remove(e, id);
 	return id;
 }

@@ -168,7 +168,7 @@ static __noinline __u32 flow_hash_of(struct sk_buff *skb, __u32 key,
 }
 
 /* A packet's DS code point (RFC 2474); 0 where it is none of IP. */
-static __noinline __u32 flow_code(struct sk_buff *skb)
+static __noinline __attribute__((unused)) __u32 flow_code(struct sk_buff *skb)
 {
 	struct bpf_dynptr data;
 	const __u8 *header;

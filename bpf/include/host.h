@@ -20,6 +20,12 @@ typedef __s64 s64;
 #define AQM_NUMBER_FN __noinline __attribute__((unused))
 #define AQM_WHOLE_FN __noinline __attribute__((unused))
 #define AQM_NONNULL __arg_nonnull
+#define AQM_MASKED(number, mask) \
+	({ \
+		u32 aqm_masked = (number); \
+		asm volatile("" : "+r"(aqm_masked)); \
+		aqm_masked &(mask); \
+	})
 
 #define AQM_INSTANCE_FN __noinline __attribute__((unused))
 #define AQM_NONNULL __arg_nonnull

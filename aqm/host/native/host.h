@@ -26,6 +26,10 @@ typedef long long s64;
 #define AQM_WHOLE_FN static inline __attribute__((unused))
 #define AQM_NONNULL
 
+/* A number whose bits beyond `mask`, which is one less than a power of two, are
+ * cut off: for the kernel's verifier too, where the compiler knows better. */
+#define AQM_MASKED(number, mask) ((number) & (mask))
+
 /* A loop of at most `times` steps, which may end early with `break`. */
 #define AQM_LOOP(i, times) for ((i) = 0; (i) < (times); (i)++)
 

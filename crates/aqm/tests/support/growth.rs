@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Calls of an engine made of bytes: nodes come, change, move and go while packets
+//! are queued. What must hold after each is checked here, for a test and for
+//! fuzzing (`fuzz/fuzz_targets/tree.rs`).
+
+use std::collections::BTreeMap;
+use weirgate_aqm::{Engine, EngineSize, Link, NodeRule, Packet};
+
+/// A second.
+const S: u64 = 1_000_000_000;
+
+/// What a ceiling makes up for (`ENGINE_LATE_NS`).
+const LATE: u64 = 65_536;
+
+/// Bytes of a call.
+const CALL: usize = 6;
+
+const LINK: Link = Link {
+    rate_bytes_s: 1_250_000,
+    mtu_bytes: 1_514,
+    overhead_bytes: 0,
+    mpu_bytes: 0,
+    framing: 0,
+    queue_packets: 0,
+    room_packets: 0,
+};
+
+const SIZE: EngineSize = EngineSize {
+    nodes: 40,
+    inner: 16,
+    queues: 12,
+    slots: 120,
+    limit_bytes: 100_000,
+};
+
+/// A node as it was said to be, and what it has had.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    parent: u32,
+    inner: bool,
+    ceiling_bytes_s: u64,
+    /// Bytes since its ceiling was said, and when that was.
+    had: f64,
+    since_ns: u64,
+    /// The least that it was ahead of its ceiling when a packet began.
+    least: f64,
+}
+
+/// What became of the calls.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Grown {
+    /// The most packets that a leaf had when it was removed.
+    pub removed_with: u32,
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets dropped after they were taken.
+    pub dropped: u64,
+}
+
+struct Growth {
+    engine: Engine<u64>,
+    nodes: BTreeMap<u32, Known>,
+    /// Packets that were taken and have neither gone nor been dropped.
+    here: BTreeMap<u64, u32>,
+    now: u64,
+    next: u64,
+    grown: Grown,
+}
+
+/// Makes the calls, and then sends all that is queued.
+///
+/// # Panics
+///
+/// Where a packet is lost or doubled or stays for ever, rows disagree, a node is
+/// above its ceiling, or nothing is sent though something could be.
+pub fn grow(data: &[u8]) -> Grown {
+    let engine = Engine::new(&LINK, SIZE);
+    let mut growth = Growth {
+        nodes: BTreeMap::new(),
+        here: BTreeMap::new(),
+        now: S,
+        next: 0,
+        grown: Grown::default(),
+        engine,
+    };
+    let root = growth.engine.root();
+    growth.said(root, 0, true, LINK.rate_bytes_s);
+    for call in data.chunks_exact(CALL) {
+        growth.call(call);
+        assert_eq!(growth.engine.packets(), growth.here.len() as u64);
+        growth.engine.audit().expect("rows that agree");
+    }
+    growth.drain();
+    growth.grown
+}
+
+impl Growth {
+    fn call(&mut self, call: &[u8]) {
+        let [kind, at, other, rule @ ..] = call else {
+            return;
+        };
+        let (at, other) = (self.node(*at), self.node(*other));
+        let [first, second, third] = [0, 1, 2].map(|it| rule.get(it).copied().unwrap_or(0));
+        let rule = NodeRule {
+            ceiling_bytes_s: 5_000 * u64::from(first) * u64::from(first & 1),
+            guarantee_bytes_s: 1_000 * u64::from(second >> 3),
+            priority: u32::from(second & 7),
+            quantum: 128 * u32::from(third >> 2),
+            limit_bytes: 4_096 * u32::from(third & 3),
+            target_ns: 0,
+        };
+        match kind % 16 {
+            0..=6 => self.arrive(at, u32::from(first), second),
+            7..=9 => {
+                self.depart();
+            }
+            10 => self.now += 10_000 * u64::from(first) * u64::from(second),
+            11 => self.change(at, &rule),
+            12 => self.reparent(at, other),
+            13 => self.remove(at),
+            inner => self.add(at, inner == 14, &rule),
+        }
+    }
+
+    /// One of the nodes that there are.
+    fn node(&self, number: u8) -> u32 {
+        let at = usize::from(number) % self.nodes.len();
+        self.nodes.keys().nth(at).copied().unwrap_or(0)
+    }
+
+    fn said(&mut self, id: u32, parent: u32, inner: bool, ceiling_bytes_s: u64) {
+        let known = Known {
+            parent,
+            inner,
+            ceiling_bytes_s,
+            had: 0.0,
+            since_ns: self.now,
+            least: f64::MAX,
+        };
+        self.nodes.insert(id, known);
+    }
+
+    fn arrive(&mut self, at: u32, flow: u32, host: u8) {
+        for _ in 0..=flow % 4 {
+            self.next += 1;
+            let packet = Packet {
+                arrived_ns: self.now,
+                len: 40 + flow * 5,
+                wire: LINK.wire_bytes(40 + flow * 5),
+                flow,
+                ecn: flow & 3,
+            };
+            let arrival = self.engine.arrive(at, &packet, u32::from(host), self.next);
+            for gone in arrival.evicted {
+                assert_eq!(self.here.remove(&gone), Some(at), "evicted by another leaf");
+                self.grown.dropped += 1;
+            }
+            match arrival.refused {
+                Some(own) => assert_eq!(own, self.next),
+                None => {
+                    assert!(
+                        !self.nodes[&at].inner,
+                        "a packet is in a node with children"
+                    );
+                    self.here.insert(self.next, at);
+                }
+            }
+        }
+    }
+
+    /// Asks for a packet; whether there was one, and else when to ask again.
+    fn depart(&mut self) -> Option<u64> {
+        let turn = self.engine.depart(self.now);
+        for (leaf, gone) in turn.dropped {
+            assert_eq!(
+                self.here.remove(&gone),
+                Some(leaf),
+                "dropped by another leaf"
+            );
+            self.grown.dropped += 1;
+        }
+        if let Some((leaf, _, packet, gone)) = turn.sent {
+            assert_eq!(self.here.remove(&gone), Some(leaf), "sent by another leaf");
+            self.grown.sent += 1;
+            self.begun(leaf, packet.wire);
+            return Some(self.now);
+        }
+        self.engine.audit_idle(self.now).expect("nobody could send");
+        match turn.opens_ns {
+            None => assert!(self.here.is_empty(), "packets wait for nothing"),
+            Some(opens) => assert!(opens > self.now, "to be asked at once, in vain"),
+        }
+        turn.opens_ns
+    }
+
+    /// A packet began: nobody above its leaf is ahead of its ceiling by more than
+    /// that makes up for.
+    fn begun(&mut self, leaf: u32, wire: u32) {
+        let root = self.engine.root();
+        let mut id = leaf;
+        while let Some(node) = self.nodes.get_mut(&id) {
+            let rate = node.ceiling_bytes_s;
+            let full = u64::from(LINK.wire_bytes(LINK.mtu_bytes));
+            if rate > 0 {
+                let ahead = node.had - rate as f64 * (self.now - node.since_ns) as f64 / 1e9;
+                node.least = node.least.min(ahead);
+                let slack = if id == root {
+                    LATE
+                } else {
+                    LATE.max(full * S / rate)
+                };
+                let allowed = rate as f64 * slack as f64 / 1e9 + 1.0;
+                let over = ahead - node.least;
+                assert!(
+                    over <= allowed,
+                    "node {id} is {over} bytes over, {allowed} are allowed"
+                );
+            }
+            node.had += f64::from(wire);
+            id = node.parent;
+        }
+    }
+
+    fn change(&mut self, at: u32, rule: &NodeRule) {
+        self.engine.change(at, rule).expect("a node");
+        let known = self.nodes[&at];
+        self.said(at, known.parent, known.inner, rule.ceiling_bytes_s);
+    }
+
+    fn reparent(&mut self, at: u32, other: u32) {
+        if self.engine.reparent(at, other).is_ok() {
+            assert!(self.nodes[&other].inner);
+            if let Some(node) = self.nodes.get_mut(&at) {
+                node.parent = other;
+            }
+        }
+        let path = std::iter::successors(Some(at), |id| self.nodes.get(id).map(|it| it.parent));
+        assert!(path.take(9).any(|id| id == 0), "more than eight levels");
+    }
+
+    fn remove(&mut self, at: u32) {
+        let had = self.engine.counts(at).map_or(0, |counts| counts.packets);
+        if self.engine.remove(at).is_ok() {
+            self.nodes.remove(&at);
+            self.grown.removed_with = self.grown.removed_with.max(had);
+        }
+    }
+
+    fn add(&mut self, parent: u32, inner: bool, rule: &NodeRule) {
+        if let Ok(id) = self.engine.add(parent, inner, rule) {
+            assert!(!self.nodes.contains_key(&id), "two nodes in one row");
+            self.said(id, parent, inner, rule.ceiling_bytes_s);
+        }
+    }
+
+    /// Sends the rest: the slowest packet takes 0.3 s.
+    fn drain(&mut self) {
+        for _ in 0..100_000 {
+            if self.here.is_empty() {
+                break;
+            }
+            if let Some(opens) = self.depart() {
+                self.now = opens;
+            }
+        }
+        assert!(
+            self.here.is_empty(),
+            "{} packets stay for ever",
+            self.here.len()
+        );
+        self.engine.audit().expect("rows that agree");
+    }
+}

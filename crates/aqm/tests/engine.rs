@@ -215,9 +215,11 @@ fn grown(link: &Link, twigs: &[Twig]) -> Grown {
         let (parent, depth) = *twig.below.get(&inner);
         let rule = NodeRule {
             // Every fourth has none.
-            ceiling_bytes_s: (twig.ceiling > 10)
-                .then_some(link.rate_bytes_s * twig.ceiling / 40)
-                .unwrap_or(0),
+            ceiling_bytes_s: if twig.ceiling > 10 {
+                link.rate_bytes_s * twig.ceiling / 40
+            } else {
+                0
+            },
             guarantee_bytes_s: link.rate_bytes_s * twig.guarantee / 100,
             priority: twig.priority,
             ..share(twig.quantum)

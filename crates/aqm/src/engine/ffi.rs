@@ -103,7 +103,7 @@ pub(super) struct Rule {
 
 /// `struct native_engine_rows`.
 #[repr(C)]
-pub(super) struct Rows {
+pub(super) struct Arrays {
     pub nodes: *mut Node,
     pub forks: *mut Fork,
     pub queues: *mut u64,
@@ -133,7 +133,7 @@ pub(super) const EVICT_MOST: u32 = 8;
 
 unsafe extern "C" {
     static aqm_engine_layout: [u32; 26];
-    pub(super) fn aqm_engine_setup(engine: *mut c_void, rule: *const Rule, rows: *const Rows);
+    pub(super) fn aqm_engine_setup(engine: *mut c_void, rule: *const Rule, rows: *const Arrays);
     pub(super) fn aqm_engine_look(engine: *mut c_void, id: u32, now_ns: u64);
     pub(super) fn aqm_engine_admit(engine: *mut c_void, leaf: u32, len: u32) -> u32;
     pub(super) fn aqm_engine_evict(engine: *mut c_void, leaf: u32) -> u32;

@@ -11,7 +11,7 @@ mod ffi;
 
 use crate::ffi::{Link, Packet};
 use crate::queue::{Action, Verdict, verdict};
-use ffi::{Codel, Fork, Node, Rows, Rule, Said, Turn};
+use ffi::{Arrays, Codel, Fork, Node, Rule, Said, Turn};
 use std::ffi::c_void;
 
 /// The least quantum: less counts as this (`ENGINE_LEAST_QUANTUM`).
@@ -201,7 +201,7 @@ impl<T> Engine<T> {
 
     /// Says the rule, and where the rows are.
     fn setup(&mut self) {
-        let rows = Rows {
+        let rows = Arrays {
             nodes: self.nodes.as_mut_ptr(),
             forks: self.forks.as_mut_ptr(),
             queues: self.queues.as_mut_ptr(),

@@ -2,14 +2,12 @@
 //! What the engine promises, whatever the tree is and however late its host is
 //! woken. What was sent is judged by its bytes and times alone.
 
-#[path = "support/growth.rs"]
-mod growth;
 mod support;
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use support::{Chance, MS, S, link};
-use weirgate_aqm::{Engine, EngineError, EngineSize, Link, NodeRule, Packet};
+use weirgate_aqm::{Engine, EngineSize, Link, NodeRule, Packet};
 
 /// What a ceiling makes up for (`ENGINE_LATE_NS`).
 const LATE: u64 = 65_536;
@@ -411,14 +409,6 @@ proptest! {
             prop_assert!((had - due).abs() <= 0.01 * due, "host {} had {} of {}: {:?}", host, had, due, flows);
         }
     }
-
-    /// Whatever is done to the tree while packets are queued, each goes out once or is
-    /// dropped once, rows agree, nobody is above its ceiling, and nothing waits that
-    /// could go.
-    #[test]
-    fn trees_change_under_traffic(calls in prop::collection::vec(any::<[u8; 6]>(), 1..700)) {
-        growth::grow(&calls.concat());
-    }
 }
 
 /// A ceiling a little above its share costs a node nothing of that, though it is
@@ -439,94 +429,4 @@ fn a_ceiling_takes_no_part_of_a_turn() {
     let sent = saturated(&mut engine, &link, &loads, 10 * S, 32_000, &mut Chance(1));
     let part = bytes(&sent, |it| it.leaf == heavy) / bytes(&sent, |_| true);
     assert!((part - 10.0 / 11.0).abs() < 0.01, "{part} of the link");
-}
-
-/// A leaf that floods does not take the room of others, and a flow that floods not
-/// that of another in the same leaf.
-#[test]
-fn who_floods_pays_for_it() {
-    let link = link(8_000_000);
-    let size = EngineSize {
-        slots: 400,
-        limit_bytes: 300_000,
-        ..SIZE
-    };
-    let mut engine = Engine::new(&link, size);
-    let leaves: Vec<u32> = (0..3)
-        .map(|_| {
-            engine
-                .add(engine.root(), false, &share(1514))
-                .expect("room")
-        })
-        .collect();
-    let packet = |flow| Packet {
-        arrived_ns: S,
-        len: 1000,
-        wire: 1000,
-        flow,
-        ecn: 0,
-    };
-    let mut lost = BTreeMap::new();
-    for _ in 0..2000 {
-        let arrival = engine.arrive(leaves[0], &packet(1), 1, (0, 1));
-        for (_, flow) in arrival.evicted.into_iter().chain(arrival.refused) {
-            *lost.entry(flow).or_insert(0) += 1;
-        }
-    }
-    // Half of the room is the flood's, the other is free.
-    let flood = engine.counts(leaves[0]).expect("a leaf");
-    assert_eq!((flood.packets, flood.bytes), (150, 150_000));
-    for _ in 0..20 {
-        for (leaf, flow) in [(leaves[0], 2), (leaves[1], 3), (leaves[2], 4)] {
-            let arrival = engine.arrive(leaf, &packet(flow), 1, (0, flow));
-            assert!(arrival.refused.is_none(), "{flow}");
-            for (_, flow) in arrival.evicted {
-                *lost.entry(flow).or_insert(0) += 1;
-            }
-        }
-    }
-    assert_eq!(
-        lost.keys().collect::<Vec<_>>(),
-        [&1],
-        "only the flood loses packets"
-    );
-    assert_eq!(engine.counts(leaves[1]).expect("a leaf").packets, 20);
-    engine.audit().expect("rows that agree");
-}
-
-/// The tree is refused what it cannot be.
-#[test]
-fn trees_have_their_bounds() {
-    let mut engine: Engine<()> = Engine::new(&link(1_000_000), SIZE);
-    let mut at = engine.root();
-    let second = engine.add(at, true, &share(1514)).expect("room");
-    let leaf = engine.add(at, false, &share(1514)).expect("room");
-    assert_eq!(
-        engine.add(leaf, false, &share(1)),
-        Err(EngineError::NoParent)
-    );
-    assert_eq!(engine.add(0, false, &share(1)), Err(EngineError::NoParent));
-    assert_eq!(
-        engine.add(9999, false, &share(1)),
-        Err(EngineError::NoParent)
-    );
-    assert_eq!(engine.reparent(1, second), Err(EngineError::Root));
-    for _ in 0..6 {
-        at = engine.add(at, true, &share(1514)).expect("room");
-    }
-    let eighth = engine.add(at, true, &share(1514)).expect("eight levels");
-    assert_eq!(
-        engine.add(eighth, false, &share(1)),
-        Err(EngineError::TooDeep)
-    );
-    assert_eq!(engine.reparent(second, eighth), Err(EngineError::TooDeep));
-    let below = engine.add(second, true, &share(1514)).expect("room");
-    assert_eq!(
-        engine.reparent(second, below),
-        Err(EngineError::BelowItself)
-    );
-    assert_eq!(engine.remove(second), Err(EngineError::HasChildren));
-    engine.remove(below).expect("a node without children");
-    engine.remove(second).expect("its children are gone");
-    assert_eq!(engine.remove(second), Err(EngineError::NoNode));
 }

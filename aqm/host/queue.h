@@ -196,8 +196,8 @@ AQM_FN struct aqm_moment AQM_OF(_now)(struct AQM_OF(_instance) *q, u64 now_ns,
 /* The queue is empty: the discipline is told so, once, as of when the line is
  * free. Nothing happens between that time and this call, so it makes no
  * difference that the host has no timer. */
-AQM_INSTANCE_FN u32 AQM_OF(_host_empty)(struct AQM_OF(_instance) *q AQM_NONNULL,
-					u64 now_ns)
+AQM_WHOLE_FN u32 AQM_OF(_host_empty)(struct AQM_OF(_instance) *q AQM_NONNULL,
+				     u64 now_ns)
 {
 	u64 free_ns = aqm_line_free(&q->last, &q->link);
 	struct aqm_verdict verdict;

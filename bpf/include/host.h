@@ -27,9 +27,6 @@ typedef __s64 s64;
 		aqm_masked &(mask); \
 	})
 
-#define AQM_INSTANCE_FN __noinline __attribute__((unused))
-#define AQM_NONNULL __arg_nonnull
-
 /* The verifier follows a short loop step by step, and a long one by the
  * kernel's own counter. */
 #define AQM_LOOP(i, times) for ((i) = 0; (i) < (times); (i)++)

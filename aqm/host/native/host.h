@@ -19,8 +19,6 @@ typedef long long s64;
  * it once, for any arguments, in place of once for each call. */
 #define AQM_NUMBER_FN static inline __attribute__((unused))
 
-/* A function on a whole instance, which the kernel's verifier looks at once. */
-#define AQM_INSTANCE_FN AQM_FN
 /* A larger function that the kernel's verifier looks at once, for any arguments;
  * of a pointer it knows only that it is not NULL. */
 #define AQM_WHOLE_FN static inline __attribute__((unused))

@@ -20,6 +20,11 @@
 /* 1024 ns to a unit of time. */
 #define CODEL_SHIFT 10
 
+/* The most drops in one opportunity within the dropping state. Who has fallen
+ * so far behind the schedule of drops begins it anew (the kernel's
+ * CODEL_MAX_DROPS_PER_DEQUEUE, include/net/codel.h). */
+#define CODEL_MOST_DROPS 256
+
 /* Parameters of both. */
 #define CODEL_COMMON(P) \
 	P(target_ns, AQM_NS, 5000000, 1024, 1000000000, \
@@ -38,7 +43,7 @@ struct codel_common {
 enum codel_step {
 	CODEL_FRESH = 0, /* nothing dropped in this opportunity yet */
 	CODEL_ENTERED = 1, /* the drop that begins the dropping state */
-	CODEL_DROPPED = 2, /* a drop within it */
+	CODEL_DROPPED = 2, /* a drop within it; each further one adds one */
 };
 
 /* State of one queue. Times in units of 1024 ns. */
@@ -92,10 +97,13 @@ AQM_FN void codel_newton(struct codel_core *v)
 	v->root = (u16)((((rest >> 2) * x) >> 31) >> 16);
 }
 
-/* The next drop: interval / sqrt(count) later. */
+/* The next drop: interval / sqrt(count) later, and one unit at least, so that
+ * time goes on however short the interval. */
 AQM_FN u32 codel_control(u32 from, u32 interval, u32 root)
 {
-	return from + (u32)(((u64)interval * (root << 16)) >> 32);
+	u32 later = (u32)(((u64)interval * (root << 16)) >> 32);
+
+	return from + (later ? later : 1);
 }
 
 /* Whether the delay has been above target for an interval; a queue of one MTU
@@ -138,20 +146,27 @@ AQM_FN struct aqm_verdict codel_send(struct codel_core *v,
 	return aqm_pass(0);
 }
 
-/* In the dropping state: drop whatever the control law has made due. */
+/* In the dropping state: drop whatever the control law has made due. `step` is
+ * the one before. */
 AQM_FN struct aqm_verdict codel_due(struct codel_core *v,
 				    const struct codel_common *p,
 				    const struct aqm_packet *packet, int mark,
-				    u32 now)
+				    u32 step, u32 now)
 {
+	step = step < CODEL_DROPPED ? CODEL_DROPPED : step + 1;
 	if (codel_before(now, v->drop_next))
 		return codel_send(v, p, packet);
+	if (step >= CODEL_DROPPED + CODEL_MOST_DROPS) {
+		v->drop_next =
+			codel_control(now, codel_time(p->interval_ns), v->root);
+		return codel_send(v, p, packet);
+	}
 	v->count++;
 	codel_newton(v);
 	if (mark)
 		v->drop_next = codel_control(
 			v->drop_next, codel_time(p->interval_ns), v->root);
-	return codel_act(v, CODEL_DROPPED, mark);
+	return codel_act(v, step, mark);
 }
 
 /* Begins the dropping state. If the last one ended not long ago, the rate of
@@ -213,10 +228,10 @@ AQM_FN struct aqm_verdict codel_head(struct codel_core *v,
 		v->dropping = 0;
 		return codel_send(v, p, packet);
 	}
-	if (step == CODEL_DROPPED)
+	if (step >= CODEL_DROPPED)
 		v->drop_next = codel_control(
 			v->drop_next, codel_time(p->interval_ns), v->root);
-	return codel_due(v, p, packet, mark, now);
+	return codel_due(v, p, packet, mark, step, now);
 }
 
 #endif

@@ -100,3 +100,41 @@ fn the_threshold_marks_what_waited() {
         assert_eq!(sent.0.action, action);
     }
 }
+
+/// Who is far behind the schedule of drops does not drop all that waits at once: the
+/// kernel's CODEL_MAX_DROPS_PER_DEQUEUE.
+#[test]
+fn one_opportunity_drops_a_bounded_number() {
+    let short = [
+        ("target_ns", 50_000),
+        ("interval_ns", 100_000),
+        ("limit_packets", 4_000),
+    ];
+    let mut codel = queue("codel", &link(12_000_000), &short);
+    for id in 0..3_000 {
+        codel.arrive(&packet(S, 1500), 0, id);
+    }
+    for at in 1..=3 {
+        codel.depart(S + at * MS);
+    }
+    let departure = codel.depart(20 * S);
+    assert_eq!(departure.dropped.len(), 256);
+    assert!(departure.sent.is_some());
+    // The schedule has begun anew.
+    assert_eq!(codel.depart(20 * S).dropped.len(), 0);
+}
+
+/// An interval of one unit of CoDel's clock divided by a square root is none; the next
+/// drop is due later nevertheless.
+#[test]
+fn the_shortest_interval_lets_time_go_on() {
+    let shortest = [("target_ns", 1024), ("interval_ns", 1024)];
+    let mut codel = queue("codel", &link(12_000_000), &shortest);
+    for id in 0..500 {
+        codel.arrive(&packet(S, 1500), 0, id);
+    }
+    // Above the target for an interval, then the drop that begins the dropping state.
+    codel.depart(S + MS);
+    assert_eq!(codel.depart(S + 2 * MS).dropped.len(), 1);
+    assert_eq!(codel.depart(S + 2 * MS).dropped.len(), 0);
+}

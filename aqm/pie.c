@@ -142,6 +142,7 @@ AQM_FN void pie_catch_up(struct pie_vars *v, const struct pie_params *p,
 			 struct pie_stats *s, const struct aqm_moment *at,
 			 int queued)
 {
+	u64 old;
 	u32 i;
 
 	if (!v->begun) {
@@ -152,8 +153,10 @@ AQM_FN void pie_catch_up(struct pie_vars *v, const struct pie_params *p,
 		if (at->now_ns - v->updated_ns < p->update_ns)
 			return;
 		v->updated_ns += p->update_ns;
+		old = v->old_delay_ns;
 		pie_update(v, p, s, queued);
-		if (!v->probability && !v->delay_ns)
+		/* The second such update is the one that allows a burst again. */
+		if (!v->probability && !v->delay_ns && !old)
 			break;
 	}
 	/* What is left changes nothing; later updates come when they would
@@ -196,8 +199,11 @@ pie_arrive(struct pie_vars *v, const struct pie_params *p, struct pie_stats *s,
 	   const struct aqm_packet *packet, const struct aqm_moment *at)
 {
 	pie_catch_up(v, p, s, at, at->packets != 0);
-	if (at->packets >= v->limit_packets)
+	if (at->packets >= v->limit_packets) {
+		/* Any drop begins the count anew (appendix A.1). */
+		v->added = 0;
 		return aqm_drop(AQM_LIMIT_REASON);
+	}
 	if (!pie_chosen(v, p, packet, at))
 		return aqm_pass(0);
 	if (p->ecn && v->probability <= PIE_ONE / 10 && aqm_can_mark(packet))

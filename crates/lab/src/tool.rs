@@ -60,6 +60,13 @@ pub(crate) const DPKG_DEB: Tool = Tool {
     install: "apt-get install dpkg",
 };
 
+/// Unpacks the kernel's source.
+pub(crate) const TAR: Tool = Tool {
+    program: "tar",
+    purpose: "unpacks the kernel's source",
+    install: "apt-get install tar xz-utils",
+};
+
 impl Tool {
     /// Where the program is.
     pub(crate) fn path(self) -> Result<PathBuf, LabError> {

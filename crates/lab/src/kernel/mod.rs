@@ -5,6 +5,7 @@
 mod boot_image;
 pub(crate) mod compression;
 mod fetch;
+mod source;
 
 use crate::cache::{Cache, Key};
 use crate::error::LabError;
@@ -14,6 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub use fetch::fetch;
+pub use source::source;
 
 /// A kernel with its modules.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Thin: the logic is in tools/xtask.
 
-.PHONY: try test test-all check experiments bench fuzz setup build install deb docs
+.PHONY: try test test-all check experiments bench fuzz outside setup build install deb docs
 
 build: setup
 	cargo build --release --workspace --bin weirgate --bin weirgate-lab --bin weirgate-guest
@@ -34,6 +34,10 @@ experiments: build
 
 bench: setup
 	@cargo xtask bench
+
+# Compares with what others wrote, which is fetched.
+outside: build
+	cargo run --release --bin outside -- decisions --decisions 100000000
 
 fuzz:
 	@cargo xtask fuzz --seconds 600

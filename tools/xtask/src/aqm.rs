@@ -88,7 +88,7 @@ pub fn cycles(root: &Path) -> Result<()> {
     test::long(root, "aqm", name, &[])
 }
 
-/// Compares every file of aqm/ and bpf/ with what the formatter makes of it.
+/// Compares every file of C with what the formatter makes of it.
 #[allow(clippy::print_stdout, reason = "what is left out is told")]
 pub fn format(root: &Path) -> Result<()> {
     let there = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
@@ -97,7 +97,7 @@ pub fn format(root: &Path) -> Result<()> {
         return Ok(());
     };
     let mut files = Vec::new();
-    for folder in ["aqm", "bpf"] {
+    for folder in ["aqm", "bpf", "tools/outside/kernel"] {
         c_files(&root.join(folder), &mut files)?;
     }
     files.sort();

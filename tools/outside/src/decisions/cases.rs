@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is compared: disciplines and their settings, and why a case may differ.
+
+use super::kernel::Replaced;
+use anyhow::{Context as _, Result};
+use weirgate_aqm::{Discipline, Link, Settings};
+
+/// The largest packet, as a device of Ethernet counts it.
+const MTU: u32 = 1514;
+
+/// The kernel's pie updates every four jiffies where 15 ms are asked for.
+const UPDATE_NS: u64 = 16_000_000;
+
+/// RED's weight is a power of two in the kernel.
+const WEIGHT_LOG: u32 = 9;
+
+/// Where the kit follows RFC 8033 and the kernel does not.
+const PIE: &[Replaced] = &[
+    Replaced {
+        file: "net/sched/sch_pie.c",
+        from: "if ((vars->qdelay < params->target / 2) &&\n\t    (vars->prob < MAX_PROB / 5))",
+        to: "if ((vars->qdelay_old < params->target / 2) &&\n\t    (vars->prob < MAX_PROB / 5))",
+        why: "whether the delay is below half the target is asked of the delay at the last \
+              update (RFC 8033, section 4.1); the kernel's pie_drop_early() asks that of the \
+              last packet that left",
+    },
+    Replaced {
+        file: "net/sched/sch_pie.c",
+        from: "if (vars->prob < oldprob) {",
+        to: "if (vars->prob < oldprob || vars->prob > MAX_PROB) {",
+        why: "a probability is one at most (RFC 8033, section 4.2); the kernel's \
+              pie_calculate_probability() bounds it by what 64 bits hold, which is 256",
+    },
+    Replaced {
+        file: "net/sched/sch_pie.c",
+        from: "\t\tqdelay = vars->qdelay;\n\t\tqdelay_old = vars->qdelay_old;\n",
+        to: "\t\tqdelay = min(vars->qdelay, PSCHED_NS2TICKS(10 * NSEC_PER_SEC));\n\
+             \t\tqdelay_old = min(vars->qdelay_old, PSCHED_NS2TICKS(10 * NSEC_PER_SEC));\n",
+        why: "a delay above 10 s counts as 10 s (aqm/pie.c, PIE_MOST_NS); the kernel's \
+              pie_calculate_probability() has no such bound",
+    },
+];
+
+/// Where the kit's RED is not the kernel's, beside the method.
+const RED: &[Replaced] = &[Replaced {
+    file: "include/net/red.h",
+    from: "\ts64 delta = ktime_us_delta(ktime_get(), v->qidlestart);\n",
+    to: "\ts64 delta = 0;\n\n\tif (1)\n\t\treturn idle_average(v->qavg, p->Wlog, \
+         ktime_get() - v->qidlestart);\n",
+    why: "while the link is idle the average falls by the exact power of RED's paper; the \
+          kernel's red_calc_qavg_from_idle_time() halves it by a table of tc's, and at first \
+          takes off a part that is too large",
+}];
+
+/// Why no few lines make them equal.
+const RED_METHOD: &str = "the kernel multiplies the number of packets since the last drop by \
+    the present probability (include/net/red.h, red_mark_probability()), the kit adds up the \
+    probability of each; the kernel keeps the average in 2^-9 bytes, the kit in 2^-16";
+
+/// How a case's differences are explained.
+#[derive(Debug, Clone, Copy)]
+pub enum Why {
+    /// There are none.
+    Equal,
+    /// There are none once these are replaced.
+    Lines(&'static [Replaced]),
+    /// There are some also then, for a reason; what is dropped in all is about the same.
+    Method(&'static [Replaced], &'static str),
+}
+
+/// One discipline with its settings.
+pub struct Case {
+    /// What distinguishes it from others of its discipline.
+    pub name: &'static str,
+    /// Of the kit; the kernel gets the same.
+    pub settings: Settings,
+    /// The link before which it stands.
+    pub link: Link,
+    /// Why decisions differ, where they do.
+    pub why: Why,
+}
+
+impl Case {
+    /// The discipline's name, the same on both sides.
+    pub fn discipline(&self) -> &'static str {
+        self.settings.discipline().name()
+    }
+
+    /// Each parameter as `name=number`.
+    pub fn arguments(&self) -> Vec<String> {
+        let rows = self.settings.rows();
+        let own = rows
+            .iter()
+            .map(|(row, value)| format!("{}={value}", row.name));
+        own.chain([
+            format!("mtu={MTU}"),
+            format!("rate_bytes_s={}", self.link.rate_bytes_s),
+            format!("weight_log={WEIGHT_LOG}"),
+        ])
+        .collect()
+    }
+
+    /// Time between updates by a timer; 0 where there is none.
+    pub fn update_ns(&self) -> u64 {
+        let rows = self.settings.rows();
+        let update = rows.iter().find(|(row, _)| row.name == "update_ns");
+        update.map_or(0, |(_, value)| *value)
+    }
+}
+
+/// All of them.
+pub fn cases() -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    let codel: [(&str, &[(&str, u64)]); 4] = [
+        ("defaults", &[]),
+        ("ECN", &[("ecn", 1)]),
+        (
+            "ECN and a threshold",
+            &[("ecn", 1), ("ce_threshold_ns", 1_000_000)],
+        ),
+        (
+            "short interval",
+            &[("target_ns", 50_000), ("interval_ns", 100_000)],
+        ),
+    ];
+    for (name, values) in codel {
+        cases.push(case("codel", name, values, Why::Equal)?);
+        let mut values = values.to_vec();
+        if !values.iter().any(|(name, _)| *name == "ecn") {
+            values.push(("ecn", 0));
+        }
+        cases.push(case("fq_codel", name, &values, Why::Equal)?);
+    }
+    cases.push(case(
+        "fq_codel",
+        "small limit",
+        &[("limit_packets", 100), ("quantum_bytes", 300)],
+        Why::Equal,
+    )?);
+    for (name, values) in [
+        ("defaults", &[][..]),
+        ("ECN", &[("ecn", 1)]),
+        ("by size", &[("by_size", 1)]),
+    ] {
+        let mut values = values.to_vec();
+        values.push(("update_ns", UPDATE_NS));
+        cases.push(case("pie", name, &values, Why::Lines(PIE))?);
+    }
+    for (name, ecn) in [("drops", 0), ("ECN", 1)] {
+        let values = [
+            ("limit_bytes", 400_000),
+            ("min_bytes", 30_000),
+            ("max_bytes", 90_000),
+            ("weight", (1_u64 << 32) >> WEIGHT_LOG),
+            ("max_p", (1 << 32) / 10),
+            ("gentle", 0),
+            ("ecn", ecn),
+        ];
+        cases.push(case("red", name, &values, Why::Method(RED, RED_METHOD))?);
+    }
+    Ok(cases)
+}
+
+fn case(discipline: &str, name: &'static str, values: &[(&str, u64)], why: Why) -> Result<Case> {
+    let discipline = Discipline::named(discipline).context("no discipline of the kit")?;
+    let mut settings = Settings::new(discipline);
+    for (name, value) in values {
+        settings.set(name, *value)?;
+    }
+    Ok(Case {
+        name,
+        settings,
+        link: Link {
+            rate_bytes_s: 1_250_000,
+            mtu_bytes: MTU,
+            ..Link::default()
+        },
+        why,
+    })
+}

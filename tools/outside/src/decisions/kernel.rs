@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The kernel's side: its own C file, compiled for a process of user space.
+
+use super::event::{Event, Outcome};
+use anyhow::{Context as _, Result, bail};
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{fs, thread};
+use tempfile::TempDir;
+use zerocopy::{FromBytes as _, IntoBytes as _};
+
+/// Headers of which `kernel/linux.h` has what is needed: there they are empty.
+const EMPTY: [&str; 20] = [
+    "linux/bug.h",
+    "linux/const.h",
+    "linux/in.h",
+    "linux/init.h",
+    "linux/jiffies.h",
+    "linux/kernel.h",
+    "linux/ktime.h",
+    "linux/module.h",
+    "linux/prefetch.h",
+    "linux/reciprocal_div.h",
+    "linux/skbuff.h",
+    "linux/slab.h",
+    "linux/string.h",
+    "linux/types.h",
+    "linux/vmalloc.h",
+    "net/dsfield.h",
+    "net/inet_ecn.h",
+    "net/netlink.h",
+    "net/pkt_cls.h",
+    "net/pkt_sched.h",
+];
+
+/// A place of the kernel's file where the kit decides otherwise.
+#[derive(Debug, Clone, Copy)]
+pub struct Replaced {
+    /// Where, from the kernel's root.
+    pub file: &'static str,
+    /// As the kernel has it.
+    pub from: &'static str,
+    /// As it has to be for equal decisions.
+    pub to: &'static str,
+    /// Why the kit does so.
+    pub why: &'static str,
+}
+
+/// Where disciplines of one kernel are compiled.
+pub struct Kernel {
+    source: PathBuf,
+    folder: TempDir,
+}
+
+impl Kernel {
+    /// Makes ready to compile what `source`, an unpacked kernel, holds.
+    pub fn new(source: &Path) -> Result<Self> {
+        let source = fs::canonicalize(source)
+            .with_context(|| format!("{}: no unpacked kernel", source.display()))?;
+        let folder = TempDir::with_prefix("weirgate-outside-")?;
+        for name in EMPTY {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap_or(folder.path()))?;
+            fs::write(path, "")?;
+        }
+        Ok(Self { source, folder })
+    }
+
+    /// Its version, such as `7.3.4`.
+    pub fn version(&self) -> Result<String> {
+        let text = fs::read_to_string(self.source.join("Makefile"))?;
+        let part = |name: &str| {
+            text.lines()
+                .find_map(|line| line.strip_prefix(name)?.trim().strip_prefix("= "))
+                .unwrap_or("0")
+        };
+        Ok(["VERSION", "PATCHLEVEL", "SUBLEVEL"].map(part).join("."))
+    }
+
+    /// Compiles a discipline; the program. Of the kernel's file, `replaced` are compiled
+    /// otherwise.
+    pub fn compile(&self, discipline: &str, replaced: &[Replaced]) -> Result<PathBuf> {
+        let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernel");
+        let suffix = if replaced.is_empty() { "" } else { "-replaced" };
+        let program = self.folder.path().join(format!("{discipline}{suffix}"));
+        let altered = self.folder.path().join(format!("{discipline}-altered"));
+        self.alter(replaced, &altered)?;
+        let said = Command::new("cc")
+            .args(["-std=gnu11", "-O2", "-w", "-fno-strict-aliasing"])
+            .arg("-I")
+            .arg(self.folder.path())
+            .arg("-I")
+            .arg(&own)
+            .arg("-I")
+            .arg(&altered)
+            .arg("-I")
+            .arg(&self.source)
+            // After the system's: some of the kernel's have the same names.
+            .arg("-idirafter")
+            .arg(altered.join("include"))
+            .arg("-idirafter")
+            .arg(self.source.join("include"))
+            .arg("-o")
+            .arg(&program)
+            .arg(own.join(format!("{discipline}.c")))
+            .arg("-lm")
+            .output()
+            .context("cc, the C compiler, cannot be run")?;
+        if !said.status.success() {
+            let text = String::from_utf8_lossy(&said.stderr);
+            bail!("the kernel's {discipline} cannot be compiled:\n{text}");
+        }
+        Ok(program)
+    }
+
+    /// Writes files of the kernel with places replaced, where they are found before the
+    /// kernel's own; removes those of before.
+    fn alter(&self, replaced: &[Replaced], folder: &Path) -> Result<()> {
+        if folder.exists() {
+            fs::remove_dir_all(folder)?;
+        }
+        for place in replaced {
+            let altered = folder.join(place.file);
+            let path = if altered.exists() {
+                altered.clone()
+            } else {
+                self.source.join(place.file)
+            };
+            let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
+            if text.matches(place.from).count() != 1 {
+                bail!(
+                    "{} has not once `{}`: {}",
+                    place.file,
+                    place.from,
+                    place.why
+                );
+            }
+            fs::create_dir_all(altered.parent().unwrap_or(folder))?;
+            fs::write(altered, text.replace(place.from, place.to))?;
+        }
+        Ok(())
+    }
+}
+
+/// What a compiled discipline decides about events.
+pub fn decide(program: &Path, arguments: &[String], events: &[Event]) -> Result<Vec<Outcome>> {
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let (Some(mut input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {
+        bail!("{}: no pipes", program.display());
+    };
+    let mut bytes = Vec::new();
+    // Written while it is read: a pipe holds only so much.
+    thread::scope(|scope| -> Result<()> {
+        let writer = scope.spawn(move || input.write_all(events.as_bytes()));
+        output.read_to_end(&mut bytes)?;
+        match writer.join() {
+            Ok(written) => written.context("the events were not read"),
+            Err(_) => bail!("the writer failed"),
+        }
+    })?;
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("{}: {status}", program.display());
+    }
+    let outcomes = <[Outcome]>::ref_from_bytes(&bytes)
+        .map_or_else(|_| read_each(&bytes), |outcomes| Ok(outcomes.to_vec()))?;
+    if outcomes.len() != events.len() {
+        bail!("{} events, {} outcomes", events.len(), outcomes.len());
+    }
+    Ok(outcomes)
+}
+
+/// Bytes that do not lie as the structure has to.
+fn read_each(bytes: &[u8]) -> Result<Vec<Outcome>> {
+    bytes
+        .chunks(size_of::<Outcome>())
+        .map(|chunk| {
+            Outcome::read_from_bytes(chunk).map_err(|_| anyhow::anyhow!("half an outcome"))
+        })
+        .collect()
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The kernel's disciplines and the kit's decide about the same packets.
+//!
+//! Each gets the same packets, times and random words. Where the answers differ, so does
+//! all that follows, so an episode counts up to its first difference.
+
+mod cases;
+mod event;
+mod kernel;
+mod kit;
+mod traffic;
+
+use anyhow::{Result, bail};
+use cases::{Case, Why, cases};
+use event::{ARRIVE, BEGIN, Event, Outcome};
+use kernel::{Kernel, Replaced};
+use std::path::Path;
+use traffic::{Kind, episode};
+
+/// Episodes given to the kernel's program at once.
+const BATCH: u64 = 100;
+
+/// How far the packets that two ways of the same discipline drop may differ, as a part of
+/// the kernel's.
+const MOST_APART: f64 = 0.01;
+
+/// How a case of traffic came out.
+#[derive(Default)]
+struct Tally {
+    /// Decisions up to a first difference, that one among them.
+    decisions: u64,
+    episodes: u64,
+    different: u64,
+    /// Packets dropped and marked in all, also after a difference.
+    acted: [u64; 2],
+    /// The first difference of all.
+    example: Option<String>,
+}
+
+/// Compares each discipline in each case, and prints a line for each. `decisions` are the
+/// number of each discipline's.
+///
+/// # Errors
+///
+/// Where a source cannot be compiled, and where a difference has no explanation in
+/// [`cases`].
+pub fn compare(source: &Path, decisions: u64, seed: u64, only: Option<&str>) -> Result<()> {
+    let kernel = Kernel::new(source)?;
+    let all: Vec<Case> = cases()?
+        .into_iter()
+        .filter(|case| only.is_none_or(|name| case.discipline() == name))
+        .collect();
+    println!("Linux {}, seed {seed}.\n", kernel.version()?);
+    println!(
+        "| discipline | case | traffic | decisions | episodes | that differ | \
+         dropped or marked by the kernel | by the kit |"
+    );
+    println!("|---|---|---|--:|--:|--:|--:|--:|");
+    let mut unexplained = Vec::new();
+    for case in &all {
+        let same = |other: &&Case| other.discipline() == case.discipline();
+        let share = (all.iter().filter(same).count() * Kind::ALL.len()) as u64;
+        for (replaced, name) in ways(case) {
+            let program = kernel.compile(case.discipline(), replaced)?;
+            for kind in Kind::ALL {
+                let tally = run(case, kind, &program, decisions.div_ceil(share), seed)?;
+                let line = format!("{} | {name} | {}", case.discipline(), kind.name());
+                println!("| {line} | {}", tally.cells());
+                if let Some(what) = tally.unexplained(case.why, replaced.is_empty()) {
+                    unexplained.push(format!("{line}: {what}"));
+                }
+            }
+        }
+    }
+    explain(&all);
+    if !unexplained.is_empty() {
+        bail!("without an explanation:\n{}", unexplained.join("\n"));
+    }
+    Ok(())
+}
+
+/// The kernel's file as it is, and with the lines replaced that differ.
+fn ways(case: &Case) -> Vec<(&'static [Replaced], String)> {
+    let mut ways: Vec<(&[Replaced], String)> = vec![(&[], case.name.to_owned())];
+    if let Why::Lines(places) | Why::Method(places, _) = case.why {
+        let count = places.len();
+        ways.push((places, format!("{}, {count} replaced", case.name)));
+    }
+    ways
+}
+
+/// Prints why disciplines differ, each once.
+fn explain(cases: &[Case]) {
+    let mut told = Vec::new();
+    for case in cases {
+        if told.contains(&case.discipline()) {
+            continue;
+        }
+        told.push(case.discipline());
+        let (places, method) = match case.why {
+            Why::Equal => (&[][..], None),
+            Why::Lines(places) => (places, None),
+            Why::Method(places, text) => (places, Some(text)),
+        };
+        for why in places.iter().map(|place| place.why).chain(method) {
+            println!("\n- `{}`: {why}.", case.discipline());
+        }
+    }
+}
+
+fn run(case: &Case, kind: Kind, program: &Path, decisions: u64, seed: u64) -> Result<Tally> {
+    let arguments = case.arguments();
+    let mut tally = Tally::default();
+    while tally.decisions < decisions {
+        let numbers = tally.episodes..tally.episodes + BATCH;
+        let events: Vec<Event> = numbers
+            .flat_map(|number| episode(kind, seed, number, case.update_ns()))
+            .collect();
+        let kernel = kernel::decide(program, &arguments, &events)?;
+        let kit = kit::decide(&case.settings, &case.link, &events);
+        let mut first = 0;
+        for end in 1..=events.len() {
+            if end == events.len() || events[end].kind == BEGIN {
+                tally.count(&events[first..end], &kernel[first..end], &kit[first..end]);
+                first = end;
+            }
+        }
+    }
+    Ok(tally)
+}
+
+impl Tally {
+    /// One episode.
+    fn count(&mut self, events: &[Event], kernel: &[Outcome], kit: &[Outcome]) {
+        let number = self.episodes;
+        self.episodes += 1;
+        for (side, outcomes) in [kernel, kit].into_iter().enumerate() {
+            self.acted[side] += acted(events, outcomes);
+        }
+        let differs = kernel.iter().zip(kit).position(|(one, other)| one != other);
+        let seen = differs.map_or(events.len(), |index| index + 1);
+        self.decisions += events[..seen]
+            .iter()
+            .zip(kernel)
+            // A link that is free while nothing waits asks for no decision.
+            .filter(|(event, outcome)| event.kind == ARRIVE || **outcome != Outcome::default())
+            .count() as u64;
+        let Some(index) = differs else { return };
+        self.different += 1;
+        self.example.get_or_insert_with(|| {
+            format!(
+                "episode {number}, event {index}: {:?}\n  kernel {:?}\n  kit    {:?}",
+                events[index], kernel[index], kit[index]
+            )
+        });
+    }
+
+    fn cells(&self) -> String {
+        let [kernel, kit] = self.acted;
+        format!(
+            "{} | {} | {} | {kernel} | {kit} |",
+            self.decisions, self.episodes, self.different
+        )
+    }
+
+    /// What the case's explanation does not cover. `as_is`: with the kernel's own lines.
+    fn unexplained(&self, why: Why, as_is: bool) -> Option<String> {
+        let [kernel, kit] = self.acted.map(|count| count as f64);
+        match why {
+            Why::Lines(_) | Why::Method(..) if as_is => None,
+            Why::Equal | Why::Lines(_) => self.example.clone(),
+            Why::Method(..) if (kernel - kit).abs() <= MOST_APART * kernel => None,
+            Why::Method(..) => Some(format!("{kernel} and {kit} dropped or marked")),
+        }
+    }
+}
+
+/// Packets that were dropped, and those that left with a mark which they had not.
+fn acted(events: &[Event], outcomes: &[Outcome]) -> u64 {
+    let pairs = events.iter().zip(outcomes);
+    pairs
+        .map(|(event, outcome)| {
+            let marked = event.kind == ARRIVE && outcome.marked != 0;
+            u64::from(outcome.dropped) + u64::from(marked)
+        })
+        .sum()
+}

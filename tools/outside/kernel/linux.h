@@ -51,6 +51,7 @@ typedef u64 psched_time_t;
 #define THIS_MODULE NULL
 #define MODULE_ALIAS_NET_SCH(name)
 #define MODULE_DESCRIPTION(text)
+#define MODULE_VERSION(text)
 #define MODULE_AUTHOR(text)
 #define MODULE_LICENSE(text)
 #define module_init(function) int (*module_begin)(void) = function;
@@ -145,15 +146,20 @@ static inline s64 ktime_us_delta(ktime_t later, ktime_t earlier)
 	return (later - earlier) / 1000;
 }
 
+/* A discipline that asks again for the same event gets another word: a step of
+ * Knuth's generator, of which the upper bits are taken first. */
 static inline u32 get_random_u32(void)
 {
-	return random_word;
+	u32 word = random_word;
+
+	random_word = (word ^ (word >> 16)) * 2654435769U + 2891336453U;
+	return word;
 }
 
 /* The word comes first, as in the kit, whatever is asked for beyond it. */
 static inline void get_random_bytes(void *bytes, size_t size)
 {
-	u64 word = (u64)random_word << 32;
+	u64 word = (u64)get_random_u32() << 32;
 
 	memcpy(bytes, &word, min(size, sizeof(word)));
 }
@@ -211,6 +217,37 @@ static inline void timer_delete(struct timer_list *t)
 }
 
 #define timer_delete_sync timer_delete
+
+/* The same with nanoseconds. */
+enum hrtimer_restart { HRTIMER_NORESTART, HRTIMER_RESTART };
+
+struct hrtimer {
+	enum hrtimer_restart (*function)(struct hrtimer *timer);
+	u64 due_ns;
+};
+
+extern struct hrtimer *hrtimer;
+
+#define CLOCK_MONOTONIC 1
+#define HRTIMER_MODE_ABS_PINNED_SOFT 0
+#define ktime_add_ns(time, ns) ((time) + (ns))
+
+static inline void
+hrtimer_setup(struct hrtimer *t,
+	      enum hrtimer_restart (*function)(struct hrtimer *), int clock,
+	      int mode)
+{
+	t->function = function;
+	hrtimer = t;
+}
+
+static inline void hrtimer_set_expires(struct hrtimer *t, ktime_t due)
+{
+	t->due_ns = (u64)due;
+}
+
+#define hrtimer_start(t, due, mode) hrtimer_set_expires(t, due)
+#define hrtimer_cancel(t) hrtimer_set_expires(t, 0)
 
 /* include/linux/list.h */
 struct list_head {
@@ -430,7 +467,9 @@ static inline u32 qdisc_pkt_len(const struct sk_buff *skb)
 }
 
 struct qdisc_skb_cb {
-	unsigned char data[40];
+	u32 pkt_len;
+	u16 pkt_segs;
+	unsigned char data[32] __attribute__((aligned(8)));
 };
 
 static inline struct qdisc_skb_cb *qdisc_skb_cb(const struct sk_buff *skb)

@@ -35,6 +35,7 @@ struct outcome {
 u64 now_ns;
 u32 random_word;
 struct timer_list *timer;
+struct hrtimer *hrtimer;
 
 static struct outcome outcome;
 static struct sk_buff *spare;
@@ -116,6 +117,23 @@ static void depart(struct Qdisc *sch)
 	spare = skb;
 }
 
+/* What is due up to a time, each at its own. */
+static void run_timers(u64 end_ns)
+{
+	const u64 jiffy_ns = NSEC_PER_SEC / HZ;
+
+	while (timer && timer->due && timer->due * jiffy_ns <= end_ns) {
+		now_ns = timer->due * jiffy_ns;
+		timer->due = 0;
+		timer->function(timer);
+	}
+	while (hrtimer && hrtimer->due_ns && hrtimer->due_ns <= end_ns) {
+		now_ns = hrtimer->due_ns;
+		if (hrtimer->function(hrtimer) == HRTIMER_NORESTART)
+			hrtimer->due_ns = 0;
+	}
+}
+
 static void start(struct Qdisc *sch);
 
 static int decide(const struct Qdisc_ops *ops, int count, char **values)
@@ -134,14 +152,7 @@ static int decide(const struct Qdisc_ops *ops, int count, char **values)
 			const struct event *event = &events[i];
 
 			memset(&outcome, 0, sizeof(outcome));
-			/* What was due before, at its own time. */
-			while (timer && timer->due &&
-			       timer->due * (NSEC_PER_SEC / HZ) <=
-				       event->now_ns) {
-				now_ns = timer->due * (NSEC_PER_SEC / HZ);
-				timer->due = 0;
-				timer->function(timer);
-			}
+			run_timers(event->now_ns);
 			now_ns = event->now_ns;
 			random_word = event->random;
 			if (event->kind == EVENT_BEGIN) {
@@ -152,6 +163,7 @@ static int decide(const struct Qdisc_ops *ops, int count, char **values)
 					free(sch->private);
 					free(sch);
 					timer = NULL;
+					hrtimer = NULL;
 				}
 				sch = new_qdisc(ops, &dev);
 				start(sch);

@@ -19,7 +19,8 @@ const PIE: &[Replaced] = &[
     Replaced {
         file: "net/sched/sch_pie.c",
         from: "if ((vars->qdelay < params->target / 2) &&\n\t    (vars->prob < MAX_PROB / 5))",
-        to: "if ((vars->qdelay_old < params->target / 2) &&\n\t    (vars->prob < MAX_PROB / 5))",
+        to: "if ((vars->qdelay_old << PSCHED_SHIFT < (params->target << PSCHED_SHIFT) / 2) &&\n\
+             \t    (vars->prob < MAX_PROB / 5))",
         why: "whether the delay is below half the target is asked of the delay at the last \
               update (RFC 8033, section 4.1); the kernel's pie_drop_early() asks that of the \
               last packet that left",
@@ -38,6 +39,45 @@ const PIE: &[Replaced] = &[
              \t\tqdelay_old = min(vars->qdelay_old, PSCHED_NS2TICKS(10 * NSEC_PER_SEC));\n",
         why: "a delay above 10 s counts as 10 s (aqm/pie.c, PIE_MOST_NS); the kernel's \
               pie_calculate_probability() has no such bound",
+    },
+    Replaced {
+        file: "include/net/pie.h",
+        from: "#define MAX_PROB\t(U64_MAX >> BITS_PER_BYTE)",
+        to: "#define MAX_PROB\t(1ULL << 56)",
+        why: "one is 2^56; the kernel's MAX_PROB is one less",
+    },
+    Replaced {
+        file: "net/sched/sch_pie.c",
+        from: "\talpha = ((u64)params->alpha * (MAX_PROB / PSCHED_TICKS_PER_SEC)) >> 4;\n\
+               \tbeta = ((u64)params->beta * (MAX_PROB / PSCHED_TICKS_PER_SEC)) >> 4;\n",
+        to: "\talpha = ((u64)params->alpha * (MAX_PROB / NSEC_PER_SEC)) >> 4;\n\
+             \tbeta = ((u64)params->beta * (MAX_PROB / NSEC_PER_SEC)) >> 4;\n",
+        why: "weights are for nanoseconds; the kernel's for units of 64 ns, which differs in the \
+              tenth place",
+    },
+    Replaced {
+        file: "net/sched/sch_pie.c",
+        from: "\tdelta += alpha * (qdelay - params->target);\n\
+               \tdelta += beta * (qdelay - qdelay_old);\n",
+        to: "\tdelta += alpha * ((qdelay - params->target) << PSCHED_SHIFT);\n\
+             \tdelta += beta * ((qdelay - qdelay_old) << PSCHED_SHIFT);\n",
+        why: "delays are nanoseconds, for the same reason",
+    },
+    Replaced {
+        file: "net/sched/sch_pie.c",
+        from: "if ((vars->qdelay < params->target / 2) &&\n\
+               \t    (vars->qdelay_old < params->target / 2) &&\n",
+        to: "if ((vars->qdelay << PSCHED_SHIFT < (params->target << PSCHED_SHIFT) / 2) &&\n\
+             \t    (vars->qdelay_old << PSCHED_SHIFT < (params->target << PSCHED_SHIFT) / 2) &&\n",
+        why: "half the target is not rounded to units of 64 ns",
+    },
+    Replaced {
+        file: "net/sched/sch_pie.c",
+        from: "\tif (vars->accu_prob >= (MAX_PROB / 2) * 17)\n\t\treturn true;\n",
+        to: "\tif (vars->accu_prob >= (MAX_PROB / 2) * 17) {\n\t\tvars->accu_prob = 0;\n\
+             \t\treturn true;\n\t}\n",
+        why: "a mark begins the count anew as a drop does (RFC 8033, section 5.1); the kernel's \
+              pie_qdisc_enqueue() does so for a drop alone, where the count has reached 8.5",
     },
 ];
 

@@ -10,6 +10,9 @@ pub const ARRIVE: u32 = 1;
 /// The link is free.
 pub const DEPART: u32 = 2;
 
+/// The code point of a packet that was marked.
+pub const CE: u32 = 3;
+
 /// `struct event`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, IntoBytes, Immutable)]

@@ -11,9 +11,11 @@ use tempfile::TempDir;
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 /// Headers of which `kernel/linux.h` has what is needed: there they are empty.
-const EMPTY: [&str; 20] = [
+const EMPTY: [&str; 23] = [
     "linux/bug.h",
     "linux/const.h",
+    "linux/hrtimer.h",
+    "linux/if_vlan.h",
     "linux/in.h",
     "linux/init.h",
     "linux/jiffies.h",
@@ -28,6 +30,7 @@ const EMPTY: [&str; 20] = [
     "linux/types.h",
     "linux/vmalloc.h",
     "net/dsfield.h",
+    "net/gso.h",
     "net/inet_ecn.h",
     "net/netlink.h",
     "net/pkt_cls.h",

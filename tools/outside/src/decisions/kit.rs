@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The kit's side.
 
-use super::event::{ARRIVE, BEGIN, Event, Outcome};
+use super::event::{ARRIVE, BEGIN, CE, Event, Outcome};
 use weirgate_aqm::{Action, Link, Packet, Queue, Settings};
-
-/// The code point of a packet that was marked.
-const CE: u32 = 3;
 
 /// What the kit decides about events.
 pub fn decide(settings: &Settings, link: &Link, events: &[Event]) -> Vec<Outcome> {

@@ -12,7 +12,7 @@ mod traffic;
 
 use anyhow::{Result, bail};
 use cases::{Case, Why, cases};
-use event::{ARRIVE, BEGIN, Event, Outcome};
+use event::{ARRIVE, BEGIN, CE, Event, Outcome};
 use kernel::{Kernel, Replaced};
 use std::path::Path;
 use traffic::{Kind, episode};
@@ -175,13 +175,17 @@ impl Tally {
     }
 }
 
-/// Packets that were dropped, and those that left with a mark which they had not.
+/// Packets that were dropped, and those marked that had no mark when they came.
 fn acted(events: &[Event], outcomes: &[Outcome]) -> u64 {
-    let pairs = events.iter().zip(outcomes);
-    pairs
-        .map(|(event, outcome)| {
-            let marked = event.kind == ARRIVE && outcome.marked != 0;
-            u64::from(outcome.dropped) + u64::from(marked)
-        })
-        .sum()
+    let mut came = vec![0];
+    let mut count = 0;
+    for (event, outcome) in events.iter().zip(outcomes) {
+        count += u64::from(outcome.dropped);
+        if event.kind == ARRIVE {
+            came.push(event.ecn);
+        } else if outcome.marked == CE && came.get(outcome.id as usize) != Some(&CE) {
+            count += 1;
+        }
+    }
+    count
 }

@@ -127,9 +127,11 @@ impl Episode {
     }
 
     fn depart(&mut self, now_ns: u64) {
+        let word = self.random.bits();
         self.events.push(Event {
             now_ns: now_ns / TICK_NS * TICK_NS,
             kind: DEPART,
+            random: u32::try_from(word >> 32).unwrap_or_default(),
             ..Event::default()
         });
     }
@@ -205,7 +207,11 @@ mod tests {
             assert_eq!(events, episode(kind, 1, 7, 16_000_000));
             assert_ne!(events, episode(kind, 1, 8, 16_000_000));
             assert_eq!(events.len(), EVENTS + 1);
-            assert!(events.windows(2).all(|pair| pair[0].now_ns <= pair[1].now_ns));
+            assert!(
+                events
+                    .windows(2)
+                    .all(|pair| pair[0].now_ns <= pair[1].now_ns)
+            );
             let first = events[1].now_ns - events[0].now_ns;
             assert_eq!(first, FIRST_TIMER_NS - 16_000_000);
         }

@@ -133,9 +133,11 @@ pub(crate) fn credit(scheduler: &Scheduler, at: usize) -> Span {
     let own = &scheduler.members[at];
     let debt = time(u64::from(own.largest), own.class.rate);
     let others = scheduler.members.iter().enumerate();
-    let above = others
-        .filter(|(index, _)| *index != at)
-        .all(|(_, other)| other.class.priority < own.class.priority);
+    let above = others.filter(|(index, _)| *index != at).all(|(_, other)| {
+        // One that is held at its ceiling keeps what its bucket holds.
+        let free = other.class.ceiling >= scheduler.gate;
+        free && other.class.priority < own.class.priority
+    });
     // What divided classes lend is borrowed before what this one borrows.
     let lending = !scheduler.parents.is_empty();
     if !above || lending || own.class.ceiling < scheduler.gate {

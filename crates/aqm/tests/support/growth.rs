@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Calls of an engine made of bytes: nodes come, change, move and go while packets
-//! are queued. What must hold after each is checked here, for a test and for
-//! fuzzing (`fuzz/fuzz_targets/tree.rs`).
+//! are queued. What must hold after each is checked here.
 
 use std::collections::BTreeMap;
 use weirgate_aqm::{Engine, EngineSize, Link, NodeRule, Packet};

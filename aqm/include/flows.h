@@ -71,6 +71,32 @@ AQM_FN u32 flow_time(u64 now_ns)
 	return now ? now : 1;
 }
 
+/* Set in the number of a flow's place where the flow is there already. */
+#define FLOW_FOUND (1U << 31)
+
+/* The place of a flow, or the one that it is to take. Looked at once by the
+ * kernel's verifier, which would follow each way into all that comes after. */
+AQM_WHOLE_FN u32 flow_place(const struct flow_table *table AQM_NONNULL,
+			    u32 hash, u32 now)
+{
+	/* The upper bits choose the set: lower ones often repeat. */
+	u32 set = (hash >> 22) * FLOW_WAYS;
+	u32 silent, longest = 0, oldest = set, way;
+	const struct flow *flow;
+
+	AQM_LOOP (way, FLOW_WAYS) {
+		flow = &table->flows[set + way];
+		if (flow->seen && flow->hash == hash)
+			return (set + way) | FLOW_FOUND;
+		silent = flow->seen ? now - flow->seen : FLOW_FOREVER;
+		if (silent > longest) {
+			longest = silent;
+			oldest = set + way;
+		}
+	}
+	return oldest;
+}
+
 /*
  * The flow that a packet belongs to, as it is without the packet. A flow's size
  * leaks by `leak_bytes_s`, shared among the active flows, while time goes by
@@ -80,30 +106,20 @@ AQM_FN struct flow *flow_of(struct flow_table *table, struct flow_core *v,
 			    u32 hash, u64 now_ns, u64 age_ns, u64 leak_bytes_s)
 {
 	u32 now = flow_time(now_ns);
-	/* The upper bits choose the set: lower ones often repeat. */
-	u32 set = (hash >> 22) * FLOW_WAYS;
-	struct flow *flow, *oldest;
-	u32 silent, longest = 0, way;
+	u32 place = flow_place(table, hash, now);
+	struct flow *flow = &table->flows[place & (FLOW_SETS * FLOW_WAYS - 1)];
+	u32 silent = now - flow->seen;
 	u64 leaked;
 
 	flow_epoch(v, now);
-	oldest = &table->flows[set];
-	AQM_LOOP (way, FLOW_WAYS) {
-		flow = &table->flows[set + way];
-		if (flow->seen && flow->hash == hash)
-			goto found;
-		silent = flow->seen ? now - flow->seen : FLOW_FOREVER;
-		if (silent > longest) {
-			longest = silent;
-			oldest = flow;
-		}
+	if (!(place & FLOW_FOUND) || (u64)silent << FLOW_SHIFT > age_ns) {
+		v->active_now++;
+		v->silence = 0;
+		flow->hash = hash;
+		flow->bytes = 0;
+		flow->seen = now;
+		return flow;
 	}
-	flow = oldest;
-	goto fresh;
-found:
-	silent = now - flow->seen;
-	if ((u64)silent << FLOW_SHIFT > age_ns)
-		goto fresh;
 	if (flow->seen >> FLOW_EPOCH != now >> FLOW_EPOCH)
 		v->active_now++;
 	if (leak_bytes_s && silent) {
@@ -113,13 +129,6 @@ found:
 	}
 	flow->seen = now;
 	v->silence = silent;
-	return flow;
-fresh:
-	v->active_now++;
-	v->silence = 0;
-	flow->hash = hash;
-	flow->bytes = 0;
-	flow->seen = now;
 	return flow;
 }
 

@@ -105,9 +105,7 @@ fn compiled(source: &str, policy: &Policy) {
         .flat_map(|direction| &direction.classes)
     {
         assert!(class.guaranteed.wire <= class.maximum.wire);
-        if let Ok(within) = &class.within {
-            assert!(class.lone.wait <= within.wait);
-        }
+        assert!(class.lone.wait <= class.within.wait);
     }
 }
 

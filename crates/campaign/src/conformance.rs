@@ -163,10 +163,9 @@ impl Known<'_> {
             up,
             self.end,
         ) {
-            Keeping::Unknown => return None,
             Keeping::Alone => class.lone.wait,
             Keeping::Within if class.in_order => class.within.wait,
-            Keeping::Within => return None,
+            Keeping::Within | Keeping::Unknown => return None,
         };
         let packet = up.costs.iter().map(|cost| cost.time).max()?;
         Some(wait.as_secs_f64() + packet.as_secs_f64() + self.exchange())

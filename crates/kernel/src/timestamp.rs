@@ -120,8 +120,8 @@ fn receive(socket: impl AsFd, buffer: &mut [u8], flags: libc::c_int) -> io::Resu
             } else if ((*header).cmsg_level, kind) == (libc::IPPROTO_IP, libc::IP_TOS) {
                 octet = Some(libc::CMSG_DATA(header).read());
             } else if ((*header).cmsg_level, kind) == (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) {
-                let class = libc::CMSG_DATA(header).cast::<libc::c_int>();
-                octet = Some(class.read_unaligned() as u8);
+                let class = libc::CMSG_DATA(header).cast::<[u8; 4]>().read();
+                octet = Some(i32::from_ne_bytes(class) as u8);
             }
             header = libc::CMSG_NXTHDR(&raw const message, header);
         }

@@ -5,6 +5,12 @@
 //! What others wrote is fetched, or read where the user points to. None of it is in
 //! this repository, and nothing here is installed.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program whose output is a report"
+)]
+
 mod decisions;
 
 use anyhow::Result;

@@ -154,15 +154,14 @@ impl Growth {
                 assert_eq!(self.here.remove(&gone), Some(at), "evicted by another leaf");
                 self.grown.dropped += 1;
             }
-            match arrival.refused {
-                Some(own) => assert_eq!(own, self.next),
-                None => {
-                    assert!(
-                        !self.nodes[&at].inner,
-                        "a packet is in a node with children"
-                    );
-                    self.here.insert(self.next, at);
-                }
+            if let Some(own) = arrival.refused {
+                assert_eq!(own, self.next);
+            } else {
+                assert!(
+                    !self.nodes[&at].inner,
+                    "a packet is in a node with children"
+                );
+                self.here.insert(self.next, at);
             }
         }
     }

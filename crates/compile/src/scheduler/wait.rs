@@ -194,7 +194,7 @@ pub(crate) fn kept(member: &Member) -> Rate {
 
 /// A rate less what members are guaranteed.
 pub(crate) fn left<'s>(rate: Rate, others: impl Iterator<Item = &'s Member>) -> Rate {
-    less(rate, others.map(|other| other.own_rate()))
+    less(rate, others.map(Member::own_rate))
 }
 
 fn less(rate: Rate, taken: impl Iterator<Item = Rate>) -> Rate {

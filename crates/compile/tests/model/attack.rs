@@ -413,8 +413,8 @@ impl<'s> Attack<'s> {
             while self.priority(other) == own && machine.queued(other) < 2 {
                 let before = machine.queued(other) as i64 * i64::from(small);
                 let room = machine.deficit(other).min(machine.tokens(other)) - before;
-                let last = ending && room < i64::from(small);
-                machine.arrive(other, if last { self.full } else { small });
+                let ends = ending && room < i64::from(small);
+                machine.arrive(other, if ends { self.full } else { small });
             }
         }
         let opens = machine.opens();

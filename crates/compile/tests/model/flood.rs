@@ -30,11 +30,11 @@ pub fn full_queue(site: &Site, class: usize, random: &mut Random) -> u64 {
     let others: Vec<usize> = (0..site.classes().len())
         .filter(|at| *at != class)
         .collect();
-    let size = [full, wire(20).max(full / 8), full][random.below(3) as usize];
+    let bytes = [full, wire(20).max(full / 8), full][random.below(3) as usize];
     while machine.queued(class) > 0 && left.len() < 400_000 {
         for other in &others {
             while machine.queued(*other) < 2 {
-                machine.arrive(*other, size);
+                machine.arrive(*other, bytes);
             }
         }
         let opens = machine.opens();

@@ -173,6 +173,7 @@ fn attacked(number: u64, source: &str, effort: &Effort, random: &mut Random) -> 
 
 /// Attacks so many policies, fails where a bound is passed, says how near the bounds
 /// are, and returns what it found of each policy.
+#[allow(clippy::print_stdout, reason = "how near the bounds are is told")]
 fn search(policies: u64, effort: &Effort) -> Vec<Vec<Found>> {
     let each = |number: u64| {
         // Each policy by itself, so that one can be repeated.

@@ -143,7 +143,7 @@ impl Episode {
         let (mut coming, mut leaving) = (self.now_ns, self.now_ns);
         while !self.full() {
             let load = 0.4 + 1.6 * self.random.unit();
-            for _ in 0..1 + self.below(800) {
+            for _ in 0..=self.below(800) {
                 if coming <= leaving {
                     self.arrive(coming);
                     coming += self.random.exponential(service_ns / load) as u64;
@@ -162,12 +162,12 @@ impl Episode {
         while !self.full() {
             match self.below(8) {
                 0 | 1 => {
-                    for _ in 0..1 + self.below(1200) {
+                    for _ in 0..=self.below(1200) {
                         self.arrive(self.now_ns);
                     }
                 }
                 2 => {
-                    for _ in 0..1 + self.below(400) {
+                    for _ in 0..=self.below(400) {
                         self.depart(self.now_ns);
                     }
                 }

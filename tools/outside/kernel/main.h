@@ -9,7 +9,7 @@
 #ifndef OUTSIDE_MAIN_H
 #define OUTSIDE_MAIN_H
 
-#include "linux.h"
+#include "qdisc.h"
 
 enum event_kind { EVENT_BEGIN, EVENT_ARRIVE, EVENT_DEPART };
 

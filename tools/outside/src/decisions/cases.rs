@@ -97,6 +97,11 @@ const RED_METHOD: &str = "the kernel multiplies the number of packets since the 
     the present probability (include/net/red.h, red_mark_probability()), the kit adds up the \
     probability of each; the kernel keeps the average in 2^-9 bytes, the kit in 2^-16";
 
+/// Why no few lines make DualPI2 equal.
+const DUALPI2: &str = "the kernel draws a word twice where the kit compares one with the square of \
+    the probability (sch_dualpi2.c, dualpi2_classic_marking()), and gives turns by a credit that it \
+    keeps while a queue is empty (dequeue_packet()), the kit by bytes due";
+
 /// How a case's differences are explained.
 #[derive(Debug, Clone, Copy)]
 pub enum Why {
@@ -185,6 +190,15 @@ pub fn cases() -> Result<Vec<Case>> {
         let mut values = values.to_vec();
         values.push(("update_ns", UPDATE_NS));
         cases.push(case("pie", name, &values, Why::Lines(PIE))?);
+    }
+    for (name, overload) in [("defaults", 1), ("no drops for overload", 0)] {
+        // As the kernel has it: by weights, and with no step in packets.
+        let values = [
+            ("scheduler", 1),
+            ("step_packets", 0),
+            ("drop_overload", overload),
+        ];
+        cases.push(case("dualpi2", name, &values, Why::Method(&[], DUALPI2))?);
     }
     for (name, ecn) in [("drops", 0), ("ECN", 1)] {
         let values = [

@@ -84,7 +84,9 @@ fn ways(case: &Case) -> Vec<(&'static [Replaced], String)> {
     let mut ways: Vec<(&[Replaced], String)> = vec![(&[], case.name.to_owned())];
     if let Why::Lines(places) | Why::Method(places, _) = case.why {
         let count = places.len();
-        ways.push((places, format!("{}, {count} replaced", case.name)));
+        if count > 0 {
+            ways.push((places, format!("{}, {count} replaced", case.name)));
+        }
     }
     ways
 }
@@ -167,7 +169,7 @@ impl Tally {
     fn unexplained(&self, why: Why, as_is: bool) -> Option<String> {
         let [kernel, kit] = self.acted.map(|count| count as f64);
         match why {
-            Why::Lines(_) | Why::Method(..) if as_is => None,
+            Why::Lines(places) | Why::Method(places, _) if as_is && !places.is_empty() => None,
             Why::Equal | Why::Lines(_) => self.example.clone(),
             Why::Method(..) if (kernel - kit).abs() <= MOST_APART * kernel => None,
             Why::Method(..) => Some(format!("{kernel} and {kit} dropped or marked")),

@@ -34,8 +34,8 @@ static __always_inline int at(const struct payload *payload, __u32 place,
 }
 
 /* Whether what is left of a byte under a mask is a value. */
-#define SET(payload, place, mask, value)                                       \
-	((payload)->length > (place) &&                                        \
+#define SET(payload, place, mask, value) \
+	((payload)->length > (place) && \
 	 ((payload)->head[place] & (mask)) == (value))
 
 /* Whether the four bytes after the first, in little endian, count all that

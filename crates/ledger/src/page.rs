@@ -179,7 +179,7 @@ fn note(arm: &str, metric: &str, verdict: &Standing) -> Option<String> {
             reason.trim_end_matches('.')
         )),
         Standing::Missed { reason } => Some(format!(
-            "- `{metric}` of {arm} is missed: {}.",
+            "- `{metric}` of {arm} is missed. Why: {}.",
             reason.trim_end_matches('.')
         )),
     }

@@ -199,7 +199,8 @@ AQM_FN struct aqm_moment AQM_OF(_now)(struct AQM_OF(_instance) *q, u64 now_ns,
 AQM_WHOLE_FN u32 AQM_OF(_host_empty)(struct AQM_OF(_instance) *q AQM_NONNULL,
 				     u64 now_ns)
 {
-	u64 free_ns = aqm_line_free(&q->last, &q->link);
+	u64 free_ns = q->link.rate_bytes_s ? aqm_line_free(&q->last, &q->link) :
+					     now_ns;
 	struct aqm_verdict verdict;
 	struct aqm_moment at;
 	u32 i, queue;
@@ -286,7 +287,9 @@ AQM_FN u32 AQM_OF(_host_arrive)(struct AQM_OF(_instance) *q,
 		told.ecn = AQM_UNASKED(ecn);
 	if (!(AQM_OF(_NEEDS) &AQM_NEEDS_RANDOM))
 		random = AQM_UNASKED(random);
-	if (q->last.untold && !q->counts.queued_packets)
+	/* Of a line whose rate is not known it is only known when it asks for a
+	 * packet. */
+	if (q->last.untold && !q->counts.queued_packets && q->link.rate_bytes_s)
 		AQM_OF(_host_empty)(q, packet->arrived_ns);
 	at = AQM_OF(_now)(q, packet->arrived_ns, random);
 	q->counts.arrived_packets++;

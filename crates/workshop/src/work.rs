@@ -348,7 +348,8 @@ fn finding(subject: &Subject, driver: &Path, report: &str) -> Failure {
         if subject.is_shaper() {
             return Failure::Input(format!("aqm/host/shaper.h: the shaper {what}"));
         }
-        // A call without end was ended in the middle, and the report has the line.
+        // A call without end was ended in the middle; the report has the line where its
+        // stack goes beyond the signal's frame.
         let place = if what.starts_with(ENDLESS) {
             place(subject, driver, report)
         } else {

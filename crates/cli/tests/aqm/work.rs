@@ -238,14 +238,14 @@ fn a_loop_that_begins_again_is_refused() {
     let code = format!(
         "#define AGAIN(i) i = packet->len & 3\n\tu32 i;\n\n\tAQM_LOOP (i, 10)\n\t\tAGAIN(i);\n{DECIDES}"
     );
-    let line = change(folder.path(), DECIDES, &code) + 3;
+    change(folder.path(), DECIDES, &code);
     let began = Instant::now();
     let output = weirgate(folder.path(), "test mean");
     let said = text(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    let places = [line, line + 1].map(|line| format!("mean.c:{line}"));
+    // The line is told only where the report's stack goes beyond the signal's frame.
     assert!(
-        said.contains("does not come to an end") && places.iter().any(|it| said.contains(it)),
+        said.contains("mean.c") && said.contains("mean_arrive() does not come to an end"),
         "{said}"
     );
     assert!(

@@ -119,7 +119,7 @@ impl Watch {
             if has(&now) {
                 return now;
             }
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(100));
         }
         panic!("{}", self.get("api/now"));
     }

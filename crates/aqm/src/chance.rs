@@ -15,4 +15,9 @@ impl Chance {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((z ^ (z >> 31)) >> 32) as u32
     }
+
+    /// A number below `limit`, which is at most 2^32.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        (u64::from(self.word()) * limit) >> 32
+    }
 }

@@ -2,6 +2,8 @@
 //! Links, packets and chance for tests.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+#[allow(unused_imports, reason = "each test file uses a part")]
+pub use weirgate_aqm::Chance;
 use weirgate_aqm::{Discipline, Link, Packet, Queue, Settings};
 
 /// One as a ratio.
@@ -41,24 +43,4 @@ pub fn queue<T>(name: &str, link: &Link, params: &[(&str, u64)]) -> Queue<T> {
         settings.set(name, *value).expect("a parameter");
     }
     Queue::new(&settings, link)
-}
-
-/// Steele's splitmix64: uniform words from a seed.
-#[derive(Debug, Clone)]
-pub struct Chance(pub u64);
-
-impl Chance {
-    /// The next word.
-    pub fn word(&mut self) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 32) as u32
-    }
-
-    /// A number below `limit`.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        (u64::from(self.word()) * limit) >> 32
-    }
 }

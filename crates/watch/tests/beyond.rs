@@ -4,20 +4,18 @@
 
 mod running;
 
-use running::{config, run, telling};
+use running::{Running, config, refused};
 use rustix::net::{self, AddressFamily, SocketType};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::path::Path;
-use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use tokio::sync::oneshot;
-use weirgate_watch::{Config, Listen, Tls, WatchError, password, token};
+use weirgate_watch::{Config, Listen, Tls, password, token};
 
 /// A certificate for `localhost` in two files, put there as those who renew do:
 /// written beside, and renamed.
@@ -35,10 +33,7 @@ fn replace(path: &Path, text: &str) {
 }
 
 struct Service {
-    address: SocketAddr,
-    told: mpsc::Receiver<String>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<Result<(), WatchError>>>,
+    running: Running,
     folder: TempDir,
     certificate: String,
     token: String,
@@ -71,15 +66,8 @@ impl Service {
         if !tls {
             config.tls = None;
         }
-        let (stop, stopped) = oneshot::channel();
-        let (ready, address) = mpsc::channel();
-        let (tell, told) = mpsc::channel();
-        let thread = std::thread::spawn(move || telling(config, stopped, ready, Some(tell)));
         Self {
-            address: address.recv().unwrap().unwrap(),
-            told,
-            stop: Some(stop),
-            thread: Some(thread),
+            running: Running::start(config),
             folder,
             certificate,
             token,
@@ -99,7 +87,7 @@ impl Service {
             .with_no_client_auth();
         let name = ServerName::try_from("localhost").unwrap();
         let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
-        let place = (Ipv4Addr::LOCALHOST, self.address.port());
+        let place = (Ipv4Addr::LOCALHOST, self.running.address().port());
         let mut socket = TcpStream::connect(place).unwrap();
         socket
             .set_read_timeout(Some(Duration::from_mins(1)))
@@ -138,29 +126,9 @@ impl Service {
     fn stranger(&self, from: Ipv4Addr) -> TcpStream {
         let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         net::bind(&socket, &SocketAddrV4::new(from, 0)).unwrap();
-        let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.address.port());
+        let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.running.address().port());
         net::connect(&socket, &to).unwrap();
         TcpStream::from(socket)
-    }
-
-    /// Waits until the service says something.
-    fn hears(&self, part: &str) {
-        loop {
-            let text = self.told.recv_timeout(Duration::from_mins(1));
-            if text
-                .unwrap_or_else(|_| panic!("nothing of `{part}`"))
-                .contains(part)
-            {
-                return;
-            }
-        }
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.stop.take().unwrap().send(());
-        self.thread.take().unwrap().join().unwrap().unwrap();
     }
 }
 
@@ -184,7 +152,8 @@ fn who_is_named_is_let_in_by_tls_and_nobody_else() {
     assert!(asked.contains(secure), "{asked}");
     assert!(!asked.contains("<html"), "{asked}");
     // Without TLS there is no answer that a browser would show.
-    let mut plain = TcpStream::connect((Ipv4Addr::LOCALHOST, service.address.port())).unwrap();
+    let mut plain =
+        TcpStream::connect((Ipv4Addr::LOCALHOST, service.running.address().port())).unwrap();
     plain
         .set_read_timeout(Some(Duration::from_mins(1)))
         .unwrap();
@@ -262,13 +231,13 @@ fn certificates_and_names_are_followed() {
     let folder = service.folder.path();
     let good = std::fs::read_to_string(folder.join("key.pem")).unwrap();
     replace(&folder.join("key.pem"), "nothing\n");
-    service.hears("the old certificate is used on");
+    service.running.hears("the old certificate is used on");
     assert_eq!(service.status(&bearer), "200");
     replace(&folder.join("key.pem"), &good);
-    service.hears("the certificate was read again");
+    service.running.hears("the certificate was read again");
     // Renewed: the key first, so for a moment both may not fit.
     let renewed = certificate(folder);
-    service.hears("the certificate was read again");
+    service.running.hears("the certificate was read again");
     let answer = service.get(&renewed, "/api/about", &bearer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     let old = service.get(&service.certificate, "/api/about", &bearer);
@@ -276,7 +245,7 @@ fn certificates_and_names_are_followed() {
     // Whoever is taken from the list is out at once, also where remembered.
     let (other, line) = token("other").unwrap();
     replace(&folder.join("access"), &format!("{line}\n"));
-    service.hears("who may look was read again");
+    service.running.hears("who may look was read again");
     let answer = service.get(&renewed, "/api/about", &bearer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
     let bearer = format!("Bearer {other}");
@@ -288,7 +257,9 @@ fn certificates_and_names_are_followed() {
     );
     // A list that is wrong leaves the one before.
     replace(&folder.join("access"), "other token 00\n");
-    service.hears("access:1: a hash has 64 hexadecimal digits");
+    service
+        .running
+        .hears("access:1: a hash has 64 hexadecimal digits");
     let answer = service.get(&renewed, "/api/about", &bearer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
@@ -296,11 +267,6 @@ fn certificates_and_names_are_followed() {
 #[test]
 fn what_lacks_is_said() {
     let folder = tempfile::tempdir().unwrap();
-    let begun = |config: Config| {
-        let (_never, stopped) = oneshot::channel();
-        let (ready, _address) = mpsc::channel();
-        run(config, stopped, ready).unwrap_err().to_string()
-    };
     let both = secured(folder.path(), "0.0.0.0:0");
     for (config, part) in [
         (
@@ -327,22 +293,22 @@ fn what_lacks_is_said() {
         ),
         (both.clone(), "cert.pem: "),
     ] {
-        let said = begun(config);
+        let said = refused(config);
         assert!(said.contains(part), "{said}");
     }
     certificate(folder.path());
-    let said = begun(both.clone());
+    let said = refused(both.clone());
     assert!(said.contains("access: No such file"), "{said}");
     std::fs::write(folder.path().join("access"), "a token\nb/ token\n").unwrap();
-    let said = begun(both.clone());
+    let said = refused(both.clone());
     assert!(said.contains("access:1: a line is"), "{said}");
     assert!(said.contains("access:2: `b/` is no name"), "{said}");
     std::fs::write(folder.path().join("access"), "# nobody\n").unwrap();
-    assert!(begun(both.clone()).contains("weirgate watch admit"));
+    assert!(refused(both.clone()).contains("weirgate watch admit"));
     let other = rcgen::generate_simple_self_signed(vec![String::from("localhost")]).unwrap();
     let key = folder.path().join("key.pem");
     std::fs::write(&key, other.signing_key.serialize_pem()).unwrap();
-    let said = begun(both);
+    let said = refused(both);
     assert!(
         said.contains("is") && said.contains("the key of this certificate"),
         "{said}"

@@ -9,7 +9,7 @@
 
 mod running;
 
-use running::{config, telling};
+use running::{Running, config};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -17,7 +17,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
-use tokio::sync::oneshot;
 use weirgate_watch::{Config, Kind, Listen, Receiver, Sending};
 
 const RECEIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/otlp/receiver");
@@ -82,21 +81,17 @@ fn the_collector_takes_what_is_sent_and_reads_it_as_it_was_meant() {
         },
         ..config(folder.path(), listen)
     };
-    let (stop, stopped) = oneshot::channel();
-    let (ready, _address) = mpsc::channel();
-    let (tell, told) = mpsc::channel();
-    let service = std::thread::spawn(move || telling(config, stopped, ready, Some(tell)));
+    let service = Running::start(config);
     let came: Vec<Value> = (0..3)
         .map(|_| {
             let line = lines.recv_timeout(Duration::from_mins(1)).unwrap();
             serde_json::from_str(&line).unwrap()
         })
         .collect();
-    stop.send(()).unwrap();
-    service.join().unwrap().unwrap();
     // It refused nothing, so nothing is told of it.
-    let complaints: Vec<String> = told
-        .try_iter()
+    let complaints: Vec<String> = service
+        .end()
+        .into_iter()
         .filter(|text| text.contains("metrics"))
         .collect();
     assert!(complaints.is_empty(), "{complaints:?}");

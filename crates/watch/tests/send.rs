@@ -7,7 +7,7 @@ mod running;
 
 use flate2::read::GzDecoder;
 use prost::Message as _;
-use running::{config, telling};
+use running::{Running, config};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -15,11 +15,9 @@ use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
-use tokio::sync::oneshot;
-use weirgate_watch::{Config, Kind, Listen, Receiver, Sending, WatchError};
+use weirgate_watch::{Config, Kind, Listen, Receiver, Sending};
 
 /// As prometheus/prompb/types.proto and remote.proto have them.
 mod prometheus {
@@ -189,10 +187,7 @@ impl Place {
 }
 
 struct Service {
-    address: SocketAddr,
-    told: mpsc::Receiver<String>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<Result<(), WatchError>>>,
+    running: Running,
     folder: TempDir,
 }
 
@@ -211,44 +206,18 @@ impl Service {
             sending,
             ..config(folder.path(), listen)
         };
-        let (stop, stopped) = oneshot::channel();
-        let (ready, address) = mpsc::channel();
-        let (tell, told) = mpsc::channel();
-        let thread = std::thread::spawn(move || telling(config, stopped, ready, Some(tell)));
         Self {
-            address: address.recv().unwrap().unwrap(),
-            told,
-            stop: Some(stop),
-            thread: Some(thread),
+            running: Running::start(config),
             folder,
         }
     }
 
     fn get(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(self.address).unwrap();
+        let mut stream = TcpStream::connect(self.running.address()).unwrap();
         write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         text
-    }
-
-    fn hears(&self, part: &str) {
-        loop {
-            let text = self.told.recv_timeout(Duration::from_mins(1));
-            if text
-                .unwrap_or_else(|_| panic!("nothing of `{part}`"))
-                .contains(part)
-            {
-                return;
-            }
-        }
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.stop.take().unwrap().send(());
-        self.thread.take().unwrap().join().unwrap().unwrap();
     }
 }
 
@@ -286,8 +255,8 @@ fn prometheus_gets_what_it_would_have_scraped() {
     // What was not taken comes again as it was, and nothing before it.
     assert_eq!(place.next().1, body);
     assert_eq!(place.next().1, body);
-    service.hears("takes no metrics: it answers 503");
-    service.hears("takes metrics again");
+    service.running.hears("takes no metrics: it answers 503");
+    service.running.hears("takes metrics again");
     let request = written(&body);
     let received = request.timeseries.iter().find(|one| {
         let has = |name: &str, value: &str| {
@@ -352,10 +321,12 @@ fn a_collector_gets_the_same_by_otlp_and_tls() {
     assert!(head.starts_with("post /v1/metrics http/1.1\r\n"), "{head}");
     assert!(head.contains("content-encoding: gzip\r\n"), "{head}");
     // What is refused for good does not come again.
-    service.hears("refuses metrics: it answers 400 Bad Request: not like this");
+    service
+        .running
+        .hears("refuses metrics: it answers 400 Bad Request: not like this");
     let (_, body) = place.next();
     assert_ne!(first, body);
-    service.hears("takes metrics again");
+    service.running.hears("takes metrics again");
     let metrics = service.get("/metrics");
     let lost = format!("weirgate_send_lost_total{{receiver=\"{url}/v1/metrics\"}} 1\n");
     assert!(metrics.contains(&lost), "{metrics}");
@@ -398,7 +369,7 @@ fn a_receiver_that_is_not_there_stops_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("http://{gone}/");
     let service = Service::start(Kind::RemoteWrite, &url, folder, false);
-    service.hears("takes no metrics: ");
+    service.running.hears("takes no metrics: ");
     let time = || {
         let now = service.get("/api/now");
         let (_, body) = now.split_once("\r\n\r\n").unwrap();

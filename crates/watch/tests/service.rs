@@ -4,21 +4,16 @@
 
 mod running;
 
-use running::{config, run};
+use running::{Running, config, refused};
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::sync::mpsc;
-use std::thread::JoinHandle;
+use std::net::TcpStream;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::sync::oneshot;
 use weirgate_history::Kind;
-use weirgate_watch::{FileStorage, Listen, WatchError};
+use weirgate_watch::{FileStorage, Listen};
 
 /// A service of this machine's own devices, which ends with it.
 struct Service {
-    address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<Result<(), WatchError>>>,
+    running: Running,
     folder: tempfile::TempDir,
 }
 
@@ -30,21 +25,15 @@ impl Service {
     /// With what the folder has.
     fn of(folder: tempfile::TempDir) -> Self {
         let listen = Listen::Address("127.0.0.1:0".parse().unwrap());
-        let config = config(folder.path(), listen);
-        let (stop, stopped) = oneshot::channel();
-        let (ready, address) = mpsc::channel();
-        let thread = std::thread::spawn(move || run(config, stopped, ready));
         Self {
-            address: address.recv().unwrap().unwrap(),
-            stop: Some(stop),
-            thread: Some(thread),
+            running: Running::start(config(folder.path(), listen)),
             folder,
         }
     }
 
     /// Sends bytes; what comes back until the end of the connection.
     fn raw(&self, bytes: &[u8]) -> String {
-        let mut stream = TcpStream::connect(self.address).unwrap();
+        let mut stream = TcpStream::connect(self.running.address()).unwrap();
         stream
             .set_read_timeout(Some(Duration::from_mins(1)))
             .unwrap();
@@ -58,7 +47,7 @@ impl Service {
         self.raw(
             format!(
                 "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
-                self.address
+                self.running.address()
             )
             .as_bytes(),
         )
@@ -73,7 +62,7 @@ impl Service {
 
     /// The first of the events that the page is told.
     fn live(&self) -> String {
-        let mut stream = TcpStream::connect(self.address).unwrap();
+        let mut stream = TcpStream::connect(self.running.address()).unwrap();
         stream
             .set_read_timeout(Some(Duration::from_mins(1)))
             .unwrap();
@@ -88,13 +77,6 @@ impl Service {
             text.push_str(&String::from_utf8_lossy(&bytes[..read]));
         }
         text
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.stop.take().unwrap().send(());
-        self.thread.take().unwrap().join().unwrap().unwrap();
     }
 }
 
@@ -233,7 +215,7 @@ fn clients_that_say_nothing_do_not_keep_others_out() {
     let service = Service::start();
     // More than there is room for; they are thrown out when their time is up.
     let silent: Vec<TcpStream> = (0..40)
-        .map(|_| TcpStream::connect(service.address).unwrap())
+        .map(|_| TcpStream::connect(service.running.address()).unwrap())
         .collect();
     assert!(service.get("/api/about").starts_with("HTTP/1.1 200"));
     drop(silent);
@@ -246,7 +228,7 @@ fn who_looks_on_does_not_keep_others_out() {
     let ask = b"GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let mut told = Vec::new();
     for place in 0..26 {
-        let mut stream = TcpStream::connect(service.address).unwrap();
+        let mut stream = TcpStream::connect(service.running.address()).unwrap();
         stream.write_all(ask).unwrap();
         let mut line = [0; 12];
         stream.read_exact(&mut line).unwrap();
@@ -313,7 +295,7 @@ fn who_asks_for_much_and_reads_little_does_no_harm() {
     let before = resident();
     let greedy: Vec<TcpStream> = (0..20)
         .map(|_| {
-            let mut stream = TcpStream::connect(service.address).unwrap();
+            let mut stream = TcpStream::connect(service.running.address()).unwrap();
             stream.write_all(ask.as_bytes()).unwrap();
             stream
         })
@@ -370,12 +352,9 @@ fn a_unix_socket_and_a_second_writer() {
     let path = folder.path().join("socket");
     // Somebody's socket that nobody listens at.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-    let (stop, stopped) = oneshot::channel();
-    let (ready, address) = mpsc::channel();
     let first = config(folder.path(), Listen::Socket(path.clone()));
     let second = config(folder.path(), Listen::Socket(folder.path().join("other")));
-    let thread = std::thread::spawn(move || run(first, stopped, ready));
-    assert_eq!(address.recv().unwrap(), None);
+    let first = Running::start(first);
     let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
     stream
         .write_all(b"GET /api/about HTTP/1.0\r\n\r\n")
@@ -383,25 +362,20 @@ fn a_unix_socket_and_a_second_writer() {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     assert!(text.starts_with("HTTP/1.0 200"), "{text}");
-    let (_never, stopped) = oneshot::channel();
-    let (ready, _address) = mpsc::channel();
-    let busy = run(second, stopped, ready).unwrap_err().to_string();
+    let busy = refused(second);
     assert!(
         busy.contains("another `weirgate watch` writes this history"),
         "{busy}"
     );
-    stop.send(()).unwrap();
-    thread.join().unwrap().unwrap();
+    first.end();
     // A file that is something else is left alone.
     std::fs::write(
         folder.path().join("deep/history"),
         "not mine, and long enough to tell",
     )
     .unwrap();
-    let (_never, stopped) = oneshot::channel();
-    let (ready, _address) = mpsc::channel();
     let third = config(folder.path(), Listen::Socket(folder.path().join("third")));
-    let foreign = run(third, stopped, ready).unwrap_err().to_string();
+    let foreign = refused(third);
     assert!(foreign.contains("not a history of weirgate's"), "{foreign}");
 }
 
@@ -409,11 +383,7 @@ fn a_unix_socket_and_a_second_writer() {
 fn others_than_this_machine_are_not_let_in_just_so() {
     let folder = tempfile::tempdir().unwrap();
     let open = Listen::Address("0.0.0.0:0".parse().unwrap());
-    let (_never, stopped) = oneshot::channel();
-    let (ready, _address) = mpsc::channel();
-    let refused = run(config(folder.path(), open), stopped, ready)
-        .unwrap_err()
-        .to_string();
-    assert!(refused.contains("--behind-proxy"), "{refused}");
+    let why = refused(config(folder.path(), open));
+    assert!(why.contains("--behind-proxy"), "{why}");
     assert!(!folder.path().join("deep").exists());
 }

@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use weirgate_watch::{Config, Legend, Listen, Sending, WatchError, serve};
@@ -25,36 +26,93 @@ pub fn config(folder: &Path, listen: Listen) -> Config {
     }
 }
 
-/// Serves until it is stopped.
-pub fn run(
-    config: Config,
-    stop: oneshot::Receiver<()>,
-    ready: mpsc::Sender<Option<SocketAddr>>,
-) -> Result<(), WatchError> {
-    telling(config, stop, ready, None)
+/// A service in a thread, which ends with this.
+pub struct Running {
+    address: Option<SocketAddr>,
+    told: mpsc::Receiver<String>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<Result<(), WatchError>>>,
 }
 
-/// Serves, and tells what an administrator should know.
-pub fn telling(
+impl Running {
+    /// Returns when it listens.
+    pub fn start(config: Config) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let (ready, address) = mpsc::channel();
+        let (tell, told) = mpsc::channel();
+        let thread = std::thread::spawn(move || serve_until(config, stopped, &ready, &tell));
+        Self {
+            address: address.recv().unwrap(),
+            told,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+
+    /// Where it listens, which is no socket of Unix.
+    pub fn address(&self) -> SocketAddr {
+        self.address.unwrap()
+    }
+
+    /// Waits until the service tells the administrator something with this part.
+    pub fn hears(&self, part: &str) {
+        loop {
+            let text = self.told.recv_timeout(Duration::from_mins(1));
+            if text
+                .unwrap_or_else(|_| panic!("nothing of `{part}`"))
+                .contains(part)
+            {
+                return;
+            }
+        }
+    }
+
+    /// Ends it; all that it told the administrator.
+    pub fn end(mut self) -> Vec<String> {
+        self.stop();
+        self.told.try_iter().collect()
+    }
+
+    fn stop(&mut self) {
+        if let (Some(stop), Some(thread)) = (self.stop.take(), self.thread.take()) {
+            let _ = stop.send(());
+            thread.join().unwrap().unwrap();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Why it does not begin to serve.
+pub fn refused(config: Config) -> String {
+    let (_never, stopped) = oneshot::channel();
+    let (ready, _address) = mpsc::channel();
+    let (tell, _told) = mpsc::channel();
+    let ended = serve_until(config, stopped, &ready, &tell);
+    ended.unwrap_err().to_string()
+}
+
+fn serve_until(
     config: Config,
     stop: oneshot::Receiver<()>,
-    ready: mpsc::Sender<Option<SocketAddr>>,
-    told: Option<mpsc::Sender<String>>,
+    ready: &mpsc::Sender<Option<SocketAddr>>,
+    told: &mpsc::Sender<String>,
 ) -> Result<(), WatchError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    let told = move |text: &str| {
-        if let Some(told) = &told {
-            let _ = told.send(text.to_owned());
-        }
-    };
     runtime.block_on(async {
         let stop = async {
             let _ = stop.await;
         };
-        let ready = move |places: &[SocketAddr]| ready.send(places.first().copied()).unwrap();
+        let ready = |places: &[SocketAddr]| ready.send(places.first().copied()).unwrap();
+        // Nobody listens any more where the test has ended.
+        let told = |text: &str| drop(told.send(text.to_owned()));
         serve(
             config,
             Legend::default(),

@@ -33,7 +33,7 @@ codes! {
     HOLD "C218" "What arrives shall be held to a rate by a filter, and the kernel cannot, or the policy also asks for what such a filter cannot do.";
     RECEIVE "C219" "Acknowledgements cannot be held back as `[receive]` asks, it tells more classes apart than its programs can, or windows are chosen for more than the line carries (warning).";
     CONDITIONER "C221" "Packets shall be conditioned, and the kernel cannot, or a conditioner is about more classes than its program tells apart, or lets no full packet conform (warning).";
-    CONTROL_GROUP "C222" "A rule asks for a control group, and the kernel cannot tell it.";
+    NO_FIELD "C222" "A rule asks for what this kernel cannot tell of a packet.";
     OTHER_QUEUE "C223" "The kernel lacks fq_codel, so that classes that name no queue have another (warning).";
     OWN_TRAFFIC "C224" "A rule keeps its decision for the answers to the router's own packets, which are not shaped with `inbound = \"lan\"` (warning).";
     INSIDE "C225" "Connections shall keep which inside host they are of, and the bits of `[marks]` have no room for it, or the kernel does not copy marks.";

@@ -148,11 +148,8 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
         }
     }
     inet.chains.extend(inbound::receive::refusing(policy));
-    inet.chains
-        .extend(classify::condition::control_group::chain(
-            policy,
-            &mut inet.sets,
-        ));
+    let helpers = classify::condition::helpers(policy, &mut inet.sets);
+    inet.chains.extend(helpers);
     for table in [&mut inet, &mut netdev] {
         classify::condition::complete(&mut table.sets, &table.chains);
     }

@@ -106,10 +106,11 @@ pub fn together(parts: Vec<(DeviceName, State)>) -> Result<State, Vec<String>> {
                 }
             }
             let bits = numbered(&table);
-            if let Some((other, _)) = senders.iter().find(|(_, taken)| taken & bits != 0) {
+            if let Some((other, taken)) = senders.iter().find(|(_, taken)| taken & bits != 0) {
                 problems.push(format!(
-                    "the policies of `{other}` and `{link}` both number control groups in the same \
-                     bits of packets' marks; give one of them other bits for `cgroup` in `[marks]`"
+                    "the policies of `{other}` and `{link}` both number senders in the bits \
+                     {:#010x} of packets' marks; give one of them others in `[marks]`",
+                    taken & bits
                 ));
             }
             senders.push((link.clone(), bits));
@@ -185,7 +186,8 @@ fn arriving_at_once(domain: &Domain, check: &Check, port: usize) -> BTreeMap<Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::Capabilities;
+    use weirgate_state::{Capabilities, Chain, Hook, Origin, Rule};
+    use weirgate_units::Handle;
 
     const ONE: &str = "version = 1\n[link]\ndevice = \"DEVICE\"\nup = \"1mbit\"\nlayer = \
                        \"ethernet\"\n[[class]]\nname = \"all\"\nshare = \"100%\"\ndefault = true\n";
@@ -212,21 +214,26 @@ mod tests {
     }
 
     #[test]
-    fn control_groups_of_two_links_have_bits_of_their_own() {
-        let of = |device: &str, bits: &str| {
-            let rule = "[[rule]]\nclass = \"all\"\ncgroup = \"a\"\n";
-            let text = ONE.replace("DEVICE", device);
-            let text = format!("{text}{rule}[marks]\ncgroup = \"{bits}\"\n");
-            let policy = weirgate_policy::parse(&text).0.unwrap();
-            let state = weirgate_compile::compile(&policy, &Capabilities::all()).0;
-            (DeviceName::new(device).unwrap(), state.unwrap())
+    fn two_links_write_bits_of_marks_of_their_own() {
+        let of = |device: &str, mask: u32| {
+            let (name, mut state) = state(device);
+            let mut rule = Rule::classify(Vec::new(), Handle::new(1, 1), Origin::default());
+            rule.effects = vec![Effect::Mark { mask, value: 0 }];
+            let table = state.tables.first_mut().unwrap();
+            table.chains.push(Chain {
+                name: "marks".to_owned(),
+                hook: Hook::Output,
+                rules: vec![rule].into(),
+            });
+            (name, state)
         };
-        let one = || of("core0", "0xf0000000");
-        assert!(together(vec![one(), of("core1", "0x0000000f")]).is_ok());
-        let problems = together(vec![one(), state("core2"), of("core1", "0x30000000")]);
+        let one = || of("core0", 0xf000_0000);
+        assert!(together(vec![one(), of("core1", 0x0000_000f)]).is_ok());
+        let problems = together(vec![one(), state("core2"), of("core1", 0x3000_0000)]);
         let problems = problems.unwrap_err();
         assert_eq!(problems.len(), 1, "{problems:?}");
         assert!(problems[0].contains("`core0` and `core1`"), "{problems:?}");
+        assert!(problems[0].contains("0x30000000"), "{problems:?}");
     }
 
     #[test]

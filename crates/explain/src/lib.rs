@@ -45,6 +45,7 @@ pub use count::Counting;
 pub use meter::Level;
 pub use packet::{GivenConnection, GivenState, Headers, IPV4, IPV6, Packet};
 pub use run::{Pass, Tried, Unknown};
+pub use sender::SenderValue;
 pub use simulator::{Devices, Fate, Simulator, Summary};
 pub use text::{Direction, MOST_REPEATED, Mistake, PacketLine, PacketTime, parse_line};
 pub use track::{ESTABLISHED, INVALID, NEW, RELATED, UNTRACKED};

@@ -3,8 +3,9 @@
 //! headers are (`nft_set_pktinfo_ipv4`, `nft_set_pktinfo_ipv6`,
 //! include/net/netfilter/nf_tables_ipv4.h and nf_tables_ipv6.h).
 
+use crate::sender::SenderValue;
 use std::collections::BTreeMap;
-use weirgate_state::{Field, IpVersion, PPPOE_SESSION, SESSION_HEADER};
+use weirgate_state::{IpVersion, PPPOE_SESSION, SESSION_HEADER};
 
 /// Ethertype of IPv4.
 pub const IPV4: u16 = 0x0800;
@@ -32,11 +33,9 @@ pub struct Packet {
     /// The device that it came in through; `None` for the router's own.
     pub input: Option<String>,
     /// What is told of the socket on this machine that sends it, such as its
-    /// user.
-    pub sender: BTreeMap<Field, u32>,
-    /// The path of the control group in which that socket was made, from below
-    /// the root.
-    pub control_group: Option<String>,
+    /// user, by the words of a packet's text
+    /// ([`Field::sender_word`](weirgate_state::Field::sender_word)).
+    pub sender: BTreeMap<&'static str, SenderValue>,
     /// `skb->mark`, as something else has set it.
     pub mark: u32,
     /// What is given of its connection.
@@ -137,7 +136,6 @@ impl Packet {
             source_mac: None,
             input: None,
             sender: BTreeMap::new(),
-            control_group: None,
             mark: 0,
             given: GivenConnection::default(),
         }

@@ -51,7 +51,7 @@ pub use error::{KeepError, returns};
 pub use guard::serve as serve_guard;
 pub use rate::tracker::Tracker;
 pub use rate::{At, DirectionRate, Following, RatesNow, record_file};
-pub use service::control_group::absent_groups;
+pub use service::followed::absent;
 pub use service::{Report, keep};
 pub use site::{Made, Planned, Request, Site};
 pub use store::folder::{Folders, Lock, STATE};

@@ -310,9 +310,7 @@ fn content_text(content: &Content) -> String {
             let ranges: Vec<String> = ranges.iter().map(range).collect();
             format!("the classes of the values {}", ranges.join(", "))
         }
-        Content::Refreshed(_) => {
-            String::from("the addresses of DNS names, or the numbers of control groups")
-        }
+        Content::Refreshed(_) => String::from("what was looked up last"),
         Content::Meter { size, timeout } => {
             let kept = match timeout {
                 Some(seconds) => format!("for {seconds} s"),

@@ -37,6 +37,7 @@ mod conditioner;
 mod field;
 mod file;
 mod link;
+mod marks;
 mod model;
 mod named;
 mod policy;
@@ -60,6 +61,7 @@ pub use conditioner::carried::Carried;
 pub use field::{Field, FieldKind, Rows, Table};
 pub use file::include::Sources;
 pub use link::*;
+pub use marks::Marks;
 pub use model::{Direction, Directions, Rule, Ruleset, ServiceMatch, in_kbit};
 pub use named::group::Group;
 pub use named::member::{Mac, Ports, Prefix};
@@ -127,7 +129,6 @@ pub fn parse_with(
             },
         );
     }
-    let marks = parts.marks.unwrap_or_default();
     let mut policy = Policy {
         link: parts.link.unwrap_or_else(|| Link::new(0..0, 1)),
         holding: parts.holding,
@@ -143,10 +144,7 @@ pub fn parse_with(
         conditioners: parts.conditioners,
         shares: parts.shares,
         caps: parts.caps,
-        mark_mask: marks.mask,
-        payload_lowest: marks.payload_lowest,
-        control_group_mask: marks.control_groups,
-        inside_mask: marks.inside,
+        marks: parts.marks.unwrap_or_default(),
         sources: files.sources,
     };
     automatic::settle(&mut policy);

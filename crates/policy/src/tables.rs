@@ -3,7 +3,7 @@
 
 use crate::condition::{self, connection, meter};
 use crate::field::Table;
-use crate::{class, conditioner, file, link, named, queue, receive, rule};
+use crate::{class, conditioner, file, link, marks, named, queue, receive, rule};
 
 /// Every table of a policy, the file itself first.
 pub const TABLES: &[Table] = &[
@@ -32,5 +32,5 @@ pub const TABLES: &[Table] = &[
     named::service::TABLE,
     named::schedule::TABLE,
     rule::treatment::DSCP,
-    rule::treatment::MARKS,
+    marks::TABLE,
 ];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a kernel offers, as far as shaping needs it.
 
+use crate::Field;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -31,10 +32,10 @@ pub struct Capabilities {
     /// `netdev` tables with an egress chain, which a bridge's ports need.
     #[serde(default)]
     pub nft_egress: bool,
-    /// `inet` tables with an output chain that knows the sender's control group
-    /// of version 2 (`CONFIG_NFT_SOCKET`, `CONFIG_SOCK_CGROUP_DATA`).
+    /// Fields of packets that not every kernel knows, of those that this one
+    /// does, by nft's names.
     #[serde(default)]
-    pub control_groups: bool,
+    pub fields: BTreeSet<String>,
     /// The classifier of payloads can be attached where packets arrive
     /// (`cls_bpf`), by a program that has it.
     #[serde(default)]
@@ -60,15 +61,53 @@ impl Capabilities {
             nft_ingress_forward: true,
             restore_marks: true,
             nft_egress: true,
-            control_groups: true,
+            fields: Field::optional().map(field_name).collect(),
             payload: true,
             kit: true,
         }
+    }
+
+    /// Whether rules can look at a field, in whatever variant.
+    #[must_use]
+    pub fn has_field(&self, field: Field) -> bool {
+        !field.is_optional() || self.fields.contains(field.name())
+    }
+
+    /// Notes that rules can look at a field.
+    pub fn add_field(&mut self, field: Field) {
+        self.fields.insert(field_name(field));
     }
 
     /// Whether a qdisc kind can be used, by kernel name.
     #[must_use]
     pub fn has_qdisc(&self, kind: &str) -> bool {
         self.qdiscs.contains(kind)
+    }
+}
+
+fn field_name(field: Field) -> String {
+    field.name().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_earlier_version_stored_is_read_without_fields() {
+        let all = Capabilities::all();
+        let mut stored = serde_json::to_value(&all).unwrap();
+        let told = stored.as_object_mut().unwrap();
+        told.remove("fields");
+        told.insert("of_an_earlier_version".to_owned(), true.into());
+        let mut read: Capabilities = serde_json::from_value(stored).unwrap();
+        assert!(Field::optional().count() > 0);
+        for field in Field::optional() {
+            assert!(all.has_field(field), "{field:?}");
+            assert!(!read.has_field(field), "{field:?}");
+            read.add_field(field);
+        }
+        assert_eq!(read, all);
+        assert!(read.has_field(Field::User));
     }
 }

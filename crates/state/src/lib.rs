@@ -42,6 +42,7 @@ mod virtual_queue;
 
 pub use capabilities::Capabilities;
 pub use classify::change::TableChange;
+pub use classify::facts::SenderWord;
 pub use classify::field::{Field, ICMP, ICMPV6, TCP, Variant};
 pub use classify::frame::{Frame, PPPOE_SESSION, SESSION_HEADER};
 pub use classify::value::{Header, HeaderBytes, IpVersion, Key};
@@ -90,6 +91,16 @@ pub struct State {
         skip_serializing_if = "BTreeMap::is_empty"
     )]
     pub hooks: BTreeMap<DeviceName, HookPrograms>,
+}
+
+impl State {
+    /// The sets that are looked up or followed, with their tables.
+    pub fn refreshed_sets(&self) -> impl Iterator<Item = (&Table, &Set)> {
+        let tables = self.tables.iter();
+        tables
+            .flat_map(|table| table.sets.iter().map(move |set| (table, set)))
+            .filter(|(_, set)| matches!(set.content, Content::Refreshed(_)))
+    }
 }
 
 /// Why a desired object exists: the policy text that asks for it.

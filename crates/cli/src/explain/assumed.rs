@@ -23,13 +23,12 @@ pub fn assumptions(item: &Item, fate: &Fate) -> Vec<String> {
                     "the sender's MAC address is not known, and rules that ask for it do not \
                      match (write `mac`)"
                 }
-                Unknown::Sender => {
-                    "whose socket sent it is not known, and rules that ask for it do not match \
-                     (write `uid` and `gid`)"
-                }
-                Unknown::ControlGroup => {
-                    "which control group sent it is not known, and rules that ask for one do not \
-                     match (write `cgroup`)"
+                Unknown::Sender { what, word } => {
+                    list.push(format!(
+                        "which {what} sent it is not known, and rules that ask for one do not \
+                         match (write `{word}`)"
+                    ));
+                    continue;
                 }
                 Unknown::Time => {
                     "no time was given, and schedules are asked at midnight of a Thursday (write \

@@ -42,7 +42,7 @@ pub fn kernel_path(about: &About<'_>, item: &Item, shown: &Shown, class: &Class)
             Some(Hook::Ingress { device, .. }) => {
                 format!("netdev ingress of {device}, before connection tracking and NAT")
             }
-            Some(Hook::Output) => "output, where the sender's control group is known".to_owned(),
+            Some(Hook::Output) => "output, where the sender's socket is known".to_owned(),
             Some(Hook::Postrouting { device }) => {
                 format!("postrouting to {device}, priority mangle, before source NAT")
             }

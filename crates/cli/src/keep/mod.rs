@@ -65,11 +65,11 @@ fn line(report: &Report) -> String {
         Report::Refreshed { sets } => {
             format!("weirgate: {sets} sets have new addresses of DNS names")
         }
-        Report::Regrouped { sets } => {
-            format!("weirgate: control groups came, went or were made again: {sets} sets")
+        Report::Followed { what, sets } => {
+            format!("weirgate: {what} came, went or were made again: {sets} sets")
         }
-        Report::NotRegrouped(error) => {
-            format!("weirgate: control groups are not followed: {error}")
+        Report::NotFollowing { what, error } => {
+            format!("weirgate: {what} are not followed: {error}")
         }
         Report::Rates(now) => {
             let lines = track::lines(now).join("; ");

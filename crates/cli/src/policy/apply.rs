@@ -73,7 +73,7 @@ pub async fn make(site: &Site, lock: &Lock, planned: Planned, request: Request) 
 async fn perform(site: &Site, lock: &Lock, planned: Planned, request: Request) -> Outcome {
     let confirm = request.confirm;
     let named = planned.has_names();
-    let absent = weirgate_keep::absent_groups(&planned.wanted);
+    let absent = weirgate_keep::absent(&planned.wanted);
     let made = site.apply(lock, planned, request).await;
     let made = made.map_err(|error| {
         if matches!(error, KeepError::Apply(_)) && site.doubt() {

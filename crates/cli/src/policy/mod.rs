@@ -28,9 +28,9 @@ pub fn export(path: &Path) -> Outcome {
         .flat_map(|table| &table.sets)
         .filter(named)
     {
-        let why = match set.key {
-            weirgate_state::Key::ControlGroup => "follows no control groups",
-            _ => "looks no DNS names up",
+        let why = match set.key.followed() {
+            Some(what) => format!("follows no {what}"),
+            None => "looks no DNS names up".to_owned(),
         };
         output::note(&format!(
             "weirgate: warning: not as the policy has it: the set {} is empty: a script {why}",

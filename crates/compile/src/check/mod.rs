@@ -6,7 +6,7 @@ pub(crate) mod following;
 pub(crate) mod own_traffic;
 
 use crate::classify::bridge;
-use crate::classify::condition::control_group;
+use crate::classify::condition;
 use crate::classify::inside;
 use crate::codes;
 use crate::engine;
@@ -53,7 +53,7 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
     conditioner::check(policy, kernel, &release, problems);
     inside::check(policy, kernel, &release, problems);
     order::check(policy, kernel, &release, problems);
-    control_group::check(policy, kernel, &release, problems);
+    condition::check(policy, kernel, &release, problems);
     if policy.held_rate().is_some() && !kernel.payload {
         problems.error(
             codes::HOLD,
@@ -224,7 +224,7 @@ fn translated_groups(policy: &Policy, problems: &Problems) {
         .map(|share| (&share.group, &share.addresses));
     let limited = policy.caps.iter().filter(|cap| cap.down.is_some());
     let caps = limited.map(|cap| (&cap.group, &cap.hosts));
-    let told = policy.inside_mask.is_some();
+    let told = policy.marks.inside.is_some();
     for (group, addresses) in shares.chain(caps).filter(|_| by_ifb && !told) {
         if addresses.iter().any(|prefix| prefix.is_private()) {
             problems.warning(

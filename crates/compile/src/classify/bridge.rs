@@ -70,7 +70,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
 fn lacking(rule: &PolicyRule) -> Option<(Span, &'static str)> {
     const CONNECTION: &str = "no connection: they do not pass connection tracking";
     const INPUT: &str =
-        "no device here that they came in through, no user, no control group and no mark";
+        "no device here that they came in through, no socket here that sent them, and no mark";
     if let Some(keep) = rule.keep.as_ref().filter(|_| rule.payload().is_none()) {
         return Some((keep.clone(), CONNECTION));
     }

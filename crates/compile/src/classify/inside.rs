@@ -43,7 +43,8 @@ fn is_asked(policy: &Policy) -> Option<u32> {
     let by_ifb =
         policy.line_rate(Direction::Down).is_some() && policy.link.inbound.value == Inbound::Ifb;
     policy
-        .inside_mask
+        .marks
+        .inside
         .as_ref()
         .filter(|_| by_ifb)
         .map(|mask| mask.value)
@@ -169,7 +170,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
     let Some(Numbers { mask, hosts }) = numbers(policy) else {
         return;
     };
-    let asked = policy.inside_mask.as_ref().map(|mask| &mask.span);
+    let asked = policy.marks.inside.as_ref().map(|mask| &mask.span);
     let place = asked.unwrap_or(&policy.link.inbound.span);
     let room = 1_usize.checked_shl(mask.count_ones()).unwrap_or(usize::MAX) - 1;
     if hosts.len() > room {

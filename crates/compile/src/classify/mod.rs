@@ -56,7 +56,7 @@ pub(crate) fn chains(
 ) -> Vec<Chain> {
     let direction = scheduler.direction;
     let tracked = !matches!(hook, Hook::Ingress { .. } | Hook::Egress { .. });
-    let mask = policy.mark_mask;
+    let mask = policy.marks.decisions;
     let wash = policy.dscp.as_ref().filter(|dscp| {
         dscp.wash
             .is_some_and(|directions| directions.contains(direction))
@@ -148,7 +148,7 @@ pub(crate) fn learning(
     (device, number): (&DeviceName, usize),
     sets: &mut Vec<Set>,
 ) -> Option<Chain> {
-    let mask = policy.mark_mask;
+    let mask = policy.marks.decisions;
     let field = Field::ConnectionMark { mask };
     let mut writer = Writer {
         policy,

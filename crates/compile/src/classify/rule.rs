@@ -52,7 +52,7 @@ impl Writer<'_> {
             },
             origin: self.origin(rule),
         };
-        let mask = self.policy.mark_mask;
+        let mask = self.policy.marks.decisions;
         let decision = keep.map(|number| number << mask.trailing_zeros());
         if let (Some(value), Some(field)) = (decision, self.decisions) {
             let kept = Match::one(field, value.into());

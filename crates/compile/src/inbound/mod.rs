@@ -28,7 +28,7 @@ pub(crate) fn restores(policy: &Policy, kernel: &Capabilities) -> bool {
 pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, HookPrograms> {
     let mut places = restoring(policy, tables);
     let payload = Some(Payload {
-        lowest: policy.payload_lowest,
+        lowest: policy.marks.payload_lowest,
     });
     for direction in Direction::BOTH {
         let devices = match direction {
@@ -94,10 +94,11 @@ fn restoring(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, HookProg
         if found { mask } else { 0 }
     };
     let inside = policy
-        .inside_mask
+        .marks
+        .inside
         .as_ref()
         .map_or(0, |mask| asked(mask.value));
-    let mask = asked(policy.mark_mask) | inside;
+    let mask = asked(policy.marks.decisions) | inside;
     if mask == 0 {
         return BTreeMap::new();
     }

@@ -549,7 +549,7 @@ fn conditioners_need_their_program_and_let_a_full_packet_conform() {
 fn control_groups_need_a_kernel_that_tells_them() {
     let all = Capabilities::all();
     let without = Capabilities {
-        control_groups: false,
+        fields: BTreeSet::new(),
         ..all.clone()
     };
     let source = format!("{SITE}[[rule]]\nclass = \"all\"\ncgroup = \"a/b\"\n");

@@ -73,12 +73,14 @@ pub enum Unknown {
     CutOff,
     /// The MAC address of the sender.
     SourceMac,
-    /// The user or group whose socket on this machine sent the packet; taken for
-    /// absent.
-    Sender,
-    /// The control group whose socket on this machine sent the packet; taken for
-    /// none.
-    ControlGroup,
+    /// What the socket on this machine has that sent the packet, such as its
+    /// user; taken for absent.
+    Sender {
+        /// What people call it.
+        what: &'static str,
+        /// The word of a packet's text that gives it.
+        word: &'static str,
+    },
     /// The payload, which ends before the bytes that are looked at; taken for one
     /// that betrays nothing.
     Payload,
@@ -330,10 +332,10 @@ impl<'a, 'c> Run<'a, 'c> {
         }
     }
 
-    /// Whether a set of control groups is that of a path.
+    /// Whether a set that is followed is that of a path.
     fn named_in(&self, set: &str, path: &str) -> bool {
         match self.table.set(set).map(|set| &set.content) {
-            Some(Content::Refreshed(groups)) => groups.names.iter().any(|name| name == path),
+            Some(Content::Refreshed(followed)) => followed.names.iter().any(|name| name == path),
             _ => false,
         }
     }

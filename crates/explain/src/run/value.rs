@@ -3,6 +3,7 @@
 
 use crate::packet::{Found, IPV4, IPV6, number};
 use crate::run::{Run, Unknown};
+use crate::sender::{self, SenderValue};
 use weirgate_state::{Field, Header, IpVersion};
 use weirgate_units::Handle;
 
@@ -85,6 +86,9 @@ impl Run<'_, '_> {
         if let Some((offset, length)) = self.frame.place(field) {
             return masked(self.network(offset, length));
         }
+        if let Some(known) = field.sender_word() {
+            return self.of_sender(field, known.word);
+        }
         if let Some(bytes) = field.place() {
             return masked(match bytes.header {
                 Header::Ip => self.network(bytes.offset, bytes.length),
@@ -114,16 +118,6 @@ impl Run<'_, '_> {
                 }
                 of(self.packet.source_mac.map(u128::from))
             }
-            field if field.sender_word().is_some() => {
-                let told = self.packet.sender.get(&field).copied();
-                // What came in has no socket here.
-                let own = self.context.input.is_none();
-                if own && told.is_none() {
-                    self.pass.unknown.push(Unknown::Sender);
-                }
-                of(told.filter(|_| own).map(u128::from))
-            }
-            Field::ControlGroup { level } => self.control_group(level),
             Field::Mark { mask } => Value::Number((self.packet.mark & mask).into()),
             Field::Class => {
                 let class = self.pass.class.map_or(0, Handle::as_u32);
@@ -146,17 +140,24 @@ impl Run<'_, '_> {
         }
     }
 
-    /// The group above the sender's that is so many levels below the root, by
-    /// its path.
-    fn control_group(&mut self, level: u8) -> Value {
-        let Some(path) = &self.packet.control_group else {
-            self.pass.unknown.push(Unknown::ControlGroup);
+    /// What its sender's socket has: a number, or a path as far as the level that
+    /// is asked for.
+    fn of_sender(&mut self, field: Field, word: &'static str) -> Value {
+        // What came in has no socket here.
+        if self.context.input.is_some() {
             return Value::Absent;
-        };
-        let parts: Vec<&str> = path.split('/').collect();
-        match parts.get(..level.into()) {
-            Some(parts) => Value::Text(parts.join("/")),
-            None => Value::Absent,
+        }
+        match self.packet.sender.get(word) {
+            Some(SenderValue::Number(number)) => Value::Number((*number).into()),
+            Some(SenderValue::Path(path)) => match sender::cut(path, field.level().unwrap_or(0)) {
+                Some(above) => Value::Text(above),
+                None => Value::Absent,
+            },
+            None => {
+                let what = field.words();
+                self.pass.unknown.push(Unknown::Sender { what, word });
+                Value::Absent
+            }
         }
     }
 

@@ -4,11 +4,11 @@
 
 use crate::build::Blueprint;
 use crate::packet::{GivenConnection, GivenState, Packet};
-use crate::sender;
+use crate::sender::{self, SenderValue};
 use crate::text::words::{self, Word};
 use crate::text::{Direction, MOST_REPEATED, PacketLine, PacketTime, Reading, number, span};
 use std::collections::BTreeMap;
-use weirgate_state::{DeviceName, Field, ICMP, ICMPV6, TCP};
+use weirgate_state::{DeviceName, Field, ICMP, ICMPV6, SenderWord, TCP};
 use weirgate_units::{Dscp, Size};
 
 /// What comes after the two ends.
@@ -20,8 +20,7 @@ struct Rest<'a> {
     data: Option<(Word<'a>, Vec<u8>)>,
     given: GivenConnection,
     mark: u32,
-    sender: BTreeMap<Field, u32>,
-    control_group: Option<String>,
+    sender: BTreeMap<&'static str, SenderValue>,
     mac: Option<u64>,
     /// Whether it is in a session of PPPoE.
     session: bool,
@@ -67,6 +66,30 @@ fn multiple(text: &str, step: u32, most: u32) -> Option<usize> {
     (value % step == 0 && value <= most).then_some(value as usize)
 }
 
+/// The value behind a word.
+fn sender_value(word: SenderWord, text: &str) -> Option<SenderValue> {
+    if !word.is_path {
+        return number(text).map(SenderValue::Number);
+    }
+    let plain = |part: &str| !["", ".", ".."].contains(&part);
+    text.split('/')
+        .all(plain)
+        .then(|| SenderValue::Path(text.to_owned()))
+}
+
+/// What would be right in place of a value that is none.
+fn sender_right(word: SenderWord, field: Field) -> String {
+    let what = field.words();
+    if word.is_path {
+        format!(
+            "write the path of the {what} without a `/` before it, such as \
+             `system.slice/backup.service`"
+        )
+    } else {
+        format!("write the {what}'s number, such as `1000`")
+    }
+}
+
 /// Reads the words behind the ends of a packet, and makes it.
 pub(crate) fn rest(
     reading: &mut Reading<'_>,
@@ -90,7 +113,6 @@ pub(crate) fn rest(
         given: GivenConnection::default(),
         mark: 0,
         sender: BTreeMap::new(),
-        control_group: None,
         mac: None,
         session: false,
     };
@@ -198,10 +220,10 @@ impl<'a> Rest<'a> {
 
     /// Words that are not of the packet's own bytes.
     fn about(&mut self, reading: &mut Reading<'a>, word: &Word<'a>) {
-        if let Some(field) = sender::field(word.text) {
-            let right = format!("write the {}'s number, such as `1000`", field.words());
-            let told = reading.value(word, &right, number);
-            self.sender.extend(told.map(|number| (field, number)));
+        if let Some((known, field)) = sender::word(word.text) {
+            let right = sender_right(known, field);
+            let told = reading.value(word, &right, |text| sender_value(known, text));
+            self.sender.extend(told.map(|told| (known.word, told)));
             return;
         }
         match word.text {
@@ -214,11 +236,6 @@ impl<'a> Rest<'a> {
             "mac" => {
                 let right = "write six bytes, such as `02:00:5e:10:00:01`";
                 self.mac = reading.value(word, right, mac);
-            }
-            "cgroup" => {
-                let right = "write the path of the control group without a `/` before it, such as \
-                             `system.slice/backup.service`";
-                self.control_group = reading.value(word, right, words::control_group);
             }
             "mark" => {
                 let right = "write a number, such as `0x10`";
@@ -310,7 +327,6 @@ impl<'a> Rest<'a> {
             source_mac: self.mac,
             mark: self.mark,
             sender: self.sender,
-            control_group: self.control_group,
             given: self.given,
             ..Packet::whole(self.blueprint.ethertype(), bytes)
         };
@@ -318,5 +334,24 @@ impl<'a> Rest<'a> {
             self.line.packet = self.line.packet.in_session();
         }
         Some(self.line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_takes_what_its_field_is() {
+        for (word, field) in sender::words() {
+            assert_eq!(word.is_path, field.level().is_some(), "{field:?}");
+            assert!(sender_value(word, "1000").is_some(), "{field:?}");
+            assert_eq!(
+                sender_value(word, "a/b").is_some(),
+                word.is_path,
+                "{field:?}"
+            );
+            assert_eq!(sender_value(word, "/a"), None, "{field:?}");
+        }
     }
 }

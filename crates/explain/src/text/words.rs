@@ -104,7 +104,7 @@ pub(crate) fn ecn(text: &str) -> Option<u8> {
 }
 
 /// All words that may follow the two ends.
-const WORDS: [&str; 27] = [
+const WORDS: [&str; 26] = [
     "dscp",
     "tos",
     "ecn",
@@ -121,7 +121,6 @@ const WORDS: [&str; 27] = [
     "own",
     "in",
     "mac",
-    "cgroup",
     "mark",
     "established",
     "related",
@@ -150,16 +149,10 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// The path of a control group, from below the root.
-pub(crate) fn control_group(text: &str) -> Option<String> {
-    let plain = |part: &str| !["", ".", ".."].contains(&part);
-    text.split('/').all(plain).then(|| text.to_owned())
-}
-
 /// What a word that is not known may have meant.
 pub(crate) fn near(text: &str, protocol: u8) -> String {
     let mut known: Vec<&str> = WORDS.to_vec();
-    known.extend(sender::words().map(|word| word.0));
+    known.extend(sender::words().map(|known| known.0.word));
     match protocol {
         TCP => known.extend(FLAGS.iter().map(|flag| flag.0)),
         ICMP | ICMPV6 => known.extend(TYPES.iter().map(|kind| kind.0)),

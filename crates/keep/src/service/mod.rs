@@ -8,7 +8,7 @@
 //! did not take back in time, it does. What someone else undoes again and again
 //! is mended more and more slowly.
 
-pub(crate) mod control_group;
+pub(crate) mod followed;
 mod inotify;
 pub(crate) mod names;
 mod pace;
@@ -17,7 +17,7 @@ mod sessions;
 use crate::clock::{self, NEVER, Timer};
 use crate::error::KeepError;
 use crate::rate::{Following, Rates, RatesNow};
-use crate::service::control_group::Groups;
+use crate::service::followed::Groups;
 use crate::service::inotify::Inotify;
 use crate::service::names::{Answers, Lookups};
 use crate::service::pace::{Pace, SWARM};
@@ -58,14 +58,21 @@ pub enum Report {
         /// How many.
         sets: usize,
     },
-    /// So many sets have other control groups: some came, went or were made
-    /// again.
-    Regrouped {
+    /// So many sets have other values: some of what they are the numbers of came,
+    /// went or was made again.
+    Followed {
+        /// Of what.
+        what: &'static str,
         /// How many.
         sets: usize,
     },
-    /// Control groups are not followed, and why.
-    NotRegrouped(KeepError),
+    /// Something is not followed, and why.
+    NotFollowing {
+        /// What.
+        what: &'static str,
+        /// Why not.
+        error: KeepError,
+    },
     /// The line was found to have these rates, and they are in force.
     Rates(RatesNow),
     /// The line's rate is not followed as the policy says, and why.
@@ -341,10 +348,11 @@ async fn refill(site: &Site, looked: Result<(), KeepError>, report: &mut impl Fn
         }
         site.refill(&lock).await
     };
+    let what = followed::what();
     match done.await {
         Ok(0) => {}
-        Ok(sets) => report(Report::Regrouped { sets }),
-        Err::<_, KeepError>(error) => report(Report::NotRegrouped(error)),
+        Ok(sets) => report(Report::Followed { what, sets }),
+        Err::<_, KeepError>(error) => report(Report::NotFollowing { what, error }),
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! DNS names of groups: looked up by the system's resolver, remembered where
 //! it outlives the kernel, put into sets of the tables that are applied. Sets of
-//! control groups are filled beside them (`control_group`).
+//! what the kernel numbers itself are filled beside them (`followed`).
 //!
 //! getaddrinfo(3) is asked, so that names mean here what they mean to every
 //! other program of the machine (nsswitch.conf, hosts, a resolver's cache). It
@@ -10,7 +10,7 @@
 
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
-use crate::service::control_group;
+use crate::service::followed;
 use crate::store::folder::{Folders, Lock};
 use crate::store::sealed;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use std::net::{IpAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::task::{JoinHandle, JoinSet};
-use weirgate_state::{Content, IpVersion, Key, Set, State, Table};
+use weirgate_state::{Content, IpVersion, Key, Set, State};
 
 const SECOND: u64 = 1_000_000_000;
 /// So long after a failure it is tried again; the least that `refresh` may be.
@@ -91,8 +91,8 @@ impl Names {
         let Content::Refreshed(refreshed) = &set.content else {
             return BTreeSet::new();
         };
-        if set.key == Key::ControlGroup {
-            return control_group::numbers(&refreshed.names);
+        if set.key.followed().is_some() {
+            return followed::numbers(set.key, &refreshed.names);
         }
         let known = refreshed.names.iter().filter_map(|name| self.0.get(name));
         known
@@ -106,20 +106,15 @@ impl Names {
     }
 }
 
-/// The sets of a state that are looked up or followed, with their tables.
-pub(crate) fn sets(state: &State) -> impl Iterator<Item = (&Table, &Set)> {
-    let tables = state.tables.iter();
-    tables
-        .flat_map(|table| table.sets.iter().map(move |set| (table, set)))
-        .filter(|(_, set)| matches!(set.content, Content::Refreshed(_)))
-}
-
 /// The names of a state, and how often the most wanted is looked up, in
 /// seconds.
 pub(crate) fn wanted(state: &State) -> (BTreeSet<String>, u32) {
     let mut names = BTreeSet::new();
     let mut every = u32::MAX;
-    for (_, set) in sets(state).filter(|(_, set)| set.key != Key::ControlGroup) {
+    for (_, set) in state
+        .refreshed_sets()
+        .filter(|(_, set)| set.key.followed().is_none())
+    {
         if let Content::Refreshed(refreshed) = &set.content {
             names.extend(refreshed.names.iter().cloned());
             every = every.min(refreshed.every);

@@ -4,7 +4,7 @@
 use super::Site;
 use crate::error::KeepError;
 use crate::guard::{self, Charge};
-use crate::service::names::{self, Names};
+use crate::service::names::Names;
 use crate::store::folder::Folders;
 use crate::store::head::Head;
 use crate::store::memory::{Memory, StoredMemory};
@@ -62,9 +62,9 @@ impl Planned {
         Memory::text(folders, &self.former, &self.plan.desired, &self.tables)
     }
 
-    /// Whether it leads to lists of what DNS names or control groups stand for.
+    /// Whether it leads to lists of what DNS names or paths stand for.
     pub fn has_names(&self) -> bool {
-        names::sets(&self.plan.desired).next().is_some()
+        self.plan.desired.refreshed_sets().next().is_some()
     }
 }
 

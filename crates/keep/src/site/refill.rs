@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sets of DNS names and control groups: filled with what these stand for now.
+//! Sets of DNS names, and of what is followed: filled with what these stand for
+//! now.
 
 use super::Site;
 use crate::error::KeepError;
@@ -30,15 +31,15 @@ impl Site {
         Ok(failed.collect())
     }
 
-    /// Puts the addresses that are known of DNS names, and the numbers that
-    /// control groups have now, into the sets of what is applied; how many sets
-    /// had others. Nothing else is touched.
+    /// Puts the addresses that are known of DNS names, and the numbers of what is
+    /// followed, into the sets of what is applied; how many sets had others.
+    /// Nothing else is touched.
     pub async fn refill(&self, _lock: &Lock) -> Result<usize, KeepError> {
         let Some(memory) = Memory::read(&self.folders)? else {
             return Ok(0);
         };
         let known = Names::read(&self.folders);
-        if names::sets(&memory.applied).next().is_none() {
+        if memory.applied.refreshed_sets().next().is_none() {
             return Ok(0);
         }
         let applied = Scope::of([&memory.applied]);
@@ -52,7 +53,7 @@ impl Site {
             None => self.kernel.observe(&scope).await?,
         };
         let mut changed: u32 = 0;
-        for (table, set) in names::sets(&memory.applied) {
+        for (table, set) in memory.applied.refreshed_sets() {
             let has = observed
                 .tables
                 .iter()
@@ -81,12 +82,12 @@ impl Site {
         Ok(changed as usize)
     }
 
-    /// The sets of DNS names and control groups as they are, of tables that are known to be there.
+    /// Those sets as they are, of tables that are known to be there.
     async fn refreshed(&self, applied: &State) -> Result<State, KeepError> {
         let mut found = State::default();
         for table in &applied.tables {
             let mut has = table.emptied();
-            for (_, set) in names::sets(applied).filter(|(own, _)| *own == table) {
+            for (_, set) in applied.refreshed_sets().filter(|(own, _)| *own == table) {
                 has.sets.push(self.kernel.refreshed(table, set).await?);
             }
             found.tables.push(has);

@@ -3,7 +3,7 @@
 //! out in one transaction, rules read back expression by expression; switches and counters by
 //! themselves.
 
-mod control_group;
+mod bytes;
 pub(crate) mod decode;
 pub(crate) mod edit;
 pub(crate) mod encode;

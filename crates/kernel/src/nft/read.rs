@@ -5,7 +5,6 @@
 //! Over 500 lines, because each reader takes expressions off the front of a rule
 //! and hands the rest to the next: none of them can be understood alone.
 
-use super::control_group;
 use super::field::{self, Load, Source};
 use super::rule::{self, End, REGISTERS};
 use super::sets::ConstantSet;
@@ -140,29 +139,7 @@ fn is_slot(register: Register, slot: usize) -> bool {
 /// What is loaded into a register, and the rest.
 fn read_source(exprs: &[RuleExpr], slot: usize) -> Option<(Source, &[RuleExpr])> {
     let (first, mut rest) = exprs.split_first()?;
-    let (register, load) = match first {
-        RuleExpr::Meta { dreg, key, .. } => (*dreg, Load::Meta(*key)),
-        RuleExpr::Ct { dreg, key, .. } => (*dreg, Load::Connection(*key)),
-        RuleExpr::Payload {
-            dreg,
-            base,
-            offset,
-            len,
-            ..
-        } => {
-            let load = match base {
-                PayloadBase::LinkLayer => Load::LinkLayer(*offset, *len),
-                PayloadBase::Network => Load::Network(*offset, *len),
-                PayloadBase::Transport => Load::Transport(*offset, *len),
-                _ => return None,
-            };
-            (*dreg, load)
-        }
-        other => {
-            let (level, register) = control_group::loaded(other)?;
-            (register, Load::ControlGroup(level))
-        }
-    };
+    let (load, register) = field::loaded(first)?;
     if !is_slot(register, slot) {
         return None;
     }

@@ -16,12 +16,23 @@ use crate::tc::{self, TC_H_ROOT, encode};
 use libc::{EINVAL, ENOENT, EOPNOTSUPP, EPERM, RTM_NEWQDISC, TCA_KIND, TCA_OPTIONS};
 use nlink::netlink::MessageBuilder;
 use weirgate_state::{
-    Capabilities, Chain, Content, DeviceName, Effect, Field, Frame, Hook, IpVersion, Key, Match,
-    Origin, Refreshed, Rule, RuleVerdict, Set, Table,
+    Capabilities, Chain, Content, DeviceName, Effect, Field, Frame, Hook, IpVersion, Match, Origin,
+    Refreshed, Rule, RuleVerdict, Set, Table,
 };
 use weirgate_units::Handle;
 
 const NLM_F_CREATE_EXCL: u16 = 0x600;
+
+/// Where an answer of yes or no stands.
+type Flag = fn(&mut Capabilities) -> &mut bool;
+
+/// What a probe answers.
+enum Answer {
+    /// Whether tables can have a hook.
+    Hook(Flag),
+    /// Whether the kernel knows a field.
+    Field(Field),
+}
 
 impl Kernel {
     /// Asks the kernel for everything that [`Capabilities`] names. Needs
@@ -74,7 +85,7 @@ impl Kernel {
         Ok(found)
     }
 
-    /// Which kinds of chains nf_tables has.
+    /// Which kinds of chains nf_tables has, and which fields it knows.
     async fn ask_for_tables(
         &self,
         found: &mut Capabilities,
@@ -86,32 +97,36 @@ impl Kernel {
             redirect_to: lo.clone(),
         };
         let (egress, device) = (Hook::Egress { device: lo.clone() }, lo.clone());
-        let mut questions = [
-            (
-                false,
-                Hook::Postrouting { device },
-                &mut found.nft_postrouting,
-            ),
-            (true, egress, &mut found.nft_egress),
-            (false, Hook::Output, &mut found.control_groups),
-            (true, ingress, &mut found.nft_ingress_forward),
+        let hooks: [(bool, Hook, Flag); 3] = [
+            (false, Hook::Postrouting { device }, |found| {
+                &mut found.nft_postrouting
+            }),
+            (true, egress, |found| &mut found.nft_egress),
+            (true, ingress, |found| &mut found.nft_ingress_forward),
         ];
-        let unknown = questions.iter().filter(|(_, _, known)| !**known);
-        let tables: Vec<Table> = unknown
-            .enumerate()
-            .map(|(number, (netdev, hook, _))| probe_table(*netdev, hook.clone(), lo, number))
-            .collect();
+        let mut questions: Vec<(Table, Answer)> = Vec::new();
+        for (netdev, hook, known) in hooks {
+            if !*known(found) {
+                let table = probe_table(netdev, hook, lo, questions.len());
+                questions.push((table, Answer::Hook(known)));
+            }
+        }
+        for field in Field::optional().filter(|field| !found.has_field(*field)) {
+            let table = probe_field(field, questions.len());
+            questions.push((table, Answer::Field(field)));
+        }
         // Giving a transaction up waits until no packet can see it any more
         // (`synchronize_rcu`), which takes longer than all the rest: a kernel
         // that has everything is asked once.
+        let (tables, answers): (Vec<Table>, Vec<Answer>) = questions.into_iter().unzip();
         let all = self.tables_work(&tables, index).await?;
-        let mut tables = tables.into_iter();
-        for (_, _, works) in &mut questions {
-            if **works {
+        for (table, answer) in tables.into_iter().zip(answers) {
+            if !all && !self.tables_work(&[table], index).await? {
                 continue;
             }
-            if let Some(table) = tables.next() {
-                **works = all || self.tables_work(&[table], index).await?;
+            match answer {
+                Answer::Hook(known) => *known(found) = true,
+                Answer::Field(field) => found.add_field(field),
             }
         }
         Ok(())
@@ -188,9 +203,6 @@ fn probe_table(netdev: bool, hook: Hook, lo: &DeviceName, number: usize) -> Tabl
         version,
         negated: false,
     };
-    if hook == Hook::Output {
-        return probe_output(number);
-    }
     let rule = |matches| Rule::classify(matches, Handle::new(1, 1), Origin::default()).guarded();
     Table {
         netdev,
@@ -213,20 +225,20 @@ fn probe_table(netdev: bool, hook: Hook, lo: &DeviceName, number: usize) -> Tabl
     }
 }
 
-/// A table that asks for the sender's control group.
-fn probe_output(number: usize) -> Table {
-    const SET: &str = "groups";
-    let field = Field::ControlGroup { level: 1 };
+/// A table that looks a field up at output, where the kernel knows all of them
+/// that are optional.
+fn probe_field(field: Field, number: usize) -> Table {
+    const SET: &str = "values";
+    let set = |key| Set {
+        name: SET.to_owned(),
+        key,
+        content: Content::Refreshed(Refreshed::default()),
+        origin: Origin::default(),
+    };
     Table {
         netdev: false,
         name: format!("weirgate-probe-{number}"),
-        sets: vec![Set {
-            name: SET.to_owned(),
-            key: Key::ControlGroup,
-            content: Content::Refreshed(Refreshed::default()),
-            origin: Origin::default(),
-        }]
-        .into(),
+        sets: field.key().map(set).into_iter().collect::<Vec<_>>().into(),
         chains: vec![Chain {
             name: String::from("probe"),
             hook: Hook::Output,

@@ -5,7 +5,6 @@
 //! What is wrong within one part is found where it is read.
 
 mod conditioners;
-mod control_groups;
 mod fair;
 mod inbound;
 mod parts;
@@ -18,10 +17,10 @@ use crate::class::Class;
 use crate::class::ack::{ACK, AckRate};
 use crate::codes;
 use crate::condition::facts::Conditions;
-use crate::condition::mark;
 use crate::condition::reach::covers;
 use crate::link::engine::Engine;
 use crate::link::inbound::Inbound;
+use crate::marks;
 use crate::model::{Direction, Rule, in_kbit};
 use crate::policy::Policy;
 use crate::queue::{Queue, check_limit};
@@ -237,101 +236,7 @@ fn rules(policy: &Policy, problems: &Problems) {
         target(policy, rule, problems);
     }
     names_of_rules(policy, problems);
-    payload_bits(policy, problems);
-    control_groups::check(policy, problems);
-    inside_bits(policy, problems);
-    let kept: Vec<_> = policy
-        .rules
-        .iter()
-        .filter_map(|rule| rule.keep.as_ref())
-        .collect();
-    let room = (policy.mark_mask >> policy.mark_mask.trailing_zeros()) as usize;
-    if let Some(one_too_many) = kept.get(room) {
-        problems.error(
-            codes::KEEP,
-            (*one_too_many).clone(),
-            format!(
-                "{} rules keep their decision, and the mask has room for {room}",
-                kept.len()
-            ),
-            "give `[marks]` a wider mask, or keep fewer",
-        );
-    }
-}
-
-/// What payloads betray must stand apart from kept decisions, and from marks of
-/// others that rules look at.
-fn payload_bits(policy: &Policy, problems: &Problems) {
-    let Some(looks) = policy.rules.iter().find_map(Rule::payload_span) else {
-        return;
-    };
-    let bits = policy.payload_mask();
-    if bits & policy.mark_mask != 0 {
-        problems.error(
-            codes::MARK,
-            looks,
-            format!(
-                "payload signatures would be stored in {bits:#010x} of the mark, and decisions \
-                 in {:#010x}",
-                policy.mark_mask
-            ),
-            "give `[marks]` a `payload` of three other bits",
-        );
-    }
-    let rules = policy.rules.iter();
-    let places = rules.filter_map(|rule| mark::looked_at(rule, bits));
-    for place in places {
-        problems.error(
-            codes::MARK,
-            place.clone(),
-            format!("{bits:#010x} of the mark stores payload signatures"),
-            "look at other bits, or give `[marks]` a `payload` of three other bits",
-        );
-    }
-}
-
-/// What connections keep of their inside hosts stands apart from all else in
-/// marks.
-fn inside_bits(policy: &Policy, problems: &Problems) {
-    let Some(inside) = &policy.inside_mask else {
-        return;
-    };
-    let groups = policy.control_groups();
-    let taken = [
-        ("decisions are stored", policy.mark_mask),
-        ("payload signatures are stored", policy.payload_mask()),
-        (
-            "control groups are numbered",
-            if groups.is_empty() {
-                0
-            } else {
-                policy.control_group_mask
-            },
-        ),
-    ];
-    for (whose, bits) in taken {
-        if inside.value & bits != 0 {
-            problems.error(
-                codes::MARK,
-                inside.span.clone(),
-                format!("these bits overlap {bits:#010x} of the mark, in which {whose}"),
-                "write bits that nobody else uses, such as `0x0000ff00`",
-            );
-        }
-    }
-    for rule in &policy.rules {
-        if mark::looked_at(rule, inside.value).is_some() {
-            problems.error(
-                codes::MARK,
-                rule.span.clone(),
-                format!(
-                    "{:#010x} of the mark stores which inside host a connection is of",
-                    inside.value
-                ),
-                "look at other bits, or give `[marks]` an `inside` of other bits",
-            );
-        }
-    }
+    marks::check(policy, problems);
 }
 
 /// Names become parts of names in nftables, where `-` is written as `_`.

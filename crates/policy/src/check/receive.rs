@@ -300,14 +300,13 @@ fn marks(policy: &Policy, receive: &Receive, udp: &ReceiveUdp, error: Say<'_>) {
         Some(mark) => (mark.value, &mark.span),
         None => (REFUSE_MARK, &udp.rate.span),
     };
-    let payload = ((1 << weirgate_signatures::BITS) - 1) << policy.payload_lowest;
     let protected = receive
         .protect_mark
         .as_ref()
         .map_or(0, |mark| mark.value.value);
     let others = [
-        ("stored decisions", policy.mark_mask),
-        ("payload signatures", payload),
+        ("stored decisions", policy.marks.decisions),
+        ("payload signatures", policy.marks.payload()),
         ("`protect-mark`", protected),
     ];
     for (whose, bits) in others {

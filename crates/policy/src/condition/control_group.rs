@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Control groups (version 2) as conditions: their paths, and the bits of a
-//! packet's mark in which a packet's group is numbered.
+//! `cgroup`: control groups (version 2) by their paths, which the bits of a
+//! packet's mark number.
 
 use crate::codes;
-use crate::condition::facts::{ConditionRow, Conditions, Facts, Finding, first};
-use crate::condition::number::number;
-use crate::condition::user::forwarded;
+use crate::condition::facts::{ConditionRow, Facts, Origin, first};
 use crate::field::FieldKind;
+use crate::model::Rule;
 use std::fmt;
 use weirgate_document::{Span, Value};
 
-/// The bits of a packet's mark without `[marks]`: 15 groups.
-pub(crate) const MASK: u32 = 0xf000_0000;
-/// The most bits: every group is a rule that each of the machine's own packets
-/// is tried on.
-const MOST_BITS: u32 = 8;
 /// The deepest path. The kernel counts to 255 (`nft_socket_init`).
 const DEEPEST: usize = 32;
 /// Bytes of a part (`NAME_MAX`) and of the whole.
@@ -97,22 +91,36 @@ impl Facts for ControlGroups {
         first(&self.0)
     }
 
-    fn contradictions(&self, when: &Conditions, add: &mut dyn FnMut(Finding)) {
-        forwarded(when, codes::CONTROL_GROUP, "a control group", add);
+    fn origin(&self) -> Option<Origin> {
+        Some(Origin::Here(codes::CONTROL_GROUP, "a control group"))
     }
 }
 
-/// Reads the bits of `[marks]`.
-pub(crate) fn mask(text: &str) -> Result<u32, (String, String)> {
-    let mask = number(text)?;
-    let run = mask.checked_shr(mask.trailing_zeros()).unwrap_or(0);
-    if mask == 0 || run & run.wrapping_add(1) != 0 || run.count_ones() > MOST_BITS {
-        return Err((
-            format!("`{text}` is not 1 to {MOST_BITS} bits that stand together"),
-            "write a mask such as `0xf0000000`, which has room for 15 numbers".to_owned(),
-        ));
+impl ControlGroups {
+    /// The control groups that rules ask for, each once, in the order in which
+    /// they are named.
+    #[must_use]
+    pub fn named(rules: &[Rule]) -> Vec<&Value<ControlGroup>> {
+        let mut found: Vec<&Value<ControlGroup>> = Vec::new();
+        for Self(list) in rules.iter().flat_map(Rule::find) {
+            for one in list {
+                if !found.iter().any(|known| known.value == one.value) {
+                    found.push(one);
+                }
+            }
+        }
+        found
     }
-    Ok(mask)
+
+    /// Where a rule first asks for one: the condition, or the rule where a service
+    /// does, whose own place is in another text.
+    pub(crate) fn asked(rules: &[Rule]) -> Option<&Span> {
+        rules.iter().find_map(|rule| {
+            rule.find::<Self>().next()?;
+            let own = rule.when.find::<Self>().and_then(Facts::span);
+            Some(own.unwrap_or(&rule.span))
+        })
+    }
 }
 
 #[cfg(test)]
@@ -141,14 +149,5 @@ mod tests {
         assert!(ControlGroup::read(&["a"; 33].join("/")).is_err());
         assert!(ControlGroup::read(&"a".repeat(255)).is_ok());
         assert!(ControlGroup::read(&"a".repeat(256)).is_err());
-    }
-
-    #[test]
-    fn bits_stand_together() {
-        assert_eq!(mask("0xf0000000"), Ok(0xf000_0000));
-        assert_eq!(mask("0xff"), Ok(0xff));
-        for wrong in ["0", "0x1ff", "0x5", "0xffffffff"] {
-            assert!(mask(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -47,6 +47,16 @@ pub(crate) enum Carrier {
     Ports,
 }
 
+/// Where packets are from that fulfil a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A socket on this machine: the code of what contradicts it, and what such a
+    /// packet has that no other has.
+    Here(&'static str, &'static str),
+    /// A device: how the policy says so.
+    Outside(&'static str),
+}
+
 /// Two conditions that exclude each other: the problem's code, its place, what
 /// is wrong, and what would be right.
 pub(crate) type Finding = (&'static str, Span, String, &'static str);
@@ -64,6 +74,11 @@ pub(crate) trait Facts: Same + Any + fmt::Debug + Send + Sync {
 
     /// The protocol that it needs, where it needs one.
     fn carrier(&self) -> Option<Carrier> {
+        None
+    }
+
+    /// Where the packets are from, where it asks for that.
+    fn origin(&self) -> Option<Origin> {
         None
     }
 
@@ -154,6 +169,28 @@ impl Conditions {
 
     pub(crate) fn elements(&self) -> usize {
         self.facts().map(Facts::elements).sum()
+    }
+
+    /// Conditions on packets that came in, beside one that only what this machine
+    /// sends can fulfil: the last of those says it.
+    pub(crate) fn two_origins(&self, add: &mut dyn FnMut(Finding)) {
+        let here = |one: &dyn Facts| match one.origin() {
+            Some(Origin::Here(code, has)) => Some((code, has)),
+            _ => None,
+        };
+        let Some((code, has)) = self.facts().filter_map(here).last() else {
+            return;
+        };
+        for one in self.facts() {
+            let (Some(Origin::Outside(what)), Some(span)) = (one.origin(), one.span()) else {
+                continue;
+            };
+            let wrong = format!(
+                "{what} asks for packets that came in; only what this machine sends has {has}"
+            );
+            let right = "leave one of them out: mark what comes in at the host that sends it";
+            add((code, span.clone(), wrong, right));
+        }
     }
 
     /// Whether it holds for every packet that `later` takes.

@@ -2,7 +2,7 @@
 //! `interface`: the device that an upstream packet came in through.
 
 use crate::codes;
-use crate::condition::facts::{ConditionRow, Facts, first};
+use crate::condition::facts::{ConditionRow, Facts, Origin, first};
 use crate::field::FieldKind;
 use crate::read::device;
 use weirgate_document::{Span, Value};
@@ -22,5 +22,9 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 impl Facts for Interfaces {
     fn span(&self) -> Option<&Span> {
         first(&self.0)
+    }
+
+    fn origin(&self) -> Option<Origin> {
+        Some(Origin::Outside("`interface`"))
     }
 }

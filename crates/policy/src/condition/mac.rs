@@ -2,7 +2,7 @@
 //! `local-mac`: the card that an upstream packet came from.
 
 use crate::codes;
-use crate::condition::facts::{ConditionRow, Facts, first};
+use crate::condition::facts::{ConditionRow, Facts, Origin, first};
 use crate::field::FieldKind;
 use crate::named::group;
 use crate::named::member::Mac;
@@ -25,6 +25,10 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 impl Facts for Macs {
     fn span(&self) -> Option<&Span> {
         first(&self.0)
+    }
+
+    fn origin(&self) -> Option<Origin> {
+        Some(Origin::Outside("`local-mac`"))
     }
 
     fn elements(&self) -> usize {

@@ -3,7 +3,7 @@
 //! what excludes it, and which other conditions imply it.
 //!
 //! [`Conditions`] holds the conditions of one rule or service as values. Crate
-//! `compile` turns each into matches (`classify/condition/lower.rs`). To add
+//! `compile` turns each into matches (`classify/condition/lower/mod.rs`). To add
 //! one, follow `docs/adding/condition.md`; what is missing does not compile.
 
 pub(crate) mod address;
@@ -46,7 +46,7 @@ pub use tcp::{Flags, LONGEST_PURE_ACK, PureAck, TcpFlags};
 pub use user::{Ids, UserGroups, Users};
 
 use crate::codes;
-use crate::condition::facts::{ConditionRow, Facts};
+use crate::condition::facts::{ConditionRow, Facts, Finding};
 use crate::field::{self, Rows, Table};
 use crate::named::group::Groups;
 use std::any::Any;
@@ -238,11 +238,13 @@ pub(crate) fn read(table: &mut Reader<'_, '_>, groups: &Groups) -> Conditions {
     let mut when = Conditions::default();
     field::read(table, PLAIN, groups, &mut when);
     field::read(table, MORE, groups, &mut when);
+    let mut add = |(code, place, wrong, right): Finding| {
+        table.problems().error(code, place, wrong, right);
+    };
     for one in when.facts() {
-        one.contradictions(&when, &mut |(code, place, wrong, right)| {
-            table.problems().error(code, place, wrong, right);
-        });
+        one.contradictions(&when, &mut add);
     }
+    when.two_origins(&mut add);
     when
 }
 

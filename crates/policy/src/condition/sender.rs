@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `from`: whether the router itself sends a packet, or forwards it.
 
-use crate::condition::facts::{ConditionRow, Facts};
+use crate::condition::facts::{ConditionRow, Facts, Origin};
 use crate::field::{Word, words};
 use weirgate_document::{Span, Value};
 
@@ -34,5 +34,10 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 impl Facts for SentBy {
     fn span(&self) -> Option<&Span> {
         Some(&self.0.span)
+    }
+
+    fn origin(&self) -> Option<Origin> {
+        let outside = self.0.value == Sender::Forwarded;
+        outside.then_some(Origin::Outside("`from = \"forwarded\"`"))
     }
 }

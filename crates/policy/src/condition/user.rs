@@ -2,12 +2,8 @@
 //! `uid` and `gid`: the user or group whose socket on this machine sends.
 
 use crate::codes;
-use crate::condition::control_group::ControlGroups;
-use crate::condition::facts::{ConditionRow, Conditions, Facts, Finding, first};
-use crate::condition::interface::Interfaces;
-use crate::condition::mac::Macs;
+use crate::condition::facts::{ConditionRow, Facts, Origin, first};
 use crate::condition::number::{Misread, digits};
-use crate::condition::sender::{Sender, SentBy};
 use crate::field::FieldKind;
 use weirgate_document::{Span, Value};
 
@@ -71,10 +67,8 @@ impl Facts for Users {
         first(&self.0)
     }
 
-    fn contradictions(&self, when: &Conditions, add: &mut dyn FnMut(Finding)) {
-        if !when.has::<ControlGroups>() {
-            forwarded(when, codes::USER, "a user or a group", add);
-        }
+    fn origin(&self) -> Option<Origin> {
+        Some(Origin::Here(codes::USER, "a user or a group"))
     }
 }
 
@@ -83,37 +77,7 @@ impl Facts for UserGroups {
         first(&self.0)
     }
 
-    fn contradictions(&self, when: &Conditions, add: &mut dyn FnMut(Finding)) {
-        if !when.has::<Users>() && !when.has::<ControlGroups>() {
-            forwarded(when, codes::USER, "a user or a group", add);
-        }
-    }
-}
-
-/// Conditions on packets that came in, beside one that only what this machine
-/// sends can fulfil.
-pub(super) fn forwarded(
-    when: &Conditions,
-    code: &'static str,
-    sender: &str,
-    add: &mut dyn FnMut(Finding),
-) {
-    let from = when.find::<SentBy>();
-    let from = from.filter(|from| from.0.value == Sender::Forwarded);
-    let asked = [
-        (from.and_then(Facts::span), "`from = \"forwarded\"`"),
-        (
-            when.find::<Interfaces>().and_then(Facts::span),
-            "`interface`",
-        ),
-        (when.find::<Macs>().and_then(Facts::span), "`local-mac`"),
-    ];
-    for (span, what) in asked {
-        let Some(span) = span else { continue };
-        let wrong = format!(
-            "{what} asks for packets that came in; only what this machine sends has {sender}"
-        );
-        let right = "leave one of them out: mark what comes in at the host that sends it";
-        add((code, span.clone(), wrong, right));
+    fn origin(&self) -> Option<Origin> {
+        Some(Origin::Here(codes::USER, "a user or a group"))
     }
 }

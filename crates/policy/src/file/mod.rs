@@ -13,11 +13,12 @@ use crate::file::include::Env;
 use crate::link::inbound::{self, Holding};
 use crate::link::track::{self, Track};
 use crate::link::{self, Link};
+use crate::marks::{self, Marks};
 use crate::model::{Rule, Ruleset};
 use crate::named::{group, schedule, service};
 use crate::receive::{self, Receive};
 use crate::rule;
-use crate::rule::treatment::{self, DscpTreatment, Marks};
+use crate::rule::treatment::{self, DscpTreatment};
 use std::collections::BTreeSet;
 use weirgate_document::Reader;
 
@@ -219,7 +220,7 @@ const ROWS: &[PolicyRow] = &[
         "marks",
         FieldKind::Table("marks"),
         "The bits of a connection's mark that keep decisions",
-        |cell, parts| parts.marks = cell.table().map(treatment::read_marks),
+        |cell, parts| parts.marks = cell.table().map(marks::read),
     ),
 ];
 

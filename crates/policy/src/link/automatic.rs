@@ -98,7 +98,7 @@ fn needs_inside(policy: &Policy) -> Option<&'static str> {
         return None;
     }
     let divided = !policy.shares.is_empty() || policy.caps.iter().any(|cap| cap.down.is_some());
-    if divided && policy.inside_mask.is_none() {
+    if divided && policy.marks.inside.is_none() {
         return Some("shares and limits of inside hosts see their addresses");
     }
     let of_down = |rule: &&Rule| rule.directions.contains(Direction::Down);

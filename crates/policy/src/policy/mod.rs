@@ -14,12 +14,12 @@ use crate::file::include::Sources;
 use crate::link::Link;
 use crate::link::inbound::{Holding, Inbound};
 use crate::link::track::Track;
+use crate::marks::Marks;
 use crate::model::{Direction, Rule, Ruleset};
 use crate::named::group::Group;
 use crate::receive::Receive;
 use crate::rule::treatment::DscpTreatment;
 use std::collections::BTreeMap;
-use weirgate_document::Value;
 use weirgate_units::Rate;
 
 /// A whole policy.
@@ -55,18 +55,8 @@ pub struct Policy {
     pub caps: Vec<HostCap>,
     /// What is done with code points.
     pub dscp: Option<DscpTreatment>,
-    /// The bits of a connection's mark that keep decisions; contiguous.
-    pub mark_mask: u32,
-    /// The lowest of the bits of a packet's mark that say what was found in
-    /// its flow's payload.
-    pub payload_lowest: u8,
-    /// The bits of a packet's mark that say which control group sent it;
-    /// contiguous.
-    pub control_group_mask: u32,
-    /// The bits of a connection's mark that keep which inside host it is of,
-    /// where shares and limits behind address translation need them;
-    /// contiguous, apart from all others.
-    pub inside_mask: Option<Value<u32>>,
+    /// Which bits of marks are weirgate's.
+    pub marks: Marks,
     /// The files it was read from.
     pub sources: Sources,
 }
@@ -89,13 +79,6 @@ impl Policy {
                 .link
                 .automatic
                 .is_some_and(|chosen| chosen.has_windows())
-    }
-
-    /// The bits of a packet's mark that say what was found in its flow's
-    /// payload.
-    #[must_use]
-    pub const fn payload_mask(&self) -> u32 {
-        ((1 << weirgate_signatures::BITS) - 1) << self.payload_lowest
     }
 
     /// The line's rate in a direction, `None` where the policy does not shape

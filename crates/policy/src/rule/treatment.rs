@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads `[dscp]` and `[marks]`: what is done with code points, and which bits
-//! of marks are ours.
+//! Reads `[dscp]`: what is done with code points.
 
 use crate::codes;
-use crate::condition::control_group;
-use crate::condition::number::number;
 use crate::field::{self, Cell, FieldKind, Row, Table, row};
 use crate::model::Directions;
 use crate::read::in_two;
 use weirgate_document::{Problems, Reader, Value};
-use weirgate_signatures::BITS;
 use weirgate_units::Dscp;
-
-/// The bits of a connection's mark without `[marks]`: 255 kept rules.
-const MARK_MASK: u32 = 0x00ff_0000;
 
 /// What is done with code points.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,13 +34,6 @@ pub(crate) const DSCP: Table = Table {
     rows: &[&DSCP_ROWS],
 };
 
-/// `[marks]`.
-pub(crate) const MARKS: Table = Table {
-    name: "marks",
-    about: "The bits of marks that are weirgate's",
-    rows: &[&MARKS_ROWS],
-};
-
 /// The fields of `[dscp]` as they are written.
 #[derive(Default)]
 struct Written {
@@ -58,7 +44,6 @@ struct Written {
 }
 
 type DscpRow = Row<Written>;
-type MarksRow = Row<Marks>;
 
 const DSCP_ROWS: &[DscpRow] = &[
     row!(Written: "distrust" => distrust, "Cleared before any rule sees them"),
@@ -71,48 +56,6 @@ const DSCP_ROWS: &[DscpRow] = &[
     ),
     row!(Written: "except": FieldKind::List("NQB") => except, "Code points that clearing leaves")
         .default("\"NQB\""),
-];
-
-const MARKS_ROWS: &[MarksRow] = &[
-    MarksRow::new(
-        "mask",
-        FieldKind::Text("0x0000ff00"),
-        "The bits, which stand together",
-        |cell, marks| {
-            if let Some(found) = cell.understood(codes::MARK, run) {
-                marks.mask = found.value;
-            }
-        },
-    )
-    .default("\"0x00ff0000\""),
-    MarksRow::new(
-        "payload",
-        FieldKind::Text("0x07000000"),
-        "Three bits of a packet's mark that say what its payload betrays",
-        |cell, marks| {
-            if let Some(found) = cell.understood(codes::MARK, payload) {
-                marks.payload_lowest = found.value;
-            }
-        },
-    )
-    .default("\"0x07000000\""),
-    MarksRow::new(
-        "cgroup",
-        FieldKind::Text("0xf0000000"),
-        "Those that number its sender's control group",
-        |cell, marks| {
-            if let Some(found) = cell.understood(codes::MARK, control_group::mask) {
-                marks.control_groups = found.value;
-            }
-        },
-    )
-    .default("\"0xf0000000\""),
-    MarksRow::new(
-        "inside",
-        FieldKind::Text("0x0000ff00"),
-        "The same for its inside host",
-        |cell, marks| marks.inside = cell.understood(codes::MARK, control_group::mask),
-    ),
 ];
 
 /// Reads `[dscp]`.
@@ -165,64 +108,4 @@ fn code_point(text: &Value<String>, problems: &Problems) -> Option<Dscp> {
             None
         }
     }
-}
-
-/// The lowest of the bits for what payloads betray, without `[marks]`.
-const PAYLOAD_LOWEST: u8 = 24;
-
-/// Bits of marks.
-#[derive(Debug, Clone)]
-pub(crate) struct Marks {
-    /// Those of a connection's mark that keep decisions.
-    pub(crate) mask: u32,
-    /// The lowest of those of a packet's that say what a payload betrays.
-    pub(crate) payload_lowest: u8,
-    /// Those of a packet's that number its sender's control group.
-    pub(crate) control_groups: u32,
-    /// Those of a connection's that keep which inside host it is of.
-    pub(crate) inside: Option<Value<u32>>,
-}
-
-impl Default for Marks {
-    fn default() -> Self {
-        Self {
-            mask: MARK_MASK,
-            payload_lowest: PAYLOAD_LOWEST,
-            control_groups: control_group::MASK,
-            inside: None,
-        }
-    }
-}
-
-/// The bits for what payloads betray, by the lowest of them.
-fn payload(text: &str) -> Result<u8, (String, String)> {
-    let mask = number(text)?;
-    let lowest = mask.trailing_zeros();
-    if mask.checked_shr(lowest) != Some((1 << BITS) - 1) {
-        return Err((
-            format!("`{text}` is not {BITS} bits that stand together"),
-            "write a mask such as `0x07000000`".to_owned(),
-        ));
-    }
-    Ok(lowest as u8)
-}
-
-/// A mask whose bits stand together.
-fn run(text: &str) -> Result<u32, (String, String)> {
-    let mask = number(text)?;
-    let run = mask.checked_shr(mask.trailing_zeros()).unwrap_or(0);
-    if mask == 0 || run & run.wrapping_add(1) != 0 {
-        return Err((
-            format!("the bits of `{text}` do not stand together"),
-            "write a mask such as `0x00ff0000`".to_owned(),
-        ));
-    }
-    Ok(mask)
-}
-
-/// Reads `[marks]`.
-pub(crate) fn read_marks(mut table: Reader<'_, '_>) -> Marks {
-    let mut marks = Marks::default();
-    field::read(&mut table, MARKS_ROWS, &(), &mut marks);
-    marks
 }

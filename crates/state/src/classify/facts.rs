@@ -3,7 +3,18 @@
 
 use crate::classify::value::{Header, HeaderBytes, Key};
 
+/// How a packet's text gives what its sender's socket has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SenderWord {
+    /// The word before the value.
+    pub word: &'static str,
+    /// Whether the value is a path, of which a match compares as many parts as
+    /// the field's [level](crate::Field::level) says; otherwise it is a number.
+    pub is_path: bool,
+}
+
 /// What is said of a field.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Facts {
     /// How nft calls it.
     pub(super) name: &'static str,
@@ -21,9 +32,13 @@ pub(super) struct Facts {
     pub(super) bits: Option<u64>,
     /// What people call it; empty for what holds by the form of a packet.
     pub(super) words: &'static str,
-    /// For what the socket has that sends a packet: how the packet's text calls
+    /// For what the socket has that sends a packet: how the packet's text gives
     /// it.
-    pub(super) sender: Option<&'static str>,
+    pub(super) sender: Option<SenderWord>,
+    /// Whether the kernel knows it at [`Hook::Output`](crate::Hook::Output) only.
+    pub(super) at_output: bool,
+    /// Whether there are kernels that do not know it.
+    pub(super) optional: bool,
 }
 
 impl Facts {
@@ -39,6 +54,8 @@ impl Facts {
             bits: None,
             words: "",
             sender: None,
+            at_output: false,
+            optional: false,
         }
     }
 
@@ -100,9 +117,33 @@ impl Facts {
         Self { words, ..self }
     }
 
-    /// The same, of the socket that sends a packet.
+    /// The same, a number of the socket that sends a packet.
     pub(super) const fn of_sender(self, word: &'static str) -> Self {
-        let sender = Some(word);
+        let is_path = false;
+        let sender = Some(SenderWord { word, is_path });
         Self { sender, ..self }
+    }
+
+    /// The same, a path of the socket that sends a packet.
+    pub(super) const fn of_sender_path(self, word: &'static str) -> Self {
+        let is_path = true;
+        let sender = Some(SenderWord { word, is_path });
+        Self { sender, ..self }
+    }
+
+    /// The same, known at output only.
+    pub(super) const fn at_output(self) -> Self {
+        Self {
+            at_output: true,
+            ..self
+        }
+    }
+
+    /// The same, not known to every kernel.
+    pub(super) const fn optional(self) -> Self {
+        Self {
+            optional: true,
+            ..self
+        }
     }
 }

@@ -16,11 +16,13 @@ impl Table {
                 for (wrong, right) in self.rule_faults(rule) {
                     found.push((format!("chain {}", chain.name), rule, wrong, right));
                 }
-                if chain.hook != Hook::Output && rule.matches.iter().any(Match::of_control_group) {
+                let fields = rule.matches.iter().filter_map(Match::field);
+                let mut elsewhere = fields.filter(|_| chain.hook != Hook::Output);
+                if let Some(field) = elsewhere.find(|field| field.is_at_output_only()) {
                     found.push((
                         format!("chain {}", chain.name),
                         rule,
-                        "control groups are known at output only".to_owned(),
+                        format!("a packet's {} is known at output only", field.words()),
                         "put the rule into a chain of output",
                     ));
                 }

@@ -2,7 +2,7 @@
 //! The fields that rules look at: what they are, what packets have them and
 //! where, how their values are numbered.
 
-use crate::classify::facts::Facts;
+use crate::classify::facts::{Facts, SenderWord};
 use crate::classify::value::{HeaderBytes, IpVersion, Key};
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub struct Variant {
     pub version: IpVersion,
     /// The bits looked at, of fields under a mask.
     pub mask: u32,
-    /// Levels below the root, of [`Field::ControlGroup`].
+    /// Levels below the root, of fields that are paths in a tree.
     pub level: u8,
 }
 
@@ -224,9 +224,11 @@ impl Field {
             Self::Group => Facts::typed("meta skgid", Key::Long)
                 .of_sender("gid")
                 .called("user group"),
-            Self::ControlGroup { .. } => {
-                Facts::listed("socket cgroupv2", Key::ControlGroup).called("control group")
-            }
+            Self::ControlGroup { .. } => Facts::listed("socket cgroupv2", Key::ControlGroup)
+                .called("control group")
+                .of_sender_path("cgroup")
+                .at_output()
+                .optional(),
             Self::Mark { .. } => Facts::listed("meta mark", Key::Long).called("mark"),
             Self::ConnectionMark { .. } => {
                 Facts::listed("ct mark", Key::Long).called("connection's mark")
@@ -283,11 +285,41 @@ impl Field {
         self.facts().words
     }
 
-    /// How a packet's text calls what the socket has that sends the packet;
+    /// How a packet's text gives what the socket has that sends the packet;
     /// `None` for what the socket does not have.
     #[must_use]
-    pub const fn sender_word(self) -> Option<&'static str> {
+    pub const fn sender_word(self) -> Option<SenderWord> {
         self.facts().sender
+    }
+
+    /// Whether the kernel knows it at [`Hook::Output`](crate::Hook::Output) only.
+    #[must_use]
+    pub const fn is_at_output_only(self) -> bool {
+        self.facts().at_output
+    }
+
+    /// The fields that not every kernel knows, each in any variant.
+    pub fn optional() -> impl Iterator<Item = Self> {
+        let any = Variant {
+            version: IpVersion::V4,
+            mask: u32::MAX,
+            level: 1,
+        };
+        Self::every(any).filter(|field| field.is_optional())
+    }
+
+    /// Whether there are kernels that do not know it.
+    pub(crate) const fn is_optional(self) -> bool {
+        self.facts().optional
+    }
+
+    /// How many levels below the root it is, where it is a path in a tree.
+    #[must_use]
+    pub const fn level(self) -> Option<u8> {
+        match self {
+            Self::ControlGroup { level } => Some(level),
+            _ => None,
+        }
     }
 
     /// Where a packet has it, where the kernel finds the header

@@ -106,11 +106,6 @@ impl Match {
         }
     }
 
-    /// Whether it asks for the sender's control group.
-    pub(crate) fn of_control_group(&self) -> bool {
-        matches!(self.field(), Some(Field::ControlGroup { .. }))
-    }
-
     /// Whether only packets of stated protocols fulfil it.
     #[must_use]
     pub fn names_protocol(&self) -> bool {

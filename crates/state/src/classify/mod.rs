@@ -36,7 +36,7 @@
 //! one. [`Rule::guarded`] adds such matches.
 
 pub(crate) mod change;
-mod facts;
+pub(crate) mod facts;
 mod fault;
 pub(crate) mod field;
 pub(crate) mod frame;
@@ -97,7 +97,7 @@ pub enum Content {
     /// A map: of each of these ranges from..=to the class; sorted and apart in
     /// canonical form. [`Effect::ClassOf`] alone looks things up in it.
     Classes(Vec<(u128, u128, Handle)>),
-    /// Addresses of DNS names, or numbers of control groups: what was found last.
+    /// Addresses of DNS names, or numbers of what comes and goes: what was found last.
     /// Which names they are and what was found takes no part in comparison: a plan
     /// sees no difference, and the elements are replaced in place.
     Refreshed(Refreshed),
@@ -160,7 +160,7 @@ pub enum Hook {
     /// connection tracking. Only such a chain may refuse packets.
     Prerouting,
     /// `inet` output at mangle priority: what this machine itself sends, by any
-    /// device. Only here are control groups known ([`Field::ControlGroup`]).
+    /// device. Some fields are known only here ([`Field::is_at_output_only`]).
     Output,
     /// Nowhere: run by [`RuleVerdict::Jump`] or [`RuleVerdict::Goto`].
     Called,

@@ -14,17 +14,7 @@ impl Table {
         let field = self.declaring(&set.name);
         let typed = field.filter(|field| field.is_typed());
         let typed = typed.map(|field| format!("typeof {}", field.name()));
-        let kind = typed.as_deref().unwrap_or(match set.key {
-            Key::Address(IpVersion::V4) => "type ipv4_addr",
-            Key::Address(IpVersion::V6) => "type ipv6_addr",
-            Key::Mac => "type ether_addr",
-            Key::Byte => "type inet_proto",
-            Key::Short => "type inet_service",
-            Key::Long => "type mark",
-            Key::ControlGroup => "type cgroupsv2",
-            // nft has two types of the name `time`.
-            Key::Moment => "typeof meta time",
-        });
+        let kind = typed.as_deref().unwrap_or(set.key.declared());
         let body = match &set.content {
             Content::Fixed(elements) => {
                 let list = elements_text(set.key, field, elements);

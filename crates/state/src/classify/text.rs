@@ -280,10 +280,12 @@ pub(crate) fn field_text(field: Field, netdev: bool) -> String {
     match (field, field.mask()) {
         // A netdev table has packets of every ethertype.
         (Field::Version, _) if netdev => Field::EtherType.name().to_owned(),
-        (Field::ControlGroup { level }, _) => format!("{name} level {level}"),
         (Field::TcpFlags { .. }, Some(mask)) => format!("{name} & {mask:#04x}"),
         (_, Some(mask)) => format!("{name} & {mask:#x}"),
-        (_, None) => name.to_owned(),
+        (field, None) => match field.level() {
+            Some(level) => format!("{name} level {level}"),
+            None => name.to_owned(),
+        },
     }
 }
 

@@ -46,18 +46,86 @@ pub enum Key {
     Moment,
 }
 
+/// What is said of the values of a set.
+struct KeyFacts {
+    bytes: usize,
+    declared: &'static str,
+    number: u32,
+    is_number_of: Option<&'static str>,
+}
+
+impl KeyFacts {
+    /// Numbers in network order.
+    const fn new(bytes: usize, declared: &'static str, number: u32) -> Self {
+        Self {
+            bytes,
+            declared,
+            number,
+            is_number_of: None,
+        }
+    }
+
+    /// The kernel's own numbers of something.
+    const fn of(self, what: &'static str) -> Self {
+        Self {
+            is_number_of: Some(what),
+            ..self
+        }
+    }
+}
+
 impl Key {
+    /// Every key.
+    pub const ALL: [Self; 8] = [
+        Self::Address(IpVersion::V4),
+        Self::Address(IpVersion::V6),
+        Self::Mac,
+        Self::Byte,
+        Self::Short,
+        Self::Long,
+        Self::ControlGroup,
+        Self::Moment,
+    ];
+
+    /// What is said of each key, once: its bytes, how nft declares it, and nft's
+    /// number of that type (`enum datatypes`, include/datatype.h of nftables).
+    const fn facts(self) -> KeyFacts {
+        match self {
+            Self::Address(IpVersion::V4) => KeyFacts::new(4, "type ipv4_addr", 7),
+            Self::Address(IpVersion::V6) => KeyFacts::new(16, "type ipv6_addr", 8),
+            Self::Mac => KeyFacts::new(6, "type ether_addr", 9),
+            Self::Byte => KeyFacts::new(1, "type inet_proto", 12),
+            Self::Short => KeyFacts::new(2, "type inet_service", 13),
+            Self::Long => KeyFacts::new(4, "type mark", 19),
+            Self::ControlGroup => KeyFacts::new(8, "type cgroupsv2", 46).of("control groups"),
+            // nft has two types of the name `time`.
+            Self::Moment => KeyFacts::new(8, "typeof meta time", 43),
+        }
+    }
+
     /// Its length in bytes.
     #[must_use]
     pub const fn bytes(self) -> usize {
-        match self {
-            Self::Address(IpVersion::V4) | Self::Long => 4,
-            Self::Address(IpVersion::V6) => 16,
-            Self::Mac => 6,
-            Self::ControlGroup | Self::Moment => 8,
-            Self::Byte => 1,
-            Self::Short => 2,
-        }
+        self.facts().bytes
+    }
+
+    /// How nft declares a set of it.
+    pub(crate) const fn declared(self) -> &'static str {
+        self.facts().declared
+    }
+
+    /// nft's number of its type, so that `nft list` can print it.
+    #[must_use]
+    pub const fn type_number(self) -> u32 {
+        self.facts().number
+    }
+
+    /// Whose numbers the values are that the kernel gives them, in the host's
+    /// order: a set of these is followed as they come and go. `None` for values
+    /// that packets bear.
+    #[must_use]
+    pub const fn followed(self) -> Option<&'static str> {
+        self.facts().is_number_of
     }
 
     /// Its greatest value.

@@ -2,12 +2,11 @@
 //! Conditions as matches: every way in which a packet can fulfil them, apart
 //! from each other but for services.
 
-pub(crate) mod control_group;
 mod lists;
 mod lower;
 
 pub(crate) use lists::Lists;
-pub(crate) use lower::pure_ack;
+pub(crate) use lower::{check, helpers, pure_ack};
 
 use lists::{Ranges, single};
 use lower::{Lowered, Lowering};

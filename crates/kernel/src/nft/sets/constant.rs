@@ -6,8 +6,8 @@
 //! a set: 11 x 11 for IPv4, 11 for IPv6 without extension headers. An IPv6
 //! packet with extension headers is taken for one with payload.
 
-use super::key::TYPE_INET_SERVICE;
 use std::collections::BTreeSet;
+use weirgate_state::Key;
 
 /// One of the sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,7 +30,7 @@ impl ConstantSet {
     }
 
     pub(super) fn key_type(self) -> u32 {
-        let join = |count| (0..count).fold(0, |all, _| (all << 6) | TYPE_INET_SERVICE);
+        let join = |count| (0..count).fold(0, |all, _| (all << 6) | Key::Short.type_number());
         match self {
             Self::TcpEmptyV4 => join(3),
             Self::TcpEmptyV6 => join(2),

@@ -5,7 +5,8 @@ use super::constant::ConstantSet;
 use super::encode::switch_keys;
 use super::key::{TYPE_CLASSID, key_of};
 use crate::netlink::wire::Attrs;
-use crate::nft::{NFGENMSG, control_group};
+use crate::nft::NFGENMSG;
+use crate::nft::bytes::key_value;
 use nlink::netlink::AttrIter;
 use nlink::netlink::nftables::{
     NFT_SET_ELEM_INTERVAL_END, NFT_SET_EVAL, NFT_SET_INTERVAL, NFT_SET_MAP, NFT_SET_TIMEOUT,
@@ -205,12 +206,7 @@ fn ranges(key: Key, interval: bool, payloads: &[Vec<u8>]) -> Vec<(u128, u128, Op
             let element = Attrs::of(element);
             let bytes = element.nest(NFTA_SET_ELEM_KEY).bytes(NFTA_DATA_VALUE)?;
             let bytes = bytes.get(..key.bytes())?;
-            let value = match key {
-                Key::ControlGroup => control_group::value(bytes)?,
-                _ => bytes
-                    .iter()
-                    .fold(0, |all, byte| all << 8 | u128::from(*byte)),
-            };
+            let value = key_value(key, bytes);
             let end = element.u32_be(NFTA_SET_ELEM_FLAGS).unwrap_or(0);
             let data = element.nest(NFTA_SET_ELEM_DATA);
             let data = data

@@ -2,7 +2,8 @@
 //! Messages that make, fill, switch and remove sets.
 
 use super::constant::ConstantSet;
-use super::key::{TYPE_CLASSID, TYPE_ETHERTYPE, TYPE_NFPROTO, key_bytes, key_type};
+use super::key::{TYPE_CLASSID, TYPE_ETHERTYPE, TYPE_NFPROTO};
+use crate::nft::bytes::of_key;
 use crate::nft::{family, message};
 use nlink::netlink::MessageBuilder;
 use nlink::netlink::message::NLM_F_CREATE;
@@ -75,7 +76,7 @@ fn element_list(netdev: bool, table: &str, name: &str, id: Option<u32>) -> Messa
 /// The messages that make a set in a transaction; `id` is its number there.
 pub(crate) fn create(set: &Set, netdev: bool, table: &str, id: u32) -> Vec<MessageBuilder> {
     let mut head = head(netdev, table, &set.name, id);
-    head.append_attr_u32_be(NFTA_SET_KEY_TYPE, key_type(set.key));
+    head.append_attr_u32_be(NFTA_SET_KEY_TYPE, set.key.type_number());
     head.append_attr_u32_be(NFTA_SET_KEY_LEN, set.key.bytes() as u32);
     let elements = match &set.content {
         Content::Meter { size, timeout } => {
@@ -162,7 +163,7 @@ fn with_elements(
         for (value, end, class) in chunk {
             let item = list.nest_start(NFTA_LIST_ELEM);
             let key = list.nest_start(NFTA_SET_ELEM_KEY);
-            list.append_attr(NFTA_DATA_VALUE, &key_bytes(set.key, *value));
+            list.append_attr(NFTA_DATA_VALUE, &of_key(set.key, *value));
             list.nest_end(key);
             if *end {
                 list.append_attr_u32_be(NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);

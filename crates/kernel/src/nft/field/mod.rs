@@ -2,9 +2,13 @@
 //! How each field is loaded into a register, and what its values look like
 //! there.
 
-use super::control_group;
-use nlink::netlink::nftables::{ByteorderOp, CtKey, Expr, MetaKey, PayloadBase, Register};
-use weirgate_state::{Field, Frame, Header, IpVersion, Key, Variant};
+mod control_group;
+
+use super::bytes::{key_value, last, number, of_key};
+use nlink::netlink::nftables::{
+    ByteorderOp, CtKey, Expr, MetaKey, PayloadBase, Register, RuleExpr,
+};
+use weirgate_state::{Field, Frame, Header, IpVersion, Variant};
 
 /// What is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,11 +124,6 @@ fn length(field: Field) -> usize {
     field.place().map_or(0, |bytes| bytes.length)
 }
 
-/// The last bytes of a number, in network order.
-fn last(bytes: usize, value: u128) -> Vec<u8> {
-    value.to_be_bytes()[16 - bytes..].to_vec()
-}
-
 /// The frame of a rule that loads this; `None` where it may be any.
 pub(super) fn frame(load: Load) -> Option<Frame> {
     let Load::Network(offset, length) = load else {
@@ -183,14 +182,13 @@ pub(super) fn raw(field: Field, netdev: bool, value: u128) -> Vec<u8> {
         Field::Mark { .. } | Field::ConnectionState { .. } | Field::Class => {
             (value as u32).to_ne_bytes().to_vec()
         }
-        Field::ControlGroup { .. } => control_group::number(value),
         Field::ConnectionBytes | Field::ConnectionPackets | Field::ConnectionMeanSize => {
             last(8, value)
         }
-        other => {
-            let length = other.key().map_or_else(|| length(other), Key::bytes);
-            last(length, other.raw(value))
-        }
+        other => match other.key() {
+            Some(key) => of_key(key, other.raw(value)),
+            None => last(length(other), other.raw(value)),
+        },
     }
 }
 
@@ -199,9 +197,10 @@ pub(super) fn value(field: Field, netdev: bool, bytes: &[u8]) -> Option<u128> {
     if bytes.len() > 16 {
         return None;
     }
-    let whole = bytes
-        .iter()
-        .fold(0, |all, byte| all << 8 | u128::from(*byte));
+    let whole = match field.key() {
+        Some(key) => key_value(key, bytes),
+        None => number(bytes),
+    };
     let found = match field {
         Field::Version if netdev => ETHERTYPES.iter().find(|known| known.1 == bytes)?.0,
         Field::EtherType if ETHERTYPES.iter().any(|known| known.1 == bytes) => return None,
@@ -210,7 +209,6 @@ pub(super) fn value(field: Field, netdev: bool, bytes: &[u8]) -> Option<u128> {
         Field::Mark { .. } | Field::ConnectionState { .. } | Field::Class => {
             u128::from(u32::from_ne_bytes(bytes.try_into().ok()?))
         }
-        Field::ControlGroup { .. } => control_group::value(bytes)?,
         // Bits beyond the mask are kept: no packet has such a value.
         _ if field.mask().is_some() => whole,
         _ => field.of_raw(whole),
@@ -230,6 +228,33 @@ pub(super) fn text(bytes: &[u8]) -> Option<String> {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
     let text = std::str::from_utf8(&bytes[..end]).ok()?;
     (raw_text(text) == bytes).then(|| text.to_owned())
+}
+
+/// What an expression loads, and the register that it writes.
+pub(super) fn loaded(expr: &RuleExpr) -> Option<(Load, Register)> {
+    Some(match expr {
+        RuleExpr::Meta { dreg, key, .. } => (Load::Meta(*key), *dreg),
+        RuleExpr::Ct { dreg, key, .. } => (Load::Connection(*key), *dreg),
+        RuleExpr::Payload {
+            dreg,
+            base,
+            offset,
+            len,
+            ..
+        } => {
+            let load = match base {
+                PayloadBase::LinkLayer => Load::LinkLayer(*offset, *len),
+                PayloadBase::Network => Load::Network(*offset, *len),
+                PayloadBase::Transport => Load::Transport(*offset, *len),
+                _ => return None,
+            };
+            (load, *dreg)
+        }
+        other => {
+            let (level, register) = control_group::loaded(other)?;
+            (Load::ControlGroup(level), register)
+        }
+    })
 }
 
 /// The expressions that put a source into a register.

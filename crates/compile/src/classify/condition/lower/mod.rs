@@ -1,15 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Each condition of a policy as fields and values of nftables: one arm for each.
+//!
+//! A condition that the kernel cannot tell where the rules stand has a helper
+//! chain where it can, and a file of its own here.
 
-use crate::classify::condition::control_group::Groups;
+mod control_group;
+
 use crate::classify::condition::lists::{Lists, Ranges, addresses, port_ranges, single};
-use weirgate_document::Value;
+use control_group::Groups;
+use weirgate_document::{Problems, Value};
 use weirgate_policy::{
     CodePoints, Condition, Connection, ConnectionState, Direction, Ids, Lengths, Mark,
     PacketLengths, Policy, Protocol, Protocols, Sender, TcpFlags,
 };
 use weirgate_signatures::Signature;
-use weirgate_state::{Field, IpVersion, Match};
+use weirgate_state::{Capabilities, Chain, Field, IpVersion, Match, Set};
+
+/// The helper chains that the conditions of a policy need, with their sets.
+pub(crate) fn helpers(policy: &Policy, sets: &mut Vec<Set>) -> Vec<Chain> {
+    control_group::chain(policy, sets).into_iter().collect()
+}
+
+/// What conditions of a policy need that the kernel lacks.
+pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
+    control_group::check(policy, kernel, release, problems);
+}
 
 /// What a condition comes to.
 pub(super) enum Lowered<'p> {
@@ -77,8 +92,8 @@ impl Lowering {
     pub(super) fn new(policy: &Policy, direction: Direction) -> Self {
         Self {
             direction,
-            payload_mask: policy.payload_mask(),
-            payload_lowest: policy.payload_lowest,
+            payload_mask: policy.marks.payload(),
+            payload_lowest: policy.marks.payload_lowest,
             groups: Groups::of(policy),
         }
     }

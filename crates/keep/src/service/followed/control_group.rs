@@ -9,7 +9,6 @@
 
 use crate::error::KeepError;
 use crate::service::inotify::Inotify;
-use crate::service::names;
 use rustix::fs::inotify::WatchFlags;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -47,7 +46,7 @@ fn number(root: &Path, path: &str) -> Option<u64> {
 }
 
 /// The numbers of the groups at these paths that are there now.
-pub(crate) fn numbers<'a>(paths: impl IntoIterator<Item = &'a String>) -> BTreeSet<u128> {
+pub(super) fn numbers<'a>(paths: impl IntoIterator<Item = &'a String>) -> BTreeSet<u128> {
     let Some(root) = root() else {
         return BTreeSet::new();
     };
@@ -57,7 +56,9 @@ pub(crate) fn numbers<'a>(paths: impl IntoIterator<Item = &'a String>) -> BTreeS
 
 /// The paths that a state's rules ask for.
 fn wanted(state: &State) -> BTreeSet<String> {
-    let sets = names::sets(state).filter(|(_, set)| set.key == Key::ControlGroup);
+    let sets = state
+        .refreshed_sets()
+        .filter(|(_, set)| set.key == Key::ControlGroup);
     let paths = sets.filter_map(|(_, set)| match &set.content {
         Content::Refreshed(groups) => Some(groups.names.iter().cloned()),
         _ => None,
@@ -66,7 +67,7 @@ fn wanted(state: &State) -> BTreeSet<String> {
 }
 
 /// Why rules of a state by control group match nothing now, one sentence each.
-pub fn absent_groups(state: &State) -> Vec<String> {
+pub(super) fn absent(state: &State) -> Vec<String> {
     let paths = wanted(state);
     if paths.is_empty() {
         return Vec::new();

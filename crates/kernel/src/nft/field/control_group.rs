@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The control group of a packet's sender as nf_tables has it: loaded by the
 //! expression `socket` (`nft_socket_init`, net/netfilter/nft_socket.c), which
-//! nlink does not model for this key, and numbered in the host's order.
+//! nlink does not model for this key.
 
 use crate::netlink::wire::Attrs;
 use nlink::netlink::nftables::{
@@ -45,15 +45,4 @@ pub(super) fn loaded(expr: &RuleExpr) -> Option<(u8, Register)> {
     let mut registers = [Register::R0, Register::Reg32_00].into_iter();
     let register = registers.find(|register| *register as u32 == number)?;
     Some((level, register))
-}
-
-/// A group's number as registers and sets hold it.
-pub(super) fn number(value: u128) -> Vec<u8> {
-    (value as u64).to_ne_bytes().to_vec()
-}
-
-/// The number that [`number`] makes these bytes of.
-pub(super) fn value(bytes: &[u8]) -> Option<u128> {
-    let bytes = bytes.get(..8)?.try_into().ok()?;
-    Some(u64::from_ne_bytes(bytes).into())
 }

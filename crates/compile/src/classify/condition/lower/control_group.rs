@@ -23,6 +23,8 @@ use weirgate_state::{
 
 /// The chain's name.
 const CHAIN: &str = "senders";
+/// What the kernel must know, at any level.
+const FIELD: Field = Field::ControlGroup { level: 1 };
 
 /// The control groups of a policy, numbered from 1.
 pub(super) struct Groups {
@@ -32,9 +34,9 @@ pub(super) struct Groups {
 
 impl Groups {
     pub(super) fn of(policy: &Policy) -> Self {
-        let groups = policy.control_groups().into_iter();
+        let groups = ControlGroups::named(&policy.rules).into_iter();
         Self {
-            mask: policy.control_group_mask,
+            mask: policy.marks.control_groups,
             numbered: groups.map(|group| group.value.clone()).collect(),
         }
     }
@@ -67,12 +69,12 @@ impl Groups {
 
 /// The chain that numbers packets by their senders' control groups, with its
 /// sets; `None` where no rule asks.
-pub(crate) fn chain(policy: &Policy, sets: &mut Vec<Set>) -> Option<Chain> {
-    let groups = policy.control_groups();
+pub(super) fn chain(policy: &Policy, sets: &mut Vec<Set>) -> Option<Chain> {
+    let groups = ControlGroups::named(&policy.rules);
     if groups.is_empty() {
         return None;
     }
-    let mask = policy.control_group_mask;
+    let mask = policy.marks.control_groups;
     let mut numbered: Vec<_> = groups.into_iter().zip(1_u32..).collect();
     // The deepest that holds decides.
     numbered.sort_by_key(|(group, number)| (u8::MAX - group.value.level(), *number));
@@ -134,13 +136,13 @@ fn set_name(group: &ControlGroup, taken: &mut BTreeSet<String>) -> String {
 }
 
 /// What the kernel must have for it.
-pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
-    let groups = policy.control_groups();
-    let Some(first) = groups.first().filter(|_| !kernel.control_groups) else {
+pub(super) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
+    let groups = ControlGroups::named(&policy.rules);
+    let Some(first) = groups.first().filter(|_| !kernel.has_field(FIELD)) else {
         return;
     };
     problems.error(
-        codes::CONTROL_GROUP,
+        codes::NO_FIELD,
         first.span.clone(),
         format!("{release} cannot tell the control group of what it sends"),
         "load or build nft_socket (CONFIG_NFT_SOCKET, CONFIG_SOCK_CGROUP_DATA), or write `uid`",

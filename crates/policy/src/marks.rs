@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `[marks]`: which bits of marks are weirgate's, what each of them is for, and
+//! whether they stand apart.
+
+use crate::codes;
+use crate::condition::control_group::ControlGroups;
+use crate::condition::mark;
+use crate::condition::number::{Misread, number};
+use crate::field::{self, FieldKind, Row, Table};
+use crate::model::Rule;
+use crate::policy::Policy;
+use weirgate_document::{Problems, Reader, Span, Value};
+use weirgate_signatures::BITS;
+
+/// The bits for stored decisions without `[marks]`: 255 rules.
+const DECISIONS: u32 = 0x00ff_0000;
+/// The lowest of the bits for what payloads betray, without `[marks]`.
+const PAYLOAD_LOWEST: u8 = 24;
+/// The bits for control groups without `[marks]`: 15 of them.
+const CONTROL_GROUPS: u32 = 0xf000_0000;
+/// The most bits that number something for which each packet is tried on a rule.
+const MOST_BITS: u32 = 8;
+
+/// The bits of marks that are weirgate's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marks {
+    /// Those of a connection's mark that store decisions; contiguous.
+    pub decisions: u32,
+    /// The lowest of those of a packet's mark that say what was found in its
+    /// flow's payload.
+    pub payload_lowest: u8,
+    /// Those of a packet's mark that say which control group sent it;
+    /// contiguous.
+    pub control_groups: u32,
+    /// Those of a connection's mark that store which inside host it is of, where
+    /// shares and limits behind address translation need them; contiguous.
+    pub inside: Option<Value<u32>>,
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self {
+            decisions: DECISIONS,
+            payload_lowest: PAYLOAD_LOWEST,
+            control_groups: CONTROL_GROUPS,
+            inside: None,
+        }
+    }
+}
+
+impl Marks {
+    /// The bits of a packet's mark that say what was found in its flow's
+    /// payload.
+    #[must_use]
+    pub const fn payload(&self) -> u32 {
+        ((1 << BITS) - 1) << self.payload_lowest
+    }
+}
+
+/// `[marks]`.
+pub(crate) const TABLE: Table = Table {
+    name: "marks",
+    about: "The bits of marks that are weirgate's",
+    rows: &[&ROWS],
+};
+
+type MarksRow = Row<Marks>;
+
+const ROWS: &[MarksRow] = &[
+    MarksRow::new(
+        "mask",
+        FieldKind::Text("0x0000ff00"),
+        "The bits, which stand together",
+        |cell, marks| {
+            if let Some(found) = cell.understood(codes::MARK, run) {
+                marks.decisions = found.value;
+            }
+        },
+    )
+    .default("\"0x00ff0000\""),
+    MarksRow::new(
+        "payload",
+        FieldKind::Text("0x07000000"),
+        "Three bits of a packet's mark that say what its payload betrays",
+        |cell, marks| {
+            if let Some(found) = cell.understood(codes::MARK, payload) {
+                marks.payload_lowest = found.value;
+            }
+        },
+    )
+    .default("\"0x07000000\""),
+    MarksRow::new(
+        "cgroup",
+        FieldKind::Text("0xf0000000"),
+        "Those that number its sender's control group",
+        |cell, marks| {
+            if let Some(found) = cell.understood(codes::MARK, numbers) {
+                marks.control_groups = found.value;
+            }
+        },
+    )
+    .default("\"0xf0000000\""),
+    MarksRow::new(
+        "inside",
+        FieldKind::Text("0x0000ff00"),
+        "The same for its inside host",
+        |cell, marks| marks.inside = cell.understood(codes::MARK, numbers),
+    ),
+];
+
+/// Reads `[marks]`.
+pub(crate) fn read(mut table: Reader<'_, '_>) -> Marks {
+    let mut marks = Marks::default();
+    field::read(&mut table, ROWS, &(), &mut marks);
+    marks
+}
+
+/// Whether bits stand together, of which there are some.
+const fn are_together(mask: u32) -> bool {
+    mask != 0 && {
+        let run = mask >> mask.trailing_zeros();
+        run & run.wrapping_add(1) == 0
+    }
+}
+
+/// A mask whose bits stand together.
+fn run(text: &str) -> Result<u32, Misread> {
+    let mask = number(text)?;
+    if !are_together(mask) {
+        return Err((
+            format!("the bits of `{text}` do not stand together"),
+            "write a mask such as `0x00ff0000`".to_owned(),
+        ));
+    }
+    Ok(mask)
+}
+
+/// A mask for few numbers.
+fn numbers(text: &str) -> Result<u32, Misread> {
+    let mask = number(text)?;
+    if !are_together(mask) || mask.count_ones() > MOST_BITS {
+        return Err((
+            format!("`{text}` is not 1 to {MOST_BITS} bits that stand together"),
+            "write a mask such as `0xf0000000`, which has room for 15 numbers".to_owned(),
+        ));
+    }
+    Ok(mask)
+}
+
+/// The bits for what payloads betray, by the lowest of them.
+fn payload(text: &str) -> Result<u8, Misread> {
+    let mask = number(text)?;
+    let lowest = mask.trailing_zeros();
+    if mask.checked_shr(lowest) != Some((1 << BITS) - 1) {
+        return Err((
+            format!("`{text}` is not {BITS} bits that stand together"),
+            "write a mask such as `0x07000000`".to_owned(),
+        ));
+    }
+    Ok(lowest as u8)
+}
+
+/// How many numbers but 0 bits have room for.
+const fn room(bits: u32) -> usize {
+    match bits.checked_shr(bits.trailing_zeros()) {
+        Some(room) => room as usize,
+        None => 0,
+    }
+}
+
+/// What some bits of marks are for.
+struct Use {
+    /// The bits; 0 where nothing of the policy needs them.
+    bits: u32,
+    /// What stands in them.
+    what: &'static str,
+    /// Where the policy asks for it; `None` where it need not stand apart from
+    /// what is above it, nor from what rules look at.
+    asked: Option<Span>,
+    /// What a mark says with them.
+    says: &'static str,
+    /// How others are chosen.
+    right: &'static str,
+}
+
+/// Every use of bits of marks.
+fn uses(policy: &Policy) -> [Use; 4] {
+    let Marks {
+        decisions,
+        control_groups,
+        inside,
+        ..
+    } = &policy.marks;
+    let numbered = ControlGroups::asked(&policy.rules);
+    [
+        Use {
+            bits: *decisions,
+            what: "stored decisions",
+            asked: None,
+            says: "what a rule decided",
+            right: "give `[marks]` another `mask`",
+        },
+        Use {
+            bits: policy.marks.payload(),
+            what: "payload signatures",
+            asked: policy.rules.iter().find_map(Rule::payload_span),
+            says: "payload signatures",
+            right: "give `[marks]` a `payload` of three other bits",
+        },
+        Use {
+            bits: numbered.map_or(0, |_| *control_groups),
+            what: "control groups",
+            asked: numbered.cloned(),
+            says: "which control group sent a packet",
+            right: "give `[marks]` other bits for `cgroup`",
+        },
+        Use {
+            bits: inside.as_ref().map_or(0, |inside| inside.value),
+            what: "inside hosts",
+            asked: inside.as_ref().map(|inside| inside.span.clone()),
+            says: "which inside host a connection is of",
+            right: "give `[marks]` other bits for `inside`",
+        },
+    ]
+}
+
+/// Reports bits that have two uses, and those that have room for too little.
+pub(crate) fn check(policy: &Policy, problems: &Problems) {
+    apart(policy, problems);
+    let (groups, bits) = (
+        ControlGroups::named(&policy.rules).len(),
+        policy.marks.control_groups,
+    );
+    if let Some(place) = ControlGroups::asked(&policy.rules).filter(|_| groups > room(bits)) {
+        problems.error(
+            codes::CONTROL_GROUP,
+            place.clone(),
+            format!(
+                "rules name {groups} control groups, and the bits {bits:#010x} have room for {}",
+                room(bits)
+            ),
+            "give `[marks]` a `cgroup` of more bits, at most 8, or name a group above several",
+        );
+    }
+    let stored = policy.rules.iter().filter_map(|rule| rule.keep.as_ref());
+    let room = room(policy.marks.decisions);
+    if let Some(one_too_many) = stored.clone().nth(room) {
+        problems.error(
+            codes::KEEP,
+            one_too_many.clone(),
+            format!(
+                "{} rules keep their decision, and the mask has room for {room}",
+                stored.count()
+            ),
+            "give `[marks]` a wider mask, or keep fewer",
+        );
+    }
+}
+
+/// Every use stands apart from the ones before it, and from marks of others
+/// that rules look at.
+fn apart(policy: &Policy, problems: &Problems) {
+    let uses = uses(policy);
+    for (at, one) in uses.iter().enumerate() {
+        let Some(asked) = &one.asked else {
+            continue;
+        };
+        for other in uses[..at].iter().filter(|other| other.bits & one.bits != 0) {
+            problems.error(
+                codes::MARK,
+                asked.clone(),
+                format!(
+                    "{} would stand in {:#010x} of the mark, and {:#010x} are the bits of {}",
+                    one.what, one.bits, other.bits, other.what
+                ),
+                one.right,
+            );
+        }
+        let looked_at = |rule| mark::looked_at(rule, one.bits);
+        for place in policy.rules.iter().filter_map(looked_at) {
+            problems.error(
+                codes::MARK,
+                place.clone(),
+                format!("{:#010x} of the mark stores {}", one.bits, one.says),
+                format!("look at other bits, or {}", one.right),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_stand_together() {
+        assert_eq!(numbers("0xf0000000"), Ok(0xf000_0000));
+        assert_eq!(numbers("0xff"), Ok(0xff));
+        for wrong in ["0", "0x1ff", "0x5", "0xffffffff"] {
+            assert!(numbers(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(run("0xffffffff"), Ok(u32::MAX));
+        assert!(run("0").is_err() && run("0x5").is_err());
+    }
+
+    #[test]
+    fn room_is_that_of_the_bits() {
+        assert_eq!([room(0), room(0x80), room(0x00ff_0000)], [0, 1, 255]);
+    }
+}

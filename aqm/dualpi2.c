@@ -20,6 +20,10 @@
  *  5. The step is at least the time of two packets on the link, where the RFC has one
  *     (`Th_len`). A packet that comes to an empty L4S queue waits for a classic one on
  *     the line, and another before it must not mark it at once.
+ *  6. A code point names packets that go to the L4S queue whatever their ECN field
+ *     says (section 2.5.1.1): NQB (RFC 9956). Not being scalable, they are dropped
+ *     or marked there as in the classic queue, so that nobody gains by the code
+ *     point but in delay.
  */
 #include "fixed.h"
 
@@ -62,7 +66,9 @@ enum dualpi2_scheduler { DUALPI2_SHIFTED = 0, DUALPI2_WEIGHTED = 1 };
 	P(classic_percent, AQM_NUMBER, 10, 1, 99, \
 	  "with weights: classic share of the bytes while both wait") \
 	P(drop_overload, AQM_FLAG, 1, 0, 1, \
-	  "drop L4S packets too where marking all of them is not enough")
+	  "drop L4S packets too where marking all of them is not enough") \
+	P(nqb_code, AQM_NUMBER, 45, 0, 64, \
+	  "code point of packets that go to the L4S queue as well; 64: none")
 
 #define DUALPI2_VARS(N) \
 	N(probability, "ratio/2^56", "base probability p'") \
@@ -84,6 +90,8 @@ enum dualpi2_scheduler { DUALPI2_SHIFTED = 0, DUALPI2_WEIGHTED = 1 };
 	N(l4s_coupled_marks, AQM_PACKETS, "of them marked by the probability") \
 	N(l4s_step_marks, AQM_PACKETS, "of them marked by their own delay") \
 	N(l4s_drops, AQM_PACKETS, "L4S packets dropped by overload") \
+	N(nqb_packets, AQM_PACKETS, \
+	  "packets sent from the L4S queue by their code point alone") \
 	N(classic_packets, AQM_PACKETS, "classic packets sent") \
 	N(classic_bytes, AQM_BYTES, "their bytes") \
 	N(classic_waited_ns, AQM_NS, "time that they waited, added up") \
@@ -181,6 +189,11 @@ AQM_FN void dualpi2_catch_up(struct dualpi2_vars *v,
 
 /* ECT(1) is how an L4S sender identifies itself; CE may have been that (RFC 9331,
  * section 5.1). */
+AQM_FN int dualpi2_scalable(const struct aqm_packet *packet)
+{
+	return (packet->ecn & AQM_ECT_1) != 0;
+}
+
 AQM_FN struct aqm_verdict dualpi2_arrive(struct dualpi2_vars *v,
 					 const struct dualpi2_params *p,
 					 struct dualpi2_stats *s,
@@ -191,7 +204,10 @@ AQM_FN struct aqm_verdict dualpi2_arrive(struct dualpi2_vars *v,
 			 at->heads_ns[DUALPI2_L], at->now_ns);
 	if (at->packets >= v->limit_packets)
 		return aqm_drop(AQM_LIMIT_REASON);
-	return aqm_pass(packet->ecn & AQM_ECT_1 ? DUALPI2_L : DUALPI2_C);
+	return aqm_pass(dualpi2_scalable(packet) ||
+					packet->flow == p->nqb_code ?
+				DUALPI2_L :
+				DUALPI2_C);
 }
 
 /* Which queue is next (section 4.1.1 and appendix A.1, `scheduler()`). */
@@ -271,22 +287,22 @@ AQM_FN struct aqm_verdict dualpi2_l4s(struct dualpi2_vars *v,
 	return aqm_pass(DUALPI2_L);
 }
 
-/* A classic packet. Where L4S packets are all marked, classic ones are dropped and
- * no longer marked (section 4.2.3 and appendix A.2). */
+/* A packet of a classic sender, in either queue. Where L4S packets are all marked,
+ * classic ones are dropped and no longer marked (section 4.2.3 and appendix A.2). */
 AQM_FN struct aqm_verdict dualpi2_classic(const struct dualpi2_params *p,
-					  struct dualpi2_stats *s,
+					  struct dualpi2_stats *s, u32 queue,
 					  const struct aqm_packet *packet,
 					  u64 base, u64 squared,
 					  const struct aqm_moment *at)
 {
 	if (!dualpi2_falls(squared, at))
-		return aqm_pass(DUALPI2_C);
+		return aqm_pass(queue);
 	if (!aqm_can_mark(packet) || base * p->coupling > AQM_ONE) {
 		s->classic_drops++;
 		return aqm_drop(AQM_EARLY_REASON);
 	}
 	s->classic_marks++;
-	return aqm_mark(AQM_EARLY_REASON, DUALPI2_C);
+	return aqm_mark(AQM_EARLY_REASON, queue);
 }
 
 AQM_FN struct aqm_verdict dualpi2_depart(struct dualpi2_vars *v,
@@ -312,9 +328,10 @@ AQM_FN struct aqm_verdict dualpi2_depart(struct dualpi2_vars *v,
 	}
 	base = at->bytes < v->two_packets_bytes ? 0 : v->probability >> 24;
 	squared = aqm_scale(base, base);
-	verdict = queue == DUALPI2_L ?
-			  dualpi2_l4s(v, p, s, packet, base, squared, at) :
-			  dualpi2_classic(p, s, packet, base, squared, at);
+	verdict =
+		dualpi2_scalable(packet) ?
+			dualpi2_l4s(v, p, s, packet, base, squared, at) :
+			dualpi2_classic(p, s, queue, packet, base, squared, at);
 	if (verdict.action == AQM_DROP)
 		return verdict;
 	dualpi2_weigh(v, p, queue, packet, at);
@@ -323,6 +340,7 @@ AQM_FN struct aqm_verdict dualpi2_depart(struct dualpi2_vars *v,
 		s->l4s_packets++;
 		s->l4s_bytes += packet->len;
 		s->l4s_waited_ns += waited;
+		s->nqb_packets += !dualpi2_scalable(packet);
 	} else {
 		s->classic_packets++;
 		s->classic_bytes += packet->len;
@@ -335,5 +353,5 @@ AQM_NO_EVICTION(dualpi2)
 
 AQM_DISCIPLINE(dualpi2, DUALPI2, DUALPI2_QUEUE_COUNT, 10240,
 	       AQM_NEEDS_HEADS | AQM_NEEDS_QUEUE | AQM_NEEDS_RANDOM_OUT |
-		       AQM_NEEDS_ECN,
+		       AQM_NEEDS_ECN | AQM_NEEDS_CODE,
 	       "DualPI2: a queue for L4S and one for classic senders, coupled")

@@ -12,6 +12,9 @@
 
 #define FQ_FLOWS 1024
 
+/* Whom the threshold marks. */
+enum fq_codel_threshold { FQ_CODEL_ECN = 0, FQ_CODEL_L4S = 1 };
+
 /* Lists of flows hold their numbers plus one; 0 ends them. */
 enum fq_place { FQ_NOWHERE = 0, FQ_NEW = 1, FQ_OLD = 2 };
 
@@ -27,6 +30,8 @@ enum fq_place { FQ_NOWHERE = 0, FQ_NEW = 1, FQ_OLD = 2 };
 	  "packets taken from the longest queue when the limit is reached") \
 	P(ecn, AQM_FLAG, 1, 0, 1, \
 	  "mark rather than drop where the sender understands it") \
+	P(ce_threshold_for, "ecn|l4s", 0, 0, 1, \
+	  "whom `ce_threshold_ns` marks: all that understand ECN, or ECT(1)") \
 	AQM_FLOWS_PARAM(P)
 
 #define FQ_CODEL_PARAMS(P) CODEL_COMMON(P) FQ_CODEL_OWN_PARAMS(P)
@@ -195,6 +200,18 @@ AQM_FN u32 fq_codel_choose(struct fq_codel_vars *v,
 	return AQM_NO_QUEUE;
 }
 
+/* Whether a mark by the threshold is taken back: of L4S, it is for ECT(1) alone, as
+ * with `ce_threshold_mask 3 ce_threshold_selector 1` in net/sched/sch_fq_codel.c. */
+AQM_FN int fq_codel_spared(const struct fq_codel_params *p,
+			   const struct aqm_packet *packet,
+			   struct aqm_verdict verdict)
+{
+	return p->ce_threshold_for == FQ_CODEL_L4S &&
+	       verdict.action == AQM_MARK &&
+	       verdict.reason == AQM_THRESHOLD_REASON &&
+	       packet->ecn != AQM_ECT_1;
+}
+
 AQM_FN struct aqm_verdict fq_codel_depart(struct fq_codel_vars *v,
 					  const struct fq_codel_params *p,
 					  struct fq_codel_stats *s, u32 queue,
@@ -219,6 +236,8 @@ AQM_FN struct aqm_verdict fq_codel_depart(struct fq_codel_vars *v,
 	}
 	if (verdict.action != AQM_DROP)
 		flow->deficit -= (s32)packet->len;
+	if (fq_codel_spared(p, packet, verdict))
+		return aqm_pass(0);
 	return verdict;
 }
 

@@ -101,6 +101,33 @@ fn the_threshold_marks_what_waited() {
     }
 }
 
+/// In fq_codel the threshold may be for ECT(1) alone. Others are marked by CoDel as
+/// before.
+#[test]
+fn the_threshold_of_fq_codel_may_be_for_l4s() {
+    for (whom, marked) in [
+        (0, [false, true, true, true]),
+        (1, [false, true, false, false]),
+    ] {
+        let params = [("ce_threshold_ns", MS), ("ce_threshold_for", whom)];
+        for (ecn, marked) in (0..).zip(marked) {
+            let mut flows: Queue<u64> = queue("fq_codel", &link(12_000_000), &params);
+            for wait in [900_000, 1_100_000] {
+                let mut one = packet(S, 1500);
+                one.ecn = ecn;
+                flows.arrive(&one, 0, 0);
+                let sent = flows.depart(S + wait).sent.expect("a packet");
+                let now = sent.0.action == Action::Mark;
+                assert_eq!(now, marked && wait > MS, "ECN field {ecn} after {wait} ns");
+            }
+        }
+    }
+    let all = [("ce_threshold_ns", MS), ("ce_threshold_for", 1)];
+    let mut flows = queue("fq_codel", &link(12_000_000), &all);
+    let times = standing(&mut flows, 50 * MS, S, 2 * S, 2);
+    assert!((101..=103).contains(&((times[0] - S) / MS)), "{times:?}");
+}
+
 /// Who is far behind the schedule of drops does not drop all that waits at once: the
 /// kernel's CODEL_MAX_DROPS_PER_DEQUEUE.
 #[test]

@@ -20,6 +20,10 @@ static void start(struct Qdisc *sch)
 	q->cparams.ecn = argument("ecn");
 	if (threshold)
 		q->cparams.ce_threshold = threshold >> CODEL_SHIFT;
+	if (argument("ce_threshold_for")) {
+		q->cparams.ce_threshold_mask = 3;
+		q->cparams.ce_threshold_selector = 1;
+	}
 }
 
 int main(int count, char **values)

@@ -178,6 +178,12 @@ pub fn cases() -> Result<Vec<Case>> {
     }
     cases.push(case(
         "fq_codel",
+        "a threshold for L4S",
+        &[("ce_threshold_ns", 1_000_000), ("ce_threshold_for", 1)],
+        Why::Equal,
+    )?);
+    cases.push(case(
+        "fq_codel",
         "small limit",
         &[("limit_packets", 100), ("quantum_bytes", 300)],
         Why::Equal,
@@ -197,6 +203,8 @@ pub fn cases() -> Result<Vec<Case>> {
             ("scheduler", 1),
             ("step_packets", 0),
             ("drop_overload", overload),
+            // A packet's flow is a hash here, and no code point.
+            ("nqb_code", 64),
         ];
         cases.push(case("dualpi2", name, &values, Why::Method(&[], DUALPI2))?);
     }

@@ -22,6 +22,7 @@ mod second;
 mod udp;
 mod window;
 
+use libbpf_rs::query::ProgInfoIter;
 use net::{Far, Flood};
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,16 +36,28 @@ use weirgate_bpf::{Class, Classes, Instance, Place, Qdisc, Setup, Shaper};
 fn loads() {
     let mut failed = false;
     for discipline in Discipline::all() {
+        let began = Instant::now();
         match Qdisc::load(discipline) {
-            Ok(qdisc) => println!("{}: loaded", qdisc.kind()),
+            Ok(qdisc) => {
+                println!("{}: loaded in {:?}", qdisc.kind(), began.elapsed());
+                // What each program of it costs the verifier, of 1,000,000 steps.
+                for program in ProgInfoIter::default() {
+                    println!(
+                        "  {}: {}",
+                        program.name.to_string_lossy(),
+                        program.verified_insns
+                    );
+                }
+            }
             Err(error) => {
                 println!("{error}");
                 failed = true;
             }
         }
     }
+    let began = Instant::now();
     match Shaper::load() {
-        Ok(shaper) => println!("{}: loaded", shaper.kind()),
+        Ok(shaper) => println!("{}: loaded in {:?}", shaper.kind(), began.elapsed()),
         Err(error) => panic!("{error}"),
     }
     assert!(!failed);

@@ -185,6 +185,10 @@ fn of_classes() {
         };
         set(&[]);
         net::run(&format!("tc qdisc replace dev wan0 root {}", Shaper::KIND));
+        // What asks for the ECN field is told it, and marks.
+        let marking = Settings::new(discipline).marks();
+        let marker = marking.then(|| shaper.mark(place).unwrap_or_else(|error| panic!("{error}")));
+        let capable = [1, 2].map(|ecn| marking.then(|| Flood::capable(0, 900, ecn)));
         let flows: Vec<_> = [0; 6].map(net::bulk).into();
         let floods = [40, 600, 1_200].map(|bytes| Flood::paced(0, bytes));
         assert!(
@@ -202,8 +206,8 @@ fn of_classes() {
         println!("{}: the same for {compared:?}", discipline.name());
         assert!(compared.arrivals >= 10_000);
         assert!(compared.drops + compared.evictions > 0);
-        drop(recorder);
-        drop(floods);
+        assert!(compared.marks > 0 || !marking);
+        drop((recorder, floods, capable, marker));
         for flow in flows {
             let _ = flow.shutdown(Shutdown::Both);
         }

@@ -39,6 +39,7 @@ codes! {
     INSIDE "C225" "Connections shall keep which inside host they are of, and the bits of `[marks]` have no room for it, or the kernel does not copy marks.";
     ORDER "C226" "Connections shall change their class in order, and the kernel cannot, or not where the policy shapes them (warning).";
     AUTOMATIC "C227" "The kernel lacks what `inbound = \"auto\"` would choose, which does without it (note).";
+    L4S "C228" "`l4s` asks for what the engine or a class's queue does not have (error), or has another engine than the kit's (note).";
 }
 
 #[cfg(test)]

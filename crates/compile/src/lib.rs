@@ -75,7 +75,8 @@ pub fn compile(policy: &Policy, kernel: &Capabilities) -> (Option<State>, Vec<Pr
     let problems = Problems::default();
     let release = check::release(kernel);
     let automatic = inbound::automatic::settled(policy, kernel, &release, &problems);
-    let settled = check::default_queue::settled(&automatic, kernel, &problems);
+    let dual = engine::l4s::settled(automatic, kernel, &problems);
+    let settled = check::default_queue::settled(&dual, kernel, &problems);
     let settled = scheduler::acks::settled(settled, kernel, &problems);
     let policy = settled.as_ref();
     check::kernel(policy, kernel, &problems);

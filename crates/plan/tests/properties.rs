@@ -44,7 +44,9 @@ fn leaf(slot: u16) -> BoxedStrategy<Option<Qdisc>> {
             interval: Span::from_millis(100),
             quantum: 300,
             ecn: true,
-            memory_limit: 1 << 20
+            memory_limit: 1 << 20,
+            // A setting that comes and goes in place.
+            ce_threshold: (ms % 2 == 0).then(|| Span::from_millis(1)),
         })),
     ];
     proptest::option::of((handle, kind).prop_map(|(major, kind)| Qdisc {

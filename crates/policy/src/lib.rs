@@ -148,6 +148,7 @@ pub fn parse_with(
         sources: files.sources,
     };
     automatic::settle(&mut policy);
+    low_latency::settle(&mut policy, &problems);
     check::check(&policy, &problems);
     let mut problems = problems.into_sorted();
     // What a syntax error swallowed is not missing.

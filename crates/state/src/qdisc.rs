@@ -102,6 +102,10 @@ pub struct FqCodel {
     pub ecn: bool,
     /// Most bytes held.
     pub memory_limit: u32,
+    /// ECT(1) packets that have waited longer are marked (`ce_threshold` with mask 3
+    /// and selector 1).
+    #[serde(default)]
+    pub ce_threshold: Option<Span>,
 }
 
 /// SFQ settings (tc-sfq(8)).

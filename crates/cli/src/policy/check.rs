@@ -137,6 +137,9 @@ fn direction_summary(direction: &DirectionReport) -> String {
             if default { "  default" } else { "" }
         );
     }
+    if let Some(l4s) = &direction.l4s {
+        let _ = writeln!(text, "  {l4s}");
+    }
     text + &condition(direction)
 }
 
@@ -190,6 +193,7 @@ fn direction_value(direction: &DirectionReport) -> Value {
         "line_bit_s": direction.line.as_bits_per_second(),
         "gate_bit_s": direction.gate.as_bits_per_second(),
         "costs": costs,
+        "l4s": direction.l4s,
         "notes": direction.notes,
         "classes": classes,
     })

@@ -10,7 +10,7 @@
 
 use crate::engine;
 use crate::scheduler::number::OUTER;
-use crate::scheduler::{Member, Scheduler};
+use crate::scheduler::{Member, Scheduler, bounds};
 use crate::tree::leaf;
 use weirgate_aqm::{Discipline, Settings};
 use weirgate_linklayer::Framing;
@@ -29,6 +29,26 @@ const RED_ON_WIRE: u64 = 2;
 
 /// The target of the kit's PIE where nothing is said (`aqm/pie.c`).
 const PIE_TARGET: Span = Span::from_millis(15);
+
+/// The kit's discipline with a queue for L4S (`aqm/dualpi2.c`).
+pub(crate) const DUAL: &str = "dualpi2";
+
+/// From this delay on ECT(1) packets are marked (RFC 9332 section 4.1.2), unless the
+/// link needs longer for [`FEWEST`].
+const SHALLOW: Span = Span::from_millis(1);
+
+/// Full packets whose time a mark by delay allows in the queue of L4S: the one that
+/// waits, and one on the line before it (`step_packets` of `aqm/dualpi2.c`).
+const FEWEST: u64 = 2;
+
+/// `ce_threshold_for` of `aqm/fq_codel.c`.
+const THRESHOLD_FOR_L4S: u64 = 1;
+
+/// What dualpi2 holds, in time, and in packets at least and at most: as many as it may
+/// hold where nobody says how many (`aqm/dualpi2.c`).
+const DUAL_HOLDS: Span = Span::from_millis(250);
+const DUAL_LEAST: u64 = 100;
+const DUAL_MOST: u64 = 10_000;
 
 /// What of a policy the kit's shaper cannot do, and what would let it.
 #[must_use]
@@ -191,7 +211,7 @@ fn queue(
 ) -> (&'static str, Vec<(&'static str, u64)>) {
     let nanos = |span: Span| span.as_nanos();
     if let Queue::Kit(own) = leaf::stated(member) {
-        return (own.discipline, completed(&own, scheduler, mtu));
+        return (own.discipline, completed(&own, scheduler, member, mtu));
     }
     match leaf::qdisc(scheduler, member).kind {
         QdiscKind::Bfifo(fifo) => (
@@ -220,6 +240,7 @@ fn queue(
             // What is left out is one MTU, as the device counts.
             let quantum = stated.map(|bytes| ("quantum_bytes", u64::from(bytes.min(1 << 20))));
             settings.extend(quantum);
+            settings.extend(own.ce_threshold.into_iter().flat_map(shallow));
             ("fq_codel", settings)
         }
         // Refused before (`misfit`), so that this is never written.
@@ -230,29 +251,69 @@ fn queue(
 /// A discipline's parameters as a policy states them, and of the others those
 /// that this link needs to be otherwise than in the discipline's table: targets
 /// that a full packet alone does not exceed.
-fn completed(own: &KitQueue, scheduler: &Scheduler, mtu: u32) -> Vec<(&'static str, u64)> {
+fn completed(
+    own: &KitQueue,
+    scheduler: &Scheduler,
+    member: &Member,
+    mtu: u32,
+) -> Vec<(&'static str, u64)> {
     let stated = own.value("target_ns").map(Span::from_nanos);
     let (target, interval) = if own.discipline == "fq_codel" {
         leaf::codel_in_turns(scheduler.full_packet, scheduler.gate, stated)
     } else {
         leaf::codel(scheduler, stated)
     };
-    let chosen: Vec<(&'static str, u64)> = match own.discipline {
+    let mut chosen: Vec<(&'static str, u64)> = match own.discipline {
         "codel" | "fq_codel" => vec![
             ("target_ns", target.as_nanos()),
             ("interval_ns", interval.as_nanos()),
             ("mtu_bytes", no_queue(mtu, scheduler.full_packet)),
         ],
+        // Its base probability is PIE's, with the same target (RFC 9332 appendix A.1).
+        DUAL => vec![
+            ("limit_packets", dual_limit(scheduler)),
+            ("target_ns", target.max(PIE_TARGET).as_nanos()),
+            ("step_ns", step(scheduler, member).as_nanos()),
+        ],
         // RFC 8033's target is 15 ms.
         "pie" if target > PIE_TARGET => vec![("target_ns", target.as_nanos())],
         _ => Vec::new(),
     };
+    if own.discipline == "fq_codel" && scheduler.l4s && own.value("ce_threshold_ns").is_none() {
+        chosen.extend(shallow(leaf::shallow(
+            scheduler.full_packet,
+            scheduler.gate,
+        )));
+    }
     let unsaid = chosen
         .into_iter()
         .filter(|(name, _)| own.value(name).is_none());
     let mut all: Vec<(&'static str, u64)> = own.said.clone();
     all.extend(unsaid);
     all
+}
+
+/// The delay from which the dual queue of a class marks ECT(1). Beside others, a class
+/// gets its packets at the rate that it is guaranteed: a shorter step than two of them
+/// would mark them all, and L4S senders would leave the guarantee to the others.
+pub(crate) fn step(scheduler: &Scheduler, member: &Member) -> Span {
+    let packets = u64::from(scheduler.full_packet) * FEWEST;
+    SHALLOW.max(bounds::time(packets, member.class.rate))
+}
+
+/// fq_codel's threshold for ECT(1), in the kit's words.
+fn shallow(threshold: Span) -> [(&'static str, u64); 2] {
+    [
+        ("ce_threshold_ns", threshold.as_nanos()),
+        ("ce_threshold_for", THRESHOLD_FOR_L4S),
+    ]
+}
+
+/// What both queues of dualpi2 hold: a quarter of a second of the gate in full packets
+/// (`limit` of RFC 9332 appendix A.1), and enough small ones on a slow link.
+fn dual_limit(scheduler: &Scheduler) -> u64 {
+    let packet = bounds::time(u64::from(scheduler.full_packet), scheduler.gate);
+    (DUAL_HOLDS.as_nanos() / packet.as_nanos().max(1)).clamp(DUAL_LEAST, DUAL_MOST)
 }
 
 /// The packets of a queue whose packets leave in the order in which they came,
@@ -284,7 +345,7 @@ pub(crate) fn bytes_held(own: &KitQueue) -> u64 {
 /// Whether packets leave such a queue in the order in which they came. All of
 /// its disciplines give a packet whenever they have one.
 pub(crate) fn in_order(own: &KitQueue) -> bool {
-    !matches!(own.discipline, "fq_codel" | "mered" | "meredt")
+    !matches!(own.discipline, DUAL | "fq_codel" | "mered" | "meredt")
 }
 
 /// Why nothing bounds how long a packet may wait in such a queue when it is full;
@@ -297,6 +358,10 @@ pub(crate) fn unordered(own: &KitQueue) -> Option<&'static str> {
         "droptail" => "how much it holds is the device's queue length; `limit_packets` states it",
         "mered" | "meredt" => {
             "short flows go first: a packet of a long one waits for as long as there are any"
+        }
+        DUAL => {
+            "what has ECT(1) or NQB goes first, unless another packet has waited for 50 ms longer, \
+             and one that does not slow down fills its own queue"
         }
         "fq_codel" => {
             "fq_codel serves flows in turn: a packet waits for every flow that is active, and a \

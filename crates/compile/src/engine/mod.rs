@@ -10,6 +10,7 @@
 //! HTB.
 
 pub(crate) mod kit;
+pub(crate) mod l4s;
 
 use crate::codes;
 use crate::scheduler::Scheduler;
@@ -225,10 +226,10 @@ fn queues_by_cake(policy: &Policy, direction: Direction) -> bool {
     acks::classes(policy, direction).iter().any(hosts::has_cake)
 }
 
-/// What shapes, and why, in a line.
-pub(crate) fn reason(policy: &Policy) -> String {
+/// What shapes, and why, in a line; `chosen` says so where the link does not ask for it.
+pub(crate) fn reason(policy: &Policy, chosen: Option<String>) -> String {
     let asked = policy.link.engine.as_ref().map(|engine| engine.value);
-    let mut text = shaper(policy, asked);
+    let mut text = chosen.unwrap_or_else(|| shaper(policy, asked));
     let within = |direction| queues_by_cake(policy, direction);
     if asked != Some(Engine::Cake) && Direction::BOTH.into_iter().any(within) {
         text += " The cake of a class is its queue alone, and limits no rate.";

@@ -39,3 +39,8 @@ impl Bound {
         Self { wait, steps }
     }
 }
+
+/// Milliseconds to a hundredth.
+pub(crate) fn ms(span: Span) -> String {
+    format!("{:.2} ms", span.as_millis_f64())
+}

@@ -4,6 +4,7 @@
 //! Every bound is the sum of its steps. What the steps mean is in [`bounds`].
 
 mod bound;
+mod l4s;
 pub(crate) mod objective;
 pub(crate) mod setup;
 mod text;
@@ -18,6 +19,7 @@ use crate::inbound::conditioner;
 use crate::inbound::order;
 use crate::inbound::receive;
 use crate::inbound::virtual_queue;
+pub(crate) use crate::report::bound::ms;
 pub use crate::report::bound::{Bound, FullQueue, Step};
 use crate::report::objective::ObjectiveReport;
 use crate::scheduler::acks;
@@ -62,6 +64,8 @@ pub struct DirectionReport {
     pub costs: Vec<Cost>,
     /// What the modem may hold besides the packet that it sends, in time.
     pub line_extra: Span,
+    /// What `l4s` of the link does here.
+    pub l4s: Option<String>,
     /// What was chosen, and why, one sentence or more each.
     pub notes: Vec<String>,
     /// The classes, in the order in which they are served.
@@ -166,6 +170,7 @@ impl ClassReport {
 pub fn check_report(policy: &Policy) -> CheckReport {
     let problems = Problems::default();
     let settled = automatic::settled(policy, &Capabilities::all(), "", &Problems::default());
+    let settled = engine::l4s::settled(settled, &Capabilities::all(), &Problems::default());
     let policy = settled.as_ref();
     let directions = Direction::BOTH
         .into_iter()
@@ -176,7 +181,7 @@ pub fn check_report(policy: &Policy) -> CheckReport {
         })
         .collect();
     CheckReport {
-        engine: engine::reason(policy),
+        engine: engine::reason(policy, l4s::engine(policy)),
         directions,
         held: held(policy),
         problems: problems.into_sorted(),
@@ -214,6 +219,7 @@ fn direction_report(
             .map(|ip| cost(&layer, scheduler.line, ip))
             .collect(),
         line_extra: bounds::line_extra(scheduler),
+        l4s: l4s::note(policy, scheduler),
         notes: acknowledgements(policy, scheduler.direction)
             .into_iter()
             .chain(segments::note(policy, scheduler))
@@ -305,9 +311,4 @@ fn described(queue: &Queue, member: &Member) -> String {
         Queue::Kit(own) => kit::described(own),
         other => other.kind().to_owned(),
     }
-}
-
-/// Milliseconds to a hundredth.
-pub(crate) fn ms(span: Span) -> String {
-    format!("{:.2} ms", span.as_millis_f64())
 }

@@ -44,7 +44,7 @@ impl Display for DirectionReport {
             "  The modem holds one packet at a time, and for at most {} a second one.",
             ms(self.line_extra)
         )?;
-        for note in &self.notes {
+        for note in self.l4s.iter().chain(&self.notes) {
             writeln!(f, "  {note}")?;
         }
         for class in &self.classes {

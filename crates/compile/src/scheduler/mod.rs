@@ -82,6 +82,7 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
         gate: shares.gate,
         ack_filter: acks::filter(policy, direction),
         holds: direction == Direction::Up && holds(policy),
+        l4s: policy.link.low_latency().is_some(),
         gate_buffer: late.max(bounds::time(1, shares.gate)),
         full_packet: shares.full_packet,
         members,

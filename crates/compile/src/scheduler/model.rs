@@ -24,6 +24,8 @@ pub struct Scheduler {
     /// Whether the queue of acknowledgements holds them until the time that
     /// `[receive]` gives them.
     pub holds: bool,
+    /// Whether flows of L4S are marked at a shallow threshold.
+    pub l4s: bool,
     /// The gate's bucket, in time.
     pub gate_buffer: Span,
     /// What a full packet takes on the wire, in bytes.

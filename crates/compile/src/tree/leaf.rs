@@ -38,9 +38,7 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
         Queue::Pfifo(limit) => QdiscKind::Pfifo(Pfifo { limit: *limit }),
         Queue::Sfq(sfq) => QdiscKind::Sfq(self::sfq(sfq, scheduler)),
         Queue::Red(red) => QdiscKind::Red(self::red(red, member.class.rate)),
-        Queue::FqCodel(codel) => {
-            QdiscKind::FqCodel(fq_codel(codel, scheduler.full_packet, scheduler.gate))
-        }
+        Queue::FqCodel(codel) => QdiscKind::FqCodel(fq_codel(codel, scheduler, scheduler.gate)),
         Queue::Cake(cake) => {
             let class = &member.class;
             QdiscKind::Cake(Cake {
@@ -51,7 +49,7 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
         // A policy has one only where the kit is its engine, which asks `kit`.
         Queue::Kit(_) => {
             let usual = FqCodelQueue::default();
-            QdiscKind::FqCodel(fq_codel(&usual, scheduler.full_packet, scheduler.gate))
+            QdiscKind::FqCodel(fq_codel(&usual, scheduler, scheduler.gate))
         }
     };
     let filters = matches!(&kind, QdiscKind::Cake(cake) if cake.ack_filter != CakeAckFilter::No);
@@ -91,7 +89,7 @@ pub(crate) fn of_host(scheduler: &Scheduler, host: &CappedHost, origin: &Origin)
     let gate = host.ceil.min(scheduler.gate);
     let kind = FqCodel {
         memory_limit: 4 << 20,
-        ..fq_codel(&small, scheduler.full_packet, gate)
+        ..fq_codel(&small, scheduler, gate)
     };
     Qdisc {
         handle: Handle::new(host.id.minor, 0),
@@ -133,9 +131,21 @@ const FEWEST_TURNS: u64 = 4;
 /// round trip that CoDel assumes helps nobody. cake allows for four packets
 /// (`cobalt_should_drop`, net/sched/sch_cake.c).
 pub(crate) fn codel_in_turns(full_packet: u32, gate: Rate, target: Option<Span>) -> (Span, Span) {
+    timed(target, turns_allowed(full_packet, gate))
+}
+
+/// The delay from which ECT(1) is marked where flows are served in turn: a millisecond
+/// (RFC 9332 section 4.1.2), or as much as CoDel allows for turns. Below that every
+/// packet would be marked beside so many flows, and a sender of L4S would give up its
+/// turns.
+pub(crate) fn shallow(full_packet: u32, gate: Rate) -> Span {
+    micros(Span::from_millis(1).max(turns_allowed(full_packet, gate)))
+}
+
+/// What a packet may wait for the turns of others.
+fn turns_allowed(full_packet: u32, gate: Rate) -> Span {
     let turns = |count| bounds::time(u64::from(full_packet) * count, gate);
-    let least = turns(TURNS).min(INTERVAL).max(turns(FEWEST_TURNS));
-    timed(target, least)
+    turns(TURNS).min(INTERVAL).max(turns(FEWEST_TURNS))
 }
 
 fn timed(target: Option<Span>, least: Span) -> (Span, Span) {
@@ -143,7 +153,8 @@ fn timed(target: Option<Span>, least: Span) -> (Span, Span) {
     (target, micros(INTERVAL - TARGET + target))
 }
 
-fn fq_codel(queue: &FqCodelQueue, full_packet: u32, gate: Rate) -> FqCodel {
+fn fq_codel(queue: &FqCodelQueue, scheduler: &Scheduler, gate: Rate) -> FqCodel {
+    let full_packet = scheduler.full_packet;
     let small = gate < hosts::SMALL_LINK;
     let (target, interval) = codel_in_turns(full_packet, gate, queue.target);
     FqCodel {
@@ -158,6 +169,9 @@ fn fq_codel(queue: &FqCodelQueue, full_packet: u32, gate: Rate) -> FqCodel {
             .map_or(if small { 4 << 20 } else { 32 << 20 }, |memory| {
                 u32::try_from(memory.as_bytes()).unwrap_or(u32::MAX)
             }),
+        ce_threshold: queue
+            .ce_threshold
+            .or_else(|| scheduler.l4s.then(|| shallow(full_packet, gate))),
     }
 }
 

@@ -5,7 +5,7 @@
 //! `sfq`, HTB with its own link-layer sizes) is read as [`QdiscKind::Other`]:
 //! to call it the nearest thing that can be written would lose what it was.
 
-use super::encode::{ACK_FILTERS, FLOW_MODES, FRAMINGS, TINS};
+use super::encode::{ACK_FILTERS, ECN_MASK, ECT_1, FLOW_MODES, FRAMINGS, TINS};
 use super::{LINKLAYER_ATM, RED_ADAPTIVE, RED_ECN, TC_H_ROOT, TCA_STAB_BASE, TCMSG};
 use crate::netlink::wire::{self, Attrs};
 use libc::{TCA_KIND, TCA_OPTIONS, TCA_STAB};
@@ -16,8 +16,9 @@ use nlink::netlink::types::tc::qdisc::cake::{
 };
 use nlink::netlink::types::tc::qdisc::fq::{TCA_FQ_FLOW_PLIMIT, TCA_FQ_PLIMIT, TCA_FQ_RATE_ENABLE};
 use nlink::netlink::types::tc::qdisc::fq_codel::{
-    TCA_FQ_CODEL_CE_THRESHOLD, TCA_FQ_CODEL_ECN, TCA_FQ_CODEL_FLOWS, TCA_FQ_CODEL_INTERVAL,
-    TCA_FQ_CODEL_LIMIT, TCA_FQ_CODEL_MEMORY_LIMIT, TCA_FQ_CODEL_QUANTUM, TCA_FQ_CODEL_TARGET,
+    TCA_FQ_CODEL_CE_THRESHOLD, TCA_FQ_CODEL_CE_THRESHOLD_MASK, TCA_FQ_CODEL_CE_THRESHOLD_SELECTOR,
+    TCA_FQ_CODEL_ECN, TCA_FQ_CODEL_FLOWS, TCA_FQ_CODEL_INTERVAL, TCA_FQ_CODEL_LIMIT,
+    TCA_FQ_CODEL_MEMORY_LIMIT, TCA_FQ_CODEL_QUANTUM, TCA_FQ_CODEL_TARGET,
 };
 use nlink::netlink::types::tc::qdisc::htb::{
     TCA_HTB_CEIL64, TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT, TCA_HTB_PARMS, TCA_HTB_RATE64,
@@ -178,14 +179,25 @@ fn leaf(kind: &str, attrs: &Attrs<'_>) -> Option<QdiscKind> {
 }
 
 fn fq_codel(options: &Attrs<'_>) -> Option<FqCodel> {
-    if options.has(TCA_FQ_CODEL_CE_THRESHOLD) {
-        return None;
-    }
     // The kernel keeps units of 1024 ns and shows whole microseconds, rounded
     // down; the shortest span that it keeps alike is what was written.
     let span = |kind| -> Option<Span> {
         let units = (u64::from(options.u32(kind)?) * 1_000).div_ceil(1_024);
         Some(Span::from_micros((units * 1_024).div_ceil(1_000)))
+    };
+    let ce_threshold = if options.has(TCA_FQ_CODEL_CE_THRESHOLD) {
+        let field = |kind| options.bytes(kind).and_then(|bytes| bytes.first().copied());
+        // For anything but ECT(1) it is somebody else's.
+        let whom = (
+            field(TCA_FQ_CODEL_CE_THRESHOLD_SELECTOR)?,
+            field(TCA_FQ_CODEL_CE_THRESHOLD_MASK)?,
+        );
+        if whom != (ECT_1, ECN_MASK) {
+            return None;
+        }
+        Some(span(TCA_FQ_CODEL_CE_THRESHOLD)?)
+    } else {
+        None
     };
     Some(FqCodel {
         limit: options.u32(TCA_FQ_CODEL_LIMIT)?,
@@ -195,6 +207,7 @@ fn fq_codel(options: &Attrs<'_>) -> Option<FqCodel> {
         quantum: options.u32(TCA_FQ_CODEL_QUANTUM)?,
         ecn: options.u32(TCA_FQ_CODEL_ECN)? != 0,
         memory_limit: options.u32(TCA_FQ_CODEL_MEMORY_LIMIT)?,
+        ce_threshold,
     })
 }
 

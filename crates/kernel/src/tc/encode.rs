@@ -18,6 +18,7 @@ use nlink::netlink::types::tc::qdisc::cake::{
 };
 use nlink::netlink::types::tc::qdisc::fq::{TCA_FQ_FLOW_PLIMIT, TCA_FQ_PLIMIT, TCA_FQ_RATE_ENABLE};
 use nlink::netlink::types::tc::qdisc::fq_codel::{
+    TCA_FQ_CODEL_CE_THRESHOLD, TCA_FQ_CODEL_CE_THRESHOLD_MASK, TCA_FQ_CODEL_CE_THRESHOLD_SELECTOR,
     TCA_FQ_CODEL_ECN, TCA_FQ_CODEL_FLOWS, TCA_FQ_CODEL_INTERVAL, TCA_FQ_CODEL_LIMIT,
     TCA_FQ_CODEL_MEMORY_LIMIT, TCA_FQ_CODEL_QUANTUM, TCA_FQ_CODEL_TARGET,
 };
@@ -30,6 +31,15 @@ use weirgate_state::{
     CakeAckFilter, CakeFlowMode, CakeFraming, CakeTins, HtbClass, Qdisc, QdiscKind, Red, Stab,
 };
 use weirgate_units::{Handle, Rate, Span};
+
+/// fq_codel's threshold is for packets whose ECN field says ECT(1) (RFC 9331 section 2):
+/// the field's bits of the DS byte, and their value.
+pub(super) const ECN_MASK: u8 = 3;
+pub(super) const ECT_1: u8 = 1;
+
+/// A threshold of so many microseconds is none: the least that the kernel keeps as
+/// `CODEL_DISABLED_THRESHOLD` (include/net/codel.h), 2^31 - 1 units of 1024 ns.
+const NO_THRESHOLD: u32 = 2_199_023_255;
 
 /// A traffic-control request with its `struct tcmsg`.
 pub(crate) fn message(
@@ -216,6 +226,13 @@ fn options(message: &mut MessageBuilder, kind: &QdiscKind, change: bool) {
             }
             if !change {
                 message.append_attr_u32(TCA_FQ_CODEL_FLOWS, q.flows);
+            }
+            if let Some(threshold) = q.ce_threshold {
+                message.append_attr_u32(TCA_FQ_CODEL_CE_THRESHOLD, micros(threshold));
+                message.append_attr(TCA_FQ_CODEL_CE_THRESHOLD_SELECTOR, &[ECT_1]);
+                message.append_attr(TCA_FQ_CODEL_CE_THRESHOLD_MASK, &[ECN_MASK]);
+            } else if change {
+                message.append_attr_u32(TCA_FQ_CODEL_CE_THRESHOLD, NO_THRESHOLD);
             }
             message.nest_end(nest);
         }

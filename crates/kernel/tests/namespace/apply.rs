@@ -135,6 +135,7 @@ fn an_unknown_qdisc_is_refused_by_name() {
                 quantum: 300,
                 ecn: false,
                 memory_limit: 1,
+                ce_threshold: None,
             }),
             ..pfifo(0x10, 1)
         };

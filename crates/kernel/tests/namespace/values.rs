@@ -48,8 +48,8 @@ fn a_size_table_that_nobody_remembers_has_no_slots() {
 }
 
 /// Every leaf that a policy can ask for, each in two settings.
-fn leaves() -> [[QdiscKind; 2]; 6] {
-    let fq_codel = |target| {
+fn leaves() -> [[QdiscKind; 2]; 7] {
+    let fq_codel = |target, threshold: Option<u64>| {
         QdiscKind::FqCodel(FqCodel {
             limit: 600,
             flows: 1_024,
@@ -58,6 +58,7 @@ fn leaves() -> [[QdiscKind; 2]; 6] {
             quantum: 300,
             ecn: true,
             memory_limit: 4 << 20,
+            ce_threshold: threshold.map(Span::from_millis),
         })
     };
     let sfq = |limit, quantum| {
@@ -100,7 +101,8 @@ fn leaves() -> [[QdiscKind; 2]; 6] {
     [
         [pfifo(1, 7).kind, pfifo(1, 8).kind],
         [bfifo(1, 7_000).kind, bfifo(1, 8_000).kind],
-        [fq_codel(5), fq_codel(17)],
+        [fq_codel(5, None), fq_codel(17, Some(2))],
+        [fq_codel(5, Some(1)), fq_codel(5, None)],
         [sfq(127, 0), sfq(40, 2_000)],
         [red(false, 9), red(true, 5)],
         [

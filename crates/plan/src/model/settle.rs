@@ -55,6 +55,7 @@ fn kind(desired: &QdiscKind, seen: Option<&QdiscKind>) -> QdiscKind {
             quantum: own.quantum.max(256),
             ecn: own.ecn,
             memory_limit: own.memory_limit.min(1 << 31),
+            ce_threshold: own.ce_threshold.map(codel_time),
         }),
         QdiscKind::Sfq(own) => {
             let quantum = match seen {

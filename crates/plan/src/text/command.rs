@@ -138,14 +138,18 @@ pub(crate) fn kind_text(kind: &QdiscKind) -> String {
     match kind {
         QdiscKind::Htb(htb) => htb_text(htb),
         QdiscKind::FqCodel(q) => format!(
-            "fq_codel limit {} flows {} target {} interval {} quantum {} memory_limit {} {}",
+            "fq_codel limit {} flows {} target {} interval {} quantum {} memory_limit {} {}{}",
             q.limit,
             q.flows,
             q.target,
             q.interval,
             q.quantum,
             q.memory_limit,
-            flag(q.ecn, "ecn", "noecn")
+            flag(q.ecn, "ecn", "noecn"),
+            // ECT(1) of the ECN field alone.
+            q.ce_threshold.map_or_else(String::new, |threshold| format!(
+                " ce_threshold {threshold} ce_threshold_selector 0x1/0x3"
+            ))
         ),
         QdiscKind::Sfq(q) => {
             let quantum = match q.quantum {

@@ -6,6 +6,7 @@ pub(crate) mod automatic;
 pub(crate) mod engine;
 pub(crate) mod inbound;
 pub(crate) mod layer;
+pub(crate) mod low_latency;
 pub(crate) mod moves;
 pub(crate) mod track;
 
@@ -78,6 +79,9 @@ pub struct Link {
     pub ack_filter: Option<Value<AckFilter>>,
     /// How a connection changes its class; [`Moves::AtOnce`] where not stated.
     pub moves: Option<Value<Moves>>,
+    /// Whether senders of L4S get a queue that is kept short for them; false where not
+    /// stated.
+    pub l4s: Option<Value<bool>>,
 }
 
 impl Link {
@@ -86,6 +90,12 @@ impl Link {
     pub fn moves_in_order(&self) -> Option<&Value<Moves>> {
         let stated = self.moves.as_ref();
         stated.filter(|moves| moves.value == Moves::InOrder)
+    }
+
+    /// Where senders of L4S get a short queue: what says so.
+    #[must_use]
+    pub fn low_latency(&self) -> Option<&Value<bool>> {
+        self.l4s.as_ref().filter(|l4s| l4s.value)
     }
 }
 
@@ -123,6 +133,8 @@ const ROWS: &[LinkRow] = &[
         "Which acknowledgements are dropped upstream because a later one waits behind them")
     .default("\"auto\""),
     row!(Link: "moves" => moves, "How a connection changes its class").default("\"at-once\""),
+    row!(Link: "l4s" => l4s, "Whether senders of L4S and NQB have a queue that is kept short for them")
+        .default("false"),
     row!(Link: "fair" => fair, "Between whom a class is shared that does not say"),
     LinkRow::new(
         "down",
@@ -229,6 +241,7 @@ impl Link {
             ack_filter: None,
             timer_slack: None,
             moves: None,
+            l4s: None,
             span,
         }
     }

@@ -74,6 +74,8 @@ pub struct FqCodelQueue {
     pub ecn: Option<bool>,
     /// Most bytes held.
     pub memory: Option<Size>,
+    /// ECT(1) packets that have waited longer are marked.
+    pub ce_threshold: Option<Time>,
 }
 
 /// Settings of cake.
@@ -317,6 +319,8 @@ const FQ_CODEL: &[Row<FqCodelQueue>] = &[
         "fq_codel: bytes per round"),
     row!(FqCodelQueue: "ecn" => ecn, "Marks instead of dropping"),
     row!(FqCodelQueue: "memory" => memory, "The most that it holds"),
+    row!(FqCodelQueue: "ce-threshold" => ce_threshold,
+        "fq_codel: ECT(1) packets that have waited longer are marked"),
 ];
 
 const CAKE: &[Row<CakeQueue>] = &[
@@ -366,6 +370,10 @@ fn read_rows<T: Default>(table: &mut Reader<'_, '_>, rows: &'static [Row<T>]) ->
     settings
 }
 
+/// The kernel takes a threshold of some 36 minutes for none (`CODEL_DISABLED_THRESHOLD`,
+/// include/net/codel.h).
+const LONGEST_THRESHOLD: Time = Time::from_secs(30 * 60);
+
 fn check_fq_codel(table: &Reader<'_, '_>, queue: &FqCodelQueue) {
     // The kernel keeps both in units of 1.024 us and 32 bits.
     let unit = |time: Time| time.as_nanos() >> 10;
@@ -376,6 +384,14 @@ fn check_fq_codel(table: &Reader<'_, '_>, queue: &FqCodelQueue) {
         Some(("more than 65535 flow queues", "leave `flows` out for 1024"))
     } else if !usable(target) || !usable(interval) {
         Some(("a time that CoDel cannot keep", "write from 2us to 1h"))
+    } else if queue
+        .ce_threshold
+        .is_some_and(|time| !usable(time) || time > LONGEST_THRESHOLD)
+    {
+        Some((
+            "a threshold that CoDel cannot keep",
+            "write from 2us to 30min",
+        ))
     } else if target >= interval {
         Some((
             "a target that is not below the interval",

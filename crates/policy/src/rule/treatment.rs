@@ -23,9 +23,8 @@ pub struct DscpTreatment {
     pub map: Vec<(Dscp, Dscp)>,
 }
 
-/// Non-queue-building traffic keeps its code point: clearing it would put it
-/// into the queue that it asks to be kept out of.
-const NQB: u8 = 45;
+/// The code point of traffic that builds no queue (RFC 9956 section 4).
+pub(crate) const NQB: u8 = 45;
 
 /// `[dscp]`.
 pub(crate) const DSCP: Table = Table {
@@ -74,6 +73,8 @@ pub(crate) fn read_dscp(mut table: Reader<'_, '_>) -> DscpTreatment {
     }
     let except = match written.except {
         Some(list) => list.into_iter().map(|value| value.value).collect(),
+        // Clearing it would put the packet into the queue that it asks to be kept out
+        // of.
         None => Dscp::new(NQB).into_iter().collect(),
     };
     DscpTreatment {

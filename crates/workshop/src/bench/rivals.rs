@@ -61,6 +61,7 @@ fn fq_codel() -> FqCodel {
         quantum: 1_514,
         ecn: true,
         memory_limit: 32 << 20,
+        ce_threshold: None,
     }
 }
 

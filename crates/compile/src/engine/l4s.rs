@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `l4s` of the link: which engine carries it, and which queue the default class has.
+//!
+//! The kit's shaper gives the class two queues, coupled (`dualpi2`, RFC 9332). Only it
+//! can: a qdisc made of programs is a root, and Debian's kernels have no dualpi2 of
+//! their own. In the tree of HTB classes `fq_codel` keeps flows apart and marks those of
+//! L4S, which say so by ECT(1), at a shallow threshold. Cake has no such threshold.
+
+use crate::codes;
+use crate::engine::kit;
+use std::borrow::Cow;
+use weirgate_document::{Problems, Value};
+use weirgate_policy::{
+    AckFilter, Class, Engine, Fair, FqCodelQueue, KitQueue, Placement, Policy, Queue,
+};
+use weirgate_state::Capabilities;
+
+/// Why a kernel has no kit.
+const NO_PROGRAMS: &str = "this kernel has no qdiscs made of BPF programs";
+
+/// The policy with the engine and the queues that `l4s` asks for.
+pub(crate) fn settled<'p>(
+    policy: Cow<'p, Policy>,
+    kernel: &Capabilities,
+    problems: &Problems,
+) -> Cow<'p, Policy> {
+    let Some(l4s) = policy.link.low_latency().cloned() else {
+        return policy;
+    };
+    let mut settled = policy.into_owned();
+    let engine = match settled.link.engine.as_ref().map(|engine| engine.value) {
+        Some(Engine::Cake) => {
+            problems.error(
+                codes::L4S,
+                l4s.span,
+                "cake marks ECT(1) as it marks classic senders, which is no queue for L4S",
+                "leave `engine` out, or write `engine = \"kit\"` or `\"htb\"`",
+            );
+            return Cow::Owned(settled);
+        }
+        Some(stated @ (Engine::Kit | Engine::Htb)) => stated,
+        Some(Engine::Auto) | None => {
+            let engine = chosen(&settled, kernel, &l4s, problems);
+            settled.link.engine = Some(l4s.clone().map(|_| engine));
+            engine
+        }
+    };
+    let link = settled.link.fair.as_ref().map(|fair| fair.value);
+    let defaults = settled.classes.iter_mut();
+    for class in defaults.filter(|class| class.default.is_some()) {
+        if class.queue.is_none() && !by_hosts(class, link) {
+            class.queue = Some(l4s.clone().map(|_| own_queue(engine)));
+        }
+        check(class, link, problems);
+    }
+    Cow::Owned(settled)
+}
+
+/// The engine where the policy leaves it open: the kit's, unless something stands
+/// against it, which a note says.
+fn chosen(
+    policy: &Policy,
+    kernel: &Capabilities,
+    l4s: &Value<bool>,
+    problems: &Problems,
+) -> Engine {
+    let why = if kernel.kit {
+        match misfit(policy) {
+            None => return Engine::Kit,
+            Some(why) => why,
+        }
+    } else {
+        NO_PROGRAMS.to_owned()
+    };
+    problems.note(
+        codes::L4S,
+        l4s.span.clone(),
+        format!(
+            "`l4s` is fq_codel with a shallow threshold for ECT(1), in a tree of HTB classes: the \
+             kit's shaper, which has two queues in the class, cannot be taken, because {why}"
+        ),
+        "write `engine = \"htb\"` to keep it so, or `engine = \"kit\"` to be told what to change",
+    );
+    Engine::Htb
+}
+
+/// What of a policy keeps it from the kit's shaper.
+fn misfit(policy: &Policy) -> Option<String> {
+    let filter = policy.link.ack_filter.as_ref();
+    let asked = |value| matches!(value, AckFilter::On | AckFilter::Aggressive);
+    if let Some(filter) = filter.filter(|filter| asked(filter.value)) {
+        let at = filter.line;
+        return Some(format!("it drops no acknowledgements, as line {at} asks"));
+    }
+    if let Some(Placement::Inside(why)) = policy.link.automatic.map(|chosen| chosen.place) {
+        return Some(format!(
+            "`inbound = \"auto\"` shapes on the LAN device, where {why}, and there it would slow \
+             what does not come from the link as well"
+        ));
+    }
+    kit::misfit(policy).map(|(why, _)| why)
+}
+
+/// Whether a class without a queue of its own shares between hosts, by cake.
+fn by_hosts(class: &Class, link: Option<Fair>) -> bool {
+    let own = class.fair.as_ref().map(|fair| fair.value);
+    own.or(link).is_some_and(Fair::knows_hosts)
+}
+
+/// The queue of a default class that states none.
+fn own_queue(engine: Engine) -> Queue {
+    if engine == Engine::Kit {
+        Queue::Kit(KitQueue {
+            discipline: kit::DUAL,
+            said: Vec::new(),
+        })
+    } else {
+        Queue::FqCodel(FqCodelQueue::default())
+    }
+}
+
+/// Reports a default class whose queue knows no L4S.
+fn check(class: &Class, link: Option<Fair>, problems: &Problems) {
+    let name = &class.name.value;
+    let knows = |queue: &Queue| match queue {
+        Queue::FqCodel(_) => true,
+        Queue::Kit(own) => matches!(own.discipline, kit::DUAL | "fq_codel"),
+        _ => false,
+    };
+    match &class.queue {
+        Some(queue) if !knows(&queue.value) => problems.error(
+            codes::L4S,
+            queue.span.clone(),
+            format!(
+                "`l4s` is for the default class, and `{}`, the queue of `{name}`, treats senders \
+                 of L4S as all others",
+                queue.value.kind()
+            ),
+            "leave `queue` out, or write `queue = \"fq_codel\"`",
+        ),
+        None if by_hosts(class, link) => problems.error(
+            codes::L4S,
+            class
+                .fair
+                .as_ref()
+                .map_or(&class.span, |fair| &fair.span)
+                .clone(),
+            format!(
+                "`l4s` is for the default class, and cake, by which `{name}` is shared between \
+                 hosts, treats senders of L4S as all others"
+            ),
+            "write `fair = \"flows\"` in the class, or leave `l4s` out",
+        ),
+        _ => {}
+    }
+}
+
+/// Whether the engine is what `l4s` came to, and not stated.
+pub(crate) fn chose_engine(policy: &Policy) -> bool {
+    let l4s = policy.link.low_latency();
+    let engine = policy.link.engine.as_ref();
+    l4s.zip(engine)
+        .is_some_and(|(l4s, engine)| l4s.span == engine.span)
+}
+
+/// Why the tree has it: what keeps a policy from the kit's shaper.
+pub(crate) fn why_the_tree(policy: &Policy) -> String {
+    misfit(policy).unwrap_or_else(|| NO_PROGRAMS.to_owned())
+}

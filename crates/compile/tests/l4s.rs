@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `l4s` of the link: the engine and the queues that it comes to, and what it refuses.
+
+use weirgate_compile::{check_report, compile};
+use weirgate_document::{Problem, Severity};
+use weirgate_policy::{Policy, parse};
+use weirgate_state::{Capabilities, DeviceName, FqCodel, KitClass, Qdisc, QdiscKind, State};
+use weirgate_units::Span;
+
+/// A link whose full packets take 1,538 bytes, and a class beside the default one.
+fn source(link: &str, default: &str) -> String {
+    format!(
+        "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"20mbit\"\n\
+         layer = \"ethernet\"\nl4s = true\n{link}\n\
+         [[class]]\nname = \"calls\"\nshare = \"10%\"\n\
+         [[class]]\nname = \"normal\"\nshare = \"50%\"\ndefault = true\n{default}\n\
+         [[rule]]\nclass = \"calls\"\ndscp = \"EF\"\n"
+    )
+}
+
+fn policy(link: &str, default: &str) -> Policy {
+    let text = source(link, default);
+    let (policy, problems) = parse(&text);
+    policy.unwrap_or_else(|| panic!("{problems:#?}\n{text}"))
+}
+
+fn without_kit() -> Capabilities {
+    Capabilities {
+        kit: false,
+        ..Capabilities::all()
+    }
+}
+
+fn made(policy: &Policy, kernel: &Capabilities) -> (State, Vec<Problem>) {
+    let (state, problems) = compile(policy, kernel);
+    let state = state.unwrap_or_else(|| panic!("{problems:#?}"));
+    (state, problems)
+}
+
+fn root<'s>(state: &'s State, device: &str) -> &'s Qdisc {
+    let name = DeviceName::new(device).expect("a name");
+    state.devices[&name].root.as_ref().expect("shaped")
+}
+
+fn classes(state: &State) -> Vec<KitClass> {
+    match &root(state, "wan").kind {
+        QdiscKind::Kit(kit) => kit.classes.clone(),
+        other => panic!("not the kit's: {other:?}"),
+    }
+}
+
+/// Every `fq_codel` in a tree.
+fn queues(qdisc: &Qdisc) -> Vec<FqCodel> {
+    match &qdisc.kind {
+        QdiscKind::FqCodel(own) => vec![own.clone()],
+        QdiscKind::Htb(htb) => {
+            let leaves = htb.classes.iter().filter_map(|class| class.leaf.as_ref());
+            leaves.flat_map(|leaf| queues(leaf)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn value(class: &KitClass, name: &str) -> Option<u64> {
+    let setting = class.settings.iter().find(|one| one.name == name);
+    setting.map(|one| one.value)
+}
+
+/// Of 20 Mbit/s less the margin, 50 % of what is left are guaranteed: a full packet
+/// takes 1,538 * 8 / 9.98 us there, and two of them are the step.
+#[test]
+fn the_default_class_has_two_queues() {
+    let (state, problems) = made(&policy("", ""), &Capabilities::all());
+    assert!(
+        !problems.iter().any(|one| one.code == "C228"),
+        "{problems:?}"
+    );
+    let classes = classes(&state);
+    let named = |name: &str| {
+        let found = classes.iter().find(|class| class.discipline == name);
+        found.unwrap_or_else(|| panic!("{classes:?}"))
+    };
+    let dual = named("dualpi2");
+    let step = value(dual, "step_ns").expect("a step");
+    let packet = 1_538.0 * 8.0 / dual.guarantee.as_bits_per_second() as f64 * 1e9;
+    assert!((step as f64 - 2.0 * packet).abs() < 2.0, "{step}, {packet}");
+    assert_eq!(value(dual, "target_ns"), Some(15_000_000));
+    // A quarter of a second of the gate.
+    assert_eq!(value(dual, "limit_packets"), Some(405));
+    let apart = named("fq_codel");
+    assert_eq!(value(apart, "ce_threshold_for"), Some(1));
+    assert!(value(apart, "ce_threshold_ns") >= Some(1_000_000));
+}
+
+/// What a class states of its own two queues holds.
+#[test]
+fn what_is_stated_holds() {
+    let stated = policy(
+        "engine = \"kit\"",
+        "queue = { kind = \"dualpi2\", step_ns = \"3ms\", limit_packets = 77 }",
+    );
+    let (state, _) = made(&stated, &Capabilities::all());
+    let classes = classes(&state);
+    let dual = classes.iter().find(|class| class.discipline == "dualpi2");
+    let dual = dual.expect("the default class");
+    assert_eq!(value(dual, "step_ns"), Some(3_000_000));
+    assert_eq!(value(dual, "limit_packets"), Some(77));
+    let apart = policy("engine = \"kit\"", "queue = \"fq_codel\"");
+    let (state, _) = made(&apart, &Capabilities::all());
+    for class in self::classes(&state) {
+        assert_eq!(class.discipline, "fq_codel");
+        assert_eq!(value(&class, "ce_threshold_for"), Some(1));
+    }
+}
+
+/// A step below a millisecond would mark what fast links have anyway.
+#[test]
+fn a_step_is_a_millisecond_at_least() {
+    let text = source("", "").replace("20mbit", "500mbit");
+    let (policy, problems) = parse(&text);
+    let policy = policy.unwrap_or_else(|| panic!("{problems:#?}"));
+    let (state, _) = made(&policy, &Capabilities::all());
+    let classes = classes(&state);
+    let dual = classes.iter().find(|class| class.discipline == "dualpi2");
+    assert_eq!(value(dual.expect("a class"), "step_ns"), Some(1_000_000));
+}
+
+/// Where the kit cannot be had, flows of L4S are kept apart and marked early, in both
+/// directions; a note says why.
+#[test]
+fn the_tree_marks_early() {
+    let both = policy("down = \"100mbit\"", "");
+    let blocked = policy("down = \"100mbit\"\nack-filter = \"on\"\n[ack]", "");
+    let inside = policy(
+        "down = \"100mbit\"",
+        "[[rule]]\nclass = \"calls\"\nservice = \"voice\"",
+    );
+    for (policy, kernel, why, device) in [
+        (
+            &both,
+            &without_kit(),
+            "no qdiscs made of BPF programs",
+            "ifb-wan",
+        ),
+        (
+            &blocked,
+            &Capabilities::all(),
+            "drops no acknowledgements",
+            "ifb-wan",
+        ),
+        (
+            &inside,
+            &Capabilities::all(),
+            "shapes on the LAN device",
+            "lan",
+        ),
+    ] {
+        let (state, problems) = made(policy, kernel);
+        let note = problems.iter().find(|one| one.code == "C228");
+        let note = note.expect("a note");
+        assert_eq!(note.severity, Severity::Note);
+        assert!(note.message.contains(why), "{note:?}");
+        for device in ["wan", device] {
+            let found = queues(root(&state, device));
+            assert!(!found.is_empty(), "{device}");
+            for queue in found {
+                let threshold = queue.ce_threshold.expect("a threshold");
+                assert!(threshold >= Span::from_millis(1), "{threshold}");
+                assert!(threshold <= Span::from_millis(6), "{threshold}");
+            }
+        }
+    }
+    let stated = policy(
+        "engine = \"htb\"",
+        "queue = { kind = \"fq_codel\", ce-threshold = \"2ms\" }",
+    );
+    let (state, problems) = made(&stated, &Capabilities::all());
+    assert!(
+        !problems.iter().any(|one| one.code == "C228"),
+        "{problems:?}"
+    );
+    let found = queues(root(&state, "wan"));
+    assert!(
+        found
+            .iter()
+            .any(|queue| queue.ce_threshold == Some(Span::from_millis(2)))
+    );
+    let mut plain = stated.clone();
+    plain.link.l4s = None;
+    let (state, _) = made(&plain, &Capabilities::all());
+    let without = queues(root(&state, "wan"));
+    assert_eq!(
+        without
+            .iter()
+            .filter(|one| one.ce_threshold.is_none())
+            .count(),
+        1
+    );
+}
+
+/// What has no queue for L4S is refused, with what would be right.
+#[test]
+fn queues_without_l4s_are_refused() {
+    for (link, default, message, hint) in [
+        ("engine = \"cake\"", "", "cake marks ECT(1)", "`engine`"),
+        ("", "queue = \"bfifo 20kB\"", "`bfifo`", "fq_codel"),
+        ("engine = \"kit\"", "queue = \"pie\"", "`pie`", "fq_codel"),
+        ("engine = \"htb\"", "queue = \"cake\"", "`cake`", "fq_codel"),
+        ("fair = \"hosts\"", "", "between hosts", "fair = \"flows\""),
+        ("", "fair = \"hosts\"", "between hosts", "fair = \"flows\""),
+    ] {
+        let (state, problems) = compile(&policy(link, default), &Capabilities::all());
+        assert!(state.is_none(), "{link} {default}");
+        let own = problems
+            .iter()
+            .find(|one| one.code == "C228" && one.severity == Severity::Error)
+            .unwrap_or_else(|| panic!("{link} {default}: {problems:#?}"));
+        assert!(own.message.contains(message), "{own:?}");
+        assert!(own.hint.contains(hint), "{own:?}");
+    }
+}
+
+/// NQB keeps its code point whatever is cleared, and `check` says so.
+#[test]
+fn nqb_is_not_washed() {
+    let washed = |l4s: &str| {
+        let treated = "[dscp]\nwash = \"up\"\ndistrust = \"up\"\nexcept = \"EF\"\n";
+        let text = source("", treated).replace("l4s = true", l4s);
+        let (policy, problems) = parse(&text);
+        let policy = policy.unwrap_or_else(|| panic!("{problems:#?}"));
+        let (state, _) = made(&policy, &Capabilities::all());
+        let text: String = state.tables.iter().map(|table| table.nft_text()).collect();
+        let cleared: Vec<bool> = text
+            .lines()
+            .filter(|line| line.contains("dscp set 0x00"))
+            .map(|line| line.contains("0x2d"))
+            .collect();
+        assert_eq!(cleared.len(), 4, "{text}");
+        cleared
+    };
+    assert_eq!(washed("l4s = true"), [true; 4]);
+    assert_eq!(washed("l4s = false"), [false; 4]);
+}
+
+#[test]
+fn check_says_what_it_does() {
+    let told = |link: &str, default: &str| {
+        let report = check_report(&policy(link, default));
+        (report.engine, report.directions[0].l4s.clone())
+    };
+    let (engine, dual) = told("", "");
+    assert!(engine.contains("because `l4s`"), "{engine}");
+    let dual = dual.expect("a note");
+    assert!(dual.contains("class normal has two queues"), "{dual}");
+    let (engine, apart) = told("engine = \"htb\"", "");
+    assert!(engine.contains("because the link asks"), "{engine}");
+    assert!(apart.expect("a note").contains("keeps flows apart"));
+    let mut off = policy("", "");
+    off.link.l4s = off.link.l4s.map(|l4s| l4s.map(|_| false));
+    assert_eq!(check_report(&off).directions[0].l4s, None);
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `l4s` of the link, as far as code points go: NQB says which queue a packet belongs to
+//! (RFC 9956), so it is not cleared.
+
+use crate::codes;
+use crate::policy::Policy;
+use crate::rule::treatment::NQB;
+use weirgate_document::Problems;
+use weirgate_units::Dscp;
+
+/// Has clearing leave NQB, whatever `except` of `[dscp]` says, and reports a `map` that
+/// would write another in its place.
+pub(crate) fn settle(policy: &mut Policy, problems: &Problems) {
+    let (Some(l4s), Some(dscp)) = (policy.link.low_latency(), policy.dscp.as_mut()) else {
+        return;
+    };
+    let Some(nqb) = Dscp::new(NQB) else {
+        return;
+    };
+    if !dscp.except.contains(&nqb) {
+        dscp.except.push(nqb);
+    }
+    if dscp.map.iter().any(|(from, _)| *from == nqb) {
+        problems.error(
+            codes::DSCP_TREATMENT,
+            l4s.span.clone(),
+            "`l4s` keeps NQB, by which packets come into the short queue, and `map` of `[dscp]` \
+             writes another code point in its place",
+            "take NQB (45) out of `map`, or leave `l4s` out",
+        );
+    }
+}

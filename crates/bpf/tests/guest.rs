@@ -31,6 +31,7 @@ fn run(variables: &[&str], name: &str, limits: Limits) -> String {
 fn own<'a>(variables: &'a [&'a str], limits: Limits) -> OwnTests<'a> {
     OwnTests {
         programs: &["env", "ip", "tc"],
+        kernel: None,
         variables,
         seed: seed(),
         limits,

@@ -13,13 +13,13 @@ use weirgate_console::policy;
 use weirgate_console::progress::Progress;
 use weirgate_console::source;
 use weirgate_experiment::{Arm, Experiment, Job, Recording};
-use weirgate_lab::{Lab, LabError, Limits, Options, Request};
+use weirgate_lab::{KernelChoice, Lab, LabError, Limits, Options, Request};
 use weirgate_ledger::Digest;
 
 /// How experiments are run.
 pub(crate) struct Setting {
-    /// A kernel to use.
-    pub(crate) kernel: Option<PathBuf>,
+    /// A kernel to use, whatever an experiment asks for.
+    pub(crate) kernel: Option<KernelChoice>,
     /// Whether in namespaces of the running kernel.
     pub(crate) here: bool,
     /// Machines at once.
@@ -28,6 +28,14 @@ pub(crate) struct Setting {
     pub(crate) limit: Duration,
     /// The arms to run; all where empty.
     pub(crate) arms: Vec<String>,
+}
+
+impl Setting {
+    /// The kernel that an experiment runs on.
+    pub(crate) fn kernel_of(&self, experiment: &Experiment) -> Option<KernelChoice> {
+        let asked = experiment.machine.kernel.map(KernelChoice::Named);
+        self.kernel.clone().or(asked)
+    }
 }
 
 /// One experiment, read and checked, with the policies and the disciplines that
@@ -71,26 +79,37 @@ pub(crate) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The lab, with every program that an arm needs; `None` where none is needed.
-pub(crate) fn open(setting: &Setting, loaded: &[Loaded]) -> Result<Option<Lab>, Failure> {
-    if setting.here || loaded.iter().all(|one| one.experiment.is_calculation()) {
-        return Ok(None);
+/// A lab for each kernel.
+pub(crate) type Labs = BTreeMap<Option<KernelChoice>, Lab>;
+
+/// The labs of experiments, each with every program that an arm needs; one that needs no
+/// machine has none.
+pub(crate) fn open(setting: &Setting, loaded: &[Loaded]) -> Result<Labs, Failure> {
+    let mut programs: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+    for one in loaded {
+        if !setting.here && !one.experiment.is_calculation() {
+            let kernel = setting.kernel_of(&one.experiment);
+            programs.entry(kernel).or_default().extend(one.programs());
+        }
     }
-    let programs = loaded.iter().flat_map(Loaded::programs).collect();
-    let options = Options {
-        kernel: setting.kernel.clone(),
-        programs,
-        ..Options::default()
-    };
-    match Lab::open(&options, &mut output::note) {
-        Ok(lab) => Ok(Some(lab)),
-        Err(error) => Err(unusable(error, options.kernel.as_deref())),
+    let mut labs = Labs::new();
+    for (kernel, programs) in programs {
+        let options = Options {
+            kernel: kernel.clone(),
+            programs,
+            ..Options::default()
+        };
+        let lab = Lab::open(&options, &mut output::note);
+        let lab = lab.map_err(|error| unusable(error, kernel.as_ref()))?;
+        labs.insert(kernel, lab);
     }
+    Ok(labs)
 }
 
 /// Why the lab cannot start. A kernel that was named and cannot be used is a
 /// mistake in the arguments.
-pub fn unusable(error: LabError, named: Option<&Path>) -> Failure {
+pub fn unusable(error: LabError, named: Option<&KernelChoice>) -> Failure {
+    let named = named.and_then(KernelChoice::path);
     let of_kernel = match &error {
         LabError::NoKernel { .. } | LabError::BadKernel { .. } | LabError::NoModules { .. } => true,
         LabError::File { path, .. } | LabError::BadModule { path, .. } => {

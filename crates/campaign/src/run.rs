@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `lab run`: runs experiments, measures, judges, prints and saves.
 
-use crate::arms::{Loaded, Setting, each_seed, open, processors};
+use crate::arms::{Labs, Loaded, Setting, each_seed, open, processors};
 use crate::disciplines::Kits;
 use crate::result::ExperimentResult;
 use crate::saved;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_experiment::Experiment;
-use weirgate_lab::Lab;
+use weirgate_lab::KernelChoice;
 use weirgate_report::html::Section;
 use weirgate_report::terminal;
 
@@ -51,9 +51,10 @@ pub struct Run {
     /// Wall-clock limit for one arm, in seconds.
     #[arg(long, default_value_t = 900, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: u64,
-    /// A kernel to use: a bzImage, or a folder with `vmlinuz` and modules.
+    /// A kernel to use: cloud, generic, 6.12, 6.1, a bzImage, or a folder with `vmlinuz` and
+    /// modules. It goes before what an experiment asks for.
     #[arg(long)]
-    pub kernel: Option<PathBuf>,
+    pub kernel: Option<KernelChoice>,
     /// Run in namespaces of the running kernel instead, in real time; needs
     /// CAP_NET_ADMIN and CAP_SYS_ADMIN.
     #[arg(long, conflicts_with = "kernel")]
@@ -98,7 +99,7 @@ pub fn run(arguments: &Run) -> Outcome {
     if let Some(file) = &arguments.report {
         saved::can_write_report(file)?;
     }
-    let lab = open(&setting, &loaded)?;
+    let labs = open(&setting, &loaded)?;
     let mut campaign = Campaign {
         of: loaded.len(),
         ..Campaign::default()
@@ -106,7 +107,7 @@ pub fn run(arguments: &Run) -> Outcome {
     for one in loaded {
         let name = one.experiment.name.clone();
         let seeds = (arguments.seed, arguments.seeds);
-        let outcome = experiment(&setting, lab.as_ref(), one, seeds);
+        let outcome = experiment(&setting, &labs, one, seeds);
         let outcome = outcome.and_then(|result| campaign.add(arguments, &result));
         if let Err(failure) = outcome {
             campaign.fail(name, failure);
@@ -188,7 +189,7 @@ pub fn bundled(
     text: &str,
     experiment: Experiment,
     files: BTreeMap<String, String>,
-    kernel: Option<PathBuf>,
+    kernel: Option<KernelChoice>,
 ) -> Result<ExperimentResult, Failure> {
     let setting = Setting {
         kernel,
@@ -203,14 +204,14 @@ pub fn bundled(
         files,
         kits: Kits::default(),
     };
-    let lab = open(&setting, std::slice::from_ref(&loaded))?;
-    self::experiment(&setting, lab.as_ref(), loaded, (None, None))
+    let labs = open(&setting, std::slice::from_ref(&loaded))?;
+    self::experiment(&setting, &labs, loaded, (None, None))
 }
 
 /// Runs one experiment; `seed` and `seeds` take the place of the file's.
 fn experiment(
     setting: &Setting,
-    lab: Option<&Lab>,
+    labs: &Labs,
     loaded: Loaded,
     (seed, seeds): (Option<u64>, Option<u16>),
 ) -> Result<ExperimentResult, Failure> {
@@ -228,6 +229,7 @@ fn experiment(
         .collect();
     let mut runs = Vec::new();
     let mut first = None;
+    let lab = labs.get(&setting.kernel_of(&loaded.experiment));
     each_seed(setting, lab, &loaded, &seeds, &mut |result| {
         runs.push(result.figures.clone());
         first.get_or_insert(result);

@@ -110,9 +110,10 @@ struct Common {
     /// Write the experiment and its policies here, for `weirgate lab run`.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// A kernel to use: a bzImage, or a folder with `vmlinuz` and modules.
+    /// A kernel to use: cloud, generic, 6.12, 6.1, a bzImage, or a folder with `vmlinuz` and
+    /// modules.
     #[arg(long)]
-    kernel: Option<PathBuf>,
+    kernel: Option<weirgate_lab::KernelChoice>,
 }
 
 fn layer(name: &str) -> Result<LinkLayer, String> {

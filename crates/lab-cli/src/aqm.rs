@@ -5,6 +5,7 @@ use clap::Subcommand;
 use std::path::PathBuf;
 use weirgate_console::discipline::LinkArguments;
 use weirgate_console::exit::Outcome;
+use weirgate_lab::KernelChoice;
 use weirgate_units::Rate;
 use weirgate_workshop::{bench, capture, replay, verify, work};
 
@@ -51,9 +52,10 @@ pub enum Command {
         disciplines: Vec<String>,
         #[command(flatten)]
         run: bench::Run,
-        /// A kernel for the lab: a bzImage, or a folder with `vmlinuz` in it.
-        #[arg(long, value_name = "PATH")]
-        kernel: Option<PathBuf>,
+        /// A kernel for the lab: cloud, generic, 6.12, 6.1, a bzImage, or a folder with
+        /// `vmlinuz` in it.
+        #[arg(long)]
+        kernel: Option<KernelChoice>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -72,9 +74,10 @@ pub enum Command {
         /// The lab's kernel in place of the running one.
         #[arg(long)]
         lab: bool,
-        /// A kernel for the lab: a bzImage, or a folder with `vmlinuz` in it. Several may be named.
-        #[arg(long = "kernel", value_name = "PATH")]
-        kernels: Vec<PathBuf>,
+        /// A kernel for the lab: cloud, generic, 6.12, 6.1, a bzImage, or a folder with
+        /// `vmlinuz` in it. Several may be named.
+        #[arg(long = "kernel", value_name = "KERNEL")]
+        kernels: Vec<KernelChoice>,
     },
     /// Compile a discipline of one's own into one file, which `load` takes on machines without a
     /// compiler too.
@@ -140,7 +143,7 @@ pub fn run(command: &Command) -> Outcome {
             kernel,
             json,
             inside,
-        } => bench::bench(disciplines, run, kernel.as_deref(), *json, *inside),
+        } => bench::bench(disciplines, run, kernel.as_ref(), *json, *inside),
         Command::Verify {
             discipline,
             lab,

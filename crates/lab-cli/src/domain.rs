@@ -98,9 +98,10 @@ pub struct Measure {
 pub struct Arguments {
     #[command(flatten)]
     measure: Measure,
-    /// A kernel to use: a bzImage, or a folder with `vmlinuz` and modules.
+    /// A kernel to use: cloud, generic, 6.12, 6.1, a bzImage, or a folder with `vmlinuz` and
+    /// modules.
     #[arg(long)]
-    kernel: Option<PathBuf>,
+    kernel: Option<weirgate_lab::KernelChoice>,
     /// Wall-clock limit, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     limit: u64,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use weirgate_campaign::{Run, load, saved, unusable};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
+use weirgate_lab::KernelChoice;
 use weirgate_report::html::Section;
 
 /// What is asked of the laboratory.
@@ -27,9 +28,10 @@ pub enum Command {
         /// Fetch the kernel even if one is there.
         #[arg(long)]
         refresh: bool,
-        /// A kernel to use instead: a bzImage, or a folder with `vmlinuz` and modules.
+        /// The kernel: cloud (the laboratory's own), generic, 6.12 or 6.1, which are fetched;
+        /// or a bzImage, or a folder with `vmlinuz` and modules.
         #[arg(long)]
-        kernel: Option<PathBuf>,
+        kernel: Option<KernelChoice>,
     },
 }
 
@@ -42,13 +44,13 @@ pub fn run(command: Command) -> Outcome {
     }
 }
 
-fn prepare(refresh: bool, kernel: Option<PathBuf>) -> Outcome {
+fn prepare(refresh: bool, kernel: Option<KernelChoice>) -> Outcome {
     let options = weirgate_lab::Options {
         kernel,
         ..weirgate_lab::Options::default()
     };
     weirgate_lab::prepare(&options, refresh, &mut |note| output::note(note))
-        .map_err(|error| unusable(error, options.kernel.as_deref()))?;
+        .map_err(|error| unusable(error, options.kernel.as_ref()))?;
     Ok(Status::Done)
 }
 

@@ -25,9 +25,10 @@ pub struct Arguments {
     /// The HTML report to write.
     #[arg(long, default_value = "weirgate-try.html", value_name = "FILE")]
     report: PathBuf,
-    /// A kernel to use: a bzImage, or a folder with `vmlinuz` and modules.
+    /// A kernel to use: cloud, generic, 6.12, 6.1, a bzImage, or a folder with `vmlinuz` and
+    /// modules.
     #[arg(long)]
-    kernel: Option<PathBuf>,
+    kernel: Option<weirgate_lab::KernelChoice>,
 }
 
 /// Runs it, prints the comparison, writes the report.

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
-use weirgate_experiment::EnvelopeError;
+use weirgate_experiment::{EnvelopeError, KernelName};
 
 /// Occurs when a virtual machine cannot be prepared, or its run fails.
 #[derive(Debug, Error)]
@@ -19,6 +19,15 @@ pub enum LabError {
     NoKernel {
         /// Places that were looked at.
         looked: Vec<PathBuf>,
+    },
+    /// Occurs when a kernel is named that has not been fetched.
+    #[error(
+        "the kernel `{}` has not been fetched\n  run: weirgate lab prepare --kernel {}",
+        name.word(), name.word()
+    )]
+    NotFetched {
+        /// The kernel.
+        name: KernelName,
     },
     /// Occurs when a kernel file is not a complete x86-64 Linux kernel.
     #[error(

@@ -5,7 +5,7 @@ use crate::cache::Cache;
 use crate::emulator::{self, Emulator};
 use crate::error::LabError;
 use crate::image::{Parts, files_archive, guest_binary, job_archive};
-use crate::kernel::{Kernel, fetch};
+use crate::kernel::{Kernel, KernelChoice, fetch};
 use crate::tool::SETPRIV;
 use crate::vm::{Limits, Machine, Progress, Run, processors};
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
-use weirgate_experiment::Job;
+use weirgate_experiment::{Job, KernelName};
 
 /// Word of the kernel's command line by which the guest knows that it has no
 /// job.
@@ -29,9 +29,8 @@ const EXECUTE: &str = "weirgate.execute=";
 /// What a lab is made of.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The kernel, where the user names one: a bzImage, or a directory with
-    /// `vmlinuz` in it.
-    pub kernel: Option<PathBuf>,
+    /// The kernel, where one is named.
+    pub kernel: Option<KernelChoice>,
     /// The guest's binary, where it is not beside the running program.
     pub guest: Option<PathBuf>,
     /// Programs of this machine that experiments need in the guest, by name
@@ -39,6 +38,13 @@ pub struct Options {
     pub programs: BTreeSet<String>,
     /// Where kernels and images are kept.
     pub cache: Cache,
+}
+
+impl Options {
+    /// Whether the kernel is one that the lab fetches.
+    fn of_cache(&self) -> bool {
+        !matches!(self.kernel, Some(KernelChoice::At(_)))
+    }
 }
 
 impl Default for Options {
@@ -104,19 +110,23 @@ pub fn prepare(
 ) -> Result<Lab, LabError> {
     SETPRIV.path()?;
     prepare_emulator(&options.cache, refresh, note)?;
+    let name = match options.kernel {
+        Some(KernelChoice::Named(name)) => name,
+        _ => KernelName::Cloud,
+    };
     if refresh {
-        fetch(&options.cache, note)?;
+        fetch(name, &options.cache, note)?;
     }
     match Lab::with_notes(options, note) {
-        Err(LabError::NoKernel { .. }) => note("no kernel here yet"),
+        Err(LabError::NoKernel { .. } | LabError::NotFetched { .. }) => note("no kernel here yet"),
         Err(
             error @ (LabError::BadKernel { .. }
             | LabError::BadModule { .. }
             | LabError::NoModules { .. }),
-        ) if options.kernel.is_none() => note(&format!("{error}\nit is fetched again")),
+        ) if options.of_cache() => note(&format!("{error}\nit is fetched again")),
         outcome => return outcome,
     }
-    fetch(&options.cache, note)?;
+    fetch(name, &options.cache, note)?;
     Lab::with_notes(options, note)
 }
 
@@ -151,13 +161,13 @@ impl Lab {
     /// of damage that was mended.
     pub fn open(options: &Options, note: &mut dyn FnMut(&str)) -> Result<Self, LabError> {
         SETPRIV.path()?;
-        let kernel = Kernel::find(options.kernel.as_deref(), &options.cache, note)?;
+        let kernel = Kernel::find(options.kernel.as_ref(), &options.cache, note)?;
         Self::with_kernel(kernel, options, note)
     }
 
     /// The same, told at length.
     fn with_notes(options: &Options, note: &mut dyn FnMut(&str)) -> Result<Self, LabError> {
-        let kernel = Kernel::find(options.kernel.as_deref(), &options.cache, note)?;
+        let kernel = Kernel::find(options.kernel.as_ref(), &options.cache, note)?;
         note(&format!(
             "kernel {} from {}",
             kernel.release,

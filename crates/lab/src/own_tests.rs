@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A test program that runs tests of itself in the guest.
 
-use crate::{ArmOutput, Lab, LabError, Limits, Options};
+use crate::{ArmOutput, KernelChoice, Lab, LabError, Limits, Options};
 use std::env;
 use std::sync::OnceLock;
+use weirgate_experiment::KernelName;
 
 /// How a test program runs its own ignored tests in the guest, as the first
 /// process there but for the guest's own: with a kernel that is nobody's.
@@ -11,6 +12,8 @@ use std::sync::OnceLock;
 pub struct OwnTests<'a> {
     /// Programs and files that the guest has beside the test program itself.
     pub programs: &'a [&'a str],
+    /// The kernel; the lab's own unless one is named.
+    pub kernel: Option<KernelName>,
     /// Variables of the environment, as `NAME=VALUE`. With any, `env` must be one
     /// of the programs.
     pub variables: &'a [&'a str],
@@ -45,6 +48,7 @@ impl OwnTests<'_> {
             programs: programs
                 .chain([own.to_string_lossy().into_owned()])
                 .collect(),
+            kernel: self.kernel.map(KernelChoice::Named),
             ..Options::default()
         };
         let lab = Lab::open(&options, &mut |_| ())?;

@@ -5,9 +5,10 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tempfile::TempDir;
-use weirgate_lab::{Cache, Kernel, Lab, LabError, Options};
+use weirgate_experiment::KernelName;
+use weirgate_lab::{Cache, Kernel, KernelChoice, Lab, LabError, Options};
 
 /// The fetched kernel's file.
 fn real_kernel() -> PathBuf {
@@ -21,15 +22,16 @@ fn verdict(content: &[u8]) -> String {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("vmlinuz");
     fs::write(&file, content).unwrap();
+    let kernel = KernelChoice::At(file);
     fs::create_dir(place.path().join("kernel")).unwrap();
     let cache = Cache::at(place.path().join("cache"));
-    let error = Kernel::find(Some(&file), &cache, &mut |_| ()).expect_err("it is no kernel");
+    let error = Kernel::find(Some(&kernel), &cache, &mut |_| ()).expect_err("it is no kernel");
     assert!(matches!(error, LabError::BadKernel { .. }), "{error}");
     let text = error.to_string();
     assert!(text.contains("vmlinuz: not a usable kernel"), "{text}");
     assert!(text.contains("weirgate lab prepare --refresh"), "{text}");
     // The second look must not find a broken kernel kept by the first.
-    assert!(Kernel::find(Some(&file), &cache, &mut |_| ()).is_err());
+    assert!(Kernel::find(Some(&kernel), &cache, &mut |_| ()).is_err());
     text
 }
 
@@ -71,7 +73,7 @@ fn a_kernel_without_its_modules() {
     let file = place.path().join("vmlinuz");
     fs::copy(real_kernel(), &file).unwrap();
     let error = Kernel::find(
-        Some(&file),
+        Some(&KernelChoice::At(file)),
         &Cache::at(place.path().join("cache")),
         &mut |_| (),
     )
@@ -86,7 +88,7 @@ fn a_kernel_without_its_modules() {
 #[test]
 fn a_kernel_that_is_not_there() {
     let error = Kernel::find(
-        Some(Path::new("/no/such/vmlinuz")),
+        Some(&KernelChoice::At("/no/such/vmlinuz".into())),
         &Cache::of_user(),
         &mut |_| (),
     )
@@ -97,6 +99,18 @@ fn a_kernel_that_is_not_there() {
             .starts_with("/no/such/vmlinuz: kernel: No such file"),
         "{error}"
     );
+}
+
+#[test]
+fn a_kernel_that_was_not_fetched() {
+    let place = tempfile::tempdir().unwrap();
+    for (word, name) in KernelName::ALL {
+        let kernel = KernelChoice::Named(name);
+        let error = Kernel::find(Some(&kernel), &Cache::at(place.path()), &mut |_| ());
+        let text = error.unwrap_err().to_string();
+        let remedy = format!("run: weirgate lab prepare --kernel {word}");
+        assert!(text.ends_with(&remedy), "{text}");
+    }
 }
 
 /// What is said when a lab is opened with these parts.
@@ -149,7 +163,7 @@ fn a_broken_module_is_named() {
         fs::create_dir_all(&modules).unwrap();
         fs::copy(real_kernel(), tree.join("vmlinuz")).unwrap();
         fs::write(modules.join("sch_htb.ko"), "nonsense").unwrap();
-        options.kernel = Some(tree);
+        options.kernel = Some(KernelChoice::At(tree));
         options.cache = Cache::at(place.path().join("cache"));
     });
     assert!(matches!(error, LabError::BadModule { .. }), "{error}");
@@ -161,7 +175,7 @@ fn what_was_damaged_in_the_cache_is_made_again() {
     let place = tempfile::tempdir().unwrap();
     let options = Options {
         cache: Cache::at(place.path()),
-        kernel: Some(real_kernel()),
+        kernel: Some(KernelChoice::At(real_kernel())),
         ..Options::default()
     };
     let notes = || {

@@ -37,6 +37,7 @@ pub(crate) fn experiment(phases: &[(&str, u64, u64)]) -> Experiment {
         about: "For tests.".into(),
         covers: Vec::new(),
         seed: 1,
+        machine: weirgate_experiment::Machine::default(),
         topology: Topology {
             hosts: 1,
             servers: 1,

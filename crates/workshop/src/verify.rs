@@ -7,13 +7,13 @@ use anyhow::Context;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use weirgate_aqm::Discipline;
 use weirgate_bpf::{Cost, Refused, programs, verify as load_once};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
-use weirgate_lab::{Lab, LabError, Limits, Options};
+use weirgate_lab::{KernelChoice, Lab, LabError, Limits, Options};
 
 /// What only a kernel with qdiscs of BPF programs has (net/sched/bpf_qdisc.c).
 const QDISC_FUNCTIONS: [&str; 2] = ["bpf_kfree_skb", "bpf_qdisc_skb_drop"];
@@ -22,7 +22,7 @@ const QDISC_FUNCTIONS: [&str; 2] = ["bpf_kfree_skb", "bpf_qdisc_skb_drop"];
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// `weirgate aqm verify`.
-pub fn verify(what: &[PathBuf], lab: bool, kernels: &[PathBuf]) -> Outcome {
+pub fn verify(what: &[PathBuf], lab: bool, kernels: &[KernelChoice]) -> Outcome {
     let is_object = |path: &&PathBuf| path.extension().is_some_and(|kind| kind == "o");
     let (objects, named): (Vec<&PathBuf>, Vec<&PathBuf>) = what.iter().partition(is_object);
     let subjects = named.into_iter().map(|path| Subject::find(path));
@@ -44,13 +44,13 @@ pub fn verify(what: &[PathBuf], lab: bool, kernels: &[PathBuf]) -> Outcome {
     }
     // Every kernel is asked, so that one run says which of them take it.
     let own = lab.then_some(None);
-    let named = kernels.iter().map(|kernel| Some(kernel.as_path()));
+    let named = kernels.iter().map(Some);
     let mut refusals = Vec::new();
     let mut all = Status::Done;
     for kernel in own.into_iter().chain(named) {
         match in_the_lab(&objects, kernel) {
             Err(Failure::Input(said)) => {
-                let place = kernel.map(|kernel| format!("{}: ", kernel.display()));
+                let place = kernel.map(|kernel| format!("{kernel}: "));
                 refusals.push(place.unwrap_or_default() + &said);
             }
             Ok(Status::Done) => {}
@@ -139,7 +139,7 @@ fn refusal(refused: &Refused) -> String {
 }
 
 /// Has this very program do it in the lab's kernel.
-fn in_the_lab(objects: &[PathBuf], kernel: Option<&Path>) -> Outcome {
+fn in_the_lab(objects: &[PathBuf], kernel: Option<&KernelChoice>) -> Outcome {
     let own = std::env::current_exe()?.to_string_lossy().into_owned();
     let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let mut words = vec![base(&own), "aqm".to_owned(), "verify".to_owned()];
@@ -153,7 +153,7 @@ fn in_the_lab(objects: &[PathBuf], kernel: Option<&Path>) -> Outcome {
     words.extend(packed.iter().map(|(place, _)| place.clone()));
     let files: Vec<(&str, &[u8])> = packed.iter().map(|(at, it)| (&**at, &it[..])).collect();
     let options = Options {
-        kernel: kernel.map(Path::to_owned),
+        kernel: kernel.cloned(),
         programs: brought,
         ..Options::default()
     };

@@ -12,7 +12,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weirgate_console::exit::Failure;
-use weirgate_lab::{Cache, Lab};
+use weirgate_lab::{Cache, KernelChoice, Lab};
 use weirgate_ledger::{Digest, Machine, MadeWith, Measurement, content};
 use weirgate_measure::{SOURCES, calculate};
 
@@ -25,17 +25,21 @@ pub struct How {
     /// Wall-clock limit for one arm, in seconds.
     #[arg(long, default_value_t = 3600, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: u64,
-    /// A kernel to use: a bzImage, or a folder with `vmlinuz` and modules.
+    /// A kernel to use: cloud, generic, 6.12, 6.1, a bzImage, or a folder with `vmlinuz` and
+    /// modules. It goes before what an experiment asks for.
     #[arg(long)]
-    pub kernel: Option<PathBuf>,
+    pub kernel: Option<KernelChoice>,
 }
+
+/// What labs differ by: the kernel, and the programs in the guest.
+type Kind = (Option<KernelChoice>, BTreeSet<String>);
 
 /// Measures experiments, one after the other; each has all processors.
 pub struct Bench {
     setting: Setting,
-    /// A lab for each set of programs in the guest: what one experiment needs is not in
+    /// A lab for each kernel and set of programs in the guest: what one experiment needs is not in
     /// the image of another, whose digest it would change.
-    labs: BTreeMap<BTreeSet<String>, (Lab, Machine)>,
+    labs: BTreeMap<Kind, (Lab, Machine)>,
     /// Where measurements are kept.
     folder: PathBuf,
 }
@@ -124,7 +128,7 @@ impl Bench {
         self.lab(loaded)?;
         let Some((lab, _)) = self
             .labs
-            .get(&loaded.programs())
+            .get(&self.kind(loaded))
             .filter(|_| !seeds.is_empty())
         else {
             let arm = calculate(&loaded.experiment)?;
@@ -143,11 +147,17 @@ impl Bench {
         Ok(measurement)
     }
 
+    fn kind(&self, loaded: &Loaded) -> Kind {
+        let kernel = self.setting.kernel_of(&loaded.experiment);
+        (kernel, loaded.programs())
+    }
+
     /// The lab for an experiment, with its digests; `None` for a calculation.
     fn lab(&mut self, loaded: &Loaded) -> Result<Option<&(Lab, Machine)>, Failure> {
-        let programs = loaded.programs();
-        if !self.labs.contains_key(&programs) {
-            let Some(lab) = open(&self.setting, std::slice::from_ref(loaded))? else {
+        let kind = self.kind(loaded);
+        if !self.labs.contains_key(&kind) {
+            let mut labs = open(&self.setting, std::slice::from_ref(loaded))?;
+            let Some(lab) = labs.remove(&kind.0) else {
                 return Ok(None);
             };
             let machine = Machine {
@@ -156,10 +166,10 @@ impl Bench {
                 release: lab.kernel().release.clone(),
                 emulator: lab.emulator().to_owned(),
             };
-            self.labs.insert(programs.clone(), (lab, machine));
+            self.labs.insert(kind.clone(), (lab, machine));
         }
         let needed = |_: &&(Lab, Machine)| !loaded.experiment.is_calculation();
-        Ok(self.labs.get(&programs).filter(needed))
+        Ok(self.labs.get(&kind).filter(needed))
     }
 }
 

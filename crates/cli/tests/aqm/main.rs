@@ -38,6 +38,7 @@ fn run(path: &str, limits: Limits, files: &[String]) -> String {
     programs.extend(files.iter().map(String::as_str));
     let own = OwnTests {
         programs: &programs,
+        kernel: None,
         variables: &[],
         seed: 1,
         limits,
@@ -53,6 +54,7 @@ mod together {
         static GUEST: Together = Together::new(
             || OwnTests {
                 programs: &[env!("CARGO_BIN_EXE_weirgate"), LAB, "ip", "tc"],
+                kernel: None,
                 variables: &[],
                 seed: 1,
                 limits: Limits::default(),
@@ -109,6 +111,7 @@ fn nothing_stays_behind_a_thousand_cycles() {
         ];
         let own = OwnTests {
             programs: &[env!("CARGO_BIN_EXE_weirgate"), "ip", "tc", "env"],
+            kernel: None,
             variables: &[&variables[0], &variables[1]],
             seed: 1,
             limits: Limits {

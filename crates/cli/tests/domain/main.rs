@@ -33,6 +33,7 @@ fn in_the_guest(function: &str) {
             "sh",
             "sleep",
         ],
+        kernel: None,
         variables: &[],
         seed: 1,
         limits: Limits {

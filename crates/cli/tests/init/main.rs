@@ -24,6 +24,7 @@ fn in_the_guest(name: &str) {
             "sysctl",
             "bridge",
         ],
+        kernel: None,
         variables: &[],
         seed: 1,
         limits: Limits::default(),

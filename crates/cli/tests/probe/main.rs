@@ -24,6 +24,7 @@ const LINES_EACH: usize = 4;
 fn run(name: &str, variables: &[&str]) -> String {
     let own = OwnTests {
         programs: &[env!("CARGO_BIN_EXE_weirgate"), "env", "ip", "tc", "sysctl"],
+        kernel: None,
         variables,
         seed: 1,
         limits: Limits {

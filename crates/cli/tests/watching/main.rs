@@ -18,6 +18,7 @@ use weirgate_lab::{Limits, OwnTests};
 fn in_the_guest(name: &str) {
     let own = OwnTests {
         programs: &[env!("CARGO_BIN_EXE_weirgate"), "ip", "tc"],
+        kernel: None,
         variables: &[],
         seed: 1,
         limits: Limits::default(),

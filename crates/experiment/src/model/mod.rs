@@ -2,10 +2,12 @@
 //! The checked model of an experiment file.
 
 mod expectation;
+mod machine;
 mod node;
 mod traffic;
 
 pub use expectation::{Expectation, Mechanism, Promise};
+pub use machine::{KernelName, Machine};
 pub use node::Node;
 pub use traffic::{
     Amount, Probe, ProbeKind, QuicCongestion, QuicSettings, TcpSettings, Traffic, TrafficKind,
@@ -33,6 +35,8 @@ pub struct Experiment {
     pub seed: u64,
     /// How many runs of each arm there are, with seeds from that one on.
     pub seeds: u16,
+    /// What the machine of every arm is made of.
+    pub machine: Machine,
     /// What is built.
     pub topology: Topology,
     /// Named stretches of time, in order, not overlapping.

@@ -16,7 +16,9 @@ pub(super) fn figures(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Figur
     let mut names = BTreeSet::new();
     let tables = root.tables("figure");
     if !tables.is_empty() {
-        for key in ["topology", "phase", "traffic", "probe", "sampling", "arm"] {
+        for key in [
+            "machine", "topology", "phase", "traffic", "probe", "sampling", "arm",
+        ] {
             if root.has(key) {
                 let message = format!("a calculation has no `{key}`");
                 let hint = "leave it out, or leave out every `[[figure]]`";

@@ -21,7 +21,7 @@ mod traffic;
 
 pub use codes::CODES;
 
-use crate::{Experiment, Sampling, Topology};
+use crate::{Experiment, KernelName, Machine, Sampling, Topology};
 use scope::Scope;
 use weirgate_document::{Problem, Problems, Reader};
 use weirgate_units::Span;
@@ -96,6 +96,7 @@ fn body(root: &mut Reader<'_, '_>, settle: Span) -> Option<Experiment> {
         covers: Vec::new(),
         seed: 0,
         seeds: 1,
+        machine: Machine::default(),
         topology: Topology::NONE,
         phases: Vec::new(),
         settle,
@@ -113,6 +114,7 @@ fn body(root: &mut Reader<'_, '_>, settle: Span) -> Option<Experiment> {
         empty.expectations = expect::expectations(root, &scope);
         return Some(empty);
     }
+    empty.machine = machine(root);
     let topology = topology::read(root);
     let mut scope = Scope::new(topology.as_ref());
     empty.phases = schedule::phases(root, &mut scope);
@@ -154,6 +156,19 @@ fn version(root: &mut Reader<'_, '_>) {
         );
         root.problems()
             .error(codes::VERSION, version.span, message, hint);
+    }
+}
+
+fn machine(root: &mut Reader<'_, '_>) -> Machine {
+    let Some(mut table) = root.table("machine") else {
+        return Machine::default();
+    };
+    let kernel = table.has("kernel").then(|| {
+        let words = KernelName::ALL;
+        field::word(&mut table, "kernel", &words)
+    });
+    Machine {
+        kernel: kernel.flatten(),
     }
 }
 

@@ -21,6 +21,7 @@ use weirgate_lab::{Limits, OwnTests, Together};
 fn own() -> OwnTests<'static> {
     OwnTests {
         programs: &["ip", "tc", "nft"],
+        kernel: None,
         variables: &[],
         seed: 1,
         limits: Limits::default(),

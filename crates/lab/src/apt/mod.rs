@@ -221,15 +221,18 @@ fn forget_abandoned(parent: &Path) {
     }
 }
 
-/// Moves a directory to its place in the cache, and makes the link `current` beside it lead
-/// there. What stood there goes to `aside`, which is going to be deleted.
-pub(crate) fn adopt(tree: &Path, place: &Path, aside: &Path) -> Result<(), LabError> {
+/// The link to what was fetched last, where there is one kind of it.
+pub(crate) const CURRENT: &str = "current";
+
+/// Moves a directory to its place in the cache, and makes the link of this name beside it
+/// lead there. What stood there goes to `aside`, which is going to be deleted.
+pub(crate) fn adopt(tree: &Path, place: &Path, link: &str, aside: &Path) -> Result<(), LabError> {
     if place.exists() {
         fs::rename(place, aside).map_err(LabError::file("cannot be replaced", place))?;
     }
     fs::rename(tree, place).map_err(LabError::file("cannot be moved", tree))?;
-    let link = place.with_file_name("current");
-    let next = place.with_file_name("next");
+    let next = place.with_file_name(format!("{link}.next"));
+    let link = place.with_file_name(link);
     // Left by a process that was killed between the two steps below.
     let _ = fs::remove_file(&next);
     let name = place.file_name().unwrap_or_default();

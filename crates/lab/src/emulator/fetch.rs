@@ -3,10 +3,9 @@
 //! than this machine's may be.
 
 use super::Emulator;
-use crate::apt::{Apt, Wanted, adopt};
+use crate::apt::{Apt, CURRENT, Wanted, adopt};
 use crate::cache::Cache;
 use crate::error::LabError;
-use std::path::Path;
 
 /// The directory of the cache with what was fetched.
 pub(super) const KEPT: &str = "emulators";
@@ -30,7 +29,7 @@ pub(crate) fn fetch(cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<Emulato
     let version = Emulator::fetched(&tree)?.version;
     let place = cache.root().join(KEPT).join(&version);
     // Into the directory of this fetch, which is deleted with it.
-    adopt(&tree, &place, &root.join(Path::new("replaced")))?;
+    adopt(&tree, &place, CURRENT, &root.join("replaced"))?;
     note(&format!(
         "the emulator, qemu {version}, is in {}",
         place.display()

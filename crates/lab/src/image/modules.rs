@@ -62,6 +62,19 @@ const WANTED: [&str; 44] = [
     "net/xfrm/",
 ];
 
+/// What a kernel with PPP gets too: it is for any machine, and meets tunnels and radio.
+/// The cloud kernel has WireGuard and none of the others, and its image stays as it is.
+const WANTED_WITH_PPP: [&str; 5] = [
+    "drivers/net/wireguard/",
+    "drivers/net/wireless/virtual/mac80211_hwsim",
+    "drivers/net/wireless/mac80211_hwsim",
+    "net/mac80211/",
+    "net/wireless/",
+];
+
+/// Where such a kernel has PPP.
+const PPP: &str = "drivers/net/ppp/";
+
 /// Where the index is in the guest.
 pub(crate) const INDEX: &str = "/usr/lib/modules/index";
 
@@ -79,9 +92,10 @@ pub(crate) fn add(archive: &mut Archive, tree: &Path, release: &str) -> Result<(
     let root = tree.join("kernel");
     let files = module_files(&root)?;
     let mut modules = BTreeMap::new();
+    let parts = parts(files.values());
     let mut wanted: Vec<String> = files
         .iter()
-        .filter(|(_, path)| is_wanted(path))
+        .filter(|(_, path)| is_among(&parts, path))
         .map(|(name, _)| name.clone())
         .collect();
     while let Some(name) = wanted.pop() {
@@ -113,9 +127,20 @@ fn guest_path(name: &str) -> String {
     format!("/usr/lib/modules/{name}.ko")
 }
 
-fn is_wanted(path: &Path) -> bool {
+/// The parts of a tree with these files that the guest gets.
+fn parts<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Vec<&'static str> {
+    let mut files = files.into_iter();
+    let more: &[&str] = if files.any(|path| path.starts_with(PPP)) {
+        &WANTED_WITH_PPP
+    } else {
+        &[]
+    };
+    [&WANTED[..], more].concat()
+}
+
+fn is_among(parts: &[&str], path: &Path) -> bool {
     let path = path.to_string_lossy();
-    WANTED.iter().any(|wanted| {
+    parts.iter().any(|wanted| {
         path.strip_prefix(wanted).is_some_and(|rest| {
             wanted.ends_with(['/', '_']) || rest.starts_with('.') || wanted.ends_with("nfnetlink")
         })
@@ -342,11 +367,15 @@ mod tests {
 
     #[test]
     fn only_what_carries_packets_is_wanted() {
-        let wanted = |path: &str| is_wanted(Path::new(path));
+        let wanted = |path: &str| is_among(&WANTED, Path::new(path));
         assert!(wanted("drivers/net/tun.ko.xz") && wanted("net/sched/sch_htb.ko"));
         assert!(
             wanted("net/netfilter/nft_limit.ko.zst") && wanted("net/netfilter/nfnetlink_log.ko")
         );
+        let of = |tree: &[&str]| parts(&tree.iter().map(PathBuf::from).collect::<Vec<_>>());
+        let (tunnel, ppp) = ("drivers/net/wireguard/wireguard.ko.xz", "drivers/net/ppp/pppoe.ko.xz");
+        assert!(!is_among(&of(&[tunnel]), Path::new(tunnel)));
+        assert!(is_among(&of(&[tunnel, ppp]), Path::new(tunnel)));
         assert!(!wanted("drivers/net/tunnel.ko") && !wanted("net/netfilter/ipvs/ip_vs.ko"));
     }
 }

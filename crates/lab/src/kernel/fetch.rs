@@ -1,56 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fetches Debian's cloud kernel from the newest backports suite.
+//! Fetches the kernels that Debian builds.
 
+use super::link;
 use crate::apt::{Apt, Wanted, adopt};
 use crate::cache::Cache;
 use crate::error::LabError;
 use std::fs;
 use std::path::{Path, PathBuf};
+use weirgate_experiment::KernelName;
 
-/// The package that stands for the newest cloud kernel.
-const WANTED: Wanted = Wanted {
-    package: "linux-image-cloud-amd64",
-    suites: &["trixie-backports", "bookworm-backports"],
-    kept: "kernels",
-    instead: "name a kernel with --kernel",
-};
+/// Where the newest kernels are.
+const BACKPORTS: &[&str] = &["trixie-backports", "bookworm-backports"];
 
-/// Ends the names of all packages of a cloud kernel.
-const FLAVOUR: &str = "-cloud-amd64";
+/// The package for any machine.
+const GENERIC: &str = "linux-image-amd64";
 
-/// Fetches the kernel into the cache and makes it the one that
-/// [`Kernel::find`](super::Kernel::find) finds; returns its directory. `note`
-/// is told each step.
-pub fn fetch(cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<PathBuf, LabError> {
-    let apt = Apt::new(WANTED, cache)?;
-    note("reading the list of Debian's backports");
+/// Ends the names of all packages of a kernel for any machine.
+const FLAVOUR: &str = "-amd64";
+
+/// Ends those of a cloud kernel.
+const CLOUD: &str = "-cloud-amd64";
+
+/// The package that stands for the newest kernel of a name, and where it is.
+fn wanted(name: KernelName) -> Wanted {
+    let (package, suites): (_, &[_]) = match name {
+        KernelName::Cloud => ("linux-image-cloud-amd64", BACKPORTS),
+        KernelName::Generic => (GENERIC, BACKPORTS),
+        KernelName::Linux612 => (GENERIC, &["trixie"]),
+        KernelName::Linux61 => (GENERIC, &["bookworm"]),
+    };
+    Wanted {
+        package,
+        suites,
+        kept: "kernels",
+        instead: "name a kernel with --kernel",
+    }
+}
+
+/// Fetches a kernel into the cache, where [`Kernel::find`](super::Kernel::find) finds it;
+/// returns its directory. `note` is told each step.
+pub fn fetch(
+    name: KernelName,
+    cache: &Cache,
+    note: &mut dyn FnMut(&str),
+) -> Result<PathBuf, LabError> {
+    let wanted = wanted(name);
+    let apt = Apt::new(wanted, cache)?;
+    note(&format!("reading the list of {}", wanted.suites.join(", ")));
     let suite = apt.update()?;
-    let packages = packages(&apt, suite)?;
+    let mut packages = apt.dependencies()?;
+    packages.retain(|package| is_own(package, wanted.package));
+    if packages.is_empty() {
+        return Err(LabError::Fetch {
+            reason: format!("{} in {suite} depends on no kernel", wanted.package),
+        });
+    }
     note(&format!("fetching {} from {suite}", packages.join(", ")));
     let tree = apt.unpack(&packages)?;
-    let kernel = keep(&tree, cache)?;
+    let kernel = keep(&tree, link(name), cache)?;
     note(&format!("the guest kernel is in {}", kernel.display()));
     Ok(kernel)
 }
 
-/// The packages that hold the kernel and its modules: what the standing name depends on,
-/// as far as it is this kernel's own.
-fn packages(apt: &Apt, suite: &str) -> Result<Vec<String>, LabError> {
-    let mut packages = apt.dependencies()?;
-    packages.retain(|name| {
-        name.starts_with("linux-") && name.ends_with(FLAVOUR) && name != WANTED.package
-    });
-    if packages.is_empty() {
-        return Err(LabError::Fetch {
-            reason: format!("{} in {suite} depends on no kernel", WANTED.package),
-        });
-    }
-    Ok(packages)
+/// Whether a package is one of those that hold the kernel and its modules, of all that the
+/// standing name depends on.
+fn is_own(package: &str, standing: &str) -> bool {
+    package != standing
+        && package.starts_with("linux-")
+        && package.ends_with(FLAVOUR)
+        && package.ends_with(CLOUD) == standing.ends_with(CLOUD)
 }
 
 /// Moves an unpacked kernel to its place in the cache: `vmlinuz` and `kernel/`
-/// in a directory named by its release, and the link `current` to it.
-fn keep(root: &Path, cache: &Cache) -> Result<PathBuf, LabError> {
+/// in a directory named by its release, and a link to it.
+fn keep(root: &Path, link: &str, cache: &Cache) -> Result<PathBuf, LabError> {
     let modules = ["usr/lib/modules", "lib/modules"]
         .iter()
         .filter_map(|place| fs::read_dir(root.join(place)).ok())
@@ -77,6 +100,25 @@ fn keep(root: &Path, cache: &Cache) -> Result<PathBuf, LabError> {
     }
     let place = cache.kernels().join(&release);
     // Into the directory of this fetch, which is deleted with it.
-    adopt(&tree, &place, &root.join("replaced"))?;
+    adopt(&tree, &place, link, &root.join("replaced"))?;
     Ok(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CLOUD, is_own, wanted};
+    use weirgate_experiment::KernelName;
+
+    #[test]
+    fn a_kernel_is_fetched_without_those_of_the_other_flavour() {
+        let own = |package, name| is_own(package, wanted(name).package);
+        let (cloud, generic) = (KernelName::Cloud, KernelName::Generic);
+        assert!(own("linux-image-7.3.4+deb13-cloud-amd64", cloud));
+        assert!(own("linux-image-7.3.4+deb13-amd64", generic));
+        assert!(!own("linux-image-7.3.4+deb13-cloud-amd64", generic));
+        assert!(!own("linux-image-7.3.4+deb13-amd64", cloud));
+        assert!(!own("linux-image-amd64", generic) && !own("linux-base", generic));
+        let cloudy = KernelName::ALL.map(|(_, name)| wanted(name).package.ends_with(CLOUD));
+        assert_eq!(cloudy, [true, false, false, false]);
+    }
 }

@@ -3,17 +3,21 @@
 //! is `fetch`'s matter; which of its modules the guest gets is the image's.
 
 mod boot_image;
+mod choice;
 pub(crate) mod compression;
 mod fetch;
 mod source;
 
+use crate::apt::CURRENT;
 use crate::cache::{Cache, Key};
 use crate::error::LabError;
 use boot_image::BootImage;
 use std::cmp::Ordering;
 use std::fs;
 use std::path::{Path, PathBuf};
+use weirgate_experiment::KernelName;
 
+pub use choice::KernelChoice;
 pub use fetch::fetch;
 pub use source::source;
 
@@ -30,26 +34,28 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The kernel to use: `explicit` (a bzImage, or a directory with
-    /// `vmlinuz` in it) where given; else the fetched one; else the newest of
-    /// this machine's own that can be read. `note` is told of damage that was
+    /// The kernel to use: `explicit` where given; else the fetched cloud kernel; else the
+    /// newest of this machine's own that can be read. `note` is told of damage that was
     /// mended.
     pub fn find(
-        explicit: Option<&Path>,
+        explicit: Option<&KernelChoice>,
         cache: &Cache,
         note: &mut dyn FnMut(&str),
     ) -> Result<Self, LabError> {
-        if let Some(path) = explicit {
-            let image = if path.is_dir() {
-                path.join("vmlinuz")
-            } else {
-                path.to_owned()
-            };
-            return Self::open(&image, cache, note);
-        }
-        let fetched = cache.kernels().join("current").join("vmlinuz");
+        let name = match explicit {
+            Some(KernelChoice::At(path)) if path.is_dir() => {
+                return Self::open(&path.join("vmlinuz"), cache, note);
+            }
+            Some(KernelChoice::At(path)) => return Self::open(path, cache, note),
+            Some(KernelChoice::Named(name)) => *name,
+            None => KernelName::Cloud,
+        };
+        let fetched = cache.kernels().join(link(name)).join("vmlinuz");
         if fetched.exists() {
             return Self::open(&fetched, cache, note);
+        }
+        if explicit.is_some() {
+            return Err(LabError::NotFetched { name });
         }
         let own = own_kernels(Path::new("/boot"), Path::new("/lib/modules"));
         match own.first() {
@@ -93,6 +99,14 @@ impl Kernel {
             },
             modules,
         })
+    }
+}
+
+/// The link to a fetched kernel. That to the cloud kernel is older than the names.
+fn link(name: KernelName) -> &'static str {
+    match name {
+        KernelName::Cloud => CURRENT,
+        other => other.word(),
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Fetches the source of Debian's kernel, for what compares with the kernel's own files.
 
-use crate::apt::{Apt, Wanted, adopt};
+use crate::apt::{Apt, CURRENT, Wanted, adopt};
 use crate::cache::Cache;
 use crate::error::LabError;
 use crate::tool::{TAR, output};
@@ -35,7 +35,7 @@ const PARTS: [&str; 6] = [
 /// [`LabError::Fetch`] where no suite has the package, and whatever apt, `dpkg-deb` and
 /// `tar` say.
 pub fn source(cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<PathBuf, LabError> {
-    let current = cache.root().join(WANTED.kept).join("current");
+    let current = cache.root().join(WANTED.kept).join(CURRENT);
     if current.join("Makefile").is_file() {
         return Ok(current);
     }
@@ -65,7 +65,7 @@ pub fn source(cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<PathBuf, LabE
     )?;
     let place = cache.root().join(WANTED.kept).join(&name);
     // Into the directory of this fetch, which is deleted with it.
-    adopt(&tree, &place, &root.join("replaced"))?;
+    adopt(&tree, &place, CURRENT, &root.join("replaced"))?;
     note(&format!("the kernel's source is in {}", place.display()));
     Ok(place)
 }

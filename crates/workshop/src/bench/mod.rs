@@ -8,12 +8,11 @@ mod rivals;
 use inside::{self as inside_of, Figure, Pacing, all, is_named};
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weirgate_console::discipline::{self as own, Built};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
-use weirgate_lab::{Lab, Limits, Options};
+use weirgate_lab::{KernelChoice, Lab, Limits, Options};
 use weirgate_units::Rate;
 
 /// Of what there is a goal: the most that a packet of drop tail may cost, and
@@ -54,7 +53,7 @@ pub struct Run {
 pub fn bench(
     words: &[String],
     run: &Run,
-    kernel: Option<&Path>,
+    kernel: Option<&KernelChoice>,
     json: bool,
     inside: bool,
 ) -> Outcome {
@@ -179,12 +178,12 @@ fn in_the_lab(
     words: &[String],
     files: &[Built],
     run: &Run,
-    kernel: Option<&Path>,
+    kernel: Option<&KernelChoice>,
 ) -> Result<(String, Vec<Figure>), Failure> {
     let own = std::env::current_exe()?;
     let base = own.file_name().unwrap_or_default().to_string_lossy();
     let options = Options {
-        kernel: kernel.map(PathBuf::from),
+        kernel: kernel.cloned(),
         programs: files
             .iter()
             .map(|built| &built.path)

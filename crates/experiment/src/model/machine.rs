@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The machine that an experiment runs in.
+
+/// A kernel that Debian builds and the laboratory can fetch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KernelName {
+    /// The newest cloud kernel of Debian's backports: the laboratory's own.
+    Cloud,
+    /// The kernel for any machine, of the same suite. It has what a cloud has no use for:
+    /// PPP, radio, ATM.
+    Generic,
+    /// The kernel of Debian 13 (trixie).
+    Linux612,
+    /// The kernel of Debian 12 (bookworm).
+    Linux61,
+}
+
+impl KernelName {
+    /// Every one with its word in experiment files and on command lines.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("cloud", Self::Cloud),
+        ("generic", Self::Generic),
+        ("6.12", Self::Linux612),
+        ("6.1", Self::Linux61),
+    ];
+
+    /// The kernel of this word.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        let mut all = Self::ALL.iter();
+        all.find(|one| one.0 == word).map(|one| one.1)
+    }
+
+    /// Its word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        let mut all = Self::ALL.iter();
+        all.find(|one| one.1 == self).map_or("", |one| one.0)
+    }
+}
+
+/// What the machine of every arm is made of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// The kernel that the experiment asks for; the laboratory's own where it asks for none.
+    pub kernel: Option<KernelName>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::KernelName;
+
+    #[test]
+    fn words_and_kernels_are_one_to_one() {
+        for (word, kernel) in KernelName::ALL {
+            assert_eq!(KernelName::of(word), Some(kernel));
+            assert_eq!(kernel.word(), word);
+        }
+        assert_eq!(KernelName::of("6.18"), None);
+    }
+}

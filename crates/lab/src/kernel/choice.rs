@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which kernel a user names.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use weirgate_experiment::KernelName;
+
+/// A kernel that a user or an experiment names.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KernelChoice {
+    /// One that Debian builds.
+    Named(KernelName),
+    /// A file: a bzImage, or a directory with `vmlinuz` in it.
+    At(PathBuf),
+}
+
+impl KernelChoice {
+    /// The file or directory, where it is one.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Named(_) => None,
+            Self::At(path) => Some(path),
+        }
+    }
+}
+
+/// A kernel's word stands for that kernel; a file of such a name is `./NAME`.
+impl From<OsString> for KernelChoice {
+    fn from(text: OsString) -> Self {
+        match text.to_str().and_then(KernelName::of) {
+            Some(name) => Self::Named(name),
+            None => Self::At(text.into()),
+        }
+    }
+}
+
+impl fmt::Display for KernelChoice {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(name) => to.write_str(name.word()),
+            Self::At(path) => path.display().fmt(to),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_kernels_and_all_else_is_a_path() {
+        let of = |text: &str| KernelChoice::from(OsString::from(text));
+        assert_eq!(of("6.1"), KernelChoice::Named(KernelName::Linux61));
+        assert_eq!(of("./6.1"), KernelChoice::At("./6.1".into()));
+        assert_eq!(of("6.10"), KernelChoice::At("6.10".into()));
+        assert_eq!(of("generic").to_string(), "generic");
+        assert_eq!(of("generic").path(), None);
+    }
+}

@@ -12,6 +12,7 @@
 )]
 
 mod decisions;
+mod tdc;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -42,18 +43,57 @@ enum Task {
         #[arg(long)]
         only: Option<String>,
     },
+    /// Apply a policy over the states of tc-testing's cases, and remove it.
+    States {
+        /// An unpacked kernel; Debian's is fetched unless given.
+        #[arg(long)]
+        source: Option<PathBuf>,
+        /// Files whose name has this alone, such as `qdiscs/red`.
+        #[arg(long, default_value = "")]
+        only: String,
+        /// Where to write what became of each case, as JSON.
+        #[arg(long)]
+        json: Option<PathBuf>,
+    },
+    /// What runs in the laboratory's machine.
+    #[command(hide = true)]
+    Inside {
+        #[command(subcommand)]
+        what: Inside,
+    },
+}
+
+#[derive(Subcommand)]
+enum Inside {
+    /// The cases of a file of tc-testing.
+    Tdc,
 }
 
 fn main() -> Result<()> {
-    let Task::Decisions {
-        decisions,
-        seed,
-        source: given,
-        only,
-    } = Arguments::parse().task;
-    let tree = match given {
-        Some(tree) => tree,
-        None => source(&Cache::of_user(), &mut |note| eprintln!("{note}"))?,
-    };
-    decisions::compare(&tree, decisions, seed, only.as_deref())
+    match Arguments::parse().task {
+        Task::Decisions {
+            decisions,
+            seed,
+            source,
+            only,
+        } => decisions::compare(&tree(source)?, decisions, seed, only.as_deref()),
+        Task::States { source, only, json } => {
+            let files = tdc::states(&tree(source)?, &only, &mut |file| {
+                for told in &file.told {
+                    println!("{} {} {:?}", file.name, told.id, told.outcome);
+                }
+            })?;
+            let _ = (files, json);
+            Ok(())
+        }
+        Task::Inside { what: Inside::Tdc } => tdc::run(),
+    }
+}
+
+/// The kernel's source: where the user says, or Debian's.
+fn tree(given: Option<PathBuf>) -> Result<PathBuf> {
+    match given {
+        Some(tree) => Ok(tree),
+        None => Ok(source(&Cache::of_user(), &mut |note| eprintln!("{note}"))?),
+    }
 }

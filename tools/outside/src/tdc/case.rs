@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The cases of tc-testing: one JSON file for each discipline, classifier or action.
+//!
+//! What the fields mean is in `creating-testcases/AddingTestCases.txt` of that suite.
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// The names that commands may use, with what they stand for (`tdc_config.py`).
+const NAMES: [(&str, &str); 12] = [
+    ("TC", "tc"),
+    ("IP", "ip"),
+    ("ETHTOOL", "ethtool"),
+    ("DEV0", "v0p0"),
+    ("DEV1", "v0p1"),
+    ("DUMMY", "dummy1"),
+    ("IFB", "ifbtdc0"),
+    ("ETH", "eth0"),
+    ("NS", "tcut"),
+    ("BATCH_FILE", "/tmp/batch.txt"),
+    ("BATCH_DIR", "/tmp/batch"),
+    ("EBPFDIR", "/suite"),
+];
+
+/// Devices that a namespace has for each case (`plugin-lib/nsPlugin.py`). Those that
+/// come first are looked for first in its commands.
+pub const DEVICES: [&str; 3] = ["dummy1", "v0p1", "ifbtdc0"];
+
+/// A command, and the exit statuses that it may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// For a shell.
+    pub text: String,
+    pub statuses: Vec<i32>,
+}
+
+/// A case: what leads to a state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Case {
+    pub id: String,
+    pub name: String,
+    /// What of the machine it needs, such as `nsPlugin`.
+    pub plugins: Vec<String>,
+    pub setup: Vec<Command>,
+    pub under_test: Command,
+    /// Whether the suite itself leaves it out.
+    pub skipped: bool,
+}
+
+impl Case {
+    /// What it needs that the laboratory does not have, if anything.
+    pub fn lacks(&self) -> Option<&'static str> {
+        let needs = |what: &str| {
+            let commands = self.setup.iter().chain([&self.under_test]);
+            commands.into_iter().any(|one| one.text.contains(what))
+        };
+        if self.skipped {
+            Some("the suite leaves it out")
+        } else if self.plugins.iter().any(|one| one == "scapyPlugin") {
+            Some("scapy, which sends its packets")
+        } else if needs("netdevsim") {
+            Some("netdevsim, which Debian's kernels for virtual machines have not")
+        } else if needs("$DEV2") {
+            Some("a network card")
+        } else if needs(".py") {
+            Some("Python")
+        } else if needs("$EBPFDIR") {
+            Some("the suite's own program, which clang makes")
+        } else {
+            None
+        }
+    }
+
+    /// The device that its commands name most.
+    pub fn device(&self) -> &'static str {
+        let commands = self.setup.iter().chain([&self.under_test]);
+        let text: String = commands.map(|one| replaced(&one.text) + "\n").collect();
+        let often = |device: &&str| {
+            let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+            words.filter(|word| word == device).count()
+        };
+        let mut best = DEVICES[0];
+        for device in DEVICES {
+            if often(&device) > often(&best) {
+                best = device;
+            }
+        }
+        best
+    }
+}
+
+/// A command's text with what its names stand for.
+pub fn replaced(text: &str) -> String {
+    // `DEV` alone is no name, so none is the beginning of another but for these.
+    let mut names = NAMES;
+    names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+    let mut text = text.to_owned();
+    for (name, value) in names {
+        text = text.replace(&format!("${name}"), value);
+    }
+    text
+}
+
+/// The cases of one file.
+///
+/// # Errors
+///
+/// Where the text is not what the suite's files are.
+pub fn cases(text: &str) -> Result<Vec<Case>> {
+    let list: Vec<Value> = serde_json::from_str(text).context("not a list of cases")?;
+    list.iter().map(case).collect()
+}
+
+fn case(value: &Value) -> Result<Case> {
+    let text = |field: &str| value[field].as_str().map(str::to_owned);
+    let id = text("id").context("a case without `id`")?;
+    let read = || -> Result<Case> {
+        let setup = value["setup"].as_array().context("no `setup`")?;
+        let expected: i32 = text("expExitCode")
+            .context("no `expExitCode`")?
+            .parse()
+            .context("`expExitCode` is no number")?;
+        Ok(Case {
+            id: id.clone(),
+            name: text("name").context("no `name`")?,
+            plugins: strings(&value["plugins"]["requires"]),
+            setup: setup.iter().map(command).collect::<Result<_>>()?,
+            under_test: Command {
+                text: text("cmdUnderTest").context("no `cmdUnderTest`")?,
+                statuses: vec![expected],
+            },
+            skipped: text("skip").as_deref() == Some("yes"),
+        })
+    };
+    read().with_context(|| format!("case {id}"))
+}
+
+/// One string, or several.
+fn strings(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(one) => vec![one.clone()],
+        Value::Array(several) => several
+            .iter()
+            .filter_map(|one| one.as_str().map(str::to_owned))
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// A command alone must end with 0; in a list the statuses follow it.
+fn command(value: &Value) -> Result<Command> {
+    let (text, statuses) = match value {
+        Value::String(text) => (text.clone(), vec![0]),
+        Value::Array(parts) => {
+            let text = parts.first().and_then(Value::as_str);
+            let rest = parts.iter().skip(1);
+            let statuses = rest.filter_map(|one| one.as_i64().map(|status| status as i32));
+            (
+                text.context("a list without a command")?.to_owned(),
+                statuses.collect(),
+            )
+        }
+        _ => bail!("a command that is neither text nor list"),
+    };
+    Ok(Command { text, statuses })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"[{
+        "id": "8b6e", "name": "red", "category": ["qdisc"],
+        "plugins": {"requires": ["nsPlugin"]},
+        "setup": ["$IP link set dev $DEV1 up", ["$TC qdisc del dev $DEV1 root", 0, 2]],
+        "cmdUnderTest": "$TC qdisc add dev $DEV1 root red",
+        "expExitCode": "0", "verifyCmd": "", "matchPattern": "", "matchCount": "0",
+        "teardown": []
+    }]"#;
+
+    #[test]
+    fn a_case_as_the_suite_writes_it() {
+        let found = &cases(TEXT).unwrap()[0];
+        assert_eq!(found.setup[1].statuses, [0, 2]);
+        assert_eq!(found.device(), "v0p1");
+        assert_eq!(found.lacks(), None);
+        assert_eq!(
+            replaced(&found.under_test.text),
+            "tc qdisc add dev v0p1 root red"
+        );
+        assert_eq!(
+            replaced("$DUMMY $DEV1:$BATCH_DIR/x"),
+            "dummy1 v0p1:/tmp/batch/x"
+        );
+    }
+
+    #[test]
+    fn what_is_no_case_is_named() {
+        let error = cases(&TEXT.replace("expExitCode", "other")).unwrap_err();
+        assert_eq!(format!("{error:#}"), "case 8b6e: no `expExitCode`");
+    }
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One file of cases, in the guest: each case makes its state in a namespace of its own,
+//! weirgate applies a policy over it and removes it, and what is there is compared with
+//! what was there.
+
+use super::case::{Case, Command, DEVICES, cases, replaced};
+use anyhow::{Context, Result};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Command as Process, Stdio};
+use std::thread;
+use weirgate_kernel::{Kernel, Scope};
+
+/// Where the guest has the suite's file, and the namespace of each case.
+pub const FILE: &str = "/suite/cases.json";
+const NAMESPACE: &str = "tcut";
+
+/// Longer than a command of the suite takes (`TIMEOUT` of `tdc_config.py`).
+const PATIENCE: &str = "24";
+
+/// What becomes of a case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// Its state was not reached, for this reason.
+    Cannot(String),
+    /// Applied and removed; all is as it was.
+    Restored,
+    /// weirgate refused with these words; all is as it was.
+    Refused(String),
+    /// Applied and removed, and these lines differ. The flag: weirgate said before it
+    /// changed anything that it could not restore this.
+    Lost(bool, Vec<String>),
+    /// A command of weirgate's failed otherwise.
+    Failed(String),
+}
+
+/// A case with what became of it under each policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    pub id: String,
+    pub name: String,
+    pub outcome: Outcome,
+}
+
+/// Runs every case of the file, and prints a line of JSON for each.
+pub fn run() -> Result<()> {
+    let text = fs::read_to_string(FILE).context(FILE)?;
+    for case in cases(&text)? {
+        let outcome = match case.lacks() {
+            Some(what) => Outcome::Cannot(format!("it needs {what}")),
+            None => one(&case)?,
+        };
+        let told = Told {
+            id: case.id,
+            name: case.name,
+            outcome,
+        };
+        println!("{}", serde_json::to_string(&told)?);
+    }
+    Ok(())
+}
+
+fn one(case: &Case) -> Result<Outcome> {
+    let here = |script: &str| direct(&["bash", "-c", script]);
+    let made = here(&namespace())?;
+    let outcome = if made.status == Some(0) {
+        within(|| in_namespace(case))
+    } else {
+        Ok(Outcome::Failed(format!("no namespace: {}", made.said())))
+    };
+    here("ip netns del tcut; ip link del v0p0; rm -rf /tmp/batch; mkdir /tmp/batch")?;
+    outcome
+}
+
+/// Does something on a thread in the case's namespace, which what it starts inherits.
+fn within<T: Send>(what: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let place = format!("/run/netns/{NAMESPACE}");
+    let namespace = File::open(&place).context(place)?;
+    thread::scope(|scope| {
+        let there = scope.spawn(|| {
+            let kind = Some(LinkNameSpaceType::Network);
+            move_into_link_name_space(namespace.as_fd(), kind)?;
+            what()
+        });
+        let failed = || anyhow::anyhow!("the case's thread failed");
+        there.join().map_err(|_| failed())?
+    })
+}
+
+fn in_namespace(case: &Case) -> Result<Outcome> {
+    for command in case.setup.iter().chain([&case.under_test]) {
+        if let Some(why) = unlike(command)? {
+            return Ok(Outcome::Cannot(why));
+        }
+    }
+    let device = case.device();
+    let before = dump()?;
+    let mut outcome = under(&tree(device), &before)?;
+    let arrives = before.lines().any(|line| {
+        let mut words = line.split(' ');
+        words.next() == Some("qdisc") && matches!(words.next(), Some("ingress" | "clsact"))
+    });
+    if arrives && outcome == Outcome::Restored {
+        outcome = under(&hooks(device), &before)?;
+    }
+    Ok(outcome)
+}
+
+/// Why a command did not do what the suite expects of it.
+fn unlike(command: &Command) -> Result<Option<String>> {
+    let text = replaced(&command.text);
+    // A shell takes as long as tc.
+    let plain = |c: char| c.is_ascii_alphanumeric() || " /.:_-,+@%".contains(c);
+    let known = text.starts_with("tc ") || text.starts_with("ip ");
+    let done = if known && text.chars().all(plain) {
+        direct(&text.split_whitespace().collect::<Vec<_>>())?
+    } else {
+        // With a /sys of its own.
+        let prefix = ["ip", "netns", "exec", NAMESPACE, "timeout", PATIENCE];
+        direct(&[&prefix[..], &["bash", "-c", &text]].concat())?
+    };
+    if done
+        .status
+        .is_some_and(|status| command.statuses.contains(&status))
+    {
+        return Ok(None);
+    }
+    Ok(Some(match done.status {
+        Some(124) => format!("`{text}` does not end"),
+        _ => done.said(),
+    }))
+}
+
+/// Applies a policy and removes it.
+fn under(policy: &str, before: &str) -> Result<Outcome> {
+    let file = "/tmp/policy.toml";
+    fs::write(file, policy).context(file)?;
+    let applied = direct(&["weirgate", "apply", "--adopt", file])?;
+    let said = applied.error.clone();
+    if applied.status != Some(0) {
+        let after = dump()?;
+        return Ok(match differing(before, &after) {
+            lines if lines.is_empty() => Outcome::Refused(said),
+            lines => Outcome::Failed(format!("{said}\n{}", lines.join("\n"))),
+        });
+    }
+    // So many steps done and read back.
+    if !said.contains(" steps done and read back") {
+        return Ok(Outcome::Failed(format!("nothing was applied: {said}")));
+    }
+    let removed = direct(&["weirgate", "remove"])?;
+    if removed.status != Some(0) {
+        return Ok(Outcome::Failed(removed.error));
+    }
+    let lines = differing(before, &dump()?);
+    if lines.is_empty() {
+        return Ok(Outcome::Restored);
+    }
+    Ok(Outcome::Lost(said.contains("K305"), lines))
+}
+
+/// A policy of both directions with two classes, which gives the device another root.
+fn tree(device: &str) -> String {
+    policy(device, "ifb", "")
+}
+
+/// A policy with programs at both hooks of the device.
+fn hooks(device: &str) -> String {
+    policy(device, "filter", "[receive]\nrate = \"90%\"\n\n[ack]\n")
+}
+
+fn policy(device: &str, inbound: &str, more: &str) -> String {
+    format!(
+        "version = 1\n\n[link]\ndevice = \"{device}\"\nlan = \"lan0\"\nup = \"10mbit\"\n\
+         down = \"20mbit\"\nlayer = \"raw\"\ninbound = \"{inbound}\"\n\n{more}\n\
+         [[class]]\nname = \"first\"\nshare = \"40%\"\npriority = 0\n\n\
+         [[class]]\nname = \"rest\"\nshare = \"60%\"\ndefault = true\n\n\
+         [[rule]]\nclass = \"first\"\ndscp = \"EF\"\n"
+    )
+}
+
+/// The lines that only one of two texts has, in order.
+fn differing(before: &str, after: &str) -> Vec<String> {
+    let only = |sign: &str, these: &str, those: &str| {
+        let mut left: Vec<&str> = those.lines().collect();
+        let mut lines = Vec::new();
+        for line in these.lines() {
+            match left.iter().position(|other| *other == line) {
+                Some(at) => drop(left.remove(at)),
+                None => lines.push(format!("{sign} {line}")),
+            }
+        }
+        lines
+    };
+    [only("-", before, after), only("+", after, before)].concat()
+}
+
+/// Everything that tc, ip and nft show of the namespace, without counters, and the state
+/// as weirgate reads it.
+fn dump() -> Result<String> {
+    let links = direct(&["ip", "-o", "-d", "link", "show"])?.output;
+    let qdiscs = direct(&["tc", "-d", "qdisc", "show"])?.output;
+    let batch = "/tmp/show";
+    fs::write(batch, questions(&links, &qdiscs)).context(batch)?;
+    let rest = direct(&["tc", "-d", "-force", "-batch", batch])?.output;
+    let tables = direct(&["nft", "list", "ruleset"])?.output;
+    let own = observed()?;
+    Ok(format!("{links}{qdiscs}{rest}{tables}{own}"))
+}
+
+/// What tc is asked further: classes of every device, filters and chains of every qdisc,
+/// hook and block.
+fn questions(links: &str, qdiscs: &str) -> String {
+    let mut asked = String::new();
+    for line in links.lines() {
+        let name = line.split(": ").nth(1).unwrap_or_default();
+        let name = name.split('@').next().unwrap_or_default();
+        let _ = writeln!(asked, "class show dev {name}");
+    }
+    let mut blocks = BTreeSet::new();
+    for line in qdiscs.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, kind, handle, "dev", device, ..] = words[..] else {
+            continue;
+        };
+        let places: &[&str] = match kind {
+            "noqueue" => continue,
+            "ingress" => &["ingress"],
+            "clsact" => &["ingress", "egress"],
+            // tc has no name for the filters of a qdisc without a handle.
+            _ if handle == "0:" => continue,
+            _ => &[handle],
+        };
+        for place in places {
+            let parent = if place.contains(':') { "parent " } else { "" };
+            for what in ["filter", "chain"] {
+                let _ = writeln!(asked, "{what} show dev {device} {parent}{place}");
+            }
+        }
+        for pair in words.windows(2) {
+            if pair[0].ends_with("_block") {
+                blocks.insert(pair[1]);
+            }
+        }
+    }
+    for block in blocks {
+        let _ = writeln!(asked, "filter show block {block}");
+    }
+    asked
+}
+
+/// The state of all devices as weirgate reads it.
+fn observed() -> Result<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let state = runtime.block_on(async {
+        let kernel = Kernel::open()?;
+        let devices = kernel.devices().await?.into_keys().collect();
+        let scope = Scope {
+            devices,
+            ..Scope::default()
+        };
+        kernel.observe(&scope).await
+    })?;
+    Ok(serde_json::to_string_pretty(&state)?)
+}
+
+/// Devices as `plugin-lib/nsPlugin.py` makes them, and one on the side of the users.
+fn namespace() -> String {
+    let [dummy, veth, ifb] = DEVICES;
+    format!(
+        "ip netns add {NAMESPACE} && ip link add {veth} netns {NAMESPACE} type veth peer name \
+         v0p0 && ip -n {NAMESPACE} -b - <<END && ip link set v0p0 up\n\
+         link add {dummy} type dummy\nlink add {ifb} type ifb\nlink add lan0 type dummy\n\
+         link set {veth} up\nlink set {dummy} up\nlink set {ifb} up\nlink set lan0 up\nEND"
+    )
+}
+
+/// What a process left.
+struct Done {
+    /// `None` where a signal ended it.
+    status: Option<i32>,
+    output: String,
+    error: String,
+}
+
+impl Done {
+    /// The line that says most: the last one of its errors that is not a usage.
+    fn said(&self) -> String {
+        let lines = self.error.lines().chain(self.output.lines());
+        let line = lines
+            .map(str::trim)
+            .find(|line| !line.is_empty() && !line.starts_with("Usage"));
+        line.unwrap_or("it ends otherwise than expected").to_owned()
+    }
+}
+
+/// Runs a program where this thread is.
+fn direct(words: &[&str]) -> Result<Done> {
+    let output = Process::new(words[0])
+        .args(&words[1..])
+        .current_dir(Path::new("/tmp"))
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| words.join(" "))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok(Done {
+        status: output.status.code(),
+        output: text(&output.stdout),
+        error: text(&output.stderr),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_compared_as_often_as_they_stand() {
+        assert_eq!(differing("a\nb\na\n", "b\na\nc\n"), ["- a", "+ c"]);
+        assert!(differing("a\nb\n", "b\na\n").is_empty());
+    }
+}

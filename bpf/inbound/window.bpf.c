@@ -6,7 +6,7 @@
  * silent for longest when it is full.
  *
  * What each may have of the rate of all, or of its host's, is said by
- * window_share.h.
+ * window_share.h, and what is left to those who have no windows by window_stream.h.
  *
  * A connection is known once its handshake is complete (window_handshake.h). One
  * whose handshake was not seen is left alone, and so is one whose packets carry a
@@ -29,46 +29,9 @@
 #include "announced.h"
 #include "window_ask.h"
 #include "window_handshake.h"
+#include "window_class.h"
 #include "window_share.h"
-#ifdef WINDOW_TRANSLATED
-#include "window_translated.h"
-#endif
-
-/* Whose rate a connection shares, by the class of a packet that leaves. Global,
- * so that the verifier looks at the loop by itself. */
-__noinline u32 window_slot_of(u32 class)
-{
-	u32 key = 0;
-	struct window_settings *wanted = bpf_map_lookup_elem(&settings, &key);
-	u32 i;
-
-	if (!wanted)
-		return 0;
-	for (i = 0; i < WINDOW_CLASSES; i++) {
-		if (i < wanted->class_count &&
-		    wanted->classes[i].class == class)
-			return i + 1;
-	}
-	return 0;
-}
-
-/* What a packet that leaves says of its sender besides. */
-static __always_inline void window_sort(struct __sk_buff *skb,
-					const struct window_settings *wanted,
-					struct window_receiver *receiver)
-{
-	u32 class = skb->priority;
-	int spared = wanted->spare_mask &&
-		     (skb->mark & wanted->spare_mask) == wanted->spare_mark;
-
-	receiver->spared &= ~SPARED_OUT;
-	if (spared)
-		receiver->spared |= SPARED_OUT;
-	if (class && class != wanted->ack_class)
-		receiver->class = class;
-	/* Each time, because what is said of classes may have changed. */
-	receiver->slot = window_slot_of(receiver->class);
-}
+#include "window_stream.h"
 
 /* Whether nothing is done to a connection: by a mark, or by its class. */
 static __always_inline int
@@ -226,7 +189,7 @@ int window_in(struct __sk_buff *skb)
 	if (!wanted || !all)
 		return TC_ACT_UNSPEC;
 	if (!tcp_look(skb, &segment, 1)) {
-		window_other(wanted, all, skb->len, now);
+		window_stream_came(skb);
 		return TC_ACT_UNSPEC;
 	}
 	connection = bpf_map_lookup_elem(&connections, &segment.tuple);
@@ -238,7 +201,7 @@ int window_in(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	if (!connection) {
 		__sync_fetch_and_add(&all->unknown, 1);
-		window_other(wanted, all, skb->len, now);
+		window_stream_came(skb);
 		return TC_ACT_UNSPEC;
 	}
 	if (!lock_take(&connection->lock)) {
@@ -333,8 +296,12 @@ int window_out(struct __sk_buff *skb)
 	struct segment segment = {};
 	u64 now = bpf_ktime_get_ns();
 
-	if (!wanted || !all || !tcp_look(skb, &segment, 0))
+	if (!wanted || !all)
 		return TC_ACT_UNSPEC;
+	if (!tcp_look(skb, &segment, 0)) {
+		window_stream_left(skb);
+		return TC_ACT_UNSPEC;
+	}
 	if (segment.flags & TCP_SYN) {
 		window_opens(skb, wanted, all, &segment, now);
 		return TC_ACT_UNSPEC;
@@ -344,6 +311,7 @@ int window_out(struct __sk_buff *skb)
 	connection = bpf_map_lookup_elem(&connections, &segment.tuple);
 	if (!connection) {
 		__sync_fetch_and_add(&all->unknown, 1);
+		window_stream_left(skb);
 		return TC_ACT_UNSPEC;
 	}
 	if (!lock_take(&connection->lock)) {

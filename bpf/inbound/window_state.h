@@ -64,6 +64,27 @@ struct {
 	__type(value, struct window_host);
 } hosts SEC(".maps");
 
+/* What comes of a flow that no window holds (window_stream.h). */
+struct window_stream {
+	struct share_member member; /* of its host, or of its slot */
+	struct window_receiver receiver;
+	u64 bytes; /* that came */
+	u64 epoch; /* the last second in which packets left that answer it */
+	u32 answers; /* how many in that second */
+	u32 before; /* and in the one before */
+	u32 lock;
+	u32 pad;
+};
+
+#define WINDOW_STREAMS 4096
+/* By the tuple of what leaves. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, WINDOW_STREAMS);
+	__type(key, struct tuple);
+	__type(value, struct window_stream);
+} streams SEC(".maps");
+
 /* A new connection, too large for the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

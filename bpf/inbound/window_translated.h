@@ -77,7 +77,7 @@ static __always_inline void window_inside(struct __sk_buff *skb,
 					  struct window_receiver *receiver)
 {
 	struct bpf_ct_opts opts = { .netns_id = CURRENT_NAMESPACE,
-				    .l4proto = IPPROTO_TCP };
+				    .l4proto = leaving->protocol };
 	struct bpf_sock_tuple arriving = {};
 	struct nf_conn *tracked;
 

@@ -111,14 +111,8 @@ __noinline u32 tcp_look(struct __sk_buff *skb, struct segment *segment,
 	segment->window = (u16)tc_short(header + 14);
 	segment->at = at;
 	segment->tuple = tuple;
-	if (arriving) {
-		__builtin_memcpy(segment->tuple.address[0], tuple.address[1],
-				 16);
-		__builtin_memcpy(segment->tuple.address[1], tuple.address[0],
-				 16);
-		segment->tuple.ports[0] = tuple.ports[1];
-		segment->tuple.ports[1] = tuple.ports[0];
-	}
+	if (arriving)
+		tuple_turn(&segment->tuple);
 	if (segment->flags & TCP_SYN)
 		tcp_options(skb, segment);
 	return 1;

@@ -53,6 +53,19 @@ static __always_inline void tuple_reduce(struct tuple *tuple, u64 parts)
 		tuple->protocol = 0;
 }
 
+/* The flow of what goes the other way. */
+static __always_inline void tuple_turn(struct tuple *tuple)
+{
+	u32 source[4];
+	u16 port = tuple->ports[0];
+
+	__builtin_memcpy(source, tuple->address[0], sizeof(source));
+	__builtin_memcpy(tuple->address[0], tuple->address[1], sizeof(source));
+	__builtin_memcpy(tuple->address[1], source, sizeof(source));
+	tuple->ports[0] = tuple->ports[1];
+	tuple->ports[1] = port;
+}
+
 /* 2^32 over the golden ratio: the protocol stands apart from ports, by no
  * difference that is the same for every key. */
 #define TUPLE_GOLDEN 0x9e3779b9U

@@ -100,6 +100,7 @@ mod together {
             announced_sessions_have_room_made_for_them: "announced::segments", "announced::resets";
             handshakes_ask_for_a_share_of_a_round_trip: "ask::shares";
             windows_are_shared_by_hosts: "window::shares_by_hosts";
+            answered_streams_have_a_share: "streams::answered_ones_have_a_share";
             windows_are_written: "window::writes", "window::begins", "window::spares";
             servers_are_known_once_acknowledged: "window::servers_are_known_once_acknowledged";
             connections_change_class_in_order: "order::moves", "order::returns", "order::ends";

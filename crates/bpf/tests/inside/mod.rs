@@ -19,6 +19,7 @@ mod payload;
 mod rate;
 mod round_trip;
 mod second;
+mod streams;
 mod udp;
 mod window;
 

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What no window holds: QUIC and other datagrams, and connections of TCP whose
+ * handshake was not seen.
+ *
+ * Where packets leave that answer a flow, its sender learns what was lost and
+ * slows down, so the queue can hold it to a share. It is one of those who share the
+ * rate, and counts for what it uses of one share, for a whole one at most: what it
+ * has beyond that is the queue's to take back. Were it more, those with windows would
+ * yield to whatever fills what they leave, and never have it back.
+ *
+ * A flow that nobody answers would only lose what has crossed the line already. Its
+ * bytes are taken off the rate (window_others()).
+ */
+#ifndef INBOUND_WINDOW_STREAM_H
+#define INBOUND_WINDOW_STREAM_H
+
+#include "tc.h"
+#include "window_class.h"
+#include "window_share.h"
+#ifdef WINDOW_TRANSLATED
+#include "window_translated.h"
+#endif
+
+/* Answers in a second that make one. QUIC acknowledges each second packet, or some
+ * in each round trip (RFC 9000 section 13.2), a connection of TCP as well; reports of
+ * RTCP come more seldom than once a second (RFC 3550 section 6.2). */
+#define STREAM_ANSWERS 4
+
+/* Whether as many left in the last whole second, or in this one so far. */
+static __always_inline int
+window_stream_answered(const struct window_stream *stream, u64 epoch)
+{
+	if (stream->epoch + 1 == epoch)
+		return stream->answers >= STREAM_ANSWERS;
+	return stream->epoch == epoch && (stream->answers >= STREAM_ANSWERS ||
+					  stream->before >= STREAM_ANSWERS);
+}
+
+/* What came of a share, where more than a whole one does not count. */
+static __always_inline void window_stream_counted(struct share_sum *sum,
+						  struct share_member *member,
+						  u32 bytes, u64 share,
+						  int large)
+{
+	u64 part = (u64)bytes * SHARE_ONE / aqm_max(share, 1);
+
+	share_anew(member, sum->epoch);
+	part = aqm_min(part, SHARE_ONE - aqm_min(member->part, SHARE_ONE));
+	share_count(sum, member, part, large, 0);
+}
+
+/* So many bytes came of a flow that is answered. */
+static __always_inline void
+window_stream_shares(const struct window_settings *wanted,
+		     struct window_totals *all, struct window_stream *stream,
+		     u32 bytes, u64 now_ns)
+{
+	u32 number = stream->receiver.slot;
+	struct window_slot *slot = window_slot(all, number);
+	u64 others = window_others(wanted, all, now_ns);
+	int large = stream->bytes >= WINDOW_MUCH;
+	u64 epoch = share_epoch(now_ns);
+	struct window_host *host = window_host(wanted, &stream->receiver, 1);
+	u64 share;
+
+	share_second(&slot->members, epoch);
+	if (host)
+		share_second(&host->connections, epoch);
+	share = aqm_bytes_in(window_share(wanted, all, host, number, large, 0,
+					  others),
+			     1ULL << 30);
+	window_stream_counted(host ? &host->connections : &slot->members,
+			      &stream->member, bytes, share, large);
+	if (!host || !lock_take(&host->lock))
+		return;
+	share = aqm_bytes_in(window_share(wanted, all, NULL, number, large, 0,
+					  others),
+			     1ULL << 30);
+	window_stream_counted(&slot->members, &host->member, bytes, share,
+			      large);
+	lock_release(&host->lock);
+}
+
+/* A packet came that no window holds. Global, so that the verifier looks at it by
+ * itself. */
+__noinline u32 window_stream_came(struct __sk_buff *skb)
+{
+	u32 key = 0;
+	struct window_settings *wanted = bpf_map_lookup_elem(&settings, &key);
+	struct window_totals *all = bpf_map_lookup_elem(&totals, &key);
+	u64 now = bpf_ktime_get_ns();
+	struct window_stream *stream;
+	struct layout at = {};
+	struct tuple tuple = {};
+	const void *fresh;
+
+	if (!wanted || !all || !wanted->beside_others)
+		return 0;
+	if (!tc_tuple(skb, &tuple, &at)) {
+		window_other(wanted, all, skb->len, now);
+		return 0;
+	}
+	tuple_turn(&tuple);
+	stream = bpf_map_lookup_elem(&streams, &tuple);
+	if (!stream) {
+		/* Nothing is as long as that, and more. */
+		fresh = bpf_map_lookup_elem(&blank, &key);
+		if (fresh)
+			bpf_map_update_elem(&streams, &tuple, fresh,
+					    BPF_NOEXIST);
+		window_other(wanted, all, skb->len, now);
+		return 0;
+	}
+	if (!lock_take(&stream->lock))
+		return 0;
+	stream->bytes += skb->len;
+	if (window_stream_answered(stream, share_epoch(now)))
+		window_stream_shares(wanted, all, stream, skb->len, now);
+	else
+		window_other(wanted, all, skb->len, now);
+	lock_release(&stream->lock);
+	return 1;
+}
+
+/* A packet leaves whose connection is not known. */
+__noinline u32 window_stream_left(struct __sk_buff *skb)
+{
+	u32 key = 0;
+	struct window_settings *wanted = bpf_map_lookup_elem(&settings, &key);
+	u64 now = bpf_ktime_get_ns();
+	u64 epoch = share_epoch(now);
+	struct window_stream *stream;
+	struct layout at = {};
+	struct tuple tuple = {};
+
+	if (!wanted || !wanted->beside_others || !tc_tuple(skb, &tuple, &at))
+		return 0;
+	stream = bpf_map_lookup_elem(&streams, &tuple);
+	if (!stream || !lock_take(&stream->lock))
+		return 0;
+	if (!stream->receiver.born_ns) {
+		stream->receiver.born_ns = now;
+		__builtin_memcpy(stream->receiver.host, tuple.address[0],
+				 sizeof(stream->receiver.host));
+#ifdef WINDOW_TRANSLATED
+		window_inside(skb, &tuple, &stream->receiver);
+#endif
+	}
+	window_sort(skb, wanted, &stream->receiver);
+	if (stream->epoch != epoch) {
+		stream->before = stream->epoch + 1 == epoch ? stream->answers :
+							      0;
+		stream->answers = 0;
+		stream->epoch = epoch;
+	}
+	stream->answers++;
+	lock_release(&stream->lock);
+	return 1;
+}
+
+#endif

@@ -4,7 +4,7 @@
 use weirgate_compile::{check_report, compile};
 use weirgate_document::{Problem, Severity};
 use weirgate_policy::{Policy, parse};
-use weirgate_state::{Capabilities, DeviceName, FqCodel, KitClass, Qdisc, QdiscKind, State};
+use weirgate_state::{Capabilities, DeviceName, FqCodel, KitClass, Qdisc, QdiscKind, State, Table};
 use weirgate_units::Span;
 
 /// A link whose full packets take 1,538 bytes, and a class beside the default one.
@@ -229,7 +229,7 @@ fn nqb_is_not_washed() {
         let (policy, problems) = parse(&text);
         let policy = policy.unwrap_or_else(|| panic!("{problems:#?}"));
         let (state, _) = made(&policy, &Capabilities::all());
-        let text: String = state.tables.iter().map(|table| table.nft_text()).collect();
+        let text: String = state.tables.iter().map(Table::nft_text).collect();
         let cleared: Vec<bool> = text
             .lines()
             .filter(|line| line.contains("dscp set 0x00"))

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use weirgate_experiment::Job;
 
 /// Changes when images are built differently from the same parts.
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;
 
 /// Where the guest finds its job.
 const JOB: &str = "/job.json";

@@ -94,7 +94,9 @@ fn of_tree(qdisc: &Qdisc, needed: &mut BTreeSet<Ability>) {
             needed.insert(Ability::Btf);
             Ability::BpfQdisc
         }
-        QdiscKind::Pfifo(_) | QdiscKind::Bfifo(_) | QdiscKind::Other(_) => return,
+        QdiscKind::Pfifo(_) | QdiscKind::Bfifo(_) | QdiscKind::Listed(_) | QdiscKind::Other(_) => {
+            return;
+        }
     };
     needed.insert(ability);
 }

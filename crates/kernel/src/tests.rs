@@ -5,6 +5,7 @@ use crate::nft;
 use crate::nft::decode;
 use crate::nft::sets::{self, ConstantSet, Sets};
 use crate::tc::decode::{Entry, tree};
+use crate::tc::listed;
 use crate::tc::stats::counters;
 use crate::{link, tc};
 use proptest::collection::vec;
@@ -273,6 +274,12 @@ fn decode_all(all: &[Vec<u8>]) -> (Option<Qdisc>, Table) {
     let _ = decode::table(false, "t", all, all, sets.clone(), device);
     let mut classes = entries();
     classes.retain(|entry| entry.handle & 0xffff != 0);
+    for place in listed::places(&entries(), &classes) {
+        let filters = [(place, all.to_vec())];
+        if let Some(listed) = listed::tree(&entries(), &classes, &filters) {
+            let _ = listed::requests(1, &listed, true);
+        }
+    }
     (
         tree(&entries(), &classes, &[]),
         decode::table(true, "t", all, all, sets, device),

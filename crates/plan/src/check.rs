@@ -203,13 +203,13 @@ impl Found {
     ) {
         let label = format!("{} qdisc {}", position.device, qdisc.handle);
         let origin = &qdisc.origin;
-        if qdisc.handle.minor != 0 || matches!(qdisc.handle.major, 0 | 0xffff) {
+        if qdisc.handle.minor != 0 || qdisc.handle.major == 0 {
             self.add(
                 "K304",
                 &label,
                 origin,
                 "this is no qdisc's handle",
-                "a qdisc's handle is 1: to fffe:",
+                "a qdisc's handle is 1: to ffff:",
             );
         }
         if !handles.insert(qdisc.handle) {
@@ -246,6 +246,14 @@ impl Found {
                 origin,
                 format!("weirgate cannot make a qdisc `{name}` with the settings it had"),
                 "use htb, fq_codel, sfq, fq, pfifo, bfifo, red or cake",
+            ),
+            QdiscKind::Listed(_) if position.at_root => {}
+            QdiscKind::Listed(listed) => self.add(
+                "K304",
+                &label,
+                origin,
+                format!("a tree of `{}` that was listed is a device's", listed.name),
+                "put it at the root",
             ),
             QdiscKind::Htb(htb) => self.htb(position, qdisc, htb, handles),
             QdiscKind::Sfq(_)

@@ -31,6 +31,7 @@ mod condition;
 mod device;
 mod hooks;
 mod kit;
+mod listed;
 mod machine;
 mod network;
 mod program;
@@ -55,6 +56,7 @@ pub use condition::{ColourAction, ColourMeter, Conditioner, Conditioning};
 pub use device::{Device, DeviceName, Offloads};
 pub use hooks::{HookPrograms, Order, Payload};
 pub use kit::{Kit, KitClass, KitSetting, KitWire};
+pub use listed::{Listed, ListedKind, ListedObject};
 pub use machine::{
     Ability, Conntrack, Flowtable, Interface, Machine, Presence, Privileges, Remain, Setting,
     Timers,

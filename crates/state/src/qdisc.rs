@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Queueing disciplines and their classes.
 
-use crate::{Kit, Origin};
+use crate::{Kit, Listed, Origin};
 use serde::{Deserialize, Serialize};
 use weirgate_units::{Handle, Rate, Size, Span, fnv1a_32};
 
@@ -39,6 +39,9 @@ pub enum QdiscKind {
     Cake(Cake),
     /// The kit's shaper with classes, at a root.
     Kit(Kit),
+    /// A tree that somebody else made and that has no words here, at a root: it can be
+    /// put back as it was listed.
+    Listed(Listed),
     /// Any other discipline, by name: observed only, never desired.
     Other(String),
 }
@@ -331,7 +334,7 @@ impl QdiscKind {
             Self::Red(_) => "red",
             Self::Cake(_) => "cake",
             Self::Kit(_) => Kit::KIND,
-            Self::Other(name) => name,
+            Self::Listed(Listed { name, .. }) | Self::Other(name) => name,
         }
     }
 }

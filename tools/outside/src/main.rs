@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compares weirgate with what others wrote: so far, the kit's disciplines with the
-//! kernel's own.
+//! Compares weirgate with what others wrote: the kit's disciplines with the kernel's own,
+//! and the kernel's suites for tc and TCP with weirgate in between.
 //!
 //! What others wrote is fetched, or read where the user points to. None of it is in
 //! this repository, and nothing here is installed.
@@ -12,6 +12,10 @@
 )]
 
 mod decisions;
+mod machine;
+mod packetdrill;
+mod page;
+mod process;
 mod tdc;
 
 use anyhow::Result;
@@ -39,21 +43,22 @@ enum Task {
         /// An unpacked kernel; Debian's is fetched unless given.
         #[arg(long)]
         source: Option<PathBuf>,
-        /// One discipline alone.
+        /// One discipline or case alone, such as `pie`; twice, one case of a discipline.
         #[arg(long)]
-        only: Option<String>,
+        only: Vec<String>,
     },
     /// Apply a policy over the states of tc-testing's cases, and remove it.
     States {
-        /// An unpacked kernel; Debian's is fetched unless given.
+        #[command(flatten)]
+        suite: Suite,
+    },
+    /// Run packetdrill's scripts of TCP without weirgate and with it.
+    Scripts {
+        #[command(flatten)]
+        suite: Suite,
+        /// A checkout of packetdrill, which is built there.
         #[arg(long)]
-        source: Option<PathBuf>,
-        /// Files whose name has this alone, such as `qdiscs/red`.
-        #[arg(long, default_value = "")]
-        only: String,
-        /// Where to write what became of each case, as JSON.
-        #[arg(long)]
-        json: Option<PathBuf>,
+        packetdrill: PathBuf,
     },
     /// What runs in the laboratory's machine.
     #[command(hide = true)]
@@ -63,10 +68,44 @@ enum Task {
     },
 }
 
+/// A suite that comes with the kernel's source.
+#[derive(clap::Args)]
+struct Suite {
+    /// An unpacked kernel; Debian's is fetched unless given.
+    #[arg(long)]
+    source: Option<PathBuf>,
+    /// Files whose name has this alone, such as `qdiscs/red`.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// The page whose section is written anew; without, it is printed.
+    #[arg(long)]
+    page: Option<PathBuf>,
+}
+
+impl Suite {
+    /// Writes a section of the page, or prints it; `suite` is what was run.
+    fn tell(&self, name: &str, suite: &str, text: &str) -> Result<()> {
+        let tree = tree(self.source.clone())?;
+        let suite = format!(
+            "{suite}, from the source of Linux {}.\n\n{text}",
+            decisions::version(&tree)?
+        );
+        match &self.page {
+            Some(page) => page::write(page, name, &suite),
+            None => {
+                println!("{suite}");
+                Ok(())
+            }
+        }
+    }
+}
+
 #[derive(Subcommand)]
 enum Inside {
     /// The cases of a file of tc-testing.
     Tdc,
+    /// Some of packetdrill's scripts.
+    Packetdrill,
 }
 
 fn main() -> Result<()> {
@@ -76,17 +115,27 @@ fn main() -> Result<()> {
             seed,
             source,
             only,
-        } => decisions::compare(&tree(source)?, decisions, seed, only.as_deref()),
-        Task::States { source, only, json } => {
-            let files = tdc::states(&tree(source)?, &only, &mut |file| {
-                for told in &file.told {
-                    println!("{} {} {:?}", file.name, told.id, told.outcome);
-                }
-            })?;
-            let _ = (files, json);
-            Ok(())
+        } => decisions::compare(&tree(source)?, decisions, seed, &only),
+        Task::States { suite } => {
+            let files = tdc::states(&tree(suite.source.clone())?, &suite.only)?;
+            let tc = tdc::version()?;
+            suite.tell(
+                "tc-testing",
+                &format!("tc-testing with {tc}"),
+                &tdc::text(&files),
+            )
+        }
+        Task::Scripts { suite, packetdrill } => {
+            let source = tree(suite.source.clone())?;
+            let told = packetdrill::scripts(&source, &packetdrill, &suite.only)?;
+            let of = packetdrill::version(&packetdrill)?;
+            let title = format!("packetdrill {of}, with the scripts");
+            suite.tell("packetdrill", &title, &packetdrill::text(&told))
         }
         Task::Inside { what: Inside::Tdc } => tdc::run(),
+        Task::Inside {
+            what: Inside::Packetdrill,
+        } => packetdrill::run(),
     }
 }
 

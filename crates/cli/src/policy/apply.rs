@@ -10,8 +10,8 @@ use weirgate_console::policy::{self, Loaded};
 use weirgate_console::runtime::in_runtime;
 use weirgate_keep::{KeepError, Lock, Made, Memory, Planned, Request, Site};
 use weirgate_kernel::ApplyError;
-use weirgate_plan::{Loss, Plan};
-use weirgate_state::State;
+use weirgate_plan::{Loss, Options, Plan, plan_with};
+use weirgate_state::{DeviceName, Qdisc, QdiscKind, State};
 
 /// The longest that applying waits for DNS names; it goes on without them.
 const LOOK_UP: Duration = Duration::from_secs(3);
@@ -157,8 +157,57 @@ pub async fn take_away(site: &Site, lock: &Lock) -> Outcome {
     }
     let planned = site.plan(&State::default(), false).await.map_err(refused)?;
     describe(&planned.plan, false)?;
-    site.remove(lock, &planned).await.map_err(refused)?;
+    let Err(error) = site.remove(lock, &planned).await else {
+        return Ok(Status::Done);
+    };
+    // What somebody else's tree needed may have gone since it was listed. That keeps
+    // nobody from getting rid of weirgate's.
+    let (true, Some(bare)) = (was_restored(&error), without_listed(&planned)) else {
+        return Err(refused(error));
+    };
+    for (name, root) in listed_roots(&planned.plan.desired) {
+        output::note(&format!(
+            "weirgate: warning: {name}: qdisc {} {} is not made again, because the kernel \
+             refuses it: {error}",
+            root.kind.name(),
+            root.handle
+        ));
+    }
+    site.remove(lock, &bare).await.map_err(refused)?;
     Ok(Status::Done)
+}
+
+/// Whether a change failed and left everything as it was.
+fn was_restored(error: &KeepError) -> bool {
+    matches!(error, KeepError::Apply(error) if matches!(**error, ApplyError::Restored { .. }))
+}
+
+/// The roots of others that are to be made again as they were listed.
+fn listed_roots(state: &State) -> impl Iterator<Item = (&DeviceName, &Qdisc)> {
+    let roots = state.devices.iter();
+    roots
+        .filter_map(|(name, device)| Some((name, device.root.as_ref()?)))
+        .filter(|(_, root)| matches!(root.kind, QdiscKind::Listed(_)))
+}
+
+/// The same removal with the kernel's default in the place of roots that were listed;
+/// `None` where there is none.
+fn without_listed(planned: &Planned) -> Option<Planned> {
+    let mut desired = planned.plan.desired.clone();
+    let names: Vec<DeviceName> = listed_roots(&desired)
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in &names {
+        desired.devices.get_mut(name)?.root = None;
+    }
+    let options = Options {
+        previous: None,
+        replace_foreign: true,
+    };
+    let plan = plan_with(&planned.plan.before, &desired, &options).ok()?;
+    let mut bare = planned.clone();
+    bare.plan = plan;
+    (!names.is_empty()).then_some(bare)
 }
 
 /// Reads the policy and compiles it for this kernel.

@@ -221,15 +221,24 @@ fn a_foreign_table_of_our_name_is_left_alone() {
     assert_eq!(place.weirgate("plan both.toml").status, 0);
 }
 
+/// Gives `wan` a root that weirgate cannot make again: it has a filter with an action.
+fn lost_root(place: &Namespace) {
+    place.run("tc qdisc add dev wan root handle 5: htb default 1");
+    place.run("tc class add dev wan parent 5: classid 5:1 htb rate 1mbit");
+    place.run(
+        "tc filter add dev wan parent 5: protocol ip u32 match ip dport 80 0xffff \
+         action mirred egress redirect dev far",
+    );
+}
+
 #[test]
 fn what_replacing_a_foreign_root_loses_is_said_before() {
     let place = Namespace::new();
     let bare = place.snapshot();
-    let tbf = "tc qdisc add dev wan root handle 5: tbf rate 1mbit burst 2000 limit 3000";
-    place.run(tbf);
+    lost_root(&place);
     let before = place.snapshot();
     let lost = [
-        "weirgate: warning: K305: wan: this is lost: qdisc tbf 5: and all below it",
+        "weirgate: warning: K305: wan: this is lost: qdisc htb 5: and all below it",
         "neither `remove` nor going back after a failure",
         "`tc -d qdisc show dev wan`",
     ];
@@ -252,36 +261,80 @@ fn what_replacing_a_foreign_root_loses_is_said_before() {
     );
     place
         .weirgate("remove")
-        .says(0, &["wan: not restored", "qdisc tbf 5: and all below it"]);
+        .says(0, &["wan: not restored", "qdisc htb 5: and all below it"]);
     same(&bare, &place.snapshot());
+}
 
-    // What the state can express comes back, and needs no warning.
-    place.run("tc qdisc add dev wan root handle 5: pfifo limit 77");
-    let before = place.snapshot();
-    for command in [
-        "plan --adopt both.toml",
-        "apply --adopt both.toml",
-        "remove",
-    ] {
-        let ended = place.weirgate(command);
-        assert!(!ended.err.contains("warning"), "{ended:?}");
+#[test]
+fn a_foreign_root_comes_back_without_a_warning() {
+    let tbf = "tbf rate 1mbit burst 2000 limit 3000";
+    let place = Namespace::new();
+    let roots: [(&str, &[String]); 3] = [
+        // What the state has words for.
+        (
+            "both.toml",
+            &["qdisc add dev wan root handle 5: pfifo limit 77".into()],
+        ),
+        // What it has none for: as the kernel lists it. A place for arriving packets has
+        // this handle, so the policy must need none.
+        (
+            "upstream.toml",
+            &[format!("qdisc add dev wan root handle ffff: {tbf}")],
+        ),
+        (
+            "both.toml",
+            &[
+                "qdisc add dev wan root handle 5: htb default 1".into(),
+                "class add dev wan parent 5: classid 5:9 htb rate 1mbit".into(),
+                "class add dev wan parent 5:9 classid 5:2 htb rate 1mbit prio 3".into(),
+                "class add dev wan parent 5: classid 5:1 htb rate 1mbit".into(),
+                format!("qdisc add dev wan parent 5:1 handle 6: {tbf}"),
+                "qdisc add dev wan parent 5:2 handle 7: pfifo limit 9".into(),
+                "filter add dev wan parent 5: prio 4 handle 2: protocol ip u32 divisor 16".into(),
+                "filter add dev wan parent 5: prio 4 protocol ip u32 ht 2:3: match ip dport 80 \
+             0xffff flowid 5:1"
+                    .into(),
+                "filter add dev wan parent 5: prio 4 protocol ip u32 ht 800:: match ip protocol 6 \
+             0xff link 2: hashkey mask 0x00ff0000 at 12"
+                    .into(),
+            ],
+        ),
+    ];
+    for (policy, commands) in roots {
+        for command in commands {
+            place.run(&format!("tc {command}"));
+        }
+        let before = place.snapshot();
+        for command in [
+            &format!("plan --adopt {policy}"),
+            &format!("apply --adopt {policy}"),
+            "remove",
+        ] {
+            let ended = place.weirgate(command);
+            assert!(!ended.err.contains("warning"), "{ended:?}");
+        }
+        same(&before, &place.snapshot());
+        place.run("tc qdisc del dev wan root");
     }
-    same(&before, &place.snapshot());
-    place.run("tc qdisc del dev wan root");
+}
 
-    // A tree of which one queue cannot be expressed is lost whole.
+#[test]
+fn a_foreign_root_that_is_refused_now_keeps_nothing_from_being_removed() {
+    let place = Namespace::new();
     place.run("tc qdisc add dev wan root handle 5: htb default 1");
     place.run("tc class add dev wan parent 5: classid 5:1 htb rate 1mbit");
-    place.run("tc class add dev wan parent 5: classid 5:2 htb rate 1mbit");
-    place.run(&tbf.replace("root handle 5:", "parent 5:1 handle 6:"));
-    place.run("tc qdisc add dev wan parent 5:2 handle 7: pfifo limit 9");
-    let objects =
-        "qdisc htb 5:, class 5:1, qdisc tbf 6: and all below it, class 5:2, qdisc pfifo 7:";
-    let unknown =
-        "cannot make qdisc tbf 6: with the settings, classes and filters that it has again";
+    place.run("ip link add gone type veth peer name other");
     place
-        .weirgate("plan --adopt both.toml")
-        .says(1, &[objects, unknown]);
+        .run("tc filter add dev wan parent 5: protocol ip u32 match u32 0 0 indev gone flowid 5:1");
+    place.weirgate("apply --adopt both.toml").says(0, &[]);
+    place.run("ip link del gone");
+    place.weirgate("remove").says(
+        0,
+        &["warning: wan: qdisc htb 5: is not made again", "refuses"],
+    );
+    let left = place.run("tc qdisc show dev wan");
+    assert!(left.contains("noqueue"), "{left}");
+    assert_eq!(place.weirgate("show").out, "nothing is applied\n");
 }
 
 #[test]
@@ -316,7 +369,7 @@ fn what_the_kernel_refuses_is_undone_and_forgotten() {
     same(&before, &place.snapshot());
 
     // A root that weirgate could not make again is not lost by a first step.
-    place.run("tc qdisc add dev wan root handle 5: tbf rate 1mbit burst 2000 limit 3000");
+    lost_root(&place);
     let before = place.snapshot();
     place.weirgate("apply --adopt both.toml").says(3, &parts);
     same(&before, &place.snapshot());
@@ -326,7 +379,7 @@ fn what_the_kernel_refuses_is_undone_and_forgotten() {
 fn what_cannot_be_restored_is_said_and_can_be_removed() {
     let place = Namespace::new();
     let before = place.snapshot();
-    place.run("tc qdisc add dev wan root handle 5: tbf rate 1mbit burst 2000 limit 3000");
+    lost_root(&place);
     // A table that belongs to a running nft: nobody else can change it.
     let mut nft = place
         .command("nft")
@@ -354,7 +407,7 @@ fn what_cannot_be_restored_is_said_and_can_be_removed() {
         "EPERM (another process owns the table, see `nft list tables`",
         "could not be restored",
         "K304: wan qdisc 5:",
-        "tbf",
+        "htb",
     ];
     ended.says(4, &parts);
     assert_eq!(place.weirgate("show").status, 1);

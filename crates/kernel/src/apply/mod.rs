@@ -26,7 +26,7 @@ use libc::EEXIST;
 use std::collections::BTreeMap;
 use weirgate_bpf::{Loader, update_program};
 use weirgate_plan::{Action, Options, Plan, Step, plan_with, present, verify};
-use weirgate_state::{DeviceName, HookPrograms, Program, ProgramChange, State, Table};
+use weirgate_state::{DeviceName, HookPrograms, Program, ProgramChange, QdiscKind, State, Table};
 
 /// A plan that was carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -377,9 +377,15 @@ fn requests(
         .collect()
 }
 
-/// The message of a step that is about qdiscs and classes; `None` for others.
-fn traffic_control(action: &Action, index: u32) -> Option<nlink::netlink::MessageBuilder> {
-    Some(match action {
+/// The messages of a step that is about qdiscs and classes; none for others.
+fn traffic_control(action: &Action, index: u32) -> Vec<nlink::netlink::MessageBuilder> {
+    if let Action::AddQdisc { qdisc, .. } | Action::ReplaceQdisc { qdisc, .. } = action
+        && let QdiscKind::Listed(listed) = &qdisc.kind
+    {
+        let replace = matches!(action, Action::ReplaceQdisc { .. });
+        return tc::listed::requests(index, listed, replace);
+    }
+    vec![match action {
         Action::AddQdisc { parent, qdisc, .. } => encode::add_qdisc(index, *parent, qdisc),
         Action::ReplaceQdisc { parent, qdisc, .. } => encode::replace_qdisc(index, *parent, qdisc),
         Action::ChangeQdisc { parent, qdisc, .. } => encode::change_qdisc(index, *parent, qdisc),
@@ -397,6 +403,6 @@ fn traffic_control(action: &Action, index: u32) -> Option<nlink::netlink::Messag
         | Action::ChangeTable { .. }
         | Action::ForgetDecisions { .. }
         | Action::SetHooks { .. }
-        | Action::DeleteIfb { .. } => return None,
-    })
+        | Action::DeleteIfb { .. } => return Vec::new(),
+    }]
 }

@@ -20,6 +20,7 @@ use crate::nft::sets::{self, ConstantSet, Listed};
 use crate::nft::{self, NFGENMSG, family};
 use crate::tc::decode::{self, Entry};
 use crate::tc::filters::{CLSACT_PLACES, TC_H_CLSACT};
+use crate::tc::listed;
 use crate::tc::{self};
 use crate::{DeviceIndex, Kernel};
 use libc::RTM_GETTFILTER;
@@ -229,15 +230,17 @@ impl Kernel {
             root.kind = QdiscKind::Kit(kit);
         }
         if let Some(root) = &mut root {
-            // Filters are not in the state; a tree that has some is not one
-            // that could be put back.
+            // Filters are not in the state's words.
             let mut places = Vec::new();
             filtered_places(root, &mut places);
+            let mut told = decode::is_told(root);
             for place in places {
-                if self.has_filters(link.index, place.as_u32()).await? {
-                    root.kind = QdiscKind::Other(root.kind.name().to_owned());
-                    break;
-                }
+                told = told && self.filters(link.index, place.as_u32()).await?.is_empty();
+            }
+            if !told {
+                root.kind = self
+                    .as_listed(link.index, &own, &classes, &root.kind)
+                    .await?;
             }
         }
         let device = Device {
@@ -277,10 +280,29 @@ impl Kernel {
         Ok(listed)
     }
 
-    async fn has_filters(&self, index: u32, parent: u32) -> Result<bool, KernelError> {
+    async fn filters(&self, index: u32, parent: u32) -> Result<Vec<Vec<u8>>, KernelError> {
         let ask = tc::encode::message(RTM_GETTFILTER, 0, index, 0, parent);
-        let found = self.route.get(&ask, "listing filters", false).await?;
-        Ok(!found.is_empty())
+        self.route.get(&ask, "listing filters", false).await
+    }
+
+    /// A tree that the state has no words for: as it is listed, where that is enough to
+    /// make it again.
+    async fn as_listed(
+        &self,
+        index: u32,
+        qdiscs: &[Entry<'_>],
+        classes: &[Vec<u8>],
+        kind: &QdiscKind,
+    ) -> Result<QdiscKind, KernelError> {
+        let classes = entries(classes, index);
+        let mut filters = Vec::new();
+        for place in listed::places(qdiscs, &classes) {
+            filters.push((place, self.filters(index, place).await?));
+        }
+        Ok(match listed::tree(qdiscs, &classes, &filters) {
+            Some(listed) => QdiscKind::Listed(listed),
+            None => QdiscKind::Other(kind.name().to_owned()),
+        })
     }
 
     async fn observe_table(

@@ -10,18 +10,24 @@ use super::{LINKLAYER_ATM, RED_ADAPTIVE, RED_ECN, TC_H_ROOT, TCA_STAB_BASE, TCMS
 use crate::netlink::wire::{self, Attrs};
 use libc::{TCA_KIND, TCA_OPTIONS, TCA_STAB};
 use nlink::netlink::types::tc::qdisc::cake::{
-    TCA_CAKE_ACK_FILTER, TCA_CAKE_ATM, TCA_CAKE_BASE_RATE64, TCA_CAKE_DIFFSERV_MODE,
-    TCA_CAKE_FLOW_MODE, TCA_CAKE_INGRESS, TCA_CAKE_MEMORY, TCA_CAKE_MPU, TCA_CAKE_NAT,
-    TCA_CAKE_OVERHEAD, TCA_CAKE_RAW, TCA_CAKE_RTT, TCA_CAKE_SPLIT_GSO,
+    TCA_CAKE_ACK_FILTER, TCA_CAKE_ATM, TCA_CAKE_AUTORATE, TCA_CAKE_BASE_RATE64,
+    TCA_CAKE_DIFFSERV_MODE, TCA_CAKE_FLOW_MODE, TCA_CAKE_FWMARK, TCA_CAKE_INGRESS, TCA_CAKE_MEMORY,
+    TCA_CAKE_MPU, TCA_CAKE_NAT, TCA_CAKE_OVERHEAD, TCA_CAKE_RAW, TCA_CAKE_RTT, TCA_CAKE_SPLIT_GSO,
+    TCA_CAKE_WASH,
 };
-use nlink::netlink::types::tc::qdisc::fq::{TCA_FQ_FLOW_PLIMIT, TCA_FQ_PLIMIT, TCA_FQ_RATE_ENABLE};
+use nlink::netlink::types::tc::qdisc::fq::{
+    TCA_FQ_BUCKETS_LOG, TCA_FQ_CE_THRESHOLD, TCA_FQ_FLOW_MAX_RATE, TCA_FQ_FLOW_PLIMIT,
+    TCA_FQ_FLOW_REFILL_DELAY, TCA_FQ_HORIZON, TCA_FQ_INITIAL_QUANTUM, TCA_FQ_LOW_RATE_THRESHOLD,
+    TCA_FQ_ORPHAN_MASK, TCA_FQ_PLIMIT, TCA_FQ_QUANTUM, TCA_FQ_RATE_ENABLE,
+};
 use nlink::netlink::types::tc::qdisc::fq_codel::{
     TCA_FQ_CODEL_CE_THRESHOLD, TCA_FQ_CODEL_CE_THRESHOLD_MASK, TCA_FQ_CODEL_CE_THRESHOLD_SELECTOR,
-    TCA_FQ_CODEL_ECN, TCA_FQ_CODEL_FLOWS, TCA_FQ_CODEL_INTERVAL, TCA_FQ_CODEL_LIMIT,
-    TCA_FQ_CODEL_MEMORY_LIMIT, TCA_FQ_CODEL_QUANTUM, TCA_FQ_CODEL_TARGET,
+    TCA_FQ_CODEL_DROP_BATCH_SIZE, TCA_FQ_CODEL_ECN, TCA_FQ_CODEL_FLOWS, TCA_FQ_CODEL_INTERVAL,
+    TCA_FQ_CODEL_LIMIT, TCA_FQ_CODEL_MEMORY_LIMIT, TCA_FQ_CODEL_QUANTUM, TCA_FQ_CODEL_TARGET,
 };
 use nlink::netlink::types::tc::qdisc::htb::{
-    TCA_HTB_CEIL64, TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT, TCA_HTB_PARMS, TCA_HTB_RATE64,
+    TCA_HTB_CEIL64, TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT, TCA_HTB_OFFLOAD, TCA_HTB_PARMS,
+    TCA_HTB_RATE64,
 };
 use nlink::netlink::types::tc::qdisc::red::{TCA_RED_MAX_P, TCA_RED_PARMS};
 use std::collections::BTreeSet;
@@ -31,6 +37,9 @@ use weirgate_state::{
     Stab,
 };
 use weirgate_units::{Handle, Rate, Size, Span};
+
+/// linux/pkt_sched.h.
+const TCA_RED_FLAGS: u16 = 4;
 
 /// One entry of a listing, qdisc or class: `struct tcmsg` and attributes.
 pub(crate) struct Entry<'a> {
@@ -66,6 +75,18 @@ pub(crate) fn tree(qdiscs: &[Entry<'_>], classes: &[Entry<'_>], known: &[Stab]) 
     Some(qdisc(root, qdiscs, classes, known, &mut seen))
 }
 
+/// Whether the state has words for all of a tree.
+pub(crate) fn is_told(qdisc: &Qdisc) -> bool {
+    match &qdisc.kind {
+        QdiscKind::Other(_) => false,
+        QdiscKind::Htb(htb) => {
+            let mut leaves = htb.classes.iter().filter_map(|class| class.leaf.as_ref());
+            leaves.all(|leaf| is_told(leaf))
+        }
+        _ => true,
+    }
+}
+
 fn qdisc(
     entry: &Entry<'_>,
     qdiscs: &[Entry<'_>],
@@ -95,6 +116,9 @@ fn htb(
     seen: &mut BTreeSet<u32>,
 ) -> Option<QdiscKind> {
     let options = entry.attrs.nest(TCA_OPTIONS);
+    if options.has(TCA_HTB_OFFLOAD) {
+        return None;
+    }
     let glob = options.bytes(TCA_HTB_INIT)?;
     let mut own = Vec::new();
     for class in classes {
@@ -158,14 +182,7 @@ fn leaf(kind: &str, attrs: &Attrs<'_>) -> Option<QdiscKind> {
     match kind {
         "fq_codel" => fq_codel(&options).map(QdiscKind::FqCodel),
         "sfq" => sfq(raw).map(QdiscKind::Sfq),
-        "fq" => (options.u32(TCA_FQ_RATE_ENABLE)? == 0)
-            .then(|| {
-                Some(Fq {
-                    limit: options.u32(TCA_FQ_PLIMIT)?,
-                    flow_limit: options.u32(TCA_FQ_FLOW_PLIMIT)?,
-                })
-            })?
-            .map(QdiscKind::Fq),
+        "fq" => fq(&options).map(QdiscKind::Fq),
         "pfifo" => Some(QdiscKind::Pfifo(Pfifo {
             limit: wire::u32_at(raw, 0)?,
         })),
@@ -178,7 +195,42 @@ fn leaf(kind: &str, attrs: &Attrs<'_>) -> Option<QdiscKind> {
     }
 }
 
+/// The settings that the state has no words for are the kernel's own (`fq_init`,
+/// net/sched/sch_fq.c). Its quanta follow from the device's MTU as it was then.
+fn fq(options: &Attrs<'_>) -> Option<Fq> {
+    const OWN: [(u16, u32); 8] = [
+        (TCA_FQ_RATE_ENABLE, 0),
+        (TCA_FQ_FLOW_MAX_RATE, u32::MAX),
+        (TCA_FQ_FLOW_REFILL_DELAY, 40_000),
+        (TCA_FQ_ORPHAN_MASK, 1_023),
+        (TCA_FQ_LOW_RATE_THRESHOLD, 550_000 / 8),
+        (TCA_FQ_CE_THRESHOLD, u32::MAX),
+        (TCA_FQ_BUCKETS_LOG, 10),
+        (TCA_FQ_HORIZON, 10_000_000),
+    ];
+    // Older kernels do not list all of them.
+    let other = |(kind, own): (u16, u32)| options.u32(kind).is_some_and(|value| value != own);
+    let quantum = options.u32(TCA_FQ_QUANTUM)?;
+    let first = options.u32(TCA_FQ_INITIAL_QUANTUM)?;
+    if options.u32(TCA_FQ_RATE_ENABLE)? != 0
+        || OWN.into_iter().any(other)
+        || u64::from(first) != u64::from(quantum) * 5
+    {
+        return None;
+    }
+    Some(Fq {
+        limit: options.u32(TCA_FQ_PLIMIT)?,
+        flow_limit: options.u32(TCA_FQ_FLOW_PLIMIT)?,
+    })
+}
+
 fn fq_codel(options: &Attrs<'_>) -> Option<FqCodel> {
+    // `fq_codel_init`, net/sched/sch_fq_codel.c.
+    const DROP_BATCH: u32 = 64;
+    let batch = options.u32(TCA_FQ_CODEL_DROP_BATCH_SIZE);
+    if batch.is_some_and(|own| own != DROP_BATCH) {
+        return None;
+    }
     // The kernel keeps units of 1024 ns and shows whole microseconds, rounded
     // down; the shortest span that it keeps alike is what was written.
     let span = |kind| -> Option<Span> {
@@ -215,7 +267,11 @@ fn fq_codel(options: &Attrs<'_>) -> Option<FqCodel> {
 fn sfq(raw: &[u8]) -> Option<Sfq> {
     let head_drop = wire::u32_at(raw, 24).unwrap_or(0) != 0;
     let red = wire::u32_at(raw, 32).unwrap_or(0) != 0;
-    if head_drop || red {
+    // `sfq_init`, net/sched/sch_sfq.c: 1,024 buckets, 128 flows of 127 packets, fewer
+    // where the limit is.
+    let limit = wire::u32_at(raw, 8)?;
+    let other = |at, own: u32| wire::u32_at(raw, at).is_some_and(|value| value != own);
+    if head_drop || red || other(12, 1_024) || other(16, limit.min(128)) || other(20, 127) {
         return None;
     }
     Some(Sfq {
@@ -229,7 +285,9 @@ fn red(options: &Attrs<'_>) -> Option<Red> {
     let parms = options.bytes(TCA_RED_PARMS)?;
     let size = |offset| Some(Size::bytes(u64::from(wire::u32_at(parms, offset)?)));
     let flags = wire::u8_at(parms, 15)?;
-    if flags & !(RED_ECN | RED_ADAPTIVE) != 0 {
+    // Those that are younger than the field have an attribute of their own.
+    let all = options.u32(TCA_RED_FLAGS).unwrap_or(0) | u32::from(flags);
+    if all & !u32::from(RED_ECN | RED_ADAPTIVE) != 0 {
         return None;
     }
     let fraction = u64::from(options.u32(TCA_RED_MAX_P)?);
@@ -250,6 +308,13 @@ fn red(options: &Attrs<'_>) -> Option<Red> {
 }
 
 fn cake(options: &Attrs<'_>) -> Option<Cake> {
+    let unsaid = [TCA_CAKE_WASH, TCA_CAKE_FWMARK, TCA_CAKE_AUTORATE];
+    if unsaid
+        .into_iter()
+        .any(|kind| options.u32(kind).unwrap_or(0) != 0)
+    {
+        return None;
+    }
     let mode = options.u32(TCA_CAKE_DIFFSERV_MODE)?;
     let tins = TINS.iter().find(|pair| pair.1 == mode)?.0;
     let wire = if options.has(TCA_CAKE_RAW) {

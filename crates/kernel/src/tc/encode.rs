@@ -287,7 +287,8 @@ fn options(message: &mut MessageBuilder, kind: &QdiscKind, change: bool) {
             message.nest_end(nest);
         }
         // A BPF qdisc takes no options.
-        QdiscKind::Kit(_) | QdiscKind::Other(_) => {}
+        // A listed one has requests of its own.
+        QdiscKind::Kit(_) | QdiscKind::Listed(_) | QdiscKind::Other(_) => {}
     }
 }
 
@@ -370,7 +371,7 @@ fn probability(millionths: u32) -> u32 {
 /// each slot of `1 << scell_log` microseconds (`tc_red_eval_idle_damping` of
 /// iproute2; the kernel looks it up by microseconds,
 /// `red_calc_qavg_from_idle_time`, include/net/red.h).
-fn idle_table(red: &Red) -> [u8; 256] {
+pub(super) fn idle_table(red: &Red) -> [u8; 256] {
     let weight = 1.0 / 2_f64.powi(i32::from(red.wlog));
     let packet = u64::from(red.avpkt.max(1));
     let rate = red.bandwidth.as_bits_per_second().max(8);

@@ -68,7 +68,11 @@ pub(crate) fn change(
     let mut out = Vec::new();
     if before.is_none() {
         let flags = NLM_F_CREATE | NLM_F_EXCL;
-        let mut add = message(RTM_NEWQDISC, flags, ifindex, CLSACT_HANDLE, TC_H_CLSACT, 0);
+        let mut add = message(
+            RTM_NEWQDISC,
+            flags,
+            (ifindex, CLSACT_HANDLE, TC_H_CLSACT, 0),
+        );
         add.append_attr_str(TCA_KIND, "clsact");
         out.push(add);
     }
@@ -118,7 +122,7 @@ const fn parent(hook: ClsactHook) -> u32 {
 
 /// Deletes the place with all filters.
 pub(crate) fn remove(ifindex: u32) -> MessageBuilder {
-    message(RTM_DELQDISC, 0, ifindex, CLSACT_HANDLE, TC_H_CLSACT, 0)
+    message(RTM_DELQDISC, 0, (ifindex, CLSACT_HANDLE, TC_H_CLSACT, 0))
 }
 
 /// A request that must fail: ENOENT where there is no such action, EINVAL for
@@ -188,16 +192,14 @@ fn filter(kind: u16, flags: u16, ifindex: u32, preference: u16) -> MessageBuilde
 /// A request about a filter of a place, by its preference.
 fn at(kind: u16, flags: u16, ifindex: u32, (parent, preference): (u32, u16)) -> MessageBuilder {
     let info = u32::from(preference) << 16 | u32::from(ETH_P_ALL.to_be());
-    message(kind, flags, ifindex, 1, parent, info)
+    message(kind, flags, (ifindex, 1, parent, info))
 }
 
-fn message(
+/// A request with its `struct tcmsg`: device, handle, parent and info.
+pub(crate) fn message(
     kind: u16,
     flags: u16,
-    ifindex: u32,
-    handle: u32,
-    parent: u32,
-    info: u32,
+    (ifindex, handle, parent, info): (u32, u32, u32, u32),
 ) -> MessageBuilder {
     let mut message = MessageBuilder::new(kind, NLM_F_REQUEST | flags);
     let mut header = vec![0_u8; 4];

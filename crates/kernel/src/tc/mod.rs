@@ -4,6 +4,7 @@
 pub(crate) mod decode;
 pub(crate) mod encode;
 pub(crate) mod filters;
+pub(crate) mod listed;
 pub(crate) mod stats;
 mod xstats;
 

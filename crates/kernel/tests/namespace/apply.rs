@@ -154,7 +154,13 @@ fn an_unknown_qdisc_is_refused_by_name() {
 #[test]
 fn what_cannot_be_put_back_is_reported() {
     in_namespace(|kernel| async move {
-        run("tc qdisc add dev wan root handle 5: tbf rate 1mbit burst 2000 limit 3000");
+        run("tc qdisc add dev wan root handle 5: htb default 1");
+        run("tc class add dev wan parent 5: classid 5:1 htb rate 1mbit");
+        // weirgate does not keep actions of filters.
+        let action = "action mirred egress redirect dev far";
+        run(&format!(
+            "tc filter add dev wan parent 5: u32 match u32 0 0 {action}"
+        ));
         let mut deep: Vec<HtbClass> = (1..=9_u16).map(|id| class(1, id, id - 1, None)).collect();
         deep[8].leaf = Some(Box::new(pfifo(0x99, 5)));
         let desired = only(Some(htb(1, 9, deep)));
@@ -168,7 +174,7 @@ fn what_cannot_be_put_back_is_reported() {
         let forced = plan_with(&before, &desired, &options).unwrap();
         let error = kernel.apply(&forced).await.unwrap_err();
         assert!(matches!(error, ApplyError::Lost { .. }), "{error}");
-        assert!(error.to_string().contains("tbf"), "{error}");
+        assert!(error.to_string().contains("`htb`"), "{error}");
         // What was there cannot come back, but weirgate can be removed.
         let wanted = with_former(&State::default(), &before);
         apply(&kernel, &wanted, Some(&desired)).await;
@@ -191,7 +197,10 @@ fn foreign_filters_make_a_tree_foreign() {
             run(&format!("tc filter add {filter} match u32 0 0 flowid 2:20"));
             let after = observe(&kernel, &[&desired]).await;
             let root = after.devices[&name("wan")].root.clone().unwrap();
-            assert_eq!(root.kind, QdiscKind::Other(String::from("htb")), "{place}");
+            let QdiscKind::Listed(listed) = &root.kind else {
+                panic!("{place}: {root:?}");
+            };
+            assert_eq!(listed.name, "htb", "{place}");
             assert_eq!(plan(&after, &only(None)).unwrap_err()[0].code, "K302");
             run(&format!("tc filter del {filter}"));
             let after = observe(&kernel, &[&desired]).await;

@@ -140,7 +140,9 @@ fn changeable(old: &Qdisc, new: &Qdisc) -> bool {
             (QdiscKind::FqCodel(a), QdiscKind::FqCodel(b)) => a.flows == b.flows,
             // `sfq_qdisc_ops` has no change operation.
             (QdiscKind::Sfq(a), QdiscKind::Sfq(b)) => a == b,
-            (QdiscKind::Other(_), _) | (_, QdiscKind::Other(_)) => false,
+            // It is put back, not changed.
+            (QdiscKind::Listed(_) | QdiscKind::Other(_), _)
+            | (_, QdiscKind::Listed(_) | QdiscKind::Other(_)) => false,
             (a, b) => a.name() == b.name(),
         }
 }
@@ -148,10 +150,14 @@ fn changeable(old: &Qdisc, new: &Qdisc) -> bool {
 /// Every qdisc handle of a tree.
 pub fn handles(qdisc: &Qdisc) -> BTreeSet<Handle> {
     let mut all = BTreeSet::from([qdisc.handle]);
-    if let QdiscKind::Htb(htb) = &qdisc.kind {
-        for leaf in htb.classes.iter().filter_map(|class| class.leaf.as_ref()) {
-            all.extend(handles(leaf));
+    match &qdisc.kind {
+        QdiscKind::Htb(htb) => {
+            for leaf in htb.classes.iter().filter_map(|class| class.leaf.as_ref()) {
+                all.extend(handles(leaf));
+            }
         }
+        QdiscKind::Listed(listed) => all.extend(listed.handles().map(Handle::from_u32)),
+        _ => {}
     }
     all
 }

@@ -246,7 +246,7 @@ fn change_qdisc(
         return Err("another qdisc is there");
     }
     match (&old.kind, &qdisc.kind) {
-        (QdiscKind::Htb(_) | QdiscKind::Sfq(_) | QdiscKind::Other(_), _) => {
+        (QdiscKind::Htb(_) | QdiscKind::Sfq(_) | QdiscKind::Listed(_) | QdiscKind::Other(_), _) => {
             Err("the kind has no change operation")
         }
         (QdiscKind::FqCodel(a), QdiscKind::FqCodel(b)) if a.flows != b.flows => {

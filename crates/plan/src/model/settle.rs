@@ -93,7 +93,7 @@ fn kind(desired: &QdiscKind, seen: Option<&QdiscKind>) -> QdiscKind {
             };
             QdiscKind::Kit(kit::settled(own, seen))
         }
-        QdiscKind::Other(name) => QdiscKind::Other(name.clone()),
+        QdiscKind::Listed(_) | QdiscKind::Other(_) => desired.clone(),
     }
 }
 

@@ -221,6 +221,7 @@ pub(crate) fn kind_text(kind: &QdiscKind) -> String {
             )
         }
         QdiscKind::Kit(own) => kit::text(own),
+        QdiscKind::Listed(listed) => format!("{} as it was listed", listed.name),
         QdiscKind::Other(name) => name.clone(),
     }
 }

@@ -81,6 +81,15 @@ const PIE: &[Replaced] = &[
     },
 ];
 
+/// The kit's pie has no timer and makes up for so many updates at most (`PIE_CATCH_UP`,
+/// aqm/pie.c).
+const CATCH_UP: u64 = 512;
+
+/// What is said where an episode differs for that.
+pub const PAUSE: &str = "after a pause of more than 512 updates the kit has made 512, while the \
+    kernel's timer has made all: a high probability may not have come down yet (aqm/pie.c, \
+    PIE_CATCH_UP)";
+
 /// Where the kit's RED is not the kernel's, beside the method.
 const RED: &[Replaced] = &[Replaced {
     file: "include/net/red.h",
@@ -150,6 +159,14 @@ impl Case {
         let rows = self.settings.rows();
         let update = rows.iter().find(|(row, _)| row.name == "update_ns");
         update.map_or(0, |(_, value)| *value)
+    }
+
+    /// The longest pause that the kit makes up for.
+    pub fn longest_pause_ns(&self) -> u64 {
+        match self.update_ns() {
+            0 => u64::MAX,
+            update => CATCH_UP * update,
+        }
     }
 }
 

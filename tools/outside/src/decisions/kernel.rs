@@ -70,17 +70,6 @@ impl Kernel {
         Ok(Self { source, folder })
     }
 
-    /// Its version, such as `7.3.4`.
-    pub fn version(&self) -> Result<String> {
-        let text = fs::read_to_string(self.source.join("Makefile"))?;
-        let part = |name: &str| {
-            text.lines()
-                .find_map(|line| line.strip_prefix(name)?.trim().strip_prefix("= "))
-                .unwrap_or("0")
-        };
-        Ok(["VERSION", "PATCHLEVEL", "SUBLEVEL"].map(part).join("."))
-    }
-
     /// Compiles a discipline; the program. Of the kernel's file, `replaced` are compiled
     /// otherwise.
     pub fn compile(&self, discipline: &str, replaced: &[Replaced]) -> Result<PathBuf> {

@@ -11,9 +11,10 @@ mod kit;
 mod traffic;
 
 use anyhow::{Result, bail};
-use cases::{Case, Why, cases};
+use cases::{Case, PAUSE, Why, cases};
 use event::{ARRIVE, BEGIN, CE, Event, Outcome};
 use kernel::{Kernel, Replaced};
+use std::fs;
 use std::path::Path;
 use traffic::{Kind, episode};
 
@@ -31,6 +32,9 @@ struct Tally {
     decisions: u64,
     episodes: u64,
     different: u64,
+    /// Those of them whose first difference follows a pause that the kit does not make up
+    /// for.
+    paused: u64,
     /// Packets dropped and marked in all, also after a difference.
     acted: [u64; 2],
     /// The first difference of all.
@@ -44,19 +48,23 @@ struct Tally {
 ///
 /// Where a source cannot be compiled, and where a difference has no explanation in
 /// [`cases`].
-pub fn compare(source: &Path, decisions: u64, seed: u64, only: Option<&str>) -> Result<()> {
+pub fn compare(source: &Path, decisions: u64, seed: u64, only: &[String]) -> Result<()> {
     let kernel = Kernel::new(source)?;
     let all: Vec<Case> = cases()?
         .into_iter()
-        .filter(|case| only.is_none_or(|name| case.discipline() == name))
+        .filter(|case| {
+            let named = |name: &String| name == case.discipline() || name == case.name;
+            only.iter().all(named)
+        })
         .collect();
-    println!("Linux {}, seed {seed}.\n", kernel.version()?);
+    println!("Linux {}, seed {seed}.\n", version(source)?);
     println!(
         "| discipline | case | traffic | decisions | episodes | that differ | \
          dropped or marked by the kernel | by the kit |"
     );
     println!("|---|---|---|--:|--:|--:|--:|--:|");
     let mut unexplained = Vec::new();
+    let mut paused = Vec::new();
     for case in &all {
         let same = |other: &&Case| other.discipline() == case.discipline();
         let share = (all.iter().filter(same).count() * Kind::ALL.len()) as u64;
@@ -66,6 +74,9 @@ pub fn compare(source: &Path, decisions: u64, seed: u64, only: Option<&str>) -> 
                 let tally = run(case, kind, &program, decisions.div_ceil(share), seed)?;
                 let line = format!("{} | {name} | {}", case.discipline(), kind.name());
                 println!("| {line} | {}", tally.cells());
+                if tally.paused > 0 && !replaced.is_empty() {
+                    paused.push(format!("{line}: {} episodes: {PAUSE}", tally.paused));
+                }
                 if let Some(what) = tally.unexplained(case.why, replaced.is_empty()) {
                     unexplained.push(format!("{line}: {what}"));
                 }
@@ -73,10 +84,28 @@ pub fn compare(source: &Path, decisions: u64, seed: u64, only: Option<&str>) -> 
         }
     }
     explain(&all);
+    for line in paused {
+        println!("\n- {line}.");
+    }
     if !unexplained.is_empty() {
         bail!("without an explanation:\n{}", unexplained.join("\n"));
     }
     Ok(())
+}
+
+/// The version of a kernel's source, such as `7.3.4`.
+///
+/// # Errors
+///
+/// Where it has no `Makefile`.
+pub fn version(source: &Path) -> Result<String> {
+    let text = fs::read_to_string(source.join("Makefile"))?;
+    let part = |name: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.trim().strip_prefix("= "))
+            .unwrap_or("0")
+    };
+    Ok(["VERSION", "PATCHLEVEL", "SUBLEVEL"].map(part).join("."))
 }
 
 /// The kernel's file as it is, and with the lines replaced that differ.
@@ -123,7 +152,8 @@ fn run(case: &Case, kind: Kind, program: &Path, decisions: u64, seed: u64) -> Re
         let mut first = 0;
         for end in 1..=events.len() {
             if end == events.len() || events[end].kind == BEGIN {
-                tally.count(&events[first..end], &kernel[first..end], &kit[first..end]);
+                let sides = [&kernel[first..end], &kit[first..end]];
+                tally.count(&events[first..end], sides, case.longest_pause_ns());
                 first = end;
             }
         }
@@ -132,8 +162,8 @@ fn run(case: &Case, kind: Kind, program: &Path, decisions: u64, seed: u64) -> Re
 }
 
 impl Tally {
-    /// One episode.
-    fn count(&mut self, events: &[Event], kernel: &[Outcome], kit: &[Outcome]) {
+    /// One episode, and the longest pause that the kit makes up for.
+    fn count(&mut self, events: &[Event], [kernel, kit]: [&[Outcome]; 2], longest_ns: u64) {
         let number = self.episodes;
         self.episodes += 1;
         for (side, outcomes) in [kernel, kit].into_iter().enumerate() {
@@ -149,6 +179,11 @@ impl Tally {
             .count() as u64;
         let Some(index) = differs else { return };
         self.different += 1;
+        let mut pairs = events[..=index].windows(2);
+        if pairs.any(|pair| pair[1].now_ns - pair[0].now_ns > longest_ns) {
+            self.paused += 1;
+            return;
+        }
         self.example.get_or_insert_with(|| {
             format!(
                 "episode {number}, event {index}: {:?}\n  kernel {:?}\n  kit    {:?}",

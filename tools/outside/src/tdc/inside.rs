@@ -4,20 +4,16 @@
 //! what was there.
 
 use super::case::{Case, Command, DEVICES, cases, replaced};
+use crate::process::{direct, within};
 use anyhow::{Context, Result};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::os::fd::AsFd;
-use std::path::Path;
-use std::process::{Command as Process, Stdio};
-use std::thread;
+use std::fs;
 use weirgate_kernel::{Kernel, Scope};
 
-/// Where the guest has the suite's file, and the namespace of each case.
-pub const FILE: &str = "/suite/cases.json";
+/// Where the guest has files of the suite, and the namespace of each case.
+pub const FOLDER: &str = "/suite";
 const NAMESPACE: &str = "tcut";
 
 /// Longer than a command of the suite takes (`TIMEOUT` of `tdc_config.py`).
@@ -42,25 +38,33 @@ pub enum Outcome {
 /// A case with what became of it under each policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
+    /// The file, by its number among those that the guest has.
+    pub file: usize,
     pub id: String,
     pub name: String,
     pub outcome: Outcome,
 }
 
-/// Runs every case of the file, and prints a line of JSON for each.
+/// Runs every case of the files, and prints a line of JSON for each.
 pub fn run() -> Result<()> {
-    let text = fs::read_to_string(FILE).context(FILE)?;
-    for case in cases(&text)? {
-        let outcome = match case.lacks() {
-            Some(what) => Outcome::Cannot(format!("it needs {what}")),
-            None => one(&case)?,
+    for file in 0.. {
+        let path = format!("{FOLDER}/{file}.json");
+        let Ok(text) = fs::read_to_string(&path) else {
+            break;
         };
-        let told = Told {
-            id: case.id,
-            name: case.name,
-            outcome,
-        };
-        println!("{}", serde_json::to_string(&told)?);
+        for case in cases(&text).context(path)? {
+            let outcome = match case.lacks() {
+                Some(what) => Outcome::Cannot(format!("it needs {what}")),
+                None => one(&case)?,
+            };
+            let told = Told {
+                file,
+                id: case.id,
+                name: case.name,
+                outcome,
+            };
+            println!("{}", serde_json::to_string(&told)?);
+        }
     }
     Ok(())
 }
@@ -69,27 +73,12 @@ fn one(case: &Case) -> Result<Outcome> {
     let here = |script: &str| direct(&["bash", "-c", script]);
     let made = here(&namespace())?;
     let outcome = if made.status == Some(0) {
-        within(|| in_namespace(case))
+        within(NAMESPACE, || in_namespace(case))
     } else {
         Ok(Outcome::Failed(format!("no namespace: {}", made.said())))
     };
     here("ip netns del tcut; ip link del v0p0; rm -rf /tmp/batch; mkdir /tmp/batch")?;
     outcome
-}
-
-/// Does something on a thread in the case's namespace, which what it starts inherits.
-fn within<T: Send>(what: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    let place = format!("/run/netns/{NAMESPACE}");
-    let namespace = File::open(&place).context(place)?;
-    thread::scope(|scope| {
-        let there = scope.spawn(|| {
-            let kind = Some(LinkNameSpaceType::Network);
-            move_into_link_name_space(namespace.as_fd(), kind)?;
-            what()
-        });
-        let failed = || anyhow::anyhow!("the case's thread failed");
-        there.join().map_err(|_| failed())?
-    })
 }
 
 fn in_namespace(case: &Case) -> Result<Outcome> {
@@ -280,41 +269,6 @@ fn namespace() -> String {
          link add {dummy} type dummy\nlink add {ifb} type ifb\nlink add lan0 type dummy\n\
          link set {veth} up\nlink set {dummy} up\nlink set {ifb} up\nlink set lan0 up\nEND"
     )
-}
-
-/// What a process left.
-struct Done {
-    /// `None` where a signal ended it.
-    status: Option<i32>,
-    output: String,
-    error: String,
-}
-
-impl Done {
-    /// The line that says most: the last one of its errors that is not a usage.
-    fn said(&self) -> String {
-        let lines = self.error.lines().chain(self.output.lines());
-        let line = lines
-            .map(str::trim)
-            .find(|line| !line.is_empty() && !line.starts_with("Usage"));
-        line.unwrap_or("it ends otherwise than expected").to_owned()
-    }
-}
-
-/// Runs a program where this thread is.
-fn direct(words: &[&str]) -> Result<Done> {
-    let output = Process::new(words[0])
-        .args(&words[1..])
-        .current_dir(Path::new("/tmp"))
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| words.join(" "))?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Ok(Done {
-        status: output.status.code(),
-        output: text(&output.stdout),
-        error: text(&output.stderr),
-    })
 }
 
 #[cfg(test)]

@@ -4,33 +4,27 @@
 
 mod case;
 mod inside;
+mod report;
 
+use crate::machine::{LIMITS, lab, lines};
+use crate::process;
 use anyhow::{Context, Result};
-use inside::{FILE, Outcome, Told};
-use std::collections::BTreeSet;
-use std::env;
+use inside::{FOLDER, Outcome, Told};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-use weirgate_lab::{ArmOutput, Lab, Limits, Options};
+use weirgate_lab::Lab;
 
 pub use inside::run;
+pub use report::text;
 
 /// Where the suite is in the kernel's source.
 const SUITE: &str = "tools/testing/selftests/tc-testing/tc-tests";
 
-/// Programs that cases use, and weirgate's own.
-const PROGRAMS: [&str; 18] = [
+/// Programs that cases use, and that show a state.
+const PROGRAMS: [&str; 16] = [
     "bash", "cat", "echo", "ethtool", "grep", "ip", "mkdir", "nft", "ping", "rm", "seq", "sh",
-    "sleep", "tc", "timeout", "true", "weirgate", "outside",
+    "sleep", "tc", "timeout", "true",
 ];
-
-/// How long a file of the suite may take.
-const LIMITS: Limits = Limits {
-    wall: Duration::from_mins(20),
-    memory_mib: 512,
-    console_bytes: 4 << 20,
-};
 
 /// What became of the cases of a file.
 pub struct File {
@@ -39,68 +33,82 @@ pub struct File {
     pub told: Vec<Told>,
 }
 
+/// Files that one machine runs: to boot it takes as long as a handful of cases.
+const BATCH: usize = 8;
+
 /// Runs the files of the suite whose name has `only`.
 ///
 /// # Errors
 ///
 /// Where there is no suite or no laboratory.
-pub fn states(source: &Path, only: &str, told: &mut dyn FnMut(&File)) -> Result<Vec<File>> {
-    let lab = lab()?;
+pub fn states(source: &Path, only: &str) -> Result<Vec<File>> {
+    let lab = lab(PROGRAMS)?;
     let mut files = Vec::new();
-    for (name, path) in suite(&source.join(SUITE), only)? {
-        let text = fs::read(&path).with_context(|| path.display().to_string())?;
-        let cases = case::cases(&String::from_utf8_lossy(&text)).context(name.clone())?;
-        let words = ["outside", "inside", "tdc"];
-        let ran = lab.execute(&words, &[(FILE, &text)], (1, LIMITS), &mut |_| ());
-        let told_of = match ran {
-            Ok(output) => read(&output)?,
-            // What ends the machine is nobody's case alone.
-            Err(error) => cases
-                .into_iter()
-                .map(|case| Told {
-                    id: case.id,
-                    name: case.name,
-                    outcome: Outcome::Failed(format!("the machine ended: {error}")),
-                })
-                .collect(),
-        };
-        let file = File {
-            name,
-            told: told_of,
-        };
-        told(&file);
-        files.push(file);
+    for batch in suite(&source.join(SUITE), only)?.chunks(BATCH) {
+        match together(&lab, batch) {
+            Ok(told) => files.extend(told),
+            // One of them ended the machine, and is to be found.
+            Err(_) if batch.len() > 1 => {
+                for one in batch {
+                    let told = together(&lab, std::slice::from_ref(one));
+                    files.extend(told.or_else(|error| ended(one, &error))?);
+                }
+            }
+            Err(error) => files.extend(ended(&batch[0], &error)?),
+        }
     }
     Ok(files)
 }
 
-/// The guest's lines.
-fn read(output: &ArmOutput) -> Result<Vec<Told>> {
-    let text = String::from_utf8_lossy(&output.result);
-    let lines = text.lines().filter(|line| line.starts_with('{'));
-    let told: Vec<Told> = lines
-        .map(serde_json::from_str)
-        .collect::<Result<_, _>>()
-        .with_context(|| text.clone().into_owned())?;
-    anyhow::ensure!(text.starts_with("status: 0\n"), "{text}");
-    Ok(told)
+/// Runs files in one machine.
+fn together(lab: &Lab, batch: &[(String, PathBuf)]) -> Result<Vec<File>> {
+    let mut read = Vec::new();
+    for (number, (_, path)) in batch.iter().enumerate() {
+        let text = fs::read(path).with_context(|| path.display().to_string())?;
+        read.push((format!("{FOLDER}/{number}.json"), text));
+    }
+    let placed: Vec<(&str, &[u8])> = read.iter().map(|(path, text)| (&**path, &**text)).collect();
+    let words = ["outside", "inside", "tdc"];
+    let output = lab.execute(&words, &placed, (1, LIMITS), &mut |_| ())?;
+    let told: Vec<Told> = lines(&output)?;
+    let file = |(number, (name, _)): (usize, &(String, PathBuf))| {
+        let own = told.iter().filter(|one| one.file == number);
+        let own: Vec<Told> = own.cloned().collect();
+        for one in &own {
+            eprintln!("{name} {} {:?}", one.id, one.outcome);
+        }
+        let name = name.clone();
+        File { name, told: own }
+    };
+    Ok(batch.iter().enumerate().map(file).collect())
 }
 
-fn lab() -> Result<Lab> {
-    let own = env::current_exe()?;
-    let programs: BTreeSet<String> = PROGRAMS
-        .iter()
-        .map(|&name| match name {
-            "weirgate" => own.with_file_name(name).to_string_lossy().into_owned(),
-            "outside" => own.to_string_lossy().into_owned(),
-            name => name.to_owned(),
-        })
-        .collect();
-    let options = Options {
-        programs,
-        ..Options::default()
-    };
-    Ok(Lab::open(&options, &mut |note| eprintln!("{note}"))?)
+/// A file that ends the machine: every case of it failed.
+fn ended((name, path): &(String, PathBuf), error: &anyhow::Error) -> Result<Vec<File>> {
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let cases = case::cases(&text).context(name.clone())?;
+    let told = cases.into_iter().map(|case| Told {
+        file: 0,
+        id: case.id,
+        name: case.name,
+        outcome: Outcome::Failed(format!("the machine ended: {error:#}")),
+    });
+    Ok(vec![File {
+        name: name.clone(),
+        told: told.collect(),
+    }])
+}
+
+/// What this machine's tc says of itself.
+///
+/// # Errors
+///
+/// Where there is none.
+pub fn version() -> Result<String> {
+    let done = process::direct(&["tc", "-V"])?;
+    let words: Vec<&str> = done.output.split(&[' ', ','][..]).collect();
+    let named = words.iter().find(|word| word.starts_with("iproute2"));
+    Ok(named.map_or("an unknown tc", |word| *word).to_owned())
 }
 
 /// The files of the suite, by folder and name.

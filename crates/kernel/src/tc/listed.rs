@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A tree that the state has no words for, kept as the kernel lists it: what is listed
+//! becomes the requests that make it again.
+//!
+//! A listing and a request have the same attributes, with exceptions that are named here.
+//! What a listing does not hold cannot be made again, and such a tree is not kept: the
+//! slots of a size table, the distribution of netem's jitter, programs of filters. Neither
+//! is what nobody has tried: actions of filters, shared blocks of filters, offload.
+//!
+//! One thing that is not listed is assumed: the table by which RED's and CHOKe's average
+//! sinks while the link is idle. It is made as tc makes it for a link of 10 Mbit/s, its
+//! own default, and packets of 1,000 bytes.
+
+use super::decode::Entry;
+use super::encode::idle_table;
+use super::{HTB_VERSION, TC_H_ROOT, filters};
+use crate::netlink::wire;
+use libc::{RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER, TCA_KIND, TCA_OPTIONS, TCA_STAB};
+use nlink::netlink::MessageBuilder;
+use nlink::netlink::message::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use nlink::netlink::types::tc::qdisc::cake::{TCA_CAKE_OVERHEAD, TCA_CAKE_RAW};
+use nlink::netlink::types::tc::qdisc::htb::{TCA_HTB_INIT, TCA_HTB_OFFLOAD};
+use nlink::netlink::types::tc::qdisc::red::{TCA_RED_PARMS, TCA_RED_STAB};
+use std::collections::{BTreeMap, BTreeSet};
+use weirgate_state::{Listed, ListedKind, ListedObject, Red};
+use weirgate_units::{Rate, Size};
+
+/// linux/rtnetlink.h.
+const TCA_CHAIN: u16 = 11;
+const TCA_INGRESS_BLOCK: u16 = 13;
+const TCA_EGRESS_BLOCK: u16 = 14;
+
+/// `TCA_RED_FLAGS` and the blocks of its events (linux/pkt_sched.h).
+const TCA_RED_FLAGS: u16 = 4;
+const RED_BLOCKS: [u16; 2] = [5, 6];
+
+/// Disciplines whose classes somebody makes. Those of others come with the qdisc.
+const WITH_OWN_CLASSES: [&str; 4] = ["drr", "hfsc", "htb", "qfq"];
+
+/// Disciplines whose listing is not what makes them, or that need more than one device.
+const NOT_KEPT: [&str; 5] = ["gred", "mqprio", "plug", "taprio", "teql0"];
+
+/// The bits of a filter's flags that a request may have (`tc_flags_valid`,
+/// net/pkt_cls.h): skip the card, skip the kernel, be verbose.
+const ASKED_FLAGS: u32 = 0b1_0011;
+
+/// Attributes of a classifier: actions and police; flags; counters.
+struct Classifier {
+    name: &'static str,
+    actions: &'static [u16],
+    flags: Option<u16>,
+    counters: &'static [u16],
+}
+
+/// linux/pkt_cls.h.
+const CLASSIFIERS: [Classifier; 9] = [
+    classifier("basic", &[3, 4], None, &[5]),
+    // Its program is no classic one where it has a number; see `filter`.
+    classifier("bpf", &[1, 2], Some(9), &[]),
+    classifier("cgroup", &[1, 2], None, &[]),
+    classifier("flow", &[9, 10], None, &[]),
+    classifier("flower", &[3], Some(22), &[]),
+    classifier("fw", &[2, 4], None, &[]),
+    classifier("matchall", &[2], Some(3), &[4]),
+    classifier("route", &[5, 6], None, &[]),
+    classifier("u32", &[6, 7], Some(11), &[9, 12]),
+];
+
+const fn classifier(
+    name: &'static str,
+    actions: &'static [u16],
+    flags: Option<u16>,
+    counters: &'static [u16],
+) -> Classifier {
+    Classifier {
+        name,
+        actions,
+        flags,
+        counters,
+    }
+}
+
+const TCA_BPF_ID: u16 = 11;
+const TCA_U32_DIVISOR: u16 = 4;
+const TCA_U32_MARK: u16 = 10;
+
+/// Where the filters of a tree can be: its qdiscs, and classes that may have children.
+pub(crate) fn places(qdiscs: &[Entry<'_>], classes: &[Entry<'_>]) -> BTreeSet<u32> {
+    let tree = |entry: &&Entry<'_>| entry.handle >> 16 != 0 && entry.parent != filters::TC_H_CLSACT;
+    let inner = classes
+        .iter()
+        .filter(|class| matches!(&*class.kind, "htb" | "hfsc") && class.handle & 0xffff != 0);
+    qdiscs
+        .iter()
+        .filter(tree)
+        .chain(inner)
+        .map(|entry| entry.handle)
+        .collect()
+}
+
+/// The tree of a device, with the listing of the filters of each of its [`places`];
+/// `None` where it could not be made again.
+pub(crate) fn tree(
+    qdiscs: &[Entry<'_>],
+    classes: &[Entry<'_>],
+    filters: &[(u32, Vec<Vec<u8>>)],
+) -> Option<Listed> {
+    let root = qdiscs
+        .iter()
+        .find(|entry| entry.parent == TC_H_ROOT && entry.handle >> 16 != 0)?;
+    let mut objects = Vec::new();
+    let mut seen = BTreeSet::new();
+    qdisc(root, qdiscs, classes, &mut seen, &mut objects)?;
+    for (parent, payloads) in filters {
+        objects.extend(filters_of(*parent, payloads)?);
+    }
+    Some(Listed {
+        name: root.kind.clone(),
+        objects,
+    })
+}
+
+fn qdisc(
+    entry: &Entry<'_>,
+    qdiscs: &[Entry<'_>],
+    classes: &[Entry<'_>],
+    seen: &mut BTreeSet<u32>,
+    objects: &mut Vec<ListedObject>,
+) -> Option<()> {
+    // A listing that names a qdisc twice must not be followed for ever.
+    if !seen.insert(entry.handle) {
+        return None;
+    }
+    let below = [TCA_STAB, TCA_INGRESS_BLOCK, TCA_EGRESS_BLOCK];
+    // The root's table is a matter of its own.
+    let from = usize::from(entry.parent == TC_H_ROOT);
+    if below[from..].iter().any(|kind| entry.attrs.has(*kind)) || NOT_KEPT.contains(&&*entry.kind) {
+        return None;
+    }
+    objects.push(object(ListedKind::Qdisc, entry, 0, qdisc_options(entry)?));
+    let own = |class: &&Entry<'_>| class.handle >> 16 == entry.handle >> 16;
+    if WITH_OWN_CLASSES.contains(&&*entry.kind) {
+        for class in parents_first(classes.iter().filter(own).collect()) {
+            if class.handle & 0xffff != 0 {
+                let options = class.attrs.bytes(TCA_OPTIONS).map(<[u8]>::to_vec);
+                objects.push(object(ListedKind::Class, class, 0, options));
+            }
+        }
+    }
+    let mut children: Vec<&Entry<'_>> = qdiscs
+        .iter()
+        .filter(|child| {
+            child.parent >> 16 == entry.handle >> 16
+                && child.handle >> 16 != 0
+                && child.parent != TC_H_ROOT
+        })
+        .collect();
+    children.sort_by_key(|child| child.parent);
+    for child in children {
+        qdisc(child, qdiscs, classes, seen, objects)?;
+    }
+    Some(())
+}
+
+/// Classes with parents before children, otherwise by number: the kernel lists them as
+/// they lie in its table.
+fn parents_first<'a, 'b>(mut classes: Vec<&'a Entry<'b>>) -> Vec<&'a Entry<'b>> {
+    classes.sort_by_key(|class| class.handle);
+    let parents: BTreeMap<u32, u32> = classes
+        .iter()
+        .map(|class| (class.handle, class.parent))
+        .collect();
+    let depth = |class: &&Entry<'_>| {
+        let mut at = class.parent;
+        let mut depth = 0;
+        while let Some(parent) = parents.get(&at).filter(|_| depth < parents.len()) {
+            at = *parent;
+            depth += 1;
+        }
+        depth
+    };
+    classes.sort_by_cached_key(depth);
+    classes
+}
+
+fn object(
+    what: ListedKind,
+    entry: &Entry<'_>,
+    info: u32,
+    options: Option<Vec<u8>>,
+) -> ListedObject {
+    let mut attributes = Vec::new();
+    let mut name = entry.kind.clone().into_bytes();
+    name.push(0);
+    put(&mut attributes, TCA_KIND, &name);
+    if let Some(chain) = entry.attrs.bytes(TCA_CHAIN) {
+        put(&mut attributes, TCA_CHAIN, chain);
+    }
+    if let Some(options) = options {
+        put(&mut attributes, TCA_OPTIONS, &options);
+    }
+    ListedObject {
+        what,
+        handle: entry.handle,
+        parent: entry.parent,
+        info,
+        attributes,
+    }
+}
+
+/// What a request has in place of the options that are listed; outside `None` where
+/// there is no such request.
+#[expect(clippy::option_option, reason = "an entry may have no options at all")]
+fn qdisc_options(entry: &Entry<'_>) -> Option<Option<Vec<u8>>> {
+    let Some(raw) = entry.attrs.bytes(TCA_OPTIONS) else {
+        return Some(None);
+    };
+    let has = |kind| attributes(raw).any(|(own, _)| own == kind);
+    let options = match &*entry.kind {
+        "htb" => {
+            if has(TCA_HTB_OFFLOAD) {
+                return None;
+            }
+            // The major version alone, and no packets counted (`htb_init`).
+            changed(raw, |kind, bytes| {
+                if kind == TCA_HTB_INIT && bytes.len() >= 20 {
+                    bytes[..4].copy_from_slice(&HTB_VERSION.to_ne_bytes());
+                    bytes[16..20].fill(0);
+                }
+            })
+        }
+        // Behind the settings of `struct tc_sfq_qopt_v1` there are counters.
+        "sfq" => {
+            let mut options = raw.to_vec();
+            options.iter_mut().skip(48).for_each(|byte| *byte = 0);
+            options
+        }
+        "codel" => changed(raw, codel_times(&[1, 3, 5])),
+        "fq_codel" => changed(raw, codel_times(&[1, 3, 7])),
+        "pie" => changed(raw, pie_target(1)),
+        "fq_pie" => changed(raw, pie_target(3)),
+        // With an overhead cake counts no longer as the device does.
+        "cake" if has(TCA_CAKE_RAW) => without(raw, &[TCA_CAKE_OVERHEAD]),
+        "red" => {
+            if RED_BLOCKS.into_iter().any(has) {
+                return None;
+            }
+            // Flags go one way or the other (`red_get_flags`, net/red.h).
+            let flags = has(TCA_RED_FLAGS);
+            with_idle_table(changed(raw, |kind, bytes| {
+                if flags && kind == TCA_RED_PARMS && bytes.len() >= 16 {
+                    bytes[15] = 0;
+                }
+            }))
+        }
+        "choke" => with_idle_table(raw.to_vec()),
+        // `struct tc_netem_qopt` ends with the jitter; a slot may have a distribution too.
+        "netem" => {
+            const SLOT: u16 = 12;
+            let jitter = wire::u32_at(raw, 20)?;
+            let slot = attributes(raw.get(24..)?).any(|(kind, _)| kind == SLOT);
+            if jitter != 0 || slot {
+                return None;
+            }
+            raw.to_vec()
+        }
+        _ => raw.to_vec(),
+    };
+    Some(Some(options))
+}
+
+/// The shortest microseconds that `CoDel` keeps as what was listed: it keeps units of
+/// 1,024 ns, and lists whole microseconds, rounded down.
+fn codel_times(kinds: &'static [u16]) -> impl Fn(u16, &mut [u8]) {
+    move |kind, bytes| {
+        if kinds.contains(&kind)
+            && let Some(listed) = wire::u32_at(bytes, 0)
+        {
+            let units = (u64::from(listed) * 1_000).div_ceil(1_024);
+            let micros = (units * 1_024).div_ceil(1_000);
+            let micros = u32::try_from(micros).unwrap_or(u32::MAX);
+            bytes[..4].copy_from_slice(&micros.to_ne_bytes());
+        }
+    }
+}
+
+/// The same of PIE's target, which is kept in ticks of 64 ns.
+fn pie_target(of: u16) -> impl Fn(u16, &mut [u8]) {
+    move |kind, bytes| {
+        if kind == of
+            && let Some(listed) = wire::u32_at(bytes, 0)
+            && !listed.is_multiple_of(8)
+        {
+            bytes[..4].copy_from_slice(&listed.saturating_add(1).to_ne_bytes());
+        }
+    }
+}
+
+/// `TCA_RED_STAB` and `TCA_CHOKE_STAB`, which are one number, behind the others.
+fn with_idle_table(mut options: Vec<u8>) -> Vec<u8> {
+    let parms = attributes(&options).find(|(kind, _)| *kind == TCA_RED_PARMS);
+    let log = |at| {
+        parms
+            .and_then(|(_, bytes)| wire::u8_at(bytes, at))
+            .unwrap_or(0)
+    };
+    let table = idle_table(&Red {
+        limit: Size::default(),
+        min: Size::default(),
+        max: Size::default(),
+        probability_millionths: 0,
+        wlog: log(12),
+        plog: log(13),
+        scell_log: log(14),
+        ecn: false,
+        adaptive: false,
+        bandwidth: Rate::kbit(10_000),
+        avpkt: 1_000,
+    });
+    put(&mut options, TCA_RED_STAB, &table);
+    options
+}
+
+/// The filters of one place; `None` where one of them could not be made again.
+fn filters_of(parent: u32, payloads: &[Vec<u8>]) -> Option<Vec<ListedObject>> {
+    let mut tables = Vec::new();
+    let mut found = Vec::new();
+    for payload in payloads {
+        let entry = Entry::of(payload)?;
+        // A classifier also lists itself, without options.
+        let Some(raw) = entry.attrs.bytes(TCA_OPTIONS) else {
+            continue;
+        };
+        let info = wire::u32_at(payload, 16)?;
+        let options = filter(&entry.kind, raw)?;
+        let table = entry.kind == "u32" && attributes(raw).any(|(kind, _)| kind == TCA_U32_DIVISOR);
+        let mut object = object(ListedKind::Filter, &entry, info, Some(options));
+        object.parent = parent;
+        if table {
+            tables.push(object);
+        } else {
+            found.push((entry.kind == "bpf", object));
+        }
+    }
+    // The newest table is listed first; the first made of a preference came with the
+    // classifier itself (`u32_init`, net/sched/cls_u32.c).
+    let mut begun = BTreeSet::new();
+    tables.reverse();
+    tables.retain(|table| !begun.insert(table.info >> 16));
+    // Of classic programs too the newest is first, and the first that matches decides.
+    let (mut programs, mut others): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|(program, _)| *program);
+    programs.reverse();
+    others.sort_by_key(|(_, object)| (object.info, object.handle));
+    let rest = programs.into_iter().chain(others).map(|(_, object)| object);
+    Some(tables.into_iter().chain(rest).collect())
+}
+
+/// The options of a filter as a request has them.
+fn filter(name: &str, raw: &[u8]) -> Option<Vec<u8>> {
+    let known = CLASSIFIERS.iter().find(|known| known.name == name)?;
+    let has = |kind| attributes(raw).any(|(own, _)| own == kind);
+    if known.actions.iter().any(|kind| has(*kind)) || (name == "bpf" && has(TCA_BPF_ID)) {
+        return None;
+    }
+    let kept = without(raw, known.counters);
+    Some(changed(&kept, |kind, bytes| {
+        if Some(kind) == known.flags
+            && let Some(flags) = wire::u32_at(bytes, 0)
+        {
+            bytes[..4].copy_from_slice(&(flags & ASKED_FLAGS).to_ne_bytes());
+        }
+        // `struct tc_u32_mark` ends with a counter.
+        if name == "u32" && kind == TCA_U32_MARK {
+            bytes.iter_mut().skip(8).for_each(|byte| *byte = 0);
+        }
+    }))
+}
+
+/// The requests that make a tree again at a device; `replace` in place of another root.
+pub(crate) fn requests(ifindex: u32, listed: &Listed, replace: bool) -> Vec<MessageBuilder> {
+    let request = |(at, object): (usize, &ListedObject)| {
+        let kind = match object.what {
+            ListedKind::Qdisc => RTM_NEWQDISC,
+            ListedKind::Class => RTM_NEWTCLASS,
+            ListedKind::Filter => RTM_NEWTFILTER,
+        };
+        let only = if at == 0 && replace {
+            NLM_F_REPLACE
+        } else {
+            NLM_F_EXCL
+        };
+        let place = (ifindex, object.handle, object.parent, object.info);
+        let mut message = filters::message(kind, NLM_F_CREATE | only, place);
+        message.append_bytes(&object.attributes);
+        message
+    };
+    listed.objects.iter().enumerate().map(request).collect()
+}
+
+/// Attributes in their order, without the flag of nests in their type.
+fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let length = usize::from(wire::u16_at(rest, 0)?);
+        let kind = wire::u16_at(rest, 2)? & 0x3fff;
+        let payload = rest.get(4..length)?;
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, payload))
+    })
+}
+
+fn put(out: &mut Vec<u8>, kind: u16, payload: &[u8]) {
+    let length = u16::try_from(payload.len() + 4).unwrap_or(u16::MAX);
+    out.extend(length.to_ne_bytes());
+    out.extend(kind.to_ne_bytes());
+    out.extend(payload);
+    out.resize(out.len().next_multiple_of(4), 0);
+}
+
+/// The same attributes, with other contents.
+fn changed(bytes: &[u8], change: impl Fn(u16, &mut [u8])) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    for (kind, payload) in attributes(bytes) {
+        let mut payload = payload.to_vec();
+        change(kind, &mut payload);
+        put(&mut out, kind, &payload);
+    }
+    out
+}
+
+/// The same attributes but for these.
+fn without(bytes: &[u8], left_out: &[u16]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    for (kind, payload) in attributes(bytes) {
+        if !left_out.contains(&kind) {
+            put(&mut out, kind, payload);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each value that `CoDel` can keep is listed, and asked for such that it is kept again.
+    #[test]
+    fn times_are_kept_however_often_they_are_read() {
+        for units in [1_u64, 2, 3, 999, 4_882, 97_656] {
+            let listed = (units * 1_024 / 1_000) as u32;
+            let mut bytes = listed.to_ne_bytes();
+            codel_times(&[1])(1, &mut bytes);
+            let kept = u64::from(u32::from_ne_bytes(bytes)) * 1_000 >> 10;
+            assert_eq!(kept, units);
+        }
+        for asked in [1_u64, 20, 15_000, 15_001, 15_007] {
+            let list = |micros: u64| micros * 1_000 / 64 * 64 / 1_000;
+            let listed = list(asked) as u32;
+            let mut bytes = listed.to_ne_bytes();
+            pie_target(1)(1, &mut bytes);
+            let again = list(u64::from(u32::from_ne_bytes(bytes)));
+            assert_eq!(again, u64::from(listed), "{asked}");
+        }
+    }
+
+    #[test]
+    fn what_no_listing_holds_is_not_kept() {
+        let netem = |jitter: u32| {
+            let mut options = vec![0_u8; 24];
+            options[20..].copy_from_slice(&jitter.to_ne_bytes());
+            let mut payload = vec![0_u8; super::super::TCMSG];
+            payload[8..12].copy_from_slice(&0x1_0000_u32.to_ne_bytes());
+            payload[12..16].copy_from_slice(&TC_H_ROOT.to_ne_bytes());
+            put(&mut payload, TCA_KIND, b"netem\0");
+            put(&mut payload, TCA_OPTIONS, &options);
+            payload
+        };
+        for (jitter, kept) in [(0, true), (5, false)] {
+            let payload = netem(jitter);
+            let entry = [Entry::of(&payload).unwrap()];
+            assert_eq!(tree(&entry, &[], &[]).is_some(), kept, "{jitter}");
+        }
+    }
+}

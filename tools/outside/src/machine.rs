@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The laboratory's machine for suites of others: this program runs in it, beside
+//! weirgate and the programs that a suite uses.
+
+use anyhow::{Context, Result, ensure};
+use serde::de::DeserializeOwned;
+use std::env;
+use std::time::Duration;
+use weirgate_lab::{ArmOutput, Lab, Limits, Options};
+
+/// How long one part of a suite may take.
+pub const LIMITS: Limits = Limits {
+    wall: Duration::from_mins(40),
+    memory_mib: 512,
+    console_bytes: 4 << 20,
+};
+
+/// A machine with these programs, by name or path.
+///
+/// # Errors
+///
+/// Where this machine lacks one, or there is no laboratory.
+pub fn lab<'a>(programs: impl IntoIterator<Item = &'a str>) -> Result<Lab> {
+    let own = env::current_exe()?;
+    let weirgate = own.with_file_name("weirgate");
+    let programs = programs
+        .into_iter()
+        .map(str::to_owned)
+        .chain([own, weirgate].map(|path| path.to_string_lossy().into_owned()))
+        .collect();
+    let options = Options {
+        programs,
+        ..Options::default()
+    };
+    let lab = Lab::open(&options, &mut |note| eprintln!("{note}"));
+    lab.context("the laboratory (`target/release/weirgate-lab lab prepare`)")
+}
+
+/// What this program printed there: a line of JSON each.
+///
+/// # Errors
+///
+/// Where it failed, or printed something else.
+pub fn lines<T: DeserializeOwned>(output: &ArmOutput) -> Result<Vec<T>> {
+    let text = String::from_utf8_lossy(&output.result);
+    ensure!(text.starts_with("status: 0\n"), "{text}");
+    let lines = text.lines().filter(|line| line.starts_with('{'));
+    let read: Result<Vec<T>, _> = lines.map(serde_json::from_str).collect();
+    read.with_context(|| text.clone().into_owned())
+}

@@ -86,6 +86,9 @@ enum Command {
         /// The policy file.
         #[arg(default_value = SITE)]
         policy: PathBuf,
+        /// Write OpenWrt's configuration instead: the same policy, for /etc/config/weirgate.
+        #[arg(long)]
+        uci: bool,
     },
     /// Print the fields of a policy as a JSON Schema, for editors.
     Schema,
@@ -255,7 +258,8 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Watch(arguments) => watch::run(&state, arguments),
         Command::Top(arguments) => top::run(&state, &arguments),
-        Command::Export { policy } => policy::export(&policy),
+        Command::Export { policy, uci: true } => policy::export_uci(&policy),
+        Command::Export { policy, uci: false } => policy::export(&policy),
         Command::Schema => schema::run(),
         Command::Import { from } => import::run(&from),
         Command::Apply {

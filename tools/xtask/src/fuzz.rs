@@ -12,7 +12,7 @@ use std::process::Command;
 /// seeds of `message`, `history`, `inbound`, `imported`, `kept` and of what
 /// disciplines read (`recording`, `capture`, `script`) see most, so the number is a
 /// little less than what twenty seconds see.
-const TARGETS: [(&str, u32); 14] = [
+const TARGETS: [(&str, u32); 15] = [
     ("policy", 4_400),
     ("experiment", 3_300),
     ("domain", 4_700),
@@ -24,6 +24,7 @@ const TARGETS: [(&str, u32); 14] = [
     ("script", 600),
     ("asked", 630),
     ("imported", 4_000),
+    ("uci", 0),
     ("kept", 2_400),
     ("inbound", 690),
     ("track", 0),

@@ -7,6 +7,7 @@ use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::source;
 use weirgate_import::{ImportError, libreqos, sqm};
+use weirgate_uci::to_policy;
 
 /// Whose files.
 #[derive(Subcommand)]
@@ -27,7 +28,19 @@ pub enum From {
         /// The configuration: lqos.conf, or ispConfig.py of older versions.
         configuration: PathBuf,
     },
+    /// A policy as OpenWrt's configuration has it; nothing of it is left out.
+    ///
+    /// Whether `config weirgate` is enabled is for the service. `weirgate export --uci` writes
+    /// such a file.
+    Uci {
+        /// The file.
+        #[arg(default_value = UCI)]
+        file: PathBuf,
+    },
 }
+
+/// Where OpenWrt has it.
+const UCI: &str = "/etc/config/weirgate";
 
 /// Prints the policy; tells what was left out.
 pub fn run(from: &From) -> Outcome {
@@ -41,11 +54,22 @@ pub fn run(from: &From) -> Outcome {
             configuration,
         } => libreqos::import(&source::read(devices)?, &source::read(configuration)?)
             .map_err(|error| wrong(devices, &error)),
+        From::Uci { file } => return uci(file),
     }?;
     for one in &imported.left_out {
         output::note(&format!("weirgate: left out: {one}"));
     }
     output::data(&imported.policy)?;
+    Ok(Status::Done)
+}
+
+fn uci(file: &Path) -> Outcome {
+    let configured = to_policy(&source::read(file)?)
+        .map_err(|error| Failure::Input(format!("weirgate: {}: {error}", file.display())))?;
+    if !configured.enabled {
+        output::note("weirgate: `config weirgate` is not enabled: the service does not apply it");
+    }
+    output::data(&configured.policy)?;
     Ok(Status::Done)
 }
 

@@ -11,11 +11,21 @@ pub mod schema;
 pub mod show;
 
 use std::path::Path;
-use weirgate_console::exit::{Outcome, Status};
+use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::policy::read;
+use weirgate_console::source;
 use weirgate_keep::KeepError;
 use weirgate_state::Capabilities;
+
+/// `weirgate export --uci`: a policy that is right, as OpenWrt's configuration.
+pub fn export_uci(path: &Path) -> Outcome {
+    read(path)?;
+    let file = weirgate_uci::of_policy(&source::read(path)?, true)
+        .map_err(|error| Failure::Input(format!("weirgate: {}: {error}", path.display())))?;
+    output::data(&file)?;
+    Ok(Status::Done)
+}
 
 /// `weirgate export`: for a kernel that has everything.
 pub fn export(path: &Path) -> Outcome {

@@ -24,6 +24,7 @@ pub(super) const LEVELS: [&[&str]; 7] = [
         "experiment",
         "measure",
         "ledger",
+        "uci",
         "import",
         "init",
         "doctor",
@@ -39,7 +40,7 @@ pub(super) const LEVELS: [&[&str]; 7] = [
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.
-pub const PURE: [&str; 20] = [
+pub const PURE: [&str; 21] = [
     "advise",
     "domain",
     "signatures",
@@ -56,6 +57,7 @@ pub const PURE: [&str; 20] = [
     "measure",
     "ledger",
     "report",
+    "uci",
     "import",
     "init",
     "doctor",

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A policy that goes to UCI and back is the same policy, and so is a UCI file that goes to a
+//! policy and back: those that are shipped, fifty that are generated, and one of every field.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use toml::{Table, Value};
+use weirgate_policy::{Field, FieldKind, TABLES, parse};
+use weirgate_uci::{of_policy, to_policy};
+
+fn table(text: &str) -> Table {
+    toml::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// The same with numbers in place of texts that are one, as policies read ports.
+fn numbers(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Ok(number) = text.parse::<i64>() {
+                *value = Value::Integer(number);
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(numbers),
+        Value::Table(all) => all.iter_mut().for_each(|(_, one)| numbers(one)),
+        _ => {}
+    }
+}
+
+/// Both ways, and twice.
+fn round(policy: &str) -> String {
+    for enabled in [true, false] {
+        let file = of_policy(policy, enabled).unwrap_or_else(|error| panic!("{error}\n{policy}"));
+        let back = to_policy(&file).unwrap_or_else(|error| panic!("{error}\n{file}"));
+        assert_eq!(back.enabled, enabled);
+        assert_eq!(table(&back.policy), table(policy), "{file}");
+        assert_eq!(of_policy(&back.policy, enabled).unwrap(), file);
+    }
+    of_policy(policy, true).unwrap()
+}
+
+/// Repeats itself by its seed (Numerical Recipes' 64-bit generator).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) as usize % end
+    }
+
+    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.below(of.len())]
+    }
+
+    fn some<'a>(&mut self, of: &[&'a str]) -> Vec<&'a str> {
+        of.iter().copied().filter(|_| self.below(2) == 0).collect()
+    }
+}
+
+/// A policy that is right, of many kinds of table.
+fn generated(random: &mut Random) -> String {
+    let mut text = String::from("version = 1\n");
+    let _ = match random.below(3) {
+        0 => writeln!(text, "final = false"),
+        _ => Ok(()),
+    };
+    let _ = write!(
+        text,
+        "[link]\ndevice = \"wan\"\nlan = {}\nup = \"{}mbit\"\ndown = \"{}mbit\"\n",
+        random.one(&["\"lan\"", "[\"lan\"]", "[\"br-lan\", \"wlan0\"]"]),
+        5 + random.below(40),
+        50 + random.below(200),
+    );
+    text.push_str(random.one(&[
+        "layer = \"vdsl2:pppoe\"\n",
+        "layer = { overhead = 44, relative-to = \"ip\", framing = \"atm\" }\n",
+        "layer = \"docsis\"\nmargin = \"3%\"\ninbound = \"ifb\"\n",
+        "layer = \"ethernet\"\nfair = \"hosts\"\nmtu = 1492\n",
+    ]));
+    text.push_str(random.one(&["", "[ack]\nreserve = true\n", "[dscp]\nwash = \"both\"\n"]));
+    let classes = 1 + random.below(6);
+    for class in 0..classes {
+        let _ = write!(
+            text,
+            "[[class]]\nname = \"{}{class}\"\nshare = \"{}%\"\ndefault = {}\n",
+            random.one(&["class-", "c", "x_"]),
+            90 / classes,
+            class == 0
+        );
+        text.push_str(random.one(&["", "priority = 0\n", "queue = \"pfifo 100\"\n"]));
+    }
+    // The first class's name, as written above.
+    let first = text
+        .split("name = ")
+        .nth(1)
+        .and_then(|rest| rest.lines().next());
+    let class = first.unwrap_or_default().to_owned();
+    if random.below(2) == 0 {
+        let _ = write!(
+            text,
+            "[group.work-hosts]\naddresses = [\"10.0.0.0/24\", \"2001:db8::/64\"]\n"
+        );
+    }
+    if random.below(2) == 0 {
+        text.push_str("[schedule.evening]\nhours = \"18:00-23:00\"\ndays = [\"mon\", \"tue\"]\n");
+    }
+    if random.below(2) == 0 {
+        text.push_str(
+            "[service.own]\n[[service.own.match]]\nprotocol = \"tcp\"\nremote-port = 8443\n\
+             [[service.own.match]]\nprotocol = \"udp\"\nremote-port = [5000, \"6000-6100\"]\n",
+        );
+    }
+    for _ in 0..random.below(5) {
+        let _ = writeln!(text, "[[rule]]\nclass = {class}\nlength = \"0-128\"");
+        for line in random.some(&[
+            "protocol = [\"tcp\", \"udp\"]\nremote-port = [22, \"8000-8080\"]",
+            "dscp = [\"EF\", \"CS1\"]",
+            "keep = true",
+            "not = { local-address = \"10.0.0.7\" }",
+        ]) {
+            let _ = writeln!(text, "{line}");
+        }
+    }
+    if random.below(2) == 0 {
+        let _ = write!(
+            text,
+            "[[ruleset]]\nname = \"night\"\nenabled = false\n[[ruleset.rule]]\nclass = {class}\n\
+             protocol = \"tcp\"\n[[ruleset.rule]]\nclass = {class}\nprotocol = \"udp\"\n"
+        );
+    }
+    text
+}
+
+#[test]
+fn fifty_generated_policies_come_back_as_they_were() {
+    let mut right = 0;
+    for seed in 0..50 {
+        let text = generated(&mut Random(seed));
+        let (policy, problems) = parse(&text);
+        assert!(policy.is_some(), "seed {seed}: {problems:?}\n{text}");
+        right += 1;
+        let file = round(&text);
+        let back = to_policy(&file).unwrap().policy;
+        assert!(parse(&back).0.is_some(), "{back}");
+    }
+    assert_eq!(right, 50);
+}
+
+#[test]
+fn shipped_policies_come_back_as_they_were() {
+    let mut seen = 0;
+    for folder in ["policies", "tests/policy/state"] {
+        let folder = weirgate_testing::root().join(folder);
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|kind| kind == "toml") {
+                let text = fs::read_to_string(&path).unwrap();
+                // A file of several links is several policies.
+                if !text.lines().any(|line| line == "---") {
+                    let mut policy = Value::Table(table(&text));
+                    numbers(&mut policy);
+                    let file = of_policy(&text, true).unwrap();
+                    let back = to_policy(&file).unwrap().policy;
+                    let mut found = Value::Table(table(&back));
+                    numbers(&mut found);
+                    assert_eq!(found, policy, "{}", path.display());
+                    // What is right stays right.
+                    let judged = [parse(&text).0, parse(&back).0].map(|one| one.is_some());
+                    assert_eq!(judged[0], judged[1], "{}", path.display());
+                    assert_eq!(of_policy(&back, true).unwrap(), file);
+                    seen += 1;
+                }
+            }
+        }
+    }
+    assert!(seen > 10, "{seen}");
+}
+
+/// What may be written in a field of each kind.
+fn example(field: &Field) -> Vec<String> {
+    let text = |one: &str| format!("\"{one}\"");
+    match field.kind {
+        FieldKind::Text(one) => vec![text(one), text("7"), text("a'b \\\" \\\\ #")],
+        FieldKind::Word(words) => vec![text(words[0])],
+        FieldKind::Integer(from, _) => vec![from.to_string()],
+        FieldKind::Number => vec!["0.25".to_owned(), "3".to_owned(), "1e-7".to_owned()],
+        FieldKind::Boolean => vec!["true".to_owned(), "false".to_owned()],
+        FieldKind::BooleanOrRate => vec!["true".to_owned(), text("1mbit")],
+        FieldKind::Rate | FieldKind::Amount => vec![text("512kbit")],
+        FieldKind::Share => vec![text("2.5%")],
+        FieldKind::Size => vec!["28125".to_owned(), text("64KiB")],
+        FieldKind::Time => vec![text("5ms")],
+        // A number in quotes becomes one without.
+        FieldKind::List(one) if one.parse::<i64>().is_ok() => {
+            vec![one.to_owned(), format!("[{one}]")]
+        }
+        FieldKind::List(one) => vec![
+            text(one),
+            format!("[\"{one}\"]"),
+            "[1, \"2-3\"]".to_owned(),
+        ],
+        FieldKind::Words(words) => vec![text(words[0]), format!("[\"{}\"]", words[0])],
+        FieldKind::TextOrTable(_, one) => vec![text(one)],
+        FieldKind::Map => vec!["{ \"a b\" = \"c=d\", e = \"f\" }".to_owned()],
+        FieldKind::Setting(_) => vec![
+            "true".to_owned(),
+            "12".to_owned(),
+            "0.5".to_owned(),
+            text("20kB"),
+        ],
+        FieldKind::Table(_) | FieldKind::Tables(_) | FieldKind::Named(_) => Vec::new(),
+    }
+}
+
+/// The fields of a table below a path, each with each example; tables within, too.
+fn all(path: &str, table: &str, found: &mut Vec<String>) {
+    let table = TABLES.iter().find(|known| known.name == table).unwrap();
+    for field in table.fields() {
+        for value in example(&field) {
+            found.push(format!("{path}{} = {value}", field.name));
+        }
+        match field.kind {
+            FieldKind::Table(name) | FieldKind::TextOrTable(name, _) => {
+                all(&format!("{path}{}.", field.name), name, found);
+            }
+            FieldKind::Named(name) => all(&format!("{path}{}.\"a-b\".", field.name), name, found),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn every_field_comes_back() {
+    let mut found = Vec::new();
+    all("", TABLES[0].name, &mut found);
+    for table in ["class", "rule", "share", "cap", "conditioner", "ruleset"] {
+        let mut within = Vec::new();
+        all("", table, &mut within);
+        found.extend(within.iter().map(|line| format!("[[{table}]]\n{line}")));
+    }
+    for (path, table) in [("ruleset.rule", "rule"), ("service.\"x\".match", "match")] {
+        let above = path.rsplit_once('.').unwrap().0;
+        let above = match above {
+            "ruleset" => "[[ruleset]]".to_owned(),
+            named => format!("[{named}]"),
+        };
+        let mut within = Vec::new();
+        all("", table, &mut within);
+        found.extend(
+            within
+                .iter()
+                .map(|line| format!("{above}\n[[{path}]]\n{line}")),
+        );
+    }
+    assert!(found.len() > 500, "{}", found.len());
+    for text in found {
+        round(&text);
+    }
+}
+
+#[test]
+fn mistakes_have_their_line() {
+    for (text, line, what) in [
+        (
+            "config link\n\toption uo '1mbit'\n",
+            2,
+            "`uo` is no option of `config link`",
+        ),
+        ("config links\n", 1, "`config links` is no table"),
+        ("config link\n\nconfig link\n", 3, "a second `config link`"),
+        (
+            "config class\n\toption default 'maybe'\n",
+            2,
+            "neither true nor false",
+        ),
+        ("config ruleset_rule\n", 1, "without a `config ruleset`"),
+        ("config group\n", 1, "has no name"),
+        (
+            "config link\n\toption up '1mbit'\n\toption up '2mbit'\n",
+            3,
+            "said twice",
+        ),
+        ("config link\n\tlist up '1mbit'\n", 2, "has one value"),
+        ("config dscp\n\tlist map 'EF'\n", 2, "has no `=`"),
+        (
+            "config weirgate\n\toption on '1'\n",
+            2,
+            "no option of `config weirgate`",
+        ),
+        (
+            "config link\n\toption layer 'ptm'\n\toption layer__oam '1'\n",
+            3,
+            "said twice",
+        ),
+        ("config rule\n\toption not 'x'\n", 2, "`not` is no option"),
+    ] {
+        let error = to_policy(text).unwrap_err();
+        assert_eq!(error.line, line, "{error}");
+        assert!(error.what.contains(what), "{error}");
+    }
+    for (text, line) in [
+        ("version = 1\n[link]\nuo = 1\n", 3),
+        ("version = 1\n[link]\nlan = []\n", 3),
+        ("version = 1\n\nx = [\n", 3),
+        ("[dscp]\nmap = { \"a=b\" = \"c\" }\n", 2),
+    ] {
+        let error = of_policy(text, true).unwrap_err();
+        assert_eq!(error.line, line, "{error}");
+    }
+}
+
+#[test]
+fn what_openwrt_is_shipped_is_a_policy() {
+    let file = weirgate_testing::root().join("packaging/openwrt/files/weirgate.config");
+    let text = fs::read_to_string(Path::new(&file)).unwrap();
+    let read = to_policy(&text).unwrap();
+    // Nobody's line is known before it is written.
+    assert!(!read.enabled);
+    let (policy, problems) = parse(&read.policy);
+    assert!(policy.is_some(), "{problems:?}");
+}

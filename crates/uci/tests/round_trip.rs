@@ -197,11 +197,7 @@ fn example(field: &Field) -> Vec<String> {
         FieldKind::List(one) if one.parse::<i64>().is_ok() => {
             vec![one.to_owned(), format!("[{one}]")]
         }
-        FieldKind::List(one) => vec![
-            text(one),
-            format!("[\"{one}\"]"),
-            "[1, \"2-3\"]".to_owned(),
-        ],
+        FieldKind::List(one) => vec![text(one), format!("[\"{one}\"]"), "[1, \"2-3\"]".to_owned()],
         FieldKind::Words(words) => vec![text(words[0]), format!("[\"{}\"]", words[0])],
         FieldKind::TextOrTable(_, one) => vec![text(one)],
         FieldKind::Map => vec!["{ \"a b\" = \"c=d\", e = \"f\" }".to_owned()],

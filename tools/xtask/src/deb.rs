@@ -2,10 +2,11 @@
 //! The Debian packages: builds the programs, lays the files out, calls
 //! dpkg-deb. `docs/decisions/0030-written-by-hand.md` says why not cargo-deb.
 
+use crate::files::{below, empty, epoch, put, put_all, target, text, version, write};
 use crate::run;
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
+use std::fmt::Write as _;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,7 +15,11 @@ use std::process::Command;
 const SPLIT: &str = "0.1.0-2";
 
 /// The revision of the packages, which the version of the programs lacks.
-const REVISION: &str = "2";
+const REVISION: &str = "3";
+
+/// Who answers for a package that nobody else answers for. `DEBFULLNAME` and `DEBEMAIL`
+/// name another, as for dch(1).
+const MAINTAINER: (&str, &str) = ("The weirgate maintainers", "weirgate@localhost");
 
 /// One package.
 struct Package {
@@ -71,20 +76,41 @@ const COMPLETIONS: [(&str, &str, &str, &str); 3] = [
     ("fish", "usr/share/fish/vendor_completions.d", "", ".fish"),
 ];
 
-/// Builds `target/NAME_VERSION_ARCH.deb` of each package and prints its place.
-pub fn build(root: &Path) -> Result<()> {
-    PACKAGES.iter().try_for_each(|package| package.make(root))
+/// Builds the programs, then the packages; their places.
+pub fn build(root: &Path) -> Result<Vec<PathBuf>> {
+    for package in &PACKAGES {
+        run(crate::cargo(root).arg("build").args(package.build))?;
+    }
+    pack(root)
+}
+
+/// Packs what is built, as `target/NAME_VERSION_ARCH.deb`; their places.
+#[allow(clippy::print_stdout, reason = "the package is this task's result")]
+pub fn pack(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut made = Vec::new();
+    for package in &PACKAGES {
+        let place = package.make(root)?;
+        println!("{}", place.display());
+        made.push(place);
+    }
+    Ok(made)
+}
+
+/// Where the packages are once they are made.
+pub fn places(root: &Path) -> Result<Vec<PathBuf>> {
+    PACKAGES.iter().map(|package| package.place(root)).collect()
+}
+
+/// The version of the packages.
+fn package_version(root: &Path) -> Result<String> {
+    Ok(format!("{}-{REVISION}", version(root)?))
 }
 
 impl Package {
-    #[allow(clippy::print_stdout, reason = "the package is this task's result")]
-    fn make(&self, root: &Path) -> Result<()> {
-        run(crate::cargo(root).arg("build").args(self.build))?;
+    fn make(&self, root: &Path) -> Result<PathBuf> {
         let target = target(root);
         let tree = target.join("deb").join(self.name);
-        if tree.exists() {
-            fs::remove_dir_all(&tree)?;
-        }
+        empty(&tree)?;
         let profile = if self.build.contains(&"dist") {
             "dist"
         } else {
@@ -106,24 +132,42 @@ impl Package {
             let place = tree.join("usr/share/weirgate").join(folder);
             put_all(&root.join(folder), &place)?;
         }
+        let version = package_version(root)?;
+        let epoch = epoch(root)?;
         let documents = tree.join("usr/share/doc").join(self.name);
-        let copyright = copyright(root)?;
-        write(&documents.join("copyright"), copyright.as_bytes(), 0o644)?;
+        let copyright = root.join("packaging/debian/copyright");
+        put(&copyright, &documents.join("copyright"), 0o644)?;
+        let changes = documents.join("changelog.Debian");
+        let log = changelog(self.name, &version, &epoch)?;
+        write(&changes, log.as_bytes(), 0o644)?;
+        run(Command::new("gzip").args(["-9n"]).arg(&changes))?;
+        let overrides = root.join(format!("packaging/debian/{}.lintian-overrides", self.name));
+        let place = tree.join("usr/share/lintian/overrides").join(self.name);
+        put(&overrides, &place, 0o644)?;
         if self.service {
             service(root, &tree, &documents)?;
         }
-        let version = format!("{}-{REVISION}", version(root)?);
         let arch = text(Command::new("dpkg").arg("--print-architecture"))?;
         let arch = arch.trim();
         let control = self.control(&tree, &version, arch)?;
+        let sums = sums(&tree)?;
+        write(&tree.join("DEBIAN/md5sums"), sums.as_bytes(), 0o644)?;
         write(&tree.join("DEBIAN/control"), control.as_bytes(), 0o644)?;
-        let package = target.join(format!("{}_{version}_{arch}.deb", self.name));
+        let package = self.place(root)?;
         run(Command::new("dpkg-deb")
-            .args(["--root-owner-group", "--build"])
+            .args(["--root-owner-group", "-Zxz", "--build"])
+            .env("SOURCE_DATE_EPOCH", epoch)
             .arg(&tree)
             .arg(&package))?;
-        println!("{}", package.display());
-        Ok(())
+        Ok(package)
+    }
+
+    /// The package's file.
+    fn place(&self, root: &Path) -> Result<PathBuf> {
+        let arch = text(Command::new("dpkg").arg("--print-architecture"))?;
+        let version = package_version(root)?;
+        let file = format!("{}_{version}_{}.deb", self.name, arch.trim());
+        Ok(target(root).join(file))
     }
 
     /// Manual pages of the program; those of section 5 and 7 go with the router's.
@@ -147,8 +191,11 @@ impl Package {
     fn control(&self, tree: &Path, version: &str, arch: &str) -> Result<String> {
         let libc = text(Command::new("dpkg-query").args(["-W", "-f", "${Version}", "libc6"]))?;
         let libc = libc.split('-').next().unwrap_or_default().to_owned();
-        let size = text(Command::new("du").arg("-sk").arg(tree))?;
-        let size = size.split_whitespace().next().unwrap_or("0").to_owned();
+        // As dpkg-gencontrol counts: each file in whole KiB.
+        let mut size = 0;
+        for file in below(tree)? {
+            size += tree.join(file).symlink_metadata()?.len().div_ceil(1024);
+        }
         let libraries = format!("libc6 (>= {libc}), libelf1 | libelf1t64, zlib1g");
         let relations = if self.service {
             format!("Depends: {libraries}\n")
@@ -162,8 +209,10 @@ impl Package {
         Ok(format!(
             "Package: {}\nVersion: {version}\nArchitecture: {arch}\nSection: net\n\
              Priority: optional\nInstalled-Size: {size}\n\
-             Maintainer: The weirgate maintainers <weirgate@localhost>\n{relations}{}",
-            self.name, self.control
+             Maintainer: {}\n{relations}{}",
+            self.name,
+            maintainer(),
+            self.control
         ))
     }
 }
@@ -172,7 +221,11 @@ impl Package {
 fn service(root: &Path, tree: &Path, documents: &Path) -> Result<()> {
     for unit in ["weirgate.service", "weirgate-watch.service"] {
         let from = root.join("packaging/systemd").join(unit);
-        put(&from, &tree.join("lib/systemd/system").join(unit), 0o644)?;
+        put(
+            &from,
+            &tree.join("usr/lib/systemd/system").join(unit),
+            0o644,
+        )?;
     }
     // As in the repository, so that the README's links work.
     let mut pages = crate::docs::pages(root)?;
@@ -196,67 +249,40 @@ fn service(root: &Path, tree: &Path, documents: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A folder with all that is in it.
-fn put_all(from: &Path, to: &Path) -> Result<()> {
-    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
-        let path = entry?.path();
-        let place = to.join(path.file_name().unwrap_or_default());
-        if path.is_dir() {
-            put_all(&path, &place)?;
-        } else {
-            put(&path, &place, 0o644)?;
-        }
+/// Who answers for the package, as its control file says it.
+fn maintainer() -> String {
+    let set = |name: &str, other: &str| std::env::var(name).unwrap_or_else(|_| other.to_owned());
+    let (name, address) = MAINTAINER;
+    format!(
+        "{} <{}>",
+        set("DEBFULLNAME", name),
+        set("DEBEMAIL", address)
+    )
+}
+
+/// The Debian changelog (deb-changelog(5)): one entry, which leads to the project's own.
+fn changelog(name: &str, version: &str, epoch: &str) -> Result<String> {
+    let mut date = Command::new("date");
+    let date = text(
+        date.args(["-u", "-R", "-d", &format!("@{epoch}")])
+            .env("LC_ALL", "C"),
+    )?;
+    Ok(format!(
+        "{name} ({version}) unstable; urgency=medium\n\n  * What changed is in CHANGELOG.md of \
+         the sources.\n\n -- {}  {}\n",
+        maintainer(),
+        date.trim()
+    ))
+}
+
+/// The sum of each file (deb-md5sums(5)), by which `dpkg --verify` finds what was changed.
+fn sums(tree: &Path) -> Result<String> {
+    let mut sums = String::new();
+    let files = below(tree)?;
+    for file in files.iter().filter(|file| !file.starts_with("DEBIAN")) {
+        let sum = text(Command::new("md5sum").arg("-b").arg(tree.join(file)))?;
+        let sum = sum.split_whitespace().next().unwrap_or_default();
+        let _ = writeln!(sums, "{sum}  {}", file.display());
     }
-    Ok(())
-}
-
-fn target(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
-}
-
-fn copyright(root: &Path) -> Result<String> {
-    let mut all = String::from("weirgate is licensed under Apache-2.0 or MIT, as you choose.\n");
-    let mut files: Vec<PathBuf> = Vec::new();
-    for entry in fs::read_dir(root.join("LICENSES"))? {
-        files.push(entry?.path());
-    }
-    files.sort();
-    for file in files {
-        all.push('\n');
-        all.push_str(&fs::read_to_string(&file)?);
-    }
-    Ok(all)
-}
-
-fn version(root: &Path) -> Result<String> {
-    let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
-    let line = manifest
-        .lines()
-        .find_map(|line| line.strip_prefix("version = \""));
-    let version = line.and_then(|rest| rest.split('"').next());
-    Ok(version.context("Cargo.toml names no version")?.to_owned())
-}
-
-fn text(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("{command:?}"))?;
-    ensure!(
-        output.status.success(),
-        "{command:?} ended with {}",
-        output.status
-    );
-    Ok(String::from_utf8(output.stdout)?)
-}
-
-fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {
-    let bytes = fs::read(from).with_context(|| from.display().to_string())?;
-    write(to, &bytes, mode)
-}
-
-fn write(to: &Path, bytes: &[u8], mode: u32) -> Result<()> {
-    if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    fs::write(to, bytes).with_context(|| to.display().to_string())?;
-    fs::set_permissions(to, fs::Permissions::from_mode(mode))?;
-    Ok(())
+    Ok(sums)
 }

@@ -12,8 +12,10 @@ mod deb;
 mod docs;
 mod ds_table;
 mod faults;
+mod files;
 mod fuzz;
 mod invariants;
+mod packages;
 mod setup;
 mod test;
 
@@ -67,8 +69,11 @@ enum Task {
         #[arg(long, hide = true)]
         series: bool,
     },
-    /// Build the Debian package.
+    /// Build the Debian packages.
     Deb,
+    /// Upgrade and downgrade the Debian package under systemd and traffic, in a machine of its
+    /// own, as root.
+    TestPackages(packages::Arguments),
     /// Draw and list what follows from other files, check every link, and build the book.
     Docs {
         /// Compare and check alone; write and build nothing.
@@ -161,7 +166,8 @@ fn main() -> ExitCode {
         Task::BenchWatch { hosts: true, .. } => bench::traffic::hosts(),
         Task::BenchWatch { series: true, .. } => bench::watch::series(),
         Task::BenchWatch { .. } => bench::run_watch(&root()),
-        Task::Deb => deb::build(&root()),
+        Task::Deb => deb::build(&root()).map(|_| ()),
+        Task::TestPackages(arguments) => packages::test(&root(), &arguments),
         Task::Docs { check: true } => docs::check(&root()),
         Task::Docs { check: false } => docs::build(&root()),
         Task::AqmFuzz { seconds } => aqm::fuzz(&root(), seconds),

@@ -129,7 +129,7 @@ fn alone(root: &Path, figures: fn(&Path) -> Result<Vec<Figure>>) -> Result<()> {
 }
 
 #[allow(clippy::print_stdout, reason = "the table is this task's result")]
-fn report(figures: &[Figure], before: &str) -> Result<()> {
+pub fn report(figures: &[Figure], before: &str) -> Result<()> {
     println!("\n{:<58}{:>9}   goal", "figure", "measured");
     for figure in figures {
         println!("{}", figure.row());
@@ -219,7 +219,7 @@ fn weirgate(root: &Path) -> Command {
 }
 
 /// The machine's load over one, five and fifteen minutes.
-fn load() -> String {
+pub fn load() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let words: Vec<&str> = text.split(' ').take(3).collect();
     words.join(" ")

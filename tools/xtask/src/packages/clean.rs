@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The machine's file system: a small Debian of this machine's own release, with systemd,
+//! a kernel's modules, the packages, and this program.
+
+use crate::files::{empty, put, put_all, text, write};
+use crate::run;
+use anyhow::{Context, Result};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What Debian's smallest system lacks for this.
+const INCLUDED: &str = "systemd-sysv,kmod,iproute2,nftables,libelf1,zlib1g,gzip";
+
+/// The unit that works the packages, and ends the machine.
+const UNIT: &str = "[Unit]\nDescription=Works the packages\nAfter=multi-user.target\n\
+    SuccessAction=poweroff-force\nFailureAction=poweroff-force\n\
+    [Service]\nType=oneshot\nExecStart=/usr/local/bin/xtask test-packages --inside\n\
+    StandardOutput=tty\nStandardError=tty\nTTYPath=/dev/ttyS0\nTimeoutStartSec=infinity\n";
+
+/// Parts of a kernel's modules that it gets.
+const MODULES: [&str; 2] = ["net", "drivers/net"];
+
+/// Builds the image. The Debian below is fetched once, and used again.
+pub fn image(folder: &Path, kernel: &Path, older: &Path, newer: &Path) -> Result<PathBuf> {
+    let base = folder.join("debian.tar");
+    if !base.exists() {
+        debian(folder, &base)?;
+    }
+    let tree = folder.join("root");
+    empty(&tree)?;
+    run(Command::new("tar")
+        .args(["--numeric-owner", "-xpf"])
+        .arg(&base)
+        .arg("-C")
+        .arg(&tree))?;
+    put(older, &tree.join("packages/older.deb"), 0o644)?;
+    put(newer, &tree.join("packages/newer.deb"), 0o644)?;
+    let own = std::env::current_exe()?;
+    put(&own, &tree.join("usr/local/bin/xtask"), 0o755)?;
+    let units = tree.join("etc/systemd/system");
+    write(&units.join("packages.service"), UNIT.as_bytes(), 0o644)?;
+    let wants = units.join("multi-user.target.wants");
+    fs::create_dir_all(&wants)?;
+    symlink("../packages.service", wants.join("packages.service"))?;
+    modules(kernel, &tree)?;
+    let image = folder.join("root.cpio");
+    let archive = fs::File::create(&image)?;
+    let mut cpio = Command::new("sh");
+    cpio.args(["-c", "find . -print0 | cpio --quiet --null -o -H newc"]);
+    run(cpio.current_dir(&tree).stdout(Stdio::from(archive)))?;
+    Ok(image)
+}
+
+/// Fetches a small Debian from where this machine's own packages come.
+fn debian(folder: &Path, place: &Path) -> Result<()> {
+    let release = fs::read_to_string("/etc/os-release")?;
+    let name = release
+        .lines()
+        .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
+        .context("this machine is no Debian")?
+        .trim_matches('"');
+    let mut command = Command::new("mmdebstrap");
+    command.args(["--quiet", "--variant=essential", "--include", INCLUDED]);
+    command.arg("--customize-hook=rm -rf \"$1\"/usr/share/locale \"$1\"/usr/share/i18n");
+    command.arg(format!("--aptopt={}", apt_options(folder)?.display()));
+    command.args([name]).arg(place);
+    for list in [
+        "/etc/apt/sources.list",
+        "/etc/apt/sources.list.d/debian.sources",
+    ] {
+        if Path::new(list).exists() {
+            command.arg(list);
+        }
+    }
+    run(&mut command)
+}
+
+/// The modules, where modprobe(8) looks for them.
+fn modules(kernel: &Path, tree: &Path) -> Result<()> {
+    let release = release(kernel)?;
+    let place = tree.join("usr/lib/modules").join(&release);
+    for part in MODULES {
+        put_all(
+            &kernel.join("kernel").join(part),
+            &place.join("kernel").join(part),
+        )?;
+    }
+    for list in ["modules.builtin", "modules.order"] {
+        put(&kernel.join(list), &place.join(list), 0o644)?;
+    }
+    run(Command::new("chroot").arg(tree).args(["depmod", &release]))
+}
+
+/// The release of a kernel: the name of the folder that it was fetched into.
+fn release(kernel: &Path) -> Result<String> {
+    let folder = kernel.canonicalize()?;
+    let name = folder.file_name().context("the kernel's folder")?;
+    Ok(name.to_string_lossy().into_owned())
+}
+
+/// A file that has another apt fetch as this machine's own does.
+pub fn apt_options(folder: &Path) -> Result<PathBuf> {
+    let options = text(Command::new("apt-config").arg("dump"))?;
+    let options: String = options
+        .lines()
+        .filter(|line| line.starts_with("Acquire::"))
+        .fold(String::new(), |all, line| all + line + "\n");
+    let file = folder.join("apt.conf");
+    fs::write(&file, options)?;
+    Ok(file)
+}

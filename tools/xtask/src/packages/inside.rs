@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What happens in the machine: packages come and go while traffic passes, and after each
+//! step it is looked at whether state, units and program are as they should be.
+
+use crate::files::text;
+use crate::packages::machine::MARK;
+use crate::packages::traffic::{GOES_ON, RECEIVER};
+use anyhow::{Context, Result, ensure};
+use std::cell::RefCell;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+const OLDER: &str = "/packages/older.deb";
+const NEWER: &str = "/packages/newer.deb";
+const SITE: &str = "/etc/weirgate/site.toml";
+
+/// What is applied: the small packets have a class that is theirs.
+const POLICY: &str = "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"8mbit\"\n\
+    down = \"20mbit\"\nmargin = \"0%\"\nlayer = \"ethernet\"\ninbound = \"ifb\"\n\
+    [[class]]\nname = \"urgent\"\nshare = \"20%\"\npriority = 0\n\
+    [[class]]\nname = \"normal\"\nshare = \"80%\"\ndefault = true\n\
+    [[rule]]\nclass = \"urgent\"\nprotocol = \"udp\"\nremote-port = 5001\n";
+
+/// Traffic before the first step and after each.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Until a change that nobody confirms is back, and when that is looked at.
+const CONFIRM: &str = "10s";
+const RETURNED: Duration = Duration::from_secs(14);
+
+/// Says a figure to the machine's maker.
+#[allow(clippy::print_stdout, reason = "the console is the way out")]
+pub fn say(name: &str, value: f64) {
+    println!("{MARK} {name} {value}");
+}
+
+#[allow(clippy::print_stdout, reason = "the console is the way out")]
+fn tell(words: &str) {
+    println!("{MARK} - {words}");
+}
+
+/// Works the packages; an error is told, and its figures are missing.
+pub fn run() {
+    if let Err(error) = all() {
+        tell(&format!("{error:#}"));
+        for line in text(Command::new("journalctl").args(["-n", "60", "--no-pager"]))
+            .unwrap_or_default()
+            .lines()
+        {
+            tell(line);
+        }
+    }
+}
+
+/// What must be the same before and after.
+#[derive(Debug, PartialEq, Eq)]
+struct Kept {
+    /// Queues, classes and filters of all devices, without what is counted: tc lists a flow
+    /// of fq_codel as a class while packets of it wait.
+    traffic_control: String,
+    rules: String,
+    /// States that were applied, as `weirgate` lists them.
+    history: String,
+    /// Whether each unit is enabled, and whether it runs.
+    units: Vec<(String, String)>,
+    /// Whether what the administrator wrote is still there.
+    written: bool,
+}
+
+/// Checks that held, and those that did not.
+#[derive(Default)]
+struct Checks {
+    held: u32,
+    broken: u32,
+}
+
+thread_local! {
+    static CHECKS: RefCell<Checks> = RefCell::default();
+}
+
+/// Counts a check, and names one that does not hold.
+fn check(what: &str, holds: bool) {
+    CHECKS.with_borrow_mut(|checks| {
+        if holds {
+            checks.held += 1;
+        } else {
+            checks.broken += 1;
+            tell(&format!("does not hold: {what}"));
+        }
+    });
+}
+
+fn all() -> Result<()> {
+    sh("dpkg -i /packages/older.deb")?;
+    let fresh = unit("weirgate.service");
+    check(
+        "a new installation enables and starts the service",
+        fresh == ("enabled".to_owned(), "active".to_owned()),
+    );
+    network()?;
+    fs::create_dir_all("/etc/systemd/system/weirgate.service.d")?;
+    fs::write(DROP_IN, "[Service]\nEnvironment=WRITTEN=here\n")?;
+    fs::create_dir_all("/etc/weirgate")?;
+    fs::write(SITE, POLICY)?;
+    sh("systemctl daemon-reload && weirgate apply --confirm 60s && weirgate confirm")?;
+    sh("systemctl enable --now weirgate-watch")?;
+    let monitor = monitor()?;
+    let receiver = traffic("--receive", "ip netns exec far")?;
+    let before = passed()?;
+    fs::write(GOES_ON, "")?;
+    let sender = traffic("--send", "env")?;
+    sleep(PAUSE);
+
+    step("upgrade", NEWER)?;
+    step("downgrade", OLDER)?;
+    // What the administrator switched off stays off, in both directions.
+    sh("systemctl disable --now weirgate-watch")?;
+    step("upgrade with watch switched off", NEWER)?;
+    step("downgrade with watch switched off", OLDER)?;
+    step("upgrade again", NEWER)?;
+    let deleted = deletions(monitor)?;
+    pending()?;
+
+    fs::remove_file(GOES_ON)?;
+    let sent = ended(sender)?;
+    let seen = ended(receiver)?;
+    let after = passed()?;
+    let figure = |name: &str| -> Result<f64> {
+        let lines = seen.iter().chain(&sent);
+        let mut words = lines.filter_map(|line| line.strip_prefix(MARK)?.trim().split_once(' '));
+        let value = words.find(|(found, _)| *found == name);
+        Ok(value.with_context(|| format!("no `{name}`"))?.1.parse()?)
+    };
+    for name in ["sent", "windows", "above", "full", "latest"] {
+        say(name, figure(name)?);
+    }
+    say("lost", figure("sent")? - figure("received")?);
+    let beside = (after.device - before.device) - (after.shaper - before.shaper);
+    say("beside", beside.abs());
+    say("deleted", deleted as f64);
+    removed()?;
+    CHECKS.with_borrow(|checks| {
+        say("checks", f64::from(checks.held));
+        say("broken", f64::from(checks.broken));
+    });
+    Ok(())
+}
+
+/// What the administrator wrote beside the unit, and what tc saw.
+const DROP_IN: &str = "/etc/systemd/system/weirgate.service.d/written.conf";
+const MONITORED: &str = "/run/packages-monitored";
+
+/// A device to the outside with somebody behind it, and one to the inside.
+fn network() -> Result<()> {
+    sh(
+        "ip netns add far && ip link add wan type veth peer name far netns far \
+        && ip link add lan type veth peer name inside \
+        && ip link set wan up && ip link set lan up && ip link set inside up \
+        && ip address add 10.9.0.1/24 dev wan && ip -n far link set far up \
+        && ip -n far address add 10.9.0.2/24 dev far && ping -c 1 -W 2 10.9.0.2 >/dev/null \
+        || ip neigh show",
+    )?;
+    ensure!(RECEIVER == "10.9.0.2", "the receiver's address");
+    Ok(())
+}
+
+/// Installs a package over the other while traffic goes on.
+fn step(what: &str, package: &str) -> Result<()> {
+    tell(what);
+    let before = Kept::now()?;
+    let process = main_process()?;
+    sh(&format!("dpkg -i {package}"))?;
+    sleep(PAUSE);
+    let after = Kept::now()?;
+    if before != after {
+        tell(&format!("before: {before:?}"));
+        tell(&format!("after: {after:?}"));
+    }
+    let same = |name: &str, holds: bool| check(&format!("{what}: {name} is kept"), holds);
+    same(
+        "traffic control",
+        before.traffic_control == after.traffic_control,
+    );
+    same("nftables", before.rules == after.rules);
+    same("history", before.history == after.history);
+    same("units", before.units == after.units);
+    same("what was written", before.written && after.written);
+    let shown = Command::new("weirgate").arg("show").output()?;
+    check(
+        &format!("{what}: show finds no difference"),
+        shown.status.success(),
+    );
+    let runs = main_process()?;
+    let program = fs::read_link(format!("/proc/{runs}/exe"))?;
+    check(
+        &format!("{what}: the service runs the installed program"),
+        runs != process && program == Path::new("/usr/bin/weirgate"),
+    );
+    Ok(())
+}
+
+/// A change that waits for confirmation, while the package is installed again: it is taken
+/// back by its guard in time.
+fn pending() -> Result<()> {
+    tell("a change that waits");
+    let before = Kept::now()?;
+    let changed = POLICY
+        .replace("\"20%\"", "\"30%\"")
+        .replace("\"80%\"", "\"70%\"");
+    fs::write("/tmp/changed.toml", changed)?;
+    sh(&format!(
+        "weirgate apply --confirm {CONFIRM} /tmp/changed.toml"
+    ))?;
+    let waits = Kept::now()?;
+    check(
+        "the change is in force",
+        waits.traffic_control != before.traffic_control,
+    );
+    sh("dpkg -i /packages/newer.deb")?;
+    let still = Kept::now()?;
+    check(
+        "an upgrade leaves a change that waits",
+        waits.traffic_control == still.traffic_control,
+    );
+    sleep(RETURNED);
+    let after = Kept::now()?;
+    check(
+        "a change that nobody confirms is taken back after an upgrade",
+        before.traffic_control == after.traffic_control && before.rules == after.rules,
+    );
+    Ok(())
+}
+
+/// The package goes, then what it kept.
+fn removed() -> Result<()> {
+    sh("dpkg -r weirgate")?;
+    let left = text(Command::new("tc").args(["qdisc", "show"]))?;
+    check(
+        "removal leaves no qdisc",
+        !left.contains("htb") && !left.contains("ingress"),
+    );
+    let rules = text(Command::new("nft").args(["list", "ruleset"]))?;
+    check("removal leaves no rule", !rules.contains("weirgate"));
+    check(
+        "removal keeps the states",
+        Path::new("/var/lib/weirgate").exists(),
+    );
+    check("removal keeps the policy", Path::new(SITE).exists());
+    sh("dpkg -P weirgate")?;
+    check(
+        "purge leaves no state",
+        !Path::new("/var/lib/weirgate").exists(),
+    );
+    let links = sh("find /etc/systemd /var/lib/systemd -name 'weirgate*.service'")?;
+    check("purge leaves no unit", links.is_empty());
+    Ok(())
+}
+
+impl Kept {
+    fn now() -> Result<Self> {
+        Ok(Self {
+            traffic_control: sh("tc qdisc show; for d in wan lan ifb-wan; do \
+                tc class show dev $d | grep -v '^class fq_codel'; \
+                tc filter show dev $d; \
+                tc filter show dev $d ingress; done 2>/dev/null")?,
+            rules: sh("nft -s list ruleset")?,
+            history: sh("weirgate history --json")?,
+            units: vec![unit("weirgate.service"), unit("weirgate-watch.service")],
+            written: Path::new(DROP_IN).exists() && fs::read_to_string(SITE)? == POLICY,
+        })
+    }
+}
+
+/// Whether a unit is enabled, and whether it runs, in systemd's words.
+fn unit(name: &str) -> (String, String) {
+    let ask = |what: &str| {
+        let asked = Command::new("systemctl").args([what, name]).output();
+        asked.map_or_else(
+            |error| error.to_string(),
+            |found| String::from_utf8_lossy(&found.stdout).trim().to_owned(),
+        )
+    };
+    (ask("is-enabled"), ask("is-active"))
+}
+
+fn main_process() -> Result<u32> {
+    let shown = sh("systemctl show -P MainPID weirgate.service")?;
+    Ok(shown.trim().parse()?)
+}
+
+/// Packets that left the device, and those that the shaper on it sent.
+struct Passed {
+    device: f64,
+    shaper: f64,
+}
+
+fn passed() -> Result<Passed> {
+    let device = fs::read_to_string("/sys/class/net/wan/statistics/tx_packets")?;
+    let shown: serde_json::Value = serde_json::from_str(&sh("tc -j -s qdisc show dev wan root")?)?;
+    let root = shown
+        .as_array()
+        .and_then(|all| all.iter().find(|qdisc| qdisc["root"] == true));
+    let shaper = root.and_then(|root| root["packets"].as_f64());
+    Ok(Passed {
+        device: device.trim().parse()?,
+        shaper: shaper.context("no root qdisc")?,
+    })
+}
+
+/// Follows what happens to traffic control from now on.
+fn monitor() -> Result<Child> {
+    let file = fs::File::create(MONITORED)?;
+    let child = Command::new("tc").arg("monitor").stdout(file).spawn()?;
+    sleep(Duration::from_millis(500));
+    Ok(child)
+}
+
+/// How much was deleted until now (tc-monitor begins such lines so).
+fn deletions(mut monitor: Child) -> Result<usize> {
+    monitor.kill()?;
+    monitor.wait()?;
+    let seen = fs::read_to_string(MONITORED)?;
+    let deleted = |line: &&str| line.to_ascii_lowercase().starts_with("deleted");
+    Ok(seen.lines().filter(deleted).count())
+}
+
+/// This program as one end of the traffic, before all others in its turn.
+fn traffic(end: &str, before: &str) -> Result<Child> {
+    let own = std::env::current_exe()?;
+    let words = format!(
+        "exec chrt -f 50 {before} {} test-packages {end}",
+        own.display()
+    );
+    let child = Command::new("sh")
+        .args(["-c", &words])
+        .stdout(Stdio::piped())
+        .spawn()?;
+    sleep(Duration::from_millis(500));
+    Ok(child)
+}
+
+/// What a process printed until it ended.
+fn ended(mut child: Child) -> Result<Vec<String>> {
+    let found = lines(&mut child)?;
+    let status = child.wait()?;
+    ensure!(
+        status.success(),
+        "an end of the traffic ended with {status}"
+    );
+    Ok(found)
+}
+
+fn lines(child: &mut Child) -> Result<Vec<String>> {
+    let output = child.stdout.take().context("its output")?;
+    let found: std::io::Result<_> = BufReader::new(output).lines().collect();
+    Ok(found?)
+}
+
+/// What a line of the shell prints; an error where it fails.
+fn sh(line: &str) -> Result<String> {
+    text(Command::new("sh").args(["-c", line]).stderr(Stdio::piped()))
+}

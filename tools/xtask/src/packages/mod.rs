@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The Debian package as it is on a router: an older one is upgraded, downgraded and removed
+//! under systemd, on a stock kernel, while 1,000 packets a second pass.
+//!
+//! The machine is made here: a Debian of its own ([`clean`]), booted by qemu ([`machine`])
+//! with systemd as its first process. There this program runs once more ([`inside`]), works
+//! the packages, and says what it saw. Traffic is in [`traffic`].
+
+pub mod clean;
+mod inside;
+mod machine;
+mod traffic;
+
+use crate::bench::{Figure, Goal, load, report};
+use crate::files::{empty, target, text};
+use crate::{deb, run};
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The version of an older package that is made of the newer one's files.
+const OLDER: &str = "0.0.9-1";
+
+/// What is measured: the word by which the machine says it, what it is, and its goal.
+const FIGURES: [(&str, &str, Goal); 10] = [
+    (
+        "sent",
+        "packets sent, 1,000 a second",
+        Goal::AtLeast(30_000.0),
+    ),
+    ("lost", "of these lost", Goal::AtMost(0.0)),
+    (
+        "beside",
+        "packets that left the device beside the shaper",
+        Goal::AtMost(0.0),
+    ),
+    (
+        "windows",
+        "windows of 100 ms, of them",
+        Goal::AtLeast(300.0),
+    ),
+    ("above", "above the rate and its burst", Goal::AtMost(0.0)),
+    (
+        "full",
+        "the line's mean use, Mbit/s of 8",
+        Goal::AtLeast(7.5),
+    ),
+    (
+        "latest",
+        "longest wait of one of these packets, ms",
+        Goal::Beside,
+    ),
+    (
+        "deleted",
+        "qdiscs and classes deleted by an upgrade or downgrade",
+        Goal::AtMost(0.0),
+    ),
+    (
+        "checks",
+        "checks of state, units and program that held",
+        Goal::AtLeast(20.0),
+    ),
+    ("broken", "checks that did not hold", Goal::AtMost(0.0)),
+];
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The package to upgrade from; else today's files under a lower version.
+    #[arg(long)]
+    older: Option<PathBuf>,
+    /// Take the programs as they are built.
+    #[arg(long)]
+    built: bool,
+    /// The folder of a kernel with `vmlinuz` and `kernel/`; else the laboratory's.
+    #[arg(long)]
+    kernel: Option<PathBuf>,
+    /// What the machine's first unit runs.
+    #[arg(long, hide = true)]
+    inside: bool,
+    /// Send, as in the machine.
+    #[arg(long, hide = true)]
+    send: bool,
+    /// Receive, as in the machine.
+    #[arg(long, hide = true)]
+    receive: bool,
+}
+
+/// Builds the packages, looks at them with lintian, and works them in the machine.
+pub fn test(root: &Path, arguments: &Arguments) -> Result<()> {
+    if arguments.inside {
+        inside::run();
+        return Ok(());
+    }
+    if arguments.send {
+        return traffic::send();
+    }
+    if arguments.receive {
+        return traffic::receive();
+    }
+    for (program, package) in [
+        ("lintian", "lintian"),
+        ("mmdebstrap", "mmdebstrap"),
+        ("cpio", "cpio"),
+        ("qemu-system-x86_64", "qemu-system-x86"),
+    ] {
+        let here = Command::new("which").arg(program).output()?;
+        ensure!(here.status.success(), "missing: apt-get install {package}");
+    }
+    let before = load();
+    let packages = if arguments.built {
+        deb::pack(root)?
+    } else {
+        deb::build(root)?
+    };
+    let folder = target(root).join("packages");
+    fs::create_dir_all(&folder)?;
+    lint(&packages)?;
+    let newer = packages.first().context("no package")?;
+    let older = match &arguments.older {
+        Some(given) => given.clone(),
+        None => repacked(newer, &folder)?,
+    };
+    let kernel = arguments.kernel.clone().map_or_else(machine::kernel, Ok)?;
+    let image = clean::image(&folder, &kernel, &older, newer)?;
+    let told = machine::boot(&kernel, &image, &folder.join("console"))?;
+    let mut figures = Vec::new();
+    for (word, what, goal) in FIGURES {
+        let value = told.iter().find(|(name, _)| name == word);
+        let value = value
+            .with_context(|| format!("the machine did not say `{word}`"))?
+            .1;
+        figures.push(Figure { what, value, goal });
+    }
+    report(&figures, &before)
+}
+
+/// Fails on an error or a warning.
+fn lint(packages: &[PathBuf]) -> Result<()> {
+    let mut lintian = Command::new("lintian");
+    lintian.args(["--allow-root", "--fail-on", "error,warning"]);
+    run(lintian.args(packages))
+}
+
+/// The package under a lower version.
+fn repacked(package: &Path, folder: &Path) -> Result<PathBuf> {
+    let tree = folder.join("older");
+    empty(&tree)?;
+    run(Command::new("dpkg-deb").arg("-R").arg(package).arg(&tree))?;
+    let place = tree.join("DEBIAN/control");
+    let control = fs::read_to_string(&place)?;
+    let version = control
+        .lines()
+        .find(|line| line.starts_with("Version: "))
+        .context("a package without a version")?;
+    let lower = control.replace(version, &format!("Version: {OLDER}"));
+    fs::write(&place, lower)?;
+    let made = folder.join("older.deb");
+    text(
+        Command::new("dpkg-deb")
+            .args(["--root-owner-group", "--build"])
+            .arg(&tree)
+            .arg(&made),
+    )?;
+    Ok(made)
+}

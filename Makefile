@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Thin: the logic is in tools/xtask.
 
-.PHONY: try test test-all check experiments bench fuzz outside setup build install deb docs
+.PHONY: try test test-all check experiments bench fuzz outside setup build install deb release docs
 
 build: setup
 	cargo build --release --workspace --bin weirgate --bin weirgate-lab --bin weirgate-guest
@@ -59,6 +59,11 @@ install: build
 
 deb: setup
 	@cargo xtask deb
+
+# All files of a release that can be made here, in target/release-files; KEY is a key of SSH's
+# that the sums are signed with.
+release: setup
+	@cargo xtask release $(if $(KEY),--key $(KEY))
 
 # The book, in target/book; checks every link. Installs mdbook below target where it is missing.
 docs:

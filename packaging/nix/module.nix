@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# A module for NixOS: the policy stands in the configuration of the system.
+{ config, lib, pkgs, ... }:
+
+let
+  cfg = config.services.weirgate;
+  format = pkgs.formats.toml { };
+  policy =
+    if cfg.policyFile != null then cfg.policyFile else format.generate "site.toml" cfg.policy;
+in
+{
+  options.services.weirgate = {
+    enable = lib.mkEnableOption "weirgate, which keeps the queue of a shared link under control";
+    package = lib.mkOption {
+      type = lib.types.package;
+      description = "The package of weirgate.";
+    };
+    policy = lib.mkOption {
+      type = format.type;
+      default = { };
+      description = "The policy; weirgate-policy(5) has its fields.";
+    };
+    policyFile = lib.mkOption {
+      type = lib.types.nullOr lib.types.path;
+      default = null;
+      description = "A file with the policy, in place of `policy`.";
+    };
+    watch = lib.mkEnableOption "the page and the metrics of weirgate";
+  };
+
+  config = lib.mkIf cfg.enable {
+    environment.systemPackages = [ cfg.package ];
+    # A policy that is wrong is told when the system is built.
+    environment.etc."weirgate/site.toml".source = pkgs.runCommand "site.toml" { } ''
+      ${cfg.package}/bin/weirgate check ${policy} > /dev/null
+      cp ${policy} $out
+    '';
+    systemd.services.weirgate = {
+      description = "Keeps the queue of the shared link under control";
+      wantedBy = [ "multi-user.target" ];
+      before = [ "network-pre.target" ];
+      wants = [ "network-pre.target" ];
+      restartTriggers = [ policy ];
+      serviceConfig = {
+        Type = "notify";
+        ExecStartPre = "${cfg.package}/bin/weirgate apply /etc/weirgate/site.toml";
+        ExecStart = "${cfg.package}/bin/weirgate keep";
+        Restart = "on-failure";
+        RestartSec = 1;
+        KillMode = "process";
+        StateDirectory = "weirgate";
+        StateDirectoryMode = "0700";
+        RuntimeDirectory = "weirgate";
+        RuntimeDirectoryMode = "0700";
+        RuntimeDirectoryPreserve = true;
+        CapabilityBoundingSet = [ "CAP_NET_ADMIN" "CAP_BPF" "CAP_PERFMON" ];
+        NoNewPrivileges = true;
+        ProtectSystem = "strict";
+        ProtectHome = true;
+        PrivateTmp = true;
+      };
+    };
+    systemd.services.weirgate-watch = lib.mkIf cfg.watch {
+      description = "Keeps the history of the shared link and shows it";
+      wantedBy = [ "multi-user.target" ];
+      after = [ "weirgate.service" "network.target" ];
+      serviceConfig = {
+        Type = "notify";
+        ExecStart = "${cfg.package}/bin/weirgate watch";
+        Restart = "on-failure";
+        DynamicUser = true;
+        StateDirectory = "weirgate-watch";
+        AmbientCapabilities = [ "CAP_NET_ADMIN" "CAP_BPF" "CAP_PERFMON" ];
+        CapabilityBoundingSet = [ "CAP_NET_ADMIN" "CAP_BPF" "CAP_PERFMON" ];
+        NoNewPrivileges = true;
+      };
+    };
+  };
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The image for containers, without a tool for containers: one layer with the program and
+//! its libraries, as the OCI image layout has it (image-spec 1.1).
+
+use super::{Release, archive, sum};
+use crate::files::{empty, put, put_all, text, write};
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
+const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+
+pub fn make(release: &Release<'_>) -> Result<()> {
+    let work = release.folder.join("image");
+    empty(&work)?;
+    let tree = work.join("tree");
+    put(&release.program, &tree.join("usr/bin/weirgate"), 0o755)?;
+    for library in libraries(&release.program)? {
+        let below = library.strip_prefix("/").context("a library's place")?;
+        put(&library, &tree.join(below), 0o755)?;
+    }
+    let policies = release.root.join("policies");
+    put_all(&policies, &tree.join("usr/share/doc/weirgate/policies"))?;
+    fs::create_dir_all(tree.join("var/lib/weirgate"))?;
+    fs::create_dir_all(tree.join("run"))?;
+    let layout = work.join("layout");
+    let layer = work.join("layer");
+    archive::pack(&tree, ".", &layer, &release.epoch)?;
+    let layer = blob(&layout, &fs::read(&layer)?, LAYER)?;
+    let mut date = Command::new("date");
+    date.args([
+        "-u",
+        "+%Y-%m-%dT%H:%M:%SZ",
+        "-d",
+        &format!("@{}", release.epoch),
+    ]);
+    let created = text(&mut date)?;
+    let config = json!({
+        "created": created.trim(),
+        "architecture": release.arch,
+        "os": "linux",
+        "config": {
+            "Entrypoint": ["/usr/bin/weirgate"],
+            "Cmd": ["keep"],
+            "Env": ["PATH=/usr/bin", "WEIRGATE_STATE_DIR=/var/lib/weirgate"],
+            "Volumes": { "/var/lib/weirgate": {} },
+            "Labels": {
+                "org.opencontainers.image.title": "weirgate",
+                "org.opencontainers.image.version": release.version,
+                "org.opencontainers.image.licenses": "Apache-2.0 OR MIT",
+            },
+        },
+        // The layer is not packed, so its sum is that of its contents.
+        "rootfs": { "type": "layers", "diff_ids": [layer["digest"]] },
+    });
+    let config = blob(&layout, &serde_json::to_vec(&config)?, CONFIG)?;
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": config,
+        "layers": [layer],
+    });
+    let mut manifest = blob(&layout, &serde_json::to_vec(&manifest)?, MANIFEST)?;
+    manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": release.version });
+    let index = json!({ "schemaVersion": 2, "manifests": [manifest] });
+    write(
+        &layout.join("index.json"),
+        &serde_json::to_vec(&index)?,
+        0o644,
+    )?;
+    let version = json!({ "imageLayoutVersion": "1.0.0" });
+    write(
+        &layout.join("oci-layout"),
+        &serde_json::to_vec(&version)?,
+        0o644,
+    )?;
+    let name = format!("{}-{}.oci.tar", release.name, release.machine);
+    archive::pack(&layout, ".", &release.folder.join(name), &release.epoch)?;
+    Ok(fs::remove_dir_all(&work)?)
+}
+
+/// Puts bytes under their sum; what refers to them.
+fn blob(layout: &Path, bytes: &[u8], kind: &str) -> Result<Value> {
+    let folder = layout.join("blobs/sha256");
+    let place = folder.join("new");
+    write(&place, bytes, 0o644)?;
+    let sum = sum(&place)?;
+    fs::rename(&place, folder.join(&sum))?;
+    Ok(json!({
+        "mediaType": kind,
+        "digest": format!("sha256:{sum}"),
+        "size": bytes.len(),
+    }))
+}
+
+/// The libraries that a program needs, with what loads them; none of a static one.
+fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
+    let output = Command::new("ldd").arg(program).output()?;
+    // A static program is none that ldd(1) knows.
+    if !output.status.success() {
+        return Ok(Vec::new());
+    }
+    let shown = String::from_utf8_lossy(&output.stdout);
+    let place = |line: &str| {
+        let mut words = line.split_whitespace();
+        words.find(|word| word.starts_with('/')).map(PathBuf::from)
+    };
+    let mut found: Vec<PathBuf> = shown.lines().filter_map(place).collect();
+    found.sort();
+    Ok(found)
+}
+
+/// For the bill of materials: the files of other packages that are in the image.
+pub fn foreign(program: &Path) -> Result<Vec<String>> {
+    let mut packages = Vec::new();
+    for library in libraries(program)? {
+        let real = fs::canonicalize(&library)?;
+        for place in [&library, &real] {
+            let mut ask = Command::new("dpkg-query");
+            let Ok(answer) = text(ask.args(["-S"]).arg(place)) else {
+                continue;
+            };
+            packages.extend(answer.split(':').next().map(str::to_owned));
+            break;
+        }
+    }
+    packages.sort();
+    packages.dedup();
+    Ok(packages)
+}

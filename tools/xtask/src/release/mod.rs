@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! All that can be made here of one version, in one folder: packages, an archive, an image
+//! for containers, roles and manifests, a bill of materials, sums and their signature.
+//!
+//! Everything is made of the same sources and bears their date, so that two releases have
+//! the same bytes; `--twice` makes two and compares.
+
+mod archive;
+mod bill;
+mod image;
+mod rpm;
+
+use crate::files::{below, empty, epoch, put, put_all, target, text, version, write};
+use crate::{deb, musl, run};
+use anyhow::{Context, Result, ensure};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Sign the sums with this key of SSH's (ssh-keygen(1), `-Y sign`).
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Where it goes; `release` below target unless given.
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+    /// A program for the archive and the image; else the one that `cargo xtask static` has
+    /// built, else that of the package.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// Take programs and packages as they are built.
+    #[arg(long)]
+    built: bool,
+    /// Make all twice, and compare.
+    #[arg(long)]
+    twice: bool,
+}
+
+/// What stands beside the packages as it is in the sources: the folder, and its name there.
+const FOLDERS: [(&str, &str); 4] = [
+    ("packaging/ansible", "ansible"),
+    ("packaging/kubernetes", "kubernetes"),
+    ("packaging/nix", "nix"),
+    ("packaging/openwrt", "openwrt"),
+];
+
+/// By what name the signature was made (`-n` of ssh-keygen).
+const NAMESPACE: &str = "weirgate-release";
+
+/// What is released: its name, its date, and where the programs and their tree are.
+struct Release<'a> {
+    root: &'a Path,
+    folder: &'a Path,
+    /// Such as `weirgate-0.1.0`.
+    name: String,
+    version: String,
+    /// Seconds since 1970.
+    epoch: String,
+    /// As Debian calls the processor, and as the kernel does.
+    arch: String,
+    machine: String,
+    /// The router's package, unpacked.
+    tree: PathBuf,
+    /// The router's program in archive and image.
+    program: PathBuf,
+}
+
+/// Makes the release.
+#[allow(clippy::print_stdout, reason = "tells what was made")]
+pub fn make(root: &Path, arguments: &Arguments) -> Result<()> {
+    let own = target(root).join("release-files");
+    let folder = arguments.folder.clone().unwrap_or(own);
+    build(root, arguments.built)?;
+    once(root, &folder, arguments)?;
+    if arguments.twice {
+        let again = target(root).join("release-again");
+        if !arguments.built {
+            rebuild(root)?;
+        }
+        once(root, &again, arguments)?;
+        compare(&folder, &again)?;
+        fs::remove_dir_all(&again)?;
+        println!("made twice: the same bytes");
+    }
+    for file in below(&folder)? {
+        let bytes = fs::metadata(folder.join(&file))?.len();
+        println!("{bytes:>10}  {}", file.display());
+    }
+    Ok(())
+}
+
+fn build(root: &Path, built: bool) -> Result<()> {
+    if !built {
+        deb::build(root)?;
+    }
+    Ok(())
+}
+
+/// Compiles the programs again, without what was compiled before.
+fn rebuild(root: &Path) -> Result<()> {
+    for profile in [&["--profile", "dist"][..], &["--release"]] {
+        let mut clean = crate::cargo(root);
+        run(clean.arg("clean").args(profile))?;
+    }
+    build(root, false)
+}
+
+fn once(root: &Path, folder: &Path, arguments: &Arguments) -> Result<()> {
+    empty(folder)?;
+    let tree = target(root).join("deb/weirgate");
+    let arch = text(Command::new("dpkg").arg("--print-architecture"))?;
+    let version = version(root)?;
+    let release = Release {
+        root,
+        folder,
+        name: format!("weirgate-{version}"),
+        epoch: epoch(root)?,
+        arch: arch.trim().to_owned(),
+        machine: std::env::consts::ARCH.to_owned(),
+        program: arguments
+            .program
+            .clone()
+            .or_else(|| musl::built(root))
+            .unwrap_or_else(|| tree.join("usr/bin/weirgate")),
+        tree,
+        version,
+    };
+    for package in deb::places(root)? {
+        let name = package.file_name().context("a package's name")?;
+        put(&package, &folder.join(name), 0o644)?;
+    }
+    archive::make(&release)?;
+    rpm::make(&release)?;
+    image::make(&release)?;
+    for (from, name) in FOLDERS {
+        put_all(&root.join(from), &folder.join(name))?;
+    }
+    bill::make(&release)?;
+    sums(folder)?;
+    if let Some(key) = &arguments.key {
+        sign(folder, key)?;
+    }
+    Ok(())
+}
+
+/// `SHA256SUMS` of all files, as sha256sum(1) checks it.
+fn sums(folder: &Path) -> Result<()> {
+    let mut lines = String::new();
+    for file in below(folder)? {
+        let _ = writeln!(lines, "{}  {}", sum(&folder.join(&file))?, file.display());
+    }
+    write(&folder.join("SHA256SUMS"), lines.as_bytes(), 0o644)
+}
+
+/// The SHA-256 of a file.
+fn sum(file: &Path) -> Result<String> {
+    let line = text(Command::new("sha256sum").arg("-b").arg(file))?;
+    let sum = line.split_whitespace().next().context("sha256sum(1)")?;
+    Ok(sum.to_owned())
+}
+
+/// Signs the sums, and checks the signature with the key's public half.
+fn sign(folder: &Path, key: &Path) -> Result<()> {
+    let sums = folder.join("SHA256SUMS");
+    run(Command::new("ssh-keygen")
+        .args(["-q", "-Y", "sign", "-n", NAMESPACE, "-f"])
+        .arg(key)
+        .arg(&sums))?;
+    let public = text(Command::new("ssh-keygen").args(["-y", "-f"]).arg(key))?;
+    let signers = folder.join("allowed-signers");
+    let line = format!("release namespaces=\"{NAMESPACE}\" {public}");
+    write(&signers, line.as_bytes(), 0o644)?;
+    let mut check = Command::new("ssh-keygen");
+    check.args(["-q", "-Y", "verify", "-n", NAMESPACE, "-I", "release", "-f"]);
+    check
+        .arg(&signers)
+        .arg("-s")
+        .arg(folder.join("SHA256SUMS.sig"));
+    run(check.stdin(fs::File::open(&sums)?))
+}
+
+/// Fails where two folders have not the same files with the same bytes.
+fn compare(one: &Path, other: &Path) -> Result<()> {
+    let (here, there) = (below(one)?, below(other)?);
+    ensure!(here == there, "not the same files: {here:?} and {there:?}");
+    for file in here {
+        let same = fs::read(one.join(&file))? == fs::read(other.join(&file))?;
+        ensure!(same, "{} was made with other bytes", file.display());
+    }
+    Ok(())
+}

@@ -9,8 +9,9 @@
  * window_share.h, and what is left to those who have no windows by window_stream.h.
  *
  * A connection is known once its handshake is complete (window_handshake.h). One
- * whose handshake was not seen is left alone, and so is one whose packets carry a
- * mark that says so, coming or going.
+ * whose handshake was not seen is left alone, unless connection tracking saw it
+ * (window_stream.h), and so is one whose packets carry a mark that says so, coming or
+ * going.
  *
  * Which class a connection has is what skb->priority of its leaving packets
  * says, once the tables have written it (Shah 1999, section 5.4: the class of
@@ -274,7 +275,7 @@ static __always_inline void window_opens(struct __sk_buff *skb,
 	__builtin_memcpy(receiver.host, segment->tuple.address[0],
 			 sizeof(receiver.host));
 #ifdef WINDOW_TRANSLATED
-	window_inside(skb, &segment->tuple, &receiver);
+	window_inside(skb, &segment->tuple, &receiver, 0);
 #endif
 	window_sort(skb, wanted, &receiver);
 	window_ask_less(skb, wanted, all, &receiver, segment, now_ns);
@@ -299,7 +300,7 @@ int window_out(struct __sk_buff *skb)
 	if (!wanted || !all)
 		return TC_ACT_UNSPEC;
 	if (!tcp_look(skb, &segment, 0)) {
-		window_stream_left(skb);
+		window_stream_left(skb, &segment);
 		return TC_ACT_UNSPEC;
 	}
 	if (segment.flags & TCP_SYN) {
@@ -311,7 +312,7 @@ int window_out(struct __sk_buff *skb)
 	connection = bpf_map_lookup_elem(&connections, &segment.tuple);
 	if (!connection) {
 		__sync_fetch_and_add(&all->unknown, 1);
-		window_stream_left(skb);
+		window_stream_left(skb, &segment);
 		return TC_ACT_UNSPEC;
 	}
 	if (!lock_take(&connection->lock)) {

@@ -9,6 +9,9 @@
  * has beyond that is the queue's to take back. Were it more, those with windows would
  * yield to whatever fills what they leave, and never have it back.
  *
+ * A connection of TCP does not stay one of them where connection tracking saw its
+ * handshake, and so knows how its windows are scaled.
+ *
  * A flow that nobody answers would only lose what has crossed the line already. Its
  * bytes are taken off the rate (window_others()).
  */
@@ -16,7 +19,9 @@
 #define INBOUND_WINDOW_STREAM_H
 
 #include "tc.h"
+#include "tcp_segment.h"
 #include "window_class.h"
+#include "window_handshake.h"
 #include "window_share.h"
 #ifdef WINDOW_TRANSLATED
 #include "window_translated.h"
@@ -123,8 +128,29 @@ __noinline u32 window_stream_came(struct __sk_buff *skb)
 	return 1;
 }
 
-/* A packet leaves whose connection is not known. */
-__noinline u32 window_stream_left(struct __sk_buff *skb)
+/* A connection of TCP becomes known whose handshake was not seen. What its receiver
+ * has offered is not taken back, so its edge goes on when as much has come. */
+static __always_inline void
+window_stream_learnt(const struct tuple *tuple,
+		     const struct window_receiver *receiver,
+		     const struct segment *segment, u64 now_ns)
+{
+	struct window_connection *connection;
+
+	window_begin(tuple, receiver);
+	connection = bpf_map_lookup_elem(&connections, tuple);
+	if (!connection)
+		return;
+	/* It has sent more than a page, as far as anybody knows. */
+	connection->bytes = WINDOW_MUCH;
+	window_begun(&connection->flow, segment->ack,
+		     (u32)segment->window << (receiver->shift & 15), now_ns);
+}
+
+/* A packet leaves whose connection is not known; `segment` says what it is where it
+ * is one of TCP, and has no tuple elsewhere. Global as above. */
+__noinline u32 window_stream_left(struct __sk_buff *skb,
+				  const struct segment *segment)
 {
 	u32 key = 0;
 	struct window_settings *wanted = bpf_map_lookup_elem(&settings, &key);
@@ -133,8 +159,10 @@ __noinline u32 window_stream_left(struct __sk_buff *skb)
 	struct window_stream *stream;
 	struct layout at = {};
 	struct tuple tuple = {};
+	int known = 0;
 
-	if (!wanted || !wanted->beside_others || !tc_tuple(skb, &tuple, &at))
+	if (!segment || !wanted || !wanted->beside_others ||
+	    !tc_tuple(skb, &tuple, &at))
 		return 0;
 	stream = bpf_map_lookup_elem(&streams, &tuple);
 	if (!stream || !lock_take(&stream->lock))
@@ -144,10 +172,13 @@ __noinline u32 window_stream_left(struct __sk_buff *skb)
 		__builtin_memcpy(stream->receiver.host, tuple.address[0],
 				 sizeof(stream->receiver.host));
 #ifdef WINDOW_TRANSLATED
-		window_inside(skb, &tuple, &stream->receiver);
+		known = window_inside(skb, &tuple, &stream->receiver,
+				      segment->header != 0);
 #endif
 	}
 	window_sort(skb, wanted, &stream->receiver);
+	if (known)
+		window_stream_learnt(&tuple, &stream->receiver, segment, now);
 	if (stream->epoch != epoch) {
 		stream->before = stream->epoch + 1 == epoch ? stream->answers :
 							      0;

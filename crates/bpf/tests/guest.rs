@@ -135,6 +135,16 @@ mod together {
     }
 }
 
+/// With nft, whose rules make the guest's kernel track connections.
+#[test]
+fn old_connections_are_learnt() {
+    let own = OwnTests {
+        programs: &["env", "ip", "nft", "tc"],
+        ..own(&[], Limits::default())
+    };
+    println!("{}", own.run("inside::streams::old_connections_are_learnt"));
+}
+
 /// Part of `cargo xtask bench`.
 #[test]
 #[ignore = "a figure, which `cargo xtask bench` shows"]

@@ -3,10 +3,16 @@
 //! holds, in the kernel's own run of the programs.
 
 use super::filter::checksum;
+use super::net::{self, Far};
 use super::window::{ACK, SCALE_7, Segment, control, edge, handshake, window};
 use std::collections::VecDeque;
+use std::fs;
+use std::io::Read;
+use std::net::TcpStream;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use weirgate_bpf::Store;
 use weirgate_state::Windows;
 
 /// Bytes of payload a second that all share.
@@ -100,6 +106,58 @@ fn beside(answered: bool, by_hosts: bool) -> f64 {
         }
     }
     f64::from(got) / 3.0 / RATE as f64
+}
+
+/// A connection that began before the programs were there is held by its windows where
+/// connection tracking saw its handshake, and else left alone.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn old_connections_are_learnt() {
+    drop(Store::open().expect("a BPF file system"));
+    let folder = Path::new("/sys/fs/bpf/window");
+    let _far = Far::new(1);
+    net::run("tc qdisc replace dev wan0 clsact");
+    for tracked in [false, true] {
+        if tracked {
+            net::run("nft add table ip track");
+            net::run("nft add chain ip track in { type filter hook input priority 0 ; }");
+            net::run("nft add rule ip track in ct state established accept");
+        }
+        let mut old = TcpStream::connect("10.0.0.2:19").expect("a connection");
+        let mut space = vec![0; 1 << 16];
+        old.read_exact(&mut space).expect("data");
+        let mut control = control(&Windows {
+            beside_others: true,
+            ..edge(RATE)
+        });
+        fs::create_dir(folder).expect("a folder");
+        control.pin(folder).expect("pins");
+        for way in ["in", "out"] {
+            let hook = if way == "in" { "ingress" } else { "egress" };
+            net::run(&format!(
+                "tc filter add dev wan0 {hook} bpf da object-pinned {}/window_{way}",
+                folder.display()
+            ));
+        }
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(2) {
+            old.read_exact(&mut space).expect("data");
+        }
+        let known = control.maps().and_then(|maps| maps.connections());
+        let known = known.expect("a map");
+        let totals = control.totals().expect("a map");
+        println!("tracked: {tracked}: {known:?}, {totals:?}");
+        assert_eq!(known.len(), usize::from(tracked));
+        assert_eq!(totals.rewritten > 0, tracked);
+        for one in known {
+            assert!(one.window < one.offered, "{one:?}");
+        }
+        net::run("tc filter del dev wan0 ingress");
+        net::run("tc filter del dev wan0 egress");
+        fs::remove_dir_all(folder).expect("a folder");
+    }
+    net::run("nft delete table ip track");
+    net::run("ip link del wan0");
 }
 
 /// The queue can hold a stream that is answered to a share, so the connection has

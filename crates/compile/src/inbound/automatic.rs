@@ -152,9 +152,9 @@ fn windowed(policy: &Policy, chosen: Automatic) -> String {
             };
             format!(
                 "TCP is kept below the queue, to {} of payload in each class, shared by {by}; \
-                 QUIC, other datagrams and connections that began before are held by the queue: \
-                 a flow of them that is answered has a share as each connection has, and \
-                 windows leave the others what they use",
+                 QUIC, other datagrams and connections whose handshake nobody saw are held by \
+                 the queue: a flow of them that is answered has a share as each connection \
+                 has, and windows leave the others what they use",
                 in_kbit(rate)
             )
         }

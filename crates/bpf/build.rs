@@ -44,7 +44,7 @@ const FLAGS: [&str; 8] = [
 const DICTIONARY: u32 = 512 << 10;
 
 /// Where programs are.
-const FOLDERS: [&str; 10] = [
+const FOLDERS: [&str; 11] = [
     "bpf/bench",
     "bpf/egress",
     "bpf/include",
@@ -54,6 +54,7 @@ const FOLDERS: [&str; 10] = [
     "bpf/order",
     "bpf/passive",
     "bpf/payload",
+    "bpf/prague",
     "bpf/qdisc",
 ];
 

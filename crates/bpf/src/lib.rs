@@ -20,6 +20,8 @@
 //! - [`Order`] keeps the packets of a connection that changes its class in order.
 //! - [`Passive`] measures what passes, and changes nothing.
 //!
+//! [`Prague`] is a congestion control of TCP.
+//!
 //! Loading a program needs root and a kernel with `CONFIG_NET_SCH_BPF`, so this example
 //! is compiled but not run:
 //!
@@ -55,6 +57,8 @@ mod hooks;
 mod layout;
 mod line;
 mod maps;
+mod middlebox;
+mod prague;
 mod programs;
 mod qdisc;
 mod trace;
@@ -71,6 +75,8 @@ pub use hooks::{
     FoundFilter, IngressPlace, Loader, filter_name, read as read_program, update as update_program,
 };
 pub use line::{Line, LineFraming, LineRecord, LineSide};
+pub use middlebox::{Middlebox, MiddleboxCount};
+pub use prague::{Prague, PragueState};
 pub use programs::{
     Attached, Cost, Object, Refused, kit_number, programs, source_number, sources, verify,
 };

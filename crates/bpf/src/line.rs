@@ -11,6 +11,7 @@ use crate::maps::{Map, failed};
 use crate::programs::Attached;
 use crate::programs::packet::PacketPrograms;
 use crate::programs::tcx::End;
+use crate::qdisc::load::OPS;
 use libbpf_rs::{Link, RingBuffer, RingBufferBuilder};
 use std::fmt;
 use std::os::fd::AsFd;
@@ -157,7 +158,7 @@ impl Line {
             sides,
             records: ring.build().map_err(&unreadable)?,
             devices,
-            _kind: programs.register()?,
+            _kind: programs.register(OPS)?,
             attached: Vec::new(),
             programs,
         })

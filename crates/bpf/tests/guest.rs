@@ -121,6 +121,26 @@ mod together {
         }
     }
 
+    /// A congestion control.
+    mod prague {
+        use super::*;
+
+        in_one_guest! {
+            prague_is_there_while_it_is_loaded: "prague::registers";
+            prague_stays_as_long_as_its_pins: "prague::pinned";
+            prague_alone_is_identified: "prague::identified";
+            prague_averages_marks: "prague::alpha_follows_marks";
+            prague_responds_once_a_round: "prague::once_a_round";
+            prague_goes_below_a_segment: "prague::below_a_segment";
+            prague_halves_on_loss: "prague::halves_on_loss";
+            prague_is_classic_without_accurate_feedback: "prague::without_feedback";
+            prague_is_classic_where_it_is_not_identified: "prague::unidentified";
+            prague_is_independent_of_short_round_trips: "prague::round_trips";
+            prague_finds_a_classic_queue: "prague::queue::classic";
+            prague_fills_a_line_with_a_shallow_queue: "prague::queue::shallow";
+        }
+    }
+
     /// Disciplines on a device.
     mod queues {
         use super::*;

@@ -89,8 +89,8 @@ impl Program {
     }
 }
 
-/// Programs of measurements in the lab, which no device ever has.
-const OF_THE_LAB: [&str; 4] = ["fifo", "line", "send", "watch"];
+/// Programs of the lab and its measurements, which no router ever has.
+const OF_THE_LAB: [&str; 6] = ["fifo", "line", "middlebox", "prague", "send", "watch"];
 
 /// Every compiled program that weirgate may load on a router, with its name.
 pub fn programs() -> impl Iterator<Item = (&'static str, Object)> {

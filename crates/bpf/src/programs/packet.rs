@@ -7,7 +7,6 @@ use crate::error::BpfError;
 use crate::layout::{__sk_buff, Layout, TC_ACT_SHOT, tuple};
 use crate::maps::Map;
 use crate::programs::{self, log};
-use crate::qdisc::load::OPS;
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{ErrorExt, Link, MapCore, MapHandle, Object, ObjectBuilder, ProgramInput};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -132,11 +131,11 @@ impl PacketPrograms {
         self.object.progs_mut().map(attached).collect()
     }
 
-    /// Registers the kind of qdisc that the file has beside them, until what is
-    /// given back is dropped.
-    pub(crate) fn register(&mut self) -> Result<Link, BpfError> {
+    /// Registers the kind of qdisc, or the congestion control, that the file has beside
+    /// them, until what is given back is dropped. `ops` is what the file calls it.
+    pub(crate) fn register(&mut self, ops: &str) -> Result<Link, BpfError> {
         let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
-        let ops = self.object.maps_mut().find(|map| map.name() == OPS);
+        let ops = self.object.maps_mut().find(|map| map.name() == ops);
         let link = ops
             .ok_or_else(missing)
             .and_then(|mut ops| ops.attach_struct_ops());

@@ -16,6 +16,7 @@ mod order;
 pub mod parity;
 mod passive;
 mod payload;
+mod prague;
 mod rate;
 mod round_trip;
 mod second;

@@ -13,8 +13,17 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Runs a command line that must succeed.
+/// Runs a command line that must succeed, or makes a kernel setting: `sysctl
+/// net/ipv4/tcp_ecn=1`.
 pub fn run(line: &str) {
+    if let Some((name, value)) = line
+        .strip_prefix("sysctl ")
+        .and_then(|setting| setting.split_once('='))
+    {
+        fs::write(format!("/proc/sys/{name}"), value)
+            .unwrap_or_else(|error| panic!("{line}: {error}"));
+        return;
+    }
     let mut words = line.split_whitespace();
     let output = Command::new(words.next().expect("a program"))
         .args(words)
@@ -89,7 +98,7 @@ impl Far {
                 run(&format!("ip link set far{pair} up"));
                 known(&format!("10.0.{pair}.1"), own, &format!("far{pair}"));
             }
-            let listener = TcpListener::bind(("0.0.0.0", 9)).expect("a port");
+            let listener = TcpListener::bind(("::", 9)).expect("a port");
             thread::spawn(move || {
                 for stream in listener.incoming().flatten() {
                     thread::spawn(move || drain(stream));

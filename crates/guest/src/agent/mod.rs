@@ -17,6 +17,7 @@ mod kit;
 mod limits;
 pub mod line;
 pub mod nodes;
+mod prague;
 pub mod probe;
 pub mod recorder;
 mod run;

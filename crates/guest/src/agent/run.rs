@@ -8,7 +8,7 @@ use super::nodes::Nodes;
 use super::recorder::Recorder;
 use super::session::Session;
 use super::shaper::Shaper;
-use super::{arm, change, kit, topology, track, traffic};
+use super::{arm, change, kit, prague, topology, track, traffic};
 use anyhow::{Context, Error, Result, bail, ensure};
 use std::cell::RefCell;
 use std::fs;
@@ -16,6 +16,7 @@ use std::rc::Rc;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::LocalSet;
+use weirgate_bpf::Prague;
 use weirgate_experiment::{Arm, Emulator, Experiment, Job, Recording};
 use weirgate_kernel::has_program_qdiscs;
 
@@ -112,6 +113,8 @@ struct Stage {
     shaper: change::InForce,
     /// What a policy that follows the line's rate has recorded.
     record: Option<track::Written>,
+    /// There while connections may ask for it.
+    _prague: Option<Prague>,
 }
 
 impl Stage {
@@ -158,6 +161,16 @@ impl Stage {
                 }
             };
             arm::set_parameters(&arm, machine, &recorder)?;
+            let prague = if prague::is_wanted(&experiment) {
+                ensure!(
+                    machine == Machine::Own,
+                    "a congestion control is the whole machine's: run this in a virtual machine"
+                );
+                let put = prague::put(&nodes, &recorder).await;
+                Some(put.context("load TCP Prague")?)
+            } else {
+                None
+            };
             arm::run_commands(&arm, &job.parameters, &nodes, &recorder)?;
             let kit = match &arm.kit {
                 Some(wanted) => {
@@ -187,6 +200,7 @@ impl Stage {
                 line,
                 shaper: Rc::new(RefCell::new(shaper)),
                 record: None,
+                _prague: prague,
             })
         })
     }

@@ -11,6 +11,7 @@ use super::meter::Meter;
 use super::options::{self, Transport};
 use crate::agent::clock::Clock;
 use crate::agent::nodes::{self, name};
+use crate::agent::prague;
 use anyhow::{Context, Result, anyhow, ensure};
 use rustix::net::sockopt::{
     set_socket_recv_buffer_size_force, set_socket_send_buffer_size_force, set_tcp_congestion,
@@ -187,6 +188,10 @@ impl Flow {
         } else {
             let receives = (settings.window, settings.receive_buffer);
             set_receiver(&socket, receives).context("set the receive window")?;
+            if prague::is_asked_for(settings) {
+                // The end that connects asks for the feedback that the other needs.
+                set_congestion(&socket, settings)?;
+            }
         }
         self.label(PROTOCOL, near_port);
         let peer = SocketAddr::new(nodes::address(far_node, entry.ipv6), self.port);
@@ -259,16 +264,21 @@ impl Opening {
 }
 
 fn set_sender(socket: impl std::os::fd::AsFd, settings: &TcpSettings) -> Result<()> {
-    if let Some(congestion) = &settings.congestion {
-        set_tcp_congestion(&socket, congestion)
-            .with_context(|| format!("set congestion control `{congestion}`"))?;
-    }
+    set_congestion(&socket, settings)?;
     match settings.send_buffer {
         Some(size) => set_socket_send_buffer_size_force(&socket, size.as_bytes() as usize)
             .context("set the send buffer")?,
         None => options::set_unsent_limit(&socket, UNSENT).context("limit unsent data")?,
     }
     Ok(())
+}
+
+fn set_congestion(socket: impl std::os::fd::AsFd, settings: &TcpSettings) -> Result<()> {
+    match &settings.congestion {
+        Some(congestion) => set_tcp_congestion(socket, congestion)
+            .with_context(|| format!("set congestion control `{congestion}`")),
+        None => Ok(()),
+    }
 }
 
 fn set_receiver(socket: &OwnedFd, receives: (Option<Size>, Option<Size>)) -> io::Result<()> {

@@ -8,6 +8,7 @@ mod advise;
 mod aqm;
 mod domain;
 mod lab;
+mod prague;
 mod reference;
 mod results;
 mod sequence;
@@ -62,6 +63,11 @@ enum Command {
         #[command(subcommand)]
         command: aqm::Command,
     },
+    /// TCP Prague, the laboratory's sender for L4S, on this machine.
+    Prague {
+        #[command(subcommand)]
+        command: prague::Command,
+    },
     /// A DiffServ domain in the laboratory.
     Domain {
         #[command(subcommand)]
@@ -85,6 +91,7 @@ fn main() -> ExitCode {
         Command::Advise(arguments) => advise::run(arguments),
         Command::Report { folders, output } => lab::report(&folders, &output),
         Command::Aqm { command } => aqm::run(&command),
+        Command::Prague { command } => prague::run(&command),
         Command::Domain { command } => domain::run(&command),
         Command::Probe(arguments) => sequence::run(&arguments),
         Command::About(about) => about.run(Arguments::command(), reference::pages),

@@ -409,7 +409,7 @@ fn tcp(table: &mut Reader<'_, '_>, bulk: bool) -> Option<TcpSettings> {
             settings.congestion = Some(congestion.value);
         } else {
             let message = format!("`{}` cannot name a congestion control", congestion.value);
-            let hint = "write the kernel's name, such as `cubic`, `reno`, `bbr`";
+            let hint = "write the kernel's name, such as `cubic`, `reno`, `bbr`, or `prague`";
             table
                 .problems()
                 .error(codes::WORD, congestion.span, message, hint);

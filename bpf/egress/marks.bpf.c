@@ -35,15 +35,15 @@ static __always_inline u32 marks_field(struct __sk_buff *ctx, u64 at)
 	return AQM_NOT_ECT;
 }
 
-/* Puts a mark on a packet whose flow owes one. */
-static __noinline int marks_pay(struct __sk_buff *ctx)
+/* Puts a mark on a packet whose flow has a pending one. */
+static __noinline int marks_put(struct __sk_buff *ctx)
 {
 	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
 	struct marks_total *total = marks_total();
 	struct aqm_place place = {};
 	struct marks_flow flow = {};
 	struct marks_count *count;
-	struct marks_debt *debt;
+	struct marks_pending *pending;
 	struct tuple tuple = {};
 	struct layout at = {};
 	u64 now = bpf_ktime_get_ns();
@@ -51,7 +51,7 @@ static __noinline int marks_pay(struct __sk_buff *ctx)
 	if (!total)
 		return 0;
 	if (now > total->until_ns) {
-		total->owed = 0;
+		total->pending = 0;
 		return 0;
 	}
 	if (!tc_tuple(ctx, &tuple, &at))
@@ -59,26 +59,26 @@ static __noinline int marks_pay(struct __sk_buff *ctx)
 	flow.netns = skb->dev->nd_net.net->net_cookie;
 	flow.ifindex = ctx->ifindex;
 	flow.hash = tuple_hash(&tuple, (u32)total->key);
-	debt = bpf_map_lookup_elem(&marks_debts, &flow);
-	if (!debt)
+	pending = bpf_map_lookup_elem(&marks_pending, &flow);
+	if (!pending)
 		return 0;
 	place.netns = flow.netns;
 	place.ifindex = flow.ifindex;
 	count = bpf_map_lookup_elem(&marks_places, &place);
-	if (now > debt->until_ns) {
+	if (now > pending->until_ns) {
 		if (count)
-			__sync_fetch_and_add(&count->lapsed, debt->owed);
-		__sync_fetch_and_sub(&total->owed, debt->owed);
-		bpf_map_delete_elem(&marks_debts, &flow);
+			__sync_fetch_and_add(&count->lapsed, pending->pending);
+		__sync_fetch_and_sub(&total->pending, pending->pending);
+		bpf_map_delete_elem(&marks_pending, &flow);
 		return 0;
 	}
 	if (!bpf_skb_ecn_set_ce(ctx))
 		return 0;
 	if (count)
 		__sync_fetch_and_add(&count->made, 1);
-	__sync_fetch_and_sub(&total->owed, 1);
-	if (__sync_fetch_and_sub(&debt->owed, 1) <= 1)
-		bpf_map_delete_elem(&marks_debts, &flow);
+	__sync_fetch_and_sub(&total->pending, 1);
+	if (__sync_fetch_and_sub(&pending->pending, 1) <= 1)
+		bpf_map_delete_elem(&marks_pending, &flow);
 	return 1;
 }
 
@@ -97,8 +97,8 @@ int marks_egress(struct __sk_buff *ctx)
 	if (ecn == AQM_NOT_ECT)
 		return TCX_NEXT;
 	total = marks_total();
-	if (total && total->owed)
-		marks_pay(ctx);
+	if (total && total->pending)
+		marks_put(ctx);
 	return TCX_NEXT;
 }
 

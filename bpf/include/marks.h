@@ -6,8 +6,8 @@
  * qdisc does, and may write to it. It tells the qdisc the packet's ECN field,
  * in a word of skb->cb that begins with a stamp: where the stamp is missing, the
  * program is, and the packet counts as not capable of ECN. Where a discipline
- * says mark, the packet passes and its flow owes a mark, which the program puts
- * on the next packet of that flow that can carry one.
+ * says mark, the packet passes and its flow has a pending mark, which the program
+ * puts on the next packet of that flow that can carry one.
  *
  * So a mark that a discipline gives on arrival is a packet of the flow late, and
  * one that it gives at departure as late as what the flow has queued.
@@ -21,10 +21,11 @@
 #include "place_layout.h"
 #include "tuple.h"
 
-/* Flows that can owe marks at a time; the one silent longest is forgotten. */
+/* Flows that can have pending marks at a time; the one silent longest is
+ * forgotten. */
 #define MARKS_FLOWS 4096
 
-/* After so long a debt is not paid any more: the queue that it was for is
+/* After so long a mark is pending no more: the queue that it was for is
  * another's. */
 #define MARKS_LAST_NS 10000000000ULL
 
@@ -38,8 +39,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MARKS_FLOWS);
 	__type(key, struct marks_flow);
-	__type(value, struct marks_debt);
-} marks_debts SEC(".maps");
+	__type(value, struct marks_pending);
+} marks_pending SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -13,8 +13,8 @@ struct marks_flow {
 	u32 hash;
 };
 
-struct marks_debt {
-	u64 owed;
+struct marks_pending {
+	u64 pending;
 	u64 until_ns;
 };
 
@@ -27,8 +27,8 @@ struct marks_count {
 
 /* Of all places together. */
 struct marks_total {
-	u64 owed; /* never less than is owed: 0 is sure */
-	u64 until_ns; /* no debt lasts longer */
+	u64 pending; /* no fewer than there are: 0 is sure */
+	u64 until_ns; /* none is pending longer */
 	u64 key; /* of flows' hashes; user space sets it */
 };
 

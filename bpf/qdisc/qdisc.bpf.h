@@ -32,7 +32,7 @@
 #include "kernel.h"
 #include "aqm.h"
 #include "gate.h"
-#include "owe.h"
+#include "pending.h"
 #include "qdisc_layout.h"
 #include "random.h"
 #include "record.h"
@@ -165,10 +165,11 @@ static __always_inline void bpf_settle(struct aqm_hosted *one,
 }
 
 /* The verdict was to mark: records that the flow has a pending mark. */
-static __always_inline void bpf_owe(const struct aqm_hosted *one,
-				    struct sk_buff *skb, u64 now_ns)
+static __always_inline void bpf_defer_mark(const struct aqm_hosted *one,
+					   struct sk_buff *skb, u64 now_ns)
 {
-	marks_owe(skb, one->head.place.netns, one->head.place.ifindex, now_ns);
+	marks_defer(skb, one->head.place.netns, one->head.place.ifindex,
+		    now_ns);
 }
 
 /* Not inlined: that keeps its cost out of the path that does not record. */
@@ -363,7 +364,7 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	if (!kept)
 		goto drop;
 	if (verdict.action == AQM_MARK)
-		bpf_owe(one, skb, packet.arrived_ns);
+		bpf_defer_mark(one, skb, packet.arrived_ns);
 	old = bpf_kptr_xchg(&kept->skb, skb);
 	if (old)
 		bpf_qdisc_skb_drop(old, to_free);
@@ -447,7 +448,7 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 			continue;
 		if (verdict.action != AQM_DROP) {
 			if (verdict.action == AQM_MARK)
-				bpf_owe(one, skb, now);
+				bpf_defer_mark(one, skb, now);
 			aqm_line_pass(&one->head.line, &one->head.gate, wire,
 				      now);
 			bpf_qdisc_bstats_update(sch, skb);

@@ -13,7 +13,7 @@
  */
 #include "kernel.h"
 #include "aqm.h"
-#include "owe.h"
+#include "pending.h"
 #include "random.h"
 #include "shaper.h"
 
@@ -133,8 +133,8 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	if (!kept)
 		goto drop;
 	if (turn.verdict.action == AQM_MARK)
-		marks_owe(skb, one->place.netns, one->place.ifindex,
-			  turn.now_ns);
+		marks_defer(skb, one->place.netns, one->place.ifindex,
+			    turn.now_ns);
 	old = bpf_kptr_xchg(&kept->skb, skb);
 	if (old)
 		bpf_qdisc_skb_drop(old, to_free);
@@ -206,8 +206,8 @@ static __always_inline struct sk_buff *shaper_turn(struct shaper_hosted *one,
 	}
 	if (turn->verdict.action != AQM_DROP) {
 		if (turn->verdict.action == AQM_MARK)
-			marks_owe(skb, one->place.netns, one->place.ifindex,
-				  turn->now_ns);
+			marks_defer(skb, one->place.netns, one->place.ifindex,
+				    turn->now_ns);
 		shaper_sent(&one->shaper, &one->line, class,
 			    kept->slot.packet.wire, turn->now_ns);
 		bpf_qdisc_bstats_update(sch, skb);

@@ -3,7 +3,7 @@
 //! runs before the qdisc and may write to packets (`bpf/egress/marks.bpf.c`).
 
 use crate::error::BpfError;
-use crate::layout::{marks_count, marks_debt, marks_flow, marks_total};
+use crate::layout::{marks_count, marks_pending, marks_flow, marks_total};
 use crate::maps::{Map, Named};
 use crate::programs::tcx::{Attached, End};
 use crate::programs::{self, log};
@@ -18,17 +18,17 @@ const FILE: &str = "marks";
 const PROGRAM: &str = "marks_egress";
 
 /// The maps that it shares with the qdisc.
-const DEBTS: &str = "marks_debts";
+const PENDING: &str = "marks_pending";
 const PLACES: &str = "marks_places";
 const TOTALS: &str = "marks_totals";
 
-pub(crate) const MAPS: [&str; 3] = [DEBTS, PLACES, TOTALS];
+pub(crate) const MAPS: [&str; 3] = [PENDING, PLACES, TOTALS];
 
 /// A kind of qdisc's maps for marks.
 #[derive(Debug)]
 pub struct Marks {
     kind: String,
-    debts: Map<marks_flow, marks_debt>,
+    pending: Map<marks_flow, marks_pending>,
     places: Map<Place, marks_count>,
     totals: Map<u32, marks_total>,
 }
@@ -38,8 +38,8 @@ pub struct Marks {
 pub struct MarkCount {
     /// Marks that were put on packets.
     pub made: u64,
-    /// Marks that flows owe now.
-    pub owed: u64,
+    /// Marks that flows have yet to get.
+    pub pending: u64,
     /// Marks whose flow sent nothing more within ten seconds, and then did.
     pub lapsed: u64,
 }
@@ -51,7 +51,7 @@ impl Marks {
     ) -> Result<Self, BpfError> {
         Ok(Self {
             kind: kind.to_owned(),
-            debts: Map::of(kind, DEBTS, maps.next())?,
+            pending: Map::of(kind, PENDING, maps.next())?,
             places: Map::of(kind, PLACES, maps.next())?,
             totals: Map::of(kind, TOTALS, maps.next())?,
         })
@@ -60,7 +60,7 @@ impl Marks {
     /// Its maps by name, to pin.
     pub(crate) fn named(&mut self) -> [Named<'_>; 3] {
         [
-            self.debts.handle(),
+            self.pending.handle(),
             self.places.handle(),
             self.totals.handle(),
         ]
@@ -98,15 +98,15 @@ impl Marks {
         let Some(count) = self.places.get(&key(place))? else {
             return Ok(None);
         };
-        let mut owed = 0;
-        for flow in self.debts.keys() {
+        let mut pending = 0;
+        for flow in self.pending.keys() {
             if (flow.netns, flow.ifindex) == (place.netns, place.ifindex) {
-                owed += self.debts.get(&flow)?.map_or(0, |debt| debt.owed);
+                pending += self.pending.get(&flow)?.map_or(0, |marks| marks.pending);
             }
         }
         Ok(Some(MarkCount {
             made: count.made,
-            owed,
+            pending,
             lapsed: count.lapsed,
         }))
     }
@@ -115,7 +115,7 @@ impl Marks {
     fn load(&self, ifindex: u32, stamp: u32) -> Result<Attached, BpfError> {
         let program = programs::named(FILE).ok_or(BpfError::NoProgram(FILE))?;
         let shared = [
-            (DEBTS, self.debts.descriptor()),
+            (PENDING, self.pending.descriptor()),
             (PLACES, self.places.descriptor()),
             (TOTALS, self.totals.descriptor()),
         ];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The qdisc's side of marks.h: what it is told of a packet, and what it asks
  * for. */
-#ifndef BPF_OWE_H
-#define BPF_OWE_H
+#ifndef BPF_PENDING_H
+#define BPF_PENDING_H
 
 #include "flow.h"
 #include "marks.h"
@@ -28,29 +28,29 @@ static __always_inline u32 marks_ecn(struct sk_buff *skb, u64 stamp)
 	return (word & ~3U) == stamp ? word & 3 : AQM_NOT_ECT;
 }
 
-/* A packet passes that was to be marked: its flow owes it. */
-static __noinline int marks_owe(struct sk_buff *skb, u64 netns, u32 ifindex,
-				u64 now_ns)
+/* A packet passes that was to be marked: a later one of its flow will be. */
+static __noinline int marks_defer(struct sk_buff *skb, u64 netns, u32 ifindex,
+				  u64 now_ns)
 {
 	struct marks_flow flow = { .netns = netns, .ifindex = ifindex };
-	struct marks_debt first = {
-		.owed = 1,
+	struct marks_pending first = {
+		.pending = 1,
 		.until_ns = now_ns + MARKS_LAST_NS,
 	};
 	struct marks_total *total = marks_total();
-	struct marks_debt *debt;
+	struct marks_pending *pending;
 
 	if (!total)
 		return 0;
 	flow.hash = flow_hash_of(skb, (u32)total->key, AQM_CONNECTION);
-	debt = bpf_map_lookup_elem(&marks_debts, &flow);
-	if (debt && debt->until_ns > now_ns) {
-		__sync_fetch_and_add(&debt->owed, 1);
-		debt->until_ns = first.until_ns;
+	pending = bpf_map_lookup_elem(&marks_pending, &flow);
+	if (pending && pending->until_ns > now_ns) {
+		__sync_fetch_and_add(&pending->pending, 1);
+		pending->until_ns = first.until_ns;
 	} else {
-		bpf_map_update_elem(&marks_debts, &flow, &first, BPF_ANY);
+		bpf_map_update_elem(&marks_pending, &flow, &first, BPF_ANY);
 	}
-	__sync_fetch_and_add(&total->owed, 1);
+	__sync_fetch_and_add(&total->pending, 1);
 	total->until_ns = first.until_ns;
 	return 0;
 }

@@ -30,7 +30,7 @@ codes! {
     ACK_FILTER "C215" "Acknowledgements shall be filtered, and no cake is upstream, or the kernel has none (warning where the policy leaves it open).";
     PAYLOAD "C216" "Payloads shall be looked at, and the kernel cannot, or the policy does not say where the packets arrive.";
     BRIDGE "C217" "A rule asks for what bridged packets do not have, or the kernel cannot classify what leaves by a bridge's port; or the policy asks for what is not done in packets that PPPoE carries (warning).";
-    HOLD "C218" "What arrives shall be held to a rate by a filter, and the kernel cannot, or the policy also asks for what such a filter cannot do.";
+    POLICED "C218" "What arrives shall be policed by a filter, and the kernel cannot, or the policy also asks for what such a filter cannot do.";
     RECEIVE "C219" "Acknowledgements cannot be held back as `[receive]` asks, it tells more classes apart than its programs can, or windows are chosen for more than the line carries (warning).";
     CONDITIONER "C221" "Packets shall be conditioned, and the kernel cannot, or a conditioner is about more classes than its program tells apart, or lets no full packet conform (warning).";
     NO_FIELD "C222" "A rule asks for what this kernel cannot tell of a packet.";

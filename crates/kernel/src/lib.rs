@@ -55,7 +55,7 @@ pub use observe::btf::has_program_qdiscs;
 pub use observe::generation::TablesVersion;
 pub use observe::overview::{DeviceOverview, Traffic};
 pub use observe::{KnownTables, Observed, Scope};
-pub use programs::hooks::{Conditioned, Held, Received, can_look};
+pub use programs::hooks::{Conditioned, Policed, Received, can_look};
 pub use tc::stats::{Counters, DeviceCounters};
 pub use tc::{Inside, Tin};
 pub use timestamp::{Timestamped, enable_timestamps, receive_timestamped, sent_timestamped, took};

@@ -131,7 +131,7 @@ pub fn parse_with(
     }
     let mut policy = Policy {
         link: parts.link.unwrap_or_else(|| Link::new(0..0, 1)),
-        holding: parts.holding,
+        policing: parts.policing,
         receive: parts.receive,
         track: parts.track,
         ack: parts.ack,

@@ -77,7 +77,7 @@ pub struct Legend {
     pub conditioned: Vec<DeviceName>,
     /// The devices at which what arrives is held to a rate without a queue.
     #[serde(skip)]
-    pub held: Vec<DeviceName>,
+    pub policed: Vec<DeviceName>,
     /// Tells the classes of connections.
     #[serde(skip)]
     pub sorter: Sorter,

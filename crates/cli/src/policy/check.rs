@@ -80,8 +80,8 @@ pub fn summary(policy: &Policy, report: &CheckReport) -> String {
     for direction in &report.directions {
         let _ = write!(text, "\n{}", direction_summary(direction));
     }
-    if let Some(held) = &report.held {
-        let _ = writeln!(text, "\n{held}");
+    if let Some(policed) = &report.policed {
+        let _ = writeln!(text, "\n{policed}");
     }
     let rules = policy.rules.len();
     let _ = writeln!(
@@ -172,7 +172,7 @@ pub fn link(policy: &Policy, report: &CheckReport) -> Value {
         "device": policy.link.device.value.as_str(),
         "engine": report.engine,
         "directions": directions,
-        "held": report.held,
+        "held": report.policed,
         "rules": policy.rules.len(),
         "warnings": report.problems.len(),
     })

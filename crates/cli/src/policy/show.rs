@@ -132,8 +132,8 @@ impl Shown {
             for direction in &report.directions {
                 let _ = write!(text, "\n{}", direction_text(direction));
             }
-            if let Some(held) = &report.held {
-                let _ = writeln!(text, "\n{held}");
+            if let Some(policed) = &report.policed {
+                let _ = writeln!(text, "\n{policed}");
             }
             if let Some(missing) = without_windows(&self.memory.applied, one) {
                 let _ = writeln!(text, "{missing}");

@@ -87,7 +87,7 @@ fn of(loaded: &Loaded, source: &str) -> Legend {
         ..Legend::default()
     };
     let reports: Vec<CheckReport> = loaded.policies().iter().map(check_report).collect();
-    let arriving = reports.iter().filter_map(|report| report.held.clone());
+    let arriving = reports.iter().filter_map(|report| report.policed.clone());
     legend.arriving = arriving.collect();
     for direction in reports.into_iter().flat_map(|report| report.directions) {
         let way = direction.direction.to_string();
@@ -128,7 +128,7 @@ fn of(loaded: &Loaded, source: &str) -> Legend {
             legend.conditioned.push(device.clone());
         }
         if at.virtual_queue.is_some() || at.windows.is_some() {
-            legend.held.push(device.clone());
+            legend.policed.push(device.clone());
         }
     }
     let mut seen = BTreeSet::new();

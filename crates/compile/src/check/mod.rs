@@ -54,9 +54,9 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
     inside::check(policy, kernel, &release, problems);
     order::check(policy, kernel, &release, problems);
     condition::check(policy, kernel, &release, problems);
-    if policy.held_rate().is_some() && !kernel.payload {
+    if policy.policed_rate().is_some() && !kernel.payload {
         problems.error(
-            codes::HOLD,
+            codes::POLICED,
             inbound.clone(),
             format!("{release} has no cls_bpf, by which arriving packets are held to a rate"),
             "load or build the module cls_bpf, or write `inbound = \"ifb\"`",
@@ -308,7 +308,7 @@ fn slow_drain(policy: &Policy, problems: &Problems) {
     let down = Direction::Down;
     let shaped = policy.line_rate(down).zip(policy.gate(down));
     let stated = policy.link.down.as_ref().map(|line| line.value);
-    let Some((line, gate)) = shaped.or_else(|| stated.zip(policy.held_rate())) else {
+    let Some((line, gate)) = shaped.or_else(|| stated.zip(policy.policed_rate())) else {
         return;
     };
     let line = policy

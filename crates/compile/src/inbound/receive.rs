@@ -370,7 +370,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
     let needed = receive.chooses() || receive.udp.is_some();
     if needed && !kernel.payload {
         problems.error(
-            codes::HOLD,
+            codes::POLICED,
             receive.span.clone(),
             format!("{release} has no cls_bpf, by which senders are held to a rate from here"),
             "load or build the module cls_bpf, or leave `[receive]` out",

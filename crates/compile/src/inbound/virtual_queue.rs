@@ -37,11 +37,11 @@ const MARK_OR_DROP: u64 = 2;
 /// The filter of a policy, and why; `None` where what arrives is queued, or left
 /// alone.
 pub(crate) fn filter(policy: &Policy) -> Option<(VirtualQueueFilter, Origin)> {
-    let rate = policy.held_rate()?;
+    let rate = policy.policed_rate()?;
     let link = &policy.link;
     let layer = &link.layer.value;
     let device = link.device_kind.value;
-    let own = policy.holding.as_ref();
+    let own = policy.policing.as_ref();
     let (settings, what) = match link.inbound.value {
         Inbound::Police => (police(policy), "what comes faster is dropped"),
         _ => (
@@ -95,7 +95,7 @@ pub(crate) fn filter(policy: &Policy) -> Option<(VirtualQueueFilter, Origin)> {
 /// What happens to arriving packets, for people; `None` where they are queued,
 /// or left alone.
 pub(crate) fn note(policy: &Policy) -> Option<String> {
-    let rate = policy.held_rate()?;
+    let rate = policy.policed_rate()?;
     let line = policy.link.down.as_ref()?.value;
     let how = match policy.link.inbound.value {
         Inbound::Police => "what comes faster is dropped",
@@ -111,7 +111,7 @@ pub(crate) fn note(policy: &Policy) -> Option<String> {
 
 /// A token bucket: thresholds beyond the limit are never reached.
 fn police(policy: &Policy) -> Vec<(&'static str, u64)> {
-    let stated = policy.holding.as_ref().and_then(|own| own.burst.as_ref());
+    let stated = policy.policing.as_ref().and_then(|own| own.burst.as_ref());
     let least = 2 * u64::from(policy.full_packet());
     let burst = stated.map_or(BURST.max(least), |burst| burst.value.as_bytes());
     let burst = burst.clamp(u64::from(policy.full_packet()), MOST / 4);
@@ -128,7 +128,7 @@ fn police(policy: &Policy) -> Vec<(&'static str, u64)> {
 /// slowly that a burst leaves hardly a trace: its length says for how long the
 /// far end's queue has been standing. So thresholds are times of that excess.
 fn virtual_queue(policy: &Policy, rate: Rate) -> Vec<(&'static str, u64)> {
-    let own = policy.holding.as_ref();
+    let own = policy.policing.as_ref();
     let size = |value: Option<&weirgate_document::Value<Size>>, usual: u64| {
         value.map_or(usual, |value| value.value.as_bytes())
     };

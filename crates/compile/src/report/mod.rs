@@ -40,9 +40,9 @@ pub struct CheckReport {
     pub engine: String,
     /// The directions that it shapes, upstream first.
     pub directions: Vec<DirectionReport>,
-    /// What happens to what arrives where that is held to a rate without a
+    /// What happens to what arrives where that is policed without a
     /// queue: it has no classes and no bounds.
-    pub held: Option<String>,
+    pub policed: Option<String>,
     /// What its author should know: objectives that are not met.
     pub problems: Vec<Problem>,
 }
@@ -183,13 +183,13 @@ pub fn check_report(policy: &Policy) -> CheckReport {
     CheckReport {
         engine: engine::reason(policy, l4s::engine(policy)),
         directions,
-        held: held(policy),
+        policed: policed(policy),
         problems: problems.into_sorted(),
     }
 }
 
-/// Every note on what is held to a rate without a queue, a line each.
-fn held(policy: &Policy) -> Option<String> {
+/// Every note on what is policed without a queue, a line each.
+fn policed(policy: &Policy) -> Option<String> {
     let notes: Vec<String> = automatic::note(policy)
         .into_iter()
         .chain(virtual_queue::note(policy))

@@ -13,8 +13,8 @@ impl Display for CheckReport {
         for direction in &self.directions {
             write!(f, "\n{direction}")?;
         }
-        match &self.held {
-            Some(held) => writeln!(f, "\n{held}"),
+        match &self.policed {
+            Some(policed) => writeln!(f, "\n{policed}"),
             None => Ok(()),
         }
     }

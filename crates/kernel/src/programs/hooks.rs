@@ -17,7 +17,7 @@ use weirgate_state::{Ability, DeviceName, Presence, Program};
 
 /// What the virtual-queue filter has done so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct Policed {
     /// Its virtual queue, its counts.
     pub state: FilterState,
     /// The flows that it knows.
@@ -92,12 +92,12 @@ impl Kernel {
     /// # Errors
     ///
     /// Occurs where the kernel cannot be asked.
-    pub async fn held(&self, device: &DeviceName) -> Result<Option<Held>, KernelError> {
+    pub async fn policed(&self, device: &DeviceName) -> Result<Option<Policed>, KernelError> {
         let read = |maps: FilterMaps| {
             let state = maps.state()?;
-            maps.flows().map(|flows| Held { state, flows })
+            maps.flows().map(|flows| Policed { state, flows })
         };
-        self.read_held(device, read).await
+        self.read_filter(device, read).await
     }
 
     /// The same without the flows, which are many.
@@ -105,11 +105,11 @@ impl Kernel {
     /// # Errors
     ///
     /// Occurs where the kernel cannot be asked.
-    pub async fn holding(&self, device: &DeviceName) -> Result<Option<FilterState>, KernelError> {
-        self.read_held(device, |maps| maps.state()).await
+    pub async fn filter_state(&self, device: &DeviceName) -> Result<Option<FilterState>, KernelError> {
+        self.read_filter(device, |maps| maps.state()).await
     }
 
-    async fn read_held<T>(
+    async fn read_filter<T>(
         &self,
         device: &DeviceName,
         read: impl Fn(FilterMaps) -> Result<T, BpfError>,
@@ -117,7 +117,7 @@ impl Kernel {
         let maps = |id| FilterMaps::of_program(id).ok().flatten();
         let maps = self.maps(device, Program::VirtualQueue, |id, _| maps(id));
         let read = maps.await?.map(read).transpose();
-        read.map_err(unread(device, "read what holds arriving packets"))
+        read.map_err(unread(device, "read the virtual-queue filter"))
     }
 
     /// What the programs of a device know that hold senders to a rate; nothing where

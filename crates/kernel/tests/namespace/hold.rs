@@ -48,7 +48,7 @@ fn it_comes_is_told_and_goes() {
         assert_eq!(verify(&applied.after, &desired), []);
         let shown = run("tc filter show dev wan ingress");
         assert!(shown.contains("weirgate-inbound-"), "{shown}");
-        let held = kernel.held(&name("wan")).await.unwrap().unwrap();
+        let held = kernel.policed(&name("wan")).await.unwrap().unwrap();
         // The kernel at the other end looks for its own addresses (ICMPv6).
         let foreign = held.flows.iter().filter(|flow| flow.protocol != 58);
         assert_eq!(foreign.count(), 0, "{:?}", held.flows);
@@ -72,7 +72,7 @@ fn it_comes_is_told_and_goes() {
         let now = observe(&kernel, &[&other]).await;
         kernel.apply(&plan(&now, &before).unwrap()).await.unwrap();
         assert!(!run("tc qdisc show dev wan").contains("clsact"));
-        assert!(kernel.held(&name("wan")).await.unwrap().is_none());
+        assert!(kernel.policed(&name("wan")).await.unwrap().is_none());
     });
 }
 

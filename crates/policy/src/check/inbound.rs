@@ -12,7 +12,7 @@ use weirgate_units::{Rate, Size};
 /// leaves nothing.
 pub(crate) fn check(policy: &Policy, least: Rate, problems: &Problems) {
     let kind = policy.link.inbound.value;
-    if policy.held_rate().is_some_and(|rate| rate < least) {
+    if policy.policed_rate().is_some_and(|rate| rate < least) {
         problems.error(
             codes::MARGIN,
             policy.link.margin_down.span.clone(),
@@ -35,13 +35,13 @@ pub(crate) fn check(policy: &Policy, least: Rate, problems: &Problems) {
             );
         }
     }
-    let Some(holding) = &policy.holding else {
+    let Some(policing) = &policy.policing else {
         return;
     };
-    if !kind.holds() {
+    if !kind.polices() {
         problems.error(
             codes::INBOUND,
-            holding.span.clone(),
+            policing.span.clone(),
             "`[inbound]` configures `inbound = \"filter\"` and `\"police\"`, and the link has neither",
             "write `inbound = \"filter\"` or `\"police\"` in `[link]`, or leave the table out",
         );
@@ -49,20 +49,20 @@ pub(crate) fn check(policy: &Policy, least: Rate, problems: &Problems) {
     }
     let place = |value: &Option<Value<Size>>| value.as_ref().map(|value| value.span.clone());
     let of_filter = [
-        ("ecn", holding.ecn.as_ref().map(|value| value.span.clone())),
-        ("spare", place(&holding.spare)),
+        ("ecn", policing.ecn.as_ref().map(|value| value.span.clone())),
+        ("spare", place(&policing.spare)),
         (
             "flows",
-            holding.flows.as_ref().map(|value| value.span.clone()),
+            policing.flows.as_ref().map(|value| value.span.clone()),
         ),
         (
             "leak",
-            holding.leak.as_ref().map(|value| value.span.clone()),
+            policing.leak.as_ref().map(|value| value.span.clone()),
         ),
-        ("min", place(&holding.min)),
-        ("max", place(&holding.max)),
+        ("min", place(&policing.min)),
+        ("max", place(&policing.max)),
     ];
-    let of_police = [("burst", place(&holding.burst))];
+    let of_police = [("burst", place(&policing.burst))];
     let (others, other): (&[_], _) = match kind {
         Inbound::Police => (&of_filter, "filter"),
         _ => (&of_police, "police"),

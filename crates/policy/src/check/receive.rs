@@ -216,7 +216,7 @@ fn amounts(policy: &Policy, receive: &Receive, error: Say<'_>) {
     let udp = receive.udp.iter();
     let udp = udp.map(|udp| ((udp.rate.value, &udp.rate.span), false));
     let limit = policy
-        .held_rate()
+        .policed_rate()
         .or_else(|| policy.gate(Direction::Down))
         .map(|wire| policy.payload_of(wire));
     for ((amount, span), is_tcp) in tcp.chain(udp) {

@@ -10,7 +10,7 @@ use crate::codes;
 use crate::conditioner::{self, Conditioner};
 use crate::field::{self, Cell, FieldKind, Row, Table};
 use crate::file::include::Env;
-use crate::link::inbound::{self, Holding};
+use crate::link::inbound::{self, Policing};
 use crate::link::track::{self, Track};
 use crate::link::{self, Link};
 use crate::marks::{self, Marks};
@@ -33,7 +33,7 @@ pub(crate) const TABLE: Table = Table {
 #[derive(Default)]
 pub(crate) struct Parts {
     pub(crate) link: Option<Link>,
-    pub(crate) holding: Option<Holding>,
+    pub(crate) policing: Option<Policing>,
     pub(crate) receive: Option<Receive>,
     pub(crate) track: Option<Track>,
     pub(crate) ack: Option<Ack>,
@@ -85,8 +85,8 @@ const ROWS: &[PolicyRow] = &[
     PolicyRow::new(
         "inbound",
         FieldKind::Table("inbound"),
-        "How arriving packets are held to a rate that are not queued",
-        |cell, parts| parts.holding = cell.table().map(inbound::read),
+        "How arriving packets are policed, which are not queued",
+        |cell, parts| parts.policing = cell.table().map(inbound::read),
     ),
     PolicyRow::new(
         "receive",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `[inbound]`: how what arrives is held to a rate where it is not queued, and
-//! that rate.
+//! `[inbound]`: how what arrives is policed where it is not queued, and at which
+//! rate.
 
 use crate::codes;
 use crate::field::{self, Row, Table, row, words};
@@ -37,7 +37,7 @@ words!(Inbound:
 
 /// `[inbound]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holding {
+pub struct Policing {
     /// The line of the table, from 1.
     pub line: u32,
     /// Where the table begins.
@@ -84,24 +84,24 @@ words!(Flows:
 /// The table.
 pub(crate) const TABLE: Table = Table {
     name: "inbound",
-    about: "How arriving packets are held to a rate that are not queued",
+    about: "How arriving packets are policed, which are not queued",
     rows: &[&ROWS],
 };
 
-const ROWS: &[Row<Holding>] = &[
-    row!(Holding: "ecn" => ecn,
+const ROWS: &[Row<Policing>] = &[
+    row!(Policing: "ecn" => ecn,
         "Whether packets are marked, where senders understand it, and not dropped")
     .default("true"),
-    row!(Holding: "spare" => spare in SIZES or codes::INBOUND,
+    row!(Policing: "spare" => spare in SIZES or codes::INBOUND,
         "A flow is spared until it has sent this"),
-    row!(Holding: "flows" => flows, "What one flow is").default("\"connections\""),
-    row!(Holding: "leak" => leak,
+    row!(Policing: "flows" => flows, "What one flow is").default("\"connections\""),
+    row!(Policing: "leak" => leak,
         "What of its share of the link a flow's size loses as time goes by"),
-    row!(Holding: "min" => min in SIZES or codes::INBOUND,
+    row!(Policing: "min" => min in SIZES or codes::INBOUND,
         "The virtual queue from which on packets are chosen"),
-    row!(Holding: "max" => max in SIZES or codes::INBOUND,
+    row!(Policing: "max" => max in SIZES or codes::INBOUND,
         "The virtual queue at which the probability is the full one"),
-    row!(Holding: "burst" => burst in SIZES or codes::INBOUND,
+    row!(Policing: "burst" => burst in SIZES or codes::INBOUND,
         "What the policer lets through at once"),
 ];
 
@@ -109,8 +109,8 @@ const ROWS: &[Row<Holding>] = &[
 const SIZES: (Size, Size) = (Size::bytes(1), Size::bytes(1 << 29));
 
 /// Reads the table.
-pub(crate) fn read(mut table: Reader<'_, '_>) -> Holding {
-    let mut holding = Holding {
+pub(crate) fn read(mut table: Reader<'_, '_>) -> Policing {
+    let mut policing = Policing {
         line: table.line(),
         span: table.span(),
         ecn: None,
@@ -121,8 +121,8 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Holding {
         max: None,
         burst: None,
     };
-    field::read(&mut table, ROWS, &(), &mut holding);
-    if let (Some(min), Some(max)) = (&holding.min, &holding.max)
+    field::read(&mut table, ROWS, &(), &mut policing);
+    if let (Some(min), Some(max)) = (&policing.min, &policing.max)
         && min.value >= max.value
     {
         table.problems().error(
@@ -132,13 +132,13 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Holding {
             "leave `min` out, or write a smaller one",
         );
     }
-    holding
+    policing
 }
 
 impl Inbound {
-    /// Whether what arrives is held to a rate where it arrives, and not queued.
+    /// Whether what arrives is policed where it arrives, and not queued.
     #[must_use]
-    pub const fn holds(self) -> bool {
+    pub const fn polices(self) -> bool {
         matches!(self, Self::Filter | Self::Police)
     }
 }

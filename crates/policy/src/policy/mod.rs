@@ -12,7 +12,7 @@ use crate::condition::facts::Conditions;
 use crate::conditioner::Conditioner;
 use crate::file::include::Sources;
 use crate::link::Link;
-use crate::link::inbound::{Holding, Inbound};
+use crate::link::inbound::{Policing, Inbound};
 use crate::link::track::Track;
 use crate::marks::Marks;
 use crate::model::{Direction, Rule, Ruleset};
@@ -27,8 +27,8 @@ use weirgate_units::Rate;
 pub struct Policy {
     /// The link that is shared.
     pub link: Link,
-    /// How arriving packets are held to a rate that are not queued.
-    pub holding: Option<Holding>,
+    /// How arriving packets are policed, which are not queued.
+    pub policing: Option<Policing>,
     /// How senders outside are held to a rate from here.
     pub receive: Option<Receive>,
     /// Between which rates a line is followed that changes.
@@ -72,7 +72,7 @@ impl Policy {
     #[must_use]
     pub fn needs_programs(&self) -> bool {
         self.looks_at_payloads()
-            || self.held_rate().is_some()
+            || self.policed_rate().is_some()
             || !self.conditioners.is_empty()
             || self.link.moves_in_order().is_some()
             || self
@@ -82,13 +82,13 @@ impl Policy {
     }
 
     /// The line's rate in a direction, `None` where the policy does not shape
-    /// it, but leaves it alone or holds it to [`Policy::held_rate`].
+    /// it, but leaves it alone or polices it to [`Policy::policed_rate`].
     #[must_use]
     pub fn line_rate(&self, direction: Direction) -> Option<Rate> {
         match direction {
             Direction::Up => Some(self.link.up.value),
             Direction::Down if self.link.inbound.value == Inbound::None => None,
-            Direction::Down if self.link.inbound.value.holds() => None,
+            Direction::Down if self.link.inbound.value.polices() => None,
             Direction::Down => self.link.down.as_ref().map(|down| down.value),
         }
     }

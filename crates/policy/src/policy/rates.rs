@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rates of a policy: what arriving packets are held to, between which rates the
+//! Rates of a policy: what arriving packets are policed to, between which rates the
 //! line is followed, and what packets carry. A share in `[receive]` is of what
 //! the packets that come can carry on the line.
 
@@ -20,15 +20,15 @@ pub(crate) const HEADERS: u32 = 52;
 const WITHOUT_OPTIONS: u32 = 40;
 
 impl Policy {
-    /// The rate that what arrives is held to, on the wire, where it is not
+    /// The rate that what arrives is policed to, on the wire, where it is not
     /// queued; a multiple of 8 bit/s.
     #[must_use]
-    pub fn held_rate(&self) -> Option<Rate> {
+    pub fn policed_rate(&self) -> Option<Rate> {
         let line = self.link.down.as_ref()?.value;
         let usable = self.link.layer.value.usable_rate(line);
         let margin = self.link.margin_down.value.of(line);
         let rate = whole_bytes(less(usable, margin));
-        self.link.inbound.value.holds().then_some(rate)
+        self.link.inbound.value.polices().then_some(rate)
     }
 
     /// Between which rates a direction is followed; `None` where its rate is

@@ -18,8 +18,8 @@ pub(crate) async fn look(kernel: &Kernel, legend: &Legend, objects: &mut Vec<Obj
             objects.extend(of_conditioners(device, &counts));
         }
     }
-    for device in &legend.held {
-        if let Ok(Some(state)) = kernel.holding(device).await {
+    for device in &legend.policed {
+        if let Ok(Some(state)) = kernel.filter_state(device).await {
             objects.push(of_filter(device, &state));
         }
         if let Ok(Some(totals)) = kernel.windowed(device).await {

@@ -251,13 +251,13 @@ impl Connections {
         }
         let mut counts: BTreeMap<(&'static str, &str), u64> = BTreeMap::new();
         for sorted in self.known.values().filter_map(|one| one.sorted.as_ref()) {
-            for (way, class) in [("up", &sorted.up), ("down", &sorted.down)] {
+            for (direction, class) in [("up", &sorted.up), ("down", &sorted.down)] {
                 if let Some(class) = class {
-                    *counts.entry((way, class)).or_default() += 1;
+                    *counts.entry((direction, class)).or_default() += 1;
                 }
             }
         }
-        let owned = |((way, class), count): ((_, &str), _)| ((way, class.to_owned()), count);
+        let owned = |((direction, class), count): ((_, &str), _)| ((direction, class.to_owned()), count);
         self.classes = counts.into_iter().map(owned).collect();
     }
 

@@ -190,12 +190,12 @@ impl Looker {
         let classes = &self.connections.classes;
         let named = objects.iter_mut().filter(|one| one.sort == Sort::Class);
         for class in named.filter(|_| self.legend.sorter.0.is_some()) {
-            let way = match class.label("direction") {
+            let direction = match class.label("direction") {
                 "up" => "up",
                 "down" => "down",
                 _ => continue,
             };
-            let key = (way, class.label("class").to_owned());
+            let key = (direction, class.label("class").to_owned());
             let count = classes.get(&key).copied().unwrap_or(0);
             class.numbers.push((Number::ClassConnections, count));
         }

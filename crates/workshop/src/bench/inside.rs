@@ -67,7 +67,7 @@ pub enum Pacing {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     pub name: String,
-    pub way: Pacing,
+    pub pacing: Pacing,
     /// Instructions for a packet, sending it included.
     pub whole: f64,
     /// The same, less those without a qdisc.
@@ -113,13 +113,13 @@ const CLASSED: &str = "+classes";
 
 /// Everything that can be measured, in the order of the table.
 pub fn all() -> Vec<(String, Pacing)> {
-    let rival = |way| {
-        let found = RIVALS.into_iter().filter(move |(_, its)| *its == way);
-        found.map(|(name, way)| (name.to_owned(), way))
+    let rival = |pacing| {
+        let found = RIVALS.into_iter().filter(move |(_, its)| *its == pacing);
+        found.map(|(name, pacing)| (name.to_owned(), pacing))
     };
-    let kit = |suffix: &'static str, way| {
+    let kit = |suffix: &'static str, pacing| {
         let all = Discipline::all().into_iter();
-        all.map(move |it| (format!("{}{suffix}", it.name()), way))
+        all.map(move |it| (format!("{}{suffix}", it.name()), pacing))
     };
     let mut all: Vec<_> = rival(Pacing::Bursts)
         .chain(kit("", Pacing::Bursts))
@@ -171,22 +171,22 @@ pub fn run(words: &[String], packets: u64, rate: Rate, programs: bool) -> Outcom
         });
         let chosen = all().into_iter().filter(|(name, _)| words.contains(name));
         let chosen = chosen.chain(of_files);
-        for (name, way) in chosen {
-            let bare = match way {
+        for (name, pacing) in chosen {
+            let bare = match pacing {
                 Pacing::Bursts => BARE,
                 Pacing::Paced => BARE_PACED,
             };
-            let (sending, _) = bench.measure(bare, way, packets).await?;
-            let (whole, lost) = bench.measure(&name, way, packets).await?;
+            let (sending, _) = bench.measure(bare, pacing, packets).await?;
+            let (whole, lost) = bench.measure(&name, pacing, packets).await?;
             let programs = if programs {
-                bench.programs(&name, way, packets).await?
+                bench.programs(&name, pacing, packets).await?
             } else {
                 BTreeMap::new()
             };
             figures.push(Figure {
                 cost: whole - sending,
                 name,
-                way,
+                pacing,
                 whole,
                 lost,
                 programs,
@@ -280,7 +280,7 @@ impl Bench {
     async fn measure(
         &mut self,
         name: &str,
-        way: Pacing,
+        pacing: Pacing,
         packets: u64,
     ) -> Result<(f64, u64), Failure> {
         self.ran.clear();
@@ -290,7 +290,7 @@ impl Bench {
         let path = format!("/sys/class/net/{DEVICE}/tx_queue_len");
         fs::write(&path, room.to_string()).map_err(|error| wrong(format!("{path}: {error}")))?;
         let held = self.put(name).await?;
-        let packets = match way {
+        let packets = match pacing {
             Pacing::Bursts => packets,
             Pacing::Paced => packets / FEWER,
         };
@@ -300,7 +300,7 @@ impl Bench {
         let bursts = packets / u64::from(BURSTS[0]);
         let packets = bursts * u64::from(BURSTS[0]);
         for (number, of) in [packets, 3 * packets].into_iter().enumerate() {
-            spent[number] = match way {
+            spent[number] = match pacing {
                 Pacing::Bursts => self.bursts(bursts, BURSTS[number])?,
                 Pacing::Paced => self.paced(of, standing)?,
             };
@@ -311,7 +311,7 @@ impl Bench {
             self.ran = timed.spent();
         }
         let due = 4 * packets
-            + if way == Pacing::Paced {
+            + if pacing == Pacing::Paced {
                 u64::from(standing)
             } else {
                 0
@@ -325,14 +325,14 @@ impl Bench {
     async fn programs(
         &mut self,
         name: &str,
-        way: Pacing,
+        pacing: Pacing,
         packets: u64,
     ) -> Result<BTreeMap<String, Program>, Failure> {
         self.timed = Some(Timed::begin().map_err(failed)?);
-        let measured = self.measure(name, way, packets).await;
+        let measured = self.measure(name, pacing, packets).await;
         self.timed = None;
         measured?;
-        let all = match way {
+        let all = match pacing {
             Pacing::Bursts => 4 * packets,
             Pacing::Paced => 4 * (packets / FEWER),
         };

@@ -109,14 +109,14 @@ pub fn bench(
 fn table(figures: &[Figure], rate: Rate) -> String {
     let cost = |name: &str| figures.iter().find(|it| it.name == name).map(|it| it.cost);
     let mut text = String::new();
-    for (way, what) in [
+    for (pacing, what) in [
         (
             Pacing::Bursts,
             "no rate; bursts of 32 and 96 into a device that takes 16".to_owned(),
         ),
         (Pacing::Paced, format!("held to {rate}")),
     ] {
-        let mut rows = figures.iter().filter(|it| it.way == way).peekable();
+        let mut rows = figures.iter().filter(|it| it.pacing == pacing).peekable();
         if rows.peek().is_none() {
             continue;
         }
@@ -241,10 +241,10 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn figure(name: &str, way: Pacing, cost: f64) -> Figure {
+    fn figure(name: &str, pacing: Pacing, cost: f64) -> Figure {
         Figure {
             name: name.to_owned(),
-            way,
+            pacing,
             whole: cost,
             cost,
             lost: 0,

@@ -94,4 +94,4 @@ pub use trace::passive::{
 pub use trace::reference::{QdiscTrace, Seen, SeenKind, Watched};
 pub use trace::round_trip::{RoundTrip, RoundTrips};
 pub use trace::spread::Spread;
-pub use trace::survey::{SIZE_STEP, Survey, SurveyCount, SurveyLink, SurveyService, SurveyWay};
+pub use trace::survey::{SIZE_STEP, Survey, SurveyCount, SurveyLink, SurveyService, SurveyDirection};

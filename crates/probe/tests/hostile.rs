@@ -257,7 +257,7 @@ fn sequence(doing: Doing) -> Sequence {
 fn more_bytes_than_were_sent_to_a_serving_end_are_named() {
     let server = bulk_server("18446744073709551615\n");
     let upload = sequence(Doing::Transfer {
-        way: ProbeDirection::Up,
+        direction: ProbeDirection::Up,
         bytes: Some(1000),
     });
     let played = play(&upload, server, &Stop::default(), &mut |_, _| ()).unwrap();
@@ -274,7 +274,7 @@ fn a_line_without_an_end_ends() {
         payload: 100,
         count: None,
     };
-    let datagrams = sequence(Doing::Datagrams { way: None, stream });
+    let datagrams = sequence(Doing::Datagrams { direction: None, stream });
     let begin = Instant::now();
     let server = bulk_server("");
     play(&datagrams, server, &Stop::default(), &mut |_, _| ()).unwrap_err();

@@ -42,11 +42,11 @@ fn sequence(plays: Vec<Play>, length: u64) -> Sequence {
 #[test]
 fn downloads_uploads_and_requests_run_when_they_are_told_to() {
     let down = |bytes| Doing::Transfer {
-        way: ProbeDirection::Down,
+        direction: ProbeDirection::Down,
         bytes,
     };
     let up = Doing::Transfer {
-        way: ProbeDirection::Up,
+        direction: ProbeDirection::Up,
         bytes: Some(3_000_000),
     };
     let ask = Doing::Requests {
@@ -60,7 +60,7 @@ fn downloads_uploads_and_requests_run_when_they_are_told_to() {
     group.manner.dscp = 10;
     // It ends with the sequence, and what arrived is known.
     let last = Doing::Transfer {
-        way: ProbeDirection::Up,
+        direction: ProbeDirection::Up,
         bytes: None,
     };
     let mut twice = flow("twice", down(Some(1_000_000)), (0, 900));
@@ -112,7 +112,7 @@ fn datagrams_short_flows_syns_and_echoes_run_too() {
         payload: 172,
         count,
     };
-    let datagrams = |way, stream| Doing::Datagrams { way, stream };
+    let datagrams = |direction, stream| Doing::Datagrams { direction, stream };
     let mut voice = flow("voice", datagrams(None, stream(20, None)), (0, 2000));
     voice.manner.dscp = 46;
     let short = |begin, bytes| Short {
@@ -121,7 +121,7 @@ fn datagrams_short_flows_syns_and_echoes_run_too() {
         bytes,
     };
     let flows = vec![vec![short(100, 30_000), short(110, 1), short(900, 5000)]];
-    let way = ProbeDirection::Down;
+    let direction = ProbeDirection::Down;
     let plays = vec![
         voice,
         flow(
@@ -134,7 +134,7 @@ fn datagrams_short_flows_syns_and_echoes_run_too() {
             datagrams(Some(ProbeDirection::Up), stream(1, None)),
             (1000, 2000),
         ),
-        flow("web", Doing::Short { way, flows }, (0, 2500)),
+        flow("web", Doing::Short { direction, flows }, (0, 2500)),
         flow("storm", Doing::Syns(MS(25)), (0, 1000)),
     ];
     let ping = Ping {
@@ -157,8 +157,8 @@ fn datagrams_short_flows_syns_and_echoes_run_too() {
     let of = |play| played.transfers.iter().filter(move |one| one.play == play);
     let counted = |play| of(play).flat_map(|one| one.counted.iter());
     // Each way of a conversation: one each 20 ms for 2 s.
-    let ways: Vec<ProbeDirection> = counted(0).map(|one| one.way).collect();
-    assert_eq!(ways, [ProbeDirection::Up, ProbeDirection::Down]);
+    let directions: Vec<ProbeDirection> = counted(0).map(|one| one.direction).collect();
+    assert_eq!(directions, [ProbeDirection::Up, ProbeDirection::Down]);
     for one in counted(0).chain(counted(1)).chain(counted(2)) {
         let received = one.received.unwrap();
         assert_eq!(received.count, one.sent, "{one:?}");
@@ -169,7 +169,7 @@ fn datagrams_short_flows_syns_and_echoes_run_too() {
     assert!(counted(0).all(|one| (80..=105).contains(&one.sent)));
     assert!(
         counted(1)
-            .map(|one| (one.way, one.sent))
+            .map(|one| (one.direction, one.sent))
             .eq([(ProbeDirection::Down, 100)])
     );
     let up = counted(2).next().unwrap();
@@ -227,7 +227,7 @@ fn datagrams_wait_for_the_word() {
 #[test]
 fn what_is_wrong_shows_before_anything_begins() {
     let up = Doing::Transfer {
-        way: ProbeDirection::Up,
+        direction: ProbeDirection::Up,
         bytes: None,
     };
     let mut odd = flow("odd", up.clone(), (0, 1000));
@@ -281,7 +281,7 @@ fn the_serving_end_answers_nonsense_and_goes_on() {
     let stop = Stop::default();
     stop.stop();
     let down = Doing::Transfer {
-        way: ProbeDirection::Down,
+        direction: ProbeDirection::Down,
         bytes: None,
     };
     let long = sequence(vec![flow("down", down, (0, 60_000))], 60_000);

@@ -45,13 +45,13 @@ const TRAIN: Train = Train {
 fn trains_go_both_ways() {
     let mut client = Client::greet(server()).expect("a socket");
     assert!(client.round_trip().expect("a socket") < Duration::from_mins(1));
-    for way in [ProbeDirection::Up, ProbeDirection::Down] {
+    for direction in [ProbeDirection::Up, ProbeDirection::Down] {
         let seen = client
-            .train(way, 200, 500, Duration::from_micros(100))
+            .train(direction, 200, 500, Duration::from_micros(100))
             .expect("a socket");
         // Loopback loses nothing that a socket's buffer holds, and these fit.
-        assert_eq!(seen.received, 500, "{way:?}");
-        assert!(seen.gap_ns > 0.0, "{way:?}: {seen:?}");
+        assert_eq!(seen.received, 500, "{direction:?}");
+        assert!(seen.gap_ns > 0.0, "{direction:?}: {seen:?}");
     }
 }
 

@@ -39,9 +39,9 @@ pub struct SurveyService {
     pub out: bool,
 }
 
-/// One way through the device.
+/// One direction through the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SurveyWay {
+pub struct SurveyDirection {
     /// Everything.
     pub all: SurveyCount,
     /// Its bytes on the wire, by the [`SurveyLink`].
@@ -133,11 +133,11 @@ impl Survey {
     }
 
     /// What arrived and what left so far.
-    pub fn ways(&self) -> Result<[SurveyWay; 2], BpfError> {
+    pub fn directions(&self) -> Result<[SurveyDirection; 2], BpfError> {
         let map: Map<u32, survey_direction> = self.programs.map("directions")?;
         let read = |out: u32| {
             let direction = map.get_or_zero(&out)?;
-            Ok(SurveyWay {
+            Ok(SurveyDirection {
                 all: direction.all.into(),
                 wire: direction.wire,
                 sizes: direction.sizes.map(SurveyCount::from).to_vec(),

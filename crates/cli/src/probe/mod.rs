@@ -130,8 +130,8 @@ fn ask(host: &str, address: SocketAddr, log: &mut Log) -> Result<Found, Failure>
     log.note("the largest packet");
     let echoes = Icmp::open(address.ip());
     let mtu = echoes.and_then(|mut echoes| largest_packet(&mut echoes));
-    let mut one = |way| {
-        measure(&mut client, way, &mut |progress| {
+    let mut one = |direction| {
+        measure(&mut client, direction, &mut |progress| {
             log.note(&said(progress));
         })
     };
@@ -153,11 +153,11 @@ fn ask(host: &str, address: SocketAddr, log: &mut Log) -> Result<Found, Failure>
 
 fn said(progress: Progress) -> String {
     match progress {
-        Progress::Look(way) => format!("{}: how fast is it?", named(way)),
-        Progress::Sweep(way, done, of) => {
-            format!("{}: size {} of {of}", named(way), done + 1)
+        Progress::Look(direction) => format!("{}: how fast is it?", named(direction)),
+        Progress::Sweep(direction, done, of) => {
+            format!("{}: size {} of {of}", named(direction), done + 1)
         }
-        Progress::Fill(way) => format!("{}: how much does its buffer hold?", named(way)),
+        Progress::Fill(direction) => format!("{}: how much does its buffer hold?", named(direction)),
     }
 }
 
@@ -216,30 +216,30 @@ impl Measured {
     /// both directions: that of the direction of which it is known, and there
     /// the other one's rate is what its IP packets take by it.
     fn link(&self) -> String {
-        let ways = [&self.up, &self.down];
-        let known = ways.into_iter().find_map(|way| {
-            let fit = way.layer.layers.first()?;
-            Some((way, *fit))
+        let directions = [&self.up, &self.down];
+        let known = directions.into_iter().find_map(|direction| {
+            let fit = direction.layer.layers.first()?;
+            Some((direction, *fit))
         });
-        let line = |name: &str, way: &Direction| {
+        let line = |name: &str, direction: &Direction| {
             let kbit = |rate: Rate| format!("{name} = \"{:.0}kbit\"", rate.as_kbit());
-            match (known, way.layer.rate()) {
-                (None, _) => kbit(way.ip_rate),
+            match (known, direction.layer.rate()) {
+                (None, _) => kbit(direction.ip_rate),
                 (Some(_), Some(wire)) => kbit(wire),
-                (Some((_, fit)), None) => match on_the_wire(way.ip_rate, fit) {
+                (Some((_, fit)), None) => match on_the_wire(direction.ip_rate, fit) {
                     Some(wire) => {
                         format!("{} # not sure: by the other direction's layer", kbit(wire))
                     }
-                    None => format!("{} # IP bytes: its layer is not known", kbit(way.ip_rate)),
+                    None => format!("{} # IP bytes: its layer is not known", kbit(direction.ip_rate)),
                 },
             }
         };
         let layer = match known {
-            Some((way, fit)) => format!(
+            Some((direction, fit)) => format!(
                 "{{ overhead = {}, relative-to = \"ip\", framing = \"{}\" }}{}",
                 fit.overhead,
                 framing(fit.framing),
-                match way.layer.overhead() {
+                match direction.layer.overhead() {
                     Some(_) => "",
                     None => " # the overhead is not sure, see above",
                 }

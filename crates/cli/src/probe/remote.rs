@@ -121,7 +121,7 @@ fn said(stage: Stage) -> String {
         Stage::Sizes(done, of) => {
             format!("round trips by size: round {} of {of}", done + 1)
         }
-        Stage::Load(way) => format!("{}: the line is filled", named(way)),
+        Stage::Load(direction) => format!("{}: the line is filled", named(direction)),
     }
 }
 
@@ -262,7 +262,7 @@ impl Measured {
     fn json(&self) -> Value {
         let found = &self.found;
         let time = |time: Option<Duration>| time.map(ms);
-        let way = |loaded: &Option<Loaded>| {
+        let direction = |loaded: &Option<Loaded>| {
             loaded.as_ref().map(|loaded| {
                 json!({
                     "data_rate_bits": loaded.transfer.rate().as_bits_per_second(),
@@ -286,8 +286,8 @@ impl Measured {
             "mtu_exact": found.mtu.map(|mtu| mtu.exact),
             "cells": found.layer.as_ref().and_then(|layer| layer.cut).map(|cut| cut == Cut::Cells),
             "overhead_bytes_modulo_48": self.cells().map(|fit| fit.overhead),
-            "up": way(&found.up),
-            "down": way(&found.down),
+            "up": direction(&found.up),
+            "down": direction(&found.down),
             "wait_under_load_ms": time(self.waited()),
             "grade": self.waited().map(grade),
             "asymmetry": self.asymmetry(),
@@ -305,12 +305,12 @@ impl Measured {
             }
         };
         add("idle", &self.found.idle);
-        for (way, loaded) in [
+        for (direction, loaded) in [
             (ProbeDirection::Down, &self.found.down),
             (ProbeDirection::Up, &self.found.up),
         ] {
             if let Some(loaded) = loaded {
-                add(named(way), &loaded.echoes);
+                add(named(direction), &loaded.echoes);
             }
         }
         text

@@ -5,7 +5,7 @@ use crate::survey::seen::Seen;
 use crate::survey::tables::{self, Rows, grouped, ports, protocol, sizes, version};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use weirgate_bpf::{Spread, SurveyCount, SurveyWay};
+use weirgate_bpf::{Spread, SurveyCount, SurveyDirection};
 use weirgate_linklayer::LinkLayer;
 use weirgate_units::Rate;
 
@@ -21,9 +21,9 @@ pub fn seconds(seen: &Seen) -> String {
 }
 
 /// Times from packet to packet: how many of those that arrived, and of those that left.
-pub fn gaps(ways: &[SurveyWay; 2]) -> String {
+pub fn gaps(directions: &[SurveyDirection; 2]) -> String {
     let head = String::from("from_ns,to_ns,arrived,left\r\n");
-    let steps = tables::gaps(ways).into_iter();
+    let steps = tables::gaps(directions).into_iter();
     steps.fold(head, |mut text, ((from, to), [arrived, left])| {
         let _ = write!(text, "{from},{to},{arrived},{left}\r\n");
         text
@@ -51,18 +51,18 @@ pub fn document(seen: &Seen) -> Value {
             "histogram": histogram,
         })
     };
-    let way = |way: usize| {
+    let direction = |direction: usize| {
         let seconds = seen.seconds.iter();
-        let rates: Vec<u64> = seconds.map(|one| one.rate(one.bytes, way)).collect();
+        let rates: Vec<u64> = seconds.map(|one| one.rate(one.bytes, direction)).collect();
         let mut found = json!({
-            "all": counted(seen.ways[way].all),
-            "gaps": gaps(&seen.ways[way].gaps),
+            "all": counted(seen.directions[direction].all),
+            "gaps": gaps(&seen.directions[direction].gaps),
             "bits_of_each_second": rates,
         });
         if seen.link.is_some() {
             let seconds = seen.seconds.iter();
-            let rates: Vec<u64> = seconds.map(|one| one.rate(one.wire, way)).collect();
-            found["wire_bytes"] = json!(seen.ways[way].wire);
+            let rates: Vec<u64> = seconds.map(|one| one.rate(one.wire, direction)).collect();
+            found["wire_bytes"] = json!(seen.directions[direction].wire);
             found["wire_bits_of_each_second"] = json!(rates);
         }
         found
@@ -72,11 +72,11 @@ pub fn document(seen: &Seen) -> Value {
         "seconds": seen.time.as_secs_f64(),
         "rate_bits": seen.rate.map(Rate::as_bits_per_second),
         "link": seen.link.as_ref().map(LinkLayer::name),
-        "arrives": way(0),
-        "leaves": way(1),
+        "arrives": direction(0),
+        "leaves": direction(1),
         "versions": table(grouped(&seen.protocols, |one| Some(version(one).to_owned()))),
         "protocols": table(grouped(&seen.protocols, |one| Some(protocol(one)))),
         "ports": table(ports(seen)),
-        "sizes": table(sizes(&seen.ways)),
+        "sizes": table(sizes(&seen.directions)),
     })
 }

@@ -111,7 +111,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         if let Some(kept) = kept {
             kept.result(&text::report(&seen), &data::document(&seen))?;
             kept.file("seconds.csv", &data::seconds(&seen))?;
-            kept.file("gaps.csv", &data::gaps(&seen.ways))?;
+            kept.file("gaps.csv", &data::gaps(&seen.directions))?;
         }
         let text = if arguments.json {
             data::document(&seen).to_string()
@@ -137,9 +137,9 @@ async fn look(survey: &Survey, arguments: &Arguments, device: String) -> Result<
     loop {
         tokio::select! {
             _ = ticks.tick() => {
-                let ways = survey.ways().map_err(wrong)?;
-                let bytes = [ways[0].all.bytes, ways[1].all.bytes];
-                let wire = [ways[0].wire, ways[1].wire];
+                let directions = survey.directions().map_err(wrong)?;
+                let bytes = [directions[0].all.bytes, directions[1].all.bytes];
+                let wire = [directions[0].wire, directions[1].wire];
                 let at = Instant::now();
                 let since = |now: [u64; 2], then: [u64; 2]| [now[0] - then[0], now[1] - then[1]];
                 seconds.push(Second {
@@ -159,7 +159,7 @@ async fn look(survey: &Survey, arguments: &Arguments, device: String) -> Result<
         time: start.elapsed(),
         rate: arguments.rate,
         link: arguments.link,
-        ways: survey.ways().map_err(wrong)?,
+        directions: survey.directions().map_err(wrong)?,
         // First what is a part of the others.
         services: survey.services().map_err(wrong)?,
         protocols: survey.protocols().map_err(wrong)?,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
-use weirgate_bpf::{SurveyCount, SurveyService, SurveyWay};
+use weirgate_bpf::{SurveyCount, SurveyService, SurveyDirection};
 use weirgate_linklayer::LinkLayer;
 use weirgate_units::Rate;
 
@@ -14,7 +14,7 @@ pub struct Seen {
     pub rate: Option<Rate>,
     pub link: Option<LinkLayer>,
     /// What arrived, and what left.
-    pub ways: [SurveyWay; 2],
+    pub directions: [SurveyDirection; 2],
     pub protocols: BTreeMap<SurveyService, SurveyCount>,
     pub services: BTreeMap<SurveyService, SurveyCount>,
     /// Every second.
@@ -31,7 +31,7 @@ pub struct Second {
 
 impl Second {
     /// Bits by the second: a look may come late.
-    pub fn rate(&self, bytes: [u64; 2], way: usize) -> u64 {
-        (bytes[way] as f64 * 8.0 / self.time.as_secs_f64().max(1e-3)) as u64
+    pub fn rate(&self, bytes: [u64; 2], direction: usize) -> u64 {
+        (bytes[direction] as f64 * 8.0 / self.time.as_secs_f64().max(1e-3)) as u64
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::survey::seen::Seen;
 use std::collections::BTreeMap;
-use weirgate_bpf::{SIZE_STEP, SurveyCount, SurveyService, SurveyWay};
+use weirgate_bpf::{SIZE_STEP, SurveyCount, SurveyService, SurveyDirection};
 
 /// Protocols of IP that have ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
 const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
@@ -76,8 +76,8 @@ pub fn version(service: SurveyService) -> &'static str {
 }
 
 /// By size, those that there were.
-pub fn sizes(ways: &[SurveyWay; 2]) -> Rows {
-    let [arrives, leaves] = ways;
+pub fn sizes(directions: &[SurveyDirection; 2]) -> Rows {
+    let [arrives, leaves] = directions;
     let steps = arrives.sizes.iter().zip(&leaves.sizes).enumerate();
     let rows = steps.map(|(step, (one, other))| {
         let from = step as u32 * SIZE_STEP;
@@ -94,11 +94,11 @@ pub fn sizes(ways: &[SurveyWay; 2]) -> Rows {
 
 /// Times from packet to packet by their steps, as narrow as they were counted:
 /// how many of those that arrived, how many of those that left.
-pub fn gaps(ways: &[SurveyWay; 2]) -> BTreeMap<(u64, u64), [u64; 2]> {
+pub fn gaps(directions: &[SurveyDirection; 2]) -> BTreeMap<(u64, u64), [u64; 2]> {
     let mut steps: BTreeMap<(u64, u64), [u64; 2]> = BTreeMap::new();
-    for (way, seen) in ways.iter().enumerate() {
+    for (direction, seen) in directions.iter().enumerate() {
         for (from, to, count) in seen.gaps.histogram() {
-            steps.entry((from, to)).or_default()[way] += count;
+            steps.entry((from, to)).or_default()[direction] += count;
         }
     }
     steps

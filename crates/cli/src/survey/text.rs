@@ -5,7 +5,7 @@ use crate::survey::seen::Seen;
 use crate::survey::tables::{Rows, gaps, grouped, ports, protocol, sizes, version};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use weirgate_bpf::SurveyWay;
+use weirgate_bpf::SurveyDirection;
 use weirgate_units::Rate;
 
 /// Lines of a table.
@@ -50,13 +50,13 @@ pub fn report(seen: &Seen) -> String {
         seen.device,
         seen.time.as_secs_f64()
     );
-    for (way, name) in ["arrives", "leaves"].into_iter().enumerate() {
-        let all = &seen.ways[way];
+    for (direction, name) in ["arrives", "leaves"].into_iter().enumerate() {
+        let all = &seen.directions[direction];
         let mean = |bytes: u64| bytes as f64 * 8.0 / seen.time.as_secs_f64();
         let seconds = || seen.seconds.iter();
         let peaks = [
-            peak(seconds().map(|one| one.rate(one.bytes, way))),
-            peak(seconds().map(|one| one.rate(one.wire, way))),
+            peak(seconds().map(|one| one.rate(one.bytes, direction))),
+            peak(seconds().map(|one| one.rate(one.wire, direction))),
         ];
         let _ = writeln!(
             text,
@@ -78,7 +78,7 @@ pub fn report(seen: &Seen) -> String {
             );
         }
     }
-    let total = seen.ways[0].all.bytes + seen.ways[1].all.bytes;
+    let total = seen.directions[0].all.bytes + seen.directions[1].all.bytes;
     let tables: [(&str, Rows); 4] = [
         (
             "version",
@@ -89,7 +89,7 @@ pub fn report(seen: &Seen) -> String {
             grouped(&seen.protocols, |one| Some(protocol(one))),
         ),
         ("port", ports(seen)),
-        ("size", sizes(&seen.ways)),
+        ("size", sizes(&seen.directions)),
     ];
     for (title, rows) in tables.into_iter().filter(|(_, rows)| !rows.is_empty()) {
         let _ = writeln!(
@@ -112,15 +112,15 @@ pub fn report(seen: &Seen) -> String {
             let _ = writeln!(text, "and {} more, in --json", rows.len() - MOST);
         }
     }
-    text += &wide_text(&seen.ways);
+    text += &wide_text(&seen.directions);
     text.truncate(text.trim_end().len());
     text
 }
 
 /// The rows of long times between packets; nothing where there were none.
-fn wide_text(ways: &[SurveyWay; 2]) -> String {
+fn wide_text(directions: &[SurveyDirection; 2]) -> String {
     let mut text = String::new();
-    let wide = wide_gaps(ways);
+    let wide = wide_gaps(directions);
     if !wide.is_empty() {
         let _ = writeln!(
             text,
@@ -139,9 +139,9 @@ fn wide_text(ways: &[SurveyWay; 2]) -> String {
 }
 
 /// The same in steps of two doublings, the widest of which ends at 17 s.
-fn wide_gaps(ways: &[SurveyWay; 2]) -> Vec<(String, [u64; 2])> {
+fn wide_gaps(directions: &[SurveyDirection; 2]) -> Vec<(String, [u64; 2])> {
     let mut wide: BTreeMap<u32, [u64; 2]> = BTreeMap::new();
-    for ((_, to), counts) in gaps(ways) {
+    for ((_, to), counts) in gaps(directions) {
         // The first power of four, in ns, that is not below the step's end.
         let power = (to.max(1) - 1).checked_ilog2().map_or(0, |log| log / 2 + 1);
         let sum = wide.entry(power).or_default();

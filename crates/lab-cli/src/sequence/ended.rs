@@ -56,12 +56,12 @@ fn lost(one: &Counted) -> Option<u64> {
 
 /// What became of datagrams or SYNs, for people.
 fn arrived(one: &Counted) -> String {
-    let (way, sent) = (named(one.way), one.sent);
+    let (direction, sent) = (named(one.direction), one.sent);
     let Some(received) = one.received else {
-        return format!("{way}: {sent} SYNs");
+        return format!("{direction}: {sent} SYNs");
     };
     let lost = lost(one).unwrap_or(0);
-    let mut text = format!("{way}: {lost} of {sent} datagrams lost");
+    let mut text = format!("{direction}: {lost} of {sent} datagrams lost");
     if let Some(delays) = received.delays {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         let _ = write!(
@@ -80,7 +80,7 @@ fn counted(one: &Counted) -> Value {
     let delays = one.received.and_then(|received| received.delays);
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     json!({
-        "way": named(one.way),
+        "way": named(one.direction),
         "sent": one.sent,
         "received": one.received.map(|received| received.count),
         "lost": lost(one),
@@ -285,8 +285,8 @@ impl Ended<'_> {
         );
         for one in &self.played.transfers {
             let failed = one.failed.as_deref().unwrap_or("").replace('"', "'");
-            let of = |way| {
-                let one = one.counted.iter().find(|one| one.way == way);
+            let of = |direction| {
+                let one = one.counted.iter().find(|one| one.direction == direction);
                 let number =
                     |number: Option<u64>| number.map_or_else(String::new, |n| n.to_string());
                 format!(

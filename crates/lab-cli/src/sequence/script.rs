@@ -161,7 +161,7 @@ fn play(
     refused: &mut Refusals<'_>,
 ) -> Option<Play> {
     let before = refused.lines.len();
-    let way = match (one.from, one.to) {
+    let direction = match (one.from, one.to) {
         (from, Node::Server(_) | Node::Provider) if inside(from) => ProbeDirection::Up,
         (Node::Server(_) | Node::Provider, to) if inside(to) => ProbeDirection::Down,
         _ => {
@@ -180,12 +180,12 @@ fn play(
     let (doing, tcp) = match &one.kind {
         TrafficKind::Tcp(tcp) => {
             let bytes = tcp.amount.map(|Amount::Bytes(size)| size.as_bytes());
-            (Doing::Transfer { way, bytes }, Some(tcp))
+            (Doing::Transfer { direction, bytes }, Some(tcp))
         }
         TrafficKind::Quic(_) => {
             let text = "QUIC is sent in the laboratory only; write `kind = \"tcp\"`";
             refused.add(lines.line("kind"), text);
-            (Doing::Transfer { way, bytes: None }, None)
+            (Doing::Transfer { direction, bytes: None }, None)
         }
         TrafficKind::Requests {
             request,
@@ -193,7 +193,7 @@ fn play(
             think,
             tcp,
         } => {
-            if way == ProbeDirection::Up {
+            if direction == ProbeDirection::Up {
                 let text = "requests are made here and answered there: `from` has to be the server";
                 refused.add(lines.line("from"), text);
             }
@@ -218,21 +218,21 @@ fn play(
                 shorts(one, member, random, means, tcp)
             });
             let flows = members.collect();
-            (Doing::Short { way, flows }, Some(tcp))
+            (Doing::Short { direction, flows }, Some(tcp))
         }
         TrafficKind::Udp {
             interval,
             packet,
             packets,
         } => (
-            datagrams(Some(way), v4, (*interval, *packet), *packets),
+            datagrams(Some(direction), v4, (*interval, *packet), *packets),
             None,
         ),
         TrafficKind::Voice { interval, packet } => {
             (datagrams(None, v4, (*interval, *packet), None), None)
         }
         TrafficKind::Syns { interval } => {
-            if way == ProbeDirection::Down {
+            if direction == ProbeDirection::Down {
                 let text = "the serving end opens no connections to here: SYNs have to go from a \
                             host to a server";
                 refused.add(lines.line("from"), text);
@@ -262,7 +262,7 @@ fn play(
 
 /// Datagrams in IP packets of a length, which has room for the headers.
 fn datagrams(
-    way: Option<ProbeDirection>,
+    direction: Option<ProbeDirection>,
     v4: bool,
     (interval, packet): (Span, u16),
     count: Option<u64>,
@@ -273,7 +273,7 @@ fn datagrams(
         payload: packet.saturating_sub(headers),
         count,
     };
-    Doing::Datagrams { way, stream }
+    Doing::Datagrams { direction, stream }
 }
 
 /// The short flows of one member, as the lab has them with the experiment's seed.
@@ -339,8 +339,8 @@ mod tests {
         assert_eq!(sequence.length, Duration::from_secs(10));
         assert_eq!(sequence.plays[0].manner.window, Some(63_712));
         let bytes = Some(1_000_000);
-        let way = ProbeDirection::Up;
-        assert_eq!(sequence.plays[1].doing, Doing::Transfer { way, bytes });
+        let direction = ProbeDirection::Up;
+        assert_eq!(sequence.plays[1].doing, Doing::Transfer { direction, bytes });
         assert_eq!(sequence.plays[1].count, 3);
         assert_eq!(sequence.pings[0].interval, Duration::from_millis(100));
     }
@@ -363,19 +363,19 @@ mod tests {
             count,
         };
         let down = Doing::Datagrams {
-            way: Some(ProbeDirection::Down),
+            direction: Some(ProbeDirection::Down),
             stream: stream(10, Some(7)),
         };
         assert_eq!(doing(0), &down);
         let both = Doing::Datagrams {
-            way: None,
+            direction: None,
             stream: stream(20, None),
         };
         assert_eq!(doing(1), &both);
-        let Doing::Short { way, flows } = doing(2) else {
+        let Doing::Short { direction, flows } = doing(2) else {
             panic!("{:?}", doing(2));
         };
-        assert_eq!((*way, flows.len()), (ProbeDirection::Down, 2));
+        assert_eq!((*direction, flows.len()), (ProbeDirection::Down, 2));
         assert_ne!(flows[0], flows[1]);
         let all = || flows.iter().flatten();
         assert!((6..50).contains(&all().count()), "{flows:?}");

@@ -127,13 +127,13 @@ fn connect(server: SocketAddr) -> Result<TcpStream, RemoteError> {
 /// what fails here may not a moment later.
 fn begin(
     server: SocketAddr,
-    way: ProbeDirection,
+    direction: ProbeDirection,
     time: Duration,
 ) -> Result<(Control, Vec<TcpStream>), RemoteError> {
     let mut tries = 0;
     loop {
         tries += 1;
-        match begun(server, way, time) {
+        match begun(server, direction, time) {
             Err(RemoteError::Socket(_) | RemoteError::Silent(_) | RemoteError::Refused(_))
                 if tries < TRIES =>
             {
@@ -146,7 +146,7 @@ fn begin(
 
 fn begun(
     server: SocketAddr,
-    way: ProbeDirection,
+    direction: ProbeDirection,
     time: Duration,
 ) -> Result<(Control, Vec<TcpStream>), RemoteError> {
     let cookie = cookie()?;
@@ -168,7 +168,7 @@ fn begun(
         "pacing_timer": 1000,
         "client_version": "3.12",
     });
-    if way == ProbeDirection::Down {
+    if direction == ProbeDirection::Down {
         // Where it stands at all, it holds, whatever its value (get_parameters).
         asked["reverse"] = true.into();
     }
@@ -188,29 +188,29 @@ fn begun(
 /// Fills the line one way for a time.
 pub(crate) fn fill(
     server: SocketAddr,
-    way: ProbeDirection,
+    direction: ProbeDirection,
     time: Duration,
 ) -> Result<Transfer, RemoteError> {
-    let (mut control, streams) = begin(server, way, time)?;
+    let (mut control, streams) = begin(server, direction, time)?;
     let counted = AtomicU64::new(0);
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let workers: Vec<_> = streams
             .iter()
-            .map(|stream| scope.spawn(|| work(stream, way, &counted, &over)))
+            .map(|stream| scope.spawn(|| work(stream, direction, &counted, &over)))
             .collect();
         let begin = Instant::now();
         let transfer = count(time, &counted);
         // What still comes is read, so that the server is not held up.
-        over.store(way == ProbeDirection::Up, Ordering::Relaxed);
-        let result = ended(&mut control, &counted, begin.elapsed(), way);
+        over.store(direction == ProbeDirection::Up, Ordering::Relaxed);
+        let result = ended(&mut control, &counted, begin.elapsed(), direction);
         for stream in &streams {
             let _ = stream.shutdown(Shutdown::Both);
         }
         drop(workers);
         let theirs = result?;
         // What was written may still wait here; what counts is what arrived.
-        Ok(match way {
+        Ok(match direction {
             ProbeDirection::Down => transfer,
             ProbeDirection::Up => theirs.unwrap_or(transfer),
         })
@@ -218,10 +218,10 @@ pub(crate) fn fill(
 }
 
 /// Reads, or writes until it is over; ends when the connection does.
-fn work(mut stream: &TcpStream, way: ProbeDirection, counted: &AtomicU64, over: &AtomicBool) {
+fn work(mut stream: &TcpStream, direction: ProbeDirection, counted: &AtomicU64, over: &AtomicBool) {
     let mut block = vec![0; BLOCK];
     while !over.load(Ordering::Relaxed) {
-        let done = match way {
+        let done = match direction {
             ProbeDirection::Down => stream.read(&mut block),
             ProbeDirection::Up => stream.write(&block),
         };
@@ -237,7 +237,7 @@ fn ended(
     control: &mut Control,
     counted: &AtomicU64,
     time: Duration,
-    way: ProbeDirection,
+    direction: ProbeDirection,
 ) -> Result<Option<Transfer>, RemoteError> {
     control.say(TEST_END)?;
     control.expect(EXCHANGE_RESULTS)?;
@@ -261,7 +261,7 @@ fn ended(
     control.say(IPERF_DONE)?;
     // It closes when it is done with this test, and ready for another soon after.
     let _ = control.stream.read(&mut [0]);
-    if way == ProbeDirection::Down {
+    if direction == ProbeDirection::Down {
         return Ok(None);
     }
     // A write that is under way has given the kernel a part of its block.

@@ -41,18 +41,18 @@ pub enum Load {
 }
 
 impl Load {
-    /// The ways in which it fills the line.
+    /// The directions in which it fills the line.
     #[must_use]
-    pub fn ways(&self) -> &'static [ProbeDirection] {
+    pub fn directions(&self) -> &'static [ProbeDirection] {
         match self {
             Self::Iperf3(_) => &[ProbeDirection::Down, ProbeDirection::Up],
             Self::Bulk(_) => &[ProbeDirection::Down],
         }
     }
 
-    fn fill(&self, way: ProbeDirection, time: Duration) -> Result<Transfer, RemoteError> {
+    fn fill(&self, direction: ProbeDirection, time: Duration) -> Result<Transfer, RemoteError> {
         match self {
-            Self::Iperf3(server) => iperf3::fill(*server, way, time),
+            Self::Iperf3(server) => iperf3::fill(*server, direction, time),
             Self::Bulk(bulk) => bulk.fill(time),
         }
     }
@@ -209,12 +209,12 @@ pub fn remote(
             progress(Stage::Sizes(done, all));
         })?);
     }
-    for way in load.into_iter().flat_map(Load::ways) {
-        progress(Stage::Load(*way));
+    for direction in load.into_iter().flat_map(Load::directions) {
+        progress(Stage::Load(*direction));
         let loaded = load
-            .map(|load| loaded(reflector, load, *way, time))
+            .map(|load| loaded(reflector, load, *direction, time))
             .transpose()?;
-        match way {
+        match direction {
             ProbeDirection::Up => found.up = loaded,
             ProbeDirection::Down => found.down = loaded,
         }
@@ -231,11 +231,11 @@ fn patience(idle: &Echoes) -> Duration {
 fn loaded(
     reflector: &mut (dyn Reflector + Send),
     load: &Load,
-    way: ProbeDirection,
+    direction: ProbeDirection,
     time: Duration,
 ) -> Result<Loaded, RemoteError> {
     thread::scope(|scope| {
-        let filling = scope.spawn(|| load.fill(way, time));
+        let filling = scope.spawn(|| load.fill(direction, time));
         let echoes = Echoes::send(reflector, time, LONG_PATIENCE);
         let failed = || RemoteError::Socket(io::Error::other("a thread ended"));
         let transfer = filling.join().map_err(|_| failed())??;

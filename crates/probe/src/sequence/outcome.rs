@@ -18,7 +18,7 @@ pub struct Transferred {
     pub end: Duration,
     /// Bytes of data that arrived: of requests, of the responses.
     pub bytes: u64,
-    /// Of datagrams and SYNs, what became of them each way.
+    /// Of datagrams and SYNs, what became of them in each direction.
     pub counted: Vec<Counted>,
     /// How long each request took until its response was whole.
     pub answers: Vec<Duration>,
@@ -26,11 +26,11 @@ pub struct Transferred {
     pub failed: Option<String>,
 }
 
-/// Datagrams or SYNs that went one way.
+/// Datagrams or SYNs of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// Which way.
-    pub way: ProbeDirection,
+    /// Which direction.
+    pub direction: ProbeDirection,
     /// How many were sent.
     pub sent: u64,
     /// What arrived; nothing is known of SYNs.

@@ -10,8 +10,8 @@ use std::time::Duration;
 pub enum Doing {
     /// One transfer for each run: of so many bytes, or until the run ends.
     Transfer {
-        /// Which way.
-        way: ProbeDirection,
+        /// Which direction.
+        direction: ProbeDirection,
         /// How many.
         bytes: Option<u64>,
     },
@@ -27,15 +27,15 @@ pub enum Doing {
     /// Short transfers, of which many may run at once: those of each of the
     /// equal flows, in order of time.
     Short {
-        /// Which way.
-        way: ProbeDirection,
+        /// Which direction.
+        direction: ProbeDirection,
         /// When each begins and how many bytes it has.
         flows: Vec<Vec<Short>>,
     },
     /// Datagrams.
     Datagrams {
-        /// Which way; both where none is said.
-        way: Option<ProbeDirection>,
+        /// Which direction; both where none is given.
+        direction: Option<ProbeDirection>,
         /// What they are.
         stream: Stream,
     },

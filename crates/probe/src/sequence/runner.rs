@@ -32,8 +32,8 @@ enum Moving {
 }
 
 impl Moving {
-    fn transfer(way: ProbeDirection, bytes: Option<u64>) -> Self {
-        match way {
+    fn transfer(direction: ProbeDirection, bytes: Option<u64>) -> Self {
+        match direction {
             ProbeDirection::Down => Self::Down(bytes),
             ProbeDirection::Up => Self::Up(bytes),
         }
@@ -57,11 +57,11 @@ impl Moving {
 pub(crate) fn tried(play: &Play, server: SocketAddr) -> Result<(), RemoteError> {
     let dscp = play.manner.dscp;
     match play.doing {
-        Doing::Transfer { way, bytes } => {
-            Connected::open(server, &Moving::transfer(way, bytes).wanted(play)).map(drop)
+        Doing::Transfer { direction, bytes } => {
+            Connected::open(server, &Moving::transfer(direction, bytes).wanted(play)).map(drop)
         }
-        Doing::Short { way, .. } => {
-            Connected::open(server, &Moving::transfer(way, None).wanted(play)).map(drop)
+        Doing::Short { direction, .. } => {
+            Connected::open(server, &Moving::transfer(direction, None).wanted(play)).map(drop)
         }
         Doing::Requests {
             request,
@@ -71,8 +71,8 @@ pub(crate) fn tried(play: &Play, server: SocketAddr) -> Result<(), RemoteError> 
             let moving = Moving::Requests(request, response, think);
             Connected::open(server, &moving.wanted(play)).map(drop)
         }
-        Doing::Datagrams { way, stream } => {
-            Session::open(server, exchange(way, stream), dscp).map(drop)
+        Doing::Datagrams { direction, stream } => {
+            Session::open(server, exchange(direction, stream), dscp).map(drop)
         }
         Doing::Syns(_) => Connected::open(server, &Wanted::Silence)?
             .port(server)
@@ -80,8 +80,8 @@ pub(crate) fn tried(play: &Play, server: SocketAddr) -> Result<(), RemoteError> 
     }
 }
 
-fn exchange(way: Option<ProbeDirection>, stream: Stream) -> Exchange {
-    match way {
+fn exchange(direction: Option<ProbeDirection>, stream: Stream) -> Exchange {
+    match direction {
         Some(ProbeDirection::Down) => Exchange::Down(stream),
         Some(ProbeDirection::Up) => Exchange::Up,
         None => Exchange::Both(stream),
@@ -103,14 +103,14 @@ pub(crate) struct Runner<'a> {
 impl Runner<'_> {
     /// All that it does.
     pub(crate) fn all(&self, transfers: &Mutex<Vec<Transferred>>) {
-        if let Doing::Short { way, flows } = &self.play.doing {
+        if let Doing::Short { direction, flows } = &self.play.doing {
             let own = flows.get(usize::from(self.member));
             thread::scope(|scope| {
                 for short in own.into_iter().flatten() {
                     if !self.stop.until(self.begin + short.begin) {
                         break;
                     }
-                    let moving = Moving::transfer(*way, Some(short.bytes));
+                    let moving = Moving::transfer(*direction, Some(short.bytes));
                     scope.spawn(move || {
                         let done = self.one(|done| self.tcp(moving, self.begin + short.end, done));
                         lock(transfers).push(done);
@@ -151,13 +151,13 @@ impl Runner<'_> {
     /// One run, until a time.
     fn run(&self, end: Instant, done: &mut Transferred) -> Result<Option<String>, RemoteError> {
         match self.play.doing {
-            Doing::Transfer { way, bytes } => self.tcp(Moving::transfer(way, bytes), end, done),
+            Doing::Transfer { direction, bytes } => self.tcp(Moving::transfer(direction, bytes), end, done),
             Doing::Requests {
                 request,
                 response,
                 think,
             } => self.tcp(Moving::Requests(request, response, think), end, done),
-            Doing::Datagrams { way, stream } => self.datagrams(way, stream, end, done),
+            Doing::Datagrams { direction, stream } => self.datagrams(direction, stream, end, done),
             Doing::Syns(interval) => self.syns(interval, end, done),
             // Each of them has its own times.
             Doing::Short { .. } => Ok(None),
@@ -166,12 +166,12 @@ impl Runner<'_> {
 
     fn datagrams(
         &self,
-        way: Option<ProbeDirection>,
+        direction: Option<ProbeDirection>,
         stream: Stream,
         end: Instant,
         done: &mut Transferred,
     ) -> Result<Option<String>, RemoteError> {
-        let exchange = exchange(way, stream);
+        let exchange = exchange(direction, stream);
         let mut session = Session::open(self.server, exchange, self.play.manner.dscp)?;
         let socket = session.socket.try_clone()?;
         // When nothing is sent any more, and when nothing comes any more.
@@ -181,10 +181,10 @@ impl Runner<'_> {
             self.moved.fetch_add(bytes, Ordering::Relaxed);
         };
         thread::scope(|scope| {
-            let sends = way != Some(ProbeDirection::Down);
+            let sends = direction != Some(ProbeDirection::Down);
             let sending =
                 sends.then(|| scope.spawn(|| datagram::send(&socket, &stream, silent, count)));
-            let takes = way != Some(ProbeDirection::Up);
+            let takes = direction != Some(ProbeDirection::Up);
             let listening = takes.then(|| {
                 scope.spawn(|| {
                     datagram::receive(&socket, over, &[], |payload| count(payload.len() as u64))
@@ -199,21 +199,21 @@ impl Runner<'_> {
             let joined = |error| RemoteError::Strange(format!("a thread failed: {error:?}"));
             let told = told?;
             if let Some(sent) = sent.map_err(joined)? {
-                let (way, received) = (ProbeDirection::Up, Some(told.received));
+                let (direction, received) = (ProbeDirection::Up, Some(told.received));
                 let sent = sent?;
                 done.bytes += told.received.bytes;
                 done.counted.push(Counted {
-                    way,
+                    direction,
                     sent,
                     received,
                 });
             }
             if let Some(received) = received.map_err(joined)? {
                 let named = RemoteError::out_of_range(self.server.to_string());
-                let (way, received) = (ProbeDirection::Down, received?.check().map_err(named)?);
+                let (direction, received) = (ProbeDirection::Down, received?.check().map_err(named)?);
                 done.bytes += received.bytes;
                 done.counted.push(Counted {
-                    way,
+                    direction,
                     sent: told.sent,
                     received: Some(received),
                 });
@@ -238,7 +238,7 @@ impl Runner<'_> {
             due += interval;
         }
         done.counted.push(Counted {
-            way: ProbeDirection::Up,
+            direction: ProbeDirection::Up,
             sent,
             received: None,
         });

@@ -113,7 +113,7 @@ impl Client {
     /// receiver saw.
     pub fn train(
         &mut self,
-        way: ProbeDirection,
+        direction: ProbeDirection,
         payload: u16,
         count: u32,
         gap: Duration,
@@ -126,7 +126,7 @@ impl Client {
             gap_ns: u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX),
         };
         let train = self.bounded(train.check())?;
-        let seen = match way {
+        let seen = match direction {
             ProbeDirection::Up => self.up(&train)?,
             ProbeDirection::Down => self.down(&train)?,
         };

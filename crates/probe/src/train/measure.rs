@@ -62,27 +62,27 @@ pub enum Progress {
 /// Measures one direction.
 pub fn measure(
     client: &mut Client,
-    way: ProbeDirection,
+    direction: ProbeDirection,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Direction, ProbeError> {
-    progress(Progress::Look(way));
+    progress(Progress::Look(direction));
     let headers = client.headers();
     let payload = |size: u32| u16::try_from(size.saturating_sub(headers)).unwrap_or(u16::MAX);
-    let full = look(client, way, payload(FULL))?;
+    let full = look(client, direction, payload(FULL))?;
     let mut times = Vec::new();
     let all: Vec<u32> = sizes().chain([FULL]).collect();
     for (done, size) in all.iter().enumerate() {
-        progress(Progress::Sweep(way, done, all.len()));
+        progress(Progress::Sweep(direction, done, all.len()));
         // An overhead that no line exceeds makes the guess too slow, never
         // too fast.
         let guess = full * f64::from(size + 48) / f64::from(FULL + 48);
         let count = ((SWEPT_S / guess) as u32).clamp(FEWEST, MOST);
         let gap = Duration::from_secs_f64(guess / FASTER / FASTER);
-        let seen = client.train(way, payload(*size), count, gap)?;
+        let seen = client.train(direction, payload(*size), count, gap)?;
         times.extend(timed(*size, &seen));
     }
-    progress(Progress::Fill(way));
-    let (filled, lost) = fill(client, way, payload(FULL), full)?;
+    progress(Progress::Fill(direction));
+    let (filled, lost) = fill(client, direction, payload(FULL), full)?;
     let time = if filled.gap_ns > 0.0 {
         filled.gap_ns * 1e-9
     } else {
@@ -100,11 +100,11 @@ pub fn measure(
 }
 
 /// The time of a full packet on the line: of packets sent at once.
-fn look(client: &mut Client, way: ProbeDirection, payload: u16) -> Result<f64, ProbeError> {
-    let mut seen = client.train(way, payload, FIRST, Duration::ZERO)?;
+fn look(client: &mut Client, direction: ProbeDirection, payload: u16) -> Result<f64, ProbeError> {
+    let mut seen = client.train(direction, payload, FIRST, Duration::ZERO)?;
     if seen.gap_ns == 0.0 {
         // So few came that the line's buffer holds next to nothing: one by one.
-        seen = client.train(way, payload, FIRST, Duration::from_millis(30))?;
+        seen = client.train(direction, payload, FIRST, Duration::from_millis(30))?;
     }
     let gap_ns = client.bounded(within("gap_ns", seen.gap_ns, 0.0..=SLOWEST_NS))?;
     Ok(gap_ns.max(1000.0) * 1e-9)
@@ -126,7 +126,7 @@ fn timed(size: u32, seen: &Seen) -> Option<Timed> {
 /// Sends full packets until some are lost, for longer and longer.
 fn fill(
     client: &mut Client,
-    way: ProbeDirection,
+    direction: ProbeDirection,
     payload: u16,
     full: f64,
 ) -> Result<(Seen, bool), ProbeError> {
@@ -134,7 +134,7 @@ fn fill(
     loop {
         let gap = full / FASTER / FASTER;
         let count = ((length / gap) as u32).clamp(FEWEST, MOST_PACKETS);
-        let seen = client.train(way, payload, count, Duration::from_secs_f64(gap))?;
+        let seen = client.train(direction, payload, count, Duration::from_secs_f64(gap))?;
         let lost = seen.received < count;
         if lost || length >= FILL_MOST_S || count == MOST_PACKETS {
             return Ok((seen, lost));

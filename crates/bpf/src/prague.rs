@@ -60,12 +60,14 @@ impl Prague {
     /// What a socket asks for (`TCP_CONGESTION`).
     pub const NAME: &'static str = NAME;
 
-    /// Loads and registers it. Needs CAP_BPF and CAP_NET_ADMIN.
+    /// Loads and registers it. Needs CAP_BPF and CAP_NET_ADMIN. A kernel before Linux
+    /// 7.0 may take it, and does not negotiate accurate feedback for it: then it responds
+    /// as Reno.
     ///
     /// # Errors
     ///
-    /// Occurs where the kernel refuses the programs, cannot negotiate accurate feedback
-    /// for a congestion control (before Linux 7.0), or has one of this name.
+    /// Occurs where the kernel refuses the programs, or has a congestion control of this
+    /// name.
     pub fn load() -> Result<Self, BpfError> {
         let mut programs = PacketPrograms::load(NAME, NAME, None)?;
         Ok(Self {

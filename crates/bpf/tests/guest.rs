@@ -136,7 +136,6 @@ mod together {
             prague_is_classic_without_accurate_feedback: "prague::without_feedback";
             prague_is_classic_where_it_is_not_identified: "prague::unidentified";
             prague_is_independent_of_short_round_trips: "prague::round_trips";
-            prague_finds_a_classic_queue: "prague::queue::classic";
             prague_fills_a_line_with_a_shallow_queue: "prague::queue::shallow";
         }
     }

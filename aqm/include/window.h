@@ -62,12 +62,15 @@ struct window_flow {
 	u32 numbered; /* something came */
 	u32 missing; /* bytes below it that did not */
 	u32 acked; /* by the last acknowledgement */
-	u32 came; /* something did since */
+	u32 came; /* bytes that did since */
 	u32 selective; /* acknowledgements tell what came beyond a loss */
 };
 
 /* Segments smaller than this are never waited for. */
 #define WINDOW_LEAST_MSS 64
+
+/* More than any window. */
+#define WINDOW_CAME_MOST (1U << 30)
 
 AQM_FN u32 window_mss(const struct window_flow *flow)
 {
@@ -81,7 +84,7 @@ AQM_FN void window_arrived(struct window_flow *flow,
 {
 	if (mss > flow->mss)
 		flow->mss = mss;
-	flow->came = 1;
+	flow->came = (u32)aqm_min((u64)flow->came + bytes, WINDOW_CAME_MOST);
 	meter_arrived(&flow->meter, &rule->meter, bytes, now_ns);
 }
 
@@ -144,13 +147,14 @@ AQM_FN void window_begun(struct window_flow *flow, u32 ack, u32 window,
 }
 
 /* Whether the sender waits for nothing but its window: the edge has gone on by what
- * was earned, but for `few` bytes or two segments. */
+ * was earned, but for `few` bytes, or the two segments that an acknowledgement is for
+ * and the two that window_goes_on() keeps. */
 AQM_FN int window_binds(const struct window_flow *flow,
 			const struct window_rule *rule, u64 few)
 {
 	return rule->algorithm == WINDOW_EDGE && !rule->fixed_bytes &&
 	       flow->began &&
-	       flow->credit < (s64)aqm_max(2 * window_mss(flow), few);
+	       flow->credit < (s64)aqm_max(4 * window_mss(flow), few);
 }
 
 /* What others are owed is paid by not going on: with each acknowledgement half of
@@ -214,6 +218,25 @@ AQM_FN u64 window_most(const struct window_flow *flow,
 		       aqm_bytes_in(rate, rule->horizon_ns));
 }
 
+/* How far an acknowledgement lets the edge go on, of what was earned: by as much as
+ * came since the last one, and where two segments are left by a quarter of the rest,
+ * one at least. All of it at once would make one burst of what a sender has on its
+ * way: the first acknowledgement after a pause would let go what the whole pause has
+ * earned, and the pause would be there again after each round trip. So segments keep
+ * the distances that the line gave them (Jacobson 1988, section 1: self-clocking).
+ * Where nothing came, no later one is sure to move the edge. */
+AQM_FN u64 window_goes_on(const struct window_flow *flow)
+{
+	u64 earned = flow->credit > 0 ? (u64)flow->credit : 0;
+	u64 mss = window_mss(flow);
+
+	if (!flow->came || earned <= flow->came)
+		return earned;
+	if (earned - flow->came < 2 * mss)
+		return flow->came;
+	return flow->came + aqm_max((earned - flow->came) / 4, mss);
+}
+
 /* Whether something came and the acknowledgement is the last one's again: to a
  * sender without SACK such a one tells of a loss, if its window is the same too
  * (RFC 5681 section 2). One with SACK learns it from the blocks (RFC 6675), and
@@ -254,8 +277,8 @@ AQM_FN u32 window_offer(struct window_flow *flow,
 		window_earn(flow, rate, most, now_ns);
 		wanted = left;
 		/* In whole segments, also up to the most. */
-		if (flow->credit > 0 && most > left)
-			wanted += aqm_min((u64)flow->credit, most - left) /
+		if (most > left)
+			wanted += aqm_min(window_goes_on(flow), most - left) /
 				  mss * mss;
 		wanted = aqm_max(wanted, mss);
 	} else {

@@ -119,8 +119,15 @@ fn edge_after(order: [u32; 4], before: impl Fn(&mut Window)) -> u32 {
         window.numbered(1_448 + place * 1_448, 1_448);
         window.arrived(1_448, 1_448, now);
     }
-    let ack = 5 * 1_448;
-    ack + window.offer(100_000, ack, 4_194_304, 2 * SECOND)
+    edge_at_last(&mut window, 5 * 1_448, 2 * SECOND)
+}
+
+/// The last byte that is on offer when an acknowledgement was repeated: the second
+/// one, for which nothing came, lets go all that was earned.
+fn edge_at_last(window: &mut Window, ack: u32, now: u64) -> u32 {
+    let offered = window.offer(100_000, ack, 4_194_304, now);
+    window.told(100_000, ack, offered, now);
+    ack + window.offer(100_000, ack, 4_194_304, now)
 }
 
 /// RFC 9293 section 3.10.7.4: what lies beyond the window is not acceptable, so
@@ -162,12 +169,43 @@ fn what_is_owed_is_paid_by_not_going_on() {
     }
     let ack = 5 * 1_448;
     assert_eq!(window.pay(ack, 100_000), 2 * 1_448);
-    let edge = ack + window.offer(100_000, ack, 4_194_304, 2 * SECOND);
+    let edge = edge_at_last(&mut window, ack, 2 * SECOND);
     assert_eq!(edge + 2 * 1_448, straight);
     assert_eq!(
         Window::new(WindowRule::new(WindowAlgorithm::Edge)).pay(ack, 100),
         0
     );
+}
+
+/// The first acknowledgement after a pause does not let go at once what the pause has
+/// earned: those that follow let go the rest, segment by segment.
+#[test]
+fn a_pause_is_not_made_up_for_in_one_burst() {
+    const MSS: u32 = 1_448;
+    const RATE: u64 = 1_448_000;
+    let mut window = Window::new(WindowRule::new(WindowAlgorithm::Edge));
+    window.arrived(MSS, MSS, SECOND);
+    let mut edge = MSS + window.offer(RATE, MSS, 4_194_304, SECOND);
+    window.told(RATE, MSS, edge - MSS, SECOND);
+    // Forty segments on their way, then nothing for 40 ms, then one each 0.8 ms.
+    let offered = window.offer(RATE, MSS, 4_194_304, SECOND + 40 * MS);
+    window.told(RATE, MSS, offered, SECOND + 40 * MS);
+    edge = edge.max(MSS + offered);
+    assert_eq!(edge, 43 * MSS, "nothing came, so all of it moves");
+    let mut largest = 0;
+    for segment in 2..42 {
+        let now = SECOND + 80 * MS + u64::from(segment) * 4 * MS / 5;
+        let ack = segment * MSS;
+        window.arrived(MSS, MSS, now);
+        let offered = window.offer(RATE, ack, 4_194_304, now);
+        window.told(RATE, ack, offered, now);
+        largest = largest.max(ack + offered - edge);
+        edge = ack + offered;
+    }
+    assert!(largest <= 11 * MSS, "{}", largest / MSS);
+    // Of the 114.8 segments that were earned, no more than four are left.
+    let gone = (edge - MSS) / MSS;
+    assert!((110..=114).contains(&gone), "{gone}");
 }
 
 /// What a sender gets that always has data, on a line of `line` bytes a second

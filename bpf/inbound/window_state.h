@@ -83,7 +83,7 @@ struct {
 	__uint(max_entries, WINDOW_STREAMS);
 	__type(key, struct tuple);
 	__type(value, struct window_stream);
-} streams SEC(".maps");
+} unheld SEC(".maps");
 
 /* A new connection, too large for the stack. */
 struct {

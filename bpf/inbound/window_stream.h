@@ -107,12 +107,12 @@ __noinline u32 window_stream_came(struct __sk_buff *skb)
 		return 0;
 	}
 	tuple_turn(&tuple);
-	stream = bpf_map_lookup_elem(&streams, &tuple);
+	stream = bpf_map_lookup_elem(&unheld, &tuple);
 	if (!stream) {
 		/* Nothing is as long as that, and more. */
 		fresh = bpf_map_lookup_elem(&blank, &key);
 		if (fresh)
-			bpf_map_update_elem(&streams, &tuple, fresh,
+			bpf_map_update_elem(&unheld, &tuple, fresh,
 					    BPF_NOEXIST);
 		window_other(wanted, all, skb->len, now);
 		return 0;
@@ -164,7 +164,7 @@ __noinline u32 window_stream_left(struct __sk_buff *skb,
 	if (!segment || !wanted || !wanted->beside_others ||
 	    !tc_tuple(skb, &tuple, &at))
 		return 0;
-	stream = bpf_map_lookup_elem(&streams, &tuple);
+	stream = bpf_map_lookup_elem(&unheld, &tuple);
 	if (!stream || !lock_take(&stream->lock))
 		return 0;
 	if (!stream->receiver.born_ns) {

@@ -146,13 +146,17 @@ static inline s64 ktime_us_delta(ktime_t later, ktime_t earlier)
 	return (later - earlier) / 1000;
 }
 
-/* A discipline that asks again for the same event gets another word: a step of
- * Knuth's generator, of which the upper bits are taken first. */
+/* A discipline that asks again for the same event gets another word. Words that follow
+ * one another must be as good as independent, where the kit compares one word with the
+ * product of two probabilities: the steps are those of MurmurHash3's end. */
 static inline u32 get_random_u32(void)
 {
 	u32 word = random_word;
+	u32 next = word + 0x9e3779b9U;
 
-	random_word = (word ^ (word >> 16)) * 2654435769U + 2891336453U;
+	next = (next ^ (next >> 16)) * 0x85ebca6bU;
+	next = (next ^ (next >> 13)) * 0xc2b2ae35U;
+	random_word = next ^ (next >> 16);
 	return word;
 }
 

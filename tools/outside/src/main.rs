@@ -12,6 +12,7 @@
 )]
 
 mod decisions;
+mod kept;
 mod machine;
 mod packetdrill;
 mod page;
@@ -21,6 +22,7 @@ mod tdc;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 use weirgate_lab::{Cache, source};
 
 #[derive(Parser)]
@@ -77,12 +79,21 @@ struct Suite {
     /// Files whose name has this alone, such as `qdiscs/red`.
     #[arg(long, default_value = "")]
     only: String,
+    /// After so long nothing more is begun; the next run goes on there.
+    #[arg(long)]
+    seconds: Option<u64>,
     /// The page whose section is written anew; without, it is printed.
     #[arg(long)]
     page: Option<PathBuf>,
 }
 
 impl Suite {
+    /// When nothing more is begun.
+    fn until(&self) -> Option<Instant> {
+        let seconds = self.seconds?;
+        Instant::now().checked_add(Duration::from_secs(seconds))
+    }
+
     /// Writes a section of the page, or prints it; `suite` is what was run.
     fn tell(&self, name: &str, suite: &str, text: &str) -> Result<()> {
         let tree = tree(self.source.clone())?;
@@ -117,20 +128,18 @@ fn main() -> Result<()> {
             only,
         } => decisions::compare(&tree(source)?, decisions, seed, &only),
         Task::States { suite } => {
-            let files = tdc::states(&tree(suite.source.clone())?, &suite.only)?;
-            let tc = tdc::version()?;
-            suite.tell(
-                "tc-testing",
-                &format!("tc-testing with {tc}"),
-                &tdc::text(&files),
-            )
+            let source = tree(suite.source.clone())?;
+            let (files, left) = tdc::states(&source, &suite.only, suite.until())?;
+            let title = format!("tc-testing with {}", tdc::version()?);
+            suite.tell("tc-testing", &title, &tdc::text(&files, &left))
         }
         Task::Scripts { suite, packetdrill } => {
             let source = tree(suite.source.clone())?;
-            let told = packetdrill::scripts(&source, &packetdrill, &suite.only)?;
+            let until = suite.until();
+            let (told, left) = packetdrill::scripts(&source, &packetdrill, &suite.only, until)?;
             let of = packetdrill::version(&packetdrill)?;
             let title = format!("packetdrill {of}, with the scripts");
-            suite.tell("packetdrill", &title, &packetdrill::text(&told))
+            suite.tell("packetdrill", &title, &packetdrill::text(&told, left))
         }
         Task::Inside { what: Inside::Tdc } => tdc::run(),
         Task::Inside {

@@ -12,6 +12,9 @@ pub fn decide(settings: &Settings, link: &Link, events: &[Event]) -> Vec<Outcome
         .map(|event| match event.kind {
             BEGIN => {
                 side = Side::new(settings, link);
+                // Words of its own: with the same in all episodes, chance that is once
+                // unlike would be so in all of them.
+                side.queue.seed(event.now_ns);
                 Outcome::default()
             }
             ARRIVE => side.arrive(event),

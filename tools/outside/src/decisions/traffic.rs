@@ -42,7 +42,7 @@ impl Kind {
 }
 
 /// The events of one episode. `update_ns` is the time between updates that the
-/// discipline's timer has: the first event comes one such time before the timer first
+/// discipline's timer has: the first packet comes one such time before the timer first
 /// goes off, as the kit counts from there. 0 where there is no timer.
 pub fn episode(kind: Kind, seed: u64, number: u64, update_ns: u64) -> Vec<Event> {
     let mut random = Random::of_flow(seed.wrapping_add(number), kind.name(), 0);
@@ -67,7 +67,9 @@ pub fn episode(kind: Kind, seed: u64, number: u64, update_ns: u64) -> Vec<Event>
         ..Event::default()
     });
     episode.now_ns += FIRST_TIMER_NS.saturating_sub(update_ns);
-    // From the first call of any kind the kit counts its updates.
+    // From the first packet the kit counts its updates: a line that asks an empty queue
+    // is no concern of a discipline's.
+    episode.arrive(episode.now_ns);
     episode.depart(episode.now_ns);
     episode.flows = 1 << (episode.random.bits() % 7);
     episode.ecn = episode.random.bits() % 3;

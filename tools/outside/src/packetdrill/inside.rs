@@ -13,7 +13,7 @@ const NAMESPACE: &str = "drill";
 
 /// The policy: everything that touches packets on their way, at a rate that no script
 /// reaches.
-const POLICY: &str = r#"version = 1
+pub const POLICY: &str = r#"version = 1
 
 [link]
 device = "tun0"

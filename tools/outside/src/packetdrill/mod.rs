@@ -4,6 +4,7 @@
 
 mod inside;
 
+use crate::kept::Kept;
 use crate::machine::{LIMITS, lab, lines};
 use anyhow::{Context, Result, ensure};
 use inside::{FOLDER, Told};
@@ -11,6 +12,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 pub use inside::run;
 
@@ -26,7 +28,7 @@ const PROGRAMS: [&str; 10] = [
 ];
 
 /// Scripts that one machine runs, so that one that ends it takes few along.
-const BATCH: usize = 20;
+const BATCH: usize = 12;
 
 /// Does what `set_sysctls.py` of the suite does, without Python.
 const SETTINGS: &str = r#"#!/bin/bash
@@ -39,12 +41,18 @@ done
 chmod u+x "$file"
 "#;
 
-/// Runs the scripts whose name has `only`, with the packetdrill of a checkout.
+/// Runs the scripts whose name has `only`, with the packetdrill of a checkout; what came
+/// of them, and how many were not begun before `until`.
 ///
 /// # Errors
 ///
 /// Where packetdrill cannot be built, and where there is no laboratory.
-pub fn scripts(source: &Path, checkout: &Path, only: &str) -> Result<Vec<Told>> {
+pub fn scripts(
+    source: &Path,
+    checkout: &Path,
+    only: &str,
+    until: Option<Instant>,
+) -> Result<(Vec<Told>, usize)> {
     let program = build(checkout)?;
     let program = program.to_string_lossy();
     let lab = lab(PROGRAMS.into_iter().chain([&*program]))?;
@@ -59,30 +67,48 @@ pub fn scripts(source: &Path, checkout: &Path, only: &str) -> Result<Vec<Told>> 
         .collect();
     paths.sort();
     let defaults = fs::read(folder.join("defaults.sh")).context("defaults.sh")?;
-    let mut told = Vec::new();
-    for batch in paths.chunks(BATCH) {
-        let mut files = vec![
+    let release = &lab.kernel().release;
+    let with = [&**release, &version(checkout)?, inside::POLICY];
+    let kept = Kept::of("packetdrill", &with)?;
+    let (mut told, mut left): (Vec<Told>, Vec<Text>) = (Vec::new(), Vec::new());
+    for path in paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let text = fs::read(&path).with_context(|| path.display().to_string())?;
+        match kept.read(&text) {
+            Some(one) => told.push(one),
+            None => left.push((format!("{FOLDER}/{name}"), text)),
+        }
+    }
+    let mut begun = 0;
+    for batch in left.chunks(BATCH) {
+        if until.is_some_and(|until| Instant::now() > until) {
+            break;
+        }
+        begun += batch.len();
+        let first = [
             (format!("{FOLDER}/defaults.sh"), defaults.clone()),
             (format!("{FOLDER}/set_sysctls.py"), SETTINGS.into()),
         ];
-        for path in batch {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            files.push((format!("{FOLDER}/{name}"), fs::read(path)?));
-        }
-        let files: Vec<(&str, &[u8])> = files
+        let files: Vec<(&str, &[u8])> = first
             .iter()
+            .chain(batch)
             .map(|(path, bytes)| (&**path, &**bytes))
             .collect();
         let words = ["outside", "inside", "packetdrill"];
         let ran = lab.execute(&words, &files, (1, LIMITS), &mut |_| ())?;
         let some: Vec<Told> = lines(&ran)?;
-        for one in &some {
+        for (one, (_, text)) in some.iter().zip(batch) {
             eprintln!("{} {:?} {:?}", one.name, one.without, one.with);
+            kept.write(text, one)?;
         }
         told.extend(some);
     }
-    Ok(told)
+    told.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok((told, left.len() - begun))
 }
+
+/// The place of a file in the machine, and what is in it.
+type Text = (String, Vec<u8>);
 
 /// Builds packetdrill where its checkout is; needs a C compiler, make, flex and bison.
 fn build(checkout: &Path) -> Result<PathBuf> {
@@ -124,8 +150,8 @@ pub fn version(checkout: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
-/// The section of the page.
-pub fn text(told: &[Told]) -> String {
+/// The section of the page; `left` scripts were not run.
+pub fn text(told: &[Told], left: usize) -> String {
     let apply: Vec<&Told> = told.iter().filter(|one| one.without.is_none()).collect();
     let passed = apply.iter().filter(|one| one.with.is_none()).count();
     let share = |part: usize, whole: usize| 100.0 * part as f64 / whole.max(1) as f64;
@@ -137,6 +163,9 @@ pub fn text(told: &[Told]) -> String {
         share(apply.len(), told.len()),
         share(passed, apply.len()),
     );
+    if left > 0 {
+        let _ = writeln!(out, "\n{left} scripts have not been run.");
+    }
     out.push_str("\nScripts that do not pass without weirgate:\n\n");
     for one in told {
         if let Some(why) = &one.without {

@@ -153,24 +153,47 @@ fn under(policy: &str, before: &str) -> Result<Outcome> {
     Ok(Outcome::Lost(said.contains("K305"), lines))
 }
 
-/// A policy of both directions with two classes, which gives the device another root.
+/// What is applied: a policy of both directions with two classes, which gives the device
+/// another root. `DEVICE`, `INBOUND` and `MORE` are filled in.
+pub const POLICIES: &str = r#"version = 1
+
+[link]
+device = "DEVICE"
+lan = "lan0"
+up = "10mbit"
+down = "20mbit"
+layer = "raw"
+inbound = "INBOUND"
+
+MORE
+[[class]]
+name = "first"
+share = "40%"
+priority = 0
+
+[[class]]
+name = "rest"
+share = "60%"
+default = true
+
+[[rule]]
+class = "first"
+dscp = "EF"
+"#;
+
+/// The policy with the device's downstream on an IFB.
 fn tree(device: &str) -> String {
     policy(device, "ifb", "")
 }
 
-/// A policy with programs at both hooks of the device.
+/// The policy with programs at both hooks of the device.
 fn hooks(device: &str) -> String {
     policy(device, "filter", "[receive]\nrate = \"90%\"\n\n[ack]\n")
 }
 
 fn policy(device: &str, inbound: &str, more: &str) -> String {
-    format!(
-        "version = 1\n\n[link]\ndevice = \"{device}\"\nlan = \"lan0\"\nup = \"10mbit\"\n\
-         down = \"20mbit\"\nlayer = \"raw\"\ninbound = \"{inbound}\"\n\n{more}\n\
-         [[class]]\nname = \"first\"\nshare = \"40%\"\npriority = 0\n\n\
-         [[class]]\nname = \"rest\"\nshare = \"60%\"\ndefault = true\n\n\
-         [[rule]]\nclass = \"first\"\ndscp = \"EF\"\n"
-    )
+    let filled = POLICIES.replace("DEVICE", device);
+    filled.replace("INBOUND", inbound).replace("MORE", more)
 }
 
 /// The lines that only one of two texts has, in order.

@@ -6,12 +6,14 @@ mod case;
 mod inside;
 mod report;
 
+use crate::kept::Kept;
 use crate::machine::{LIMITS, lab, lines};
 use crate::process;
 use anyhow::{Context, Result};
 use inside::{FOLDER, Outcome, Told};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 use weirgate_lab::Lab;
 
 pub use inside::run;
@@ -34,44 +36,76 @@ pub struct File {
 }
 
 /// Files that one machine runs: to boot it takes as long as a handful of cases.
-const BATCH: usize = 8;
+const BATCH: usize = 4;
 
-/// Runs the files of the suite whose name has `only`.
+/// Runs the files of the suite whose name has `only`; what came of them, and the names of
+/// those that were not begun before `until`.
 ///
 /// # Errors
 ///
 /// Where there is no suite or no laboratory.
-pub fn states(source: &Path, only: &str) -> Result<Vec<File>> {
+pub fn states(
+    source: &Path,
+    only: &str,
+    until: Option<Instant>,
+) -> Result<(Vec<File>, Vec<String>)> {
     let lab = lab(PROGRAMS)?;
-    let mut files = Vec::new();
-    for batch in suite(&source.join(SUITE), only)?.chunks(BATCH) {
-        match together(&lab, batch) {
-            Ok(told) => files.extend(told),
-            // One of them ended the machine, and is to be found.
-            Err(_) if batch.len() > 1 => {
-                for one in batch {
-                    let told = together(&lab, std::slice::from_ref(one));
-                    files.extend(told.or_else(|error| ended(one, &error))?);
-                }
-            }
-            Err(error) => files.extend(ended(&batch[0], &error)?),
+    let release = &lab.kernel().release;
+    let kept = Kept::of("tc-testing", &[release, &version()?, inside::POLICIES])?;
+    let (mut files, mut left) = (Vec::new(), Vec::new());
+    for (name, path) in suite(&source.join(SUITE), only)? {
+        let text = fs::read(&path).with_context(|| path.display().to_string())?;
+        match kept.read(&text) {
+            Some(told) => files.push(File { name, told }),
+            None => left.push((name, text)),
         }
     }
-    Ok(files)
+    let mut begun = 0;
+    for batch in left.chunks(BATCH) {
+        if until.is_some_and(|until| Instant::now() > until) {
+            break;
+        }
+        begun += batch.len();
+        let found = match together(&lab, batch) {
+            // One of them ended the machine, and is to be found.
+            Err(_) if batch.len() > 1 => alone(&lab, batch)?,
+            Err(error) => ended(&batch[0], &error)?,
+            Ok(found) => found,
+        };
+        for (file, (_, text)) in found.iter().zip(batch) {
+            kept.write(text, &file.told)?;
+        }
+        files.extend(found);
+    }
+    files.sort_by(|one, other| one.name.cmp(&other.name));
+    let left = left.into_iter().skip(begun).map(|(name, _)| name);
+    Ok((files, left.collect()))
 }
 
-/// Runs files in one machine.
-fn together(lab: &Lab, batch: &[(String, PathBuf)]) -> Result<Vec<File>> {
-    let mut read = Vec::new();
-    for (number, (_, path)) in batch.iter().enumerate() {
-        let text = fs::read(path).with_context(|| path.display().to_string())?;
-        read.push((format!("{FOLDER}/{number}.json"), text));
+/// Runs files in a machine each.
+fn alone(lab: &Lab, files: &[Text]) -> Result<Vec<File>> {
+    let mut found = Vec::new();
+    for one in files {
+        let told = together(lab, std::slice::from_ref(one));
+        found.extend(told.or_else(|error| ended(one, &error))?);
     }
-    let placed: Vec<(&str, &[u8])> = read.iter().map(|(path, text)| (&**path, &**text)).collect();
+    Ok(found)
+}
+
+/// The name of a file, and what is in it.
+type Text = (String, Vec<u8>);
+
+/// Runs files in one machine.
+fn together(lab: &Lab, batch: &[Text]) -> Result<Vec<File>> {
+    let places: Vec<String> = (0..batch.len())
+        .map(|number| format!("{FOLDER}/{number}.json"))
+        .collect();
+    let texts = batch.iter().map(|(_, text)| &**text);
+    let placed: Vec<(&str, &[u8])> = places.iter().map(|place| &**place).zip(texts).collect();
     let words = ["outside", "inside", "tdc"];
     let output = lab.execute(&words, &placed, (1, LIMITS), &mut |_| ())?;
     let told: Vec<Told> = lines(&output)?;
-    let file = |(number, (name, _)): (usize, &(String, PathBuf))| {
+    let file = |(number, (name, _)): (usize, &Text)| {
         let own = told.iter().filter(|one| one.file == number);
         let own: Vec<Told> = own.cloned().collect();
         for one in &own {
@@ -84,8 +118,8 @@ fn together(lab: &Lab, batch: &[(String, PathBuf)]) -> Result<Vec<File>> {
 }
 
 /// A file that ends the machine: every case of it failed.
-fn ended((name, path): &(String, PathBuf), error: &anyhow::Error) -> Result<Vec<File>> {
-    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+fn ended((name, text): &Text, error: &anyhow::Error) -> Result<Vec<File>> {
+    let text = String::from_utf8_lossy(text);
     let cases = case::cases(&text).context(name.clone())?;
     let told = cases.into_iter().map(|case| Told {
         file: 0,

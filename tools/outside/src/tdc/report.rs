@@ -41,8 +41,9 @@ const WHY: [(&str, &str); 9] = [
     ),
 ];
 
-/// The section: a table of files, why cases do not apply, and what differs.
-pub fn text(files: &[File]) -> String {
+/// The section: a table of files, why cases do not apply, and what differs. `left` are
+/// the files that were not run.
+pub fn text(files: &[File], left: &[String]) -> String {
     let mut out = String::from(
         "| file | cases | apply | restored exactly | refused, as before | lost, as announced | \
          fail |\n|---|--:|--:|--:|--:|--:|--:|\n",
@@ -68,6 +69,15 @@ pub fn text(files: &[File]) -> String {
         share(sum[1], sum[0]),
         share(sum[2], sum[1]),
     );
+    if !left.is_empty() {
+        let names: Vec<String> = left.iter().map(|name| format!("`{name}`")).collect();
+        let _ = writeln!(
+            out,
+            "\n{} files have not been run, and are in no figure above: {}.",
+            left.len(),
+            names.join(", ")
+        );
+    }
     let told = || files.iter().flat_map(|file| &file.told);
     out.push_str("\nWhy cases do not apply:\n\n");
     let mut reasons: BTreeMap<String, u32> = BTreeMap::new();
@@ -178,9 +188,10 @@ mod tests {
                 told("d", Outcome::Lost(false, vec!["- qdisc y 1:".to_owned()])),
             ],
         }];
-        let text = text(&files);
+        let text = text(&files, &["filters/y.json".to_owned()]);
         assert!(text.contains("| `qdiscs/x.json` | 4 | 3 | 1 | 0 | 1 | 1 |"));
         assert!(text.contains("1 of 1 files apply, which is 100.0 %, and 75.0 % of the cases"));
+        assert!(text.contains("1 files have not been run, and are in no figure above"));
         assert!(text.contains("- 1: tc does not know the qdisc `x`"));
         assert!(text.contains("- 1 (c): the kernel does not list whether netem's"));
         assert!(text.contains("- 1 (d): not explained: `- qdisc y 1:`"));

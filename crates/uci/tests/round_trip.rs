@@ -318,3 +318,54 @@ fn what_openwrt_is_shipped_is_a_policy() {
     let (policy, problems) = parse(&read.policy);
     assert!(policy.is_some(), "{problems:?}");
 }
+
+/// A text that something was done to: a line twice, away or elsewhere, or a character.
+fn changed(text: &str, random: &mut Random) -> String {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    for _ in 0..=random.below(3) {
+        let at = random.below(lines.len());
+        let to = random.below(lines.len());
+        match random.below(4) {
+            0 => lines.insert(to, lines[at].clone()),
+            1 => lines.swap(at, to),
+            2 if lines.len() > 1 => {
+                lines.remove(at);
+            }
+            _ => {
+                let mut chars: Vec<char> = lines[at].chars().collect();
+                let place = random.below(chars.len() + 1);
+                let new = random.one(&["'", "\"", "\\", "#", " ", "=", "_", "0", "\u{1}", "ø"]);
+                chars.splice(place..place, new.chars());
+                lines[at] = chars.into_iter().collect();
+            }
+        }
+    }
+    lines.join("\n")
+}
+
+/// What the fuzz target `uci` holds of any text.
+#[test]
+fn a_changed_file_is_refused_at_a_line_or_comes_back() {
+    let seed = weirgate_testing::root().join("fuzz/seeds/uci/home.txt");
+    let text = fs::read_to_string(seed).unwrap();
+    let (mut taken, mut refused) = (0, 0);
+    let mut random = Random(7);
+    for _ in 0..3_000 {
+        let text = changed(&text, &mut random);
+        match to_policy(&text) {
+            Ok(read) => {
+                taken += 1;
+                let file = of_policy(&read.policy, read.enabled);
+                let file = file.unwrap_or_else(|error| panic!("{error}\n{}", read.policy));
+                let back = to_policy(&file).unwrap_or_else(|error| panic!("{error}\n{file}"));
+                assert_eq!(of_policy(&back.policy, back.enabled).unwrap(), file);
+                assert_eq!(table(&back.policy), table(&read.policy));
+            }
+            Err(error) => {
+                refused += 1;
+                assert!((1..=text.lines().count()).contains(&error.line), "{error}");
+            }
+        }
+    }
+    assert!(taken > 300 && refused > 300, "{taken}, {refused}");
+}

@@ -69,9 +69,9 @@ pub struct Arguments {
     /// The package to upgrade from; else today's files under a lower version.
     #[arg(long)]
     older: Option<PathBuf>,
-    /// Take the programs as they are built.
+    /// The package to upgrade to; else it is built, and looked at with lintian.
     #[arg(long)]
-    built: bool,
+    newer: Option<PathBuf>,
     /// The folder of a kernel with `vmlinuz` and `kernel/`; else the laboratory's.
     #[arg(long)]
     kernel: Option<PathBuf>,
@@ -108,21 +108,21 @@ pub fn test(root: &Path, arguments: &Arguments) -> Result<()> {
         ensure!(here.status.success(), "missing: apt-get install {package}");
     }
     let before = load();
-    let packages = if arguments.built {
-        deb::pack(root)?
-    } else {
-        deb::build(root)?
-    };
     let folder = target(root).join("packages");
     fs::create_dir_all(&folder)?;
-    lint(&packages)?;
-    let newer = packages.first().context("no package")?;
+    let newer = if let Some(given) = &arguments.newer {
+        given.clone()
+    } else {
+        let packages = deb::build(root)?;
+        lint(&packages)?;
+        packages.into_iter().next().context("no package")?
+    };
     let older = match &arguments.older {
         Some(given) => given.clone(),
-        None => repacked(newer, &folder)?,
+        None => repacked(&newer, &folder)?,
     };
     let kernel = arguments.kernel.clone().map_or_else(machine::kernel, Ok)?;
-    let image = clean::image(&folder, &kernel, &older, newer)?;
+    let image = clean::image(&folder, &kernel, &older, &newer)?;
     let told = machine::boot(&kernel, &image, &folder.join("console"))?;
     let mut figures = Vec::new();
     for (word, what, goal) in FIGURES {

@@ -2,7 +2,7 @@
 //! How sections and options are called: names of tables and fields of a policy, as UCI
 //! allows them (`uci_validate_str` of libuci's util.c: letters, digits and `_`).
 
-use weirgate_policy::{Field, FieldKind, TABLES};
+use weirgate_policy::{Field, FieldKind, TABLES, Table};
 
 /// Between the names of fields in an option's name. No field has it in its own.
 pub(crate) const WITHIN: &str = "__";
@@ -16,7 +16,7 @@ pub(crate) const ROOT: &str = "policy";
 /// The fields of a table; none where the registry has no such table.
 pub(crate) fn fields(table: &str) -> Vec<Field> {
     let found = TABLES.iter().find(|known| known.name == table);
-    found.map(|table| table.fields()).unwrap_or_default()
+    found.map(Table::fields).unwrap_or_default()
 }
 
 /// A name as UCI has it.

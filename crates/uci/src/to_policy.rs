@@ -57,10 +57,12 @@ pub fn to_policy(text: &str) -> Result<Configured, UciError> {
                 if place.single && once.contains(&place.path) {
                     return Err(twice());
                 }
-                let _ = match place.array {
-                    true => writeln!(tables, "\n[[{}]]", place.path),
-                    false => writeln!(tables, "\n[{}]", place.path),
+                let (open, close) = if place.array {
+                    ("[[", "]]")
+                } else {
+                    ("[", "]")
                 };
+                let _ = writeln!(tables, "\n{open}{}{close}", place.path);
                 body(&mut tables, place.table, &section, place.named)?;
                 once.push(place.path.clone());
                 last.insert(kind.to_owned(), place.path);

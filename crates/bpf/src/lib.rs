@@ -94,4 +94,6 @@ pub use trace::passive::{
 pub use trace::reference::{QdiscTrace, Seen, SeenKind, Watched};
 pub use trace::round_trip::{RoundTrip, RoundTrips};
 pub use trace::spread::Spread;
-pub use trace::survey::{SIZE_STEP, Survey, SurveyCount, SurveyLink, SurveyService, SurveyDirection};
+pub use trace::survey::{
+    SIZE_STEP, Survey, SurveyCount, SurveyDirection, SurveyLink, SurveyService,
+};

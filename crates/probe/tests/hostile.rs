@@ -274,7 +274,10 @@ fn a_line_without_an_end_ends() {
         payload: 100,
         count: None,
     };
-    let datagrams = sequence(Doing::Datagrams { direction: None, stream });
+    let datagrams = sequence(Doing::Datagrams {
+        direction: None,
+        stream,
+    });
     let begin = Instant::now();
     let server = bulk_server("");
     play(&datagrams, server, &Stop::default(), &mut |_, _| ()).unwrap_err();

@@ -3,7 +3,7 @@
 //! runs before the qdisc and may write to packets (`bpf/egress/marks.bpf.c`).
 
 use crate::error::BpfError;
-use crate::layout::{marks_count, marks_pending, marks_flow, marks_total};
+use crate::layout::{marks_count, marks_flow, marks_pending, marks_total};
 use crate::maps::{Map, Named};
 use crate::programs::tcx::{Attached, End};
 use crate::programs::{self, log};

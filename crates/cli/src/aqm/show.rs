@@ -323,11 +323,20 @@ fn text(shown: &[Shown], elsewhere: usize) -> String {
                 let _ = writeln!(text, "    {:<22}{count:<22}{}", row.name, row.help);
             }
         }
-        if let Some(MarkCount { made, pending, lapsed }) = one.marks {
+        if let Some(MarkCount {
+            made,
+            pending,
+            lapsed,
+        }) = one.marks
+        {
             let _ = writeln!(text, "  marks of the device");
             for (name, count, help) in [
                 ("made", made, "packets marked, each for one that was to be"),
-                ("pending", pending, "marks that a later packet of a flow gets"),
+                (
+                    "pending",
+                    pending,
+                    "marks that a later packet of a flow gets",
+                ),
                 (
                     "lapsed",
                     lapsed,

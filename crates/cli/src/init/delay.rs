@@ -118,9 +118,12 @@ fn among(played: &Played, from: Duration, to: Duration, of_100: usize) -> Option
 fn sequence() -> Sequence {
     let down = (IDLE, IDLE + FULL);
     let up = (down.1 + DRAINS, down.1 + DRAINS + FULL);
-    let load = |name: &str, way, run| Play {
+    let load = |name: &str, direction, run| Play {
         name: name.to_owned(),
-        doing: Doing::Transfer { way, bytes: None },
+        doing: Doing::Transfer {
+            direction,
+            bytes: None,
+        },
         manner: Manner::default(),
         runs: vec![run],
         count: TRANSFERS,

@@ -157,7 +157,9 @@ fn said(progress: Progress) -> String {
         Progress::Sweep(direction, done, of) => {
             format!("{}: size {} of {of}", named(direction), done + 1)
         }
-        Progress::Fill(direction) => format!("{}: how much does its buffer hold?", named(direction)),
+        Progress::Fill(direction) => {
+            format!("{}: how much does its buffer hold?", named(direction))
+        }
     }
 }
 
@@ -230,7 +232,10 @@ impl Measured {
                     Some(wire) => {
                         format!("{} # not sure: by the other direction's layer", kbit(wire))
                     }
-                    None => format!("{} # IP bytes: its layer is not known", kbit(direction.ip_rate)),
+                    None => format!(
+                        "{} # IP bytes: its layer is not known",
+                        kbit(direction.ip_rate)
+                    ),
                 },
             }
         };

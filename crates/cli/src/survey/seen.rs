@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
-use weirgate_bpf::{SurveyCount, SurveyService, SurveyDirection};
+use weirgate_bpf::{SurveyCount, SurveyDirection, SurveyService};
 use weirgate_linklayer::LinkLayer;
 use weirgate_units::Rate;
 

@@ -3,7 +3,7 @@
 
 use crate::survey::seen::Seen;
 use std::collections::BTreeMap;
-use weirgate_bpf::{SIZE_STEP, SurveyCount, SurveyService, SurveyDirection};
+use weirgate_bpf::{SIZE_STEP, SurveyCount, SurveyDirection, SurveyService};
 
 /// Protocols of IP that have ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
 const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];

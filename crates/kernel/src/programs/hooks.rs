@@ -105,7 +105,10 @@ impl Kernel {
     /// # Errors
     ///
     /// Occurs where the kernel cannot be asked.
-    pub async fn filter_state(&self, device: &DeviceName) -> Result<Option<FilterState>, KernelError> {
+    pub async fn filter_state(
+        &self,
+        device: &DeviceName,
+    ) -> Result<Option<FilterState>, KernelError> {
         self.read_filter(device, |maps| maps.state()).await
     }
 

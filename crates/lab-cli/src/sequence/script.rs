@@ -185,7 +185,13 @@ fn play(
         TrafficKind::Quic(_) => {
             let text = "QUIC is sent in the laboratory only; write `kind = \"tcp\"`";
             refused.add(lines.line("kind"), text);
-            (Doing::Transfer { direction, bytes: None }, None)
+            (
+                Doing::Transfer {
+                    direction,
+                    bytes: None,
+                },
+                None,
+            )
         }
         TrafficKind::Requests {
             request,
@@ -340,7 +346,10 @@ mod tests {
         assert_eq!(sequence.plays[0].manner.window, Some(63_712));
         let bytes = Some(1_000_000);
         let direction = ProbeDirection::Up;
-        assert_eq!(sequence.plays[1].doing, Doing::Transfer { direction, bytes });
+        assert_eq!(
+            sequence.plays[1].doing,
+            Doing::Transfer { direction, bytes }
+        );
         assert_eq!(sequence.plays[1].count, 3);
         assert_eq!(sequence.pings[0].interval, Duration::from_millis(100));
     }

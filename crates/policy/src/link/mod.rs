@@ -13,7 +13,7 @@ pub(crate) mod track;
 pub use ack_filter::AckFilter;
 pub use automatic::{Automatic, Placement, Windowed};
 pub use engine::Engine;
-pub use inbound::{Flows, Policing, Inbound};
+pub use inbound::{Flows, Inbound, Policing};
 pub use moves::Moves;
 pub use track::{Bounds, Track};
 

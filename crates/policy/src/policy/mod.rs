@@ -12,7 +12,7 @@ use crate::condition::facts::Conditions;
 use crate::conditioner::Conditioner;
 use crate::file::include::Sources;
 use crate::link::Link;
-use crate::link::inbound::{Policing, Inbound};
+use crate::link::inbound::{Inbound, Policing};
 use crate::link::track::Track;
 use crate::marks::Marks;
 use crate::model::{Direction, Rule, Ruleset};

@@ -151,7 +151,9 @@ impl Runner<'_> {
     /// One run, until a time.
     fn run(&self, end: Instant, done: &mut Transferred) -> Result<Option<String>, RemoteError> {
         match self.play.doing {
-            Doing::Transfer { direction, bytes } => self.tcp(Moving::transfer(direction, bytes), end, done),
+            Doing::Transfer { direction, bytes } => {
+                self.tcp(Moving::transfer(direction, bytes), end, done)
+            }
             Doing::Requests {
                 request,
                 response,
@@ -210,7 +212,8 @@ impl Runner<'_> {
             }
             if let Some(received) = received.map_err(joined)? {
                 let named = RemoteError::out_of_range(self.server.to_string());
-                let (direction, received) = (ProbeDirection::Down, received?.check().map_err(named)?);
+                let (direction, received) =
+                    (ProbeDirection::Down, received?.check().map_err(named)?);
                 done.bytes += received.bytes;
                 done.counted.push(Counted {
                     direction,

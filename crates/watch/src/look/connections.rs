@@ -257,7 +257,8 @@ impl Connections {
                 }
             }
         }
-        let owned = |((direction, class), count): ((_, &str), _)| ((direction, class.to_owned()), count);
+        let owned =
+            |((direction, class), count): ((_, &str), _)| ((direction, class.to_owned()), count);
         self.classes = counts.into_iter().map(owned).collect();
     }
 

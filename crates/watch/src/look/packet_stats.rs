@@ -234,7 +234,9 @@ fn wanted(
     for (direction, device, _) in &legend.links {
         let inside = legend.inside.contains(device);
         // Down and not inside: an IFB, which delays what arrived outside.
-        let line = up.filter(|_| direction == "down" && !inside).map(|link| &link.1);
+        let line = up
+            .filter(|_| direction == "down" && !inside)
+            .map(|link| &link.1);
         let line = line.unwrap_or(device);
         if let Some((ifindex, line)) = number(device).zip(number(line)) {
             wanted.insert(ifindex, one(ifindex, line, inside));

@@ -101,13 +101,11 @@ impl Suite {
             "{suite}, from the source of Linux {}.\n\n{text}",
             decisions::version(&tree)?
         );
-        match &self.page {
-            Some(page) => page::write(page, name, &suite),
-            None => {
-                println!("{suite}");
-                Ok(())
-            }
+        if let Some(page) = &self.page {
+            return page::write(page, name, &suite);
         }
+        println!("{suite}");
+        Ok(())
     }
 }
 

@@ -451,7 +451,7 @@ mod tests {
             let listed = (units * 1_024 / 1_000) as u32;
             let mut bytes = listed.to_ne_bytes();
             codel_times(&[1])(1, &mut bytes);
-            let kept = u64::from(u32::from_ne_bytes(bytes)) * 1_000 >> 10;
+            let kept = (u64::from(u32::from_ne_bytes(bytes)) * 1_000) >> 10;
             assert_eq!(kept, units);
         }
         for asked in [1_u64, 20, 15_000, 15_001, 15_007] {

@@ -6,6 +6,7 @@ use crate::process::{direct, in_folder, within};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::path::Path;
 
 /// Where the guest has the scripts, and their namespace.
 pub const FOLDER: &str = "/suite";
@@ -65,7 +66,11 @@ pub fn run() -> Result<()> {
     fs::write("/tmp/shaped.sh", format!("{defaults}\n{link}{apply}"))?;
     let mut names: Vec<String> = fs::read_dir(FOLDER)?
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| name.ends_with(".pkt"))
+        .filter(|name| {
+            Path::new(name)
+                .extension()
+                .is_some_and(|kind| kind == "pkt")
+        })
         .collect();
     names.sort();
     for name in names {

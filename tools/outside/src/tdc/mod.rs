@@ -97,13 +97,13 @@ type Text = (String, Vec<u8>);
 
 /// Runs files in one machine.
 fn together(lab: &Lab, batch: &[Text]) -> Result<Vec<File>> {
-    let places: Vec<String> = (0..batch.len())
+    let paths: Vec<String> = (0..batch.len())
         .map(|number| format!("{FOLDER}/{number}.json"))
         .collect();
     let texts = batch.iter().map(|(_, text)| &**text);
-    let placed: Vec<(&str, &[u8])> = places.iter().map(|place| &**place).zip(texts).collect();
+    let files: Vec<(&str, &[u8])> = paths.iter().map(|path| &**path).zip(texts).collect();
     let words = ["outside", "inside", "tdc"];
-    let output = lab.execute(&words, &placed, (1, LIMITS), &mut |_| ())?;
+    let output = lab.execute(&words, &files, (1, LIMITS), &mut |_| ())?;
     let told: Vec<Told> = lines(&output)?;
     let file = |(number, (name, _)): (usize, &Text)| {
         let own = told.iter().filter(|one| one.file == number);
@@ -154,7 +154,7 @@ fn suite(root: &Path, only: &str) -> Result<Vec<(String, PathBuf)>> {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let name = format!("{folder}/{name}");
-            if name.ends_with(".json") && name.contains(only) {
+            if path.extension().is_some_and(|kind| kind == "json") && name.contains(only) {
                 files.push((name, path));
             }
         }

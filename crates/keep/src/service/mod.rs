@@ -10,6 +10,7 @@
 
 pub(crate) mod followed;
 mod inotify;
+mod known;
 pub(crate) mod names;
 mod pace;
 mod sessions;
@@ -19,6 +20,7 @@ use crate::error::KeepError;
 use crate::rate::{Following, Rates, RatesNow};
 use crate::service::followed::Groups;
 use crate::service::inotify::Inotify;
+use crate::service::known::Known;
 use crate::service::names::{Answers, Lookups};
 use crate::service::pace::{Pace, SWARM};
 use crate::service::sessions::Sessions;
@@ -27,10 +29,7 @@ use crate::store::folder;
 use crate::store::history::Entry;
 use crate::store::memory::Memory;
 use rustix::fs::inotify::WatchFlags;
-use std::collections::BTreeMap;
-use weirgate_kernel::{DeviceIndex, Events};
-use weirgate_plan::{Options, plan_with, present, with_former};
-use weirgate_state::{DeviceName, State};
+use weirgate_kernel::Events;
 use weirgate_track::Decision;
 
 const MILLISECOND: u64 = 1_000_000;
@@ -113,7 +112,7 @@ pub async fn keep(
     let (deadline, mut tried) = (Timer::new()?, 0);
     let mut lookups = Lookups::new()?;
     let mut pace = Pace::new();
-    let mut known = BTreeMap::new();
+    let mut known = Known::default();
     mend(site, &mut known, &mut pace, &mut report).await;
     want(site, &mut lookups, &mut report)?;
     let mut groups = Groups::new();
@@ -142,7 +141,7 @@ pub async fn keep(
                 }
                 return Ok(());
             }
-            () = events.next() => false,
+            () = events.next() => known.returned(site).await,
             () = stored.event() => false,
             over = deadline.over() => {
                 over?;
@@ -380,13 +379,13 @@ async fn refresh(site: &Site, answers: &Answers, report: &mut impl FnMut(Report)
 /// Compares and mends; a time after which to try again where that is needed.
 async fn mend(
     site: &Site,
-    known: &mut BTreeMap<DeviceName, DeviceIndex>,
+    known: &mut Known,
     pace: &mut Pace,
     report: &mut impl FnMut(Report),
 ) -> Option<u64> {
-    let before = known.clone();
+    let before = known.devices.clone();
     let worked = work(site, known, report).await;
-    if before != *known {
+    if before != known.devices {
         // A device came, went or has another name: this is nobody's undoing.
         *pace = Pace::new();
     }
@@ -416,7 +415,7 @@ async fn mend(
 /// How many steps it took; `None` where it is not the time.
 async fn work(
     site: &Site,
-    known: &mut BTreeMap<DeviceName, DeviceIndex>,
+    known: &mut Known,
     report: &mut impl FnMut(Report),
 ) -> Result<Option<usize>, KeepError> {
     let (lock, settled) = match site.lock_and_settle().await {
@@ -433,62 +432,11 @@ async fn work(
     let devices = site.kernel.devices().await?;
     let mut steps = 0;
     if let Some(memory) = Memory::read(&site.folders)? {
-        for (old, new) in renamed(known, &devices) {
-            steps += release(site, &memory, &old, &new).await?;
+        for (old, new) in known.renamed(&devices) {
+            steps += known::release(site, &memory, &old, &new).await?;
         }
     }
-    *known = devices;
+    known.see(devices, site.confirmed()?.as_ref());
     steps += site.restore(&lock).await?;
     Ok(Some(steps))
-}
-
-/// Devices that have another name than before, old and new.
-fn renamed(
-    before: &BTreeMap<DeviceName, DeviceIndex>,
-    now: &BTreeMap<DeviceName, DeviceIndex>,
-) -> Vec<(DeviceName, DeviceName)> {
-    let new_name = |index: &DeviceIndex| now.iter().find(|(_, other)| *other == index);
-    before
-        .iter()
-        .filter(|(name, index)| now.get(*name) != Some(index))
-        .filter_map(|(name, index)| Some((name.clone(), new_name(index)?.0.clone())))
-        .collect()
-}
-
-/// Gives a device that was renamed back what it had before weirgate.
-async fn release(
-    site: &Site,
-    memory: &Memory,
-    old: &DeviceName,
-    new: &DeviceName,
-) -> Result<usize, KeepError> {
-    let under = |state: &State| State {
-        devices: state
-            .devices
-            .get(old)
-            .filter(|device| !device.owned_ifb)
-            .map(|device| (new.clone(), device.clone()))
-            .into_iter()
-            .collect(),
-        ..State::default()
-    };
-    let (applied, former) = (under(&memory.applied), under(&memory.former));
-    if applied.devices.is_empty() || memory.applied.devices.contains_key(new) {
-        return Ok(0);
-    }
-    // Tables are left to the comparison that follows.
-    let scope = weirgate_kernel::Scope::of([&applied, &former]);
-    let mut observed = site.kernel.observe(&scope).await?;
-    observed.devices.retain(|name, _| name == new);
-    let names = observed.devices.keys().cloned().collect();
-    let wanted = present(&with_former(&State::default(), &former), &names);
-    let options = Options {
-        previous: Some(&applied),
-        replace_foreign: false,
-    };
-    let plan = plan_with(&observed, &wanted, &options).map_err(KeepError::NoPlan)?;
-    if plan.steps.is_empty() {
-        return Ok(0);
-    }
-    Ok(site.kernel.apply(&plan).await?.steps)
 }

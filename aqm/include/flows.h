@@ -84,6 +84,9 @@ AQM_WHOLE_FN u32 flow_place(const struct flow_table *table AQM_NONNULL,
 	u32 silent, longest = 0, oldest = set, way;
 	const struct flow *flow;
 
+	/* Before Linux 6.8 the verifier takes no word for AQM_NONNULL. */
+	if (!table)
+		return oldest;
 	AQM_LOOP (way, FLOW_WAYS) {
 		flow = &table->flows[set + way];
 		if (flow->seen && flow->hash == hash)

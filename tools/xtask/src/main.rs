@@ -15,6 +15,7 @@ mod faults;
 mod files;
 mod fuzz;
 mod invariants;
+mod kernels;
 mod musl;
 mod packages;
 mod release;
@@ -119,6 +120,16 @@ enum Task {
         #[arg(long)]
         page: bool,
     },
+    /// Make the missing runs of the README's promises on every kernel that the lab fetches, then
+    /// their page in docs.
+    Kernels {
+        /// Where runs are kept, one file each; below target unless given.
+        #[arg(long)]
+        folder: Option<PathBuf>,
+        /// Write the page of what is there, and run nothing.
+        #[arg(long)]
+        page: bool,
+    },
     /// Print the DiffServ experiments' table of thesis, theory and measurement.
     DsTable {
         /// Where outcomes are: what `weirgate lab run FILE --json` printed, as
@@ -187,6 +198,7 @@ fn main() -> ExitCode {
             weirgate,
             page,
         } => campaign::run(&root(), folder.as_deref(), weirgate.as_deref(), page),
+        Task::Kernels { folder, page } => kernels::run(&root(), folder.as_deref(), page),
         Task::DsTable { folder, check } => ds_table::run(&folder, check.as_deref()),
         Task::Bursts { flows, seeds } => {
             bursts::run(flows, seeds);

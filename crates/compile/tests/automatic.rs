@@ -117,7 +117,7 @@ fn the_place_follows_the_policy() {
     let bridge = SITE.replace("layer", "bridge = true\nlayer");
     assert_eq!(place(&bridge), Inbound::Lan);
     for source in [SITE, &divided, &bridge] {
-        let held = check_report(&policy(source)).held.unwrap();
+        let held = check_report(&policy(source)).policed.unwrap();
         assert!(
             held.contains("`inbound = \"auto\"`:\n  queue: on"),
             "{held}"
@@ -132,7 +132,7 @@ fn it_is_the_default() {
     let silent = SITE.replace("inbound = \"auto\"\n", "");
     assert_eq!(on(&silent, &all).0.devices, on(SITE, &all).0.devices);
     assert!(windows(&on(&silent, &all).0).is_some());
-    let held = check_report(&policy(&silent)).held.unwrap();
+    let held = check_report(&policy(&silent)).policed.unwrap();
     assert!(
         held.contains("`inbound = \"auto\"`, the default:"),
         "{held}"
@@ -140,7 +140,7 @@ fn it_is_the_default() {
     for stated in ["ifb", "lan"] {
         let stated = SITE.replace("\"auto\"", &format!("\"{stated}\""));
         assert_eq!(windows(&on(&stated, &all).0), None);
-        assert_eq!(check_report(&policy(&stated)).held, None);
+        assert_eq!(check_report(&policy(&stated)).policed, None);
     }
     let up = silent.replace("down = \"50mbit\"\n", "");
     assert_eq!(policy(&up).link.automatic, None);
@@ -181,7 +181,7 @@ fn what_windows_must_not_or_cannot_hold_is_left_alone() {
     let (state, said) = on(&slow, &all);
     assert_eq!(said, []);
     assert_eq!(windows(&state), None);
-    let held = check_report(&policy(&slow)).held.unwrap();
+    let held = check_report(&policy(&slow)).policed.unwrap();
     assert!(held.contains("windows: none, because a segment"), "{held}");
 }
 
@@ -195,7 +195,7 @@ fn many_classes_have_the_queue_alone() {
     assert!(said.contains(&("C227", Severity::Note)), "{said:?}");
     assert!(said.iter().all(|one| one.1 != Severity::Error), "{said:?}");
     assert_eq!(windows(&state), None);
-    let held = check_report(&policy(&source)).held.unwrap();
+    let held = check_report(&policy(&source)).policed.unwrap();
     assert!(
         held.contains("windows: none, because the policy has more"),
         "{held}"

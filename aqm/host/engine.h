@@ -161,6 +161,7 @@ struct engine_wheel {
 	u64 middle[64];
 	u64 low[ENGINE_TICKS / 64];
 	u64 tick; /* nothing waits for an earlier one */
+	u64 due; /* nor for one before this */
 	u32 bucket[ENGINE_TICKS];
 };
 

@@ -88,7 +88,7 @@ AQM_FN u32 engine_from(u32 set, u32 from)
 {
 	u32 later = set & (ENGINE_FLOW_BITS << (from & (ENGINE_FLOWS - 1)));
 
-	return AQM_MASKED((u32)engine_lowest(later ? later : set),
+	return AQM_MASKED(engine_lowest16(later ? later : set),
 			  ENGINE_FLOWS - 1);
 }
 
@@ -101,14 +101,16 @@ AQM_WHOLE_FN u32 engine_flow_for(struct engine_queue *q AQM_NONNULL, u32 host,
 				 u32 flow)
 {
 	u32 in_turn = q->fresh | q->old;
-	u32 of_host = engine_flows_of(q, host);
 	u32 free = ~in_turn & ENGINE_FLOW_BITS;
+	u32 i, of_host = 0, same = 0;
 	struct engine_flow *f;
-	u32 i, same = 0;
 
-	AQM_LOOP (i, ENGINE_FLOWS)
-		same |= engine_equal(q->flow[i].flow, flow) << i;
-	same &= of_host;
+	if (in_turn) {
+		of_host = engine_flows_of(q, host);
+		AQM_LOOP (i, ENGINE_FLOWS)
+			same |= engine_equal(q->flow[i].flow, flow) << i;
+		same &= of_host;
+	}
 	if (same)
 		return engine_from(same, 0);
 	if (free && (!of_host || engine_bits(free) > ENGINE_FLOWS / 2)) {
@@ -262,7 +264,8 @@ AQM_WHOLE_FN u32 engine_arrive(struct engine *e AQM_NONNULL, u32 id,
 	e->bytes += packet->len;
 	if (!e->wheel.top)
 		e->wheel.tick = packet->arrived_ns >> ENGINE_TICK_SHIFT;
-	engine_wake(e, id, packet->arrived_ns);
+	if (n->state == ENGINE_IDLE)
+		engine_wake(e, id, packet->arrived_ns);
 	return index;
 }
 
@@ -274,7 +277,7 @@ AQM_WHOLE_FN u32 engine_flow_turn(struct engine_queue *q AQM_NONNULL)
 	struct engine_flow *flow;
 	u32 i, at, set, bit;
 
-	AQM_LONG_LOOP (i, ENGINE_TURNS_MOST) {
+	AQM_QUICK_LOOP (i, ENGINE_TURNS_MOST) {
 		set = (q->fresh ? q->fresh : q->old) & ENGINE_FLOW_BITS;
 		if (!set)
 			return ENGINE_NO_FLOW;

@@ -117,16 +117,12 @@ AQM_FN void engine_unlink(struct engine *e, u32 id, struct engine_node *n)
  * place in the middle of its turn goes on with that; a ceiling would otherwise
  * take a part of its share.
  */
-AQM_WHOLE_FN int engine_join(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
+AQM_FN int engine_join_in(struct engine *e, u32 id, struct engine_node *n,
+			  struct engine_node *parent, u64 now_ns)
 {
-	struct engine_node *n = engine_node(e, id);
-	struct engine_node *parent;
 	struct engine_fork *f;
 	u32 list;
 
-	if (!n)
-		return 0;
-	parent = engine_node(e, n->parent);
 	f = parent ? engine_fork(e, parent->said.fork) : NULL;
 	if (!f)
 		return 0;
@@ -145,15 +141,25 @@ AQM_WHOLE_FN int engine_join(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	return 1;
 }
 
+AQM_WHOLE_FN int engine_join(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
+{
+	struct engine_node *n = engine_node(e, id);
+
+	if (!n)
+		return 0;
+	return engine_join_in(e, id, n, engine_node(e, n->parent), now_ns);
+}
+
 /*
  * One node has something to send, which had not or was above its ceiling.
- * Returns its parent, where that may have to be told the same; else 0.
+ * Returns its parent, where that has to be told the same; else 0.
  */
 AQM_WHOLE_FN u32 engine_wake_one(struct engine *e AQM_NONNULL, u32 id,
 				 u64 now_ns)
 {
 	struct engine_node *n = engine_node(e, id);
 	u64 least = now_ns - ENGINE_IDLE_CREDIT_NS;
+	struct engine_node *parent;
 
 	if (!n || n->state != ENGINE_IDLE || !engine_has_work(e, n))
 		return 0;
@@ -169,10 +175,11 @@ AQM_WHOLE_FN u32 engine_wake_one(struct engine *e AQM_NONNULL, u32 id,
 		return 0;
 	}
 	n->parent = n->said.parent;
-	if (!engine_join(e, id, now_ns))
+	parent = engine_node(e, n->parent);
+	if (!engine_join_in(e, id, n, parent, now_ns))
 		return 0;
 	n->state = ENGINE_READY;
-	return n->parent;
+	return parent->state == ENGINE_IDLE ? n->parent : 0;
 }
 
 /* The same, and of every node above that it wakes. */
@@ -191,9 +198,8 @@ AQM_WHOLE_FN int engine_wake(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 /* A packet of so many bytes went through a node. Returns whether its turn is
  * over. */
 AQM_FN int engine_charge(struct engine *e, u32 id, struct engine_node *n,
-			 u32 wire, u64 now_ns)
+			 u32 wire, u32 full, u64 now_ns)
 {
-	u32 full = aqm_wire(&e->rule.link, e->rule.link.mtu_bytes);
 	u64 slack = ENGINE_LATE_NS;
 	int over = 0;
 
@@ -229,7 +235,7 @@ AQM_FN int engine_charge(struct engine *e, u32 id, struct engine_node *n,
  * none, went. Returns its parent, to be settled next; 0 for none.
  */
 AQM_WHOLE_FN u32 engine_settle_one(struct engine *e AQM_NONNULL, u32 id,
-				   u32 wire, u64 now_ns)
+				   u32 wire, u32 full, u64 now_ns)
 {
 	struct engine_node *n = engine_node(e, id);
 	struct engine_node *parent;
@@ -239,7 +245,7 @@ AQM_WHOLE_FN u32 engine_settle_one(struct engine *e AQM_NONNULL, u32 id,
 	if (!n || n->state != ENGINE_READY)
 		return 0;
 	root = id == e->rule.root;
-	over = wire && engine_charge(e, id, n, wire, now_ns);
+	over = wire && engine_charge(e, id, n, wire, full, now_ns);
 	if (!engine_has_work(e, n)) {
 		n->state = ENGINE_IDLE;
 	} else if (engine_shut(n, now_ns)) {
@@ -257,9 +263,9 @@ AQM_WHOLE_FN u32 engine_settle_one(struct engine *e AQM_NONNULL, u32 id,
 		/* It may have been given a guarantee meanwhile. */
 		if (!owed && n->said.guarantee_bytes_s && !n->wheel)
 			engine_wheel_put(e, id, n->guarantee.opens_ns);
-		parent = engine_node(e, n->parent);
+		parent = over ? engine_node(e, n->parent) : NULL;
 		f = parent ? engine_fork(e, parent->said.fork) : NULL;
-		if (over && f)
+		if (f)
 			f->head[AQM_MASKED(n->list, ENGINE_LISTS - 1)] =
 				n->next;
 		return n->parent;
@@ -274,12 +280,13 @@ AQM_WHOLE_FN u32 engine_settle_one(struct engine *e AQM_NONNULL, u32 id,
 AQM_WHOLE_FN int engine_settle(struct engine *e AQM_NONNULL, u32 id, u32 wire,
 			       u64 now_ns)
 {
+	u32 full = aqm_wire(&e->rule.link, e->rule.link.mtu_bytes);
 	u32 i;
 
 	AQM_LOOP (i, ENGINE_LEVELS) {
 		if (!id)
 			break;
-		id = engine_settle_one(e, id, wire, now_ns);
+		id = engine_settle_one(e, id, wire, full, now_ns);
 	}
 	return 0;
 }
@@ -370,17 +377,13 @@ AQM_WHOLE_FN u32 engine_down(struct engine *e AQM_NONNULL, u64 now_ns)
 
 	if (!n || n->state != ENGINE_READY)
 		return 0;
-	AQM_LONG_LOOP (i, ENGINE_STEPS_MOST) {
-		n = engine_node(e, id);
-		if (!n)
-			return 0;
+	AQM_QUICK_LOOP (i, ENGINE_STEPS_MOST) {
 		f = engine_fork(e, n->said.fork);
 		if (!f)
 			return id;
 		if (!f->lists)
 			return 0;
-		list = AQM_MASKED((u32)engine_lowest(f->lists),
-				  ENGINE_LISTS - 1);
+		list = AQM_MASKED(engine_lowest16(f->lists), ENGINE_LISTS - 1);
 		next = f->head[list];
 		child = engine_node(e, next);
 		if (!child)
@@ -399,6 +402,7 @@ AQM_WHOLE_FN u32 engine_down(struct engine *e AQM_NONNULL, u64 now_ns)
 			continue;
 		}
 		id = next;
+		n = child;
 	}
 	/* Debts take longer to pay back: go on from here at once. */
 	e->opens_ns = now_ns;
@@ -424,8 +428,8 @@ AQM_WHOLE_FN u32 engine_choose(struct engine *e AQM_NONNULL, u64 now_ns)
 		e->opens_ns <<= ENGINE_TICK_SHIFT;
 		return 0;
 	}
-	AQM_LOOP (i, ENGINE_DUE_MOST) {
-		if (!engine_due(e, now_ns))
+	AQM_QUICK_LOOP (i, ENGINE_DUE_MOST) {
+		if (engine_wheel_waits(e, now_ns) || !engine_due(e, now_ns))
 			return engine_down(e, now_ns);
 	}
 	/* There may be more of them. */

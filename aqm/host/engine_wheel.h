@@ -12,21 +12,31 @@
 
 #include "engine.h"
 
-/* The lowest bit that is set, of a word that is not 0. */
-AQM_NUMBER_FN u64 engine_lowest(u64 word)
+/* The lowest bit that is set, of sixteen that are not all 0: alone it is a power of
+ * two, times which a de Bruijn number has another place for each in its upper bits
+ * (Leiserson, Prokop and Randall 1998). */
+AQM_FN u32 engine_lowest16(u32 word)
 {
-	u64 at = 0;
-	u64 width = 32;
-	u32 i;
+	u32 alone = word & (0 - word);
 
-	AQM_LOOP (i, 6) {
-		if (!(word << (64 - width))) {
-			word >>= width;
-			at += width;
-		}
-		width >>= 1;
+	return (u32)(0xcd7ea84fb6935210ULL >> ((alone * 0x9af >> 10) & 60)) &
+	       15;
+}
+
+/* The same of a word of 64. */
+AQM_FN u64 engine_lowest(u64 word)
+{
+	u32 at = 0;
+
+	if (!(u32)word) {
+		word >>= 32;
+		at = 32;
 	}
-	return at;
+	if (!(word & 0xffff)) {
+		word >>= 16;
+		at += 16;
+	}
+	return at + engine_lowest16((u32)word & 0xffff);
 }
 
 /* Takes a node out of the wheel, if it is there. */
@@ -52,6 +62,7 @@ AQM_FN int engine_wheel_remove(struct engine *e, u32 id)
 			w->bucket[place] = n->wheel_next;
 		return 1;
 	}
+	/* `due` may be too early now, which costs a look. */
 	w->bucket[place] = 0;
 	w->low[place >> 6] &= ~(1ULL << (place & 63));
 	if (w->low[place >> 6])
@@ -79,6 +90,8 @@ AQM_WHOLE_FN int engine_wheel_put(struct engine *e AQM_NONNULL, u32 id,
 		tick = w->tick;
 	if (tick > w->tick + ENGINE_TICKS - 1)
 		tick = w->tick + ENGINE_TICKS - 1;
+	if (tick < w->due)
+		w->due = tick;
 	place = AQM_MASKED((u32)tick, ENGINE_TICKS - 1);
 	n->wheel = place + 1;
 	n->wheel_next = id;
@@ -108,7 +121,7 @@ AQM_FN u64 engine_above(u64 word, u32 bit)
 
 /* The place of the first tick that has nodes, from the wheel's on; ENGINE_TICKS
  * where none has. */
-AQM_WHOLE_FN u32 engine_wheel_first(struct engine *e AQM_NONNULL)
+AQM_FN u32 engine_wheel_first(struct engine *e AQM_NONNULL)
 {
 	struct engine_wheel *w = &e->wheel;
 	u32 from = AQM_MASKED((u32)w->tick, ENGINE_TICKS - 1);
@@ -134,11 +147,25 @@ AQM_WHOLE_FN u32 engine_wheel_first(struct engine *e AQM_NONNULL)
 	return at << 6 | AQM_MASKED((u32)engine_lowest(w->low[at]), 63);
 }
 
+/* Whether no tick has come that has nodes. Then `opens_ns` is when one may. */
+AQM_FN int engine_wheel_waits(struct engine *e, u64 now_ns)
+{
+	struct engine_wheel *w = &e->wheel;
+	u64 now = now_ns >> ENGINE_TICK_SHIFT;
+
+	if (w->due <= now)
+		return 0;
+	e->opens_ns = ~0ULL;
+	if (w->top)
+		e->opens_ns = w->due << ENGINE_TICK_SHIFT;
+	return 1;
+}
+
 /*
  * The first node whose tick has come, out of the wheel; 0 where there is none.
  * Then `opens_ns` is when there will be.
  */
-AQM_WHOLE_FN u32 engine_wheel_due(struct engine *e AQM_NONNULL, u64 now_ns)
+AQM_FN u32 engine_wheel_due(struct engine *e AQM_NONNULL, u64 now_ns)
 {
 	u64 now = now_ns >> ENGINE_TICK_SHIFT;
 	struct engine_wheel *w = &e->wheel;
@@ -149,9 +176,11 @@ AQM_WHOLE_FN u32 engine_wheel_due(struct engine *e AQM_NONNULL, u64 now_ns)
 	e->opens_ns = ~0ULL;
 	if (place >= ENGINE_TICKS) {
 		w->tick = now;
+		w->due = ~0ULL;
 		return 0;
 	}
 	tick = w->tick + ((place - (u32)w->tick) & (ENGINE_TICKS - 1));
+	w->due = tick;
 	if (tick > now) {
 		if (now > w->tick)
 			w->tick = now;

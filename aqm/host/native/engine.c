@@ -47,13 +47,14 @@ static struct engine_slot *engine_slot(struct engine *e, u32 id)
 }
 
 #include "engine_leaf.h"
+#include "engine_record.h"
 
-extern const u32 aqm_engine_layout[26];
+extern const u32 aqm_engine_layout[29];
 
 #define AT(type, field) __builtin_offsetof(struct type, field)
 
 /* In the order in which engine/ffi.rs states them. */
-const u32 aqm_engine_layout[26] = {
+const u32 aqm_engine_layout[29] = {
 	sizeof(struct native_engine),
 	sizeof(struct engine_queue),
 	sizeof(struct engine_slot),
@@ -77,6 +78,9 @@ const u32 aqm_engine_layout[26] = {
 	AT(engine_rule, codel),
 	AT(engine_rule, limit_bytes),
 	AT(engine_rule, other),
+	sizeof(struct engine_record),
+	AT(engine_record, event),
+	AT(engine_record, reason),
 	ENGINE_LEVELS,
 	ENGINE_LISTS,
 	ENGINE_LEAST_QUANTUM,

@@ -52,7 +52,8 @@ mod window;
 pub use chance::Chance;
 pub use discipline::{Discipline, Layout, Row, reasons};
 pub use engine::{
-    Engine, EngineArrival, EngineError, EngineSize, EngineTurn, LEAST_QUANTUM, NodeCounts, NodeRule,
+    Engine, EngineArrival, EngineError, EngineMirror, EngineRecord, EngineSize, EngineTaken,
+    EngineTurn, LEAST_QUANTUM, NodeCounts, NodeRow, NodeRule,
 };
 pub use ffi::{Link, Packet, SLOT_BYTES};
 pub use file::{About, FileError, Recording, Writer};

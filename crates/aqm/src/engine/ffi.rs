@@ -132,7 +132,7 @@ pub(super) const REFUSE: u32 = 2;
 pub(super) const EVICT_MOST: u32 = 8;
 
 unsafe extern "C" {
-    static aqm_engine_layout: [u32; 26];
+    static aqm_engine_layout: [u32; 29];
     pub(super) fn aqm_engine_setup(engine: *mut c_void, rule: *const Rule, rows: *const Arrays);
     pub(super) fn aqm_engine_look(engine: *mut c_void, id: u32, now_ns: u64);
     pub(super) fn aqm_engine_admit(engine: *mut c_void, leaf: u32, len: u32) -> u32;
@@ -162,7 +162,7 @@ pub(super) fn sizes() -> [usize; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::LEAST_QUANTUM;
+    use crate::engine::{EngineRecord, LEAST_QUANTUM};
     use std::mem::offset_of;
 
     #[test]
@@ -191,6 +191,9 @@ mod tests {
             offset_of!(Rule, codel),
             offset_of!(Rule, limit_bytes),
             offset_of!(Rule, other),
+            size_of::<EngineRecord>(),
+            offset_of!(EngineRecord, event),
+            offset_of!(EngineRecord, reason),
             LEVELS as usize,
             LISTS,
             LEAST_QUANTUM as usize,

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is said of nodes, and what they have had.
+
+use super::ffi::{self, Said};
+
+/// The least quantum: less counts as this (`ENGINE_LEAST_QUANTUM`).
+pub const LEAST_QUANTUM: u32 = 256;
+
+/// What is said of a node. Rates and quanta are bytes on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NodeRule {
+    /// What it, with everything below it, never exceeds, a second; 0 for nothing.
+    pub ceiling_bytes_s: u64,
+    /// What it has before others of its parent have any excess, a second; 0 for
+    /// nothing.
+    pub guarantee_bytes_s: u64,
+    /// 0, the most urgent, to 7. A larger number counts as 7.
+    pub priority: u32,
+    /// Its share among equals: bytes of a turn, from [`LEAST_QUANTUM`] to 2^20. A
+    /// turn that is no shorter than a full packet costs least.
+    pub quantum: u32,
+    /// Bytes queued at most, of a leaf; 0 for what there is room for.
+    pub limit_bytes: u32,
+    /// CoDel's target, of a leaf, in nanoseconds; 0 for the usual 5 ms.
+    pub target_ns: u32,
+}
+
+/// How many rows an engine has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineSize {
+    /// Nodes of the tree, with the root.
+    pub nodes: u32,
+    /// Of those, nodes with children.
+    pub inner: u32,
+    /// Leaves that may have packets at a time.
+    pub queues: u32,
+    /// Packets.
+    pub slots: u32,
+    /// Their bytes, as the device counts them.
+    pub limit_bytes: u64,
+}
+
+/// Why the tree was not changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// A number that is no node's.
+    #[error("there is no such node")]
+    NoNode,
+    /// The parent is a leaf, or no node.
+    #[error("the parent is no node that has children")]
+    NoParent,
+    /// The parent would be below its own child.
+    #[error("the parent is the node itself, or below it")]
+    BelowItself,
+    /// There would be more than eight levels.
+    #[error("the tree would have more than {} levels", ffi::LEVELS)]
+    TooDeep,
+    /// A node with children, some of which may have been removed and still have
+    /// packets.
+    #[error("the node has children, or packets of children that were removed")]
+    HasChildren,
+    /// The root, which stays.
+    #[error("the root stays where it is")]
+    Root,
+    /// No row is free.
+    #[error("all rows are in use")]
+    Full,
+}
+
+/// A node: its place in the tree, and its rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeRow {
+    /// The number of its parent; 0 for the root.
+    pub parent: u32,
+    /// Of a node with children, the number of the row for their lists, which no
+    /// other node has; 0 for a leaf.
+    pub fork: u32,
+    /// What it may have.
+    pub rule: NodeRule,
+}
+
+/// What a node has had and has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NodeCounts {
+    /// Packets sent, from it or from below it.
+    pub sent_packets: u64,
+    /// Their bytes on the wire.
+    pub sent_wire_bytes: u64,
+    /// Packets queued, of a leaf.
+    pub packets: u32,
+    /// Their bytes, as the device counts them.
+    pub bytes: u32,
+    /// Packets dropped, of a leaf.
+    pub drops: u32,
+    /// Packets marked, of a leaf.
+    pub marks: u32,
+}
+
+pub(super) fn said(parent: u32, fork: u32, rule: &NodeRule) -> Said {
+    Said {
+        ceiling_bytes_s: rule.ceiling_bytes_s,
+        guarantee_bytes_s: rule.guarantee_bytes_s,
+        live: 1,
+        parent,
+        fork,
+        quantum: rule.quantum,
+        priority: rule.priority,
+        limit_bytes: rule.limit_bytes,
+        target_ns: rule.target_ns,
+        pad: 0,
+    }
+}

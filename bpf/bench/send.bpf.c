@@ -29,4 +29,43 @@ int bench_send(struct __sk_buff *skb)
 	return TC_ACT_SHOT;
 }
 
+/* What random numbers are made of (xorshift, Marsaglia 2003). */
+__u64 random = 88172645463325252ULL;
+
+/* The next circuit where they take turns. */
+__u32 turn;
+
+/*
+ * The same with each copy of another circuit, by skb->priority, and of a flow of
+ * its own, by its hash. cb[2]: the first circuit; cb[3]: how many there are; cb[4]: 0
+ * for any of them, 1 for one after the other.
+ */
+SEC("tc")
+int bench_circuits(struct __sk_buff *skb)
+{
+	__u32 device = skb->cb[0], copies = skb->cb[1];
+	__u32 first = skb->cb[2], many = skb->cb[3], turns = skb->cb[4];
+	__u64 x = random;
+	__u32 i, at;
+
+	bpf_for (i, 0, MOST) {
+		if (i >= copies)
+			break;
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		at = (x >> 32) * many >> 32;
+		if (turns) {
+			if (turn >= many)
+				turn = 0;
+			at = turn++;
+		}
+		skb->priority = first + at;
+		bpf_set_hash(skb, (__u32)x);
+		bpf_clone_redirect(skb, device, 0);
+	}
+	random = x;
+	return TC_ACT_SHOT;
+}
+
 char _license[] SEC("license") = "Dual BSD/GPL";

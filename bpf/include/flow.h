@@ -190,6 +190,31 @@ static __noinline __attribute__((unused)) __u32 flow_code(struct sk_buff *skb)
 	return 0;
 }
 
+/* The hash of one of a packet's addresses, source or destination, which make its
+ * host; of other parts as flow_hash_of(). */
+static __always_inline __attribute__((unused)) __u32
+flow_host(struct sk_buff *skb, __u32 key, __u32 parts)
+{
+	__u64 address = (__u64)skb->head + skb->network_header;
+	__s64 rest = (__u64)skb->data + skb->len - skb->data_len - address;
+	int second = parts == AQM_DESTINATION;
+	const __u32 *at;
+
+	if (parts != AQM_SOURCE && parts != AQM_DESTINATION)
+		return flow_hash_of(skb, key, parts);
+	if (skb->protocol == FLOW_ETH_V4 && rest >= FLOW_V4_BYTES) {
+		at = flow_words(address + (second ? 16 : 12));
+		return tuple_final(at[0] + key, key, key);
+	}
+	if (skb->protocol == FLOW_ETH_V6 && rest >= FLOW_V6_BYTES) {
+		at = flow_words(address + (second ? 24 : 8));
+		return tuple_final(tuple_final(at[0] + key, at[1] + key,
+					       at[2] + key),
+				   at[3] + key, key);
+	}
+	return flow_hash_of(skb, key, parts);
+}
+
 /* The hash of a packet's flow, which `parts` of its headers make. */
 static __always_inline __u32 flow_hash(struct sk_buff *skb, __u32 key,
 				       __u32 parts)

@@ -12,9 +12,10 @@ use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, OwnedFd};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// The sender's program, in its object and by name.
+/// The sender's programs, in its object and by name.
 const SEND: &str = "send";
 const SEND_PROGRAM: &str = "bench_send";
+const CIRCUITS_PROGRAM: &str = "bench_circuits";
 
 /// Sends copies of a packet from inside the kernel.
 #[derive(Debug)]
@@ -33,6 +34,17 @@ pub struct Copies<'a> {
     pub to: u32,
     /// How many, up to 1,024, without a softirq between them.
     pub count: u32,
+}
+
+/// Which circuits copies are of. Each copy is of a flow of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct Circuits {
+    /// The `skb->priority` of the first.
+    pub first: u32,
+    /// How many there are.
+    pub count: u32,
+    /// One after the other, from where the last call left off; else any of them.
+    pub turns: bool,
 }
 
 impl Sender {
@@ -54,14 +66,29 @@ impl Sender {
 
     /// Sends. Whether the device took the packets is not told.
     pub fn send(&mut self, copies: &Copies<'_>) -> Result<(), BpfError> {
+        self.run(SEND_PROGRAM, copies, [0; 3])
+    }
+
+    /// Sends copies of circuits, whose numbers take the place of their priority.
+    pub fn send_of(&mut self, copies: &Copies<'_>, of: Circuits) -> Result<(), BpfError> {
+        let words = [of.first, of.count, u32::from(of.turns)];
+        self.run(CIRCUITS_PROGRAM, copies, words)
+    }
+
+    fn run(
+        &mut self,
+        name: &str,
+        copies: &Copies<'_>,
+        [first, count, turns]: [u32; 3],
+    ) -> Result<(), BpfError> {
         let mut context = __sk_buff {
             priority: copies.priority,
             ingress_ifindex: copies.from,
-            cb: [copies.to, copies.count, 0, 0, 0],
+            cb: [copies.to, copies.count, first, count, turns],
             ..__sk_buff::new_zeroed()
         };
         let programs = self.0.progs_mut();
-        let mut named = programs.filter(|program| program.name() == SEND_PROGRAM);
+        let mut named = programs.filter(|program| program.name() == name);
         let program = named.next().ok_or(BpfError::NoProgram(SEND))?;
         let input = ProgramInput {
             context_in: Some(context.as_mut_bytes()),

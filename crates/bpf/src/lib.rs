@@ -63,7 +63,7 @@ mod programs;
 mod qdisc;
 mod trace;
 
-pub use bench::{Copies, Least, Sender, Spent, Timed};
+pub use bench::{Circuits, Copies, Least, Sender, Spent, Timed};
 pub use error::BpfError;
 pub use hooks::condition::{Condition, ConditionCount, ConditionMaps, ConditionRecord};
 pub use hooks::datagrams::{UdpControl, UdpMaps, UdpStream};
@@ -82,6 +82,7 @@ pub use programs::{
 };
 pub use qdisc::attach_point::Place;
 pub use qdisc::discipline::{Qdisc, Setup};
+pub use qdisc::engine::{Engine, EngineRecorder, EngineSetup};
 pub use qdisc::instance::Instance;
 pub use qdisc::kind::Kind;
 pub use qdisc::marks::{MarkCount, Marks};

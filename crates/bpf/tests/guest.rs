@@ -146,6 +146,10 @@ mod together {
 
         in_one_guest! {
             flows_are_told_apart: "flows::told_apart";
+            circuits_below_a_node_have_their_rates: "engine::shapes";
+            circuits_keep_the_order_of_flows: "engine::keeps_order";
+            a_full_engine_leaves_nothing: "engine::leaves_nothing";
+            kernel_and_native_engine_agree: "engine::agrees";
             marks_are_made_in_classes: "marks::in_classes";
             marks_end_with_their_program: "marks::end";
             codel_decides_as_the_kernels: "equal::codel";
@@ -197,6 +201,24 @@ fn kernel_and_native_host_agree_on_many_packets() {
             began.elapsed().as_secs()
         );
     }
+}
+
+/// The same of the engine.
+#[test]
+#[ignore = "a million packets take long on a busy machine"]
+fn kernel_and_native_engine_agree_on_many_packets() {
+    let limits = Limits {
+        wall: Duration::from_hours(1),
+        ..Limits::default()
+    };
+    let packets = env::var(PACKETS).unwrap_or_else(|_| "1000000".to_owned());
+    let text = run(
+        &[&format!("{PACKETS}={packets}")],
+        "engine::agrees_on_many",
+        limits,
+    );
+    let told = text.lines().find(|line| line.contains("the same"));
+    println!("{}", told.expect("what was compared"));
 }
 
 /// What only `make test-all` waits for.

@@ -23,7 +23,18 @@ pub(crate) fn load(
     load_object(name, &object, kind, names)
 }
 
-/// The same of a program that need not be part of this library; libbpf reads
+/// The same with maps of so many entries as is said.
+pub(crate) fn load_sized(
+    name: &'static str,
+    kind: &str,
+    names: &[&str],
+    entries: &[(&str, u32)],
+) -> Result<(Vec<MapHandle>, Link), BpfError> {
+    let object = programs::named(name).ok_or(BpfError::NoProgram(name))?;
+    load_with(name, &object, kind, names, entries)
+}
+
+/// As [`load`], of a program that need not be part of this library; libbpf reads
 /// 64-bit words, at which the object must begin.
 pub(crate) fn load_object(
     name: &'static str,
@@ -31,11 +42,25 @@ pub(crate) fn load_object(
     kind: &str,
     names: &[&str],
 ) -> Result<(Vec<MapHandle>, Link), BpfError> {
+    load_with(name, object, kind, names, &[])
+}
+
+fn load_with(
+    name: &'static str,
+    object: &[u8],
+    kind: &str,
+    names: &[&str],
+    entries: &[(&str, u32)],
+) -> Result<(Vec<MapHandle>, Link), BpfError> {
     let (loaded, log) = log::recorded(|| {
-        let mut object = ObjectBuilder::default()
-            .name(name)?
-            .open_memory(object)?
-            .load()?;
+        let mut object = ObjectBuilder::default().name(name)?.open_memory(object)?;
+        for mut map in object.maps_mut() {
+            let said = entries.iter().find(|(name, _)| map.name() == *name);
+            if let Some((_, count)) = said {
+                map.set_max_entries(*count)?;
+            }
+        }
+        let mut object = object.load()?;
         let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
         let mut maps = Vec::new();
         for name in names {

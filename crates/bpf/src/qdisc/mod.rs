@@ -3,6 +3,7 @@
 
 pub(crate) mod attach_point;
 pub(crate) mod discipline;
+pub(crate) mod engine;
 pub(crate) mod instance;
 pub(crate) mod kind;
 pub(crate) mod link;

@@ -33,12 +33,7 @@ pub(crate) struct Source<'q> {
 
 impl<'q> Recorder<'q> {
     pub(crate) fn begin(source: Source<'q>, bytes: u32) -> Result<Self, BpfError> {
-        let options = libbpf_sys::bpf_map_create_opts {
-            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
-            ..Default::default()
-        };
-        let ring = MapHandle::create(MapType::RingBuf, Some("recorder"), 0, 0, bytes, &options)
-            .map_err(source.recorders.failed("made"))?;
+        let ring = make(bytes).map_err(source.recorders.failed("made"))?;
         let descriptor = ring.as_fd().as_raw_fd();
         source.recorders.put(&source.ring, &descriptor)?;
         let recorder = Self { source, ring };
@@ -59,25 +54,42 @@ impl<'q> Recorder<'q> {
         mut more: impl FnMut() -> bool,
     ) -> Result<(), BpfError> {
         let failed = self.source.recorders.failed("read");
-        let going = Cell::new(true);
-        let mut builder = RingBufferBuilder::new();
-        builder
-            .add(&self.ring, |record| {
-                if going.get() {
-                    going.set(take(record));
-                }
-                0
-            })
-            .map_err(&failed)?;
-        let ring = builder.build().map_err(&failed)?;
-        while going.get() && more() {
-            match ring.poll(TURN) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => break,
-                other => other.map_err(&failed)?,
-            }
-        }
-        Ok(())
+        follow(&self.ring, &mut take, &mut more).map_err(failed)
     }
+}
+
+/// A ring of so many bytes, to be put into a map of them.
+pub(crate) fn make(bytes: u32) -> libbpf_rs::Result<MapHandle> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        ..Default::default()
+    };
+    MapHandle::create(MapType::RingBuf, Some("recorder"), 0, 0, bytes, &options)
+}
+
+/// Gives every record of a ring to `take` as it comes, until that or `more` says
+/// false.
+pub(crate) fn follow(
+    ring: &MapHandle,
+    take: &mut dyn FnMut(&[u8]) -> bool,
+    more: &mut dyn FnMut() -> bool,
+) -> libbpf_rs::Result<()> {
+    let going = Cell::new(true);
+    let mut builder = RingBufferBuilder::new();
+    builder.add(ring, |record| {
+        if going.get() {
+            going.set(take(record));
+        }
+        0
+    })?;
+    let ring = builder.build()?;
+    while going.get() && more() {
+        match ring.poll(TURN) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => break,
+            other => other?,
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Recorder<'_> {

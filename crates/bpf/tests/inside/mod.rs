@@ -5,6 +5,7 @@ mod announced;
 mod ask;
 mod condition;
 mod cost;
+mod engine;
 mod equal;
 mod filter;
 mod flood;

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The qdisc weir_engine: the tree of aqm/host/engine.h in the kernel, as the root
+ * of one device.
+ *
+ * skb->priority is the number of a packet's leaf. User space maps the rows of
+ * nodes into its memory, and changes a rate by a store, or asks for a change that
+ * is seen at once (engine_told.h). Whatever chooses and counts is a function that
+ * the verifier looks at once; packets themselves are handled only here.
+ */
+#include "kernel.h"
+#include "aqm.h"
+#include "owe.h"
+
+#include "engine_told.h"
+
+/* More rows than there can be. */
+#define MOST_ROWS (1 << 22)
+
+/* Turns of one question: each sends or drops a packet, or finds a leaf empty. */
+#define TURNS 256
+
+/* Makes the tree as if nothing had ever come. What the user says stays. */
+__noinline int clear(struct engine *e __arg_nonnull)
+{
+	struct engine_pool none = {};
+	struct engine_said said;
+	struct engine_fork *f;
+	struct engine_node *n;
+	u32 i, slots = e->slots.rows, queues = e->queues.rows;
+
+	bpf_for (i, 1, MOST_ROWS) {
+		n = engine_node(e, i);
+		if (!n)
+			break;
+		said = n->said;
+		__builtin_memset(n, 0, sizeof(*n));
+		n->said = said;
+		f = engine_fork(e, i);
+		if (f)
+			__builtin_memset(f, 0, sizeof(*f));
+	}
+	bpf_for (i, 0, ENGINE_TICKS)
+		e->wheel.bucket[i & (ENGINE_TICKS - 1)] = 0;
+	bpf_for (i, 0, ENGINE_TICKS / 64)
+		e->wheel.low[i & (ENGINE_TICKS / 64 - 1)] = 0;
+	bpf_for (i, 0, 64)
+		e->wheel.middle[i & 63] = 0;
+	e->wheel.top = 0;
+	e->slots = none;
+	e->queues = none;
+	e->slots.rows = slots;
+	e->queues.rows = queues;
+	e->bytes = 0;
+	return 0;
+}
+
+SEC("struct_ops")
+int BPF_PROG(engine_init, struct Qdisc *sch, struct nlattr *arg,
+	     struct netlink_ext_ack *extack)
+{
+	struct net_device *dev = sch->dev_queue->dev;
+	u32 key = 0;
+	struct hosted *one = bpf_map_lookup_elem(&instances, &key);
+
+	if (!one || __sync_val_compare_and_swap(&one->used, 0, 1))
+		return -ENOSPC;
+	sch->limit = 1;
+	one->key = bpf_get_prandom_u32();
+	one->timer_ns = 0;
+	one->sequence = 0;
+	one->place.netns = dev->nd_net.net->net_cookie;
+	one->place.ifindex = dev->ifindex;
+	one->place.queue = 0;
+	take_over(one);
+	return 0;
+}
+
+/* The leaf of a packet. */
+static __always_inline u32 leaf_of(struct engine *e, u32 priority)
+{
+	struct engine_node *n = engine_node(e, priority);
+
+	return n && n->said.live && !n->said.fork ? priority : e->rule.other;
+}
+
+SEC("struct_ops")
+int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
+	     struct bpf_sk_buff_ptr *to_free)
+{
+	struct aqm_packet packet = {};
+	struct hosted *one = hosted_by(sch);
+	u32 i, leaf, index = 0, host = 0;
+	struct engine *e;
+	struct sk_buff *old;
+	struct kept *kept;
+	int room = ENGINE_REFUSE;
+
+	if (!one)
+		goto drop;
+	e = &one->engine;
+	follow_settings(one);
+	packet.arrived_ns = bpf_ktime_get_ns();
+	follow_asks(one, packet.arrived_ns);
+	packet.len = ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
+	packet.wire = aqm_wire(&e->rule.link, packet.len);
+	packet.ecn = marks_ecn(skb, one->stamp);
+	leaf = leaf_of(e, skb->priority);
+	AQM_QUICK_LOOP (i, ENGINE_EVICT_MOST + 1) {
+		room = engine_admit(e, leaf, packet.len);
+		if (room != ENGINE_EVICT)
+			break;
+		index = engine_evict(e, leaf);
+		if (one->recording)
+			tell_evict(one, leaf, index, &packet);
+		kept = kept_in(index);
+		if (!kept)
+			break;
+		old = bpf_kptr_xchg(&kept->skb, NULL);
+		sch->qstats.backlog -= kept->slot.packet.len;
+		sch->qstats.drops++;
+		sch->q.qlen--;
+		if (old)
+			bpf_qdisc_skb_drop(old, to_free);
+	}
+	index = 0;
+	if (room == ENGINE_KEEP) {
+		packet.flow = flow_hash(skb, one->key, AQM_CONNECTION);
+		if (one->host_parts)
+			host = flow_host(skb, one->key, one->host_parts);
+		index = engine_arrive(e, leaf, &packet, host);
+	}
+	if (one->recording)
+		tell_arrival(one, leaf, &packet, host, room, index);
+	kept = kept_in(index);
+	if (!kept)
+		goto drop;
+	old = bpf_kptr_xchg(&kept->skb, skb);
+	if (old)
+		bpf_qdisc_skb_drop(old, to_free);
+	sch->q.qlen++;
+	sch->qstats.backlog += packet.len;
+	return NET_XMIT_SUCCESS;
+drop:
+	sch->qstats.drops++;
+	bpf_qdisc_skb_drop(skb, to_free);
+	return NET_XMIT_DROP;
+}
+
+SEC("struct_ops")
+struct sk_buff *BPF_PROG(engine_dequeue, struct Qdisc *sch)
+{
+	struct hosted *one = hosted_by(sch);
+	struct sk_buff *skb;
+	struct engine *e;
+	struct kept *kept;
+	u32 i, leaf, wire, index;
+	u64 now_ns;
+
+	if (!one || !sch->q.qlen)
+		return NULL;
+	e = &one->engine;
+	now_ns = bpf_ktime_get_ns();
+	follow_asks(one, now_ns);
+	AQM_QUICK_LOOP (i, TURNS) {
+		leaf = engine_choose(e, now_ns);
+		index = 0;
+		if (leaf)
+			index = engine_take(e, leaf, now_ns);
+		kept = kept_in(index);
+		wire = 0;
+		if (kept && e->verdict.action != AQM_DROP)
+			wire = kept->slot.packet.wire;
+		if (leaf)
+			engine_settle(e, leaf, wire, now_ns);
+		if (one->recording)
+			tell_departure(one, leaf, index, now_ns);
+		if (!leaf)
+			break;
+		if (!kept)
+			continue;
+		skb = bpf_kptr_xchg(&kept->skb, NULL);
+		sch->q.qlen--;
+		sch->qstats.backlog -= kept->slot.packet.len;
+		if (!skb)
+			continue;
+		if (wire) {
+			if (e->verdict.action == AQM_MARK)
+				marks_owe(skb, one->place.netns,
+					  one->place.ifindex, now_ns);
+			bpf_qdisc_bstats_update(sch, skb);
+			return skb;
+		}
+		sch->qstats.drops++;
+		bpf_kfree_skb(skb);
+	}
+	if (!sch->q.qlen || e->opens_ns == ~0ULL)
+		return NULL;
+	/* It has been set for that already, if it was and surely has not gone off. */
+	if (one->timer_ns == e->opens_ns &&
+	    now_ns + AQM_LINE_SURE_NS < e->opens_ns)
+		return NULL;
+	one->timer_ns = e->opens_ns;
+	bpf_qdisc_watchdog_schedule(sch, e->opens_ns, 0);
+	return NULL;
+}
+
+SEC("struct_ops")
+void BPF_PROG(engine_reset, struct Qdisc *sch)
+{
+	struct hosted *one = hosted_by(sch);
+	struct sk_buff *skb;
+	struct kept *kept;
+	u32 i;
+
+	if (!one)
+		return;
+	/* The kernel takes the timer off. A recording ends here. */
+	one->timer_ns = 0;
+	one->recording = 0;
+	bpf_for (i, 1, one->engine.slots.fresh + 1) {
+		kept = kept_in(i);
+		if (!kept)
+			break;
+		skb = bpf_kptr_xchg(&kept->skb, NULL);
+		if (skb)
+			bpf_kfree_skb(skb);
+	}
+	clear(&one->engine);
+}
+
+SEC("struct_ops")
+void BPF_PROG(engine_destroy, struct Qdisc *sch)
+{
+	struct hosted *one = hosted_by(sch);
+
+	if (one)
+		__sync_val_compare_and_swap(&one->used, 1, 0);
+	sch->limit = 0;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";
+
+SEC(".struct_ops.link")
+struct Qdisc_ops qdisc = {
+	.id = "weir_engine",
+	.enqueue = (void *)engine_enqueue,
+	.dequeue = (void *)engine_dequeue,
+	.init = (void *)engine_init,
+	.reset = (void *)engine_reset,
+	.destroy = (void *)engine_destroy,
+};

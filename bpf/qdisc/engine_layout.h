@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What maps hold of weir_engine (engine.bpf.c). User space has the same types,
+ * generated from this file. */
+#ifndef ENGINE_LAYOUT_H
+#define ENGINE_LAYOUT_H
+
+#include "aqm.h"
+#include "engine.h"
+
+/* What is said of the qdisc; a change takes effect with the next packet. */
+struct engine_settings {
+	struct engine_rule rule;
+	u32 queues; /* rows of each kind that there are */
+	u32 slots;
+	u32 host_parts; /* what of its headers makes a packet's host; 0: nothing */
+	u32 changes; /* counts changes of this */
+};
+
+/* Changes that may wait for the program. */
+#define ENGINE_ASKS 64
+
+/* Of a node something else is to be said, all at once. */
+struct engine_ask {
+	u32 id;
+	u32 pad;
+	struct engine_said said;
+};
+
+/* A ring of them. User space raises `asked`, and the program `done`. */
+struct engine_asks {
+	u32 asked;
+	u32 done;
+	struct engine_ask ask[ENGINE_ASKS];
+};
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What weir_engine keeps (engine.bpf.c). How many rows of a kind there are is the
+ * loader's to say; row 0 of each is none. */
+#ifndef ENGINE_MAPS_H
+#define ENGINE_MAPS_H
+
+#include "engine_layout.h"
+#include "place_layout.h"
+
+#define BPF_F_MMAPABLE (1U << 10)
+
+struct kept {
+	struct engine_slot slot;
+	struct sk_buff __kptr *skb;
+};
+
+/* The engine of a device, and what its host keeps beside it. */
+struct hosted {
+	struct engine engine;
+	u64 timer_ns; /* the watchdog is set for then */
+	u32 used; /* by a device */
+	u32 changes_seen;
+	u32 key; /* of flows' hashes */
+	u32 host_parts;
+	u32 recording;
+	u32 sequence; /* of records */
+	struct aqm_place place;
+	u64 stamp; /* of the program that marks; 0: none */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct engine_node);
+} nodes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct engine_fork);
+} forks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct engine_queue);
+} queues SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct kept);
+} packets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct engine_settings);
+} settings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct engine_asks);
+} asks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct hosted);
+} instances SEC(".maps");
+
+struct recorder {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+};
+
+/* The ring of one who records, of any size. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__array(values, struct recorder);
+} recorders SEC(".maps");
+
+static __always_inline struct engine_node *engine_node(struct engine *e, u32 id)
+{
+	return id ? bpf_map_lookup_elem(&nodes, &id) : NULL;
+}
+
+static __always_inline struct engine_fork *engine_fork(struct engine *e, u32 id)
+{
+	return id ? bpf_map_lookup_elem(&forks, &id) : NULL;
+}
+
+static __always_inline struct engine_queue *engine_queue(struct engine *e,
+							 u32 id)
+{
+	return id ? bpf_map_lookup_elem(&queues, &id) : NULL;
+}
+
+static __always_inline struct kept *kept_in(u32 id)
+{
+	return id ? bpf_map_lookup_elem(&packets, &id) : NULL;
+}
+
+static __always_inline struct engine_slot *engine_slot(struct engine *e, u32 id)
+{
+	struct kept *kept = kept_in(id);
+
+	return kept ? &kept->slot : NULL;
+}
+
+#include "engine_leaf.h"
+
+/* What a qdisc has: none, where another device had it already. */
+static __always_inline struct hosted *hosted_by(const struct Qdisc *sch)
+{
+	u32 key = sch->limit - 1;
+
+	return bpf_map_lookup_elem(&instances, &key);
+}
+
+#endif

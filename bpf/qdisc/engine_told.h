@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What weir_engine is told by user space, and what it tells one who records it
+ * (engine_record.h). */
+#ifndef ENGINE_TOLD_H
+#define ENGINE_TOLD_H
+
+#include "engine_maps.h"
+#include "engine_record.h"
+
+/* Not inlined: who does not record does not pay for it. */
+static __noinline int engine_tell(struct hosted *one,
+				  struct engine_record *record)
+{
+	u32 key = 0;
+	void *ring = bpf_map_lookup_elem(&recorders, &key);
+
+	record->sequence = one->sequence++;
+	if (ring)
+		bpf_ringbuf_output(ring, record, sizeof(*record), 0);
+	return 0;
+}
+
+static __noinline int tell_rule(struct hosted *one)
+{
+	u32 key = 0;
+	void *ring = bpf_map_lookup_elem(&recorders, &key);
+	struct engine_record record = {
+		.now_ns = bpf_ktime_get_ns(),
+		.event = ENGINE_RULE_EVENT,
+	};
+
+	one->recording = ring ? 1 : 0;
+	if (!ring)
+		return 0;
+	engine_tell(one, &record);
+	bpf_ringbuf_output(ring, &one->engine.rule, sizeof(one->engine.rule),
+			   0);
+	return 0;
+}
+
+static __noinline int tell_change(struct hosted *one,
+				  const struct engine_ask *ask, u64 now_ns)
+{
+	u32 key = 0;
+	void *ring = bpf_map_lookup_elem(&recorders, &key);
+	struct engine_record record = {
+		.now_ns = now_ns,
+		.event = ENGINE_CHANGE_EVENT,
+		.node = ask->id,
+	};
+	struct engine_said said = ask->said;
+
+	engine_tell(one, &record);
+	if (ring)
+		bpf_ringbuf_output(ring, &said, sizeof(said), 0);
+	return 0;
+}
+
+static __noinline int tell_evict(struct hosted *one, u32 leaf, u32 slot,
+				 const struct aqm_packet *packet)
+{
+	struct engine_record record = {
+		.now_ns = packet->arrived_ns,
+		.event = ENGINE_EVICT_EVENT,
+		.node = leaf,
+		.slot = slot,
+		.len = packet->len,
+	};
+
+	return engine_tell(one, &record);
+}
+
+static __always_inline void tell_arrival(struct hosted *one, u32 leaf,
+					 const struct aqm_packet *packet,
+					 u32 host, u32 room, u32 slot)
+{
+	struct engine_record record = {
+		.now_ns = packet->arrived_ns,
+		.event = ENGINE_ARRIVE_EVENT,
+		.node = leaf,
+		.slot = slot,
+		.len = packet->len,
+		.wire = packet->wire,
+		.flow = packet->flow,
+		.host = host,
+		.ecn = packet->ecn,
+		.action = room,
+	};
+
+	engine_tell(one, &record);
+}
+
+static __noinline int tell_departure(struct hosted *one, u32 leaf, u32 slot,
+				     u64 now_ns)
+{
+	struct engine_record record = {
+		.now_ns = now_ns,
+		.event = ENGINE_DEPART_EVENT,
+		.node = leaf,
+		.slot = slot,
+	};
+
+	if (leaf) {
+		record.action = one->engine.verdict.action;
+		record.reason = one->engine.verdict.reason;
+	} else {
+		record.opens_ns = one->engine.opens_ns;
+	}
+	return engine_tell(one, &record);
+}
+
+/* Takes over what is said of the whole. */
+static __noinline int take_over(struct hosted *one)
+{
+	u32 key = 0;
+	struct engine_settings *said = bpf_map_lookup_elem(&settings, &key);
+
+	if (!said)
+		return 0;
+	one->changes_seen = said->changes;
+	one->engine.rule = said->rule;
+	one->engine.queues.rows = said->queues;
+	one->engine.slots.rows = said->slots;
+	one->host_parts = said->host_parts;
+	one->stamp = marks_stamp(one->place.netns, one->place.ifindex);
+	tell_rule(one);
+	return 0;
+}
+
+static __always_inline void follow_settings(struct hosted *one)
+{
+	u32 key = 0;
+	struct engine_settings *said = bpf_map_lookup_elem(&settings, &key);
+
+	if (said && said->changes != one->changes_seen)
+		take_over(one);
+}
+
+/* Says of nodes what waits to be said. */
+__noinline int take_asks(struct hosted *one __arg_nonnull, u64 now_ns)
+{
+	u32 key = 0, i;
+	struct engine_asks *all = bpf_map_lookup_elem(&asks, &key);
+	struct engine_ask *ask;
+	struct engine_node *n;
+
+	bpf_for (i, 0, ENGINE_ASKS) {
+		if (!all || all->done == all->asked)
+			break;
+		ask = &all->ask[AQM_MASKED(all->done, ENGINE_ASKS - 1)];
+		n = engine_node(&one->engine, ask->id);
+		if (n) {
+			n->said = ask->said;
+			if (one->recording)
+				tell_change(one, ask, now_ns);
+			engine_look(&one->engine, ask->id, now_ns);
+		}
+		all->done++;
+	}
+	return 0;
+}
+
+static __always_inline void follow_asks(struct hosted *one, u64 now_ns)
+{
+	u32 key = 0;
+	struct engine_asks *all = bpf_map_lookup_elem(&asks, &key);
+
+	if (all && all->done != all->asked)
+		take_asks(one, now_ns);
+}
+
+#endif

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The engine in the kernel (`bpf/qdisc/engine.bpf.c`): a tree of nodes, whose rows
+//! are mapped into this process.
+
+mod mapped;
+
+use crate::error::BpfError;
+use crate::layout::{
+    ENGINE_ASKS, codel_common, engine_ask, engine_asks, engine_node, engine_rule, engine_said,
+    engine_settings,
+};
+use crate::maps::Map;
+use crate::programs::tcx::Attached;
+use crate::qdisc::attach_point::Place;
+use crate::qdisc::load::load_sized;
+use crate::qdisc::marks::{self, Marks};
+use crate::qdisc::recorder::{follow, make};
+use libbpf_rs::{Link, MapHandle};
+use mapped::Mapped;
+use std::os::fd::{AsFd, AsRawFd};
+use weirgate_aqm::{EngineSize, Link as LinkFacts, NodeCounts, NodeRow};
+use zerocopy::IntoBytes as _;
+
+/// The program's name.
+const NAME: &str = "engine";
+
+/// Its maps, in the order in which they are asked for.
+const MAPS: [&str; 4] = ["nodes", "settings", "asks", "recorders"];
+
+/// The same, and those of marks.
+fn maps() -> Vec<&'static str> {
+    MAPS.into_iter().chain(marks::MAPS).collect()
+}
+
+/// What is said of the qdisc.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineSetup {
+    /// What packets cost on the wire, and the largest of them. The rate is that of
+    /// the root's ceiling.
+    pub link: LinkFacts,
+    /// The number of the root.
+    pub root: u32,
+    /// The leaf of packets that name none; 0 drops them.
+    pub other: u32,
+    /// What of a packet's headers makes its host, as the bits of a discipline's
+    /// `flows`; 0: all packets of a leaf are of one.
+    pub host_parts: u32,
+}
+
+/// The engine as a kind of qdisc, registered until this is dropped. One device may
+/// have it as its root.
+#[derive(Debug)]
+pub struct Engine {
+    rows: Mapped<engine_node>,
+    asks: Mapped<engine_asks>,
+    recorders: Map<u32, i32>,
+    marks: Marks,
+    settings: Map<u32, engine_settings>,
+    size: EngineSize,
+    _link: Link,
+}
+
+impl Engine {
+    /// The kind's name for netlink.
+    pub const KIND: &'static str = "weir_engine";
+
+    /// Loads it, with room for so much. Needs root, and a kernel with
+    /// `CONFIG_NET_SCH_BPF`.
+    pub fn load(size: EngineSize) -> Result<Self, BpfError> {
+        // With row 0 of each, which is none.
+        let entries = [
+            ("nodes", size.nodes + 1),
+            ("forks", size.inner + 1),
+            ("queues", size.queues + 1),
+            ("packets", size.slots + 1),
+        ];
+        let (maps, link) = load_sized(NAME, Self::KIND, &maps(), &entries)?;
+        let mut maps = maps.into_iter();
+        let rows = Mapped::new(MAPS[0], maps.next(), size.nodes as usize + 1)?;
+        let settings = Map::of(Self::KIND, MAPS[1], maps.next())?;
+        let asks = Mapped::new(MAPS[2], maps.next(), 1)?;
+        Ok(Self {
+            rows,
+            asks,
+            recorders: Map::of(Self::KIND, MAPS[3], maps.next())?,
+            marks: Marks::of(Self::KIND, &mut maps)?,
+            settings,
+            size,
+            _link: link,
+        })
+    }
+
+    /// Says what holds for the whole. It takes effect with the next packet.
+    pub fn set(&self, setup: &EngineSetup) -> Result<(), BpfError> {
+        let before = self.settings.first()?;
+        let link = &setup.link;
+        self.settings.set_first(&engine_settings {
+            rule: engine_rule {
+                link: *link,
+                codel: codel_common {
+                    target_ns: 5_000_000,
+                    interval_ns: 100_000_000,
+                    ce_threshold_ns: 0,
+                    mtu_bytes: u64::from(link.mtu_bytes),
+                },
+                limit_bytes: self.size.limit_bytes,
+                root: setup.root,
+                other: setup.other,
+            },
+            queues: self.size.queues,
+            slots: self.size.slots,
+            host_parts: setup.host_parts,
+            changes: before.changes.wrapping_add(1),
+        })
+    }
+
+    /// Says what a node is, by stores: what it has queued and had stays. It is in
+    /// force when the program next looks at the node. `false` where there is no such
+    /// row.
+    pub fn put(&self, id: u32, row: &NodeRow) -> bool {
+        let Some(place) = self.row(id) else {
+            return false;
+        };
+        #[expect(unsafe_code, reason = "the memory is the kernel's too")]
+        // SAFETY: the row is in the mapping; the program only reads these words.
+        unsafe {
+            (&raw mut (*place).said).write_volatile(said(row));
+        };
+        true
+    }
+
+    /// Asks the program to say this of a node: all of it at once, with the next packet
+    /// that comes or may go. `false` where there is no such row, or as many changes
+    /// wait as there is room for.
+    pub fn change(&self, id: u32, row: &NodeRow) -> bool {
+        let Some(asks) = self.asks.at(0).filter(|_| self.row(id).is_some()) else {
+            return false;
+        };
+        #[expect(unsafe_code, reason = "the memory is the kernel's too")]
+        // SAFETY: the ring is in the mapping. The program reads a place only once
+        // `asked` is beyond it, and this process alone writes there.
+        unsafe {
+            let asked = (&raw const (*asks).asked).read_volatile();
+            let done = (&raw const (*asks).done).read_volatile();
+            if asked.wrapping_sub(done) >= ENGINE_ASKS {
+                return false;
+            }
+            let place = (asked % ENGINE_ASKS) as usize;
+            (&raw mut (*asks).ask[place]).write_volatile(engine_ask {
+                id,
+                pad: 0,
+                said: said(row),
+            });
+            std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
+            (&raw mut (*asks).asked).write_volatile(asked.wrapping_add(1));
+        };
+        true
+    }
+
+    /// What a node has had and has; `None` where there is no such row.
+    pub fn counts(&self, id: u32) -> Option<NodeCounts> {
+        let row = self.read(id)?;
+        Some(NodeCounts {
+            sent_packets: row.sent_packets,
+            sent_wire_bytes: row.sent_wire_bytes,
+            packets: row.packets,
+            bytes: row.bytes,
+            drops: row.drops,
+            marks: row.marks,
+        })
+    }
+
+    /// A node's row in the bytes that it has in memory; `None` where there is none.
+    pub fn bytes(&self, id: u32) -> Option<Vec<u8>> {
+        Some(self.read(id)?.as_bytes().to_vec())
+    }
+
+    /// Has a program at egress of the device make the marks that leaves decide on, for
+    /// as long as the answer is there. Without it they drop.
+    pub fn mark(&self, place: Place) -> Result<Attached, BpfError> {
+        let marker = self.marks.attach(place)?;
+        self.again()?;
+        Ok(marker)
+    }
+
+    /// What became of its marks.
+    pub fn marks(&self) -> &Marks {
+        &self.marks
+    }
+
+    /// Records what the qdisc is told and says, by a ring of so many bytes. It begins
+    /// with the next packet; an engine whose rows the reader does not know cannot be
+    /// followed.
+    pub fn record(&self, bytes: u32) -> Result<EngineRecorder<'_>, BpfError> {
+        let ring = make(bytes).map_err(self.recorders.failed("made"))?;
+        self.recorders.put(&0, &ring.as_fd().as_raw_fd())?;
+        let recorder = EngineRecorder { engine: self, ring };
+        self.again()?;
+        Ok(recorder)
+    }
+
+    /// Has the program take over what is said of the whole.
+    fn again(&self) -> Result<(), BpfError> {
+        let mut settings = self.settings.first()?;
+        settings.changes = settings.changes.wrapping_add(1);
+        self.settings.set_first(&settings)
+    }
+
+    /// A row, which the program changes at any time. Row 0 is none.
+    fn row(&self, id: u32) -> Option<*mut engine_node> {
+        self.rows.at(id as usize).filter(|_| id > 0)
+    }
+
+    fn read(&self, id: u32) -> Option<engine_node> {
+        let row = self.row(id)?;
+        #[expect(unsafe_code, reason = "the memory is the kernel's too")]
+        // SAFETY: the row is in the mapping, and any bytes are a row.
+        Some(unsafe { row.read_volatile() })
+    }
+}
+
+fn said(row: &NodeRow) -> engine_said {
+    engine_said {
+        ceiling_bytes_s: row.rule.ceiling_bytes_s,
+        guarantee_bytes_s: row.rule.guarantee_bytes_s,
+        live: 1,
+        parent: row.parent,
+        fork: row.fork,
+        quantum: row.rule.quantum,
+        priority: row.rule.priority,
+        limit_bytes: row.rule.limit_bytes,
+        target_ns: row.rule.target_ns,
+        pad: 0,
+    }
+}
+
+/// Recording is on while this is there. [`weirgate_aqm::EngineMirror`] takes the
+/// records.
+#[derive(Debug)]
+pub struct EngineRecorder<'e> {
+    engine: &'e Engine,
+    ring: MapHandle,
+}
+
+impl EngineRecorder<'_> {
+    /// Gives every record to `take` as it comes, until that or `more` says false;
+    /// `more` is asked several times a second. A signal ends it too.
+    pub fn follow(
+        &self,
+        mut take: impl FnMut(&[u8]) -> bool,
+        mut more: impl FnMut() -> bool,
+    ) -> Result<(), BpfError> {
+        let failed = self.engine.recorders.failed("read");
+        follow(&self.ring, &mut take, &mut more).map_err(failed)
+    }
+}
+
+impl Drop for EngineRecorder<'_> {
+    fn drop(&mut self) {
+        // Where the maps are gone there is nothing to end.
+        let _ = self.engine.recorders.remove(&0);
+        let _ = self.engine.again();
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A map of the engine in this process's memory.
+
+use super::Engine;
+use crate::error::BpfError;
+use crate::maps::failed;
+use libbpf_rs::MapHandle;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+
+/// Its rows, which the program changes at any time.
+#[derive(Debug)]
+pub(super) struct Mapped<T> {
+    rows: NonNull<T>,
+    count: usize,
+    _map: MapHandle,
+}
+
+impl<T> Mapped<T> {
+    /// Maps so many rows of the map of this name.
+    pub(super) fn new(
+        name: &'static str,
+        map: Option<MapHandle>,
+        count: usize,
+    ) -> Result<Self, BpfError> {
+        let map = map.ok_or(BpfError::NoProgram(name))?;
+        #[expect(unsafe_code, reason = "libbpf-rs maps no memory")]
+        // SAFETY: a new mapping takes no memory that is in use.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                count * size_of::<T>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                map.as_fd().as_raw_fd(),
+                0,
+            )
+        };
+        let rows = NonNull::new(address.cast()).filter(|_| address != libc::MAP_FAILED);
+        let rows = rows.ok_or_else(|| {
+            let error = libbpf_rs::Error::from(std::io::Error::last_os_error());
+            failed(Engine::KIND, name, "mapped")(error)
+        })?;
+        Ok(Self {
+            rows,
+            count,
+            _map: map,
+        })
+    }
+
+    /// A row, by its number.
+    pub(super) fn at(&self, row: usize) -> Option<*mut T> {
+        (row < self.count).then(|| self.rows.as_ptr().wrapping_add(row))
+    }
+}
+
+impl<T> Drop for Mapped<T> {
+    fn drop(&mut self) {
+        let bytes = self.count * size_of::<T>();
+        #[expect(unsafe_code, reason = "libbpf-rs unmaps no memory")]
+        // SAFETY: the mapping is this value's own, and nothing refers to it.
+        let _ = unsafe { libc::munmap(self.rows.as_ptr().cast(), bytes) };
+    }
+}

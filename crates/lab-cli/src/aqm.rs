@@ -63,6 +63,14 @@ pub enum Command {
         #[arg(long, hide = true)]
         inside: bool,
     },
+    /// Measure the engine with up to a million circuits, beside HTB, in the lab's kernel.
+    ///
+    /// What a packet costs in instructions, memory, times of loading and of changes, and how far
+    /// circuits are from their rates.
+    Circuits {
+        #[command(flatten)]
+        run: bench::circuits::Run,
+    },
     /// Compile a discipline for the kernel and have its verifier look at it.
     ///
     /// Nothing is put on a device. On the running kernel it needs root, in the lab it does not.
@@ -144,6 +152,7 @@ pub fn run(command: &Command) -> Outcome {
             json,
             inside,
         } => bench::bench(disciplines, run, kernel.as_ref(), *json, *inside),
+        Command::Circuits { run } => bench::circuits::circuits(run),
         Command::Verify {
             discipline,
             lab,

@@ -85,10 +85,15 @@ pub(super) fn through() -> Result<u64, Failure> {
 
 /// Ethernet, IPv4, UDP of one of the flows.
 pub(super) fn packet(flow: u8) -> Vec<u8> {
-    let mut packet = vec![0; BYTES];
+    packet_of(flow, BYTES)
+}
+
+/// The same of so many bytes.
+pub(super) fn packet_of(flow: u8, bytes: usize) -> Vec<u8> {
+    let mut packet = vec![0; bytes];
     packet[..6].fill(0xff);
     packet[12..14].copy_from_slice(&[0x08, 0x00]);
-    let length = (BYTES - 14) as u16;
+    let length = (bytes - 14) as u16;
     packet[14] = 0x45;
     // Every fourth packet is of one class, and so are its flow's others.
     packet[15] = CODES[usize::from(flow % 4)];

@@ -226,7 +226,7 @@ enum Held {
 }
 
 /// Nanoseconds of a turn that does nothing but look at the clock.
-fn turn() -> f64 {
+pub(super) fn turn() -> f64 {
     let start = Instant::now();
     let mut turns = 0_u64;
     while turns < TURNS {

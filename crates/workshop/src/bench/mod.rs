@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate aqm bench`: what a packet costs, in the lab's kernel.
 
+pub mod circuits;
 mod devices;
 mod inside;
 mod rivals;
+mod tree;
 
 use inside::{self as inside_of, Figure, Pacing, all, is_named};
 use serde::Serialize;

@@ -37,6 +37,65 @@ pub(super) fn rival(name: &str, rate: Rate) -> Option<QdiscKind> {
     })
 }
 
+/// The leaf of a circuit's class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaf {
+    FqCodel,
+    Cake,
+}
+
+/// A tree of HTB: a root without a limit, sites, and circuits below them by turns.
+/// Numbers are minor ones of classes.
+#[derive(Debug, Clone)]
+pub(super) struct Circuits {
+    pub(super) sites: std::ops::Range<u16>,
+    pub(super) leaves: std::ops::Range<u16>,
+    /// What a site and a circuit may have, and what a circuit has in any case.
+    pub(super) site: Rate,
+    pub(super) circuit: Rate,
+    pub(super) own: Rate,
+    pub(super) leaf: Leaf,
+}
+
+/// HTB with such a tree.
+pub(super) fn circuits(tree: &Circuits) -> QdiscKind {
+    let sites = tree.sites.len();
+    let class = |minor: u16, parent: u16, (rate, ceil): (Rate, Rate), leaf| HtbClass {
+        id: Handle::new(MAJOR, minor),
+        parent: Handle::new(MAJOR, parent),
+        rate,
+        ceil,
+        buffer: Span::from_millis(1),
+        cbuffer: Span::from_millis(1),
+        prio: 0,
+        quantum: 1_514,
+        leaf,
+        origin: origin(),
+    };
+    let kind = || match tree.leaf {
+        Leaf::FqCodel => QdiscKind::FqCodel(fq_codel()),
+        Leaf::Cake => QdiscKind::Cake(Cake {
+            bandwidth: None,
+            ..cake(tree.circuit, CakeTins::BestEffort)
+        }),
+    };
+    let most = Rate::kbit(100_000_000);
+    let mut classes = vec![class(1, 0, (most, most), None)];
+    let site = |minor| class(minor, 1, (tree.site, tree.site), None);
+    classes.extend(tree.sites.clone().map(site));
+    classes.extend(tree.leaves.clone().enumerate().map(|(number, minor)| {
+        let site = tree.sites.start + (number % sites) as u16;
+        let queue = qdisc(Handle::new(minor, 0), kind());
+        class(minor, site, (tree.own, tree.circuit), Some(Box::new(queue)))
+    }));
+    QdiscKind::Htb(Htb {
+        default_minor: tree.leaves.start,
+        r2q: 10,
+        direct: Some(0),
+        classes,
+    })
+}
+
 fn cake(rate: Rate, tins: CakeTins) -> Cake {
     Cake {
         bandwidth: Some(rate),

@@ -339,7 +339,7 @@ fn compare(packets: u64, changes: u64) {
     let mut traffic = Some((
         CIRCUITS.map(|id| [net::bulk_in(0, id), net::bulk_in(0, id)]),
         CIRCUITS.map(|id| Flood::bursts(0, id, 600, 20)),
-        Flood::new(0, CIRCUITS[0], 1_200),
+        Flood::bursts(0, CIRCUITS[0], 1_200, 20),
         Flood::capable(0, 900, 2),
     ));
     let [arrived, sent, to_mark, dropped, evicted, vain, made, asked] =

@@ -127,7 +127,13 @@ pub(super) async fn measure(subject: Subject) -> Result<Found, Failure> {
             tree.judge(engine, &counts, &mut found);
         }
     }
-    found.queued = sent.saturating_sub(through()? - came);
+    found.queued = match &engine {
+        Some(engine) => (0..subject.circuits)
+            .filter_map(|number| engine.counts(FIRST + number))
+            .map(|counts| u64::from(counts.packets))
+            .sum(),
+        None => sent.saturating_sub(through()? - came),
+    };
     let began = Instant::now();
     if let Some(desired) = desired {
         apply(&tree.kernel, &desired, &tree.bare).await?;

@@ -10,7 +10,7 @@
  */
 #include "kernel.h"
 #include "aqm.h"
-#include "owe.h"
+#include "pending.h"
 
 #include "engine_told.h"
 
@@ -186,8 +186,8 @@ struct sk_buff *BPF_PROG(engine_dequeue, struct Qdisc *sch)
 			continue;
 		if (wire) {
 			if (e->verdict.action == AQM_MARK)
-				marks_owe(skb, one->place.netns,
-					  one->place.ifindex, now_ns);
+				marks_defer(skb, one->place.netns,
+					    one->place.ifindex, now_ns);
 			bpf_qdisc_bstats_update(sch, skb);
 			return skb;
 		}

@@ -153,15 +153,9 @@ fn family(ipv6: bool, v4: bool, lines: &TableLines, refused: &mut Refusals<'_>) 
     }
 }
 
-/// One entry; `None` where it is refused.
-fn play(
-    one: &Traffic,
-    lines: &TableLines,
-    (v4, seed): (bool, u64),
-    refused: &mut Refusals<'_>,
-) -> Option<Play> {
-    let before = refused.lines.len();
-    let direction = match (one.from, one.to) {
+/// Which way the entry's data goes.
+fn direction(one: &Traffic, lines: &TableLines, refused: &mut Refusals<'_>) -> ProbeDirection {
+    match (one.from, one.to) {
         (from, Node::Server(_) | Node::Provider) if inside(from) => ProbeDirection::Up,
         (Node::Server(_) | Node::Provider, to) if inside(to) => ProbeDirection::Down,
         _ => {
@@ -170,7 +164,18 @@ fn play(
             refused.add(lines.line("from"), text);
             ProbeDirection::Down
         }
-    };
+    }
+}
+
+/// One entry; `None` where it is refused.
+fn play(
+    one: &Traffic,
+    lines: &TableLines,
+    (v4, seed): (bool, u64),
+    refused: &mut Refusals<'_>,
+) -> Option<Play> {
+    let before = refused.lines.len();
+    let direction = direction(one, lines, refused);
     if one.hosts > 1 {
         let text = "this one machine cannot be several hosts; leave `hosts` out, or play a part \
                     on each";

@@ -21,14 +21,9 @@ fn run(into: &Path) -> (Ended, PathBuf) {
 
 #[test]
 fn a_capture_holds_what_the_line_logged() {
-    let (first, second) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let first = TempDir::new().unwrap();
     let (ended, folder) = run(first.path());
-    let (_, again) = run(second.path());
     let file = folder.join("0.pcapng");
-    for name in ["0.pcapng", "0.recording", "1.recording", "outcome.json"] {
-        let equal = fs::read(folder.join(name)).unwrap() == fs::read(again.join(name)).unwrap();
-        assert!(equal, "one seed gave two {name}");
-    }
 
     let recording = Recording::decode(&fs::read(folder.join("0.recording")).unwrap()).unwrap();
     assert!(recording.line.len() > 800, "{}", recording.line.len());

@@ -27,8 +27,9 @@ const MTUS: std::ops::RangeInclusive<u32> = 576..=2048;
 /// Below this a full packet of 1500 bytes takes more than 6 ms, so the class
 /// that goes first gets a queue with a bound, and more of the line.
 const SLOW: Rate = Rate::kbit(2_000);
-/// Acknowledgements of downloads that are so many times faster fill the upstream;
-/// from the second on they would be reserved most of it, and get this percentage.
+/// Acknowledgements of downloads that are so many times faster fill the upstream, where
+/// packets are of the usual size; from the second on they would be reserved most of it,
+/// and get this percentage.
 const ASYMMETRIC: u64 = 10;
 const EXTREME: u64 = 16;
 const ACKNOWLEDGEMENTS: u64 = 60;
@@ -138,6 +139,8 @@ pub fn policy(found: &Found, answers: &Answers) -> String {
         text.text("down-floor", &rate(floor), "and is never taken for less");
     }
     let [up, down] = [answers.up, answers.down].map(Rate::as_bits_per_second);
+    // Smaller packets ask for more acknowledgements.
+    let down = down.saturating_mul(u64::from(USUAL_MTU)) / u64::from(mtu(found));
     if !answers.line.varies && down >= up.saturating_mul(ASYMMETRIC) {
         text.line("");
         text.line("[ack]");
@@ -158,6 +161,15 @@ pub fn policy(found: &Found, answers: &Answers) -> String {
     classes(&mut text, found, answers);
     rules(&mut text, found, answers);
     text.0
+}
+
+/// The largest packet that the policy counts with.
+fn mtu(found: &Found) -> u32 {
+    if MTUS.contains(&found.mtu) {
+        found.mtu
+    } else {
+        USUAL_MTU
+    }
 }
 
 fn link(text: &mut Text, found: &Found, answers: &Answers) {
@@ -197,10 +209,10 @@ fn link(text: &mut Text, found: &Found, answers: &Answers) {
     if let Some(value) = inbound.value() {
         text.text("inbound", value, inbound.words());
     }
-    if found.mtu != USUAL_MTU && MTUS.contains(&found.mtu) {
+    if mtu(found) != USUAL_MTU {
         text.field(
             "mtu",
-            &found.mtu.to_string(),
+            &mtu(found).to_string(),
             &format!("as {} has", found.device),
         );
     }

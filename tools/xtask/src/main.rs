@@ -16,7 +16,6 @@ mod files;
 mod fuzz;
 mod invariants;
 mod kernels;
-mod musl;
 mod packages;
 mod release;
 mod setup;
@@ -74,8 +73,6 @@ enum Task {
     },
     /// Build the Debian packages.
     Deb,
-    /// Build the router's program as one file that needs no library, as root.
-    Static,
     /// Make all files of a release that can be made here, in one folder.
     Release(release::Arguments),
     /// Upgrade and downgrade the Debian package under systemd and traffic, in a machine of its
@@ -184,7 +181,6 @@ fn main() -> ExitCode {
         Task::BenchWatch { series: true, .. } => bench::watch::series(),
         Task::BenchWatch { .. } => bench::run_watch(&root()),
         Task::Deb => deb::build(&root()).map(|_| ()),
-        Task::Static => musl::build(&root()),
         Task::Release(arguments) => release::make(&root(), &arguments),
         Task::TestPackages(arguments) => packages::test(&root(), &arguments),
         Task::Docs { check: true } => docs::check(&root()),

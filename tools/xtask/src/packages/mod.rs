@@ -6,7 +6,7 @@
 //! with systemd as its first process. There this program runs once more ([`inside`]), works
 //! the packages, and says what it saw. Traffic is in [`traffic`].
 
-pub mod clean;
+mod clean;
 mod inside;
 mod machine;
 mod traffic;

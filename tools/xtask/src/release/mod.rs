@@ -11,7 +11,7 @@ mod image;
 mod rpm;
 
 use crate::files::{below, empty, epoch, put, put_all, target, text, version, write};
-use crate::{deb, musl, run};
+use crate::{deb, run};
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write as _;
 use std::fs;
@@ -26,8 +26,7 @@ pub struct Arguments {
     /// Where it goes; `release` below target unless given.
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
-    /// A program for the archive and the image; else the one that `cargo xtask static` has
-    /// built, else that of the package.
+    /// A program for the archive and the image, such as a static one; else that of the package.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
     /// Take programs and packages as they are built.
@@ -122,7 +121,6 @@ fn once(root: &Path, folder: &Path, arguments: &Arguments) -> Result<()> {
         program: arguments
             .program
             .clone()
-            .or_else(|| musl::built(root))
             .unwrap_or_else(|| tree.join("usr/bin/weirgate")),
         tree,
         version,

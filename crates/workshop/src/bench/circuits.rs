@@ -2,6 +2,7 @@
 //! `weirgate-lab aqm circuits`: what a packet costs in the engine, with many
 //! circuits below 50 sites below a root, beside HTB with the same tree.
 
+use super::figures_of;
 use super::tree::{self, PACKET};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -243,21 +244,10 @@ fn in_the_lab(word: &str, subject: Subject) -> Result<(String, Found), Failure> 
         ..Limits::default()
     };
     let line = [&*base, "aqm", "circuits", "--inside", word];
-    let output = lab
-        .execute(&line, &[], (1, limits), &mut |_| ())
-        .map_err(anyhow::Error::from)?;
-    let text = String::from_utf8_lossy(&output.result).into_owned();
-    let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
-    if status != "status: 0" {
-        return Err(Failure::Refused(said.trim_end().to_owned()));
-    }
-    let found = said
-        .lines()
-        .find_map(|line| serde_json::from_str::<Vec<Found>>(line).ok());
-    let found = found.and_then(|all| all.into_iter().next());
-    let found =
-        found.ok_or_else(|| Failure::Refused(format!("no figures in what it said: {said}")))?;
-    Ok((output.kernel, found))
+    let (kernel, all) = figures_of::<Found>(&lab, &line, limits)?;
+    let found = all.into_iter().next();
+    let found = found.ok_or_else(|| Failure::Refused("it said no figures".to_owned()))?;
+    Ok((kernel, found))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod tree;
 
 use inside::{self as inside_of, Figure, Pacing, all, is_named};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::fmt::Write as _;
 use std::time::Duration;
 use weirgate_console::discipline::{self as own, Built};
@@ -173,6 +174,27 @@ fn met(is: bool) -> &'static str {
     if is { "met" } else { "missed" }
 }
 
+/// The kernel's release, and the figures that a command prints in the lab's machine: a
+/// line of JSON behind its status.
+fn figures_of<T: DeserializeOwned>(
+    lab: &Lab,
+    line: &[&str],
+    limits: Limits,
+) -> Result<(String, Vec<T>), Failure> {
+    let output = lab
+        .execute(line, &[], (1, limits), &mut |_| ())
+        .map_err(anyhow::Error::from)?;
+    let text = String::from_utf8_lossy(&output.result).into_owned();
+    let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
+    if status != "status: 0" {
+        return Err(Failure::Refused(said.trim_end().to_owned()));
+    }
+    let figures = said.lines().find_map(|line| serde_json::from_str(line).ok());
+    let figures =
+        figures.ok_or_else(|| Failure::Refused(format!("no figures in what it said: {said}")))?;
+    Ok((output.kernel, figures))
+}
+
 /// Runs this very program in the lab's kernel, a new one for each: what one has
 /// left behind, memory that is still being freed most of all, would be counted
 /// as the next one's.
@@ -219,20 +241,8 @@ fn in_the_lab(
             wall: Duration::from_mins(30),
             ..Limits::default()
         };
-        let output = lab
-            .execute(&line, &[], (1, limits), &mut |_| ())
-            .map_err(anyhow::Error::from)?;
-        let text = String::from_utf8_lossy(&output.result).into_owned();
-        let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
-        if status != "status: 0" {
-            return Err(Failure::Refused(said.trim_end().to_owned()));
-        }
-        let figures = said
-            .lines()
-            .find_map(|line| serde_json::from_str::<Vec<Figure>>(line).ok());
-        let figures = figures
-            .ok_or_else(|| Failure::Refused(format!("no figures in what it said: {said}")))?;
-        all.0 = output.kernel;
+        let (kernel, figures) = figures_of(&lab, &line, limits)?;
+        all.0 = kernel;
         all.1.extend(figures.into_iter().map(inside_of::shown));
     }
     Ok(all)

@@ -7,8 +7,6 @@ use crate::layout::{middlebox_count, middlebox_flow, middlebox_setup};
 use crate::maps::Map;
 use crate::programs::Attached;
 use crate::programs::packet::PacketPrograms;
-use crate::programs::tcx::End;
-use std::os::fd::AsFd;
 
 /// Its file, and the program in it.
 const NAME: &str = "middlebox";
@@ -54,13 +52,7 @@ impl Middlebox {
     ///
     /// Occurs where the kernel has no tcx, or no such device.
     pub fn attach(&mut self, ifindex: u32) -> Result<(), BpfError> {
-        let program = self.programs.program(NAME)?;
-        let attached = Attached::to(program.as_fd(), ifindex, End::Egress);
-        let attached = attached.map_err(|source| BpfError::Program {
-            name: NAME,
-            doing: "attached",
-            source,
-        })?;
+        let attached = self.programs.at_egress(NAME, ifindex)?;
         self.attached.push(attached);
         Ok(())
     }

@@ -7,7 +7,6 @@ use crate::layout::{PRAGUE_SHIFT, prague_state};
 use crate::maps::Map;
 use crate::programs::Attached;
 use crate::programs::packet::PacketPrograms;
-use crate::programs::tcx::End;
 use libbpf_rs::Link;
 use std::fmt;
 use std::fs;
@@ -85,13 +84,7 @@ impl Prague {
     ///
     /// Occurs where the kernel has no tcx, or no such device.
     pub fn attach(&mut self, ifindex: u32) -> Result<(), BpfError> {
-        let program = self.programs.program(EGRESS)?;
-        let attached = Attached::to(program.as_fd(), ifindex, End::Egress);
-        let attached = attached.map_err(|source| BpfError::Program {
-            name: NAME,
-            doing: "attached",
-            source,
-        })?;
+        let attached = self.programs.at_egress(EGRESS, ifindex)?;
         self.attached.push((ifindex, attached));
         Ok(())
     }

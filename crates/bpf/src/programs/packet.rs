@@ -6,7 +6,8 @@
 use crate::error::BpfError;
 use crate::layout::{__sk_buff, Layout, TC_ACT_SHOT, tuple};
 use crate::maps::Map;
-use crate::programs::{self, log};
+use crate::programs::tcx::End;
+use crate::programs::{self, Attached, log};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{ErrorExt, Link, MapCore, MapHandle, Object, ObjectBuilder, ProgramInput};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -118,6 +119,13 @@ impl PacketPrograms {
             .ok_or(BpfError::NoProgram(self.file))?;
         let copied = program.as_fd().try_clone_to_owned();
         copied.map_err(|error| self.unusable("held", error.into()))
+    }
+
+    /// Puts a program where packets leave by a device of this thread's network
+    /// namespace, after those that are there, until what is given back is dropped.
+    pub(crate) fn at_egress(&self, name: &str, ifindex: u32) -> Result<Attached, BpfError> {
+        let attached = Attached::to(self.program(name)?.as_fd(), ifindex, End::Egress);
+        attached.map_err(|error| self.unusable("attached", error))
     }
 
     /// Puts every program where its section says, until what is given back is

@@ -189,7 +189,9 @@ fn figures_of<T: DeserializeOwned>(
     if status != "status: 0" {
         return Err(Failure::Refused(said.trim_end().to_owned()));
     }
-    let figures = said.lines().find_map(|line| serde_json::from_str(line).ok());
+    let figures = said
+        .lines()
+        .find_map(|line| serde_json::from_str(line).ok());
     let figures =
         figures.ok_or_else(|| Failure::Refused(format!("no figures in what it said: {said}")))?;
     Ok((output.kernel, figures))

@@ -30,6 +30,10 @@
  * other half is for mice. `averaged=all` and `spare_ns=0` are the thesis's,
  * without all this.
  *
+ * Senders of L4S have marks of their own where that is asked for (shallow.h). Their
+ * flows have sizes and weights as all others, and what they would have been dropped
+ * or marked with is coupled.
+ *
  * Departures from the thesis beside that: the coin p_p = p_r w_p / w_av is
  * tossed by RED's uniform spacing, which has the same mean and fewer drops in a
  * row; bands beyond two are ours. What defines a flow is the host's to say, by
@@ -37,6 +41,7 @@
  */
 #include "ared.h"
 #include "flows.h"
+#include "shallow.h"
 
 enum meredt_ecn {
 	MEREDT_DROP = 0,
@@ -89,7 +94,7 @@ enum meredt_averaged {
 	  "a flow silent for this long is forgotten") \
 	AQM_FLOWS_PARAM(P)
 
-#define MEREDT_PARAMS(P) ARED_OF_PAPER(P) MEREDT_OWN_PARAMS(P)
+#define MEREDT_PARAMS(P) ARED_OF_PAPER(P) SHALLOW_PARAMS(P) MEREDT_OWN_PARAMS(P)
 
 #define MEREDT_OWN_VARS(N) \
 	N(average_weight, AQM_RATIO, "average weight of who is averaged") \
@@ -101,7 +106,8 @@ enum meredt_averaged {
 	N(behind_bytes, AQM_BYTES, "their bytes") \
 	N(behind_wire_bytes, AQM_BYTES, "their bytes on the wire")
 
-#define MEREDT_VARS(N) ARED_CORE(N) FLOW_CORE(N) MEREDT_OWN_VARS(N)
+#define MEREDT_VARS(N) \
+	ARED_CORE(N) FLOW_CORE(N) SHALLOW_VARS(N) MEREDT_OWN_VARS(N)
 
 #define MEREDT_OWN_STATS(N) \
 	N(first_packets, AQM_PACKETS, "arrivals for the first band") \
@@ -109,16 +115,18 @@ enum meredt_averaged {
 	  "arrivals whose probability came out at 1 or more") \
 	N(returned, AQM_PACKETS, "arrivals let go after a silence")
 
-#define MEREDT_STATS(N) ARED_COUNTED(N) MEREDT_OWN_STATS(N)
+#define MEREDT_STATS(N) ARED_COUNTED(N) SHALLOW_STATS(N) MEREDT_OWN_STATS(N)
 
 struct meredt_params {
 	struct ared_common ared;
+	struct shallow_params shallow;
 	MEREDT_OWN_PARAMS(AQM_PARAM_FIELD)
 };
 
 struct meredt_vars {
 	struct ared_core ared;
 	struct flow_core flow;
+	struct shallow_vars shallow;
 	MEREDT_OWN_VARS(AQM_NUMBER_FIELD)
 	u64 packets[MEREDT_BANDS];
 	struct flow_table table;
@@ -126,6 +134,7 @@ struct meredt_vars {
 
 struct meredt_stats {
 	struct ared_counted ared;
+	struct shallow_stats shallow;
 	MEREDT_OWN_STATS(AQM_NUMBER_FIELD)
 };
 
@@ -135,6 +144,7 @@ AQM_FN void meredt_setup(struct meredt_vars *v, const struct meredt_params *p,
 	u64 rate = link->rate_bytes_s ? link->rate_bytes_s : RED_UNKNOWN_RATE;
 
 	ared_setup_core(&v->ared, &p->ared, link);
+	shallow_setup(&v->shallow, &p->shallow, link);
 	v->leak_bytes_s = aqm_scale(rate, p->fairness << 16);
 }
 
@@ -246,7 +256,8 @@ AQM_FN struct aqm_verdict meredt_arrive(struct meredt_vars *v,
 	u64 weight = meredt_weight(p, flow->bytes);
 	u32 band = meredt_band(p, flow->bytes);
 	u64 size = red_size(red, common, packet);
-	u32 action = AQM_PASS;
+	u32 shallow = SHALLOW_OVERLOAD;
+	u32 reason = AQM_NONE_REASON;
 
 	flow->bytes += size;
 	if (!band)
@@ -264,16 +275,26 @@ AQM_FN struct aqm_verdict meredt_arrive(struct meredt_vars *v,
 		probability = aqm_min(probability, p->most_loss << 16);
 	if (returns)
 		s->returned++;
-	if (red_chosen(red, probability, at->random)) {
+	if (shallow_is(&p->shallow, packet)) {
+		shallow = shallow_decide(&v->shallow, &p->shallow, &s->shallow,
+					 packet, probability, at);
+		if (shallow != SHALLOW_PASS)
+			reason = shallow == SHALLOW_MARK ?
+					 AQM_THRESHOLD_REASON :
+					 AQM_EARLY_REASON;
+	}
+	if (shallow == SHALLOW_OVERLOAD &&
+	    red_chosen(red, probability, at->random)) {
 		int can = aqm_can_mark(packet);
 
 		if (probability >= AQM_ONE)
 			s->certain++;
-		if (p->mark == MEREDT_DROP ||
+		/* What is marked anyway is of L4S. */
+		if (reason != AQM_NONE_REASON || p->mark == MEREDT_DROP ||
 		    (p->mark == MEREDT_MARK_OR_DROP && !can))
 			return aqm_drop(AQM_EARLY_REASON);
 		if (can)
-			action = AQM_MARK;
+			reason = AQM_EARLY_REASON;
 	}
 	/*
 	 * An elephant that comes after a silence has lost what it sent before,
@@ -290,9 +311,8 @@ AQM_FN struct aqm_verdict meredt_arrive(struct meredt_vars *v,
 		v->behind_bytes += packet->len;
 		v->behind_wire_bytes += packet->wire;
 	}
-	return aqm_verdict(
-		action, action == AQM_MARK ? AQM_EARLY_REASON : AQM_NONE_REASON,
-		band);
+	return aqm_verdict(reason == AQM_NONE_REASON ? AQM_PASS : AQM_MARK,
+			   reason, band);
 }
 
 AQM_FN u32 meredt_choose(struct meredt_vars *v, const struct meredt_params *p,

@@ -60,6 +60,26 @@ AQM_FN u64 aqm_bytes_in(u64 rate_bytes_s, u64 ns)
 	       (ns - s * 1000000000) / 1000 * rate_bytes_s / 1000000;
 }
 
+/*
+ * The root of a ratio below 1, rounded down: of r / 2^32 it is the root of r 2^32,
+ * over 2^32. Built digit by digit from the highest: the largest number whose square
+ * is not above it.
+ */
+AQM_NUMBER_FN u64 aqm_root(u64 ratio)
+{
+	u64 square = ratio << 32;
+	u64 root = 0;
+	u32 i;
+
+	AQM_LOOP (i, 32) {
+		u64 digit = 1ULL << (31 - i);
+
+		if ((root + digit) * (root + digit) <= square)
+			root += digit;
+	}
+	return root;
+}
+
 AQM_FN u64 aqm_min(u64 a, u64 b)
 {
 	return a < b ? a : b;

@@ -5,6 +5,10 @@
  * share a map of connections, of which the kernel forgets the one that was
  * silent for longest when it is full.
  *
+ * Senders of L4S keep their queue short by marks, and windows would only keep them
+ * from that. Theirs are left alone, and count for what they use, unless windows are
+ * told to hold them too.
+ *
  * What each may have of the rate of all, or of its host's, is said by
  * window_share.h, and what is left to those who have no windows by window_stream.h.
  *
@@ -147,6 +151,18 @@ window_start(struct __sk_buff *skb, const struct window_settings *wanted,
 	return 1;
 }
 
+/* Whether a connection's sender is one of L4S, by data that came: ECT(1) says so,
+ * and CE may have been either (RFC 9331 section 4.1). */
+static __always_inline int window_l4s(const struct window_settings *wanted,
+				      struct window_receiver *receiver, u32 ecn)
+{
+	if (wanted->holds_l4s || ecn == AQM_NOT_ECT || ecn == AQM_ECT_0)
+		receiver->spared &= ~SPARED_L4S;
+	else if (ecn == AQM_ECT_1)
+		receiver->spared |= SPARED_L4S;
+	return receiver->spared & SPARED_L4S;
+}
+
 /* A packet of a known connection came. */
 static __always_inline void
 window_came(struct __sk_buff *skb, const struct window_settings *wanted,
@@ -165,10 +181,18 @@ window_came(struct __sk_buff *skb, const struct window_settings *wanted,
 	host = window_host(wanted, &connection->receiver, 1);
 	if (segment->flags & (TCP_FIN | TCP_RST))
 		window_ended(all, host, connection);
-	if (!segment->payload || connection->receiver.spared)
+	if (!segment->payload ||
+	    connection->receiver.spared & (SPARED_IN | SPARED_OUT))
 		return;
 	connection->bytes += segment->payload;
 	window_numbered(&connection->flow, segment->first, segment->payload);
+	if (window_l4s(wanted, &connection->receiver, segment->at.ecn)) {
+		if (!(segment->flags & TCP_FIN))
+			window_unheld(wanted, all, &connection->receiver,
+				      &connection->member, connection->bytes,
+				      segment->payload, now_ns);
+		return;
+	}
 	if (!(segment->flags & TCP_FIN))
 		window_active(wanted, all, host, connection, segment->payload,
 			      now_ns);
@@ -237,10 +261,14 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 	rate = window_share(wanted, all, window_host(wanted, receiver, 0),
 			    receiver->slot, window_large(connection), 0,
 			    window_others(wanted, all, now_ns));
-	if (window_protected(wanted, receiver) ||
-	    (!rate && !wanted->rule.fixed_bytes && !wanted->rule.limit_bytes))
-		return;
 	offered = (u32)segment->window << shift;
+	if (window_protected(wanted, receiver)) {
+		/* It is not taken back when that ends. */
+		window_begun(&connection->flow, segment->ack, offered, now_ns);
+		return;
+	}
+	if (!rate && !wanted->rule.fixed_bytes && !wanted->rule.limit_bytes)
+		return;
 	window_pays(all, connection, segment->ack);
 	window = window_offer(&connection->flow, &wanted->rule, rate,
 			      segment->ack, offered, now_ns);

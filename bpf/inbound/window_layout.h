@@ -35,6 +35,8 @@ struct window_settings {
 	u32 by_hosts; /* a rate is shared by hosts inside, and what one of them
 		       * may have by its connections */
 	u32 beside_others; /* what no window holds leaves less of a rate */
+	u32 holds_l4s; /* windows hold senders of L4S as well */
+	u32 pad;
 	struct window_class classes[WINDOW_CLASSES];
 };
 
@@ -49,6 +51,7 @@ enum {
 enum {
 	SPARED_IN = 1, /* by the mark of what came */
 	SPARED_OUT = 2, /* by the mark of what left */
+	SPARED_L4S = 4, /* its sender is one of L4S, by what came */
 };
 
 /* The end inside, by the SYN or SYN-ACK that it sent. */

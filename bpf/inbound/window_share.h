@@ -193,6 +193,55 @@ static __always_inline void window_active(const struct window_settings *wanted,
 	lock_release(&host->lock);
 }
 
+/* What came of a share, where more than a whole one does not count. */
+static __always_inline void window_unheld_counted(struct share_sum *sum,
+						  struct share_member *member,
+						  u32 bytes, u64 share,
+						  int large)
+{
+	u64 part = (u64)bytes * SHARE_ONE / aqm_max(share, 1);
+
+	share_anew(member, sum->epoch);
+	part = aqm_min(part, SHARE_ONE - aqm_min(member->part, SHARE_ONE));
+	share_count(sum, member, part, large, 0);
+}
+
+/* So many bytes came of a flow that no window holds and that slows down by itself;
+ * with them it has sent `sent`. It counts for what it uses of one share,
+ * for a whole one at most: what it has beyond that is the queue's to take back. Were
+ * it more, those with windows would yield to whatever fills what they leave, and
+ * never have it back. */
+static __always_inline void
+window_unheld(const struct window_settings *wanted, struct window_totals *all,
+	      const struct window_receiver *receiver,
+	      struct share_member *member, u64 sent, u32 bytes, u64 now_ns)
+{
+	u32 number = receiver->slot;
+	struct window_slot *slot = window_slot(all, number);
+	u64 others = window_others(wanted, all, now_ns);
+	int large = sent >= WINDOW_MUCH;
+	u64 epoch = share_epoch(now_ns);
+	struct window_host *host = window_host(wanted, receiver, 1);
+	u64 share;
+
+	share_second(&slot->members, epoch);
+	if (host)
+		share_second(&host->connections, epoch);
+	share = aqm_bytes_in(window_share(wanted, all, host, number, large, 0,
+					  others),
+			     1ULL << 30);
+	window_unheld_counted(host ? &host->connections : &slot->members,
+			      member, bytes, share, large);
+	if (!host || !lock_take(&host->lock))
+		return;
+	share = aqm_bytes_in(window_share(wanted, all, NULL, number, large, 0,
+					  others),
+			     1ULL << 30);
+	window_unheld_counted(&slot->members, &host->member, bytes, share,
+			      large);
+	lock_release(&host->lock);
+}
+
 /* A connection has ended; so has a host's use of its share with its last one. */
 static __always_inline void window_ended(struct window_totals *all,
 					 struct window_host *host,

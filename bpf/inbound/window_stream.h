@@ -5,9 +5,7 @@
  *
  * Where packets leave that answer a flow, its sender learns what was lost and
  * slows down, so the queue can hold it to a share. It is one of those who share the
- * rate, and counts for what it uses of one share, for a whole one at most: what it
- * has beyond that is the queue's to take back. Were it more, those with windows would
- * yield to whatever fills what they leave, and never have it back.
+ * rate (window_unheld()).
  *
  * A connection of TCP does not stay one of them where connection tracking saw its
  * handshake, and so knows how its windows are scaled.
@@ -40,51 +38,6 @@ window_stream_answered(const struct window_stream *stream, u64 epoch)
 		return stream->answers >= STREAM_ANSWERS;
 	return stream->epoch == epoch && (stream->answers >= STREAM_ANSWERS ||
 					  stream->before >= STREAM_ANSWERS);
-}
-
-/* What came of a share, where more than a whole one does not count. */
-static __always_inline void window_stream_counted(struct share_sum *sum,
-						  struct share_member *member,
-						  u32 bytes, u64 share,
-						  int large)
-{
-	u64 part = (u64)bytes * SHARE_ONE / aqm_max(share, 1);
-
-	share_anew(member, sum->epoch);
-	part = aqm_min(part, SHARE_ONE - aqm_min(member->part, SHARE_ONE));
-	share_count(sum, member, part, large, 0);
-}
-
-/* So many bytes came of a flow that is answered. */
-static __always_inline void
-window_stream_shares(const struct window_settings *wanted,
-		     struct window_totals *all, struct window_stream *stream,
-		     u32 bytes, u64 now_ns)
-{
-	u32 number = stream->receiver.slot;
-	struct window_slot *slot = window_slot(all, number);
-	u64 others = window_others(wanted, all, now_ns);
-	int large = stream->bytes >= WINDOW_MUCH;
-	u64 epoch = share_epoch(now_ns);
-	struct window_host *host = window_host(wanted, &stream->receiver, 1);
-	u64 share;
-
-	share_second(&slot->members, epoch);
-	if (host)
-		share_second(&host->connections, epoch);
-	share = aqm_bytes_in(window_share(wanted, all, host, number, large, 0,
-					  others),
-			     1ULL << 30);
-	window_stream_counted(host ? &host->connections : &slot->members,
-			      &stream->member, bytes, share, large);
-	if (!host || !lock_take(&host->lock))
-		return;
-	share = aqm_bytes_in(window_share(wanted, all, NULL, number, large, 0,
-					  others),
-			     1ULL << 30);
-	window_stream_counted(&slot->members, &host->member, bytes, share,
-			      large);
-	lock_release(&host->lock);
 }
 
 /* A packet came that no window holds. Global, so that the verifier looks at it by
@@ -121,7 +74,8 @@ __noinline u32 window_stream_came(struct __sk_buff *skb)
 		return 0;
 	stream->bytes += skb->len;
 	if (window_stream_answered(stream, share_epoch(now)))
-		window_stream_shares(wanted, all, stream, skb->len, now);
+		window_unheld(wanted, all, &stream->receiver, &stream->member,
+			      stream->bytes, skb->len, now);
 	else
 		window_other(wanted, all, skb->len, now);
 	lock_release(&stream->lock);

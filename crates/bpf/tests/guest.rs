@@ -102,6 +102,7 @@ mod together {
             windows_are_shared_by_hosts: "window::shares_by_hosts";
             answered_streams_have_a_share: "streams::answered_ones_have_a_share";
             windows_are_written: "window::writes", "window::begins", "window::spares";
+            windows_leave_senders_of_l4s_alone: "l4s::left_alone";
             servers_are_known_once_acknowledged: "window::servers_are_known_once_acknowledged";
             connections_change_class_in_order: "order::moves", "order::returns", "order::ends";
             streams_walk_the_states: "udp::states";
@@ -137,6 +138,7 @@ mod together {
             prague_is_classic_where_it_is_not_identified: "prague::unidentified";
             prague_is_independent_of_short_round_trips: "prague::round_trips";
             prague_fills_a_line_with_a_shallow_queue: "prague::queue::shallow";
+            prague_finds_a_classic_queue: "prague::queue::classic";
         }
     }
 

@@ -94,6 +94,9 @@ pub struct Windows {
     /// a rate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub beside_others: bool,
+    /// Windows hold senders of L4S as well, which are left alone otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub l4s: bool,
 }
 
 /// A filter for arriving packets that holds each stream of datagrams to a rate

@@ -267,6 +267,7 @@ fn encode(wanted: &Windows) -> window_settings {
         round_trip_ns: wanted.round_trip.as_nanos(),
         by_hosts: wanted.by_hosts.into(),
         beside_others: wanted.beside_others.into(),
+        holds_l4s: wanted.l4s.into(),
         ..window_settings::new_zeroed()
     };
     for (room, (class, rate)) in settings.classes.iter_mut().zip(&wanted.classes) {
@@ -313,6 +314,7 @@ fn decode(settings: &window_settings) -> Windows {
         round_trip: Span::from_nanos(settings.round_trip_ns),
         by_hosts: settings.by_hosts != 0,
         beside_others: settings.beside_others != 0,
+        l4s: settings.holds_l4s != 0,
     }
 }
 
@@ -365,6 +367,7 @@ mod tests {
                 round_trip: Span::from_millis(20),
                 by_hosts: true,
                 beside_others: true,
+                l4s: true,
             };
             assert_eq!(decode(&encode(&wanted)), wanted);
         }

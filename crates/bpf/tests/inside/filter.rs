@@ -104,14 +104,25 @@ fn parity() {
             ("measure", 2),
             ("bands", 1),
             ("gentle", 2),
+            ("l4s_step_ns", mark / 2 * 1_000_000),
         ];
         let changed = setup(4_000_000, &params);
         let wanted = setup(12_000_000, &params);
         let (maps, counts) = agreed(&wanted, &changed, PACKETS, 77 + mark);
         assert!(counts[2] > 100, "drops");
         assert_eq!(counts[1] > 100, mark != 0, "marks");
+        for name in ["l4s_step_marks", "l4s_coupled_marks"] {
+            assert_eq!(stat(&maps, name) > 100, mark != 0, "{name}");
+        }
         known_flows(&maps);
     }
+}
+
+/// A number that the discipline counts.
+fn stat(maps: &FilterMaps, name: &str) -> u64 {
+    let stats = maps.state().expect("a map").instance.stats();
+    let found = stats.into_iter().find(|(row, _)| row.name == name);
+    found.expect("a statistic").1
 }
 
 /// The same of every discipline that decides where nothing waits, with marks where

@@ -10,6 +10,7 @@ mod equal;
 mod filter;
 mod flood;
 mod flows;
+mod l4s;
 pub mod marks;
 mod net;
 mod odd;
@@ -34,6 +35,17 @@ use std::time::{Duration, Instant};
 use weirgate_aqm::{Discipline, Link, Settings, ShaperRule};
 use weirgate_bpf::{Class, Classes, Instance, Place, Qdisc, Setup, Shaper};
 
+/// Prints what each program that is loaded cost the verifier, of 1,000,000 steps.
+fn verified() {
+    for program in ProgInfoIter::default() {
+        println!(
+            "  {}: {}",
+            program.name.to_string_lossy(),
+            program.verified_insns
+        );
+    }
+}
+
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn loads() {
@@ -43,14 +55,7 @@ fn loads() {
         match Qdisc::load(discipline) {
             Ok(qdisc) => {
                 println!("{}: loaded in {:?}", qdisc.kind(), began.elapsed());
-                // What each program of it costs the verifier, of 1,000,000 steps.
-                for program in ProgInfoIter::default() {
-                    println!(
-                        "  {}: {}",
-                        program.name.to_string_lossy(),
-                        program.verified_insns
-                    );
-                }
+                verified();
             }
             Err(error) => {
                 println!("{error}");
@@ -60,7 +65,10 @@ fn loads() {
     }
     let began = Instant::now();
     match Shaper::load() {
-        Ok(shaper) => println!("{}: loaded in {:?}", shaper.kind(), began.elapsed()),
+        Ok(shaper) => {
+            println!("{}: loaded in {:?}", shaper.kind(), began.elapsed());
+            verified();
+        }
         Err(error) => panic!("{error}"),
     }
     assert!(!failed);

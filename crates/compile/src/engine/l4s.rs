@@ -46,6 +46,7 @@ pub(crate) fn settled<'p>(
         }
     };
     let link = settled.link.fair.as_ref().map(|fair| fair.value);
+    marks(&settled, problems);
     let defaults = settled.classes.iter_mut();
     for class in defaults.filter(|class| class.default.is_some()) {
         if class.queue.is_none() && !by_hosts(class, link) {
@@ -116,6 +117,19 @@ fn own_queue(engine: Engine) -> Queue {
         })
     } else {
         Queue::FqCodel(FqCodelQueue::default())
+    }
+}
+
+/// Reports a virtual queue that is not to mark anybody.
+fn marks(policy: &Policy, problems: &Problems) {
+    let ecn = policy.policing.as_ref().and_then(|own| own.ecn.as_ref());
+    if let Some(ecn) = ecn.filter(|ecn| !ecn.value) {
+        problems.error(
+            codes::L4S,
+            ecn.span.clone(),
+            "`l4s` tells senders by marks, and `ecn = false` allows the virtual queue none",
+            "leave `ecn` out, or `l4s`",
+        );
     }
 }
 

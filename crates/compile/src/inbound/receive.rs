@@ -123,6 +123,7 @@ pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
         round_trip: round_trip(receive),
         by_hosts: by_hosts(policy, receive),
         beside_others: has_own_windows(policy),
+        l4s: receive.l4s,
     };
     Some((windows, origin))
 }

@@ -5,7 +5,7 @@
 use weirgate_linklayer::Framing;
 use weirgate_policy::{Flows, Inbound, Policy, in_kbit};
 use weirgate_state::{CakeFraming, KitSetting, KitWire, Origin, VirtualQueueFilter};
-use weirgate_units::{Rate, Size};
+use weirgate_units::{Rate, Size, Span};
 
 /// The largest queue that the kit's arithmetic holds (`AQM_MOST_BYTES`).
 const MOST: u64 = (1 << 30) - 1;
@@ -26,6 +26,10 @@ const SPARE: u64 = 20_000;
 /// senders can follow: with 16 downloads on 8000 kbit/s the queue and what is
 /// lost of the line both grow (experiments/inbound-filter.toml).
 const REACH_SECONDS: u64 = 6;
+
+/// What L4S packets alone may have waiting, as dualpi2 has it (RFC 9332 appendix A.1);
+/// two full packets at least are the discipline's.
+const L4S_STEP: Span = Span::from_millis(1);
 
 /// `measure=wire`, `gentle=double`, `mark=drop` and `mark-or-drop`
 /// (aqm/include/red.h, aqm/meredt.c).
@@ -99,6 +103,10 @@ pub(crate) fn note(policy: &Policy) -> Option<String> {
     let line = policy.link.down.as_ref()?.value;
     let how = match policy.link.inbound.value {
         Inbound::Police => "what comes faster is dropped",
+        _ if policy.link.low_latency().is_some() => {
+            "a virtual queue says who is marked or dropped, and for `l4s` marks ECT(1) by a \
+             short one of its own"
+        }
         _ => "a virtual queue says who is marked or dropped",
     };
     Some(format!(
@@ -166,6 +174,9 @@ fn virtual_queue(policy: &Policy, rate: Rate) -> Vec<(&'static str, u64)> {
         ("knot3_bytes", 50 * spare),
         ("mark", mark),
     ];
+    if policy.link.low_latency().is_some() {
+        settings.push(("l4s_step_ns", L4S_STEP.as_nanos()));
+    }
     if let Some(leak) = leak {
         settings.push((
             "fairness",

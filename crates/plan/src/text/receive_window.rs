@@ -23,6 +23,9 @@ pub(crate) fn windows(windows: &Windows) -> String {
     if windows.beside_others {
         text.push_str(", less what no window holds");
     }
+    if windows.l4s {
+        text.push_str(", senders of L4S too");
+    }
     // Writing to a String cannot fail.
     for (class, rate) in &windows.classes {
         let _ = write!(text, ", class {class}{}", limit(*rate));

@@ -50,6 +50,8 @@ pub struct Receive {
     pub initial_window: Option<Value<Size>>,
     /// The largest window of any connection.
     pub max_window: Option<Value<Size>>,
+    /// Whether windows hold senders of L4S as well.
+    pub l4s: bool,
     /// How rates are measured.
     pub measured: Meters,
     /// Streams of datagrams.
@@ -227,6 +229,9 @@ const ROWS: &[ReceiveRow] = &[
     row!(Receive: "max-window" => max_window in WINDOWS or codes::RECEIVE,
         "The largest receive window of any connection")
     .formerly(&["limit"]),
+    row!(Receive: "l4s" => l4s,
+        "Whether windows hold senders of L4S as well, which say so by ECT(1)")
+    .default("false"),
     ReceiveRow::new(
         "udp",
         FieldKind::Table("udp"),
@@ -407,6 +412,7 @@ impl Receive {
             max_ack_delay: None,
             initial_window: None,
             max_window: None,
+            l4s: false,
             measured: Meters::default(),
             udp: None,
             announced: None,

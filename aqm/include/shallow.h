@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Marks for senders of L4S (RFC 9331) where they have no queue of their own: beside
+ * an AQM of one queue, or of a virtual one, as behind the coupled AQM of two
+ * (RFC 9332). It owns what would wait in the second one.
+ *
+ * In two queues theirs goes first, so it has to pass the whole link. What would wait
+ * there is known by the times of their packets alone: each keeps the link for as
+ * long as it takes. A packet that finds it kept for a step or longer is marked.
+ *
+ * The probability that the AQM has for classic packets is coupled (section 2.1):
+ * where that is p'^2, L4S packets are marked with k p'. Where k p' is 1 or more,
+ * marks say no more, and the AQM drops them as classic ones (section 4.2.3).
+ */
+#ifndef AQM_SHALLOW_H
+#define AQM_SHALLOW_H
+
+#include "aqm.h"
+#include "fixed.h"
+
+#define SHALLOW_PARAMS(P) \
+	P(l4s_step_ns, AQM_NS, 0, 0, 1000000000, \
+	  "L4S packets are marked where those before them would keep the " \
+	  "link for so long, two full packets at least; 0: they are as all " \
+	  "others") \
+	P(coupling, AQM_NUMBER, 2, 1, 16, \
+	  "k: probability for L4S packets over the root of the classic one")
+
+#define SHALLOW_VARS(N) \
+	N(l4s_rate, AQM_NUMBER, "bytes/s of the link, for L4S packets alone") \
+	N(l4s_step_ns, AQM_NS, "step in force") \
+	N(l4s_until_ns, AQM_NS, "for how long L4S packets would keep the link")
+
+#define SHALLOW_STATS(N) \
+	N(l4s_packets, AQM_PACKETS, "arrivals of L4S packets") \
+	N(l4s_step_marks, AQM_PACKETS, "of them marked by the step") \
+	N(l4s_coupled_marks, AQM_PACKETS, \
+	  "of them marked by the classic probability")
+
+/* What would wait says no more beyond so many steps, and is forgotten as soon. */
+#define SHALLOW_STEPS_MOST 16
+
+struct shallow_params {
+	SHALLOW_PARAMS(AQM_PARAM_FIELD)
+};
+
+struct shallow_vars {
+	SHALLOW_VARS(AQM_NUMBER_FIELD)
+};
+
+struct shallow_stats {
+	SHALLOW_STATS(AQM_NUMBER_FIELD)
+};
+
+enum shallow_answer {
+	SHALLOW_PASS = 0,
+	SHALLOW_MARK = 1, /* by the step */
+	SHALLOW_COUPLED = 2, /* marked by the classic probability */
+	SHALLOW_OVERLOAD = 3, /* marked, unless the AQM drops it */
+};
+
+AQM_FN void shallow_setup(struct shallow_vars *v,
+			  const struct shallow_params *p,
+			  const struct aqm_link *link)
+{
+	u64 full = aqm_wire(link, (u32)aqm_clamp(link->mtu_bytes, 64, 65536));
+
+	v->l4s_rate = link->rate_bytes_s;
+	v->l4s_step_ns = p->l4s_step_ns;
+	if (v->l4s_step_ns && v->l4s_rate)
+		v->l4s_step_ns = aqm_max(v->l4s_step_ns,
+					 2 * full * 1000000000 / v->l4s_rate);
+}
+
+/* Whether a packet is one of L4S: ECT(1) says so, and CE may have been that
+ * (RFC 9331, section 5.1). */
+AQM_FN int shallow_is(const struct shallow_params *p,
+		      const struct aqm_packet *packet)
+{
+	return p->l4s_step_ns && packet->ecn & AQM_ECT_1;
+}
+
+/* For how long the packets before this one would keep the link; it is added. */
+AQM_FN u64 shallow_add(struct shallow_vars *v, u32 wire, u64 now_ns)
+{
+	u64 waits;
+
+	if (!v->l4s_rate)
+		return 0;
+	waits = v->l4s_until_ns > now_ns ? v->l4s_until_ns - now_ns : 0;
+	v->l4s_until_ns =
+		now_ns + aqm_min(waits + (u64)wire * 1000000000 / v->l4s_rate,
+				 SHALLOW_STEPS_MOST * v->l4s_step_ns);
+	return waits;
+}
+
+/*
+ * k p', where the AQM chooses each packet with a probability p that is spaced
+ * evenly (red.h): the mean gap is (1 + 1/p) / 2, so 2 p / (1 + p) of all are
+ * chosen, and p' is its root. AQM_ONE or more is overload.
+ */
+AQM_FN u64 shallow_coupled(const struct shallow_params *p, u64 probability)
+{
+	if (probability >= AQM_ONE)
+		return AQM_ONE;
+	return p->coupling *
+	       aqm_root(aqm_ratio(probability, (AQM_ONE + probability) / 2));
+}
+
+/* What happens to a packet of L4S, where a classic one would be chosen with a
+ * probability. */
+AQM_FN u32 shallow_decide(struct shallow_vars *v,
+			  const struct shallow_params *p,
+			  struct shallow_stats *s,
+			  const struct aqm_packet *packet, u64 probability,
+			  const struct aqm_moment *at)
+{
+	u64 waits = shallow_add(v, packet->wire, at->now_ns);
+	u64 coupled = shallow_coupled(p, probability);
+
+	s->l4s_packets++;
+	if (coupled >= AQM_ONE)
+		return SHALLOW_OVERLOAD;
+	if (waits >= v->l4s_step_ns) {
+		s->l4s_step_marks++;
+		return SHALLOW_MARK;
+	}
+	if (at->random < coupled) {
+		s->l4s_coupled_marks++;
+		return SHALLOW_COUPLED;
+	}
+	return SHALLOW_PASS;
+}
+
+#endif

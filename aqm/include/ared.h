@@ -117,12 +117,17 @@ AQM_FN void ared_automatic(struct ared_core *v, const struct ared_common *p)
 			aqm_clamp(5 * round_ns, 500000000, 10000000000ULL);
 }
 
-AQM_FN void ared_setup_core(struct ared_core *v, const struct ared_common *p,
-			    const struct aqm_link *link)
+/* Looked at once by the kernel's verifier, which wants an answer. */
+AQM_WHOLE_FN u32 ared_setup_core(struct ared_core *v AQM_NONNULL,
+				 const struct ared_common *p AQM_NONNULL,
+				 const struct aqm_link *link AQM_NONNULL)
 {
-	u64 adapted = v->red.max_p;
-	u64 min, width;
+	u64 adapted, min, width;
 
+	/* Before Linux 6.8 the verifier takes no word for AQM_NONNULL. */
+	if (!v || !p || !link)
+		return 0;
+	adapted = v->red.max_p;
 	red_setup_core(&v->red, &p->red, link);
 	ared_automatic(v, p);
 	/* A change of something else keeps what was learned. */
@@ -137,6 +142,7 @@ AQM_FN void ared_setup_core(struct ared_core *v, const struct ared_common *p,
 		v->low = min + width / 2;
 		v->high = v->low;
 	}
+	return 1;
 }
 
 /* A step down: beta, or what takes a step up of so much back. Halves fit in 32
@@ -174,10 +180,15 @@ AQM_FN void ared_step(struct ared_core *v, const struct ared_common *p,
 }
 
 /* Brings average and maximum probability up to date at an arrival; returns
- * RED's p_b. */
-AQM_FN u64 ared_observe(struct ared_core *v, const struct ared_common *p,
-			struct ared_counted *s, const struct aqm_moment *at)
+ * RED's p_b. Looked at once by the kernel's verifier. */
+AQM_WHOLE_FN u64 ared_observe(struct ared_core *v AQM_NONNULL,
+			      const struct ared_common *p AQM_NONNULL,
+			      struct ared_counted *s AQM_NONNULL,
+			      const struct aqm_moment *at AQM_NONNULL)
 {
+	/* Before Linux 6.8 the verifier takes no word for AQM_NONNULL. */
+	if (!v || !p || !s || !at)
+		return 0;
 	red_observe(&v->red, &p->red, at);
 	ared_step(v, p, s, at->now_ns);
 	s->peak_average = aqm_max(s->peak_average, v->red.average);

@@ -255,16 +255,23 @@ AQM_FN int red_by_limit(const struct red_common *p)
  * Where only the limit is said, the upper one is a quarter of it, as the limit
  * is four times the upper one where that is said, and still 15 packets.
  * The average and the spacing stay as they are.
+ *
+ * Looked at once by the kernel's verifier, which wants an answer of any such function.
  */
-AQM_FN void red_setup_core(struct red_core *v, const struct red_common *p,
-			   const struct aqm_link *link)
+AQM_WHOLE_FN u32 red_setup_core(struct red_core *v AQM_NONNULL,
+				const struct red_common *p AQM_NONNULL,
+				const struct aqm_link *link AQM_NONNULL)
 {
-	u64 rate = link->rate_bytes_s ? link->rate_bytes_s : RED_UNKNOWN_RATE;
-	u64 mtu = aqm_clamp(link->mtu_bytes, 64, 65536);
-	u64 max = p->max_bytes;
-	u64 delay = p->delay_ns ? p->delay_ns : RED_DELAY_NS;
-	u64 least = aqm_max(5 * mtu, aqm_bytes_in(rate, delay) / 2);
+	u64 rate, mtu, max, delay, least;
 
+	/* Before Linux 6.8 the verifier takes no word for AQM_NONNULL. */
+	if (!v || !p || !link)
+		return 0;
+	rate = link->rate_bytes_s ? link->rate_bytes_s : RED_UNKNOWN_RATE;
+	mtu = aqm_clamp(link->mtu_bytes, 64, 65536);
+	max = p->max_bytes;
+	delay = p->delay_ns ? p->delay_ns : RED_DELAY_NS;
+	least = aqm_max(5 * mtu, aqm_bytes_in(rate, delay) / 2);
 	if (!max) {
 		max = 3 * (p->min_bytes ? p->min_bytes : least);
 		if (red_by_limit(p))
@@ -292,6 +299,7 @@ AQM_FN void red_setup_core(struct red_core *v, const struct red_common *p,
 		p->idle == RED_PARABOLA ? red_idle_packets(v->weight) : 0;
 	v->mtu_bytes = mtu;
 	v->max_p = p->max_p ? aqm_max(p->max_p, RED_LEAST_P) : RED_MAX_P;
+	return 1;
 }
 
 /* The queue in the measure that thresholds are compared with. */

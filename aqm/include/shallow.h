@@ -52,6 +52,7 @@ struct shallow_stats {
 	SHALLOW_STATS(AQM_NUMBER_FIELD)
 };
 
+/* What is to happen to a packet of L4S. */
 enum shallow_answer {
 	SHALLOW_PASS = 0,
 	SHALLOW_MARK = 1, /* by the step */
@@ -80,35 +81,52 @@ AQM_FN int shallow_is(const struct shallow_params *p,
 	return p->l4s_step_ns && packet->ecn & AQM_ECT_1;
 }
 
-/* For how long the packets before this one would keep the link; it is added. */
-AQM_FN u64 shallow_add(struct shallow_vars *v, u32 wire, u64 now_ns)
+/*
+ * For how long the packets before this one would keep the link; it is added.
+ *
+ * This and the next function are looked at by the kernel's verifier once, which would
+ * follow each of their ways into all that comes after.
+ */
+AQM_WHOLE_FN u64 shallow_add(struct shallow_vars *v AQM_NONNULL, u32 wire,
+			     u64 now_ns)
 {
-	u64 waits;
+	u64 waits, most;
 
-	if (!v->l4s_rate)
+	/* Before Linux 6.8 the verifier takes no word for AQM_NONNULL. */
+	if (!v || !v->l4s_rate)
 		return 0;
 	waits = v->l4s_until_ns > now_ns ? v->l4s_until_ns - now_ns : 0;
+	most = SHALLOW_STEPS_MOST * v->l4s_step_ns;
 	v->l4s_until_ns =
-		now_ns + aqm_min(waits + (u64)wire * 1000000000 / v->l4s_rate,
-				 SHALLOW_STEPS_MOST * v->l4s_step_ns);
+		now_ns +
+		aqm_min(waits + (u64)wire * 1000000000 / v->l4s_rate, most);
 	return waits;
 }
 
 /*
- * k p', where the AQM chooses each packet with a probability p that is spaced
- * evenly (red.h): the mean gap is (1 + 1/p) / 2, so 2 p / (1 + p) of all are
- * chosen, and p' is its root. AQM_ONE or more is overload.
+ * What happens to a packet that finds others before it for so long, where a classic
+ * one would be chosen with a probability.
+ *
+ * The AQM spaces its choices evenly (red.h): the mean gap is (1 + 1/p) / 2, so that
+ * 2 p / (1 + p) of all packets are chosen, and p' is the root of that.
  */
-AQM_FN u64 shallow_coupled(const struct shallow_params *p, u64 probability)
+AQM_NUMBER_FN u32 shallow_answer(u64 waits, u64 step_ns, u64 coupling,
+				 u64 probability, u32 random)
 {
-	if (probability >= AQM_ONE)
-		return AQM_ONE;
-	return p->coupling *
-	       aqm_root(aqm_ratio(probability, (AQM_ONE + probability) / 2));
+	u64 coupled = AQM_ONE;
+
+	if (probability < AQM_ONE)
+		coupled = coupling *
+			  aqm_root(aqm_ratio(probability,
+					     (AQM_ONE + probability) / 2));
+	if (coupled >= AQM_ONE)
+		return SHALLOW_OVERLOAD;
+	if (waits >= step_ns)
+		return SHALLOW_MARK;
+	return random < coupled ? SHALLOW_COUPLED : SHALLOW_PASS;
 }
 
-/* What happens to a packet of L4S, where a classic one would be chosen with a
- * probability. */
+/* The same of a packet that came. */
 AQM_FN u32 shallow_decide(struct shallow_vars *v,
 			  const struct shallow_params *p,
 			  struct shallow_stats *s,
@@ -116,20 +134,13 @@ AQM_FN u32 shallow_decide(struct shallow_vars *v,
 			  const struct aqm_moment *at)
 {
 	u64 waits = shallow_add(v, packet->wire, at->now_ns);
-	u64 coupled = shallow_coupled(p, probability);
+	u32 answer = shallow_answer(waits, v->l4s_step_ns, p->coupling,
+				    probability, at->random);
 
 	s->l4s_packets++;
-	if (coupled >= AQM_ONE)
-		return SHALLOW_OVERLOAD;
-	if (waits >= v->l4s_step_ns) {
-		s->l4s_step_marks++;
-		return SHALLOW_MARK;
-	}
-	if (at->random < coupled) {
-		s->l4s_coupled_marks++;
-		return SHALLOW_COUPLED;
-	}
-	return SHALLOW_PASS;
+	s->l4s_step_marks += answer == SHALLOW_MARK;
+	s->l4s_coupled_marks += answer == SHALLOW_COUPLED;
+	return answer;
 }
 
 #endif

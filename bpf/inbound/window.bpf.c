@@ -263,8 +263,11 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 			    window_others(wanted, all, now_ns));
 	offered = (u32)segment->window << shift;
 	if (window_protected(wanted, receiver)) {
-		/* It is not taken back when that ends. */
-		window_begun(&connection->flow, segment->ack, offered, now_ns);
+		/* One of L4S may turn out to be classic: what it was offered
+		 * is not taken back then. */
+		if (receiver->spared & SPARED_L4S)
+			window_begun(&connection->flow, segment->ack, offered,
+				     now_ns);
 		return;
 	}
 	if (!rate && !wanted->rule.fixed_bytes && !wanted->rule.limit_bytes)

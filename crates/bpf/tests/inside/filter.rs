@@ -92,6 +92,7 @@ pub fn checksum(bytes: &[u8]) -> u16 {
 /// Recorded decisions, made again by the native host with the same numbers.
 #[test]
 #[ignore = "runs in the lab's kernel"]
+#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn parity() {
     // Above and below what the machine makes a second in either case.
     for mark in [0, 2] {
@@ -104,15 +105,18 @@ fn parity() {
             ("measure", 2),
             ("bands", 1),
             ("gentle", 2),
-            ("l4s_step_ns", mark / 2 * 1_000_000),
         ];
-        let changed = setup(4_000_000, &params);
-        let wanted = setup(12_000_000, &params);
+        // First one that nothing reaches, so that there is coupling alone.
+        let step = |ns| [&params[..], &[("l4s_step_ns", mark / 2 * ns)]].concat();
+        let changed = setup(4_000_000, &step(1_000_000));
+        let wanted = setup(12_000_000, &step(1_000_000_000));
         let (maps, counts) = agreed(&wanted, &changed, PACKETS, 77 + mark);
         assert!(counts[2] > 100, "drops");
         assert_eq!(counts[1] > 100, mark != 0, "marks");
         for name in ["l4s_step_marks", "l4s_coupled_marks"] {
-            assert_eq!(stat(&maps, name) > 100, mark != 0, "{name}");
+            let marks = stat(&maps, name);
+            println!("{name}: {marks}");
+            assert_eq!(marks > 20, mark != 0, "{name}: {marks}");
         }
         known_flows(&maps);
     }

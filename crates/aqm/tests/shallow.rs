@@ -137,7 +137,10 @@ fn marks_are_twice_the_root_of_drops() {
         // Spaced evenly, 2 p / (1 + p) are chosen of those with a probability of p.
         let half = max_p as f64 / ONE as f64 / 2.0;
         let chosen = 2.0 * half / (1.0 + half);
-        assert!((dropped / chosen - 1.0).abs() < 0.1, "{dropped}, not {chosen}");
+        assert!(
+            (dropped / chosen - 1.0).abs() < 0.1,
+            "{dropped}, not {chosen}"
+        );
         assert!(lost < f64::EPSILON, "{lost}");
     }
 }

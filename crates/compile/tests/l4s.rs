@@ -281,7 +281,10 @@ fn a_virtual_queue_marks_l4s() {
             .find(|one| one.name == "l4s_step_ns");
         Ok(found.map(|one| one.value))
     };
-    assert_eq!(step("l4s = true", filter).expect("a state"), Some(1_000_000));
+    assert_eq!(
+        step("l4s = true", filter).expect("a state"),
+        Some(1_000_000)
+    );
     assert_eq!(step("l4s = false", filter).expect("a state"), None);
     let unmarked = format!("{filter}\n[inbound]\necn = false");
     assert_eq!(step("l4s = false", &unmarked).expect("a state"), None);

@@ -92,7 +92,6 @@ pub fn checksum(bytes: &[u8]) -> u16 {
 /// Recorded decisions, made again by the native host with the same numbers.
 #[test]
 #[ignore = "runs in the lab's kernel"]
-#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn parity() {
     // Above and below what the machine makes a second in either case.
     for mark in [0, 2] {

@@ -36,6 +36,7 @@ use weirgate_aqm::{Discipline, Link, Settings, ShaperRule};
 use weirgate_bpf::{Class, Classes, Instance, Place, Qdisc, Setup, Shaper};
 
 /// Prints what each program that is loaded cost the verifier, of 1,000,000 steps.
+#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn verified() {
     for program in ProgInfoIter::default() {
         println!(

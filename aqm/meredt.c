@@ -161,8 +161,7 @@ AQM_FN u64 meredt_between(u64 x, u64 x0, u64 y0, u64 x1, u64 y1)
  * The weight of a flow that has sent so much.
  *
  * This and the next function are looked at by the kernel's verifier once, which would
- * follow each weight and each band into all that comes after: they were six sevenths
- * of what it took to load this discipline.
+ * follow each weight and each band into all that comes after.
  */
 AQM_WHOLE_FN u64 meredt_weight(const struct meredt_params *p AQM_NONNULL,
 			       u64 bytes)

@@ -119,7 +119,7 @@ fn in_the_middle(max_p: u64) -> [f64; 3] {
             match verdict.action {
                 Action::Mark => counts[1] += 1,
                 Action::Drop => counts[2 * usize::from(l4s)] += 1,
-                _ => {}
+                Action::Pass => {}
             }
         }
     }

@@ -44,6 +44,10 @@ pub struct SparedMark {
 /// Two programs at a device's `clsact` qdisc that choose the receive windows of
 /// what leaves by what arrives (`bpf/inbound/window.bpf.c`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "whom and what windows hold, each by itself"
+)]
 pub struct Windows {
     /// What all connections of no class of their own may have together, of TCP's
     /// payload; 0 for no limit.

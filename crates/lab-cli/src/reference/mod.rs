@@ -33,7 +33,7 @@ pub fn pages(folder: &Path) -> Result<Pages, Failure> {
 
 fn messages() -> String {
     let mut text = String::from(
-        "# Messages\n\nEvery problem of a policy, an experiment, a stored result or a domain file has a code that keeps its \
+        "# Messages\n\nEvery problem of a policy, an experiment, a stored result, a domain file or a list of circuits has a code that keeps its \
          meaning.\n\n| code | meaning |\n|---|---|\n",
     );
     let policy = weirgate_policy::CODES
@@ -47,6 +47,7 @@ fn messages() -> String {
         .chain(weirgate_experiment::CODES)
         .chain(weirgate_ledger::CODES)
         .chain(weirgate_domain::CODES)
+        .chain(weirgate_circuits::CODES)
         .copied();
     let all: BTreeMap<&str, &str> = policy.chain(compile).chain(plain).collect();
     for (code, meaning) in all {

@@ -26,6 +26,7 @@ pub(super) const LEVELS: [&[&str]; 7] = [
         "ledger",
         "uci",
         "import",
+        "circuits",
         "init",
         "doctor",
         "explain",
@@ -40,7 +41,7 @@ pub(super) const LEVELS: [&[&str]; 7] = [
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.
-pub const PURE: [&str; 21] = [
+pub const PURE: [&str; 22] = [
     "advise",
     "domain",
     "signatures",
@@ -59,6 +60,7 @@ pub const PURE: [&str; 21] = [
     "report",
     "uci",
     "import",
+    "circuits",
     "init",
     "doctor",
     "explain",

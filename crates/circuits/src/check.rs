@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What files say, put together and compared.
+
+use crate::address::Prefix;
+use crate::codes::{DEEP, ORDER, RATE, SOLD, TWICE, UNKNOWN, UNREACHED, UNUSED};
+use crate::located::{Mistakes, Place, Told};
+use crate::model::{Circuit, List, Pair, Site};
+use crate::rate;
+use crate::table::{Header, Row};
+use std::collections::BTreeMap;
+use weirgate_document::{Span, did_you_mean};
+use weirgate_units::Rate;
+
+/// The columns of rates, in this order everywhere.
+pub(crate) const RATES: [&str; 4] = [
+    "Download Min Mbps",
+    "Upload Min Mbps",
+    "Download Max Mbps",
+    "Upload Max Mbps",
+];
+
+/// The most circuits and sites of a list.
+const MOST_CIRCUITS: usize = 2_000_000;
+const MOST_SITES: usize = 65_000;
+
+/// Names that are compared with one that is unknown, so that many mistakes among
+/// many names do not take long.
+const COMPARED: usize = 2_000;
+
+/// Rates as they stand in a line.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RawRates {
+    pub(crate) rates: [Option<Rate>; 4],
+    pub(crate) spans: [Span; 4],
+    /// One was wrong, which has been told.
+    pub(crate) wrong: bool,
+}
+
+impl RawRates {
+    /// Those in four columns.
+    pub(crate) fn read(row: &Row, header: &Header, first: usize, told: &Told<'_, '_>) -> Self {
+        let mut own = Self::default();
+        for number in 0..4 {
+            let cell = header.cell(row, first + number);
+            own.spans[number] = cell.span;
+            if cell.text.is_empty() {
+                continue;
+            }
+            match rate::read(cell.text, number < 2) {
+                Ok(rate) => own.rates[number] = Some(rate),
+                Err((message, hint)) => {
+                    told.error(RATE, &own.spans[number], message, hint);
+                    own.wrong = true;
+                }
+            }
+        }
+        own
+    }
+}
+
+/// A site as it was read.
+#[derive(Debug)]
+pub(crate) struct RawSite {
+    pub(crate) name: String,
+    pub(crate) at: Place,
+    pub(crate) parent: Option<usize>,
+    pub(crate) most: Option<Pair>,
+}
+
+/// A plan as it was read.
+#[derive(Debug)]
+pub(crate) struct RawPlan {
+    pub(crate) name: String,
+    pub(crate) at: Place,
+    pub(crate) rates: RawRates,
+}
+
+/// A circuit as it was read. The place of rates is in the file of `at`.
+#[derive(Debug)]
+pub(crate) struct RawCircuit {
+    pub(crate) id: String,
+    pub(crate) at: Place,
+    pub(crate) parent: String,
+    pub(crate) parent_at: Place,
+    pub(crate) plan: String,
+    pub(crate) plan_at: Place,
+    pub(crate) rates: RawRates,
+    pub(crate) prefixes: Vec<(Prefix, Place)>,
+    pub(crate) has_mac: bool,
+}
+
+/// What all files say.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    pub(crate) sites: Vec<RawSite>,
+    pub(crate) plans: Vec<RawPlan>,
+    pub(crate) circuits: Vec<RawCircuit>,
+    /// The place of each circuit.
+    pub(crate) by_id: BTreeMap<String, usize>,
+    /// A file of sites was read.
+    pub(crate) has_network: bool,
+}
+
+/// Compares, and makes the list. It is right where nothing was told to be wrong.
+pub(crate) fn check(all: Collected, told: &Mistakes<'_>) -> List {
+    let Collected {
+        sites,
+        plans,
+        circuits,
+        has_network,
+        ..
+    } = all;
+    let by_site = names(
+        sites.iter().map(|site| (&*site.name, &site.at)),
+        "site",
+        told,
+    );
+    let by_plan = names(
+        plans.iter().map(|plan| (&*plan.name, &plan.at)),
+        "plan",
+        told,
+    );
+    for plan in &plans {
+        let of = format!("the plan `{}`", plan.name);
+        ordered(&plan.rates.rates, &plan.rates.spans, &plan.at, &of, told);
+    }
+    for (many, most, what) in [
+        (circuits.len(), MOST_CIRCUITS, "circuits"),
+        (sites.len(), MOST_SITES, "sites"),
+    ] {
+        if many > most {
+            let message = format!("there are {many} {what}");
+            told.error(
+                DEEP,
+                &Place::default(),
+                message,
+                format!("a list has at most {most}"),
+            );
+        }
+    }
+    if let Some(first) = circuits
+        .iter()
+        .find(|one| !has_network && !one.parent.is_empty())
+    {
+        let message = "no file has sites, so all circuits are below the link itself";
+        told.warning(
+            UNUSED,
+            &first.parent_at,
+            message,
+            "give the network.json too",
+        );
+    }
+    let mut owners: BTreeMap<Prefix, usize> = BTreeMap::new();
+    let made = circuits.iter().enumerate().map(|(number, raw)| {
+        let parent = match &*raw.parent {
+            "" => None,
+            _ if !has_network => None,
+            name => found(name, &by_site, "site", &raw.parent_at, told),
+        };
+        let plan = match &*raw.plan {
+            "" => None,
+            name => found(name, &by_plan, "plan", &raw.plan_at, told),
+        };
+        let plan_rates = plan.and_then(|plan| plans.get(plan));
+        let [least, most] = resolved(raw, plan_rates, told);
+        Circuit {
+            id: raw.id.clone(),
+            parent,
+            plan: plan_rates.map(|plan| plan.name.clone()),
+            least,
+            most,
+            prefixes: prefixes(number, raw, &circuits, &mut owners, told),
+        }
+    });
+    let circuits: Vec<Circuit> = made.collect();
+    let list = List {
+        sites: sites
+            .iter()
+            .map(|raw| Site {
+                name: raw.name.clone(),
+                parent: raw.parent,
+                most: raw.most,
+            })
+            .collect(),
+        circuits,
+    };
+    sold(&list, &sites, told);
+    list
+}
+
+/// The places of names, each of which may be there once.
+fn names<'n>(
+    all: impl Iterator<Item = (&'n str, &'n Place)>,
+    of: &str,
+    told: &Mistakes<'_>,
+) -> BTreeMap<&'n str, (usize, &'n Place)> {
+    let mut places: BTreeMap<&str, (usize, &Place)> = BTreeMap::new();
+    for (number, (name, at)) in all.enumerate() {
+        match places.get(name) {
+            _ if name.is_empty() => {}
+            Some((_, first)) => {
+                let message = format!(
+                    "the {of} `{name}` is there twice, first in {}",
+                    told.named(first)
+                );
+                told.error(TWICE, at, message, "give one of them another name");
+            }
+            None => {
+                places.insert(name, (number, at));
+            }
+        }
+    }
+    places
+}
+
+/// The place of a name that has to be there.
+fn found(
+    name: &str,
+    places: &BTreeMap<&str, (usize, &Place)>,
+    of: &str,
+    at: &Place,
+    told: &Mistakes<'_>,
+) -> Option<usize> {
+    if let Some((number, _)) = places.get(name) {
+        return Some(*number);
+    }
+    let hint = did_you_mean(name, places.keys().take(COMPARED).copied(), || match of {
+        "plan" if places.is_empty() => "give the file of plans too".to_owned(),
+        _ => format!("name a {of} of the list, or leave the field empty"),
+    });
+    told.error(UNKNOWN, at, format!("there is no {of} `{name}`"), hint);
+    None
+}
+
+/// Least and most of a circuit: its own, and else those of its plan.
+fn resolved(raw: &RawCircuit, plan: Option<&RawPlan>, told: &Mistakes<'_>) -> [Pair; 2] {
+    let mut rates = raw.rates.rates;
+    if let Some(plan) = plan {
+        for (own, of_plan) in rates.iter_mut().zip(plan.rates.rates) {
+            *own = own.or(of_plan);
+        }
+    }
+    let of = format!("the circuit `{}`", raw.id);
+    let known = raw.plan.is_empty() || plan.is_some_and(|plan| !plan.rates.wrong);
+    if !raw.rates.wrong && known {
+        for (number, rate) in rates.iter().enumerate().skip(2) {
+            if rate.is_none() {
+                let at = Place {
+                    file: raw.at.file,
+                    span: raw.rates.spans[number].clone(),
+                };
+                let message = format!("{of} has no `{}`", RATES[number]);
+                told.error(
+                    RATE,
+                    &at,
+                    message,
+                    "write a number of Mbit/s, or name a plan",
+                );
+            }
+        }
+        ordered(&rates, &raw.rates.spans, &raw.at, &of, told);
+    }
+    let of = |number: usize| rates[number].unwrap_or_default();
+    [0, 2].map(|first| Pair {
+        down: of(first),
+        up: of(first + 1),
+    })
+}
+
+/// Tells where the least is more than the most.
+fn ordered(
+    rates: &[Option<Rate>; 4],
+    spans: &[Span; 4],
+    at: &Place,
+    of: &str,
+    told: &Mistakes<'_>,
+) {
+    for number in 0..2 {
+        if let (Some(least), Some(most)) = (rates[number], rates[number + 2])
+            && least > most
+        {
+            let at = Place {
+                file: at.file,
+                span: spans[number].clone(),
+            };
+            let message = format!("{of} is guaranteed {least}, and may have {most} at most");
+            told.error(
+                ORDER,
+                &at,
+                message,
+                format!(
+                    "write a smaller `{}`, or a larger `{}`",
+                    RATES[number],
+                    RATES[number + 2]
+                ),
+            );
+        }
+    }
+}
+
+/// A circuit's prefixes. One that is another circuit's is told.
+fn prefixes(
+    number: usize,
+    raw: &RawCircuit,
+    all: &[RawCircuit],
+    owners: &mut BTreeMap<Prefix, usize>,
+    told: &Mistakes<'_>,
+) -> Vec<Prefix> {
+    let mut own = Vec::with_capacity(raw.prefixes.len());
+    for (prefix, at) in &raw.prefixes {
+        match owners.get(prefix).copied() {
+            Some(owner) if owner == number => {
+                let message = format!("`{prefix}` is there twice in the circuit `{}`", raw.id);
+                told.warning(TWICE, at, message, "once is enough");
+            }
+            Some(owner) => {
+                let other = all.get(owner).map_or("", |other| &other.id);
+                let first = all
+                    .get(owner)
+                    .map(|other| told.named(&other.at))
+                    .unwrap_or_default();
+                let message = format!("`{prefix}` is of the circuit `{other}` too, in {first}");
+                told.error(TWICE, at, message, "leave it to one of them");
+            }
+            None => {
+                owners.insert(*prefix, number);
+                own.push(*prefix);
+            }
+        }
+    }
+    if raw.prefixes.is_empty() {
+        let mut message = format!("the circuit `{}` has no address", raw.id);
+        if raw.has_mac {
+            message.push_str(", and packets are not told apart by a MAC");
+        }
+        told.warning(
+            UNREACHED,
+            &raw.at,
+            message,
+            "give its addresses or prefixes",
+        );
+    }
+    own.sort_unstable();
+    own
+}
+
+/// Tells where more is guaranteed below a site than it has: one warning for all.
+fn sold(list: &List, sites: &[RawSite], told: &Mistakes<'_>) {
+    let guaranteed = list.guaranteed();
+    let over = |number: &usize| {
+        let most = list.sites.get(*number).and_then(|site| site.most);
+        most.is_some_and(|most| {
+            let sum = guaranteed[*number];
+            sum.down > most.down || sum.up > most.up
+        })
+    };
+    let over: Vec<usize> = (0..sites.len()).filter(over).collect();
+    if let Some((first, raw)) = over
+        .first()
+        .and_then(|first| Some((*first, sites.get(*first)?)))
+    {
+        let sum = guaranteed[first];
+        let message = format!(
+            "below `{}`, {} down and {} up are guaranteed, which is more than it has (sites with that: {})",
+            raw.name,
+            sum.down,
+            sum.up,
+            over.len()
+        );
+        told.warning(
+            SOLD,
+            &raw.at,
+            message,
+            "when all ask for theirs at once, they share by turns",
+        );
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `ShapedDevices.csv` of LibreQoS: a line for each device, which names its circuit.
+
+use crate::address::Prefix;
+use crate::check::{Collected, RATES, RawCircuit, RawRates};
+use crate::codes::{ADDRESS, DIFFERS, NAME, UNUSED};
+use crate::located::Told;
+use crate::table::{Cell, Column, Header, Row};
+use std::collections::BTreeMap;
+use weirgate_document::Span;
+
+/// The columns, and one more, `Plan`, which LibreQoS does not have.
+pub(crate) const COLUMNS: &[Column] = &[
+    Column::needed("Circuit ID"),
+    Column::free("Circuit Name"),
+    Column::free("Device ID"),
+    Column::free("Device Name"),
+    Column::free("Parent Node"),
+    Column::unused("MAC"),
+    Column::needed("IPv4"),
+    Column::free("IPv6"),
+    Column::free(RATES[0]),
+    Column::free(RATES[1]),
+    Column::free(RATES[2]),
+    Column::free(RATES[3]),
+    Column::free("Comment"),
+    Column::unused("sqm"),
+    Column::free("Plan"),
+];
+
+/// Their numbers.
+const ID: usize = 0;
+const PARENT: usize = 4;
+const MAC: usize = 5;
+const ADDRESSES: [(usize, u8); 2] = [(6, 4), (7, 6)];
+const FIRST_RATE: usize = 8;
+const PLAN: usize = 14;
+
+/// The longest identifier, in bytes: what a row in the kernel has room for.
+const LONGEST: usize = 60;
+
+/// Reads the lines of a file.
+pub(crate) struct Devices<'d, 'm, 't> {
+    header: Header,
+    told: &'d Told<'m, 't>,
+    /// Of columns of which nothing is made: the first field that says something, and
+    /// how many do.
+    unused: BTreeMap<usize, (Span, usize)>,
+}
+
+impl<'d, 'm, 't> Devices<'d, 'm, 't> {
+    pub(crate) fn new(header: Header, told: &'d Told<'m, 't>) -> Self {
+        // Without either no circuit has a rate.
+        if !header.has(PLAN) {
+            for (number, name) in RATES.iter().enumerate().skip(2) {
+                if !header.has(FIRST_RATE + number) {
+                    let message = format!("the column `{name}` is missing");
+                    let hint = "add it, or a column `Plan` and a file of plans";
+                    told.error(crate::codes::COLUMN, &(0..0), message, hint);
+                }
+            }
+        }
+        Self {
+            header,
+            told,
+            unused: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a line.
+    pub(crate) fn take(&mut self, row: &Row, into: &mut Collected) {
+        let told = self.told;
+        for (number, column) in COLUMNS.iter().enumerate() {
+            let cell = self.header.cell(row, number);
+            if column.unused && !cell.text.is_empty() {
+                self.unused.entry(number).or_insert((cell.span, 0)).1 += 1;
+            }
+        }
+        let id = self.header.cell(row, ID);
+        let named = identifier(&id, "circuit", told);
+        let rates = RawRates::read(row, &self.header, FIRST_RATE, told);
+        let mut prefixes = Vec::new();
+        for (column, version) in ADDRESSES {
+            let cell = self.header.cell(row, column);
+            for (text, span) in parts(&cell) {
+                match Prefix::read(text, version) {
+                    Ok(prefix) => prefixes.push((prefix, told.at(&span))),
+                    Err((message, hint)) => told.error(ADDRESS, &span, message, hint),
+                }
+            }
+        }
+        let Some(name) = named else {
+            return;
+        };
+        let parent = self.header.cell(row, PARENT);
+        let plan = self.header.cell(row, PLAN);
+        let own = RawCircuit {
+            id: name.to_owned(),
+            at: told.at(&id.span),
+            parent: parent.text.to_owned(),
+            parent_at: told.at(&parent.span),
+            plan: plan.text.to_owned(),
+            plan_at: told.at(&plan.span),
+            rates,
+            prefixes,
+            has_mac: !self.header.cell(row, MAC).text.is_empty(),
+        };
+        let Some(known) = into.by_id.get(name) else {
+            into.by_id.insert(own.id.clone(), into.circuits.len());
+            into.circuits.push(own);
+            return;
+        };
+        let Some(known) = into.circuits.get_mut(*known) else {
+            return;
+        };
+        let known_at = known.at.clone();
+        let differs = |what: &str, span: &Span, has: &str, had: &str| {
+            let first = told.named(&known_at);
+            let message =
+                format!("{what} of the circuit `{name}` is `{has}` here, and `{had}` in {first}");
+            told.error(
+                DIFFERS,
+                span,
+                message,
+                "write the same for all devices of a circuit",
+            );
+        };
+        if own.parent != known.parent {
+            differs("the parent", &parent.span, &own.parent, &known.parent);
+        }
+        if own.plan != known.plan {
+            differs("the plan", &plan.span, &own.plan, &known.plan);
+        }
+        if !own.rates.wrong && !known.rates.wrong {
+            for (number, what) in RATES.iter().enumerate() {
+                let (has, had) = (own.rates.rates[number], known.rates.rates[number]);
+                if has != had {
+                    let text = |rate: Option<weirgate_units::Rate>| {
+                        rate.map_or_else(String::new, |rate| rate.to_string())
+                    };
+                    let what = format!("`{what}`");
+                    differs(&what, &own.rates.spans[number], &text(has), &text(had));
+                }
+            }
+        }
+        known.prefixes.extend(own.prefixes);
+        known.has_mac |= own.has_mac;
+    }
+
+    /// Tells what was there and is not used.
+    pub(crate) fn finish(self) {
+        for (number, (span, lines)) in self.unused {
+            let name = COLUMNS.get(number).map_or("", |column| column.name);
+            let message = format!("`{name}` is not used (lines with one: {lines})");
+            let hint = match number {
+                MAC => "packets are told apart by addresses alone",
+                _ => "each circuit has flow queues with CoDel",
+            };
+            self.told.warning(UNUSED, &span, message, hint);
+        }
+    }
+}
+
+/// An identifier of a circuit, a site or a plan. A wrong one is told.
+pub(crate) fn identifier<'r>(cell: &Cell<'r>, of: &str, told: &Told<'_, '_>) -> Option<&'r str> {
+    let text = cell.text;
+    let (message, hint) = if text.is_empty() {
+        (
+            format!("the {of} has no identifier"),
+            "give it one that no other has".to_owned(),
+        )
+    } else if text.len() > LONGEST {
+        let message = format!("the identifier of the {of} has {} bytes", text.len());
+        (message, format!("write at most {LONGEST}"))
+    } else if text.contains(char::is_control) {
+        (
+            format!("the identifier of the {of} has a control character"),
+            "leave it out".to_owned(),
+        )
+    } else {
+        return Some(text);
+    };
+    told.error(NAME, &cell.span, message, hint);
+    None
+}
+
+/// The addresses of a field, each with its place. Of a field whose text is not as it
+/// stands in the file, the place is that of the whole.
+fn parts<'r>(cell: &Cell<'r>) -> impl Iterator<Item = (&'r str, Span)> {
+    let Cell { text, span } = cell.clone();
+    // Quotes and spaces around the text.
+    let around = span.len().checked_sub(text.len());
+    let plain = around.is_some_and(|around| around <= 2);
+    let shift = around.map_or(0, |around| around / 2);
+    text.split([',', ';', ' ', '\t'])
+        .filter(|part| !part.is_empty())
+        .map(move |part| {
+            let at = part.as_ptr() as usize - text.as_ptr() as usize;
+            let start = span.start + shift + at;
+            let own = start..start + part.len();
+            (part, if plain { own } else { span.clone() })
+        })
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A provider's circuits as data: who has which addresses, at which rate, below
+//! which site.
+//!
+//! Three kinds of file are read, in any number and order. What a file is follows
+//! from what it has.
+//!
+//! * `ShapedDevices.csv` of LibreQoS: a line for each device of a circuit.
+//! * `network.json` of LibreQoS: the tree of sites, with their rates.
+//! * Plans: a CSV file whose first column is `Plan`. A circuit with a plan needs no
+//!   rates of its own.
+//!
+//! All mistakes of all files are found in one run, each with its line and column.
+//! A [`List`] is made only where there is none. [`rows`] makes of it what the engine
+//! is told, so that nodes keep their numbers from one list to the next.
+//!
+//! ```
+//! use weirgate_circuits::{File, read};
+//!
+//! let devices = "\
+//! Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,\
+//! Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment
+//! 1,Main St. 1,1,router,,,100.64.0.1,2001:db8:0:100::/56,25,5,155,20,
+//! 2,Main St. 2,2,router,,,100.64.0.300,,25,5,105,fast,
+//! ";
+//! let reading = read(&[File { name: "ShapedDevices.csv", text: devices }]);
+//! assert!(reading.list.is_none());
+//! let said: Vec<String> = reading.problems.iter().map(ToString::to_string).collect();
+//! assert!(said[0].starts_with("ShapedDevices.csv:3:27: error[L005]"), "{said:?}");
+//! assert!(said[1].starts_with("ShapedDevices.csv:3:52: error[L006]"), "{said:?}");
+//! ```
+
+mod address;
+mod check;
+mod codes;
+mod devices;
+mod located;
+mod model;
+mod network;
+mod plans;
+mod rate;
+pub mod rows;
+mod table;
+
+pub use address::Prefix;
+pub use codes::CODES;
+pub use located::Located;
+pub use model::{Circuit, List, Pair, Site};
+
+use check::Collected;
+use located::Mistakes;
+use weirgate_document::Severity;
+
+/// A file to read.
+#[derive(Debug, Clone, Copy)]
+pub struct File<'t> {
+    /// What problems call it.
+    pub name: &'t str,
+    /// What it has.
+    pub text: &'t str,
+}
+
+/// What was read.
+#[derive(Debug)]
+pub struct Reading {
+    /// The list; `None` where there is an error.
+    pub list: Option<List>,
+    /// All problems, in the order of files and lines.
+    pub problems: Vec<Located>,
+}
+
+/// Reads the files of one list.
+pub fn read(files: &[File<'_>]) -> Reading {
+    let mistakes = Mistakes::new(files);
+    let mut collected = Collected::default();
+    for (number, file) in files.iter().enumerate() {
+        let told = mistakes.of(number);
+        if file
+            .text
+            .trim_start_matches('\u{feff}')
+            .trim_start()
+            .starts_with('{')
+        {
+            network::read(file.text, &told, &mut collected.sites);
+            collected.has_network = true;
+        } else {
+            table::read(file.text, &told, &mut collected);
+        }
+    }
+    let list = check::check(collected, &mistakes);
+    let problems = mistakes.located();
+    let wrong = problems
+        .iter()
+        .any(|one| one.problem.severity == Severity::Error);
+    Reading {
+        list: Some(list).filter(|_| !wrong),
+        problems,
+    }
+}

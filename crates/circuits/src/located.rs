@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Problems of several files, with the line and the column of each.
+
+use crate::File;
+use std::cell::OnceCell;
+use std::fmt;
+use weirgate_document::{Problem, Problems, Severity, Span};
+
+/// A problem with its file and place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located {
+    /// The file, as it was named.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column, from 1, in characters.
+    pub column: usize,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+impl fmt::Display for Located {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            file,
+            line,
+            column,
+            problem,
+        } = self;
+        let severity = match problem.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        };
+        write!(
+            f,
+            "{file}:{line}:{column}: {severity}[{}]: {}",
+            problem.code, problem.message
+        )?;
+        if !problem.hint.is_empty() {
+            write!(f, "; {}", problem.hint)?;
+        }
+        Ok(())
+    }
+}
+
+/// Problems of several files.
+pub(crate) struct Mistakes<'t> {
+    files: Vec<Own<'t>>,
+}
+
+struct Own<'t> {
+    file: File<'t>,
+    problems: Problems,
+    /// Where each line begins; found when one is first asked for.
+    lines: OnceCell<Vec<usize>>,
+}
+
+impl Own<'_> {
+    /// The line of a place, from 1, and where it begins.
+    fn line(&self, at: usize) -> (usize, usize) {
+        let lines = self.lines.get_or_init(|| {
+            let ends = self.file.text.match_indices('\n');
+            std::iter::once(0)
+                .chain(ends.map(|(at, _)| at + 1))
+                .collect()
+        });
+        let line = lines.partition_point(|begin| *begin <= at).max(1);
+        (line, lines.get(line - 1).copied().unwrap_or(0))
+    }
+}
+
+/// Those of one file.
+pub(crate) struct Told<'m, 't> {
+    /// Its number.
+    pub(crate) file: usize,
+    mistakes: &'m Mistakes<'t>,
+}
+
+/// A place in one of the files.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Place {
+    pub(crate) file: usize,
+    pub(crate) span: Span,
+}
+
+impl<'t> Mistakes<'t> {
+    pub(crate) fn new(files: &[File<'t>]) -> Self {
+        let with = |file: &File<'t>| Own {
+            file: *file,
+            problems: Problems::default(),
+            lines: OnceCell::new(),
+        };
+        Self {
+            files: files.iter().map(with).collect(),
+        }
+    }
+
+    pub(crate) fn of(&self, file: usize) -> Told<'_, 't> {
+        Told {
+            file,
+            mistakes: self,
+        }
+    }
+
+    /// An error at a place.
+    pub(crate) fn error(
+        &self,
+        code: &'static str,
+        at: &Place,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        if let Some(own) = self.files.get(at.file) {
+            own.problems.error(code, at.span.clone(), message, hint);
+        }
+    }
+
+    /// A warning at a place.
+    pub(crate) fn warning(
+        &self,
+        code: &'static str,
+        at: &Place,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        if let Some(own) = self.files.get(at.file) {
+            own.problems.warning(code, at.span.clone(), message, hint);
+        }
+    }
+
+    /// How people find a place: the file and the line.
+    pub(crate) fn named(&self, at: &Place) -> String {
+        let own = self.files.get(at.file);
+        own.map_or_else(String::new, |own| {
+            format!("{}:{}", own.file.name, own.line(at.span.start).0)
+        })
+    }
+
+    /// All of them with their lines.
+    pub(crate) fn located(self) -> Vec<Located> {
+        let mut all = Vec::new();
+        for mut own in self.files {
+            for problem in std::mem::take(&mut own.problems).into_sorted() {
+                let start = problem.span.start.min(own.file.text.len());
+                let (line, begin) = own.line(start);
+                let before = own.file.text.get(begin..start).unwrap_or_default();
+                all.push(Located {
+                    file: own.file.name.to_owned(),
+                    line,
+                    column: before.chars().count() + 1,
+                    problem,
+                });
+            }
+        }
+        all
+    }
+}
+
+impl Told<'_, '_> {
+    /// An error in this file.
+    pub(crate) fn error(
+        &self,
+        code: &'static str,
+        span: &Span,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.mistakes.error(code, &self.at(span), message, hint);
+    }
+
+    /// A warning in this file.
+    pub(crate) fn warning(
+        &self,
+        code: &'static str,
+        span: &Span,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.mistakes.warning(code, &self.at(span), message, hint);
+    }
+
+    /// How people find a place of any file.
+    pub(crate) fn named(&self, at: &Place) -> String {
+        self.mistakes.named(at)
+    }
+
+    /// A place of this file.
+    pub(crate) fn at(&self, span: &Span) -> Place {
+        Place {
+            file: self.file,
+            span: span.clone(),
+        }
+    }
+}

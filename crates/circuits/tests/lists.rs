@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lists, from their files to the rows of the engine.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use weirgate_circuits::rows::{self, Direction, Held, Label, Room, Table};
+use weirgate_circuits::{CODES, File, List, Prefix, Reading, read};
+
+const HEADER: &str = "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,\
+                      Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment\n";
+
+/// Reads the three files of a folder below `tests/circuits`.
+fn folder(name: &str) -> Reading {
+    let texts = ["ShapedDevices.csv", "network.json", "plans.csv"].map(|file| {
+        (
+            file,
+            weirgate_testing::read(&format!("tests/circuits/{name}/{file}")),
+        )
+    });
+    let files = texts.each_ref().map(|(name, text)| File { name, text });
+    read(&files)
+}
+
+fn list_of(text: &str) -> List {
+    let reading = read(&[File {
+        name: "devices.csv",
+        text,
+    }]);
+    reading
+        .list
+        .unwrap_or_else(|| panic!("{:?}", reading.problems))
+}
+
+fn said(reading: &Reading) -> String {
+    reading
+        .problems
+        .iter()
+        .map(|one| format!("{one}\n"))
+        .collect()
+}
+
+#[test]
+fn a_list_of_three_files_is_what_they_say() {
+    let reading = folder("good");
+    let list = reading
+        .list
+        .as_ref()
+        .unwrap_or_else(|| panic!("{}", said(&reading)));
+    let (nodes, circuits) = rows::rows(
+        list,
+        Direction::Down,
+        Room::of(list),
+        None,
+        &BTreeMap::new(),
+    )
+    .expect("room");
+    let mut text = said(&reading);
+    for row in nodes {
+        let _ = writeln!(text, "{} {} {:?}", row.id, row.label, row.row);
+    }
+    for (prefix, row) in rows::table(list, &circuits) {
+        let _ = writeln!(text, "{prefix} {row}");
+    }
+    weirgate_testing::golden("tests/circuits/good.txt", &text);
+}
+
+#[test]
+fn every_mistake_is_told_with_its_place() {
+    let reading = folder("bad");
+    assert!(reading.list.is_none());
+    let mut text = said(&reading);
+    for other in [
+        "",
+        "{ \"a\": ",
+        "[1]",
+        "What,Ever\n",
+        "# only a comment\n",
+        "Circuit ID,IPv4\n1,10.0.0.1\n",
+    ] {
+        let reading = read(&[File {
+            name: "other",
+            text: other,
+        }]);
+        assert!(reading.list.is_none(), "{other}");
+        text.push_str(&said(&reading));
+    }
+    // Without the sites' file a parent is nothing.
+    let flat = format!("{HEADER}1,,,,AP_A,,10.0.0.1,,1,1,2,2,\n");
+    let reading = read(&[File {
+        name: "flat",
+        text: &flat,
+    }]);
+    assert!(reading.list.is_some());
+    text.push_str(&said(&reading));
+    weirgate_testing::golden("tests/circuits/bad.txt", &text);
+    let many = format!("[{CODES:?}");
+    for (code, _) in CODES {
+        assert!(text.contains(&format!("[{code}]")), "{code} of {many}");
+    }
+}
+
+#[test]
+fn a_thousand_mistakes_are_all_told() {
+    let mut text = HEADER.to_owned();
+    for number in 0..1_000 {
+        let _ = writeln!(text, "{number},,,,,,10.0.0.{},,1,1,fast,2,", number % 256);
+    }
+    let reading = read(&[File {
+        name: "many",
+        text: &text,
+    }]);
+    assert!(reading.list.is_none());
+    let rates: Vec<usize> = reading
+        .problems
+        .iter()
+        .filter(|one| one.problem.code == "L006")
+        .map(|one| one.line)
+        .collect();
+    assert_eq!(rates, (2..1_002).collect::<Vec<_>>());
+    let twice = reading
+        .problems
+        .iter()
+        .filter(|one| one.problem.code == "L008");
+    assert_eq!(twice.count(), 1_000 - 256);
+}
+
+/// How long a list of 10^5 circuits takes: `cargo test --release -p weirgate-circuits --
+/// --ignored --nocapture`.
+#[test]
+#[ignore = "a figure"]
+#[expect(clippy::print_stdout, reason = "the figure is what it is run for")]
+fn many_circuits() {
+    let mut text = HEADER.to_owned();
+    for number in 0..100_000_u32 {
+        let [_, a, b, c] = number.to_be_bytes();
+        let _ = writeln!(
+            text,
+            "{number},\"Street {number}, Town\",{number},router,,,100.{a}.{b}.{c},2001:db8:{:x}:{:x}00::/56,25,5,105,18,",
+            number / 256,
+            number % 256
+        );
+    }
+    let began = std::time::Instant::now();
+    let list = list_of(&text);
+    let parsed = began.elapsed();
+    let made = rows::rows(
+        &list,
+        Direction::Down,
+        Room::of(&list),
+        None,
+        &BTreeMap::new(),
+    );
+    let (nodes, circuits) = made.expect("room");
+    let (table, nothing) = (rows::table(&list, &circuits), Table::new());
+    let both = rows::both(&nothing, &table).count();
+    println!(
+        "{} bytes parsed and checked in {parsed:?}, {} rows and {both} prefixes in {:?}",
+        text.len(),
+        nodes.len(),
+        began.elapsed() - parsed
+    );
+    assert_eq!((list.circuits.len(), both), (100_000, 200_000));
+}
+
+#[test]
+fn windows_texts_are_read_as_others() {
+    let text = weirgate_testing::read("tests/circuits/bad/ShapedDevices.csv");
+    let other = format!("\u{feff}{}", text.replace('\n', "\r\n"));
+    let places = |text: &str| -> Vec<(usize, usize, &'static str)> {
+        let reading = read(&[File { name: "a", text }]);
+        let place = |one: &weirgate_circuits::Located| (one.line, one.column, one.problem.code);
+        reading.problems.iter().map(place).collect()
+    };
+    let (own, other) = (places(&text), places(&other));
+    // The mark at the beginning is a character of the first line.
+    let shifted = own
+        .into_iter()
+        .map(|(line, column, code)| (line, column + usize::from(line == 1), code));
+    assert_eq!(shifted.collect::<Vec<_>>(), other);
+}
+
+#[test]
+fn nodes_keep_their_rows() {
+    let line = |id: u32| format!("{id},,,,,,10.0.0.{id},,1,1,2,2,\n");
+    let of = |ids: &[u32]| {
+        list_of(&(HEADER.to_owned() + &ids.iter().map(|id| line(*id)).collect::<String>()))
+    };
+    let room = Room {
+        inner: 2,
+        leaves: 5,
+    };
+    let mut held: BTreeMap<u32, Held> = BTreeMap::new();
+    let mut apply = |ids: &[u32]| {
+        let list = of(ids);
+        let made = rows::rows(&list, Direction::Up, room, None, &held);
+        let (nodes, circuits) = made.map_err(|full| full.to_string())?;
+        for one in held.values_mut() {
+            one.live = false;
+        }
+        for row in nodes {
+            // The third circuit's packets never go.
+            let at_rest = row.label != Label::Circuit("3".to_owned());
+            held.insert(
+                row.id,
+                Held {
+                    label: row.label,
+                    live: true,
+                    at_rest,
+                },
+            );
+        }
+        Ok::<_, String>(circuits)
+    };
+    assert_eq!(apply(&[1, 2, 3]), Ok(vec![4, 5, 6]));
+    // One goes and another comes; the order is of no matter.
+    assert_eq!(apply(&[3, 4, 2]), Ok(vec![6, 7, 5]));
+    // What has gone leaves its row to the next; one that has packets does not.
+    assert_eq!(apply(&[2, 4, 5]), Ok(vec![5, 7, 4]));
+    assert_eq!(
+        apply(&[2, 4, 5, 6]),
+        Err("there is room for 4 circuits".to_owned())
+    );
+    assert_eq!(apply(&[2, 4, 5, 3]), Ok(vec![5, 7, 4, 6]));
+}
+
+/// The row of an address by the longest prefix of a table.
+fn longest(table: &Table, host: &Prefix) -> u32 {
+    let around = table.iter().filter(|(prefix, _)| prefix.contains(host));
+    around
+        .max_by_key(|(prefix, _)| prefix.length())
+        .map_or(0, |(_, row)| *row)
+}
+
+/// What the program in the kernel finds for an address: one alone, else the longest
+/// prefix of both tables.
+fn found(both: &BTreeMap<Prefix, [u32; 2]>, host: &Prefix, generation: usize) -> u32 {
+    if let Some(rows) = both.get(host)
+        && rows[generation] != 0
+    {
+        return rows[generation];
+    }
+    let around = both
+        .iter()
+        .filter(|(prefix, _)| !prefix.is_host() && prefix.contains(host));
+    around
+        .max_by_key(|(prefix, _)| prefix.length())
+        .map_or(0, |(_, rows)| rows[generation])
+}
+
+/// Prefixes of few addresses, so that many are within others.
+fn tables() -> impl Strategy<Value = Table> {
+    let prefix = (0_u32..64, 26_u8..=32, any::<bool>()).prop_map(|(bits, length, six)| {
+        let bits = bits & u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
+        if six {
+            let address = std::net::Ipv6Addr::from_bits(u128::from(bits) | 0x2001_0db8 << 96);
+            Prefix::new(address.into(), length + 96).expect("a prefix")
+        } else {
+            let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 | bits);
+            Prefix::new(address.into(), length).expect("a prefix")
+        }
+    });
+    prop::collection::btree_map(prefix, 1_u32..9, 0..12)
+}
+
+proptest! {
+    #[test]
+    fn both_tables_are_found_in_one(old in tables(), new in tables(), bits in 0_u32..64) {
+        let both: BTreeMap<Prefix, [u32; 2]> = rows::both(&old, &new).collect();
+        let four = std::net::Ipv4Addr::from_bits(0x0a00_0000 | bits);
+        let six = std::net::Ipv6Addr::from_bits(u128::from(bits) | 0x2001_0db8 << 96);
+        for host in [Prefix::new(four.into(), 32), Prefix::new(six.into(), 128)] {
+            let host = host.expect("an address");
+            prop_assert_eq!(found(&both, &host, 0), longest(&old, &host));
+            prop_assert_eq!(found(&both, &host, 1), longest(&new, &host));
+        }
+    }
+
+    #[test]
+    fn any_text_is_judged_within_itself(text in "(?s).{0,200}", kind in 0_u8..4) {
+        let head = ["", HEADER, "Plan,Download Max Mbps,Upload Max Mbps\n", "{"][usize::from(kind)];
+        let text = format!("{head}{text}");
+        let reading = read(&[File { name: "any", text: &text }]);
+        let lines = text.split('\n').count();
+        for one in &reading.problems {
+            prop_assert!((1..=lines).contains(&one.line), "{}", one);
+        }
+        prop_assert!(reading.list.is_some() || !reading.problems.is_empty());
+    }
+
+    #[test]
+    fn what_is_written_is_read(
+        circuits in prop::collection::btree_map("[a-z]{1,8}", (any::<[u8; 3]>(), 1_u32..1_000_000, 1_u32..1_000_000), 1..20),
+    ) {
+        let mut text = HEADER.to_owned();
+        let mut taken = std::collections::BTreeSet::new();
+        let circuits: Vec<_> = circuits.into_iter().filter(|(_, (address, ..))| taken.insert(*address)).collect();
+        for (id, ([a, b, c], down, up)) in &circuits {
+            let [down, up] = [down, up].map(|kbit| f64::from(*kbit) / 1e3);
+            let _ = writeln!(text, "\"{id}\",\"a \"\"name\"\",\n of two lines\",1,,,,10.{a}.{b}.{c},,0,0,{down},{up},");
+        }
+        let list = list_of(&text);
+        prop_assert_eq!(list.circuits.len(), circuits.len());
+        for (own, (id, ([a, b, c], down, up))) in list.circuits.iter().zip(&circuits) {
+            prop_assert_eq!(&own.id, id);
+            prop_assert_eq!(own.prefixes[0].to_string(), format!("10.{a}.{b}.{c}"));
+            prop_assert_eq!(own.most.down.as_bits_per_second(), u64::from(*down) * 1_000);
+            prop_assert_eq!(own.most.up.as_bits_per_second(), u64::from(*up) * 1_000);
+        }
+    }
+}

@@ -81,6 +81,7 @@ pub use programs::{
     Attached, Cost, Object, Refused, kit_number, programs, source_number, sources, verify,
 };
 pub use qdisc::attach_point::Place;
+pub use qdisc::circuits::{CircuitTree, CircuitsChange, CircuitsError, CircuitsNode, CircuitsSize};
 pub use qdisc::discipline::{Qdisc, Setup};
 pub use qdisc::engine::{Engine, EngineRecorder, EngineSetup};
 pub use qdisc::instance::Instance;

@@ -163,6 +163,22 @@ impl<K: Layout, V: Value> Map<K, V> {
             .map_err(self.failed("written"))
     }
 
+    /// Sets the values of keys, in one call.
+    pub(crate) fn put_all(&self, entries: impl Iterator<Item = (K, V)>) -> Result<(), BpfError> {
+        let (mut keys, mut values, mut count) = (Vec::new(), Vec::new(), 0);
+        for (key, value) in entries {
+            keys.extend_from_slice(key.as_bytes());
+            values.extend_from_slice(&value.bytes());
+            count += 1;
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        self.handle
+            .update_batch(&keys, &values, count, MapFlags::ANY, MapFlags::ANY)
+            .map_err(self.failed("written"))
+    }
+
     /// Removes a key, if it is there.
     pub(crate) fn remove(&self, key: &K) -> Result<(), BpfError> {
         match self.handle.delete(key.as_bytes()) {

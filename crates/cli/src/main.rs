@@ -7,6 +7,7 @@
 //! `weirgate-lab` (crate `lab-cli`), to which [`handed`] hands over.
 
 mod aqm;
+mod circuits;
 mod doctor;
 mod domain;
 mod explain;
@@ -218,6 +219,11 @@ enum Command {
         #[command(subcommand)]
         command: aqm::Command,
     },
+    /// A provider's circuits: check a list, bring it into force on a device, show counters.
+    Circuits {
+        #[command(subcommand)]
+        command: circuits::Command,
+    },
     /// Compare settings for a link in the laboratory, and give the best one's policy.
     ///
     /// Done by `weirgate-lab`.
@@ -292,6 +298,7 @@ fn main() -> ExitCode {
         },
         Command::Guard => change::guard(),
         Command::Aqm { command } => aqm::run(&command),
+        Command::Circuits { command } => circuits::run(&command),
         Command::Domain { command } => domain::run(&command),
         Command::Probe(arguments) => probe::run(&arguments),
         Command::Survey(arguments) => survey::run(&arguments),

@@ -4,22 +4,24 @@
 
 mod mapped;
 
+pub(crate) use mapped::Mapped;
+
 use crate::error::BpfError;
 use crate::layout::{
-    ENGINE_ASKS, codel_common, engine_ask, engine_asks, engine_node, engine_rule, engine_said,
-    engine_settings,
+    ENGINE_ASKS, ENGINE_IDLE, codel_common, engine_ask, engine_asks, engine_node, engine_rule,
+    engine_said, engine_settings,
 };
-use crate::maps::Map;
+use crate::maps::{Map, Named};
 use crate::programs::tcx::Attached;
 use crate::qdisc::attach_point::Place;
-use crate::qdisc::load::load_sized;
+use crate::qdisc::load::{self, load_sized};
 use crate::qdisc::marks::{self, Marks};
 use crate::qdisc::recorder::{follow, make};
-use libbpf_rs::{Link, MapHandle};
-use mapped::Mapped;
-use std::os::fd::{AsFd, AsRawFd};
+use libbpf_rs::{Link, MapCore, MapHandle};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::Path;
 use weirgate_aqm::{EngineSize, Link as LinkFacts, NodeCounts, NodeRow};
-use zerocopy::IntoBytes as _;
+use zerocopy::{FromZeros as _, IntoBytes as _};
 
 /// The program's name.
 const NAME: &str = "engine";
@@ -56,8 +58,7 @@ pub struct Engine {
     recorders: Map<u32, i32>,
     marks: Marks,
     settings: Map<u32, engine_settings>,
-    size: EngineSize,
-    _link: Link,
+    link: Link,
 }
 
 impl Engine {
@@ -67,6 +68,12 @@ impl Engine {
     /// Loads it, with room for so much. Needs root, and a kernel with
     /// `CONFIG_NET_SCH_BPF`.
     pub fn load(size: EngineSize) -> Result<Self, BpfError> {
+        Self::load_as(Self::KIND, size)
+    }
+
+    /// The same as a kind of another name, of at most 15 bytes: several of them may
+    /// be loaded.
+    pub(crate) fn load_as(kind: &str, size: EngineSize) -> Result<Self, BpfError> {
         // With row 0 of each, which is none.
         let entries = [
             ("nodes", size.nodes + 1),
@@ -74,20 +81,66 @@ impl Engine {
             ("queues", size.queues + 1),
             ("packets", size.slots + 1),
         ];
-        let (maps, link) = load_sized(NAME, Self::KIND, &maps(), &entries)?;
+        let (maps, link) = load_sized(NAME, Self::KIND, kind, &maps(), &entries)?;
+        let engine = Self::of(kind, maps, link)?;
+        // How much there is room for stands with what is said.
+        engine.settings.set_first(&engine_settings {
+            rule: engine_rule {
+                limit_bytes: size.limit_bytes,
+                ..engine_rule::new_zeroed()
+            },
+            queues: size.queues,
+            slots: size.slots,
+            ..engine_settings::new_zeroed()
+        })?;
+        Ok(engine)
+    }
+
+    /// What [`Self::pin`] left in a folder.
+    pub(crate) fn pinned(kind: &str, folder: &Path) -> Result<Self, BpfError> {
+        let (maps, link) = load::open(folder, &maps())?;
+        Self::of(kind, maps, link)
+    }
+
+    fn of(kind: &str, maps: Vec<MapHandle>, link: Link) -> Result<Self, BpfError> {
         let mut maps = maps.into_iter();
-        let rows = Mapped::new(MAPS[0], maps.next(), size.nodes as usize + 1)?;
-        let settings = Map::of(Self::KIND, MAPS[1], maps.next())?;
+        let nodes = maps.next();
+        let rows = nodes.as_ref().map_or(0, MapCore::max_entries) as usize;
+        let rows = Mapped::new(MAPS[0], nodes, rows)?;
+        let settings = Map::of(kind, MAPS[1], maps.next())?;
         let asks = Mapped::new(MAPS[2], maps.next(), 1)?;
         Ok(Self {
             rows,
             asks,
-            recorders: Map::of(Self::KIND, MAPS[3], maps.next())?,
-            marks: Marks::of(Self::KIND, &mut maps)?,
+            recorders: Map::of(kind, MAPS[3], maps.next())?,
+            marks: Marks::of(kind, &mut maps)?,
             settings,
-            size,
-            _link: link,
+            link,
         })
+    }
+
+    /// Keeps it beyond this process, with maps of others: pins in a folder of a BPF
+    /// file system.
+    pub(crate) fn pin(&mut self, folder: &Path, more: &mut Vec<Named<'_>>) -> Result<(), BpfError> {
+        let mut own = vec![
+            (MAPS[0], self.rows.handle()),
+            self.settings.handle(),
+            (MAPS[2], self.asks.handle()),
+            self.recorders.handle(),
+        ];
+        own.extend(self.marks.named());
+        let mut all: Vec<Named<'_>> = own.into_iter().chain(more.drain(..)).collect();
+        load::pin(folder, &mut all, &mut self.link)
+    }
+
+    /// The names of those pins, but for that of the link.
+    pub(crate) fn pins() -> Vec<&'static str> {
+        maps()
+    }
+
+    /// The map of its rows.
+    pub(crate) fn nodes(&self) -> BorrowedFd<'_> {
+        self.rows.descriptor()
     }
 
     /// Says what holds for the whole. It takes effect with the next packet.
@@ -103,12 +156,12 @@ impl Engine {
                     ce_threshold_ns: 0,
                     mtu_bytes: u64::from(link.mtu_bytes),
                 },
-                limit_bytes: self.size.limit_bytes,
+                limit_bytes: before.rule.limit_bytes,
                 root: setup.root,
                 other: setup.other,
             },
-            queues: self.size.queues,
-            slots: self.size.slots,
+            queues: before.queues,
+            slots: before.slots,
             host_parts: setup.host_parts,
             changes: before.changes.wrapping_add(1),
         })
@@ -170,6 +223,20 @@ impl Engine {
         })
     }
 
+    /// What is said of a node; `None` where there is no such row.
+    pub(crate) fn said(&self, id: u32) -> Option<engine_said> {
+        Some(self.read(id)?.said)
+    }
+
+    /// Whether there is a node in a row, and whether nothing of one is queued or waits.
+    pub(crate) fn standing(&self, id: u32) -> Option<(bool, bool)> {
+        let row = self.read(id)?;
+        Some((
+            row.said.live != 0,
+            row.state == ENGINE_IDLE && row.packets == 0,
+        ))
+    }
+
     /// A node's row in the bytes that it has in memory; `None` where there is none.
     pub fn bytes(&self, id: u32) -> Option<Vec<u8>> {
         Some(self.read(id)?.as_bytes().to_vec())
@@ -219,7 +286,7 @@ impl Engine {
     }
 }
 
-fn said(row: &NodeRow) -> engine_said {
+pub(crate) fn said(row: &NodeRow) -> engine_said {
     engine_said {
         ceiling_bytes_s: row.rule.ceiling_bytes_s,
         guarantee_bytes_s: row.rule.guarantee_bytes_s,

@@ -23,15 +23,17 @@ pub(crate) fn load(
     load_object(name, &object, kind, names)
 }
 
-/// The same with maps of so many entries as is said.
+/// The same with maps of so many entries as is said, registered as `kind` in place of
+/// `own`, which the program calls itself.
 pub(crate) fn load_sized(
     name: &'static str,
+    own: &str,
     kind: &str,
     names: &[&str],
     entries: &[(&str, u32)],
 ) -> Result<(Vec<MapHandle>, Link), BpfError> {
     let object = programs::named(name).ok_or(BpfError::NoProgram(name))?;
-    load_with(name, &object, kind, names, entries)
+    load_with(name, &object, (own, kind), names, entries)
 }
 
 /// As [`load`], of a program that need not be part of this library; libbpf reads
@@ -42,16 +44,17 @@ pub(crate) fn load_object(
     kind: &str,
     names: &[&str],
 ) -> Result<(Vec<MapHandle>, Link), BpfError> {
-    load_with(name, object, kind, names, &[])
+    load_with(name, object, (kind, kind), names, &[])
 }
 
 fn load_with(
     name: &'static str,
     object: &[u8],
-    kind: &str,
+    (own, kind): (&str, &str),
     names: &[&str],
     entries: &[(&str, u32)],
 ) -> Result<(Vec<MapHandle>, Link), BpfError> {
+    let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
     let (loaded, log) = log::recorded(|| {
         let mut object = ObjectBuilder::default().name(name)?.open_memory(object)?;
         for mut map in object.maps_mut() {
@@ -59,9 +62,11 @@ fn load_with(
             if let Some((_, count)) = said {
                 map.set_max_entries(*count)?;
             }
+            if own != kind && map.name() == OPS {
+                rename(map.initial_value_mut(), own, kind).ok_or_else(missing)?;
+            }
         }
         let mut object = object.load()?;
-        let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
         let mut maps = Vec::new();
         for name in names {
             let map = object.maps().find(|map| map.name() == *name);
@@ -78,6 +83,20 @@ fn load_with(
         source,
         log,
     })
+}
+
+/// Writes another name over that of the operations (`id` of the kernel's `Qdisc_ops`,
+/// 16 bytes with a zero). `None` where the name is not there, or the other is too long.
+fn rename(operations: Option<&mut [u8]>, own: &str, kind: &str) -> Option<()> {
+    let operations = operations?;
+    let at = operations
+        .windows(own.len())
+        .position(|part| part == own.as_bytes())?;
+    let place = operations.get_mut(at..at + 16)?;
+    let (text, rest) = place.split_at_mut_checked(kind.len())?;
+    text.copy_from_slice(kind.as_bytes());
+    rest.fill(0);
+    (!rest.is_empty()).then_some(())
 }
 
 /// What [`pin`] left in a folder.

@@ -2,6 +2,7 @@
 //! Disciplines and the shaper as kinds of qdisc: their maps, pins and ECN marks.
 
 pub(crate) mod attach_point;
+pub(crate) mod circuits;
 pub(crate) mod discipline;
 pub(crate) mod engine;
 pub(crate) mod instance;

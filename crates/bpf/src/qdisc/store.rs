@@ -5,6 +5,7 @@
 use crate::error::BpfError;
 use crate::programs::tcx;
 use crate::qdisc::attach_point::Place;
+use crate::qdisc::circuits::CircuitTree;
 use crate::qdisc::discipline::{self as qdisc, Qdisc};
 use crate::qdisc::kind::{Host, Kind};
 use crate::qdisc::load::{is_pinned, remove as remove_with, unpin};
@@ -29,6 +30,9 @@ const MAGIC: i64 = 0xcafe_4a11;
 
 /// The shaper's folder; no discipline has this name.
 const SHAPER: &str = "shaper";
+
+/// The folder of circuits' folders; no discipline has this name.
+const CIRCUITS: &str = "circuits";
 
 /// What the names of kinds begin with.
 const KIND: &str = "weir_";
@@ -132,6 +136,38 @@ impl Store {
     /// Ends the shaper's kind; it is gone when no device uses it any more.
     pub fn remove_shaper(&self) -> Result<(), BpfError> {
         self.remove(SHAPER, &shaper::maps())
+    }
+
+    /// The circuits of a device, where they are pinned.
+    pub fn circuits(&self, place: Place) -> Result<Option<CircuitTree>, BpfError> {
+        CircuitTree::pinned(place, &self.circuits_folder(place))
+    }
+
+    /// Puts the programs of circuits on their device, and pins all of it; or nothing is
+    /// left of either.
+    pub fn keep_circuits(&self, place: Place, tree: &mut CircuitTree) -> Result<(), BpfError> {
+        let folder = self.circuits_folder(place);
+        let attached = tree.attach(place)?;
+        fs::create_dir_all(&folder).map_err(|source| BpfError::File {
+            path: folder.clone(),
+            doing: "made",
+            source,
+        })?;
+        tree.pin(&folder, &attached).inspect_err(|_| {
+            // The refusal is the error to report.
+            let _ = CircuitTree::unpin(&folder);
+        })
+    }
+
+    /// Ends the circuits of a device, which has their qdisc no more.
+    pub fn remove_circuits(&self, place: Place) -> Result<(), BpfError> {
+        CircuitTree::unpin(&self.circuits_folder(place))
+    }
+
+    /// Where a device's circuits are pinned.
+    fn circuits_folder(&self, place: Place) -> PathBuf {
+        let device = format!("{}-{}", place.netns, place.ifindex);
+        self.folder.join(CIRCUITS).join(device)
     }
 
     /// Lets the qdisc of a kind that is pinned mark packets at a place, which is

@@ -6,11 +6,11 @@ mod arguments;
 mod ingress;
 mod live;
 mod loaded;
-mod offloads;
+pub(crate) mod offloads;
 mod own;
 mod record;
 mod show;
-mod target;
+pub(crate) mod target;
 
 use crate::handed::{self, Handed};
 use arguments::Load;

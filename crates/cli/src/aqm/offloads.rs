@@ -40,8 +40,8 @@ pub async fn switch_off(target: &Target) -> Result<bool, Failure> {
         let switched = target.kernel.set_offloads(&target.name, off).await;
         switched.map_err(refused)?;
         output::note(&format!(
-            "{}: TSO, GSO and joined packets of this machine's TCP are off until `weirgate aqm \
-             unload`",
+            "{}: TSO, GSO and joined packets of this machine's TCP are off until the qdisc is taken \
+             off",
             target.name
         ));
     }

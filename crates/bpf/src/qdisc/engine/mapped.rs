@@ -5,20 +5,20 @@ use super::Engine;
 use crate::error::BpfError;
 use crate::maps::failed;
 use libbpf_rs::MapHandle;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
 /// Its rows, which the program changes at any time.
 #[derive(Debug)]
-pub(super) struct Mapped<T> {
+pub(crate) struct Mapped<T> {
     rows: NonNull<T>,
     count: usize,
-    _map: MapHandle,
+    map: MapHandle,
 }
 
 impl<T> Mapped<T> {
     /// Maps so many rows of the map of this name.
-    pub(super) fn new(
+    pub(crate) fn new(
         name: &'static str,
         map: Option<MapHandle>,
         count: usize,
@@ -41,15 +41,21 @@ impl<T> Mapped<T> {
             let error = libbpf_rs::Error::from(std::io::Error::last_os_error());
             failed(Engine::KIND, name, "mapped")(error)
         })?;
-        Ok(Self {
-            rows,
-            count,
-            _map: map,
-        })
+        Ok(Self { rows, count, map })
+    }
+
+    /// The map, to pin it.
+    pub(crate) fn handle(&mut self) -> &mut MapHandle {
+        &mut self.map
+    }
+
+    /// Its descriptor.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
     }
 
     /// A row, by its number.
-    pub(super) fn at(&self, row: usize) -> Option<*mut T> {
+    pub(crate) fn at(&self, row: usize) -> Option<*mut T> {
         (row < self.count).then(|| self.rows.as_ptr().wrapping_add(row))
     }
 }

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Circuits of a provider: the program that finds the leaf of a packet, at egress of
+ * a device whose root is weir_engine (engine.bpf.c), and the one that brings another
+ * list of circuits into force.
+ *
+ * An address is looked up by itself, then by the longest prefix. Each has a leaf in
+ * either of two generations, of which one word says which is in force. User space
+ * writes what is to be said of nodes into `staged`, and the leaves of the other
+ * generation into the tables, at whatever pace. The second program then copies the
+ * rows that differ and switches the word. It runs to its end whatever becomes of the
+ * process that asked for it, so the old list is in force, or the new one.
+ */
+#include "tc.h"
+#include "engine.h"
+#include "circuits_layout.h"
+
+#define BPF_MAP_TYPE_LPM_TRIE 11
+#define BPF_F_NO_PREALLOC 1U
+#define BPF_F_MMAPABLE (1U << 10)
+
+/* include/uapi/linux/bpf.h */
+enum { TCX_NEXT = -1 };
+
+/* More rows than there can be. */
+#define MOST_ROWS (1 << 22)
+
+/* The rows of the qdisc itself. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct engine_node);
+} nodes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct engine_said);
+} staged SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct circuits_label);
+} labels SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, struct circuits_host);
+	__type(value, struct circuits_leaves);
+} addresses SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, struct circuits_prefix);
+	__type(value, struct circuits_leaves);
+} prefixes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct circuits_rule);
+} rules SEC(".maps");
+
+static __always_inline struct circuits_rule *rule_of_all(void)
+{
+	u32 key = 0;
+
+	return bpf_map_lookup_elem(&rules, &key);
+}
+
+/* The subscriber's address; 0 where the packet is not of IP. */
+static __always_inline int subscriber(struct __sk_buff *ctx, u32 source,
+				      struct circuits_host *host)
+{
+	u8 first;
+
+	if (tc_load(ctx, 0, &first, sizeof(first)))
+		return 0;
+	host->version = first >> 4;
+	if (host->version == 4)
+		return !tc_load(ctx, source ? 12 : 16, host->address, 4);
+	if (host->version == 6)
+		return !tc_load(ctx, source ? 8 : 24, host->address, 16);
+	return 0;
+}
+
+SEC("tcx/egress")
+int circuits_egress(struct __sk_buff *ctx)
+{
+	struct circuits_rule *rule = rule_of_all();
+	struct circuits_prefix prefix = {};
+	struct circuits_leaves *found;
+	u32 generation, leaf = 0;
+
+	/* What the sender asked for is nobody's leaf. */
+	ctx->priority = 0;
+	if (!rule || !subscriber(ctx, rule->source, &prefix.host))
+		return TCX_NEXT;
+	generation = rule->generation & 1;
+	found = bpf_map_lookup_elem(&addresses, &prefix.host);
+	if (found)
+		leaf = found->leaf[generation];
+	if (!leaf) {
+		prefix.bits = 8 * sizeof(prefix.host);
+		found = bpf_map_lookup_elem(&prefixes, &prefix);
+		if (found)
+			leaf = found->leaf[generation];
+	}
+	ctx->priority = leaf;
+	return TCX_NEXT;
+}
+
+static __always_inline int is_same(const struct engine_said *a,
+				   const struct engine_said *b)
+{
+	return a->ceiling_bytes_s == b->ceiling_bytes_s &&
+	       a->guarantee_bytes_s == b->guarantee_bytes_s &&
+	       a->live == b->live && a->parent == b->parent &&
+	       a->fork == b->fork && a->quantum == b->quantum &&
+	       a->priority == b->priority && a->limit_bytes == b->limit_bytes &&
+	       a->target_ns == b->target_ns;
+}
+
+/* A row that nobody had, or that has nothing of who had it, begins anew. */
+static __always_inline void begin(struct engine_node *n)
+{
+	if (n->said.live || n->state != ENGINE_IDLE || n->packets)
+		return;
+	n->ceiling.opens_ns = 0;
+	n->guarantee.opens_ns = 0;
+	n->sent_wire_bytes = 0;
+	n->sent_packets = 0;
+	n->deficit = 0;
+	n->turned = 0;
+	n->midway = 0;
+	n->drops = 0;
+	n->marks = 0;
+}
+
+/* Says of those nodes what is staged that are there, or of those that are not. */
+static __noinline int say(u32 live)
+{
+	struct engine_said *said;
+	struct engine_node *n;
+	u32 i;
+
+	bpf_for (i, 1, MOST_ROWS) {
+		n = bpf_map_lookup_elem(&nodes, &i);
+		said = bpf_map_lookup_elem(&staged, &i);
+		if (!n || !said)
+			break;
+		if (said->live != live || is_same(&n->said, said))
+			continue;
+		if (live)
+			begin(n);
+		n->said = *said;
+	}
+	return 0;
+}
+
+SEC("syscall")
+int circuits_commit(void *ctx)
+{
+	struct circuits_rule *rule = rule_of_all();
+
+	if (!rule)
+		return 1;
+	say(1);
+	rule->generation = rule->next & 1;
+	say(0);
+	return 0;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

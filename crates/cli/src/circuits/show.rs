@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate circuits show`.
+
+use crate::aqm::target::Target;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use weirgate_bpf::{CircuitTree, CircuitsNode, Store};
+use weirgate_circuits::rows::Label;
+use weirgate_console::discipline::failed;
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
+use weirgate_document::did_you_mean;
+use weirgate_units::Rate;
+
+/// Names that are compared with one that is not there.
+const COMPARED: usize = 2_000;
+
+/// What a node is called.
+fn name(label: &Label) -> &str {
+    match label {
+        Label::Link => "the link",
+        Label::Others => "others",
+        Label::Site(name) => name,
+        Label::Circuit(id) => id,
+    }
+}
+
+fn word(label: &Label) -> &'static str {
+    match label {
+        Label::Link => "link",
+        Label::Others => "others",
+        Label::Site(_) => "site",
+        Label::Circuit(_) => "circuit",
+    }
+}
+
+/// How long what is queued takes at the node's own ceiling, in milliseconds.
+fn delay_ms(node: &CircuitsNode) -> Option<f64> {
+    let rate = node.ceiling_bytes_s;
+    (rate > 0).then(|| f64::from(node.counts.bytes) / rate as f64 * 1e3)
+}
+
+fn rate(bytes_s: u64) -> String {
+    match bytes_s {
+        0 => "none".to_owned(),
+        rate => Rate::bytes_per_second(rate).to_string(),
+    }
+}
+
+/// All nodes by their rows, and how many circuits are right below each.
+struct Tree {
+    nodes: BTreeMap<u32, CircuitsNode>,
+    circuits: BTreeMap<u32, usize>,
+}
+
+impl Tree {
+    fn of(tree: &CircuitTree) -> Result<Self, Failure> {
+        let nodes: BTreeMap<u32, CircuitsNode> = tree
+            .nodes()
+            .map_err(failed)?
+            .map(|node| (node.id, node))
+            .collect();
+        let mut circuits = BTreeMap::new();
+        for node in nodes.values() {
+            if matches!(node.label, Label::Circuit(_)) {
+                *circuits.entry(node.parent).or_insert(0) += 1;
+            }
+        }
+        Ok(Self { nodes, circuits })
+    }
+
+    /// What the node is below; `None` for the link.
+    fn above(&self, node: &CircuitsNode) -> Option<&str> {
+        let parent = self.nodes.get(&node.parent)?;
+        Some(name(&parent.label))
+    }
+
+    fn title(&self, node: &CircuitsNode) -> String {
+        let own = match &node.label {
+            Label::Site(name) => format!("site {name}"),
+            Label::Circuit(id) => format!("circuit {id}"),
+            fixed => name(fixed).to_owned(),
+        };
+        match self.above(node) {
+            Some(above) => format!("{own} below {above}"),
+            None => own,
+        }
+    }
+
+    fn json(&self, node: &CircuitsNode, prefixes: Option<&[String]>) -> Value {
+        let counts = node.counts;
+        let mut value = json!({
+            "kind": word(&node.label),
+            "name": name(&node.label),
+            "below": self.above(node),
+            "ceiling_bit_s": node.ceiling_bytes_s * 8,
+            "guarantee_bit_s": node.guarantee_bytes_s * 8,
+            "sent_packets": counts.sent_packets,
+            "sent_bytes": counts.sent_wire_bytes,
+        });
+        if matches!(node.label, Label::Circuit(_) | Label::Others) {
+            value["queued_packets"] = counts.packets.into();
+            value["queued_bytes"] = counts.bytes.into();
+            value["delay_ms"] = delay_ms(node).into();
+            value["dropped"] = counts.drops.into();
+            value["marked"] = counts.marks.into();
+        } else {
+            value["circuits"] = self.circuits.get(&node.id).copied().unwrap_or(0).into();
+        }
+        if let Some(prefixes) = prefixes {
+            value["addresses"] = prefixes.into();
+        }
+        value
+    }
+
+    fn text(&self, node: &CircuitsNode) -> String {
+        let counts = node.counts;
+        let mut text = format!(
+            "{}: at most {}, guaranteed {}; sent {} packets, {} bytes",
+            self.title(node),
+            rate(node.ceiling_bytes_s),
+            rate(node.guarantee_bytes_s),
+            counts.sent_packets,
+            counts.sent_wire_bytes,
+        );
+        if matches!(node.label, Label::Circuit(_) | Label::Others) {
+            let _ = write!(
+                text,
+                "; {} dropped, {} marked; {} packets queued, {} bytes",
+                counts.drops, counts.marks, counts.packets, counts.bytes
+            );
+            if let Some(delay) = delay_ms(node) {
+                let _ = write!(text, ", which take {delay:.1} ms");
+            }
+        } else {
+            let right = self.circuits.get(&node.id).copied().unwrap_or(0);
+            let _ = write!(text, "; {right} circuits right below it");
+        }
+        text
+    }
+}
+
+/// `weirgate circuits show`.
+pub(super) fn show(device: &str, wanted: Option<&str>, as_json: bool) -> Outcome {
+    in_runtime(async {
+        let target = Target::find(device).await?;
+        let store = Store::open().map_err(failed)?;
+        let kernel_tree = store.circuits(target.place).map_err(failed)?;
+        let kernel_tree = kernel_tree.ok_or_else(|| wrong(format!("{device} has no circuits")))?;
+        let tree = Tree::of(&kernel_tree)?;
+        let Some(wanted) = wanted else {
+            let nodes = tree.nodes.values();
+            let nodes: Vec<_> = nodes
+                .filter(|node| !matches!(node.label, Label::Circuit(_)))
+                .collect();
+            if as_json {
+                let all: Vec<Value> = nodes.iter().map(|node| tree.json(node, None)).collect();
+                output::data(&format!("{}\n", Value::from(all)))?;
+            } else {
+                let all: Vec<String> = nodes.iter().map(|node| tree.text(node)).collect();
+                output::lines(&format!("{}\n", all.join("\n")))?;
+            }
+            return Ok(Status::Done);
+        };
+        let named = |node: &&CircuitsNode| match &node.label {
+            Label::Site(own) | Label::Circuit(own) => own == wanted,
+            Label::Link | Label::Others => false,
+        };
+        let found: Vec<&CircuitsNode> = tree.nodes.values().filter(named).collect();
+        if found.is_empty() {
+            let names = tree.nodes.values().take(COMPARED);
+            let hint = did_you_mean(wanted, names.map(|node| name(&node.label)), || {
+                "the list in force has neither".to_owned()
+            });
+            return Err(wrong(format!(
+                "there is no circuit and no site `{wanted}`; {hint}"
+            )));
+        }
+        let mut values = Vec::new();
+        let table = kernel_tree.table().map_err(failed)?;
+        for node in found {
+            let own = table.iter().filter(|(_, row)| **row == node.id);
+            let prefixes: Vec<String> = own.map(|(prefix, _)| prefix.to_string()).collect();
+            if as_json {
+                values.push(tree.json(node, Some(&prefixes)));
+            } else {
+                let mut text = tree.text(node);
+                if !prefixes.is_empty() {
+                    let _ = write!(text, "\naddresses: {}", prefixes.join(", "));
+                }
+                output::lines(&format!("{text}\n"))?;
+            }
+        }
+        if as_json {
+            output::data(&format!("{}\n", Value::from(values)))?;
+        }
+        Ok(Status::Done)
+    })
+}

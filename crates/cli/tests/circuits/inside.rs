@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What runs in the guest. Ignored elsewhere.
+
+#[path = "../../../bpf/tests/inside/net.rs"]
+#[allow(dead_code, reason = "shared with the tests of crate bpf")]
+mod net;
+
+use crate::lists::{Line, written};
+use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
+use net::Far;
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{IpAddr, UdpSocket};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use weirgate_bpf::{CircuitTree, CircuitsNode, Place, Store};
+use weirgate_circuits::rows::Label;
+
+fn weirgate(line: &str) -> Output {
+    Command::new("weirgate")
+        .arg("circuits")
+        .args(line.split_whitespace())
+        .output()
+        .expect("weirgate")
+}
+
+/// Runs a command that must succeed; what it printed.
+fn done(line: &str) -> String {
+    let output = weirgate(line);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{line}: {error}");
+    String::from_utf8_lossy(&output.stdout).into_owned() + &error
+}
+
+/// Runs a command that must fail with this status; what it said.
+fn fails(line: &str, status: i32) -> String {
+    let output = weirgate(line);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(status), "{line}: {error}");
+    error
+}
+
+/// Numbers of all programs, maps and links.
+fn objects() -> [usize; 3] {
+    [
+        ProgInfoIter::default().count(),
+        MapInfoIter::default().count(),
+        LinkInfoIter::default().count(),
+    ]
+}
+
+/// The kernel frees after a grace period; waits for that, 10 s at most.
+fn settled(expected: [usize; 3]) {
+    for _ in 0..100 {
+        if objects() == expected {
+            return;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(objects(), expected, "programs, maps, links");
+}
+
+fn root() -> String {
+    let mut command = Command::new("tc");
+    command.args(["qdisc", "show", "dev", "wan0", "root"]);
+    let output = command.output().expect("tc");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The circuits of `wan0`, in this process.
+fn circuits() -> CircuitTree {
+    let place = Place::root(net::ifindex("wan0")).expect("a place");
+    let store = Store::open().expect("pins");
+    store.circuits(place).expect("maps").expect("circuits")
+}
+
+/// What is in force: the ceiling of each node by its label, and the label of each
+/// prefix.
+fn in_force() -> (BTreeMap<String, u64>, BTreeMap<String, String>) {
+    let tree = circuits();
+    let nodes: Vec<CircuitsNode> = tree.nodes().expect("rows").collect();
+    let labels: BTreeMap<u32, String> = nodes
+        .iter()
+        .map(|node| (node.id, node.label.to_string()))
+        .collect();
+    let ceilings = nodes
+        .iter()
+        .map(|node| (node.label.to_string(), node.ceiling_bytes_s));
+    let table = tree.table().expect("a table");
+    let owners = table.iter().map(|(prefix, row)| {
+        let label = labels
+            .get(row)
+            .cloned()
+            .unwrap_or_else(|| format!("row {row}"));
+        (prefix.to_string(), label)
+    });
+    (ceilings.collect(), owners.collect())
+}
+
+/// Sends datagrams of 1,000 bytes to an address until it is dropped, 100 times a second.
+struct Flood(Arc<AtomicBool>);
+
+impl Flood {
+    fn to(address: IpAddr, each: usize) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let any = if address.is_ipv4() {
+            "0.0.0.0:0"
+        } else {
+            "[::]:0"
+        };
+        let socket = UdpSocket::bind(any).expect("a socket");
+        // What a sender asks for has to be of no matter.
+        net::classify(&socket, 4_097);
+        thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                for _ in 0..each {
+                    let _ = socket.send_to(&[0; 1_000], (address, 9));
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+        });
+        Self(stop)
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The other side of `wan0` is the way to all subscribers.
+fn routes() {
+    let path = "/proc/net/arp";
+    let table = fs::read_to_string(path).expect(path);
+    let entry = table.lines().find(|line| line.starts_with("10.0.0.2 "));
+    let address = entry
+        .and_then(|line| line.split_whitespace().nth(3))
+        .expect("a neighbour");
+    for line in [
+        "ip route add 100.64.0.0/10 via 10.0.0.2 dev wan0",
+        "ip route add 10.64.0.0/10 via 10.0.0.2 dev wan0",
+        "ip -6 addr add 2001:db8:ffff::1/64 dev wan0 nodad",
+        &format!("ip -6 neigh replace 2001:db8:ffff::2 lladdr {address} dev wan0 nud permanent"),
+        "ip -6 route add 2001:db8::/33 via 2001:db8:ffff::2 dev wan0",
+    ] {
+        net::run(line);
+    }
+}
+
+/// The circuit of a number, with a rate of its own.
+fn line(number: u32) -> Line {
+    Line {
+        number,
+        kbit: 500 + number % 7 * 250,
+        is_host: number % 2 == 0,
+        variant: 0,
+    }
+}
+
+/// An address of a circuit; of one with prefixes, of IPv6 where that is asked for.
+fn address(line: &Line, six: bool) -> IpAddr {
+    let (prefix, within) = if six && !line.is_host {
+        (line.ipv6().replace("::/64", "::abcd"), "")
+    } else {
+        (line.ipv4(), "/29")
+    };
+    prefix.trim_end_matches(within).parse().expect("an address")
+}
+
+/// Bytes that each of these has sent, and when each was looked at.
+fn sent(tree: &CircuitTree, labels: &[Label]) -> Vec<(u64, Instant)> {
+    let nodes: BTreeMap<String, CircuitsNode> = tree
+        .nodes()
+        .expect("rows")
+        .map(|node| (node.label.to_string(), node))
+        .collect();
+    let of = |label: &Label| {
+        let id = nodes.get(&label.to_string()).expect("a node").id;
+        let node = tree.node(id).expect("a node");
+        (node.counts.sent_wire_bytes, Instant::now())
+    };
+    labels.iter().map(of).collect()
+}
+
+/// Of a thousand circuits below ten sites, sampled ones have their rates, whether it
+/// is an address or a prefix that tells them; a list that is in force already writes
+/// nothing, and one rate that changes is one row.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn a_thousand_circuits_have_their_rates() {
+    // What a test before this one had may still go.
+    settled([0; 3]);
+    let far = Far::new(1);
+    routes();
+    let lines: Vec<Line> = (1..=1_000).map(line).collect();
+    let list = written("thousand", &lines, 1_000);
+    println!("{}", done(&format!("apply wan0 {list}")));
+    assert!(root().contains("weir_c"), "{}", root());
+    let sampled: Vec<u32> = vec![2, 3, 5, 250, 501, 777, 998, 999];
+    let of = |number: u32| {
+        lines
+            .iter()
+            .find(|one| one.number == number)
+            .expect("a circuit")
+    };
+    let floods: Vec<Flood> = sampled
+        .iter()
+        .map(|number| Flood::to(address(of(*number), number % 3 == 0), 4))
+        .collect();
+    let labels: Vec<Label> = sampled
+        .iter()
+        .map(|number| Label::Circuit(number.to_string()))
+        .collect();
+    let tree = circuits();
+    thread::sleep(Duration::from_secs(1));
+    for second in 0..4 {
+        let from = sent(&tree, &labels);
+        thread::sleep(Duration::from_secs(1));
+        let to = sent(&tree, &labels);
+        for ((number, from), to) in sampled.iter().zip(from).zip(to) {
+            let span = (to.1 - from.1).as_secs_f64();
+            let due = f64::from(of(*number).kbit) * 125.0 * span;
+            let had = (to.0 - from.0) as f64;
+            let packet = if number % 3 == 0 && number % 2 == 1 {
+                1_062.0
+            } else {
+                1_042.0
+            };
+            println!("second {second}: circuit {number}: {had} of {due:.0} bytes");
+            assert!(
+                (had - due).abs() <= packet,
+                "circuit {number}: {had} of {due}"
+            );
+        }
+    }
+    // Nobody's packets are others', and the same list again writes nothing.
+    let others = sent(&tree, &[Label::Others])[0].0;
+    let stranger = Flood::to("100.127.0.1".parse().expect("an address"), 1);
+    let text = done(&format!("apply wan0 {list}"));
+    println!("{text}");
+    assert!(
+        text.contains("0 nodes added, 0 changed, 0 removed, 0 entries"),
+        "{text}"
+    );
+    thread::sleep(Duration::from_millis(500));
+    assert!(sent(&tree, &[Label::Others])[0].0 > others);
+    drop(stranger);
+    // One rate is one row; the site's ceiling then binds its circuits.
+    let mut changed: Vec<Line> = (1..=1_000).map(line).collect();
+    changed[1].kbit = 300;
+    let list = written("changed", &changed, 1_000);
+    let counted = sent(&tree, &labels)[0].0;
+    let text = done(&format!("apply wan0 {list}"));
+    assert!(
+        text.contains("0 nodes added, 1 changed, 0 removed, 0 entries"),
+        "{text}"
+    );
+    thread::sleep(Duration::from_millis(500));
+    let from = sent(&tree, &labels[..1])[0];
+    assert!(from.0 >= counted, "counters go on");
+    thread::sleep(Duration::from_secs(2));
+    let to = sent(&tree, &labels[..1])[0];
+    let due = 300.0 * 125.0 * (to.1 - from.1).as_secs_f64();
+    assert!(
+        ((to.0 - from.0) as f64 - due).abs() <= 1_042.0,
+        "{} of {due}",
+        to.0 - from.0
+    );
+    let text = done("show wan0 2");
+    println!("{text}");
+    assert!(
+        text.contains("circuit 2 below site-2: at most 300kbit"),
+        "{text}"
+    );
+    assert!(text.contains("addresses: 100.64.0.2"), "{text}");
+    let shown: serde_json::Value = serde_json::from_str(&done("show wan0 2 --json")).expect("JSON");
+    assert!(shown[0]["dropped"].as_u64() > Some(0), "{shown}");
+    assert!(shown[0]["delay_ms"].as_f64() > Some(0.0), "{shown}");
+    assert!(fails("show wan0 nobody", 2).contains("no circuit"));
+    println!("{}", done("show wan0"));
+    drop(floods);
+    drop(tree);
+    done("remove wan0");
+    assert!(!root().contains("weir_"), "{}", root());
+    drop(far);
+    settled([0; 3]);
+}
+
+/// A list with mistakes, a device that is not there, or one that has somebody's qdisc
+/// changes nothing.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn what_is_wrong_changes_nothing() {
+    // What a test before this one had may still go.
+    settled([0; 3]);
+    let far = Far::new(1);
+    let lines: Vec<Line> = (1..=20).map(line).collect();
+    let list = written("right", &lines, 100);
+    let wrong = list
+        .split(' ')
+        .next()
+        .expect("a file")
+        .replace("right", "wrong");
+    let text = fs::read_to_string("/tmp/right.csv").expect("a file");
+    fs::write(&wrong, text.replace(",router,", ",router,,")).expect("a file");
+    assert!(fails(&format!("apply wan0 {wrong}"), 2).contains("error[L"));
+    assert!(fails(&format!("apply wan7 {list}"), 2).contains("wan7"));
+    net::run("tc qdisc add dev wan0 root handle 7: pfifo limit 10");
+    assert!(fails(&format!("apply wan0 {list}"), 2).contains("--adopt"));
+    assert!(fails("remove wan0", 2).contains("no circuits"));
+    assert!(fails("show wan0", 2).contains("no circuits"));
+    assert!(root().contains("pfifo"), "{}", root());
+    settled([0; 3]);
+    done(&format!("apply wan0 {list} --adopt"));
+    let in_force_before = in_force();
+    assert!(fails(&format!("apply wan0 {wrong}"), 2).contains("error[L"));
+    assert!(fails(&format!("apply wan0 {list} --up"), 2).contains("other direction"));
+    assert_eq!(in_force(), in_force_before);
+    done("remove wan0");
+    drop(far);
+    settled([0; 3]);
+}
+
+/// A command that is killed at any moment leaves the old list in force or the new one,
+/// and the next one goes on from there.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn a_killed_change_leaves_one_of_the_lists() {
+    const KILLS: u32 = 24;
+    let _far = Far::new(1);
+    // Some go, some come, some have other addresses and some other rates.
+    let old: Vec<Line> = (1..=1_500).map(line).collect();
+    let new: Vec<Line> = (500..=2_000)
+        .map(|number| Line {
+            kbit: 700 + number % 5 * 100,
+            is_host: number % 2 == 0 && number % 3 != 0,
+            variant: u8::from(number % 5 == 0),
+            ..line(number)
+        })
+        .collect();
+    let lists = [written("old", &old, 100), written("new", &new, 200)];
+    done(&format!("apply wan0 {}", lists[1]));
+    let began = Instant::now();
+    done(&format!("apply wan0 {}", lists[0]));
+    let whole = began.elapsed();
+    let old_in_force = in_force();
+    done(&format!("apply wan0 {}", lists[1]));
+    let new_in_force = in_force();
+    assert_ne!(old_in_force, new_in_force);
+    let both = [&old_in_force, &new_in_force];
+    let (mut now, mut seen, mut killed) = (1, [0; 2], 0);
+    for kill in 0..KILLS {
+        let wanted = 1 - now;
+        let mut child = Command::new("weirgate")
+            .args(["circuits", "apply", "wan0"])
+            .args(lists[wanted].split(' '))
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("weirgate");
+        // The first half reads the files, which a kill then leaves.
+        thread::sleep(whole / 3 + whole * (kill + 1) / (KILLS * 3 / 2 - 4));
+        child.kill().expect("a process");
+        let status = child.wait().expect("a process");
+        killed += u32::from(status.code().is_none());
+        let found = in_force();
+        let is = both.iter().position(|one| **one == found);
+        let is = is.unwrap_or_else(|| panic!("kill {kill}: neither list is in force"));
+        seen[usize::from(is == wanted)] += 1;
+        now = is;
+    }
+    println!(
+        "{KILLS} changes of {} ms, {killed} of them killed: {} times the old list, {} the new",
+        whole.as_millis(),
+        seen[0],
+        seen[1]
+    );
+    assert!(killed >= KILLS / 2 && seen[0] > 2 && seen[1] > 2);
+    for (list, expected) in lists.iter().zip(both) {
+        done(&format!("apply wan0 {list}"));
+        assert_eq!(in_force(), *expected);
+    }
+    done("remove wan0");
+}
+
+/// How long lists of 10^5 circuits take.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn many_circuits() {
+    let _far = Far::new(1);
+    let of = |changed: u32, kind: fn(u32) -> bool| -> Vec<Line> {
+        let one = |number| Line {
+            kbit: if number <= changed { 20_000 } else { 10_000 },
+            is_host: kind(number),
+            ..line(number)
+        };
+        (1..=100_000).map(one).collect()
+    };
+    for (what, kind) in [
+        ("addresses", (|_| true) as fn(u32) -> bool),
+        ("half of them prefixes of both versions", |number| {
+            number % 2 == 0
+        }),
+    ] {
+        let first = written("first", &of(0, kind), 10_000);
+        let second = written("second", &of(10_000, kind), 10_000);
+        for (step, list) in [
+            ("first", &first),
+            ("again", &first),
+            ("10,000 plans changed", &second),
+        ] {
+            let began = Instant::now();
+            let text = done(&format!("apply wan0 {list}"));
+            println!(
+                "{what}: {step}: {} ms in all; {}",
+                began.elapsed().as_millis(),
+                text.trim()
+            );
+        }
+        let began = Instant::now();
+        done(&format!("check {first}"));
+        println!("{what}: check alone: {} ms", began.elapsed().as_millis());
+        done("remove wan0");
+    }
+}

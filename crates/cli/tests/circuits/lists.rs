@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lists for tests: circuits by number.
+
+use std::fmt::Write as _;
+use std::fs;
+
+/// The first line of ShapedDevices.csv.
+const HEADER: &str = "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,\
+                      Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment\n";
+
+/// Sites of every list.
+pub const SITES: u32 = 10;
+
+/// A circuit of a list.
+pub struct Line {
+    pub number: u32,
+    /// What it may have, in kbit/s.
+    pub kbit: u32,
+    /// Whether it has an address, and not a prefix of either version.
+    pub is_host: bool,
+    /// Which addresses it has, of several for one number.
+    pub variant: u8,
+}
+
+impl Line {
+    /// The IPv4 part of its addresses.
+    pub fn ipv4(&self) -> String {
+        let [_, _, high, low] = self.number.to_be_bytes();
+        let first = u32::from(self.variant) * 16 + (self.number >> 16);
+        if self.is_host {
+            return format!("100.{}.{high}.{low}", 64 + first);
+        }
+        // Eight addresses each.
+        let [_, _, high, low] = (self.number << 3).to_be_bytes();
+        let first = u32::from(self.variant) * 16 + (self.number >> 13);
+        format!("10.{}.{high}.{low}/29", 64 + first)
+    }
+
+    /// The IPv6 prefix; empty for a circuit of one address.
+    pub fn ipv6(&self) -> String {
+        if self.is_host {
+            return String::new();
+        }
+        let [_, first, high, low] = self.number.to_be_bytes();
+        format!(
+            "2001:db8:{:x}{first:02x}:{high:x}{low:02x}::/64",
+            self.variant
+        )
+    }
+}
+
+/// Writes a list of circuits below ten sites, whose rates are in Mbit/s; returns the
+/// command's arguments.
+pub fn written(name: &str, lines: &[Line], site_mbit: u32) -> String {
+    let mut text = HEADER.to_owned();
+    for line in lines {
+        let _ = writeln!(
+            text,
+            "{0},\"Street {0}, Town\",{0},router,site-{1},,{2},{3},0,0,{4},1,",
+            line.number,
+            line.number % SITES,
+            line.ipv4(),
+            line.ipv6(),
+            f64::from(line.kbit) / 1e3,
+        );
+    }
+    let sites: Vec<String> = (0..SITES)
+        .map(|site| {
+            format!(
+                "\"site-{site}\": {{ \"downloadBandwidthMbps\": {site_mbit}, \
+                 \"uploadBandwidthMbps\": {site_mbit} }}"
+            )
+        })
+        .collect();
+    let (devices, network) = (format!("/tmp/{name}.csv"), format!("/tmp/{name}.json"));
+    fs::write(&devices, text).expect("a file");
+    fs::write(&network, format!("{{ {} }}", sites.join(",\n"))).expect("a file");
+    format!("{devices} {network}")
+}

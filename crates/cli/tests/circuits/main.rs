@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate circuits` on a kernel: the lab's boots, and runs one of the functions of
+//! `inside`, which calls the command. It needs qemu, a fetched kernel and the guest's
+//! binary.
+
+mod inside;
+mod lists;
+
+use weirgate_lab::{Limits, OwnTests, Together};
+
+fn own(memory_mib: u32) -> OwnTests<'static> {
+    OwnTests {
+        programs: &[env!("CARGO_BIN_EXE_weirgate"), "ip", "tc"],
+        kernel: None,
+        variables: &[],
+        seed: 1,
+        limits: Limits {
+            memory_mib,
+            ..Limits::default()
+        },
+    }
+}
+
+/// Tests that share a guest.
+mod together {
+    use super::*;
+
+    static GUEST: Together = Together::new(
+        || own(768),
+        &[
+            "inside::a_thousand_circuits_have_their_rates",
+            "inside::what_is_wrong_changes_nothing",
+            "inside::a_killed_change_leaves_one_of_the_lists",
+        ],
+    );
+
+    #[test]
+    fn a_thousand_circuits_have_their_rates() {
+        println!(
+            "{}",
+            GUEST.run("inside::a_thousand_circuits_have_their_rates")
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_changes_nothing() {
+        println!("{}", GUEST.run("inside::what_is_wrong_changes_nothing"));
+    }
+
+    #[test]
+    fn a_killed_change_leaves_one_of_the_lists() {
+        println!(
+            "{}",
+            GUEST.run("inside::a_killed_change_leaves_one_of_the_lists")
+        );
+    }
+}
+
+/// How long 10^5 circuits take. Part of the measurements.
+#[test]
+#[ignore = "a figure: docs/measurements/circuits.md"]
+fn many_circuits() {
+    println!("{}", own(1_536).run("inside::many_circuits"));
+}

@@ -22,6 +22,7 @@ use weirgate_state::Origin;
 const NFNL_SUBSYS_CTNETLINK: u16 = libc::NFNL_SUBSYS_CTNETLINK as u16;
 const CT_NEW: u16 = 0;
 const CT_GET: u16 = 1;
+const CT_DELETE: u16 = 2;
 
 const CTA_TUPLE_ORIG: u16 = 1;
 const CTA_TUPLE_REPLY: u16 = 2;
@@ -180,6 +181,27 @@ impl Kernel {
     pub fn connection_limit(&self) -> Option<u64> {
         let text = std::fs::read_to_string(LIMIT).ok()?;
         text.trim().parse().ok()
+    }
+
+    /// Has connection tracking forget every connection whose mark has the value in
+    /// the bits of `mask`: the next packet of each begins a connection anew, with
+    /// translation chosen anew. One request, whatever their number
+    /// (`ctnetlink_flush_conntrack`, net/netfilter/nf_conntrack_netlink.c).
+    pub async fn drop_connections(&self, mask: u32, value: u32) -> Result<(), KernelError> {
+        let mut message = message(CT_DELETE, 0);
+        message.append_attr_u32_be(CTA_MARK, value);
+        message.append_attr_u32_be(CTA_MARK_MASK, mask);
+        let request = Request {
+            message,
+            object: format!("forget connections of mark {value:#x}/{mask:#x}"),
+            origin: Origin::default(),
+            frame: false,
+        };
+        let refused = self.nft.each(vec![request]).await?;
+        match refused.into_iter().find(|refusal| refusal.errno != ENOENT) {
+            Some(refusal) => Err(KernelError::Refused(refusal)),
+            None => Ok(()),
+        }
     }
 
     async fn listed(&self) -> Result<Vec<Vec<u8>>, KernelError> {

@@ -37,6 +37,7 @@ mod netlink;
 mod nft;
 mod observe;
 mod programs;
+mod routing;
 mod tc;
 #[cfg(test)]
 mod tests;
@@ -47,7 +48,7 @@ pub use conntrack::{Carried, Connection, ConnectionCount, ConnectionTable, Tuple
 pub use error::{ApplyError, Cause, Denial, KernelError, Refusal};
 pub use link::address::Subnet;
 pub use namespace::namespace_cookie;
-pub use netlink::events::{Events, watch};
+pub use netlink::events::{Events, Topic, watch};
 pub use netlink::fault::{Fault, Witness};
 pub use nft::handle::Handles;
 pub use nft::object::RuleCounter;
@@ -56,6 +57,7 @@ pub use observe::generation::TablesVersion;
 pub use observe::overview::{DeviceOverview, Traffic};
 pub use observe::{KnownTables, Observed, Scope};
 pub use programs::hooks::{Conditioned, Policed, Received, can_look};
+pub use routing::path::{bind_to_device, checks_sources};
 pub use tc::stats::{Counters, DeviceCounters};
 pub use tc::{Inside, Tin};
 pub use timestamp::{Timestamped, enable_timestamps, receive_timestamped, sent_timestamped, took};

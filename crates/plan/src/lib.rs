@@ -42,6 +42,7 @@ mod empties;
 mod loss;
 mod model;
 mod present;
+mod routing;
 mod text;
 mod verify;
 
@@ -52,6 +53,7 @@ pub use loss::Loss;
 pub use model::settle::TICK_NANOS;
 pub use model::{Refusal, run};
 pub use present::present;
+pub use routing::{RoutingStep, plan_routing};
 pub use text::script::{Export, bare, export};
 pub use verify::{Difference, verify};
 

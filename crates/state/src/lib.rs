@@ -38,6 +38,7 @@ mod program;
 mod qdisc;
 mod receive;
 mod refreshed;
+mod routing;
 mod shared;
 mod virtual_queue;
 
@@ -69,6 +70,10 @@ pub use qdisc::{
 };
 pub use receive::{Datagrams, Measured, SparedMark, UDP, WindowAlgorithm, Windows};
 pub use refreshed::Refreshed;
+pub use routing::{
+    Choice, END_PRIORITY, FIRST_PRIORITY, FIRST_TABLE, LinkPath, LinkRoute, MARKS_TABLE,
+    MOST_LINKS, MarkChain, MarkRule, Marking, PROTOCOL, Routing, RoutingRule,
+};
 pub use shared::Shared;
 pub use virtual_queue::VirtualQueueFilter;
 

@@ -29,7 +29,7 @@ use crate::store::folder;
 use crate::store::history::Entry;
 use crate::store::memory::Memory;
 use rustix::fs::inotify::WatchFlags;
-use weirgate_kernel::Events;
+use weirgate_kernel::{Events, Topic};
 use weirgate_track::Decision;
 
 const MILLISECOND: u64 = 1_000_000;
@@ -106,7 +106,7 @@ pub async fn keep(
     // What is not permitted now will not be later either.
     site.kernel.permitted().await?;
     // Listening begins before looking, so that nothing is missed in between.
-    let events = Events::open()?;
+    let events = Events::open(Topic::Devices)?;
     let stored = store_changes(site)?;
     let timer = Timer::new()?;
     let (deadline, mut tried) = (Timer::new()?, 0);

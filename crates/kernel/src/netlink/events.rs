@@ -14,13 +14,27 @@ use std::os::fd::OwnedFd;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Multicast groups (linux/rtnetlink.h).
-const GROUPS: [u32; 4] = [
-    1, // RTNLGRP_LINK
-    4, // RTNLGRP_TC
-    5, // RTNLGRP_IPV4_IFADDR
-    9, // RTNLGRP_IPV6_IFADDR
-];
+/// What somebody wants to hear of, beside weirgate's own tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Topic {
+    /// Devices, their addresses and qdiscs.
+    Devices,
+    /// Devices, their addresses, routes and routing rules.
+    Routes,
+}
+
+impl Topic {
+    /// Multicast groups (linux/rtnetlink.h).
+    const fn groups(self) -> &'static [u32] {
+        match self {
+            // RTNLGRP_LINK, _TC, _IPV4_IFADDR, _IPV6_IFADDR.
+            Self::Devices => &[1, 4, 5, 9],
+            // RTNLGRP_LINK, _IPV4_IFADDR, _IPV4_ROUTE, _IPV4_RULE, _IPV6_IFADDR,
+            // _IPV6_ROUTE, _IPV6_RULE.
+            Self::Routes => &[1, 5, 7, 8, 9, 11, 19],
+        }
+    }
+}
 
 /// Word of nf_tables (`NFNLGRP_NFTABLES`, linux/netfilter/nfnetlink.h): a
 /// firewall that is loaded anew may flush tables which are not its own.
@@ -34,14 +48,14 @@ pub struct Events {
 
 impl Events {
     /// Listens from now on. Needs a tokio runtime.
-    pub fn open() -> Result<Self, KernelError> {
+    pub fn open(topic: Topic) -> Result<Self, KernelError> {
         let failed = |source| KernelError::Socket {
             doing: "listening for changes of devices",
             source,
         };
         let socket = NetlinkSocket::new(Protocol::Route).map_err(failed)?;
-        for group in GROUPS {
-            socket.add_membership(group).map_err(failed)?;
+        for group in topic.groups() {
+            socket.add_membership(*group).map_err(failed)?;
         }
         let tables = NetlinkSocket::new(Protocol::Netfilter).map_err(failed)?;
         tables.add_membership(TABLES).map_err(failed)?;

@@ -135,18 +135,23 @@ fn rule_of(
 
 /// The policy line out of a rule's comment.
 fn origin(userdata: &[u8]) -> Origin {
-    let text = match userdata {
-        [UDATA_COMMENT, length, rest @ ..] => {
-            let text = rest.get(..usize::from(*length).saturating_sub(1));
-            String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
-        }
-        _ => return Origin::default(),
+    let Some(text) = comment_of(userdata) else {
+        return Origin::default();
     };
     let numbered = text
         .strip_prefix("line ")
         .and_then(|rest| rest.split_once(": "))
         .and_then(|(line, reason)| Some(Origin::new(line.parse().ok()?, reason)));
     numbered.unwrap_or_else(|| Origin::new(0, text.as_str()))
+}
+
+/// A rule's comment, as libnftnl stores it.
+pub(crate) fn comment_of(userdata: &[u8]) -> Option<String> {
+    let [UDATA_COMMENT, length, rest @ ..] = userdata else {
+        return None;
+    };
+    let text = rest.get(..usize::from(*length).saturating_sub(1));
+    Some(String::from_utf8_lossy(text.unwrap_or_default()).into_owned())
 }
 
 /// Where a base chain hangs and how its rules end; `None` for called chains

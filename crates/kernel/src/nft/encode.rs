@@ -365,7 +365,7 @@ fn chain_rules(
 }
 
 /// A comment as libnftnl stores it: type, length, text, NUL.
-fn comment(text: &str) -> Vec<u8> {
+pub(crate) fn comment(text: &str) -> Vec<u8> {
     let mut end = text.len().min(COMMENT_LENGTH - 1);
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -6,7 +6,7 @@ mod capability;
 pub(crate) mod files;
 pub(crate) mod generation;
 mod machine;
-mod network;
+pub(crate) mod network;
 pub(crate) mod overview;
 mod settings;
 

@@ -172,7 +172,7 @@ fn below(payload: &[u8]) -> Option<u32> {
 }
 
 /// A default route of the main table; `None` for any other.
-fn default_route(payload: &[u8], names: &Names) -> Option<DefaultRoute> {
+pub(crate) fn default_route(payload: &[u8], names: &Names) -> Option<DefaultRoute> {
     let length = wire::u8_at(payload, 1)?;
     let attrs = Attrs::after(payload, RTMSG);
     let table = attrs.u32(RTA_TABLE);

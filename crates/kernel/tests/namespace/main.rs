@@ -20,6 +20,7 @@ mod order;
 mod parts;
 mod payload;
 mod receive;
+mod routing;
 mod scheme;
 mod senders;
 mod tables_version;

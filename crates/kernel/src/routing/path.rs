@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How devices lead to the internet, and sockets that use one device only.
+
+use super::message;
+use crate::Kernel;
+use crate::error::KernelError;
+use crate::link::{self, IFF_UP, IFINFOMSG};
+use crate::netlink::wire::{self, Attrs};
+use crate::observe::network::default_route;
+use libc::{AF_INET, AF_INET6, IFF_LOWER_UP, IFF_POINTOPOINT, IFLA_IFNAME, RTM_GETROUTE};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd};
+use weirgate_state::{DeviceName, IpVersion, LinkPath};
+
+impl Kernel {
+    /// How each of the devices leads to the internet: by the next hop that is
+    /// stated for it, else by the main table's default route with the least
+    /// metric, else directly where it has one other end.
+    pub async fn link_paths(
+        &self,
+        devices: &[(&DeviceName, &[IpAddr])],
+    ) -> Result<Vec<LinkPath>, KernelError> {
+        let what = "listing network devices";
+        let links = self.route.get(&link::list(), what, false).await?;
+        let flags: BTreeMap<DeviceName, u32> = links
+            .iter()
+            .filter_map(|payload| {
+                let name = Attrs::after(payload, IFINFOMSG).text(IFLA_IFNAME)?;
+                Some((DeviceName::new(name)?, wire::u32_at(payload, 8)?))
+            })
+            .collect();
+        let names = self.names().await?;
+        let mut defaults = Vec::new();
+        for (version, family) in [(IpVersion::V4, AF_INET), (IpVersion::V6, AF_INET6)] {
+            let ask = message::asking(RTM_GETROUTE, family);
+            let routes = self.route.get(&ask, "listing routes", false).await?;
+            let found = routes.iter().filter_map(|one| default_route(one, &names));
+            defaults.extend(found.map(|route| (version, route)));
+        }
+        defaults.sort_by_key(|(_, route)| route.metric);
+        let subnets = self.subnets().await?;
+        let path = |(device, stated): &(&DeviceName, &[IpAddr])| {
+            let flags = flags.get(*device).copied().unwrap_or(0);
+            let has = |flag: i32| flags & flag as u32 != 0;
+            let mut path = LinkPath {
+                up: flags & IFF_UP != 0 && has(IFF_LOWER_UP),
+                ..LinkPath::default()
+            };
+            let own = subnets.iter().filter(|one| one.device == device.as_str());
+            path.addresses.extend(own.map(|subnet| subnet.own));
+            for version in IpVersion::BOTH {
+                let is_of = |address: &IpAddr| address.is_ipv4() == (version == IpVersion::V4);
+                let known = defaults
+                    .iter()
+                    .find(|(of, route)| *of == version && route.device == **device);
+                let direct = has(IFF_POINTOPOINT) && path.addresses.iter().any(is_of);
+                let hop = match stated.iter().find(|one| is_of(one)) {
+                    Some(stated) => Some(Some(*stated)),
+                    None if !stated.is_empty() => None,
+                    None => known
+                        .map(|(_, route)| route.gateway)
+                        .or(direct.then_some(None)),
+                };
+                path.hops.extend(hop.map(|hop| (version, hop)));
+            }
+            path
+        };
+        Ok(devices.iter().map(path).collect())
+    }
+}
+
+/// Lets a socket send and receive by one device only (socket(7),
+/// `SO_BINDTODEVICE`). Needs CAP_NET_RAW to change a device that is set already.
+///
+/// # Errors
+/// If the kernel refuses: there is no such device, or it is not permitted.
+#[expect(unsafe_code, reason = "no crate of the tree has this option")]
+pub fn bind_to_device(socket: &impl AsFd, device: &DeviceName) -> io::Result<()> {
+    let name = device.as_str().as_bytes();
+    // SAFETY: the descriptor is open, and the kernel reads `name.len()` bytes.
+    let outcome = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_BINDTODEVICE,
+            name.as_ptr().cast(),
+            name.len() as libc::socklen_t,
+        )
+    };
+    if outcome == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Whether the kernel drops what arrives by a device if its source would be
+/// answered by another (`rp_filter` of 1, networking/ip-sysctl.rst), as in the
+/// calling thread's namespace.
+#[must_use]
+pub fn checks_sources(device: &DeviceName) -> bool {
+    let value = |name: &str| -> u8 {
+        let path = format!("/proc/sys/net/ipv4/conf/{name}/rp_filter");
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
+    };
+    value("all").max(value(device.as_str())) == 1
+}

@@ -45,7 +45,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show what weirgate does: an emulated ADSL line, before and after.
+    /// Show what weirgate does: an emulated line, before and after.
     ///
     /// Done by `weirgate-lab`.
     Try(Handed),

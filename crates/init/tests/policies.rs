@@ -215,6 +215,25 @@ fn every_kind_of_line_has_its_policy() {
     }
 }
 
+/// What `weirgate try` applies to a line is what is written for it.
+#[test]
+fn the_policies_of_lines_to_try_are_made_here() {
+    let found = plain().found().unwrap();
+    for (name, key, up, down) in [
+        ("fibre", "fibre", 100_000, 200_000),
+        ("cable", "cable", 10_000, 100_000),
+        ("lte", "mobile", 10_000, 30_000),
+    ] {
+        let number = LINES.iter().position(|line| line.key == key).unwrap();
+        let text = policy(&found, &answers(number, 0, up, down));
+        assert_eq!(warnings(&text), Vec::<&str>::new(), "{text}");
+        weirgate_testing::golden(
+            format!("experiments/policies/try-{name}.toml"),
+            &format!("# SPDX-License-Identifier: Apache-2.0 OR MIT\n{text}"),
+        );
+    }
+}
+
 #[test]
 fn every_purpose_has_its_policy() {
     let found = plain().found().unwrap();

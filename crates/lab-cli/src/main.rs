@@ -8,6 +8,7 @@ mod advise;
 mod aqm;
 mod domain;
 mod lab;
+mod lines;
 mod prague;
 mod reference;
 mod results;
@@ -30,7 +31,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show what weirgate does: an emulated ADSL line, before and after.
+    /// Show what weirgate does: an emulated line, before and after.
     ///
     /// Needs no root and changes nothing on this machine.
     Try(trial::Arguments),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate try`: an experiment that comes with the program.
+//! `weirgate try`: an experiment of those that come with the program.
 
+use crate::lines::{self, Line};
 use clap::Args;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,16 +13,12 @@ use weirgate_console::output;
 use weirgate_report::html::Section;
 use weirgate_report::try_summary;
 
-/// The experiment, and the policy that it names.
-const EXPERIMENT: &str = include_str!("../../../experiments/try.toml");
-const POLICY: (&str, &str) = (
-    "../policies/default.toml",
-    include_str!("../../../policies/default.toml"),
-);
-
 /// Arguments of `try`.
 #[derive(Args)]
 pub struct Arguments {
+    /// The kind of line.
+    #[arg(long, value_parser = lines::parser(), default_value = lines::LINES[0].key)]
+    line: &'static Line,
     /// The HTML report to write.
     #[arg(long, default_value = "weirgate-try.html", value_name = "FILE")]
     report: PathBuf,
@@ -33,19 +30,22 @@ pub struct Arguments {
 
 /// Runs it, prints the comparison, writes the report.
 pub fn run(arguments: &Arguments) -> Outcome {
+    let line = arguments.line;
+    let (name, text) = line.experiment;
     let experiment = weirgate_console::source::parse(
-        std::path::Path::new("try.toml"),
-        EXPERIMENT,
+        std::path::Path::new(name),
+        text,
         weirgate_experiment::parse,
     )?;
     saved::can_write_report(&arguments.report)?;
-    let files = BTreeMap::from([(POLICY.0.to_owned(), POLICY.1.to_owned())]);
-    output::note(
-        "Emulating an ADSL line, 2 Mbit/s down and 512 kbit/s up, on a stock kernel in two\n\
-         virtual machines: as the provider delivers it, and under weirgate. About a minute.",
-    );
-    let result: ExperimentResult =
-        bundled(EXPERIMENT, experiment, files, arguments.kernel.clone())?;
+    let (policy, rules) = line.policy;
+    let files = BTreeMap::from([(policy.to_owned(), rules.to_owned())]);
+    output::note(&format!(
+        "Emulating {}, on a stock kernel in two\n\
+         virtual machines: as the provider delivers it, and under weirgate. {}.",
+        line.about, line.takes
+    ));
+    let result: ExperimentResult = bundled(text, experiment, files, arguments.kernel.clone())?;
     let figures = |arm: &str| {
         let found = result.figures.get(arm);
         found.ok_or_else(|| anyhow::anyhow!("the arm `{arm}` gave no figures"))

@@ -89,6 +89,8 @@ struct Roles<'a> {
     quiet: Option<&'a str>,
     down_ceiling: f64,
     up_ceiling: f64,
+    /// Whether the line's rates change.
+    varies: bool,
 }
 
 impl<'a> Roles<'a> {
@@ -136,6 +138,7 @@ impl<'a> Roles<'a> {
                 .map(|phase| phase.name.as_str()),
             down_ceiling: ip_ceiling_kbit(line, line.down.rate),
             up_ceiling: ip_ceiling_kbit(line, line.up.rate),
+            varies: !line.then.is_empty(),
         }
     }
 
@@ -174,7 +177,14 @@ impl<'a> Roles<'a> {
             ));
         }
         let down = self.rate(self.busy, self.down);
-        if let Some(rate) = down {
+        if let Some(rate) = down.filter(|_| self.varies) {
+            found.push(format!(
+                "The download beside it got {} kbit/s; under the policy it got {} kbit/s. The line \
+                 carries now more, now less.",
+                number(rate.0),
+                number(rate.1),
+            ));
+        } else if let Some(rate) = down {
             let part = |kbit: f64| percent(kbit / self.down_ceiling);
             found.push(format!(
                 "The download beside it got {} kbit/s, {} of what the line carries; under the \

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The lines of `weirgate try`: what each is, its experiment and its policy. All files
+//! come with the program.
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+
+/// A line to try.
+#[derive(Debug)]
+pub struct Line {
+    /// Its word in `--line`.
+    pub key: &'static str,
+    /// It in words.
+    pub about: &'static str,
+    /// How long both runs take on an idle machine, in words.
+    pub takes: &'static str,
+    /// The experiment's name, and its text.
+    pub experiment: (&'static str, &'static str),
+    /// The policy, as the experiment names it, and its text.
+    pub policy: (&'static str, &'static str),
+}
+
+/// An experiment under `experiments`, and its name.
+macro_rules! experiment {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../../experiments/", $name)))
+    };
+}
+
+/// All of them; the first is tried where none is named.
+pub static LINES: [Line; 4] = [
+    Line {
+        key: "dsl",
+        about: "an ADSL line, 2 Mbit/s down and 512 kbit/s up",
+        takes: "About a minute",
+        experiment: experiment!("try.toml"),
+        policy: experiment!("../policies/default.toml"),
+    },
+    Line {
+        key: "fibre",
+        about: "a fibre line, 200 Mbit/s down and 100 Mbit/s up",
+        takes: "Some minutes",
+        experiment: experiment!("try-fibre.toml"),
+        policy: experiment!("policies/try-fibre.toml"),
+    },
+    Line {
+        key: "cable",
+        about: "a cable line, 100 Mbit/s down and 10 Mbit/s up",
+        takes: "Some minutes",
+        experiment: experiment!("try-cable.toml"),
+        policy: experiment!("policies/try-cable.toml"),
+    },
+    Line {
+        key: "lte",
+        about: "a mobile line (LTE) that changes between 9 and 30 Mbit/s down, 10 Mbit/s up",
+        takes: "About two minutes",
+        experiment: experiment!("try-lte.toml"),
+        policy: experiment!("policies/try-lte.toml"),
+    },
+];
+
+/// Reads the word of one.
+pub fn parser() -> impl TypedValueParser<Value = &'static Line> {
+    let words = LINES
+        .iter()
+        .map(|line| PossibleValue::new(line.key).help(line.about));
+    PossibleValuesParser::new(words).try_map(|word| {
+        let mut lines = LINES.iter();
+        let known = lines.find(|line| line.key == word);
+        known.ok_or_else(|| format!("there is no line `{word}`"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_line_has_a_word_an_experiment_and_the_policy_that_it_names() {
+        let mut words = BTreeSet::new();
+        for line in &LINES {
+            assert!(words.insert(line.key));
+            let (experiment, problems) = weirgate_experiment::parse(line.experiment.1);
+            let experiment = experiment.unwrap_or_else(|| panic!("{problems:?}"));
+            let policies: Vec<_> = experiment
+                .arms
+                .iter()
+                .filter_map(|arm| Some((&*arm.name, arm.policy.as_deref()?)))
+                .collect();
+            assert_eq!(policies, [("weirgate", line.policy.0)]);
+            assert!(experiment.arms.iter().any(|arm| arm.name == "modem-only"));
+        }
+    }
+}

@@ -23,7 +23,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::PathBuf;
 use weirgate_kernel::Kernel;
-use weirgate_state::State;
+use weirgate_state::{DeviceName, Qdisc, State};
 use weirgate_track::{Decided, Decision, LineDirection, Reason, Setup};
 
 /// A record has at most so many bytes.
@@ -255,13 +255,24 @@ impl Site {
     /// What is to be in force for an entry: its state, or the same at the rates
     /// that the line has now.
     pub(crate) fn at_rates(&self, entry: &Entry) -> State {
+        let at = self.rates_of(entry.number, State::clone);
+        at.unwrap_or_else(|| entry.desired.clone())
+    }
+
+    /// A device's tree at the rates that the line has now; `None` where the entry of this
+    /// number follows none.
+    pub(crate) fn root_at_rates(&self, number: u64, device: &DeviceName) -> Option<Qdisc> {
+        let root = |state: &State| state.devices.get(device)?.root.clone();
+        self.rates_of(number, root).flatten()
+    }
+
+    /// A part of an entry's state at the rates that the line has now.
+    fn rates_of<T>(&self, number: u64, part: impl FnOnce(&State) -> T) -> Option<T> {
         let at = self
             .rates
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        match &*at {
-            Some((number, state)) if *number == entry.number => state.clone(),
-            _ => entry.desired.clone(),
-        }
+        let at = at.as_ref().filter(|(of, _)| *of == number);
+        at.map(|(_, state)| part(state))
     }
 }

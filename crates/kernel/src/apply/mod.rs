@@ -8,6 +8,7 @@
 //! steps.
 
 pub(crate) mod parts;
+mod tree;
 
 use crate::apply::parts::{Parts, transactions};
 use crate::error::{ApplyError, Cause, KernelError, Refusal};

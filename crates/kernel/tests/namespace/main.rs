@@ -24,4 +24,5 @@ mod routing;
 mod scheme;
 mod senders;
 mod tables_version;
+mod tree;
 mod values;

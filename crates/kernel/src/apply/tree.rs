@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The tree of a device that has just come, and has none.
+
+use super::{requests, traffic_control};
+use crate::error::KernelError;
+use crate::programs::shaper;
+use crate::tc::decode::Entry;
+use crate::tc::encode;
+use crate::{DeviceIndex, Kernel};
+use libc::EEXIST;
+use weirgate_plan::{QdiscParent, plan};
+use weirgate_state::{Device, DeviceName, Origin, Qdisc, State};
+
+impl Kernel {
+    /// Puts a tree on a device that has no qdisc but the kernel's own, in one call; whether
+    /// it did. It does not where the device has another, or where the tree has a program to
+    /// be loaded.
+    ///
+    /// Nothing else of the device is looked at or changed, and nothing is read back: this is
+    /// for one that carries packets already, and a comparison follows.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says of the first part that it refuses. The parts before it are gone
+    /// again.
+    pub async fn put_tree(
+        &self,
+        name: &DeviceName,
+        device: DeviceIndex,
+        tree: &Qdisc,
+    ) -> Result<bool, KernelError> {
+        let DeviceIndex(index) = device;
+        let state = |root| State {
+            devices: [(name.clone(), of_root(root))].into(),
+            ..State::default()
+        };
+        let Ok(plan) = plan(&state(None), &state(Some(tree.clone()))) else {
+            return Ok(false);
+        };
+        let mut actions = plan.steps.iter().map(|step| &step.action);
+        if actions.any(|action| shaper::of_step(action).is_some()) || self.has_root(index).await? {
+            return Ok(false);
+        }
+        let batch = plan.steps.iter().flat_map(|step| {
+            let messages = traffic_control(&step.action, index);
+            requests(step, messages)
+        });
+        let Err(error) = self.route.batch(batch.collect()).await else {
+            return Ok(true);
+        };
+        // One that somebody else put there meanwhile is theirs.
+        let theirs = matches!(&error, KernelError::Refused(refusal) if refusal.errno == EEXIST);
+        if let Some(step) = plan.steps.first().filter(|_| !theirs) {
+            let delete = encode::delete_qdisc(index, QdiscParent::Root, tree.handle);
+            self.route.answers(requests(step, [delete])).await?;
+        }
+        Err(error)
+    }
+
+    /// Whether a device has a root qdisc that somebody put there: the kernel's own have no
+    /// number.
+    async fn has_root(&self, index: u32) -> Result<bool, KernelError> {
+        let listed = self.qdiscs().await?;
+        let mut entries = listed.iter().filter_map(|payload| Entry::of(payload));
+        Ok(entries.any(|one| one.ifindex == index && one.parent == ROOT && one.handle != 0))
+    }
+}
+
+/// `TC_H_ROOT` (linux/pkt_sched.h).
+const ROOT: u32 = u32::MAX;
+
+fn of_root(root: Option<Qdisc>) -> Device {
+    Device {
+        owned_ifb: false,
+        offloads: None,
+        root,
+        origin: Origin::default(),
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A device that has just come gets its tree at once, and nothing of others' is touched.
+
+use crate::harness::{class, htb, in_namespace, name, observe, only, qdisc, run, tree};
+use weirgate_kernel::KernelError;
+use weirgate_plan::verify;
+use weirgate_state::{QdiscKind, Red};
+use weirgate_units::{Rate, Size};
+
+#[test]
+fn a_bare_device_gets_its_tree() {
+    in_namespace(|kernel| async move {
+        let (wan, desired) = (name("wan"), only(Some(tree())));
+        let index = kernel.device(&wan).await.unwrap();
+        assert!(kernel.put_tree(&wan, index, &tree()).await.unwrap());
+        let observed = observe(&kernel, &[&desired]).await;
+        assert_eq!(verify(&observed, &desired), []);
+        // It is there, and stays as it is.
+        assert!(!kernel.put_tree(&wan, index, &tree()).await.unwrap());
+    });
+}
+
+#[test]
+fn what_somebody_else_put_there_stays() {
+    in_namespace(|kernel| async move {
+        run("tc qdisc add dev wan root handle 1: htb default 7");
+        let before = run("tc qdisc show dev wan");
+        let wan = name("wan");
+        let index = kernel.device(&wan).await.unwrap();
+        assert!(!kernel.put_tree(&wan, index, &tree()).await.unwrap());
+        assert_eq!(run("tc qdisc show dev wan"), before);
+        assert_eq!(run("tc class show dev wan"), "");
+    });
+}
+
+#[test]
+fn a_tree_that_is_refused_leaves_nothing() {
+    in_namespace(|kernel| async move {
+        let before = run("tc qdisc show dev wan");
+        let wan = name("wan");
+        let index = kernel.device(&wan).await.unwrap();
+        // RED takes no larger threshold that is below the smaller one; a kernel without RED
+        // refuses it too. The gate is made by then.
+        let red = Red {
+            limit: Size::bytes(60_000),
+            min: Size::bytes(30_000),
+            max: Size::bytes(10_000),
+            probability_millionths: 20_000,
+            wlog: 9,
+            plog: 20,
+            scell_log: 10,
+            ecn: false,
+            adaptive: false,
+            bandwidth: Rate::kbit(1_000),
+            avpkt: 1_000,
+        };
+        let leaf = qdisc(0x10, QdiscKind::Red(red));
+        let refused = htb(1, 1, vec![class(1, 1, 0, Some(leaf))]);
+        let error = kernel.put_tree(&wan, index, &refused).await.unwrap_err();
+        assert!(matches!(error, KernelError::Refused(_)), "{error}");
+        assert_eq!(run("tc qdisc show dev wan"), before);
+    });
+}

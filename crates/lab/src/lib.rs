@@ -45,6 +45,7 @@ mod image;
 mod kernel;
 mod lab;
 mod own_tests;
+mod packages;
 mod tool;
 mod vm;
 
@@ -53,4 +54,5 @@ pub use error::{Failure, LabError};
 pub use kernel::{Kernel, KernelChoice, fetch, source};
 pub use lab::{ArmOutput, Lab, Options, Request, prepare};
 pub use own_tests::{OwnTests, Together};
+pub use packages::package;
 pub use vm::{Limits, Progress};

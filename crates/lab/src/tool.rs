@@ -93,7 +93,9 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
             .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
     };
     if name.contains('/') {
-        return Some(PathBuf::from(name)).filter(|path| executable(path));
+        // A library is packed by its path too: programs load it by name.
+        let library = |path: &Path| path.extension().is_some_and(|kind| kind == "so");
+        return Some(PathBuf::from(name)).filter(|path| executable(path) || library(path));
     }
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)

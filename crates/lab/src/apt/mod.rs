@@ -25,7 +25,7 @@ const ABANDONED: Duration = Duration::from_hours(24);
 
 /// Code names of the releases that something is fetched of. A machine's sources may call
 /// its own release by one of them.
-const RELEASES: [&str; 2] = ["trixie", "bookworm"];
+static RELEASES: [&str; 2] = ["trixie", "bookworm"];
 
 /// Names of Debian suites by age rather than by code name.
 const AGES: [&str; 5] = ["oldoldstable", "oldstable", "stable", "testing", "unstable"];
@@ -240,15 +240,29 @@ pub(crate) fn adopt(tree: &Path, place: &Path, link: &str, aside: &Path) -> Resu
     fs::rename(&next, &link).map_err(LabError::file("cannot be made", &link))
 }
 
-/// The names that this machine's sources may have for its own Debian release.
-fn machine_suites() -> Result<Vec<String>, LabError> {
+/// The code name of this machine's release, where it says one.
+fn codename() -> Result<Option<String>, LabError> {
     let file = Path::new("/etc/os-release");
     let text = fs::read_to_string(file).map_err(LabError::file("cannot be read", file))?;
-    let codename = text
-        .lines()
-        .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
-        .map(|name| name.trim_matches('"').to_owned());
-    Ok(codename
+    let mut lines = text.lines();
+    let name = lines.find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    Ok(name.map(|name| name.trim_matches('"').to_owned()))
+}
+
+/// The suite whose programs run with this machine's libraries: its own release, else the
+/// oldest that is known.
+pub(crate) fn own_release() -> Result<&'static [&'static str], LabError> {
+    let codename = codename()?;
+    let own = RELEASES
+        .iter()
+        .position(|name| codename.as_deref() == Some(name));
+    let own = own.unwrap_or(RELEASES.len() - 1);
+    Ok(&RELEASES[own..=own])
+}
+
+/// The names that this machine's sources may have for its own Debian release.
+fn machine_suites() -> Result<Vec<String>, LabError> {
+    Ok(codename()?
         .into_iter()
         .chain(RELEASES.map(str::to_owned))
         .chain(AGES.map(str::to_owned))

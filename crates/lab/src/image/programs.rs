@@ -10,6 +10,7 @@ use object::Endianness;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -19,6 +20,9 @@ use std::process::Command;
 /// Directories that a loader searches without being told (`/lib` is a link to
 /// the first); the first is where libraries from elsewhere go.
 const SEARCHED: [&str; 2] = ["/usr/lib", "/usr/lib/x86_64-linux-gnu"];
+
+/// Where a tree of Debian's has its libraries, below `usr`.
+const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 
 /// Directories in which `tc` keeps the tables of netem's distributions.
 const TABLES: [&str; 3] = [
@@ -89,8 +93,17 @@ impl Packing {
             return Ok(());
         };
         // The loader's own answer is the only one that is right in every case.
-        let listed = output(Command::new(&loader).arg("--list").arg(path))?;
-        for library in libraries(&listed).map_err(bad)? {
+        let list =
+            |more: &[&OsStr]| output(Command::new(&loader).args(more).arg("--list").arg(path));
+        let found = libraries(&list(&[])?).or_else(|missing| {
+            // What was unpacked without being installed has libraries beside it.
+            let Some(beside) = path.ancestors().nth(2).map(|tree| tree.join(LIBRARIES)) else {
+                return Err(bad(missing));
+            };
+            let with = [OsStr::new("--library-path"), beside.as_os_str()];
+            libraries(&list(&with)?).map_err(bad)
+        })?;
+        for library in found {
             self.files.insert(library_place(&library)?, library);
         }
         self.files.insert(resolved(&loader)?, loader);

@@ -19,7 +19,13 @@ pub fn tests(root: &Path, extent: Extent) -> Result<()> {
         run(cargo(root).args(["build", "--release", "--workspace", "--all-targets"]))
     })?;
     timed("guest kernel and image", || {
-        run(Command::new(root.join("target/release/weirgate")).args(["lab", "prepare"]))
+        let prepare = |which: &[&str]| {
+            let program = root.join("target/release/weirgate");
+            run(Command::new(program).args(["lab", "prepare"]).args(which))
+        };
+        prepare(&[])?;
+        // It has PPP.
+        prepare(&["--kernel", "generic"])
     })?;
     timed("reference", || {
         for program in ["weirgate", "weirgate-lab"] {

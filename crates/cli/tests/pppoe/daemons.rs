@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Programs that serve and dial, and how they are stopped.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::process::{Child, Command, Stdio};
+
+/// The provider's end of the session.
+pub const PEER: &str = "10.64.0.1";
+
+/// Where pppd writes what it does.
+pub const LOG: &str = "/tmp/pppd.log";
+
+/// Where `weirgate keep` writes what it does.
+pub const KEEP_LOG: &str = "/tmp/keep.log";
+
+/// What both ends of a session have: a peer that does not answer for three seconds is gone.
+const OPTIONS: &str = "noauth\nnoccp\nnovj\nlcp-echo-interval 1\nlcp-echo-failure 3\n";
+
+/// What the router's end has. It dials again as soon as a session is over.
+const DIALLER: &str = "plugin pppoe.so\nnic-wire\nnodetach\ndebug\npersist\nmaxfail 0\n\
+                       holdoff 0\nnoipdefault\nipcp-accept-local\nipcp-accept-remote\n\
+                       defaultroute\n+ipv6\nmtu 1492\nmru 1492\n";
+
+/// Writes the options of both ends; the dialler's device shall have this name.
+pub fn configure(device: &str) {
+    fs::create_dir_all("/etc/ppp/peers").unwrap();
+    fs::write("/etc/ppp/options", "").unwrap();
+    fs::write("/etc/ppp/pppoe-server-options", OPTIONS).unwrap();
+    // The first device has this name by itself.
+    let name = if device == "ppp0" {
+        String::new()
+    } else {
+        format!("ifname {device}\n")
+    };
+    let dialler = format!("{OPTIONS}{DIALLER}{name}");
+    fs::write("/etc/ppp/peers/provider", dialler).unwrap();
+}
+
+/// A daemon that ends with the test.
+pub struct Daemon(Child);
+
+impl Daemon {
+    fn start(line: &str, log: &str) -> Self {
+        let mut words = line.split(' ');
+        let out = File::options().create(true).append(true).open(log).unwrap();
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).stdin(Stdio::null());
+        command.stderr(out.try_clone().unwrap()).stdout(out);
+        Self(command.spawn().unwrap())
+    }
+
+    /// The provider's server.
+    pub fn server() -> Self {
+        let addresses = format!("-L {PEER} -R 10.64.0.2 -N 128");
+        Self::start(
+            &format!("ip netns exec isp pppoe-server -F -I isp0 {addresses}"),
+            "/tmp/server.log",
+        )
+    }
+
+    /// The router's dialler, which dials again when a session ends.
+    pub fn dialler() -> Self {
+        Self::start("pppd call provider", LOG)
+    }
+
+    /// `weirgate keep`.
+    pub fn keep() -> Self {
+        Self::start("weirgate keep", KEEP_LOG)
+    }
+
+    /// Kills it.
+    pub fn ends(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+
+    /// Has the dialler end its session.
+    pub fn hangs_up(&self) {
+        kill_process(Pid::from_child(&self.0), Signal::HUP).unwrap();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.ends();
+    }
+}
+
+/// Kills the provider's pppd, which is the one that is not the dialler's.
+pub fn provider_hangs_up(dialler: &Daemon) {
+    let own = dialler.0.id();
+    let mut ended = 0;
+    for entry in fs::read_dir("/proc").unwrap() {
+        let entry = entry.unwrap();
+        let Ok(id) = entry.file_name().to_string_lossy().parse::<u32>() else {
+            continue;
+        };
+        let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        if name.trim() == "pppd" && id != own {
+            let id = Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
+            kill_process(id, Signal::KILL).unwrap();
+            ended += 1;
+        }
+    }
+    assert!(ended > 0, "the provider has no session");
+}

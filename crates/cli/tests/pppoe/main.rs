@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! PPPoE with the daemons that Debian has: `pppd` with its plugin dials a `pppoe-server`,
+//! in the lab's machine with Debian's generic kernel. Sessions end under load, and `keep`
+//! follows the device.
+//!
+//! It needs qemu, the kernel `generic` (`weirgate lab prepare --kernel generic`), the
+//! guest's binary, and a mirror of Debian for `ppp` and `pppoe` at the first run.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests are tests too, and what was seen is shown"
+)]
+
+mod daemons;
+mod inside;
+mod session;
+mod told;
+mod wire;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weirgate_experiment::KernelName;
+use weirgate_lab::{Cache, Limits, OwnTests, package};
+
+/// The folder in which pppd looks for its plugins.
+const PLUGINS: &str = "WEIRGATE_PLUGINS";
+
+/// How often a session ends.
+const CUTS: &str = "WEIRGATE_CUTS";
+
+/// Where releases of Debian have plugins of pppd, each in a folder that is called by a
+/// version.
+const FOLDERS: [&str; 2] = ["usr/lib/pppd", "usr/lib/x86_64-linux-gnu/pppd"];
+
+/// The folder of the plugins, below the root of an unpacked package.
+fn plugins(tree: &Path) -> PathBuf {
+    let folders = FOLDERS
+        .iter()
+        .filter_map(|at| tree.join(at).read_dir().ok());
+    let mut inner = folders.flatten().map(|entry| entry.unwrap().path());
+    let found = inner.find(|folder| folder.join("pppoe.so").is_file());
+    let found = found.expect("a plugin for PPPoE");
+    found.strip_prefix(tree).unwrap().to_owned()
+}
+
+fn in_the_guest(name: &str, variables: &[String], minutes: u64) {
+    let [ppp, pppoe] = ["ppp", "pppoe"].map(|name| {
+        package(name, &Cache::of_user(), &mut |_| ()).unwrap_or_else(|error| panic!("{error}"))
+    });
+    let folder = plugins(&ppp);
+    let brought = [
+        ppp.join(&folder).join("pppoe.so"),
+        ppp.join("usr/sbin/pppd"),
+        pppoe.join("usr/sbin/pppoe-server"),
+        // What the server runs for each session, by `sh`.
+        pppoe.join("usr/sbin/pppoe"),
+    ];
+    let brought = brought.map(|path| path.to_string_lossy().into_owned());
+    let weirgate = env!("CARGO_BIN_EXE_weirgate");
+    let mut programs = vec![weirgate, "env", "ip", "nft", "sh", "sysctl", "tc"];
+    programs.extend(brought.iter().map(String::as_str));
+    let folder = format!("{PLUGINS}=/{}", folder.display());
+    let mut set: Vec<&str> = variables.iter().map(String::as_str).collect();
+    set.push(&folder);
+    let own = OwnTests {
+        programs: &programs,
+        kernel: Some(KernelName::Generic),
+        variables: &set,
+        seed: 1,
+        limits: Limits {
+            wall: Duration::from_mins(minutes),
+            ..Limits::default()
+        },
+    };
+    println!("{}", own.run(&format!("inside::{name}")));
+}
+
+fn cuts(of: &str, count: u32, minutes: u64) {
+    in_the_guest(of, &[format!("{CUTS}={count}")], minutes);
+}
+
+#[test]
+fn a_device_that_pppd_renames_is_shaped_when_it_returns() {
+    cuts("one_class", 5, 5);
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A router that dials: namespaces, and a host that sends.
+//!
+//! ```text
+//! inside (host) - lan [this namespace] wire - port0 (modem) port1 - isp0 (isp)
+//!                          ppp0 ------------- PPPoE ------------ ppp0
+//! ```
+
+use crate::daemons::LOG;
+use rustix::mount::{MountFlags, mount};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::net::{TcpStream, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A server behind the provider.
+const SERVER: &str = "198.51.100.9";
+
+/// Prints a line, and writes it to the console, which is shown where the machine comes to no
+/// end.
+pub fn say(line: &str) {
+    println!("{line}");
+    let console = File::options().write(true).open("/dev/console");
+    let _ = console.and_then(|mut console| writeln!(console, "{line}"));
+}
+
+/// Runs a command line that must succeed; what it prints.
+#[track_caller]
+pub fn run(line: &str) -> String {
+    let mut words = line.split(' ');
+    let mut command = Command::new(words.next().unwrap());
+    let output = command.args(words).output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {err}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Waits for something; what pppd wrote is shown where it does not come.
+#[track_caller]
+pub fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        let log = || fs::read_to_string(LOG).unwrap_or_default();
+        assert!(Instant::now() < end, "no {what}\n{}", log());
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The daemons' files where they look for them, and the network around the router, whose
+/// session has this device.
+pub fn set_up(device: &str) {
+    let plugins = std::env::var(crate::PLUGINS).unwrap();
+    for folder in [&plugins, "/var/lib", "/var/run", "/dev/pts"] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    // The server's pppd speaks to its program for a session over a terminal.
+    mount("devpts", "/dev/pts", "devpts", MountFlags::empty(), None).unwrap();
+    symlink("/usr/sbin/pppoe.so", format!("{plugins}/pppoe.so")).unwrap();
+    crate::daemons::configure(device);
+    for line in [
+        "modprobe pppoe",
+        // No router answers here, and a host that asks for one sends without being told.
+        "sysctl -qw net.ipv6.conf.default.accept_ra=0",
+        "sysctl -qw net.ipv4.ip_forward=1",
+        "ip netns add isp",
+        "ip netns add host",
+        "ip netns add modem",
+        "ip link add wire type veth peer name port0 netns modem",
+        "ip -n isp link add isp0 type veth peer name port1 netns modem",
+        "ip link add lan type veth peer name inside netns host",
+        "ip -n modem link add bridge type bridge",
+        "ip -n modem link set port0 master bridge",
+        "ip -n modem link set port1 master bridge",
+        "ip -n modem link set port0 up",
+        "ip -n modem link set port1 up",
+        "ip -n modem link set bridge up",
+        "ip link set lo up",
+        "ip link set wire up",
+        "ip link set lan up",
+        "ip addr add 192.168.1.1/24 dev lan",
+        "ip -n isp link set lo up",
+        "ip -n isp link set isp0 up",
+        "ip -n host link set inside up",
+        "ip -n host addr add 192.168.1.2/24 dev inside",
+        "ip -n host route add default via 192.168.1.1",
+        "nft add table ip clamp",
+        "nft add chain ip clamp forward { type filter hook forward priority -150 ; }",
+    ] {
+        run(line);
+    }
+    run(&format!("ip -n isp addr add {SERVER}/32 dev lo"));
+    run(&format!(
+        "nft add rule ip clamp forward oifname {device} tcp flags syn tcp option maxseg size \
+         set rt mtu"
+    ));
+}
+
+/// Whether the line between modem and provider carries anything; the wire to the modem
+/// stays up.
+pub fn line_carries(carries: bool) {
+    let state = if carries { "up" } else { "down" };
+    run(&format!("ip -n modem link set bridge {state}"));
+}
+
+/// The calling thread is the host's from now on.
+fn enter_host() {
+    let space = File::open("/run/netns/host").unwrap();
+    move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+}
+
+/// A host that sends more than the line takes, while it is let.
+pub struct Load {
+    on: Arc<AtomicBool>,
+}
+
+impl Load {
+    /// 250 datagrams of 1028 bytes in a second.
+    pub fn new() -> Self {
+        let on = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&on);
+        thread::spawn(move || {
+            enter_host();
+            let socket = UdpSocket::bind("192.168.1.2:0").unwrap();
+            loop {
+                thread::sleep(Duration::from_millis(4));
+                if flag.load(Ordering::Relaxed) {
+                    // Without a route the router answers so.
+                    let _ = socket.send_to(&[0; 1000], (SERVER, 4000));
+                }
+            }
+        });
+        Self { on }
+    }
+
+    pub fn set(&self, on: bool) {
+        self.on.store(on, Ordering::Relaxed);
+    }
+}
+
+/// A host asks for a connection to the server, which has none for it.
+pub fn host_connects() {
+    let asked = thread::spawn(|| {
+        enter_host();
+        let to = format!("{SERVER}:80").parse().unwrap();
+        let _ = TcpStream::connect_timeout(&to, Duration::from_millis(500));
+    });
+    asked.join().unwrap();
+}

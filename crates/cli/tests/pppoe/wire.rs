@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Frames of sessions on the wire below them, as a packet socket sees them.
+
+#![allow(unsafe_code, reason = "sockets of a kind that rustix does not open")]
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::Read as _;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd as _, FromRawFd as _};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// Ethernet's header.
+const ETHERNET: usize = 14;
+/// PPPoE's (RFC 2516).
+const PPPOE: usize = 6;
+/// PPP's protocol number (RFC 1661).
+const PPP: usize = 2;
+/// What stands before an IP packet on the wire.
+const HEADERS: usize = ETHERNET + PPPOE + PPP;
+
+/// Frames of PPPoE with IP that left by the wire.
+#[derive(Debug, Default)]
+pub struct Frames {
+    /// How many, by the number of the session.
+    pub count: BTreeMap<u16, u64>,
+    /// The segment size that the last SYN asks for.
+    pub segment: Option<u16>,
+}
+
+pub fn socket(domain: i32, kind: i32, protocol: i32) -> File {
+    // SAFETY: a plain call; what it returns is owned by nobody else.
+    let descriptor = unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) };
+    assert!(descriptor >= 0, "{}", std::io::Error::last_os_error());
+    let room: i32 = 64 << 20;
+    // SAFETY: the value and its size are those of an int that outlives the call.
+    let set = unsafe {
+        let value = (&raw const room).cast();
+        let size = size_of::<i32>() as u32;
+        let (level, name) = (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE);
+        libc::setsockopt(descriptor, level, name, value, size)
+    };
+    assert_eq!(set, 0, "room for what is told");
+    // SAFETY: the descriptor was opened above.
+    unsafe { File::from_raw_fd(descriptor) }
+}
+
+pub fn bind<T>(socket: &File, address: &T) {
+    let size = u32::try_from(size_of::<T>()).unwrap();
+    // SAFETY: the address and its size belong to one value that outlives the call.
+    let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const *address).cast(), size) };
+    assert_eq!(bound, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// The kernel's number of a device of this namespace.
+pub fn index(device: &str) -> Option<u32> {
+    let name = CString::new(device).unwrap();
+    // SAFETY: the text ends with a zero and outlives the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    Some(index).filter(|index| *index > 0)
+}
+
+/// Watches what leaves by a device.
+pub fn capture(device: &str) -> Arc<Mutex<Frames>> {
+    let all = (libc::ETH_P_ALL as u16).to_be();
+    let mut socket = socket(libc::AF_PACKET, libc::SOCK_RAW, i32::from(all));
+    // SAFETY: every pattern of bits is such an address.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = all;
+    address.sll_ifindex = i32::try_from(index(device).unwrap()).unwrap();
+    bind(&socket, &address);
+    let path = format!("/sys/class/net/{device}/address");
+    let text = std::fs::read_to_string(path).unwrap();
+    let own: Vec<u8> = text
+        .trim()
+        .split(':')
+        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+        .collect();
+    let frames = Arc::new(Mutex::new(Frames::default()));
+    let shared = Arc::clone(&frames);
+    thread::spawn(move || {
+        let mut frame = [0; 4096];
+        loop {
+            // A device that is switched off is told as an error, once.
+            let Ok(length) = socket.read(&mut frame) else {
+                continue;
+            };
+            let frame = &frame[..length];
+            if length > HEADERS && frame[6..12] == own[..] {
+                shared.lock().unwrap().add(frame);
+            }
+        }
+    });
+    frames
+}
+
+impl Frames {
+    fn add(&mut self, frame: &[u8]) {
+        let two = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+        // A session's frame (RFC 2516) with IPv4 (RFC 1332) or IPv6 (RFC 5072).
+        let protocol = two(ETHERNET + PPPOE);
+        if two(12) != 0x8864 || !matches!(protocol, 0x0021 | 0x0057) {
+            return;
+        }
+        *self.count.entry(two(ETHERNET + 2)).or_default() += 1;
+        if protocol != 0x0021 {
+            return;
+        }
+        let packet = &frame[HEADERS..];
+        let tcp = usize::from(packet[0] & 15) * 4;
+        // A SYN whose first option is the segment size (RFC 9293).
+        if packet[9] == 6 && packet[tcp + 13] & 2 != 0 && packet[tcp + 20] == 2 {
+            self.segment = Some(two(HEADERS + tcp + 22));
+        }
+    }
+}

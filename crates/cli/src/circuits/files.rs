@@ -26,25 +26,21 @@ pub(super) fn read(files: &[PathBuf]) -> Result<List, Failure> {
     let reading = read_list(&files);
     let shown: Vec<String> = reading.problems.iter().map(ToString::to_string).collect();
     let shown = shown.join("\n");
-    match reading.list {
-        Some(list) => {
-            if !shown.is_empty() {
-                output::note(&shown);
-            }
-            Ok(list)
-        }
-        None => {
-            let errors = reading.problems.iter();
-            let errors = errors.filter(|one| one.problem.severity == Severity::Error);
-            let count = match errors.count() {
-                1 => "1 error".to_owned(),
-                many => format!("{many} errors"),
-            };
-            Err(Failure::Input(format!(
-                "{shown}\n\nweirgate: {count} in the list; nothing is changed"
-            )))
-        }
+    let Some(list) = reading.list else {
+        let errors = reading.problems.iter();
+        let errors = errors.filter(|one| one.problem.severity == Severity::Error);
+        let count = match errors.count() {
+            1 => "1 error".to_owned(),
+            many => format!("{many} errors"),
+        };
+        return Err(Failure::Input(format!(
+            "{shown}\n\nweirgate: {count} in the list; nothing is changed"
+        )));
+    };
+    if !shown.is_empty() {
+        output::note(&shown);
     }
+    Ok(list)
 }
 
 /// What a list has.

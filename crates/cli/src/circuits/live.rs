@@ -88,21 +88,18 @@ pub(super) fn apply(device: &str, list: &List, how: &How) -> Outcome {
         let began = Instant::now();
         let present = store.circuits(target.place).map_err(failed)?;
         let is_new = present.is_none();
-        let mut tree = match present {
-            Some(tree) => {
-                if tree.direction().map_err(failed)? != direction {
-                    return Err(wrong(format!(
-                        "{device} has circuits of the other direction; `weirgate circuits remove \
-                         {device}` first"
-                    )));
-                }
-                tree
+        let mut tree = if let Some(tree) = present {
+            if tree.direction().map_err(failed)? != direction {
+                return Err(wrong(format!(
+                    "{device} has circuits of the other direction; `weirgate circuits remove \
+                     {device}` first"
+                )));
             }
-            None => {
-                // What a process left that died before the end.
-                store.remove_circuits(target.place).map_err(failed)?;
-                CircuitTree::load(target.place, direction, &size(list)).map_err(failed)?
-            }
+            tree
+        } else {
+            // What a process left that died before the end.
+            store.remove_circuits(target.place).map_err(failed)?;
+            CircuitTree::load(target.place, direction, &size(list)).map_err(failed)?
         };
         let change = tree.reconcile(list, how.rate).map_err(unchanged)?;
         if is_new {

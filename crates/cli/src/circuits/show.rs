@@ -170,8 +170,8 @@ pub(super) fn show(device: &str, wanted: Option<&str>, as_json: bool) -> Outcome
         };
         let found: Vec<&CircuitsNode> = tree.nodes.values().filter(named).collect();
         if found.is_empty() {
-            let names = tree.nodes.values().take(COMPARED);
-            let hint = did_you_mean(wanted, names.map(|node| name(&node.label)), || {
+            let some = tree.nodes.values().take(COMPARED);
+            let hint = did_you_mean(wanted, some.map(|node| name(&node.label)), || {
                 "the list in force has neither".to_owned()
             });
             return Err(wrong(format!(

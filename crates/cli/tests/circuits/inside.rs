@@ -157,7 +157,7 @@ fn line(number: u32) -> Line {
     Line {
         number,
         kbit: 500 + number % 7 * 250,
-        is_host: number % 2 == 0,
+        is_host: number.is_multiple_of(2),
         variant: 0,
     }
 }
@@ -210,7 +210,7 @@ fn a_thousand_circuits_have_their_rates() {
     };
     let floods: Vec<Flood> = sampled
         .iter()
-        .map(|number| Flood::to(address(of(*number), number % 3 == 0), 4))
+        .map(|number| Flood::to(address(of(*number), number.is_multiple_of(3)), 4))
         .collect();
     let labels: Vec<Label> = sampled
         .iter()
@@ -226,7 +226,7 @@ fn a_thousand_circuits_have_their_rates() {
             let span = (to.1 - from.1).as_secs_f64();
             let due = f64::from(of(*number).kbit) * 125.0 * span;
             let had = (to.0 - from.0) as f64;
-            let packet = if number % 3 == 0 && number % 2 == 1 {
+            let packet = if number.is_multiple_of(3) && !number.is_multiple_of(2) {
                 1_062.0
             } else {
                 1_042.0
@@ -338,8 +338,8 @@ fn a_killed_change_leaves_one_of_the_lists() {
     let new: Vec<Line> = (500..=2_000)
         .map(|number| Line {
             kbit: 700 + number % 5 * 100,
-            is_host: number % 2 == 0 && number % 3 != 0,
-            variant: u8::from(number % 5 == 0),
+            is_host: number.is_multiple_of(2) && !number.is_multiple_of(3),
+            variant: u8::from(number.is_multiple_of(5)),
             ..line(number)
         })
         .collect();
@@ -403,7 +403,7 @@ fn many_circuits() {
     for (what, kind) in [
         ("addresses", (|_| true) as fn(u32) -> bool),
         ("half of them prefixes of both versions", |number| {
-            number % 2 == 0
+            number.is_multiple_of(2)
         }),
     ] {
         let first = written("first", &of(0, kind), 10_000);

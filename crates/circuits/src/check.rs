@@ -3,21 +3,12 @@
 
 use crate::address::Prefix;
 use crate::codes::{DEEP, ORDER, RATE, SOLD, TWICE, UNKNOWN, UNREACHED, UNUSED};
-use crate::located::{Mistakes, Place, Told};
+use crate::located::{Mistakes, Place};
 use crate::model::{Circuit, List, Pair, Site};
-use crate::rate;
-use crate::table::{Header, Row};
+use crate::raw::{Collected, RATES, RawCircuit, RawPlan, RawSite};
 use std::collections::BTreeMap;
 use weirgate_document::{Span, did_you_mean};
 use weirgate_units::Rate;
-
-/// The columns of rates, in this order everywhere.
-pub(crate) const RATES: [&str; 4] = [
-    "Download Min Mbps",
-    "Upload Min Mbps",
-    "Download Max Mbps",
-    "Upload Max Mbps",
-];
 
 /// The most circuits and sites of a list.
 const MOST_CIRCUITS: usize = 2_000_000;
@@ -26,80 +17,6 @@ const MOST_SITES: usize = 65_000;
 /// Names that are compared with one that is unknown, so that many mistakes among
 /// many names do not take long.
 const COMPARED: usize = 2_000;
-
-/// Rates as they stand in a line.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct RawRates {
-    pub(crate) rates: [Option<Rate>; 4],
-    pub(crate) spans: [Span; 4],
-    /// One was wrong, which has been told.
-    pub(crate) wrong: bool,
-}
-
-impl RawRates {
-    /// Those in four columns.
-    pub(crate) fn read(row: &Row, header: &Header, first: usize, told: &Told<'_, '_>) -> Self {
-        let mut own = Self::default();
-        for number in 0..4 {
-            let cell = header.cell(row, first + number);
-            own.spans[number] = cell.span;
-            if cell.text.is_empty() {
-                continue;
-            }
-            match rate::read(cell.text, number < 2) {
-                Ok(rate) => own.rates[number] = Some(rate),
-                Err((message, hint)) => {
-                    told.error(RATE, &own.spans[number], message, hint);
-                    own.wrong = true;
-                }
-            }
-        }
-        own
-    }
-}
-
-/// A site as it was read.
-#[derive(Debug)]
-pub(crate) struct RawSite {
-    pub(crate) name: String,
-    pub(crate) at: Place,
-    pub(crate) parent: Option<usize>,
-    pub(crate) most: Option<Pair>,
-}
-
-/// A plan as it was read.
-#[derive(Debug)]
-pub(crate) struct RawPlan {
-    pub(crate) name: String,
-    pub(crate) at: Place,
-    pub(crate) rates: RawRates,
-}
-
-/// A circuit as it was read. The place of rates is in the file of `at`.
-#[derive(Debug)]
-pub(crate) struct RawCircuit {
-    pub(crate) id: String,
-    pub(crate) at: Place,
-    pub(crate) parent: String,
-    pub(crate) parent_at: Place,
-    pub(crate) plan: String,
-    pub(crate) plan_at: Place,
-    pub(crate) rates: RawRates,
-    pub(crate) prefixes: Vec<(Prefix, Place)>,
-    pub(crate) has_mac: bool,
-}
-
-/// What all files say.
-#[derive(Debug, Default)]
-pub(crate) struct Collected {
-    pub(crate) sites: Vec<RawSite>,
-    pub(crate) plans: Vec<RawPlan>,
-    pub(crate) circuits: Vec<RawCircuit>,
-    /// The place of each circuit.
-    pub(crate) by_id: BTreeMap<String, usize>,
-    /// A file of sites was read.
-    pub(crate) has_network: bool,
-}
 
 /// Compares, and makes the list. It is right where nothing was told to be wrong.
 pub(crate) fn check(all: Collected, told: &Mistakes<'_>) -> List {

@@ -2,9 +2,9 @@
 //! `ShapedDevices.csv` of LibreQoS: a line for each device, which names its circuit.
 
 use crate::address::Prefix;
-use crate::check::{Collected, RATES, RawCircuit, RawRates};
-use crate::codes::{ADDRESS, DIFFERS, NAME, UNUSED};
+use crate::codes::{ADDRESS, DIFFERS, UNUSED};
 use crate::located::Told;
+use crate::raw::{Collected, RATES, RawCircuit, RawRates, identifier};
 use crate::table::{Cell, Column, Header, Row};
 use std::collections::BTreeMap;
 use weirgate_document::Span;
@@ -35,9 +35,6 @@ const MAC: usize = 5;
 const ADDRESSES: [(usize, u8); 2] = [(6, 4), (7, 6)];
 const FIRST_RATE: usize = 8;
 const PLAN: usize = 14;
-
-/// The longest identifier, in bytes: what a row in the kernel has room for.
-const LONGEST: usize = 60;
 
 /// Reads the lines of a file.
 pub(crate) struct Devices<'d, 'm, 't> {
@@ -70,9 +67,9 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
     /// Takes a line.
     pub(crate) fn take(&mut self, row: &Row, into: &mut Collected) {
         let told = self.told;
-        for (number, column) in COLUMNS.iter().enumerate() {
+        for (number, _) in COLUMNS.iter().enumerate().filter(|(_, it)| it.unused) {
             let cell = self.header.cell(row, number);
-            if column.unused && !cell.text.is_empty() {
+            if !cell.text.is_empty() {
                 self.unused.entry(number).or_insert((cell.span, 0)).1 += 1;
             }
         }
@@ -159,29 +156,6 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
             self.told.warning(UNUSED, &span, message, hint);
         }
     }
-}
-
-/// An identifier of a circuit, a site or a plan. A wrong one is told.
-pub(crate) fn identifier<'r>(cell: &Cell<'r>, of: &str, told: &Told<'_, '_>) -> Option<&'r str> {
-    let text = cell.text;
-    let (message, hint) = if text.is_empty() {
-        (
-            format!("the {of} has no identifier"),
-            "give it one that no other has".to_owned(),
-        )
-    } else if text.len() > LONGEST {
-        let message = format!("the identifier of the {of} has {} bytes", text.len());
-        (message, format!("write at most {LONGEST}"))
-    } else if text.contains(char::is_control) {
-        (
-            format!("the identifier of the {of} has a control character"),
-            "leave it out".to_owned(),
-        )
-    } else {
-        return Some(text);
-    };
-    told.error(NAME, &cell.span, message, hint);
-    None
 }
 
 /// The addresses of a field, each with its place. Of a field whose text is not as it

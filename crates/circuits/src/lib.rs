@@ -33,32 +33,27 @@
 mod address;
 mod check;
 mod codes;
+mod csv;
 mod devices;
+mod file;
 mod located;
 mod model;
 mod network;
 mod plans;
 mod rate;
+mod raw;
 pub mod rows;
 mod table;
 
 pub use address::Prefix;
 pub use codes::CODES;
+pub use file::File;
 pub use located::Located;
 pub use model::{Circuit, List, Pair, Site};
 
-use check::Collected;
 use located::Mistakes;
+use raw::Collected;
 use weirgate_document::Severity;
-
-/// A file to read.
-#[derive(Debug, Clone, Copy)]
-pub struct File<'t> {
-    /// What problems call it.
-    pub name: &'t str,
-    /// What it has.
-    pub text: &'t str,
-}
 
 /// What was read.
 #[derive(Debug)]
@@ -84,7 +79,7 @@ pub fn read(files: &[File<'_>]) -> Reading {
             network::read(file.text, &told, &mut collected.sites);
             collected.has_network = true;
         } else {
-            table::read(file.text, &told, &mut collected);
+            csv::read(file.text, &told, &mut collected);
         }
     }
     let list = check::check(collected, &mistakes);

@@ -5,12 +5,11 @@
 //! `uploadBandwidthMbps`, and perhaps `children`. One that is `virtual` holds
 //! nothing back.
 
-use crate::check::RawSite;
 use crate::codes::{DEEP, JSON, RATE, UNUSED};
-use crate::devices::identifier;
 use crate::located::Told;
 use crate::model::Pair;
 use crate::rate;
+use crate::raw::{RawSite, identifier};
 use crate::table::Cell;
 use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::{Range, Ranged};

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Plans: rates by a name. Columns are called as in `ShapedDevices.csv`.
 
-use crate::check::{Collected, RATES, RawPlan, RawRates};
-use crate::devices::identifier;
 use crate::located::Told;
+use crate::raw::{Collected, RATES, RawPlan, RawRates, identifier};
 use crate::table::{Column, Header, Row};
 
 /// The columns of a file of plans: the name, then the rates.

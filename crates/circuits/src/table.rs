@@ -4,10 +4,8 @@
 //! The first line has the names of columns. Empty lines, and lines that begin with
 //! `#`, are left out.
 
-use crate::check::Collected;
-use crate::codes::{COLUMN, FORM, KIND};
+use crate::codes::{COLUMN, FORM};
 use crate::located::Told;
-use crate::{devices, plans};
 use csv_core::{ReadFieldResult, Reader, ReaderBuilder};
 use weirgate_document::{Span, did_you_mean};
 
@@ -32,7 +30,8 @@ pub(crate) struct Cell<'r> {
 }
 
 impl Row {
-    fn get(&self, number: usize) -> Cell<'_> {
+    /// A field, by its number.
+    pub(crate) fn get(&self, number: usize) -> Cell<'_> {
         let begin = match number {
             0 => 0,
             other => self.ends.get(other - 1).copied().unwrap_or(self.text.len()),
@@ -40,8 +39,16 @@ impl Row {
         let end = self.ends.get(number).copied().unwrap_or(begin);
         Cell {
             text: self.text.get(begin..end).unwrap_or_default().trim(),
-            span: self.spans.get(number).unwrap_or(&self.whole()).clone(),
+            span: match self.spans.get(number) {
+                Some(span) => span.clone(),
+                None => self.whole(),
+            },
         }
+    }
+
+    /// How many fields there are.
+    pub(crate) fn fields(&self) -> usize {
+        self.ends.len()
     }
 
     /// The place of the whole line.
@@ -52,7 +59,7 @@ impl Row {
 }
 
 /// Goes through the lines of a text.
-struct Lines<'t> {
+pub(crate) struct Lines<'t> {
     text: &'t str,
     at: usize,
     reader: Reader,
@@ -60,7 +67,7 @@ struct Lines<'t> {
 }
 
 impl<'t> Lines<'t> {
-    fn new(text: &'t str) -> Self {
+    pub(crate) fn new(text: &'t str) -> Self {
         let reader = ReaderBuilder::new().comment(Some(b'#')).build();
         Self {
             text,
@@ -90,7 +97,7 @@ impl<'t> Lines<'t> {
     }
 
     /// Reads the next line; `false` at the end.
-    fn next(&mut self, row: &mut Row) -> bool {
+    pub(crate) fn next(&mut self, row: &mut Row) -> bool {
         row.text.clear();
         row.ends.clear();
         row.spans.clear();
@@ -192,13 +199,13 @@ impl Header {
 }
 
 /// A name as it is compared: LibreQoS' own versions differ in the unit behind it.
-fn plain(name: &str) -> String {
+pub(crate) fn plain(name: &str) -> String {
     let name = name.to_lowercase();
     name.strip_suffix(" mbps").unwrap_or(&name).to_owned()
 }
 
 /// Finds columns by the first line.
-fn header(row: &Row, columns: &[Column], told: &Told<'_, '_>) -> Header {
+pub(crate) fn header(row: &Row, columns: &[Column], told: &Told<'_, '_>) -> Header {
     let mut places = vec![None; columns.len()];
     for number in 0..row.ends.len() {
         let cell = row.get(number);
@@ -243,7 +250,7 @@ fn ends(rest: &str) -> bool {
 }
 
 /// Whether quotes and the number of fields are right. A wrong one is told.
-fn well_formed(text: &str, row: &Row, fields: usize, told: &Told<'_, '_>) -> bool {
+pub(crate) fn well_formed(text: &str, row: &Row, fields: usize, told: &Told<'_, '_>) -> bool {
     let mut right = true;
     for span in &row.spans {
         let raw = text.get(span.clone()).unwrap_or_default();
@@ -278,44 +285,4 @@ fn well_formed(text: &str, row: &Row, fields: usize, told: &Told<'_, '_>) -> boo
         right = false;
     }
     right
-}
-
-/// Reads a file of devices or of plans, whichever its first line says.
-pub(crate) fn read(text: &str, told: &Told<'_, '_>, into: &mut Collected) {
-    let mut lines = Lines::new(text);
-    let mut row = Row::default();
-    if !lines.next(&mut row) {
-        let hint = "give a ShapedDevices.csv, a network.json, or a file of plans";
-        told.error(KIND, &(0..0), "the file is empty", hint);
-        return;
-    }
-    let names: Vec<String> = (0..row.ends.len())
-        .map(|number| plain(row.get(number).text))
-        .collect();
-    let fields = row.ends.len();
-    if names.iter().any(|name| name == "circuit id") {
-        let header = header(&row, devices::COLUMNS, told);
-        let mut devices = devices::Devices::new(header, told);
-        while lines.next(&mut row) {
-            if well_formed(text, &row, fields, told) {
-                devices.take(&row, into);
-            }
-        }
-        devices.finish();
-    } else if names.first().is_some_and(|name| name == "plan") {
-        let header = header(&row, plans::COLUMNS, told);
-        while lines.next(&mut row) {
-            if well_formed(text, &row, fields, told) {
-                plans::take(&row, &header, told, into);
-            }
-        }
-    } else {
-        let hint = "the first line of ShapedDevices.csv begins with `Circuit ID`, that of a file of plans with `Plan`; network.json begins with `{`";
-        told.error(
-            KIND,
-            &row.whole(),
-            "the first line has no columns that are known",
-            hint,
-        );
-    }
 }

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which kind of CSV file it is.
+
+use crate::codes::KIND;
+use crate::located::Told;
+use crate::raw::Collected;
+use crate::table::{Lines, Row, header, plain, well_formed};
+use crate::{devices, plans};
+
+/// Reads a file of devices or of plans, whichever its first line says.
+pub(crate) fn read(text: &str, told: &Told<'_, '_>, into: &mut Collected) {
+    let mut lines = Lines::new(text);
+    let mut row = Row::default();
+    if !lines.next(&mut row) {
+        let hint = "give a ShapedDevices.csv, a network.json, or a file of plans";
+        told.error(KIND, &(0..0), "the file is empty", hint);
+        return;
+    }
+    let names: Vec<String> = (0..row.fields())
+        .map(|number| plain(row.get(number).text))
+        .collect();
+    let fields = row.fields();
+    if names.iter().any(|name| name == "circuit id") {
+        let header = header(&row, devices::COLUMNS, told);
+        let mut devices = devices::Devices::new(header, told);
+        while lines.next(&mut row) {
+            if well_formed(text, &row, fields, told) {
+                devices.take(&row, into);
+            }
+        }
+        devices.finish();
+    } else if names.first().is_some_and(|name| name == "plan") {
+        let header = header(&row, plans::COLUMNS, told);
+        while lines.next(&mut row) {
+            if well_formed(text, &row, fields, told) {
+                plans::take(&row, &header, told, into);
+            }
+        }
+    } else {
+        let hint = "the first line of ShapedDevices.csv begins with `Circuit ID`, that of a file of plans with `Plan`; network.json begins with `{`";
+        told.error(
+            KIND,
+            &row.whole(),
+            "the first line has no columns that are known",
+            hint,
+        );
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What files say, before it is put together.
+
+use crate::address::Prefix;
+use crate::codes::{NAME, RATE};
+use crate::located::{Place, Told};
+use crate::model::Pair;
+use crate::rate;
+use crate::table::{Cell, Header, Row};
+use std::collections::BTreeMap;
+use weirgate_document::Span;
+use weirgate_units::Rate;
+
+/// The columns of rates, in this order everywhere.
+pub(crate) const RATES: [&str; 4] = [
+    "Download Min Mbps",
+    "Upload Min Mbps",
+    "Download Max Mbps",
+    "Upload Max Mbps",
+];
+
+/// The longest identifier, in bytes: what a row in the kernel has room for.
+const LONGEST: usize = 60;
+
+/// Rates as they stand in a line.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RawRates {
+    pub(crate) rates: [Option<Rate>; 4],
+    pub(crate) spans: [Span; 4],
+    /// One was wrong, which has been told.
+    pub(crate) wrong: bool,
+}
+
+impl RawRates {
+    /// Those in four columns.
+    pub(crate) fn read(row: &Row, header: &Header, first: usize, told: &Told<'_, '_>) -> Self {
+        let mut own = Self::default();
+        for number in 0..4 {
+            let cell = header.cell(row, first + number);
+            own.spans[number] = cell.span;
+            if cell.text.is_empty() {
+                continue;
+            }
+            match rate::read(cell.text, number < 2) {
+                Ok(rate) => own.rates[number] = Some(rate),
+                Err((message, hint)) => {
+                    told.error(RATE, &own.spans[number], message, hint);
+                    own.wrong = true;
+                }
+            }
+        }
+        own
+    }
+}
+
+/// A site as it was read.
+#[derive(Debug)]
+pub(crate) struct RawSite {
+    pub(crate) name: String,
+    pub(crate) at: Place,
+    pub(crate) parent: Option<usize>,
+    pub(crate) most: Option<Pair>,
+}
+
+/// A plan as it was read.
+#[derive(Debug)]
+pub(crate) struct RawPlan {
+    pub(crate) name: String,
+    pub(crate) at: Place,
+    pub(crate) rates: RawRates,
+}
+
+/// A circuit as it was read. The place of rates is in the file of `at`.
+#[derive(Debug)]
+pub(crate) struct RawCircuit {
+    pub(crate) id: String,
+    pub(crate) at: Place,
+    pub(crate) parent: String,
+    pub(crate) parent_at: Place,
+    pub(crate) plan: String,
+    pub(crate) plan_at: Place,
+    pub(crate) rates: RawRates,
+    pub(crate) prefixes: Vec<(Prefix, Place)>,
+    pub(crate) has_mac: bool,
+}
+
+/// What all files say.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    pub(crate) sites: Vec<RawSite>,
+    pub(crate) plans: Vec<RawPlan>,
+    pub(crate) circuits: Vec<RawCircuit>,
+    /// The place of each circuit.
+    pub(crate) by_id: BTreeMap<String, usize>,
+    /// A file of sites was read.
+    pub(crate) has_network: bool,
+}
+
+/// An identifier of a circuit, a site or a plan. A wrong one is told.
+pub(crate) fn identifier<'r>(cell: &Cell<'r>, of: &str, told: &Told<'_, '_>) -> Option<&'r str> {
+    let text = cell.text;
+    let (message, hint) = if text.is_empty() {
+        (
+            format!("the {of} has no identifier"),
+            "give it one that no other has".to_owned(),
+        )
+    } else if text.len() > LONGEST {
+        let message = format!("the identifier of the {of} has {} bytes", text.len());
+        (message, format!("write at most {LONGEST}"))
+    } else if text.contains(char::is_control) {
+        (
+            format!("the identifier of the {of} has a control character"),
+            "leave it out".to_owned(),
+        )
+    } else {
+        return Some(text);
+    };
+    told.error(NAME, &cell.span, message, hint);
+    None
+}

@@ -48,6 +48,7 @@ fn messages() -> String {
         .chain(weirgate_ledger::CODES)
         .chain(weirgate_domain::CODES)
         .chain(weirgate_circuits::CODES)
+        .chain(weirgate_links::CODES)
         .copied();
     let all: BTreeMap<&str, &str> = policy.chain(compile).chain(plain).collect();
     for (code, meaning) in all {

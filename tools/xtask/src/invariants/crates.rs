@@ -20,6 +20,7 @@ pub(super) const LEVELS: [&[&str]; 7] = [
     ],
     &[
         "policy",
+        "links",
         "plan",
         "experiment",
         "measure",
@@ -44,6 +45,7 @@ pub(super) const LEVELS: [&[&str]; 7] = [
 pub const PURE: [&str; 22] = [
     "advise",
     "domain",
+    "links",
     "signatures",
     "history",
     "track",

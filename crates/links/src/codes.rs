@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The codes of problems that files of links can have. A code never changes its
+//! meaning.
+
+/// Every code of this crate and what it means.
+pub const CODES: &[(&str, &str)] = &[
+    (
+        VERSION,
+        "the file of links has a version that this weirgate does not read",
+    ),
+    (COUNT, "there are fewer or more links than can be used"),
+    (DEVICE, "a device cannot be that of a link, or is of two"),
+    (WORD, "a word is not one of those that a field takes"),
+    (
+        ADDRESS,
+        "an address or prefix cannot be what it is given as",
+    ),
+    (MARKS, "the bits of marks cannot number the links"),
+    (UNKNOWN, "a rule names a link that the file does not have"),
+    (
+        TIMING,
+        "the times of the health check contradict one another",
+    ),
+];
+
+pub(crate) const VERSION: &str = "L101";
+pub(crate) const COUNT: &str = "L102";
+pub(crate) const DEVICE: &str = "L103";
+pub(crate) const WORD: &str = "L104";
+pub(crate) const ADDRESS: &str = "L105";
+pub(crate) const MARKS: &str = "L106";
+pub(crate) const UNKNOWN: &str = "L107";
+pub(crate) const TIMING: &str = "L108";

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a file of links says.
+
+use crate::health::Timing;
+use std::net::IpAddr;
+use weirgate_policy::Prefix;
+use weirgate_state::{DeviceName, FIRST_TABLE};
+
+/// How links share the connections that no rule is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Use {
+    /// The first that is up has all.
+    #[default]
+    Failover,
+    /// All that are up have new connections by their weights.
+    Balance,
+}
+
+/// The links of a site, and how they are used together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Links {
+    /// How they share connections.
+    pub usage: Use,
+    /// The bits of marks that number them.
+    pub marks: u32,
+    /// When a link is given up, and when it is used again.
+    pub timing: Timing,
+    /// At least one, the most preferred first.
+    pub links: Vec<Link>,
+    /// Who uses which; the first that fits.
+    pub rules: Vec<Rule>,
+}
+
+/// One link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// What people call it: the device, unless the file says otherwise.
+    pub name: String,
+    /// Its device, as in the link's policy.
+    pub device: DeviceName,
+    /// The next hops, at most one of each IP version. Without any, those of the
+    /// main table's default routes by this device.
+    pub gateways: Vec<IpAddr>,
+    /// Its part of new connections with [`Use::Balance`], 1 to 100.
+    pub weight: u32,
+    /// Hosts that are asked for echoes over this link, and nobody else.
+    pub probe: Vec<IpAddr>,
+}
+
+/// Connections that use certain links.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// Their source.
+    pub from: Option<Prefix>,
+    /// Their destination.
+    pub to: Option<Prefix>,
+    /// Links by their number: the first that is up. If none is, the rule is
+    /// passed over.
+    pub links: Vec<usize>,
+}
+
+impl Links {
+    /// The routing table of a link by its number.
+    #[must_use]
+    pub const fn table(&self, number: usize) -> u32 {
+        FIRST_TABLE + number as u32
+    }
+
+    /// The value of a link in the bits of marks.
+    #[must_use]
+    pub const fn mark(&self, number: usize) -> u32 {
+        (number as u32 + 1) << self.marks.trailing_zeros()
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The routing that follows from the links that are up.
+
+use crate::model::{Links, Use};
+use std::collections::BTreeSet;
+use weirgate_state::{
+    Choice, FIRST_PRIORITY, IpVersion, LinkPath, LinkRoute, Marking, Routing, RoutingRule,
+};
+
+/// Where rules begin, from [`FIRST_PRIORITY`]. More particular routes of the main
+/// table come first, such as those to the hosts' networks.
+const PARTICULAR: u32 = 0;
+/// Then sockets that are bound to a link's device: probes above all.
+const BOUND: u32 = 10;
+/// Then connections that have a link.
+const MARKED: u32 = 20;
+/// Then all others.
+const OTHERS: u32 = 30;
+/// The main table (`RT_TABLE_MAIN`, linux/rtnetlink.h).
+const MAIN: u32 = 254;
+
+/// What shall route, where `up` says of each link whether it is used, and `paths`
+/// how its device leads to the internet. A link without a way of an IP version is
+/// not used for that version. Without any link that is used, the main table
+/// decides, as it did before.
+#[must_use]
+pub fn routing(links: &Links, up: &[bool], paths: &[LinkPath]) -> Routing {
+    let mut wanted = Routing {
+        marks: Some(marking(links, up)),
+        ..Routing::default()
+    };
+    for version in IpVersion::BOTH {
+        route(&mut wanted, version, links, up, paths);
+    }
+    wanted
+}
+
+fn route(wanted: &mut Routing, version: IpVersion, links: &Links, up: &[bool], paths: &[LinkPath]) {
+    let rule = |offset: u32, table| RoutingRule {
+        priority: FIRST_PRIORITY + offset,
+        version,
+        mark: None,
+        bound_to: None,
+        table,
+        no_default: false,
+    };
+    let mut rules = BTreeSet::new();
+    let mut first = None;
+    for (number, link) in links.links.iter().enumerate() {
+        let path = paths.get(number).filter(|path| path.up);
+        let Some(gateway) = path.and_then(|path| path.hops.get(&version)) else {
+            continue;
+        };
+        let (table, place) = (links.table(number), number as u32);
+        wanted.routes.insert(LinkRoute {
+            table,
+            version,
+            device: link.device.clone(),
+            gateway: *gateway,
+        });
+        rules.insert(RoutingRule {
+            bound_to: Some(link.device.clone()),
+            ..rule(BOUND + place, table)
+        });
+        if up.get(number) == Some(&true) {
+            rules.insert(RoutingRule {
+                mark: Some((links.mark(number), links.marks)),
+                ..rule(MARKED + place, table)
+            });
+            first = first.or(Some(table));
+        }
+    }
+    rules.extend(first.map(|table| rule(OTHERS, table)));
+    if !rules.is_empty() {
+        rules.insert(RoutingRule {
+            no_default: true,
+            ..rule(PARTICULAR, MAIN)
+        });
+    }
+    wanted.rules.extend(rules);
+}
+
+/// How connections are marked.
+pub(crate) fn marking(links: &Links, up: &[bool]) -> Marking {
+    let is_up = |number: usize| up.get(number) == Some(&true);
+    let mut choices = Vec::new();
+    for rule in &links.rules {
+        let chosen = rule.links.iter().find(|number| is_up(**number));
+        choices.extend(chosen.map(|number| Choice {
+            from: rule.from.map(|prefix| (prefix.address, prefix.length)),
+            to: rule.to.map(|prefix| (prefix.address, prefix.length)),
+            links: vec![(links.mark(*number), 1)],
+        }));
+    }
+    let weighted: Vec<(u32, u32)> = (0..links.links.len())
+        .filter(|number| is_up(*number))
+        .map(|number| (links.mark(number), links.links[number].weight))
+        .collect();
+    if links.usage == Use::Balance && weighted.len() > 1 {
+        choices.push(Choice {
+            from: None,
+            to: None,
+            links: weighted,
+        });
+    }
+    let devices = links.links.iter().enumerate();
+    Marking {
+        mask: links.marks,
+        devices: devices
+            .map(|(number, link)| (link.device.clone(), links.mark(number)))
+            .collect(),
+        choices,
+    }
+}

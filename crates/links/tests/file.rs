@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Files of links: what they mean, and what is wrong with them.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use weirgate_links::{Links, Use, parse, routing};
+use weirgate_state::{IpVersion, LinkPath, Routing};
+
+const TWO: &str = r#"
+version = 1
+use = "balance"
+
+[health]
+every = "250ms"
+silence = "1500ms"
+
+[[link]]
+name = "fibre"
+device = "wan0"
+gateway = ["192.0.2.1", "2001:db8::1"]
+weight = 3
+probe = "192.0.2.9"
+
+[[link]]
+name = "lte"
+device = "wan1"
+gateway = "198.51.100.1"
+
+[[rule]]
+from = "10.0.2.0/24"
+use = ["lte", "fibre"]
+"#;
+
+fn links(text: &str) -> Links {
+    let (links, problems) = parse(text);
+    assert!(problems.is_empty(), "{problems:?}");
+    links.unwrap()
+}
+
+/// Each device leads where the file says.
+fn paths(links: &Links) -> Vec<LinkPath> {
+    let hops = |gateways: &[std::net::IpAddr]| {
+        let version = |one: &std::net::IpAddr| {
+            if one.is_ipv4() {
+                IpVersion::V4
+            } else {
+                IpVersion::V6
+            }
+        };
+        gateways
+            .iter()
+            .map(|one| (version(one), Some(*one)))
+            .collect::<BTreeMap<_, _>>()
+    };
+    let path = |link: &weirgate_links::Link| LinkPath {
+        up: true,
+        hops: hops(&link.gateways),
+        addresses: BTreeSet::new(),
+    };
+    links.links.iter().map(path).collect()
+}
+
+fn text(routing: &Routing) -> Vec<String> {
+    let rules = routing.rules.iter().map(ToString::to_string);
+    rules
+        .chain(routing.routes.iter().map(ToString::to_string))
+        .collect()
+}
+
+#[test]
+fn both_links_up() {
+    let links = links(TWO);
+    assert_eq!(
+        (links.usage, links.links[0].weight, links.links[1].weight),
+        (Use::Balance, 3, 1)
+    );
+    let wanted = routing(&links, &[true, true], &paths(&links));
+    assert_eq!(
+        text(&wanted),
+        [
+            "ip -4 rule pref 7700 lookup 254 suppress_prefixlength 0",
+            "ip -6 rule pref 7700 lookup 254 suppress_prefixlength 0",
+            "ip -4 rule pref 7710 oif wan0 lookup 7701",
+            "ip -6 rule pref 7710 oif wan0 lookup 7701",
+            "ip -4 rule pref 7711 oif wan1 lookup 7702",
+            "ip -4 rule pref 7720 fwmark 0x100/0xf00 lookup 7701",
+            "ip -6 rule pref 7720 fwmark 0x100/0xf00 lookup 7701",
+            "ip -4 rule pref 7721 fwmark 0x200/0xf00 lookup 7702",
+            "ip -4 rule pref 7730 lookup 7701",
+            "ip -6 rule pref 7730 lookup 7701",
+            "ip -4 route default via 192.0.2.1 dev wan0 table 7701",
+            "ip -6 route default via 2001:db8::1 dev wan0 table 7701",
+            "ip -4 route default via 198.51.100.1 dev wan1 table 7702",
+        ]
+    );
+    assert_eq!(
+        wanted.marks.unwrap().lines(),
+        [
+            "prerouting: iifname wan0 ct mark & 0xf00 == 0 set ct mark 0x100",
+            "prerouting: iifname wan0 accept",
+            "prerouting: iifname wan1 ct mark & 0xf00 == 0 set ct mark 0x200",
+            "prerouting: iifname wan1 accept",
+            "prerouting: ct mark & 0xf00 == 0x100 set mark 0x100 accept",
+            "prerouting: ct mark & 0xf00 == 0x200 set mark 0x200 accept",
+            "prerouting: from 10.0.2.0/24 1/1 mark 0x200",
+            "prerouting: 3/4 mark 0x100",
+            "prerouting: 1/1 mark 0x200",
+            "output: ct mark & 0xf00 == 0x100 set mark 0x100 accept",
+            "output: ct mark & 0xf00 == 0x200 set mark 0x200 accept",
+            "postrouting: oifname wan0 ct mark & 0xf00 == 0 set ct mark 0x100",
+            "postrouting: oifname wan1 ct mark & 0xf00 == 0 set ct mark 0x200",
+        ]
+    );
+}
+
+#[test]
+fn the_first_link_is_given_up() {
+    let links = links(TWO);
+    let wanted = routing(&links, &[false, true], &paths(&links));
+    // Its probes still leave by it; nothing else does. IPv6 has no other way.
+    let rules: Vec<String> = wanted.rules.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        rules,
+        [
+            "ip -4 rule pref 7700 lookup 254 suppress_prefixlength 0",
+            "ip -6 rule pref 7700 lookup 254 suppress_prefixlength 0",
+            "ip -4 rule pref 7710 oif wan0 lookup 7701",
+            "ip -6 rule pref 7710 oif wan0 lookup 7701",
+            "ip -4 rule pref 7711 oif wan1 lookup 7702",
+            "ip -4 rule pref 7721 fwmark 0x200/0xf00 lookup 7702",
+            "ip -4 rule pref 7730 lookup 7702",
+        ]
+    );
+    // One link has nothing to divide.
+    assert!(
+        !wanted
+            .marks
+            .unwrap()
+            .lines()
+            .iter()
+            .any(|line| line.contains("3/4"))
+    );
+}
+
+#[test]
+fn a_device_that_is_gone_has_no_rule() {
+    let links = links(TWO);
+    let mut paths = paths(&links);
+    paths[1].up = false;
+    let wanted = routing(&links, &[true, true], &paths);
+    assert!(text(&wanted).iter().all(|line| !line.contains("wan1")));
+    paths[0].up = false;
+    let nothing = routing(&links, &[true, true], &paths);
+    assert!(nothing.rules.is_empty() && nothing.routes.is_empty());
+}
+
+/// What is wrong with a text, as codes.
+fn codes(text: &str) -> Vec<&'static str> {
+    let (links, problems) = parse(text);
+    assert!(links.is_none(), "{text}");
+    problems.iter().map(|problem| problem.code).collect()
+}
+
+#[test]
+fn mistakes_are_told_all_at_once() {
+    let text = r#"
+version = 2
+use = "both"
+marks = "0x30"
+
+[health]
+every = "1s"
+silence = "2s"
+
+[[link]]
+device = "wan0"
+gateway = ["192.0.2.1", "192.0.2.2"]
+probe = "224.0.0.1"
+
+[[link]]
+device = "wan0"
+
+[[rule]]
+from = "10.0.2.1/24"
+use = ["lte"]
+"#;
+    let mut found = codes(text);
+    found.sort_unstable();
+    assert_eq!(
+        found,
+        [
+            "L101", "L103", "L104", "L105", "L105", "L105", "L106", "L107", "L108"
+        ]
+    );
+    assert_eq!(codes("version = 1\n"), ["D002"]);
+    let nine = "[[link]]\ndevice = \"a\"\n".repeat(9);
+    assert!(codes(&format!("version = 1\n{nine}")).contains(&"L102"));
+}
+
+proptest! {
+    /// Any text is read to an end.
+    #[test]
+    fn any_text_is_harmless(text in "[\\[\\]a-z0-9.=\" \n/x-]{0,200}") {
+        let _ = parse(&text);
+        let _ = parse(&format!("version = 1\n[[link]]\ndevice = \"a\"\n{text}"));
+    }
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A link that is cut at random, and what its health makes of that.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use proptest::prelude::*;
+use weirgate_links::{Health, Timing};
+use weirgate_units::Span;
+
+const MS: u64 = 1_000_000;
+/// The promise: a silent link is given up by then.
+const DETECTED: u64 = 3_000 * MS;
+
+/// A change of what the health says, and when.
+type Change = (u64, bool);
+
+/// A line that is cut at times, loses some of the rounds, and answers late.
+struct Line {
+    /// Beginning and end of each cut.
+    cuts: Vec<(u64, u64)>,
+    /// Of 1,000 rounds so many are lost.
+    lost: u64,
+    /// The round trip.
+    delay: u64,
+    seed: u64,
+}
+
+impl Line {
+    fn carries(&self, at: u64) -> bool {
+        !self
+            .cuts
+            .iter()
+            .any(|(start, end)| (*start..*end).contains(&at))
+    }
+
+    fn loses(&mut self) -> bool {
+        // Any generator does; this is of Knuth, MMIX.
+        self.seed = self
+            .seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.seed >> 33) % 1_000 < self.lost
+    }
+
+    /// Asks as a service would until a time, and says what changed.
+    fn run(mut self, timing: Timing, until: u64) -> Vec<Change> {
+        let mut health = Health::new(timing, true, true, 0);
+        let (mut changes, mut answers) = (Vec::new(), Vec::<u64>::new());
+        let mut round = 0;
+        loop {
+            let answer = answers.first().copied();
+            let now = [Some(round), health.next(), answer]
+                .into_iter()
+                .flatten()
+                .min()
+                .unwrap();
+            if now > until {
+                return changes;
+            }
+            if answer == Some(now) {
+                answers.remove(0);
+                health.answer(now);
+            } else if round == now {
+                health.ask(now);
+                let back = now + self.delay;
+                if self.carries(now) && self.carries(back) && !self.loses() {
+                    answers.push(back);
+                }
+                round += health.every().as_nanos();
+            } else {
+                health.at(now);
+            }
+            let before = changes.last().is_none_or(|(_, up)| *up);
+            if health.is_up() != before {
+                changes.push((now, health.is_up()));
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// A cut of any length, at any time, with up to a tenth of the rounds lost
+    /// besides: given up in 3 s, used again once, and not before it is steady.
+    #[test]
+    fn a_cut_makes_one_change_each_way(
+        start in 5_000..30_000_u64,
+        length in 3_000..120_000_u64,
+        lost in 0..=100_u64,
+        delay in 1..900_u64,
+        seed: u64,
+    ) {
+        let (start, end) = (start * MS, (start + length) * MS);
+        let timing = Timing::default();
+        let line = Line { cuts: vec![(start, end)], lost, delay: delay * MS, seed };
+        let changes = line.run(timing, end + 600_000 * MS);
+        prop_assert_eq!(changes.len(), 2, "{:?}", &changes);
+        let (down, up) = (changes[0], changes[1]);
+        prop_assert!(!down.1 && down.0 >= start && down.0 <= start + DETECTED, "{:?}", down);
+        prop_assert!(up.1 && up.0 >= end + timing.steady.as_nanos(), "{:?}", up);
+    }
+
+    /// A link that comes and goes is used less and less: within an hour it changes
+    /// 20 times at most, whatever the rhythm.
+    #[test]
+    fn flapping_is_damped(cut in 2_500..20_000_u64, pause in 1_000..20_000_u64) {
+        let hour = 3_600_000 * MS;
+        let every = (cut + pause) * MS;
+        let cuts = (0..hour / every).map(|n| (n * every, n * every + cut * MS)).collect();
+        let line = Line { cuts, lost: 0, delay: 20 * MS, seed: 0 };
+        let changes = line.run(Timing::default(), hour);
+        prop_assert!(changes.len() <= 20, "{} changes", changes.len());
+    }
+
+    /// What is shorter than half the silence is nothing, however often.
+    #[test]
+    fn short_gaps_are_no_failure(gap in 1..1_000_u64, pause in 1_500..9_000_u64) {
+        let every = (gap + pause) * MS;
+        let cuts = (1..200).map(|n| (n * every, n * every + gap * MS)).collect();
+        let line = Line { cuts, lost: 0, delay: 30 * MS, seed: 0 };
+        prop_assert_eq!(line.run(Timing::default(), 200 * every), []);
+    }
+
+    /// Whatever happens in whatever order, time that stands still changes nothing.
+    #[test]
+    fn any_order_of_inputs_is_harmless(inputs in prop::collection::vec((0..5_u8, 0..5_000_u64), 0..200)) {
+        let mut health = Health::new(Timing::default(), true, true, 0);
+        let mut now = 0;
+        for (kind, later) in inputs {
+            now += later * MS;
+            match kind {
+                0 => health.ask(now),
+                1 => health.answer(now),
+                2 => health.carrier(now, false),
+                3 => health.carrier(now, true),
+                _ => health.at(now),
+            }
+            let same = health.clone();
+            health.at(now);
+            prop_assert_eq!(&health, &same);
+            prop_assert!(health.next().is_none_or(|next| next > now || !health.is_up()));
+        }
+    }
+}
+
+#[test]
+fn a_lost_carrier_needs_no_silence() {
+    let mut health = Health::new(Timing::default(), true, true, 0);
+    health.carrier(7, false);
+    assert!(!health.is_up());
+    health.carrier(8, true);
+    health.answer(9);
+    assert_eq!(health.next(), Some(9 + Span::from_secs(10).as_nanos()));
+}
+
+#[test]
+fn without_hosts_the_carrier_decides() {
+    let mut health = Health::new(Timing::default(), false, true, 0);
+    for second in 0..100 {
+        health.at(second * 1_000 * MS);
+        assert!(health.is_up());
+    }
+    health.carrier(100_000 * MS, false);
+    assert!(!health.is_up());
+    health.carrier(101_000 * MS, true);
+    health.at(110_999 * MS);
+    assert!(!health.is_up());
+    health.at(111_000 * MS);
+    assert!(health.is_up());
+}
+
+#[test]
+fn who_slept_has_not_asked() {
+    let mut health = Health::new(Timing::default(), true, true, 0);
+    health.ask(1);
+    health.answer(2);
+    // A night later.
+    let night = 8 * 3_600_000 * MS;
+    health.at(night);
+    health.ask(night);
+    health.ask(night + 500 * MS);
+    assert!(health.is_up());
+    health.ask(night + 1_000 * MS);
+    assert_eq!(health.next(), Some(night + 1_500 * MS));
+}

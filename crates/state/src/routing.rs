@@ -249,8 +249,11 @@ impl Marking {
                 let weight = part.parse().ok()?;
                 if complete {
                     let [from, to] = ["from", "to"].map(|word| net_after(&words, word));
-                    let links = Vec::new();
-                    found.choices.push(Choice { from, to, links });
+                    found.choices.push(Choice {
+                        from,
+                        to,
+                        links: Vec::new(),
+                    });
                 }
                 let choice = found.choices.last_mut()?;
                 choice.links.push((number(value)?, weight));

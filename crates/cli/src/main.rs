@@ -15,6 +15,7 @@ mod flows;
 mod handed;
 mod init;
 mod keep;
+mod links;
 mod policy;
 mod probe;
 mod survey;
@@ -233,6 +234,11 @@ enum Command {
         #[command(subcommand)]
         command: domain::Command,
     },
+    /// Use several links together: failover, balance, rules, and a check of their health.
+    Links {
+        #[command(subcommand)]
+        command: links::Command,
+    },
     /// Measure a real link: rates, link layer, buffers, waiting under load.
     ///
     /// Contacts nobody but the host that is named, and needs no privilege. It fills the line for
@@ -300,6 +306,7 @@ fn main() -> ExitCode {
         Command::Aqm { command } => aqm::run(&command),
         Command::Circuits { command } => circuits::run(&command),
         Command::Domain { command } => domain::run(&command),
+        Command::Links { command } => links::run(&state, &command),
         Command::Probe(arguments) => probe::run(&arguments),
         Command::Survey(arguments) => survey::run(&arguments),
         Command::About(about) => about.run(Arguments::command(), |_| Ok(Pages::new())),

@@ -42,6 +42,7 @@
 mod clock;
 mod error;
 mod guard;
+mod links;
 mod rate;
 mod service;
 mod site;
@@ -49,6 +50,7 @@ mod store;
 
 pub use error::{KeepError, returns};
 pub use guard::serve as serve_guard;
+pub use links::{LinkNow, LinkReport, LinksNow, apply_links, hold_links, remove_links};
 pub use rate::tracker::Tracker;
 pub use rate::{At, DirectionRate, Following, RatesNow, record_file};
 pub use service::followed::absent;

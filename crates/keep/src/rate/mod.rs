@@ -7,7 +7,7 @@
 //! is full a new controller begins at the rates of then, so that every record
 //! is whole and can be replayed.
 
-mod reflector;
+pub(crate) mod reflector;
 mod round_trips;
 pub(crate) mod tracker;
 

@@ -12,7 +12,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, ready};
 use tokio::io::unix::AsyncFd;
-use weirgate_kernel::watch;
+use weirgate_kernel::{bind_to_device, watch};
+use weirgate_state::DeviceName;
 
 const ECHO: u8 = 8;
 const ECHO_REPLY: u8 = 0;
@@ -60,8 +61,14 @@ pub(crate) struct Asked {
 
 impl Asked {
     /// Opens a socket in the calling thread's namespace; `own` tells its
-    /// answers from those to others.
-    pub(crate) fn open(address: IpAddr, dscp: u8, own: u16) -> io::Result<Self> {
+    /// answers from those to others. One that leaves by a certain device asks for
+    /// echoes alone.
+    pub(crate) fn open(
+        address: IpAddr,
+        dscp: u8,
+        own: u16,
+        device: Option<&DeviceName>,
+    ) -> io::Result<Self> {
         let v6 = address.is_ipv6();
         let (family, protocol) = if v6 {
             (AddressFamily::INET6, net::ipproto::ICMPV6)
@@ -81,13 +88,20 @@ impl Asked {
         } else {
             net::sockopt::set_ip_tos(&socket, dscp << 2)?;
         }
+        if let Some(device) = device {
+            bind_to_device(&socket, device)?;
+        }
         net::connect(&socket, &SocketAddr::new(address, 0))?;
         Ok(Self {
             socket: watch(socket)?,
             raw: is_raw,
             v6,
             own,
-            tells: if is_raw { Tells::Unknown(0) } else { Tells::No },
+            tells: if is_raw && device.is_none() {
+                Tells::Unknown(0)
+            } else {
+                Tells::No
+            },
         })
     }
 

@@ -50,7 +50,7 @@ impl Tracker {
         let mut asked = Vec::new();
         for (number, address) in setup.reflectors.iter().enumerate() {
             let own = (std::process::id() as u16).wrapping_add(number as u16);
-            let one = Asked::open(*address, setup.dscp, own);
+            let one = Asked::open(*address, setup.dscp, own, None);
             asked.push(one.map_err(|error| unusable(&format!("{address}: {error}")))?);
         }
         let passing = setup.passive.then(Passing::open).transpose()?;

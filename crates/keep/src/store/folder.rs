@@ -73,7 +73,17 @@ impl Folders {
     /// Keeps two commands from changing the kernel at once; held until
     /// dropped, and let go by the kernel when the process ends in any way.
     pub(crate) fn lock(&self) -> Result<Lock, KeepError> {
-        self.lock_by(File::try_lock)
+        lock_by(self.lock_file(), File::try_lock)
+    }
+
+    /// Keeps two programs from routing over several links at once: apart from the
+    /// other lock, because whoever holds links holds it for as long as it runs.
+    pub(crate) fn lock_links(&self) -> Result<Lock, KeepError> {
+        lock_by(self.run.with_extension("links-lock"), File::try_lock)
+    }
+
+    fn lock_file(&self) -> PathBuf {
+        self.run.with_extension("lock")
     }
 
     /// The same, waiting so long at most. Needs a tokio runtime.
@@ -89,31 +99,10 @@ impl Folders {
             Err(KeepError::Busy) => {}
             other => return other,
         }
-        let folders = self.clone();
+        let path = self.lock_file();
         let wait = |file: &File| file.lock().map_err(TryLockError::Error);
-        let waiting = tokio::task::spawn_blocking(move || folders.lock_by(wait));
+        let waiting = tokio::task::spawn_blocking(move || lock_by(path, wait));
         waiting.await.unwrap_or(Err(KeepError::Busy))
-    }
-
-    fn lock_by(&self, take: impl Fn(&File) -> Result<(), TryLockError>) -> Result<Lock, KeepError> {
-        let path = self.run.with_extension("lock");
-        loop {
-            folder(path.parent().unwrap_or(&path))?;
-            // Whoever may open it may lock it.
-            let mut open = OpenOptions::new();
-            let file = match open.write(true).create(true).mode(0o600).open(&path) {
-                Ok(file) => file,
-                // The folder went away with the lock of someone who was done.
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                Err(source) => return Err(KeepError::File { path, source }),
-            };
-            match take(&file) {
-                Ok(()) if named(&path, &file) => return Ok(Lock { path, _file: file }),
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(KeepError::Busy),
-                Err(TryLockError::Error(source)) => return Err(KeepError::File { path, source }),
-            }
-        }
     }
 
     /// The socket at which the guard of this change listens.
@@ -136,6 +125,30 @@ impl Folders {
             return Ok(());
         }
         fs::set_permissions(RUN, Permissions::from_mode(0o711)).map_err(KeepError::file(RUN))
+    }
+}
+
+/// Takes the lock of a file, which it makes.
+fn lock_by(
+    path: PathBuf,
+    take: impl Fn(&File) -> Result<(), TryLockError>,
+) -> Result<Lock, KeepError> {
+    loop {
+        folder(path.parent().unwrap_or(&path))?;
+        // Whoever may open it may lock it.
+        let mut open = OpenOptions::new();
+        let file = match open.write(true).create(true).mode(0o600).open(&path) {
+            Ok(file) => file,
+            // The folder went away with the lock of someone who was done.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(source) => return Err(KeepError::File { path, source }),
+        };
+        match take(&file) {
+            Ok(()) if named(&path, &file) => return Ok(Lock { path, _file: file }),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(KeepError::Busy),
+            Err(TryLockError::Error(source)) => return Err(KeepError::File { path, source }),
+        }
     }
 }
 

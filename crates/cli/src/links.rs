@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate links`: several links of one site, and who uses which.
+
+use crate::keep::ready;
+use crate::policy::apply::{asked, refused, unread};
+use clap::Subcommand;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use tokio::signal::unix::{SignalKind, signal};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::policy;
+use weirgate_console::runtime::in_runtime;
+use weirgate_console::source;
+use weirgate_console::time::calendar;
+use weirgate_keep::{
+    Folders, KeepError, LinkNow, LinkReport, LinksNow, apply_links, hold_links, remove_links,
+};
+use weirgate_kernel::{Kernel, checks_sources};
+use weirgate_links::{Links, parse, routing};
+use weirgate_plan::plan_routing;
+use weirgate_policy::Policy;
+
+/// The file of links where none is named.
+const FILE: &str = "/etc/weirgate/links.toml";
+
+/// What can be done with several links.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Check the file; say what each link is for, and what is in the way on this machine.
+    ///
+    /// Changes nothing, and asks nobody. Exit status 1 if something is in the way.
+    Check {
+        /// The file of links.
+        #[arg(default_value = FILE)]
+        file: PathBuf,
+        /// The policies of the links.
+        #[arg(long, value_name = "FILE", default_value = policy::SITE)]
+        policy: PathBuf,
+    },
+    /// Say what `apply` would change.
+    ///
+    /// Changes nothing. Exit status 1 if something would change.
+    Plan {
+        /// The file of links.
+        #[arg(default_value = FILE)]
+        file: PathBuf,
+    },
+    /// Route over all links whose devices are there, without asking any host.
+    ///
+    /// Changes weirgate's own routing tables, rules and table of marks, and reads them back.
+    /// Needs CAP_NET_ADMIN.
+    Apply {
+        /// The file of links.
+        #[arg(default_value = FILE)]
+        file: PathBuf,
+    },
+    /// Hold the links: ask the named hosts, and route by what is up, until SIGTERM.
+    ///
+    /// What is in force stays when it ends; `remove` takes it away. Needs CAP_NET_ADMIN, and
+    /// CAP_NET_RAW to ask hosts.
+    Run {
+        /// The file of links.
+        #[arg(default_value = FILE)]
+        file: PathBuf,
+    },
+    /// Show which links are up, since when and why.
+    Show {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take all routing of several links away.
+    ///
+    /// Removes weirgate's own routing tables, rules and table of marks, and nothing else. Needs
+    /// CAP_NET_ADMIN.
+    Remove,
+}
+
+/// Does it.
+pub fn run(state: &Path, command: &Command) -> Outcome {
+    match command {
+        Command::Check { file, policy } => check(file, policy),
+        Command::Plan { file } => plan(&read(file)?),
+        Command::Apply { file } => {
+            let links = read(file)?;
+            in_runtime(async {
+                let kernel = open()?;
+                let steps = apply_links(&links, &folders(state)?, &kernel).await;
+                told(steps)
+            })
+        }
+        Command::Run { file } => hold(state, &read(file)?),
+        Command::Show { json } => show(state, *json),
+        Command::Remove => in_runtime(async {
+            let kernel = open()?;
+            told(remove_links(&folders(state)?, &kernel).await)
+        }),
+    }
+}
+
+fn read(file: &Path) -> Result<Links, Failure> {
+    source::parse(file, &source::read(file)?, parse)
+}
+
+fn open() -> Result<Kernel, Failure> {
+    Kernel::open().map_err(|error| refused(error.into()))
+}
+
+fn folders(state: &Path) -> Result<Folders, Failure> {
+    Folders::here(state).map_err(refused)
+}
+
+fn told(steps: Result<usize, KeepError>) -> Outcome {
+    match steps {
+        Ok(0) => output::data("nothing to change")?,
+        Ok(steps) => output::note(&format!("{steps} steps done and read back")),
+        Err(KeepError::Busy) => {
+            let why = "weirgate: `weirgate links run` holds the links: end it first";
+            return Err(Failure::Refused(why.to_owned()));
+        }
+        Err(error) => return Err(refused(error)),
+    }
+    Ok(Status::Done)
+}
+
+fn check(file: &Path, policy: &Path) -> Outcome {
+    let links = read(file)?;
+    let policies = if policy.exists() {
+        policy::read(policy)?.policies().to_vec()
+    } else {
+        output::note(&format!(
+            "weirgate: {}: there is no such file: no link is shaped",
+            policy.display()
+        ));
+        Vec::new()
+    };
+    let mut wrong = Vec::new();
+    for (number, link) in links.links.iter().enumerate() {
+        let own = policies
+            .iter()
+            .find(|policy| policy.link.device.value == link.device);
+        output::data(&described(&links, number, own))?;
+        if own.is_none() && !policies.is_empty() {
+            wrong.push(format!(
+                "{}: no policy has the device {}: what leaves by it is not shaped",
+                link.name, link.device
+            ));
+        }
+        if link.probe.is_empty() {
+            wrong.push(format!(
+                "{}: no host is asked: that it is dead shows by its carrier alone; add `probe`",
+                link.name
+            ));
+        }
+        if checks_sources(&link.device) {
+            wrong.push(format!(
+                "{}: the kernel drops what arrives by a link that is not the first: write 2 to \
+                 net.ipv4.conf.{}.rp_filter and to that of `all`",
+                link.name, link.device
+            ));
+        }
+    }
+    let bits = |policy: &Policy| {
+        let inside = policy
+            .marks
+            .inside
+            .as_ref()
+            .map_or(0, |inside| inside.value);
+        policy.marks.decisions | policy.marks.payload() | policy.marks.control_groups | inside
+    };
+    let shared = policies.iter().find(|one| bits(one) & links.marks != 0);
+    if let Some(one) = shared {
+        wrong.push(format!(
+            "the policy of {} uses bits of {:#010x} as well: give `marks` others",
+            one.link.device.value, links.marks
+        ));
+    }
+    for one in &wrong {
+        output::note(&format!("weirgate: warning: {one}"));
+    }
+    Ok(if wrong.is_empty() {
+        Status::Done
+    } else {
+        Status::Differs
+    })
+}
+
+/// A link in one line.
+fn described(links: &Links, number: usize, policy: Option<&Policy>) -> String {
+    let link = &links.links[number];
+    let (table, mark) = (links.table(number), links.mark(number));
+    let mut text = format!(
+        "{}: device {}, weight {}, table {table}, mark {mark:#x}",
+        link.name, link.device, link.weight
+    );
+    if let Some(policy) = policy {
+        let _ = write!(text, ", up {}", policy.link.up.value);
+        if let Some(down) = &policy.link.down {
+            let _ = write!(text, ", down {}", down.value);
+        }
+    }
+    text
+}
+
+fn plan(links: &Links) -> Outcome {
+    in_runtime(async {
+        let kernel = open().map_err(asked)?;
+        let devices: Vec<_> = links
+            .links
+            .iter()
+            .map(|link| (&link.device, link.gateways.as_slice()))
+            .collect();
+        let paths = kernel.link_paths(&devices).await;
+        let paths = paths.map_err(|error| asked(refused(error.into())))?;
+        let up: Vec<bool> = paths.iter().map(|path| path.up).collect();
+        let observed = kernel.routing().await;
+        let observed = observed.map_err(|error| asked(refused(error.into())))?;
+        let steps = plan_routing(&observed, &routing(links, &up, &paths));
+        if steps.is_empty() {
+            output::data("nothing to change")?;
+            return Ok(Status::Done);
+        }
+        for step in steps {
+            output::data(&step.to_string())?;
+        }
+        Ok(Status::Differs)
+    })
+}
+
+fn hold(state: &Path, links: &Links) -> Outcome {
+    in_runtime(async {
+        let kernel = open()?;
+        let mut term = signal(SignalKind::terminate())?;
+        let mut int = signal(SignalKind::interrupt())?;
+        let stop = async move {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+            }
+        };
+        let report = |report: LinkReport| output::note(&line(&report));
+        let held = hold_links(links, &folders(state)?, &kernel, stop, ready, report).await;
+        match held {
+            Ok(()) => Ok(Status::Done),
+            Err(error) => told(Err(error)),
+        }
+    })
+}
+
+fn line(report: &LinkReport) -> String {
+    match report {
+        LinkReport::Changed(link) => format!("weirgate: {}", shown(link)),
+        LinkReport::Routed(steps) => format!("weirgate: routing: {steps} steps taken"),
+        LinkReport::NotAsked { link, error } => {
+            format!("weirgate: {link}: a host cannot be asked: {error}")
+        }
+        LinkReport::Failed(error) => format!("weirgate: {error}; again in 1 s"),
+    }
+}
+
+fn shown(link: &LinkNow) -> String {
+    let LinkNow { name, device, .. } = link;
+    let word = if link.up { "up" } else { "down" };
+    format!("{name} ({device}) is {word}: {}", link.why)
+}
+
+fn show(state: &Path, json: bool) -> Outcome {
+    in_runtime(async {
+        let folders = folders(state).map_err(asked)?;
+        let now = LinksNow::read(&folders).map_err(unread)?;
+        let kernel = open().map_err(asked)?;
+        let observed = kernel.routing().await;
+        let observed = observed.map_err(|error| asked(refused(error.into())))?;
+        if json {
+            let links = now.map(|now| now.links);
+            let text = json!({ "held": links.is_some(), "links": links, "routing": observed });
+            output::data(&format!("{text:#}"))?;
+            return Ok(Status::Done);
+        }
+        match now {
+            None => output::note("weirgate: nobody holds the links"),
+            Some(now) => {
+                for link in &now.links {
+                    let since = calendar(link.since);
+                    output::data(&format!("{}, since {since}", shown(link)))?;
+                }
+            }
+        }
+        for step in plan_routing(&weirgate_state::Routing::default(), &observed) {
+            let text = step.to_string();
+            output::data(
+                text.strip_prefix("set ")
+                    .or(text.strip_prefix("add "))
+                    .unwrap_or(&text),
+            )?;
+        }
+        Ok(Status::Done)
+    })
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate links` at a router with two links, in a virtual machine: one link
+//! dies without a word under load, and returns; connections are divided by weight.
+//! It needs qemu, a fetched kernel and the guest's binary.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests are tests too, and what was seen is shown"
+)]
+
+mod inside;
+mod net;
+
+use weirgate_lab::{Limits, OwnTests, Together};
+
+static IN_THE_GUEST: Together = Together::new(
+    || OwnTests {
+        programs: &[env!("CARGO_BIN_EXE_weirgate"), "ip", "tc", "nft"],
+        kernel: None,
+        variables: &[],
+        seed: 1,
+        limits: Limits::default(),
+    },
+    &["inside::a_link_dies_silently", "inside::balance"],
+);
+
+#[test]
+fn a_link_that_dies_silently_is_left_within_seconds() {
+    println!("{}", IN_THE_GUEST.run("inside::a_link_dies_silently"));
+}
+
+#[test]
+fn connections_are_divided_by_weight_and_by_rule() {
+    println!("{}", IN_THE_GUEST.run("inside::balance"));
+}

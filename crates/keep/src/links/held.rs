@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Links that are held: what is known of each, and the routing that follows.
+
+use super::{AGAIN, LinkNow, LinkReport, LinksNow, PAUSE, paths};
+use crate::clock;
+use crate::error::KeepError;
+use crate::rate::reflector::Asked;
+use crate::store::{folder, sealed};
+use std::future::poll_fn;
+use std::task::Poll;
+use weirgate_kernel::Kernel;
+use weirgate_links::{Health, Links, routing};
+use weirgate_state::{LinkPath, Routing};
+
+/// All that is held.
+pub(super) struct Held<'a> {
+    links: &'a Links,
+    folders: &'a folder::Folders,
+    kernel: &'a Kernel,
+    health: Vec<Health>,
+    paths: Vec<LinkPath>,
+    /// Sockets to the hosts of each link, and links whose sockets are to be made.
+    probes: Vec<Vec<Asked>>,
+    unopened: Vec<bool>,
+    /// Whether each link is used by what is in force.
+    used: Vec<bool>,
+    now: LinksNow,
+    /// When the hosts of each link are asked next; the number of that question.
+    ask: Vec<u64>,
+    question: u16,
+    /// When the kernel is to be looked at; when it was last.
+    look: Option<u64>,
+    looked: u64,
+}
+
+impl<'a> Held<'a> {
+    /// Begins with what routes now: a link that was given up by a service before
+    /// is not tried at once.
+    pub(super) async fn begin(
+        links: &'a Links,
+        folders: &'a folder::Folders,
+        kernel: &'a Kernel,
+    ) -> Result<Self, KeepError> {
+        let now = clock::now();
+        let routing = kernel.routing().await?;
+        let count = links.links.len();
+        let used = |number| was_used(&routing, links, number);
+        let used: Vec<bool> = (0..count).map(used).collect();
+        let health = links.links.iter().zip(&used);
+        let health = health
+            .map(|(link, used)| Health::new(links.timing, !link.probe.is_empty(), *used, now));
+        let since = clock::unix();
+        let known = links.links.iter().zip(&used).map(|(link, up)| LinkNow {
+            name: link.name.clone(),
+            device: link.device.to_string(),
+            up: *up,
+            since,
+            why: "as before".to_owned(),
+        });
+        Ok(Self {
+            links,
+            folders,
+            kernel,
+            health: health.collect(),
+            paths: vec![LinkPath::default(); count],
+            probes: (0..count).map(|_| Vec::new()).collect(),
+            unopened: vec![true; count],
+            now: LinksNow {
+                links: known.collect(),
+            },
+            used,
+            ask: vec![now; count],
+            question: 0,
+            look: Some(now),
+            looked: 0,
+        })
+    }
+
+    /// The next time at which something is to be done.
+    pub(super) fn next(&self) -> Option<u64> {
+        let health = self.health.iter().filter_map(Health::next);
+        let asks = self.asking().map(|number| self.ask[number]);
+        health.chain(asks).chain(self.look).min()
+    }
+
+    /// The kernel said something.
+    pub(super) fn told(&mut self) {
+        let at = clock::now().max(self.looked.saturating_add(PAUSE));
+        self.look = Some(self.look.map_or(at, |look| look.min(at)));
+    }
+
+    /// A time is over.
+    pub(super) fn time(&mut self) {
+        let now = clock::now();
+        self.health.iter_mut().for_each(|health| health.at(now));
+        let due: Vec<usize> = self.asking().filter(|one| self.ask[*one] <= now).collect();
+        for number in due {
+            self.question = self.question.wrapping_add(1);
+            for probe in &mut self.probes[number] {
+                probe.ask(self.question);
+            }
+            let health = &mut self.health[number];
+            health.ask(now);
+            self.ask[number] = now + health.every().as_nanos();
+        }
+    }
+
+    /// The links that have hosts to ask.
+    fn asking(&self) -> impl Iterator<Item = usize> {
+        let links = self.links.links.iter().enumerate();
+        links
+            .filter(|(_, link)| !link.probe.is_empty())
+            .map(|(number, _)| number)
+    }
+
+    /// Waits for an answer, and says of which link. Loses nothing when dropped.
+    pub(super) async fn answer(&mut self) -> usize {
+        poll_fn(|cx| {
+            for (number, probes) in self.probes.iter_mut().enumerate() {
+                let before = probes.len();
+                let mut answered = false;
+                probes.retain_mut(|probe| match probe.poll(cx) {
+                    Poll::Ready(Ok(_)) => {
+                        answered = true;
+                        true
+                    }
+                    // The socket is gone: another is made.
+                    Poll::Ready(Err(_)) => false,
+                    Poll::Pending => true,
+                });
+                self.unopened[number] |= probes.len() < before;
+                if answered {
+                    return Poll::Ready(number);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// A host of the link answered.
+    pub(super) fn heard(&mut self, number: usize) {
+        self.health[number].answer(clock::now());
+    }
+
+    /// Looks at the kernel where that is due, and routes by what is up.
+    pub(super) async fn settle(&mut self, report: &mut impl FnMut(LinkReport)) {
+        let due = self.look.is_some_and(|look| look <= clock::now());
+        let up: Vec<bool> = self.health.iter().map(Health::is_up).collect();
+        if !due && up == self.used {
+            return;
+        }
+        if let Err(error) = self.route(report).await {
+            self.look = Some(clock::now() + AGAIN);
+            report(LinkReport::Failed(error));
+        }
+    }
+
+    async fn route(&mut self, report: &mut impl FnMut(LinkReport)) -> Result<(), KeepError> {
+        self.look = None;
+        self.looked = clock::now();
+        self.see(paths(self.links, self.kernel).await?);
+        let up: Vec<bool> = self.health.iter().map(Health::is_up).collect();
+        let wanted = routing(self.links, &up, &self.paths);
+        let steps = self.kernel.set_routing(&wanted).await?;
+        if steps > 0 {
+            report(LinkReport::Routed(steps));
+        }
+        for (number, up) in up.into_iter().enumerate() {
+            if self.used[number] && !up {
+                // Each connection begins anew, by a link that is up.
+                let value = self.links.mark(number);
+                let mask = self.links.marks;
+                self.kernel.drop_connections(mask, value).await?;
+            }
+            self.used[number] = up;
+            if self.now.links[number].up != up {
+                self.changed(number, up);
+                report(LinkReport::Changed(self.now.links[number].clone()));
+            }
+        }
+        self.open(report);
+        folder::folder(&self.folders.run)?;
+        sealed::write(&LinksNow::file(self.folders), &self.now)
+    }
+
+    fn changed(&mut self, number: usize, up: bool) {
+        let path = &self.paths[number];
+        let why = match (up, path.up, path.hops.is_empty()) {
+            (true, ..) => "it answered long enough",
+            (_, false, _) => "its device is gone, off or has no carrier",
+            (_, _, true) => "its device leads nowhere: there is no default route",
+            _ => "nobody answered",
+        };
+        let now = &mut self.now.links[number];
+        now.up = up;
+        now.since = clock::unix();
+        why.clone_into(&mut now.why);
+    }
+
+    /// Takes note of how devices lead to the internet now.
+    fn see(&mut self, paths: Vec<LinkPath>) {
+        let now = clock::now();
+        for (number, path) in paths.iter().enumerate() {
+            if *path != self.paths[number] {
+                self.unopened[number] = true;
+            }
+            let leads = path.up && !path.hops.is_empty();
+            self.health[number].carrier(now, leads);
+        }
+        self.paths = paths;
+    }
+
+    /// Makes sockets where there are none for the path that a link has now.
+    fn open(&mut self, report: &mut impl FnMut(LinkReport)) {
+        for (number, link) in self.links.links.iter().enumerate() {
+            if !std::mem::take(&mut self.unopened[number]) || !self.paths[number].up {
+                continue;
+            }
+            self.probes[number].clear();
+            for address in &link.probe {
+                // Any number that other links' questions do not have.
+                let own = (std::process::id() as u16).wrapping_add(number as u16);
+                match Asked::open(*address, 0, own, Some(&link.device)) {
+                    Ok(asked) => self.probes[number].push(asked),
+                    Err(error) => report(LinkReport::NotAsked {
+                        link: link.name.clone(),
+                        error,
+                    }),
+                }
+            }
+        }
+    }
+}
+
+/// Whether a link is used by what routes now; all are where nothing does.
+fn was_used(routing: &Routing, links: &Links, number: usize) -> bool {
+    let value = (links.mark(number), links.marks);
+    routing.rules.is_empty() || routing.rules.iter().any(|rule| rule.mark == Some(value))
+}

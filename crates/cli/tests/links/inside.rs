@@ -332,8 +332,8 @@ fn balance() {
     let before = routing();
     let planned = Command::new("ip")
         .args(["netns", "exec", "router", "weirgate", "links", "plan", FILE])
-        .status();
-    assert_eq!(planned.unwrap().code(), Some(1));
+        .output();
+    assert_eq!(planned.unwrap().status.code(), Some(1));
     router(&format!("weirgate links apply {FILE}"));
     let text = router(&format!("weirgate links plan {FILE}"));
     assert_eq!(text.trim(), "nothing to change");

@@ -16,6 +16,9 @@ use weirgate_kernel::{Kernel, Scope};
 pub const FOLDER: &str = "/suite";
 const NAMESPACE: &str = "tcut";
 
+/// The end of the pair of devices that stays outside.
+const OUTSIDE: &str = "v0p0";
+
 /// Longer than a command of the suite takes (`TIMEOUT` of `tdc_config.py`).
 const PATIENCE: &str = "24";
 
@@ -70,14 +73,15 @@ pub fn run() -> Result<()> {
 }
 
 fn one(case: &Case) -> Result<Outcome> {
-    let here = |script: &str| direct(&["bash", "-c", script]);
-    let made = here(&namespace())?;
-    let outcome = if made.status == Some(0) {
-        within(NAMESPACE, || in_namespace(case))
-    } else {
-        Ok(Outcome::Failed(format!("no namespace: {}", made.said())))
+    let outcome = match namespace()? {
+        None => within(NAMESPACE, || in_namespace(case)),
+        Some(why) => Ok(Outcome::Failed(format!("no namespace: {why}"))),
     };
-    here("ip netns del tcut; ip link del v0p0; rm -rf /tmp/batch; mkdir /tmp/batch")?;
+    // What is not there needs no end.
+    direct(&["ip", "netns", "del", NAMESPACE])?;
+    direct(&["ip", "link", "del", OUTSIDE])?;
+    direct(&["rm", "-rf", "/tmp/batch"])?;
+    direct(&["mkdir", "/tmp/batch"])?;
     outcome
 }
 
@@ -284,14 +288,27 @@ fn observed() -> Result<String> {
 }
 
 /// Devices as `plugin-lib/nsPlugin.py` makes them, and one on the side of the users.
-fn namespace() -> String {
+/// Returns why they cannot be made.
+fn namespace() -> Result<Option<String>> {
     let [dummy, veth, ifb] = DEVICES;
-    format!(
-        "ip netns add {NAMESPACE} && ip link add {veth} netns {NAMESPACE} type veth peer name \
-         v0p0 && ip -n {NAMESPACE} -b - <<END && ip link set v0p0 up\n\
-         link add {dummy} type dummy\nlink add {ifb} type ifb\nlink add lan0 type dummy\n\
-         link set {veth} up\nlink set {dummy} up\nlink set {ifb} up\nlink set lan0 up\nEND"
-    )
+    let mut lines = vec![
+        format!("ip netns add {NAMESPACE}"),
+        format!("ip link add {veth} netns {NAMESPACE} type veth peer name {OUTSIDE}"),
+    ];
+    for (device, kind) in [(dummy, "dummy"), (ifb, "ifb"), ("lan0", "dummy")] {
+        lines.push(format!("ip -n {NAMESPACE} link add {device} type {kind}"));
+    }
+    for device in [veth, dummy, ifb, "lan0"] {
+        lines.push(format!("ip -n {NAMESPACE} link set {device} up"));
+    }
+    lines.push(format!("ip link set {OUTSIDE} up"));
+    for line in lines {
+        let done = direct(&line.split(' ').collect::<Vec<_>>())?;
+        if done.status != Some(0) {
+            return Ok(Some(done.said()));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]

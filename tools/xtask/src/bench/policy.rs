@@ -73,8 +73,7 @@ impl Namespace {
     /// Makes one; needs root.
     pub fn new() -> Result<Self> {
         let mut holder = Command::new("unshare")
-            .args(["--net", "--mount", "sh", "-c"])
-            .arg("mount -t tmpfs none /run && exec cat")
+            .args(["--net", "--mount", "cat"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -88,6 +87,7 @@ impl Namespace {
             holder,
             wait: Some(wait),
         };
+        Self::time(&mut namespace.command("mount -t tmpfs none /run"))?;
         for (device, peer) in [("wan", "far"), ("lan", "inside")] {
             let pair = format!("ip link add {device} type veth peer name {peer}");
             for line in [

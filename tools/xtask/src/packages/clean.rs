@@ -4,7 +4,7 @@
 
 use crate::files::{empty, put, put_all, text, write};
 use crate::run;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -47,9 +47,20 @@ pub fn image(folder: &Path, kernel: &Path, older: &Path, newer: &Path) -> Result
     modules(kernel, &tree)?;
     let image = folder.join("root.cpio");
     let archive = fs::File::create(&image)?;
-    let mut cpio = Command::new("sh");
-    cpio.args(["-c", "find . -print0 | cpio --quiet --null -o -H newc"]);
-    run(cpio.current_dir(&tree).stdout(Stdio::from(archive)))?;
+    let mut find = Command::new("find")
+        .args([".", "-print0"])
+        .current_dir(&tree)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("find (package findutils)")?;
+    let names = find.stdout.take().context("its output")?;
+    run(Command::new("cpio")
+        .args(["--quiet", "--null", "-o", "-H", "newc"])
+        .current_dir(&tree)
+        .stdin(Stdio::from(names))
+        .stdout(Stdio::from(archive)))?;
+    let status = find.wait()?;
+    ensure!(status.success(), "find ended with {status}");
     Ok(image)
 }
 

@@ -95,7 +95,7 @@ fn check(what: &str, holds: bool) {
 }
 
 fn all() -> Result<()> {
-    sh("dpkg -i /packages/older.deb")?;
+    printed("dpkg -i /packages/older.deb")?;
     let fresh = unit("weirgate.service");
     check(
         "a new installation enables and starts the service",
@@ -106,19 +106,21 @@ fn all() -> Result<()> {
     fs::write(DROP_IN, "[Service]\nEnvironment=WRITTEN=here\n")?;
     fs::create_dir_all("/etc/weirgate")?;
     fs::write(SITE, POLICY)?;
-    sh("systemctl daemon-reload && weirgate apply --confirm 60s && weirgate confirm")?;
-    sh("systemctl enable --now weirgate-watch")?;
+    printed("systemctl daemon-reload")?;
+    printed("weirgate apply --confirm 60s")?;
+    printed("weirgate confirm")?;
+    printed("systemctl enable --now weirgate-watch")?;
     let monitor = monitor()?;
-    let receiver = traffic("--receive", "ip netns exec far")?;
+    let receiver = traffic("--receive", &["ip", "netns", "exec", "far"])?;
     let before = passed()?;
     fs::write(GOES_ON, "")?;
-    let sender = traffic("--send", "env")?;
+    let sender = traffic("--send", &[])?;
     sleep(PAUSE);
 
     step("upgrade", NEWER)?;
     step("downgrade", OLDER)?;
     // What the administrator switched off stays off, in both directions.
-    sh("systemctl disable --now weirgate-watch")?;
+    printed("systemctl disable --now weirgate-watch")?;
     step("upgrade with watch switched off", NEWER)?;
     step("downgrade with watch switched off", OLDER)?;
     step("upgrade again", NEWER)?;
@@ -156,15 +158,19 @@ const MONITORED: &str = "/run/packages-monitored";
 
 /// A device to the outside with somebody behind it, and one to the inside.
 fn network() -> Result<()> {
-    sh(
-        "ip netns add far && ip link add wan type veth peer name far netns far \
-        && ip link add lan type veth peer name inside \
-        && ip link set wan up && ip link set lan up && ip link set inside up \
-        && ip address add 10.9.0.1/24 dev wan && ip -n far link set far up \
-        && ip -n far address add 10.9.0.2/24 dev far && ping -c 1 -W 2 10.9.0.2 >/dev/null \
-        || ip neigh show",
-    )?;
-    ensure!(RECEIVER == "10.9.0.2", "the receiver's address");
+    for line in [
+        "ip netns add far",
+        "ip link add wan type veth peer name far netns far",
+        "ip link add lan type veth peer name inside",
+        "ip link set wan up",
+        "ip link set lan up",
+        "ip link set inside up",
+        "ip address add 10.9.0.1/24 dev wan",
+        "ip -n far link set far up",
+    ] {
+        printed(line)?;
+    }
+    printed(&format!("ip -n far address add {RECEIVER}/24 dev far"))?;
     Ok(())
 }
 
@@ -173,7 +179,7 @@ fn step(what: &str, package: &str) -> Result<()> {
     tell(what);
     let before = Kept::now()?;
     let process = main_process()?;
-    sh(&format!("dpkg -i {package}"))?;
+    printed(&format!("dpkg -i {package}"))?;
     sleep(PAUSE);
     let after = Kept::now()?;
     if before != after {
@@ -212,7 +218,7 @@ fn pending() -> Result<()> {
         .replace("\"20%\"", "\"30%\"")
         .replace("\"80%\"", "\"70%\"");
     fs::write("/tmp/changed.toml", changed)?;
-    sh(&format!(
+    printed(&format!(
         "weirgate apply --confirm {CONFIRM} /tmp/changed.toml"
     ))?;
     let waits = Kept::now()?;
@@ -220,7 +226,7 @@ fn pending() -> Result<()> {
         "the change is in force",
         waits.traffic_control != before.traffic_control,
     );
-    sh("dpkg -i /packages/newer.deb")?;
+    printed("dpkg -i /packages/newer.deb")?;
     let still = Kept::now()?;
     check(
         "an upgrade leaves a change that waits",
@@ -237,7 +243,7 @@ fn pending() -> Result<()> {
 
 /// The package goes, then what it kept.
 fn removed() -> Result<()> {
-    sh("dpkg -r weirgate")?;
+    printed("dpkg -r weirgate")?;
     let left = text(Command::new("tc").args(["qdisc", "show"]))?;
     check(
         "removal leaves no qdisc",
@@ -250,12 +256,12 @@ fn removed() -> Result<()> {
         Path::new("/var/lib/weirgate").exists(),
     );
     check("removal keeps the policy", Path::new(SITE).exists());
-    sh("dpkg -P weirgate")?;
+    printed("dpkg -P weirgate")?;
     check(
         "purge leaves no state",
         !Path::new("/var/lib/weirgate").exists(),
     );
-    let links = sh("find /etc/systemd /var/lib/systemd -name 'weirgate*.service'")?;
+    let links = printed("find /etc/systemd /var/lib/systemd -name weirgate*.service")?;
     check("purge leaves no unit", links.is_empty());
     Ok(())
 }
@@ -263,16 +269,28 @@ fn removed() -> Result<()> {
 impl Kept {
     fn now() -> Result<Self> {
         Ok(Self {
-            traffic_control: sh("tc qdisc show; for d in wan lan ifb-wan; do \
-                tc class show dev $d | grep -v '^class fq_codel'; \
-                tc filter show dev $d; \
-                tc filter show dev $d ingress; done 2>/dev/null")?,
-            rules: sh("nft -s list ruleset")?,
-            history: sh("weirgate history --json")?,
+            traffic_control: traffic_control()?,
+            rules: printed("nft -s list ruleset")?,
+            history: printed("weirgate history --json")?,
             units: vec![unit("weirgate.service"), unit("weirgate-watch.service")],
             written: Path::new(DROP_IN).exists() && fs::read_to_string(SITE)? == POLICY,
         })
     }
+}
+
+/// What [`Kept`] has of traffic control.
+fn traffic_control() -> Result<String> {
+    let mut all = printed("tc qdisc show")?;
+    for device in ["wan", "lan", "ifb-wan"] {
+        let classes = printed(&format!("tc class show dev {device}"))?;
+        let stay = classes
+            .lines()
+            .filter(|line| !line.starts_with("class fq_codel"));
+        all.extend(stay.flat_map(|line| [line, "\n"]));
+        all += &printed(&format!("tc filter show dev {device}"))?;
+        all += &printed(&format!("tc filter show dev {device} ingress"))?;
+    }
+    Ok(all)
 }
 
 /// Whether a unit is enabled, and whether it runs, in systemd's words.
@@ -288,7 +306,7 @@ fn unit(name: &str) -> (String, String) {
 }
 
 fn main_process() -> Result<u32> {
-    let shown = sh("systemctl show -P MainPID weirgate.service")?;
+    let shown = printed("systemctl show -P MainPID weirgate.service")?;
     Ok(shown.trim().parse()?)
 }
 
@@ -300,7 +318,8 @@ struct Passed {
 
 fn passed() -> Result<Passed> {
     let device = fs::read_to_string("/sys/class/net/wan/statistics/tx_packets")?;
-    let shown: serde_json::Value = serde_json::from_str(&sh("tc -j -s qdisc show dev wan root")?)?;
+    let shown: serde_json::Value =
+        serde_json::from_str(&printed("tc -j -s qdisc show dev wan root")?)?;
     let root = shown
         .as_array()
         .and_then(|all| all.iter().find(|qdisc| qdisc["root"] == true));
@@ -328,15 +347,14 @@ fn deletions(mut monitor: Child) -> Result<usize> {
     Ok(seen.lines().filter(deleted).count())
 }
 
-/// This program as one end of the traffic, before all others in its turn.
-fn traffic(end: &str, before: &str) -> Result<Child> {
-    let own = std::env::current_exe()?;
-    let words = format!(
-        "exec chrt -f 50 {before} {} test-packages {end}",
-        own.display()
-    );
-    let child = Command::new("sh")
-        .args(["-c", &words])
+/// This program as one end of the traffic, before all others in its turn. `within` runs it
+/// elsewhere.
+fn traffic(end: &str, within: &[&str]) -> Result<Child> {
+    let child = Command::new("chrt")
+        .args(["-f", "50"])
+        .args(within)
+        .arg(std::env::current_exe()?)
+        .args(["test-packages", end])
         .stdout(Stdio::piped())
         .spawn()?;
     sleep(Duration::from_millis(500));
@@ -360,7 +378,9 @@ fn lines(child: &mut Child) -> Result<Vec<String>> {
     Ok(found?)
 }
 
-/// What a line of the shell prints; an error where it fails.
-fn sh(line: &str) -> Result<String> {
-    text(Command::new("sh").args(["-c", line]).stderr(Stdio::piped()))
+/// What a program prints; an error where it fails. Spaces are between its words.
+fn printed(line: &str) -> Result<String> {
+    let mut words = line.split(' ');
+    let mut command = Command::new(words.next().unwrap_or_default());
+    text(command.args(words))
 }

@@ -99,11 +99,11 @@ mod together {
         in_one_guest! {
             announced_sessions_have_room_made_for_them: "announced::segments", "announced::resets";
             handshakes_ask_for_a_share_of_a_round_trip: "ask::shares";
-            windows_are_shared_by_hosts: "window::shares_by_hosts";
+            windows_are_shared_by_hosts: "window_tcp::shares_by_hosts";
             answered_streams_have_a_share: "streams::answered_ones_have_a_share";
             windows_are_written: "window::writes", "window::begins", "window::spares";
             windows_leave_senders_of_l4s_alone: "l4s::left_alone";
-            servers_are_known_once_acknowledged: "window::servers_are_known_once_acknowledged";
+            servers_are_known_once_acknowledged: "window_handshakes::servers_are_known_once_acknowledged";
             connections_change_class_in_order: "order::moves", "order::returns", "order::ends";
             streams_walk_the_states: "udp::states";
         }
@@ -229,8 +229,8 @@ mod long {
 
     in_the_guest! {
         windows_leave_all_else: "window::any_packet";
-        forged_handshakes_evict_nobody: "window::forged_handshakes_evict_nobody";
-        windows_hold_a_rate: "window::holds", "second::accepts", "second::recovers";
+        forged_handshakes_evict_nobody: "window_handshakes::forged_handshakes_evict_nobody";
+        windows_hold_a_rate: "window_tcp::holds", "second::accepts", "second::recovers";
         announced_sessions_leave_all_else: "announced::any_packet_while_announced";
         announced_sessions_end_downloads: "announced::ends_downloads";
         connections_in_order_leave_all_else: "order::any_packet";

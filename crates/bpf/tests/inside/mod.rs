@@ -25,6 +25,8 @@ mod second;
 mod streams;
 mod udp;
 mod window;
+mod window_handshakes;
+mod window_tcp;
 
 use libbpf_rs::query::ProgInfoIter;
 use net::{Far, Flood};

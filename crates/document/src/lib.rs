@@ -28,7 +28,7 @@ mod suggest;
 mod value;
 mod vocabulary;
 
-pub use parameters::{ParameterError, with_parameters};
+pub use parameters::{ParameterError, quoted, with_parameters};
 pub use problem::{CODES, OUT_OF_RANGE, Problem, Problems, Severity, Span};
 pub use reader::Reader;
 pub use source::{parse, parse_with_parameters, parse_with_vocabulary};

@@ -190,8 +190,9 @@ pub fn with_parameters(source: &str, given: &[(String, String)]) -> Result<Strin
     Ok(out)
 }
 
-/// A basic string of TOML.
-fn quoted(text: &str) -> String {
+/// A text as a basic string of TOML (TOML 1.0), on one line.
+#[must_use]
+pub fn quoted(text: &str) -> String {
     let mut out = String::from('"');
     for c in text.chars() {
         match c {

@@ -5,7 +5,7 @@ use crate::found::Found;
 use crate::inbound::Inbound;
 use crate::line::Line;
 use crate::purpose::{Purpose, TRACKED};
-use std::fmt::Write as _;
+use weirgate_document::quoted;
 use weirgate_linklayer::{DeviceKind, LinkLayer};
 use weirgate_state::{Ability, DeviceName};
 use weirgate_units::Rate;
@@ -92,21 +92,6 @@ impl Text {
         }
         self.line("[[rule]]");
     }
-}
-
-fn quoted(text: &str) -> String {
-    let mut out = String::from('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if c.is_control() => {
-                let _ = write!(out, "\\u{:04X}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 fn list<'a>(values: impl Iterator<Item = &'a str>) -> String {

@@ -4,6 +4,7 @@
 
 use crate::{Arm, Entry, Figure, Standing};
 use std::fmt::Write as _;
+use weirgate_document::quoted;
 
 /// The version of the form.
 pub(crate) const VERSION: i64 = 1;
@@ -103,19 +104,4 @@ fn line(figure: &Figure) -> Vec<String> {
 fn list(seeds: &[u64]) -> String {
     let seeds: Vec<String> = seeds.iter().map(ToString::to_string).collect();
     seeds.join(", ")
-}
-
-/// A basic string (TOML 1.0).
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => quoted.extend(['\\', letter]),
-            _ if letter.is_control() => {
-                let _ = write!(quoted, "\\u{:04X}", u32::from(letter));
-            }
-            _ => quoted.push(letter),
-        }
-    }
-    quoted + "\""
 }

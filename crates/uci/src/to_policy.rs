@@ -6,6 +6,7 @@ use crate::read::{Choice, Section, read};
 use crate::{SERVICE, UciError};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use weirgate_document::quoted;
 use weirgate_policy::FieldKind;
 
 /// What a file says.
@@ -335,20 +336,4 @@ fn truth(text: &str) -> Option<bool> {
 
 fn shown(section: &Section) -> String {
     format!("`config {}`", section.kind.escape_debug())
-}
-
-/// A text as TOML writes it.
-fn quoted(text: &str) -> String {
-    let mut out = String::from('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if c.is_control() => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }

@@ -10,6 +10,7 @@ use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{Link, Object, ObjectBuilder, ProgramInput, ProgramType};
 use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, OwnedFd};
+use weirgate_units::Inserted as _;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// The sender's programs, in its object and by name.
@@ -173,6 +174,6 @@ impl Timed {
                 };
                 (program.name.to_string_lossy().into_owned(), spent)
             })
-            .collect()
+            .inserted()
     }
 }

@@ -19,6 +19,7 @@ use weirgate_plan::verify;
 use weirgate_policy::Policy;
 use weirgate_state::{Ability, Capabilities, DeviceName, Machine, Presence, State};
 use weirgate_units::Span;
+use weirgate_units::{Arrange as _, Inserted as _};
 
 /// What to look at.
 #[derive(clap::Args)]
@@ -58,7 +59,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         let loaded = named.as_ref().or(stored.loaded.as_ref());
         let loaded = loaded.or(installed.as_ref());
         let policies = loaded.map_or(&[][..], policy::Loaded::policies);
-        let mut devices: BTreeSet<DeviceName> = arguments.device.iter().cloned().collect();
+        let mut devices: BTreeSet<DeviceName> = arguments.device.iter().cloned().inserted();
         if policies.is_empty() && devices.is_empty() {
             devices = ordinary(&machine);
         }
@@ -82,7 +83,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
             findings.extend(passages(&looked(applied).await?));
         }
         // What is about the machine is found for each of several links.
-        findings.sort();
+        findings.arrange();
         findings.dedup();
         if arguments.json {
             output::data(&serde_json::to_string_pretty(&Report {
@@ -144,7 +145,7 @@ fn ordinary(machine: &Machine) -> BTreeSet<DeviceName> {
             name.as_str() != "lo" && device.up && device.kind.as_deref() != Some("ifb")
         })
         .map(|(name, _)| name.clone())
-        .collect()
+        .inserted()
 }
 
 /// What weirgate remembers, as far as this user may read it.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use weirgate_policy::{Connection, Count, LocalAddresses, Policy};
 use weirgate_state::{Ability, Qdisc, QdiscKind, State};
+use weirgate_units::Inserted as _;
 
 /// The parts of a kernel that a policy needs: of its compiled state, and of its
 /// rules.
@@ -73,7 +74,7 @@ pub(crate) fn named_hosts(policy: &Policy) -> u64 {
             let free = width.saturating_sub(u32::from(prefix.length));
             (free <= 8).then_some((prefix.address, free))
         })
-        .collect();
+        .inserted();
     prefixes.iter().map(|(_, free)| 1_u64 << free).sum()
 }
 

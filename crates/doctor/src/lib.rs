@@ -32,6 +32,8 @@ mod machine;
 mod others;
 mod passage;
 
+use weirgate_units::Arrange as _;
+
 pub use finding::{Finding, Question, Severity};
 pub use intent::needs;
 pub use passage::{Passage, passages};
@@ -45,7 +47,7 @@ pub fn examine(question: &Question<'_>) -> Vec<Finding> {
     link::examine(question, &mut findings);
     machine::examine(question, &carriers, &mut findings);
     others::examine(question, &carriers, &mut findings);
-    findings.sort();
+    findings.arrange();
     findings.dedup();
     findings
 }

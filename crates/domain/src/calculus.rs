@@ -33,6 +33,7 @@ use crate::node::{NodeError, scheduled};
 use crate::{Domain, Path, Port, PortId, Service};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_compile::{ClassReport, check_report};
+use weirgate_units::Inserted as _;
 use weirgate_units::{Rate, Span};
 
 /// The worst case of one service.
@@ -301,7 +302,7 @@ fn order(ports: &[Port], paths: &[Option<Path>]) -> Result<Vec<PortId>, Vec<Port
     let mut ready: BTreeSet<PortId> = (0..ports.len())
         .map(PortId)
         .filter(|id| !before.contains_key(id))
-        .collect();
+        .inserted();
     let mut order = Vec::new();
     while let Some(id) = ready.pop_first() {
         order.push(id);

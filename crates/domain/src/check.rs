@@ -8,6 +8,7 @@ use crate::{Behaviour, Delay, Domain, Finding, Load, Path, Port, PortId, Service
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use weirgate_policy::{Direction, in_kbit};
+use weirgate_units::Arrange as _;
 use weirgate_units::{Rate, Span};
 
 /// What a domain promises and whether it can.
@@ -94,7 +95,7 @@ pub fn check(domain: &Domain) -> Check {
     }
     findings.extend(unfit(domain, &ports));
     findings.extend(crate::scope::findings(domain));
-    findings.sort_by_key(|finding| finding.line);
+    findings.arrange_by_key(|finding| finding.line);
     Check {
         ports,
         paths,

@@ -6,6 +6,7 @@
 use crate::calculus::delays;
 use crate::{Delay, Domain, Load, Port, PortId, Service};
 use weirgate_policy::in_kbit;
+use weirgate_units::Arrange as _;
 use weirgate_units::{Rate, Share, Size, Span};
 
 /// A faster link is looked for up to this multiple of what it is, in steps of an
@@ -20,7 +21,7 @@ struct Change {
 }
 
 fn smallest_first(mut changes: Vec<Change>) -> Vec<String> {
-    changes.sort_by(|one, other| one.part.total_cmp(&other.part));
+    changes.arrange_by(|one, other| one.part.total_cmp(&other.part));
     changes.into_iter().map(|one| one.words).collect()
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use weirgate_compile::{Scheduler, misfit, scheduler};
 use weirgate_policy::{Direction, Policy};
+use weirgate_units::Arrange as _;
 
 /// A port whose policy weirgate refuses; the domain asks for something there
 /// that no port can do.
@@ -80,7 +81,7 @@ pub fn policy_text(domain: &Domain, port: &Port, bursts: &BTreeMap<String, u64>)
         port.layer.name
     );
     let mut classes: Vec<(&String, &Class)> = domain.classes.iter().collect();
-    classes.sort_by_key(|(_, class)| class.behaviour);
+    classes.arrange_by_key(|(_, class)| class.behaviour);
     for (name, class) in &classes {
         write_class(&mut text, domain, port, (name, class), bursts.get(*name));
     }

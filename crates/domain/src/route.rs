@@ -4,6 +4,7 @@
 use crate::model::Layer;
 use crate::{Domain, Service};
 use std::collections::{BTreeMap, BTreeSet};
+use weirgate_units::Inserted as _;
 use weirgate_units::{Rate, Span};
 
 /// A device of a router through which packets leave it.
@@ -87,7 +88,7 @@ impl Domain {
         let first = tree
             .iter()
             .filter_map(|(to, path)| Some(((*to).to_owned(), *path.first()?)));
-        first.collect()
+        first.inserted()
     }
 
     /// The best way from a router to every other (Dijkstra).

@@ -4,6 +4,7 @@
 
 use crate::{Domain, Finding, contracts};
 use std::collections::BTreeSet;
+use weirgate_units::Inserted as _;
 
 /// Conditioners of one device and way (`CONDITIONERS` of
 /// `bpf/inbound/condition.bpf.c`).
@@ -59,7 +60,7 @@ pub(crate) fn notes(domain: &Domain) -> Vec<String> {
             !links.any(|router| router == name)
                 && !customers.any(|customer| customer.router == *name)
         })
-        .collect();
+        .inserted();
     if !joined_to_nothing.is_empty() {
         notes.push(format!(
             "Nothing is joined to {}, which gets no policy.",
@@ -74,7 +75,7 @@ pub(crate) fn notes(domain: &Domain) -> Vec<String> {
             let customer = domain.customers.get(*name);
             customer.is_some_and(|customer| customer.scope().is_empty())
         })
-        .collect();
+        .inserted();
     if !receivers.is_empty() {
         notes.push(format!(
             "No `networks` are stated of {}: what is promised to them is measured wherever it is \
@@ -90,7 +91,7 @@ pub(crate) fn notes(domain: &Domain) -> Vec<String> {
             let customer = domain.customers.get(*name);
             customer.is_some_and(|one| one.networks.is_empty() && one.address.is_some())
         })
-        .collect();
+        .inserted();
     if !single.is_empty() {
         notes.push(format!(
             "No `networks` are stated of {}: what is promised to them holds for their `address` \
@@ -103,7 +104,7 @@ pub(crate) fn notes(domain: &Domain) -> Vec<String> {
         .iter()
         .filter(|service| service.smallest.is_none())
         .map(|service| service.name.as_str())
-        .collect();
+        .inserted();
     if !open.is_empty() {
         notes.push(format!(
             "No smallest `packet` is measured of {}: the sums below reckon with the sizes that are \

@@ -5,6 +5,7 @@
 use crate::{Behaviour, Check, Domain, PortId, Service};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use weirgate_units::Inserted as _;
 use weirgate_units::{Dscp, Share, Span};
 
 /// The part of what was sent that may be missing where no less is promised: a
@@ -240,7 +241,10 @@ impl Verification<'_> {
             let ports = path.iter().flatten();
             list.extend(ports.map(|port| (service.class.as_str(), *port)));
         }
-        let left: BTreeSet<PortId> = passed.difference(&cleared).map(|(_, port)| *port).collect();
+        let left: BTreeSet<PortId> = passed
+            .difference(&cleared)
+            .map(|(_, port)| *port)
+            .inserted();
         left.into_iter().collect()
     }
 

@@ -8,6 +8,7 @@ use crate::SECOND;
 use crate::packet::{Headers, Packet};
 use std::collections::BTreeMap;
 use weirgate_state::IpVersion;
+use weirgate_units::Arrange as _;
 
 /// How long fragments wait for the others (`ipfrag_time`; IPv6: 60 s, as
 /// `nf_conntrack_frag6_timeout` has it).
@@ -62,7 +63,7 @@ impl Fragments {
         if headers.fragment == 0 {
             parts.first = Some(packet.clone());
         }
-        parts.got.sort_by_key(|part| part.0);
+        parts.got.arrange_by_key(|part| part.0);
         let whole = parts.whole(start)?;
         self.waiting.remove(&key);
         Some(whole)

@@ -13,6 +13,7 @@ use weirgate_signatures::{SeenFlows, Signature};
 use weirgate_state::{
     Count, DeviceName, Effect, Field, Hook, HookPrograms, Match, Meter, Payload, Table,
 };
+use weirgate_units::Inserted as _;
 
 /// Bytes of an Ethernet header, which a packet has by the time that it comes to
 /// the egress of a device (`__dev_queue_xmit`, net/core/dev.c).
@@ -102,12 +103,12 @@ impl Simulator {
         let masks = hooks
             .iter()
             .filter_map(|(name, place)| Some((name.clone(), place.restore?)));
-        self.restores = masks.collect();
+        self.restores = masks.inserted();
         let looks = hooks.iter().filter_map(|(name, place)| {
             let looks = (place.payload?, SeenFlows::default());
             Some((name.clone(), looks))
         });
-        self.looks = looks.collect();
+        self.looks = looks.inserted();
         self
     }
 

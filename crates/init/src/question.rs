@@ -3,6 +3,7 @@
 
 use crate::line::{LINES, Line};
 use crate::purpose::{PURPOSES, Purpose, USUAL_PORTS};
+use weirgate_units::Arrange as _;
 use weirgate_units::Rate;
 
 /// A question, with the options that answer it.
@@ -139,7 +140,7 @@ pub fn purpose(text: &str) -> Result<(&'static Purpose, Vec<u16>), String> {
         port.ok_or_else(|| format!("`{word}` is no port"))
     };
     let mut ports: Vec<u16> = words.map(port).collect::<Result<_, _>>()?;
-    ports.sort_unstable();
+    ports.arrange();
     ports.dedup();
     match (purpose.serves, ports.len()) {
         (true, 0) => ports.extend(USUAL_PORTS),

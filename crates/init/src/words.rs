@@ -6,6 +6,7 @@ use crate::line::Dial;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use weirgate_state::Ability;
+use weirgate_units::Inserted as _;
 
 /// Drivers of devices that a hypervisor gives, with its name.
 const HYPERVISORS: [(&str, &str); 5] = [
@@ -81,7 +82,7 @@ impl Found {
             let known = OFFLOADS.iter().find(|(name, _)| feature == name);
             known.map_or(feature.as_str(), |(_, word)| *word)
         });
-        on.collect::<BTreeSet<&str>>().into_iter().collect()
+        on.inserted::<BTreeSet<&str>>().into_iter().collect()
     }
 
     fn link(&self) -> String {

@@ -71,6 +71,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use tc::decode::Entry;
 pub use weirgate_state::DeviceName;
+use weirgate_units::Inserted as _;
 
 /// One network namespace, through its own netlink sockets. They stay in that
 /// namespace wherever the calling thread goes.
@@ -196,7 +197,7 @@ impl Kernel {
         Ok(listed
             .iter()
             .filter_map(|payload| nft::object::counter(payload, table))
-            .collect())
+            .inserted())
     }
 
     /// Switches a chain of [`weirgate_state::Hook::Switched`] on or off: one

@@ -5,6 +5,7 @@
 use crate::layer::{Framing, LinkLayer};
 use std::fmt;
 use thiserror::Error;
+use weirgate_units::Arrange as _;
 
 // Bytes that encapsulations are made of. ATM: Brouer 5.1 with RFC 2684 (LLC,
 // SNAP, PAD), RFC 2364 (PPPoA), RFC 2516 (PPPoE) and ITU-T I.363.5 (AAL5).
@@ -195,7 +196,7 @@ fn near(text: &str) -> Vec<&'static str> {
     }
     let parts = |name: &str| {
         let mut parts: Vec<String> = name.split([':', '-']).map(str::to_owned).collect();
-        parts.sort_unstable();
+        parts.arrange();
         parts
     };
     let likeness = |name: &str| {
@@ -212,7 +213,7 @@ fn near(text: &str) -> Vec<&'static str> {
         .map(|row| (likeness(row.0), row.0))
         .filter(|scored| scored.0 >= 0.84)
         .collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    scored.arrange_by(|a, b| b.0.total_cmp(&a.0));
     let mut names: Vec<&'static str> = scored.into_iter().map(|scored| scored.1).take(4).collect();
     if names.is_empty() {
         names = ROWS.iter().map(|row| row.0).collect();

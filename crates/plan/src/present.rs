@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use weirgate_state::{DeviceName, Hook, State, Table};
+use weirgate_units::Inserted as _;
 
 /// The part of a state that these devices of others' can carry: an absent
 /// device takes along the chains that hang on it alone, and an IFB to which
@@ -32,14 +33,14 @@ pub fn present(state: &State, devices: &BTreeSet<DeviceName>) -> State {
                 }
             })
             .map(|(name, device)| (name.clone(), device.clone()))
-            .collect(),
+            .inserted(),
         tables,
         hooks: state
             .hooks
             .iter()
             .filter(|(name, _)| devices.contains(*name))
             .map(|(name, place)| (name.clone(), place.clone()))
-            .collect(),
+            .inserted(),
     }
 }
 

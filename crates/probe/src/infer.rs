@@ -24,6 +24,7 @@
 
 use std::fmt;
 use weirgate_linklayer::{Framing, LinkLayer};
+use weirgate_units::Arrange as _;
 use weirgate_units::Rate;
 
 /// What was measured for packets of one size.
@@ -149,7 +150,7 @@ pub fn infer(times: &[Timed], timing: Timing) -> Inference {
         return unsure;
     }
     layers.retain(|fit| fit.chi_squared < least + APART);
-    layers.sort_by(|a, b| a.chi_squared.total_cmp(&b.chi_squared));
+    layers.arrange_by(|a, b| a.chi_squared.total_cmp(&b.chi_squared));
     Inference {
         cut: Some(cut),
         layers,

@@ -15,6 +15,7 @@ use std::time::Duration;
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_domain::Domain;
+use weirgate_units::Inserted as _;
 
 /// Texts by the names of routers.
 pub type Texts = BTreeMap<String, String>;
@@ -111,7 +112,7 @@ pub fn apply(domain: &Domain, texts: &Texts, ssh: &Ssh, confirm: Duration, adopt
         output::note(&format!("{name}: {}", steps.unwrap_or("applied")));
     }
     let empty = |names: &mut dyn Iterator<Item = String>| -> Texts {
-        names.map(|name| (name, String::new())).collect()
+        names.map(|name| (name, String::new())).inserted()
     };
     let all = empty(&mut done.into_keys());
     let answers = ssh.ask_all(domain, &["confirm"], &all, patience);
@@ -166,7 +167,7 @@ fn returned(
 ) -> Failure {
     let empty = |names: &[String]| -> Texts {
         let names = names.iter().map(|name| (name.clone(), String::new()));
-        names.collect()
+        names.inserted()
     };
     let mut stuck = Vec::new();
     for (name, answer) in ssh.ask_all(domain, &["rollback"], &empty(confirmed), PATIENCE) {

@@ -18,6 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
+use weirgate_units::Inserted as _;
 
 /// What an end is told.
 #[derive(Debug, Serialize, Deserialize)]
@@ -261,7 +262,7 @@ impl End {
         let ended = started
             .into_iter()
             .map(|(flow, thread)| (flow, thread.join().unwrap_or_default()));
-        Answer::Sent(ended.collect())
+        Answer::Sent(ended.inserted())
     }
 }
 

@@ -14,6 +14,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_domain::Domain;
+use weirgate_units::Inserted as _;
 
 /// How other machines are reached.
 #[derive(Args, Debug, Clone)]
@@ -182,7 +183,7 @@ impl Ssh {
                 });
                 (name.clone(), answer)
             });
-            ended.collect()
+            ended.inserted()
         })
     }
 }

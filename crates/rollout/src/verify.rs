@@ -24,6 +24,7 @@ use weirgate_domain::{
     Check, Domain, Fate, Found, Measured, Quantity, Service, Since, State, Verification,
     code_point, comparisons,
 };
+use weirgate_units::Inserted as _;
 use weirgate_units::{Rate, Span};
 
 /// How it is measured.
@@ -98,7 +99,7 @@ fn asked(domain: &Domain, texts: &Texts, ssh: &Ssh) -> BTreeMap<String, Found> {
     answers
         .iter()
         .map(|(name, answer)| (name.clone(), found(answer)))
-        .collect()
+        .inserted()
 }
 
 /// One end, on its customer's machine.
@@ -135,7 +136,7 @@ impl End {
         match end.hear(END_PATIENCE)? {
             Answer::Listening(port, ports) => {
                 end.at.set_port(port);
-                end.ports = wanted.services.iter().copied().zip(ports).collect();
+                end.ports = wanted.services.iter().copied().zip(ports).inserted();
             }
             other => bail!("{host}: {}", unexpected(&other)),
         }
@@ -468,7 +469,7 @@ fn read(path: &Path) -> Result<Since, Failure> {
         };
         Some(((one.service, what), state))
     };
-    Ok(all.into_iter().filter_map(one).collect())
+    Ok(all.into_iter().filter_map(one).inserted())
 }
 
 fn write(path: &Path, since: &Since) -> Result<(), Failure> {

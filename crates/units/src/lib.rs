@@ -17,6 +17,7 @@
 //! # Ok::<(), weirgate_units::ParseError>(())
 //! ```
 
+mod arrange;
 mod dscp;
 mod fnv;
 mod handle;
@@ -26,6 +27,7 @@ mod share;
 mod size;
 mod span;
 
+pub use arrange::{Arrange, Inserted};
 pub use dscp::Dscp;
 pub use fnv::{fnv1a_32, fnv1a_64, fnv1a_64_more};
 pub use handle::Handle;

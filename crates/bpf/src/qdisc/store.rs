@@ -18,6 +18,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use weirgate_aqm::Discipline;
+use weirgate_units::Arrange as _;
 
 /// Where distributions mount the BPF file system.
 const FILE_SYSTEM: &str = "/sys/fs/bpf";
@@ -111,7 +112,7 @@ impl Store {
             .filter_map(|entry| entry.file_name().into_string().ok())
             .filter(|name| name != SHAPER)
             .collect();
-        names.sort();
+        names.arrange();
         names
     }
 

@@ -14,6 +14,7 @@ use crate::trace::spread::Spread;
 use libbpf_rs::Link;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use weirgate_units::Inserted as _;
 use zerocopy::IntoBytes;
 
 /// The file, and what errors call its programs.
@@ -138,7 +139,7 @@ impl Passive {
             return Ok(());
         }
         let map: Map<u32, passive_device> = self.programs.map("devices")?;
-        let stay: BTreeSet<u32> = wanted.iter().map(|device| device.ifindex).collect();
+        let stay: BTreeSet<u32> = wanted.iter().map(|device| device.ifindex).inserted();
         for before in &self.devices {
             if !stay.contains(&before.ifindex) {
                 map.remove(&before.ifindex)?;
@@ -173,7 +174,7 @@ impl Passive {
             Some((of, Spread::from(&spread)))
         };
         let all = self.spread_map()?.entries()?;
-        Ok(all.into_iter().filter_map(named).collect())
+        Ok(all.into_iter().filter_map(named).inserted())
     }
 
     /// Gives the room of these times to others.
@@ -197,7 +198,7 @@ impl Passive {
             let address = address(version, key.address.as_bytes())?;
             Some(((key.ifindex, address), Host::from(host)))
         };
-        Ok(map.entries()?.into_iter().filter_map(named).collect())
+        Ok(map.entries()?.into_iter().filter_map(named).inserted())
     }
 
     /// Packets that left a queue and could not be timed, because they were not

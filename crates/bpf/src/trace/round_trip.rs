@@ -9,6 +9,7 @@ use crate::qdisc::attach_point::own_namespace;
 use libbpf_rs::Link;
 use std::net::IpAddr;
 use std::time::Duration;
+use weirgate_units::Arrange as _;
 
 /// The file, and what errors call its programs.
 const FILE: &str = "round_trip";
@@ -72,7 +73,7 @@ impl RoundTrips {
                 count: heard.count,
             }));
         }
-        all.sort_by_key(|one| one.end);
+        all.arrange_by_key(|one| one.end);
         Ok(all)
     }
 }

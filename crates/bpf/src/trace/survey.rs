@@ -9,6 +9,7 @@ use crate::qdisc::attach_point::own_namespace;
 use crate::trace::spread::Spread;
 use libbpf_rs::Link;
 use std::collections::BTreeMap;
+use weirgate_units::Inserted as _;
 use zerocopy::IntoBytes;
 
 /// The file, and what errors call its programs.
@@ -129,7 +130,7 @@ impl Survey {
             };
             (service, count.into())
         };
-        Ok(map.entries()?.into_iter().map(entry).collect())
+        Ok(map.entries()?.into_iter().map(entry).inserted())
     }
 
     /// What arrived and what left so far.

@@ -5,7 +5,7 @@ use crate::aqm::ingress::AtIngress;
 use crate::aqm::loaded::Loaded;
 use crate::aqm::own;
 use crate::aqm::target::Target;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weirgate_aqm::{Link, Row};
@@ -15,6 +15,7 @@ use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_kernel::Kernel;
+use weirgate_units::Inserted as _;
 use weirgate_units::{Handle, Rate};
 
 /// A queue on a device: the discipline's, or a class's.
@@ -192,13 +193,13 @@ impl Shown {
                 });
                 (row.name.to_owned(), entry)
             });
-            Value::Object(entries.collect::<Map<_, _>>())
+            Value::Object(entries.inserted())
         };
         let plain = |rows: Vec<(Row, u64)>| {
             let entries = rows
                 .into_iter()
                 .map(|(row, value)| (row.name.to_owned(), json!(value)));
-            Value::Object(entries.collect::<Map<_, _>>())
+            Value::Object(entries.inserted())
         };
         let link = self.link();
         json!({

@@ -3,13 +3,14 @@
 
 use crate::explain::input::Item;
 use weirgate_explain::{Fate, GivenConnection, Unknown};
+use weirgate_units::Arrange as _;
 
 /// What the outcome rests on that nobody said.
 pub fn assumptions(item: &Item, fate: &Fate) -> Vec<String> {
     let mut list = item.taken.clone();
     let unknown = fate.passes.iter().flat_map(|pass| &pass.unknown);
     let mut seen: Vec<Unknown> = unknown.copied().collect();
-    seen.sort_unstable();
+    seen.arrange();
     seen.dedup();
     for one in seen {
         list.push(

@@ -11,6 +11,7 @@ use crate::explain::text::state_text;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use weirgate_explain::Direction;
+use weirgate_units::Inserted as _;
 
 /// Everything as one JSON document.
 pub fn json(about: &About<'_>, shown: &[(Item, Shown)]) -> Result<String, serde_json::Error> {
@@ -23,7 +24,7 @@ pub fn json(about: &About<'_>, shown: &[(Item, Shown)]) -> Result<String, serde_
         .counters()
         .iter()
         .map(|((_, name), count)| (name.clone(), *count))
-        .collect();
+        .inserted();
     serde_json::to_string_pretty(&json!({
         "policy": about.name.display().to_string(),
         "packets": packets,

@@ -33,6 +33,7 @@ use weirgate_keep::Memory;
 use weirgate_kernel::{Carried, Connection, Subnet, Tuple};
 use weirgate_policy::{Inbound, Policy};
 use weirgate_state::{DeviceName, Origin, State, TCP};
+use weirgate_units::{Arrange as _, Inserted as _};
 use weirgate_units::{ParseError, Span};
 use weirgate_watch::{Sorted, Sorter};
 
@@ -164,7 +165,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
             policy: policy.link(arguments.link.as_ref())?,
             applied: &memory.applied,
             subnets: &subnets,
-            before: before.iter().map(|one| (one.original, one)).collect(),
+            before: before.iter().map(|one| (one.original, one)).inserted(),
             seconds,
         };
         let mut flows: Vec<Flow> = after.iter().filter_map(|one| view.flow(one)).collect();
@@ -174,7 +175,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
             return Ok(Status::Done);
         }
         flows.retain(|flow| arguments.wants(flow));
-        flows.sort_by_key(|flow| {
+        flows.arrange_by_key(|flow| {
             let rate = flow.up.bits_per_second + flow.down.bits_per_second;
             std::cmp::Reverse((rate, flow.up.bytes + flow.down.bytes))
         });

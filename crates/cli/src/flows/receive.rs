@@ -14,6 +14,7 @@ use weirgate_keep::Site;
 use weirgate_kernel::Received;
 use weirgate_policy::{Direction, Policy};
 use weirgate_state::State;
+use weirgate_units::{Arrange as _, Inserted as _};
 
 /// A connection or stream.
 #[derive(Debug, Serialize)]
@@ -66,7 +67,7 @@ pub async fn run(
         .into_iter()
         .flat_map(|scheduler| scheduler.members)
         .map(|member| (member.id.as_u32(), member.class.name))
-        .collect();
+        .inserted();
     let mut flows: Vec<HeldFlow> = Vec::new();
     let mut held = false;
     for (device, place) in &applied.hooks {
@@ -91,7 +92,7 @@ pub async fn run(
             .class
             .is_none_or(|class| flow.class.as_deref() == Some(class))
     });
-    flows.sort_by_key(|flow| {
+    flows.arrange_by_key(|flow| {
         let rate = std::cmp::Reverse(flow.bits_per_second);
         (rate, flow.receiver, flow.sender, flow.protocol)
     });

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use weirgate_console::exit::Failure;
 use weirgate_console::output;
 use weirgate_kernel::Connection;
+use weirgate_units::Arrange as _;
 
 /// What the table holds.
 #[derive(Debug, Serialize)]
@@ -78,7 +79,7 @@ impl Summary {
                 count,
             })
             .collect();
-        ports.sort_by_key(|port| std::cmp::Reverse(port.count.entries));
+        ports.arrange_by_key(|port| std::cmp::Reverse(port.count.entries));
         let mut classes: BTreeMap<String, Halves> = BTreeMap::new();
         let none = || String::from("-");
         for flow in flows {

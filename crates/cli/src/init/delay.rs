@@ -10,6 +10,7 @@ use weirgate_console::measurement::{PORT, resolve};
 use weirgate_console::output;
 use weirgate_linklayer::LinkLayer;
 use weirgate_probe::{Doing, Manner, Ping, Play, Played, ProbeDirection, Sequence, Stop, play};
+use weirgate_units::Arrange as _;
 use weirgate_units::Rate;
 
 /// Time between two echoes, and the bytes of each.
@@ -109,7 +110,7 @@ fn among(played: &Played, from: Duration, to: Duration, of_100: usize) -> Option
         .filter(|one| (from..to).contains(&one.at))
         .filter_map(|one| one.took)
         .collect();
-    times.sort_unstable();
+    times.arrange();
     let place = (times.len() * of_100).div_ceil(100).saturating_sub(1);
     times.get(place).copied()
 }

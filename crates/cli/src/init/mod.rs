@@ -27,6 +27,7 @@ use weirgate_init::{Answers, Asked, Dial, Found, LINES, Line, PURPOSES, Purpose,
 use weirgate_kernel::Kernel;
 use weirgate_linklayer::LinkLayer;
 use weirgate_state::{Capabilities, DeviceName, Machine, Network};
+use weirgate_units::Inserted as _;
 use weirgate_units::Rate;
 
 /// What is wanted, as far as it is said.
@@ -306,7 +307,7 @@ fn document(found: &Found, text: &str, findings: &[Finding], before: Option<&Del
         .lines()
         .into_iter()
         .map(|(title, line)| (title.to_owned(), line.into()))
-        .collect();
+        .inserted();
     let document = json!({
         "found": lines,
         "device": found.device.as_str(),

@@ -14,6 +14,7 @@ use weirgate_console::runtime::in_runtime;
 use weirgate_keep::{KeepError, Memory, Request};
 use weirgate_policy::Direction;
 use weirgate_state::{Hook, State, Table};
+use weirgate_units::Inserted as _;
 
 /// A rule's counter as it is printed.
 #[derive(Serialize)]
@@ -171,7 +172,7 @@ pub fn switches(state: &State) -> BTreeMap<String, bool> {
             .filter_map(|prefix| chain.name.strip_prefix(prefix));
         Some((names.next()?.to_owned(), on))
     };
-    chains.filter_map(of).collect()
+    chains.filter_map(of).inserted()
 }
 
 /// Switches a rule set in every direction that has it; whether there is one.

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use weirgate_console::exit::{Outcome, Status};
 use weirgate_console::output;
 use weirgate_policy::{Field, FieldKind, TABLES, Table};
+use weirgate_units::Inserted as _;
 
 /// Prints the schema.
 pub fn run() -> Outcome {
@@ -21,7 +22,7 @@ fn schema() -> Value {
     let tables = TABLES.iter().skip(1);
     let definitions: Map<String, Value> = tables
         .map(|table| (table.name.to_owned(), of_table(table)))
-        .collect();
+        .inserted();
     let mut schema = TABLES.first().map_or_else(|| json!({}), of_table);
     schema["$schema"] = json!("http://json-schema.org/draft-07/schema#");
     schema["title"] = json!("weirgate policy");
@@ -40,7 +41,7 @@ fn of_table(table: &Table) -> Value {
                 .map(|old| ((*old).to_owned(), deprecated(field)))
                 .chain([own])
         })
-        .collect();
+        .inserted();
     // One with a former name may be there by that.
     let required: Vec<&str> = fields
         .iter()

@@ -4,6 +4,7 @@
 use crate::survey::seen::Seen;
 use std::collections::BTreeMap;
 use weirgate_bpf::{SIZE_STEP, SurveyCount, SurveyDirection, SurveyService};
+use weirgate_units::Arrange as _;
 
 /// Protocols of IP that have ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
 const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
@@ -39,7 +40,7 @@ pub fn grouped(
         sum.bytes += count.bytes;
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|(_, [one, other])| std::cmp::Reverse(one.bytes + other.bytes));
+    groups.arrange_by_key(|(_, [one, other])| std::cmp::Reverse(one.bytes + other.bytes));
     groups
 }
 
@@ -63,7 +64,7 @@ pub fn ports(seen: &Seen) -> Rows {
     rows.extend(grouped(&rest, |one| {
         Some(format!("{} other ports", protocol(one)))
     }));
-    rows.sort_by_key(|(_, [one, other])| std::cmp::Reverse(one.bytes + other.bytes));
+    rows.arrange_by_key(|(_, [one, other])| std::cmp::Reverse(one.bytes + other.bytes));
     rows
 }
 

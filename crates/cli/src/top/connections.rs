@@ -6,6 +6,7 @@ use crate::top::details::queue_name;
 use crate::top::format::{bits, cut, human, ms, of, second};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use weirgate_units::Arrange as _;
 use weirgate_watch::{Change, Flow, Legend, Number, Sort, Step};
 
 /// Columns of a flow beside its ends: the protocol and two rates.
@@ -82,7 +83,7 @@ pub fn services(step: &Step) -> Vec<String> {
         "service", "connections", "without an answer"
     ));
     let mut services: Vec<&Change> = of(step, Sort::Service).collect();
-    services.sort_by_key(|one| std::cmp::Reverse(number(one, Number::ServiceConnections)));
+    services.arrange_by_key(|one| std::cmp::Reverse(number(one, Number::ServiceConnections)));
     lines.extend(services.into_iter().map(|one| {
         let name = format!(
             "{} {}",

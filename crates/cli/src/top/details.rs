@@ -4,6 +4,7 @@
 
 use crate::top::format::{bits, cut, human, ms, of, second};
 use weirgate_history::Event;
+use weirgate_units::Arrange as _;
 use weirgate_watch::{Change, Legend, Number, Object, Sort, Step};
 
 /// Percent of a part; a dash where it is not known.
@@ -159,7 +160,7 @@ pub fn rules(step: &Step, legend: &Legend) -> Vec<String> {
             "no rule counts, or the counters may not be read (CAP_NET_ADMIN)",
         )];
     }
-    rules.sort_by_key(|(line, words, _)| (*line, words.clone()));
+    rules.arrange_by_key(|(line, words, _)| (*line, words.clone()));
     let mut lines = vec![format!(
         "{:>5} {:<50} {:>9} {:>12}",
         "line", "rule", "pkt/s", "rate"

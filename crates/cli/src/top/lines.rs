@@ -7,6 +7,7 @@ use crate::top::format::{bits, cut, human, ms, of, second};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use weirgate_history::Event;
+use weirgate_units::Arrange as _;
 use weirgate_watch::{By, Change, Legend, Number, Promise, Sort, Step};
 
 /// What is shown of a look.
@@ -239,7 +240,7 @@ fn hosts<'a>(
     let down = |one: &Change| value(one, Number::HostReceivedBytes);
     let up = |one: &Change| value(one, Number::HostSentBytes);
     let trip = |one: &Change| value(one, Number::HostHere).max(value(one, Number::HostBeyond));
-    hosts.sort_by_key(|one| {
+    hosts.arrange_by_key(|one| {
         let by = match view.order {
             Order::Rate => up(one) + down(one),
             Order::Down => down(one),
@@ -278,7 +279,7 @@ fn hosts<'a>(
 
 fn devices(step: &Step, most: usize) -> Vec<String> {
     let mut devices: Vec<&Change> = of(step, Sort::Device).collect();
-    devices.sort_by_key(|one| {
+    devices.arrange_by_key(|one| {
         let number = |number| one.value(number).unwrap_or(0);
         Reverse(number(Number::DeviceSentBytes) + number(Number::DeviceReceivedBytes))
     });

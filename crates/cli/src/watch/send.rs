@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 use weirgate_console::exit::Failure;
+use weirgate_units::Arrange as _;
 use weirgate_units::{ParseError, Span};
 use weirgate_watch::{Kind, Receiver, Sending};
 
@@ -77,7 +78,7 @@ impl Arguments {
                 labels.push((name.to_owned(), value.to_owned()));
             }
         }
-        labels.sort();
+        labels.arrange();
         let twice = labels.windows(2).find(|pair| pair[0].0 == pair[1].0);
         if let Some(pair) = twice {
             return Err(Failure::Input(format!(

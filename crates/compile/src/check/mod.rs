@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 use weirgate_document::Problems;
 use weirgate_policy::{Direction, Directions, Engine, Inbound, Policy, Rule};
 use weirgate_state::Capabilities;
+use weirgate_units::Inserted as _;
 use weirgate_units::{Rate, Span};
 
 /// What this kernel cannot do.
@@ -188,7 +189,7 @@ fn translated_rules(policy: &Policy, problems: &Problems) {
     let others: BTreeSet<u32> = private
         .map(|prefix| prefix.line)
         .filter(|line| *line != first.line)
-        .collect();
+        .inserted();
     let listed: Vec<String> = others
         .iter()
         .take(MOST_LINES)
@@ -252,7 +253,7 @@ fn before_tracking<'p>(
     problems: &Problems,
 ) {
     let ways = rule.services.iter().filter(|way| way.when.ask_tracking());
-    let services: BTreeSet<&str> = ways.map(|way| way.service.as_str()).collect();
+    let services: BTreeSet<&str> = ways.map(|way| way.service.as_str()).inserted();
     let own = rule.asks_tracking_itself();
     if !own && services.is_empty() {
         return;

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use weirgate_policy::DscpTreatment;
 use weirgate_state::{Effect, Field, Frame, IpVersion, Match, Origin, Rule, RuleVerdict};
 use weirgate_units::Dscp;
+use weirgate_units::Inserted as _;
 
 fn written(version: IpVersion, matches: Vec<Match>, to: Dscp, origin: &Origin) -> Rule {
     Rule {
@@ -27,7 +28,7 @@ pub(crate) fn clear(dscp: &DscpTreatment, why: &str) -> Vec<Rule> {
         .iter()
         .map(|one| one.value())
         .chain([0])
-        .collect();
+        .inserted();
     let rule = |version: IpVersion| {
         let others = left.iter().map(|value| {
             let field = Field::Dscp(version);

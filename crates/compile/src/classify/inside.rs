@@ -20,6 +20,7 @@ use weirgate_state::{
     Capabilities, Content, Effect, Field, Frame, IpVersion, Key, Match, Origin, Rule, RuleVerdict,
     Set,
 };
+use weirgate_units::Arrange as _;
 use weirgate_units::Handle;
 
 /// The most bits: a rule for each number is tried on what arrives.
@@ -62,7 +63,7 @@ fn numbers(policy: &Policy) -> Option<Numbers> {
     // Between two edges nothing changes.
     let ends = parents.iter().flatten();
     let mut edges: Vec<u128> = ends.flat_map(|part| [part.0, part.1 + 1]).collect();
-    edges.sort_unstable();
+    edges.arrange();
     edges.dedup();
     let mut hosts: BTreeMap<Vec<Option<Handle>>, Vec<(u128, u128)>> = BTreeMap::new();
     for pair in edges.windows(2) {

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use weirgate_policy::Rule as PolicyRule;
 use weirgate_state::{Chain, Effect, Field, Match, Meter, Rule, RuleVerdict, Set};
+use weirgate_units::Inserted as _;
 use weirgate_units::{fnv1a_64, fnv1a_64_more};
 
 /// What no name of nftables' and no class can contain.
@@ -82,7 +83,7 @@ impl Settled {
             }
             (token, free)
         });
-        Self(names.collect())
+        Self(names.inserted())
     }
 
     fn put(&self, text: &mut String) {

@@ -14,6 +14,7 @@ use weirgate_policy::{Direction, Prefix};
 use weirgate_state::{
     Content, Effect, Field, Frame, IpVersion, Key, Match, Origin, Rule, RuleVerdict, Set,
 };
+use weirgate_units::Arrange as _;
 use weirgate_units::Handle;
 
 /// The rules of a direction, and the maps that they use added to the sets.
@@ -90,7 +91,7 @@ pub(crate) fn ranges(
         }
         out.extend(pieces.into_iter().map(|(from, to)| (from, to, *class)));
     }
-    out.sort_unstable();
+    out.arrange();
     out
 }
 

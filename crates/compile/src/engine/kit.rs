@@ -18,6 +18,7 @@ use weirgate_policy::{Class, Direction, KitQueue, Policy, Queue, in_kbit};
 use weirgate_state::{
     CakeFraming, Kit, KitClass, KitSetting, KitWire, Origin, Qdisc, QdiscKind, Red,
 };
+use weirgate_units::Arrange as _;
 use weirgate_units::{Handle, Span};
 
 /// `AQM_ONE` (aqm/include/aqm.h): what a ratio of one is.
@@ -118,7 +119,7 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
         .iter()
         .map(|member| class(scheduler, member, mtu))
         .collect();
-    classes.sort_by_key(|class| class.id);
+    classes.arrange_by_key(|class| class.id);
     let reason = format!(
         "engine kit: {} of a line of {}, counted as on the wire ({layer}); one packet at a time",
         in_kbit(scheduler.gate),

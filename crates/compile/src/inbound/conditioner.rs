@@ -12,6 +12,7 @@ use weirgate_state::{
     Capabilities, ColourAction, ColourMeter, Conditioner, Conditioning, DeviceName, HookPrograms,
     Origin,
 };
+use weirgate_units::Inserted as _;
 use weirgate_units::{Handle, Size};
 
 /// Classes that one conditioner tells apart (`CONDITION_CLASSES`).
@@ -67,7 +68,7 @@ fn conditioner(policy: &Policy, wanted: &Wanted) -> Conditioner {
         Direction::Up => (local, remote),
         Direction::Down => (remote, local),
     };
-    let protocols: BTreeSet<u8> = carried.protocols.iter().map(|one| one.value.0).collect();
+    let protocols: BTreeSet<u8> = carried.protocols.iter().map(|one| one.value.0).inserted();
     let smallest = wanted.smallest.map_or(0, Size::as_bytes);
     let named = wanted.dscp.iter();
     let codes = named.fold(0, |bits, code| bits | 1 << code.value.value());

@@ -21,6 +21,7 @@ use weirgate_linklayer::LinkLayer;
 use weirgate_policy::{
     Class, Condition, Conditions, Direction, Inbound, LONGEST_PURE_ACK, Policy, Rule, SharedClass,
 };
+use weirgate_units::Arrange as _;
 use weirgate_units::Span;
 
 /// Turns of one priority may differ this much: above, a class's turn would be
@@ -42,7 +43,7 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
     let mut classes = shares.classes;
     acks::queued(policy, direction, &mut classes);
     // A stable sort: equal priorities stay as written.
-    classes.sort_by_key(|class| class.priority);
+    classes.arrange_by_key(|class| class.priority);
     let top = classes.first().map(|class| class.name.clone());
     let leaves = parts::leaves(policy, direction, shares.gate, &classes);
     let numbers = Numbers::of(policy, direction, &leaves);

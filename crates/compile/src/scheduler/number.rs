@@ -16,6 +16,7 @@
 //! the policy: one of six classes in a thousand policies or so.
 
 use std::collections::{BTreeMap, BTreeSet};
+use weirgate_units::Inserted as _;
 use weirgate_units::fnv1a_32;
 
 /// The major number of the gate's HTB.
@@ -42,7 +43,7 @@ fn hashed(name: &str, again: u32) -> u16 {
 
 /// A number for each name; names are distinct, and at most [`ROOM`] get one.
 pub(crate) fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeMap<&'a str, u16> {
-    let sorted: BTreeSet<&str> = names.into_iter().take(ROOM).collect();
+    let sorted: BTreeSet<&str> = names.into_iter().take(ROOM).inserted();
     let mut taken: BTreeSet<u16> = BTreeSet::new();
     let mut numbers = BTreeMap::new();
     let mut late = Vec::new();

@@ -26,6 +26,7 @@ use crate::scheduler::number;
 use crate::scheduler::number::INNER;
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_policy::{Direction, GroupShare, Policy, Prefix, SharedClass};
+use weirgate_units::Inserted as _;
 use weirgate_units::{Handle, Rate, Span};
 
 /// A class that has classes below it.
@@ -162,7 +163,7 @@ impl Numbers {
             numbers
                 .into_iter()
                 .map(|(name, at)| (name.to_owned(), at))
-                .collect(),
+                .inserted(),
         )
     }
 

@@ -68,6 +68,7 @@ use crate::scheduler::bounds::{bucket, earned, equals, higher, time};
 use crate::scheduler::model::{Member, Scheduler};
 use crate::scheduler::parts::Parent;
 use weirgate_policy::in_kbit;
+use weirgate_units::Arrange as _;
 use weirgate_units::{Rate, Span};
 
 /// One summand of a wait: wire bytes that the gate sends before.
@@ -476,13 +477,13 @@ impl Case<'_> {
             .map(|at| (at, 0))
             .collect();
         // From the end: the class whose packet is short for its rate comes last.
-        list.sort_by(|(a, _), (b, _)| (packet(*a) * rate(*b)).cmp(&(packet(*b) * rate(*a))));
+        list.arrange_by(|(a, _), (b, _)| (packet(*a) * rate(*b)).cmp(&(packet(*b) * rate(*a))));
         let mut last_packets = 0;
         for (at, unused) in &mut list {
             last_packets += packet(*at);
             *unused = u64::try_from(rate(*at) * last_packets / gate.max(1)).unwrap_or(0);
         }
-        list.sort_by_key(|entry| entry.0);
+        list.arrange_by_key(|entry| entry.0);
         list
     }
 }

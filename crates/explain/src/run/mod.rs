@@ -14,6 +14,7 @@ use weirgate_state::{
     Chain, Content, Effect, Field, Frame, Hook, Match, Meter, PPPOE_SESSION, Rule, RuleVerdict,
     Table, Values,
 };
+use weirgate_units::Arrange as _;
 use weirgate_units::Handle;
 
 /// Chains within chains (`NFT_JUMP_STACK_SIZE`); the kernel refuses more.
@@ -147,7 +148,7 @@ impl<'a, 'c> Run<'a, 'c> {
             },
         };
         run.chain(chain, 0);
-        run.pass.unknown.sort_unstable();
+        run.pass.unknown.arrange();
         run.pass.unknown.dedup();
         run.pass
     }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use weirgate_kernel::DeviceIndex;
 use weirgate_plan::{Options, plan_with, present, with_former};
 use weirgate_state::{Device, DeviceName, Qdisc, State};
+use weirgate_units::Inserted as _;
 
 /// What the last look found.
 #[derive(Debug, Default)]
@@ -54,7 +55,7 @@ impl Known {
             };
             (name.clone(), wanted)
         };
-        self.wanted = wanted.map(&mut seen).collect();
+        self.wanted = wanted.map(&mut seen).inserted();
         self.confirmed = number;
         self.devices = devices;
     }

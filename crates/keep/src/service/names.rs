@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::task::{JoinHandle, JoinSet};
 use weirgate_state::{Content, IpVersion, Key, Set, State};
+use weirgate_units::Inserted as _;
 
 const SECOND: u64 = 1_000_000_000;
 /// So long after a failure it is tried again; the least that `refresh` may be.
@@ -102,7 +103,7 @@ impl Names {
                 (IpAddr::V6(v6), Key::Address(IpVersion::V6)) => Some(u128::from(*v6)),
                 _ => None,
             })
-            .collect()
+            .inserted()
     }
 }
 
@@ -127,7 +128,7 @@ pub(crate) fn wanted(state: &State) -> (BTreeSet<String>, u32) {
 /// with the resolver's own patience (resolv.conf(5), `timeout`).
 pub(crate) async fn look_up(names: BTreeSet<String>, patience: Duration) -> Answers {
     let late = || Err(format!("no answer within {} s", patience.as_secs()));
-    let mut answers: Answers = names.iter().map(|name| (name.clone(), late())).collect();
+    let mut answers: Answers = names.iter().map(|name| (name.clone(), late())).inserted();
     let mut waiting: Vec<String> = names.into_iter().collect();
     let mut asked = JoinSet::new();
     let work = async {
@@ -137,7 +138,7 @@ pub(crate) async fn look_up(names: BTreeSet<String>, patience: Duration) -> Answ
             {
                 asked.spawn_blocking(move || {
                     let found = (name.as_str(), 0).to_socket_addrs();
-                    let found = found.map(|all| all.map(|one| one.ip()).collect());
+                    let found = found.map(|all| all.map(|one| one.ip()).inserted());
                     (name, found.map_err(|error| error.to_string()))
                 });
             }

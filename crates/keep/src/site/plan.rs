@@ -13,6 +13,7 @@ use std::sync::Arc;
 use weirgate_kernel::{KnownTables, Scope, Since};
 use weirgate_plan::{Options, Plan, plan_with, verify, with_former};
 use weirgate_state::{Device, DeviceName, QdiscKind, State};
+use weirgate_units::Inserted as _;
 
 /// A change that is planned but not made.
 #[derive(Debug, Clone)]
@@ -129,12 +130,12 @@ impl Site {
                 .filter(|(name, _)| {
                     wanted.devices.contains_key(name) || observed.devices.contains_key(name)
                 })
-                .collect(),
+                .inserted(),
             hooks: desired
                 .hooks
                 .into_iter()
                 .filter(|(name, _)| observed.devices.contains_key(name))
-                .collect(),
+                .inserted(),
             ..desired
         };
         let options = Options {

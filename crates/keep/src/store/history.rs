@@ -15,6 +15,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use weirgate_state::State;
+use weirgate_units::Arrange as _;
 
 /// A text that a state was made from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,7 +121,7 @@ impl History {
             let number = file.to_str().and_then(|name| name.strip_suffix(".state"));
             numbers.extend(number.and_then(|number| number.parse::<u64>().ok()));
         }
-        numbers.sort_unstable();
+        numbers.arrange();
         Ok(numbers)
     }
 

@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 use weirgate_bpf::{Loader, update_program};
 use weirgate_plan::{Action, Options, Plan, Step, plan_with, present, verify};
 use weirgate_state::{DeviceName, HookPrograms, Program, ProgramChange, QdiscKind, State, Table};
+use weirgate_units::Inserted as _;
 
 /// A plan that was carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -349,7 +350,7 @@ impl Kernel {
     /// Interface indexes by name.
     async fn indexes(&self) -> Result<BTreeMap<DeviceName, u32>, KernelError> {
         let links = self.links().await?.into_iter();
-        Ok(links.map(|link| (link.name, link.index)).collect())
+        Ok(links.map(|link| (link.name, link.index)).inserted())
     }
 
     async fn index(&self, device: &DeviceName) -> Result<u32, KernelError> {

@@ -18,6 +18,7 @@ use nlink::netlink::nftables::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{Chain, DeviceName, Frame, Hook, Match, Origin, Rule, RuleVerdict, Table};
+use weirgate_units::Inserted as _;
 
 /// Where a base chain hangs, as the kernel says it.
 struct Head {
@@ -37,7 +38,7 @@ pub(crate) fn table(
     sets: Sets,
     device: impl Fn(u32) -> Option<DeviceName>,
 ) -> Table {
-    let switched: BTreeSet<String> = sets.switches.keys().cloned().collect();
+    let switched: BTreeSet<String> = sets.switches.keys().cloned().inserted();
     let known = Known {
         netdev,
         constants: &sets.constants,

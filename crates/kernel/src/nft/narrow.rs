@@ -17,6 +17,7 @@ use crate::error::KernelError;
 use nlink::netlink::nftables::NFTA_RULE_POSITION;
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{Chain, DeviceName, Hook, Table, TableChange};
+use weirgate_units::Inserted as _;
 
 /// Rules that are written and read one by one; where there are more, the chain
 /// is read whole. The echoes of so many fit any socket's buffer, and what does
@@ -128,7 +129,7 @@ impl Kernel {
         }
         let has_switch = |chain: &&Chain| matches!(chain.hook, Hook::Switched { .. });
         let switched = before.chains.iter().filter(has_switch);
-        let switched: BTreeSet<String> = switched.map(|chain| chain.name.clone()).collect();
+        let switched: BTreeSet<String> = switched.map(|chain| chain.name.clone()).inserted();
         let constants = sets_used(before.chains.iter().flat_map(|chain| &chain.rules));
         let known = read::Known {
             netdev,

@@ -14,6 +14,7 @@ use weirgate_state::{
     Count, DeviceName, Effect, Field, Frame, IpVersion, Match, Meter, Rule, RuleVerdict, Values,
     switch_name,
 };
+use weirgate_units::Inserted as _;
 
 /// The option with the largest segment, and where its value stands (RFC 9293
 /// section 3.2).
@@ -86,7 +87,7 @@ pub(crate) fn sets_used<'a>(rules: impl Iterator<Item = &'a Rule>) -> BTreeSet<C
             Match::TcpPayloadEmpty { version, .. } => Some(empty_set(*version)),
             _ => None,
         })
-        .collect()
+        .inserted()
 }
 
 /// The rule's expressions; `None` where a chain's name is not one.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use weirgate_state::{Ability, Conntrack, DeviceName, Interface, Machine, Presence, Timers};
+use weirgate_units::Inserted as _;
 
 /// Packets after which a driver that counts bytes (BQL) must have shown it.
 const TRIED: u64 = 100;
@@ -138,7 +139,7 @@ fn abilities(release: &str, unread: &mut Vec<String>) -> BTreeMap<Ability, Prese
     Ability::ALL
         .into_iter()
         .map(|ability| (ability, parts.presence(ability)))
-        .collect()
+        .inserted()
 }
 
 /// What tells of the kernel's parts. What could be loaded shows in the list of
@@ -213,7 +214,7 @@ fn present<'a>(listing: &[u8], wanted: &BTreeSet<&'a str>) -> BTreeSet<&'a str> 
         .filter_map(|line| line.split(|b| *b == b' ' || *b == b'\t').nth(2))
         .filter_map(|name| std::str::from_utf8(name.split(|b| *b == b'.').next()?).ok())
         .filter_map(|name| wanted.get(name).copied())
-        .collect()
+        .inserted()
 }
 
 /// The kernel's modules and whether each is built in; `None` where there is no
@@ -258,7 +259,7 @@ fn carrying(listed: &str) -> BTreeSet<DeviceName> {
     let lines = listed.lines().skip(1);
     lines
         .filter_map(|line| DeviceName::new(line.split_whitespace().nth(2)?))
-        .collect()
+        .inserted()
 }
 
 /// Whether the older interface of iptables has a table `nat`; `None` where that
@@ -277,7 +278,7 @@ fn processes() -> BTreeSet<String> {
     entries
         .filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok())
         .filter_map(|entry| word(entry.path().join("comm")))
-        .collect()
+        .inserted()
 }
 
 fn number(path: impl AsRef<Path>) -> Option<u64> {

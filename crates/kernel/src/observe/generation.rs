@@ -17,6 +17,7 @@ use crate::observe::Scope;
 use nlink::netlink::nftables::{NFT_MSG_GETCHAIN, NFT_MSG_GETGEN, NFTA_CHAIN_TABLE, NFTA_GEN_ID};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use weirgate_units::Inserted as _;
 
 /// What tells that the tables of a scope are as they were: equal versions of one
 /// scope, namespace and run of the kernel stand for equal tables.
@@ -52,7 +53,7 @@ impl Kernel {
                 (link.index, link.name.as_str()).hash(&mut heads);
             }
         }
-        let families: BTreeSet<bool> = scope.tables.iter().map(|(netdev, _)| *netdev).collect();
+        let families: BTreeSet<bool> = scope.tables.iter().map(|(netdev, _)| *netdev).inserted();
         for netdev in families {
             let ask = nft::message(NFT_MSG_GETCHAIN, 0, family(netdev));
             for payload in self.nft.get(&ask, "listing chains", false).await? {

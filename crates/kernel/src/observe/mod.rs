@@ -34,6 +34,7 @@ use weirgate_state::{
     TableChange, switch_name,
 };
 use weirgate_units::Handle;
+use weirgate_units::Inserted as _;
 
 /// What to look at: nothing else is read, and so nothing else is planned for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -165,7 +166,7 @@ impl Kernel {
         let by_index: BTreeMap<u32, DeviceName> = links
             .into_iter()
             .map(|link| (link.index, link.name))
-            .collect();
+            .inserted();
         for (netdev, name) in &scope.tables {
             let known = parts.of(*netdev, name);
             if let Some((table, None)) = known {
@@ -199,7 +200,7 @@ impl Kernel {
         let numbered = links.into_iter();
         Ok(numbered
             .map(|link| (link.name, DeviceIndex(link.index)))
-            .collect())
+            .inserted())
     }
 
     pub(crate) async fn links(&self) -> Result<Vec<Link>, KernelError> {
@@ -407,7 +408,7 @@ fn filtered_places(qdisc: &Qdisc, places: &mut Vec<Handle>) {
     }
     places.push(qdisc.handle);
     if let QdiscKind::Htb(htb) = &qdisc.kind {
-        let parents: BTreeSet<Handle> = htb.classes.iter().map(|class| class.parent).collect();
+        let parents: BTreeSet<Handle> = htb.classes.iter().map(|class| class.parent).inserted();
         places.extend(parents.into_iter().filter(|parent| parent.minor != 0));
         for leaf in htb.classes.iter().filter_map(|class| class.leaf.as_ref()) {
             filtered_places(leaf, places);

@@ -23,6 +23,7 @@ use nlink::netlink::{AttrIter, MessageBuilder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weirgate_state::{DefaultRoute, DeviceName, Network};
+use weirgate_units::{Arrange as _, Inserted as _};
 
 /// `sizeof(struct rtmsg)`, `struct rtnexthop` and `struct ndmsg`
 /// (linux/rtnetlink.h, linux/neighbour.h).
@@ -52,7 +53,7 @@ impl Kernel {
         };
         let what = "listing network devices";
         let links = self.route.get(&link::list(), what, false).await?;
-        let names: Names = links.iter().filter_map(|link| named(link)).collect();
+        let names: Names = links.iter().filter_map(|link| named(link)).inserted();
         for link in &links {
             let Some((index, name)) = named(link) else {
                 continue;
@@ -83,7 +84,7 @@ impl Kernel {
                 .iter()
                 .filter_map(|payload| default_route(payload, &names))
                 .collect();
-            routes.sort_by_key(|route| route.metric);
+            routes.arrange_by_key(|route| route.metric);
             network.defaults.extend(routes);
         }
         self.ports(&mut network, &names).await?;
@@ -104,7 +105,7 @@ impl Kernel {
                 let attrs = Attrs::after(payload, NDMSG);
                 Some((address(attrs.bytes(NDA_DST)?)?, mac(&attrs)?))
             })
-            .collect();
+            .inserted();
         let ask = asking(RTM_GETNEIGH, AF_BRIDGE, NDMSG);
         let learnt = self.route.get(&ask, what, false).await?;
         let learnt: BTreeMap<Mac, &DeviceName> = learnt
@@ -113,7 +114,7 @@ impl Kernel {
                 let port = names.get(&wire::u32_at(payload, 4)?)?;
                 Some((mac(&Attrs::after(payload, NDMSG))?, port))
             })
-            .collect();
+            .inserted();
         for route in &mut network.defaults {
             let mac = route.gateway.and_then(|gateway| macs.get(&gateway));
             let port = mac.and_then(|mac| learnt.get(mac));
@@ -135,7 +136,7 @@ impl Kernel {
         let tables: BTreeSet<(u8, String)> = chains
             .iter()
             .filter_map(|payload| translating(payload))
-            .collect();
+            .inserted();
         for (family, table) in tables {
             let mut ask = nft::message(NFT_MSG_GETRULE, 0, family);
             ask.append_attr_str(NFTA_RULE_TABLE, &table);

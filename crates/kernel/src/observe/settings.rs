@@ -8,6 +8,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use weirgate_state::{Machine, Remain, Setting};
+use weirgate_units::Arrange as _;
 
 /// Sections of systemd.network(5) that set a queueing discipline.
 const QUEUES: [&str; 22] = [
@@ -75,7 +76,7 @@ pub(crate) fn read(machine: &mut Machine) {
             machine.settings.extend(network_manager(&file, &own));
         }
     }
-    machine.settings.sort();
+    machine.settings.arrange();
     remains(machine);
 }
 
@@ -90,7 +91,7 @@ fn files(folder: &Path, unread: &mut Vec<String>) -> Vec<PathBuf> {
         }
     };
     found.retain(|path| path.is_file());
-    found.sort();
+    found.arrange();
     found
 }
 

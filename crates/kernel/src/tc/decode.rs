@@ -36,6 +36,7 @@ use weirgate_state::{
     Bfifo, Cake, CakeWire, Fq, FqCodel, Htb, HtbClass, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq,
     Stab,
 };
+use weirgate_units::Arrange as _;
 use weirgate_units::{Handle, Rate, Size, Span};
 
 /// linux/pkt_sched.h.
@@ -132,7 +133,7 @@ fn htb(
             .map(|leaf| Box::new(qdisc(leaf, qdiscs, classes, &[], seen)));
         own.push(read);
     }
-    own.sort_by_key(|class| class.id);
+    own.arrange_by_key(|class| class.id);
     Some(QdiscKind::Htb(Htb {
         r2q: wire::u32_at(glob, 4)?,
         default_minor: wire::u32_at(glob, 8)? as u16,

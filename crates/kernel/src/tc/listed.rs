@@ -23,6 +23,7 @@ use nlink::netlink::types::tc::qdisc::htb::{TCA_HTB_INIT, TCA_HTB_OFFLOAD};
 use nlink::netlink::types::tc::qdisc::red::{TCA_RED_PARMS, TCA_RED_STAB};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{Listed, ListedKind, ListedObject, Red};
+use weirgate_units::{Arrange as _, Inserted as _};
 use weirgate_units::{Rate, Size};
 
 /// linux/rtnetlink.h.
@@ -95,7 +96,7 @@ pub(crate) fn places(qdiscs: &[Entry<'_>], classes: &[Entry<'_>]) -> BTreeSet<u3
         .filter(tree)
         .chain(inner)
         .map(|entry| entry.handle)
-        .collect()
+        .inserted()
 }
 
 /// The tree of a device, with the listing of the filters of each of its [`places`];
@@ -155,7 +156,7 @@ fn qdisc(
                 && child.parent != TC_H_ROOT
         })
         .collect();
-    children.sort_by_key(|child| child.parent);
+    children.arrange_by_key(|child| child.parent);
     for child in children {
         qdisc(child, qdiscs, classes, seen, objects)?;
     }
@@ -165,11 +166,11 @@ fn qdisc(
 /// Classes with parents before children, otherwise by number: the kernel lists them as
 /// they lie in its table.
 fn parents_first<'a, 'b>(mut classes: Vec<&'a Entry<'b>>) -> Vec<&'a Entry<'b>> {
-    classes.sort_by_key(|class| class.handle);
+    classes.arrange_by_key(|class| class.handle);
     let parents: BTreeMap<u32, u32> = classes
         .iter()
         .map(|class| (class.handle, class.parent))
-        .collect();
+        .inserted();
     let depth = |class: &&Entry<'_>| {
         let mut at = class.parent;
         let mut depth = 0;
@@ -351,7 +352,7 @@ fn filters_of(parent: u32, payloads: &[Vec<u8>]) -> Option<Vec<ListedObject>> {
     let (mut programs, mut others): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|(program, _)| *program);
     programs.reverse();
-    others.sort_by_key(|(_, object)| (object.info, object.handle));
+    others.arrange_by_key(|(_, object)| (object.info, object.handle));
     let rest = programs.into_iter().chain(others).map(|(_, object)| object);
     Some(tables.into_iter().chain(rest).collect())
 }

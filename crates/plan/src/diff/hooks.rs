@@ -9,6 +9,7 @@ use crate::text::receive_window;
 use crate::text::virtual_queue;
 use std::fmt;
 use weirgate_state::{Attached, DeviceName, HookPrograms, Origin, Program, ProgramChange, State};
+use weirgate_units::Arrange as _;
 
 /// The preference of weirgate's filter that restores marks. A low one, so that
 /// it comes before most filters of others; one that nobody takes for a first
@@ -27,7 +28,7 @@ pub fn pairs<'a>(
 )> {
     let mut names: Vec<&DeviceName> = observed.hooks.keys().collect();
     names.extend(desired.hooks.keys());
-    names.sort_unstable();
+    names.arrange();
     names.dedup();
     let of = |state: &'a State, name| state.hooks.get(name);
     names

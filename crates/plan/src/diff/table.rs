@@ -4,6 +4,7 @@
 use crate::action::{Action, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{Effect, Field, Match, Origin, Rule, State, Table, Values};
+use weirgate_units::{Arrange as _, Inserted as _};
 
 /// The table of the same family and name in a state.
 pub(crate) fn twin<'a>(state: &'a State, table: &Table) -> Option<&'a Table> {
@@ -50,7 +51,7 @@ pub(crate) fn forgotten(observed: &State, desired: &State) -> Vec<Step> {
 fn decisions(state: &State) -> BTreeMap<(u32, u32), Vec<Rule>> {
     let mut found: BTreeMap<(u32, u32), Vec<Rule>> = BTreeMap::new();
     let mut tables: Vec<Table> = state.tables.iter().map(Table::canonical).collect();
-    tables.sort_by_key(|table| table.netdev);
+    tables.arrange_by_key(|table| table.netdev);
     let chains = tables.iter().flat_map(|table| &table.chains);
     for rule in chains.flat_map(|chain| &chain.rules) {
         for decision in numbers(rule) {
@@ -77,7 +78,7 @@ fn numbers(rule: &Rule) -> BTreeSet<(u32, u32)> {
     // 0 is none.
     made.chain(followed)
         .filter(|(_, value)| *value != 0)
-        .collect()
+        .inserted()
 }
 
 fn unnumbered(rule: &Rule) -> Rule {

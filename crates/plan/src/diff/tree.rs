@@ -18,6 +18,7 @@ use crate::action::{Action, QdiscParent, Step};
 use std::collections::BTreeSet;
 use weirgate_state::{DeviceName, Htb, HtbClass, Origin, Qdisc, QdiscKind};
 use weirgate_units::Handle;
+use weirgate_units::{Arrange as _, Inserted as _};
 
 /// Appends the steps for a device's root; to `late`, what must wait until no
 /// rule names it. `desired` is settled against `observed` already.
@@ -109,7 +110,7 @@ pub fn without_leaf(class: &HtbClass) -> HtbClass {
 pub fn parents_first(htb: &Htb) -> Vec<&HtbClass> {
     let mut sorted: Vec<&HtbClass> = Vec::with_capacity(htb.classes.len());
     let mut placed: BTreeSet<Handle> = BTreeSet::new();
-    let known: BTreeSet<Handle> = htb.classes.iter().map(|class| class.id).collect();
+    let known: BTreeSet<Handle> = htb.classes.iter().map(|class| class.id).inserted();
     let mut waiting: Vec<&HtbClass> = htb.classes.iter().collect();
     while !waiting.is_empty() {
         let (ready, rest): (Vec<&HtbClass>, Vec<&HtbClass>) = waiting
@@ -192,7 +193,7 @@ fn can_wait(class: &HtbClass, old: &Htb, new: &Htb, wanted: &BTreeSet<Handle>) -
     let own: BTreeSet<Handle> = own
         .filter_map(|class| class.leaf.as_ref())
         .flat_map(|leaf| handles(leaf))
-        .collect();
+        .inserted();
     let stays_inner = find(new, class.parent)
         .is_none_or(|_| new.classes.iter().any(|other| other.parent == class.parent));
     let parent_stays = find(old, class.parent).is_none() || find(new, class.parent).is_some();
@@ -395,7 +396,7 @@ pub fn same(a: Option<&Qdisc>, b: Option<&Qdisc>) -> bool {
 pub fn sorted(qdisc: &Qdisc) -> Qdisc {
     let mut qdisc = qdisc.clone();
     if let QdiscKind::Htb(htb) = &mut qdisc.kind {
-        htb.classes.sort_by_key(|class| class.id);
+        htb.classes.arrange_by_key(|class| class.id);
         htb.classes = parents_first(htb).into_iter().cloned().collect();
         for leaf in htb
             .classes

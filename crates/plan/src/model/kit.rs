@@ -5,6 +5,7 @@
 use crate::model::settle;
 use std::collections::BTreeSet;
 use weirgate_state::{CakeFraming, Kit, KitClass, KitSetting};
+use weirgate_units::Arrange as _;
 use weirgate_units::Handle;
 
 /// A shaper as it will be reported.
@@ -20,7 +21,7 @@ pub(crate) fn settled(own: &Kit, seen: Option<&Kit>) -> Kit {
         }
     };
     let mut classes: Vec<KitClass> = own.classes.iter().map(class).collect();
-    classes.sort_by_key(|class| class.id);
+    classes.arrange_by_key(|class| class.id);
     Kit {
         gate: settle::rate(own.gate),
         classes,

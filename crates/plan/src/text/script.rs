@@ -9,6 +9,7 @@ use crate::model::settle;
 use crate::{Options, Problem, plan_with};
 use std::fmt::Write as _;
 use weirgate_state::{Device, HtbClass, Offloads, Qdisc, QdiscKind, Stab, State};
+use weirgate_units::Inserted as _;
 use weirgate_units::{Rate, Span};
 
 /// Offloads as devices usually have them.
@@ -47,7 +48,7 @@ pub fn bare(state: &State) -> State {
                 };
                 (name.clone(), nothing)
             })
-            .collect(),
+            .inserted(),
         ..State::default()
     }
 }

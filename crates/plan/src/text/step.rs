@@ -8,6 +8,7 @@ use crate::text::nft::table_name;
 use std::collections::BTreeSet;
 use std::fmt;
 use weirgate_state::{QdiscKind, Rule, Table};
+use weirgate_units::Inserted as _;
 
 fn on(flag: bool) -> &'static str {
     if flag { "on" } else { "off" }
@@ -179,10 +180,10 @@ fn only_in(list: &[Rule], other: &[Rule]) -> usize {
     let (list, rest) = (&list[head..], &other[head..]);
     let backwards = list.iter().rev().zip(rest.iter().rev());
     let tail = backwards.take_while(same).count();
-    let middle: BTreeSet<&Rule> = list[..list.len() - tail].iter().collect();
+    let middle: BTreeSet<&Rule> = list[..list.len() - tail].iter().inserted();
     if middle.is_empty() {
         return 0;
     }
-    let other: BTreeSet<&Rule> = other.iter().collect();
+    let other: BTreeSet<&Rule> = other.iter().inserted();
     middle.difference(&other).count()
 }

@@ -12,6 +12,7 @@ use crate::named::group::{self, Groups};
 use crate::named::member::Prefix;
 use std::net::IpAddr;
 use weirgate_document::{Reader, Span, Value};
+use weirgate_units::Arrange as _;
 use weirgate_units::{Rate, Share};
 
 /// Hosts that caps may hold together, in a direction.
@@ -251,7 +252,7 @@ pub(crate) fn read_cap(mut table: Reader<'_, '_>, groups: &Groups) -> Option<Hos
             return None;
         }
     }
-    hosts.sort_unstable_by_key(|host| (host.address, host.length));
+    hosts.arrange_by_key(|host| (host.address, host.length));
     hosts.dedup();
     Some(HostCap {
         line: table.line(),

@@ -11,6 +11,7 @@ use crate::named::schedule::{self, Schedule};
 use crate::named::service::{self, LIBRARY, Services};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_document::{Problem, Problems, Span};
+use weirgate_units::Arrange as _;
 
 /// Includes within includes.
 const DEEPEST: usize = 8;
@@ -133,7 +134,7 @@ pub(crate) fn gather(
         open: Vec::new(),
     };
     gathering.add(name.to_owned(), source.to_owned(), "");
-    gathering.sources.files.sort_by_key(|file| file.base);
+    gathering.sources.files.arrange_by_key(|file| file.base);
     Files {
         sources: gathering.sources,
         order: gathering.order,

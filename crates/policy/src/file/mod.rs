@@ -21,6 +21,7 @@ use crate::rule;
 use crate::rule::treatment::{self, DscpTreatment};
 use std::collections::BTreeSet;
 use weirgate_document::Reader;
+use weirgate_units::Arrange as _;
 
 /// The file itself.
 pub(crate) const TABLE: Table = Table {
@@ -280,7 +281,7 @@ pub(crate) fn read(root: &mut Reader<'_, '_>, env: &Env, main: bool, parts: &mut
             );
         }
     }
-    parts.scheme.sort_by_key(|(start, _)| *start);
+    parts.scheme.arrange_by_key(|(start, _)| *start);
     let rules = parts.scheme.drain(..).flat_map(|(_, rules)| rules);
     parts.rules.extend(rules);
 }

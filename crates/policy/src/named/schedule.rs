@@ -7,6 +7,7 @@ use crate::named::season;
 use crate::read::{choose, one_of};
 use std::collections::BTreeMap;
 use weirgate_document::{Reader, Value};
+use weirgate_units::Arrange as _;
 
 const DAY: i64 = 86_400;
 const WEEK: i64 = 7 * DAY;
@@ -239,7 +240,7 @@ fn spans(days: &[u8], ranges: &[(i64, i64)], ahead: i64) -> Vec<TimeSpan> {
     }
     let mut together: BTreeMap<(i64, i64), Vec<u8>> = BTreeMap::new();
     for (day, mut list) in each {
-        list.sort_unstable();
+        list.arrange();
         let mut merged: Vec<(i64, i64)> = Vec::new();
         for (from, to) in list {
             match merged.last_mut() {

@@ -23,6 +23,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
+use weirgate_units::Arrange as _;
 use weirgate_units::Size;
 
 /// Echoes on the idle line, and the time between two.
@@ -68,7 +69,7 @@ pub struct Echoes {
 impl Echoes {
     fn sorted(&self) -> Vec<Duration> {
         let mut times: Vec<Duration> = self.all.iter().filter_map(|one| one.1).collect();
-        times.sort_unstable();
+        times.arrange();
         times
     }
 

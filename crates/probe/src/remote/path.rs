@@ -6,6 +6,7 @@ use crate::infer::{Inference, Timed, Timing, infer, sizes};
 use crate::remote::echo::{Echo, Reflector};
 use crate::remote::error::RemoteError;
 use std::time::Duration;
+use weirgate_units::Arrange as _;
 
 /// Until an echo on an idle line is lost.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -114,7 +115,7 @@ pub(crate) fn layer(
 /// and not a size's, and three that are near by chance say little.
 fn shortest(sizes: &[u32], times: &mut [Vec<Duration>]) -> Vec<Timed> {
     let measured = sizes.iter().zip(times).filter_map(|(size, times)| {
-        times.sort_unstable();
+        times.arrange();
         let (first, third) = (times.first()?, times.get(2)?);
         Some((*size, first.as_secs_f64(), third.as_secs_f64()))
     });

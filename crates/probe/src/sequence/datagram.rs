@@ -12,6 +12,7 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use weirgate_units::Arrange as _;
 
 /// Bytes at the beginning of each payload: its number and when it was sent.
 pub(crate) const STAMP: u16 = 12;
@@ -245,7 +246,7 @@ impl Heard {
     }
 
     fn received(mut self) -> Received {
-        self.late_us.sort_unstable();
+        self.late_us.arrange();
         let late = &self.late_us;
         let above = |place: usize| -> Option<Duration> {
             let (one, least) = (late.get(place)?, late.first()?);

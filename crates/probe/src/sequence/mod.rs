@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use weirgate_units::Arrange as _;
 
 /// Plays a sequence towards a serving end. `progress` is told each second how
 /// far it is and how many bytes each flow has moved. Before anything begins the
@@ -96,9 +97,9 @@ pub fn play(
     let mut transfers = transfers
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
-    transfers.sort_by_key(|one: &Transferred| (one.begin, one.play, one.member));
+    transfers.arrange_by_key(|one: &Transferred| (one.begin, one.play, one.member));
     let mut echoes = echoes.into_inner().unwrap_or_else(PoisonError::into_inner);
-    echoes.sort_by_key(|one: &Pinged| (one.at, one.ping));
+    echoes.arrange_by_key(|one: &Pinged| (one.at, one.ping));
     Ok(Played {
         transfers,
         seconds,

@@ -11,6 +11,7 @@ use crate::classify::{
     Chain, Content, Count, Effect, Hook, Match, Rule, RuleVerdict, Set, Table, Values,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use weirgate_units::Inserted as _;
 
 /// The parts of a change, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -155,7 +156,7 @@ impl Table {
         let sets = self.sets.iter();
         let mut found: BTreeMap<_, _> = sets
             .map(|set| (set.name.as_str(), (set, BTreeSet::new())))
-            .collect();
+            .inserted();
         let rules = self.chains.iter().flat_map(|chain| &chain.rules);
         for one in rules.flat_map(|rule| &rule.matches) {
             if let Match::Meter(meter) = one
@@ -221,7 +222,7 @@ fn bases(table: &Table) -> BTreeMap<&str, &Hook> {
     let chains = table.chains.iter().filter(|chain| !called(&chain.hook));
     chains
         .map(|chain| (chain.name.as_str(), &chain.hook))
-        .collect()
+        .inserted()
 }
 
 /// The chains that have a switch, and how it stands.
@@ -230,5 +231,5 @@ fn switches(table: &Table) -> BTreeMap<String, bool> {
         Hook::Switched { on } => Some((chain.name.clone(), on)),
         _ => None,
     };
-    table.chains.iter().filter_map(of).collect()
+    table.chains.iter().filter_map(of).inserted()
 }

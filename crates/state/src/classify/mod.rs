@@ -58,6 +58,7 @@ use crate::classify::frame::Frame;
 use crate::classify::value::{IpVersion, Key};
 use crate::{DeviceName, Origin, Refreshed, Shared};
 use serde::{Deserialize, Serialize};
+use weirgate_units::Arrange as _;
 use weirgate_units::{Dscp, Handle};
 
 /// One table that weirgate owns whole.
@@ -379,11 +380,11 @@ impl Table {
         let sorted = self.sets.is_sorted_by(|a, b| a.name <= b.name);
         if !sorted || !self.sets.iter().all(Set::is_canonical) {
             let mut sets: Vec<Set> = self.sets.iter().map(Set::canonical).collect();
-            sets.sort_by(|a, b| a.name.cmp(&b.name));
+            sets.arrange_by(|a, b| a.name.cmp(&b.name));
             table.sets = sets.into();
         }
         // The order of chains means nothing, and the kernel appends new ones.
-        table.chains.sort_by(|a, b| a.name.cmp(&b.name));
+        table.chains.arrange_by(|a, b| a.name.cmp(&b.name));
         table
     }
 
@@ -421,7 +422,7 @@ impl Table {
     pub fn counters(&self) -> Vec<&str> {
         let rules = self.chains.iter().flat_map(|chain| &chain.rules);
         let mut names: Vec<&str> = rules.filter_map(|rule| rule.counter.as_deref()).collect();
-        names.sort_unstable();
+        names.arrange();
         names.dedup();
         names
     }

@@ -2,6 +2,7 @@
 //! Sets in the one form in which they are compared.
 
 use crate::classify::{Content, Set};
+use weirgate_units::Arrange as _;
 use weirgate_units::Handle;
 
 impl Set {
@@ -33,7 +34,7 @@ impl Set {
 /// one.
 fn joined(ranges: &[(u128, u128, Handle)]) -> Vec<(u128, u128, Handle)> {
     let mut sorted = ranges.to_vec();
-    sorted.sort_unstable();
+    sorted.arrange();
     let mut out: Vec<(u128, u128, Handle)> = Vec::new();
     for (from, to, class) in sorted {
         match out.last_mut() {
@@ -47,7 +48,7 @@ fn joined(ranges: &[(u128, u128, Handle)]) -> Vec<(u128, u128, Handle)> {
 /// Ranges sorted, with those that meet or touch made one.
 fn merged(ranges: &[(u128, u128)]) -> Vec<(u128, u128)> {
     let mut sorted: Vec<(u128, u128)> = ranges.to_vec();
-    sorted.sort_unstable();
+    sorted.arrange();
     let mut out: Vec<(u128, u128)> = Vec::new();
     for (from, to) in sorted {
         match out.last_mut() {

@@ -11,6 +11,7 @@ use crate::classify::{RuleVerdict, Values, switch_name};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use weirgate_units::Handle;
+use weirgate_units::Inserted as _;
 
 /// `inet weirgate`, as nft writes a table.
 fn table_name(table: &Table) -> String {
@@ -35,7 +36,7 @@ impl Table {
             };
             rule.matches.iter().filter_map(empty)
         });
-        for (set, key) in empties.collect::<BTreeSet<_>>() {
+        for (set, key) in empties.inserted::<BTreeSet<_>>() {
             let _ = writeln!(
                 text,
                 "  # set {set}: each {key} of a segment without payload"

@@ -8,6 +8,7 @@
 use crate::export::openmetrics::Own;
 use crate::object::{METRICS, Metric, Width};
 use crate::step::diff::Change;
+use weirgate_units::Arrange as _;
 
 /// The value that tells Prometheus that a series has ended (staleness marker).
 const STALE: f64 = f64::from_bits(0x7ff0_0000_0000_0002);
@@ -139,12 +140,12 @@ pub(crate) fn write_request(
                 .filter(|(name, _)| family_lacks(&family.values, name));
             labels.extend(missing.cloned());
             // The receiver relies on their order.
-            labels.sort();
+            labels.arrange();
             request.message(1, &time_series(&labels, *value, time));
             series.push(labels);
         }
     }
-    series.sort();
+    series.arrange();
     for ended in before
         .iter()
         .filter(|old| series.binary_search(old).is_err())

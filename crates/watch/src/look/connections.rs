@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 use weirgate_kernel::{Connection, ConnectionCount, ConnectionTable, Subnet, Tuple};
+use weirgate_units::{Arrange as _, Inserted as _};
 
 /// Services that have numbers at most; those of all others are added up.
 const MOST_SERVICES: usize = 32;
@@ -155,7 +156,7 @@ impl Connections {
         let pair = |count: &ConnectionCount| (count.all, count.unanswered);
         let known = table.services.iter();
         let mut services: BTreeMap<(u8, u16), (u64, u64)> =
-            known.map(|(key, count)| (*key, pair(count))).collect();
+            known.map(|(key, count)| (*key, pair(count))).inserted();
         for (key, silent) in &mut self.seats {
             *silent = if services.contains_key(key) {
                 0
@@ -168,7 +169,7 @@ impl Connections {
             .iter()
             .filter(|(key, _)| !self.seats.contains_key(*key))
             .collect();
-        new.sort_by_key(|(key, (count, _))| (std::cmp::Reverse(*count), **key));
+        new.arrange_by_key(|(key, (count, _))| (std::cmp::Reverse(*count), **key));
         let room = MOST_SERVICES.saturating_sub(self.seats.len());
         self.seats
             .extend(new.into_iter().take(room).map(|(key, _)| (*key, 0)));
@@ -245,7 +246,7 @@ impl Connections {
             };
             self.known.insert(one.original, known);
         }
-        old.sort_by_key(|(age, one)| (std::cmp::Reverse(*age), one.original));
+        old.arrange_by_key(|(age, one)| (std::cmp::Reverse(*age), one.original));
         for (_, one) in old.into_iter().take(room) {
             self.known.insert(one.original, found(one));
         }
@@ -259,7 +260,7 @@ impl Connections {
         }
         let owned =
             |((direction, class), count): ((_, &str), _)| ((direction, class.to_owned()), count);
-        self.classes = counts.into_iter().map(owned).collect();
+        self.classes = counts.into_iter().map(owned).inserted();
     }
 
     fn flows(&mut self, all: &[Connection], now: Instant) {
@@ -285,7 +286,7 @@ impl Connections {
                 found.push((there, back, one));
             }
         }
-        found.sort_by_key(|(there, back, one)| (std::cmp::Reverse(there + back), one.original));
+        found.arrange_by_key(|(there, back, one)| (std::cmp::Reverse(there + back), one.original));
         found.truncate(MOST_FLOWS);
         let flows = found
             .iter()

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 use weirgate_kernel::{DeviceOverview, Kernel, KernelError, RuleCounter};
+use weirgate_units::Arrange as _;
 
 /// Devices that are looked at: beyond them there is a fleet of containers, or
 /// someone who makes them to do harm.
@@ -133,7 +134,7 @@ impl Looker {
     pub async fn look(&mut self) -> Result<(Vec<Object>, Vec<DeviceOverview>), KernelError> {
         let mut devices = self.kernel.overview().await?;
         // Those that are shaped first, then by the kernel's number.
-        devices.sort_by_key(|device| (!shaped(device), device.index));
+        devices.arrange_by_key(|device| (!shaped(device), device.index));
         devices.truncate(MOST_DEVICES);
         let mut objects = Vec::new();
         for device in &mut devices {

@@ -12,6 +12,7 @@ use weirgate_bpf::{
 };
 use weirgate_kernel::DeviceOverview;
 use weirgate_units::Handle;
+use weirgate_units::{Arrange as _, Inserted as _};
 
 /// Hosts that have numbers at most: a flood of new ones adds no series.
 const MOST_HOSTS: usize = 512;
@@ -91,7 +92,7 @@ impl PacketStats {
         let numbers: BTreeMap<&str, u32> = devices
             .iter()
             .map(|device| (&*device.name, device.index))
-            .collect();
+            .inserted();
         let before = std::mem::take(&mut self.spreads);
         let mut claimed = BTreeSet::new();
         for object in objects.iter_mut().filter(|one| one.sort == Sort::Class) {
@@ -118,7 +119,7 @@ impl PacketStats {
         let names: BTreeMap<u32, &str> = numbers
             .iter()
             .map(|(name, index)| (*index, *name))
-            .collect();
+            .inserted();
         // Where packets to hosts are shaped, their queue is known.
         let queues: BTreeMap<u32, Queue> = devices
             .iter()
@@ -128,7 +129,7 @@ impl PacketStats {
                 let marks = !of_the_kit(device);
                 Some((device.index, Queue { marks, passed }))
             })
-            .collect();
+            .inserted();
         let mut hosts = self.passive.hosts()?;
         hosts.retain(|(_, address), _| is_one_host(*address));
         self.seat(&hosts);
@@ -165,7 +166,7 @@ impl PacketStats {
             .filter(|(key, _)| !self.hosts.contains_key(*key))
             .collect();
         // Those who have most first.
-        new.sort_by_key(|(_, host)| std::cmp::Reverse(host.sent_bytes + host.received_bytes));
+        new.arrange_by_key(|(_, host)| std::cmp::Reverse(host.sent_bytes + host.received_bytes));
         for (key, host) in new {
             if self.hosts.len() >= MOST_HOSTS {
                 let longest = self.hosts.iter().max_by_key(|(_, seat)| seat.silent);
@@ -210,7 +211,7 @@ fn unclaimed(
         let so_far = looks.get(of).copied().unwrap_or(0);
         (*of, if quiet(of, now) { so_far + 1 } else { 0 })
     })
-    .collect()
+    .inserted()
 }
 
 /// The devices to look at: those of the policy's links and the inside ones;

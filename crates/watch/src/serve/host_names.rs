@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
+use weirgate_units::Inserted as _;
 
 /// dnsmasq's leases, in Debian and in OpenWrt: a line of expiry, hardware address,
 /// address, name and client (`dnsmasq(8)`, `--dhcp-leasefile`).
@@ -47,7 +48,7 @@ fn dnsmasq(text: &str) -> BTreeMap<IpAddr, String> {
         let mut words = line.split_whitespace().skip(2);
         Some((words.next()?.parse().ok()?, name(words.next()?)?))
     };
-    text.lines().filter_map(lease).collect()
+    text.lines().filter_map(lease).inserted()
 }
 
 fn kea(text: &str) -> BTreeMap<IpAddr, String> {
@@ -61,7 +62,7 @@ fn kea(text: &str) -> BTreeMap<IpAddr, String> {
         let address = line.get(address)?.parse().ok()?;
         Some((address, name(line.get(host)?)?))
     };
-    lines.filter_map(lease).collect()
+    lines.filter_map(lease).inserted()
 }
 
 /// `/etc/hosts` (hosts(5)): the first name of each address, but for this machine's.
@@ -72,7 +73,7 @@ fn hosts(text: &str) -> BTreeMap<IpAddr, String> {
         let one = !address.is_loopback() && !address.is_multicast();
         Some((address, name(words.next()?)?)).filter(|_| one)
     };
-    text.lines().filter_map(host).collect()
+    text.lines().filter_map(host).inserted()
 }
 
 #[cfg(test)]

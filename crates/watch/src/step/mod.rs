@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weirgate_history::Event;
 use weirgate_kernel::KernelError;
+use weirgate_units::Inserted as _;
 
 /// Wall clock and time that passed differ by so much where somebody set the
 /// clock, milliseconds.
@@ -205,7 +206,7 @@ fn waiting(changes: &[Change], before: &BTreeMap<String, u32>) -> BTreeMap<Strin
         let looks = before.get(&name).copied().unwrap_or(0) + 1;
         (name, looks)
     };
-    waiting.map(count).collect()
+    waiting.map(count).inserted()
 }
 
 #[cfg(test)]

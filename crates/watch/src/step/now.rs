@@ -7,6 +7,7 @@ use crate::object::{Number, Object, Sort, Width};
 use crate::step::diff::Change;
 use crate::step::promise::{Promise, Wait, judge};
 use serde_json::{Map, Value, json};
+use weirgate_units::Inserted as _;
 
 /// `{"time_ms", "interval_ms", "objects": [{"sort", "labels", "numbers"}]}`:
 /// counters by the second, gauges as they are, times in seconds. A class that
@@ -35,7 +36,7 @@ fn object(change: &Change, interval: i64, legend: &Legend) -> Value {
     let labels = change.object.labels.iter();
     let labels: Map<String, Value> = labels
         .map(|(name, value)| ((*name).to_owned(), Value::from(value.clone())))
-        .collect();
+        .inserted();
     let mut whole = json!({
         "sort": change.object.sort.word(),
         "labels": labels,
@@ -44,7 +45,7 @@ fn object(change: &Change, interval: i64, legend: &Legend) -> Value {
     if change.object.sort == Sort::Rule {
         let numbers = change.object.numbers.iter();
         let totals = numbers.map(|(number, value)| (number.metric().name.to_owned(), json!(value)));
-        whole["totals"] = Value::Object(totals.collect());
+        whole["totals"] = Value::Object(totals.inserted());
     }
     if let Some(class) = class_of(&change.object, &legend.classes) {
         whole["promise"] = json!(change.verdict.map(|verdict| verdict.promise));

@@ -5,6 +5,7 @@ use crate::legend::Legend;
 use crate::look::link::{LineNow, gate};
 use std::collections::BTreeMap;
 use weirgate_kernel::DeviceOverview;
+use weirgate_units::Inserted as _;
 
 /// A tree as far as its change is worth an event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -43,7 +44,7 @@ impl Trees {
         let now: BTreeMap<String, Tree> = devices
             .iter()
             .map(|one| (one.name.clone(), tree(one)))
-            .collect();
+            .inserted();
         let mut events = Vec::new();
         if let Some(before) = self.before.take() {
             for (device, tree) in &now {

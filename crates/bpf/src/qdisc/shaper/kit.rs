@@ -6,6 +6,7 @@ use crate::error::BpfError;
 use crate::qdisc::link::{link_of, settings, settings_of, wire_of};
 use weirgate_aqm::{Discipline, Link, ShaperRule};
 use weirgate_state::{Kit, KitClass, Origin};
+use weirgate_units::Arrange as _;
 use weirgate_units::{Handle, Rate, Span};
 
 const _: () = assert!(super::CLASSES == Kit::CLASSES);
@@ -38,7 +39,7 @@ impl Classes {
     pub fn kit(&self, marks: bool) -> Option<Kit> {
         let own = self.classes.iter().filter(|class| class.rule.classid != 0);
         let mut classes: Vec<KitClass> = own.map(kit_class).collect();
-        classes.sort_by_key(|class| class.id);
+        classes.arrange_by_key(|class| class.id);
         Some(Kit {
             gate: Rate::bytes_per_second(self.gate_bytes_s),
             wire: wire_of(&self.link)?,

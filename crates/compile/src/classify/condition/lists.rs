@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use weirgate_document::Value;
 use weirgate_policy::{Policy, Ports, Prefix};
 use weirgate_state::{Content, Field, IpVersion, Key, Match, Origin, Refreshed, Set};
+use weirgate_units::Inserted as _;
 
 /// Ranges of values, ends included.
 pub(super) type Ranges = Vec<(u128, u128)>;
@@ -58,7 +59,7 @@ impl<'a> Lists<'a> {
             })
             .collect();
         let places = sets.iter().enumerate();
-        let places = places.map(|(at, set)| (set.name.clone(), at)).collect();
+        let places = places.map(|(at, set)| (set.name.clone(), at)).inserted();
         Self {
             sets,
             places,

@@ -15,6 +15,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use weirgate_state::{Content, Key, State};
+use weirgate_units::Inserted as _;
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 /// Where the hierarchy is, where there is only this one.
@@ -51,7 +52,7 @@ pub(super) fn numbers<'a>(paths: impl IntoIterator<Item = &'a String>) -> BTreeS
         return BTreeSet::new();
     };
     let found = paths.into_iter().filter_map(|path| number(&root, path));
-    found.map(u128::from).collect()
+    found.map(u128::from).inserted()
 }
 
 /// The paths that a state's rules ask for.
@@ -63,7 +64,7 @@ fn wanted(state: &State) -> BTreeSet<String> {
         Content::Refreshed(groups) => Some(groups.names.iter().cloned()),
         _ => None,
     });
-    paths.flatten().collect()
+    paths.flatten().inserted()
 }
 
 /// Why rules of a state by control group match nothing now, one sentence each.
@@ -132,7 +133,7 @@ impl Groups {
         let paths = self.paths.iter();
         let now: BTreeMap<String, u64> = paths
             .filter_map(|path| Some((path.clone(), number(&root, path)?)))
-            .collect();
+            .inserted();
         let changed = now != self.last;
         self.last = now;
         Ok(changed)

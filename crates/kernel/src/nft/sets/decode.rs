@@ -17,6 +17,7 @@ use nlink::netlink::nftables::{
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{Content, Hook, Key, Origin, Refreshed, Set, Table, TableChange, switch_name};
 use weirgate_units::Handle;
+use weirgate_units::{Arrange as _, Inserted as _};
 
 /// What a table has beside chains.
 #[derive(Debug, Clone, Default)]
@@ -40,7 +41,7 @@ pub(crate) fn elements(payloads: &[Vec<u8>]) -> BTreeSet<Vec<u8>> {
             let key = Attrs::of(element).nest(NFTA_SET_ELEM_KEY);
             key.bytes(NFTA_DATA_VALUE).map(<[u8]>::to_vec)
         })
-        .collect()
+        .inserted()
 }
 
 /// A set of a table as the kernel lists it.
@@ -216,7 +217,7 @@ fn ranges(key: Key, interval: bool, payloads: &[Vec<u8>]) -> Vec<(u128, u128, Op
         })
         .collect();
     // An end and a beginning of one key: the end comes first.
-    keys.sort_by_key(|(value, end, _)| (*value, !end));
+    keys.arrange_by_key(|(value, end, _)| (*value, !end));
     let mut elements: Vec<(u128, u128, Option<u32>)> = Vec::new();
     let mut open = None;
     for (value, end, data) in keys {
@@ -254,7 +255,7 @@ pub(crate) fn refreshed(name: String, key: Key, payloads: &[Vec<u8>]) -> Set {
 /// `None` where they are neither all nor none.
 pub(crate) fn is_on(netdev: bool, payloads: &[Vec<u8>]) -> Option<bool> {
     let found = elements(payloads);
-    let wanted: BTreeSet<Vec<u8>> = switch_keys(netdev).into_iter().collect();
+    let wanted: BTreeSet<Vec<u8>> = switch_keys(netdev).into_iter().inserted();
     if found.is_empty() {
         Some(false)
     } else {

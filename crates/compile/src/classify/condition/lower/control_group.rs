@@ -20,6 +20,7 @@ use weirgate_state::{
     Capabilities, Chain, Content, Effect, Field, Frame, Hook, Key, Match, Origin, Refreshed, Rule,
     RuleVerdict, Set,
 };
+use weirgate_units::Arrange as _;
 
 /// The chain's name.
 const CHAIN: &str = "senders";
@@ -77,7 +78,7 @@ pub(super) fn chain(policy: &Policy, sets: &mut Vec<Set>) -> Option<Chain> {
     let mask = policy.marks.control_groups;
     let mut numbered: Vec<_> = groups.into_iter().zip(1_u32..).collect();
     // The deepest that holds decides.
-    numbered.sort_by_key(|(group, number)| (u8::MAX - group.value.level(), *number));
+    numbered.arrange_by_key(|(group, number)| (u8::MAX - group.value.level(), *number));
     let mut names = BTreeSet::new();
     let mut rules: Vec<Rule> = Vec::new();
     for (group, number) in numbered {

@@ -26,11 +26,12 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use handed::Handed;
 use keep::{announce, track};
 use policy::{apply, change, check, import, plan, rules, schema, show};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use weirgate_console::exit::{self, Outcome};
 use weirgate_console::policy::SITE;
 use weirgate_console::reference::{About, Pages};
-use weirgate_console::{exit, time};
+use weirgate_console::time;
 
 /// Keeps the queue of a shared link under control, and proves it.
 #[derive(Parser)]
@@ -44,8 +45,23 @@ struct Arguments {
     command: Command,
 }
 
+// The commands are of several types for the sake of memory: what clap makes of one takes
+// 10 kB of the stack for each command in it, and a service never gives its stack back.
 #[derive(Subcommand)]
 enum Command {
+    #[command(flatten)]
+    Written(Written),
+    #[command(flatten)]
+    Applied(Applied),
+    #[command(flatten)]
+    Running(Running),
+    #[command(flatten)]
+    About(About),
+}
+
+/// What is done with policies before one is applied.
+#[derive(Subcommand)]
+enum Written {
     /// Show what weirgate does: an emulated line, before and after.
     ///
     /// Done by `weirgate-lab`.
@@ -71,16 +87,6 @@ enum Command {
     ///
     /// Changes nothing and asks no kernel: the policy's rules are run on the packets here.
     Explain(explain::Arguments),
-    /// Keep a history of what the kernel counts, and show it to browsers and monitoring systems.
-    ///
-    /// Changes nothing. Counters of devices, queues and classes need no privilege; those of rules
-    /// and connections need CAP_NET_ADMIN. Serves a page, its data and OpenMetrics at a loopback
-    /// address until SIGTERM or SIGINT.
-    Watch(watch::Arguments),
-    /// Show what goes on now, in the terminal.
-    ///
-    /// Changes nothing and needs no privilege; rules and connections need CAP_NET_ADMIN.
-    Top(top::Arguments),
     /// Write a policy as a shell script of ip, tc, ethtool and nft commands.
     ///
     /// It needs no weirgate. What tc cannot express is named.
@@ -99,6 +105,11 @@ enum Command {
         #[command(subcommand)]
         from: import::From,
     },
+}
+
+/// What brings a policy into force, holds it there and takes it back.
+#[derive(Subcommand)]
+enum Applied {
     /// Apply a policy and read it back.
     ///
     /// Needs CAP_NET_ADMIN. What was there before is kept for `remove`.
@@ -169,6 +180,21 @@ enum Command {
     ///
     /// Needs CAP_NET_ADMIN.
     Remove,
+}
+
+/// What looks at what runs, and what goes beyond one policy.
+#[derive(Subcommand)]
+enum Running {
+    /// Keep a history of what the kernel counts, and show it to browsers and monitoring systems.
+    ///
+    /// Changes nothing. Counters of devices, queues and classes need no privilege; those of rules
+    /// and connections need CAP_NET_ADMIN. Serves a page, its data and OpenMetrics at a loopback
+    /// address until SIGTERM or SIGINT.
+    Watch(watch::Arguments),
+    /// Show what goes on now, in the terminal.
+    ///
+    /// Changes nothing and needs no privilege; rules and connections need CAP_NET_ADMIN.
+    Top(top::Arguments),
     /// Show what is in force since when, what each class has, and what is wrong.
     ///
     /// Needs CAP_NET_ADMIN to read the kernel's state. Exit status 1 if the kernel differs from
@@ -252,8 +278,6 @@ enum Command {
     ///
     /// Done by `weirgate-lab`.
     Report(Handed),
-    #[command(flatten)]
-    About(About),
 }
 
 fn main() -> ExitCode {
@@ -263,56 +287,79 @@ fn main() -> ExitCode {
     };
     let state = arguments.state_dir;
     let outcome = match arguments.command {
-        Command::Init(arguments) => init::run(&state, &arguments),
-        Command::Check(arguments) => check::run(&arguments),
-        Command::Doctor(arguments) => doctor::run(&state, &arguments),
-        Command::Plan(arguments) => plan::run(&state, &arguments),
-        Command::Explain(arguments) => explain::run(&arguments),
-        Command::Watch(arguments) => watch::run(&state, arguments),
-        Command::Top(arguments) => top::run(&state, &arguments),
-        Command::Export { policy, uci: true } => policy::export_uci(&policy),
-        Command::Export { policy, uci: false } => policy::export(&policy),
-        Command::Schema => schema::run(),
-        Command::Import { from } => import::run(&from),
-        Command::Apply {
-            policy,
-            adopt,
-            confirm,
-        } => apply::apply(&state, &policy, adopt, confirm),
-        Command::Confirm => change::confirm(&state),
-        Command::Rollback { waiting: true, .. } => change::take_back(&state),
-        Command::Rollback {
-            number, confirm, ..
-        } => change::rollback(&state, number, confirm),
-        Command::History { json } => change::history(&state, json),
-        Command::Boot => change::boot(&state),
-        Command::Keep { announcers } => keep::run(&state, announcers),
-        Command::Announce { program } => announce::run(&state, &program),
-        Command::Track { what } => track::run(&state, &what),
-        Command::Remove => apply::remove(&state),
-        Command::Show { json } => show::run(&state, json),
-        Command::Flows(arguments) => flows::run(&state, &arguments),
-        Command::Rules { json } => rules::list(&state, json),
-        Command::Ruleset {
-            name,
-            on,
-            confirm,
-            json,
-        } => match name.zip(on) {
-            Some((name, on)) => rules::switch(&state, &name, on, confirm),
-            None => rules::sets(&state, json),
-        },
-        Command::Guard => change::guard(),
-        Command::Aqm { command } => aqm::run(&command),
-        Command::Circuits { command } => circuits::run(&command),
-        Command::Domain { command } => domain::run(&command),
-        Command::Links { command } => links::run(&state, &command),
-        Command::Probe(arguments) => probe::run(&arguments),
-        Command::Survey(arguments) => survey::run(&arguments),
+        Command::Written(command) => command.run(&state),
+        Command::Applied(command) => command.run(&state),
+        Command::Running(command) => command.run(&state),
         Command::About(about) => about.run(Arguments::command(), |_| Ok(Pages::new())),
-        Command::Try(_) | Command::Lab(_) | Command::Advise(_) | Command::Report(_) => {
-            handed::over()
-        }
     };
     exit::code(outcome)
+}
+
+impl Written {
+    fn run(self, state: &Path) -> Outcome {
+        match self {
+            Self::Init(arguments) => init::run(state, &arguments),
+            Self::Check(arguments) => check::run(&arguments),
+            Self::Doctor(arguments) => doctor::run(state, &arguments),
+            Self::Plan(arguments) => plan::run(state, &arguments),
+            Self::Explain(arguments) => explain::run(&arguments),
+            Self::Export { policy, uci: true } => policy::export_uci(&policy),
+            Self::Export { policy, uci: false } => policy::export(&policy),
+            Self::Schema => schema::run(),
+            Self::Import { from } => import::run(&from),
+            Self::Try(_) => handed::over(),
+        }
+    }
+}
+
+impl Applied {
+    fn run(self, state: &Path) -> Outcome {
+        match self {
+            Self::Apply {
+                policy,
+                adopt,
+                confirm,
+            } => apply::apply(state, &policy, adopt, confirm),
+            Self::Confirm => change::confirm(state),
+            Self::Rollback { waiting: true, .. } => change::take_back(state),
+            Self::Rollback {
+                number, confirm, ..
+            } => change::rollback(state, number, confirm),
+            Self::History { json } => change::history(state, json),
+            Self::Boot => change::boot(state),
+            Self::Keep { announcers } => keep::run(state, announcers),
+            Self::Announce { program } => announce::run(state, &program),
+            Self::Track { what } => track::run(state, &what),
+            Self::Remove => apply::remove(state),
+        }
+    }
+}
+
+impl Running {
+    fn run(self, state: &Path) -> Outcome {
+        match self {
+            Self::Watch(arguments) => watch::run(state, arguments),
+            Self::Top(arguments) => top::run(state, &arguments),
+            Self::Show { json } => show::run(state, json),
+            Self::Flows(arguments) => flows::run(state, &arguments),
+            Self::Rules { json } => rules::list(state, json),
+            Self::Ruleset {
+                name,
+                on,
+                confirm,
+                json,
+            } => match name.zip(on) {
+                Some((name, on)) => rules::switch(state, &name, on, confirm),
+                None => rules::sets(state, json),
+            },
+            Self::Guard => change::guard(),
+            Self::Aqm { command } => aqm::run(&command),
+            Self::Circuits { command } => circuits::run(&command),
+            Self::Domain { command } => domain::run(&command),
+            Self::Links { command } => links::run(state, &command),
+            Self::Probe(arguments) => probe::run(&arguments),
+            Self::Survey(arguments) => survey::run(&arguments),
+            Self::Lab(_) | Self::Advise(_) | Self::Report(_) => handed::over(),
+        }
+    }
 }

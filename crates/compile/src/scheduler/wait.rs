@@ -68,8 +68,7 @@ use crate::scheduler::bounds::{bucket, earned, equals, higher, time};
 use crate::scheduler::model::{Member, Scheduler};
 use crate::scheduler::parts::Parent;
 use weirgate_policy::in_kbit;
-use weirgate_units::Arrange as _;
-use weirgate_units::{Rate, Span};
+use weirgate_units::{Arrange as _, Rate, Span};
 
 /// One summand of a wait: wire bytes that the gate sends before.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -46,7 +46,7 @@ fn together(names: &str) -> String {
     let mut script = "SECTIONS\n{\n\t.text.keep : {\n\t\t*(".to_owned();
     for name in names.lines().filter(|line| !line.starts_with('#')) {
         // The compiler marks some as unlikely.
-        script += &format!(".text.{name}* .text.unlikely.{name}*\n\t\t  ");
+        script.extend([".text.", name, "* .text.unlikely.", name, "*\n\t\t  "]);
     }
     script + ")\n\t}\n}\nINSERT BEFORE .text;\n"
 }

@@ -157,6 +157,16 @@ window_counted(const struct window_settings *wanted,
 	share_count(sum, member, part, window_large(connection), whole);
 }
 
+/* The share that one has now, in bytes of an epoch (share_epoch). */
+static __always_inline u64 window_share_bytes(
+	const struct window_settings *wanted, struct window_totals *all,
+	const struct window_host *host, u32 number, int large, u64 others)
+{
+	return aqm_bytes_in(window_share(wanted, all, host, number, large, 0,
+					 others),
+			    1ULL << 30);
+}
+
 /* Data came of a connection. */
 static __always_inline void window_active(const struct window_settings *wanted,
 					  struct window_totals *all,
@@ -175,9 +185,7 @@ static __always_inline void window_active(const struct window_settings *wanted,
 	share_second(&slot->members, epoch);
 	if (host)
 		share_second(&host->connections, epoch);
-	share = aqm_bytes_in(window_share(wanted, all, host, number, large, 0,
-					  others),
-			     1ULL << 30);
+	share = window_share_bytes(wanted, all, host, number, large, others);
 	whole = window_whole(wanted, connection, bytes, epoch, share);
 	window_counted(wanted, connection,
 		       host ? &host->connections : &slot->members,
@@ -185,9 +193,7 @@ static __always_inline void window_active(const struct window_settings *wanted,
 	/* A host uses all of its share where one of its connections waits. */
 	if (!host || !lock_take(&host->lock))
 		return;
-	share = aqm_bytes_in(window_share(wanted, all, NULL, number, large, 0,
-					  others),
-			     1ULL << 30);
+	share = window_share_bytes(wanted, all, NULL, number, large, others);
 	window_counted(wanted, connection, &slot->members, &host->member, bytes,
 		       share, whole);
 	lock_release(&host->lock);
@@ -227,16 +233,12 @@ window_unheld(const struct window_settings *wanted, struct window_totals *all,
 	share_second(&slot->members, epoch);
 	if (host)
 		share_second(&host->connections, epoch);
-	share = aqm_bytes_in(window_share(wanted, all, host, number, large, 0,
-					  others),
-			     1ULL << 30);
+	share = window_share_bytes(wanted, all, host, number, large, others);
 	window_unheld_counted(host ? &host->connections : &slot->members,
 			      member, bytes, share, large);
 	if (!host || !lock_take(&host->lock))
 		return;
-	share = aqm_bytes_in(window_share(wanted, all, NULL, number, large, 0,
-					  others),
-			     1ULL << 30);
+	share = window_share_bytes(wanted, all, NULL, number, large, others);
 	window_unheld_counted(&slot->members, &host->member, bytes, share,
 			      large);
 	lock_release(&host->lock);

@@ -48,6 +48,10 @@ struct Arguments {
 // The commands are of several types for the sake of memory: what clap makes of one takes
 // 10 kB of the stack for each command in it, and a service never gives its stack back.
 #[derive(Subcommand)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a program has one, and takes it apart at once"
+)]
 enum Command {
     #[command(flatten)]
     Written(Written),

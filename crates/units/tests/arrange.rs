@@ -21,8 +21,8 @@ proptest! {
         ours.arrange_by_key(|one| Reverse(one.0));
         theirs.sort_by_key(|one| Reverse(one.0));
         prop_assert_eq!(&ours, &theirs);
-        ours.arrange_by(|one, other| one.0.cmp(&other.0));
-        theirs.sort_by(|one, other| one.0.cmp(&other.0));
+        ours.arrange_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1)));
+        theirs.sort_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1)));
         prop_assert_eq!(ours, theirs);
     }
 

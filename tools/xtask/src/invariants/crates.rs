@@ -42,7 +42,7 @@ pub(super) const LEVELS: [&[&str]; 7] = [
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.
-pub const PURE: [&str; 22] = [
+pub const PURE: [&str; 23] = [
     "advise",
     "domain",
     "links",

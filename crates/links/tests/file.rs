@@ -5,6 +5,7 @@
 
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use weirgate_links::{Links, Use, parse, routing};
 use weirgate_state::{IpVersion, LinkPath, Routing};
 
@@ -206,4 +207,18 @@ proptest! {
         let _ = parse(&text);
         let _ = parse(&format!("version = 1\n[[link]]\ndevice = \"a\"\n{text}"));
     }
+}
+
+/// What the guide shows in pieces is one file without a mistake.
+#[test]
+fn the_guide_shows_a_file_of_links() {
+    let page = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/guides/several-links.md"
+    );
+    let page = fs::read_to_string(page).unwrap();
+    let pieces = page.split("```toml links\n").skip(1);
+    let pieces = pieces.map(|piece| piece.split("```").next().unwrap());
+    let shown = links(&pieces.collect::<String>());
+    assert_eq!((shown.links.len(), shown.rules.len()), (2, 1));
 }

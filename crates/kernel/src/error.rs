@@ -5,7 +5,7 @@ use libc::{EEXIST, EINVAL, ENODEV, ENOENT, EOPNOTSUPP, EPERM};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::fmt;
 use weirgate_plan::{Difference, Problem};
-use weirgate_state::Origin;
+use weirgate_state::{DeviceName, Origin};
 
 /// Occurs when the kernel refuses a request, or cannot be asked.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +53,16 @@ pub enum KernelError {
         /// The cause.
         #[source]
         source: weirgate_bpf::BpfError,
+    },
+    /// Occurs when others made a place at a device that cannot have what would be attached.
+    #[error("K318: {device}: its `{kind}` qdisc, which weirgate did not make, {why}")]
+    Place {
+        /// The device.
+        device: DeviceName,
+        /// The kind of the qdisc.
+        kind: String,
+        /// What it lacks, and what would be right.
+        why: &'static str,
     },
     /// Occurs when a device is not in this namespace.
     #[error("K301: {0}: there is no such network device")]

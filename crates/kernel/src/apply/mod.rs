@@ -8,6 +8,7 @@
 //! steps.
 
 pub(crate) mod parts;
+mod place;
 mod tree;
 
 use crate::apply::parts::{Parts, transactions};
@@ -91,6 +92,7 @@ impl Kernel {
     }
 
     async fn attempt(&self, plan: &Plan, scope: &Scope, since: &Since) -> Result<Observed, Cause> {
+        self.check_places(plan).await?;
         let mut written = Written::default();
         self.execute(&plan.steps, &since.handles, &mut written)
             .await?;

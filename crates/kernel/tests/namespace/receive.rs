@@ -151,3 +151,40 @@ fn every_refusal_leaves_what_was_there() {
         }
     });
 }
+
+/// An `ingress` qdisc of others runs for what arrives whatever is attached for what leaves.
+#[test]
+fn a_place_without_a_hook_for_what_leaves_is_refused_untouched() {
+    in_namespace(|kernel| async move {
+        run("tc qdisc add dev wan ingress");
+        let shown = || run("tc qdisc show dev wan") + &run("tc filter show dev wan ingress");
+        let before_shown = shown();
+        let desired = receiving(Some(windows(10_000)), None);
+        let before = observe(&kernel, &[&desired]).await;
+        let forward = plan(&before, &desired).unwrap();
+        let error = kernel.apply(&forward).await.unwrap_err().to_string();
+        assert!(
+            error.contains(
+                "K318: wan: its `ingress` qdisc, which weirgate did not make, has no hook for \
+                 what leaves"
+            ),
+            "{error}"
+        );
+        assert_eq!(shown(), before_shown);
+    });
+}
+
+/// Programs of one device cannot join filters that others have in common.
+#[test]
+fn a_place_with_shared_filters_is_refused_untouched() {
+    in_namespace(|kernel| async move {
+        run("tc qdisc add dev wan ingress_block 21 egress_block 22 clsact");
+        let shown = run("tc qdisc show dev wan");
+        let desired = receiving(Some(windows(10_000)), None);
+        let before = observe(&kernel, &[&desired]).await;
+        let forward = plan(&before, &desired).unwrap();
+        let error = kernel.apply(&forward).await.unwrap_err().to_string();
+        assert!(error.contains("K318: wan: its `clsact` qdisc"), "{error}");
+        assert_eq!(run("tc qdisc show dev wan"), shown);
+    });
+}

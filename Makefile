@@ -35,11 +35,14 @@ experiments: build
 bench: setup
 	@cargo xtask bench
 
-# Compares with what others wrote, which is fetched.
+# Compares with what others wrote, which is fetched; packetdrill where PACKETDRILL names
+# a checkout of it.
 outside: build
 	cargo build --release --workspace --bin outside
 	@target/release/weirgate-lab lab prepare
 	target/release/outside states --page docs/measurements/outside.md
+	$(if $(PACKETDRILL),target/release/outside scripts --packetdrill $(PACKETDRILL) \
+		--page docs/measurements/outside.md)
 	target/release/outside decisions --decisions 100000000
 
 fuzz:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Results that a run which was interrupted left, so that the next one goes on there.
 //!
-//! They are kept in the cache by what they are made with: the program under test, the
-//! part of the suite, and how a result is written. Nothing else decides about them,
-//! because the laboratory's machine repeats itself.
+//! They are kept in the cache by what they are made with: the program under test, this
+//! program, and the part of the suite. Nothing else decides about them, because the
+//! laboratory's machine repeats itself.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -23,16 +23,18 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Results of a suite, made with weirgate's program and these words, such as the
-    /// kernel's release.
+    /// Results of a suite, made with weirgate's program, with this one, and with these
+    /// words, such as the kernel's release.
     ///
     /// # Errors
     ///
     /// Where weirgate's program is not beside this one.
     pub fn of(suite: &str, words: &[&str]) -> Result<Self> {
-        let program = env::current_exe()?.with_file_name("weirgate");
+        let own = env::current_exe()?;
         let mut with = Sha256::new();
-        with.update(fs::read(&program).with_context(|| program.display().to_string())?);
+        for program in [own.with_file_name("weirgate"), own] {
+            with.update(fs::read(&program).with_context(|| program.display().to_string())?);
+        }
         for word in words {
             with.update(word);
             with.update([0]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Compares weirgate with what others wrote: the kit's disciplines with the kernel's own,
-//! and the states of the kernel's suite for tc before and after a policy.
+//! and the kernel's suites for tc and TCP with weirgate in between.
 //!
 //! What others wrote is fetched, or read where the user points to. None of it is in
 //! this repository, and nothing here is installed.
@@ -14,6 +14,7 @@
 mod decisions;
 mod kept;
 mod machine;
+mod packetdrill;
 mod page;
 mod process;
 mod tdc;
@@ -52,6 +53,14 @@ enum Task {
     States {
         #[command(flatten)]
         suite: Suite,
+    },
+    /// Run packetdrill's scripts of TCP without weirgate and with it.
+    Scripts {
+        #[command(flatten)]
+        suite: Suite,
+        /// A checkout of packetdrill, which is built there.
+        #[arg(long)]
+        packetdrill: PathBuf,
     },
     /// What runs in the laboratory's machine.
     #[command(hide = true)]
@@ -104,6 +113,8 @@ impl Suite {
 enum Inside {
     /// The cases of a file of tc-testing.
     Tdc,
+    /// Some of packetdrill's scripts.
+    Packetdrill,
 }
 
 fn main() -> Result<()> {
@@ -120,7 +131,18 @@ fn main() -> Result<()> {
             let title = format!("tc-testing with {}", tdc::version()?);
             suite.tell("tc-testing", &title, &tdc::text(&files, &left))
         }
+        Task::Scripts { suite, packetdrill } => {
+            let source = tree(suite.source.clone())?;
+            let until = suite.until();
+            let (told, left) = packetdrill::scripts(&source, &packetdrill, &suite.only, until)?;
+            let of = packetdrill::version(&packetdrill)?;
+            let title = format!("packetdrill {of}, with the scripts");
+            suite.tell("packetdrill", &title, &packetdrill::text(&told, left))
+        }
         Task::Inside { what: Inside::Tdc } => tdc::run(),
+        Task::Inside {
+            what: Inside::Packetdrill,
+        } => packetdrill::run(),
     }
 }
 

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! packetdrill's scripts of TCP from the kernel's selftests: what passes without weirgate
+//! must pass with receive windows, the filter of acknowledgements and egress programs.
+
+mod inside;
+
+use crate::kept::Kept;
+use crate::machine::{LIMITS, lab, lines};
+use anyhow::{Context, Result, ensure};
+use inside::{FOLDER, Told};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+pub use inside::run;
+
+/// Where the scripts are in the kernel's source.
+const SUITE: &str = "tools/testing/selftests/net/packetdrill";
+
+/// Where packetdrill's program is in a checkout of it.
+const PROGRAM: &str = "gtests/net/packetdrill";
+
+/// Programs that scripts use.
+const PROGRAMS: [&str; 16] = [
+    "bash", "cat", "chmod", "/bin/dd", "env", "ethtool", "grep", "ifconfig", "ip", "nstat",
+    "/bin/rm", "sh", "sleep", "sysctl", "tc", "timeout",
+];
+
+/// Scripts that one machine runs, so that one that ends it takes few along.
+const BATCH: usize = 12;
+
+/// The interpreter of scripts' assertions. Not what `PATH` has, which may be a script that
+/// chooses one.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// Says where the modules are that packetdrill's assertions and `set_sysctls.py` use.
+const MODULES: &str = "\
+import os, subprocess, sys, traceback
+for module in list(sys.modules.values()):
+    if getattr(module, '__file__', None):
+        print(module.__file__)
+";
+
+/// What Python looks for beside its modules, and complains about where it is missing.
+const EXTENSIONS: &str = "lib-dynload/none";
+
+/// Runs the scripts whose name has `only`, with the packetdrill of a checkout; what came
+/// of them, and how many were not begun before `until`.
+///
+/// # Errors
+///
+/// Where packetdrill cannot be built, and where there is no laboratory.
+pub fn scripts(
+    source: &Path,
+    checkout: &Path,
+    only: &str,
+    until: Option<Instant>,
+) -> Result<(Vec<Told>, usize)> {
+    let program = build(checkout)?;
+    let program = program.to_string_lossy();
+    let lab = lab(PROGRAMS.into_iter().chain([PYTHON, &*program]))?;
+    let folder = source.join(SUITE);
+    let mut paths: Vec<PathBuf> = fs::read_dir(&folder)
+        .with_context(|| folder.display().to_string())?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.ends_with(".pkt") && name.contains(only)
+        })
+        .collect();
+    paths.sort();
+    let mut first = modules()?;
+    for name in ["defaults.sh", "set_sysctls.py"] {
+        let text = fs::read(folder.join(name)).context(name)?;
+        first.push((format!("{FOLDER}/{name}"), text));
+    }
+    let release = &lab.kernel().release;
+    let with = [&**release, &version(checkout)?, inside::POLICY];
+    let kept = Kept::of("packetdrill", &with)?;
+    let (mut told, mut left): (Vec<Told>, Vec<Text>) = (Vec::new(), Vec::new());
+    for path in paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let text = fs::read(&path).with_context(|| path.display().to_string())?;
+        match kept.read(&text) {
+            Some(one) => told.push(one),
+            None => left.push((format!("{FOLDER}/{name}"), text)),
+        }
+    }
+    let mut begun = 0;
+    for batch in left.chunks(BATCH) {
+        if until.is_some_and(|until| Instant::now() > until) {
+            break;
+        }
+        begun += batch.len();
+        let files: Vec<(&str, &[u8])> = first
+            .iter()
+            .chain(batch)
+            .map(|(path, bytes)| (&**path, &**bytes))
+            .collect();
+        let words = ["outside", "inside", "packetdrill"];
+        let ran = lab.execute(&words, &files, (1, LIMITS), &mut |_| ())?;
+        let some: Vec<Told> = lines(&ran)?;
+        for (one, (_, text)) in some.iter().zip(batch) {
+            eprintln!("{} {:?} {:?}", one.title(), one.without, one.with);
+            kept.write(text, one)?;
+        }
+        told.extend(some);
+    }
+    told.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok((told, left.len() - begun))
+}
+
+/// The place of a file in the machine, and what is in it.
+type Text = (String, Vec<u8>);
+
+/// The modules of Python that scripts use, without which it does not start.
+fn modules() -> Result<Vec<Text>> {
+    let done = Command::new(PYTHON)
+        .args(["-I", "-S", "-c", MODULES])
+        .output()
+        .context(PYTHON)?;
+    ensure!(
+        done.status.success(),
+        "{PYTHON}: {}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    let listed = String::from_utf8_lossy(&done.stdout);
+    let read = |path: &str| Ok((path.to_owned(), fs::read(path).context(path.to_owned())?));
+    let mut files: Vec<Text> = listed.lines().map(read).collect::<Result<_>>()?;
+    let folder = listed.lines().find_map(|path| path.strip_suffix("os.py"));
+    if let Some(folder) = folder {
+        files.push((format!("{folder}{EXTENSIONS}"), Vec::new()));
+    }
+    Ok(files)
+}
+
+/// Builds packetdrill where its checkout is; needs a C compiler, make, flex and bison.
+fn build(checkout: &Path) -> Result<PathBuf> {
+    let folder = checkout.join(PROGRAM);
+    let program = folder.join("packetdrill");
+    if !program.is_file() {
+        for words in [&["sh", "configure"][..], &["make", "packetdrill"]] {
+            let done = Command::new(words[0])
+                .args(&words[1..])
+                .current_dir(&folder)
+                .output()
+                .with_context(|| format!("{} in {}", words.join(" "), folder.display()))?;
+            ensure!(
+                done.status.success(),
+                "packetdrill cannot be built (it needs cc, make, flex and bison):\n{}",
+                String::from_utf8_lossy(&done.stderr)
+            );
+        }
+    }
+    Ok(program)
+}
+
+/// The commit of a checkout.
+///
+/// # Errors
+///
+/// Where git is missing or the folder is no checkout.
+pub fn version(checkout: &Path) -> Result<String> {
+    let done = Command::new("git")
+        .args(["rev-parse", "--short=12", "HEAD"])
+        .current_dir(checkout)
+        .output()
+        .context("git")?;
+    ensure!(
+        done.status.success(),
+        "{} is no checkout",
+        checkout.display()
+    );
+    Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
+}
+
+/// The section of the page; `left` scripts were not run.
+pub fn text(told: &[Told], left: usize) -> String {
+    let apply: Vec<&Told> = told.iter().filter(|one| one.without.is_none()).collect();
+    let same = |one: &&&Told| one.with.is_none();
+    let passed = apply.iter().filter(same).count();
+    let (segmented, failed): (Vec<&Told>, Vec<&Told>) = apply
+        .iter()
+        .filter(|one| one.with.is_some())
+        .partition(|one| one.segmented == one.with);
+    let share = |part: usize, whole: usize| 100.0 * part as f64 / whole.max(1) as f64;
+    let mut out = format!(
+        "| scripts | pass without weirgate | of these, with it | not, as with offloads off alone | not |\n\
+         |--:|--:|--:|--:|--:|\n| {} | {} ({:.1} %) | {passed} ({:.1} %) | {} | {} |\n",
+        told.len(),
+        apply.len(),
+        share(apply.len(), told.len()),
+        share(passed, apply.len()),
+        segmented.len(),
+        failed.len(),
+    );
+    if left > 0 {
+        let _ = writeln!(out, "\n{left} scripts have not been run.");
+    }
+    let without: Vec<&Told> = told.iter().filter(|one| one.without.is_some()).collect();
+    let lists: [(&str, &[&Told], fn(&Told) -> &Option<String>); 3] = [
+        (
+            "Scripts that do not pass without weirgate",
+            &without,
+            |one| &one.without,
+        ),
+        (
+            "Scripts that say the same without weirgate where the device's offloads are off",
+            &segmented,
+            |one| &one.with,
+        ),
+        (
+            "Scripts that do not pass with weirgate alone",
+            &failed,
+            |one| &one.with,
+        ),
+    ];
+    for (title, scripts, why) in lists {
+        if !scripts.is_empty() {
+            let _ = writeln!(out, "\n{title}:\n");
+        }
+        for one in scripts {
+            let why = why(one).as_deref().unwrap_or_default().replace('|', "\\|");
+            let _ = writeln!(out, "- {}: {why}", one.title());
+        }
+    }
+    out
+}

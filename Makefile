@@ -50,7 +50,7 @@ fuzz:
 
 # What a router needs is `weirgate` alone; it is built as packages hold it.
 install: build
-	cargo build --profile dist -p weirgate-cli
+	cargo router
 	install -D -m 755 target/dist/weirgate $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/weirgate
 	install -D -m 755 target/release/weirgate-lab $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/weirgate-lab
 	install -D -m 755 target/release/weirgate-guest $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/weirgate-guest

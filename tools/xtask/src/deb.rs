@@ -24,7 +24,7 @@ const MAINTAINER: (&str, &str) = ("The weirgate maintainers", "weirgate@localhos
 /// One package.
 struct Package {
     name: &'static str,
-    /// The cargo packages and profile that it is built of.
+    /// What cargo is asked for to build its programs.
     build: &'static [&'static str],
     /// Its programs, the first with completions.
     programs: &'static [&'static str],
@@ -41,7 +41,7 @@ struct Package {
 const PACKAGES: [Package; 2] = [
     Package {
         name: "weirgate",
-        build: &["--profile", "dist", "-p", "weirgate-cli"],
+        build: &["router"],
         programs: &["weirgate"],
         data: &[],
         service: true,
@@ -53,6 +53,7 @@ const PACKAGES: [Package; 2] = [
     Package {
         name: "weirgate-lab",
         build: &[
+            "build",
             "--release",
             "-p",
             "weirgate-lab-cli",
@@ -79,7 +80,7 @@ const COMPLETIONS: [(&str, &str, &str, &str); 3] = [
 /// Builds the programs, then the packages; their places.
 pub fn build(root: &Path) -> Result<Vec<PathBuf>> {
     for package in &PACKAGES {
-        run(crate::cargo(root).arg("build").args(package.build))?;
+        run(crate::cargo(root).args(package.build))?;
     }
     pack(root)
 }

@@ -43,7 +43,7 @@ const WAKE_UPS: f64 = 3.0;
 /// The figures; needs root.
 pub fn figures(root: &Path) -> Result<Vec<Figure>> {
     let mut build = crate::cargo(root);
-    run(build.args(["build", "--profile", "dist", "-p", "weirgate-cli"]))?;
+    run(build.arg("router"))?;
     let program = root.join("target/dist/weirgate");
     let bytes = fs::metadata(&program)
         .with_context(|| program.display().to_string())?

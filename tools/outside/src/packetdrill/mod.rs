@@ -176,6 +176,9 @@ pub fn version(checkout: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
+/// A title, the scripts below it, and what is said of each.
+type Listed<'a> = (&'a str, &'a [&'a Told], fn(&Told) -> &Option<String>);
+
 /// The section of the page; `left` scripts were not run.
 pub fn text(told: &[Told], left: usize) -> String {
     let apply: Vec<&Told> = told.iter().filter(|one| one.without.is_none()).collect();
@@ -200,7 +203,7 @@ pub fn text(told: &[Told], left: usize) -> String {
         let _ = writeln!(out, "\n{left} scripts have not been run.");
     }
     let without: Vec<&Told> = told.iter().filter(|one| one.without.is_some()).collect();
-    let lists: [(&str, &[&Told], fn(&Told) -> &Option<String>); 3] = [
+    let lists: [Listed<'_>; 3] = [
         (
             "Scripts that do not pass without weirgate",
             &without,

@@ -26,8 +26,9 @@
 //! let reading = read(&[File { name: "ShapedDevices.csv", text: devices }]);
 //! assert!(reading.list.is_none());
 //! let said: Vec<String> = reading.problems.iter().map(ToString::to_string).collect();
-//! assert!(said[0].starts_with("ShapedDevices.csv:3:27: error[L005]"), "{said:?}");
-//! assert!(said[1].starts_with("ShapedDevices.csv:3:52: error[L006]"), "{said:?}");
+//! assert!(said[0].starts_with("ShapedDevices.csv:3:1: warning[L202]"), "{said:?}");
+//! assert!(said[1].starts_with("ShapedDevices.csv:3:25: error[L005]"), "{said:?}");
+//! assert!(said[2].starts_with("ShapedDevices.csv:3:48: error[L006]"), "{said:?}");
 //! ```
 
 mod address;

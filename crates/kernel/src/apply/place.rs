@@ -12,7 +12,6 @@ use crate::{DeviceIndex, Kernel};
 use std::collections::BTreeMap;
 use weirgate_plan::{Action, Plan};
 use weirgate_state::{ClsactHook, DeviceName, HookPrograms, Program, ProgramChange};
-use weirgate_units::Inserted as _;
 
 /// Attributes of a qdisc whose filters are shared with other devices (rtnetlink.h).
 const TCA_INGRESS_BLOCK: u16 = 13;
@@ -73,7 +72,7 @@ fn attached(before: &HookPrograms, after: &HookPrograms) -> Option<bool> {
             let change = program.change(Some(before), Some(after));
             matches!(change, ProgramChange::Attach(_))
         })
-        .inserted();
+        .collect();
     let restores = after.restore.is_some() && after.restore != before.restore;
     let mut filters = programs.iter().flat_map(|program| program.row().filters);
     let leaving = filters.any(|filter| filter.hook == ClsactHook::Egress);

@@ -92,6 +92,9 @@ fn alone(lab: &Lab, files: &[Text]) -> Result<Vec<File>> {
     Ok(found)
 }
 
+/// The numbers of ematches, which tc reads.
+const EMATCHES: &str = "/etc/iproute2/ematch_map";
+
 /// The name of a file, and what is in it.
 type Text = (String, Vec<u8>);
 
@@ -101,7 +104,13 @@ fn together(lab: &Lab, batch: &[Text]) -> Result<Vec<File>> {
         .map(|number| format!("{FOLDER}/{number}.json"))
         .collect();
     let texts = batch.iter().map(|(_, text)| &**text);
-    let files: Vec<(&str, &[u8])> = paths.iter().map(|path| &**path).zip(texts).collect();
+    let ematches = fs::read(EMATCHES).context(EMATCHES)?;
+    let files: Vec<(&str, &[u8])> = paths
+        .iter()
+        .map(|path| &**path)
+        .zip(texts)
+        .chain([(EMATCHES, &*ematches)])
+        .collect();
     let words = ["outside", "inside", "tdc"];
     let output = lab.execute(&words, &files, (1, LIMITS), &mut |_| ())?;
     let told: Vec<Told> = lines(&output)?;

@@ -272,6 +272,8 @@ enum aqm_needs {
 	AQM_NEEDS_HEADS = 64, /* aqm_moment.heads_ns, with AQM_NEEDS_QUEUE */
 	AQM_NEEDS_RANDOM_OUT = 128, /* aqm_moment.random on departure */
 	AQM_NEEDS_ECN = 256, /* aqm_packet.ecn: it marks, or asks who can be */
+	AQM_NEEDS_HOLD =
+		512, /* a call when the time of AQM_DISCIPLINE_HELD comes */
 };
 
 /* The last parameter of a discipline with AQM_NEEDS_PARTS. It is the host's to
@@ -290,6 +292,19 @@ enum aqm_needs {
  * by its state `v`: a virtual queue grows no further. */
 #define AQM_DISCIPLINE_TO(name, TABLE, queue_count, packet_count, needs, end, \
 			  text) \
+	AQM_DISCIPLINE_WHOLE(name, TABLE, queue_count, packet_count, needs, \
+			     end, 0, text)
+
+/* The same of one that holds packets (AQM_NEEDS_HOLD), by its state `v`: where
+ * NAME_choose() answers AQM_NO_QUEUE though packets wait, it is asked again at `until`,
+ * in ns. Where that is past, it is asked after a millisecond. */
+#define AQM_DISCIPLINE_HELD(name, TABLE, queue_count, packet_count, needs, \
+			    until, text) \
+	AQM_DISCIPLINE_WHOLE(name, TABLE, queue_count, packet_count, needs, \
+			     AQM_MOST_BYTES, until, text)
+
+#define AQM_DISCIPLINE_WHOLE(name, TABLE, queue_count, packet_count, needs, \
+			     end, until, text) \
 	enum { \
 		name##_QUEUES = (queue_count), \
 		name##_PACKETS = (packet_count), \
@@ -303,6 +318,10 @@ enum aqm_needs {
 	AQM_FN u64 name##_end(const struct name##_vars *v) \
 	{ \
 		return (end); \
+	} \
+	AQM_FN u64 name##_until(const struct name##_vars *v) \
+	{ \
+		return (until); \
 	} \
 	AQM_FN u32 name##_flows(const struct name##_params *params) \
 	{ \

@@ -405,8 +405,8 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 	struct aqm_kept *kept;
 	u32 index, wire, i;
 	u32 random = 0;
+	u64 now, until;
 	int passed;
-	u64 now;
 
 	if (!one)
 		return NULL;
@@ -457,10 +457,14 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 		sch->qstats.drops++;
 		bpf_kfree_skb(skb);
 	}
-	/* If the bound of the loop is reached with packets in the queue, the
-	 * watchdog fires after 1 ms. */
-	if (sch->q.qlen && aqm_line_timer(&one->head.line, now + 1000000, now))
-		bpf_qdisc_watchdog_schedule(sch, now + 1000000, 0);
+	/* Packets are held until a time. Where none is said, or the bound of the
+	 * loop is reached, the watchdog fires after 1 ms. */
+	until = AQM_OF(_NEEDS) &AQM_NEEDS_HOLD ? AQM_OF(_until)(&one->q.vars) :
+						 0;
+	if (until <= now)
+		until = now + 1000000;
+	if (sch->q.qlen && aqm_line_timer(&one->head.line, until, now))
+		bpf_qdisc_watchdog_schedule(sch, until, 0);
 	return NULL;
 }
 

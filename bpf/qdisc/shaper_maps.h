@@ -24,7 +24,9 @@ static __always_inline struct aqm_slot *shaper_slot(u64 first, u32 index);
 #define FITS(number, name) \
 	_Static_assert(sizeof(struct name##_params) <= \
 			       sizeof(((struct class_settings *)0)->params), \
-		       #name " has more parameters than MOST_PARAMS");
+		       #name " has more parameters than MOST_PARAMS"); \
+	_Static_assert(!(name##_NEEDS & AQM_NEEDS_HOLD), \
+		       #name " holds packets, which no class waits for");
 KINDS(FITS)
 
 /* In `needs`: the class is recorded; and from where on its flows are said. */

@@ -332,7 +332,9 @@ static void drain(void)
 		else if (++idle > 1000)
 			broken("choose",
 			       "keeps packets for ever: they are never sent");
-		now += 1000000;
+		/* The longer nothing goes, the longer are the steps, up to 1000 s:
+		 * packets may be held until a time. */
+		now += 1000000ULL << (idle < 20 ? idle : 20);
 	}
 }
 

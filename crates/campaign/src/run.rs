@@ -7,7 +7,7 @@ use crate::result::ExperimentResult;
 use crate::saved;
 use clap::Args;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
@@ -184,8 +184,10 @@ impl Campaign {
     }
 }
 
-/// Runs an experiment that comes with the program.
+/// Runs an experiment that comes with the program, or that it wrote. Disciplines that it
+/// names by paths are beside `file`, which need not be there.
 pub fn bundled(
+    file: &Path,
     text: &str,
     experiment: Experiment,
     files: BTreeMap<String, String>,
@@ -200,9 +202,9 @@ pub fn bundled(
     };
     let loaded = Loaded {
         text: text.to_owned(),
+        kits: Kits::of(file, &experiment)?,
         experiment,
         files,
-        kits: Kits::default(),
     };
     let labs = open(&setting, std::slice::from_ref(&loaded))?;
     self::experiment(&setting, &labs, loaded, (None, None))

@@ -173,7 +173,8 @@ pub fn run(arguments: Arguments) -> Outcome {
         .map_err(|error| Failure::Input(format!("weirgate: {error}")))?;
     let text = question.experiment();
     let files = question.policies();
-    let experiment = source::parse(Path::new("advise.toml"), &text, weirgate_experiment::parse)?;
+    let file = Path::new("advise.toml");
+    let experiment = source::parse(file, &text, weirgate_experiment::parse)?;
     for (path, text) in &files {
         policy::parse(Path::new(path), text)?;
     }
@@ -184,7 +185,7 @@ pub fn run(arguments: Arguments) -> Outcome {
     output::note(&format!(
         "Comparing {arms} settings in the laboratory, each in a virtual machine of its own."
     ));
-    let result = bundled(&text, experiment, files, of.kernel)?;
+    let result = bundled(file, &text, experiment, files, of.kernel)?;
     let answer = answer(&question, &result.figures);
     if let Some(text) = &answer.policy {
         policy::parse(Path::new("the best setting's policy"), text)?;

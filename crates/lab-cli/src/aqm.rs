@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate-lab aqm`: the workshop for disciplines.
 
+mod beside;
+
 use clap::Subcommand;
 use std::path::PathBuf;
 use weirgate_console::discipline::LinkArguments;
@@ -87,6 +89,11 @@ pub enum Command {
         #[arg(long = "kernel", value_name = "KERNEL")]
         kernels: Vec<KernelChoice>,
     },
+    /// Run a discipline as the queue of a bottleneck in the lab, under real TCP, beside others.
+    ///
+    /// Prints goodput, round trips and what was lost and marked, flow by flow. Nothing is put on a
+    /// device of this machine; it needs no root.
+    Try(beside::Arguments),
     /// Compile a discipline of one's own into one file, which `load` takes on machines without a
     /// compiler too.
     Build {
@@ -158,6 +165,7 @@ pub fn run(command: &Command) -> Outcome {
             lab,
             kernels,
         } => verify::verify(discipline, *lab, kernels),
+        Command::Try(arguments) => beside::run(arguments),
         Command::Build { discipline, output } => work::build(discipline, output.as_deref()),
         Command::Source { file } => work::source(file.as_deref()),
         Command::Record { file, capture } => capture::record(capture, file),

@@ -45,7 +45,13 @@ pub fn run(arguments: &Arguments) -> Outcome {
          virtual machines: as the provider delivers it, and under weirgate. {}.",
         line.about, line.takes
     ));
-    let result: ExperimentResult = bundled(text, experiment, files, arguments.kernel.clone())?;
+    let result: ExperimentResult = bundled(
+        std::path::Path::new(name),
+        text,
+        experiment,
+        files,
+        arguments.kernel.clone(),
+    )?;
     let figures = |arm: &str| {
         let found = result.figures.get(arm);
         found.ok_or_else(|| anyhow::anyhow!("the arm `{arm}` gave no figures"))

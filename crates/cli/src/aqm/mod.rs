@@ -54,6 +54,10 @@ pub enum Command {
     ///
     /// Done by `weirgate-lab`.
     Verify(Handed),
+    /// Run a discipline as the queue of a bottleneck in the lab, under real TCP, beside others.
+    ///
+    /// Done by `weirgate-lab`.
+    Try(Handed),
     /// Compile a discipline of one's own into one file, which `load` takes on machines without a
     /// compiler too.
     ///
@@ -150,6 +154,7 @@ pub fn run(command: &Command) -> Outcome {
         | Command::Fuzz(_)
         | Command::Bench(_)
         | Command::Verify(_)
+        | Command::Try(_)
         | Command::Build(_)
         | Command::Source(_)
         | Command::Replay(_)

@@ -41,8 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             .compile(&format!("aqm_{name}"));
     }
     let table = fs::read_to_string(root.join("disciplines.txt"))?;
-    let names: Vec<&str> = names(&table).collect();
-    for name in &names {
+    let (kit, lab) = names(&table);
+    for name in kit.iter().chain(&lab) {
         common()
             .define("AQM_NAME", *name)
             .define("AQM_TABLE", name.to_uppercase().as_str())
@@ -50,18 +50,36 @@ fn main() -> Result<(), Box<dyn Error>> {
             .file(root.join("host/native/native.c"))
             .compile(&format!("aqm_{name}"));
     }
-    fs::write(Path::new(&out).join("disciplines.rs"), descriptors(&names)?)?;
+    let items = [
+        descriptors("KIT", "each discipline of the kit, by its number", &kit)?,
+        descriptors("LAB", "those that come with the laboratory", &lab)?,
+        format!(
+            "/// Their names, for a program that has nothing else of them.\n\
+             pub(crate) const LAB_NAMES: [&str; {}] = {lab:?};\n",
+            lab.len()
+        ),
+    ];
+    fs::write(Path::new(&out).join("disciplines.rs"), items.concat())?;
     Ok(())
 }
 
-/// The names of the table, one at the beginning of each line that is no comment.
-fn names(table: &str) -> impl Iterator<Item = &str> {
-    let rows = table.lines().filter(|line| !line.starts_with('#'));
-    rows.filter_map(|line| line.split_whitespace().next())
+/// The names of the table, one at the beginning of each line that is no comment: those of
+/// the kit, and those of the laboratory, whose lines end so.
+fn names(table: &str) -> (Vec<&str>, Vec<&str>) {
+    let (mut kit, mut lab) = (Vec::new(), Vec::new());
+    for row in table.lines().filter(|line| !line.starts_with('#')) {
+        let of = if row.ends_with(" lab") {
+            &mut lab
+        } else {
+            &mut kit
+        };
+        of.extend(row.split_whitespace().next());
+    }
+    (kit, lab)
 }
 
-/// `KIT`, the descriptor that C has of each discipline.
-fn descriptors(names: &[&str]) -> Result<String, std::fmt::Error> {
+/// A constant with the descriptors that C has of these disciplines.
+fn descriptors(constant: &str, what: &str, names: &[&str]) -> Result<String, std::fmt::Error> {
     let (mut externs, mut items) = (String::new(), String::new());
     for name in names {
         writeln!(externs, "    static aqm_descriptor_{name}: RawDescriptor;")?;
@@ -69,9 +87,9 @@ fn descriptors(names: &[&str]) -> Result<String, std::fmt::Error> {
     }
     Ok(format!(
         "unsafe extern \"C\" {{\n{externs}}}\n\n\
-         /// The descriptor of each discipline of the kit, by its number.\n\
+         /// The descriptors of {what}.\n\
          // SAFETY: C defines each as a constant of this layout, which a test checks.\n\
-         pub(crate) static KIT: [&RawDescriptor; {}] = unsafe {{\n    [\n{items}    ]\n}};\n",
+         pub(crate) static {constant}: [&RawDescriptor; {}] = unsafe {{\n    [\n{items}    ]\n}};\n",
         names.len()
     ))
 }

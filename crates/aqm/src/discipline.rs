@@ -60,6 +60,26 @@ impl Discipline {
         kit.map(|raw| Self { raw, own: None }).collect()
     }
 
+    /// Those that come with the laboratory's program as sources, for this machine alone:
+    /// a file with the kernel's programs is built of each (`weirgate-lab aqm build`).
+    pub fn of_the_lab() -> Vec<Self> {
+        let lab = ffi::LAB.iter();
+        lab.map(|raw| Self { raw, own: None }).collect()
+    }
+
+    /// The names of [`Discipline::of_the_lab`]. A program that asks for no more has
+    /// nothing of them.
+    pub fn lab_names() -> &'static [&'static str] {
+        &ffi::LAB_NAMES
+    }
+
+    /// All of the kit, then those of the laboratory.
+    pub fn every() -> Vec<Self> {
+        let mut every = Self::all();
+        every.extend(Self::of_the_lab());
+        every
+    }
+
     /// The one of that name in the kit.
     pub fn named(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|one| one.name() == name)

@@ -97,7 +97,8 @@ pub(crate) struct RawDescriptor {
 // SAFETY: a descriptor is constant data: strings, numbers and functions.
 unsafe impl Sync for RawDescriptor {}
 
-// `KIT`: the descriptors of the disciplines in `aqm/disciplines.txt`.
+// `KIT` and `LAB`: the descriptors of the disciplines in `aqm/disciplines.txt`; and
+// `LAB_NAMES`.
 include!(concat!(env!("OUT_DIR"), "/disciplines.rs"));
 
 /// Of `enum aqm_needs`.

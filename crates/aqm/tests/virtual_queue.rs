@@ -175,7 +175,7 @@ fn every_discipline_holds_who_listens() {
         mtu_bytes: 1514,
         ..Link::default()
     };
-    for discipline in Discipline::all() {
+    for discipline in Discipline::every() {
         if VirtualQueue::refusal(discipline).is_some() {
             continue;
         }
@@ -252,7 +252,7 @@ fn codel_decides_at_a_virtual_departure() {
 /// What keeps account of waiting packets is refused, and says why.
 #[test]
 fn who_counts_what_waits_is_refused() {
-    for discipline in Discipline::all() {
+    for discipline in Discipline::every() {
         let (root, name) = (env!("CARGO_MANIFEST_DIR"), discipline.name());
         let source = std::fs::read_to_string(format!("{root}/../../aqm/{name}.c"));
         let counts = source.expect("its source").contains("AQM_NEEDS_QUEUE");

@@ -9,6 +9,7 @@ mod inside;
 
 use inside::parity::{DISCIPLINE, PACKETS};
 use std::env;
+use std::process::Command;
 use std::time::{Duration, Instant};
 use weirgate_aqm::Discipline;
 use weirgate_lab::{Limits, OwnTests, Together};
@@ -158,6 +159,33 @@ mod together {
             fq_codel_decides_as_the_kernels: "equal::fq_codel";
         }
     }
+}
+
+/// The disciplines that come with the laboratory, built by its program as anybody's own
+/// are.
+#[test]
+fn kernel_and_native_host_agree_on_the_labs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let test = env::current_exe().expect("a path");
+    let release = test.ancestors().nth(2).expect("a folder above `deps`");
+    let mut programs = vec!["env".to_owned(), "ip".to_owned(), "tc".to_owned()];
+    for name in Discipline::lab_names() {
+        let file = folder.path().join(name).with_extension("so");
+        let mut build = Command::new(release.join("weirgate-lab"));
+        build.args(["aqm", "build", name, "--output"]).arg(&file);
+        assert!(build.status().expect("weirgate-lab").success(), "{name}");
+        programs.push(file.to_string_lossy().into_owned());
+    }
+    let programs: Vec<&str> = programs.iter().map(String::as_str).collect();
+    let limits = Limits {
+        wall: Duration::from_mins(10),
+        ..Limits::default()
+    };
+    let own = OwnTests {
+        programs: &programs,
+        ..own(&[], limits)
+    };
+    println!("{}", own.run("inside::parity::of_the_lab"));
 }
 
 /// With nft, whose rules make the guest's kernel track connections.

@@ -66,15 +66,22 @@ impl Kits {
             return own::open(&built.path);
         }
         let folder = file.parent().unwrap_or_else(|| Path::new("."));
-        let Some(built) = own::file(&folder.join(word).to_string_lossy())? else {
+        let beside = own::file(&folder.join(word).to_string_lossy())?;
+        let lab = || Discipline::lab_names().contains(&word).then_some(word);
+        let built = match (beside, lab()) {
+            (None, Some(name)) => own::file(name)?,
+            (beside, _) => beside,
+        };
+        let Some(built) = built else {
             let all: Vec<&str> = Discipline::all()
                 .into_iter()
                 .map(Discipline::name)
                 .collect();
             return Err(Failure::Input(format!(
-                "there is no discipline `{word}`: the kit has {}, and one of your own is named by \
-                 its folder, beside this file",
-                all.join(", ")
+                "there is no discipline `{word}`: the kit has {}, the laboratory {}, and one of \
+                 your own is named by its folder, beside this file",
+                all.join(", "),
+                Discipline::lab_names().join(", ")
             )));
         };
         let discipline = own::open(&built.path)?;

@@ -96,7 +96,7 @@ impl Subject {
             own
         } else {
             return Err(wrong(format!(
-                "{}: there is no such folder, file or discipline of the kit",
+                "{}: there is no such folder, file or discipline that comes with weirgate",
                 what.display()
             )));
         };

@@ -35,9 +35,9 @@ const PLANTED: &str = "use-after-poison";
 /// `weirgate aqm new`.
 pub fn new(name: &str, folder: Option<&Path>) -> Outcome {
     check_name(name)?;
-    if Discipline::named(name).is_some() {
+    if Discipline::named(name).is_some() || Discipline::lab_names().contains(&name) {
         return Err(wrong(format!(
-            "`{name}` is a discipline of the kit; call yours otherwise"
+            "`{name}` is a discipline that comes with weirgate; call yours otherwise"
         )));
     }
     let folder = folder.map_or_else(|| PathBuf::from(name), Path::to_owned);
@@ -76,7 +76,11 @@ pub fn build(what: &Path, output: Option<&Path>) -> Outcome {
     let subject = Subject::find(what)?;
     subject.look()?;
     let library = subject.library()?;
-    let folder = subject.file.parent().unwrap_or(Path::new("."));
+    // One that comes with this program has no folder.
+    let folder = match subject.file.parent() {
+        Some(folder) if what.exists() => folder,
+        _ => Path::new("."),
+    };
     let beside = folder.join(&subject.name).with_extension("so");
     let place = output.map_or(beside, Path::to_owned);
     fs::copy(&library, &place).with_context(|| place.display().to_string())?;

@@ -19,8 +19,10 @@ pub fn disciplines(root: &Path) -> Result<Vec<(String, u32)>> {
     let table = fs::read_to_string(root.join("aqm/disciplines.txt"))?;
     let rows = table.lines().filter(|line| !line.starts_with('#'));
     let row = |line: &str| -> Result<(String, u32)> {
-        let (name, branches) = line.split_once(' ').context("a row is `NAME BRANCHES`")?;
-        Ok((name.to_owned(), branches.trim().parse()?))
+        let mut words = line.split_whitespace();
+        let (name, branches) = (words.next(), words.next());
+        let row = name.zip(branches).context("a row is `NAME BRANCHES`")?;
+        Ok((row.0.to_owned(), row.1.parse()?))
     };
     rows.map(|line| row(line).with_context(|| format!("aqm/disciplines.txt: `{line}`")))
         .collect()

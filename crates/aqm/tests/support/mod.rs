@@ -37,7 +37,9 @@ pub fn packet(arrived_ns: u64, len: u32) -> Packet {
 
 /// A discipline with parameters by name.
 pub fn queue<T>(name: &str, link: &Link, params: &[(&str, u64)]) -> Queue<T> {
-    let discipline = Discipline::named(name).expect("a discipline");
+    let every = Discipline::every();
+    let discipline = every.into_iter().find(|one| one.name() == name);
+    let discipline = discipline.expect("a discipline");
     let mut settings = Settings::new(discipline);
     for (name, value) in params {
         settings.set(name, *value).expect("a parameter");

@@ -4,9 +4,10 @@
 use super::net::{self, Far, Flood};
 use super::{number, on_device, read, setup};
 use std::net::Shutdown;
+use std::path::Path;
 use std::time::Instant;
 use weirgate_aqm::{Discipline, EventKind, Link, Mirror, Settings, ShaperRule, Taken};
-use weirgate_bpf::{Class, Classes, Place, Qdisc, Recorder, Shaper};
+use weirgate_bpf::{Class, Classes, Place, Qdisc, Recorder, Shaper, kit_number};
 
 /// Bytes of the ring between kernel and test.
 const RING: u32 = 1 << 24;
@@ -16,6 +17,9 @@ pub const PACKETS: &str = "WEIRGATE_PARITY_PACKETS";
 
 /// The variable that says which.
 pub const DISCIPLINE: &str = "WEIRGATE_PARITY_DISCIPLINE";
+
+/// Where the guest has files that a test brought.
+const BUILT: &str = "/usr/sbin";
 
 /// How often parameters change during a run.
 const CHANGES: u64 = 5;
@@ -87,45 +91,55 @@ fn compare(
     compared
 }
 
+/// The code point of expedited forwarding in the field of service, which has ECN's bits
+/// below it.
+const EXPEDITED: u32 = 46 << 2;
+
 /// Every discipline under TCP of several flows and datagrams of three sizes.
-#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn parity(disciplines: &[Discipline], packets: u64) {
     let _far = Far::new(1);
     for discipline in disciplines {
-        let qdisc = Qdisc::load(*discipline).unwrap_or_else(|error| panic!("{error}"));
-        let place = on_device(&qdisc, "wan0", RATE, &[]);
-        // What asks for the ECN field is told it, and marks.
-        let marking = Settings::new(*discipline).marks();
-        let marker = marking.then(|| qdisc.mark(place).unwrap_or_else(|error| panic!("{error}")));
-        let capable = [1, 2].map(|ecn| marking.then(|| Flood::capable(0, 900, ecn)));
-        let began = Instant::now();
-        let flows: Vec<_> = [0; 6].map(net::bulk).into();
-        let floods = [40, 600, 1_200].map(|bytes| Flood::paced(0, bytes));
-        let recorder = qdisc.record(place, RING).expect("a ring");
-        let recorder = recorder.expect("an instance");
-        let compared = compare(*discipline, &recorder, packets, |name, value| {
-            let setup = setup(&qdisc, RATE, &[(name, value)]);
-            qdisc.set(place, &setup).expect("settings");
-        });
-        drop(recorder);
-        println!(
-            "{}: the same for {compared:?}, in {} s of the guest",
-            qdisc.kind(),
-            began.elapsed().as_secs()
-        );
-        assert!(compared.arrivals >= packets);
-        assert!(compared.departures > packets / 10);
-        assert!(compared.drops + compared.evictions > 0);
-        assert!(compared.marks > 0 || !marking);
-        assert!(compared.evictions > 0 || discipline.name() != "fq_codel");
-        let before = number(&read(&qdisc, place), "arrived_packets");
-        drop((floods, capable, marker));
-        for flow in flows {
-            let _ = flow.shutdown(Shutdown::Both);
-        }
-        assert!(before > 0);
-        net::run("tc qdisc del dev wan0 root");
+        parity_of(*discipline, packets, &[]);
     }
+}
+
+/// The same of one, with these parameters.
+#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
+fn parity_of(discipline: Discipline, packets: u64, with: &[(&str, u64)]) {
+    let qdisc = Qdisc::load(discipline).unwrap_or_else(|error| panic!("{error}"));
+    let place = on_device(&qdisc, "wan0", RATE, with);
+    // What asks for the ECN field is told it, and marks.
+    let marking = Settings::new(discipline).marks();
+    let marker = marking.then(|| qdisc.mark(place).unwrap_or_else(|error| panic!("{error}")));
+    let capable = [1, 2].map(|ecn| marking.then(|| Flood::capable(0, 900, ecn)));
+    let began = Instant::now();
+    let flows: Vec<_> = [0; 6].map(net::bulk).into();
+    let floods = [40, 600, 1_200].map(|bytes| Flood::paced(0, bytes));
+    let recorder = qdisc.record(place, RING).expect("a ring");
+    let recorder = recorder.expect("an instance");
+    let compared = compare(discipline, &recorder, packets, |name, value| {
+        let all = [with, &[(name, value)]].concat();
+        let setup = setup(&qdisc, RATE, &all);
+        qdisc.set(place, &setup).expect("settings");
+    });
+    drop(recorder);
+    println!(
+        "{}: the same for {compared:?}, in {} s of the guest",
+        qdisc.kind(),
+        began.elapsed().as_secs()
+    );
+    assert!(compared.arrivals >= packets);
+    assert!(compared.departures > packets / 10);
+    assert!(compared.drops + compared.evictions > 0);
+    assert!(compared.marks > 0 || !marking);
+    assert!(compared.evictions > 0 || discipline.name() != "fq_codel");
+    let before = number(&read(&qdisc, place), "arrived_packets");
+    drop((floods, capable, marker));
+    for flow in flows {
+        let _ = flow.shutdown(Shutdown::Both);
+    }
+    assert!(before > 0);
+    net::run("tc qdisc del dev wan0 root");
 }
 
 #[test]
@@ -139,6 +153,22 @@ fn quick() {
 #[ignore = "runs in the lab's kernel"]
 fn longer() {
     parity(&Discipline::all(), 20_000);
+}
+
+/// Those that come with the laboratory, from the files that its program built; packets
+/// of expedited forwarding are held, so that the host's timer lets them go.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn of_the_lab() {
+    let _far = Far::new(1);
+    let _expedited = Flood::capable(0, 300, EXPEDITED);
+    for name in Discipline::lab_names() {
+        let file = Path::new(BUILT).join(name).with_extension("so");
+        let discipline = Discipline::open(&file, kit_number()).expect(name);
+        let holds = discipline.params().iter().any(|row| row.name == "early");
+        let with: &[(&str, u64)] = if holds { &[("early", 1)] } else { &[] };
+        parity_of(discipline, 5_000, with);
+    }
 }
 
 /// A shaper with a class of 4 Mbit/s that has the discipline, and one that takes

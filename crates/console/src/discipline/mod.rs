@@ -30,8 +30,10 @@ pub fn discipline(name: &str) -> Result<Discipline, Failure> {
         let all = Discipline::all();
         let names: Vec<&str> = all.iter().map(|one| one.name()).collect();
         wrong(format!(
-            "there is no discipline `{name}`; there are {}, and your own by its folder",
-            names.join(", ")
+            "there is no discipline `{name}`; there are {}, with weirgate-lab {}, and your own \
+             by its folder",
+            names.join(", "),
+            Discipline::lab_names().join(", ")
         ))
     })
 }
@@ -44,8 +46,9 @@ pub struct Built {
     _folder: Option<TempDir>,
 }
 
-/// The file of a discipline of one's own: that which the word names, what was
-/// built in the folder, or made of the folder or the source. `None` where the word is none of these.
+/// The file of a discipline that is not of the kit: that which the word names, what was
+/// built in the folder, or made of the folder, the source, or the one of that name which
+/// comes with the laboratory. `None` where the word is none of these.
 pub fn file(word: &str) -> Result<Option<Built>, Failure> {
     let path = Path::new(word);
     let is = |extension: &str| path.extension().is_some_and(|kind| kind == extension);
@@ -56,7 +59,8 @@ pub fn file(word: &str) -> Result<Option<Built>, Failure> {
         }));
     }
     if !path.is_dir() && !is("c") {
-        return Ok(None);
+        let lab = Discipline::lab_names().contains(&word) && !is_loaded(word);
+        return lab.then(|| compiled(path)).transpose();
     }
     if let Some(path) = built_in(path) {
         return Ok(Some(Built {
@@ -116,7 +120,7 @@ fn built_in(folder: &Path) -> Option<PathBuf> {
 pub fn find(word: &str) -> Result<Option<Discipline>, Failure> {
     let own = if let Some(built) = file(word)? {
         open(&built.path)?
-    } else if stored(word).is_some_and(|file| file.is_file()) {
+    } else if is_loaded(word) {
         return named(word).map(Some);
     } else {
         return Ok(None);
@@ -128,6 +132,11 @@ pub fn find(word: &str) -> Result<Option<Discipline>, Failure> {
         )));
     }
     Ok(Some(own))
+}
+
+/// Whether one of this name that is not of the kit is in the kernel.
+fn is_loaded(name: &str) -> bool {
+    stored(name).is_some_and(|file| file.is_file())
 }
 
 /// One that is loaded.

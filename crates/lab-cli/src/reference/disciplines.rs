@@ -337,15 +337,19 @@ mod tests {
             };
             let mut queue: Queue<()> = Queue::new(&settings, &link);
             let (mut now, gap) = (0, 1 + below(40_000_000));
-            for _ in 0..1_500 {
+            for _ in 0..3_000 {
                 now += below(gap);
                 if below(5) < 3 {
+                    // Few flows: code points of assured and expedited forwarding, or
+                    // hashes.
+                    let assured = (1 + below(4) as u32) * 8 + 2 * (1 + below(3) as u32);
+                    let code = if below(8) == 0 { 46 } else { assured };
+                    let hash = code.wrapping_mul(0x9e37_79b1);
                     let packet = Packet {
                         arrived_ns: now,
                         len: 40 + below(1_461) as u32,
                         wire: 1_500,
-                        // Few flows, and code points of assured forwarding.
-                        flow: (1 + below(4) as u32) * 8 + 2 * (1 + below(3) as u32),
+                        flow: if round % 2 == 0 { code } else { hash },
                         ecn: below(4) as u32,
                     };
                     queue.arrive(&packet, below(1 << 31) as u32 * 2, ());

@@ -193,6 +193,17 @@ static void check_count(const char *function)
 		broken(function, "loses count of what is queued");
 }
 
+/* In the kernel a mark for a packet whose sender does not understand it would be put on
+ * another packet, or on none. */
+static void check_mark(const char *function, u32 ecn,
+		       const struct aqm_verdict *verdict)
+{
+	if (verdict->action == AQM_MARK &&
+	    (!(D->needs & AQM_NEEDS_ECN) || ecn == AQM_NOT_ECT))
+		broken(function,
+		       "marks a packet whose sender does not understand marks");
+}
+
 /* The same packet where nothing waits. */
 static void arrive_at_ingress(const struct aqm_packet *packet, u32 random)
 {
@@ -214,6 +225,7 @@ static void arrive_at_ingress(const struct aqm_packet *packet, u32 random)
 		broken("arrive", "answers with neither pass, mark nor drop");
 	if (verdict.reason >= AQM_REASON_COUNT)
 		broken("arrive", "gives a reason that there is not");
+	check_mark("arrive", packet->ecn, &verdict);
 }
 
 static void arrive(const struct aqm_packet *packet, u32 random)
@@ -240,6 +252,7 @@ static void arrive(const struct aqm_packet *packet, u32 random)
 	}
 	if (verdict.reason >= AQM_REASON_COUNT)
 		broken("arrive", "gives a reason that there is not");
+	check_mark("arrive", packet->ecn, &verdict);
 	if (!quiet)
 		printf("a %u %s\n", slot ? verdict.action : AQM_DROP,
 		       aqm_reasons[verdict.reason].name);
@@ -269,7 +282,7 @@ static u32 depart(u64 now_ns)
 {
 	u32 turns = 4 * (D->packets + D->queues) + 4;
 	struct aqm_verdict verdict = {};
-	u32 slot, wire;
+	u32 slot, wire, ecn;
 
 	while (turns--) {
 		call("depart");
@@ -286,7 +299,9 @@ static u32 depart(u64 now_ns)
 			return 0;
 		}
 		wire = slot <= D->packets ? the_slot(slot)->packet.wire : 0;
+		ecn = slot <= D->packets ? the_slot(slot)->packet.ecn : 0;
 		take(slot, "depart");
+		check_mark("depart", ecn, &verdict);
 		check_count("depart");
 		if (verdict.reason >= AQM_REASON_COUNT)
 			broken("depart", "gives a reason that there is not");

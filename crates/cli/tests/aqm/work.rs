@@ -303,6 +303,27 @@ fn what_is_not_asked_for_decides_nothing() {
     }
 }
 
+/// A mark for a packet whose sender understands none, on arrival and at departure.
+#[test]
+fn a_mark_that_nobody_understands_is_refused() {
+    let folder = fresh();
+    let code = format!("\tif (packet->len > 1000)\n\t\treturn aqm_mark(1, 0);\n{DECIDES}");
+    change(folder.path(), DECIDES, &code);
+    change(folder.path(), "AQM_NEEDS_NOTHING", "AQM_NEEDS_ECN");
+    fs::remove_file(folder.path().join("mean/first.script")).expect("a script");
+    let what = "mean_arrive() marks a packet whose sender does not understand marks";
+    refused(folder.path(), "test mean", &[what]);
+    // Only where it can be.
+    let asked = "if (packet->len > 1000 && aqm_can_mark(packet))";
+    change(folder.path(), "if (packet->len > 1000)", asked);
+    let output = weirgate(folder.path(), "test mean");
+    assert!(output.status.success(), "{}", text(&output));
+    // What does not ask for the field cannot know.
+    change(folder.path(), "AQM_NEEDS_ECN", "AQM_NEEDS_NOTHING");
+    change(folder.path(), " && aqm_can_mark(packet)", "");
+    refused(folder.path(), "test mean", &[what]);
+}
+
 /// By an address, which is another one each time.
 #[test]
 fn verdicts_are_the_same_when_it_runs_again() {

@@ -17,6 +17,7 @@ const LINE_PACKETS: u64 = 833;
 
 /// Ten senders that respond, and one that sends at so many percent of the line, in the
 /// second half of a minute.
+#[expect(clippy::print_stdout, reason = "the figures are worth reading")]
 fn beside(name: &str, percent: u64, params: &[(&str, u64)]) -> Shares {
     let mut senders = vec![Sender::Responsive; 10];
     senders.push(Sender::Constant(LINE_PACKETS * percent / 100));

@@ -74,6 +74,7 @@ static void broken(const char *function, const char *what)
 }
 
 #include "watch.h"
+#include "verdict.h"
 
 /* A word for a departure, by what was asked of others so far. */
 static u32 word(void)
@@ -193,17 +194,6 @@ static void check_count(const char *function)
 		broken(function, "loses count of what is queued");
 }
 
-/* In the kernel a mark for a packet whose sender does not understand it would be put on
- * another packet, or on none. */
-static void check_mark(const char *function, u32 ecn,
-		       const struct aqm_verdict *verdict)
-{
-	if (verdict->action == AQM_MARK &&
-	    (!(D->needs & AQM_NEEDS_ECN) || ecn == AQM_NOT_ECT))
-		broken(function,
-		       "marks a packet whose sender does not understand marks");
-}
-
 /* The same packet where nothing waits. */
 static void arrive_at_ingress(const struct aqm_packet *packet, u32 random)
 {
@@ -223,9 +213,7 @@ static void arrive_at_ingress(const struct aqm_packet *packet, u32 random)
 		       "writes to the parameters, which it is only told");
 	if (verdict.action > AQM_DROP)
 		broken("arrive", "answers with neither pass, mark nor drop");
-	if (verdict.reason >= AQM_REASON_COUNT)
-		broken("arrive", "gives a reason that there is not");
-	check_mark("arrive", packet->ecn, &verdict);
+	check_verdict("arrive", packet->ecn, &verdict);
 }
 
 static void arrive(const struct aqm_packet *packet, u32 random)
@@ -250,9 +238,7 @@ static void arrive(const struct aqm_packet *packet, u32 random)
 	} else if (verdict.action != AQM_DROP) {
 		broken("arrive", "names a queue that there is not");
 	}
-	if (verdict.reason >= AQM_REASON_COUNT)
-		broken("arrive", "gives a reason that there is not");
-	check_mark("arrive", packet->ecn, &verdict);
+	check_verdict("arrive", packet->ecn, &verdict);
 	if (!quiet)
 		printf("a %u %s\n", slot ? verdict.action : AQM_DROP,
 		       aqm_reasons[verdict.reason].name);
@@ -301,10 +287,8 @@ static u32 depart(u64 now_ns)
 		wire = slot <= D->packets ? the_slot(slot)->packet.wire : 0;
 		ecn = slot <= D->packets ? the_slot(slot)->packet.ecn : 0;
 		take(slot, "depart");
-		check_mark("depart", ecn, &verdict);
+		check_verdict("depart", ecn, &verdict);
 		check_count("depart");
-		if (verdict.reason >= AQM_REASON_COUNT)
-			broken("depart", "gives a reason that there is not");
 		if (!quiet)
 			printf("d %u %s\n", verdict.action,
 			       aqm_reasons[verdict.reason].name);

@@ -27,6 +27,9 @@ const FUZZED: &str = include_str!("../kit/fuzzed.h");
 /// How it notices a call without end.
 const WATCH: &str = include_str!("../kit/watch.h");
 
+/// What it checks of a verdict.
+const VERDICT: &str = include_str!("../kit/verdict.h");
+
 /// What it says of a discipline.
 const TABLES: &str = include_str!("../kit/tables.h");
 
@@ -75,6 +78,7 @@ impl Subject {
         }
         fs::write(kit.path().join("fuzzed.h"), FUZZED)?;
         fs::write(kit.path().join("watch.h"), WATCH)?;
+        fs::write(kit.path().join("verdict.h"), VERDICT)?;
         fs::write(kit.path().join("tables.h"), TABLES)?;
         fs::write(kit.path().join("driver.c"), DRIVER)?;
         if what == Path::new(SHAPER) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A line with a discipline's queue, and senders of two kinds: those that have Reno's law
-//! and nothing else (a window that halves at a loss, once in a round trip, and else grows
-//! by a packet in each), and those that send at a rate whatever becomes of it.
+//! A line with a discipline's queue, and senders of two kinds. The first have Reno's law
+//! and nothing else: a window that halves at a loss, once in a round trip, and else grows
+//! by a packet in each. The others send at a rate, whatever becomes of it.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 

@@ -21,6 +21,9 @@
  *
  * What was offered is never taken back (RFC 9293 section 3.8.6), nor is more
  * offered than the receiver itself does.
+ *
+ * Where a queue with an AQM stands behind, windows need not hold everybody.
+ * window_loosens() says whom the queue holds as well or better.
  */
 #ifndef AQM_WINDOW_H
 #define AQM_WINDOW_H
@@ -64,6 +67,11 @@ struct window_flow {
 	u32 acked; /* by the last acknowledgement */
 	u32 came; /* bytes that did since */
 	u32 selective; /* acknowledgements tell what came beyond a loss */
+	u32 round_trip_us; /* of the path; 0: not known */
+	u32 loose; /* bytes that may be on offer, whatever was earned; 0: the
+		    * edge goes on at the rate */
+	u32 again; /* bytes that came twice, less those that may */
+	u32 deaf; /* losses do not slow the sender down */
 };
 
 /* Segments smaller than this are never waited for. */
@@ -71,6 +79,37 @@ struct window_flow {
 
 /* More than any window. */
 #define WINDOW_CAME_MOST (1U << 30)
+
+/*
+ * Windows cost a hundredth of the rate, which the queue has beyond them, and with
+ * short flows beside some hundredths that are kept free for those. What the queue costs
+ * depends on the segments w that a sender has in a round trip: it loses 1.5 / w^2 of
+ * them (RFC 5348 section 3.1, CUBIC as well: RFC 9438 section 4.3), which is 4 % with 6.
+ * With more, the queue is better for delay too. It spaces what it lets go, so that
+ * segments of several flows do not meet at the far end.
+ *
+ * And a sender with a large part of the line backs off by 0.3 (RFC 9438 section 4.6).
+ * The queue runs dry before the gap is over unless it holds 0.3 of what that sender has
+ * on its way. CoDel's usual 5 ms of the rate (RFC 8289 section 4.4) are 0.3 of 17 ms.
+ *
+ * On slow lines a segment of a queue is itself a delay, so windows hold there.
+ *
+ * A share changes with each page that comes. Who is loose stays so until it has
+ * WINDOW_HELD_SEGMENTS left.
+ */
+#define WINDOW_LOOSE_SEGMENTS 6
+#define WINDOW_HELD_SEGMENTS 5
+#define WINDOW_LOOSE_NS 17000000
+#define WINDOW_LOOSE_SEGMENT_NS 750000
+
+/* What a queue with an AQM makes of a round trip beside: a few of its targets. */
+#define WINDOW_QUEUED_NS 10000000
+
+/* A sender that listens sends less than a part of 16 twice where it has as many
+ * segments. One is deaf if it sends more, by a quarter of a second of its share:
+ * what a slow start has beyond the line is no more than what is on offer. */
+#define WINDOW_AGAIN_PART 16
+#define WINDOW_DEAF_NS 250000000
 
 AQM_FN u32 window_mss(const struct window_flow *flow)
 {
@@ -110,6 +149,39 @@ AQM_FN void window_numbered(struct window_flow *flow, u32 first, u32 bytes)
 	late = bytes < flow->missing ? bytes : flow->missing;
 	flow->missing -= late;
 	flow->credit -= bytes - late;
+	flow->again =
+		(u32)aqm_min((u64)flow->again + bytes - late, WINDOW_CAME_MOST);
+}
+
+/* Bytes that a round trip at so many bytes a second has. */
+AQM_FN u64 window_path(const struct window_flow *flow, u64 rate)
+{
+	return aqm_bytes_in(rate, (u64)flow->round_trip_us * 1000);
+}
+
+/* Chooses with data that came whether the queue behind holds the sender, which has
+ * this share of the rate of all: losses slow it down, are few, and leave the line
+ * full. */
+AQM_FN void window_loosens(struct window_flow *flow, u32 bytes, u64 share,
+			   u64 all)
+{
+	u64 path = window_path(flow, share);
+	u64 mss = window_mss(flow);
+	u64 least = flow->loose ? WINDOW_HELD_SEGMENTS : WINDOW_LOOSE_SEGMENTS;
+
+	flow->again -= (u32)aqm_min(flow->again, bytes / WINDOW_AGAIN_PART);
+	if (flow->again > aqm_bytes_in(share, WINDOW_DEAF_NS))
+		flow->deaf = 1;
+	if (!flow->deaf && path >= least * mss &&
+	    aqm_bytes_in(all, WINDOW_LOOSE_SEGMENT_NS) >= mss &&
+	    path <= aqm_bytes_in(all, WINDOW_LOOSE_NS)) {
+		/* Twice a round trip, because a share may grow to that until it
+		 * is counted. */
+		path += aqm_bytes_in(share, WINDOW_QUEUED_NS);
+		flow->loose = (u32)aqm_min(2 * path, WINDOW_CAME_MOST);
+	} else {
+		flow->loose = 0;
+	}
 }
 
 /* Of the bytes offered, those that are still to come. */
@@ -153,7 +225,7 @@ AQM_FN int window_binds(const struct window_flow *flow,
 			const struct window_rule *rule, u64 few)
 {
 	return rule->algorithm == WINDOW_EDGE && !rule->fixed_bytes &&
-	       flow->began &&
+	       flow->began && !flow->loose &&
 	       flow->credit < (s64)aqm_max(4 * window_mss(flow), few);
 }
 
@@ -268,6 +340,17 @@ AQM_FN u32 window_offer(struct window_flow *flow,
 		wanted = rule->fixed_bytes;
 	} else if (!rate) {
 		wanted = offered;
+	} else if (flow->loose) {
+		/* What was on offer beyond a round trip is owed when the edge
+		 * goes on at the rate again. All at once, when the queue begins
+		 * to hold a sender, would be a burst: as in a slow start, two
+		 * segments may leave for each that came. */
+		flow->paid_ns = now_ns;
+		flow->credit = (s64)window_path(flow, rate) - flow->loose;
+		wanted = flow->loose;
+		if (flow->came)
+			wanted = aqm_min(wanted, left + 2 * (u64)flow->came);
+		wanted = aqm_max(wanted, mss);
 	} else if (rule->algorithm == WINDOW_EDGE) {
 		if (!flow->began) {
 			flow->paid_ns = now_ns;
@@ -322,7 +405,7 @@ AQM_FN u64 window_told(struct window_flow *flow, const struct window_rule *rule,
 	if (flow->credit < least)
 		flow->credit = least;
 	if (rule->fixed_bytes || rule->algorithm != WINDOW_EDGE ||
-	    !rule->hold_ns || !rate)
+	    flow->loose || !rule->hold_ns || !rate)
 		return 0;
 	if (flow->credit < 0 && further > 0)
 		leaves += (u64)-flow->credit * 1000000000 / aqm_max(rate, 1);

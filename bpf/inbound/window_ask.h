@@ -32,6 +32,17 @@ static __always_inline void window_answered(const struct tuple *tuple,
 	bpf_map_update_elem(&round_trips, &peer, &took_ns, BPF_ANY);
 }
 
+/* What is known of an end outside, in microseconds; 0: nothing. */
+static __always_inline u32 window_round_trip_us(const struct tuple *tuple)
+{
+	struct window_peer peer;
+	const u64 *known;
+
+	__builtin_memcpy(peer.address, tuple->address[1], 16);
+	known = bpf_map_lookup_elem(&round_trips, &peer);
+	return known ? (u32)aqm_min(*known / 1000, 10000000) : 0;
+}
+
 /* The segment of one that may have so many bytes a second. */
 static __always_inline u64 window_asked(const struct window_settings *wanted,
 					const struct tuple *tuple, u64 rate)

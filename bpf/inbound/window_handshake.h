@@ -73,6 +73,7 @@ static __always_inline void window_begin(const struct tuple *tuple,
 	connection->receiver = *receiver;
 	connection->flow.mss = receiver->mss;
 	connection->flow.selective = !!(receiver->handshake & RECEIVER_SACK);
+	connection->flow.round_trip_us = window_round_trip_us(tuple);
 	if (receiver->handshake & RECEIVER_OFFERED)
 		window_begun(&connection->flow, receiver->ack, receiver->window,
 			     receiver->born_ns);
@@ -113,11 +114,11 @@ __noinline u32 window_establish(struct segment *segment)
 		return 0;
 	receiver = *half;
 	bpf_map_delete_elem(&handshakes, &tuple);
+	if (!(receiver.handshake & RECEIVER_REPEATS) &&
+	    !(segment->flags & TCP_SYN) ==
+		    !!(receiver.handshake & RECEIVER_ANSWERS))
+		window_answered(&tuple, bpf_ktime_get_ns() - receiver.born_ns);
 	if (segment->flags & TCP_SYN) {
-		if (!(receiver.handshake &
-		      (RECEIVER_ANSWERS | RECEIVER_REPEATS)))
-			window_answered(&tuple,
-					bpf_ktime_get_ns() - receiver.born_ns);
 		receiver.handshake &= window_stated(segment) |
 				      RECEIVER_ANSWERS | RECEIVER_OFFERED;
 	}

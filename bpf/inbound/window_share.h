@@ -154,6 +154,10 @@ window_counted(const struct window_settings *wanted,
 
 	share_anew(member, sum->epoch);
 	part -= window_forgiven(wanted, connection, member, part, share);
+	/* What one has beyond its share that the queue holds, the queue takes back. */
+	if (connection->flow.loose)
+		part = aqm_min(part,
+			       SHARE_ONE - aqm_min(member->part, SHARE_ONE));
 	share_count(sum, member, part, window_large(connection), whole);
 }
 
@@ -185,7 +189,12 @@ static __always_inline void window_active(const struct window_settings *wanted,
 	share_second(&slot->members, epoch);
 	if (host)
 		share_second(&host->connections, epoch);
-	share = window_share_bytes(wanted, all, host, number, large, others);
+	share = window_share(wanted, all, host, number, large, 0, others);
+	/* A rate that is stated is kept to, whatever is behind. */
+	if (wanted->beside_others)
+		window_loosens(&connection->flow, bytes, share,
+			       window_rate(wanted, number));
+	share = aqm_bytes_in(share, 1ULL << 30);
 	whole = window_whole(wanted, connection, bytes, epoch, share);
 	window_counted(wanted, connection,
 		       host ? &host->connections : &slot->members,

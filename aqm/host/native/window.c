@@ -39,6 +39,8 @@ u32 aqm_window_offer(void *flow, const struct window_rule *rule, u64 rate,
 u64 aqm_window_told(void *flow, const struct window_rule *rule, u64 rate,
 		    u32 ack, u32 window, u64 now_ns);
 u64 aqm_window_pay(void *flow, u32 ack, u64 owed);
+u32 aqm_window_loosens(void *flow, u32 round_trip_us, u32 bytes, u64 share,
+		       u64 all);
 u64 aqm_share_rate(const struct share_sum *sum, u64 rate, int large, u64 more,
 		   u64 others);
 void aqm_share_count(struct share_sum *sum, struct share_member *member,
@@ -85,6 +87,16 @@ u64 aqm_window_told(void *flow, const struct window_rule *rule, u64 rate,
 u64 aqm_window_pay(void *flow, u32 ack, u64 owed)
 {
 	return window_pay(flow, ack, owed);
+}
+
+u32 aqm_window_loosens(void *flow, u32 round_trip_us, u32 bytes, u64 share,
+		       u64 all)
+{
+	struct window_flow *one = flow;
+
+	one->round_trip_us = round_trip_us;
+	window_loosens(one, bytes, share, all);
+	return one->loose;
 }
 
 const u32 aqm_udp_size = sizeof(struct udp_flow);

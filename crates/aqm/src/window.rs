@@ -26,6 +26,13 @@ unsafe extern "C" {
         offered: u32,
         now_ns: u64,
     ) -> u32;
+    fn aqm_window_loosens(
+        flow: *mut c_void,
+        round_trip_us: u32,
+        bytes: u32,
+        share: u64,
+        all: u64,
+    ) -> u32;
     fn aqm_window_pay(flow: *mut c_void, ack: u32, owed: u64) -> u64;
     fn aqm_window_told(
         flow: *mut c_void,
@@ -168,6 +175,16 @@ impl Window {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a connection.
         unsafe { aqm_window_pay(flow, ack, owed) }
+    }
+
+    /// After [`Window::arrived`], where a queue stands behind: whether that holds the
+    /// connection, which has a path of so many microseconds and `share` bytes a second
+    /// of the rate of all. Returns the bytes that may then be on offer; 0 if the edge
+    /// goes on at the rate.
+    pub fn loosens(&mut self, round_trip_us: u32, bytes: u32, share: u64, all: u64) -> u32 {
+        let flow = self.memory.as_mut_ptr().cast();
+        // SAFETY: the memory holds a connection.
+        unsafe { aqm_window_loosens(flow, round_trip_us, bytes, share, all) }
     }
 
     /// The rate measured, in bytes a second.

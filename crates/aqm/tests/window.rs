@@ -352,3 +352,104 @@ fn a_chunk_is_scaled_to_its_length() {
     window.arrived(1_000, 1_000, 20 * SECOND);
     assert_eq!(window.rate(), 0);
 }
+
+/// Bytes a second of a line of 50 Mbit/s, and microseconds of a usual path.
+const FAST: u64 = 6_000_000;
+const PATH_US: u32 = 20_000;
+
+fn loosened(round_trip_us: u32, share: u64, all: u64) -> u32 {
+    let mut window = Window::new(WindowRule::new(WindowAlgorithm::Edge));
+    window.arrived(1_448, 1_448, SECOND);
+    window.loosens(round_trip_us, 1_448, share, all)
+}
+
+#[test]
+fn the_queue_holds_whom_it_holds_better() {
+    // Four on a fast line: 20 segments in a round trip.
+    assert_eq!(loosened(PATH_US, FAST / 4, FAST), 2 * (30_000 + 15_000));
+    // 64 of them have one each, and four on a slow line four.
+    assert_eq!(loosened(PATH_US, FAST / 64, FAST), 0);
+    assert_eq!(loosened(PATH_US, 250_000, 1_000_000), 0);
+    // Eight, where a segment takes 1.4 ms; and where it takes 0.7 ms.
+    assert_eq!(loosened(PATH_US, 600_000, 1_000_000), 0);
+    assert!(loosened(PATH_US, 600_000, 2_000_000) > 0);
+    // The whole line over a path that the queue cannot bridge, and one not known.
+    assert_eq!(loosened(PATH_US, FAST, FAST), 0);
+    assert_eq!(loosened(0, FAST / 4, FAST), 0);
+}
+
+#[test]
+fn who_is_left_to_the_queue_stays_there_while_shares_change_a_little() {
+    let mut window = Window::new(WindowRule::new(WindowAlgorithm::Edge));
+    window.arrived(1_448, 1_448, SECOND);
+    let mut loosens = |segments_tenths: u64| {
+        let share = segments_tenths * 1_448 * 5;
+        window.loosens(PATH_US, 1_448, share, FAST) > 0
+    };
+    assert!(!loosens(55));
+    assert!(loosens(61));
+    assert!(loosens(55));
+    assert!(!loosens(49));
+    assert!(!loosens(55));
+}
+
+#[test]
+fn a_sender_that_does_not_slow_down_for_losses_is_held() {
+    let mut window = Window::new(WindowRule::new(WindowAlgorithm::Edge));
+    window.begun(0, 10_000_000, SECOND);
+    let mut first = 0;
+    let mut held_at = None;
+    // Every fifth segment comes twice.
+    for number in 0..2_000_u32 {
+        let repeats = number % 5 == 4;
+        let start = if repeats { first - 1_448 } else { first };
+        window.numbered(start, 1_448);
+        window.arrived(1_448, 1_448, SECOND);
+        first = start + 1_448;
+        let loose = window.loosens(PATH_US, 1_448, FAST / 4, FAST);
+        if loose == 0 {
+            held_at.get_or_insert(number);
+        } else {
+            assert_eq!(held_at, None, "who was held once stays so");
+        }
+    }
+    // A quarter of a second of its share came twice by then, beyond a sixteenth.
+    let held_at = held_at.expect("it was held");
+    assert!((1_500..2_000).contains(&held_at), "{held_at}");
+}
+
+#[test]
+fn what_was_on_offer_is_owed_when_the_rate_holds_again() {
+    let mut window = Window::new(WindowRule::new(WindowAlgorithm::Edge));
+    let share = FAST / 4;
+    window.begun(0, 14_600, SECOND);
+    let (mut ack, mut offered, mut loose) = (0, 14_600, 0);
+    // Each segment lets two go, until all of it is on offer.
+    while loose == 0 || offered < loose {
+        window.arrived(1_448, 1_448, SECOND);
+        loose = window.loosens(PATH_US, 1_448, share, FAST);
+        ack += 1_448;
+        let next = window.offer(share, ack, 6_000_000, SECOND);
+        assert_eq!(next, (offered + 1_448).min(loose));
+        window.told(share, ack, next, SECOND);
+        offered = next;
+    }
+    let edge = ack + offered;
+    // Many come: a sixteenth of the share, for which the edge goes on when what was on
+    // offer beyond a round trip has been earned.
+    let share = share / 16;
+    let (mut now, mut last) = (SECOND, edge);
+    while now < 3 * SECOND {
+        now += 20 * MS;
+        let came = 1_448.min(last - ack);
+        window.arrived(came, 1_448, now);
+        assert_eq!(window.loosens(PATH_US, came, share, FAST), 0);
+        ack += came;
+        let offered = window.offer(share, ack, 6_000_000, now);
+        window.told(share, ack, offered, now);
+        assert!(ack + offered >= last, "nothing is taken back");
+        last = ack + offered;
+    }
+    let most = share * 2 + u64::from(edge - loose) + 30_000 + 2 * 1_448;
+    assert!(u64::from(last) <= most, "{last} {most}");
+}

@@ -151,10 +151,11 @@ fn windowed(policy: &Policy, chosen: Automatic) -> String {
                 _ => "hosts",
             };
             format!(
-                "TCP is kept below the queue, to {} of payload in each class, shared by {by}; \
-                 QUIC, other datagrams and connections whose handshake nobody saw are held by \
-                 the queue: a flow of them that is answered has a share as each connection \
-                 has, and windows leave the others what they use",
+                "TCP that has few segments in a round trip is kept below the queue, to {} of \
+                 payload in each class, shared by {by}, and the queue holds TCP that has more, \
+                 which loses little there; QUIC, other datagrams and connections whose \
+                 handshake nobody saw are held by the queue: a flow of them that is answered \
+                 has a share as each connection has, and windows leave the others what they use",
                 in_kbit(rate)
             )
         }

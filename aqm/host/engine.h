@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The engine: one scheduler for a tree of nodes, up to eight levels deep, of any
- * shape. This file has its rows. engine_wheel.h says when a node may go on,
- * engine_tree.h which leaf sends next, and engine_leaf.h which packet of it.
+ * shape. This file has its rows. engine_wheel.h and engine_cap.h say when a node may
+ * go on, engine_tree.h which leaf sends next, and engine_leaf.h which packet of it.
  *
  * A node has a guarantee, a ceiling, a priority and a quantum, all in bytes on
  * the wire. Among the children of a node, those go first that have not had their
  * guarantee, in order of priority; then the others by priority. Equals share by
  * deficit round robin (Shreedhar and Varghese 1996): shares are as the quanta.
- * The ceiling of a node holds over everything below it.
+ * The ceiling of a node holds over everything below it. A cap is a ceiling that
+ * nodes share wherever they are: those of a host in several classes, for example.
  *
  * A packet costs a number of steps that depends on the levels and not on the
  * number of nodes. So nothing is ever searched: a node that may send is in a list
@@ -68,6 +69,10 @@
  * wheel, which wakes what is below a node a little late. */
 #define ENGINE_IDLE_CREDIT_NS 2000000ULL
 
+/* What a row is, in engine_said.live: 0 for nothing. */
+#define ENGINE_NODE 1
+#define ENGINE_CAP 2 /* in no tree: a ceiling for the nodes that name it */
+
 /* What is said of a node. */
 struct engine_said {
 	u64 ceiling_bytes_s; /* 0: none */
@@ -79,7 +84,7 @@ struct engine_said {
 	u32 priority; /* 0, most urgent, to ENGINE_PRIORITIES - 1 */
 	u32 limit_bytes; /* of a leaf: queued at most; 0: what there is room for */
 	u32 target_ns; /* of a leaf: CoDel's target; 0: the engine's */
-	u32 pad;
+	u32 cap; /* the row of a cap that holds for it too; 0: none */
 };
 
 enum engine_state {
@@ -97,7 +102,7 @@ struct engine_node {
 	u32 state; /* enum engine_state */
 	u32 parent; /* in whose list it is */
 	u32 list; /* in which: the number of an engine_fork's head */
-	u32 next; /* in that list, which is a circle */
+	u32 next; /* in that list, which is a circle; of a cap: who went last */
 	u32 prev;
 	s32 deficit; /* what it may still send in this turn */
 	u32 turned; /* whether it was ever given a turn */

@@ -132,7 +132,7 @@ AQM_WHOLE_FN int engine_admit(struct engine *e AQM_NONNULL, u32 id, u32 len)
 	struct engine_node *n = engine_node(e, id);
 	u64 most, left;
 
-	if (!n || !n->said.live || n->said.fork) {
+	if (!n || n->said.live != ENGINE_NODE || n->said.fork) {
 		e->refused++;
 		return ENGINE_REFUSE;
 	}

@@ -13,16 +13,11 @@
  * against the whole tree where each node is guaranteed what its children are
  * together. A packet counts for the guarantee of a node that was owed it, and for
  * the node's share of the rest where it was not.
- *
- * Over any time t, the packets of a node that begin in it have at most
- * ceiling * (t + slack) bytes, and the last packet. The slack is the time of a
- * full packet at the ceiling, as in the kit's shaper, and two ticks at least; of
- * the root, which waits for nobody, it is two ticks.
  */
 #ifndef AQM_ENGINE_TREE_H
 #define AQM_ENGINE_TREE_H
 
-#include "engine_wheel.h"
+#include "engine_cap.h"
 
 /* Nodes whose time has come that one question takes from the wheel. */
 #define ENGINE_DUE_MOST 64
@@ -34,12 +29,6 @@
 AQM_FN int engine_owed(const struct engine_node *n, u64 now_ns)
 {
 	return n->said.guarantee_bytes_s && n->guarantee.opens_ns <= now_ns;
-}
-
-/* Whether a node is above its ceiling. */
-AQM_FN int engine_shut(const struct engine_node *n, u64 now_ns)
-{
-	return n->said.ceiling_bytes_s && n->ceiling.opens_ns > now_ns;
 }
 
 /* Whether a node has something to send that only its own ceiling may hold. */
@@ -165,9 +154,9 @@ AQM_WHOLE_FN u32 engine_wake_one(struct engine *e AQM_NONNULL, u32 id,
 		return 0;
 	if (now_ns > ENGINE_IDLE_CREDIT_NS && n->guarantee.opens_ns < least)
 		n->guarantee.opens_ns = least;
-	if (engine_shut(n, now_ns)) {
+	if (engine_shut(e, n, now_ns)) {
 		n->state = ENGINE_HELD;
-		engine_wheel_put(e, id, n->ceiling.opens_ns);
+		engine_wheel_put(e, id, engine_opens(e, n));
 		return 0;
 	}
 	if (id == e->rule.root) {
@@ -200,21 +189,19 @@ AQM_WHOLE_FN int engine_wake(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 AQM_FN int engine_charge(struct engine *e, u32 id, struct engine_node *n,
 			 u32 wire, u32 full, u64 now_ns)
 {
-	u64 slack = ENGINE_LATE_NS;
+	struct engine_node *cap = engine_cap(e, n);
+	u64 slack = ENGINE_CREDIT_NS;
 	int over = 0;
 
-	n->sent_wire_bytes += wire;
-	n->sent_packets++;
-	n->ceiling.rate_bytes_s = n->said.ceiling_bytes_s;
-	n->guarantee.rate_bytes_s = n->said.guarantee_bytes_s;
-	if (id != e->rule.root && n->ceiling.rate_bytes_s)
-		slack = aqm_max(slack, (u64)full * 1000000000 /
-					       n->ceiling.rate_bytes_s);
-	aqm_gate_pass(&n->ceiling, wire, now_ns, slack);
+	engine_pass(n, wire, id == e->rule.root ? 0 : full, now_ns);
 	if (id == e->rule.root)
 		return 0;
+	if (cap) {
+		engine_pass(cap, wire, full, now_ns);
+		cap->next = id;
+	}
+	n->guarantee.rate_bytes_s = n->said.guarantee_bytes_s;
 	if (n->list < ENGINE_PRIORITIES) {
-		slack = ENGINE_CREDIT_NS;
 		if (n->guarantee.rate_bytes_s)
 			slack += (u64)full * 2000000000 /
 				 n->guarantee.rate_bytes_s;
@@ -248,9 +235,9 @@ AQM_WHOLE_FN u32 engine_settle_one(struct engine *e AQM_NONNULL, u32 id,
 	over = wire && engine_charge(e, id, n, wire, full, now_ns);
 	if (!engine_has_work(e, n)) {
 		n->state = ENGINE_IDLE;
-	} else if (engine_shut(n, now_ns)) {
+	} else if (engine_shut(e, n, now_ns)) {
 		n->state = ENGINE_HELD;
-		engine_wheel_put(e, id, n->ceiling.opens_ns);
+		engine_wheel_put(e, id, engine_opens(e, n));
 	} else if (root) {
 		return 0;
 	} else {
@@ -291,6 +278,29 @@ AQM_WHOLE_FN int engine_settle(struct engine *e AQM_NONNULL, u32 id, u32 wire,
 	return 0;
 }
 
+/*
+ * A node whose turn has come, and whose cap another has used up meanwhile. The one
+ * that did waits for the same time. This one goes on before it, so that those of a
+ * cap take turns.
+ */
+AQM_WHOLE_FN int engine_hold(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
+{
+	struct engine_node *n = engine_node(e, id);
+	struct engine_node *cap;
+
+	if (!n || n->state != ENGINE_READY)
+		return 0;
+	engine_unlink(e, id, n);
+	n->state = ENGINE_HELD;
+	engine_wheel_put(e, id, engine_opens(e, n));
+	/* When to ask again is known already, where nobody else may send. */
+	e->opens_ns = aqm_min(e->opens_ns, e->wheel.due << ENGINE_TICK_SHIFT);
+	cap = engine_cap(e, n);
+	if (cap)
+		engine_wheel_before(e, id, cap->next);
+	return engine_settle(e, n->parent, 0, now_ns);
+}
+
 /* A node that is said to have another parent than that in whose list it is. */
 AQM_WHOLE_FN int engine_move(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 {
@@ -322,10 +332,8 @@ AQM_WHOLE_FN int engine_look(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 		if (n->said.live && n->said.ceiling_bytes_s)
 			most += (u64)full * 1000000000 /
 				n->said.ceiling_bytes_s;
-		if (n->ceiling.opens_ns <= most)
-			return 0;
-		n->ceiling.opens_ns = most;
-		engine_wheel_put(e, id, most);
+		n->ceiling.opens_ns = aqm_min(n->ceiling.opens_ns, most);
+		engine_wheel_put(e, id, engine_opens(e, n));
 		return 1;
 	}
 	if (n->state != ENGINE_READY || id == e->rule.root)
@@ -349,8 +357,8 @@ AQM_WHOLE_FN int engine_due(struct engine *e AQM_NONNULL, u64 now_ns)
 	if (!id || !n)
 		return 0;
 	if (n->state == ENGINE_HELD) {
-		if (engine_shut(n, now_ns)) {
-			engine_wheel_put(e, id, n->ceiling.opens_ns);
+		if (engine_shut(e, n, now_ns)) {
+			engine_wheel_put(e, id, engine_opens(e, n));
 			return 1;
 		}
 		n->state = ENGINE_IDLE;
@@ -388,8 +396,12 @@ AQM_WHOLE_FN u32 engine_down(struct engine *e AQM_NONNULL, u64 now_ns)
 		child = engine_node(e, next);
 		if (!child)
 			return 0;
-		if (child->said.parent != id) {
-			engine_move(e, next, now_ns);
+		if (child->said.parent != id ||
+		    (child->said.cap && engine_shut(e, child, now_ns))) {
+			if (child->said.parent != id)
+				engine_move(e, next, now_ns);
+			else
+				engine_hold(e, next, now_ns);
 			id = e->rule.root;
 			n = engine_node(e, id);
 			if (!n || n->state != ENGINE_READY)
@@ -422,7 +434,7 @@ AQM_WHOLE_FN u32 engine_choose(struct engine *e AQM_NONNULL, u64 now_ns)
 		engine_look(e, e->look, now_ns);
 		e->look = 0;
 	}
-	if (root->state == ENGINE_HELD && engine_shut(root, now_ns)) {
+	if (root->state == ENGINE_HELD && engine_shut(e, root, now_ns)) {
 		/* Whose time comes meanwhile, could not send. */
 		e->opens_ns = (root->ceiling.opens_ns >> ENGINE_TICK_SHIFT) + 1;
 		e->opens_ns <<= ENGINE_TICK_SHIFT;

@@ -113,6 +113,37 @@ AQM_WHOLE_FN int engine_wheel_put(struct engine *e AQM_NONNULL, u32 id,
 	return 0;
 }
 
+/*
+ * Has a node that has just been put into the wheel come out before another, where
+ * that waits for the same tick. Without that it comes out last of its tick.
+ */
+AQM_FN int engine_wheel_before(struct engine *e, u32 id, u32 other)
+{
+	struct engine_node *n = engine_node(e, id);
+	struct engine_node *o = engine_node(e, other);
+	struct engine_node *next, *prev;
+	u32 place;
+
+	if (!n || !o || id == other || !n->wheel || n->wheel != o->wheel)
+		return 0;
+	next = engine_node(e, n->wheel_next);
+	prev = engine_node(e, n->wheel_prev);
+	if (next)
+		next->wheel_prev = n->wheel_prev;
+	if (prev)
+		prev->wheel_next = n->wheel_next;
+	prev = engine_node(e, o->wheel_prev);
+	n->wheel_next = other;
+	n->wheel_prev = o->wheel_prev;
+	if (prev)
+		prev->wheel_next = id;
+	o->wheel_prev = id;
+	place = AQM_MASKED(n->wheel - 1, ENGINE_TICKS - 1);
+	if (e->wheel.bucket[place] == other)
+		e->wheel.bucket[place] = id;
+	return 1;
+}
+
 /* The bits of a word above one; none for the last. */
 AQM_FN u64 engine_above(u64 word, u32 bit)
 {

@@ -3,7 +3,7 @@
  * The qdisc weir_engine: the tree of aqm/host/engine.h in the kernel, as the root
  * of one device.
  *
- * skb->priority is the number of a packet's leaf. User space maps the rows of
+ * skb->priority is the number of a packet's leaf, counted from one that is said. User space maps the rows of
  * nodes into its memory, and changes a rate by a store, or asks for a change that
  * is seen at once (engine_told.h). Whatever chooses and counts is a function that
  * the verifier looks at once; packets themselves are handled only here.
@@ -77,11 +77,14 @@ int BPF_PROG(engine_init, struct Qdisc *sch, struct nlattr *arg,
 }
 
 /* The leaf of a packet. */
-static __always_inline u32 leaf_of(struct engine *e, u32 priority)
+static __always_inline u32 leaf_of(struct hosted *one, u32 priority)
 {
-	struct engine_node *n = engine_node(e, priority);
+	u32 id = priority - one->first;
+	struct engine_node *n = engine_node(&one->engine, id);
 
-	return n && n->said.live && !n->said.fork ? priority : e->rule.other;
+	return n && n->said.live == ENGINE_NODE && !n->said.fork ?
+		       id :
+		       one->engine.rule.other;
 }
 
 SEC("struct_ops")
@@ -105,7 +108,7 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	packet.len = ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
 	packet.wire = aqm_wire(&e->rule.link, packet.len);
 	packet.ecn = marks_ecn(skb, one->stamp);
-	leaf = leaf_of(e, skb->priority);
+	leaf = leaf_of(one, skb->priority);
 	AQM_QUICK_LOOP (i, ENGINE_EVICT_MOST + 1) {
 		room = engine_admit(e, leaf, packet.len);
 		if (room != ENGINE_EVICT)
@@ -126,7 +129,9 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	index = 0;
 	if (room == ENGINE_KEEP) {
 		packet.flow = flow_hash(skb, one->key, AQM_CONNECTION);
-		if (one->host_parts)
+		if (one->host_parts == AQM_CONNECTION)
+			host = packet.flow;
+		else if (one->host_parts)
 			host = flow_host(skb, one->key, one->host_parts);
 		index = engine_arrive(e, leaf, &packet, host);
 	}

@@ -14,15 +14,18 @@ struct engine_settings {
 	u32 slots;
 	u32 host_parts; /* what of its headers makes a packet's host; 0: nothing */
 	u32 changes; /* counts changes of this */
+	u32 first; /* what skb->priority is for row 0 */
+	u32 pad;
 };
 
 /* Changes that may wait for the program. */
 #define ENGINE_ASKS 64
 
-/* Of a node something else is to be said, all at once. */
+/* Of a node something else is to be said, all at once; or it was said already by a
+ * store, and is only to be looked at. */
 struct engine_ask {
 	u32 id;
-	u32 pad;
+	u32 stored;
 	struct engine_said said;
 };
 

@@ -24,6 +24,7 @@ struct hosted {
 	u32 host_parts;
 	u32 recording;
 	u32 sequence; /* of records */
+	u32 first; /* what skb->priority is for row 0 */
 	struct aqm_place place;
 	u64 stamp; /* of the program that marks; 0: none */
 };

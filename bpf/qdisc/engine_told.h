@@ -38,17 +38,17 @@ static __noinline int tell_rule(struct hosted *one)
 	return 0;
 }
 
-static __noinline int tell_change(struct hosted *one,
-				  const struct engine_ask *ask, u64 now_ns)
+static __noinline int tell_change(struct hosted *one, u32 id,
+				  const struct engine_said *now, u64 now_ns)
 {
 	u32 key = 0;
 	void *ring = bpf_map_lookup_elem(&recorders, &key);
 	struct engine_record record = {
 		.now_ns = now_ns,
 		.event = ENGINE_CHANGE_EVENT,
-		.node = ask->id,
+		.node = id,
 	};
-	struct engine_said said = ask->said;
+	struct engine_said said = *now;
 
 	engine_tell(one, &record);
 	if (ring)
@@ -122,6 +122,7 @@ static __noinline int take_over(struct hosted *one)
 	one->engine.queues.rows = said->queues;
 	one->engine.slots.rows = said->slots;
 	one->host_parts = said->host_parts;
+	one->first = said->first;
 	one->stamp = marks_stamp(one->place.netns, one->place.ifindex);
 	tell_rule(one);
 	return 0;
@@ -150,9 +151,10 @@ __noinline int take_asks(struct hosted *one __arg_nonnull, u64 now_ns)
 		ask = &all->ask[AQM_MASKED(all->done, ENGINE_ASKS - 1)];
 		n = engine_node(&one->engine, ask->id);
 		if (n) {
-			n->said = ask->said;
+			if (!ask->stored)
+				n->said = ask->said;
 			if (one->recording)
-				tell_change(one, ask, now_ns);
+				tell_change(one, ask->id, &n->said, now_ns);
 			engine_look(&one->engine, ask->id, now_ns);
 		}
 		all->done++;

@@ -49,12 +49,12 @@ static struct engine_slot *engine_slot(struct engine *e, u32 id)
 #include "engine_leaf.h"
 #include "engine_record.h"
 
-extern const u32 aqm_engine_layout[29];
+extern const u32 aqm_engine_layout[30];
 
 #define AT(type, field) __builtin_offsetof(struct type, field)
 
 /* In the order in which engine/ffi.rs states them. */
-const u32 aqm_engine_layout[29] = {
+const u32 aqm_engine_layout[30] = {
 	sizeof(struct native_engine),
 	sizeof(struct engine_queue),
 	sizeof(struct engine_slot),
@@ -65,6 +65,7 @@ const u32 aqm_engine_layout[29] = {
 	AT(engine_said, live),
 	AT(engine_said, parent),
 	AT(engine_said, target_ns),
+	AT(engine_said, cap),
 	sizeof(struct engine_node),
 	AT(engine_node, ceiling),
 	AT(engine_node, guarantee),

@@ -67,7 +67,14 @@ pub fn keeping(
         return Keeping::Unknown;
     }
     match streams.as_slice() {
-        [one] if one.interval - one.late > class.lone.wait.as_secs_f64() => Keeping::Alone,
+        [one]
+            if class
+                .lone
+                .as_ref()
+                .is_some_and(|lone| one.interval - one.late > lone.wait.as_secs_f64()) =>
+        {
+            Keeping::Alone
+        }
         _ => Keeping::Within,
     }
 }
@@ -163,8 +170,8 @@ impl Known<'_> {
             up,
             self.end,
         ) {
-            Keeping::Alone => class.lone.wait,
-            Keeping::Within if class.in_order => class.within.wait,
+            Keeping::Alone => class.lone.as_ref()?.wait,
+            Keeping::Within if class.in_order => class.within.as_ref()?.wait,
             Keeping::Within | Keeping::Unknown => return None,
         };
         let packet = up.costs.iter().map(|cost| cost.time).max()?;

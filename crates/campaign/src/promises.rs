@@ -123,9 +123,11 @@ impl One<'_> {
         let mut put = |quantity, wait| {
             metrics.insert(self.name(quantity), milliseconds(wait));
         };
-        put(Quantity::Lone, self.class.lone.wait);
-        if self.class.in_order {
-            put(Quantity::Promise, self.class.within.wait);
+        if let Some(lone) = &self.class.lone {
+            put(Quantity::Lone, lone.wait);
+        }
+        if let Some(within) = self.class.within.as_ref().filter(|_| self.class.in_order) {
+            put(Quantity::Promise, within.wait);
         }
         if let FullQueue::Bound(bound) = &self.class.full {
             put(Quantity::Bound, bound.wait);
@@ -149,18 +151,21 @@ impl One<'_> {
                 "the longest wait in a full queue",
             );
         }
-        let mut shorter = |metric: String, keeping: Keeping| match (keeping, self.class.in_order) {
-            (Keeping::Alone, _) => expect(
-                metric,
-                self.class.lone.wait,
-                "a packet that finds none of its class, as here all do",
-            ),
-            (Keeping::Within, true) => expect(
-                metric,
-                self.class.within.wait,
-                "a packet of a class that keeps to its guarantee and burst, as here",
-            ),
-            _ => {}
+        let mut shorter = |metric: String, keeping: Keeping| {
+            let (bound, what) = match keeping {
+                Keeping::Alone => (
+                    &self.class.lone,
+                    "a packet that finds none of its class, as here all do",
+                ),
+                Keeping::Within if self.class.in_order => (
+                    &self.class.within,
+                    "a packet of a class that keeps to its guarantee and burst, as here",
+                ),
+                Keeping::Within | Keeping::Unknown => return,
+            };
+            if let Some(bound) = bound {
+                expect(metric, bound.wait, what);
+            }
         };
         let until = |end| {
             keeping(

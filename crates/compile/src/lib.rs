@@ -52,7 +52,7 @@ pub use report::setup::{OfSize, Setup, setups};
 pub use report::{
     Bound, CheckReport, ClassReport, Cost, DirectionReport, FullQueue, Step, Wire, check_report,
 };
-pub use scheduler::parts::{CappedHost, Parent};
+pub use scheduler::parts::{CappedHost, OverAll, Parent};
 pub use scheduler::{Member, Scheduler, bounds};
 
 use std::collections::BTreeMap;
@@ -75,6 +75,7 @@ pub fn compile(policy: &Policy, kernel: &Capabilities) -> (Option<State>, Vec<Pr
     let problems = Problems::default();
     let release = check::release(kernel);
     let automatic = inbound::automatic::settled(policy, kernel, &release, &problems);
+    let automatic = engine::rows::settled(automatic, Some(kernel));
     let dual = engine::l4s::settled(automatic, kernel, &problems);
     let settled = check::default_queue::settled(&dual, kernel, &problems);
     let settled = scheduler::acks::settled(settled, kernel, &problems);
@@ -122,6 +123,7 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
         let root = match engine {
             Engine::Cake => engine::cake(policy, scheduler),
             Engine::Kit => engine::kit::root(policy, scheduler),
+            Engine::Rows => engine::rows::root(policy, scheduler),
             Engine::Htb | Engine::Auto => tree::root(policy, scheduler),
         };
         roots.insert(device.clone(), root);

@@ -91,7 +91,7 @@ fn of_tree(qdisc: &Qdisc, needed: &mut BTreeSet<Ability>) {
         QdiscKind::Fq(_) => Ability::Fq,
         QdiscKind::Red(_) => Ability::Red,
         QdiscKind::Cake(_) => Ability::Cake,
-        QdiscKind::Kit(_) => {
+        QdiscKind::Kit(_) | QdiscKind::Rows(_) => {
             needed.insert(Ability::Btf);
             Ability::BpfQdisc
         }

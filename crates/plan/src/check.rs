@@ -4,10 +4,11 @@
 
 use crate::Options;
 use crate::diff::tree;
-use crate::model::kit;
-use crate::model::settle;
+use crate::model::{kit, rows, settle};
 use std::collections::BTreeSet;
-use weirgate_state::{Device, DeviceName, Hook, Htb, Kit, Origin, Qdisc, QdiscKind, State, Table};
+use weirgate_state::{
+    Device, DeviceName, Hook, Htb, Kit, Origin, Qdisc, QdiscKind, Rows, State, Table,
+};
 use weirgate_units::Handle;
 
 /// Occurs when no plan can be made; nothing has been changed.
@@ -62,7 +63,9 @@ fn is_ours(name: &DeviceName, root: &Qdisc, observed: &State, options: &Options)
     // No one else gives a cake the handle 1: unasked.
     let of_kind = match &root.kind {
         QdiscKind::Htb(_) => true,
-        QdiscKind::Cake(_) | QdiscKind::Kit(_) => root.handle == Handle::new(1, 0),
+        QdiscKind::Cake(_) | QdiscKind::Kit(_) | QdiscKind::Rows(_) => {
+            root.handle == Handle::new(1, 0)
+        }
         _ => false,
     };
     let marked = of_kind
@@ -264,6 +267,24 @@ impl Found {
             | QdiscKind::Red(_)
             | QdiscKind::Cake(_) => {}
             QdiscKind::Kit(kit) => self.kit(position, qdisc, kit),
+            QdiscKind::Rows(rows) => self.rows(position, qdisc, rows),
+        }
+    }
+
+    fn rows(&mut self, position: &Position<'_>, qdisc: &Qdisc, tree: &Rows) {
+        let label = format!("{} qdisc {}", position.device, qdisc.handle);
+        if !position.at_root {
+            let what = "the engine of rows works at a root only";
+            self.add("K304", &label, &qdisc.origin, what, "put it at the root");
+        }
+        for (node, what, hint) in rows::faults(tree) {
+            match node {
+                None => self.add("K304", &label, &qdisc.origin, what, hint),
+                Some(node) => {
+                    let label = format!("{} class {}", position.device, node.id);
+                    self.add("K304", &label, &node.origin, what, hint);
+                }
+            }
         }
     }
 

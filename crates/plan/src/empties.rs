@@ -3,7 +3,7 @@
 
 use crate::Plan;
 use crate::action::{Action, QdiscParent};
-use crate::model::kit;
+use crate::model::{kit, rows};
 use weirgate_state::{HtbClass, Qdisc, QdiscKind};
 use weirgate_units::Handle;
 
@@ -38,10 +38,11 @@ impl Plan {
             },
             Action::DeleteClass { id, .. } => of_class(*id),
             Action::ChangeQdisc { qdisc, .. } => {
-                let (QdiscKind::Kit(was), QdiscKind::Kit(kit)) = (&root?.kind, &qdisc.kind) else {
-                    return None;
+                let gone = match (&root?.kind, &qdisc.kind) {
+                    (QdiscKind::Kit(was), QdiscKind::Kit(kit)) => kit::emptied(was, kit),
+                    (QdiscKind::Rows(was), QdiscKind::Rows(rows)) => rows::emptied(was, rows),
+                    _ => return None,
                 };
-                let gone = kit::emptied(was, kit);
                 let gone: Vec<String> = gone.iter().map(Handle::to_string).collect();
                 let plural = if gone.len() == 1 {
                     "queue of class"

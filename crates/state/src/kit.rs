@@ -2,7 +2,7 @@
 //! The kit's shaper with classes: a BPF qdisc, which must be a root and takes
 //! no options, so that all it is told goes through maps (`bpf/qdisc/shaper.bpf.c`).
 
-use crate::{CakeFraming, Origin};
+use crate::{KitWire, Origin};
 use serde::{Deserialize, Serialize};
 use weirgate_units::{Handle, Rate, Span};
 
@@ -30,17 +30,6 @@ impl Kit {
     pub const KIND: &'static str = "weir_shaper";
     /// The most classes (`SHAPER_CLASSES`, aqm/host/shaper.h).
     pub const CLASSES: usize = 8;
-}
-
-/// What is added to a packet (`aqm_wire`, aqm/include/aqm.h).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct KitWire {
-    /// Bytes beside those that the device counts; may be negative.
-    pub overhead: i32,
-    /// Smallest frame, `overhead` included.
-    pub mpu: u32,
-    /// How bytes travel.
-    pub framing: CakeFraming,
 }
 
 /// A class of the shaper.

@@ -39,8 +39,10 @@ mod qdisc;
 mod receive;
 mod refreshed;
 mod routing;
+mod rows;
 mod shared;
 mod virtual_queue;
+mod wire;
 
 pub use capabilities::Capabilities;
 pub use classify::change::TableChange;
@@ -56,7 +58,7 @@ pub use classify::{
 pub use condition::{ColourAction, ColourMeter, Conditioner, Conditioning};
 pub use device::{Device, DeviceName, Offloads};
 pub use hooks::{HookPrograms, Order, Payload};
-pub use kit::{Kit, KitClass, KitSetting, KitWire};
+pub use kit::{Kit, KitClass, KitSetting};
 pub use listed::{Listed, ListedKind, ListedObject};
 pub use machine::{
     Ability, Conntrack, Flowtable, Interface, Machine, Presence, Privileges, Remain, Setting,
@@ -65,8 +67,8 @@ pub use machine::{
 pub use network::{DefaultRoute, Network};
 pub use program::{Attached, ClsactHook, Program, ProgramChange, ProgramFilter, ProgramRow};
 pub use qdisc::{
-    Bfifo, Cake, CakeAckFilter, CakeFlowMode, CakeFraming, CakeTins, CakeWire, Fq, FqCodel, Htb,
-    HtbClass, Pfifo, Qdisc, QdiscKind, Red, Sfq, Stab,
+    Bfifo, Cake, CakeAckFilter, CakeFlowMode, CakeTins, CakeWire, Fq, FqCodel, Htb, HtbClass,
+    Pfifo, Qdisc, QdiscKind, Red, Sfq, Stab,
 };
 pub use receive::{Datagrams, Measured, SparedMark, UDP, WindowAlgorithm, Windows};
 pub use refreshed::Refreshed;
@@ -74,8 +76,10 @@ pub use routing::{
     Choice, END_PRIORITY, FIRST_PRIORITY, FIRST_TABLE, LinkPath, LinkRoute, MARKS_TABLE,
     MOST_LINKS, MarkChain, MarkRule, Marking, PROTOCOL, Routing, RoutingRule,
 };
+pub use rows::{Rows, RowsNode, RowsRole};
 pub use shared::Shared;
 pub use virtual_queue::VirtualQueueFilter;
+pub use wire::{CakeFraming, KitWire};
 
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Queueing disciplines and their classes.
 
-use crate::{Kit, Listed, Origin};
+use crate::{CakeFraming, Kit, Listed, Origin, Rows};
 use serde::{Deserialize, Serialize};
 use weirgate_units::{Handle, Rate, Size, Span, fnv1a_32};
 
@@ -39,6 +39,8 @@ pub enum QdiscKind {
     Cake(Cake),
     /// The kit's shaper with classes, at a root.
     Kit(Kit),
+    /// The engine of rows, at a root.
+    Rows(Rows),
     /// A tree that somebody else made and that has no words here, at a root: it can be
     /// put back as it was listed.
     Listed(Listed),
@@ -222,18 +224,6 @@ pub struct CakeWire {
     pub framing: CakeFraming,
 }
 
-/// cake's compensation for cells and code words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum CakeFraming {
-    /// As they are (`noatm`).
-    #[default]
-    None,
-    /// ATM cells, 48 bytes in 53.
-    Atm,
-    /// PTM, 64 bytes in 65.
-    Ptm,
-}
-
 /// cake's isolation of hosts and flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CakeFlowMode {
@@ -334,6 +324,7 @@ impl QdiscKind {
             Self::Red(_) => "red",
             Self::Cake(_) => "cake",
             Self::Kit(_) => Kit::KIND,
+            Self::Rows(_) => Rows::KIND,
             Self::Listed(Listed { name, .. }) | Self::Other(name) => name,
         }
     }

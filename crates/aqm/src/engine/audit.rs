@@ -41,7 +41,12 @@ impl<T> Engine<T> {
     /// a leaf with packets that no ceiling held until the tick that has not passed.
     pub fn audit_idle(&self, now_ns: u64) -> Result<(), String> {
         // One whose ceiling was lifted goes on with the next tick too.
-        let held = |id: u32| self.nodes[id as usize].ceiling.opens_ns + TICK_NS > now_ns;
+        let shut = |node: &Node| node.ceiling.opens_ns + TICK_NS > now_ns;
+        let held = |id: u32| {
+            let node = &self.nodes[id as usize];
+            let cap = self.nodes.get(node.said.cap as usize);
+            shut(node) || cap.is_some_and(shut)
+        };
         let waiting = |id: &u32| self.nodes[*id as usize].packets > 0;
         let free = (ROOT..self.fresh).find(|id| waiting(id) && !self.path(*id).any(held));
         free.map_or(Ok(()), |id| {

@@ -27,7 +27,7 @@ pub(super) struct Said {
     pub priority: u32,
     pub limit_bytes: u32,
     pub target_ns: u32,
-    pub pad: u32,
+    pub cap: u32,
 }
 
 /// `struct aqm_gate`.
@@ -38,6 +38,10 @@ pub(super) struct Gate {
     pub opens_ns: u64,
     pub rest: u64,
 }
+
+/// What a row is: `live` of [`Said`] (`ENGINE_NODE`, `ENGINE_CAP`).
+pub(super) const NODE: u32 = 1;
+pub(super) const CAP: u32 = 2;
 
 /// `enum engine_state`: what a node's `state` may be.
 pub(super) const IDLE: u32 = 0;
@@ -132,7 +136,7 @@ pub(super) const REFUSE: u32 = 2;
 pub(super) const EVICT_MOST: u32 = 8;
 
 unsafe extern "C" {
-    static aqm_engine_layout: [u32; 29];
+    static aqm_engine_layout: [u32; 30];
     pub(super) fn aqm_engine_setup(engine: *mut c_void, rule: *const Rule, rows: *const Arrays);
     pub(super) fn aqm_engine_look(engine: *mut c_void, id: u32, now_ns: u64);
     pub(super) fn aqm_engine_admit(engine: *mut c_void, leaf: u32, len: u32) -> u32;
@@ -178,6 +182,7 @@ mod tests {
             offset_of!(Said, live),
             offset_of!(Said, parent),
             offset_of!(Said, target_ns),
+            offset_of!(Said, cap),
             size_of::<Node>(),
             offset_of!(Node, ceiling),
             offset_of!(Node, guarantee),

@@ -79,7 +79,7 @@ impl<T> Engine<T> {
         let mut whole = Self::empty(link, size);
         whole.nodes[ROOT as usize].said = Said {
             ceiling_bytes_s: link.rate_bytes_s,
-            live: 1,
+            live: ffi::NODE,
             fork: 1,
             ..Said::default()
         };
@@ -176,7 +176,29 @@ impl<T> Engine<T> {
         Ok(id)
     }
 
-    /// Gives a node another rule. What it has queued and had stays.
+    /// Adds a cap: a ceiling for the nodes whose rules name it. Returns its number.
+    pub fn cap(&mut self, ceiling_bytes_s: u64) -> Result<u32, EngineError> {
+        self.reclaim();
+        let id = self.free_row().ok_or(EngineError::Full)?;
+        let rule = NodeRule {
+            ceiling_bytes_s,
+            ..NodeRule::default()
+        };
+        let row = &mut self.nodes[id as usize];
+        *row = Node {
+            said: said(0, 0, &rule),
+            wheel: row.wheel,
+            wheel_next: row.wheel_next,
+            wheel_prev: row.wheel_prev,
+            ..Node::default()
+        };
+        // Of row 0, which is none.
+        self.children[0] += 1;
+        Ok(id)
+    }
+
+    /// Gives a node another rule, or a cap another ceiling. What it has queued and had
+    /// stays.
     pub fn change(&mut self, id: u32, rule: &NodeRule) -> Result<(), EngineError> {
         self.live(id)?;
         let own = &mut self.nodes[id as usize].said;
@@ -190,6 +212,9 @@ impl<T> Engine<T> {
         self.live(id)?;
         if id == ROOT {
             return Err(EngineError::Root);
+        }
+        if self.nodes[id as usize].said.live == ffi::CAP {
+            return Err(EngineError::NoNode);
         }
         self.may_have_children(parent)?;
         if self.path(parent).any(|above| above == id) {

@@ -23,6 +23,9 @@ pub struct NodeRule {
     pub limit_bytes: u32,
     /// CoDel's target, of a leaf, in nanoseconds; 0 for the usual 5 ms.
     pub target_ns: u32,
+    /// The number of a cap ([`NodeRow::is_cap`]), whose ceiling holds for it, and for all
+    /// others that name it, together; 0 for none.
+    pub cap: u32,
 }
 
 /// How many rows an engine has.
@@ -67,7 +70,7 @@ pub enum EngineError {
     Full,
 }
 
-/// A node: its place in the tree, and its rule.
+/// A node, or a cap: its place in the tree, and its rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeRow {
     /// The number of its parent; 0 for the root.
@@ -77,6 +80,27 @@ pub struct NodeRow {
     pub fork: u32,
     /// What it may have.
     pub rule: NodeRule,
+}
+
+impl NodeRow {
+    /// Whether it is a cap: a ceiling that nodes share by its number. It has neither a
+    /// parent nor children, and of its rule only the ceiling counts.
+    pub fn is_cap(&self) -> bool {
+        self.parent == 0 && self.fork == 0
+    }
+
+    /// What its row says that it is (`live` of `struct engine_said`).
+    pub fn live(&self) -> u32 {
+        live(self.parent, self.fork)
+    }
+}
+
+fn live(parent: u32, fork: u32) -> u32 {
+    if parent == 0 && fork == 0 {
+        ffi::CAP
+    } else {
+        ffi::NODE
+    }
 }
 
 /// What a node has had and has.
@@ -96,17 +120,18 @@ pub struct NodeCounts {
     pub marks: u32,
 }
 
+/// What the row of a node says.
 pub(super) fn said(parent: u32, fork: u32, rule: &NodeRule) -> Said {
     Said {
         ceiling_bytes_s: rule.ceiling_bytes_s,
         guarantee_bytes_s: rule.guarantee_bytes_s,
-        live: 1,
+        live: live(parent, fork),
         parent,
         fork,
         quantum: rule.quantum,
         priority: rule.priority,
         limit_bytes: rule.limit_bytes,
         target_ns: rule.target_ns,
-        pad: 0,
+        cap: rule.cap,
     }
 }

@@ -24,6 +24,9 @@ const LINK: Link = Link {
     room_packets: 0,
 };
 
+/// Ceilings of caps.
+const CAPS: [u64; 2] = [20_000, 200_000];
+
 const SIZE: EngineSize = EngineSize {
     nodes: 40,
     inner: 16,
@@ -38,6 +41,8 @@ struct Known {
     parent: u32,
     inner: bool,
     ceiling_bytes_s: u64,
+    /// The cap that a leaf has, or 0.
+    cap: u32,
     /// Bytes since its ceiling was said, and when that was.
     had: f64,
     since_ns: u64,
@@ -59,6 +64,8 @@ pub struct Grown {
 struct Growth {
     engine: Engine<u64>,
     nodes: BTreeMap<u32, Known>,
+    /// Ceilings that leaves share.
+    caps: BTreeMap<u32, Known>,
     /// Packets that were taken and have neither gone nor been dropped.
     here: BTreeMap<u64, u32>,
     now: u64,
@@ -76,6 +83,7 @@ pub fn grow(data: &[u8]) -> Grown {
     let engine = Engine::new(&LINK, SIZE);
     let mut growth = Growth {
         nodes: BTreeMap::new(),
+        caps: BTreeMap::new(),
         here: BTreeMap::new(),
         now: S,
         next: 0,
@@ -83,7 +91,12 @@ pub fn grow(data: &[u8]) -> Grown {
         engine,
     };
     let root = growth.engine.root();
-    growth.said(root, 0, true, LINK.rate_bytes_s);
+    growth.said(root, 0, true, LINK.rate_bytes_s, 0);
+    for rate in CAPS {
+        let id = growth.engine.cap(rate).expect("room");
+        let known = growth.known(0, false, rate, 0);
+        growth.caps.insert(id, known);
+    }
     for call in data.chunks_exact(CALL) {
         growth.call(call);
         assert_eq!(growth.engine.packets(), growth.here.len() as u64);
@@ -91,6 +104,39 @@ pub fn grow(data: &[u8]) -> Grown {
     }
     growth.drain();
     growth.grown
+}
+
+/// Only leaves have caps here, so that no packet counts twice for one.
+fn of_leaf(inner: bool, rule: &NodeRule) -> NodeRule {
+    NodeRule {
+        cap: if inner { 0 } else { rule.cap },
+        ..*rule
+    }
+}
+
+impl Known {
+    /// A packet of it begins: it is ahead of its ceiling by no more than that makes up
+    /// for.
+    fn begun(&mut self, root: bool, now: u64, wire: u32) {
+        let rate = self.ceiling_bytes_s;
+        let full = u64::from(LINK.wire_bytes(LINK.mtu_bytes));
+        if rate > 0 {
+            let ahead = self.had - rate as f64 * (now - self.since_ns) as f64 / 1e9;
+            self.least = self.least.min(ahead);
+            let slack = if root {
+                LATE
+            } else {
+                LATE.max(full * S / rate)
+            };
+            let allowed = rate as f64 * slack as f64 / 1e9 + 1.0;
+            let over = ahead - self.least;
+            assert!(
+                over <= allowed,
+                "{self:?} is {over} bytes over, {allowed} are allowed"
+            );
+        }
+        self.had += f64::from(wire);
+    }
 }
 
 impl Growth {
@@ -107,6 +153,12 @@ impl Growth {
             quantum: 128 * u32::from(third >> 2),
             limit_bytes: 4_096 * u32::from(third & 3),
             target_ns: 0,
+            cap: self
+                .caps
+                .keys()
+                .nth(usize::from(kind >> 6))
+                .copied()
+                .unwrap_or(0),
         };
         match kind % 16 {
             0..=6 => self.arrive(at, u32::from(first), second),
@@ -127,16 +179,21 @@ impl Growth {
         self.nodes.keys().nth(at).copied().unwrap_or(0)
     }
 
-    fn said(&mut self, id: u32, parent: u32, inner: bool, ceiling_bytes_s: u64) {
-        let known = Known {
+    fn said(&mut self, id: u32, parent: u32, inner: bool, ceiling_bytes_s: u64, cap: u32) {
+        let known = self.known(parent, inner, ceiling_bytes_s, cap);
+        self.nodes.insert(id, known);
+    }
+
+    fn known(&self, parent: u32, inner: bool, ceiling_bytes_s: u64, cap: u32) -> Known {
+        Known {
             parent,
             inner,
             ceiling_bytes_s,
+            cap,
             had: 0.0,
             since_ns: self.now,
             least: f64::MAX,
-        };
-        self.nodes.insert(id, known);
+        }
     }
 
     fn arrive(&mut self, at: u32, flow: u32, host: u8) {
@@ -195,34 +252,28 @@ impl Growth {
     /// that makes up for.
     fn begun(&mut self, leaf: u32, wire: u32) {
         let root = self.engine.root();
+        let cap = self.nodes[&leaf].cap;
+        if let Some(cap) = self.caps.get_mut(&cap) {
+            cap.begun(false, self.now, wire);
+        }
         let mut id = leaf;
         while let Some(node) = self.nodes.get_mut(&id) {
-            let rate = node.ceiling_bytes_s;
-            let full = u64::from(LINK.wire_bytes(LINK.mtu_bytes));
-            if rate > 0 {
-                let ahead = node.had - rate as f64 * (self.now - node.since_ns) as f64 / 1e9;
-                node.least = node.least.min(ahead);
-                let slack = if id == root {
-                    LATE
-                } else {
-                    LATE.max(full * S / rate)
-                };
-                let allowed = rate as f64 * slack as f64 / 1e9 + 1.0;
-                let over = ahead - node.least;
-                assert!(
-                    over <= allowed,
-                    "node {id} is {over} bytes over, {allowed} are allowed"
-                );
-            }
-            node.had += f64::from(wire);
+            node.begun(id == root, self.now, wire);
             id = node.parent;
         }
     }
 
     fn change(&mut self, at: u32, rule: &NodeRule) {
-        self.engine.change(at, rule).expect("a node");
+        let rule = of_leaf(self.nodes[&at].inner, rule);
+        self.engine.change(at, &rule).expect("a node");
         let known = self.nodes[&at];
-        self.said(at, known.parent, known.inner, rule.ceiling_bytes_s);
+        self.said(
+            at,
+            known.parent,
+            known.inner,
+            rule.ceiling_bytes_s,
+            rule.cap,
+        );
     }
 
     fn reparent(&mut self, at: u32, other: u32) {
@@ -245,9 +296,10 @@ impl Growth {
     }
 
     fn add(&mut self, parent: u32, inner: bool, rule: &NodeRule) {
-        if let Ok(id) = self.engine.add(parent, inner, rule) {
+        let rule = of_leaf(inner, rule);
+        if let Ok(id) = self.engine.add(parent, inner, &rule) {
             assert!(!self.nodes.contains_key(&id), "two nodes in one row");
-            self.said(id, parent, inner, rule.ceiling_bytes_s);
+            self.said(id, parent, inner, rule.ceiling_bytes_s, rule.cap);
         }
     }
 

@@ -49,6 +49,27 @@ pub struct EngineSetup {
     pub host_parts: u32,
 }
 
+/// What is said of all leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Leaves {
+    /// CoDel's target where a leaf has none of its own, and its interval.
+    pub(crate) target_ns: u64,
+    pub(crate) interval_ns: u64,
+    /// What `skb->priority` is for row 0: more by a row's number for that row.
+    pub(crate) first: u32,
+}
+
+impl Default for Leaves {
+    /// The target and interval of RFC 8289, and rows by their own numbers.
+    fn default() -> Self {
+        Self {
+            target_ns: 5_000_000,
+            interval_ns: 100_000_000,
+            first: 0,
+        }
+    }
+}
+
 /// The engine as a kind of qdisc, registered until this is dropped. One device may
 /// have it as its root.
 #[derive(Debug)]
@@ -145,14 +166,19 @@ impl Engine {
 
     /// Says what holds for the whole. It takes effect with the next packet.
     pub fn set(&self, setup: &EngineSetup) -> Result<(), BpfError> {
+        self.say(setup, &Leaves::default())
+    }
+
+    /// The same, and what holds for all leaves.
+    pub(crate) fn say(&self, setup: &EngineSetup, leaves: &Leaves) -> Result<(), BpfError> {
         let before = self.settings.first()?;
         let link = &setup.link;
         self.settings.set_first(&engine_settings {
             rule: engine_rule {
                 link: *link,
                 codel: codel_common {
-                    target_ns: 5_000_000,
-                    interval_ns: 100_000_000,
+                    target_ns: leaves.target_ns,
+                    interval_ns: leaves.interval_ns,
                     ce_threshold_ns: 0,
                     mtu_bytes: u64::from(link.mtu_bytes),
                 },
@@ -164,7 +190,27 @@ impl Engine {
             slots: before.slots,
             host_parts: setup.host_parts,
             changes: before.changes.wrapping_add(1),
+            first: leaves.first,
+            pad: 0,
         })
+    }
+
+    /// What was said of the whole, and of all leaves.
+    pub(crate) fn setup(&self) -> Result<(EngineSetup, Leaves), BpfError> {
+        let settings = self.settings.first()?;
+        let rule = &settings.rule;
+        let setup = EngineSetup {
+            link: rule.link,
+            root: rule.root,
+            other: rule.other,
+            host_parts: settings.host_parts,
+        };
+        let leaves = Leaves {
+            target_ns: rule.codel.target_ns,
+            interval_ns: rule.codel.interval_ns,
+            first: settings.first,
+        };
+        Ok((setup, leaves))
     }
 
     /// Says what a node is, by stores: what it has queued and had stays. It is in
@@ -186,6 +232,30 @@ impl Engine {
     /// that comes or may go. `false` where there is no such row, or as many changes
     /// wait as there is room for.
     pub fn change(&self, id: u32, row: &NodeRow) -> bool {
+        self.ask(id, Some(&said(row)))
+    }
+
+    /// Asks the program to look at a node of which something was said by a store, as
+    /// [`Self::change`] does.
+    pub(crate) fn look(&self, id: u32) -> bool {
+        self.ask(id, None)
+    }
+
+    /// Ends a node: what a leaf has queued is dropped where it stands. `false` where
+    /// there is no such row.
+    pub(crate) fn end(&self, id: u32) -> bool {
+        let Some(place) = self.row(id) else {
+            return false;
+        };
+        #[expect(unsafe_code, reason = "the memory is the kernel's too")]
+        // SAFETY: the row is in the mapping; the program only reads this word.
+        unsafe {
+            (&raw mut (*place).said.live).write_volatile(0);
+        };
+        true
+    }
+
+    fn ask(&self, id: u32, said: Option<&engine_said>) -> bool {
         let Some(asks) = self.asks.at(0).filter(|_| self.row(id).is_some()) else {
             return false;
         };
@@ -201,8 +271,8 @@ impl Engine {
             let place = (asked % ENGINE_ASKS) as usize;
             (&raw mut (*asks).ask[place]).write_volatile(engine_ask {
                 id,
-                pad: 0,
-                said: said(row),
+                stored: u32::from(said.is_none()),
+                said: said.copied().unwrap_or_else(engine_said::new_zeroed),
             });
             std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
             (&raw mut (*asks).asked).write_volatile(asked.wrapping_add(1));
@@ -250,6 +320,12 @@ impl Engine {
         Ok(marker)
     }
 
+    /// Ends that, with the next packet.
+    pub(crate) fn unmark(&self, place: Place) -> Result<(), BpfError> {
+        self.marks.forget(place)?;
+        self.again()
+    }
+
     /// What became of its marks.
     pub fn marks(&self) -> &Marks {
         &self.marks
@@ -290,14 +366,14 @@ pub(crate) fn said(row: &NodeRow) -> engine_said {
     engine_said {
         ceiling_bytes_s: row.rule.ceiling_bytes_s,
         guarantee_bytes_s: row.rule.guarantee_bytes_s,
-        live: 1,
+        live: row.live(),
         parent: row.parent,
         fork: row.fork,
         quantum: row.rule.quantum,
         priority: row.rule.priority,
         limit_bytes: row.rule.limit_bytes,
         target_ns: row.rule.target_ns,
-        pad: 0,
+        cap: row.rule.cap,
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Disciplines and the shaper as kinds of qdisc: their maps, pins and ECN marks.
+//! Disciplines, the shaper and the engine as kinds of qdisc: their maps, pins and ECN marks.
 
 pub(crate) mod attach_point;
 pub(crate) mod circuits;
@@ -11,5 +11,6 @@ pub(crate) mod link;
 pub(crate) mod load;
 pub(crate) mod marks;
 pub(crate) mod recorder;
+pub(crate) mod rows;
 pub(crate) mod shaper;
 pub(crate) mod store;

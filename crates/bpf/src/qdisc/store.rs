@@ -9,6 +9,7 @@ use crate::qdisc::circuits::CircuitTree;
 use crate::qdisc::discipline::{self as qdisc, Qdisc};
 use crate::qdisc::kind::{Host, Kind};
 use crate::qdisc::load::{is_pinned, remove as remove_with, unpin};
+use crate::qdisc::rows::RowTree;
 use crate::qdisc::shaper::{self, Shaper};
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -18,6 +19,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use weirgate_aqm::Discipline;
+use weirgate_state::Rows;
 use weirgate_units::Arrange as _;
 
 /// Where distributions mount the BPF file system.
@@ -34,6 +36,9 @@ const SHAPER: &str = "shaper";
 
 /// The folder of circuits' folders; no discipline has this name.
 const CIRCUITS: &str = "circuits";
+
+/// The folder of the folders of policies' trees; no discipline has this name.
+const ROWS: &str = "rows";
 
 /// What the names of kinds begin with.
 const KIND: &str = "weir_";
@@ -52,6 +57,9 @@ pub struct Store {
 impl Store {
     /// Where the shaper's pins are, if it is loaded.
     pub const SHAPER_FOLDER: &'static str = "/sys/fs/bpf/weirgate/shaper";
+
+    /// Where the pins of policies' trees are, if there are any.
+    pub const ROWS_FOLDER: &'static str = "/sys/fs/bpf/weirgate/rows";
 
     /// Opens the pins, and waits for another process that does. Needs root;
     /// mounts the BPF file system where it is not.
@@ -169,6 +177,70 @@ impl Store {
     fn circuits_folder(&self, place: Place) -> PathBuf {
         let device = format!("{}-{}", place.netns, place.ifindex);
         self.folder.join(CIRCUITS).join(device)
+    }
+
+    /// The tree of a device, where it is pinned.
+    pub fn rows(&self, place: Place) -> Result<Option<RowTree>, BpfError> {
+        RowTree::pinned(place, &self.rows_folder(place))
+    }
+
+    /// What the tree of a device is said to be; `None` where it has none.
+    pub fn rows_said(&self, place: Place) -> Result<Option<Rows>, BpfError> {
+        let Some(tree) = self.rows(place)? else {
+            return Ok(None);
+        };
+        tree.rows(tree.marks(place, &self.rows_folder(place))?)
+    }
+
+    /// Says what the tree of a device is to be, whose place is in the network namespace
+    /// of this thread; it is loaded and pinned where it is not yet.
+    pub fn set_rows(&self, place: Place, rows: &Rows) -> Result<(), BpfError> {
+        let folder = self.rows_folder(place);
+        let tree = if let Some(tree) = self.rows(place)? {
+            tree
+        } else {
+            // A process that died may have left some pins.
+            RowTree::unpin(&folder)?;
+            let mut tree = RowTree::load(place)?;
+            fs::create_dir_all(&folder).map_err(|source| BpfError::File {
+                path: folder.clone(),
+                doing: "made",
+                source,
+            })?;
+            tree.pin(&folder).inspect_err(|_| {
+                // The refusal is the error to report.
+                let _ = RowTree::unpin(&folder);
+            })?;
+            tree
+        };
+        tree.mark(place, &folder, rows.marks)?;
+        tree.set(rows)
+    }
+
+    /// Ends the tree of a device, which has its qdisc no more.
+    pub fn remove_rows(&self, place: Place) -> Result<(), BpfError> {
+        RowTree::unpin(&self.rows_folder(place))
+    }
+
+    /// Devices of a network namespace that have a tree, by their numbers.
+    pub fn rows_of(&self, netns: u64) -> Vec<Place> {
+        let entries = fs::read_dir(self.folder.join(ROWS)).into_iter().flatten();
+        let names = entries.flatten().map(|entry| entry.file_name());
+        let place = |name: std::ffi::OsString| {
+            let (space, ifindex) = name.to_str()?.split_once('-')?;
+            Some(Place {
+                netns: space.parse().ok()?,
+                ifindex: ifindex.parse().ok()?,
+                queue: 0,
+            })
+        };
+        let own = names.filter_map(place).filter(|place| place.netns == netns);
+        own.collect()
+    }
+
+    /// Where a device's tree is pinned.
+    fn rows_folder(&self, place: Place) -> PathBuf {
+        RowTree::folder(&self.folder.join(ROWS), place)
     }
 
     /// Lets the qdisc of a kind that is pinned mark packets at a place, which is

@@ -35,6 +35,9 @@ const SITE: u32 = 2;
 const CIRCUITS: [u32; 3] = [3, 4, 5];
 const REST: u32 = 6;
 
+/// A ceiling that circuits share.
+const CAP: u32 = 8;
+
 fn rule(ceiling_bits: u64) -> NodeRule {
     NodeRule {
         ceiling_bytes_s: ceiling_bits / 8,
@@ -148,6 +151,29 @@ fn shapes() {
                 "{had:?}"
             );
         }
+        // Two of them in different places have a ceiling together.
+        engine.put(CAP, &leaf(0, 3_000_000));
+        let capped = |parent| {
+            let row = leaf(parent, 0);
+            let rule = NodeRule {
+                cap: CAP,
+                ..row.rule
+            };
+            NodeRow { rule, ..row }
+        };
+        engine.put(CIRCUITS[0], &capped(SITE));
+        engine.put(CIRCUITS[1], &capped(ROOT));
+        seconds(1);
+        let (had, elapsed) = sent(&engine, &[CAP, CIRCUITS[0], CIRCUITS[1]], 4);
+        println!("a cap of 3 Mbit/s, and its circuits: {had:?} bytes in {elapsed} s");
+        let due = 3_000_000.0 / 8.0 * elapsed;
+        for (had, due) in [(had[0], due), (had[1] + had[2], due)] {
+            assert!(
+                (had - due).abs() <= 3.0 * full + 0.0005 * due,
+                "{had} of {due}"
+            );
+        }
+        assert!(had[1..].iter().all(|had| *had > 0.0), "{had:?}");
         // Taken off with packets queued.
         net::run("tc qdisc del dev wan0 root");
         drop(floods);
@@ -309,6 +335,7 @@ fn changed(turn: u64) -> (u32, NodeRow) {
         priority: (pick(13) % 3) as u32,
         quantum: 1_538 * (1 + pick(17) % 3) as u32,
         limit_bytes: (pick(19) % 2 * 30_000) as u32,
+        cap: (pick(23) % 3 / 2) as u32 * CAP,
         ..row.rule
     };
     (id, NodeRow { rule, ..row })
@@ -327,6 +354,7 @@ fn compare(packets: u64, changes: u64) {
         (SITE, inner(ROOT, 2, 8_000_000)),
         (OTHER_SITE, inner(ROOT, 3, 5_000_000)),
         (REST, leaf(ROOT, 0)),
+        (CAP, leaf(0, 2_500_000)),
     ];
     rows.extend(CIRCUITS.map(|id| (id, leaf(SITE, 3_000_000))));
     assert!(rows.iter().all(|(id, row)| engine.put(*id, row)));

@@ -102,7 +102,8 @@ fn direction_summary(direction: &DirectionReport) -> String {
     );
     let heads = ["class", "guaranteed", "at most", "wait below", "full queue"];
     let rows = direction.classes.iter().map(|class| {
-        let within = ms(class.within.wait);
+        let within = class.within.as_ref();
+        let within = within.map_or_else(|| "no bound".to_owned(), |bound| ms(bound.wait));
         let full = match &class.full {
             FullQueue::Bound(bound) => ms(bound.wait),
             FullQueue::NoHardBound { .. } => "no bound".to_owned(),
@@ -204,7 +205,7 @@ fn class_value(class: &ClassReport) -> Value {
         FullQueue::Bound(bound) => bound_value(bound),
         FullQueue::NoHardBound { reason } => json!({ "no_bound": reason }),
     };
-    let mut within = bound_value(&class.within);
+    let mut within = class.within.as_ref().map_or_else(|| json!({}), bound_value);
     within["keeps_bit_s"] = json!(class.keeps.as_bits_per_second());
     within["burst_bytes"] = json!(class.burst.as_bytes());
     within["in_order"] = json!(class.in_order);
@@ -218,7 +219,7 @@ fn class_value(class: &ClassReport) -> Value {
         "queue": class.queue,
         "guaranteed_bit_s": rate(&class.guaranteed),
         "maximum_bit_s": rate(&class.maximum),
-        "lone": bound_value(&class.lone),
+        "lone": class.lone.as_ref().map(bound_value),
         "within_guarantee": within,
         "full_queue": full,
         "objective_met": class.objective.as_ref().map(|objective| objective.met),

@@ -222,8 +222,13 @@ fn direction_text(direction: &DirectionReport) -> String {
 
 fn class_text(class: &ClassReport) -> String {
     let part = if class.in_order { "" } else { "half " };
-    let wait = check::ms(class.within.wait);
-    let wait = format!("waits {wait} at most within {part}its guarantee");
+    let wait = class.within.as_ref().map_or_else(
+        || "no bound of its waits".to_owned(),
+        |bound| {
+            let wait = check::ms(bound.wait);
+            format!("waits {wait} at most within {part}its guarantee")
+        },
+    );
     format!(
         "{} guaranteed, {} at most; {wait}{}",
         rate(class.guaranteed.wire),

@@ -4,7 +4,7 @@
 use crate::codes;
 use std::borrow::Cow;
 use weirgate_document::{Problems, Value};
-use weirgate_policy::{CakeQueue, Fair, Policy, Queue, SfqQueue};
+use weirgate_policy::{CakeQueue, Engine, Fair, Policy, Queue, SfqQueue};
 use weirgate_state::Capabilities;
 
 /// The policy with the queue written where it names none, if the usual one is
@@ -20,7 +20,9 @@ pub(crate) fn settled<'p>(
     } else {
         ("sfq", Queue::Sfq(SfqQueue::default()))
     };
-    if kernel.has_qdisc("fq_codel") || !kernel.has_qdisc(kind) {
+    let engine = policy.link.engine.as_ref().map(|engine| engine.value);
+    // Its queues are its own.
+    if engine == Some(Engine::Rows) || kernel.has_qdisc("fq_codel") || !kernel.has_qdisc(kind) {
         return Cow::Borrowed(policy);
     }
     let mut settled = policy.clone();

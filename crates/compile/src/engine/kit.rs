@@ -9,15 +9,13 @@
 //! that a class names itself is taken as it is stated ([`completed`]).
 
 use crate::engine;
+use crate::engine::wire;
 use crate::scheduler::number::OUTER;
 use crate::scheduler::{Member, Scheduler, bounds};
 use crate::tree::leaf;
 use weirgate_aqm::{Discipline, Settings};
-use weirgate_linklayer::Framing;
 use weirgate_policy::{Class, Direction, KitQueue, Policy, Queue, in_kbit};
-use weirgate_state::{
-    CakeFraming, Kit, KitClass, KitSetting, KitWire, Origin, Qdisc, QdiscKind, Red,
-};
+use weirgate_state::{Kit, KitClass, KitSetting, Origin, Qdisc, QdiscKind, Red};
 use weirgate_units::Arrange as _;
 use weirgate_units::{Handle, Span};
 
@@ -130,15 +128,7 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
         stab: None,
         kind: QdiscKind::Kit(Kit {
             gate: scheduler.gate,
-            wire: KitWire {
-                overhead: layer.overhead_on(device),
-                mpu: layer.mpu(),
-                framing: match layer.framing() {
-                    Framing::None => CakeFraming::None,
-                    Framing::Atm => CakeFraming::Atm,
-                    Framing::Ptm => CakeFraming::Ptm,
-                },
-            },
+            wire: wire::of(link),
             mtu,
             other: scheduler.unseen(),
             marks: classes.iter().any(marks),

@@ -38,6 +38,16 @@ pub(crate) fn settled<'p>(
             );
             return Cow::Owned(settled);
         }
+        Some(Engine::Rows) => {
+            problems.error(
+                codes::L4S,
+                l4s.span,
+                "the engine of rows has no queue for L4S",
+                "leave `l4s` out, or limit hosts in a class and write `engine = \"kit\"` or \
+                 `\"htb\"`",
+            );
+            return Cow::Owned(settled);
+        }
         Some(stated @ (Engine::Kit | Engine::Htb)) => stated,
         Some(Engine::Auto) | None => {
             let engine = chosen(&settled, kernel, &l4s, problems);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What shapes a link: the gated HTB tree, cake with its own shaper, or the
-//! kit's shaper (`kit`), where the policy asks for it.
+//! What shapes a link: the gated HTB tree, cake with its own shaper, the kit's shaper
+//! (`kit`) or the engine of rows (`rows`), where the policy asks for it.
 //!
 //! The tree is the choice wherever the kernel has HTB, because it alone keeps
 //! guarantees, ceilings and priorities of classes and bounds waits. Cake fits a
@@ -11,6 +11,8 @@
 
 pub(crate) mod kit;
 pub(crate) mod l4s;
+pub(crate) mod rows;
+mod wire;
 
 use crate::codes;
 use crate::scheduler::Scheduler;
@@ -33,7 +35,7 @@ use weirgate_units::Handle;
 pub(crate) fn chosen(policy: &Policy, kernel: Option<&Capabilities>) -> Engine {
     match policy.link.engine.as_ref().map(|engine| engine.value) {
         Some(Engine::Cake) => Engine::Cake,
-        Some(Engine::Kit) => Engine::Kit,
+        Some(own @ (Engine::Kit | Engine::Rows)) => own,
         Some(Engine::Htb) => Engine::Htb,
         Some(Engine::Auto) | None => {
             let without = kernel.is_some_and(|kernel| !kernel.has_qdisc("htb"));
@@ -150,6 +152,10 @@ fn check_kit(policy: &Policy, kernel: &Capabilities, release: &str, problems: &P
 
 /// Why the engine that is asked for cannot be taken.
 pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
+    rows::check(policy, kernel, release, problems);
+    if chosen(policy, Some(kernel)) == Engine::Rows {
+        return;
+    }
     if chosen(policy, Some(kernel)) == Engine::Kit {
         check_kit(policy, kernel, release, problems);
         return;
@@ -247,6 +253,18 @@ fn shaper(policy: &Policy, asked: Option<Engine>) -> String {
              because the link asks for it. It keeps guarantees, ceilings and priorities as the tree does; it marks a flow's \
              next packet (ECN)."
             .to_owned(),
+        Some(Engine::Rows) => {
+            let why = if rows::was_chosen(policy) {
+                "because hosts have limits over all of their classes, which no other engine holds"
+            } else {
+                "because the link asks for it"
+            };
+            format!(
+                "Shaped by the engine of rows, a BPF qdisc (`engine = \"rows\"`), {why}. It keeps \
+                 guarantees, ceilings and priorities of classes, and limits of hosts beside them; \
+                 it marks a flow's next packet (ECN), and has no bounds of waits."
+            )
+        }
         Some(Engine::Htb) => {
             "Shaped by a tree of HTB classes (`engine = \"htb\"`), because the link asks for it."
                 .to_owned()

@@ -5,9 +5,7 @@ use crate::codes;
 use crate::inbound::receive;
 use std::borrow::Cow;
 use weirgate_document::Problems;
-use weirgate_policy::{
-    Automatic, Direction, Engine, Placement, Policy, Sharing, Windowed, in_kbit,
-};
+use weirgate_policy::{Automatic, Direction, Placement, Policy, Sharing, Windowed, in_kbit};
 use weirgate_state::Capabilities;
 
 /// The policy without what `inbound = "auto"` would choose and cannot be had: windows
@@ -129,8 +127,8 @@ fn queued(policy: &Policy, chosen: Automatic) -> String {
 
 /// What its drops are charged to.
 fn charged(policy: &Policy, chosen: Automatic) -> &'static str {
-    let kit = policy.link.engine.as_ref();
-    if chosen.charges && kit.is_none_or(|engine| engine.value != Engine::Kit) {
+    let engine = policy.link.engine.as_ref();
+    if chosen.charges && !engine.is_some_and(|engine| engine.value.is_program()) {
         "; what it drops is charged to its class, because it has crossed the line, where the \
          class names no other queue"
     } else {

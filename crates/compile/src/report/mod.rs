@@ -13,7 +13,7 @@ mod wait;
 use crate::check::own_traffic;
 use crate::classify::segments;
 use crate::engine;
-use crate::engine::kit;
+use crate::engine::{kit, rows};
 use crate::inbound::automatic;
 use crate::inbound::conditioner;
 use crate::inbound::order;
@@ -29,7 +29,7 @@ use crate::tree::hosts;
 use crate::tree::leaf;
 use weirgate_document::{Problem, Problems};
 use weirgate_linklayer::LinkLayer;
-use weirgate_policy::{Direction, Policy, Queue};
+use weirgate_policy::{Direction, Engine, Policy, Queue};
 use weirgate_state::Capabilities;
 use weirgate_units::{Handle, Rate, Size, Span};
 
@@ -120,10 +120,11 @@ pub struct ClassReport {
     /// The queue in words.
     pub queue: String,
     /// A packet that finds none of its own class waiting, the class being
-    /// within its guarantee: from its arrival until the gate lets it go.
-    pub lone: Bound,
-    /// A packet of traffic that keeps to the rate `keeps` and to `burst`.
-    pub within: Bound,
+    /// within its guarantee: from its arrival until the gate lets it go. `None` where no
+    /// bound has been derived for the engine; then `full` says why.
+    pub lone: Option<Bound>,
+    /// A packet of traffic that keeps to the rate `keeps` and to `burst`; as `lone`.
+    pub within: Option<Bound>,
     /// The rate that traffic keeps to for that: what is guaranteed, or half of it
     /// where packets do not leave in order.
     pub keeps: Rate,
@@ -152,14 +153,17 @@ impl ClassReport {
     ///
     /// # Errors
     ///
-    /// Why that is not known: packets do not leave in order.
+    /// Why that is not known: packets do not leave in order, or there is no bound at all.
     pub fn within_of(&self, before: u64) -> Result<Bound, &str> {
         if let (FullQueue::NoHardBound { reason }, false) = (&self.full, self.in_order) {
             return Err(reason);
         }
+        let Some(within) = &self.within else {
+            return Err(rows::NO_BOUND);
+        };
         let burst = self.burst.as_bytes();
-        let rest = self.within.steps.len() - usize::from(burst > 0);
-        let mut steps = self.within.steps[..rest].to_vec();
+        let rest = within.steps.len() - usize::from(burst > 0);
+        let mut steps = within.steps[..rest].to_vec();
         steps.push(wait::own_burst(before.min(burst), self.turns));
         Ok(Bound::of(steps))
     }
@@ -170,6 +174,7 @@ impl ClassReport {
 pub fn check_report(policy: &Policy) -> CheckReport {
     let problems = Problems::default();
     let settled = automatic::settled(policy, &Capabilities::all(), "", &Problems::default());
+    let settled = rows::settled(settled, None);
     let settled = engine::l4s::settled(settled, &Capabilities::all(), &Problems::default());
     let policy = settled.as_ref();
     let directions = Direction::BOTH
@@ -268,6 +273,7 @@ fn class_report(
     let queue = leaf::stated(member);
     let within = wait::within(policy, scheduler, at, &queue);
     let own_time = bounds::time(u64::from(member.largest), scheduler.line);
+    let derived = engine::chosen(policy, None) != Engine::Rows;
     let objective = class
         .objective
         .as_ref()
@@ -282,10 +288,20 @@ fn class_report(
         maximum: ip(class.ceiling),
         largest: member.largest,
         own_time,
-        queue: described(&queue, member),
-        full: wait::full(scheduler, at, &queue, layer),
-        lone: wait::lone(scheduler, at),
-        within: within.bound,
+        queue: if derived {
+            described(&queue, member)
+        } else {
+            rows::described(member)
+        },
+        full: if derived {
+            wait::full(scheduler, at, &queue, layer)
+        } else {
+            FullQueue::NoHardBound {
+                reason: rows::NO_BOUND.to_owned(),
+            }
+        },
+        lone: derived.then(|| wait::lone(scheduler, at)),
+        within: derived.then_some(within.bound),
         keeps: within.keeps,
         limited_hosts: member.capped,
         in_order: wait::in_order(scheduler, member, &queue),

@@ -96,14 +96,51 @@ impl Display for ClassReport {
         )?;
         writeln!(f, "    guaranteed  {}", self.guaranteed)?;
         writeln!(f, "    at most     {}", self.maximum)?;
+        match (&self.lone, &self.within) {
+            (Some(lone), Some(within)) => self.waits(f, lone, within)?,
+            _ => writeln!(f, "    How long its packets wait has no bound here.")?,
+        }
+        match &self.full {
+            FullQueue::Bound(bound) => {
+                let wait = ms(bound.wait);
+                writeln!(
+                    f,
+                    "    When its queue is full, the last packet in it waits at most {wait}:"
+                )?;
+                write!(f, "{bound}")?;
+            }
+            FullQueue::NoHardBound { reason } => {
+                let beyond = if self.lone.is_some() {
+                    "Beyond that no hard bound"
+                } else {
+                    "The reason"
+                };
+                writeln!(f, "    {beyond}: {reason}.")?;
+            }
+        }
+        writeln!(
+            f,
+            "    Then it is on the line, for at most {} ({} B).",
+            ms(self.own_time),
+            self.largest
+        )?;
+        match &self.objective {
+            Some(objective) => writeln!(f, "    {objective}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ClassReport {
+    /// How long packets wait within the guarantee.
+    fn waits(&self, f: &mut Formatter<'_>, lone: &Bound, within: &Bound) -> fmt::Result {
         writeln!(
             f,
             "    Within its guarantee a packet with none of its class before it waits at most {}:",
-            ms(self.lone.wait)
+            ms(lone.wait)
         )?;
-        write!(f, "{}", self.lone)?;
-        let (lone, within) = (self.lone.wait, self.within.wait);
-        if within == lone {
+        write!(f, "{lone}")?;
+        if within.wait == lone.wait {
             writeln!(
                 f,
                 "    Traffic that keeps to its rate waits no longer than that."
@@ -119,41 +156,19 @@ impl Display for ClassReport {
                     f,
                     "    Traffic that keeps to its rate, and to {} B at once beyond it, waits at most {}:",
                     self.burst.as_bytes(),
-                    ms(within)
+                    ms(within.wait)
                 )?;
             } else {
                 writeln!(
                     f,
                     "    Traffic that keeps to half its rate, and to {} B at once, waits at most {}, in whatever order it leaves{limits}:",
                     self.burst.as_bytes() + u64::from(self.largest),
-                    ms(within)
+                    ms(within.wait)
                 )?;
             }
-            write!(f, "{}", self.within)?;
+            write!(f, "{within}")?;
         }
-        match &self.full {
-            FullQueue::Bound(bound) => {
-                let wait = ms(bound.wait);
-                writeln!(
-                    f,
-                    "    When its queue is full, the last packet in it waits at most {wait}:"
-                )?;
-                write!(f, "{bound}")?;
-            }
-            FullQueue::NoHardBound { reason } => {
-                writeln!(f, "    Beyond that no hard bound: {reason}.")?;
-            }
-        }
-        writeln!(
-            f,
-            "    Then it is on the line, for at most {} ({} B).",
-            ms(self.own_time),
-            self.largest
-        )?;
-        match &self.objective {
-            Some(objective) => writeln!(f, "    {objective}"),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }
 

@@ -119,12 +119,12 @@ pub(crate) fn have_cake(policy: &Policy) -> bool {
 }
 
 /// Gives the class of acknowledgements a queue that filters them, where it names
-/// none. One that holds them back (`[receive]`) has its own, and the kit has no
-/// cake.
+/// none. One that holds them back (`[receive]`) has its own, and engines made of BPF
+/// programs have no cake.
 pub(crate) fn queued(policy: &Policy, direction: Direction, classes: &mut [SharedClass]) {
     let stated = policy.link.engine.as_ref().map(|engine| engine.value);
     let none = filter(policy, direction) == CakeAckFilter::No;
-    if none || stated == Some(Engine::Kit) || scheduler::holds(policy) {
+    if none || stated.is_some_and(Engine::is_program) || scheduler::holds(policy) {
         return;
     }
     let Some(gate) = policy.gate(direction) else {

@@ -24,7 +24,8 @@
 
 use crate::scheduler::number;
 use crate::scheduler::number::INNER;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use weirgate_policy::{Direction, GroupShare, Policy, Prefix, SharedClass};
 use weirgate_units::Inserted as _;
 use weirgate_units::{Handle, Rate, Span};
@@ -52,8 +53,21 @@ pub struct CappedHost {
     pub id: Handle,
     /// Its address, or its network where that is what a host is.
     pub address: Prefix,
-    /// The most that it gets.
+    /// The most that it gets in the class.
     pub ceil: Rate,
+    /// The most that it gets in all classes together, if that is limited.
+    pub over_all: Option<OverAll>,
+    /// The line that says so, from 1.
+    pub line: u32,
+}
+
+/// A host's limit over all classes together, which only the engine of rows holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OverAll {
+    /// Its number, which is the same in every class.
+    pub id: Handle,
+    /// The most that the host gets.
+    pub rate: Rate,
     /// The line that says so, from 1.
     pub line: u32,
 }
@@ -129,22 +143,50 @@ pub(crate) fn leaves(
     out
 }
 
-/// The hosts that have a limit in a class, each once: name, address, limit and
-/// line. The first limit holds.
-fn capped(policy: &Policy, direction: Direction, class: &str) -> Vec<(String, Prefix, Rate, u32)> {
-    let mut seen = BTreeSet::new();
-    let mut out = Vec::new();
-    for cap in policy.caps.iter().filter(|cap| cap.class.value == class) {
+/// A host that has a limit in a class, in that alone or with others.
+struct Capped {
+    /// Its name among numbers.
+    name: String,
+    host: Prefix,
+    /// In the class, with its line.
+    own: Option<(Rate, u32)>,
+    /// In all classes together.
+    over_all: Option<(Rate, u32)>,
+}
+
+/// The hosts that have a limit in a class, each once. The first limit of either kind
+/// holds.
+fn capped(policy: &Policy, direction: Direction, class: &str) -> Vec<Capped> {
+    let mut seen: BTreeMap<(IpAddr, u8), usize> = BTreeMap::new();
+    let mut out: Vec<Capped> = Vec::new();
+    for cap in policy.caps.iter().filter(|cap| cap.divides(class)) {
         let Some(rate) = cap.rate(direction) else {
             continue;
         };
         for host in &cap.hosts {
-            if seen.insert((host.address, host.length)) {
-                out.push((format!("{class}@{host}"), *host, rate, cap.line));
-            }
+            let at = *seen.entry((host.address, host.length)).or_insert_with(|| {
+                out.push(Capped {
+                    name: format!("{class}@{host}"),
+                    host: *host,
+                    own: None,
+                    over_all: None,
+                });
+                out.len() - 1
+            });
+            let place = if cap.is_over_all() {
+                &mut out[at].over_all
+            } else {
+                &mut out[at].own
+            };
+            place.get_or_insert((rate, cap.line));
         }
     }
     out
+}
+
+/// The name of a host's limit over all classes; classes have names.
+fn over_all_name(host: Prefix) -> String {
+    format!("@{host}")
 }
 
 /// Numbers of everything below 2:1: classes, parts, parents and hosts.
@@ -156,7 +198,11 @@ impl Numbers {
         for leaf in leaves.iter().filter(|leaf| leaf.group.is_none()) {
             names.push(parent_name(&leaf.whole));
             let hosts = capped(policy, direction, &leaf.whole);
-            names.extend(hosts.into_iter().map(|host| host.0));
+            for host in hosts {
+                // `number::of` takes each name once.
+                names.extend(host.over_all.map(|_| over_all_name(host.host)));
+                names.push(host.name);
+            }
         }
         let numbers = number::of(names.iter().map(String::as_str));
         Self(
@@ -180,6 +226,11 @@ fn parent_name(class: &str) -> String {
     format!("{class}/")
 }
 
+/// A limit as tc counts: a multiple of 8 bit/s, and not 0.
+fn whole(rate: Rate) -> Rate {
+    Rate::bits_per_second((rate.as_bits_per_second() / 8 * 8).max(8))
+}
+
 /// The parents among these classes, without their buckets.
 pub(crate) fn parents(
     policy: &Policy,
@@ -191,13 +242,20 @@ pub(crate) fn parents(
     for class in classes {
         let hosts: Vec<CappedHost> = capped(policy, direction, &class.name)
             .into_iter()
-            .map(|(name, address, ceil, line)| CappedHost {
-                id: numbers.id(&name),
-                address,
-                ceil: Rate::bits_per_second(ceil.as_bits_per_second() / 8 * 8)
-                    .min(class.ceiling)
-                    .max(Rate::bits_per_second(8)),
-                line,
+            .map(|capped| {
+                let own = capped.own.map_or(class.ceiling, |(rate, _)| rate);
+                let stated = capped.own.or(capped.over_all);
+                CappedHost {
+                    id: numbers.id(&capped.name),
+                    address: capped.host,
+                    ceil: whole(own).min(class.ceiling),
+                    over_all: capped.over_all.map(|(rate, line)| OverAll {
+                        id: numbers.id(&over_all_name(capped.host)),
+                        rate: whole(rate),
+                        line,
+                    }),
+                    line: stated.map_or(class.line, |(_, line)| line),
+                }
             })
             .collect();
         let mut members: Vec<(Prefix, Handle)> =

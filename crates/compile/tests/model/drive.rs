@@ -2,7 +2,7 @@
 //! Sources for the model, and what is looked at afterwards.
 
 use crate::htb::{Left, Machine};
-use weirgate_compile::{CheckReport, ClassReport, FullQueue, check_report, compile};
+use weirgate_compile::{Bound, CheckReport, ClassReport, FullQueue, check_report, compile};
 use weirgate_policy::{Direction, Policy, parse};
 use weirgate_state::{Capabilities, Qdisc, State};
 
@@ -67,11 +67,11 @@ impl Site {
     }
 
     pub fn lone(&self, class: usize) -> u64 {
-        self.classes()[class].lone.wait.as_nanos()
+        bound(self.classes()[class].lone.as_ref())
     }
 
     pub fn within(&self, class: usize) -> u64 {
-        self.classes()[class].within.wait.as_nanos()
+        bound(self.classes()[class].within.as_ref())
     }
 
     pub fn full(&self, class: usize) -> u64 {
@@ -108,4 +108,9 @@ pub fn saturate(machine: &mut Machine, classes: &[(usize, u32)], until: u64) -> 
         left.extend(machine.run(step));
     }
     left
+}
+
+/// A bound that the tree always has.
+fn bound(bound: Option<&Bound>) -> u64 {
+    bound.expect("a bound").wait.as_nanos()
 }

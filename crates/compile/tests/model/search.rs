@@ -150,7 +150,13 @@ fn attacked(number: u64, source: &str, effort: &Effort, random: &mut Random) -> 
             "sfq" => Some(Order::Sfq),
             _ => None,
         };
-        let bound = class.within.wait.saturating_sub(HOST).as_nanos();
+        let bound = class
+            .within
+            .as_ref()
+            .expect("a bound")
+            .wait
+            .saturating_sub(HOST)
+            .as_nanos();
         for order in [Some(order), own].into_iter().flatten() {
             list.push(Found {
                 which: Which::Within(order),

@@ -120,7 +120,7 @@ fn hosts_have_limits() {
     for (before, after) in plain.directions.iter().zip(&capped.directions) {
         let lone = |report: &weirgate_compile::DirectionReport, name: &str| {
             let class = report.classes.iter().find(|class| class.name == name);
-            class.expect("there").lone.wait
+            class.expect("there").lone.as_ref().expect("a bound").wait
         };
         assert_eq!(lone(before, "urgent"), lone(after, "urgent"));
         assert_eq!(lone(before, "normal"), lone(after, "normal"));

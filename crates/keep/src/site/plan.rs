@@ -171,7 +171,11 @@ fn found(name: &DeviceName, device: &Device, observed: &State, wanted: &State) -
             .devices
             .get(name)
             .is_some_and(|wanted| verify(&only(device), &only(wanted)).is_empty());
-        as_wanted || (matches!(root.kind, QdiscKind::Htb(_) | QdiscKind::Kit(_)) && marked())
+        let made = matches!(
+            root.kind,
+            QdiscKind::Htb(_) | QdiscKind::Kit(_) | QdiscKind::Rows(_)
+        );
+        as_wanted || (made && marked())
     });
     if !own {
         return device.clone();

@@ -21,6 +21,7 @@ use crate::nft::handle::Handles;
 use crate::nft::narrow::{self, Written};
 use crate::observe::{Observed, Scope};
 use crate::programs::hooks;
+use crate::programs::rows;
 use crate::programs::shaper;
 use crate::tc::{self, encode};
 use crate::{DeviceIndex, Kernel};
@@ -250,6 +251,12 @@ impl Kernel {
                 }
                 continue;
             }
+            if let Some((device, rows)) = rows::of_step(&step.action) {
+                self.flush(&mut batch).await?;
+                let index = self.index(device).await?;
+                batch = self.set_rows(step, index, rows).await?;
+                continue;
+            }
             match &step.action {
                 Action::CreateIfb { device } => {
                     self.flush(&mut batch).await?;
@@ -311,7 +318,8 @@ impl Kernel {
             }
         }
         self.flush(&mut batch).await?;
-        self.tidy_kit().await
+        self.tidy_kit().await?;
+        self.tidy_rows().await
     }
 
     /// Writes a table whole, in one transaction.

@@ -229,6 +229,10 @@ impl Kernel {
             && let Some(kit) = self.read_kit(link.index, &root.kind).await
         {
             root.kind = QdiscKind::Kit(kit);
+        } else if let Some(root) = &mut root
+            && let Some(rows) = self.read_rows(link.index, &root.kind).await
+        {
+            root.kind = QdiscKind::Rows(rows);
         }
         if let Some(root) = &mut root {
             // Filters are not in the state's words.
@@ -402,7 +406,11 @@ fn filtered_places(qdisc: &Qdisc, places: &mut Vec<Handle>) {
     // net/sched/cls_api.c).
     if matches!(
         qdisc.kind,
-        QdiscKind::Pfifo(_) | QdiscKind::Bfifo(_) | QdiscKind::Fq(_) | QdiscKind::Kit(_)
+        QdiscKind::Pfifo(_)
+            | QdiscKind::Bfifo(_)
+            | QdiscKind::Fq(_)
+            | QdiscKind::Kit(_)
+            | QdiscKind::Rows(_)
     ) {
         return;
     }

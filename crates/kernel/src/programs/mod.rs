@@ -4,4 +4,5 @@
 
 pub(crate) mod hooks;
 pub(crate) mod qdisc;
+pub(crate) mod rows;
 pub(crate) mod shaper;

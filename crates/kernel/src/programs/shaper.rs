@@ -109,7 +109,8 @@ impl Kernel {
         })
     }
 
-    async fn place(&self, ifindex: u32) -> Result<Place, KernelError> {
+    /// The root of a device of this namespace.
+    pub(crate) async fn place(&self, ifindex: u32) -> Result<Place, KernelError> {
         let netns = self.route.namespace().await;
         let netns = netns.map_err(|error| KernelError::Kit {
             object: format!("find where {} is", Kit::KIND),

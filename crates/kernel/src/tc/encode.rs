@@ -69,23 +69,49 @@ fn parent_of(parent: QdiscParent) -> u32 {
 
 /// Adds a qdisc; refused where one that is not the kernel's default is.
 pub(crate) fn add_qdisc(ifindex: u32, parent: QdiscParent, qdisc: &Qdisc) -> MessageBuilder {
-    whole_qdisc(NLM_F_CREATE | NLM_F_EXCL, ifindex, parent, qdisc)
+    add_of_kind(ifindex, parent, qdisc, qdisc.kind.name())
 }
 
 /// Puts a qdisc with a new handle in the place of any other.
 pub(crate) fn replace_qdisc(ifindex: u32, parent: QdiscParent, qdisc: &Qdisc) -> MessageBuilder {
-    whole_qdisc(NLM_F_CREATE | NLM_F_REPLACE, ifindex, parent, qdisc)
+    replace_of_kind(ifindex, parent, qdisc, qdisc.kind.name())
 }
 
 /// Changes a qdisc that exists.
 pub(crate) fn change_qdisc(ifindex: u32, parent: QdiscParent, qdisc: &Qdisc) -> MessageBuilder {
-    whole_qdisc(0, ifindex, parent, qdisc)
+    whole_qdisc(0, ifindex, parent, qdisc, qdisc.kind.name())
 }
 
-fn whole_qdisc(flags: u16, ifindex: u32, parent: QdiscParent, qdisc: &Qdisc) -> MessageBuilder {
+/// The same as [`add_qdisc`], of one whose kind has another name in the kernel.
+pub(crate) fn add_of_kind(
+    ifindex: u32,
+    parent: QdiscParent,
+    qdisc: &Qdisc,
+    kind: &str,
+) -> MessageBuilder {
+    whole_qdisc(NLM_F_CREATE | NLM_F_EXCL, ifindex, parent, qdisc, kind)
+}
+
+/// The same as [`replace_qdisc`], of one whose kind has another name in the kernel.
+pub(crate) fn replace_of_kind(
+    ifindex: u32,
+    parent: QdiscParent,
+    qdisc: &Qdisc,
+    kind: &str,
+) -> MessageBuilder {
+    whole_qdisc(NLM_F_CREATE | NLM_F_REPLACE, ifindex, parent, qdisc, kind)
+}
+
+fn whole_qdisc(
+    flags: u16,
+    ifindex: u32,
+    parent: QdiscParent,
+    qdisc: &Qdisc,
+    kind: &str,
+) -> MessageBuilder {
     let handle = qdisc.handle.as_u32();
     let mut message = message(RTM_NEWQDISC, flags, ifindex, handle, parent_of(parent));
-    message.append_attr_str(TCA_KIND, qdisc.kind.name());
+    message.append_attr_str(TCA_KIND, kind);
     options(&mut message, &qdisc.kind, flags & NLM_F_CREATE == 0);
     if let Some(stab) = &qdisc.stab {
         size_table(&mut message, stab);
@@ -288,7 +314,7 @@ fn options(message: &mut MessageBuilder, kind: &QdiscKind, change: bool) {
         }
         // A BPF qdisc takes no options.
         // A listed one has requests of its own.
-        QdiscKind::Kit(_) | QdiscKind::Listed(_) | QdiscKind::Other(_) => {}
+        QdiscKind::Kit(_) | QdiscKind::Rows(_) | QdiscKind::Listed(_) | QdiscKind::Other(_) => {}
     }
 }
 

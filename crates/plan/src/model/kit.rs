@@ -4,7 +4,7 @@
 
 use crate::model::settle;
 use std::collections::BTreeSet;
-use weirgate_state::{CakeFraming, Kit, KitClass, KitSetting};
+use weirgate_state::{Kit, KitClass, KitSetting};
 use weirgate_units::Arrange as _;
 use weirgate_units::Handle;
 
@@ -112,18 +112,12 @@ pub(crate) fn faults(kit: &Kit) -> Vec<(Option<&KitClass>, &'static str, &'stati
 
 /// The shaper's settings without its classes.
 fn head(kit: &Kit) -> String {
-    let framing = match kit.wire.framing {
-        CakeFraming::None => "",
-        CakeFraming::Atm => " atm",
-        CakeFraming::Ptm => " ptm",
-    };
     let marks = if kit.marks { " marks" } else { "" };
     format!(
-        "{} rate {} overhead {} mpu {}{framing} mtu {} other {}{marks}",
+        "{} rate {} {} mtu {} other {}{marks}",
         Kit::KIND,
         kit.gate,
-        kit.wire.overhead,
-        kit.wire.mpu,
+        kit.wire,
         kit.mtu,
         kit.other
     )
@@ -173,7 +167,7 @@ pub(crate) fn listed(kit: &Kit) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::{KitWire, Origin};
+    use weirgate_state::{CakeFraming, KitWire, Origin};
     use weirgate_units::{Rate, Span};
 
     fn setting(name: &str, value: u64, usual: bool) -> KitSetting {

@@ -6,6 +6,7 @@
 //! against its rules. It knows no packets.
 
 pub(crate) mod kit;
+pub(crate) mod rows;
 pub(crate) mod settle;
 
 use crate::action::{Action, QdiscParent, Step};

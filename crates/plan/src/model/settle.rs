@@ -8,8 +8,10 @@
 
 use crate::model::kit;
 use weirgate_state::{
-    Bfifo, Cake, Fq, FqCodel, Htb, HtbClass, Offloads, Pfifo, Qdisc, QdiscKind, Red, Sfq,
+    Bfifo, Cake, Fq, FqCodel, Htb, HtbClass, Offloads, Pfifo, Qdisc, QdiscKind, Red, Rows,
+    RowsNode, Sfq,
 };
+use weirgate_units::Arrange as _;
 use weirgate_units::{Rate, Span};
 
 /// Nanoseconds of one packet-scheduler tick (`PSCHED_SHIFT` 6,
@@ -93,7 +95,23 @@ fn kind(desired: &QdiscKind, seen: Option<&QdiscKind>) -> QdiscKind {
             };
             QdiscKind::Kit(kit::settled(own, seen))
         }
+        QdiscKind::Rows(own) => QdiscKind::Rows(settled_rows(own)),
         QdiscKind::Listed(_) | QdiscKind::Other(_) => desired.clone(),
+    }
+}
+
+fn settled_rows(own: &Rows) -> Rows {
+    let node = |node: &RowsNode| RowsNode {
+        guarantee: rate(node.guarantee),
+        ceiling: node.ceiling.map(rate),
+        ..node.clone()
+    };
+    let mut nodes: Vec<RowsNode> = own.nodes.iter().map(node).collect();
+    nodes.arrange_by_key(|node| node.id);
+    Rows {
+        gate: rate(own.gate),
+        nodes,
+        ..own.clone()
     }
 }
 

@@ -3,7 +3,7 @@
 //! for the reader of a plan. weirgate itself runs none of them.
 
 use crate::action::{Action, QdiscParent};
-use crate::model::kit;
+use crate::model::{kit, rows};
 use crate::text::nft::table_name;
 use crate::text::script::{self, class_text};
 use weirgate_state::{
@@ -221,6 +221,7 @@ pub(crate) fn kind_text(kind: &QdiscKind) -> String {
             )
         }
         QdiscKind::Kit(own) => kit::text(own),
+        QdiscKind::Rows(own) => rows::text(own),
         QdiscKind::Listed(listed) => format!("{} as it was listed", listed.name),
         QdiscKind::Other(name) => name.clone(),
     }

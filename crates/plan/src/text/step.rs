@@ -3,7 +3,7 @@
 
 use crate::action::{Action, QdiscParent, Step};
 use crate::diff::hooks;
-use crate::model::kit;
+use crate::model::{kit, rows};
 use crate::text::nft::table_name;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -112,18 +112,19 @@ impl fmt::Display for Action {
 
 impl fmt::Display for Step {
     /// The action and, where known, the policy line behind it; below, what the
-    /// kit's shaper is told.
+    /// kit's shaper or the engine of rows is told.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.action)?;
         if self.origin.line != 0 || !self.origin.reason.is_empty() {
             write!(f, "  # {}", self.origin)?;
         }
-        // The kit's classes have no steps of their own.
+        // Their classes have no steps of their own.
         match &self.action {
             Action::AddQdisc { qdisc, .. }
             | Action::ReplaceQdisc { qdisc, .. }
             | Action::ChangeQdisc { qdisc, .. } => match &qdisc.kind {
                 QdiscKind::Kit(kit) => write!(f, "\n    {}", kit::listed(kit)),
+                QdiscKind::Rows(rows) => write!(f, "\n    {}", rows::listed(rows)),
                 _ => Ok(()),
             },
             _ => Ok(()),

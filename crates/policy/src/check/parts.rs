@@ -3,7 +3,7 @@
 
 use crate::class::Class;
 use crate::class::ack::ACK;
-use crate::class::part::MOST_CAPPED;
+use crate::class::part::{HostCap, MOST_CAPPED};
 use crate::codes;
 use crate::model::Direction;
 use crate::policy::Policy;
@@ -23,43 +23,47 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         }
     }
     for cap in &policy.caps {
-        known(policy, &cap.class, problems);
-        let class = policy
-            .classes
-            .iter()
-            .find(|class| class.name.value == cap.class.value);
-        if let Some(queue) = class.and_then(|class| class.queue.as_ref()) {
-            problems.error(
-                codes::HOST_CAP,
-                queue.span.clone(),
-                format!(
-                    "`{}` has a queue for each of its hosts, as line {} limits them",
-                    cap.class.value, cap.line
-                ),
-                "leave `queue` out",
-            );
+        if let Some(class) = &cap.class {
+            known(policy, class, problems);
         }
-        if let Some(share) = policy
-            .shares
-            .iter()
-            .find(|one| one.divides(&cap.class.value))
-        {
-            problems.error(
-                codes::HOST_CAP,
-                cap.class.span.clone(),
-                format!(
-                    "`{}` is divided between groups on line {} already",
-                    cap.class.value, share.line
-                ),
-                "limit hosts in a class of their own, or name in `classes` which are divided",
-            );
-        }
+        divided(policy, cap, problems);
     }
     for class in &policy.classes {
         sums(policy, class, problems);
     }
     for direction in Direction::BOTH {
         crowds(policy, direction, problems);
+    }
+}
+
+/// Classes that a limit divides between hosts, and that are divided or queued otherwise.
+fn divided(policy: &Policy, cap: &HostCap, problems: &Problems) {
+    let own = |class: &&Class| cap.divides(&class.name.value);
+    for class in policy.classes.iter().filter(own) {
+        let name = &class.name.value;
+        if let Some(queue) = &class.queue {
+            problems.error(
+                codes::HOST_CAP,
+                queue.span.clone(),
+                format!(
+                    "`{name}` has a queue for each of its hosts, as line {} limits them",
+                    cap.line
+                ),
+                "leave `queue` out",
+            );
+        }
+        if let Some(share) = policy.shares.iter().find(|one| one.divides(name)) {
+            let place = cap.class.as_ref().map_or(&cap.span, |class| &class.span);
+            problems.error(
+                codes::HOST_CAP,
+                place.clone(),
+                format!(
+                    "`{name}` is divided between groups on line {} already",
+                    share.line
+                ),
+                "limit hosts in a class of their own, or name in `classes` which are divided",
+            );
+        }
     }
 }
 
@@ -119,13 +123,18 @@ fn crowds(policy: &Policy, direction: Direction, problems: &Problems) {
         .filter(|cap| cap.rate(direction).is_some())
     {
         let before = hosts;
-        hosts += cap.hosts.len();
+        // A host has a queue in each class in which it is limited.
+        let classes = policy.classes_of(direction);
+        let divided = classes.filter(|class| cap.divides(&class.name.value));
+        let own = usize::from(cap.is_over_all() && policy.ack_rate(direction).is_some());
+        hosts += cap.hosts.len() * (divided.count() + own);
         if before <= MOST_CAPPED && hosts > MOST_CAPPED {
             problems.error(
                 codes::HOST_CAP,
                 cap.span.clone(),
                 format!(
-                    "from here on more than {MOST_CAPPED} hosts have {} limits",
+                    "from here on hosts with {} limits have more than {MOST_CAPPED} queues, one \
+                     in each class that holds for them",
                     direction.stream()
                 ),
                 "limit fewer hosts, or share between hosts: `fair = \"hosts\"`",

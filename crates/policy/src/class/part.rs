@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parts of classes: `[[share]]` gives the hosts of a group a part of classes,
-//! `[[cap]]` limits each host of a group in a class.
+//! `[[cap]]` limits each host of a group, in a class or in all together.
 
 use crate::amount::Amount;
 use crate::class::ack::ACK;
@@ -37,7 +37,7 @@ pub struct GroupShare {
     pub classes: Vec<Value<String>>,
 }
 
-/// A limit for each host of a group within a class.
+/// A limit for each host of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostCap {
     /// The line of its table, from 1.
@@ -49,8 +49,8 @@ pub struct HostCap {
     /// Its hosts: IPv4 addresses one by one, IPv6 addresses and prefixes of 64
     /// bits or more, each one host.
     pub hosts: Vec<Prefix>,
-    /// The class.
-    pub class: Value<String>,
+    /// The class in which it holds; `None` is all classes together.
+    pub class: Option<Value<String>>,
     /// The most that a host gets upstream, in wire bits.
     pub up: Option<Value<Rate>>,
     /// The most that a host gets downstream, in wire bits.
@@ -58,6 +58,18 @@ pub struct HostCap {
 }
 
 impl HostCap {
+    /// Whether it holds over all classes together.
+    #[must_use]
+    pub fn is_over_all(&self) -> bool {
+        self.class.is_none()
+    }
+
+    /// Whether it divides the class of this name between hosts.
+    #[must_use]
+    pub fn divides(&self, class: &str) -> bool {
+        self.class.as_ref().is_none_or(|own| own.value == class)
+    }
+
     /// The limit in a direction, if it has one.
     #[must_use]
     pub fn rate(&self, direction: Direction) -> Option<Rate> {
@@ -144,8 +156,8 @@ const CAP_ROWS: &[CapRow] = &[
     )
     .needed(NAME_GROUP),
     row!(WrittenCap: "class": FieldKind::Text("guest") => class,
-        "The class in which they are limited")
-    .needed("name the class in which each host is limited"),
+        "The class in which they are limited; all classes together where none is named")
+    .default("all classes together"),
     CapRow::new(
         "up",
         FieldKind::Rate,
@@ -259,7 +271,7 @@ pub(crate) fn read_cap(mut table: Reader<'_, '_>, groups: &Groups) -> Option<Hos
         span: table.span(),
         group,
         hosts,
-        class: written.class?,
+        class: written.class,
         up: written.up,
         down: written.down,
     })

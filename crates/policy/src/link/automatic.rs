@@ -94,7 +94,9 @@ pub(crate) fn settle(policy: &mut Policy) {
 /// place is not one device. Only HTB's tree tells what comes from the link there.
 fn needs_inside(policy: &Policy) -> Option<&'static str> {
     let engine = policy.link.engine.as_ref().map(|engine| engine.value);
-    if policy.link.lan.len() != 1 || matches!(engine, Some(Engine::Cake | Engine::Kit)) {
+    if policy.link.lan.len() != 1
+        || matches!(engine, Some(Engine::Cake | Engine::Kit | Engine::Rows))
+    {
         return None;
     }
     let divided = !policy.shares.is_empty() || policy.caps.iter().any(|cap| cap.down.is_some());

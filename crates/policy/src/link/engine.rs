@@ -17,9 +17,21 @@ pub enum Engine {
     Cake,
     /// The kit's shaper with classes.
     Kit,
+    /// The engine of rows: a tree of any shape, and limits of hosts over all classes.
+    Rows,
 }
 
-words!(Engine: "auto" => Self::Auto, "htb" => Self::Htb, "cake" => Self::Cake, "kit" => Self::Kit);
+impl Engine {
+    /// Whether it is a qdisc made of a BPF program, which has no qdiscs of the kernel as
+    /// its queues.
+    #[must_use]
+    pub const fn is_program(self) -> bool {
+        matches!(self, Self::Kit | Self::Rows)
+    }
+}
+
+words!(Engine: "auto" => Self::Auto, "htb" => Self::Htb, "cake" => Self::Cake, "kit" => Self::Kit,
+    "rows" => Self::Rows);
 
 /// The least and the most that a timer may be late: HTB's clock has ticks of 64
 /// ns, and what is let out at once stands in the modem.

@@ -182,14 +182,14 @@ impl Policy {
     }
 
     /// The queue of a class that names none, with `inbound = "auto"`: what it drops has
-    /// crossed the line and is charged to its rate, as cake does with `ingress`. The
-    /// engine of the kit has no such queue.
+    /// crossed the line and is charged to its rate, as cake does with `ingress`. Engines
+    /// made of BPF programs have no such queue.
     fn charging(&self, direction: Direction) -> Option<Value<Queue>> {
         let link = &self.link;
-        let kit = |engine: &Value<Engine>| engine.value == Engine::Kit;
+        let own = |engine: &Value<Engine>| engine.value.is_program();
         let charges = link.automatic.is_some_and(|automatic| automatic.charges)
             && direction == Direction::Down
-            && !link.engine.as_ref().is_some_and(kit);
+            && !link.engine.as_ref().is_some_and(own);
         let inbound = link.inbound.clone();
         charges.then(|| inbound.map(|_| Queue::Cake(CakeQueue::default())))
     }

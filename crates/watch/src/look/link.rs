@@ -5,7 +5,7 @@
 use crate::legend::{ClassLegend, Legend};
 use crate::object::{Number, Object, Sort};
 use crate::step::diff::Change;
-use weirgate_bpf::Shaper;
+use weirgate_bpf::{RowTree, Shaper};
 use weirgate_kernel::DeviceOverview;
 use weirgate_units::Handle;
 
@@ -36,11 +36,12 @@ pub(crate) fn gate(device: &DeviceOverview) -> Option<u64> {
     Some(known.or(device.cake)?.as_bits_per_second())
 }
 
-/// Whether the kit's shaper stands there. Its rate is in maps, which are root's;
-/// its kind is told to anybody.
-fn by_the_kit(device: &DeviceOverview) -> bool {
+/// Whether a shaper made of a program stands there: the kit's, or the engine of rows. Its
+/// rate is in maps, which are root's; its kind is told to anybody.
+fn by_a_program(device: &DeviceOverview) -> bool {
+    let own = |kind: &str| kind == Shaper::KIND || kind.starts_with(RowTree::KIND);
     let mut qdiscs = device.counters.qdiscs.iter();
-    qdiscs.any(|qdisc| qdisc.parent.is_none() && qdisc.kind == Shaper::KIND)
+    qdiscs.any(|qdisc| qdisc.parent.is_none() && own(&qdisc.kind))
 }
 
 /// The link's objects.
@@ -54,7 +55,7 @@ pub(crate) fn objects(
         let now = devices.iter().find(|one| one.name == *device);
         let rate = now.and_then(gate);
         numbers.extend(rate.map(|rate| (Number::LinkRate, rate)));
-        let shaped = rate.is_some() || now.is_some_and(by_the_kit);
+        let shaped = rate.is_some() || now.is_some_and(by_a_program);
         numbers.push((Number::LinkShaped, u64::from(shaped)));
         if let Some(line) = lines.iter().find(|line| line.direction == *direction) {
             numbers.extend([

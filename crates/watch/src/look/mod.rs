@@ -7,6 +7,7 @@ mod kit_shaper;
 pub(crate) mod link;
 pub(crate) mod packet_stats;
 pub(crate) mod probe;
+mod rows;
 mod unqueued;
 
 use crate::legend::Legend;
@@ -140,6 +141,7 @@ impl Looker {
         for device in &mut devices {
             objects.extend(of_device(device, &self.legend));
             self.kits.look(device, &self.legend, &mut objects);
+            rows::look(device, &self.legend, &mut objects);
         }
         objects.extend(link::objects(&self.legend, &devices, &self.lines));
         if let Some(packet_stats) = &mut self.packet_stats {

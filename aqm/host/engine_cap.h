@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Ceilings of the engine: a node's own, and those that nodes share.
+ *
+ * Over any time t, the packets of a node that begin in it have at most
+ * ceiling * (t + slack) bytes, and the last packet. The slack is the time of a
+ * full packet at the ceiling, as in the kit's shaper, and two ticks at least; of
+ * the root, which waits for nobody, it is two ticks.
+ *
+ * A cap is a row that is in no tree and has a ceiling. Nodes that name it are held
+ * by that as by their own, wherever they are, and what they send counts for it
+ * together. One finds that another has used it up when its own turn comes, so that
+ * nothing is searched for: a packet costs at most a step more for each node of its
+ * cap.
+ */
+#ifndef AQM_ENGINE_CAP_H
+#define AQM_ENGINE_CAP_H
+
+#include "engine_wheel.h"
+
+/* The cap of a node; NULL for none. */
+AQM_FN struct engine_node *engine_cap(struct engine *e,
+				      const struct engine_node *n)
+{
+	struct engine_node *cap = engine_node(e, n->said.cap);
+
+	return cap && cap->said.live == ENGINE_CAP ? cap : NULL;
+}
+
+/* Until when a node is above its ceiling, or its cap's. */
+AQM_FN u64 engine_opens(struct engine *e, const struct engine_node *n)
+{
+	u64 opens = n->said.ceiling_bytes_s ? n->ceiling.opens_ns : 0;
+	const struct engine_node *cap = engine_cap(e, n);
+
+	if (cap && cap->said.ceiling_bytes_s)
+		opens = aqm_max(opens, cap->ceiling.opens_ns);
+	return opens;
+}
+
+/* Whether it is. */
+AQM_FN int engine_shut(struct engine *e, const struct engine_node *n,
+		       u64 now_ns)
+{
+	return engine_opens(e, n) > now_ns;
+}
+
+/* A packet of so many bytes went through a node, or a cap: its ceiling makes up for
+ * a packet of `full` bytes, or with 0 for lateness alone. */
+AQM_FN void engine_pass(struct engine_node *n, u32 wire, u32 full, u64 now_ns)
+{
+	u64 slack = ENGINE_LATE_NS;
+
+	n->sent_wire_bytes += wire;
+	n->sent_packets++;
+	n->ceiling.rate_bytes_s = n->said.ceiling_bytes_s;
+	if (full && n->ceiling.rate_bytes_s)
+		slack = aqm_max(slack, (u64)full * 1000000000 /
+					       n->ceiling.rate_bytes_s);
+	aqm_gate_pass(&n->ceiling, wire, now_ns, slack);
+}
+
+#endif

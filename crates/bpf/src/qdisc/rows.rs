@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A policy's tree on a device: the engine, with rows that a state numbers.
+//!
+//! A row has the minor number of its node, and so has the row of its children's lists.
+//! So a node keeps its row, its queue and its counters for as long as it has its name,
+//! whatever comes and goes around it.
+
+use crate::error::BpfError;
+use crate::layout::engine_said;
+use crate::programs::tcx;
+use crate::qdisc::attach_point::Place;
+use crate::qdisc::engine::{Engine, EngineSetup, Leaves, said};
+use crate::qdisc::link::{link_of, wire_of};
+use crate::qdisc::load;
+use crate::qdisc::store::Store;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use weirgate_aqm::{EngineSize, Link, NodeCounts, NodeRow, NodeRule};
+use weirgate_state::{Origin, Rows, RowsNode, RowsRole};
+use weirgate_units::{Handle, Rate, Span};
+use zerocopy::IntoBytes as _;
+
+/// The pin of the program that makes marks.
+const MARKER: &str = "marks";
+
+/// How much there is room for. Rows are as many as there are numbers; what has packets
+/// at a time, and packets, are for links of 10 Gbit/s.
+const SIZE: EngineSize = EngineSize {
+    nodes: Rows::LAST as u32,
+    inner: Rows::LAST as u32,
+    queues: 4_096,
+    slots: 32_768,
+    limit_bytes: 32 << 20,
+};
+
+/// What of a packet's headers makes its host in a leaf: all that makes its flow, so
+/// that each flow has as much as another (`AQM_CONNECTION`, aqm/include/aqm.h).
+const BY_FLOW: u32 = 31;
+
+/// The tree of one device, loaded until this is dropped, unless it is pinned.
+#[derive(Debug)]
+pub struct RowTree {
+    engine: Engine,
+}
+
+/// A node of a tree, and what it has had and has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowCounts {
+    /// Its number.
+    pub id: Handle,
+    /// What it has before others of its parent get any excess, on the wire.
+    pub guarantee: Rate,
+    /// What it never exceeds: its own ceiling, or the gate's rate.
+    pub ceiling: Rate,
+    /// What it has had and has.
+    pub counts: NodeCounts,
+}
+
+impl RowTree {
+    /// What the names of the kinds begin with.
+    pub const KIND: &'static str = "weir_r";
+
+    /// The kind of the qdisc of a place. Each device has one of its own: kinds are the
+    /// whole machine's, and numbers of devices a namespace's.
+    #[must_use]
+    pub fn kind(place: Place) -> String {
+        let words = [place.netns, u64::from(place.ifindex)];
+        let bytes = words.into_iter().flat_map(u64::to_be_bytes);
+        format!("{}{:08x}", Self::KIND, weirgate_units::fnv1a_32(bytes))
+    }
+
+    /// Loads it for a device. It has no rows.
+    pub(crate) fn load(place: Place) -> Result<Self, BpfError> {
+        let engine = Engine::load_as(&Self::kind(place), SIZE)?;
+        Ok(Self { engine })
+    }
+
+    /// The tree of a place, where it is pinned, to look at.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where its pins cannot be opened.
+    pub fn at(place: Place) -> Result<Option<Self>, BpfError> {
+        Self::pinned(place, &Self::folder(Path::new(Store::ROWS_FOLDER), place))
+    }
+
+    /// Where the tree of a place is pinned, below the folder of all.
+    pub(crate) fn folder(all: &Path, place: Place) -> PathBuf {
+        all.join(format!("{}-{}", place.netns, place.ifindex))
+    }
+
+    /// What [`Self::pin`] left in a folder; `None` where it left nothing.
+    pub(crate) fn pinned(place: Place, folder: &Path) -> Result<Option<Self>, BpfError> {
+        if !load::is_pinned(folder) {
+            return Ok(None);
+        }
+        let engine = Engine::pinned(&Self::kind(place), folder)?;
+        Ok(Some(Self { engine }))
+    }
+
+    /// Keeps it beyond this process: pins in `folder`, which must be in a BPF file
+    /// system and exist.
+    pub(crate) fn pin(&mut self, folder: &Path) -> Result<(), BpfError> {
+        self.engine.pin(folder, &mut Vec::new())
+    }
+
+    /// Removes what that made, and what a process that died had made of it.
+    pub(crate) fn unpin(folder: &Path) -> Result<(), BpfError> {
+        load::remove(&folder.join(MARKER), |path| std::fs::remove_file(path))?;
+        load::unpin(folder, &Engine::pins())
+    }
+
+    /// Has marks made at its place, which is in the network namespace of this thread,
+    /// beyond this process; or no more.
+    pub(crate) fn mark(&self, place: Place, folder: &Path, marks: bool) -> Result<(), BpfError> {
+        if marks == self.marks(place, folder)? {
+            return Ok(());
+        }
+        let path = folder.join(MARKER);
+        load::remove(&path, |path| std::fs::remove_file(path))?;
+        if marks {
+            let marked = self.engine.mark(place).and_then(|own| own.pin(&path));
+            return marked.or_else(|error| self.engine.unmark(place).and(Err(error)));
+        }
+        self.engine.unmark(place)
+    }
+
+    /// Whether marks are made at its place.
+    pub(crate) fn marks(&self, place: Place, folder: &Path) -> Result<bool, BpfError> {
+        let told = self.engine.marks().count(place)?.is_some();
+        Ok(told && tcx::is_on(&folder.join(MARKER), place.ifindex))
+    }
+
+    /// Says what the tree is to be. What it has queued stays, but for leaves that go.
+    /// Nodes come before those that go, and parents before their children, so that a
+    /// packet always finds a way.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where a map cannot be written, or a node has a number that is no row's.
+    pub fn set(&self, rows: &Rows) -> Result<(), BpfError> {
+        let gate = rows.gate.as_bytes_per_second();
+        let mut wanted = vec![(u32::from(Rows::LINK), link(gate))];
+        let mut nodes: Vec<&RowsNode> = rows.nodes.iter().collect();
+        let parents: BTreeMap<Handle, Option<Handle>> =
+            nodes.iter().map(|node| (node.id, node.parent)).collect();
+        nodes.sort_by_key(|node| (node.role, levels(&parents, node.parent), node.id));
+        wanted.extend(nodes.iter().map(|node| (row(node.id), node_row(node))));
+        for (id, _) in &wanted {
+            if *id == 0 || *id > SIZE.nodes {
+                return Err(BpfError::Classes(format!("{id} is the number of no row")));
+            }
+        }
+        let setup = EngineSetup {
+            link: Link {
+                rate_bytes_s: gate,
+                mtu_bytes: rows.mtu,
+                ..link_of(rows.wire)
+            },
+            root: u32::from(Rows::LINK),
+            other: row(rows.other),
+            host_parts: BY_FLOW,
+        };
+        let leaves = Leaves {
+            interval_ns: rows.interval.as_nanos(),
+            first: u32::from(rows.other.major) << 16,
+            ..Leaves::default()
+        };
+        let mut changed = Vec::new();
+        for (id, row) in &wanted {
+            let is = self.engine.said(*id);
+            if is.is_none_or(|is| is.as_bytes() != said(row).as_bytes()) {
+                self.engine.put(*id, row);
+                changed.push(*id);
+            }
+        }
+        self.engine.say(&setup, &leaves)?;
+        let kept: BTreeSet<u32> = wanted.iter().map(|(id, _)| *id).collect();
+        for id in (1..=SIZE.nodes).filter(|id| !kept.contains(id)) {
+            if self.engine.said(id).is_some_and(|said| said.live != 0) {
+                self.engine.end(id);
+            }
+        }
+        // One that is not asked for is found when a packet of it goes.
+        for id in changed {
+            self.engine.look(id);
+        }
+        Ok(())
+    }
+
+    /// What the tree is said to be; `None` where no plan could have made it. `marks` is
+    /// whether marks are made.
+    pub(crate) fn rows(&self, marks: bool) -> Result<Option<Rows>, BpfError> {
+        let (setup, leaves) = self.engine.setup()?;
+        let major = (leaves.first >> 16) as u16;
+        let link = self.engine.said(u32::from(Rows::LINK));
+        let Some((link, wire)) = link.filter(|link| link.live != 0).zip(wire_of(&setup.link))
+        else {
+            return Ok(None);
+        };
+        let rows = (u32::from(Rows::LINK) + 1..=SIZE.nodes)
+            .filter_map(|id| Some((id, self.engine.said(id)?)))
+            .filter(|(_, said)| said.live != 0)
+            .map(|(id, said)| node(major, id, &said));
+        Ok(Some(Rows {
+            gate: Rate::bytes_per_second(link.ceiling_bytes_s),
+            wire,
+            mtu: setup.link.mtu_bytes,
+            other: Handle::new(major, setup.other as u16),
+            interval: Span::from_nanos(leaves.interval_ns),
+            marks,
+            nodes: rows.collect(),
+        }))
+    }
+
+    /// The rate of its gate, and what each node of the tree has had; `None` where no plan
+    /// could have made it.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where a map cannot be read.
+    pub fn counts(&self) -> Result<Option<(Rate, Vec<RowCounts>)>, BpfError> {
+        let Some(rows) = self.rows(false)? else {
+            return Ok(None);
+        };
+        let nodes = rows.nodes.iter().filter(|node| node.role != RowsRole::Cap);
+        let counts = nodes.filter_map(|node| {
+            Some(RowCounts {
+                id: node.id,
+                guarantee: node.guarantee,
+                ceiling: node.ceiling.unwrap_or(rows.gate),
+                counts: self.engine.counts(row(node.id))?,
+            })
+        });
+        Ok(Some((rows.gate, counts.collect())))
+    }
+}
+
+fn row(id: Handle) -> u32 {
+    u32::from(id.minor)
+}
+
+/// Levels above a node.
+fn levels(parents: &BTreeMap<Handle, Option<Handle>>, parent: Option<Handle>) -> usize {
+    let above = |id: &Handle| parents.get(id).copied().flatten();
+    std::iter::successors(parent, above)
+        .take(Rows::LEVELS)
+        .count()
+}
+
+fn link(gate: u64) -> NodeRow {
+    NodeRow {
+        parent: 0,
+        fork: u32::from(Rows::LINK),
+        rule: NodeRule {
+            ceiling_bytes_s: gate,
+            ..NodeRule::default()
+        },
+    }
+}
+
+fn node_row(node: &RowsNode) -> NodeRow {
+    let rule = NodeRule {
+        ceiling_bytes_s: node.ceiling.map_or(0, Rate::as_bytes_per_second),
+        guarantee_bytes_s: node.guarantee.as_bytes_per_second(),
+        priority: node.prio.into(),
+        quantum: node.quantum,
+        limit_bytes: node.limit,
+        target_ns: u32::try_from(node.target.as_nanos()).unwrap_or(u32::MAX),
+        cap: node.cap.map_or(0, row),
+    };
+    let parent = node.parent.map_or(u32::from(Rows::LINK), row);
+    match node.role {
+        RowsRole::Cap => NodeRow {
+            parent: 0,
+            fork: 0,
+            rule,
+        },
+        RowsRole::Inner => NodeRow {
+            parent,
+            fork: row(node.id),
+            rule,
+        },
+        RowsRole::Leaf => NodeRow {
+            parent,
+            fork: 0,
+            rule,
+        },
+    }
+}
+
+fn node(major: u16, id: u32, said: &engine_said) -> RowsNode {
+    let named = |row: u32| (row != 0).then(|| Handle::new(major, row as u16));
+    let role = match (said.parent, said.fork) {
+        (0, 0) => RowsRole::Cap,
+        (_, 0) => RowsRole::Leaf,
+        _ => RowsRole::Inner,
+    };
+    let ceiling = Rate::bytes_per_second(said.ceiling_bytes_s);
+    RowsNode {
+        id: Handle::new(major, id as u16),
+        role,
+        parent: named(said.parent).filter(|parent| parent.minor != Rows::LINK),
+        guarantee: Rate::bytes_per_second(said.guarantee_bytes_s),
+        ceiling: (said.ceiling_bytes_s != 0).then_some(ceiling),
+        cap: named(said.cap),
+        prio: said.priority.min(7) as u8,
+        quantum: said.quantum,
+        target: Span::from_nanos(said.target_ns.into()),
+        limit: said.limit_bytes,
+        origin: Origin::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_hold_all_of_a_node() {
+        let id = |minor| Handle::new(2, minor);
+        let all = |role, parent: Option<u16>| RowsNode {
+            id: id(0x4a6b),
+            role,
+            parent: parent.map(id),
+            guarantee: Rate::kbit(100),
+            ceiling: Some(Rate::kbit(300)),
+            cap: Some(id(0x77)),
+            prio: 3,
+            quantum: 1_696,
+            target: Span::from_millis(26),
+            limit: 40_000,
+            origin: Origin::default(),
+        };
+        let nodes = [
+            all(RowsRole::Leaf, None),
+            all(RowsRole::Leaf, Some(0x55)),
+            all(RowsRole::Inner, Some(0x55)),
+            all(RowsRole::Cap, None),
+        ];
+        for wanted in nodes {
+            assert_eq!(node(2, row(wanted.id), &said(&node_row(&wanted))), wanted);
+        }
+    }
+
+    #[test]
+    fn parents_come_before_their_children() {
+        let id = |minor| Handle::new(2, minor);
+        let parents = BTreeMap::from([(id(16), None), (id(17), Some(id(16)))]);
+        assert_eq!(levels(&parents, None), 0);
+        assert_eq!(levels(&parents, Some(id(17))), 2);
+        // What no plan makes does not go on for ever.
+        let circle = BTreeMap::from([(id(16), Some(id(16)))]);
+        assert_eq!(levels(&circle, Some(id(16))), Rows::LEVELS);
+    }
+}

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The engine of rows: classes as nodes of a tree below one gate, and the limits of
+//! hosts as caps, each of which holds for the host's leaves in all classes together.
+//!
+//! ```text
+//! link                        ceiling = the gate
+//! ├ class                     guarantee, ceiling, priority, quantum as its guarantee
+//! ├ class with hosts
+//! │  ├ hosts without a limit
+//! │  ├ host                   ceiling = its limit in this class
+//! │  ├ host                   cap = its limit over all classes
+//! cap of a host               ceiling = that limit
+//! ```
+//!
+//! So guarantees and priorities are the classes', as in the tree of HTB, and a host's
+//! limit holds beside them: where both bind, the host's more urgent classes have the
+//! limit first. What a host is guaranteed is not asked for by any policy.
+//!
+//! It has no bounds of waits yet ([`NO_BOUND`]).
+
+use crate::codes;
+use crate::engine::wire;
+use crate::scheduler::number::OUTER;
+use crate::scheduler::parts::{CappedHost, Parent};
+use crate::scheduler::{self, Member, Scheduler};
+use crate::tree::leaf;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use weirgate_document::Problems;
+use weirgate_policy::{Direction, Engine, FqCodelQueue, HostCap, Inbound, Policy, Queue, in_kbit};
+use weirgate_state::{Capabilities, Origin, Qdisc, QdiscKind, Rows, RowsNode, RowsRole};
+use weirgate_units::Arrange as _;
+use weirgate_units::{Handle, Rate, Span};
+
+/// Why `check` prints no bound.
+pub(crate) const NO_BOUND: &str = "the engine of rows serves classes as the tree does, but of \
+    what a class is owed it keeps 2 ms while that has nothing to send, and for that no bound has \
+    been derived";
+
+/// Packets that one leaf holds on slow links and on others, and that a host's holds: as
+/// the queues of the tree (`tree::leaf`).
+const SMALL: u32 = 1_024;
+const LARGE: u32 = 10_240;
+const OF_HOST: u32 = 1_000;
+
+/// The policy with this engine, where it leaves that open and asks for what no other
+/// has. `kernel` is not known where only promises are asked for.
+pub(crate) fn settled<'p>(
+    policy: Cow<'p, Policy>,
+    kernel: Option<&Capabilities>,
+) -> Cow<'p, Policy> {
+    let stated = policy.link.engine.as_ref().map(|engine| engine.value);
+    let open = matches!(stated, None | Some(Engine::Auto));
+    let Some(cap) = needed(&policy).filter(|_| open) else {
+        return policy;
+    };
+    let here = kernel.is_none_or(|kernel| kernel.kit);
+    if !here || misfit(&policy).is_some() {
+        return policy;
+    }
+    let chosen = cap.group.clone().map(|_| Engine::Rows);
+    let mut settled = policy.into_owned();
+    settled.link.engine = Some(chosen);
+    Cow::Owned(settled)
+}
+
+/// The first limit that only this engine holds.
+pub(crate) fn needed(policy: &Policy) -> Option<&HostCap> {
+    policy.caps.iter().find(|cap| cap.is_over_all())
+}
+
+/// Whether the engine is what such a limit came to, and not stated.
+pub(crate) fn was_chosen(policy: &Policy) -> bool {
+    let engine = policy.link.engine.as_ref();
+    let cap = needed(policy).zip(engine);
+    cap.is_some_and(|(cap, engine)| cap.group.span == engine.span)
+}
+
+/// What of a policy this engine cannot do, and what would let it.
+pub(crate) fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
+    let shaped = |class: &&weirgate_policy::Class| {
+        let mut directions = Direction::BOTH.into_iter();
+        directions.any(|one| class.directions.contains(one) && policy.line_rate(one).is_some())
+    };
+    let classes = || policy.classes.iter().filter(shaped);
+    let queues = classes()
+        .map(|class| (&class.queue, class.name.value.as_str()))
+        .chain(policy.ack.iter().map(|ack| (&ack.queue, "ack")));
+    for (queue, name) in queues {
+        if let Some(queue) = queue.as_ref().filter(|queue| !fits(&queue.value)) {
+            let kind = queue.value.kind();
+            return Some((
+                format!(
+                    "its leaves have eight queues with CoDel, whose `target` alone can be stated, and \
+                     `{name}` asks for another `{kind}`"
+                ),
+                "leave `queue` out, or write `queue = { kind = \"fq_codel\", target = \"...\" }`",
+            ));
+        }
+    }
+    let link = policy.link.fair.as_ref();
+    let mut fair = classes()
+        .filter_map(|class| class.fair.as_ref())
+        .chain(link);
+    if let Some(fair) = fair.find(|fair| fair.value.knows_hosts()) {
+        let at = fair.line;
+        return Some((
+            format!(
+                "its leaves share between eight flows, and not between hosts, as line {at} asks"
+            ),
+            "write `fair = \"flows\"`",
+        ));
+    }
+    if let Some(objective) = classes().find_map(|class| class.objective.as_ref()) {
+        let at = objective.line;
+        return Some((
+            format!("its waits have no bound, by which the objective of line {at} could be judged"),
+            "leave `objective` out",
+        ));
+    }
+    if let Some(slack) = &policy.link.timer_slack {
+        let at = slack.line;
+        return Some((
+            format!("its gate chooses by itself how late a timer may be, which line {at} states"),
+            "leave `timer-slack` out",
+        ));
+    }
+    if scheduler::holds(policy) {
+        return Some((
+            "it does not hold acknowledgements back, as `[receive]` asks".to_owned(),
+            "leave `max-ack-delay` out",
+        ));
+    }
+    let down = policy.line_rate(Direction::Down).is_some();
+    (down && policy.link.inbound.value == Inbound::Lan).then(|| {
+        (
+            "on the LAN device it would slow what does not come from the link as well".to_owned(),
+            "write `inbound = \"ifb\"`, and give `[marks]` bits for `inside` where this router \
+             translates addresses",
+        )
+    })
+}
+
+/// Whether a leaf can be such a queue.
+fn fits(queue: &Queue) -> bool {
+    let Queue::FqCodel(own) = queue else {
+        return false;
+    };
+    let rest = FqCodelQueue {
+        target: None,
+        ..own.clone()
+    };
+    rest == FqCodelQueue::default()
+}
+
+/// What would let a kernel have it.
+const NEWER: &str = "use Linux 6.16 or later with CONFIG_NET_SCH_BPF and CONFIG_DEBUG_INFO_BTF, \
+    or write `engine = \"auto\"`";
+
+/// Why the engine that is asked for, or that a limit needs, cannot be taken.
+pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
+    let without = || {
+        (!kernel.kit)
+            .then(|| format!("{release} has no qdiscs made of BPF programs, which it needs"))
+    };
+    let stated = policy.link.engine.as_ref();
+    if let Some(engine) = stated.filter(|engine| engine.value == Engine::Rows) {
+        if let Some((wrong, right)) = misfit(policy) {
+            let message = format!("the engine of rows cannot carry this policy: {wrong}");
+            problems.error(codes::ENGINE, engine.span.clone(), message, right);
+        }
+        if let Some(message) = without() {
+            problems.error(codes::ENGINE, engine.span.clone(), message, NEWER);
+        }
+        return;
+    }
+    let Some(cap) = needed(policy) else {
+        return;
+    };
+    let open = matches!(stated.map(|engine| engine.value), None | Some(Engine::Auto));
+    let against = misfit(policy).map(|(wrong, _)| wrong).or_else(without);
+    let why = against.filter(|_| open).map_or_else(String::new, |wrong| {
+        format!(", which cannot be taken: {wrong}")
+    });
+    problems.error(
+        codes::ENGINE,
+        cap.group.span.clone(),
+        format!(
+            "each host of `{}` is limited over all classes together, which only \
+             `engine = \"rows\"` does{why}",
+            cap.group.value
+        ),
+        "name a `class` in which the limit holds, or write `engine = \"rows\"` to be told what to \
+         change",
+    );
+}
+
+/// The tree at the root of a direction's device.
+pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
+    let link = &policy.link;
+    let layer = &link.layer.value;
+    let mtu = link.mtu.value + link.device_kind.value.counted();
+    let interval = leaf::codel_in_turns(scheduler.full_packet, scheduler.gate, None).1;
+    let mut nodes: Vec<RowsNode> = Vec::new();
+    for parent in &scheduler.parents {
+        nodes.push(whole(scheduler, parent));
+        let hosts = parent.hosts.iter();
+        nodes.extend(hosts.map(|one| host(scheduler, parent, one, mtu)));
+    }
+    let members = scheduler.members.iter();
+    nodes.extend(members.map(|member| class(scheduler, member, mtu)));
+    nodes.extend(caps(scheduler));
+    nodes.arrange_by_key(|node| node.id);
+    let reason = format!(
+        "engine rows: {} of a line of {}, counted as on the wire ({layer}); one packet at a time",
+        in_kbit(scheduler.gate),
+        in_kbit(scheduler.line)
+    );
+    Qdisc {
+        handle: Handle::new(OUTER, 0),
+        stab: None,
+        kind: QdiscKind::Rows(Rows {
+            gate: scheduler.gate,
+            wire: wire::of(link),
+            mtu,
+            other: scheduler.unseen(),
+            interval,
+            marks: true,
+            nodes,
+        }),
+        origin: Origin::new(
+            link.engine
+                .as_ref()
+                .map_or(link.layer.line, |engine| engine.line),
+            reason,
+        ),
+    }
+}
+
+/// What all nodes have in common.
+fn node(id: Handle, role: RowsRole, line: u32, reason: String) -> RowsNode {
+    RowsNode {
+        id,
+        role,
+        parent: None,
+        guarantee: Rate::default(),
+        ceiling: None,
+        cap: None,
+        prio: 0,
+        quantum: 0,
+        target: Span::ZERO,
+        limit: 0,
+        origin: Origin::new(line, reason),
+    }
+}
+
+/// A class with nodes below it.
+fn whole(scheduler: &Scheduler, parent: &Parent) -> RowsNode {
+    let class = &parent.class;
+    let between = if parent.hosts.is_empty() {
+        "groups"
+    } else {
+        "hosts with limits"
+    };
+    let reason = format!(
+        "class {}: {} guaranteed, divided between {between}",
+        class.name,
+        in_kbit(class.rate)
+    );
+    RowsNode {
+        guarantee: class.rate,
+        ceiling: (class.ceiling < scheduler.gate).then_some(class.ceiling),
+        prio: class.priority,
+        quantum: quantum(scheduler, class.rate, class.priority),
+        ..node(parent.id, RowsRole::Inner, class.line, reason)
+    }
+}
+
+/// A class, or what is left of a divided one, or a group's part.
+fn class(scheduler: &Scheduler, member: &Member, mtu: u32) -> RowsNode {
+    let class = &member.class;
+    let ceiling = (class.ceiling < scheduler.gate).then_some(class.ceiling);
+    let most = ceiling.map_or_else(String::new, |most| format!(", {} at most", in_kbit(most)));
+    let (guarantee, owed) = if member.capped > 0 {
+        let owed = "hosts without a limit, in turn with the others".to_owned();
+        (Rate::default(), owed)
+    } else {
+        (
+            class.rate,
+            format!("{} guaranteed{most}", in_kbit(class.rate)),
+        )
+    };
+    let quantum = match member.parent {
+        None => quantum(scheduler, class.rate, class.priority),
+        Some(_) => member.quantum,
+    };
+    let stated = match leaf::stated(member) {
+        Queue::FqCodel(own) => own.target,
+        _ => None,
+    };
+    let (target, _) = leaf::codel_in_turns(scheduler.full_packet, scheduler.gate, stated);
+    let reason = format!("class {}: {owed}, priority {}", class.name, class.priority);
+    let large = scheduler.gate >= crate::tree::hosts::SMALL_LINK;
+    RowsNode {
+        parent: member.parent,
+        guarantee,
+        ceiling,
+        prio: class.priority,
+        quantum,
+        target,
+        limit: if large { LARGE } else { SMALL } * mtu,
+        ..node(member.id, RowsRole::Leaf, class.line, reason)
+    }
+}
+
+/// A host with a limit, in one class.
+fn host(scheduler: &Scheduler, parent: &Parent, host: &CappedHost, mtu: u32) -> RowsNode {
+    let ceiling = (host.ceil < parent.class.ceiling).then_some(host.ceil);
+    let over_all = host.over_all.as_ref();
+    let least = over_all.map_or(host.ceil, |limit| limit.rate.min(host.ceil));
+    let (target, _) = leaf::codel_in_turns(scheduler.full_packet, least.min(scheduler.gate), None);
+    let most = match (ceiling, over_all) {
+        (Some(own), None) => format!("{} at most", in_kbit(own)),
+        (None, Some(limit)) => format!("{} at most in all classes", in_kbit(limit.rate)),
+        (Some(own), Some(limit)) => format!(
+            "{} at most, and {} in all classes",
+            in_kbit(own),
+            in_kbit(limit.rate)
+        ),
+        (None, None) => "as the class".to_owned(),
+    };
+    let reason = format!("{} in class {}: {most}", host.address, parent.class.name);
+    RowsNode {
+        parent: Some(parent.id),
+        ceiling,
+        cap: over_all.map(|limit| limit.id),
+        prio: parent.class.priority,
+        quantum: scheduler.full_packet,
+        target,
+        limit: OF_HOST * mtu,
+        ..node(host.id, RowsRole::Leaf, host.line, reason)
+    }
+}
+
+/// The limits of hosts over all classes, each once.
+fn caps(scheduler: &Scheduler) -> impl Iterator<Item = RowsNode> {
+    let hosts = scheduler.parents.iter().flat_map(|parent| &parent.hosts);
+    let limits = hosts.filter_map(|host| Some((host.over_all.as_ref()?, host.address)));
+    let limits: BTreeMap<Handle, _> = limits.map(|limit| (limit.0.id, limit)).collect();
+    limits.into_values().map(|(limit, address)| {
+        let reason = format!(
+            "{address}: {} at most in all classes together",
+            in_kbit(limit.rate)
+        );
+        RowsNode {
+            ceiling: Some(limit.rate),
+            ..node(limit.id, RowsRole::Cap, limit.line, reason)
+        }
+    })
+}
+
+/// A class's queue in words.
+pub(crate) fn described(member: &Member) -> String {
+    let queues = "eight queues with CoDel";
+    if member.capped > 0 {
+        return format!(
+            "{queues} for each of {} hosts with a limit, and as many for the others",
+            member.capped
+        );
+    }
+    queues.to_owned()
+}
+
+/// Turns of nodes directly below the link in proportion to guarantees, the smallest one
+/// full packet, as [`scheduler::of`] has them among leaves.
+fn quantum(scheduler: &Scheduler, rate: Rate, priority: u8) -> u32 {
+    let alone = scheduler.members.iter().filter(|one| one.parent.is_none());
+    let alone = alone.map(|one| &one.class);
+    let wholes = scheduler.parents.iter().map(|parent| &parent.class);
+    let equals = alone
+        .chain(wholes)
+        .filter(|class| class.priority == priority);
+    let least = equals
+        .map(|class| class.rate.as_bits_per_second())
+        .min()
+        .unwrap_or(1)
+        .max(1);
+    let bytes = u128::from(scheduler.full_packet) * u128::from(rate.as_bits_per_second());
+    u32::try_from((bytes + u128::from(least) / 2) / u128::from(least)).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The engine of rows in a plan: loaded for its device when a step needs it, told
+//! through its maps, and unloaded when the device has it no more.
+
+use crate::Kernel;
+use crate::error::KernelError;
+use crate::namespace::within;
+use crate::netlink::channel::Request;
+use crate::tc::decode::Entry;
+use crate::tc::encode;
+use std::path::Path;
+use weirgate_bpf::{BpfError, Place, RowTree, Store};
+use weirgate_plan::{Action, Step};
+use weirgate_state::{DeviceName, QdiscKind, Rows};
+
+/// The tree of a step, and its device.
+pub(crate) fn of_step(action: &Action) -> Option<(&DeviceName, &Rows)> {
+    let (Action::AddQdisc { device, qdisc, .. }
+    | Action::ReplaceQdisc { device, qdisc, .. }
+    | Action::ChangeQdisc { device, qdisc, .. }) = action
+    else {
+        return None;
+    };
+    match &qdisc.kind {
+        QdiscKind::Rows(rows) => Some((device, rows)),
+        _ => None,
+    }
+}
+
+fn failed(object: impl Into<String>) -> impl FnOnce(BpfError) -> KernelError {
+    let object = object.into();
+    move |source| KernelError::Kit { object, source }
+}
+
+impl Kernel {
+    /// Loads the engine for a device where it is not yet, and tells it its tree: at once
+    /// where it is there. Else it answers with the request that puts it there.
+    pub(crate) async fn set_rows(
+        &self,
+        step: &Step,
+        device: u32,
+        rows: &Rows,
+    ) -> Result<Vec<Request>, KernelError> {
+        let place = self.place(device).await?;
+        let said = within(self.netns.as_ref(), || {
+            Store::open().and_then(|store| store.set_rows(place, rows))
+        });
+        let said = said.map_err(BpfError::Namespace).flatten();
+        said.map_err(failed(step.action.to_string()))?;
+        let kind = RowTree::kind(place);
+        let message = match &step.action {
+            Action::AddQdisc { parent, qdisc, .. } => {
+                encode::add_of_kind(device, *parent, qdisc, &kind)
+            }
+            Action::ReplaceQdisc { parent, qdisc, .. } => {
+                encode::replace_of_kind(device, *parent, qdisc, &kind)
+            }
+            _ => return Ok(Vec::new()),
+        };
+        Ok(vec![Request {
+            message,
+            object: step.action.to_string(),
+            origin: step.origin.clone(),
+            frame: false,
+        }])
+    }
+
+    /// What the engine at a device's root is told; `None` where there is none, or this
+    /// process may not look.
+    pub(crate) async fn read_rows(&self, device: u32, kind: &QdiscKind) -> Option<Rows> {
+        if !kind.name().starts_with(RowTree::KIND) || !Path::new(Store::ROWS_FOLDER).exists() {
+            return None;
+        }
+        let place = self.place(device).await.ok()?;
+        if kind.name() != RowTree::kind(place) {
+            return None;
+        }
+        Store::open().ok()?.rows_said(place).ok()?
+    }
+
+    /// Unloads the engines of devices of this namespace that have them no more.
+    pub(crate) async fn tidy_rows(&self) -> Result<(), KernelError> {
+        if !Path::new(Store::ROWS_FOLDER).exists() {
+            return Ok(());
+        }
+        let own = self.place(0).await?.netns;
+        let qdiscs = self.qdiscs().await?;
+        let there = |place: &Place| {
+            let kind = RowTree::kind(*place);
+            let mut entries = qdiscs.iter().filter_map(|payload| Entry::of(payload));
+            entries.any(|entry| entry.ifindex == place.ifindex && entry.kind == kind)
+        };
+        let tidied = Store::open().and_then(|store| {
+            let places = store.rows_of(own).into_iter();
+            places
+                .filter(|place| !there(place))
+                .try_for_each(|place| store.remove_rows(place))
+        });
+        tidied.map_err(failed(format!("unload {}", Rows::KIND)))
+    }
+}

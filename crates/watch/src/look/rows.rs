@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Nodes of the engine of rows. To the kernel it is one qdisc without classes: what each
+//! node does stands in the maps of its program, which root may read.
+
+use crate::legend::Legend;
+use crate::look::device::class_object;
+use crate::look::link::GATE;
+use crate::object::{Number, Object};
+use weirgate_aqm::NodeCounts;
+use weirgate_bpf::{Place, RowCounts, RowTree};
+use weirgate_kernel::DeviceOverview;
+use weirgate_units::Rate;
+
+/// Adds the nodes of a device's tree, and to the device their rates; nothing where it has
+/// none, or its maps may not be read.
+pub(crate) fn look(device: &mut DeviceOverview, legend: &Legend, objects: &mut Vec<Object>) {
+    let mut qdiscs = device.counters.qdiscs.iter();
+    if !qdiscs.any(|qdisc| qdisc.parent.is_none() && qdisc.kind.starts_with(RowTree::KIND)) {
+        return;
+    }
+    let Some((gate, nodes)) = read(device.index) else {
+        return;
+    };
+    device.rates.insert(GATE, (gate, gate));
+    for node in nodes {
+        device.rates.insert(node.id, (node.guarantee, node.ceiling));
+        objects.push(class_object(device, node.id, legend, numbers(&node.counts)));
+    }
+}
+
+fn read(ifindex: u32) -> Option<(Rate, Vec<RowCounts>)> {
+    let tree = RowTree::at(Place::root(ifindex).ok()?).ok()??;
+    tree.counts().ok()?
+}
+
+/// Sent bytes are those on the wire, and queued ones as the device counts.
+fn numbers(counts: &NodeCounts) -> Vec<(Number, u64)> {
+    vec![
+        (Number::ClassSentBytes, counts.sent_wire_bytes),
+        (Number::ClassSentPackets, counts.sent_packets),
+        (Number::ClassBacklogBytes, counts.bytes.into()),
+        (Number::ClassBacklogPackets, counts.packets.into()),
+        (Number::ClassDrops, counts.drops.into()),
+        (Number::ClassMarks, counts.marks.into()),
+    ]
+}

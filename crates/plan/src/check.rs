@@ -92,6 +92,23 @@ pub fn can_be_made(qdisc: &Qdisc) -> bool {
         }
 }
 
+/// Whether a plan could put a tree on a device, leaving its size table aside. Trees of
+/// others are made by other rules: an HTB without a default class, for example.
+#[must_use]
+pub fn is_plannable(device: &DeviceName, root: &Qdisc) -> bool {
+    let bare = Qdisc {
+        stab: None,
+        ..root.clone()
+    };
+    let mut found = Found(Vec::new());
+    let mut position = Position {
+        device,
+        at_root: true,
+    };
+    found.qdisc(&mut position, &bare, &mut BTreeSet::new());
+    found.0.is_empty()
+}
+
 struct Position<'a> {
     device: &'a DeviceName,
     at_root: bool,

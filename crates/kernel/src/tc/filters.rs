@@ -58,12 +58,13 @@ const TC_CTINFO: usize = 20;
 /// where it goes.
 pub(crate) type Change<'a> = (Program, Option<(Attached<'a>, Vec<OwnedFd>)>);
 
-/// The requests that make what `after` says of what `before` says.
+/// The requests that make what `after` says of what `before` says, but for the programs
+/// of hooks where they are no filters.
 pub(crate) fn change(
     ifindex: u32,
-    before: Option<&HookPrograms>,
-    after: Option<&HookPrograms>,
+    (before, after): (Option<&HookPrograms>, Option<&HookPrograms>),
     programs: &[Change<'_>],
+    elsewhere: &[ClsactHook],
 ) -> Vec<MessageBuilder> {
     let mut out = Vec::new();
     if before.is_none() {
@@ -91,6 +92,9 @@ pub(crate) fn change(
     for (program, attached) in programs {
         let row = program.row();
         for (at, filter) in row.filters.iter().enumerate() {
+            if elsewhere.contains(&filter.hook) {
+                continue;
+            }
             let place = (parent(filter.hook), row.preference);
             out.push(match attached {
                 Some((wanted, loaded)) => {
@@ -222,6 +226,13 @@ pub(crate) fn is_filter(entry: &Entry<'_>) -> bool {
 pub(crate) struct Found(BTreeMap<(Program, usize), FoundFilter>);
 
 impl Found {
+    /// Adds one that is no filter, at a hook and with the preference of one.
+    pub(crate) fn add(&mut self, hook: ClsactHook, preference: u16, filter: FoundFilter) {
+        if let Some(own) = Program::of_filter(hook, preference, &filter.name) {
+            self.0.insert(own, filter);
+        }
+    }
+
     /// Those of a program.
     pub(crate) fn of(&self, program: Program) -> Vec<FoundFilter> {
         let own = self.0.range((program, 0)..=(program, usize::MAX));

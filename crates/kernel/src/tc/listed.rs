@@ -13,10 +13,12 @@
 
 use super::decode::Entry;
 use super::encode::idle_table;
+use super::raw::{attributes, changed, put, without};
 use super::{HTB_VERSION, TC_H_ROOT, filters};
 use crate::netlink::wire;
 use libc::{RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER, TCA_KIND, TCA_OPTIONS, TCA_STAB};
 use nlink::netlink::MessageBuilder;
+use nlink::netlink::attr::NLA_F_NESTED;
 use nlink::netlink::message::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use nlink::netlink::types::tc::qdisc::cake::{TCA_CAKE_OVERHEAD, TCA_CAKE_RAW};
 use nlink::netlink::types::tc::qdisc::htb::{TCA_HTB_INIT, TCA_HTB_OFFLOAD};
@@ -234,6 +236,10 @@ fn qdisc_options(entry: &Entry<'_>) -> Option<Option<Vec<u8>>> {
         "sfq" => {
             let mut options = raw.to_vec();
             options.iter_mut().skip(48).for_each(|byte| *byte = 0);
+            // A limit that is asked for bounds the flows, the kernel's own does not.
+            if wire::u32_at(raw, 16)? > wire::u32_at(raw, 8)? {
+                options[8..12].fill(0);
+            }
             options
         }
         "codel" => changed(raw, codel_times(&[1, 3, 5])),
@@ -393,52 +399,15 @@ pub(crate) fn requests(ifindex: u32, listed: &Listed, replace: bool) -> Vec<Mess
         };
         let place = (ifindex, object.handle, object.parent, object.info);
         let mut message = filters::message(kind, NLM_F_CREATE | only, place);
-        message.append_bytes(&object.attributes);
+        // Some disciplines want a nest called one, and list it without
+        // (`ets_qdisc_change`, net/sched/sch_ets.c).
+        for (kind, payload) in attributes(&object.attributes) {
+            let nested = if kind == TCA_OPTIONS { NLA_F_NESTED } else { 0 };
+            message.append_attr(kind | nested, payload);
+        }
         message
     };
     listed.objects.iter().enumerate().map(request).collect()
-}
-
-/// Attributes in their order, without the flag of nests in their type.
-fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    let mut rest = bytes;
-    std::iter::from_fn(move || {
-        let length = usize::from(wire::u16_at(rest, 0)?);
-        let kind = wire::u16_at(rest, 2)? & 0x3fff;
-        let payload = rest.get(4..length)?;
-        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, payload))
-    })
-}
-
-fn put(out: &mut Vec<u8>, kind: u16, payload: &[u8]) {
-    let length = u16::try_from(payload.len() + 4).unwrap_or(u16::MAX);
-    out.extend(length.to_ne_bytes());
-    out.extend(kind.to_ne_bytes());
-    out.extend(payload);
-    out.resize(out.len().next_multiple_of(4), 0);
-}
-
-/// The same attributes, with other contents.
-fn changed(bytes: &[u8], change: impl Fn(u16, &mut [u8])) -> Vec<u8> {
-    let mut out = Vec::with_capacity(bytes.len());
-    for (kind, payload) in attributes(bytes) {
-        let mut payload = payload.to_vec();
-        change(kind, &mut payload);
-        put(&mut out, kind, &payload);
-    }
-    out
-}
-
-/// The same attributes but for these.
-fn without(bytes: &[u8], left_out: &[u16]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(bytes.len());
-    for (kind, payload) in attributes(bytes) {
-        if !left_out.contains(&kind) {
-            put(&mut out, kind, payload);
-        }
-    }
-    out
 }
 
 #[cfg(test)]

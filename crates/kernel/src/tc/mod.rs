@@ -5,6 +5,7 @@ pub(crate) mod decode;
 pub(crate) mod encode;
 pub(crate) mod filters;
 pub(crate) mod listed;
+mod raw;
 pub(crate) mod stats;
 mod xstats;
 

@@ -13,6 +13,7 @@
 mod acks;
 mod faults;
 mod inside;
+mod listed;
 mod simulated;
 mod tunnels;
 
@@ -43,6 +44,7 @@ mod together {
                 "acks::superfluous",
                 "acks::stated",
                 "acks::off",
+                "listed::made_again",
             ],
         );
 
@@ -59,6 +61,11 @@ mod together {
         #[test]
         fn the_place_is_shared_and_left_as_it_was() {
             let _ = GUEST.run("inside::shared");
+        }
+
+        #[test]
+        fn a_tree_of_others_is_made_again_as_it_was_listed() {
+            let _ = GUEST.run("listed::made_again");
         }
 
         #[test]

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Trees of others that the state has no words for, of disciplines whose listing lacks
+//! something that a request must have.
+
+use crate::inside::{desired, outside, rt, run};
+use weirgate_kernel::{Kernel, Scope};
+use weirgate_plan::{Options, plan_with, with_former};
+use weirgate_state::State;
+
+/// Each is replaced, made again, and listed as before.
+#[test]
+#[ignore = "runs in the guest"]
+fn made_again() {
+    outside();
+    let trees: [&[&str]; 5] = [
+        &["qdisc add dev wan0 root handle 7: ets bands 3 strict 1 quanta 1500 3000"],
+        &["qdisc add dev wan0 root handle 7: fq_pie limit 500"],
+        // Its flows are more than its limit, which no request can say.
+        &["qdisc add dev wan0 root handle 7: sfq divisor 512"],
+        // What no policy would make: no default class, a ceiling below the rate.
+        &[
+            "qdisc add dev wan0 root handle 7: htb",
+            "class add dev wan0 parent 7: classid 7:1 htb rate 20kbit ceil 10kbit",
+        ],
+        // Nests within the options of a filter.
+        &[
+            "qdisc add dev wan0 root handle 7: drr",
+            "class add dev wan0 parent 7: classid 7:1 drr",
+            "filter add dev wan0 parent 7: protocol mpls_uc flower mpls lse depth 1 ttl 3 \
+             classid 7:1",
+        ],
+    ];
+    for commands in trees {
+        for command in commands {
+            run(&format!("tc {command}"));
+        }
+        let shown =
+            || ["qdisc", "class", "filter"].map(|what| run(&format!("tc {what} show dev wan0")));
+        let before_shown = shown();
+        rt().block_on(async {
+            let kernel = Kernel::open().unwrap();
+            let wanted = desired();
+            let scope = Scope::of([&wanted]);
+            let former = kernel.observe(&scope).await.unwrap();
+            let options = Options {
+                previous: None,
+                replace_foreign: true,
+            };
+            let there = plan_with(&former, &wanted, &options).unwrap();
+            kernel.apply(&there).await.unwrap();
+            assert_ne!(shown(), before_shown);
+            let now = kernel.observe(&scope).await.unwrap();
+            let back = plan_with(&now, &with_former(&State::default(), &former), &options);
+            let back = back.unwrap();
+            kernel.apply(&back).await.unwrap();
+        });
+        assert_eq!(shown(), before_shown, "{commands:?}");
+        run("tc qdisc del dev wan0 root");
+    }
+}

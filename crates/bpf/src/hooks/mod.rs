@@ -7,8 +7,10 @@ pub(crate) mod datagrams;
 mod ingress;
 pub(crate) mod order;
 pub(crate) mod payload;
+mod tcx;
 pub(crate) mod virtual_queue;
 pub(crate) mod window;
 
 pub use attached::{FoundFilter, Loader, filter_name, read, update};
 pub use ingress::IngressPlace;
+pub use tcx::TcxProgram;

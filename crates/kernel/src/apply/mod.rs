@@ -207,7 +207,12 @@ impl Kernel {
                 ProgramChange::Detach => attached.push((program, None)),
             }
         }
-        let change = tc::filters::change(index, before, after, &attached);
+        // A place that comes with this step has room for all of them.
+        let by_tcx = match before {
+            Some(_) => self.by_tcx(index).await?,
+            None => Vec::new(),
+        };
+        let change = tc::filters::change(index, (before, after), &attached, &by_tcx);
         let mut batch = requests(step, change);
         if let Err(error) = self.flush(&mut batch).await {
             // A clsact qdisc that this request made goes again.
@@ -221,10 +226,11 @@ impl Kernel {
             }
             return Err(error);
         }
+        self.change_tcx(step, index, &by_tcx, &attached).await?;
         if updates.is_empty() {
             return Ok(());
         }
-        let (_, found) = tc::filters::read(&self.hook_filters(index).await?);
+        let (_, found) = self.at_hooks(index).await?;
         for (program, wanted) in updates {
             update_program(program, wanted, &found.of(program), index).map_err(refused)?;
         }
@@ -318,6 +324,7 @@ impl Kernel {
             }
         }
         self.flush(&mut batch).await?;
+        self.tidy_tcx().await?;
         self.tidy_kit().await?;
         self.tidy_rows().await
     }

@@ -29,6 +29,7 @@ use nlink::netlink::nftables::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_bpf::read_program;
+use weirgate_plan::is_plannable;
 use weirgate_state::{
     Device, DeviceName, HookPrograms, Origin, Program, Qdisc, QdiscKind, Stab, State, Table,
     TableChange, switch_name,
@@ -238,7 +239,7 @@ impl Kernel {
             // Filters are not in the state's words.
             let mut places = Vec::new();
             filtered_places(root, &mut places);
-            let mut told = decode::is_told(root);
+            let mut told = decode::is_told(root) && is_plannable(&link.name, root);
             for place in places {
                 told = told && self.filters(link.index, place.as_u32()).await?.is_empty();
             }
@@ -264,8 +265,7 @@ impl Kernel {
 
     /// What of weirgate's is attached at the hooks of a device that has `clsact`.
     async fn hook_programs(&self, index: u32) -> Result<HookPrograms, KernelError> {
-        let listed = self.hook_filters(index).await?;
-        let (mut place, found) = tc::filters::read(&listed);
+        let (mut place, found) = self.at_hooks(index).await?;
         for program in Program::ALL {
             let filters = found.of(program);
             if !filters.is_empty() {
@@ -424,7 +424,7 @@ fn filtered_places(qdisc: &Qdisc, places: &mut Vec<Handle>) {
     }
 }
 
-fn entries(payloads: &[Vec<u8>], index: u32) -> Vec<Entry<'_>> {
+pub(crate) fn entries(payloads: &[Vec<u8>], index: u32) -> Vec<Entry<'_>> {
     payloads
         .iter()
         .filter_map(|payload| Entry::of(payload))

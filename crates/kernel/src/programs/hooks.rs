@@ -206,8 +206,7 @@ impl Kernel {
         maps: impl Fn(u32, u32) -> Option<T>,
     ) -> Result<Option<T>, KernelError> {
         let index = self.device(device).await?.number();
-        let listed = self.hook_filters(index).await?;
-        let (_, found) = crate::tc::filters::read(&listed);
+        let (_, found) = self.at_hooks(index).await?;
         let found = found.of(program);
         Ok(found.first().and_then(|filter| maps(filter.id, index)))
     }

@@ -6,3 +6,4 @@ pub(crate) mod hooks;
 pub(crate) mod qdisc;
 pub(crate) mod rows;
 pub(crate) mod shaper;
+pub(crate) mod tcx;

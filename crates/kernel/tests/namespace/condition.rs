@@ -141,3 +141,26 @@ fn every_refusal_leaves_what_was_there() {
         assert_eq!(observe(&kernel, &[&desired]).await, before);
     });
 }
+
+/// Beside an `ingress` qdisc of others, what leaves is conditioned as ever.
+#[test]
+fn beside_an_ingress_qdisc_they_count_what_leaves() {
+    in_namespace(|kernel| async move {
+        run("tc qdisc add dev wan ingress");
+        let voice = bucket("voice", 1, 8);
+        let desired = state(vec![voice.clone()], vec![voice]);
+        let before = observe(&kernel, &[&desired]).await;
+        let applied = kernel.apply(&plan(&before, &desired).unwrap()).await;
+        assert_eq!(verify(&applied.unwrap().after, &desired), []);
+        send(5);
+        let counted = kernel.conditioned(&name("wan")).await.unwrap();
+        assert_eq!(counted.leaving[0].bytes.iter().sum::<u64>(), 5_000);
+        assert!(counted.leaving[0].packets[2] > 0, "it drops: {counted:?}");
+        assert_eq!(counted.entering[0].packets, [0; 3], "and not as arriving");
+        let now = observe(&kernel, &[&desired]).await;
+        kernel.apply(&plan(&now, &before).unwrap()).await.unwrap();
+        send(5);
+        let counted = kernel.conditioned(&name("wan")).await.unwrap();
+        assert!(counted.leaving.is_empty() && counted.entering.is_empty());
+    });
+}

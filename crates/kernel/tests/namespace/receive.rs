@@ -152,39 +152,130 @@ fn every_refusal_leaves_what_was_there() {
     });
 }
 
+/// The programs that are at hooks of this namespace by tcx, by the names of their pins.
+fn by_tcx() -> Vec<String> {
+    let own = format!("{}-", weirgate_kernel::namespace_cookie().unwrap());
+    let pins = std::fs::read_dir("/sys/fs/bpf/weirgate/tcx");
+    let names = pins.into_iter().flatten().flatten();
+    let names = names.map(|entry| entry.file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with(&own)).collect();
+    names.sort();
+    names
+}
+
 /// An `ingress` qdisc of others runs for what arrives whatever is attached for what leaves.
 #[test]
-fn a_place_without_a_hook_for_what_leaves_is_refused_untouched() {
+fn beside_an_ingress_qdisc_what_leaves_is_by_tcx() {
     in_namespace(|kernel| async move {
         run("tc qdisc add dev wan ingress");
+        run("tc filter add dev wan ingress pref 7 protocol ip u32 match u32 0 0 classid 1:1");
         let shown = || run("tc qdisc show dev wan") + &run("tc filter show dev wan ingress");
         let before_shown = shown();
-        let desired = receiving(Some(windows(10_000)), None);
+        let desired = receiving(Some(windows(10_000)), Some(datagrams(2_000)));
         let before = observe(&kernel, &[&desired]).await;
         let forward = plan(&before, &desired).unwrap();
-        let error = kernel.apply(&forward).await.unwrap_err().to_string();
+        let applied = kernel.apply(&forward).await.unwrap();
+        assert_eq!(verify(&applied.after, &desired), []);
+        // Those for what arrives are filters, each once.
+        assert_eq!(numbers("ingress").len(), 2);
+        let there = by_tcx();
+        assert_eq!(there.len(), 1, "{there:?}");
         assert!(
-            error.contains(
-                "K318: wan: its `ingress` qdisc, which weirgate did not make, has no hook for \
-                 what leaves"
-            ),
-            "{error}"
+            there[0].contains("-egress-89-weirgate-window-out-"),
+            "{there:?}"
         );
-        assert_eq!(shown(), before_shown);
+        let known = kernel.received(&name("wan")).await.unwrap();
+        assert!(known.windows.is_some_and(|(_, all)| all.is_empty()));
+        // Told something else, both as they were.
+        let other = receiving(Some(windows(9_000)), Some(datagrams(2_000)));
+        let change = plan(&applied.after, &other).unwrap();
+        let told = kernel.apply(&change).await.unwrap();
+        assert_eq!(verify(&told.after, &other), []);
+        assert_eq!(by_tcx(), there);
+        // A program that somebody took away is put back.
+        std::fs::remove_file(format!("/sys/fs/bpf/weirgate/tcx/{}", there[0])).unwrap();
+        let now = observe(&kernel, &[&other]).await;
+        assert!(!verify(&now, &other).is_empty());
+        kernel.apply(&plan(&now, &other).unwrap()).await.unwrap();
+        assert_eq!(by_tcx(), there);
+        let now = observe(&kernel, &[&other]).await;
+        kernel.apply(&plan(&now, &before).unwrap()).await.unwrap();
+        assert_eq!((shown(), by_tcx()), (before_shown, Vec::new()));
+    });
+}
+
+/// Where others exchange their qdisc, programs are attached as filters again.
+#[test]
+fn what_is_by_tcx_follows_the_place_of_others() {
+    in_namespace(|kernel| async move {
+        run("tc qdisc add dev wan ingress");
+        let desired = receiving(Some(windows(10_000)), None);
+        let before = observe(&kernel, &[&desired]).await;
+        kernel
+            .apply(&plan(&before, &desired).unwrap())
+            .await
+            .unwrap();
+        run("tc qdisc del dev wan ingress");
+        for others in ["true", "tc qdisc replace dev wan clsact"] {
+            run(others);
+            let now = observe(&kernel, &[&desired]).await;
+            let mended = kernel.apply(&plan(&now, &desired).unwrap()).await.unwrap();
+            assert_eq!(verify(&mended.after, &desired), []);
+            assert_eq!(
+                (numbers("egress").len(), by_tcx()),
+                (1, Vec::new()),
+                "{others}"
+            );
+            run("tc qdisc del dev wan clsact");
+        }
+    });
+}
+
+#[test]
+fn every_refusal_beside_an_ingress_qdisc_leaves_what_was_there() {
+    in_namespace(|kernel| async move {
+        run("tc qdisc add dev wan ingress");
+        let desired = receiving(Some(windows(4_000)), Some(datagrams(2_000)));
+        let before = observe(&kernel, &[&desired]).await;
+        let forward = plan(&before, &desired).unwrap();
+        for number in 0..3 {
+            kernel.inject(Some(Fault::Refused(number)));
+            kernel.apply(&forward).await.unwrap_err();
+            kernel.inject(None);
+            assert_eq!(observe(&kernel, &[&desired]).await, before, "{number}");
+            assert_eq!(by_tcx(), Vec::<String>::new());
+        }
     });
 }
 
 /// Programs of one device cannot join filters that others have in common.
 #[test]
-fn a_place_with_shared_filters_is_refused_untouched() {
+fn beside_shared_filters_all_are_by_tcx() {
     in_namespace(|kernel| async move {
         run("tc qdisc add dev wan ingress_block 21 egress_block 22 clsact");
-        let shown = run("tc qdisc show dev wan");
-        let desired = receiving(Some(windows(10_000)), None);
+        run("tc filter add block 21 pref 88 protocol ip u32 match u32 0 0 classid 1:1");
+        let shown = || run("tc qdisc show dev wan") + &run("tc filter show block 21");
+        let before_shown = shown();
+        let desired = receiving(Some(windows(10_000)), Some(datagrams(2_000)));
         let before = observe(&kernel, &[&desired]).await;
         let forward = plan(&before, &desired).unwrap();
-        let error = kernel.apply(&forward).await.unwrap_err().to_string();
+        let applied = kernel.apply(&forward).await.unwrap();
+        assert_eq!(verify(&applied.after, &desired), []);
+        assert_eq!(by_tcx().len(), 3);
+        assert_eq!(shown(), before_shown);
+        kernel
+            .apply(&plan(&applied.after, &before).unwrap())
+            .await
+            .unwrap();
+        assert_eq!((shown(), by_tcx()), (before_shown.clone(), Vec::new()));
+        // A filter that restores marks is no program.
+        let mut marked = desired;
+        for place in marked.hooks.values_mut() {
+            place.restore = Some(0xff_0000);
+        }
+        let error = kernel.apply(&plan(&before, &marked).unwrap()).await;
+        let error = error.unwrap_err().to_string();
         assert!(error.contains("K318: wan: its `clsact` qdisc"), "{error}");
-        assert_eq!(run("tc qdisc show dev wan"), shown);
+        assert_eq!((shown(), by_tcx()), (before_shown, Vec::new()));
     });
 }

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Programs of a device's hooks that are there by tcx instead of as filters, because the
+//! place of filters is somebody else's and has no room for them.
+//!
+//! Each is held by a pin, whose name has the device, the hook, and what the filter would
+//! have: preference and name. tcx runs programs before filters, in the order in which they
+//! were put there; so one with a lower preference is put before those with a higher one.
+
+use super::FoundFilter;
+use crate::error::BpfError;
+use crate::programs::tcx::{self, Attached, End, Pinned};
+use crate::qdisc::attach_point::Place;
+use crate::qdisc::load::remove;
+use crate::qdisc::store::Store;
+use std::fs;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use weirgate_state::ClsactHook;
+
+/// The folder of their pins; no discipline has this name.
+const FOLDER: &str = "tcx";
+
+/// A program that is at a hook by tcx.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TcxProgram {
+    /// The device.
+    pub place: Place,
+    /// The hook.
+    pub hook: ClsactHook,
+    /// The preference that its filter would have.
+    pub preference: u16,
+    /// The name that its filter would have.
+    pub name: String,
+}
+
+impl Store {
+    /// Where they are pinned, if there are any.
+    pub const TCX_FOLDER: &'static str = "/sys/fs/bpf/weirgate/tcx";
+
+    /// All that are pinned, also on devices that are gone; those that run first come first.
+    pub fn tcx_programs(&self) -> Vec<TcxProgram> {
+        let entries = fs::read_dir(self.folder().join(FOLDER));
+        let names = entries.into_iter().flatten().flatten();
+        let mut found: Vec<TcxProgram> = names
+            .filter_map(|entry| parsed(&entry.file_name().into_string().ok()?))
+            .collect();
+        found.sort_by_key(|one| one.preference);
+        found
+    }
+
+    /// The program as a filter would be found; `None` where it is on no device any more.
+    pub fn tcx_filter(&self, one: &TcxProgram) -> Option<FoundFilter> {
+        let Pinned { program, .. } = tcx::on(&self.pin_of(one), one.place.ifindex)?;
+        Some(FoundFilter {
+            id: program,
+            name: one.name.clone(),
+            direct: true,
+        })
+    }
+
+    /// Puts a program on a device of this thread's network namespace, in place of one with
+    /// the same hook and preference.
+    pub fn put_tcx(&self, one: &TcxProgram, program: BorrowedFd<'_>) -> Result<(), BpfError> {
+        let folder = self.folder().join(FOLDER);
+        fs::create_dir_all(&folder).map_err(|source| BpfError::File {
+            path: folder.clone(),
+            doing: "made",
+            source,
+        })?;
+        for before in self.tcx_programs() {
+            if before.is_at(one.place, one.hook, one.preference) {
+                self.remove_tcx(&before)?;
+            }
+        }
+        let later = |other: &TcxProgram| {
+            let same = other.place == one.place && other.hook == one.hook;
+            same.then(|| tcx::on(&self.pin_of(other), one.place.ifindex))?
+        };
+        let mut others = self.tcx_programs();
+        others.retain(|other| other.preference > one.preference);
+        let next = others.iter().find_map(later);
+        let end = match one.hook {
+            ClsactHook::Ingress => End::Ingress,
+            ClsactHook::Egress => End::Egress,
+        };
+        let attached = Attached::before(program, one.place.ifindex, end, next.as_ref());
+        let attached = attached.map_err(|source| BpfError::Program {
+            name: "of a hook",
+            doing: "put on the device (tcx, Linux 6.6)",
+            source,
+        })?;
+        attached.pin(&self.pin_of(one))
+    }
+
+    /// Takes it off its device.
+    pub fn remove_tcx(&self, one: &TcxProgram) -> Result<(), BpfError> {
+        remove(&self.pin_of(one), |path: &Path| fs::remove_file(path))?;
+        // It stays while others are in it.
+        let _ = fs::remove_dir(self.folder().join(FOLDER));
+        Ok(())
+    }
+
+    fn pin_of(&self, one: &TcxProgram) -> PathBuf {
+        let Place { netns, ifindex, .. } = one.place;
+        let (hook, preference, own) = (one.hook.as_str(), one.preference, &one.name);
+        let name = format!("{netns}-{ifindex}-{hook}-{preference}-{own}");
+        self.folder().join(FOLDER).join(name)
+    }
+}
+
+impl TcxProgram {
+    /// Whether it is the one of a hook and preference of a device.
+    #[must_use]
+    pub fn is_at(&self, place: Place, hook: ClsactHook, preference: u16) -> bool {
+        (self.place, self.hook, self.preference) == (place, hook, preference)
+    }
+}
+
+/// The name of a pin, read.
+fn parsed(name: &str) -> Option<TcxProgram> {
+    let mut words = name.splitn(5, '-');
+    let place = Place {
+        netns: words.next()?.parse().ok()?,
+        ifindex: words.next()?.parse().ok()?,
+        queue: 0,
+    };
+    let hook = words.next()?;
+    let hooks = [ClsactHook::Ingress, ClsactHook::Egress];
+    Some(TcxProgram {
+        place,
+        hook: hooks.into_iter().find(|one| one.as_str() == hook)?,
+        preference: words.next()?.parse().ok()?,
+        name: words.next()?.to_owned(),
+    })
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Programs of a device's hooks where the place of filters is somebody else's and cannot
+//! have them: they are put there by tcx.
+//!
+//! An `ingress` qdisc takes filters for what leaves, too, and runs them for what arrives
+//! (`ingress_tcf_block`, net/sched/sch_ingress.c). Filters in a shared block are those of
+//! all its devices.
+
+use super::hooks;
+use crate::Kernel;
+use crate::error::KernelError;
+use crate::namespace::within;
+use crate::observe;
+use crate::tc::decode::Entry;
+use crate::tc::filters::{self, Change, Found, TC_H_CLSACT};
+use std::os::fd::AsFd;
+use std::path::Path;
+use weirgate_bpf::{BpfError, Place, Store, TcxProgram, filter_name};
+use weirgate_plan::Step;
+use weirgate_state::{Attached, ClsactHook, HookPrograms};
+
+/// Attributes of a qdisc whose filters are shared with other devices (rtnetlink.h).
+const TCA_INGRESS_BLOCK: u16 = 13;
+const TCA_EGRESS_BLOCK: u16 = 14;
+
+/// The hooks whose programs go elsewhere than to this qdisc, which is at the place of a
+/// device's filters.
+pub(crate) fn elsewhere(entry: &Entry<'_>) -> Vec<ClsactHook> {
+    let shared = |kind| entry.attrs.u32(kind).is_some_and(|block| block != 0);
+    let mut found = Vec::new();
+    if shared(TCA_INGRESS_BLOCK) {
+        found.push(ClsactHook::Ingress);
+    }
+    if entry.kind != "clsact" || shared(TCA_EGRESS_BLOCK) {
+        found.push(ClsactHook::Egress);
+    }
+    found
+}
+
+impl Kernel {
+    /// What of weirgate's is at the hooks of a device.
+    pub(crate) async fn at_hooks(&self, index: u32) -> Result<(HookPrograms, Found), KernelError> {
+        let (place, mut found) = filters::read(&self.hook_filters(index).await?);
+        if Path::new(Store::TCX_FOLDER).exists() {
+            let device = self.place(index).await?;
+            // Who may not look finds what the filters tell.
+            if let Ok(store) = Store::open() {
+                let mut own = store.tcx_programs();
+                own.retain(|one| one.place == device);
+                for one in own {
+                    if let Some(filter) = store.tcx_filter(&one) {
+                        found.add(one.hook, one.preference, filter);
+                    }
+                }
+            }
+        }
+        Ok((place, found))
+    }
+
+    /// The hooks of a device whose programs go by tcx.
+    pub(crate) async fn by_tcx(&self, index: u32) -> Result<Vec<ClsactHook>, KernelError> {
+        let listed = self.qdiscs().await?;
+        let own = observe::entries(&listed, index);
+        let place = own.iter().find(|entry| entry.parent == TC_H_CLSACT);
+        Ok(place.map(elsewhere).unwrap_or_default())
+    }
+
+    /// Attaches or detaches those programs of a change that are at these hooks.
+    pub(crate) async fn change_tcx(
+        &self,
+        step: &Step,
+        index: u32,
+        hooks: &[ClsactHook],
+        programs: &[Change<'_>],
+    ) -> Result<(), KernelError> {
+        for (program, change) in programs {
+            let row = program.row();
+            for (at, filter) in row.filters.iter().enumerate() {
+                if !hooks.contains(&filter.hook) {
+                    continue;
+                }
+                let lowest = match change {
+                    Some((Attached::Payload(payload), _)) => Some(payload.lowest),
+                    _ => None,
+                };
+                let one = TcxProgram {
+                    place: self.place(index).await?,
+                    hook: filter.hook,
+                    preference: row.preference,
+                    name: filter_name(*program, at, lowest),
+                };
+                let loaded = change.as_ref().and_then(|(_, files)| files.get(at));
+                let put = || {
+                    let store = Store::open()?;
+                    if let Some(file) = loaded {
+                        return store.put_tcx(&one, file.as_fd());
+                    }
+                    let mut there = store.tcx_programs();
+                    there.retain(|there| there.is_at(one.place, one.hook, one.preference));
+                    there.iter().try_for_each(|one| store.remove_tcx(one))
+                };
+                let done = within(self.netns.as_ref(), put);
+                let done = done.map_err(BpfError::Namespace).flatten();
+                done.map_err(|source| hooks::refused(*program, step, source))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes off what is at a hook of this namespace whose place has room for filters by
+    /// now, and the pins of devices that are gone.
+    pub(crate) async fn tidy_tcx(&self) -> Result<(), KernelError> {
+        if !Path::new(Store::TCX_FOLDER).exists() {
+            return Ok(());
+        }
+        let Place { netns, .. } = self.place(0).await?;
+        let failed = |source| KernelError::Kit {
+            object: "take programs off by tcx".to_owned(),
+            source,
+        };
+        let there: Vec<(TcxProgram, bool)> = {
+            let store = Store::open().map_err(failed)?;
+            let all = store.tcx_programs().into_iter();
+            let gone = |one: &TcxProgram| store.tcx_filter(one).is_none();
+            all.map(|one| (one.clone(), gone(&one))).collect()
+        };
+        for (one, gone) in there {
+            let of_others = one.place.netns != netns;
+            if !gone && (of_others || self.by_tcx(one.place.ifindex).await?.contains(&one.hook)) {
+                continue;
+            }
+            let store = Store::open().map_err(failed)?;
+            store.remove_tcx(&one).map_err(failed)?;
+        }
+        Ok(())
+    }
+}

@@ -2,9 +2,11 @@
 //! Programs of a device's hooks that are there by tcx instead of as filters, because the
 //! place of filters is somebody else's and has no room for them.
 //!
-//! Each is held by a pin, whose name has the device, the hook, and what the filter would
-//! have: preference and name. tcx runs programs before filters, in the order in which they
-//! were put there; so one with a lower preference is put before those with a higher one.
+//! Each is held by a pin. Its name has the device, the hook, and what the filter would
+//! have: preference and name.
+//!
+//! tcx runs programs before filters, in the order in which they were put there. So one
+//! with a lower preference is put before those with a higher one.
 
 use super::FoundFilter;
 use crate::error::BpfError;

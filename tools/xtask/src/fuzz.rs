@@ -161,4 +161,42 @@ mod tests {
             None
         );
     }
+
+    /// Whether libFuzzer cannot read a line of a dictionary: it knows no escapes
+    /// but of a backslash, of a quotation mark, and of two hexadecimal digits
+    /// (`ParseOneDictionaryEntry`, FuzzerUtil.cpp).
+    fn unreadable(line: &str) -> bool {
+        let quoted = line
+            .split_once('"')
+            .and_then(|(_, rest)| rest.strip_suffix('"'));
+        let Some(mut rest) = quoted else {
+            return true;
+        };
+        while let Some((_, escape)) = rest.split_once('\\') {
+            let hexadecimal = escape.as_bytes().get(1..3);
+            let hexadecimal = hexadecimal.filter(|two| two.iter().all(u8::is_ascii_hexdigit));
+            rest = match escape.as_bytes().first() {
+                Some(b'\\' | b'"') => &escape[1..],
+                Some(b'x') if hexadecimal.is_some() => &escape[3..],
+                _ => return true,
+            };
+        }
+        !line.is_ascii()
+    }
+
+    #[test]
+    fn the_fuzzer_reads_every_dictionary() {
+        assert!(unreadable(r#""\\\n""#) && !unreadable(r#"name="\\\x0a\"""#));
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/dictionaries");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            for line in text
+                .lines()
+                .filter(|line| !line.is_empty() && !line.starts_with('#'))
+            {
+                assert!(!unreadable(line), "{}: {line}", path.display());
+            }
+        }
+    }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Compares weirgate with what others wrote: the kit's disciplines with the kernel's own,
-//! and the kernel's suites for tc and TCP with weirgate in between.
+//! and the kernel's suites for tc and TCP with weirgate in between. And it soaks weirgate
+//! for hours.
 //!
 //! What others wrote is fetched, or read where the user points to. None of it is in
 //! this repository, and nothing here is installed.
@@ -17,11 +18,12 @@ mod machine;
 mod packetdrill;
 mod page;
 mod process;
+mod soak;
 mod tdc;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use weirgate_lab::{Cache, source};
 
@@ -61,6 +63,18 @@ enum Task {
         /// A checkout of packetdrill, which is built there.
         #[arg(long)]
         packetdrill: PathBuf,
+    },
+    /// Hold a policy in force for hours under every command in turn, with faults among them.
+    Soak {
+        /// Runs, each in a machine of its own; those that were done are not done again.
+        #[arg(long, default_value_t = 12)]
+        runs: u64,
+        /// Virtual seconds of each.
+        #[arg(long, default_value_t = 7_200)]
+        seconds: u64,
+        /// The page whose section is written anew; without, it is printed.
+        #[arg(long)]
+        page: Option<PathBuf>,
     },
     /// What runs in the laboratory's machine.
     #[command(hide = true)]
@@ -115,6 +129,8 @@ enum Inside {
     Tdc,
     /// Some of packetdrill's scripts.
     Packetdrill,
+    /// A run of the soak.
+    Soak { seed: u64, seconds: u64 },
 }
 
 fn main() -> Result<()> {
@@ -139,7 +155,23 @@ fn main() -> Result<()> {
             let title = format!("packetdrill {of}, with the scripts");
             suite.tell("packetdrill", &title, &packetdrill::text(&told, left))
         }
+        Task::Soak {
+            runs,
+            seconds,
+            page,
+        } => {
+            let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+            let text = soak::soak(&root, runs, seconds)?;
+            if let Some(page) = page {
+                return page::write(&page, "soak", &text);
+            }
+            println!("{text}");
+            Ok(())
+        }
         Task::Inside { what: Inside::Tdc } => tdc::run(),
+        Task::Inside {
+            what: Inside::Soak { seed, seconds },
+        } => soak::run(seed, seconds),
         Task::Inside {
             what: Inside::Packetdrill,
         } => packetdrill::run(),

@@ -92,6 +92,9 @@ fn in_namespace(case: &Case) -> Result<Outcome> {
         }
     }
     let device = case.device();
+    if direct(&["ip", "link", "show", "dev", device])?.status != Some(0) {
+        return Ok(Outcome::Cannot("it leaves no device".to_owned()));
+    }
     let before = dump()?;
     let mut outcome = under(&tree(device), &before)?;
     let arrives = before.lines().any(|line| {
@@ -154,7 +157,13 @@ fn under(policy: &str, before: &str) -> Result<Outcome> {
     if lines.is_empty() {
         return Ok(Outcome::Restored);
     }
-    Ok(Outcome::Lost(said.contains("K305"), lines))
+    // What it says of a root that it could not make again.
+    let said_then = removed.error.lines().map(|line| format!("remove: {line}"));
+    let announced = said.contains("K305");
+    Ok(Outcome::Lost(
+        announced,
+        lines.into_iter().chain(said_then).collect(),
+    ))
 }
 
 /// What is applied: a policy of both directions with two classes, which gives the device
@@ -201,7 +210,7 @@ fn policy(device: &str, inbound: &str, more: &str) -> String {
 }
 
 /// The lines that only one of two texts has, in order.
-fn differing(before: &str, after: &str) -> Vec<String> {
+pub fn differing(before: &str, after: &str) -> Vec<String> {
     let only = |sign: &str, these: &str, those: &str| {
         let mut left: Vec<&str> = those.lines().collect();
         let mut lines = Vec::new();
@@ -218,7 +227,7 @@ fn differing(before: &str, after: &str) -> Vec<String> {
 
 /// Everything that tc, ip and nft show of the namespace, without counters, and the state
 /// as weirgate reads it.
-fn dump() -> Result<String> {
+pub fn dump() -> Result<String> {
     let links = direct(&["ip", "-o", "-d", "link", "show"])?.output;
     let qdiscs = direct(&["tc", "-d", "qdisc", "show"])?.output;
     let batch = "/tmp/show";

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use weirgate_lab::Lab;
 
-pub use inside::run;
+pub use inside::{differing, dump, run};
 pub use report::text;
 
 /// Where the suite is in the kernel's source.

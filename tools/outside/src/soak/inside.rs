@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The soak in the guest: a router with the dormitory's policy between two namespaces,
+//! every command in turn, a fault now and then, and a look at everything after each.
+
+use super::judge::{Expected, Look, look};
+use super::traffic::Probe;
+use crate::process::direct;
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fs;
+use std::io::Write as _;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Two policies that differ in their rates, and a list of circuits.
+pub const POLICIES: [&str; 2] = ["/soak/one.toml", "/soak/other.toml"];
+pub const CIRCUITS: [&str; 2] = ["/soak/devices.csv", "/soak/network.json"];
+
+/// Where weirgate keeps states: a file system of its own, which can be filled.
+const STATES: &str = "/var/lib/weirgate";
+const ROOM: &str = "size=64m";
+
+/// How far the clock is set, in seconds.
+const DAY: i64 = 86_400;
+
+/// From one command to the next.
+const ROUND: Duration = Duration::from_mins(1);
+
+/// What was done in a round, and how it was afterwards.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Round {
+    /// The step's name.
+    pub step: String,
+    /// What is not as it has to be.
+    pub faults: Vec<String>,
+    pub look: Look,
+    /// The longest round trip of a packet of the class `urgent` under load, in
+    /// milliseconds, and what `check` promises of it; `None` where no policy was in force.
+    pub longest: Option<(f64, f64)>,
+}
+
+/// Does something, and says what is in force afterwards.
+type Step = fn(&mut Soak) -> Result<Expected>;
+
+/// What is done in turn.
+const STEPS: [(&str, Step); 14] = [
+    ("apply", |_| apply(0)),
+    ("apply another, confirm", Soak::confirmed),
+    ("apply, not confirmed", Soak::forgotten),
+    ("rollback", Soak::rolled_back),
+    ("keep is killed", Soak::keep_killed),
+    ("watch is ended and begun", Soak::watch_again),
+    ("the LAN's device goes and comes", Soak::device),
+    ("the disk is full", Soak::full),
+    ("the clock is set back", |soak| soak.clock(-DAY)),
+    ("the clock is set forward", |soak| soak.clock(DAY)),
+    ("apply is killed, boot", Soak::killed),
+    ("circuits apply, remove", Soak::circuits),
+    ("ruleset off, on", Soak::ruleset),
+    ("remove", |_| remove()),
+];
+
+struct Soak {
+    keep: Child,
+    watch: Child,
+    /// The policy in force.
+    now: Expected,
+    /// What is shown where nothing of weirgate's is.
+    bare: String,
+    number: u64,
+}
+
+/// Runs so many seconds, and prints a line of JSON for each round. `seed` moves the
+/// moments at which things are killed.
+pub fn run(seed: u64, seconds: u64) -> Result<()> {
+    prepare()?;
+    let bare = super::judge::shown()?;
+    let probe = Probe::begin()?;
+    let bounds = [bound(POLICIES[0])?, bound(POLICIES[1])?];
+    let mut soak = Soak {
+        keep: started("keep")?,
+        watch: started("watch")?,
+        now: Expected::Nothing,
+        bare,
+        number: seed,
+    };
+    let begin = Instant::now();
+    for (name, step) in STEPS.iter().cycle() {
+        let at = begin.elapsed();
+        if at.as_secs() >= seconds {
+            break;
+        }
+        soak.number += 1;
+        let mut faults = Vec::new();
+        match step(&mut soak) {
+            Ok(now) => soak.now = now,
+            Err(error) => faults.push(format!("{error:#}")),
+        }
+        let longest = match soak.now {
+            Expected::Nothing => None,
+            Expected::Policy(policy) => {
+                let longest = probe.longest(Duration::from_secs(4))?;
+                Some((longest, bounds[policy]))
+            }
+        };
+        faults.extend(super::judge::wrong(soak.now, &soak.bare)?);
+        let processes = [soak.keep.id(), soak.watch.id()];
+        let round = Round {
+            step: (*name).to_owned(),
+            faults,
+            look: look(processes)?,
+            longest,
+        };
+        println!("{}", serde_json::to_string(&round)?);
+        // The clock of this is not the one that is set.
+        thread::sleep((at + ROUND).saturating_sub(begin.elapsed()));
+    }
+    soak.keep.kill()?;
+    soak.watch.kill()?;
+    Ok(())
+}
+
+impl Soak {
+    /// The policy that is not in force.
+    fn other(&self) -> usize {
+        usize::from(self.now == Expected::Policy(0))
+    }
+
+    fn confirmed(&mut self) -> Result<Expected> {
+        let other = self.other();
+        let file = POLICIES[other];
+        weirgate(&["apply", "--confirm", "30s", file], &[0])?;
+        weirgate(&["confirm"], &[0])?;
+        Ok(Expected::Policy(other))
+    }
+
+    fn forgotten(&mut self) -> Result<Expected> {
+        let file = POLICIES[self.other()];
+        weirgate(&["apply", "--confirm", "5s", file], &[0])?;
+        thread::sleep(Duration::from_secs(15));
+        Ok(self.now)
+    }
+
+    fn rolled_back(&mut self) -> Result<Expected> {
+        let other = self.other();
+        weirgate(&["rollback"], &[0])?;
+        Ok(Expected::Policy(other))
+    }
+
+    fn keep_killed(&mut self) -> Result<Expected> {
+        self.keep.kill()?;
+        self.keep.wait()?;
+        self.keep = started("keep")?;
+        Ok(self.now)
+    }
+
+    fn watch_again(&mut self) -> Result<Expected> {
+        let process = self.watch.id().to_string();
+        direct(&["kill", "-TERM", &process])?;
+        self.watch.wait()?;
+        self.watch = started("watch")?;
+        Ok(self.now)
+    }
+
+    /// `keep` makes again what went with the device.
+    fn device(&mut self) -> Result<Expected> {
+        asked("ip link del lan")?;
+        thread::sleep(Duration::from_secs(5));
+        lan()?;
+        thread::sleep(Duration::from_secs(10));
+        Ok(self.now)
+    }
+
+    /// A change that cannot be recorded must not be made.
+    fn full(&mut self) -> Result<Expected> {
+        let file = format!("{STATES}/filler");
+        let mut filler = fs::File::create(&file)?;
+        while filler.write_all(&[0; 4096]).is_ok() {}
+        let other = self.other();
+        let applied = direct(&["weirgate", "apply", POLICIES[other]]);
+        fs::remove_file(&file).context(file)?;
+        if applied?.status == Some(0) {
+            bail!("a change was made that could not be recorded");
+        }
+        Ok(self.now)
+    }
+
+    fn clock(&mut self, by: i64) -> Result<Expected> {
+        let done = direct(&["date", "+%s"])?;
+        let now: i64 = done.output.trim().parse().context("date")?;
+        asked(&format!("date -s @{}", now + by))?;
+        thread::sleep(Duration::from_secs(10));
+        Ok(self.now)
+    }
+
+    /// Killed at any moment, then what runs when the machine starts: the state that was
+    /// confirmed last.
+    fn killed(&mut self) -> Result<Expected> {
+        let other = self.other();
+        let mut apply = begun(&["apply", POLICIES[other]])?;
+        thread::sleep(Duration::from_millis(self.number * 37 % 400));
+        apply.kill()?;
+        let done = apply.wait()?.success();
+        // The guard may have what it takes back.
+        thread::sleep(Duration::from_secs(10));
+        weirgate(&["boot"], &[0])?;
+        Ok(if done {
+            Expected::Policy(other)
+        } else {
+            self.now
+        })
+    }
+
+    fn circuits(&mut self) -> Result<Expected> {
+        let [devices, network] = CIRCUITS;
+        let words = ["circuits", "apply", "access", devices, network];
+        weirgate(&words, &[0])?;
+        weirgate(&["circuits", "show", "access"], &[0])?;
+        weirgate(&["circuits", "remove", "access"], &[0])?;
+        Ok(self.now)
+    }
+
+    fn ruleset(&mut self) -> Result<Expected> {
+        for way in ["off", "on"] {
+            weirgate(&["ruleset", "p2p", way], &[0])?;
+        }
+        Ok(self.now)
+    }
+}
+
+fn apply(policy: usize) -> Result<Expected> {
+    weirgate(&["apply", "--adopt", POLICIES[policy]], &[0])?;
+    Ok(Expected::Policy(policy))
+}
+
+fn remove() -> Result<Expected> {
+    weirgate(&["remove"], &[0])?;
+    Ok(Expected::Nothing)
+}
+
+/// What `check` promises of a packet of `urgent` there and back, in milliseconds: the rest
+/// of the way takes no time here.
+fn bound(policy: &str) -> Result<f64> {
+    let done = direct(&["weirgate", "check", "--json", policy])?;
+    let told: Value = serde_json::from_str(&done.output).context("check --json")?;
+    let directions = told["links"][0]["directions"].as_array();
+    let classes = directions
+        .context("no directions")?
+        .iter()
+        .flat_map(|direction| {
+            let classes = direction["classes"].as_array();
+            classes.into_iter().flatten()
+        });
+    let urgent = classes.filter(|class| class["name"] == "urgent");
+    let bounds = urgent.map(|class| class["within_guarantee"]["ms"].as_f64());
+    let bounds: Option<Vec<f64>> = bounds.collect();
+    Ok(bounds.context("no bound")?.iter().sum())
+}
+
+/// Namespaces and devices, and where states are kept.
+fn prepare() -> Result<()> {
+    fs::create_dir_all(STATES)?;
+    asked(&format!("mount -t tmpfs -o {ROOM} tmpfs {STATES}"))?;
+    for line in [
+        "ip link set lo up",
+        "ip netns add isp",
+        "ip netns add home",
+        "ip link add wan type veth peer name far netns isp",
+        "ip link set wan up",
+        "ip addr add 192.0.2.1/24 dev wan",
+        "ip -n isp link set lo up",
+        "ip -n isp link set far up",
+        "ip -n isp addr add 192.0.2.2/24 dev far",
+        "ip -n isp route add default via 192.0.2.1",
+        "ip -n home link set lo up",
+        // The module of IFBs comes with two devices of its own.
+        "ip link add first type ifb",
+        "ip link del first",
+        "ip link add access type dummy",
+        "ip link set access up",
+    ] {
+        asked(line)?;
+    }
+    fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
+    // Programs are listed with the kernel's symbols then.
+    fs::write("/proc/sys/net/core/bpf_jit_kallsyms", "1")?;
+    lan()
+}
+
+/// The device of the users, which goes and comes.
+fn lan() -> Result<()> {
+    for line in [
+        "ip link add lan type veth peer name user netns home",
+        "ip link set lan up",
+        "ip addr add 198.51.100.1/24 dev lan",
+        "ip -n home link set user up",
+        "ip -n home addr add 198.51.100.2/24 dev user",
+        "ip -n home route add default via 198.51.100.1",
+    ] {
+        asked(line)?;
+    }
+    Ok(())
+}
+
+/// Runs a command, which must end well.
+fn asked(line: &str) -> Result<()> {
+    let done = direct(&line.split(' ').collect::<Vec<_>>())?;
+    if done.status != Some(0) {
+        bail!("{line}: {}", done.said());
+    }
+    Ok(())
+}
+
+/// Runs weirgate, which must end with one of these statuses.
+fn weirgate(words: &[&str], statuses: &[i32]) -> Result<()> {
+    let done = direct(&[&["weirgate"], words].concat())?;
+    if !done.status.is_some_and(|status| statuses.contains(&status)) {
+        bail!(
+            "{} ends with {:?}: {}",
+            words.join(" "),
+            done.status,
+            done.error
+        );
+    }
+    Ok(())
+}
+
+fn begun(words: &[&str]) -> Result<Child> {
+    let mut command = Command::new("weirgate");
+    let quiet = command.args(words).stdin(Stdio::null());
+    let child = quiet.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    child.with_context(|| words.join(" "))
+}
+
+/// Begins a service, and waits until it is likely to be ready.
+fn started(service: &str) -> Result<Child> {
+    let child = begun(&[service])?;
+    thread::sleep(Duration::from_secs(5));
+    Ok(child)
+}

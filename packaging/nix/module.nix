@@ -53,7 +53,8 @@ in
         RuntimeDirectory = "weirgate";
         RuntimeDirectoryMode = "0700";
         RuntimeDirectoryPreserve = true;
-        CapabilityBoundingSet = [ "CAP_NET_ADMIN" "CAP_BPF" "CAP_PERFMON" ];
+        # As in packaging/systemd/weirgate.service.
+        CapabilityBoundingSet = [ "CAP_NET_ADMIN" "CAP_BPF" "CAP_PERFMON" "CAP_SYS_ADMIN" ];
         NoNewPrivileges = true;
         ProtectSystem = "strict";
         ProtectHome = true;

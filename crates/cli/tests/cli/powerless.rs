@@ -90,6 +90,28 @@ fn an_ordinary_user_is_told_what_is_missing() {
     same(&before, &place.snapshot());
 }
 
+/// The capabilities that the packaged service has.
+fn of_the_unit() -> String {
+    let path = crate::program::root().join("packaging/systemd/weirgate.service");
+    let unit = std::fs::read_to_string(path).unwrap();
+    let mut lines = unit.lines();
+    let granted = lines.find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+    let granted = granted.unwrap().to_lowercase().replace("cap_", "+");
+    format!("--bounding-set=-all,{}", granted.replace(' ', ","))
+}
+
+#[test]
+fn the_service_may_put_back_what_holds_arriving_packets() {
+    let place = Namespace::new();
+    place.weirgate("apply arriving.toml").says(0, &[]);
+    place.run("tc qdisc del dev wan clsact");
+    let guard = [&*of_the_unit(), "--inh-caps=-all"];
+    soon(&place, &guard, WEIRGATE, "boot").says(0, &[]);
+    place.weirgate("show").says(0, &[]);
+    let filters = place.run("tc filter show dev wan ingress");
+    assert!(filters.contains("weirgate-window-in"), "{filters}");
+}
+
 /// Commands that look at what is applied or switch it, with the exit status
 /// where they may not.
 const INSIDE: [(&str, i32); 4] = [

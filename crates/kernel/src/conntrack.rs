@@ -23,6 +23,7 @@ const NFNL_SUBSYS_CTNETLINK: u16 = libc::NFNL_SUBSYS_CTNETLINK as u16;
 const CT_NEW: u16 = 0;
 const CT_GET: u16 = 1;
 const CT_DELETE: u16 = 2;
+const CT_GET_STATS: u16 = 5;
 
 const CTA_TUPLE_ORIG: u16 = 1;
 const CTA_TUPLE_REPLY: u16 = 2;
@@ -202,6 +203,15 @@ impl Kernel {
             Some(refusal) => Err(KernelError::Refused(refusal)),
             None => Ok(()),
         }
+    }
+
+    /// Has the kernel load connection tracking, where that is a module: a program finds
+    /// the functions of those modules only that are there when it is loaded
+    /// (`find_ksym_btf_id`, tools/lib/bpf/libbpf.c). A kernel without it stays as it is.
+    pub(crate) async fn load_tracking(&self) {
+        // How many connections there are is the shortest thing to ask.
+        let message = message(CT_GET_STATS, 0);
+        let _ = self.nft.get(&message, "asking for connections", true).await;
     }
 
     async fn listed(&self) -> Result<Vec<Vec<u8>>, KernelError> {

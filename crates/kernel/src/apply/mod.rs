@@ -199,6 +199,10 @@ impl Kernel {
             match program.change(before, after) {
                 ProgramChange::Keep => {}
                 ProgramChange::Attach(wanted) => {
+                    // Programs of windows ask connection tracking for the host inside.
+                    if program == Program::Windows {
+                        self.load_tracking().await;
+                    }
                     let files = loader.load(program, wanted, index);
                     let files = files.map_err(|source| hooks::refused(program, step, source))?;
                     attached.push((program, Some((wanted, files))));

@@ -72,8 +72,8 @@ pub use hooks::payload::Payload;
 pub use hooks::virtual_queue::{Filter, FilterFlow, FilterMaps, FilterSetup, FilterState};
 pub use hooks::window::{WindowConnection, WindowControl, WindowMaps, WindowTotals};
 pub use hooks::{
-    FoundFilter, IngressPlace, Loader, TcxProgram, filter_name, read as read_program,
-    update as update_program,
+    FoundFilter, IngressPlace, Loader, TcxProgram, filter_name, hold as hold_program,
+    read as read_program, readdress as readdress_program, update as update_program,
 };
 pub use line::{Line, LineFraming, LineRecord, LineSide};
 pub use middlebox::{Middlebox, MiddleboxCount};

@@ -56,6 +56,7 @@ pub use observe::btf::has_program_qdiscs;
 pub use observe::generation::TablesVersion;
 pub use observe::overview::{DeviceOverview, Traffic};
 pub use observe::{KnownTables, Observed, Scope};
+pub use programs::held::HeldPrograms;
 pub use programs::hooks::{Conditioned, Policed, Received, can_look};
 pub use routing::path::{bind_to_device, checks_sources};
 pub use tc::stats::{Counters, DeviceCounters};

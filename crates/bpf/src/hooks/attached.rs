@@ -126,6 +126,36 @@ pub fn update(
     }
 }
 
+/// Holds the loaded program of this number, which is there as long as this is, with its
+/// maps, whether a device has it or not. Needs CAP_SYS_ADMIN (`bpf_prog_get_fd_by_id`,
+/// kernel/bpf/syscall.c).
+///
+/// # Errors
+///
+/// Occurs where it is gone, or this process may not.
+pub fn hold(program: Program, id: u32) -> Result<OwnedFd, BpfError> {
+    libbpf_rs::Program::fd_from_id(id).map_err(|source| BpfError::Program {
+        name: program.row().object,
+        doing: "held",
+        source,
+    })
+}
+
+/// Prepares a program that is held for a device that came back under another number.
+///
+/// # Errors
+///
+/// Occurs where the program cannot be told.
+pub fn readdress(program: Program, id: u32, before: u32, after: u32) -> Result<(), BpfError> {
+    match program {
+        Program::IngressConditioners | Program::EgressConditioners => {
+            ConditionMaps::readdress(id, before, after)
+        }
+        // The others know of no device.
+        _ => Ok(()),
+    }
+}
+
 /// Reads what a program is told whose filters were found at a device. One that cannot
 /// be read, or misses a filter, is stale: a plan exchanges it.
 pub fn read(program: Program, found: &[FoundFilter], device: u32, hooks: &mut HookPrograms) {

@@ -182,6 +182,21 @@ impl ConditionMaps {
         Self::of(device, maps_of(id)?).ok()
     }
 
+    /// Gives what the loaded program of this number has for one device to another: the
+    /// device came back under another number.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where there is no such program, or it has nothing for the first.
+    pub fn readdress(id: u32, before: u32, after: u32) -> Result<(), BpfError> {
+        let gone = || BpfError::NoProgram(FILE);
+        let firsts: Map<u32, u32> = Map::find(NAME, FIRSTS, &mut maps_of(id).ok_or_else(gone)?)?;
+        let first = firsts.get(&before)?.ok_or_else(gone)?;
+        // There may be room for no more than there are.
+        firsts.remove(&before)?;
+        firsts.put(&after, &first)
+    }
+
     fn of(device: u32, mut find: impl Find) -> Result<Self, BpfError> {
         let firsts: Map<u32, u32> = Map::find(NAME, FIRSTS, &mut find)?;
         let first = firsts.get(&device)?;

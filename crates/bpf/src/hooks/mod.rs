@@ -11,6 +11,6 @@ mod tcx;
 pub(crate) mod virtual_queue;
 pub(crate) mod window;
 
-pub use attached::{FoundFilter, Loader, filter_name, read, update};
+pub use attached::{FoundFilter, Loader, filter_name, hold, read, readdress, update};
 pub use ingress::IngressPlace;
 pub use tcx::TcxProgram;

@@ -7,9 +7,9 @@ use crate::site::Site;
 use crate::store::history::Entry;
 use crate::store::memory::Memory;
 use std::collections::BTreeMap;
-use weirgate_kernel::DeviceIndex;
+use weirgate_kernel::{DeviceIndex, HeldPrograms};
 use weirgate_plan::{Options, plan_with, present, with_former};
-use weirgate_state::{Device, DeviceName, Qdisc, State};
+use weirgate_state::{DeviceName, HookPrograms, Qdisc, State};
 use weirgate_units::Inserted as _;
 
 /// What the last look found.
@@ -32,6 +32,11 @@ struct Wanted {
     held: bool,
     /// Its tree.
     root: Option<Qdisc>,
+    /// What is attached at its hooks.
+    hooks: Option<HookPrograms>,
+    /// The programs there, which are loaded for as long as it takes to come back: to load
+    /// them again takes the kernel's verifier seconds on a slow processor.
+    programs: Option<HeldPrograms>,
 }
 
 impl Known {
@@ -44,26 +49,46 @@ impl Known {
         let number = confirmed.map(|entry| entry.number);
         let same = number == self.confirmed;
         let mut former = std::mem::take(&mut self.wanted);
-        let wanted = confirmed.iter().flat_map(|entry| &entry.desired.devices);
-        let wanted = wanted.filter(|(_, device)| !device.owned_ifb);
-        let mut seen = |(name, device): (&DeviceName, &Device)| {
-            let held = same && former.remove(name).is_some_and(|one| one.held);
-            let wanted = Wanted {
-                seen: devices.get(name).copied(),
-                held,
-                root: device.root.clone(),
+        let desired = confirmed.map(|entry| &entry.desired);
+        let all = desired.iter().flat_map(|state| {
+            let devices = state.devices.iter();
+            let shaped = devices.filter(|(_, device)| !device.owned_ifb);
+            let shaped = shaped.map(|(name, device)| (name, device.root.as_ref()));
+            // One may have programs and no tree.
+            let hooked = state.hooks.keys();
+            let hooked = hooked.filter(|name| !state.devices.contains_key(*name));
+            shaped
+                .chain(hooked.map(|name| (name, None)))
+                .map(move |(name, root)| (name, root, state.hooks.get(name)))
+        });
+        let mut seen =
+            |(name, root, hooks): (&DeviceName, Option<&Qdisc>, Option<&HookPrograms>)| {
+                let before = former.remove(name).filter(|_| same).unwrap_or_default();
+                let wanted = Wanted {
+                    seen: devices.get(name).copied(),
+                    root: root.cloned(),
+                    hooks: hooks.cloned(),
+                    ..before
+                };
+                (name.clone(), wanted)
             };
-            (name.clone(), wanted)
-        };
-        self.wanted = wanted.map(&mut seen).inserted();
+        self.wanted = all.map(&mut seen).inserted();
         self.confirmed = number;
         self.devices = devices;
     }
 
-    /// Notes that those which are there have all that the confirmed state says.
-    pub(super) fn held(&mut self) {
+    /// Notes that those which are there have all that the confirmed state says, and holds
+    /// their programs.
+    pub(super) async fn held(&mut self, site: &Site) {
         for wanted in self.wanted.values_mut() {
-            wanted.held |= wanted.seen.is_some();
+            let Some(index) = wanted.seen else {
+                continue;
+            };
+            wanted.held = true;
+            if wanted.hooks.is_some() {
+                // Where this process may not, they are loaded again.
+                wanted.programs = site.kernel.hold_programs(index).await.ok();
+            }
         }
     }
 
@@ -82,10 +107,10 @@ impl Known {
             {
                 returned = true;
                 if wanted.held
-                    && let Some((root, number)) = wanted.root.as_ref().zip(self.confirmed)
+                    && let Some(number) = self.confirmed
                 {
                     // What is refused here the repair that follows meets again, and tells.
-                    let _ = put_tree(site, (name, index), root, number).await;
+                    let _ = put(site, (name, index), wanted, number).await;
                 }
             }
             wanted.seen = now;
@@ -107,23 +132,33 @@ impl Known {
     }
 }
 
-/// Puts the tree of a confirmed entry on a device that came bare, before anything is read
-/// of files and tables: that takes a slow processor ten times as long.
-async fn put_tree(
+/// Puts the tree of a confirmed entry on a device that came bare, and the programs that are
+/// held, before anything is read of files and tables: that takes a slow processor ten times
+/// as long.
+async fn put(
     site: &Site,
     (name, index): (&DeviceName, DeviceIndex),
-    root: &Qdisc,
+    wanted: &mut Wanted,
     number: u64,
-) -> Result<bool, KeepError> {
+) -> Result<(), KeepError> {
     // Who has the lock, or a change that waits for confirmation, may want something else.
     let _lock = site.folders.lock()?;
     let head = site.history.head()?;
     if head.confirmed != Some(number) || head.pending.is_some() {
-        return Ok(false);
+        return Ok(());
     }
     let at_rates = site.root_at_rates(number, name);
-    let root = at_rates.as_ref().unwrap_or(root);
-    Ok(site.kernel.put_tree(name, index, root).await?)
+    if let Some(root) = at_rates.as_ref().or(wanted.root.as_ref())
+        && !site.kernel.put_tree(name, index, root).await?
+    {
+        return Ok(());
+    }
+    if let Some((hooks, programs)) = wanted.hooks.as_ref().zip(wanted.programs.as_mut()) {
+        site.kernel
+            .put_programs(name, index, hooks, programs)
+            .await?;
+    }
+    Ok(())
 }
 
 /// Gives a device that was renamed back what it had before weirgate.

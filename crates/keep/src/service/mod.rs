@@ -438,6 +438,6 @@ async fn work(
     }
     known.see(devices, site.confirmed()?.as_ref());
     steps += site.restore(&lock).await?;
-    known.held();
+    known.held(site).await;
     Ok(Some(steps))
 }

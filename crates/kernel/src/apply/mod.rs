@@ -385,7 +385,7 @@ impl Kernel {
     }
 }
 
-fn requests(
+pub(crate) fn requests(
     step: &Step,
     messages: impl IntoIterator<Item = nlink::netlink::MessageBuilder>,
 ) -> Vec<Request> {

@@ -2,6 +2,7 @@
 //! BPF programs that a device of a state has: crate `bpf` loads, updates and reads
 //! them, and this crate attaches them.
 
+pub(crate) mod held;
 pub(crate) mod hooks;
 pub(crate) mod qdisc;
 pub(crate) mod rows;

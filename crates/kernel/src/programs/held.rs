@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Programs of a device that may go: held open, they are attached to the device that comes
+//! in its place, without being loaded again.
+
+use crate::apply::requests;
+use crate::error::KernelError;
+use crate::tc::filters::{self, Change};
+use crate::{DeviceIndex, Kernel};
+use std::os::fd::OwnedFd;
+use weirgate_bpf::{BpfError, hold_program, readdress_program};
+use weirgate_plan::{Action, Step};
+use weirgate_state::{DeviceName, HookPrograms, Origin, Program};
+
+/// The programs that a device has at its hooks. They are there, with all they know, as long
+/// as this is.
+#[derive(Debug)]
+pub struct HeldPrograms {
+    /// The device that has them.
+    device: u32,
+    /// A descriptor for each filter of a program, and the number of its program.
+    programs: Vec<(Program, Vec<(u32, OwnedFd)>)>,
+}
+
+impl Kernel {
+    /// Holds the programs at a device's hooks. Needs CAP_SYS_ADMIN.
+    ///
+    /// # Errors
+    ///
+    /// Occurs where the kernel cannot be asked, or this process may not hold them.
+    pub async fn hold_programs(&self, device: DeviceIndex) -> Result<HeldPrograms, KernelError> {
+        let DeviceIndex(index) = device;
+        let (_, found) = filters::read(&self.hook_filters(index).await?);
+        let mut programs = Vec::new();
+        for program in Program::ALL {
+            let own = found.of(program);
+            let held = own
+                .iter()
+                .map(|filter| Ok((filter.id, hold_program(program, filter.id)?)));
+            let held: Result<Vec<_>, BpfError> = held.collect();
+            let held = held.map_err(|source| KernelError::Kit {
+                object: format!("hold the programs of device {index}"),
+                source,
+            })?;
+            if !held.is_empty() {
+                programs.push((program, held));
+            }
+        }
+        Ok(HeldPrograms {
+            device: index,
+            programs,
+        })
+    }
+
+    /// Attaches what is wanted at the hooks of a device that has just come, in one call, from
+    /// the programs that the device before it had; whether it did. It does not where one of
+    /// them is missing.
+    ///
+    /// What they are told is what the one before was told. Nothing is read back: a
+    /// comparison follows.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says of the first request that it refuses, or of a program that does
+    /// not take the device's number.
+    pub async fn put_programs(
+        &self,
+        name: &DeviceName,
+        device: DeviceIndex,
+        wanted: &HookPrograms,
+        held: &mut HeldPrograms,
+    ) -> Result<bool, KernelError> {
+        let DeviceIndex(index) = device;
+        let failed = |source: BpfError| KernelError::Kit {
+            object: format!("{name}: attach programs again"),
+            source,
+        };
+        let mut attached: Vec<Change<'_>> = Vec::new();
+        for program in Program::ALL {
+            let Some(one) = wanted.program(program) else {
+                continue;
+            };
+            let own = held.programs.iter().find(|(held, _)| *held == program);
+            let Some((_, filters)) = own else {
+                return Ok(false);
+            };
+            let mut files = Vec::new();
+            for (id, file) in filters {
+                readdress_program(program, *id, held.device, index).map_err(failed)?;
+                let copied = file.try_clone().map_err(|source| KernelError::Socket {
+                    doing: "holding a program",
+                    source: source.into(),
+                })?;
+                files.push(copied);
+            }
+            attached.push((program, Some((one, files))));
+        }
+        held.device = index;
+        let step = Step {
+            action: Action::SetHooks {
+                device: name.clone(),
+                before: None,
+                after: Some(wanted.clone()),
+            },
+            origin: Origin::default(),
+        };
+        let change = filters::change(index, None, Some(wanted), &attached);
+        self.route.batch(requests(&step, change)).await?;
+        Ok(true)
+    }
+}

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 const KEPT: &str = "packages";
 
 /// Libraries that few machines have and that such programs need.
-const LIBRARIES: &str = "libpcap";
+const LIBRARIES: [&str; 2] = ["libpcap", "libfl"];
 
 /// Fetches a package of this machine's own release into the cache, unless it is there; the
 /// directory that holds its files. The release is this machine's so that its libraries
@@ -40,7 +40,8 @@ pub fn package(
     )?;
     let suite = apt.update()?;
     let mut packages = apt.dependencies()?;
-    packages.retain(|package| package == name || package.starts_with(LIBRARIES));
+    packages
+        .retain(|package| package == name || LIBRARIES.iter().any(|own| package.starts_with(own)));
     note(&format!("fetching {} from {suite}", packages.join(", ")));
     let root = apt.unpack(&packages)?;
     let place = cache.root().join(KEPT).join(format!("{name}-{suite}"));

@@ -14,26 +14,28 @@ pub const LOG: &str = "/tmp/pppd.log";
 /// Where `weirgate keep` writes what it does.
 pub const KEEP_LOG: &str = "/tmp/keep.log";
 
-/// What both ends of a session have: a peer that does not answer for three seconds is gone.
-const OPTIONS: &str = "noauth\nnoccp\nnovj\nlcp-echo-interval 1\nlcp-echo-failure 3\n";
+/// What both ends of a session have: a peer that does not answer three echoes is gone.
+const OPTIONS: &str = "noauth\nnoccp\nnovj\nlcp-echo-failure 3\n";
 
 /// What the router's end has. It dials again as soon as a session is over.
 const DIALLER: &str = "plugin pppoe.so\nnic-wire\nnodetach\ndebug\npersist\nmaxfail 0\n\
                        holdoff 0\nnoipdefault\nipcp-accept-local\nipcp-accept-remote\n\
                        defaultroute\n+ipv6\nmtu 1492\nmru 1492\n";
 
-/// Writes the options of both ends; the dialler's device shall have this name.
-pub fn configure(device: &str) {
+/// Writes the options of both ends; the dialler's device shall have this name. Both ask for
+/// an echo after so many seconds, or never (0).
+pub fn configure(device: &str, echo: u32) {
     fs::create_dir_all("/etc/ppp/peers").unwrap();
     fs::write("/etc/ppp/options", "").unwrap();
-    fs::write("/etc/ppp/pppoe-server-options", OPTIONS).unwrap();
+    let options = format!("{OPTIONS}lcp-echo-interval {echo}\n");
+    fs::write("/etc/ppp/pppoe-server-options", &options).unwrap();
     // The first device has this name by itself.
     let name = if device == "ppp0" {
         String::new()
     } else {
         format!("ifname {device}\n")
     };
-    let dialler = format!("{OPTIONS}{DIALLER}{name}");
+    let dialler = format!("{options}{DIALLER}{name}");
     fs::write("/etc/ppp/peers/provider", dialler).unwrap();
 }
 
@@ -41,7 +43,8 @@ pub fn configure(device: &str) {
 pub struct Daemon(Child);
 
 impl Daemon {
-    fn start(line: &str, log: &str) -> Self {
+    /// Starts a command line, which writes to this file.
+    pub fn start(line: &str, log: &str) -> Self {
         let mut words = line.split(' ');
         let out = File::options().create(true).append(true).open(log).unwrap();
         let mut command = Command::new(words.next().unwrap());
@@ -88,7 +91,7 @@ impl Drop for Daemon {
 }
 
 /// Kills the provider's pppd, which is the one that is not the dialler's.
-pub fn provider_hangs_up(dialler: &Daemon) {
+pub fn sessions_end(dialler: &Daemon) {
     let own = dialler.0.id();
     let mut ended = 0;
     for entry in fs::read_dir("/proc").unwrap() {

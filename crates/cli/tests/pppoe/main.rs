@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! PPPoE with the daemons that Debian has: `pppd` with its plugin dials a `pppoe-server`,
 //! in the lab's machine with Debian's generic kernel. Sessions end under load, and `keep`
-//! follows the device.
+//! follows the device. What packets cost is compared with the wire below and with the
+//! emulated line, which is put in place of the modem's bridge.
 //!
 //! It needs qemu, the kernel `generic` (`weirgate lab prepare --kernel generic`), the
-//! guest's binary, and a mirror of Debian for `ppp` and `pppoe` at the first run.
+//! guest's binary, and a mirror of Debian for the daemons at the first run.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,10 +13,16 @@
     reason = "helpers of tests are tests too, and what was seen is shown"
 )]
 
+mod bound;
+mod charges;
+mod cuts;
 mod daemons;
 mod inside;
+mod ipv6;
+mod line;
 mod session;
 mod told;
+mod ways;
 mod wire;
 
 use std::path::{Path, PathBuf};
@@ -26,8 +33,20 @@ use weirgate_lab::{Cache, Limits, OwnTests, package};
 /// The folder in which pppd looks for its plugins.
 const PLUGINS: &str = "WEIRGATE_PLUGINS";
 
+/// Of how many sizes of a packet one is compared with the wire.
+const SIZES: &str = "WEIRGATE_SIZES";
+
 /// How often a session ends.
 const CUTS: &str = "WEIRGATE_CUTS";
+
+/// What the guest has of Debian.
+const PACKAGES: [&str; 5] = [
+    "ppp",
+    "pppoe",
+    "radvd",
+    "wide-dhcpv6-server",
+    "wide-dhcpv6-client",
+];
 
 /// Where releases of Debian have plugins of pppd, each in a folder that is called by a
 /// version.
@@ -45,7 +64,7 @@ fn plugins(tree: &Path) -> PathBuf {
 }
 
 fn in_the_guest(name: &str, variables: &[String], minutes: u64) {
-    let [ppp, pppoe] = ["ppp", "pppoe"].map(|name| {
+    let [ppp, pppoe, radvd, server, client] = PACKAGES.map(|name| {
         package(name, &Cache::of_user(), &mut |_| ()).unwrap_or_else(|error| panic!("{error}"))
     });
     let folder = plugins(&ppp);
@@ -55,6 +74,9 @@ fn in_the_guest(name: &str, variables: &[String], minutes: u64) {
         pppoe.join("usr/sbin/pppoe-server"),
         // What the server runs for each session, by `sh`.
         pppoe.join("usr/sbin/pppoe"),
+        radvd.join("usr/sbin/radvd"),
+        server.join("usr/sbin/dhcp6s"),
+        client.join("usr/sbin/dhcp6c"),
     ];
     let brought = brought.map(|path| path.to_string_lossy().into_owned());
     let weirgate = env!("CARGO_BIN_EXE_weirgate");
@@ -73,14 +95,54 @@ fn in_the_guest(name: &str, variables: &[String], minutes: u64) {
             ..Limits::default()
         },
     };
-    println!("{}", own.run(&format!("inside::{name}")));
+    println!("{}", own.run(name));
 }
 
 fn cuts(of: &str, count: u32, minutes: u64) {
-    in_the_guest(of, &[format!("{CUTS}={count}")], minutes);
+    in_the_guest(
+        &format!("cuts::{of}"),
+        &[format!("{CUTS}={count}")],
+        minutes,
+    );
+}
+
+#[test]
+fn a_session_that_ends_under_load_is_shaped_when_it_returns() {
+    cuts("home", 8, 8);
 }
 
 #[test]
 fn a_device_that_pppd_renames_is_shaped_when_it_returns() {
-    cuts("one_class", 5, 5);
+    cuts("one_class", 2, 4);
+}
+
+#[test]
+fn packets_are_charged_what_the_line_takes() {
+    in_the_guest("charges::charges", &[format!("{SIZES}=13")], 8);
+}
+
+#[test]
+fn the_bound_of_adsl_6_2_holds_on_a_session() {
+    in_the_guest("bound::bound", &[], 8);
+}
+
+#[test]
+fn ipv6_comes_back_with_the_session() {
+    in_the_guest("ipv6::prefix", &[], 5);
+}
+
+/// What only `make test-all` waits for.
+mod long {
+    /// 50 of them, unless the variable says how many.
+    #[test]
+    fn many_sessions_end_under_load() {
+        let told = std::env::var(super::CUTS).ok();
+        let count = told.map_or(50, |told| told.parse().unwrap());
+        super::cuts("home", count, 30);
+    }
+
+    #[test]
+    fn packets_of_every_size_are_charged_what_the_line_takes() {
+        super::in_the_guest("charges::charges", &[format!("{}=1", super::SIZES)], 40);
+    }
 }

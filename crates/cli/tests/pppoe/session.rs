@@ -6,12 +6,12 @@
 //!                          ppp0 ------------- PPPoE ------------ ppp0
 //! ```
 
-use crate::daemons::LOG;
+use crate::daemons::{LOG, configure};
 use rustix::mount::{MountFlags, mount};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::net::{TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::symlink;
 use std::process::Command;
@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// A server behind the provider.
-const SERVER: &str = "198.51.100.9";
+pub const SERVER: &str = "198.51.100.9";
 
 /// Prints a line, and writes it to the console, which is shown where the machine comes to no
 /// end.
@@ -57,8 +57,8 @@ pub fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
 }
 
 /// The daemons' files where they look for them, and the network around the router, whose
-/// session has this device.
-pub fn set_up(device: &str) {
+/// session has this device; its ends ask for echoes as [`configure`] says.
+pub fn set_up(device: &str, echo: u32) {
     let plugins = std::env::var(crate::PLUGINS).unwrap();
     for folder in [&plugins, "/var/lib", "/var/run", "/dev/pts"] {
         fs::create_dir_all(folder).unwrap();
@@ -66,7 +66,7 @@ pub fn set_up(device: &str) {
     // The server's pppd speaks to its program for a session over a terminal.
     mount("devpts", "/dev/pts", "devpts", MountFlags::empty(), None).unwrap();
     symlink("/usr/sbin/pppoe.so", format!("{plugins}/pppoe.so")).unwrap();
-    crate::daemons::configure(device);
+    configure(device, echo);
     for line in [
         "modprobe pppoe",
         // No router answers here, and a host that asks for one sends without being told.
@@ -93,14 +93,14 @@ pub fn set_up(device: &str) {
         "ip -n host link set inside up",
         "ip -n host addr add 192.168.1.2/24 dev inside",
         "ip -n host route add default via 192.168.1.1",
-        "nft add table ip clamp",
-        "nft add chain ip clamp forward { type filter hook forward priority -150 ; }",
+        "nft add table inet clamp",
+        "nft add chain inet clamp forward { type filter hook forward priority -150 ; }",
     ] {
         run(line);
     }
     run(&format!("ip -n isp addr add {SERVER}/32 dev lo"));
     run(&format!(
-        "nft add rule ip clamp forward oifname {device} tcp flags syn tcp option maxseg size \
+        "nft add rule inet clamp forward oifname {device} tcp flags syn tcp option maxseg size \
          set rt mtu"
     ));
 }
@@ -112,9 +112,30 @@ pub fn line_carries(carries: bool) {
     run(&format!("ip -n modem link set bridge {state}"));
 }
 
-/// The calling thread is the host's from now on.
-fn enter_host() {
-    let space = File::open("/run/netns/host").unwrap();
+/// Runs something in another network namespace; what it returns.
+pub fn in_space<T: Send + 'static>(
+    name: &'static str,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let there = thread::spawn(move || {
+        enter(name);
+        act()
+    });
+    there.join().unwrap()
+}
+
+/// Runs something in another network namespace, by the calling thread.
+pub fn in_this_space<T>(name: &str, act: impl FnOnce() -> T) -> T {
+    let own = File::open("/proc/thread-self/ns/net").unwrap();
+    enter(name);
+    let done = act();
+    move_into_link_name_space(own.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+    done
+}
+
+/// The calling thread is in this network namespace from now on.
+pub fn enter(name: &str) {
+    let space = File::open(format!("/run/netns/{name}")).unwrap();
     move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
 }
 
@@ -125,17 +146,17 @@ pub struct Load {
 
 impl Load {
     /// 250 datagrams of 1028 bytes in a second.
-    pub fn new() -> Self {
+    pub fn new(from: &'static str, to: &'static str) -> Self {
         let on = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&on);
         thread::spawn(move || {
-            enter_host();
-            let socket = UdpSocket::bind("192.168.1.2:0").unwrap();
+            enter("host");
+            let socket = UdpSocket::bind(from).unwrap();
             loop {
                 thread::sleep(Duration::from_millis(4));
                 if flag.load(Ordering::Relaxed) {
                     // Without a route the router answers so.
-                    let _ = socket.send_to(&[0; 1000], (SERVER, 4000));
+                    let _ = socket.send_to(&[0; 1000], (to, 4_000));
                 }
             }
         });
@@ -148,11 +169,9 @@ impl Load {
 }
 
 /// A host asks for a connection to the server, which has none for it.
-pub fn host_connects() {
-    let asked = thread::spawn(|| {
-        enter_host();
-        let to = format!("{SERVER}:80").parse().unwrap();
+pub fn host_connects(server: &'static str) {
+    in_space("host", || {
+        let to = SocketAddr::new(server.parse().unwrap(), 80);
         let _ = TcpStream::connect_timeout(&to, Duration::from_millis(500));
     });
-    asked.join().unwrap();
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::sync::{Arc, Mutex};
@@ -19,15 +19,19 @@ const PPPOE: usize = 6;
 /// PPP's protocol number (RFC 1661).
 const PPP: usize = 2;
 /// What stands before an IP packet on the wire.
-const HEADERS: usize = ETHERNET + PPPOE + PPP;
+pub const HEADERS: usize = ETHERNET + PPPOE + PPP;
 
 /// Frames of PPPoE with IP that left by the wire.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Frames {
     /// How many, by the number of the session.
     pub count: BTreeMap<u16, u64>,
-    /// The segment size that the last SYN asks for.
-    pub segment: Option<u16>,
+    /// The session of the last one.
+    pub last: Option<u16>,
+    /// Their lengths, while these are kept.
+    pub lengths: Option<Vec<usize>>,
+    /// The segment sizes that the last SYN of IPv4 and of IPv6 ask for.
+    pub segments: [Option<u16>; 2],
 }
 
 pub fn socket(domain: i32, kind: i32, protocol: i32) -> File {
@@ -62,23 +66,40 @@ pub fn index(device: &str) -> Option<u32> {
     Some(index).filter(|index| *index > 0)
 }
 
-/// Watches what leaves by a device.
-pub fn capture(device: &str) -> Arc<Mutex<Frames>> {
+/// The hardware address of a device of the calling thread's namespace.
+pub fn address(device: &str) -> Vec<u8> {
+    // `sysfs` shows the namespace of who mounted it; what netlink says goes with the thread.
+    let told = crate::session::run(&format!("ip -o link show dev {device}"));
+    let mut words = told.split_whitespace();
+    let address = words.find(|word| *word == "link/ether").and(words.next());
+    let bytes = address.unwrap().split(':');
+    bytes
+        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+        .collect()
+}
+
+/// All packets of a device of the calling thread's namespace.
+fn packets(device: &str) -> File {
     let all = (libc::ETH_P_ALL as u16).to_be();
-    let mut socket = socket(libc::AF_PACKET, libc::SOCK_RAW, i32::from(all));
+    let socket = socket(libc::AF_PACKET, libc::SOCK_RAW, i32::from(all));
     // SAFETY: every pattern of bits is such an address.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = all;
     address.sll_ifindex = i32::try_from(index(device).unwrap()).unwrap();
     bind(&socket, &address);
-    let path = format!("/sys/class/net/{device}/address");
-    let text = std::fs::read_to_string(path).unwrap();
-    let own: Vec<u8> = text
-        .trim()
-        .split(':')
-        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
-        .collect();
+    socket
+}
+
+/// Sends a frame by a device of the calling thread's namespace.
+pub fn send_frame(device: &str, frame: &[u8]) {
+    packets(device).write_all(frame).unwrap();
+}
+
+/// Watches what leaves by a device.
+pub fn capture(device: &str) -> Arc<Mutex<Frames>> {
+    let mut socket = packets(device);
+    let own = address(device);
     let frames = Arc::new(Mutex::new(Frames::default()));
     let shared = Arc::clone(&frames);
     thread::spawn(move || {
@@ -98,6 +119,16 @@ pub fn capture(device: &str) -> Arc<Mutex<Frames>> {
 }
 
 impl Frames {
+    /// The session that is another one than the last was at this time, and its frames since.
+    /// A server that begins anew gives numbers again that it had given before.
+    pub fn next(&self, before: &Self) -> Option<(u16, u64)> {
+        let mut sessions = self.count.iter().filter_map(|(session, count)| {
+            let since = count - before.count.get(session).unwrap_or(&0);
+            (Some(*session) != before.last && since > 0).then_some((*session, since))
+        });
+        sessions.next()
+    }
+
     fn add(&mut self, frame: &[u8]) {
         let two = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
         // A session's frame (RFC 2516) with IPv4 (RFC 1332) or IPv6 (RFC 5072).
@@ -105,15 +136,21 @@ impl Frames {
         if two(12) != 0x8864 || !matches!(protocol, 0x0021 | 0x0057) {
             return;
         }
-        *self.count.entry(two(ETHERNET + 2)).or_default() += 1;
-        if protocol != 0x0021 {
-            return;
+        let session = two(ETHERNET + 2);
+        *self.count.entry(session).or_default() += 1;
+        self.last = Some(session);
+        if let Some(lengths) = &mut self.lengths {
+            lengths.push(frame.len());
         }
         let packet = &frame[HEADERS..];
-        let tcp = usize::from(packet[0] & 15) * 4;
+        // Where the header of TCP begins; an IPv6 packet here has no header between.
+        let (version, tcp, upper) = match protocol {
+            0x0021 => (0, usize::from(packet[0] & 15) * 4, packet[9]),
+            _ => (1, 40, packet[6]),
+        };
         // A SYN whose first option is the segment size (RFC 9293).
-        if packet[9] == 6 && packet[tcp + 13] & 2 != 0 && packet[tcp + 20] == 2 {
-            self.segment = Some(two(HEADERS + tcp + 22));
+        if upper == 6 && packet[tcp + 13] & 2 != 0 && packet[tcp + 20] == 2 {
+            self.segments[version] = Some(two(HEADERS + tcp + 22));
         }
     }
 }

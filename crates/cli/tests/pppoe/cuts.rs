@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sessions that end under load and come back.
+
+use crate::CUTS;
+use crate::daemons::{Daemon, KEEP_LOG};
+use crate::inside::{apply, dialled, kernel, passed, upstream};
+use crate::session::{Load, SERVER, host_connects, run, say, set_up, until};
+use crate::told::{What, Word, monitor};
+use crate::ways::{Ends, WAYS};
+use crate::wire::capture;
+use serde_json::Value;
+use std::fmt;
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+/// The policy of a home, on the session's device. Its rates are a twentieth, so that 250
+/// packets a second are more than it takes.
+fn home_policy() -> String {
+    let mut home = include_str!("../../../../policies/home.toml").to_owned();
+    for (from, to) in [
+        ("\"wan\"", "\"ppp0\"\ndevice-kind = \"pppoe\"\nmtu = 1492"),
+        ("\"40mbit\"", "\"2mbit\""),
+        ("\"100mbit\"", "\"5mbit\""),
+    ] {
+        assert!(home.contains(from), "{from} in {home}");
+        home = home.replace(from, to);
+    }
+    home
+}
+
+/// All that hangs on the session's device and on the one inside, and every table, without
+/// counters. Numbers of loaded programs are left out, and queues of flows, which the kernel
+/// lists as classes.
+fn everything(device: &str) -> String {
+    let of = |device: &str| {
+        let list = |what: &str| run(&format!("tc {what} show dev {device}"));
+        let classes = list("class");
+        let classes = classes.lines().filter(|line| line.starts_with("class htb"));
+        let filters = ["ingress", "egress"].map(|place| list_filters(device, place));
+        let classes = classes.collect::<Vec<_>>().join("\n");
+        format!("{}{classes}\n{}", list("qdisc"), filters.join("\n"))
+    };
+    let tables = run("nft --stateless list ruleset");
+    format!("{}\n{}\n{tables}", of(device), of("lan"))
+}
+
+fn list_filters(device: &str, place: &str) -> String {
+    let listed = run(&format!("tc filter show dev {device} {place}"));
+    let mut words = listed.split_whitespace();
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        kept.push(word);
+        if word == "id" {
+            words.next();
+        }
+    }
+    kept.join(" ")
+}
+
+/// When a device that came had what.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    /// Its root qdisc.
+    root: Duration,
+    /// All qdiscs and classes.
+    whole: Duration,
+    /// The programs for what arrives, where there are any.
+    programs: Duration,
+    /// It was switched on.
+    up: Duration,
+}
+
+impl Times {
+    fn of(words: &[Word], index: u32, device: &str) -> Self {
+        let own = words.iter().filter(|word| word.1 == index);
+        let first = |wanted: &dyn Fn(&What) -> bool| {
+            let mut own = own.clone().filter(|word| wanted(&word.2));
+            own.next().map(|word| word.0)
+        };
+        let named = |up: bool| move |what: &What| matches!(what, What::Device(name, is_up) if name == device && (*is_up || !up));
+        let came = first(&named(false)).expect("a device");
+        let up = first(&named(true)).expect("a device that is up");
+        let root = first(&|what| *what == What::Root).expect("a root qdisc");
+        let last = |wanted: &[What]| {
+            let own = own.clone().filter(|word| wanted.contains(&word.2));
+            own.map(|word| word.0).max().unwrap_or(came)
+        };
+        let (whole, programs) = (last(&[What::Root, What::Part]), last(&[What::Program]));
+        Self {
+            root: root.saturating_duration_since(came),
+            whole: whole.saturating_duration_since(came),
+            programs: programs.saturating_duration_since(came),
+            up: up.saturating_duration_since(came),
+        }
+    }
+
+    /// The later of each.
+    fn later(self, other: &Self) -> Self {
+        Self {
+            root: self.root.max(other.root),
+            whole: self.whole.max(other.whole),
+            programs: self.programs.max(other.programs),
+            up: self.up.max(other.up),
+        }
+    }
+}
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [root, whole, programs, up] =
+            [self.root, self.whole, self.programs, self.up].map(|one| one.as_secs_f64() * 1e3);
+        write!(f, "{root:.2} | {whole:.2} | {programs:.2} | {up:.0}")
+    }
+}
+
+/// What became of the sessions that ended in one way.
+#[derive(Default)]
+struct Row {
+    cuts: u32,
+    slowest: Times,
+    left: u64,
+    unshaped: u64,
+}
+
+/// Lines that differ.
+fn difference(wanted: &str, found: &str) -> String {
+    let mut different = String::new();
+    for (sign, of, other) in [('-', wanted, found), ('+', found, wanted)] {
+        let only = |line: &&str| !other.lines().any(|one| one == *line);
+        for line in of.lines().filter(only) {
+            different.extend([sign, ' ']);
+            different.push_str(line);
+            different.push('\n');
+        }
+    }
+    different
+}
+
+/// Sessions end while a host sends more than the line takes; each device that comes back
+/// is shaped before a packet leaves by it.
+fn cuts(device: &str, policy: &str) {
+    let cuts: usize = std::env::var(CUTS).unwrap().parse().unwrap();
+    set_up(device, 1);
+    let (runtime, kernel) = kernel();
+    let (words, seen) = (monitor(), capture("wire"));
+    let mut ends = Ends::new();
+    let mut number = dialled(device, 0);
+    say("a session is there");
+    apply(policy);
+    let wanted = everything(device);
+    // Whatever the machine had loaded before the first time.
+    run("weirgate remove");
+    apply(policy);
+    let again = everything(device);
+    assert_eq!(difference(&wanted, &again), "", "applied once more");
+    let _keep = Daemon::keep();
+    thread::sleep(Duration::from_secs(1));
+    let load = Load::new("192.168.1.2:0", SERVER);
+    host_connects(SERVER);
+    let segments = seen.lock().unwrap().segments;
+    assert_eq!(
+        segments,
+        [Some(1_452), None],
+        "the segment size on a link of 1492 bytes"
+    );
+    let mut rows: [Row; WAYS.len()] = Default::default();
+    let mut wrong = Vec::new();
+    load.set(true);
+    for cut in 0..cuts {
+        thread::sleep(Duration::from_millis(200));
+        let before = seen.lock().unwrap().clone();
+        words.lock().unwrap().clear();
+        let way = cut % WAYS.len();
+        ends.session(way, device, before.last);
+        number = dialled(device, number);
+        until("traffic", || {
+            let next = seen.lock().unwrap().next(&before);
+            next.filter(|(_, count)| *count > 50)
+        });
+        load.set(false);
+        thread::sleep(Duration::from_millis(400));
+        let (session, left) = seen.lock().unwrap().next(&before).unwrap();
+        let (_, shaped) = passed(&runtime, &kernel, device).unwrap();
+        let times = Times::of(&words.lock().unwrap(), number, device);
+        say(&format!(
+            "cut {cut}: {}: session {session}: {times} ms; {left} packets left, {shaped} by \
+             the tree",
+            WAYS[way],
+        ));
+        let shown: Value = serde_json::from_str(&run("weirgate show --json")).unwrap();
+        let differs = difference(&wanted, &everything(device));
+        if shown["differences"] != Value::Array(Vec::new()) || !differs.is_empty() {
+            wrong.push((cut, shown["differences"].clone(), differs));
+        }
+        let row = &mut rows[way];
+        row.cuts += 1;
+        row.slowest = row.slowest.later(&times);
+        row.left += left;
+        row.unshaped += left.abs_diff(shaped);
+        load.set(true);
+    }
+    say(&fs::read_to_string(KEEP_LOG).unwrap());
+    say(
+        "how | cuts | root qdisc, ms | whole tree, ms | programs, ms | up, ms | packets | beside the tree",
+    );
+    for (way, row) in WAYS.iter().zip(&rows).filter(|(_, row)| row.cuts > 0) {
+        let Row {
+            cuts,
+            slowest,
+            left,
+            unshaped,
+        } = row;
+        say(&format!("{way} | {cuts} | {slowest} | {left} | {unshaped}"));
+    }
+    let wrong = wrong
+        .iter()
+        .map(|one| format!("{one:#?}"))
+        .collect::<Vec<_>>();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for (way, row) in WAYS.iter().zip(&rows) {
+        assert_eq!(row.unshaped, 0, "packets beside the tree: {way}");
+        let Times {
+            root,
+            whole,
+            programs,
+            ..
+        } = row.slowest;
+        assert!(root < Duration::from_millis(10), "{way}: {root:?}");
+        assert!(whole < Duration::from_millis(50), "{way}: {whole:?}");
+        assert!(programs < Duration::from_millis(50), "{way}: {programs:?}");
+    }
+}
+
+#[test]
+#[ignore = "runs in the guest"]
+fn home() {
+    cuts("ppp0", &home_policy());
+}
+
+/// pppd makes the device under another name first.
+#[test]
+#[ignore = "runs in the guest"]
+fn one_class() {
+    cuts("dsl0", &upstream("dsl0", "vdsl2:pppoe", "2mbit"));
+}

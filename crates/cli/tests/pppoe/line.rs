@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The emulated line between modem and provider, in place of the modem's bridge, and its log.
+//!
+//! What a modem adds to a frame is written here from the standards, and apart from crate
+//! `linklayer`, whose sums a shaper believes.
+
+use crate::session::{in_this_space, run};
+use crate::wire::index;
+use rustix::time::{ClockId, clock_gettime};
+use std::cell::RefCell;
+use std::rc::Rc;
+use weirgate_bpf::{Line, LineFraming, LineRecord, LineSide};
+
+/// PPPoE's header and PPP's protocol number (RFC 2516), which are in the frame.
+const SESSION: i32 = 6 + 2;
+/// Addresses and type of Ethernet, in the frame too; the line counts what follows them.
+const HEADER: i32 = 14;
+/// The check sequence of a frame, and the least that it has with it (IEEE 802.3, 3.2).
+const CHECK: i32 = 4;
+const SMALLEST: u32 = 64;
+/// A tag that the modem adds; a bridge may leave a smallest frame longer by it (802.1Q).
+const TAG: i32 = 4;
+/// The trailer of AAL5 (ITU-T I.363.5).
+const TRAILER: i32 = 8;
+/// LLC, OUI and PID, and the padding before a bridged frame (RFC 2684, 5.1 and 5.2).
+const LLC: i32 = 8;
+const PADDING: i32 = 2;
+/// LLC and NLPID before PPP, and PPP's protocol number (RFC 2364, 4 and 5).
+const PPP: i32 = 2;
+const PPP_LLC: i32 = 4;
+/// Start, end and check of a frame in packet mode (IEEE 802.3, 61.3.3).
+const CODED: i32 = 4;
+/// Preamble, delimiter and gap (IEEE 802.3, 4.4.2).
+const CABLE: i32 = 20;
+
+/// What a modem makes of a frame.
+#[derive(Debug, Clone, Copy)]
+pub struct Modem {
+    framing: LineFraming,
+    /// Bytes that it adds to what follows the frame's addresses and type.
+    added: i32,
+    /// The least that the line carries for one.
+    least: u32,
+}
+
+impl Modem {
+    /// The one of a line of this name. Where the line carries no PPPoE, the modem takes the
+    /// session's headers off.
+    pub fn of(layer: &str) -> Self {
+        let (kind, what) = layer.split_once(':').unwrap_or((layer, ""));
+        let mut parts = what.split('-');
+        let first = parts.next().unwrap();
+        let has = |part: &str| what.split('-').any(|one| one == part);
+        let session = if what.contains("pppoe") { 0 } else { -SESSION };
+        let tag = if has("vlan") { TAG } else { 0 };
+        let ethernet = session + HEADER + tag;
+        let smallest = SMALLEST + tag as u32;
+        let llc = |bytes: i32| if has("llc") { bytes } else { 0 };
+        let (framing, added, least) = match (kind, first) {
+            ("adsl", "pppoa") => (LineFraming::Atm, session + PPP + llc(PPP_LLC) + TRAILER, 0),
+            ("adsl", "routed") => (LineFraming::Atm, session + llc(LLC) + TRAILER, 0),
+            ("adsl", _) => {
+                let around = llc(LLC) + PADDING + TRAILER;
+                if has("fcs") {
+                    let least = SMALLEST + around as u32;
+                    (LineFraming::Atm, around + ethernet + CHECK, least)
+                } else {
+                    (LineFraming::Atm, around + ethernet, 0)
+                }
+            }
+            ("vdsl2", _) => {
+                let least = smallest + CODED as u32;
+                (LineFraming::Ptm, ethernet + CHECK + CODED, least)
+            }
+            ("docsis", _) => (LineFraming::Plain, ethernet + CHECK, smallest),
+            ("ethernet", _) => {
+                let least = smallest + CABLE as u32;
+                (LineFraming::Plain, ethernet + CHECK + CABLE, least)
+            }
+            _ => (LineFraming::Plain, session, 0),
+        };
+        Self {
+            framing,
+            added,
+            least,
+        }
+    }
+
+    fn side(self, rate: u64, delay_ms: u64, buffer: u32) -> LineSide {
+        LineSide {
+            rates: vec![(0, rate)],
+            delay_ns: delay_ms * 1_000_000,
+            limit: buffer,
+            in_bytes: true,
+            drop_front: false,
+            framing: self.framing,
+            overhead: self.added,
+            mpu: self.least,
+        }
+    }
+}
+
+/// A frame that came to the line from the router.
+#[derive(Debug, Clone, Copy)]
+pub struct Logged {
+    /// Bytes of the frame.
+    pub frame: usize,
+    /// Bytes on the line.
+    pub line: u32,
+    /// How many were before it, waiting or in transmission.
+    pub ahead: u32,
+    /// The code point of an IPv4 packet in it; none where it carries something else.
+    pub code_point: Option<u8>,
+    /// It was dropped.
+    pub dropped: bool,
+    /// When its first and its last bit were sent, by the monotonic clock; 0 for not yet.
+    pub sent_ns: (u64, u64),
+}
+
+/// The line, until this is dropped.
+pub struct Emulated {
+    line: Option<Line>,
+    log: Rc<RefCell<Vec<Logged>>>,
+}
+
+impl Emulated {
+    /// A line of this many bits per second up and down, each end of it so many milliseconds
+    /// away, whose modem has this buffer (bytes).
+    pub fn new(modem: Modem, (up, down): (u64, u64), delay_ms: u64, buffer: u32) -> Self {
+        for port in ["port0", "port1"] {
+            run(&format!("ip -n modem link set {port} nomaster"));
+        }
+        let log = Rc::new(RefCell::new(Vec::new()));
+        let shared = Rc::clone(&log);
+        let sides = [up, down].map(|rate| modem.side(rate, delay_ms, buffer));
+        let line = in_this_space("modem", || {
+            let devices = ["port0", "port1"].map(|port| index(port).unwrap());
+            let take = move |side: usize, number: u32, record: LineRecord<'_>| {
+                if side == 0 {
+                    take(&mut shared.borrow_mut(), number as usize, record);
+                }
+            };
+            let mut line = Line::load(devices, sides, take).unwrap();
+            for port in ["port0", "port1"] {
+                run(&format!("tc qdisc add dev {port} root {}", Line::KIND));
+            }
+            line.attach().unwrap();
+            line
+        });
+        line.start(now_ns()).unwrap();
+        Self {
+            line: Some(line),
+            log,
+        }
+    }
+
+    /// What has come so far, in order.
+    pub fn log(&self) -> Vec<Logged> {
+        self.line.as_ref().unwrap().drain().unwrap();
+        self.log.borrow().clone()
+    }
+}
+
+impl Drop for Emulated {
+    fn drop(&mut self) {
+        for port in ["port0", "port1"] {
+            run(&format!("tc -n modem qdisc del dev {port} root"));
+        }
+        self.line = None;
+    }
+}
+
+/// The monotonic clock.
+pub fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Packets are numbered from 0.
+fn take(log: &mut Vec<Logged>, number: usize, record: LineRecord<'_>) {
+    match record {
+        LineRecord::Arrived {
+            ip_bytes,
+            wire_bytes,
+            ahead_packets,
+            frame,
+            ..
+        } => {
+            assert_eq!(log.len(), number, "a record is missing");
+            // A session's frame with IPv4: the second byte of its header.
+            let is_ipv4 = frame.get(12..14) == Some(&[0x88, 0x64])
+                && frame.get(20..22) == Some(&[0x00, 0x21]);
+            log.push(Logged {
+                frame: ip_bytes as usize + HEADER as usize,
+                line: wire_bytes,
+                ahead: ahead_packets,
+                code_point: frame.get(23).filter(|_| is_ipv4).map(|byte| byte >> 2),
+                dropped: false,
+                sent_ns: (0, 0),
+            });
+        }
+        LineRecord::Dropped => log[number].dropped = true,
+        LineRecord::Sent {
+            start_ns, end_ns, ..
+        } => log[number].sent_ns = (start_ns, end_ns),
+    }
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The programs of a device's ingress and egress hooks: what they have done, as their
 //! maps tell. Crate bpf loads, updates and reads them. They live as long as the device
-//! has them; nothing is pinned.
+//! has them, or `held` holds them; nothing is pinned.
 
 use crate::Kernel;
 use crate::error::KernelError;

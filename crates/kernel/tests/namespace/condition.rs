@@ -9,7 +9,7 @@ use weirgate_plan::{plan, verify};
 use weirgate_state::{ColourAction, ColourMeter, Conditioner, Conditioning, HookPrograms, State};
 use weirgate_units::{Dscp, Rate, Size};
 
-fn bucket(name: &str, codes: u64, rate: u64) -> Conditioner {
+pub fn bucket(name: &str, codes: u64, rate: u64) -> Conditioner {
     Conditioner {
         name: name.to_owned(),
         classes: Vec::new(),
@@ -34,7 +34,7 @@ fn bucket(name: &str, codes: u64, rate: u64) -> Conditioner {
     }
 }
 
-fn state(entering: Vec<Conditioner>, leaving: Vec<Conditioner>) -> State {
+pub fn state(entering: Vec<Conditioner>, leaving: Vec<Conditioner>) -> State {
     let own = |conditioners: Vec<Conditioner>| {
         (!conditioners.is_empty()).then(|| Box::new(Conditioning { conditioners }))
     };

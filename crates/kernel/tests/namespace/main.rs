@@ -14,6 +14,7 @@ mod classify;
 mod condition;
 mod cookie;
 mod harness;
+mod held;
 mod hold;
 mod in_place;
 mod order;

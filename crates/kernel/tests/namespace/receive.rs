@@ -17,7 +17,7 @@ const MEASURED: Measured = Measured {
     age: Span::from_secs(5),
 };
 
-fn windows(kbit: u64) -> Windows {
+pub fn windows(kbit: u64) -> Windows {
     Windows {
         rate: Rate::kbit(kbit),
         algorithm: WindowAlgorithm::Segments,

@@ -9,7 +9,8 @@
  * writes what is to be said of nodes into `staged`, and the leaves of the other
  * generation into the tables, at whatever pace. The second program then copies the
  * rows that differ and switches the word. It runs to its end whatever becomes of the
- * process that asked for it, so the old list is in force, or the new one.
+ * process that asked for it, so the old list is in force, or the new one. For one
+ * circuit it looks at the rows that are picked, and switches nothing.
  */
 #include "tc.h"
 #include "engine.h"
@@ -149,23 +150,47 @@ static __always_inline void begin(struct engine_node *n)
 	n->marks = 0;
 }
 
-/* Says of those nodes what is staged that are there, or of those that are not. */
+/* Says of a node what is staged, if that is there, or is not, as `live` says. Whether
+ * there is such a row. */
+static __always_inline int say_of(u32 id, u32 live)
+{
+	struct engine_said *said = bpf_map_lookup_elem(&staged, &id);
+	struct engine_node *n = bpf_map_lookup_elem(&nodes, &id);
+
+	if (!n || !said)
+		return 0;
+	if (said->live != live || is_same(&n->said, said))
+		return 1;
+	if (live)
+		begin(n);
+	n->said = *said;
+	return 1;
+}
+
+/* The same of all nodes. */
 static __noinline int say(u32 live)
 {
-	struct engine_said *said;
-	struct engine_node *n;
 	u32 i;
 
 	bpf_for (i, 1, MOST_ROWS) {
-		n = bpf_map_lookup_elem(&nodes, &i);
-		said = bpf_map_lookup_elem(&staged, &i);
-		if (!n || !said)
+		if (!say_of(i, live))
 			break;
-		if (said->live != live || is_same(&n->said, said))
-			continue;
-		if (live)
-			begin(n);
-		n->said = *said;
+	}
+	return 0;
+}
+
+/* The same of those that are picked. */
+static __noinline int say_picked(u32 live)
+{
+	struct circuits_rule *rule = rule_of_all();
+	u32 i;
+
+	if (!rule)
+		return 0;
+	bpf_for (i, 0, CIRCUITS_PICKED) {
+		if (i >= rule->count)
+			break;
+		say_of(rule->picked[i % CIRCUITS_PICKED], live);
 	}
 	return 0;
 }
@@ -177,6 +202,11 @@ int circuits_commit(void *ctx)
 
 	if (!rule)
 		return 1;
+	if (rule->count) {
+		say_picked(1);
+		say_picked(0);
+		return 0;
+	}
 	say(1);
 	rule->generation = rule->next & 1;
 	say(0);

@@ -28,6 +28,9 @@ struct circuits_label {
 	u8 text[64];
 };
 
+/* Rows of one change: a circuit, and the sites above it before and after. */
+#define CIRCUITS_PICKED 16
+
 /* What holds for all. */
 struct circuits_rule {
 	u32 generation; /* of leaves: 0 or 1 */
@@ -35,7 +38,10 @@ struct circuits_rule {
 	u32 source; /* 1: the source is a subscriber; 0: the destination */
 	u32 inner; /* rows of nodes with children, which are the first */
 	u32 nodes; /* rows in all */
+	u32 open; /* what is in force may differ from what is kept */
+	u32 count; /* rows that a change is about; 0: all */
 	u32 pad;
+	u32 picked[CIRCUITS_PICKED];
 };
 
 #endif

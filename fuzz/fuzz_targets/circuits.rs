@@ -7,6 +7,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::collections::{BTreeMap, BTreeSet};
+use weirgate_circuits::kept::Kept;
 use weirgate_circuits::rows::{Direction, Room, both, rows, table};
 use weirgate_circuits::{File, read};
 
@@ -33,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let room = Room::of(&list);
-    let (nodes, circuits) = rows(&list, Direction::Up, room, None, &BTreeMap::new()).expect("room");
+    let (nodes, circuits) = rows(&list, Direction::Up, room, None, &[]).expect("room");
     let ids: BTreeSet<u32> = nodes.iter().map(|row| row.id).collect();
     assert_eq!(ids.len(), nodes.len());
     let parents: BTreeMap<u32, u32> = nodes.iter().map(|row| (row.id, row.row.parent)).collect();
@@ -48,8 +49,47 @@ fuzz_target!(|data: &[u8]| {
         assert!(rule.ceiling_bytes_s == 0 || rule.guarantee_bytes_s <= rule.ceiling_bytes_s);
     }
     let table = table(&list, &circuits);
-    assert!(both(&table, &table).all(|(_, [old, new])| old == new && old > 0));
+    assert!(
+        both(&table, &table)
+            .iter()
+            .all(|(_, [old, new])| old == new && *old > 0)
+    );
+    // What is kept is the same list.
+    let kept = Kept {
+        direction: Direction::Up,
+        link: None,
+        list,
+    };
+    let text = kept.write();
+    assert_eq!(Kept::read(&text, ""), Ok(sorted(kept)));
 });
+
+/// With sites in the order in which a tree is written: those below each behind it.
+fn sorted(mut kept: Kept) -> Kept {
+    let sites = std::mem::take(&mut kept.list.sites);
+    let mut order = Vec::new();
+    let mut next: Vec<usize> = (0..sites.len())
+        .filter(|one| sites[*one].parent.is_none())
+        .rev()
+        .collect();
+    while let Some(one) = next.pop() {
+        order.push(one);
+        let below = (0..sites.len()).filter(|other| sites[*other].parent == Some(one));
+        next.extend(below.rev());
+    }
+    let place = |old: usize| order.iter().position(|one| *one == old);
+    for circuit in &mut kept.list.circuits {
+        circuit.parent = circuit.parent.and_then(place);
+    }
+    kept.list.sites = order
+        .iter()
+        .map(|one| weirgate_circuits::Site {
+            parent: sites[*one].parent.and_then(place),
+            ..sites[*one].clone()
+        })
+        .collect();
+    kept
+}
 
 /// The planted mistake: a list with two dozen mistakes, more than any seed.
 #[cfg(feature = "planted")]

@@ -6,7 +6,7 @@ use crate::layout::Layout;
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, RingBufferBuilder};
 use std::borrow::Cow;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use zerocopy::IntoBytes;
 
 /// Finds a map of a loaded program by its name; `None` where it has none.
@@ -151,6 +151,15 @@ impl<K: Layout, V: Value> Map<K, V> {
         Ok(found.and_then(|bytes| V::read(&bytes)))
     }
 
+    /// Sets the value of a key that is there; whether it is.
+    pub(crate) fn replace(&self, key: &K, value: &V) -> Result<bool, BpfError> {
+        let bytes = value.bytes();
+        match self.handle.update(key.as_bytes(), &bytes, MapFlags::EXIST) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            other => other.map(|()| true).map_err(self.failed("written")),
+        }
+    }
+
     /// The value of a key, all zero where it has none.
     pub(crate) fn get_or_zero(&self, key: &K) -> Result<V, BpfError> {
         Ok(self.get(key)?.unwrap_or_else(V::zero))
@@ -194,18 +203,44 @@ impl<K: Layout, V: Value> Map<K, V> {
     }
 
     /// All keys with their values, in no order. The map is read in one batch: the
-    /// kernel gives whole buckets, so that a smaller batch is seldom full, which
-    /// libbpf-rs takes for the last.
+    /// kernel gives whole buckets, so that a smaller batch is seldom full.
     pub(crate) fn entries(&self) -> Result<Vec<(K, V)>, BpfError> {
-        let most = self.handle.max_entries();
-        let batch = self
-            .handle
-            .lookup_batch(most, MapFlags::ANY, MapFlags::ANY)
-            .map_err(self.failed("read"))?;
-        let entry = |(key, value): (Vec<u8>, Vec<u8>)| {
-            Some((K::read_from_bytes(&key).ok()?, V::read(&value)?))
+        let failed = self.failed("read");
+        // Those of processors have a value for each.
+        if self.handle.map_type().is_percpu() || self.handle.key_size() as usize != size_of::<K>() {
+            return Err(failed(libbpf_rs::Error::from_raw_os_error(libc::EINVAL)));
+        }
+        let size = self.handle.value_size() as usize;
+        let mut count = self.handle.max_entries();
+        let most = count as usize;
+        let mut keys = vec![0; most * size_of::<K>()];
+        let mut values = vec![0; most * size];
+        // Where the next batch would begin: a bucket, or a key.
+        let mut after = vec![0_u8; size_of::<K>().max(size_of::<u32>())];
+        #[expect(unsafe_code, reason = "libbpf-rs makes two vectors of each entry")]
+        // SAFETY: the kernel writes at most `count` keys and values of the map's
+        // sizes, and a bucket or a key behind them.
+        let status = unsafe {
+            libbpf_sys::bpf_map_lookup_batch(
+                self.handle.as_fd().as_raw_fd(),
+                std::ptr::null_mut(),
+                after.as_mut_ptr().cast(),
+                keys.as_mut_ptr().cast(),
+                values.as_mut_ptr().cast(),
+                &raw mut count,
+                std::ptr::null(),
+            )
         };
-        Ok(batch.filter_map(entry).collect())
+        // The end of the map.
+        if status < 0 && status != -libc::ENOENT {
+            return Err(failed(libbpf_rs::Error::from_raw_os_error(-status)));
+        }
+        let keys = keys.chunks_exact(size_of::<K>());
+        let entries = keys
+            .zip(values.chunks_exact(size.max(1)))
+            .take(count as usize);
+        let entry = |(key, value)| Some((K::read_from_bytes(key).ok()?, V::read(value)?));
+        Ok(entries.filter_map(entry).collect())
     }
 
     /// The map itself, to pin it or to share it with another program.

@@ -4,10 +4,14 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An address, or all those that begin alike.
+/// An address, or all those that begin alike. Prefixes of IPv4 come first, then by the
+/// address; one that others are a part of stands before them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix {
-    address: IpAddr,
+    /// Of IPv6, not of IPv4.
+    six: bool,
+    /// The first address, with its first bit as the highest.
+    bits: u128,
     length: u8,
 }
 
@@ -15,13 +19,25 @@ impl Prefix {
     /// The first `length` bits of an address; `None` where it has fewer, or others
     /// behind them that are not 0.
     pub fn new(address: IpAddr, length: u8) -> Option<Self> {
-        let one = Self { address, length };
-        (length <= bits(address) && one.masked() == one).then_some(one)
+        let one = Self::of(address, length);
+        (length <= one.most() && one.masked() == one).then_some(one)
+    }
+
+    fn of(address: IpAddr, length: u8) -> Self {
+        let (six, bits) = match address {
+            IpAddr::V4(own) => (false, u128::from(own.to_bits()) << 96),
+            IpAddr::V6(own) => (true, own.to_bits()),
+        };
+        Self { six, bits, length }
     }
 
     /// The first address.
     pub fn address(&self) -> IpAddr {
-        self.address
+        if self.six {
+            Ipv6Addr::from_bits(self.bits).into()
+        } else {
+            Ipv4Addr::from_bits((self.bits >> 96) as u32).into()
+        }
     }
 
     /// How many bits of it count.
@@ -31,79 +47,73 @@ impl Prefix {
 
     /// Whether it is one address.
     pub fn is_host(&self) -> bool {
-        self.length == bits(self.address)
+        self.length == self.most()
     }
 
     /// Whether the other, which may be the same, is a part of it.
     pub fn contains(&self, other: &Self) -> bool {
-        self.address.is_ipv4() == other.address.is_ipv4()
+        self.six == other.six
             && self.length <= other.length
-            && Self {
-                length: self.length,
-                ..*other
-            }
-            .masked()
-                == *self
+            && (self.bits ^ other.bits) & self.mask() == 0
     }
 
-    /// The prefix of this length that it is a part of.
-    #[must_use]
-    pub fn shortened(&self, length: u8) -> Self {
-        Self {
-            length: length.min(self.length),
-            ..*self
-        }
-        .masked()
+    /// The bits that count.
+    fn mask(self) -> u128 {
+        let behind = 128_u32.saturating_sub(self.length.into());
+        u128::MAX.checked_shl(behind).unwrap_or(0)
     }
 
     /// The same without bits behind those that count.
     fn masked(self) -> Self {
-        let keep = u32::from(self.length);
-        let address = match self.address {
-            IpAddr::V4(own) => {
-                let mask = u32::MAX.checked_shl(32 - keep.min(32)).unwrap_or(0);
-                Ipv4Addr::from_bits(own.to_bits() & mask).into()
-            }
-            IpAddr::V6(own) => {
-                let mask = u128::MAX.checked_shl(128 - keep.min(128)).unwrap_or(0);
-                Ipv6Addr::from_bits(own.to_bits() & mask).into()
-            }
-        };
-        Self { address, ..self }
+        Self {
+            bits: self.bits & self.mask(),
+            ..self
+        }
+    }
+
+    /// Bits of an address of its version.
+    fn most(self) -> u8 {
+        if self.six { 128 } else { 32 }
     }
 
     /// Reads an address or a prefix; says what is wrong and what would be right.
     pub(crate) fn read(text: &str, version: u8) -> Result<Self, (String, String)> {
-        let example = match version {
-            4 => "write an address such as `100.64.0.1`, or a prefix such as `100.64.0.0/24`",
-            _ => {
-                "write an address such as `2001:db8::1`, or a prefix such as `2001:db8:0:100::/56`"
-            }
-        };
         let refused = || {
-            (
-                format!("`{text}` is no address or prefix of IPv{version}"),
-                example.to_owned(),
-            )
+            let example = match version {
+                4 => "write an address such as `100.64.0.1`, or a prefix such as `100.64.0.0/24`",
+                _ => {
+                    "write an address such as `2001:db8::1`, or a prefix such as \
+                     `2001:db8:0:100::/56`"
+                }
+            };
+            let message = format!("`{text}` is no address or prefix of IPv{version}");
+            (message, example.to_owned())
         };
         let (address, length) = match text.split_once('/') {
             Some((address, length)) => (address, Some(length)),
             None => (text, None),
         };
-        let address: IpAddr = address.trim().parse().map_err(|_| refused())?;
-        if address.is_ipv4() != (version == 4) {
-            let other = 10 - version;
-            let hint = format!("write it into the column `IPv{other}`");
-            return Err((format!("`{text}` is of IPv{other}"), hint));
-        }
-        let length = match length {
-            Some(length) => length.trim().parse().map_err(|_| refused())?,
-            None => bits(address),
+        let address = address.trim();
+        let own: Option<IpAddr> = match version {
+            4 => address.parse().ok().map(IpAddr::V4),
+            _ => address.parse().ok().map(IpAddr::V6),
         };
-        if length > bits(address) {
+        let Some(address) = own else {
+            if address.parse::<IpAddr>().is_ok() {
+                let other = 10 - version;
+                let hint = format!("write it into the column `IPv{other}`");
+                return Err((format!("`{text}` is of IPv{other}"), hint));
+            }
+            return Err(refused());
+        };
+        let mut one = Self::of(address, 0);
+        one.length = match length {
+            Some(length) => length.trim().parse().map_err(|_| refused())?,
+            None => one.most(),
+        };
+        if one.length > one.most() {
             return Err(refused());
         }
-        let one = Self { address, length };
         if one.masked() != one {
             let message = format!("`{text}` has bits beyond its prefix");
             return Err((
@@ -118,13 +128,8 @@ impl Prefix {
 impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_host() {
-            return self.address.fmt(f);
+            return self.address().fmt(f);
         }
-        write!(f, "{}/{}", self.address, self.length)
+        write!(f, "{}/{}", self.address(), self.length)
     }
-}
-
-/// Bits of an address of this version.
-fn bits(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
 }

@@ -3,9 +3,11 @@
 
 use crate::address::Prefix;
 use crate::codes::{DEEP, ORDER, RATE, SOLD, TWICE, UNKNOWN, UNREACHED, UNUSED};
+use crate::hash::Known;
 use crate::located::{Mistakes, Place};
-use crate::model::{Circuit, List, Pair, Site};
+use crate::model::{Circuit, List, Pair, Plan, Site};
 use crate::raw::{Collected, RATES, RawCircuit, RawPlan, RawSite};
+use crate::rows::Direction;
 use std::collections::BTreeMap;
 use weirgate_document::{Span, did_you_mean};
 use weirgate_units::Rate;
@@ -38,8 +40,8 @@ pub(crate) fn check(all: Collected, told: &Mistakes<'_>) -> List {
         told,
     );
     for plan in &plans {
-        let of = format!("the plan `{}`", plan.name);
-        ordered(&plan.rates.rates, &plan.rates.spans, &plan.at, &of, told);
+        let of = || format!("the plan `{}`", plan.name);
+        ordered(&plan.rates.rates, &plan.rates.spans, &plan.at, of, told);
     }
     for (many, most, what) in [
         (circuits.len(), MOST_CIRCUITS, "circuits"),
@@ -67,7 +69,7 @@ pub(crate) fn check(all: Collected, told: &Mistakes<'_>) -> List {
             "give the network.json too",
         );
     }
-    let mut owners: BTreeMap<Prefix, usize> = BTreeMap::new();
+    let mut owners: Known<Prefix, usize> = Known::default();
     let made = circuits.iter().enumerate().map(|(number, raw)| {
         let parent = match &*raw.parent {
             "" => None,
@@ -86,6 +88,7 @@ pub(crate) fn check(all: Collected, told: &Mistakes<'_>) -> List {
             plan: plan_rates.map(|plan| plan.name.clone()),
             least,
             most,
+            suspended: raw.suspended,
             prefixes: prefixes(number, raw, &circuits, &mut owners, told),
         }
     });
@@ -100,9 +103,28 @@ pub(crate) fn check(all: Collected, told: &Mistakes<'_>) -> List {
             })
             .collect(),
         circuits,
+        plans: plans.iter().map(planned).collect(),
     };
     sold(&list, &sites, told);
     list
+}
+
+fn planned(raw: &RawPlan) -> Plan {
+    let [least, most] = pairs(&raw.rates.rates);
+    Plan {
+        name: raw.name.clone(),
+        least,
+        most,
+    }
+}
+
+/// Least and most of four rates.
+fn pairs(rates: &[Option<Rate>; 4]) -> [Pair; 2] {
+    let of = |number: usize| rates[number].unwrap_or_default();
+    [0, 2].map(|first| Pair {
+        down: of(first),
+        up: of(first + 1),
+    })
 }
 
 /// The places of names, each of which may be there once.
@@ -157,7 +179,7 @@ fn resolved(raw: &RawCircuit, plan: Option<&RawPlan>, told: &Mistakes<'_>) -> [P
             *own = own.or(of_plan);
         }
     }
-    let of = format!("the circuit `{}`", raw.id);
+    let of = || format!("the circuit `{}`", raw.id);
     let known = raw.plan.is_empty() || plan.is_some_and(|plan| !plan.rates.wrong);
     if !raw.rates.wrong && known {
         for (number, rate) in rates.iter().enumerate().skip(2) {
@@ -166,7 +188,7 @@ fn resolved(raw: &RawCircuit, plan: Option<&RawPlan>, told: &Mistakes<'_>) -> [P
                     file: raw.at.file,
                     span: raw.rates.spans[number].clone(),
                 };
-                let message = format!("{of} has no `{}`", RATES[number]);
+                let message = format!("{} has no `{}`", of(), RATES[number]);
                 told.error(
                     RATE,
                     &at,
@@ -175,13 +197,9 @@ fn resolved(raw: &RawCircuit, plan: Option<&RawPlan>, told: &Mistakes<'_>) -> [P
                 );
             }
         }
-        ordered(&rates, &raw.rates.spans, &raw.at, &of, told);
+        ordered(&rates, &raw.rates.spans, &raw.at, of, told);
     }
-    let of = |number: usize| rates[number].unwrap_or_default();
-    [0, 2].map(|first| Pair {
-        down: of(first),
-        up: of(first + 1),
-    })
+    pairs(&rates)
 }
 
 /// Tells where the least is more than the most.
@@ -189,7 +207,7 @@ fn ordered(
     rates: &[Option<Rate>; 4],
     spans: &[Span; 4],
     at: &Place,
-    of: &str,
+    of: impl Fn() -> String,
     told: &Mistakes<'_>,
 ) {
     for number in 0..2 {
@@ -200,6 +218,7 @@ fn ordered(
                 file: at.file,
                 span: spans[number].clone(),
             };
+            let of = of();
             let message = format!("{of} is guaranteed {least}, and may have {most} at most");
             told.error(
                 ORDER,
@@ -220,7 +239,7 @@ fn prefixes(
     number: usize,
     raw: &RawCircuit,
     all: &[RawCircuit],
-    owners: &mut BTreeMap<Prefix, usize>,
+    owners: &mut Known<Prefix, usize>,
     told: &Mistakes<'_>,
 ) -> Vec<Prefix> {
     let mut own = Vec::with_capacity(raw.prefixes.len());
@@ -263,12 +282,12 @@ fn prefixes(
 
 /// Tells where more is guaranteed below a site than it has: one warning for all.
 fn sold(list: &List, sites: &[RawSite], told: &Mistakes<'_>) {
-    let guaranteed = list.guaranteed();
+    let guaranteed = [Direction::Down, Direction::Up].map(|way| list.guaranteed_bytes_s(way));
     let over = |number: &usize| {
         let most = list.sites.get(*number).and_then(|site| site.most);
         most.is_some_and(|most| {
-            let sum = guaranteed[*number];
-            sum.down > most.down || sum.up > most.up
+            let most = [most.down, most.up].map(Rate::as_bytes_per_second);
+            (0..2).any(|way| guaranteed[way][*number] > most[way])
         })
     };
     let over: Vec<usize> = (0..sites.len()).filter(over).collect();
@@ -276,12 +295,10 @@ fn sold(list: &List, sites: &[RawSite], told: &Mistakes<'_>) {
         .first()
         .and_then(|first| Some((*first, sites.get(*first)?)))
     {
-        let sum = guaranteed[first];
+        let [down, up] = [0, 1].map(|way| Rate::bytes_per_second(guaranteed[way][first]));
         let message = format!(
-            "below `{}`, {} down and {} up are guaranteed, which is more than it has (sites with that: {})",
+            "below `{}`, {down} down and {up} up are guaranteed, which is more than it has (sites with that: {})",
             raw.name,
-            sum.down,
-            sum.up,
             over.len()
         );
         told.warning(

@@ -40,6 +40,7 @@ pub const CODES: &[(&str, &str)] = &[
         DEEP,
         "The tree has too many levels, or there are too many circuits or sites.",
     ),
+    (SWITCH, "A text is neither `yes` nor `no`."),
     (
         UNUSED,
         "Something is there that circuits do not use (warning).",
@@ -66,6 +67,7 @@ pub(crate) const UNKNOWN: &str = "L009";
 pub(crate) const DIFFERS: &str = "L010";
 pub(crate) const JSON: &str = "L011";
 pub(crate) const DEEP: &str = "L012";
+pub(crate) const SWITCH: &str = "L013";
 pub(crate) const UNUSED: &str = "L201";
 pub(crate) const UNREACHED: &str = "L202";
 pub(crate) const SOLD: &str = "L203";

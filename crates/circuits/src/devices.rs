@@ -2,14 +2,14 @@
 //! `ShapedDevices.csv` of LibreQoS: a line for each device, which names its circuit.
 
 use crate::address::Prefix;
-use crate::codes::{ADDRESS, DIFFERS, UNUSED};
+use crate::codes::{ADDRESS, DIFFERS, SWITCH, UNUSED};
 use crate::located::Told;
 use crate::raw::{Collected, RATES, RawCircuit, RawRates, identifier};
 use crate::table::{Cell, Column, Header, Row};
 use std::collections::BTreeMap;
 use weirgate_document::Span;
 
-/// The columns, and one more, `Plan`, which LibreQoS does not have.
+/// The columns, and two more, `Plan` and `Suspended`, which LibreQoS does not have.
 pub(crate) const COLUMNS: &[Column] = &[
     Column::needed("Circuit ID"),
     Column::free("Circuit Name"),
@@ -26,6 +26,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::free("Comment"),
     Column::unused("sqm"),
     Column::free("Plan"),
+    Column::free("Suspended"),
 ];
 
 /// Their numbers.
@@ -35,6 +36,7 @@ const MAC: usize = 5;
 const ADDRESSES: [(usize, u8); 2] = [(6, 4), (7, 6)];
 const FIRST_RATE: usize = 8;
 const PLAN: usize = 14;
+const SUSPENDED: usize = 15;
 
 /// Reads the lines of a file.
 pub(crate) struct Devices<'d, 'm, 't> {
@@ -65,7 +67,7 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
     }
 
     /// Takes a line.
-    pub(crate) fn take(&mut self, row: &Row, into: &mut Collected) {
+    pub(crate) fn take(&mut self, row: &Row<'_>, into: &mut Collected) {
         let told = self.told;
         for (number, _) in COLUMNS.iter().enumerate().filter(|(_, it)| it.unused) {
             let cell = self.header.cell(row, number);
@@ -86,6 +88,7 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
                 }
             }
         }
+        let suspended = self.suspended(row);
         let Some(name) = named else {
             return;
         };
@@ -100,6 +103,7 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
             plan_at: told.at(&plan.span),
             rates,
             prefixes,
+            suspended,
             has_mac: !self.header.cell(row, MAC).text.is_empty(),
         };
         let Some(known) = into.by_id.get(name) else {
@@ -128,6 +132,12 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
         if own.plan != known.plan {
             differs("the plan", &plan.span, &own.plan, &known.plan);
         }
+        if own.suspended != known.suspended {
+            let said = |is: bool| if is { "yes" } else { "no" };
+            let span = self.header.cell(row, SUSPENDED).span;
+            let (has, had) = (said(own.suspended), said(known.suspended));
+            differs("`Suspended`", &span, has, had);
+        }
         if !own.rates.wrong && !known.rates.wrong {
             for (number, what) in RATES.iter().enumerate() {
                 let (has, had) = (own.rates.rates[number], known.rates.rates[number]);
@@ -142,6 +152,21 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
         }
         known.prefixes.extend(own.prefixes);
         known.has_mac |= own.has_mac;
+    }
+
+    /// Whether a line's circuit is suspended; a wrong word is told.
+    fn suspended(&self, row: &Row<'_>) -> bool {
+        let cell = self.header.cell(row, SUSPENDED);
+        match &*cell.text.to_ascii_lowercase() {
+            "yes" | "true" | "1" => true,
+            "" | "no" | "false" | "0" => false,
+            _ => {
+                let message = format!("`{}` is neither `yes` nor `no`", cell.text);
+                let hint = "write one of them, or leave the field empty";
+                self.told.error(SWITCH, &cell.span, message, hint);
+                false
+            }
+        }
     }
 
     /// Tells what was there and is not used.

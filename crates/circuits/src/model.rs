@@ -2,6 +2,7 @@
 //! A checked list of circuits.
 
 use crate::address::Prefix;
+use crate::rows::Direction;
 use weirgate_units::Rate;
 
 /// A rate in either direction.
@@ -11,6 +12,17 @@ pub struct Pair {
     pub down: Rate,
     /// From the subscriber.
     pub up: Rate,
+}
+
+/// Rates by a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Its name, which no other plan has.
+    pub name: String,
+    /// What a circuit has before others have more than theirs; 0 for nothing.
+    pub least: Pair,
+    /// What it never exceeds.
+    pub most: Pair,
 }
 
 /// A node of the tree with others below it: a site, a tower, an access point.
@@ -40,6 +52,23 @@ pub struct Circuit {
     pub most: Pair,
     /// Whose packets are its own, in order, none twice.
     pub prefixes: Vec<Prefix>,
+    /// Whether it has [`SUSPENDED`] alone, whatever its rates say.
+    pub suspended: bool,
+}
+
+/// What a suspended circuit has in either direction, without a guarantee: enough for a
+/// page that says why, and for a payment. A circuit whose own rate is less keeps that.
+pub const SUSPENDED: Rate = Rate::kbit(64);
+
+impl Circuit {
+    /// What it is guaranteed in a direction, and what it never exceeds there.
+    pub fn rates(&self, direction: Direction) -> [Rate; 2] {
+        let [least, most] = [self.least, self.most].map(|pair| direction.of(pair));
+        if self.suspended {
+            return [Rate::default(), most.min(SUSPENDED)];
+        }
+        [least, most]
+    }
 }
 
 /// A list without mistakes.
@@ -49,34 +78,26 @@ pub struct List {
     pub sites: Vec<Site>,
     /// In the order of the files.
     pub circuits: Vec<Circuit>,
+    /// In the order of the files.
+    pub plans: Vec<Plan>,
 }
 
 impl List {
-    /// What is guaranteed to the circuits below each site together.
-    pub fn guaranteed(&self) -> Vec<Pair> {
-        let add = |to: &mut Pair, more: Pair| {
-            let sum = |a: Rate, b: Rate| {
-                let bits = a
-                    .as_bits_per_second()
-                    .saturating_add(b.as_bits_per_second());
-                Rate::bits_per_second(bits)
-            };
-            *to = Pair {
-                down: sum(to.down, more.down),
-                up: sum(to.up, more.up),
-            };
-        };
-        let mut sums = vec![Pair::default(); self.sites.len()];
+    /// What is guaranteed below each site, in bytes a second: the sum of what circuits
+    /// have, each in whole bytes.
+    pub fn guaranteed_bytes_s(&self, direction: Direction) -> Vec<u64> {
+        let mut sums = vec![0_u64; self.sites.len()];
         for circuit in &self.circuits {
-            if let Some(own) = circuit.parent.and_then(|parent| sums.get_mut(parent)) {
-                add(own, circuit.least);
+            if let Some(sum) = circuit.parent.and_then(|parent| sums.get_mut(parent)) {
+                let [least, _] = circuit.rates(direction);
+                *sum = sum.saturating_add(least.as_bytes_per_second());
             }
         }
         // Those below a site stand behind it.
         for (number, site) in self.sites.iter().enumerate().rev() {
             let own = sums[number];
             if let Some(above) = site.parent.and_then(|parent| sums.get_mut(parent)) {
-                add(above, own);
+                *above = above.saturating_add(own);
             }
         }
         sums

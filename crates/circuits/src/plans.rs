@@ -16,7 +16,7 @@ pub(crate) const COLUMNS: &[Column] = &[
 ];
 
 /// Takes a line.
-pub(crate) fn take(row: &Row, header: &Header, told: &Told<'_, '_>, into: &mut Collected) {
+pub(crate) fn take(row: &Row<'_>, header: &Header, told: &Told<'_, '_>, into: &mut Collected) {
     let name = header.cell(row, 0);
     let named = identifier(&name, "plan", told);
     let rates = RawRates::read(row, header, 1, told);

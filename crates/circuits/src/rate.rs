@@ -12,6 +12,15 @@ const LEAST: f64 = 0.001;
 /// Reads a rate; `zero` says that it may be 0. Says what is wrong and what would be
 /// right.
 pub(crate) fn read(text: &str, zero: bool) -> Result<Rate, (String, String)> {
+    // Most are small whole numbers, which are read in a tenth of the time.
+    let whole = text.bytes().try_fold(0_u64, |number, byte| {
+        let digit = char::from(byte).to_digit(10)?;
+        Some(number * 10 + u64::from(digit)).filter(|number| *number <= 1_000_000)
+    });
+    let fits = |mbit: &u64| !text.is_empty() && (*mbit > 0 || zero);
+    if let Some(mbit) = whole.filter(fits) {
+        return Ok(Rate::bits_per_second(mbit * 1_000_000));
+    }
     let number: Option<f64> = text.parse().ok();
     let Some(mbit) = number.filter(|mbit| mbit.is_finite()) else {
         let hint = "write a number of Mbit/s, such as `100` or `2.5`";
@@ -20,7 +29,46 @@ pub(crate) fn read(text: &str, zero: bool) -> Result<Rate, (String, String)> {
     if (zero && mbit == 0.0) || (LEAST..=MOST).contains(&mbit) {
         return Ok(Rate::bits_per_second((mbit * 1e6).round() as u64));
     }
+    Err((
+        format!("a rate of {text} Mbit/s is out of range"),
+        range(zero),
+    ))
+}
+
+/// What would be right.
+pub(crate) fn range(zero: bool) -> String {
     let or = if zero { "0, or " } else { "" };
-    let hint = format!("write {or}from {LEAST} to {MOST} Mbit/s");
-    Err((format!("a rate of {text} Mbit/s is out of range"), hint))
+    format!("write {or}from {LEAST} to {MOST} Mbit/s")
+}
+
+/// Whether a rate is one that can be read.
+pub(crate) fn is_in_range(rate: Rate, zero: bool) -> bool {
+    let bits = rate.as_bits_per_second();
+    (zero && bits == 0) || ((LEAST * 1e6) as u64..=(MOST * 1e6) as u64).contains(&bits)
+}
+
+/// Writes what [`read`] reads.
+pub(crate) fn write(rate: Rate, text: &mut String) {
+    let bits = rate.as_bits_per_second();
+    digits(bits / 1_000_000, text);
+    let parts = bits % 1_000_000;
+    if parts > 0 {
+        let parts = format!(".{parts:06}");
+        text.push_str(parts.trim_end_matches('0'));
+    }
+}
+
+/// Writes a number, as formatting would in ten times as long.
+pub(crate) fn digits(mut number: u64, text: &mut String) {
+    let mut space = [0_u8; 20];
+    let mut from = space.len();
+    loop {
+        from -= 1;
+        space[from] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    text.push_str(std::str::from_utf8(&space[from..]).unwrap_or_default());
 }

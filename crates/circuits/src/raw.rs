@@ -3,11 +3,11 @@
 
 use crate::address::Prefix;
 use crate::codes::{NAME, RATE};
+use crate::hash::Known;
 use crate::located::{Place, Told};
 use crate::model::Pair;
 use crate::rate;
 use crate::table::{Cell, Header, Row};
-use std::collections::BTreeMap;
 use weirgate_document::Span;
 use weirgate_units::Rate;
 
@@ -33,7 +33,7 @@ pub(crate) struct RawRates {
 
 impl RawRates {
     /// Those in four columns.
-    pub(crate) fn read(row: &Row, header: &Header, first: usize, told: &Told<'_, '_>) -> Self {
+    pub(crate) fn read(row: &Row<'_>, header: &Header, first: usize, told: &Told<'_, '_>) -> Self {
         let mut own = Self::default();
         for number in 0..4 {
             let cell = header.cell(row, first + number);
@@ -82,6 +82,7 @@ pub(crate) struct RawCircuit {
     pub(crate) rates: RawRates,
     pub(crate) prefixes: Vec<(Prefix, Place)>,
     pub(crate) has_mac: bool,
+    pub(crate) suspended: bool,
 }
 
 /// What all files say.
@@ -91,15 +92,25 @@ pub(crate) struct Collected {
     pub(crate) plans: Vec<RawPlan>,
     pub(crate) circuits: Vec<RawCircuit>,
     /// The place of each circuit.
-    pub(crate) by_id: BTreeMap<String, usize>,
+    pub(crate) by_id: Known<String, usize>,
     /// A file of sites was read.
     pub(crate) has_network: bool,
 }
 
 /// An identifier of a circuit, a site or a plan. A wrong one is told.
 pub(crate) fn identifier<'r>(cell: &Cell<'r>, of: &str, told: &Told<'_, '_>) -> Option<&'r str> {
-    let text = cell.text;
-    let (message, hint) = if text.is_empty() {
+    match named(cell.text, of) {
+        Ok(()) => Some(cell.text),
+        Err((message, hint)) => {
+            told.error(NAME, &cell.span, message, hint);
+            None
+        }
+    }
+}
+
+/// Whether something may have this name; says what is wrong and what would be right.
+pub(crate) fn named(text: &str, of: &str) -> Result<(), (String, String)> {
+    Err(if text.is_empty() {
         (
             format!("the {of} has no identifier"),
             "give it one that no other has".to_owned(),
@@ -113,8 +124,6 @@ pub(crate) fn identifier<'r>(cell: &Cell<'r>, of: &str, told: &Told<'_, '_>) -> 
             "leave it out".to_owned(),
         )
     } else {
-        return Some(text);
-    };
-    told.error(NAME, &cell.span, message, hint);
-    None
+        return Ok(());
+    })
 }

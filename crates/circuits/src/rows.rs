@@ -5,8 +5,8 @@
 //! name it. So its counters go on, and what it has queued stays.
 
 use crate::address::Prefix;
-use crate::model::{Circuit, List, Pair};
-use std::collections::BTreeMap;
+use crate::hash::Known;
+use crate::model::{List, Pair};
 use std::fmt;
 use weirgate_aqm::{NodeRow, NodeRule};
 use weirgate_units::Rate;
@@ -27,7 +27,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    fn of(self, pair: Pair) -> Rate {
+    pub(crate) fn of(self, pair: Pair) -> Rate {
         match self {
             Self::Down => pair.down,
             Self::Up => pair.up,
@@ -37,7 +37,7 @@ impl Direction {
 
 /// What a node is. In the kernel it is a text of at most 61 bytes, which begins with
 /// a letter for the kind.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Label {
     /// The whole device.
     Link,
@@ -114,6 +114,8 @@ impl Room {
 /// What a row has been.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
+    /// The number of the row.
+    pub id: u32,
     /// Whose it is or was.
     pub label: Label,
     /// Whether there is such a node.
@@ -152,30 +154,22 @@ impl fmt::Display for Full {
 impl std::error::Error for Full {}
 
 /// The nodes of a list, the link first, and for each circuit its row. `held` says
-/// what rows have been, by their numbers; `link` is the rate of the whole, if there is
+/// what rows have been; `link` is the rate of the whole, if there is
 /// one.
 pub fn rows(
     list: &List,
     direction: Direction,
     room: Room,
     link: Option<Rate>,
-    held: &BTreeMap<u32, Held>,
+    held: &[Held],
 ) -> Result<(Vec<Row>, Vec<u32>), Full> {
-    let mut numbers = Numbers::new(list, room, held);
+    let sites = list.sites.iter().map(|site| Label::Site(site.name.clone()));
+    let circuits = list.circuits.iter();
+    let circuits = circuits.map(|one| Label::Circuit(one.id.clone()));
+    let labels: Vec<Label> = sites.chain(circuits).collect();
+    let mut numbers = Numbers::new(&labels, room, held);
+    let mut labels = labels.into_iter();
     let mut rows = Vec::with_capacity(list.sites.len() + list.circuits.len() + 2);
-    let above = |most: Option<Rate>, least: Rate| {
-        let ceiling = most.map_or(0, Rate::as_bytes_per_second);
-        let mut guarantee = least.as_bytes_per_second();
-        if ceiling > 0 {
-            guarantee = guarantee.min(ceiling);
-        }
-        NodeRule {
-            ceiling_bytes_s: ceiling,
-            guarantee_bytes_s: guarantee,
-            quantum: FRAME,
-            ..NodeRule::default()
-        }
-    };
     let inner = |id: u32, parent: u32, rule| NodeRow {
         parent,
         fork: id,
@@ -184,7 +178,7 @@ pub fn rows(
     rows.push(Row {
         id: Room::LINK,
         label: Label::Link,
-        row: inner(Room::LINK, 0, above(link, Rate::default())),
+        row: inner(Room::LINK, 0, rule(link, 0)),
     });
     rows.push(Row {
         id: room.others(),
@@ -192,33 +186,31 @@ pub fn rows(
         row: NodeRow {
             parent: Room::LINK,
             fork: 0,
-            rule: above(None, Rate::default()),
+            rule: rule(None, 0),
         },
     });
-    let guaranteed = list.guaranteed();
+    let guaranteed = list.guaranteed_bytes_s(direction);
     let mut sites: Vec<u32> = Vec::with_capacity(list.sites.len());
     let of = |parent: Option<usize>, sites: &[u32]| {
         parent
             .and_then(|parent| sites.get(parent).copied())
             .unwrap_or(Room::LINK)
     };
-    for (site, sum) in list.sites.iter().zip(guaranteed) {
-        let label = Label::Site(site.name.clone());
-        let id = numbers.take(&label, true)?;
+    for ((site, sum), label) in list.sites.iter().zip(guaranteed).zip(labels.by_ref()) {
+        let id = numbers.take(true)?;
         let most = site.most.map(|most| direction.of(most));
-        let rule = above(most, direction.of(sum));
+        let rule = rule(most, sum);
         let row = inner(id, of(site.parent, &sites), rule);
         rows.push(Row { id, label, row });
         sites.push(id);
     }
     let mut circuits = Vec::with_capacity(list.circuits.len());
-    for circuit in &list.circuits {
-        let label = Label::Circuit(circuit.id.clone());
-        let id = numbers.take(&label, false)?;
+    for (circuit, label) in list.circuits.iter().zip(labels) {
+        let id = numbers.take(false)?;
         let row = NodeRow {
             parent: of(circuit.parent, &sites),
             fork: 0,
-            rule: leaf(circuit, direction, above),
+            rule: leaf(circuit.rates(direction)),
         };
         rows.push(Row { id, label, row });
         circuits.push(id);
@@ -226,15 +218,24 @@ pub fn rows(
     Ok((rows, circuits))
 }
 
-fn leaf(
-    circuit: &Circuit,
-    direction: Direction,
-    rule: impl Fn(Option<Rate>, Rate) -> NodeRule,
-) -> NodeRule {
-    let rule = rule(
-        Some(direction.of(circuit.most)),
-        direction.of(circuit.least),
-    );
+/// What a node has; `guarantee` in bytes a second.
+pub fn rule(most: Option<Rate>, guarantee: u64) -> NodeRule {
+    let ceiling = most.map_or(0, Rate::as_bytes_per_second);
+    NodeRule {
+        ceiling_bytes_s: ceiling,
+        guarantee_bytes_s: if ceiling > 0 {
+            guarantee.min(ceiling)
+        } else {
+            guarantee
+        },
+        quantum: FRAME,
+        ..NodeRule::default()
+    }
+}
+
+/// What a circuit has that is guaranteed one rate and never exceeds the other.
+pub fn leaf([least, most]: [Rate; 2]) -> NodeRule {
+    let rule = rule(Some(most), least.as_bytes_per_second());
     // A queue that holds one frame is no standing queue.
     let frame_ns = u64::from(FRAME) * 1_000_000_000 / rule.ceiling_bytes_s.max(1);
     NodeRule {
@@ -248,103 +249,134 @@ fn leaf(
 }
 
 /// Gives rows to nodes.
-struct Numbers<'h> {
-    known: BTreeMap<&'h Label, u32>,
-    free: [Box<dyn Iterator<Item = u32> + 'h>; 2],
+struct Numbers {
+    /// The rows that nodes have already, in their order.
+    known: std::vec::IntoIter<Option<u32>>,
+    /// Rows that are somebody's, or still have packets of somebody.
+    taken: Vec<bool>,
+    /// Where the next free row of either kind is looked for: of leaves, of others.
+    next: [u32; 2],
     room: Room,
 }
 
-impl<'h> Numbers<'h> {
-    fn new(list: &List, room: Room, held: &'h BTreeMap<u32, Held>) -> Self {
-        let mut known: BTreeMap<&Label, u32> = BTreeMap::new();
+impl Numbers {
+    fn new(labels: &[Label], room: Room, held: &[Held]) -> Self {
+        let mut known: Known<&Label, u32> = Known::default();
+        known.reserve(held.len());
+        let mut taken = vec![false; room.nodes() as usize + 1];
         // Of two rows with one label, which a run that was ended may leave, the one
         // counts that is there.
         for live in [false, true] {
-            for (id, one) in held.iter().filter(|(_, one)| one.live == live) {
-                known.insert(&one.label, *id);
+            for one in held.iter().filter(|one| one.live == live) {
+                known.insert(&one.label, one.id);
+                if let Some(taken) = taken.get_mut(one.id as usize) {
+                    *taken = one.live || !one.at_rest;
+                }
             }
         }
-        let named = |label: Label| known.get(&label).copied();
-        let sites = list.sites.iter().map(|site| Label::Site(site.name.clone()));
-        let circuits = list
-            .circuits
-            .iter()
-            .map(|one| Label::Circuit(one.id.clone()));
-        let wanted: std::collections::BTreeSet<u32> =
-            sites.chain(circuits).filter_map(named).collect();
-        let wanted = std::rc::Rc::new(wanted);
-        let free = |from: u32, to: u32| {
-            let wanted = wanted.clone();
-            let rests = move |id: &u32| held.get(id).is_none_or(|one| !one.live && one.at_rest);
-            Box::new(
-                (from..=to)
-                    .filter(rests)
-                    .filter(move |id| !wanted.contains(id)),
-            )
-        };
+        let known: Vec<Option<u32>> = labels.iter().map(|one| known.get(one).copied()).collect();
+        // Nobody else gets the row of a node that comes back.
+        for id in known.iter().flatten() {
+            if let Some(taken) = taken.get_mut(*id as usize) {
+                *taken = true;
+            }
+        }
         Self {
-            free: [
-                free(room.others() + 1, room.nodes()),
-                free(Room::LINK + 1, room.inner),
-            ],
-            known,
+            known: known.into_iter(),
+            taken,
+            next: [room.others() + 1, Room::LINK + 1],
             room,
         }
     }
 
-    fn take(&mut self, label: &Label, inner: bool) -> Result<u32, Full> {
-        if let Some(id) = self.known.get(label) {
-            return Ok(*id);
+    /// The row of the next node.
+    fn take(&mut self, inner: bool) -> Result<u32, Full> {
+        if let Some(id) = self.known.next().flatten() {
+            return Ok(id);
         }
-        let free = self.free[usize::from(inner)].next();
-        free.ok_or(Full {
-            rows: if inner {
-                self.room.inner
-            } else {
-                self.room.leaves
-            },
-            sites: inner,
-        })
+        let (rows, last) = if inner {
+            (self.room.inner, self.room.inner)
+        } else {
+            (self.room.leaves, self.room.nodes())
+        };
+        let next = &mut self.next[usize::from(inner)];
+        while *next <= last {
+            let id = *next;
+            *next += 1;
+            if self.taken.get(id as usize) == Some(&false) {
+                return Ok(id);
+            }
+        }
+        Err(Full { rows, sites: inner })
     }
 }
 
-/// Whose packets are a leaf's: the row of each prefix.
-pub type Table = BTreeMap<Prefix, u32>;
+/// Whose packets are a leaf's: the row of each prefix, in their order.
+pub type Table = Vec<(Prefix, u32)>;
 
 /// The table of a list, whose circuits have these rows.
 pub fn table(list: &List, circuits: &[u32]) -> Table {
-    let of = |(circuit, row): (&Circuit, u32)| -> Vec<(Prefix, u32)> {
-        circuit
-            .prefixes
-            .iter()
-            .map(|prefix| (*prefix, row))
-            .collect()
-    };
-    list.circuits
-        .iter()
-        .zip(circuits.iter().copied())
-        .flat_map(of)
-        .collect()
+    let circuits = list.circuits.iter().zip(circuits);
+    let mut table: Table = circuits
+        .flat_map(|(circuit, row)| circuit.prefixes.iter().map(|prefix| (*prefix, *row)))
+        .collect();
+    table.sort_unstable();
+    table
 }
 
 /// Two tables in one: for each prefix of either, the row in each of them. A packet is
 /// looked up by the longest prefix of either table, so where one lacks a prefix, the
 /// longest that it has around it counts; 0 where there is none. A single address is
 /// looked up first, and 0 is then what has prefixes asked.
-pub fn both<'t>(old: &'t Table, new: &'t Table) -> impl Iterator<Item = (Prefix, [u32; 2])> + 't {
-    let around = |table: &Table, prefix: &Prefix| {
-        if let Some(row) = table.get(prefix) {
-            return *row;
+pub fn both(old: &Table, new: &Table) -> Vec<(Prefix, [u32; 2])> {
+    let mut rest = [Rest::of(old), Rest::of(new)];
+    let mut both = Vec::with_capacity(old.len().max(new.len()));
+    while let Some(prefix) = rest.iter().filter_map(Rest::next).min() {
+        both.push((prefix, rest.each_mut().map(|one| one.row(prefix))));
+    }
+    both
+}
+
+/// What is left of a table that is gone through.
+struct Rest<'t> {
+    entries: &'t [(Prefix, u32)],
+    /// Those that went by and that what follows may be a part of, the longest last.
+    around: Vec<(Prefix, u32)>,
+}
+
+impl<'t> Rest<'t> {
+    fn of(table: &'t Table) -> Self {
+        Self {
+            entries: table,
+            around: Vec::new(),
         }
-        if prefix.is_host() || table.is_empty() {
+    }
+
+    fn next(&self) -> Option<Prefix> {
+        self.entries.first().map(|(prefix, _)| *prefix)
+    }
+
+    /// The row of a prefix that no one before was behind.
+    fn row(&mut self, prefix: Prefix) -> u32 {
+        while self
+            .around
+            .last()
+            .is_some_and(|(around, _)| !around.contains(&prefix))
+        {
+            self.around.pop();
+        }
+        if let Some((own, rest)) = self.entries.split_first()
+            && own.0 == prefix
+        {
+            self.entries = rest;
+            if !prefix.is_host() {
+                self.around.push(*own);
+            }
+            return own.1;
+        }
+        if prefix.is_host() {
             return 0;
         }
-        let shorter = (0..prefix.length()).rev();
-        let mut shorter = shorter.filter_map(|length| table.get(&prefix.shortened(length)));
-        shorter.next().copied().unwrap_or(0)
-    };
-    let added = new.keys().filter(|prefix| !old.contains_key(prefix));
-    old.keys()
-        .chain(added)
-        .map(move |prefix| (*prefix, [around(old, prefix), around(new, prefix)]))
+        self.around.last().map_or(0, |(_, row)| *row)
+    }
 }

@@ -6,21 +6,31 @@
 
 use crate::codes::{COLUMN, FORM};
 use crate::located::Told;
-use csv_core::{ReadFieldResult, Reader, ReaderBuilder};
 use weirgate_document::{Span, did_you_mean};
 
 /// The fields of a line.
 #[derive(Debug, Default)]
-pub(crate) struct Row {
-    /// All texts, one after another.
-    text: String,
-    /// The end of each in `text`.
-    ends: Vec<usize>,
-    /// The place of each in the file.
-    spans: Vec<Span>,
+pub(crate) struct Row<'t> {
+    /// The whole file.
+    file: &'t str,
+    /// Texts of fields that do not stand in the file as they are, one after another.
+    own: String,
+    fields: Vec<Field>,
+    /// A quote stands where none may.
+    odd: bool,
 }
 
-/// A field.
+/// A field of a line.
+#[derive(Debug, Clone)]
+struct Field {
+    /// Its place in the file, with quotes.
+    span: Span,
+    /// Its text: a place in the file, or in the line's own texts.
+    text: Span,
+    is_own: bool,
+}
+
+/// A field, read.
 #[derive(Debug, Clone)]
 pub(crate) struct Cell<'r> {
     /// What it says, without spaces around it.
@@ -29,32 +39,31 @@ pub(crate) struct Cell<'r> {
     pub(crate) span: Span,
 }
 
-impl Row {
+impl Row<'_> {
     /// A field, by its number.
     pub(crate) fn get(&self, number: usize) -> Cell<'_> {
-        let begin = match number {
-            0 => 0,
-            other => self.ends.get(other - 1).copied().unwrap_or(self.text.len()),
+        let Some(field) = self.fields.get(number) else {
+            return Cell {
+                text: "",
+                span: self.whole(),
+            };
         };
-        let end = self.ends.get(number).copied().unwrap_or(begin);
+        let from = if field.is_own { &*self.own } else { self.file };
         Cell {
-            text: self.text.get(begin..end).unwrap_or_default().trim(),
-            span: match self.spans.get(number) {
-                Some(span) => span.clone(),
-                None => self.whole(),
-            },
+            text: from.get(field.text.clone()).unwrap_or_default().trim(),
+            span: field.span.clone(),
         }
     }
 
     /// How many fields there are.
     pub(crate) fn fields(&self) -> usize {
-        self.ends.len()
+        self.fields.len()
     }
 
     /// The place of the whole line.
     pub(crate) fn whole(&self) -> Span {
-        let start = self.spans.first().map_or(0, |span| span.start);
-        start..self.spans.last().map_or(start, |span| span.end)
+        let start = self.fields.first().map_or(0, |field| field.span.start);
+        start..self.fields.last().map_or(start, |field| field.span.end)
     }
 }
 
@@ -62,75 +71,127 @@ impl Row {
 pub(crate) struct Lines<'t> {
     text: &'t str,
     at: usize,
-    reader: Reader,
-    space: Vec<u8>,
 }
 
 impl<'t> Lines<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
-        let reader = ReaderBuilder::new().comment(Some(b'#')).build();
         Self {
             text,
             at: text.len() - text.trim_start_matches('\u{feff}').len(),
-            reader,
-            space: vec![0; 1 << 10],
         }
     }
 
-    /// Where the next line with fields begins, as the reader finds it.
-    fn begin(&self) -> usize {
-        let bytes = self.text.as_bytes();
-        let mut at = self.at;
+    fn byte(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// Goes to the next line with fields.
+    fn skip(&mut self) {
         loop {
-            match bytes.get(at) {
-                Some(b'\r' | b'\n') => at += 1,
+            match self.byte() {
+                Some(b'\r' | b'\n') => self.at += 1,
                 Some(b'#') => {
-                    let rest = bytes.get(at..).unwrap_or_default();
-                    at += rest
-                        .iter()
-                        .position(|byte| *byte == b'\n')
-                        .unwrap_or(rest.len());
+                    let rest = self.text.get(self.at..).unwrap_or_default();
+                    self.at += rest.find('\n').unwrap_or(rest.len());
                 }
-                _ => return at,
+                _ => return,
             }
         }
     }
 
     /// Reads the next line; `false` at the end.
-    pub(crate) fn next(&mut self, row: &mut Row) -> bool {
-        row.text.clear();
-        row.ends.clear();
-        row.spans.clear();
+    pub(crate) fn next(&mut self, row: &mut Row<'t>) -> bool {
+        row.file = self.text;
+        row.own.clear();
+        row.fields.clear();
+        row.odd = false;
+        self.skip();
+        if self.byte().is_none() {
+            return false;
+        }
         loop {
-            let begin = if row.ends.is_empty() {
-                self.begin()
+            let field = if self.byte() == Some(b'"') {
+                self.quoted(row)
             } else {
-                self.at
-            };
-            let mut used = 0;
-            let last = loop {
-                let input = self.text.as_bytes().get(self.at..).unwrap_or_default();
-                let output = self.space.get_mut(used..).unwrap_or_default();
-                let (result, read, written) = self.reader.read_field(input, output);
-                self.at += read;
-                used += written;
-                match result {
-                    ReadFieldResult::InputEmpty => {}
-                    ReadFieldResult::OutputFull => self.space.resize(self.space.len() * 2, 0),
-                    ReadFieldResult::Field { record_end } => break record_end,
-                    ReadFieldResult::End => return false,
+                let start = self.at;
+                self.plain(row);
+                Field {
+                    span: start..self.at,
+                    text: start..self.at,
+                    is_own: false,
                 }
             };
-            // What ends a field is ASCII, so none is cut within a character.
-            let field = self.space.get(..used).unwrap_or_default();
-            row.text.push_str(&String::from_utf8_lossy(field));
-            row.ends.push(row.text.len());
-            let raw = self.text.get(begin..self.at).unwrap_or_default();
-            let end = raw.strip_suffix(if last { ['\n', '\r'] } else { [',', ','] });
-            row.spans.push(begin..begin + end.unwrap_or(raw).len());
-            if last {
+            row.fields.push(field);
+            let ended = self.byte();
+            self.at += usize::from(ended.is_some());
+            if ended != Some(b',') {
                 return true;
             }
+        }
+    }
+
+    /// Goes to the end of a field, or of what stands behind its quotes.
+    fn plain(&mut self, row: &mut Row<'t>) {
+        let bytes = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let end = bytes.iter().position(|byte| {
+            row.odd |= *byte == b'"';
+            matches!(byte, b',' | b'\r' | b'\n')
+        });
+        self.at += end.unwrap_or(bytes.len());
+    }
+
+    /// Reads a field that begins with a quote. What ends it is ASCII, so none is cut
+    /// within a character.
+    fn quoted(&mut self, row: &mut Row<'t>) -> Field {
+        let start = self.at;
+        self.at += 1;
+        let own = row.own.len();
+        // What was not taken to the line's own texts yet.
+        let mut from = self.at;
+        let text = self.text;
+        let take = move |row: &mut Row<'t>, to: std::ops::Range<usize>| {
+            row.own.push_str(text.get(to).unwrap_or_default());
+        };
+        loop {
+            let rest = text.as_bytes().get(self.at..).unwrap_or_default();
+            let Some(quote) = rest.iter().position(|byte| *byte == b'"') else {
+                self.at = text.len();
+                row.odd = true;
+                take(row, from..self.at);
+                break;
+            };
+            let closes = self.at + quote;
+            self.at = closes + 1;
+            match self.byte() {
+                Some(b'"') => {
+                    // One of the two.
+                    take(row, from..self.at);
+                    self.at += 1;
+                    from = self.at;
+                }
+                None | Some(b',' | b'\r' | b'\n') if row.own.len() == own => {
+                    return Field {
+                        span: start..self.at,
+                        text: from..closes,
+                        is_own: false,
+                    };
+                }
+                other => {
+                    take(row, from..closes);
+                    if !matches!(other, None | Some(b',' | b'\r' | b'\n')) {
+                        row.odd = true;
+                        let behind = self.at;
+                        self.plain(row);
+                        take(row, behind..self.at);
+                    }
+                    break;
+                }
+            }
+        }
+        Field {
+            span: start..self.at,
+            text: own..row.own.len(),
+            is_own: true,
         }
     }
 }
@@ -182,7 +243,7 @@ pub(crate) struct Header {
 impl Header {
     /// The field of a line in the column of this number; an empty one where the file
     /// has no such column.
-    pub(crate) fn cell<'r>(&self, row: &'r Row, column: usize) -> Cell<'r> {
+    pub(crate) fn cell<'r>(&self, row: &'r Row<'_>, column: usize) -> Cell<'r> {
         match self.places.get(column).copied().flatten() {
             Some(place) => row.get(place),
             None => Cell {
@@ -205,9 +266,9 @@ pub(crate) fn plain(name: &str) -> String {
 }
 
 /// Finds columns by the first line.
-pub(crate) fn header(row: &Row, columns: &[Column], told: &Told<'_, '_>) -> Header {
+pub(crate) fn header(row: &Row<'_>, columns: &[Column], told: &Told<'_, '_>) -> Header {
     let mut places = vec![None; columns.len()];
-    for number in 0..row.ends.len() {
+    for number in 0..row.fields() {
         let cell = row.get(number);
         let same = |column: &Column| plain(column.name) == plain(cell.text);
         let Some(known) = columns.iter().position(same) else {
@@ -250,9 +311,10 @@ fn ends(rest: &str) -> bool {
 }
 
 /// Whether quotes and the number of fields are right. A wrong one is told.
-pub(crate) fn well_formed(text: &str, row: &Row, fields: usize, told: &Told<'_, '_>) -> bool {
+pub(crate) fn well_formed(text: &str, row: &Row<'_>, fields: usize, told: &Told<'_, '_>) -> bool {
     let mut right = true;
-    for span in &row.spans {
+    let spans = row.fields.iter().map(|field| &field.span);
+    for span in spans.filter(|_| row.odd) {
         let raw = text.get(span.clone()).unwrap_or_default();
         let (message, hint) = match raw.strip_prefix('"') {
             None if !raw.contains('"') => continue,
@@ -270,11 +332,11 @@ pub(crate) fn well_formed(text: &str, row: &Row, fields: usize, told: &Told<'_, 
         told.error(FORM, &(span.start..span.start + 1), message, hint);
         right = false;
     }
-    let more = (fields..row.ends.len()).any(|number| !row.get(number).text.is_empty());
+    let more = (fields..row.fields()).any(|number| !row.get(number).text.is_empty());
     if right && more {
         let message = format!(
             "the line has {} fields, and the first line {fields}",
-            row.ends.len()
+            row.fields()
         );
         told.error(
             FORM,
@@ -285,4 +347,55 @@ pub(crate) fn well_formed(text: &str, row: &Row, fields: usize, told: &Told<'_, 
         right = false;
     }
     right
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use csv_core::{ReadFieldResult, ReaderBuilder};
+    use proptest::prelude::*;
+
+    /// The same lines by a reader that others wrote.
+    fn others(text: &str) -> Vec<Vec<String>> {
+        let mut reader = ReaderBuilder::new().comment(Some(b'#')).build();
+        let (mut rest, mut lines, mut line) = (text.as_bytes(), Vec::new(), Vec::new());
+        let mut space = [0; 256];
+        loop {
+            let mut used = 0;
+            let last = loop {
+                let (result, read, written) = reader.read_field(rest, &mut space[used..]);
+                rest = &rest[read..];
+                used += written;
+                match result {
+                    ReadFieldResult::InputEmpty => {}
+                    ReadFieldResult::Field { record_end } => break record_end,
+                    ReadFieldResult::End => return lines,
+                    ReadFieldResult::OutputFull => panic!("a long field"),
+                }
+            };
+            line.push(String::from_utf8_lossy(&space[..used]).trim().to_owned());
+            if last {
+                lines.push(std::mem::take(&mut line));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn lines_are_those_that_others_read(text in "[a,\"#\\r\\n ü]{0,60}") {
+            let (mut lines, mut row, mut own) = (Lines::new(&text), Row::default(), Vec::new());
+            let mut end = 0;
+            while lines.next(&mut row) {
+                let fields = (0..row.fields()).map(|number| row.get(number));
+                for field in &row.fields {
+                    // Places go on, and are within the text.
+                    prop_assert!(field.span.start >= end && field.span.end >= field.span.start);
+                    prop_assert!(text.get(field.span.clone()).is_some());
+                    end = field.span.end;
+                }
+                own.push(fields.map(|cell| cell.text.to_owned()).collect::<Vec<_>>());
+            }
+            prop_assert_eq!(own, others(&text));
+        }
+    }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weirgate_circuits::rows::{self, Direction, Held, Label, Room, Table};
-use weirgate_circuits::{CODES, File, List, Prefix, Reading, read};
+use weirgate_circuits::{CODES, File, List, Prefix, Reading, SUSPENDED, read};
 
 const HEADER: &str = "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,\
                       Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment\n";
@@ -44,14 +44,8 @@ fn a_list_of_three_files_is_what_they_say() {
         .list
         .as_ref()
         .unwrap_or_else(|| panic!("{}", said(&reading)));
-    let (nodes, circuits) = rows::rows(
-        list,
-        Direction::Down,
-        Room::of(list),
-        None,
-        &BTreeMap::new(),
-    )
-    .expect("room");
+    let made = rows::rows(list, Direction::Down, Room::of(list), None, &[]);
+    let (nodes, circuits) = made.expect("room");
     let mut text = said(&reading);
     for row in nodes {
         let _ = writeln!(text, "{} {} {:?}", row.id, row.label, row.row);
@@ -74,6 +68,7 @@ fn every_mistake_is_told_with_its_place() {
         "What,Ever\n",
         "# only a comment\n",
         "Circuit ID,IPv4\n1,10.0.0.1\n",
+        "Circuit ID,IPv4,Plan,Suspended\n1,10.0.0.1,,perhaps\n",
     ] {
         let reading = read(&[File {
             name: "other",
@@ -140,16 +135,10 @@ fn many_circuits() {
     let began = std::time::Instant::now();
     let list = list_of(&text);
     let parsed = began.elapsed();
-    let made = rows::rows(
-        &list,
-        Direction::Down,
-        Room::of(&list),
-        None,
-        &BTreeMap::new(),
-    );
+    let made = rows::rows(&list, Direction::Down, Room::of(&list), None, &[]);
     let (nodes, circuits) = made.expect("room");
     let (table, nothing) = (rows::table(&list, &circuits), Table::new());
-    let both = rows::both(&nothing, &table).count();
+    let both = rows::both(&nothing, &table).len();
     println!(
         "{} bytes parsed and checked in {parsed:?}, {} rows and {both} prefixes in {:?}",
         text.len(),
@@ -177,6 +166,26 @@ fn windows_texts_are_read_as_others() {
 }
 
 #[test]
+fn what_is_suspended_has_little() {
+    let list = list_of(
+        "Circuit ID,IPv4,Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Suspended\n\
+         1,10.0.0.1,5,0,100,0.05,yes\n\
+         2,10.0.0.2,5,1,100,20,No\n",
+    );
+    let rates = |number: usize, way| {
+        list.circuits[number]
+            .rates(way)
+            .map(|rate| rate.to_string())
+    };
+    assert_eq!(
+        rates(0, Direction::Down),
+        ["0bit".to_owned(), SUSPENDED.to_string()]
+    );
+    assert_eq!(rates(0, Direction::Up), ["0bit", "50kbit"]);
+    assert_eq!(rates(1, Direction::Down), ["5mbit", "100mbit"]);
+}
+
+#[test]
 fn nodes_keep_their_rows() {
     let line = |id: u32| format!("{id},,,,,,10.0.0.{id},,1,1,2,2,\n");
     let of = |ids: &[u32]| {
@@ -186,25 +195,24 @@ fn nodes_keep_their_rows() {
         inner: 2,
         leaves: 5,
     };
-    let mut held: BTreeMap<u32, Held> = BTreeMap::new();
+    let mut held: Vec<Held> = Vec::new();
     let mut apply = |ids: &[u32]| {
         let list = of(ids);
         let made = rows::rows(&list, Direction::Up, room, None, &held);
         let (nodes, circuits) = made.map_err(|full| full.to_string())?;
-        for one in held.values_mut() {
+        for one in &mut held {
             one.live = false;
         }
         for row in nodes {
             // The third circuit's packets never go.
             let at_rest = row.label != Label::Circuit("3".to_owned());
-            held.insert(
-                row.id,
-                Held {
-                    label: row.label,
-                    live: true,
-                    at_rest,
-                },
-            );
+            held.retain(|one| one.id != row.id);
+            held.push(Held {
+                id: row.id,
+                label: row.label,
+                live: true,
+                at_rest,
+            });
         }
         Ok::<_, String>(circuits)
     };
@@ -256,13 +264,13 @@ fn tables() -> impl Strategy<Value = Table> {
             Prefix::new(address.into(), length).expect("a prefix")
         }
     });
-    prop::collection::btree_map(prefix, 1_u32..9, 0..12)
+    prop::collection::btree_map(prefix, 1_u32..9, 0..12).prop_map(|all| all.into_iter().collect())
 }
 
 proptest! {
     #[test]
     fn both_tables_are_found_in_one(old in tables(), new in tables(), bits in 0_u32..64) {
-        let both: BTreeMap<Prefix, [u32; 2]> = rows::both(&old, &new).collect();
+        let both: BTreeMap<Prefix, [u32; 2]> = rows::both(&old, &new).into_iter().collect();
         let four = std::net::Ipv4Addr::from_bits(0x0a00_0000 | bits);
         let six = std::net::Ipv6Addr::from_bits(u128::from(bits) | 0x2001_0db8 << 96);
         for host in [Prefix::new(four.into(), 32), Prefix::new(six.into(), 128)] {

@@ -151,7 +151,8 @@ enum Applied {
     },
     /// Bring the state that was confirmed last into force: what runs when the machine starts.
     ///
-    /// Devices that are not there yet are left out. Needs CAP_NET_ADMIN.
+    /// Circuits that are kept, too. Devices that are not there yet are left out. Needs
+    /// CAP_NET_ADMIN.
     Boot,
     /// Keep the confirmed state in force while devices come, go and change.
     ///
@@ -250,7 +251,7 @@ enum Running {
         #[command(subcommand)]
         command: aqm::Command,
     },
-    /// A provider's circuits: check a list, bring it into force on a device, show counters.
+    /// A provider's circuits: check a list, bring it into force on a device, change one, show counters.
     Circuits {
         #[command(subcommand)]
         command: circuits::Command,
@@ -358,7 +359,7 @@ impl Running {
             },
             Self::Guard => change::guard(),
             Self::Aqm { command } => aqm::run(&command),
-            Self::Circuits { command } => circuits::run(&command),
+            Self::Circuits { command } => circuits::run(state, &command),
             Self::Domain { command } => domain::run(&command),
             Self::Links { command } => links::run(state, &command),
             Self::Probe(arguments) => probe::run(&arguments),

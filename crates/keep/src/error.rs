@@ -76,6 +76,9 @@ pub enum KeepError {
     /// Occurs when a change fails.
     #[error(transparent)]
     Apply(Box<ApplyError>),
+    /// Occurs when circuits cannot be brought into force: whose, and why not.
+    #[error("{0}")]
+    Circuits(String),
 }
 
 impl From<KernelError> for KeepError {

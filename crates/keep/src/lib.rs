@@ -39,18 +39,22 @@
 //! # Ok::<(), weirgate_keep::KeepError>(())
 //! ```
 
+mod circuits;
 mod clock;
 mod error;
 mod guard;
 mod links;
+mod offloads;
 mod rate;
 mod service;
 mod site;
 mod store;
 
+pub use circuits::{Circuits, CircuitsDone, CircuitsRefused, Held};
 pub use error::{KeepError, returns};
 pub use guard::serve as serve_guard;
 pub use links::{LinkNow, LinkReport, LinksNow, apply_links, hold_links, remove_links};
+pub use offloads::{joining, offloads_back, offloads_off};
 pub use rate::tracker::Tracker;
 pub use rate::{At, DirectionRate, Following, RatesNow, record_file};
 pub use service::followed::absent;

@@ -3,9 +3,9 @@
 //! that go with a pin, or with the device.
 
 use crate::error::BpfError;
+use crate::qdisc::load::pin_descriptor as pin;
 use std::ffi::CString;
-use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -67,22 +67,8 @@ impl Attached {
 
     /// Keeps the program on its device beyond this process: a pin in a BPF file
     /// system. It goes with the pin, or with the device.
-    #[expect(unsafe_code, reason = "libbpf-rs pins its own links only")]
     pub(crate) fn pin(&self, path: &Path) -> Result<(), BpfError> {
-        let failed = |source| BpfError::Pin {
-            path: path.to_owned(),
-            doing: "made",
-            source,
-        };
-        let text = CString::new(path.as_os_str().as_bytes())
-            .map_err(|error| failed(io::Error::from(error).into()))?;
-        // SAFETY: the descriptor is open, and the path ends in zero and lives
-        // until the call returns.
-        let status = unsafe { libbpf_sys::bpf_obj_pin(self.0.as_raw_fd(), text.as_ptr()) };
-        if status < 0 {
-            return Err(failed(libbpf_rs::Error::from_raw_os_error(-status)));
-        }
-        Ok(())
+        pin(self.0.as_fd(), path)
     }
 }
 

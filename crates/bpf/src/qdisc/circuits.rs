@@ -7,26 +7,26 @@ use crate::layout::{
     circuits_host, circuits_label, circuits_leaves, circuits_prefix, circuits_rule, engine_said,
 };
 use crate::maps::{Map, Named};
-use crate::programs::tcx::{Attached, End};
-use crate::programs::{self, log};
+use crate::programs::tcx::{self, Attached};
 use crate::qdisc::attach_point::Place;
-use crate::qdisc::engine::{Engine, EngineSetup, Mapped, said};
+use crate::qdisc::engine::{Engine, EngineSetup, Mapped};
 use crate::qdisc::load;
-use libbpf_rs::{ErrorExt, MapCore as _, MapHandle, Object, ObjectBuilder, ProgramInput};
-use std::collections::BTreeMap;
-use std::os::fd::AsFd;
+use libbpf_rs::MapHandle;
 use std::path::Path;
 use weirgate_aqm::{EngineSize, Link, NodeCounts};
-use weirgate_circuits::rows::{self, Direction, Full, Held, Label, Room, Table};
-use weirgate_circuits::{List, Prefix};
-use weirgate_units::Rate;
+use weirgate_circuits::Prefix;
+use weirgate_circuits::rows::{Direction, Full, Label, Room, Table};
+use zerocopy::FromZeros as _;
 
 mod keys;
+mod list;
+mod one;
+mod programs;
 
-/// The program's file, and the programs in it.
+use programs::Programs;
+
+/// The programs' file.
 const FILE: &str = "circuits";
-const EGRESS: &str = "circuits_egress";
-const COMMIT: &str = "circuits_commit";
 
 /// Its maps beside that of nodes.
 const NODES: &str = "nodes";
@@ -59,6 +59,17 @@ pub enum CircuitsError {
     /// It has more nodes than there are rows.
     #[error("{0}, the rows of what has gone and still has packets not counted")]
     Full(#[from] Full),
+    /// A circuit is to be below a site that is not there.
+    #[error("there is no site `{0}` in the list in force")]
+    NoSite(String),
+    /// An address or a prefix is another circuit's.
+    #[error("`{prefix}` is of the circuit `{owner}`")]
+    Taken {
+        /// Which.
+        prefix: Prefix,
+        /// Whose it is.
+        owner: String,
+    },
     /// The kernel refused.
     #[error(transparent)]
     Bpf(#[from] BpfError),
@@ -103,7 +114,7 @@ pub struct CircuitTree {
     addresses: Map<circuits_host, circuits_leaves>,
     prefixes: Map<circuits_prefix, circuits_leaves>,
     rules: Map<u32, circuits_rule>,
-    object: Object,
+    programs: Programs,
 }
 
 impl CircuitTree {
@@ -136,17 +147,15 @@ impl CircuitTree {
             (MAPS[2], size.addresses.max(1)),
             (MAPS[3], size.prefixes.max(1)),
         ];
-        let nodes = engine.nodes();
-        let object = object(&[(NODES, nodes)], &entries)?;
-        let maps = MAPS.map(|name| handle(&object, name));
-        let tree = Self::of(engine, object, maps, room)?;
+        let (programs, maps) = Programs::load((NODES, engine.nodes()), &entries)?;
+        let tree = Self::of(engine, programs, maps, Some(room))?;
         tree.rules.set_first(&circuits_rule {
             generation: 0,
             next: 0,
             source: u32::from(direction == Direction::Up),
             inner: room.inner,
             nodes: room.nodes(),
-            pad: 0,
+            ..circuits_rule::new_zeroed()
         })?;
         tree.engine.set(&EngineSetup {
             link: Link {
@@ -177,51 +186,62 @@ impl CircuitTree {
                 source,
             })
         };
-        let [staged, labels, addresses, prefixes, rules] = MAPS.map(open);
-        let maps = [staged?, labels?, addresses?, prefixes?, rules?];
-        let mut shared = vec![(NODES, engine.nodes())];
-        shared.extend(MAPS.into_iter().zip(maps.iter().map(AsFd::as_fd)));
-        let object = object(&shared, &[])?;
-        let rule: circuits_rule = Map::of(FILE, MAPS[4], Some(handle_of(&maps[4])?))?.first()?;
-        let room = Room {
-            inner: rule.inner,
-            leaves: rule.nodes.saturating_sub(rule.inner),
-        };
-        let maps = maps.map(Ok);
-        Self::of(engine, object, maps, room).map(Some)
+        let maps: Result<Vec<MapHandle>, BpfError> = MAPS.into_iter().map(open).collect();
+        Self::of(engine, Programs::pinned(folder)?, maps?, None).map(Some)
     }
 
+    /// With these maps, in their order; `room` is that of maps that nothing says it of.
     fn of(
         engine: Engine,
-        object: Object,
-        maps: [Result<MapHandle, BpfError>; 5],
-        room: Room,
+        programs: Programs,
+        maps: Vec<MapHandle>,
+        room: Option<Room>,
     ) -> Result<Self, BpfError> {
+        let mut maps = maps.into_iter();
+        let (staged, labels) = (maps.next(), maps.next());
+        let addresses = Map::of(FILE, MAPS[2], maps.next())?;
+        let prefixes = Map::of(FILE, MAPS[3], maps.next())?;
+        let rules: Map<u32, circuits_rule> = Map::of(FILE, MAPS[4], maps.next())?;
+        let room = match room {
+            Some(room) => room,
+            None => room_of(&rules.first()?),
+        };
         let rows = room.nodes() as usize + 1;
-        let [staged, labels, addresses, prefixes, rules] = maps;
         Ok(Self {
-            staged: Mapped::new(MAPS[0], Some(staged?), rows)?,
-            labels: Mapped::new(MAPS[1], Some(labels?), rows)?,
-            addresses: Map::of(FILE, MAPS[2], Some(addresses?))?,
-            prefixes: Map::of(FILE, MAPS[3], Some(prefixes?))?,
-            rules: Map::of(FILE, MAPS[4], Some(rules?))?,
+            staged: Mapped::new(MAPS[0], staged, rows)?,
+            labels: Mapped::new(MAPS[1], labels, rows)?,
+            addresses,
+            prefixes,
+            rules,
             engine,
-            object,
+            programs,
         })
     }
 
     /// Puts the programs that find leaves, and that make marks, on the device.
     pub fn attach(&self, place: Place) -> Result<[Attached; 2], BpfError> {
-        let mut programs = self.object.progs();
-        let program = programs.find(|program| program.name() == EGRESS);
-        let program = program.ok_or(BpfError::NoProgram(FILE))?;
-        let egress = Attached::to(program.as_fd(), place.ifindex, End::Egress);
-        let egress = egress.map_err(|source| BpfError::Program {
-            name: EGRESS,
-            doing: "put on the device",
-            source,
-        })?;
-        Ok([egress, self.engine.mark(place)?])
+        Ok([
+            self.programs.attach(place.ifindex)?,
+            self.engine.mark(place)?,
+        ])
+    }
+
+    /// Whether the programs that were pinned in this folder are on their device:
+    /// nobody has taken one off, and the device is still the same.
+    pub(crate) fn is_attached(place: Place, folder: &Path) -> bool {
+        let on = |name: &str| tcx::is_on(&folder.join(name), place.ifindex);
+        AT_DEVICE.into_iter().all(on)
+    }
+
+    /// Puts those programs on the device once more.
+    pub(crate) fn attach_again(&self, place: Place, folder: &Path) -> Result<(), BpfError> {
+        for name in AT_DEVICE {
+            load::remove(&folder.join(name), |path| std::fs::remove_file(path))?;
+        }
+        for (program, name) in self.attach(place)?.iter().zip(AT_DEVICE) {
+            program.pin(&folder.join(name))?;
+        }
+        Ok(())
     }
 
     /// Keeps all of it beyond this process, with what is on the device: pins in
@@ -230,6 +250,7 @@ impl CircuitTree {
         for (program, name) in attached.iter().zip(AT_DEVICE) {
             program.pin(&folder.join(name))?;
         }
+        self.programs.pin(folder)?;
         let mut maps: Vec<Named<'_>> = vec![
             (MAPS[0], self.staged.handle()),
             (MAPS[1], self.labels.handle()),
@@ -245,6 +266,7 @@ impl CircuitTree {
         for name in AT_DEVICE {
             load::remove(&folder.join(name), |path| std::fs::remove_file(path))?;
         }
+        Programs::unpin(folder)?;
         let names: Vec<&str> = Engine::pins().into_iter().chain(MAPS).collect();
         load::unpin(folder, &names)
     }
@@ -255,51 +277,6 @@ impl CircuitTree {
             0 => Direction::Down,
             _ => Direction::Up,
         })
-    }
-
-    /// Brings a list into force, all at once or not at all: what happens to this
-    /// process meanwhile leaves the one before. `link` is the rate of the whole, if
-    /// there is one. Nothing is lost of what is queued, but for circuits that go.
-    pub fn reconcile(
-        &mut self,
-        list: &List,
-        link: Option<Rate>,
-    ) -> Result<CircuitsChange, CircuitsError> {
-        let rule = self.rules.first()?;
-        let direction = self.direction()?;
-        let room = self.room()?;
-        let held: BTreeMap<u32, Held> = (1..=room.nodes())
-            .filter_map(|id| Some((id, self.held(id)?)))
-            .collect();
-        let (nodes, circuits) = rows::rows(list, direction, room, link, &held)?;
-        let mut change = self.stage(room, &nodes);
-        let new = rows::table(list, &circuits);
-        let active = (rule.generation & 1) as usize;
-        let stored = self.stored()?;
-        let old: Table = stored
-            .iter()
-            .filter_map(|(prefix, leaves)| {
-                Some((*prefix, leaves[active])).filter(|(_, leaf)| *leaf > 0)
-            })
-            .collect();
-        let switches = old != new;
-        if switches {
-            let entries: Vec<(Prefix, [u32; 2])> = rows::both(&old, &new)
-                .map(|(prefix, [old, new])| {
-                    (prefix, if active == 0 { [old, new] } else { [new, old] })
-                })
-                .filter(|(prefix, leaves)| stored.get(prefix) != Some(leaves))
-                .collect();
-            change.written = entries.len();
-            self.write(&entries)?;
-        }
-        let next = rule.generation ^ u32::from(switches);
-        self.commit(circuits_rule { next, ..rule })?;
-        let gone = stored.keys().chain(old.keys());
-        for prefix in gone.filter(|prefix| !new.contains_key(prefix)) {
-            self.forget(prefix)?;
-        }
-        Ok(change)
     }
 
     /// Every node that is there, by the numbers of rows.
@@ -326,25 +303,13 @@ impl CircuitTree {
         let active = (self.rules.first()?.generation & 1) as usize;
         let stored = self.stored()?.into_iter();
         let own = stored.map(|(prefix, leaves)| (prefix, leaves[active]));
-        Ok(own.filter(|(_, leaf)| *leaf > 0).collect())
+        let mut table: Table = own.filter(|(_, leaf)| *leaf > 0).collect();
+        table.sort_unstable();
+        Ok(table)
     }
 
     fn room(&self) -> Result<Room, BpfError> {
-        let rule = self.rules.first()?;
-        Ok(Room {
-            inner: rule.inner,
-            leaves: rule.nodes.saturating_sub(rule.inner),
-        })
-    }
-
-    /// What a row has been; `None` where it was never used.
-    fn held(&self, id: u32) -> Option<Held> {
-        let (live, at_rest) = self.engine.standing(id)?;
-        Some(Held {
-            label: self.label(id)?,
-            live,
-            at_rest,
-        })
+        Ok(room_of(&self.rules.first()?))
     }
 
     fn label(&self, id: u32) -> Option<Label> {
@@ -355,139 +320,11 @@ impl CircuitTree {
         let text = label.text.split(|byte| *byte == 0).next()?;
         Label::read(std::str::from_utf8(text).ok()?)
     }
-
-    /// Writes what is to be said of every row where the program finds it.
-    fn stage(&self, room: Room, nodes: &[rows::Row]) -> CircuitsChange {
-        let mut change = CircuitsChange::default();
-        let mut wanted: Vec<Option<&rows::Row>> = vec![None; room.nodes() as usize + 1];
-        for row in nodes {
-            if let Some(place) = wanted.get_mut(row.id as usize) {
-                *place = Some(row);
-            }
-        }
-        for (id, row) in wanted.into_iter().enumerate().skip(1) {
-            let Some(is) = self.engine.said(id as u32) else {
-                continue;
-            };
-            let said = match row {
-                Some(row) => said(&row.row),
-                // What it has queued is dropped where it stood.
-                None => engine_said { live: 0, ..is },
-            };
-            match (is.live != 0, row) {
-                (false, Some(row)) => {
-                    change.added += 1;
-                    self.put_label(id, &row.label);
-                }
-                (true, None) => change.removed += 1,
-                _ if !keys::is_same(&is, &said) => change.changed += 1,
-                _ => {}
-            }
-            if let Some(place) = self.staged.at(id) {
-                #[expect(unsafe_code, reason = "the memory is the kernel's too")]
-                // SAFETY: the row is in the mapping; the program only reads it.
-                unsafe {
-                    place.write_volatile(said);
-                }
-            }
-        }
-        change
-    }
-
-    fn put_label(&self, id: usize, label: &Label) {
-        let mut own = circuits_label { text: [0; 64] };
-        let text = label.to_string();
-        for (to, from) in own.text.iter_mut().zip(text.bytes().take(63)) {
-            *to = from;
-        }
-        if let Some(place) = self.labels.at(id) {
-            #[expect(unsafe_code, reason = "the memory is the kernel's too")]
-            // SAFETY: the row is in the mapping; no program reads it.
-            unsafe {
-                place.write_volatile(own);
-            }
-        }
-    }
-
-    /// What both tables have, of both generations.
-    fn stored(&self) -> Result<BTreeMap<Prefix, [u32; 2]>, BpfError> {
-        let hosts = self.addresses.entries()?.into_iter();
-        let hosts = hosts.filter_map(|(key, value)| Some((keys::host(&key)?, value.leaf)));
-        let prefixes = self.prefixes.entries()?.into_iter();
-        let prefixes = prefixes.filter_map(|(key, value)| Some((keys::prefix(&key)?, value.leaf)));
-        Ok(hosts.chain(prefixes).collect())
-    }
-
-    fn write(&self, entries: &[(Prefix, [u32; 2])]) -> Result<(), BpfError> {
-        let hosts = entries.iter().filter(|(prefix, _)| prefix.is_host());
-        let hosts =
-            hosts.map(|(prefix, leaf)| (keys::of(prefix).host, circuits_leaves { leaf: *leaf }));
-        self.addresses.put_all(hosts)?;
-        let prefixes = entries.iter().filter(|(prefix, _)| !prefix.is_host());
-        let prefixes =
-            prefixes.map(|(prefix, leaf)| (keys::of(prefix), circuits_leaves { leaf: *leaf }));
-        self.prefixes.put_all(prefixes)
-    }
-
-    fn forget(&self, prefix: &Prefix) -> Result<(), BpfError> {
-        let key = keys::of(prefix);
-        if prefix.is_host() {
-            return self.addresses.remove(&key.host);
-        }
-        self.prefixes.remove(&key)
-    }
-
-    /// Has the kernel copy the rows that differ, and switch.
-    fn commit(&mut self, rule: circuits_rule) -> Result<(), BpfError> {
-        self.rules.set_first(&rule)?;
-        let failed = |source| BpfError::Program {
-            name: COMMIT,
-            doing: "run",
-            source,
-        };
-        let mut programs = self.object.progs_mut();
-        let program = programs.find(|program| program.name() == COMMIT);
-        let program = program.ok_or(BpfError::NoProgram(FILE))?;
-        let ran = program.test_run(ProgramInput::default()).map_err(failed)?;
-        if ran.return_value != 0 {
-            let missing = libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
-            return Err(failed(missing));
-        }
-        Ok(())
-    }
 }
 
-/// Loads the programs with these maps of others, and maps of so many entries.
-fn object(
-    shared: &[(&str, std::os::fd::BorrowedFd<'_>)],
-    entries: &[(&str, u32)],
-) -> Result<Object, BpfError> {
-    let program = programs::named(FILE).ok_or(BpfError::NoProgram(FILE))?;
-    let (loaded, log) = log::recorded(|| {
-        let mut open = ObjectBuilder::default().name(FILE)?.open_memory(&program)?;
-        for mut map in open.maps_mut() {
-            let name = map.name().to_string_lossy().into_owned();
-            if let Some((_, own)) = shared.iter().find(|(own, _)| *own == name) {
-                map.reuse_fd(*own).context("the qdisc's maps")?;
-            } else if let Some((_, count)) = entries.iter().find(|(own, _)| *own == name) {
-                map.set_max_entries(*count)?;
-            }
-        }
-        open.load()
-    });
-    loaded.map_err(|source| BpfError::Refused {
-        kind: "the programs of circuits".to_owned(),
-        source,
-        log,
-    })
-}
-
-fn handle(object: &Object, name: &'static str) -> Result<MapHandle, BpfError> {
-    let map = object.maps().find(|map| map.name() == name);
-    let map = map.ok_or(BpfError::NoProgram(name))?;
-    MapHandle::try_from(&map).map_err(crate::maps::failed(FILE, name, "opened"))
-}
-
-fn handle_of(map: &MapHandle) -> Result<MapHandle, BpfError> {
-    MapHandle::try_from(map).map_err(crate::maps::failed(FILE, MAPS[4], "opened"))
+fn room_of(rule: &circuits_rule) -> Room {
+    Room {
+        inner: rule.inner,
+        leaves: rule.nodes.saturating_sub(rule.inner),
+    }
 }

@@ -295,7 +295,10 @@ impl Engine {
 
     /// What is said of a node; `None` where there is no such row.
     pub(crate) fn said(&self, id: u32) -> Option<engine_said> {
-        Some(self.read(id)?.said)
+        let row = self.row(id)?;
+        #[expect(unsafe_code, reason = "the memory is the kernel's too")]
+        // SAFETY: the row is in the mapping, and any bytes are what is said.
+        Some(unsafe { (&raw const (*row).said).read_volatile() })
     }
 
     /// Whether there is a node in a row, and whether nothing of one is queued or waits.

@@ -4,6 +4,9 @@
 use crate::error::BpfError;
 use crate::programs::{self, log};
 use libbpf_rs::{ErrorExt, Link, MapCore, MapHandle, ObjectBuilder};
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The pin of what registers the kind.
@@ -138,6 +141,25 @@ pub(crate) fn pin(
     }
     let path = folder.join(LINK);
     link.pin(&path).map_err(|source| failed(&path, source))
+}
+
+/// Pins whatever a descriptor is of.
+#[expect(unsafe_code, reason = "libbpf-rs pins its own objects only")]
+pub(crate) fn pin_descriptor(descriptor: BorrowedFd<'_>, path: &Path) -> Result<(), BpfError> {
+    let failed = |source| BpfError::Pin {
+        path: path.to_owned(),
+        doing: "made",
+        source,
+    };
+    let text = CString::new(path.as_os_str().as_bytes())
+        .map_err(|error| failed(std::io::Error::from(error).into()))?;
+    // SAFETY: the descriptor is open, and the path ends in zero and lives until the
+    // call returns.
+    let status = unsafe { libbpf_sys::bpf_obj_pin(descriptor.as_raw_fd(), text.as_ptr()) };
+    if status < 0 {
+        return Err(failed(libbpf_rs::Error::from_raw_os_error(-status)));
+    }
+    Ok(())
 }
 
 /// Removes what [`pin`] made, the link first: without it the kind is gone once

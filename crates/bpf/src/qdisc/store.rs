@@ -168,6 +168,34 @@ impl Store {
         })
     }
 
+    /// Whether the programs of a device's circuits are on it.
+    pub fn circuits_are_on(&self, place: Place) -> bool {
+        CircuitTree::is_attached(place, &self.circuits_folder(place))
+    }
+
+    /// Puts them on it once more.
+    pub fn put_circuits_on(&self, place: Place, tree: &CircuitTree) -> Result<(), BpfError> {
+        tree.attach_again(place, &self.circuits_folder(place))
+    }
+
+    /// Numbers of devices in the network namespace of this thread that have pins of
+    /// circuits, whether they are there or not.
+    pub fn circuits_places(&self) -> Result<Vec<Place>, BpfError> {
+        let own = Place::root(0)?.netns;
+        let entries = fs::read_dir(self.folder.join(CIRCUITS)).into_iter();
+        let names = entries.flatten().flatten().map(|entry| entry.file_name());
+        let place = |name: std::ffi::OsString| {
+            let (netns, ifindex) = name.to_str()?.split_once('-')?;
+            let place = Place {
+                netns: netns.parse().ok()?,
+                ifindex: ifindex.parse().ok()?,
+                queue: 0,
+            };
+            (place.netns == own).then_some(place)
+        };
+        Ok(names.filter_map(place).collect())
+    }
+
     /// Ends the circuits of a device, which has their qdisc no more.
     pub fn remove_circuits(&self, place: Place) -> Result<(), BpfError> {
         CircuitTree::unpin(&self.circuits_folder(place))

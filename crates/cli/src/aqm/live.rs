@@ -180,7 +180,7 @@ pub fn load(load: &Load) -> Outcome {
             before.release(&store)?;
         }
         if wanted.has_gate() {
-            offloads::warn_of_joined(&target).await?;
+            offloads::warn_of_joined(&target.kernel, name).await?;
         } else {
             offloads::restore(&target).await?;
         }

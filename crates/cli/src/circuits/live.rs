@@ -1,181 +1,140 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate circuits apply` and `remove`.
+//! `weirgate circuits apply` and `remove`, and changes of single circuits.
 
 use super::files;
 use crate::aqm::offloads;
-use crate::aqm::target::{Target, refused};
+use std::path::Path;
 use std::time::Instant;
-use weirgate_bpf::{CircuitTree, CircuitsError, CircuitsSize, Store};
-use weirgate_circuits::List;
-use weirgate_circuits::rows::{Direction, Room};
-use weirgate_console::discipline::failed;
+use weirgate_bpf::CircuitsChange;
+use weirgate_circuits::kept::Kept;
+use weirgate_circuits::{Asked, One};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
-use weirgate_units::Rate;
+use weirgate_keep::{Circuits, CircuitsDone, CircuitsRefused, Folders};
+use weirgate_kernel::Kernel;
+use weirgate_state::DeviceName;
 
-/// Leaves that may have packets at a time, packets, and their bytes: 65,536 of them
-/// took 40 MiB when they were measured (docs/measurements/engine.md).
-const QUEUES: u32 = 65_536;
-const PACKETS: u32 = 262_144;
-const BYTES: u64 = 256 << 20;
-
-/// How a list is brought into force.
-pub(super) struct How {
-    pub(super) up: bool,
-    pub(super) rate: Option<Rate>,
-    pub(super) adopt: bool,
-}
-
-/// Room for a list, for its successor at the same time, and for growth.
-fn size(list: &List) -> CircuitsSize {
-    let prefixes = list.circuits.iter().flat_map(|one| &one.prefixes);
-    let hosts = prefixes.clone().filter(|one| one.is_host()).count();
-    let others = prefixes.count() - hosts;
-    let room = |count: usize| u32::try_from(4 * count).unwrap_or(1 << 24).max(1 << 14);
-    let rows = Room::of(list);
-    CircuitsSize {
-        room: rows,
-        addresses: room(hosts).next_power_of_two(),
-        prefixes: room(others).next_power_of_two(),
-        queues: rows.leaves.min(QUEUES),
-        packets: PACKETS,
-        bytes: BYTES,
+/// What exit status a refusal has.
+pub(super) fn refused(error: CircuitsRefused) -> Failure {
+    if error.is_wrong() {
+        return wrong(error);
     }
+    Failure::Refused(error.to_string())
 }
 
-fn unchanged(error: CircuitsError) -> Failure {
-    match error {
-        CircuitsError::Full(full) => wrong(format!(
-            "{full}; the list before is in force. `weirgate circuits remove` and `apply` make more \
-             room, and lose what is queued"
-        )),
-        CircuitsError::Bpf(error) => failed(error),
+/// A device's name, or what is wrong with it.
+pub(super) fn device(name: &str) -> Result<DeviceName, Failure> {
+    DeviceName::new(name)
+        .ok_or_else(|| wrong(format!("`{name}` cannot be a network device's name")))
+}
+
+/// The kernel, and what is kept of this network namespace.
+pub(super) fn here(state: &Path) -> Result<(Folders, Kernel), Failure> {
+    let folders = Folders::here(state).map_err(crate::policy::apply::refused)?;
+    Ok((folders, Kernel::open()?))
+}
+
+/// What differed, in words.
+fn told(change: &CircuitsChange) -> String {
+    format!(
+        "{} nodes added, {} changed, {} removed, {} entries written",
+        change.added, change.changed, change.removed, change.written
+    )
+}
+
+/// Says what was done beside what was asked for.
+pub(crate) fn say(name: &DeviceName, done: &CircuitsDone) {
+    if done.reattached {
+        output::note(&format!(
+            "{name}: somebody had taken a program of circuits off; it is on the device again"
+        ));
+    }
+    if done.switched {
+        offloads::say_off(name);
     }
 }
 
 /// `weirgate circuits apply`.
-pub(super) fn apply(device: &str, list: &List, how: &How) -> Outcome {
+pub(super) fn apply(state: &Path, name: &str, kept: &Kept, adopt: bool) -> Outcome {
     in_runtime(async {
-        let target = Target::find(device).await?;
-        let direction = if how.up {
-            Direction::Up
-        } else {
-            Direction::Down
-        };
-        let kind = CircuitTree::kind(target.place);
-        let root = target
-            .kernel
-            .root_kind(target.device)
-            .await
-            .map_err(refused)?;
-        let other = root.as_ref().filter(|root| **root != kind);
-        if let Some(other) = other.filter(|_| !how.adopt) {
-            return Err(wrong(format!(
-                "{device} has the root qdisc `{other}`, which somebody made; remove it, or say \
-                 --adopt to have it replaced"
-            )));
-        }
-        let able = target.kernel.capabilities().await.map_err(refused)?;
-        if !able.kit {
-            return Err(Failure::Refused(format!(
-                "the kernel {} has no BPF qdiscs, which circuits need: Linux 6.16 with \
-                 CONFIG_NET_SCH_BPF and type information (CONFIG_DEBUG_INFO_BTF)",
-                able.release
-            )));
-        }
-        let store = Store::open().map_err(failed)?;
+        let name = device(name)?;
+        let (folders, kernel) = here(state)?;
+        let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
         let began = Instant::now();
-        let present = store.circuits(target.place).map_err(failed)?;
-        let is_new = present.is_none();
-        let mut tree = if let Some(tree) = present {
-            if tree.direction().map_err(failed)? != direction {
-                return Err(wrong(format!(
-                    "{device} has circuits of the other direction; `weirgate circuits remove \
-                     {device}` first"
-                )));
-            }
-            tree
-        } else {
-            // What a process left that died before the end.
-            store.remove_circuits(target.place).map_err(failed)?;
-            CircuitTree::load(target.place, direction, &size(list)).map_err(failed)?
-        };
-        let change = tree.reconcile(list, how.rate).map_err(unchanged)?;
-        if is_new {
-            store
-                .keep_circuits(target.place, &mut tree)
-                .map_err(failed)?;
-        }
-        if root.as_deref() != Some(&*kind)
-            && let Err(failure) = put(&target, &kind).await
-        {
-            store.remove_circuits(target.place).map_err(failed)?;
-            return Err(failure);
+        let done = circuits.apply(&name, kept, adopt).await.map_err(refused)?;
+        say(&name, &done);
+        if done.put {
+            offloads::warn_of_joined(&kernel, &name).await?;
         }
         output::note(&format!(
-            "{device}: {}; {} nodes added, {} changed, {} removed, {} entries written, in {:.0} ms",
-            files::summary(list),
-            change.added,
-            change.changed,
-            change.removed,
-            change.written,
+            "{name}: {}; {}, in {:.0} ms",
+            files::summary(&kept.list),
+            told(&done.change),
             began.elapsed().as_secs_f64() * 1e3
         ));
         Ok(Status::Done)
     })
 }
 
-/// Puts the qdisc at the root and reads it back; undone where that fails.
-async fn put(target: &Target, kind: &str) -> Result<(), Failure> {
-    let (kernel, name, device) = (&target.kernel, &target.name, target.device);
-    // One packet of the device is to be one on the wire.
-    let switched = offloads::switch_off(target).await?;
-    let put = kernel.put_root(name, device, kind).await;
-    let found = match put {
-        Ok(()) => kernel.root_kind(device).await.map_err(refused),
-        Err(error) => Err(refused(error)),
-    };
-    let failure = match found {
-        Ok(found) if found.as_deref() == Some(kind) => {
-            return offloads::warn_of_joined(target).await;
+/// `weirgate circuits add` and `change`.
+pub(super) fn put(state: &Path, name: &str, id: &str, asked: &Asked, comes: bool) -> Outcome {
+    let wanted = |old: Option<&One>, plans: &[weirgate_circuits::Plan]| {
+        if !comes && old.is_none() {
+            return Err(format!(
+                "there is no circuit `{id}` on {name}; `weirgate circuits add` makes one"
+            ));
         }
-        Ok(found) => Failure::Refused(format!(
-            "{name}: {kind} was put at the root, and the kernel says {}",
-            found.as_deref().unwrap_or("its default")
-        )),
-        Err(failure) => failure,
+        // One that comes has nothing of one that is there.
+        let one = asked.of(id, old.filter(|_| !comes), plans)?;
+        match old {
+            Some(old) if comes && *old != one => Err(format!(
+                "there is a circuit `{id}` on {name} already, which has something else; \
+                 `weirgate circuits change` changes it"
+            )),
+            _ => Ok(Some(one)),
+        }
     };
-    if kernel.root_kind(device).await.map_err(refused)?.as_deref() == Some(kind) {
-        kernel.drop_root(name, device).await.map_err(refused)?;
-    }
-    if switched {
-        offloads::restore(target).await?;
-    }
-    Err(failure)
+    changed(state, name, &[id], wanted)
 }
 
-/// `weirgate circuits remove`.
-pub(super) fn remove(device: &str) -> Outcome {
+/// `weirgate circuits remove` of circuits. What is not there is gone already.
+pub(super) fn take(state: &Path, name: &str, ids: &[String]) -> Outcome {
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    changed(state, name, &ids, |_, _| Ok(None))
+}
+
+fn changed(
+    state: &Path,
+    name: &str,
+    ids: &[&str],
+    wanted: impl Fn(Option<&One>, &[weirgate_circuits::Plan]) -> Result<Option<One>, String>,
+) -> Outcome {
     in_runtime(async {
-        let target = Target::find(device).await?;
-        let kind = CircuitTree::kind(target.place);
-        let store = Store::open().map_err(failed)?;
-        let root = target
-            .kernel
-            .root_kind(target.device)
-            .await
-            .map_err(refused)?;
-        let is_there = root.as_deref() == Some(&*kind);
-        if !is_there && store.circuits(target.place).map_err(failed)?.is_none() {
-            return Err(wrong(format!("{device} has no circuits")));
+        let name = device(name)?;
+        let (folders, kernel) = here(state)?;
+        let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
+        for id in ids {
+            let began = Instant::now();
+            let done = circuits.change(&name, id, &wanted).await.map_err(refused)?;
+            say(&name, &done);
+            output::note(&format!(
+                "{name}: circuit {id}: {}, in {:.1} ms",
+                told(&done.change),
+                began.elapsed().as_secs_f64() * 1e3
+            ));
         }
-        if is_there {
-            let dropped = target.kernel.drop_root(&target.name, target.device).await;
-            dropped.map_err(refused)?;
-        }
-        store.remove_circuits(target.place).map_err(failed)?;
-        offloads::restore(&target).await?;
+        Ok(Status::Done)
+    })
+}
+
+/// `weirgate circuits remove --all`.
+pub(super) fn remove(state: &Path, name: &str) -> Outcome {
+    in_runtime(async {
+        let name = device(name)?;
+        let (folders, kernel) = here(state)?;
+        let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
+        circuits.remove(&name).await.map_err(refused)?;
         Ok(Status::Done)
     })
 }

@@ -2,11 +2,15 @@
 //! `weirgate circuits`: a provider's circuits on a device.
 
 mod files;
-mod live;
+pub(crate) mod live;
+mod metrics;
 mod show;
 
-use clap::Subcommand;
-use std::path::PathBuf;
+use clap::{Args, Subcommand};
+use std::path::{Path, PathBuf};
+use weirgate_circuits::kept::Kept;
+use weirgate_circuits::rows::Direction;
+use weirgate_circuits::{Asked, Prefix};
 use weirgate_console::exit::{Outcome, Status};
 use weirgate_console::output;
 use weirgate_units::Rate;
@@ -25,8 +29,9 @@ pub enum Command {
     /// Bring a list of circuits into force on a device: all of it, or nothing changes.
     ///
     /// The device sends to subscribers, whom the destination of a packet tells. A list that is in
-    /// force already is compared, and only what differs is written. Needs root and a kernel with
-    /// BPF qdiscs (6.16). Nothing of it survives a reboot.
+    /// force already is compared, and only what differs is written. The list is kept:
+    /// `weirgate boot` and `weirgate keep` bring it into force again. Needs root and a kernel with
+    /// BPF qdiscs (6.16).
     Apply {
         /// The device.
         device: String,
@@ -43,6 +48,14 @@ pub enum Command {
         #[arg(long)]
         adopt: bool,
     },
+    /// Add one circuit to the list in force; one that is there and the same is left alone.
+    ///
+    /// It is kept, too. The other device of the box, and the files, are changed apart. Needs root.
+    Add(One),
+    /// Change one circuit of the list in force: what is named changes, the rest stays.
+    ///
+    /// It is kept, too. The other device of the box, and the files, are changed apart. Needs root.
+    Change(One),
     /// Show what a device's sites have had, or one circuit or site.
     ///
     /// Needs root.
@@ -55,17 +68,89 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Take the circuits off a device; the kernel's default qdisc is back.
+    /// Print counters as OpenMetrics: of every site, and of the circuits that sent most.
     ///
-    /// Needs root. What is queued is lost.
+    /// For a collector that reads files, or a timer. Needs root.
+    Metrics {
+        /// The devices.
+        #[arg(required = true)]
+        device: Vec<String>,
+        /// So many circuits of each device, at most 1000.
+        #[arg(long, value_name = "COUNT", default_value_t = 20)]
+        top: usize,
+    },
+    /// Take circuits off a device, or with --all everything: then the kernel's default qdisc is back.
+    ///
+    /// Circuits that are not there are gone already. Needs root. What is queued is lost.
     Remove {
         /// The device.
         device: String,
+        /// Identifiers of circuits.
+        #[arg(value_name = "CIRCUIT", required_unless_present = "all")]
+        circuits: Vec<String>,
+        /// All circuits, the sites and the qdisc.
+        #[arg(long, conflicts_with = "circuits")]
+        all: bool,
     },
 }
 
+/// One circuit of a device.
+#[derive(Args)]
+pub struct One {
+    /// The device.
+    device: String,
+    /// The circuit's identifier.
+    circuit: String,
+    /// The site above it, by name; an empty one for the link itself.
+    #[arg(long, value_name = "SITE")]
+    parent: Option<String>,
+    /// Its plan, whose rates it has; an empty one for none.
+    #[arg(long)]
+    plan: Option<String>,
+    /// All its addresses and prefixes.
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    addresses: Option<Vec<Prefix>>,
+    /// What it is guaranteed towards the subscriber, such as 5mbit.
+    #[arg(long, value_name = "RATE")]
+    down_min: Option<Rate>,
+    /// What it is guaranteed from the subscriber.
+    #[arg(long, value_name = "RATE")]
+    up_min: Option<Rate>,
+    /// What it never exceeds towards the subscriber, such as 100mbit.
+    #[arg(long, value_name = "RATE")]
+    down_max: Option<Rate>,
+    /// What it never exceeds from the subscriber.
+    #[arg(long, value_name = "RATE")]
+    up_max: Option<Rate>,
+    /// Whether it is suspended: it then has 64 kbit/s in either direction.
+    #[arg(long, value_name = "YES", value_parser = yes_or_no)]
+    suspended: Option<bool>,
+}
+
+/// `yes` or `no`.
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("say `yes` or `no`".to_owned()),
+    }
+}
+
+impl One {
+    fn put(&self, state: &Path, comes: bool) -> Outcome {
+        let asked = Asked {
+            site: self.parent.clone(),
+            plan: self.plan.clone(),
+            rates: [self.down_min, self.up_min, self.down_max, self.up_max],
+            prefixes: self.addresses.clone(),
+            suspended: self.suspended,
+        };
+        live::put(state, &self.device, &self.circuit, &asked, comes)
+    }
+}
+
 /// `weirgate circuits`.
-pub fn run(command: &Command) -> Outcome {
+pub fn run(state: &Path, command: &Command) -> Outcome {
     match command {
         Command::Check { files } => {
             let list = files::read(files)?;
@@ -79,18 +164,22 @@ pub fn run(command: &Command) -> Outcome {
             rate,
             adopt,
         } => {
-            let list = files::read(files)?;
-            live::apply(
-                device,
-                &list,
-                &live::How {
-                    up: *up,
-                    rate: *rate,
-                    adopt: *adopt,
-                },
-            )
+            let kept = Kept {
+                direction: if *up { Direction::Up } else { Direction::Down },
+                link: *rate,
+                list: files::read(files)?,
+            };
+            live::apply(state, device, &kept, *adopt)
         }
-        Command::Show { device, name, json } => show::show(device, name.as_deref(), *json),
-        Command::Remove { device } => live::remove(device),
+        Command::Add(one) => one.put(state, true),
+        Command::Change(one) => one.put(state, false),
+        Command::Show { device, name, json } => show::show(state, device, name.as_deref(), *json),
+        Command::Metrics { device, top } => metrics::metrics(state, device, *top),
+        Command::Remove {
+            device, all: true, ..
+        } => live::remove(state, device),
+        Command::Remove {
+            device, circuits, ..
+        } => live::take(state, device, circuits),
     }
 }

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate circuits show`.
 
-use crate::aqm::target::Target;
+use super::live;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use weirgate_bpf::{CircuitTree, CircuitsNode, Store};
+use std::path::Path;
+use weirgate_bpf::{CircuitTree, CircuitsNode};
 use weirgate_circuits::rows::Label;
 use weirgate_console::discipline::failed;
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_document::did_you_mean;
+use weirgate_keep::Circuits;
 use weirgate_units::Rate;
 
 /// Names that are compared with one that is not there.
 const COMPARED: usize = 2_000;
 
 /// What a node is called.
-fn name(label: &Label) -> &str {
+pub(super) fn called(label: &Label) -> &str {
     match label {
         Label::Link => "the link",
         Label::Others => "others",
@@ -37,9 +39,13 @@ fn word(label: &Label) -> &'static str {
 }
 
 /// How long what is queued takes at the node's own ceiling, in milliseconds.
-fn delay_ms(node: &CircuitsNode) -> Option<f64> {
-    let rate = node.ceiling_bytes_s;
-    (rate > 0).then(|| f64::from(node.counts.bytes) / rate as f64 * 1e3)
+pub(super) fn delay_ms(ceiling_bytes_s: u64, queued_bytes: u64) -> Option<f64> {
+    (ceiling_bytes_s > 0).then(|| queued_bytes as f64 / ceiling_bytes_s as f64 * 1e3)
+}
+
+/// The same of a circuit.
+fn own_delay_ms(node: &CircuitsNode) -> Option<f64> {
+    delay_ms(node.ceiling_bytes_s, node.counts.bytes.into())
 }
 
 fn rate(bytes_s: u64) -> String {
@@ -50,13 +56,13 @@ fn rate(bytes_s: u64) -> String {
 }
 
 /// All nodes by their rows, and how many circuits are right below each.
-struct Tree {
-    nodes: BTreeMap<u32, CircuitsNode>,
+pub(super) struct Tree {
+    pub(super) nodes: BTreeMap<u32, CircuitsNode>,
     circuits: BTreeMap<u32, usize>,
 }
 
 impl Tree {
-    fn of(tree: &CircuitTree) -> Result<Self, Failure> {
+    pub(super) fn of(tree: &CircuitTree) -> Result<Self, Failure> {
         let nodes: BTreeMap<u32, CircuitsNode> = tree
             .nodes()
             .map_err(failed)?
@@ -72,16 +78,16 @@ impl Tree {
     }
 
     /// What the node is below; `None` for the link.
-    fn above(&self, node: &CircuitsNode) -> Option<&str> {
+    pub(super) fn above(&self, node: &CircuitsNode) -> Option<&str> {
         let parent = self.nodes.get(&node.parent)?;
-        Some(name(&parent.label))
+        Some(called(&parent.label))
     }
 
     fn title(&self, node: &CircuitsNode) -> String {
         let own = match &node.label {
             Label::Site(name) => format!("site {name}"),
             Label::Circuit(id) => format!("circuit {id}"),
-            fixed => name(fixed).to_owned(),
+            fixed => called(fixed).to_owned(),
         };
         match self.above(node) {
             Some(above) => format!("{own} below {above}"),
@@ -93,7 +99,7 @@ impl Tree {
         let counts = node.counts;
         let mut value = json!({
             "kind": word(&node.label),
-            "name": name(&node.label),
+            "name": called(&node.label),
             "below": self.above(node),
             "ceiling_bit_s": node.ceiling_bytes_s * 8,
             "guarantee_bit_s": node.guarantee_bytes_s * 8,
@@ -103,7 +109,7 @@ impl Tree {
         if matches!(node.label, Label::Circuit(_) | Label::Others) {
             value["queued_packets"] = counts.packets.into();
             value["queued_bytes"] = counts.bytes.into();
-            value["delay_ms"] = delay_ms(node).into();
+            value["delay_ms"] = own_delay_ms(node).into();
             value["dropped"] = counts.drops.into();
             value["marked"] = counts.marks.into();
         } else {
@@ -131,7 +137,7 @@ impl Tree {
                 "; {} dropped, {} marked; {} packets queued, {} bytes",
                 counts.drops, counts.marks, counts.packets, counts.bytes
             );
-            if let Some(delay) = delay_ms(node) {
+            if let Some(delay) = own_delay_ms(node) {
                 let _ = write!(text, ", which take {delay:.1} ms");
             }
         } else {
@@ -143,12 +149,12 @@ impl Tree {
 }
 
 /// `weirgate circuits show`.
-pub(super) fn show(device: &str, wanted: Option<&str>, as_json: bool) -> Outcome {
+pub(super) fn show(state: &Path, name: &str, wanted: Option<&str>, as_json: bool) -> Outcome {
     in_runtime(async {
-        let target = Target::find(device).await?;
-        let store = Store::open().map_err(failed)?;
-        let kernel_tree = store.circuits(target.place).map_err(failed)?;
-        let kernel_tree = kernel_tree.ok_or_else(|| wrong(format!("{device} has no circuits")))?;
+        let name = live::device(name)?;
+        let (folders, kernel) = live::here(state)?;
+        let circuits = Circuits::open(&folders, &kernel).map_err(live::refused)?;
+        let kernel_tree = circuits.tree(&name).await.map_err(live::refused)?;
         let tree = Tree::of(&kernel_tree)?;
         let Some(wanted) = wanted else {
             let nodes = tree.nodes.values();
@@ -171,7 +177,7 @@ pub(super) fn show(device: &str, wanted: Option<&str>, as_json: bool) -> Outcome
         let found: Vec<&CircuitsNode> = tree.nodes.values().filter(named).collect();
         if found.is_empty() {
             let some = tree.nodes.values().take(COMPARED);
-            let hint = did_you_mean(wanted, some.map(|node| name(&node.label)), || {
+            let hint = did_you_mean(wanted, some.map(|node| called(&node.label)), || {
                 "the list in force has neither".to_owned()
             });
             return Err(wrong(format!(
@@ -181,7 +187,7 @@ pub(super) fn show(device: &str, wanted: Option<&str>, as_json: bool) -> Outcome
         let mut values = Vec::new();
         let table = kernel_tree.table().map_err(failed)?;
         for node in found {
-            let own = table.iter().filter(|(_, row)| **row == node.id);
+            let own = table.iter().filter(|(_, row)| *row == node.id);
             let prefixes: Vec<String> = own.map(|(prefix, _)| prefix.to_string()).collect();
             if as_json {
                 values.push(tree.json(node, Some(&prefixes)));

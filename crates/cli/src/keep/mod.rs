@@ -58,6 +58,14 @@ fn line(report: &Report) -> String {
         Report::Mended { steps, pause } => {
             format!("weirgate: {steps} steps taken; the next in {pause} ms at the earliest")
         }
+        Report::Circuits { device, done } => {
+            let how = match (done.put, done.reattached) {
+                (true, _) => "the qdisc was put at the root",
+                (_, true) => "programs were put on the device again",
+                _ => "what a command had not finished is done",
+            };
+            format!("weirgate: {device}: its circuits are in force: {how}")
+        }
         Report::TakenBack { number } => format!(
             "weirgate: state {number} was neither confirmed nor taken back by its guard: it is \
              taken back now"

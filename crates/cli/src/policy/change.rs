@@ -168,7 +168,21 @@ pub fn boot(state: &Path) -> Outcome {
             None => "nothing is to be in force".to_owned(),
         };
         output::note(&what);
-        Ok(Status::Done)
+        let mut status = Status::Done;
+        for held in site.hold_circuits().await.map_err(refused)? {
+            let device = held.device;
+            match held.outcome {
+                Ok(done) => output::note(&format!(
+                    "{device}: its circuits are in force: {} nodes added",
+                    done.change.added
+                )),
+                Err(error) => {
+                    output::note(&format!("weirgate: {device}: {error}"));
+                    status = Status::Differs;
+                }
+            }
+        }
+        Ok(status)
     })
 }
 

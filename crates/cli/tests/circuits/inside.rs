@@ -3,7 +3,7 @@
 
 #[path = "../../../bpf/tests/inside/net.rs"]
 #[allow(dead_code, reason = "shared with the tests of crate bpf")]
-mod net;
+pub(crate) mod net;
 
 use crate::lists::{Line, written};
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
@@ -28,7 +28,7 @@ fn weirgate(line: &str) -> Output {
 }
 
 /// Runs a command that must succeed; what it printed.
-fn done(line: &str) -> String {
+pub(crate) fn done(line: &str) -> String {
     let output = weirgate(line);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{line}: {error}");
@@ -36,7 +36,7 @@ fn done(line: &str) -> String {
 }
 
 /// Runs a command that must fail with this status; what it said.
-fn fails(line: &str, status: i32) -> String {
+pub(crate) fn fails(line: &str, status: i32) -> String {
     let output = weirgate(line);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(status), "{line}: {error}");
@@ -53,7 +53,7 @@ fn objects() -> [usize; 3] {
 }
 
 /// The kernel frees after a grace period; waits for that, 10 s at most.
-fn settled(expected: [usize; 3]) {
+pub(crate) fn settled(expected: [usize; 3]) {
     for _ in 0..100 {
         if objects() == expected {
             return;
@@ -72,7 +72,11 @@ fn root() -> String {
 
 /// The circuits of `wan0`, in this process.
 fn circuits() -> CircuitTree {
-    let place = Place::root(net::ifindex("wan0")).expect("a place");
+    circuits_of("wan0")
+}
+
+fn circuits_of(device: &str) -> CircuitTree {
+    let place = Place::root(net::ifindex(device)).expect("a place");
     let store = Store::open().expect("pins");
     store.circuits(place).expect("maps").expect("circuits")
 }
@@ -80,7 +84,12 @@ fn circuits() -> CircuitTree {
 /// What is in force: the ceiling of each node by its label, and the label of each
 /// prefix.
 fn in_force() -> (BTreeMap<String, u64>, BTreeMap<String, String>) {
-    let tree = circuits();
+    in_force_of("wan0")
+}
+
+/// The same of another device.
+pub(crate) fn in_force_of(device: &str) -> (BTreeMap<String, u64>, BTreeMap<String, String>) {
+    let tree = circuits_of(device);
     let nodes: Vec<CircuitsNode> = tree.nodes().expect("rows").collect();
     let labels: BTreeMap<u32, String> = nodes
         .iter()
@@ -153,7 +162,7 @@ fn routes() {
 }
 
 /// The circuit of a number, with a rate of its own.
-fn line(number: u32) -> Line {
+pub(crate) fn line(number: u32) -> Line {
     Line {
         number,
         kbit: 500 + number % 7 * 250,
@@ -185,6 +194,38 @@ fn sent(tree: &CircuitTree, labels: &[Label]) -> Vec<(u64, Instant)> {
         (node.counts.sent_wire_bytes, Instant::now())
     };
     labels.iter().map(of).collect()
+}
+
+/// Counters are of as many circuits as were asked for, those that are flooded, and of
+/// every site.
+fn metrics_of(flooded: &[u32]) {
+    let text = done("metrics wan0 --top 8");
+    let of = |name: &str| -> Vec<(String, f64)> {
+        let begin = format!("weirgate_circuits_{name}{{device=\"wan0\",site=\"");
+        let lines = text.lines().filter_map(|line| line.strip_prefix(&*begin));
+        let value = |line: &str| {
+            let (labels, value) = line.rsplit_once("} ").expect("a value");
+            (labels.to_owned(), value.parse().expect("a number"))
+        };
+        lines.map(value).collect()
+    };
+    let bytes = of("sent_bytes_total");
+    let circuits: Vec<u32> = bytes
+        .iter()
+        .filter_map(|(labels, _)| labels.split_once("circuit=\"")?.1.strip_suffix('"'))
+        .map(|id| id.parse().expect("a number"))
+        .collect();
+    let mut sorted = circuits.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, flooded, "{text}");
+    assert_eq!(bytes.len(), 8 + 10 + 2, "{text}");
+    let first = |name: &str| of(name).into_iter().next().expect("the link").1;
+    assert!(
+        first("dropped_packets") > 0.0 && first("queued_bytes") > 0.0,
+        "{text}"
+    );
+    assert_eq!(first("circuits"), 1_000.0);
+    assert!(text.ends_with("# EOF\n"), "{text}");
 }
 
 /// Of a thousand circuits below ten sites, sampled ones have their rates, whether it
@@ -282,10 +323,11 @@ fn a_thousand_circuits_have_their_rates() {
     assert!(shown[0]["dropped"].as_u64() > Some(0), "{shown}");
     assert!(shown[0]["delay_ms"].as_f64() > Some(0.0), "{shown}");
     assert!(fails("show wan0 nobody", 2).contains("no circuit"));
+    metrics_of(&sampled);
     println!("{}", done("show wan0"));
     drop(floods);
     drop(tree);
-    done("remove wan0");
+    done("remove wan0 --all");
     assert!(!root().contains("weir_"), "{}", root());
     drop(far);
     settled([0; 3]);
@@ -312,7 +354,7 @@ fn what_is_wrong_changes_nothing() {
     assert!(fails(&format!("apply wan7 {list}"), 2).contains("wan7"));
     net::run("tc qdisc add dev wan0 root handle 7: pfifo limit 10");
     assert!(fails(&format!("apply wan0 {list}"), 2).contains("--adopt"));
-    assert!(fails("remove wan0", 2).contains("no circuits"));
+    assert!(fails("remove wan0 --all", 2).contains("no circuits"));
     assert!(fails("show wan0", 2).contains("no circuits"));
     assert!(root().contains("pfifo"), "{}", root());
     settled([0; 3]);
@@ -321,7 +363,7 @@ fn what_is_wrong_changes_nothing() {
     assert!(fails(&format!("apply wan0 {wrong}"), 2).contains("error[L"));
     assert!(fails(&format!("apply wan0 {list} --up"), 2).contains("other direction"));
     assert_eq!(in_force(), in_force_before);
-    done("remove wan0");
+    done("remove wan0 --all");
     drop(far);
     settled([0; 3]);
 }
@@ -384,7 +426,7 @@ fn a_killed_change_leaves_one_of_the_lists() {
         done(&format!("apply wan0 {list}"));
         assert_eq!(in_force(), *expected);
     }
-    done("remove wan0");
+    done("remove wan0 --all");
 }
 
 /// How long lists of 10^5 circuits take.
@@ -421,9 +463,22 @@ fn many_circuits() {
                 text.trim()
             );
         }
+        for one in [
+            "add wan0 new --parent site-1 --addresses 203.0.113.7,2001:db8:9::/48 --down-max \
+             20mbit --up-max 2mbit",
+            "change wan0 77777 --down-max 3mbit",
+            "change wan0 77778 --down-max 3mbit --down-min 1mbit",
+            "change wan0 77777 --suspended yes",
+            "remove wan0 99999",
+        ] {
+            let began = Instant::now();
+            let text = done(one);
+            let took = began.elapsed().as_secs_f64() * 1e3;
+            println!("{what}: {one}: {took:.1} ms in all; {}", text.trim());
+        }
         let began = Instant::now();
         done(&format!("check {first}"));
         println!("{what}: check alone: {} ms", began.elapsed().as_millis());
-        done("remove wan0");
+        done("remove wan0 --all");
     }
 }

@@ -4,6 +4,7 @@
 //! binary.
 
 mod inside;
+mod kept;
 mod lists;
 
 use weirgate_lab::{Limits, OwnTests, Together};
@@ -31,6 +32,9 @@ mod together {
             "inside::a_thousand_circuits_have_their_rates",
             "inside::what_is_wrong_changes_nothing",
             "inside::a_killed_change_leaves_one_of_the_lists",
+            "kept::a_list_outlives_its_device",
+            "kept::one_circuit_comes_changes_and_goes",
+            "kept::a_killed_change_of_one_is_mended",
         ],
     );
 
@@ -53,6 +57,21 @@ mod together {
             "{}",
             GUEST.run("inside::a_killed_change_leaves_one_of_the_lists")
         );
+    }
+
+    #[test]
+    fn a_list_outlives_its_device() {
+        println!("{}", GUEST.run("kept::a_list_outlives_its_device"));
+    }
+
+    #[test]
+    fn one_circuit_comes_changes_and_goes() {
+        println!("{}", GUEST.run("kept::one_circuit_comes_changes_and_goes"));
+    }
+
+    #[test]
+    fn a_killed_change_of_one_is_mended() {
+        println!("{}", GUEST.run("kept::a_killed_change_of_one_is_mended"));
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod names;
 mod pace;
 mod sessions;
 
+use crate::circuits::{Circuits, CircuitsDone};
 use crate::clock::{self, NEVER, Timer};
 use crate::error::KeepError;
 use crate::rate::{Following, Rates, RatesNow};
@@ -30,12 +31,16 @@ use crate::store::history::Entry;
 use crate::store::memory::Memory;
 use rustix::fs::inotify::WatchFlags;
 use weirgate_kernel::{Events, Topic};
+use weirgate_state::DeviceName;
 use weirgate_track::Decision;
 
 const MILLISECOND: u64 = 1_000_000;
 /// How much longer than a change may wait for confirmation the service waits for
 /// its guard to take it back.
 const GRACE: u64 = 250 * MILLISECOND;
+/// How often circuits are looked at, where there are any: nobody tells that a program
+/// was taken off a device.
+const LOOK: u64 = 10_000 * MILLISECOND;
 /// What the service has done, for whoever keeps a log.
 #[derive(Debug)]
 pub enum Report {
@@ -45,6 +50,13 @@ pub enum Report {
         steps: usize,
         /// The earliest time of the next repair, from now, in milliseconds.
         pause: u64,
+    },
+    /// The circuits of a device are in force again.
+    Circuits {
+        /// The device.
+        device: DeviceName,
+        /// What was done.
+        done: CircuitsDone,
     },
     /// A change was taken back: nobody confirmed it in time or its maker died,
     /// and its guard did not act.
@@ -127,12 +139,18 @@ pub async fn keep(
     let mut rates = None;
     renew(site, &mut rates, &following, &mut report).await;
     ready();
+    let (circuits, mut look) = (Timer::new()?, 0);
     let mut waits = false;
     let mut stop = std::pin::pin!(stop);
     loop {
         let returned = returned(site);
         // What was tried once is tried again at the pace of repairs.
         deadline.set(if returned == tried { NEVER } else { returned })?;
+        if look <= clock::now() {
+            let kept = Circuits::are_kept(&site.folders);
+            look = if kept { clock::now() + LOOK } else { 0 };
+            circuits.set(if kept { look } else { NEVER })?;
+        }
         let due = tokio::select! {
             () = &mut stop => {
                 // The rates stay in force, and nobody follows them any more.
@@ -157,6 +175,14 @@ pub async fn keep(
                 continue;
             }
             over = timer.over(), if waits => over.map(|()| true)?,
+            over = circuits.over() => {
+                over?;
+                // What stands in the way is told, and tried again at the pace of repairs.
+                if waits || hold(site, &mut report).await.is_ok() {
+                    continue;
+                }
+                true
+            }
             event = announced(&mut sessions) => {
                 announce(site, &mut sessions, event, &mut report).await;
                 continue;
@@ -439,5 +465,29 @@ async fn work(
     known.see(devices, site.confirmed()?.as_ref());
     steps += site.restore(&lock).await?;
     known.held(site).await;
+    steps += hold(site, report).await?;
     Ok(Some(steps))
+}
+
+/// Brings the circuits that are kept into force where they are not; how many devices
+/// had to be changed. Each is tried, whatever becomes of another.
+async fn hold(site: &Site, report: &mut impl FnMut(Report)) -> Result<usize, KeepError> {
+    let held = site.hold_circuits().await?;
+    let (mut steps, mut first) = (0, None);
+    for one in held {
+        match one.outcome {
+            Ok(done) => {
+                steps += 1;
+                report(Report::Circuits {
+                    device: one.device,
+                    done,
+                });
+            }
+            Err(error) => first = first.or(Some(format!("{}: {error}", one.device))),
+        }
+    }
+    match first {
+        Some(text) => Err(KeepError::Circuits(text)),
+        None => Ok(steps),
+    }
 }

@@ -2,6 +2,7 @@
 //! Bringing the confirmed state into force, as far as its devices are there.
 
 use super::Site;
+use crate::circuits::{Circuits, CircuitsRefused, Held};
 use crate::clock;
 use crate::error::KeepError;
 use crate::guard;
@@ -44,6 +45,19 @@ impl Site {
             guard::relieve(&self.folders, pending.number);
         }
         Ok(steps)
+    }
+
+    /// Brings the circuits that are kept into force where they are not, on the devices
+    /// that are there; what was done, and what stood in the way.
+    pub async fn hold_circuits(&self) -> Result<Vec<Held>, KeepError> {
+        if !Circuits::are_kept(&self.folders) {
+            return Ok(Vec::new());
+        }
+        let held = async { Circuits::open(&self.folders, &self.kernel)?.hold().await };
+        held.await.map_err(|error| match error {
+            CircuitsRefused::Keep(error) => *error,
+            other => KeepError::Circuits(format!("circuits: {other}")),
+        })
     }
 
     /// Takes away what an unconfirmed first change of this run of the kernel

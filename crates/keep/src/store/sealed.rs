@@ -23,6 +23,17 @@ fn head(body: &[u8]) -> String {
 
 /// The JSON of a sealed file, which is as it was written, or what is wrong.
 fn opened(bytes: &[u8]) -> Result<&[u8], String> {
+    let (body, behind) = parts(bytes, true)?;
+    if behind.is_empty() {
+        return Ok(body);
+    }
+    let (length, all) = (body.len(), body.len() + behind.len());
+    Err(format!("{all} bytes instead of {length}"))
+}
+
+/// What is sealed, and what stands behind it; or what is wrong. Without `verify`
+/// nothing is calculated, and the length alone is known to be right.
+pub(crate) fn parts(bytes: &[u8], verify: bool) -> Result<(&[u8], &[u8]), String> {
     let end = bytes.iter().position(|byte| *byte == b'\n');
     let (head, body) = bytes.split_at(end.ok_or("it has no first line")?);
     let body = &body[1..];
@@ -32,13 +43,20 @@ fn opened(bytes: &[u8]) -> Result<&[u8], String> {
         .and_then(|rest| rest.trim().split_once(' '));
     let (length, sum) = words.ok_or("its first line is not weirgate's")?;
     let length: usize = length.parse().map_err(|_| "its length is no number")?;
-    if body.len() != length {
+    let Some((body, behind)) = body.split_at_checked(length) else {
         return Err(format!("{} bytes instead of {length}", body.len()));
-    }
-    if digest(body) != sum {
+    };
+    if verify && digest(body) != sum {
         return Err("its checksum is wrong".to_owned());
     }
-    Ok(body)
+    Ok((body, behind))
+}
+
+/// How long what is sealed is in a file, with the first line.
+pub(crate) fn length(body: &[u8]) -> usize {
+    // Every digest is written in as many letters.
+    const SUM: usize = 64;
+    FORMAT.len() + body.len().to_string().len() + SUM + 3 + body.len()
 }
 
 fn digest(bytes: &[u8]) -> String {
@@ -94,16 +112,25 @@ pub(crate) fn json(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, KeepE
 
 /// The same of what is JSON already.
 pub(crate) fn write_body(path: &Path, body: &[u8]) -> Result<(), KeepError> {
-    let folder = path.parent().unwrap_or(Path::new("."));
+    publish(&write_aside(path, body)?, path)
+}
+
+/// Writes a sealed file aside, where it is returned; [`publish`] puts it in its place.
+pub(crate) fn write_aside(path: &Path, body: &[u8]) -> Result<PathBuf, KeepError> {
     let mut aside = PathBuf::from(path);
     aside.as_mut_os_string().push(".new");
     let mut file = File::create(&aside).map_err(KeepError::file(&aside))?;
     file.write_all(head(body).as_bytes())
         .and_then(|()| file.write_all(body))
         .and_then(|()| file.sync_all())
-        .and_then(|()| fs::rename(&aside, path))
         .map_err(KeepError::file(path))?;
-    flush(folder)
+    Ok(aside)
+}
+
+/// Renames what was written aside.
+pub(crate) fn publish(aside: &Path, path: &Path) -> Result<(), KeepError> {
+    fs::rename(aside, path).map_err(KeepError::file(path))?;
+    flush(path.parent().unwrap_or(Path::new(".")))
 }
 
 /// Makes renames and removals in a folder outlive a loss of power.
@@ -126,6 +153,8 @@ mod tests {
             write(&path, &value).unwrap();
             assert_eq!(read::<Vec<u32>>(&path, "").unwrap(), Some(value));
         }
+        let body = b"[1,2,3]";
+        assert_eq!(length(body), head(body).len() + body.len());
         let names = fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(names, 1, "nothing is left aside");
     }

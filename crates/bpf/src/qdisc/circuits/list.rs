@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How one list follows another: staged beside what is in force, and committed.
+
+use super::one::padded;
+use super::{CircuitTree, CircuitsChange, CircuitsError, keys};
+use crate::error::BpfError;
+use crate::layout::{circuits_label, circuits_leaves, circuits_rule, engine_said};
+use crate::qdisc::engine::said;
+use std::collections::HashSet;
+use std::hash::BuildHasherDefault;
+use weirgate_circuits::rows::{self, Held, Label, Room, Table};
+use weirgate_circuits::{Known, List, Mixed, Prefix};
+use weirgate_units::Rate;
+
+/// What both tables have: the leaf of each prefix in either generation.
+type Stored = Known<Prefix, [u32; 2]>;
+
+impl CircuitTree {
+    /// Brings a list into force, all at once or not at all: what happens to this
+    /// process meanwhile leaves the one before. `link` is the rate of the whole, if
+    /// there is one. Nothing is lost of what is queued, but for circuits that go. What
+    /// is kept may be another list until [`Self::settle`].
+    pub fn reconcile(
+        &mut self,
+        list: &List,
+        link: Option<Rate>,
+    ) -> Result<CircuitsChange, CircuitsError> {
+        let rule = self.rules.first()?;
+        let direction = self.direction()?;
+        let room = self.room()?;
+        let held: Vec<Held> = (1..=room.nodes()).filter_map(|id| self.held(id)).collect();
+        let (nodes, circuits) = rows::rows(list, direction, room, link, &held)?;
+        let mut change = self.stage(room, &nodes);
+        let active = (rule.generation & 1) as usize;
+        let stored = self.stored()?;
+        // What the table of the list has, and nothing else.
+        let mut own = list.circuits.iter().zip(&circuits);
+        let in_force = stored.values().filter(|leaves| leaves[active] > 0).count();
+        let wanted: usize = list.circuits.iter().map(|one| one.prefixes.len()).sum();
+        let is_same = in_force == wanted
+            && own.all(|(circuit, row)| {
+                let mut prefixes = circuit.prefixes.iter();
+                prefixes.all(|one| stored.get(one).is_some_and(|own| own[active] == *row))
+            });
+        let mut next = rule.generation;
+        if !is_same {
+            let entries = entries(&stored, active, &rows::table(list, &circuits));
+            change.written = entries.len();
+            self.write(&entries)?;
+            next ^= 1;
+        }
+        if change != CircuitsChange::default() {
+            self.rules.set_first(&circuits_rule {
+                next,
+                open: 1,
+                count: 0,
+                ..rule
+            })?;
+            self.programs.commit()?;
+        }
+        // What neither list has is left by a process that was ended.
+        if !is_same || stored.len() > wanted {
+            let listed = list.circuits.iter().flat_map(|one| &one.prefixes);
+            let listed: HashSet<&Prefix, BuildHasherDefault<Mixed>> = listed.collect();
+            for prefix in stored.keys().filter(|prefix| !listed.contains(prefix)) {
+                self.forget(prefix)?;
+            }
+        }
+        Ok(change)
+    }
+
+    /// What is kept is what is in force.
+    pub fn settle(&self) -> Result<(), BpfError> {
+        let rule = self.rules.first()?;
+        if rule.open == 0 {
+            return Ok(());
+        }
+        self.rules.set_first(&circuits_rule { open: 0, ..rule })
+    }
+
+    /// Whether a command was ended before what it brought into force was kept.
+    pub fn is_open(&self) -> Result<bool, BpfError> {
+        Ok(self.rules.first()?.open != 0)
+    }
+
+    /// What a row has been; `None` where it was never used.
+    fn held(&self, id: u32) -> Option<Held> {
+        let label = self.label(id)?;
+        let (live, at_rest) = self.engine.standing(id)?;
+        Some(Held {
+            id,
+            label,
+            live,
+            at_rest,
+        })
+    }
+
+    /// Writes what is to be said of every row where the program finds it.
+    fn stage(&self, room: Room, nodes: &[rows::Row]) -> CircuitsChange {
+        let mut change = CircuitsChange::default();
+        let mut wanted: Vec<Option<&rows::Row>> = vec![None; room.nodes() as usize + 1];
+        for row in nodes {
+            if let Some(place) = wanted.get_mut(row.id as usize) {
+                *place = Some(row);
+            }
+        }
+        for (id, row) in wanted.into_iter().enumerate().skip(1) {
+            let Some(is) = self.engine.said(id as u32) else {
+                continue;
+            };
+            let said = match row {
+                Some(row) => said(&row.row),
+                // What it has queued is dropped where it stood.
+                None => engine_said { live: 0, ..is },
+            };
+            match (is.live != 0, row) {
+                (false, Some(row)) => {
+                    change.added += 1;
+                    self.put_label(id, &row.label);
+                }
+                (true, None) => change.removed += 1,
+                _ if !keys::is_same(&is, &said) => change.changed += 1,
+                _ => {}
+            }
+            self.stage_one(id, said);
+        }
+        change
+    }
+
+    /// Writes what is to be said of a row.
+    pub(super) fn stage_one(&self, id: usize, said: engine_said) {
+        if let Some(place) = self.staged.at(id) {
+            #[expect(unsafe_code, reason = "the memory is the kernel's too")]
+            // SAFETY: the row is in the mapping; the program only reads it.
+            unsafe {
+                place.write_volatile(said);
+            }
+        }
+    }
+
+    pub(super) fn put_label(&self, id: usize, label: &Label) {
+        let own = circuits_label {
+            text: padded(label),
+        };
+        if let Some(place) = self.labels.at(id) {
+            #[expect(unsafe_code, reason = "the memory is the kernel's too")]
+            // SAFETY: the row is in the mapping; no program reads it.
+            unsafe {
+                place.write_volatile(own);
+            }
+        }
+    }
+
+    /// What both tables have, of both generations.
+    pub(super) fn stored(&self) -> Result<Stored, BpfError> {
+        let hosts = self.addresses.entries()?.into_iter();
+        let hosts = hosts.filter_map(|(key, value)| Some((keys::host(&key)?, value.leaf)));
+        let prefixes = self.prefixes.entries()?.into_iter();
+        let prefixes = prefixes.filter_map(|(key, value)| Some((keys::prefix(&key)?, value.leaf)));
+        Ok(hosts.chain(prefixes).collect())
+    }
+
+    pub(super) fn write(&self, entries: &[(Prefix, [u32; 2])]) -> Result<(), BpfError> {
+        let hosts = entries.iter().filter(|(prefix, _)| prefix.is_host());
+        let hosts =
+            hosts.map(|(prefix, leaf)| (keys::of(prefix).host, circuits_leaves { leaf: *leaf }));
+        self.addresses.put_all(hosts)?;
+        let prefixes = entries.iter().filter(|(prefix, _)| !prefix.is_host());
+        let prefixes =
+            prefixes.map(|(prefix, leaf)| (keys::of(prefix), circuits_leaves { leaf: *leaf }));
+        self.prefixes.put_all(prefixes)
+    }
+
+    pub(super) fn forget(&self, prefix: &Prefix) -> Result<(), BpfError> {
+        let key = keys::of(prefix);
+        if prefix.is_host() {
+            return self.addresses.remove(&key.host);
+        }
+        self.prefixes.remove(&key)
+    }
+}
+
+/// The entries that have to be written for another table to follow.
+fn entries(stored: &Stored, active: usize, new: &Table) -> Vec<(Prefix, [u32; 2])> {
+    let leaf = |(prefix, leaves): (&Prefix, &[u32; 2])| (*prefix, leaves[active]);
+    let mut old: Table = stored
+        .iter()
+        .map(leaf)
+        .filter(|(_, leaf)| *leaf > 0)
+        .collect();
+    old.sort_unstable();
+    let placed = |(prefix, [old, new]): (Prefix, [u32; 2])| {
+        (prefix, if active == 0 { [old, new] } else { [new, old] })
+    };
+    rows::both(&old, new)
+        .into_iter()
+        .map(placed)
+        .filter(|(prefix, leaves)| stored.get(prefix) != Some(leaves))
+        .collect()
+}

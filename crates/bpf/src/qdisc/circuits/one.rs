@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One circuit that comes, goes or changes, while all others stay as they are.
+
+use super::{CircuitTree, CircuitsChange, CircuitsError, keys};
+use crate::error::BpfError;
+use crate::layout::{CIRCUITS_PICKED, circuits_rule, engine_said};
+use crate::qdisc::engine::said;
+use weirgate_aqm::NodeRow;
+use weirgate_circuits::rows::{Full, Label, Room, leaf};
+use weirgate_circuits::{One, Prefix};
+use zerocopy::FromZeros as _;
+
+/// The levels of nodes below the link.
+const LEVELS: usize = 7;
+
+impl CircuitTree {
+    /// Makes a circuit what it is to be: one that comes has no `old`, one that goes no
+    /// `new`. Rows and entries of others are not looked at, but for the guarantees of
+    /// sites. Until [`Self::settle`] the whole list has to be brought into force if this
+    /// process ends: entries are written one by one.
+    pub fn put_one(
+        &mut self,
+        old: Option<&One>,
+        new: Option<&One>,
+    ) -> Result<CircuitsChange, CircuitsError> {
+        let mut change = CircuitsChange::default();
+        let Some(named) = new.or(old) else {
+            return Ok(change);
+        };
+        let room = self.room()?;
+        let label = Label::Circuit(named.circuit.id.clone());
+        let (row, is_there) = self.row_of(&label, room)?;
+        let parent = match new.and_then(|new| new.site.as_ref()) {
+            Some(site) => self.site(site, room)?,
+            None => Room::LINK,
+        };
+        let prefixes = |one: Option<&One>| -> Vec<Prefix> {
+            one.map_or_else(Vec::new, |one| one.circuit.prefixes.clone())
+        };
+        let (had, has) = (prefixes(old), prefixes(new));
+        let gains: Vec<Prefix> = has
+            .iter()
+            .copied()
+            .filter(|one| !had.contains(one))
+            .collect();
+        for prefix in &gains {
+            self.is_free(prefix, row)?;
+        }
+        let is = self.engine.said(row).unwrap_or(engine_said::new_zeroed());
+        let direction = self.direction()?;
+        let wanted = match new {
+            Some(new) => said(&NodeRow {
+                parent,
+                fork: 0,
+                rule: leaf(new.circuit.rates(direction)),
+            }),
+            None => engine_said { live: 0, ..is },
+        };
+        let rule = circuits_rule {
+            open: 1,
+            ..self.rules.first()?
+        };
+        self.rules.set_first(&rule)?;
+        // Nobody's packets go to a row that may be another's later.
+        for prefix in had.iter().filter(|one| !has.contains(one)) {
+            self.forget(prefix)?;
+            change.written += 1;
+        }
+        if is_there != new.is_some() || !keys::is_same(&is, &wanted) {
+            match (is_there, new.is_some()) {
+                (false, true) => {
+                    self.put_label(row as usize, &label);
+                    change.added = 1;
+                }
+                (true, false) => change.removed = 1,
+                _ => change.changed = 1,
+            }
+            self.stage_one(row as usize, wanted);
+            let mut picked = vec![row];
+            let was = if is_there { is.parent } else { Room::LINK };
+            let least = |said: &engine_said| said.guarantee_bytes_s * u64::from(said.live);
+            if least(&is) != least(&wanted) || was != parent {
+                picked.extend(self.guarantees([was, parent], (row, &wanted), room));
+            }
+            self.commit_picked(rule, &picked)?;
+        }
+        // An entry that a command left that was ended is written over.
+        let entries: Vec<(Prefix, [u32; 2])> = gains.iter().map(|one| (*one, [row; 2])).collect();
+        change.written += entries.len();
+        self.write(&entries)?;
+        Ok(change)
+    }
+
+    /// The row of a circuit, and whether it is there; of one that is not, a row that
+    /// nobody has, its own former one where it is free.
+    fn row_of(&self, label: &Label, room: Room) -> Result<(u32, bool), CircuitsError> {
+        let text = padded(label);
+        let mut free = None;
+        for id in room.others() + 1..=room.nodes() {
+            let own = self.label_bytes(id);
+            let is_own = own == Some(text);
+            if !is_own && free.is_some() && own != Some([0; 64]) {
+                continue;
+            }
+            let Some((live, at_rest)) = self.engine.standing(id) else {
+                break;
+            };
+            if is_own && live {
+                return Ok((id, true));
+            }
+            if !live && at_rest && (free.is_none() || is_own) {
+                free = Some(id);
+            }
+            // Rows that were never used are the last.
+            if own == Some([0; 64]) {
+                break;
+            }
+        }
+        let free = free.ok_or(Full {
+            rows: room.leaves,
+            sites: false,
+        })?;
+        Ok((free, false))
+    }
+
+    /// The row of a site that is there.
+    fn site(&self, name: &str, room: Room) -> Result<u32, CircuitsError> {
+        let text = padded(&Label::Site(name.to_owned()));
+        let mut rows = Room::LINK + 1..=room.inner;
+        let own = rows.find(|id| {
+            self.label_bytes(*id) == Some(text)
+                && self.engine.said(*id).is_some_and(|said| said.live != 0)
+        });
+        own.ok_or_else(|| CircuitsError::NoSite(name.to_owned()))
+    }
+
+    /// Whether nobody has an address or a prefix, or the circuit of this row has it.
+    fn is_free(&self, prefix: &Prefix, row: u32) -> Result<(), CircuitsError> {
+        let active = (self.rules.first()?.generation & 1) as usize;
+        let key = keys::of(prefix);
+        let leaves = if prefix.is_host() {
+            self.addresses.get(&key.host)?
+        } else {
+            // A trie answers with a shorter prefix where it lacks this one, which then
+            // cannot be written over. One that is there has the same as before.
+            match self.prefixes.get(&key)? {
+                Some(found) if self.prefixes.replace(&key, &found)? => Some(found),
+                _ => None,
+            }
+        };
+        let owner = leaves.map_or(0, |leaves| leaves.leaf[active]);
+        if owner == 0 || owner == row {
+            return Ok(());
+        }
+        match self.node(owner).map(|node| node.label) {
+            Some(Label::Circuit(owner)) => Err(CircuitsError::Taken {
+                prefix: *prefix,
+                owner,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Stages what is guaranteed to the sites above a circuit, before and after, where
+    /// it is this from now on; their rows.
+    fn guarantees(&self, above: [u32; 2], own: (u32, &engine_said), room: Room) -> Vec<u32> {
+        let mut sites: Vec<u32> = above.into_iter().flat_map(|id| self.path(id)).collect();
+        sites.sort_unstable();
+        sites.dedup();
+        let mut below = vec![0_u64; room.inner as usize + 1];
+        for id in room.others() + 1..=room.nodes() {
+            let Some(said) = self.engine.said(id) else {
+                break;
+            };
+            let said = if id == own.0 { *own.1 } else { said };
+            if said.live != 0
+                && let Some(sum) = below.get_mut(said.parent as usize)
+            {
+                *sum = sum.saturating_add(said.guarantee_bytes_s);
+            }
+        }
+        let mut sums = vec![0_u64; sites.len()];
+        for (id, direct) in below.into_iter().enumerate().filter(|(_, sum)| *sum > 0) {
+            for above in self.path(id as u32) {
+                if let Ok(place) = sites.binary_search(&above) {
+                    sums[place] = sums[place].saturating_add(direct);
+                }
+            }
+        }
+        for (id, sum) in sites.iter().zip(sums) {
+            if let Some(said) = self.engine.said(*id) {
+                let most = match said.ceiling_bytes_s {
+                    0 => u64::MAX,
+                    ceiling => ceiling,
+                };
+                let guarantee_bytes_s = sum.min(most);
+                self.stage_one(
+                    *id as usize,
+                    engine_said {
+                        guarantee_bytes_s,
+                        ..said
+                    },
+                );
+            }
+        }
+        sites
+    }
+
+    /// A site and those above it, without the link.
+    fn path(&self, id: u32) -> impl Iterator<Item = u32> {
+        let above = |id: &u32| {
+            let parent = self.engine.said(*id)?.parent;
+            (parent > Room::LINK).then_some(parent)
+        };
+        std::iter::successors((id > Room::LINK).then_some(id), above).take(LEVELS)
+    }
+
+    /// Has the kernel bring these rows into force.
+    fn commit_picked(&self, rule: circuits_rule, rows: &[u32]) -> Result<(), BpfError> {
+        let mut picked = [0; CIRCUITS_PICKED as usize];
+        for (to, from) in picked.iter_mut().zip(rows) {
+            *to = *from;
+        }
+        self.rules.set_first(&circuits_rule {
+            next: rule.generation,
+            count: rows.len().min(picked.len()) as u32,
+            picked,
+            ..rule
+        })?;
+        self.programs.commit()
+    }
+
+    /// A row's label, as it stands there.
+    fn label_bytes(&self, id: u32) -> Option<[u8; 64]> {
+        let place = self.labels.at(id as usize)?;
+        #[expect(unsafe_code, reason = "the memory is the kernel's too")]
+        // SAFETY: the row is in the mapping, and any bytes are a label.
+        Some(unsafe { place.read_volatile() }.text)
+    }
+}
+
+/// A label as a row has it.
+pub(super) fn padded(label: &Label) -> [u8; 64] {
+    let mut own = [0; 64];
+    let text = label.to_string();
+    for (to, from) in own.iter_mut().zip(text.bytes().take(63)) {
+        *to = from;
+    }
+    own
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A list as it is kept: one text with the files that it could have been made of, and
+//! a line for each circuit that was changed since.
+//!
+//! The first line says which way the device sends, and the rate of the whole in bit/s.
+//! The files follow, each behind a line of `----`: sites, plans, devices. A circuit is
+//! one line, so that one of many is found without reading the others. A line of changes
+//! begins with a checksum; then stand `+` and the circuit's line, or `-` and its
+//! identifier. The last line of a circuit counts.
+
+use crate::address::Prefix;
+use crate::file::File;
+use crate::hash::Known;
+use crate::model::{Circuit, List, Pair, Plan};
+use crate::one::One;
+use crate::raw::RATES;
+use crate::rows::Direction;
+use crate::table::{Lines, Row};
+use crate::{rate, read as read_files};
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use weirgate_document::Severity;
+use weirgate_units::{Rate, fnv1a_32};
+
+/// The first word, and the version of the text.
+const FORMAT: &str = "circuits 1";
+
+/// What divides files.
+const DIVIDES: &str = "\n----\n";
+
+/// A list with all that brings it into force on a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Which way the device sends.
+    pub direction: Direction,
+    /// The rate of the whole, if there is one.
+    pub link: Option<Rate>,
+    /// The list.
+    pub list: List,
+}
+
+impl Kept {
+    /// Writes what [`Kept::read`] reads.
+    pub fn write(&self) -> String {
+        let way = match self.direction {
+            Direction::Down => "down",
+            Direction::Up => "up",
+        };
+        let link = self.link.map_or(0, Rate::as_bits_per_second);
+        let mut text = format!("{FORMAT} {way} {link}{DIVIDES}");
+        network(&self.list, &mut text);
+        text.push_str(DIVIDES);
+        let _ = write!(text, "Plan,{}", RATES.join(","));
+        for plan in &self.list.plans {
+            text.push('\n');
+            quoted(&plan.name, &mut text);
+            rates(plan.least, plan.most, &mut text);
+        }
+        text.push_str(DIVIDES);
+        text.push_str(&columns());
+        for circuit in &self.list.circuits {
+            let site = circuit.parent.and_then(|site| self.list.sites.get(site));
+            line(circuit, site.map_or("", |site| &site.name), &mut text);
+        }
+        text
+    }
+
+    /// Reads it, with the changes since; says what is wrong.
+    pub fn read(text: &str, changes: &str) -> Result<Self, String> {
+        let parts = Parts::of(text)?;
+        let mut last: Known<&str, Option<&str>> = Known::default();
+        for change in changes.lines() {
+            let (id, circuit) = checked(change)?;
+            last.insert(id, circuit);
+        }
+        let mut devices = String::new();
+        if !last.is_empty() {
+            let mut lines = parts.devices.lines();
+            devices.push_str(lines.next().unwrap_or_default());
+            let stays = |line: &&str| !identifier(line).is_some_and(|id| last.contains_key(id));
+            for line in lines.filter(stays).chain(last.values().flatten().copied()) {
+                devices.push('\n');
+                devices.push_str(line);
+            }
+        }
+        let devices = if last.is_empty() {
+            parts.devices
+        } else {
+            &devices
+        };
+        Ok(Self {
+            direction: parts.direction,
+            link: parts.link,
+            list: whole(&[parts.network, parts.plans, devices])?,
+        })
+    }
+
+    /// A circuit as it was kept, without reading the others, and the plans; `None`
+    /// where it is not there.
+    pub fn circuit(
+        text: &str,
+        changes: &str,
+        id: &str,
+    ) -> Result<(Option<One>, Vec<Plan>), String> {
+        let parts = Parts::of(text)?;
+        let mut own = String::new();
+        quoted(id, &mut own);
+        let mut last = None;
+        for change in changes.lines() {
+            let (whose, circuit) = checked(change)?;
+            if whose == own {
+                last = Some(circuit);
+            }
+        }
+        let found = last.unwrap_or_else(|| {
+            let begins = format!("\n{own},");
+            let at = memchr::memmem::find(parts.devices.as_bytes(), begins.as_bytes())? + 1;
+            parts.devices.get(at..)?.lines().next()
+        });
+        let columns = columns();
+        let devices = match found {
+            Some(line) => format!("{columns}\n{line}"),
+            None => columns,
+        };
+        let mut read = whole(&[parts.plans, &devices])?;
+        let circuit = read.circuits.pop();
+        let one = circuit.map(|circuit| One {
+            circuit,
+            site: found.and_then(site),
+        });
+        Ok((one, read.plans))
+    }
+}
+
+/// The line of a change that makes a circuit what it is here.
+pub fn put(one: &One) -> String {
+    let mut text = String::new();
+    line(&one.circuit, one.site.as_deref().unwrap_or(""), &mut text);
+    sealed("+", text.trim_start_matches('\n'))
+}
+
+/// The line of a change that takes a circuit away.
+pub fn gone(id: &str) -> String {
+    let mut own = String::new();
+    quoted(id, &mut own);
+    sealed("-", &own)
+}
+
+fn sealed(sign: &str, rest: &str) -> String {
+    let text = format!("{sign}{rest}");
+    format!("{:08x} {text}\n", fnv1a_32(text.bytes()))
+}
+
+/// The identifier of a line of changes, with its quotes, and the circuit's line where
+/// there still is one.
+fn checked(line: &str) -> Result<(&str, Option<&str>), String> {
+    let wrong = || "a change has another checksum than it says".to_owned();
+    let (sum, text) = line.split_once(' ').ok_or_else(wrong)?;
+    if u32::from_str_radix(sum, 16) != Ok(fnv1a_32(text.bytes())) {
+        return Err(wrong());
+    }
+    let found = match (text.get(..1), text.get(1..)) {
+        (Some("+"), Some(circuit)) => identifier(circuit).map(|id| (id, Some(circuit))),
+        (Some("-"), Some(id)) => Some((id, None)),
+        _ => None,
+    };
+    found.ok_or_else(|| "a change is neither of a circuit nor its end".to_owned())
+}
+
+/// The files of a text.
+struct Parts<'t> {
+    direction: Direction,
+    link: Option<Rate>,
+    network: &'t str,
+    plans: &'t str,
+    devices: &'t str,
+}
+
+impl<'t> Parts<'t> {
+    fn of(text: &'t str) -> Result<Self, String> {
+        let wrong = || "it is no list of circuits, or one of another version".to_owned();
+        let mut parts = text.splitn(4, DIVIDES);
+        let mut part = || parts.next().ok_or_else(wrong);
+        let [head, network, plans, devices] = [part()?, part()?, part()?, part()?];
+        let words = head.strip_prefix(FORMAT).ok_or_else(wrong)?;
+        let (way, link) = words.trim().split_once(' ').ok_or_else(wrong)?;
+        let link = link.parse().map_err(|_| wrong())?;
+        Ok(Self {
+            direction: match way {
+                "down" => Direction::Down,
+                "up" => Direction::Up,
+                _ => return Err(wrong()),
+            },
+            link: (link > 0).then(|| Rate::bits_per_second(link)),
+            network,
+            plans,
+            devices,
+        })
+    }
+}
+
+/// The list of these files, which are without mistakes.
+fn whole(texts: &[&str]) -> Result<List, String> {
+    let name = |text| File { name: "kept", text };
+    let files: Vec<File<'_>> = texts.iter().copied().map(name).collect();
+    let reading = read_files(&files);
+    reading.list.ok_or_else(|| {
+        let mut problems = reading.problems.into_iter();
+        let first = problems.find(|one| one.problem.severity == Severity::Error);
+        first.map_or_else(String::new, |first| first.to_string())
+    })
+}
+
+/// The tree of sites, as `network.json` has it.
+fn network(list: &List, text: &mut String) {
+    let mut below: Vec<Vec<usize>> = vec![Vec::new(); list.sites.len()];
+    let mut top = Vec::new();
+    for (number, site) in list.sites.iter().enumerate() {
+        match site.parent.and_then(|parent| below.get_mut(parent)) {
+            Some(below) => below.push(number),
+            None => top.push(number),
+        }
+    }
+    sites(list, &top, &below, text);
+}
+
+fn sites(list: &List, own: &[usize], below: &[Vec<usize>], text: &mut String) {
+    text.push('{');
+    for (place, number) in own.iter().enumerate() {
+        let (Some(site), Some(children)) = (list.sites.get(*number), below.get(*number)) else {
+            continue;
+        };
+        if place > 0 {
+            text.push_str(",\n");
+        }
+        json(&site.name, text);
+        if let Some(most) = site.most {
+            text.push_str(":{\"downloadBandwidthMbps\":");
+            rate::write(most.down, text);
+            text.push_str(",\"uploadBandwidthMbps\":");
+            rate::write(most.up, text);
+        } else {
+            text.push_str(":{\"virtual\":true");
+        }
+        if !children.is_empty() {
+            text.push_str(",\"children\":");
+            sites(list, children, below, text);
+        }
+        text.push('}');
+    }
+    text.push('}');
+}
+
+/// A name without control characters as JSON (RFC 8259, section 7).
+fn json(name: &str, text: &mut String) {
+    text.push('"');
+    text.push_str(&name.replace('\\', "\\\\").replace('"', "\\\""));
+    text.push('"');
+}
+
+/// The first line of devices.
+fn columns() -> String {
+    let rates = RATES.join(",");
+    format!("Circuit ID,Parent Node,IPv4,IPv6,{rates},Plan,Suspended")
+}
+
+/// A circuit's line, with what ends the line before it.
+fn line(circuit: &Circuit, site: &str, text: &mut String) {
+    text.push('\n');
+    quoted(&circuit.id, text);
+    text.push(',');
+    quoted(site, text);
+    let addresses = |six: bool, text: &mut String| {
+        text.push(',');
+        let own = circuit.prefixes.iter();
+        let own = own.filter(|prefix| prefix.address().is_ipv6() == six);
+        for (number, prefix) in own.enumerate() {
+            if number > 0 {
+                text.push(' ');
+            }
+            address(prefix, text);
+        }
+    };
+    addresses(false, text);
+    addresses(true, text);
+    rates(circuit.least, circuit.most, text);
+    text.push(',');
+    if let Some(plan) = &circuit.plan {
+        quoted(plan, text);
+    }
+    text.push_str(if circuit.suspended { ",yes" } else { "," });
+}
+
+fn address(prefix: &Prefix, text: &mut String) {
+    match prefix.address() {
+        IpAddr::V4(own) => {
+            for (number, byte) in own.octets().into_iter().enumerate() {
+                if number > 0 {
+                    text.push('.');
+                }
+                rate::digits(byte.into(), text);
+            }
+        }
+        IpAddr::V6(own) => {
+            let _ = write!(text, "{own}");
+        }
+    }
+    if !prefix.is_host() {
+        text.push('/');
+        rate::digits(prefix.length().into(), text);
+    }
+}
+
+fn rates(least: Pair, most: Pair, text: &mut String) {
+    for rate in [least.down, least.up, most.down, most.up] {
+        text.push(',');
+        rate::write(rate, text);
+    }
+}
+
+/// A field in quotes (RFC 4180).
+fn quoted(field: &str, text: &mut String) {
+    text.push('"');
+    if field.contains('"') {
+        text.push_str(&field.replace('"', "\"\""));
+    } else {
+        text.push_str(field);
+    }
+    text.push('"');
+}
+
+/// What a line begins with, with its quotes.
+fn identifier(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix('"')?;
+    let mut from = 0;
+    loop {
+        let at = from + rest.get(from..)?.find('"')?;
+        if rest.get(at + 1..)?.starts_with('"') {
+            from = at + 2;
+            continue;
+        }
+        return line.get(..at + 2);
+    }
+}
+
+/// The site of a line.
+fn site(line: &str) -> Option<String> {
+    let mut row = Row::default();
+    Lines::new(line).next(&mut row);
+    Some(row.get(1).text.to_owned()).filter(|site| !site.is_empty())
+}

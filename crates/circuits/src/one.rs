@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One circuit by itself: what is asked to be changed of it, and what it is then.
+
+use crate::address::Prefix;
+use crate::model::{Circuit, Pair, Plan};
+use crate::{rate, raw};
+use std::str::FromStr;
+use weirgate_document::did_you_mean;
+use weirgate_units::Rate;
+
+/// A circuit with the name of its site, for who has no list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct One {
+    /// The circuit; its place of a site says nothing.
+    pub circuit: Circuit,
+    /// The site; `None` for the link itself.
+    pub site: Option<String>,
+}
+
+/// What is to be of a circuit. What is `None` stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// The site above it; an empty name for the link itself.
+    pub site: Option<String>,
+    /// Its plan, whose rates it then has; an empty name for none.
+    pub plan: Option<String>,
+    /// Rates of its own: least down and up, most down and up.
+    pub rates: [Option<Rate>; 4],
+    /// Its addresses and prefixes, all of them.
+    pub prefixes: Option<Vec<Prefix>>,
+    /// Whether it is suspended.
+    pub suspended: Option<bool>,
+}
+
+impl FromStr for Prefix {
+    type Err = String;
+
+    /// Reads an address or a prefix of either version; says what is wrong and what
+    /// would be right.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let version = if text.contains(':') { 6 } else { 4 };
+        Self::read(text, version).map_err(|(message, hint)| format!("{message}; {hint}"))
+    }
+}
+
+impl Asked {
+    /// The circuit of an identifier, as it is to be; `old` is what it is, where there is
+    /// one. Says what is wrong, and what would be right.
+    pub fn of(&self, id: &str, old: Option<&One>, plans: &[Plan]) -> Result<One, String> {
+        if let Err((message, hint)) = raw::named(id, "circuit") {
+            return Err(format!("{message}; {hint}"));
+        }
+        let name = |asked: &Option<String>, had: Option<&String>| match asked {
+            Some(name) => Some(name.clone()).filter(|name| !name.is_empty()),
+            None => had.cloned(),
+        };
+        let had = old.map(|old| &old.circuit);
+        let plan = name(&self.plan, had.and_then(|had| had.plan.as_ref()));
+        let from = match &self.plan {
+            Some(wanted) if !wanted.is_empty() => {
+                let found = plans.iter().find(|plan| plan.name == *wanted);
+                let plan = found.ok_or_else(|| {
+                    let names = plans.iter().map(|plan| &*plan.name);
+                    let hint = did_you_mean(wanted, names, || {
+                        "name one of the list in force, or give rates".to_owned()
+                    });
+                    format!("there is no plan `{wanted}`; {hint}")
+                })?;
+                Some((plan.least, plan.most))
+            }
+            _ => had.map(|had| (had.least, had.most)),
+        };
+        let from = from.map(|(least, most)| [least.down, least.up, most.down, most.up]);
+        let mut rates = [Rate::default(); 4];
+        for (number, rate) in rates.iter_mut().enumerate() {
+            let column = raw::RATES[number];
+            let least = number < 2;
+            let known = from.map(|from| from[number]);
+            *rate = match self.rates[number].or(known) {
+                Some(rate) => rate,
+                None if least => Rate::default(),
+                None => {
+                    return Err(format!(
+                        "the circuit `{id}` has no `{column}`; give it, or name a plan"
+                    ));
+                }
+            };
+            if !rate::is_in_range(*rate, least) {
+                return Err(format!(
+                    "`{column}` of {rate} is out of range; {}",
+                    rate::range(least)
+                ));
+            }
+        }
+        for way in 0..2 {
+            let (least, most) = (rates[way], rates[way + 2]);
+            if least > most {
+                return Err(format!(
+                    "the circuit `{id}` is guaranteed {least}, and may have {most} at most; give \
+                     a smaller `{}`, or a larger `{}`",
+                    raw::RATES[way],
+                    raw::RATES[way + 2]
+                ));
+            }
+        }
+        let own = had.map(|had| &had.prefixes);
+        let mut prefixes = self.prefixes.as_ref().or(own).cloned().unwrap_or_default();
+        prefixes.sort_unstable();
+        prefixes.dedup();
+        let [least, most] = [0, 2].map(|first| Pair {
+            down: rates[first],
+            up: rates[first + 1],
+        });
+        Ok(One {
+            site: name(&self.site, old.and_then(|old| old.site.as_ref())),
+            circuit: Circuit {
+                id: id.to_owned(),
+                parent: None,
+                plan,
+                least,
+                most,
+                prefixes,
+                suspended: self
+                    .suspended
+                    .unwrap_or(had.is_some_and(|had| had.suspended)),
+            },
+        })
+    }
+}

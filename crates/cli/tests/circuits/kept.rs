@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lists that outlive what they were applied to, and circuits one by one: what runs in
+//! the guest. Ignored elsewhere.
+
+use crate::inside::{done, fails, in_force_of, line, net, settled};
+use crate::lists::{Line, written};
+use libbpf_rs::Link;
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Where programs of circuits are pinned, and where lists are kept.
+const PINS: &str = "/sys/fs/bpf/weirgate/circuits";
+const KEPT: &str = "/var/lib/weirgate/circuits/sub0.list";
+
+type InForce = (BTreeMap<String, u64>, BTreeMap<String, String>);
+
+fn boot() -> String {
+    let output = Command::new("weirgate")
+        .arg("boot")
+        .output()
+        .expect("weirgate");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{error}");
+    error
+}
+
+/// A device without neighbours.
+fn make() {
+    net::run("ip link add sub0 type dummy");
+    net::run("ip link set sub0 up");
+}
+
+fn is_root() -> bool {
+    let mut command = Command::new("tc");
+    let output = command
+        .args(["qdisc", "show", "dev", "sub0", "root"])
+        .output();
+    String::from_utf8_lossy(&output.expect("tc").stdout).contains("weir_c")
+}
+
+/// Folders of pins: one for each device.
+fn pinned() -> Vec<String> {
+    let entries = fs::read_dir(PINS).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.path().display().to_string());
+    names.collect()
+}
+
+/// Whether the program that finds leaves is on a device.
+fn is_attached() -> bool {
+    // While it is put on the device again there is none.
+    let folders = pinned().into_iter().next().unwrap_or_default();
+    let Ok(link) = Link::open(format!("{folders}/egress")) else {
+        return false;
+    };
+    let info = link.info().expect("a link");
+    match info.info {
+        libbpf_rs::query::LinkTypeInfo::Tcx(tcx) => tcx.ifindex == net::ifindex("sub0"),
+        _ => false,
+    }
+}
+
+fn detach(which: &str) {
+    let link = Link::open(format!("{}/{which}", pinned()[0])).expect("a pin");
+    link.detach().expect("a link");
+}
+
+/// Waits until something is so, as long as it may take.
+fn within(longest: Duration, what: &str, is: impl Fn() -> bool) -> Duration {
+    let began = Instant::now();
+    while !is() {
+        assert!(began.elapsed() < longest, "{what} within {longest:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+    began.elapsed()
+}
+
+struct Keeper(Child);
+
+impl Keeper {
+    fn start() -> Self {
+        let mut command = Command::new("weirgate");
+        let child = command.arg("keep").stderr(Stdio::inherit()).spawn();
+        Self(child.expect("weirgate"))
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What a reboot leaves: the file alone.
+fn forget_all() {
+    net::run("tc qdisc del dev sub0 root");
+    for folder in pinned() {
+        fs::remove_dir_all(folder).expect("pins");
+    }
+}
+
+/// A list is in force again after a reboot, after its device was made anew, and after
+/// somebody took a program off, with what was changed one by one; and nothing stays of
+/// what has gone.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn a_list_outlives_its_device() {
+    settled([0; 3]);
+    make();
+    let lines: Vec<Line> = (1..=300).map(line).collect();
+    let list = written("kept", &lines, 100);
+    done(&format!("apply sub0 {list} --rate 1gbit"));
+    done("change sub0 7 --down-max 3mbit");
+    done("remove sub0 9");
+    let expected: InForce = in_force_of("sub0");
+    assert_eq!(expected.0["c7"], 375_000);
+    assert_eq!(expected.0.get("c9"), None);
+    assert_eq!(expected.0["l"], 125_000_000);
+    forget_all();
+    settled([0; 3]);
+    let text = boot();
+    assert!(text.contains("sub0: its circuits are in force"), "{text}");
+    assert!(is_root() && is_attached());
+    assert_eq!(in_force_of("sub0"), expected);
+    // Nothing is to be done a second time.
+    assert!(!boot().contains("sub0"));
+    // A device that has gone leaves pins, until somebody looks.
+    net::run("ip link del sub0");
+    assert_eq!(pinned().len(), 1);
+    boot();
+    assert_eq!(pinned().len(), 0);
+    settled([0; 3]);
+    // The service brings it back with the device, whatever its number.
+    let keeper = Keeper::start();
+    thread::sleep(Duration::from_millis(500));
+    for round in 0..2 {
+        make();
+        let took = within(Duration::from_secs(5), "circuits", is_root);
+        println!(
+            "round {round}: in force {} ms after the device",
+            took.as_millis()
+        );
+        within(Duration::from_secs(2), "pins", || {
+            pinned().len() == 1 && is_attached()
+        });
+        assert_eq!(in_force_of("sub0"), expected);
+        if round == 0 {
+            net::run("ip link del sub0");
+            within(Duration::from_secs(5), "no pins", || pinned().is_empty());
+        }
+    }
+    // A root that somebody removes, and a program that somebody takes off.
+    net::run("tc qdisc del dev sub0 root");
+    within(Duration::from_secs(5), "a root", is_root);
+    detach("egress");
+    assert!(!is_attached());
+    let took = within(Duration::from_secs(30), "a program", is_attached);
+    println!(
+        "the program is on the device again after {} ms",
+        took.as_millis()
+    );
+    assert_eq!(in_force_of("sub0"), expected);
+    drop(keeper);
+    // Without the service, the next command finds it.
+    detach("marks");
+    detach("egress");
+    let text = done("change sub0 7 --down-max 3mbit");
+    assert!(text.contains("somebody had taken a program"), "{text}");
+    assert!(is_attached());
+    detach("egress");
+    let text = done(&format!("apply sub0 {list} --rate 1gbit"));
+    assert!(text.contains("somebody had taken a program"), "{text}");
+    assert!(
+        text.contains("1 nodes added, 1 changed, 0 removed"),
+        "{text}"
+    );
+    assert!(is_attached());
+    done("remove sub0 --all");
+    assert!(!fs::exists(KEPT).expect("a folder"));
+    assert!(!boot().contains("sub0"));
+    net::run("ip link del sub0");
+    settled([0; 3]);
+}
+
+/// A circuit comes, changes and goes while the others stay; the list says the same then,
+/// and the same once more changes nothing.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn one_circuit_comes_changes_and_goes() {
+    settled([0; 3]);
+    make();
+    let mut lines: Vec<Line> = (1..=100).map(line).collect();
+    let list = written("one", &lines, 100);
+    done(&format!("apply sub0 {list}"));
+    let before: InForce = in_force_of("sub0");
+    let add = "add sub0 new,1 --parent site-1 --addresses 203.0.113.7,2001:db8:9::/48 --down-max \
+               20mbit --up-max 2mbit";
+    let text = done(add);
+    assert!(
+        text.contains("1 nodes added, 0 changed, 0 removed, 2 entries"),
+        "{text}"
+    );
+    assert!(done(add).contains("0 nodes added, 0 changed, 0 removed, 0 entries"));
+    let (nodes, table) = in_force_of("sub0");
+    assert_eq!(nodes["cnew,1"], 2_500_000);
+    assert_eq!(
+        (&*table["203.0.113.7"], &*table["2001:db8:9::/48"]),
+        ("cnew,1", "cnew,1")
+    );
+    assert_eq!(
+        (nodes.len(), table.len()),
+        (before.0.len() + 1, before.1.len() + 2)
+    );
+    // A guarantee is its site's too.
+    done("change sub0 new,1 --down-min 5mbit --addresses 203.0.113.8");
+    let shown = |name: &str| -> serde_json::Value {
+        let text = done(&format!("show sub0 {name} --json"));
+        serde_json::from_str::<serde_json::Value>(&text).expect("JSON")[0].clone()
+    };
+    assert_eq!(shown("site-1")["guarantee_bit_s"], 5_000_000);
+    done("change sub0 new,1 --parent site-2");
+    assert_eq!(shown("site-1")["guarantee_bit_s"], 0);
+    assert_eq!(shown("site-2")["guarantee_bit_s"], 5_000_000);
+    let table = in_force_of("sub0").1;
+    assert_eq!(table.get("203.0.113.7"), None);
+    assert_eq!(table["203.0.113.8"], "cnew,1");
+    // What is suspended keeps what it had.
+    done("change sub0 new,1 --suspended yes");
+    assert_eq!(shown("new,1")["ceiling_bit_s"], 64_000);
+    assert_eq!(shown("site-2")["guarantee_bit_s"], 0);
+    done("change sub0 new,1 --suspended no");
+    assert_eq!(shown("new,1")["ceiling_bit_s"], 20_000_000);
+    assert_eq!(shown("site-2")["guarantee_bit_s"], 5_000_000);
+    // What is wrong changes nothing.
+    let expected = in_force_of("sub0");
+    let kept = fs::read(KEPT).expect("a file");
+    for (what, said) in [
+        (
+            "add sub0 new,1 --addresses 203.0.113.9 --down-max 1mbit --up-max 1mbit",
+            "already",
+        ),
+        (
+            "add sub0 x --addresses 100.64.0.2 --down-max 1mbit --up-max 1mbit",
+            "is of the circuit `2`",
+        ),
+        (
+            "add sub0 x --addresses 10.64.0.24/29 --down-max 1mbit --up-max 1mbit",
+            "is of the circuit `3`",
+        ),
+        (
+            "add sub0 x --parent nowhere --down-max 1mbit --up-max 1mbit",
+            "no site `nowhere`",
+        ),
+        ("add sub0 x --plan nothing", "no plan `nothing`"),
+        ("change sub0 x --down-max 1mbit", "no circuit `x`"),
+        ("change sub0 3 --down-min 1gbit", "at most"),
+        ("change wan7 3 --down-max 1mbit", "wan7"),
+        ("remove sub0", "--all"),
+    ] {
+        let text = fails(what, 2);
+        assert!(text.contains(said), "{what}: {text}");
+    }
+    assert_eq!(in_force_of("sub0"), expected);
+    assert_eq!(fs::read(KEPT).expect("a file"), kept);
+    // A prefix within another's is its own.
+    done("add sub0 within --addresses 10.64.0.24/30 --down-max 1mbit --up-max 1mbit");
+    assert_eq!(in_force_of("sub0").1["10.64.0.24/30"], "cwithin");
+    done("remove sub0 within new,1 nobody");
+    assert_eq!(in_force_of("sub0"), before);
+    // The list finds what single changes left as it would have left it.
+    done("change sub0 5 --down-max 7mbit");
+    done("remove sub0 6");
+    lines.retain(|line| line.number != 6);
+    lines[4].kbit = 7_000;
+    let list = written("one", &lines, 100);
+    let text = done(&format!("apply sub0 {list}"));
+    assert!(
+        text.contains("0 nodes added, 0 changed, 0 removed, 0 entries"),
+        "{text}"
+    );
+    done("remove sub0 --all");
+    net::run("ip link del sub0");
+    settled([0; 3]);
+}
+
+/// A change of one circuit that is killed leaves the circuit as it was or as it is to
+/// be, once somebody looks.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn a_killed_change_of_one_is_mended() {
+    const KILLS: u32 = 24;
+    settled([0; 3]);
+    make();
+    let lines: Vec<Line> = (1..=200).map(line).collect();
+    done(&format!("apply sub0 {}", written("killed", &lines, 100)));
+    // Many addresses, so that there is much between the beginning and the end.
+    let addresses = |net: u32| -> String {
+        let all = (0..250).map(|host| format!("198.18.{net}.{host}"));
+        all.collect::<Vec<_>>().join(",")
+    };
+    let to = [0, 1].map(|net| {
+        let kbit = 1_000 + net;
+        format!(
+            "change sub0 8 --down-max {kbit}kbit --addresses {}",
+            addresses(net)
+        )
+    });
+    done(&to[1]);
+    let began = Instant::now();
+    done(&to[0]);
+    let whole = began.elapsed();
+    let old: InForce = in_force_of("sub0");
+    done(&to[1]);
+    let both = [old, in_force_of("sub0")];
+    let (mut now, mut seen, mut mended) = (1, [0; 2], 0);
+    for kill in 0..KILLS {
+        let wanted = 1 - now;
+        let mut command = Command::new("weirgate");
+        command.arg("circuits").args(to[wanted].split_whitespace());
+        let mut child = command.stderr(Stdio::null()).spawn().expect("weirgate");
+        thread::sleep(whole / 3 + whole * (kill + 1) / (KILLS * 3 / 2));
+        child.kill().expect("a process");
+        child.wait().expect("a process");
+        mended += u32::from(boot().contains("sub0"));
+        let found = in_force_of("sub0");
+        let is = both.iter().position(|one| *one == found);
+        let is = is.unwrap_or_else(|| panic!("kill {kill}: neither is in force"));
+        seen[usize::from(is == wanted)] += 1;
+        now = is;
+    }
+    println!(
+        "{KILLS} changes of {} ms killed: {} times as before, {} as wanted, {mended} mended",
+        whole.as_millis(),
+        seen[0],
+        seen[1]
+    );
+    assert!(seen[0] > 2 && seen[1] > 2 && mended > 0);
+    done("remove sub0 --all");
+    net::run("ip link del sub0");
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why a list of circuits is not brought into force.
+
+use crate::error::KeepError;
+use weirgate_bpf::{BpfError, CircuitsError};
+use weirgate_kernel::KernelError;
+use weirgate_state::DeviceName;
+
+/// Occurs when circuits are not changed as was asked; those before are in force, but
+/// where the kernel refused in the middle of one circuit's change.
+#[derive(Debug, thiserror::Error)]
+pub enum CircuitsRefused {
+    /// Occurs when a device has a root qdisc that somebody made.
+    #[error(
+        "{device} has the root qdisc `{kind}`, which somebody made; remove it, or say --adopt to \
+         have it replaced"
+    )]
+    Foreign {
+        /// The device.
+        device: DeviceName,
+        /// The kind of its root.
+        kind: String,
+    },
+    /// Occurs when a kernel has no BPF qdiscs.
+    #[error(
+        "the kernel {0} has no BPF qdiscs, which circuits need: Linux 6.16 with \
+         CONFIG_NET_SCH_BPF and type information (CONFIG_DEBUG_INFO_BTF)"
+    )]
+    Unable(String),
+    /// Occurs when a device has circuits of the other direction.
+    #[error("{0} has circuits of the other direction; `weirgate circuits remove {0} --all` first")]
+    Direction(DeviceName),
+    /// Occurs when a device has no circuits.
+    #[error("{0} has no circuits")]
+    None(DeviceName),
+    /// Occurs when no list is kept of a device whose circuit is to be changed.
+    #[error("no list is kept of {0}; apply one")]
+    NotKept(DeviceName),
+    /// Occurs when what is asked for is wrong.
+    #[error("{0}")]
+    Wrong(String),
+    /// Occurs when a list is larger than the first one left room for, or a circuit does
+    /// not fit to those that are there.
+    #[error("{0}; what was before is in force. {1}")]
+    DoesNotFit(CircuitsError, &'static str),
+    /// Occurs when the kernel refuses a program or a map.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// Occurs when the kernel cannot be asked, or refuses.
+    #[error(transparent)]
+    Kernel(Box<KernelError>),
+    /// Occurs when a file cannot be read or written.
+    #[error(transparent)]
+    Keep(Box<KeepError>),
+}
+
+impl CircuitsRefused {
+    /// Whether what was asked for is wrong, and not what the kernel or a file has.
+    pub fn is_wrong(&self) -> bool {
+        match self {
+            Self::Kernel(error) => matches!(**error, KernelError::NoDevice(_)),
+            Self::Unable(_) | Self::Bpf(_) | Self::Keep(_) => false,
+            _ => true,
+        }
+    }
+}
+
+impl From<CircuitsError> for CircuitsRefused {
+    fn from(error: CircuitsError) -> Self {
+        match error {
+            CircuitsError::Bpf(error) => error.into(),
+            full @ CircuitsError::Full(_) => Self::DoesNotFit(
+                full,
+                "`weirgate circuits remove --all` and `apply` make more room, and lose what is \
+                 queued",
+            ),
+            other @ CircuitsError::NoSite(_) => {
+                Self::DoesNotFit(other, "Apply a list that has the site")
+            }
+            other @ CircuitsError::Taken { .. } => {
+                Self::DoesNotFit(other, "Change that circuit first")
+            }
+        }
+    }
+}
+
+impl From<KernelError> for CircuitsRefused {
+    fn from(error: KernelError) -> Self {
+        Self::Kernel(Box::new(error))
+    }
+}
+
+impl From<KeepError> for CircuitsRefused {
+    fn from(error: KeepError) -> Self {
+        Self::Keep(Box::new(error))
+    }
+}

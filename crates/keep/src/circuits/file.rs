@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The file of a device's list: sealed, and behind the seal a line for each circuit
+//! that was changed since.
+//!
+//! A list is written aside and renamed, so that the old one is there or the new one. A
+//! line is appended and flushed; one that was cut off by a crash has no end, and is
+//! none.
+
+use crate::error::KeepError;
+use crate::store::folder::{Folders, folder};
+use crate::store::sealed;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
+use std::path::PathBuf;
+use weirgate_state::DeviceName;
+
+/// The folder below that of applied states, and how names of files end.
+const FOLDER: &str = "circuits";
+const ENDS: &str = ".list";
+
+/// What to do with a damaged file.
+const HINT: &str = "apply the list again, or remove the file";
+
+/// So many bytes of changes are kept apart, and a sixteenth of the list: looking at
+/// them takes each change some time.
+const CHANGES: usize = 1 << 16;
+
+/// The file of one device.
+#[derive(Debug)]
+pub(super) struct ListFile {
+    path: PathBuf,
+}
+
+/// What a file has.
+#[derive(Debug)]
+pub(super) struct Text {
+    pub(super) list: String,
+    /// Whole lines.
+    pub(super) changes: String,
+}
+
+impl Text {
+    /// Whether so much was changed that the list is better written anew.
+    pub(super) fn is_long(&self) -> bool {
+        self.changes.len() > CHANGES + self.list.len() / 16
+    }
+}
+
+/// The devices that a list is kept of.
+pub(super) fn devices(folders: &Folders) -> Result<Vec<DeviceName>, KeepError> {
+    let path = folders.state.join(FOLDER);
+    let entries = match fs::read_dir(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(KeepError::file(&path))?,
+    };
+    let mut devices = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(KeepError::file(&path))?.file_name();
+        let device = name.to_str().and_then(|name| name.strip_suffix(ENDS));
+        devices.extend(device.and_then(DeviceName::new));
+    }
+    devices.sort();
+    Ok(devices)
+}
+
+impl ListFile {
+    pub(super) fn of(folders: &Folders, device: &DeviceName) -> Self {
+        let name = format!("{device}{ENDS}");
+        Self {
+            path: folders.state.join(FOLDER).join(name),
+        }
+    }
+
+    /// Reads it; `None` where there is none. Without `verify` a damaged list is not
+    /// found, which takes less time.
+    pub(super) fn read(&self, verify: bool) -> Result<Option<Text>, KeepError> {
+        let bytes = match fs::read(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(KeepError::file(&self.path))?,
+        };
+        let text = |bytes: &[u8]| {
+            let text = std::str::from_utf8(bytes).map(str::to_owned);
+            text.map_err(|_| "it is no text".to_owned())
+        };
+        let read = sealed::parts(&bytes, verify).and_then(|(list, behind)| {
+            let whole = behind.iter().rposition(|byte| *byte == b'\n');
+            let behind = behind.get(..whole.map_or(0, |at| at + 1));
+            Ok(Text {
+                list: text(list)?,
+                changes: text(behind.unwrap_or_default())?,
+            })
+        });
+        read.map(Some).map_err(|why| self.damaged(why))
+    }
+
+    /// What is wrong with what it has.
+    pub(super) fn damaged(&self, why: String) -> KeepError {
+        KeepError::Damaged {
+            path: self.path.clone(),
+            why,
+            hint: HINT,
+        }
+    }
+
+    /// Writes a list aside; [`Aside::publish`] puts it in the place of the one before.
+    pub(super) fn write(&self, list: &str) -> Result<Aside<'_>, KeepError> {
+        folder(self.path.parent().unwrap_or(&self.path))?;
+        Ok(Aside {
+            file: self,
+            aside: Some(sealed::write_aside(&self.path, list.as_bytes())?),
+        })
+    }
+
+    /// Adds a line of a change.
+    pub(super) fn append(&self, text: &Text, line: &str) -> Result<(), KeepError> {
+        let added = || -> std::io::Result<()> {
+            let mut file = OpenOptions::new().write(true).open(&self.path)?;
+            let whole = (sealed::length(text.list.as_bytes()) + text.changes.len()) as u64;
+            // What a crash cut off.
+            file.set_len(whole)?;
+            file.seek(SeekFrom::Start(whole))?;
+            file.write_all(line.as_bytes())?;
+            file.sync_data()
+        };
+        added().map_err(KeepError::file(&self.path))
+    }
+
+    /// Removes it, if it is there; whether it was.
+    pub(super) fn remove(&self) -> Result<bool, KeepError> {
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            other => {
+                other.map_err(KeepError::file(&self.path))?;
+                let folder = self.path.parent().unwrap_or(&self.path);
+                sealed::flush(folder)?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// A list that is written and not in its place yet; it goes where it is not put there.
+#[derive(Debug)]
+pub(super) struct Aside<'f> {
+    file: &'f ListFile,
+    aside: Option<PathBuf>,
+}
+
+impl Aside<'_> {
+    /// Puts it in its place.
+    pub(super) fn publish(mut self) -> Result<(), KeepError> {
+        let Some(aside) = self.aside.take() else {
+            return Ok(());
+        };
+        sealed::publish(&aside, &self.file.path)
+    }
+}
+
+impl Drop for Aside<'_> {
+    fn drop(&mut self) {
+        if let Some(aside) = &self.aside {
+            // What is left is written over by the next.
+            let _ = fs::remove_file(aside);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folders(state: &std::path::Path) -> Folders {
+        Folders {
+            run: state.to_owned(),
+            state: state.to_owned(),
+            boot: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_list_and_its_changes_are_what_was_written() {
+        let place = tempfile::tempdir().unwrap();
+        let folders = folders(place.path());
+        let device = DeviceName::new("access0.7").unwrap();
+        let file = ListFile::of(&folders, &device);
+        assert!(file.read(true).unwrap().is_none());
+        assert_eq!(devices(&folders).unwrap(), []);
+        // What is not put in its place is not there.
+        drop(file.write("first").unwrap());
+        assert!(file.read(true).unwrap().is_none());
+        file.write("first\nlist").unwrap().publish().unwrap();
+        assert_eq!(devices(&folders).unwrap(), [device]);
+        for line in ["one\n", "two\n"] {
+            let text = file.read(true).unwrap().unwrap();
+            file.append(&text, line).unwrap();
+        }
+        let text = file.read(true).unwrap().unwrap();
+        assert_eq!((&*text.list, &*text.changes), ("first\nlist", "one\ntwo\n"));
+        // A line that was cut off is none, and the next takes its place.
+        let whole = fs::read(&file.path).unwrap();
+        fs::write(&file.path, [&*whole, b"thr"].concat()).unwrap();
+        let text = file.read(true).unwrap().unwrap();
+        assert_eq!(text.changes, "one\ntwo\n");
+        file.append(&text, "3\n").unwrap();
+        assert_eq!(fs::read(&file.path).unwrap(), [&*whole, b"3\n"].concat());
+        // Another list begins without changes; a damaged one is found.
+        file.write("second").unwrap().publish().unwrap();
+        assert_eq!(file.read(true).unwrap().unwrap().changes, "");
+        let text = String::from_utf8(fs::read(&file.path).unwrap()).unwrap();
+        fs::write(&file.path, text.replace("second", "secomd")).unwrap();
+        let error = file.read(true).unwrap_err().to_string();
+        assert!(error.contains("checksum"), "{error}");
+        assert!(file.remove().unwrap() && !file.remove().unwrap());
+    }
+}

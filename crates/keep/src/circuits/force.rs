@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A list brought into force on a device, whatever of it is there already.
+
+use super::{Circuits, CircuitsRefused, Target};
+use crate::offloads::{offloads_back, offloads_off};
+use weirgate_bpf::{CircuitTree, CircuitsChange, CircuitsSize};
+use weirgate_circuits::List;
+use weirgate_circuits::kept::Kept;
+use weirgate_circuits::rows::Room;
+
+/// Leaves that may have packets at a time, packets, and their bytes: 65,536 of them
+/// took 40 MiB when they were measured (docs/measurements/engine.md).
+const QUEUES: u32 = 65_536;
+const PACKETS: u32 = 262_144;
+const BYTES: u64 = 256 << 20;
+
+/// What was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CircuitsDone {
+    /// What differed.
+    pub change: CircuitsChange,
+    /// The qdisc was put at the root.
+    pub put: bool,
+    /// Programs that somebody had taken off the device were put on it again.
+    pub reattached: bool,
+    /// What joins packets was switched off.
+    pub switched: bool,
+}
+
+impl CircuitsDone {
+    /// Whether all was as it is to be.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Room for a list, for its successor at the same time, and for growth.
+fn size(list: &List) -> CircuitsSize {
+    let prefixes = list.circuits.iter().flat_map(|one| &one.prefixes);
+    let hosts = prefixes.clone().filter(|one| one.is_host()).count();
+    let others = prefixes.count() - hosts;
+    let room = |count: usize| u32::try_from(4 * count).unwrap_or(1 << 24).max(1 << 14);
+    let rows = Room::of(list);
+    CircuitsSize {
+        room: rows,
+        addresses: room(hosts).next_power_of_two(),
+        prefixes: room(others).next_power_of_two(),
+        queues: rows.leaves.min(QUEUES),
+        packets: PACKETS,
+        bytes: BYTES,
+    }
+}
+
+impl Circuits<'_> {
+    /// Brings a list into force on a device. What is kept is the caller's to say.
+    pub(super) async fn force(
+        &self,
+        target: &Target<'_>,
+        kept: &Kept,
+        adopt: bool,
+    ) -> Result<(CircuitTree, CircuitsDone), CircuitsRefused> {
+        let (kernel, store, place) = (self.kernel, &self.store, target.place);
+        let kind = CircuitTree::kind(place);
+        let root = kernel.root_kind(target.index).await?;
+        if let Some(other) = root.as_ref().filter(|root| **root != kind && !adopt) {
+            return Err(CircuitsRefused::Foreign {
+                device: target.name.clone(),
+                kind: other.clone(),
+            });
+        }
+        let present = store.circuits(place)?;
+        let is_new = present.is_none();
+        let mut tree = if let Some(tree) = present {
+            if tree.direction()? != kept.direction {
+                return Err(CircuitsRefused::Direction(target.name.clone()));
+            }
+            tree
+        } else {
+            let able = kernel.capabilities().await?;
+            if !able.kit {
+                return Err(CircuitsRefused::Unable(able.release));
+            }
+            // What a process left that died before the end.
+            store.remove_circuits(place)?;
+            CircuitTree::load(place, kept.direction, &size(&kept.list))?
+        };
+        let mut done = CircuitsDone {
+            change: tree.reconcile(&kept.list, kept.link)?,
+            ..CircuitsDone::default()
+        };
+        if is_new {
+            store.keep_circuits(place, &mut tree)?;
+        } else if !store.circuits_are_on(place) {
+            store.put_circuits_on(place, &tree)?;
+            done.reattached = true;
+        }
+        if root.as_deref() != Some(&*kind) {
+            done.put = true;
+            match self.put(target, &kind).await {
+                Ok(switched) => done.switched = switched,
+                Err(refused) => {
+                    store.remove_circuits(place)?;
+                    return Err(refused);
+                }
+            }
+        }
+        Ok((tree, done))
+    }
+
+    /// Puts the qdisc at the root and reads it back; undone where that fails. Whether
+    /// offloads were switched.
+    async fn put(&self, target: &Target<'_>, kind: &str) -> Result<bool, CircuitsRefused> {
+        let (kernel, name, device) = (self.kernel, target.name, target.index);
+        // One packet of the device is to be one on the wire.
+        let switched = offloads_off(kernel, name, target.place).await?;
+        let put = kernel.put_root(name, device, kind).await;
+        let found = match put {
+            Ok(()) => kernel.root_kind(device).await,
+            Err(error) => Err(error),
+        };
+        let refused = match found {
+            Ok(found) if found.as_deref() == Some(kind) => return Ok(switched),
+            Ok(found) => CircuitsRefused::Foreign {
+                device: name.clone(),
+                kind: found.unwrap_or_else(|| "the kernel's default".to_owned()),
+            },
+            Err(error) => error.into(),
+        };
+        if kernel.root_kind(device).await?.as_deref() == Some(kind) {
+            kernel.drop_root(name, device).await?;
+        }
+        if switched {
+            offloads_back(kernel, name, target.place).await?;
+        }
+        Err(refused)
+    }
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lists of circuits that outlive a command: brought into force, kept, and brought into
+//! force again.
+//!
+//! The kernel has a list, and a file has the same. What comes into force is written
+//! aside before, and put in its place after; a word in the kernel says that both may
+//! differ meanwhile ([`weirgate_bpf::CircuitTree::settle`]). Where that word is found,
+//! the whole list of the file is brought into force.
+
+mod error;
+mod file;
+mod force;
+
+pub use error::CircuitsRefused;
+pub use force::CircuitsDone;
+
+use crate::error::KeepError;
+use crate::offloads;
+use crate::store::folder::Folders;
+use file::{ListFile, Text};
+use weirgate_bpf::{CircuitTree, Place, Store};
+use weirgate_circuits::kept::{Kept, gone, put};
+use weirgate_circuits::{One, Plan};
+use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
+use weirgate_state::DeviceName;
+
+/// The circuits of this network namespace, which one process changes at a time.
+pub struct Circuits<'k> {
+    folders: &'k Folders,
+    kernel: &'k Kernel,
+    store: Store,
+}
+
+/// A device that has circuits, or is to have them.
+struct Target<'n> {
+    name: &'n DeviceName,
+    index: DeviceIndex,
+    place: Place,
+}
+
+/// What became of one device.
+#[derive(Debug)]
+pub struct Held {
+    /// The device.
+    pub device: DeviceName,
+    /// What was done; what stood in the way.
+    pub outcome: Result<CircuitsDone, CircuitsRefused>,
+}
+
+impl<'k> Circuits<'k> {
+    /// Waits for another process that changes circuits. Needs root.
+    pub fn open(folders: &'k Folders, kernel: &'k Kernel) -> Result<Self, CircuitsRefused> {
+        Ok(Self {
+            folders,
+            kernel,
+            store: Store::open()?,
+        })
+    }
+
+    /// Whether a list is kept of any device.
+    pub fn are_kept(folders: &Folders) -> bool {
+        file::devices(folders).is_ok_and(|devices| !devices.is_empty())
+    }
+
+    /// The programs and maps of a device.
+    pub async fn tree(&self, name: &DeviceName) -> Result<CircuitTree, CircuitsRefused> {
+        let target = self.target(name).await?;
+        let tree = self.store.circuits(target.place)?;
+        tree.ok_or_else(|| CircuitsRefused::None(name.clone()))
+    }
+
+    /// Brings a list into force and keeps it: all of it, or the one before is in force
+    /// and kept. `adopt` replaces a root qdisc that somebody made.
+    pub async fn apply(
+        &self,
+        name: &DeviceName,
+        kept: &Kept,
+        adopt: bool,
+    ) -> Result<CircuitsDone, CircuitsRefused> {
+        let target = self.target(name).await?;
+        self.forget_gone().await?;
+        let file = ListFile::of(self.folders, name);
+        let aside = file.write(&kept.write())?;
+        let (tree, done) = self.force(&target, kept, adopt).await?;
+        aside.publish()?;
+        tree.settle()?;
+        Ok(done)
+    }
+
+    /// Makes one circuit what `wanted` says it is to be, of what it is and the plans;
+    /// `None` for a circuit that is not there. What is so already is left as it is.
+    pub async fn change(
+        &self,
+        name: &DeviceName,
+        id: &str,
+        wanted: impl FnOnce(Option<&One>, &[Plan]) -> Result<Option<One>, String>,
+    ) -> Result<CircuitsDone, CircuitsRefused> {
+        let target = self.target(name).await?;
+        let (mut tree, mut done) = self.standing(&target).await?;
+        let file = ListFile::of(self.folders, name);
+        let text = file.read(false)?;
+        let text = text.ok_or_else(|| CircuitsRefused::NotKept(name.clone()))?;
+        let read = Kept::circuit(&text.list, &text.changes, id);
+        let (old, plans) = read.map_err(|why| file.damaged(why))?;
+        let new = wanted(old.as_ref(), &plans).map_err(CircuitsRefused::Wrong)?;
+        if old == new {
+            return Ok(done);
+        }
+        let line = new.as_ref().map_or_else(|| gone(id), put);
+        done.change = tree.put_one(old.as_ref(), new.as_ref())?;
+        if text.is_long() {
+            let changes = text.changes + &line;
+            let kept = whole(&file, &text.list, &changes)?;
+            file.write(&kept.write())?.publish()?;
+        } else {
+            file.append(&text, &line)?;
+        }
+        tree.settle()?;
+        Ok(done)
+    }
+
+    /// Takes the circuits off a device, which need not be there, and keeps none.
+    pub async fn remove(&self, name: &DeviceName) -> Result<(), CircuitsRefused> {
+        let was_kept = ListFile::of(self.folders, name).remove()?;
+        let target = match self.target(name).await {
+            Err(CircuitsRefused::Kernel(error))
+                if was_kept && matches!(*error, KernelError::NoDevice(_)) =>
+            {
+                return self.forget_gone().await;
+            }
+            other => other?,
+        };
+        let is_there = self.has_root(&target).await?;
+        if !is_there && !was_kept && self.store.circuits(target.place)?.is_none() {
+            return Err(CircuitsRefused::None(name.clone()));
+        }
+        if is_there {
+            self.kernel.drop_root(name, target.index).await?;
+        }
+        self.store.remove_circuits(target.place)?;
+        offloads::offloads_back(self.kernel, name, target.place).await?;
+        Ok(())
+    }
+
+    /// Brings what is kept into force where it is not, on the devices that are there,
+    /// and takes away what those left that have gone.
+    pub async fn hold(&self) -> Result<Vec<Held>, CircuitsRefused> {
+        let mut all = Vec::new();
+        self.forget_gone().await?;
+        for device in file::devices(self.folders)? {
+            let outcome = match self.target(&device).await {
+                Err(CircuitsRefused::Kernel(error))
+                    if matches!(*error, KernelError::NoDevice(_)) =>
+                {
+                    continue;
+                }
+                Err(error) => Err(error),
+                Ok(target) => self.standing(&target).await.map(|(_, done)| done),
+            };
+            if !matches!(&outcome, Ok(done) if done.is_nothing()) {
+                all.push(Held { device, outcome });
+            }
+        }
+        Ok(all)
+    }
+
+    /// The device's circuits, brought into force first where anything is missing.
+    async fn standing(
+        &self,
+        target: &Target<'_>,
+    ) -> Result<(CircuitTree, CircuitsDone), CircuitsRefused> {
+        if self.store.circuits_are_on(target.place)
+            && self.has_root(target).await?
+            && let Some(tree) = self.store.circuits(target.place)?
+            && !tree.is_open()?
+        {
+            return Ok((tree, CircuitsDone::default()));
+        }
+        let file = ListFile::of(self.folders, target.name);
+        let Some(Text { list, changes }) = file.read(true)? else {
+            return Err(CircuitsRefused::None(target.name.clone()));
+        };
+        let kept = whole(&file, &list, &changes)?;
+        let (tree, done) = self.force(target, &kept, false).await?;
+        tree.settle()?;
+        Ok((tree, done))
+    }
+
+    async fn target<'n>(&self, name: &'n DeviceName) -> Result<Target<'n>, CircuitsRefused> {
+        let index = self.kernel.device(name).await?;
+        Ok(Target {
+            name,
+            index,
+            place: Place::root(index.number())?,
+        })
+    }
+
+    /// Whether the device's root is the qdisc of its circuits.
+    async fn has_root(&self, target: &Target<'_>) -> Result<bool, CircuitsRefused> {
+        let root = self.kernel.root_kind(target.index).await?;
+        Ok(root.as_deref() == Some(&*CircuitTree::kind(target.place)))
+    }
+
+    /// Takes away what devices left that have gone.
+    async fn forget_gone(&self) -> Result<(), CircuitsRefused> {
+        let pinned = self.store.circuits_places()?;
+        if pinned.is_empty() {
+            return Ok(());
+        }
+        let devices = self.kernel.devices().await?;
+        let there: Vec<u32> = devices.into_values().map(DeviceIndex::number).collect();
+        for place in pinned {
+            if !there.contains(&place.ifindex) {
+                self.store.remove_circuits(place)?;
+                offloads::forget(place)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The list of a file.
+fn whole(file: &ListFile, list: &str, changes: &str) -> Result<Kept, KeepError> {
+    Kept::read(list, changes).map_err(|why| file.damaged(why))
+}

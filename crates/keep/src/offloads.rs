@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Offloads of a device whose root is a qdisc made of programs. With them up to 64 kB
+//! of a connection reach it as one packet, which at 512 kbit/s takes a second to leave
+//! and is charged one packet's overhead.
+
+use crate::error::KeepError;
+use crate::store::folder::folder;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use weirgate_bpf::Place;
+use weirgate_kernel::Kernel;
+use weirgate_state::{DeviceName, Offloads};
+
+/// The folder of files that say which were on before.
+const SAVED: &str = "/run/weirgate/offloads";
+
+/// Switches off what joins packets on their way to the device. What was on is kept for
+/// [`offloads_back`]. Whether anything was switched.
+pub async fn offloads_off(
+    kernel: &Kernel,
+    name: &DeviceName,
+    place: Place,
+) -> Result<bool, KeepError> {
+    let found = kernel.offloads(std::slice::from_ref(name)).await?;
+    let Some(before) = found.into_iter().flatten().next() else {
+        return Ok(false);
+    };
+    let joins = before.tso || before.gso || before.segments != Some(1);
+    if joins {
+        let path = saved(place);
+        // What an earlier load found stays.
+        if !path.exists() {
+            folder(Path::new(SAVED))?;
+            let text = serde_json::to_vec(&before).map_err(|error| KeepError::File {
+                path: path.clone(),
+                source: error.into(),
+            })?;
+            fs::write(&path, text).map_err(KeepError::file(&path))?;
+        }
+        let off = Offloads {
+            tso: false,
+            gso: false,
+            segments: Some(1),
+            ..before
+        };
+        kernel.set_offloads(name, off).await?;
+    }
+    Ok(joins)
+}
+
+/// Switches on again what [`offloads_off`] switched off.
+pub async fn offloads_back(
+    kernel: &Kernel,
+    name: &DeviceName,
+    place: Place,
+) -> Result<(), KeepError> {
+    let path = saved(place);
+    let Ok(bytes) = fs::read(&path) else {
+        return Ok(());
+    };
+    let before: Offloads = serde_json::from_slice(&bytes).map_err(|error| KeepError::File {
+        path: path.clone(),
+        source: error.into(),
+    })?;
+    kernel.set_offloads(name, before).await?;
+    fs::remove_file(&path).map_err(KeepError::file(&path))
+}
+
+/// Forgets what a device had that has gone.
+pub(crate) fn forget(place: Place) -> Result<(), KeepError> {
+    let path = saved(place);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(KeepError::file(path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Other devices that hand on joined packets (GRO).
+pub async fn joining(kernel: &Kernel, name: &DeviceName) -> Result<Vec<DeviceName>, KeepError> {
+    let all = kernel.devices().await?;
+    let others: Vec<DeviceName> = all.into_keys().filter(|one| one != name).collect();
+    let found = kernel.offloads(&others).await?;
+    let joins = |own: Option<Offloads>| own.is_some_and(|own| own.gro);
+    let joining = others.into_iter().zip(found);
+    let joining = joining.filter(|(name, own)| joins(*own) && name.as_str() != "lo");
+    Ok(joining.map(|(name, _)| name).collect())
+}
+
+/// A device's file, by its network namespace and number.
+fn saved(place: Place) -> PathBuf {
+    let name = format!("{}-{}.json", place.netns, place.ifindex);
+    Path::new(SAVED).join(name)
+}

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use weirgate_circuits::kept::Kept;
 use weirgate_circuits::rows::Direction;
 use weirgate_circuits::{Asked, Prefix};
-use weirgate_console::exit::{Outcome, Status};
+use weirgate_console::exit::{Outcome, Status, wrong};
 use weirgate_console::output;
 use weirgate_units::Rate;
 
@@ -86,7 +86,7 @@ pub enum Command {
         /// The device.
         device: String,
         /// Identifiers of circuits.
-        #[arg(value_name = "CIRCUIT", required_unless_present = "all")]
+        #[arg(value_name = "CIRCUIT")]
         circuits: Vec<String>,
         /// All circuits, the sites and the qdisc.
         #[arg(long, conflicts_with = "circuits")]
@@ -178,6 +178,10 @@ pub fn run(state: &Path, command: &Command) -> Outcome {
         Command::Remove {
             device, all: true, ..
         } => live::remove(state, device),
+        // An empty variable of a script takes nothing away.
+        Command::Remove { circuits, .. } if circuits.is_empty() => Err(wrong(
+            "name the circuits to take off, or say --all to take off everything",
+        )),
         Command::Remove {
             device, circuits, ..
         } => live::take(state, device, circuits),

@@ -26,6 +26,8 @@ struct Package {
     name: &'static str,
     /// What cargo is asked for to build its programs.
     build: &'static [&'static str],
+    /// The profile that builds them so.
+    profile: &'static str,
     /// Its programs, the first with completions.
     programs: &'static [&'static str],
     /// Folders of the repository that go to `usr/share/weirgate`.
@@ -42,6 +44,7 @@ const PACKAGES: [Package; 2] = [
     Package {
         name: "weirgate",
         build: &["router"],
+        profile: "dist",
         programs: &["weirgate"],
         data: &[],
         service: true,
@@ -60,6 +63,7 @@ const PACKAGES: [Package; 2] = [
             "-p",
             "weirgate-guest",
         ],
+        profile: "release",
         programs: &["weirgate-lab", "weirgate-guest"],
         data: &["experiments", "policies", "domains"],
         service: false,
@@ -112,13 +116,8 @@ impl Package {
         let target = target(root);
         let tree = target.join("deb").join(self.name);
         empty(&tree)?;
-        let profile = if self.build.contains(&"dist") {
-            "dist"
-        } else {
-            "release"
-        };
         for program in self.programs {
-            let built = target.join(profile).join(program);
+            let built = target.join(self.profile).join(program);
             put(&built, &tree.join("usr/bin").join(program), 0o755)?;
         }
         let program = self.programs[0];

@@ -96,6 +96,8 @@ fn check(what: &str, holds: bool) {
 
 fn all() -> Result<()> {
     printed("dpkg -i /packages/older.deb")?;
+    let program = fs::metadata("/usr/bin/weirgate")?.len();
+    say("program", program as f64 / 1e6);
     let fresh = unit("weirgate.service");
     check(
         "a new installation enables and starts the service",

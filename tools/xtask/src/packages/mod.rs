@@ -6,7 +6,7 @@
 //! with systemd as its first process. There this program runs once more ([`inside`]), works
 //! the packages, and says what it saw. Traffic is in [`traffic`].
 
-mod clean;
+pub mod clean;
 mod inside;
 mod machine;
 mod traffic;
@@ -23,7 +23,12 @@ use std::process::Command;
 const OLDER: &str = "0.0.9-1";
 
 /// What is measured: the word by which the machine says it, what it is, and its goal.
-const FIGURES: [(&str, &str, Goal); 10] = [
+const FIGURES: [(&str, &str, Goal); 11] = [
+    (
+        "program",
+        "the router's program in the package, MB",
+        Goal::AtMost(8.0),
+    ),
     (
         "sent",
         "packets sent, 1,000 a second",

@@ -6,8 +6,9 @@ use std::error::Error;
 use std::path::Path;
 use std::{env, fs};
 
-/// The target that Rust links with lld, which knows these options.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// The targets that are linked with lld, which knows these options: Rust does so for the
+/// first, and `packaging/static/build` for the other.
+const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "x86_64-unknown-linux-musl"];
 
 /// Leaves out the tables for unwinding, a megabyte: the program aborts where it panics. The
 /// compiler writes them even so when it optimises with the standard library.
@@ -20,8 +21,8 @@ const ORDER: &str = "keep-order.txt";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={ORDER}");
-    let is = |name: &str, value: &str| env::var(name).is_ok_and(|found| found == value);
-    if is("OPT_LEVEL", "z") && is("TARGET", TARGET) {
+    let small = env::var("OPT_LEVEL").is_ok_and(|level| level == "z");
+    if small && TARGETS.contains(&env::var("TARGET")?.as_str()) {
         let path = Path::new(&env::var("OUT_DIR")?).join("link.ld");
         let script = NO_TABLES.to_owned() + &together(&fs::read_to_string(ORDER)?);
         fs::write(&path, script)?;

@@ -4,25 +4,43 @@
 //!
 //! Everything else is in the libraries; each subcommand has a module here that
 //! reads files, calls them and prints. The laboratory and the workshop are
-//! `weirgate-lab` (crate `lab-cli`), to which [`handed`] hands over.
+//! `weirgate-lab` (crate `lab-cli`), to which `handed` hands over.
+//!
+//! Without the feature `whole` it is the program of a small router: what applies a policy and
+//! holds it.
 
+#[cfg(feature = "whole")]
 mod aqm;
+#[cfg(feature = "whole")]
 mod circuits;
 mod doctor;
+#[cfg(feature = "whole")]
 mod domain;
+#[cfg(feature = "whole")]
 mod explain;
+#[cfg(feature = "whole")]
 mod flows;
+#[cfg(feature = "whole")]
 mod handed;
+#[cfg(feature = "whole")]
 mod init;
 mod keep;
+#[cfg(feature = "whole")]
 mod links;
 mod policy;
+#[cfg(feature = "whole")]
 mod probe;
+#[cfg(feature = "whole")]
 mod survey;
+#[cfg(feature = "whole")]
 mod top;
+#[cfg(feature = "whole")]
 mod watch;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+#[cfg(feature = "whole")]
+use clap::CommandFactory as _;
+use clap::{Parser, Subcommand};
+#[cfg(feature = "whole")]
 use handed::Handed;
 use keep::{announce, track};
 use policy::{apply, change, check, import, plan, rules, schema, show};
@@ -30,6 +48,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weirgate_console::exit::{self, Outcome};
 use weirgate_console::policy::SITE;
+#[cfg(feature = "whole")]
 use weirgate_console::reference::{About, Pages};
 use weirgate_console::time;
 
@@ -59,6 +78,7 @@ enum Command {
     Applied(Applied),
     #[command(flatten)]
     Running(Running),
+    #[cfg(feature = "whole")]
     #[command(flatten)]
     About(About),
 }
@@ -66,10 +86,12 @@ enum Command {
 /// What is done with policies before one is applied.
 #[derive(Subcommand)]
 enum Written {
+    #[cfg(feature = "whole")]
     /// Show what weirgate does: an emulated line, before and after.
     ///
     /// Done by `weirgate-lab`.
     Try(Handed),
+    #[cfg(feature = "whole")]
     /// Make a first policy: find the link, ask at most three questions, write it, offer to apply it.
     ///
     /// Options answer the questions, so that scripts can run it. Contacts nobody but the host of
@@ -87,6 +109,7 @@ enum Written {
     ///
     /// Needs CAP_NET_ADMIN to read the kernel's state.
     Plan(plan::Arguments),
+    #[cfg(feature = "whole")]
     /// Say which class packets get under a policy, and which rule decides.
     ///
     /// Changes nothing and asks no kernel: the policy's rules are run on the packets here.
@@ -190,12 +213,14 @@ enum Applied {
 /// What looks at what runs, and what goes beyond one policy.
 #[derive(Subcommand)]
 enum Running {
+    #[cfg(feature = "whole")]
     /// Keep a history of what the kernel counts, and show it to browsers and monitoring systems.
     ///
     /// Changes nothing. Counters of devices, queues and classes need no privilege; those of rules
     /// and connections need CAP_NET_ADMIN. Serves a page, its data and OpenMetrics at a loopback
     /// address until SIGTERM or SIGINT.
     Watch(watch::Arguments),
+    #[cfg(feature = "whole")]
     /// Show what goes on now, in the terminal.
     ///
     /// Changes nothing and needs no privilege; rules and connections need CAP_NET_ADMIN.
@@ -209,6 +234,7 @@ enum Running {
         #[arg(long)]
         json: bool,
     },
+    #[cfg(feature = "whole")]
     /// List the connections with their class, the rule behind it, host, bytes and rate.
     ///
     /// Needs CAP_NET_ADMIN to read the kernel's connections.
@@ -242,43 +268,53 @@ enum Running {
     /// The process that takes a change back; started by others.
     #[command(hide = true)]
     Guard,
+    #[cfg(feature = "whole")]
     /// Run experiments in the laboratory.
     ///
     /// Done by `weirgate-lab`.
     Lab(Handed),
+    #[cfg(feature = "whole")]
     /// Queueing disciplines of one C source each: list, load, watch, write, test them.
     Aqm {
         #[command(subcommand)]
         command: aqm::Command,
     },
+    #[cfg(feature = "whole")]
     /// A provider's circuits: check a list, bring it into force on a device, change one, show counters.
     Circuits {
         #[command(subcommand)]
         command: circuits::Command,
     },
+    #[cfg(feature = "whole")]
     /// Compare settings for a link in the laboratory, and give the best one's policy.
     ///
     /// Done by `weirgate-lab`.
     Advise(Handed),
+    #[cfg(feature = "whole")]
     /// Describe several routers as one DiffServ domain: check, apply and verify it.
     Domain {
         #[command(subcommand)]
         command: domain::Command,
     },
+    #[cfg(feature = "whole")]
     /// Use several links together: failover, balance, rules, and a check of their health.
     Links {
         #[command(subcommand)]
         command: links::Command,
     },
+    #[cfg(feature = "whole")]
+    #[cfg(feature = "whole")]
     /// Measure a real link: rates, link layer, buffers, waiting under load.
     ///
     /// Contacts nobody but the host that is named, and needs no privilege. It fills the line for
     /// about half a minute in each direction.
     Probe(probe::Arguments),
+    #[cfg(feature = "whole")]
     /// Count what passes a device: by protocol, port and size, when, and how full it makes the line.
     ///
     /// Looks only. Needs CAP_BPF and CAP_PERFMON, and a kernel with type information.
     Survey(survey::Arguments),
+    #[cfg(feature = "whole")]
     /// Draw the report of saved results.
     ///
     /// Done by `weirgate-lab`.
@@ -295,6 +331,7 @@ fn main() -> ExitCode {
         Command::Written(command) => command.run(&state),
         Command::Applied(command) => command.run(&state),
         Command::Running(command) => command.run(&state),
+        #[cfg(feature = "whole")]
         Command::About(about) => about.run(Arguments::command(), |_| Ok(Pages::new())),
     };
     exit::code(outcome)
@@ -303,15 +340,18 @@ fn main() -> ExitCode {
 impl Written {
     fn run(self, state: &Path) -> Outcome {
         match self {
+            #[cfg(feature = "whole")]
             Self::Init(arguments) => init::run(state, &arguments),
             Self::Check(arguments) => check::run(&arguments),
             Self::Doctor(arguments) => doctor::run(state, &arguments),
             Self::Plan(arguments) => plan::run(state, &arguments),
+            #[cfg(feature = "whole")]
             Self::Explain(arguments) => explain::run(&arguments),
             Self::Export { policy, uci: true } => policy::export_uci(&policy),
             Self::Export { policy, uci: false } => policy::export(&policy),
             Self::Schema => schema::run(),
             Self::Import { from } => import::run(&from),
+            #[cfg(feature = "whole")]
             Self::Try(_) => handed::over(),
         }
     }
@@ -343,9 +383,12 @@ impl Applied {
 impl Running {
     fn run(self, state: &Path) -> Outcome {
         match self {
+            #[cfg(feature = "whole")]
             Self::Watch(arguments) => watch::run(state, arguments),
+            #[cfg(feature = "whole")]
             Self::Top(arguments) => top::run(state, &arguments),
             Self::Show { json } => show::run(state, json),
+            #[cfg(feature = "whole")]
             Self::Flows(arguments) => flows::run(state, &arguments),
             Self::Rules { json } => rules::list(state, json),
             Self::Ruleset {
@@ -358,12 +401,19 @@ impl Running {
                 None => rules::sets(state, json),
             },
             Self::Guard => change::guard(),
+            #[cfg(feature = "whole")]
             Self::Aqm { command } => aqm::run(&command),
+            #[cfg(feature = "whole")]
             Self::Circuits { command } => circuits::run(state, &command),
+            #[cfg(feature = "whole")]
             Self::Domain { command } => domain::run(&command),
+            #[cfg(feature = "whole")]
             Self::Links { command } => links::run(state, &command),
+            #[cfg(feature = "whole")]
             Self::Probe(arguments) => probe::run(&arguments),
+            #[cfg(feature = "whole")]
             Self::Survey(arguments) => survey::run(&arguments),
+            #[cfg(feature = "whole")]
             Self::Lab(_) | Self::Advise(_) | Self::Report(_) => handed::over(),
         }
     }

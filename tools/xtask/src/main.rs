@@ -16,6 +16,7 @@ mod files;
 mod fuzz;
 mod invariants;
 mod kernels;
+mod musl;
 mod packages;
 mod release;
 mod setup;
@@ -73,6 +74,8 @@ enum Task {
     },
     /// Build the Debian packages.
     Deb,
+    /// Build the router's program as one file that needs no library, as root.
+    Static(musl::Arguments),
     /// Make all files of a release that can be made here, in one folder.
     Release(release::Arguments),
     /// Upgrade and downgrade the Debian package under systemd and traffic, in a machine of its
@@ -181,6 +184,7 @@ fn main() -> ExitCode {
         Task::BenchWatch { series: true, .. } => bench::watch::series(),
         Task::BenchWatch { .. } => bench::run_watch(&root()),
         Task::Deb => deb::build(&root()).map(|_| ()),
+        Task::Static(arguments) => musl::build(&root(), &arguments),
         Task::Release(arguments) => release::make(&root(), &arguments),
         Task::TestPackages(arguments) => packages::test(&root(), &arguments),
         Task::Docs { check: true } => docs::check(&root()),

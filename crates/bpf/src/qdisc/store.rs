@@ -14,8 +14,6 @@ use crate::qdisc::shaper::{self, Shaper};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use weirgate_aqm::Discipline;
@@ -29,7 +27,7 @@ const FILE_SYSTEM: &str = "/sys/fs/bpf";
 const FOLDER: &str = "weirgate";
 
 /// `BPF_FS_MAGIC` (linux/magic.h).
-const MAGIC: i64 = 0xcafe_4a11;
+const MAGIC: rustix::fs::FsWord = 0xcafe_4a11;
 
 /// The shaper's folder; no discipline has this name.
 const SHAPER: &str = "shaper";
@@ -360,18 +358,7 @@ fn remove(path: &Path) -> Result<(), BpfError> {
 /// Whether a BPF file system is mounted there.
 fn is_mounted(path: &Path) -> io::Result<bool> {
     let file = File::open(path)?;
-    let mut found = MaybeUninit::<libc::statfs>::zeroed();
-    #[expect(unsafe_code, reason = "std does not tell file systems apart")]
-    // SAFETY: the kernel writes one `struct statfs`, of which zeros are a
-    // valid value already.
-    let (status, found) = unsafe {
-        let status = libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr());
-        (status, found.assume_init())
-    };
-    if status != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(found.f_type == MAGIC)
+    Ok(rustix::fs::fstatfs(&file)?.f_type == MAGIC)
 }
 
 fn mount(path: &Path) -> io::Result<()> {

@@ -5,7 +5,6 @@
 use crate::keep::track;
 use crate::policy::apply::{asked, site, unread};
 use crate::policy::{check, rules};
-use crate::top::format::human;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -235,6 +234,16 @@ fn class_text(class: &ClassReport) -> String {
         rate(class.maximum.wire),
         if class.default { "; default" } else { "" }
     )
+}
+
+/// Bits by the second, in at most nine columns.
+pub fn human(rate: f64) -> String {
+    match rate {
+        rate if rate >= 1e9 => format!("{:.2} Gbit", rate / 1e9),
+        rate if rate >= 1e6 => format!("{:.2} Mbit", rate / 1e6),
+        rate if rate >= 1e3 => format!("{:.1} kbit", rate / 1e3),
+        rate => format!("{rate:.0} bit"),
+    }
 }
 
 fn rate(rate: Rate) -> String {

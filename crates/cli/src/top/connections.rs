@@ -2,8 +2,9 @@
 //! What `weirgate top` shows of connections, of cake's tins, and of what is done
 //! to packets without a queue. Lines fit 80 columns.
 
+use crate::policy::show::human;
 use crate::top::details::queue_name;
-use crate::top::format::{bits, cut, human, ms, of, second};
+use crate::top::format::{bits, cut, ms, of, second};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use weirgate_units::Arrange as _;

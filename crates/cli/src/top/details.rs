@@ -2,7 +2,8 @@
 //! The views of `weirgate top` that go into the particulars: more of classes,
 //! queues, rules, events. Lines fit 80 columns.
 
-use crate::top::format::{bits, cut, human, ms, of, second};
+use crate::policy::show::human;
+use crate::top::format::{bits, cut, ms, of, second};
 use weirgate_history::Event;
 use weirgate_units::Arrange as _;
 use weirgate_watch::{Change, Legend, Number, Object, Sort, Step};

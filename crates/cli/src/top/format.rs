@@ -20,16 +20,6 @@ pub fn bits(bytes: i64, interval: i64) -> f64 {
     second(bytes, interval) * 8.0
 }
 
-/// Bits by the second, in at most nine columns.
-pub fn human(rate: f64) -> String {
-    match rate {
-        rate if rate >= 1e9 => format!("{:.2} Gbit", rate / 1e9),
-        rate if rate >= 1e6 => format!("{:.2} Mbit", rate / 1e6),
-        rate if rate >= 1e3 => format!("{:.1} kbit", rate / 1e3),
-        rate => format!("{rate:.0} bit"),
-    }
-}
-
 /// At most so many letters, none of which steers a terminal.
 pub fn cut(text: &str, width: usize) -> String {
     // Names are the kernel's and the policy's: nothing of them may steer the

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `weirgate top` shows: lines that need no colour and fit 80 columns.
 
+use crate::policy::show::human;
 use crate::top::connections as passed;
 use crate::top::details as inside;
-use crate::top::format::{bits, cut, human, ms, of, second};
+use crate::top::format::{bits, cut, ms, of, second};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use weirgate_history::Event;

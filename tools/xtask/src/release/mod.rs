@@ -11,7 +11,7 @@ mod image;
 mod rpm;
 
 use crate::files::{below, empty, epoch, put, put_all, target, text, version, write};
-use crate::{deb, run};
+use crate::{deb, musl, run};
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write as _;
 use std::fs;
@@ -32,6 +32,9 @@ pub struct Arguments {
     /// Take programs and packages as they are built.
     #[arg(long)]
     built: bool,
+    /// Leave out the static programs, which need root and a Debian of their own.
+    #[arg(long)]
+    without_static: bool,
     /// Make all twice, and compare.
     #[arg(long)]
     twice: bool,
@@ -132,6 +135,12 @@ fn once(root: &Path, folder: &Path, arguments: &Arguments) -> Result<()> {
     archive::make(&release)?;
     rpm::make(&release)?;
     image::make(&release)?;
+    if !arguments.without_static {
+        for built in musl::all(root)? {
+            let name = format!("{}-{}", release.name, built.name);
+            put(&built.place, &folder.join(name), 0o755)?;
+        }
+    }
     for (from, name) in FOLDERS {
         put_all(&root.join(from), &folder.join(name))?;
     }

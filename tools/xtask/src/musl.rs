@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The router's program as one file that needs no library, linked with musl.
+//!
+//! Debian has no standard library of Rust for musl, but its sources, in the release under
+//! development, with the compiler of the same version. So the program is built in a root of
+//! its own with that release (`packaging/static/build`), which changes nothing here.
+
+use crate::files::{target, text};
+use crate::packages::clean::apt_options;
+use crate::run;
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The processor that it is built for, as Rust calls it.
+const PROCESSOR: &str = "x86_64";
+
+/// What is installed there. clang is of the version that the sources ask for, from the
+/// release before.
+const INCLUDED: &str = "rustc,cargo,rust-src,gcc,libc6-dev,musl-dev,make,pkg-config,clang-19,\
+    llvm-19,libclang-19-dev,lld,ca-certificates,m4,flex,bison,gawk,autoconf,automake,autopoint,\
+    libtool,gettext,git";
+
+/// The releases, the first of which has Rust.
+const RELEASES: [&str; 2] = ["sid", "trixie"];
+
+/// Debian's keys, which its mirrors are checked with.
+const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Build what a small router needs: the commands that apply a policy and hold it.
+    #[arg(long)]
+    small: bool,
+}
+
+/// A program that is built, and what a release calls it.
+pub struct Built {
+    /// Such as `x86_64-static-small`.
+    pub name: String,
+    /// Where it is.
+    pub place: PathBuf,
+}
+
+/// Builds one, and says where it is.
+#[allow(clippy::print_stdout, reason = "the program is this task's result")]
+pub fn build(root: &Path, arguments: &Arguments) -> Result<()> {
+    let built = one(root, arguments.small)?;
+    let bytes = fs::metadata(&built.place)?.len();
+    println!("{}: {:.2} MB", built.place.display(), bytes as f64 / 1e6);
+    Ok(())
+}
+
+/// Builds both of them.
+pub fn all(root: &Path) -> Result<[Built; 2]> {
+    Ok([one(root, false)?, one(root, true)?])
+}
+
+fn one(root: &Path, small: bool) -> Result<Built> {
+    let folder = target(root).join("static");
+    fs::create_dir_all(folder.join("work"))?;
+    let system = folder.join("root");
+    if !system.join("src").exists() {
+        debian(&folder, &system)?;
+    }
+    let features = if small { "static" } else { "static,whole" };
+    let enter = format!(
+        "set -e; cd {system}; mkdir -p src w; mount --bind /proc proc; mount --bind /dev dev; \
+         mount --bind /etc/ssl etc/ssl; cp /etc/resolv.conf etc/resolv.conf; \
+         mount --bind {root} src; mount --bind {work} w; exec chroot . \
+         env -i HOME=/root PATH=/usr/bin:/bin:/usr/sbin {certificates} \
+         /src/packaging/static/build {PROCESSOR} {features}",
+        system = system.display(),
+        root = root.display(),
+        work = folder.join("work").display(),
+        certificates = certificates(),
+    );
+    run(Command::new("unshare").args(["--mount", "sh", "-c", &enter]))?;
+    let made = folder.join(format!(
+        "work/target/{PROCESSOR}-unknown-linux-musl/dist/weirgate"
+    ));
+    let name = format!("{PROCESSOR}-static{}", if small { "-small" } else { "" });
+    let place = folder.join(&name);
+    fs::copy(&made, &place).with_context(|| made.display().to_string())?;
+    Ok(Built { name, place })
+}
+
+/// Where this machine's cargo finds certificates, if it is told.
+fn certificates() -> String {
+    let told = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter();
+    told.filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Fetches the root from where this machine's own packages come.
+fn debian(folder: &Path, system: &Path) -> Result<()> {
+    let here = text(Command::new("dpkg").arg("--print-architecture"))?;
+    ensure!(
+        here.trim() == "amd64",
+        "static programs are built on x86-64"
+    );
+    let mirror = mirror()?;
+    let mut command = Command::new("mmdebstrap");
+    command.args([
+        "--quiet",
+        "--mode=root",
+        "--variant=apt",
+        "--include",
+        INCLUDED,
+    ]);
+    command.arg("--aptopt=APT::Install-Recommends \"false\"");
+    command.arg(format!("--aptopt={}", apt_options(folder)?.display()));
+    command.arg(RELEASES[0]).arg(system);
+    for release in RELEASES {
+        command.arg(format!("deb [signed-by={KEYS}] {mirror} {release} main"));
+    }
+    run(&mut command)
+}
+
+/// The first address that this machine's apt has of Debian.
+fn mirror() -> Result<String> {
+    let listed = text(Command::new("apt-get").args([
+        "indextargets",
+        "--format",
+        "$(SITE) $(LABEL) $(ORIGIN)",
+    ]))?;
+    let debian = listed.lines().find(|line| line.ends_with("Debian Debian"));
+    let site = debian.and_then(|line| line.split(' ').next());
+    Ok(site
+        .context("this machine's apt knows no Debian")?
+        .to_owned())
+}

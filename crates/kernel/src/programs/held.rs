@@ -103,7 +103,8 @@ impl Kernel {
             },
             origin: Origin::default(),
         };
-        let change = filters::change(index, None, Some(wanted), &attached);
+        // A device that returns has nothing of others yet.
+        let change = filters::change(index, (None, Some(wanted)), &attached, &[]);
         self.route.batch(requests(&step, change)).await?;
         Ok(true)
     }

@@ -100,7 +100,7 @@ struct window_flow {
 #define WINDOW_LOOSE_SEGMENTS 6
 #define WINDOW_HELD_SEGMENTS 5
 #define WINDOW_LOOSE_NS 17000000
-#define WINDOW_LOOSE_SEGMENT_NS 750000
+#define WINDOW_LOOSE_SEGMENT_NS 1000000
 
 /* What a queue with an AQM makes of a round trip beside: a few of its targets. */
 #define WINDOW_QUEUED_NS 10000000

@@ -65,8 +65,10 @@
  * that are owed theirs may go first. */
 #define ENGINE_CREDIT_NS 100000000ULL
 
-/* What a node keeps of that while it has nothing to send. It makes up for the
- * wheel, which wakes what is below a node a little late. */
+/* What a node keeps of that while it has nothing to send, or nothing that the
+ * ceilings below it let go: a full packet at the guarantee, as a token bucket of one
+ * packet would, or this where it is more. It makes up for the wheel, which wakes what
+ * is below a node a little late. */
 #define ENGINE_IDLE_CREDIT_NS 2000000ULL
 
 /* What a row is, in engine_said.live: 0 for nothing. */
@@ -103,7 +105,7 @@ struct engine_node {
 	u32 parent; /* in whose list it is */
 	u32 list; /* in which: the number of an engine_fork's head */
 	u32 next; /* in that list, which is a circle; of a cap: who went last */
-	u32 prev;
+	u32 prev; /* of a cap: who goes next */
 	s32 deficit; /* what it may still send in this turn */
 	u32 turned; /* whether it was ever given a turn */
 	u32 midway; /* whether its turn has begun and not ended */

@@ -38,6 +38,52 @@ AQM_FN u64 engine_opens(struct engine *e, const struct engine_node *n)
 	return opens;
 }
 
+/* The priority of a node among the children of the root, or of who is above it
+ * there. */
+AQM_FN u32 engine_rank(struct engine *e, const struct engine_node *n)
+{
+	const struct engine_node *above;
+	u32 i;
+
+	AQM_LOOP (i, ENGINE_LEVELS) {
+		above = engine_node(e, n->said.parent);
+		if (!above || n->said.parent == e->rule.root)
+			break;
+		n = above;
+	}
+	return (u32)n->said.priority;
+}
+
+/*
+ * Until when a node that went last leaves its cap to another, which found it used up
+ * when its own turn came: for the time of a full packet at most, and to none that is
+ * less urgent. 0: for no time. Else a class that is owed its guarantee would have all
+ * of a host's limit, and the host's other classes nothing.
+ */
+AQM_WHOLE_FN u64 engine_yields(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
+{
+	u64 full = aqm_wire(&e->rule.link, e->rule.link.mtu_bytes);
+	const struct engine_node *n = engine_node(e, id), *other, *above;
+	struct engine_node *cap;
+	u64 until;
+
+	cap = n ? engine_cap(e, n) : NULL;
+	if (!cap || !cap->prev || cap->next != id || cap->prev == id ||
+	    !cap->said.ceiling_bytes_s)
+		return 0;
+	other = engine_node(e, cap->prev);
+	above = other ? engine_node(e, other->parent) : NULL;
+	until = cap->ceiling.opens_ns +
+		full * 1000000000 / cap->said.ceiling_bytes_s;
+	if (!above || other->said.cap != n->said.cap ||
+	    other->state != ENGINE_READY || above->state != ENGINE_READY ||
+	    until <= now_ns) {
+		cap->prev = 0;
+		return 0;
+	}
+	return engine_rank(e, other) <= engine_rank(e, n) ? until : 0;
+}
+
 /* Whether it is. */
 AQM_FN int engine_shut(struct engine *e, const struct engine_node *n,
 		       u64 now_ns)

@@ -139,6 +139,18 @@ AQM_WHOLE_FN int engine_join(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	return engine_join_in(e, id, n, engine_node(e, n->parent), now_ns);
 }
 
+/* A node that had nothing to send keeps a little of what it was owed meanwhile. */
+AQM_FN void engine_keep_credit(const struct engine *e, struct engine_node *n,
+			       u64 now_ns)
+{
+	u64 full = aqm_wire(&e->rule.link, e->rule.link.mtu_bytes);
+	u64 kept = aqm_max(ENGINE_IDLE_CREDIT_NS,
+			   full * 1000000000 / n->said.guarantee_bytes_s);
+
+	if (now_ns > kept && n->guarantee.opens_ns < now_ns - kept)
+		n->guarantee.opens_ns = now_ns - kept;
+}
+
 /*
  * One node has something to send, which had not or was above its ceiling.
  * Returns its parent, where that has to be told the same; else 0.
@@ -147,13 +159,12 @@ AQM_WHOLE_FN u32 engine_wake_one(struct engine *e AQM_NONNULL, u32 id,
 				 u64 now_ns)
 {
 	struct engine_node *n = engine_node(e, id);
-	u64 least = now_ns - ENGINE_IDLE_CREDIT_NS;
 	struct engine_node *parent;
 
 	if (!n || n->state != ENGINE_IDLE || !engine_has_work(e, n))
 		return 0;
-	if (now_ns > ENGINE_IDLE_CREDIT_NS && n->guarantee.opens_ns < least)
-		n->guarantee.opens_ns = least;
+	if (n->said.guarantee_bytes_s)
+		engine_keep_credit(e, n, now_ns);
 	if (engine_shut(e, n, now_ns)) {
 		n->state = ENGINE_HELD;
 		engine_wheel_put(e, id, engine_opens(e, n));
@@ -199,6 +210,8 @@ AQM_FN int engine_charge(struct engine *e, u32 id, struct engine_node *n,
 	if (cap) {
 		engine_pass(cap, wire, full, now_ns);
 		cap->next = id;
+		if (cap->prev == id)
+			cap->prev = 0;
 	}
 	n->guarantee.rate_bytes_s = n->said.guarantee_bytes_s;
 	if (n->list < ENGINE_PRIORITIES) {
@@ -215,6 +228,21 @@ AQM_FN int engine_charge(struct engine *e, u32 id, struct engine_node *n,
 		over = 1;
 	}
 	return over;
+}
+
+/* A node leaves the lists for which another of its cap may wait: that goes on. */
+AQM_FN void engine_let_on(struct engine *e, u32 id, const struct engine_node *n)
+{
+	struct engine_node *cap = engine_cap(e, n);
+	struct engine_node *other;
+
+	if (!cap || cap->prev != id)
+		return;
+	cap->prev = 0;
+	other = engine_node(e, cap->next);
+	if (other && other->state == ENGINE_HELD &&
+	    other->said.cap == n->said.cap)
+		engine_wheel_put(e, cap->next, engine_opens(e, other));
 }
 
 /*
@@ -260,6 +288,7 @@ AQM_WHOLE_FN u32 engine_settle_one(struct engine *e AQM_NONNULL, u32 id,
 	if (root)
 		return 0;
 	engine_unlink(e, id, n);
+	engine_let_on(e, id, n);
 	return n->parent;
 }
 
@@ -279,11 +308,13 @@ AQM_WHOLE_FN int engine_settle(struct engine *e AQM_NONNULL, u32 id, u32 wire,
 }
 
 /*
- * A node whose turn has come, and whose cap another has used up meanwhile. The one
- * that did waits for the same time. This one goes on before it, so that those of a
- * cap take turns.
+ * A node whose turn has come, and whose cap another has used up meanwhile, or is to use
+ * before it: until then it waits. The one that used it up waits for the same time. This
+ * one goes on before it, and first in its class if it has a turn there, so that those
+ * of a cap take turns.
  */
-AQM_WHOLE_FN int engine_hold(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
+AQM_WHOLE_FN int engine_hold(struct engine *e AQM_NONNULL, u32 id, u64 until,
+			     u64 now_ns)
 {
 	struct engine_node *n = engine_node(e, id);
 	struct engine_node *cap;
@@ -292,12 +323,16 @@ AQM_WHOLE_FN int engine_hold(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 		return 0;
 	engine_unlink(e, id, n);
 	n->state = ENGINE_HELD;
-	engine_wheel_put(e, id, engine_opens(e, n));
+	n->midway = n->deficit > 0;
+	engine_wheel_put(e, id, aqm_max(until, engine_opens(e, n)));
 	/* When to ask again is known already, where nobody else may send. */
 	e->opens_ns = aqm_min(e->opens_ns, e->wheel.due << ENGINE_TICK_SHIFT);
 	cap = engine_cap(e, n);
-	if (cap)
+	if (cap && !until) {
 		engine_wheel_before(e, id, cap->next);
+		if (!cap->prev && cap->next != id)
+			cap->prev = id;
+	}
 	return engine_settle(e, n->parent, 0, now_ns);
 }
 
@@ -382,6 +417,7 @@ AQM_WHOLE_FN u32 engine_down(struct engine *e AQM_NONNULL, u64 now_ns)
 	struct engine_node *child;
 	struct engine_fork *f;
 	u32 i, list, next;
+	u64 until;
 
 	if (!n || n->state != ENGINE_READY)
 		return 0;
@@ -396,12 +432,13 @@ AQM_WHOLE_FN u32 engine_down(struct engine *e AQM_NONNULL, u64 now_ns)
 		child = engine_node(e, next);
 		if (!child)
 			return 0;
-		if (child->said.parent != id ||
+		until = child->said.cap ? engine_yields(e, next, now_ns) : 0;
+		if (child->said.parent != id || until ||
 		    (child->said.cap && engine_shut(e, child, now_ns))) {
 			if (child->said.parent != id)
 				engine_move(e, next, now_ns);
 			else
-				engine_hold(e, next, now_ns);
+				engine_hold(e, next, until, now_ns);
 			id = e->rule.root;
 			n = engine_node(e, id);
 			if (!n || n->state != ENGINE_READY)

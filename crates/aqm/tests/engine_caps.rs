@@ -238,3 +238,82 @@ fn a_cap_is_in_no_tree() {
     assert!(engine.counts(cap).is_none());
     engine.audit().expect("rows that agree");
 }
+
+/// An urgent packet of a limited host waits for what its other classes sent before it:
+/// for two full packets of the limit at most, and one of another host on the link.
+/// Meanwhile its class keeps what it is owed, or the others would go first again.
+#[test]
+fn an_urgent_packet_waits_for_two_of_its_host() {
+    const SLOW: u64 = 249_500;
+    const LIMIT: u64 = 75_000;
+    const FULL: u32 = 1_696;
+    const MS: u64 = 1_000_000;
+    let mut engine = Engine::new(&link(SLOW * 8), SIZE);
+    let cap = engine.cap(LIMIT).expect("room");
+    let mut node = |parent, priority, hundredths, cap| {
+        let own = NodeRule {
+            cap,
+            guarantee_bytes_s: SLOW * hundredths / 100,
+            ..rule(priority, 0)
+        };
+        let parent = if parent == 0 { engine.root() } else { parent };
+        let added = engine.add(parent, hundredths > 0, &own);
+        added.expect("room")
+    };
+    let [urgent, first, second] = [(0, 20), (3, 40), (3, 40)].map(|(p, g)| node(0, p, g, 0));
+    let voice = node(urgent, 0, 0, cap);
+    let bulk = [(first, cap), (first, 0), (second, cap)].map(|(class, cap)| node(class, 0, 0, cap));
+    let (mut now, mut next, mut longest) = (S, S, 0);
+    let mut queued = BTreeMap::from(bulk.map(|leaf| (leaf, 0)));
+    let mut waiting = std::collections::VecDeque::new();
+    let packet = |arrived_ns, len, flow| Packet {
+        arrived_ns,
+        len,
+        wire: len,
+        flow,
+        ecn: 0,
+    };
+    while now < 11 * S {
+        while next <= now {
+            engine.arrive(voice, &packet(next, 371, voice), 1, voice);
+            waiting.push_back(next);
+            next += 20 * MS;
+        }
+        for (leaf, count) in &mut queued {
+            while *count < 8 {
+                engine.arrive(*leaf, &packet(now, FULL, *leaf), 1, *leaf);
+                *count += 1;
+            }
+        }
+        let turn = engine.depart(now);
+        assert!(turn.dropped.is_empty(), "nothing is dropped");
+        match turn.sent {
+            Some((leaf, ..)) if leaf == voice => {
+                longest = longest.max(now - waiting.pop_front().expect("it came"));
+            }
+            Some((leaf, ..)) => *queued.get_mut(&leaf).expect("it came") -= 1,
+            None => now = turn.opens_ns.unwrap_or(next).min(next).max(now + 1),
+        }
+    }
+    let full = u64::from(FULL) * 1_000_000_000;
+    assert!(longest <= 2 * full / LIMIT + full / SLOW, "{longest}");
+}
+
+/// Classes of one rank share a host's limit, also where another host fills one of them
+/// and the guarantee of the other is not used up.
+#[test]
+fn classes_share_a_cap_beside_a_host_that_fills_one() {
+    let shape = [(2, 40), (2, 40)].map(|(priority, guarantee)| Class {
+        priority,
+        guarantee,
+    });
+    let (mut engine, leaves) = classes(&shape, &[100_000, 0]);
+    let backlogged = [leaves[0][0], leaves[1][0], leaves[1][1]];
+    let sent = saturated(&mut engine, &backlogged, 20 * S, &mut Chance(11));
+    let [alone, beside] = [leaves[0][0], leaves[1][0]].map(|leaf| count(&sent, &[leaf]));
+    assert!(
+        (alone + beside - 2_000.0).abs() <= 20.0,
+        "{alone} and {beside}"
+    );
+    assert!(beside >= 900.0, "{alone} and {beside}");
+}

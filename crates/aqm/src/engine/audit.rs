@@ -38,14 +38,20 @@ impl<T> Engine<T> {
     }
 
     /// What nothing was sent for at `now_ns`, though the host asked: an error names
-    /// a leaf with packets that no ceiling held until the tick that has not passed.
+    /// a leaf with packets that no ceiling held until the tick that has not passed. Who
+    /// leaves a cap to another (`engine_yields`) may wait for a full packet's time of it.
     pub fn audit_idle(&self, now_ns: u64) -> Result<(), String> {
         // One whose ceiling was lifted goes on with the next tick too.
         let shut = |node: &Node| node.ceiling.opens_ns + TICK_NS > now_ns;
+        let full = u64::from(self.rule.link.wire_bytes(self.rule.link.mtu_bytes));
+        let left = |cap: &Node| match cap.said.ceiling_bytes_s {
+            0 => false,
+            rate => cap.ceiling.opens_ns + full * 1_000_000_000 / rate + TICK_NS > now_ns,
+        };
         let held = |id: u32| {
             let node = &self.nodes[id as usize];
             let cap = self.nodes.get(node.said.cap as usize);
-            shut(node) || cap.is_some_and(shut)
+            shut(node) || cap.is_some_and(left)
         };
         let waiting = |id: &u32| self.nodes[*id as usize].packets > 0;
         let free = (ROOT..self.fresh).find(|id| waiting(id) && !self.path(*id).any(held));

@@ -184,7 +184,9 @@ mod tests {
             panic!("{:?}", legend.arriving)
         };
         assert!(
-            arriving.contains("windows: TCP is kept below the queue"),
+            arriving.contains(
+                "windows: TCP that has few segments in a round trip is kept below the queue"
+            ),
             "{arriving}"
         );
         assert!(installed(&folder.join("none.toml")).classes.is_empty());

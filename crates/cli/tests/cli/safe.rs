@@ -71,7 +71,6 @@ fn an_unconfirmed_change_returns_in_time_with_everything_else_killed() {
         .says(0, &["state 2", "in 5 s"]);
     let end = SystemTime::now();
     drop(keeper);
-    assert_ne!(place.snapshot(), before);
     place
         .weirgate("apply upstream.toml")
         .says(1, &["change 2 is not confirmed yet"]);

@@ -257,16 +257,7 @@ fn node(id: Handle, role: RowsRole, line: u32, reason: String) -> RowsNode {
 /// A class with nodes below it.
 fn whole(scheduler: &Scheduler, parent: &Parent) -> RowsNode {
     let class = &parent.class;
-    let between = if parent.hosts.is_empty() {
-        "groups"
-    } else {
-        "hosts with limits"
-    };
-    let reason = format!(
-        "class {}: {} guaranteed, divided between {between}",
-        class.name,
-        in_kbit(class.rate)
-    );
+    let reason = parent.reason();
     RowsNode {
         guarantee: class.rate,
         ceiling: (class.ceiling < scheduler.gate).then_some(class.ceiling),

@@ -26,7 +26,7 @@ use crate::scheduler::number;
 use crate::scheduler::number::INNER;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use weirgate_policy::{Direction, GroupShare, Policy, Prefix, SharedClass};
+use weirgate_policy::{Direction, GroupShare, Policy, Prefix, SharedClass, in_kbit};
 use weirgate_units::Inserted as _;
 use weirgate_units::{Handle, Rate, Span};
 
@@ -44,6 +44,22 @@ pub struct Parent {
     /// Addresses and the class of each, apart from each other; for packets of
     /// this class.
     pub members: Vec<(Prefix, Handle)>,
+}
+
+impl Parent {
+    /// Why the class is there and has nodes below it, for people.
+    pub fn reason(&self) -> String {
+        let between = if self.hosts.is_empty() {
+            "groups"
+        } else {
+            "hosts with limits"
+        };
+        format!(
+            "class {}: {} guaranteed, divided between {between}",
+            self.class.name,
+            in_kbit(self.class.rate)
+        )
+    }
 }
 
 /// A host with a limit.

@@ -188,16 +188,7 @@ fn whole(scheduler: &Scheduler, parent: &Parent, top: Handle) -> HtbClass {
     } else {
         (above(scheduler), AMPLE)
     };
-    let between = if parent.hosts.is_empty() {
-        "groups"
-    } else {
-        "hosts with limits"
-    };
-    let reason = format!(
-        "class {}: {} guaranteed, divided between {between}",
-        class.name,
-        in_kbit(class.rate)
-    );
+    let reason = parent.reason();
     HtbClass {
         id: parent.id,
         parent: top,

@@ -236,3 +236,13 @@ pub async fn apply(kernel: &Kernel, desired: &State, previous: Option<&State>) -
     kernel.apply(&plan).await.unwrap();
     plan.steps
 }
+
+/// The numbers of the programs that a place of `wan` lists, `ingress` or `egress`.
+pub fn numbers(way: &str) -> Vec<String> {
+    let shown = run(&format!("tc filter show dev wan {way}"));
+    let parts = shown.split(" id ").skip(1);
+    parts
+        .filter_map(|part| part.split_whitespace().next())
+        .map(str::to_owned)
+        .collect()
+}

@@ -2,21 +2,10 @@
 //! A device that comes in the place of one that went gets the programs of that one.
 
 use crate::condition::{bucket, state};
-use crate::harness::{in_namespace, name, observe, run};
+use crate::harness::{in_namespace, name, numbers, observe, run};
 use crate::receive::windows;
 use weirgate_plan::{plan, verify};
 use weirgate_state::{Datagrams, HookPrograms};
-
-/// The numbers of the programs at both hooks of `wan`.
-fn numbers() -> Vec<String> {
-    let shown = ["ingress", "egress"].map(|way| run(&format!("tc filter show dev wan {way}")));
-    let shown = shown.concat();
-    let parts = shown.split(" id ").skip(1);
-    parts
-        .filter_map(|part| part.split_whitespace().next())
-        .map(str::to_owned)
-        .collect()
-}
 
 #[test]
 fn a_device_that_comes_back_has_the_same_programs() {
@@ -32,7 +21,7 @@ fn a_device_that_comes_back_has_the_same_programs() {
         kernel.apply(&forward).await.unwrap();
         let first = kernel.device(&wan).await.unwrap();
         let mut held = kernel.hold_programs(first).await.unwrap();
-        let programs = numbers();
+        let programs = ["ingress", "egress"].map(numbers).concat();
         assert_eq!(programs.len(), 4);
         let mut last = first;
         for _ in 0..2 {
@@ -43,7 +32,11 @@ fn a_device_that_comes_back_has_the_same_programs() {
             assert_ne!(index, last);
             let put = kernel.put_programs(&wan, index, &hooks, &mut held);
             assert!(put.await.unwrap());
-            assert_eq!(numbers(), programs, "the same, in the same places");
+            assert_eq!(
+                ["ingress", "egress"].map(numbers).concat(),
+                programs,
+                "the same, in the same places"
+            );
             let observed = observe(&kernel, &[&desired]).await;
             assert_eq!(verify(&observed, &desired), []);
             last = index;

@@ -2,7 +2,7 @@
 //! What holds senders to a rate from here: whole, or as it was; told something
 //! else without being exchanged; refused datagrams.
 
-use crate::harness::{in_namespace, name, observe, only, run};
+use crate::harness::{in_namespace, name, numbers, observe, only, run};
 use weirgate_kernel::Fault;
 use weirgate_plan::{plan, verify};
 use weirgate_state::{
@@ -78,16 +78,6 @@ fn receiving(windows: Option<Windows>, datagrams: Option<Datagrams>) -> State {
         tables: tables.into_iter().collect(),
         ..only(None)
     }
-}
-
-/// The numbers of the programs that a place lists.
-fn numbers(way: &str) -> Vec<String> {
-    let shown = run(&format!("tc filter show dev wan {way}"));
-    let parts = shown.split(" id ").skip(1);
-    parts
-        .filter_map(|part| part.split_whitespace().next())
-        .map(str::to_owned)
-        .collect()
 }
 
 #[test]

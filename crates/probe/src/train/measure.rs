@@ -42,7 +42,7 @@ pub struct Direction {
     /// The longest time that packets waited on the full line.
     pub queueing: Span,
     /// What the buffer before the line holds, in bytes of IP packets of 1400
-    /// bytes; at least this, where `full` is false.
+    /// bytes, with the packet on the line; at least this, where `full` is false.
     pub buffer: Size,
     /// Whether packets were lost, so that the buffer was full.
     pub full: bool,
@@ -89,12 +89,14 @@ pub fn measure(
         full
     };
     let bits = f64::from(FULL) * 8.0 / time;
-    let waited = filled.delay_ns as f64 * 1e-9;
+    // The least delay of a train has the time of that packet on the line in it, so the
+    // longest is short of what the buffer holds by one packet.
+    let held = filled.delay_ns as f64 * 1e-9 + time;
     Ok(Direction {
         ip_rate: Rate::bits_per_second(bits.round() as u64),
         layer: infer(&times, Timing::Busy),
         queueing: Span::from_nanos(filled.delay_ns),
-        buffer: Size::bytes((waited * bits / 8.0).round() as u64),
+        buffer: Size::bytes((held * bits / 8.0).round() as u64),
         full: lost,
     })
 }

@@ -24,54 +24,56 @@ fn own(memory_mib: u32) -> OwnTests<'static> {
 
 /// Tests that share a guest.
 mod together {
-    use super::*;
+    mod lists {
+        use super::super::*;
 
-    static GUEST: Together = Together::new(
-        || own(768),
-        &[
-            "inside::a_thousand_circuits_have_their_rates",
-            "inside::what_is_wrong_changes_nothing",
-            "inside::a_killed_change_leaves_one_of_the_lists",
-            "kept::a_list_outlives_its_device",
-            "kept::one_circuit_comes_changes_and_goes",
-            "kept::a_killed_change_of_one_is_mended",
-        ],
-    );
-
-    #[test]
-    fn a_thousand_circuits_have_their_rates() {
-        println!(
-            "{}",
-            GUEST.run("inside::a_thousand_circuits_have_their_rates")
+        static GUEST: Together = Together::new(
+            || own(768),
+            &[
+                "inside::a_thousand_circuits_have_their_rates",
+                "inside::what_is_wrong_changes_nothing",
+                "inside::a_killed_change_leaves_one_of_the_lists",
+                "kept::a_list_outlives_its_device",
+                "kept::one_circuit_comes_changes_and_goes",
+                "kept::a_killed_change_of_one_is_mended",
+            ],
         );
-    }
 
-    #[test]
-    fn what_is_wrong_changes_nothing() {
-        println!("{}", GUEST.run("inside::what_is_wrong_changes_nothing"));
-    }
+        #[test]
+        fn a_thousand_circuits_have_their_rates() {
+            println!(
+                "{}",
+                GUEST.run("inside::a_thousand_circuits_have_their_rates")
+            );
+        }
 
-    #[test]
-    fn a_killed_change_leaves_one_of_the_lists() {
-        println!(
-            "{}",
-            GUEST.run("inside::a_killed_change_leaves_one_of_the_lists")
-        );
-    }
+        #[test]
+        fn what_is_wrong_changes_nothing() {
+            println!("{}", GUEST.run("inside::what_is_wrong_changes_nothing"));
+        }
 
-    #[test]
-    fn a_list_outlives_its_device() {
-        println!("{}", GUEST.run("kept::a_list_outlives_its_device"));
-    }
+        #[test]
+        fn a_killed_change_leaves_one_of_the_lists() {
+            println!(
+                "{}",
+                GUEST.run("inside::a_killed_change_leaves_one_of_the_lists")
+            );
+        }
 
-    #[test]
-    fn one_circuit_comes_changes_and_goes() {
-        println!("{}", GUEST.run("kept::one_circuit_comes_changes_and_goes"));
-    }
+        #[test]
+        fn a_list_outlives_its_device() {
+            println!("{}", GUEST.run("kept::a_list_outlives_its_device"));
+        }
 
-    #[test]
-    fn a_killed_change_of_one_is_mended() {
-        println!("{}", GUEST.run("kept::a_killed_change_of_one_is_mended"));
+        #[test]
+        fn one_circuit_comes_changes_and_goes() {
+            println!("{}", GUEST.run("kept::one_circuit_comes_changes_and_goes"));
+        }
+
+        #[test]
+        fn a_killed_change_of_one_is_mended() {
+            println!("{}", GUEST.run("kept::a_killed_change_of_one_is_mended"));
+        }
     }
 }
 

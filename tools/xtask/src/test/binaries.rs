@@ -82,14 +82,18 @@ enum Which {
 }
 
 impl Which {
-    /// The run that a test is part of, by its path.
-    fn of(test: &str) -> Self {
+    /// The run that a test is part of, by its path. Refuses a test that shares no guest
+    /// although it stands in the module for those: it would boot one for itself.
+    fn of(test: &str) -> Result<Self> {
         let parts: Vec<&str> = test.split("::").collect();
-        let at = parts.iter().position(|module| *module == TOGETHER);
-        // A module of it, and the test.
-        match at.filter(|at| at + 2 < parts.len()) {
-            Some(at) => Self::Module(format!("{}::", parts[..at + 2].join("::"))),
-            None => Self::One(test.to_owned()),
+        match parts.iter().position(|module| *module == TOGETHER) {
+            // A module of it, and the test.
+            Some(at) if at + 2 < parts.len() => {
+                let module = parts[..at + 2].join("::");
+                Ok(Self::Module(format!("{module}::")))
+            }
+            Some(_) => bail!("test {test}: must be in a module of `{TOGETHER}`"),
+            None => Ok(Self::One(test.to_owned())),
         }
     }
 }
@@ -206,7 +210,8 @@ impl Binary {
         if extent == Extent::Short {
             tests.retain(|test| test.split("::").all(|module| module != LONG));
         }
-        let runs: BTreeSet<Which> = tests.iter().map(|test| Which::of(test)).collect();
+        let which = tests.iter().map(|test| Which::of(test));
+        let runs: BTreeSet<Which> = which.collect::<Result<_>>()?;
         let run = |which: Which| Run {
             name: match &which {
                 Which::All => self.name.clone(),
@@ -424,7 +429,7 @@ mod tests {
                 folder: PathBuf::new(),
                 integration: true,
             },
-            which: Which::of(test),
+            which: Which::of(test).unwrap(),
         };
         let all = [("cli cli", "a"), ("lab line", "b"), ("cli cli", "c")];
         let queue = Mutex::new(Vec::from(all.map(|(name, test)| run(name, test))));
@@ -440,14 +445,11 @@ mod tests {
     #[test]
     fn tests_that_share_a_guest_are_one_run() {
         let module = |path: &str| Which::Module(path.to_owned());
-        assert_eq!(Which::of("together::a::b"), module("together::a::"));
-        assert_eq!(
-            Which::of("x::together::a::b::c"),
-            module("x::together::a::")
-        );
-        for one in ["a::b", "together", "together::a"] {
-            assert_eq!(Which::of(one), Which::One(one.to_owned()));
-        }
+        let of = |test: &str| Which::of(test).ok();
+        assert_eq!(of("together::a::b"), Some(module("together::a::")));
+        assert_eq!(of("x::together::a::b::c"), Some(module("x::together::a::")));
+        assert_eq!(of("a::b"), Some(Which::One("a::b".to_owned())));
+        assert_eq!(of("together::a"), None);
     }
 
     #[test]

@@ -57,6 +57,8 @@ struct window_flow {
 	u64 paid_ns; /* the edge's credit is up to then */
 	s64 credit; /* bytes that the edge may go on by */
 	u64 leaves_ns; /* when the last acknowledgement leaves */
+	u64 asked_ns; /* when the one left whose timestamp is waited for; 0: none
+		       * is */
 	u32 mss; /* largest segment that came */
 	u32 edge; /* the last byte offered, plus one */
 	u32 window; /* of the algorithms with steps */
@@ -68,6 +70,8 @@ struct window_flow {
 	u32 came; /* bytes that did since */
 	u32 selective; /* acknowledgements tell what came beyond a loss */
 	u32 round_trip_us; /* of the path; 0: not known */
+	u32 asked; /* the timestamp that is waited for */
+	u32 stamp; /* of the last acknowledgement */
 	u32 loose; /* bytes that may be on offer, whatever was earned; 0: the
 		    * edge goes on at the rate */
 	u32 again; /* bytes that came twice, less those that may */
@@ -125,6 +129,33 @@ AQM_FN void window_arrived(struct window_flow *flow,
 		flow->mss = mss;
 	flow->came = (u32)aqm_min((u64)flow->came + bytes, WINDOW_CAME_MOST);
 	meter_arrived(&flow->meter, &rule->meter, bytes, now_ns);
+}
+
+/* A timestamp leaves with an acknowledgement (RFC 7323 section 3). The first one that
+ * has it is waited for: what the sender sends for one after it echoes the same. */
+AQM_FN void window_asks(struct window_flow *flow, u32 stamp, u64 leaves_ns)
+{
+	if (!flow->asked_ns && stamp != flow->stamp) {
+		flow->asked = stamp;
+		flow->asked_ns = leaves_ns;
+	}
+	flow->stamp = stamp;
+}
+
+/* A timestamp is echoed with data, which was sent for the acknowledgement that had it
+ * or for a later one: that took a round trip or longer. A handshake may have waited in
+ * the far end's queue, so the least counts. */
+AQM_FN void window_hears(struct window_flow *flow, u32 echo, u64 now_ns)
+{
+	u64 us;
+
+	if (!flow->asked_ns || (s32)(echo - flow->asked) < 0 ||
+	    now_ns < flow->asked_ns)
+		return;
+	us = aqm_max((now_ns - flow->asked_ns) / 1000, 1);
+	if (!flow->round_trip_us || us < flow->round_trip_us)
+		flow->round_trip_us = (u32)us;
+	flow->asked_ns = 0;
 }
 
 /* Which bytes came: what crosses the line a second time is owed, because the

@@ -186,6 +186,8 @@ window_came(struct __sk_buff *skb, const struct window_settings *wanted,
 		return;
 	connection->bytes += segment->payload;
 	window_numbered(&connection->flow, segment->first, segment->payload);
+	if (segment->stamped)
+		window_hears(&connection->flow, segment->echo, now_ns);
 	if (window_l4s(wanted, &connection->receiver, segment->at.ecn)) {
 		if (!(segment->flags & TCP_FIN))
 			window_unheld(wanted, all, &connection->receiver,
@@ -281,7 +283,11 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 	connection->window = field << shift;
 	connection->offered = offered;
 	/* Only acknowledgements without data of their own wait. */
-	if (held && !segment->payload) {
+	if (segment->payload)
+		held = 0;
+	if (segment->stamped)
+		window_asks(&connection->flow, segment->stamp, now_ns + held);
+	if (held) {
 		skb->tstamp = now_ns + held;
 		__sync_fetch_and_add(&all->held, 1);
 	}

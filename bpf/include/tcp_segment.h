@@ -18,10 +18,15 @@ enum {
 	OPTION_MSS = 2,
 	OPTION_SCALE = 3,
 	OPTION_SACK = 4, /* selective acknowledgements are permitted */
+	OPTION_STAMPS = 8,
 };
 #define TCP_HEADER 20
 #define OPTIONS_MOST 40
 #define SCALE_MOST 14
+
+/* The options of a segment that has timestamps alone, as senders lay them out
+ * (RFC 7323, appendix A). */
+#define STAMPS_SIZE 12
 
 /* What a segment says. */
 struct segment {
@@ -39,6 +44,9 @@ struct segment {
 	u8 shift;
 	u8 length; /* the header's byte before the flags */
 	u8 selective; /* it permits selective acknowledgements */
+	u8 stamped; /* it has timestamps, and is no SYN */
+	u32 stamp; /* the sender's (TSval) */
+	u32 echo; /* the other end's that came last (TSecr) */
 };
 
 static __always_inline u32 tcp_word(const u8 *bytes)
@@ -86,6 +94,23 @@ static __always_inline void tcp_options(struct __sk_buff *skb,
 	}
 }
 
+/* Reads the timestamps of a segment that is no SYN, where they come first. */
+static __always_inline void tcp_stamps(struct __sk_buff *skb,
+				       struct segment *segment)
+{
+	u8 option[STAMPS_SIZE];
+
+	if (segment->header < TCP_HEADER + STAMPS_SIZE ||
+	    tc_load(skb, segment->at.transport + TCP_HEADER, option,
+		    sizeof(option)) ||
+	    option[0] != OPTION_NOTHING || option[1] != OPTION_NOTHING ||
+	    option[2] != OPTION_STAMPS || option[3] != 10)
+		return;
+	segment->stamped = 1;
+	segment->stamp = tcp_word(option + 4);
+	segment->echo = tcp_word(option + 8);
+}
+
 /* Whether the packet is a whole segment; `arriving` turns its ends round.
  * Global, so that the verifier looks at it by itself. */
 __noinline u32 tcp_look(struct __sk_buff *skb, struct segment *segment,
@@ -115,6 +140,8 @@ __noinline u32 tcp_look(struct __sk_buff *skb, struct segment *segment,
 		tuple_turn(&segment->tuple);
 	if (segment->flags & TCP_SYN)
 		tcp_options(skb, segment);
+	else
+		tcp_stamps(skb, segment);
 	return 1;
 }
 

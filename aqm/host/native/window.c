@@ -39,8 +39,10 @@ u32 aqm_window_offer(void *flow, const struct window_rule *rule, u64 rate,
 u64 aqm_window_told(void *flow, const struct window_rule *rule, u64 rate,
 		    u32 ack, u32 window, u64 now_ns);
 u64 aqm_window_pay(void *flow, u32 ack, u64 owed);
-u32 aqm_window_loosens(void *flow, u32 round_trip_us, u32 bytes, u64 share,
-		       u64 all);
+void aqm_window_path(void *flow, u32 round_trip_us);
+void aqm_window_asks(void *flow, u32 stamp, u64 leaves_ns);
+void aqm_window_hears(void *flow, u32 echo, u64 now_ns);
+u32 aqm_window_loosens(void *flow, u32 bytes, u64 share, u64 all);
 u64 aqm_share_rate(const struct share_sum *sum, u64 rate, int large, u64 more,
 		   u64 others);
 void aqm_share_count(struct share_sum *sum, struct share_member *member,
@@ -89,12 +91,27 @@ u64 aqm_window_pay(void *flow, u32 ack, u64 owed)
 	return window_pay(flow, ack, owed);
 }
 
-u32 aqm_window_loosens(void *flow, u32 round_trip_us, u32 bytes, u64 share,
-		       u64 all)
+void aqm_window_path(void *flow, u32 round_trip_us)
 {
 	struct window_flow *one = flow;
 
 	one->round_trip_us = round_trip_us;
+}
+
+void aqm_window_asks(void *flow, u32 stamp, u64 leaves_ns)
+{
+	window_asks(flow, stamp, leaves_ns);
+}
+
+void aqm_window_hears(void *flow, u32 echo, u64 now_ns)
+{
+	window_hears(flow, echo, now_ns);
+}
+
+u32 aqm_window_loosens(void *flow, u32 bytes, u64 share, u64 all)
+{
+	struct window_flow *one = flow;
+
 	window_loosens(one, bytes, share, all);
 	return one->loose;
 }

@@ -26,13 +26,10 @@ unsafe extern "C" {
         offered: u32,
         now_ns: u64,
     ) -> u32;
-    fn aqm_window_loosens(
-        flow: *mut c_void,
-        round_trip_us: u32,
-        bytes: u32,
-        share: u64,
-        all: u64,
-    ) -> u32;
+    fn aqm_window_path(flow: *mut c_void, round_trip_us: u32);
+    fn aqm_window_asks(flow: *mut c_void, stamp: u32, leaves_ns: u64);
+    fn aqm_window_hears(flow: *mut c_void, echo: u32, now_ns: u64);
+    fn aqm_window_loosens(flow: *mut c_void, bytes: u32, share: u64, all: u64) -> u32;
     fn aqm_window_pay(flow: *mut c_void, ack: u32, owed: u64) -> u64;
     fn aqm_window_told(
         flow: *mut c_void,
@@ -177,14 +174,35 @@ impl Window {
         unsafe { aqm_window_pay(flow, ack, owed) }
     }
 
-    /// After [`Window::arrived`], where a queue stands behind: whether that holds the
-    /// connection, which has a path of so many microseconds and `share` bytes a second
-    /// of the rate of all. Returns the bytes that may then be on offer; 0 if the edge
-    /// goes on at the rate.
-    pub fn loosens(&mut self, round_trip_us: u32, bytes: u32, share: u64, all: u64) -> u32 {
+    /// What the handshake told of the path: a round trip in microseconds.
+    pub fn path(&mut self, round_trip_us: u32) {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a connection.
-        unsafe { aqm_window_loosens(flow, round_trip_us, bytes, share, all) }
+        unsafe { aqm_window_path(flow, round_trip_us) };
+    }
+
+    /// An acknowledgement leaves with this timestamp.
+    pub fn asks(&mut self, stamp: u32, leaves_ns: u64) {
+        let flow = self.memory.as_mut_ptr().cast();
+        // SAFETY: the memory holds a connection.
+        unsafe { aqm_window_asks(flow, stamp, leaves_ns) };
+    }
+
+    /// Data came that echoes this timestamp: the path is no longer than the time since
+    /// that left.
+    pub fn hears(&mut self, echo: u32, now_ns: u64) {
+        let flow = self.memory.as_mut_ptr().cast();
+        // SAFETY: the memory holds a connection.
+        unsafe { aqm_window_hears(flow, echo, now_ns) };
+    }
+
+    /// After [`Window::arrived`], where a queue stands behind: whether that holds the
+    /// connection, which has `share` bytes a second of the rate of all. Returns the
+    /// bytes that may then be on offer; 0 if the edge goes on at the rate.
+    pub fn loosens(&mut self, bytes: u32, share: u64, all: u64) -> u32 {
+        let flow = self.memory.as_mut_ptr().cast();
+        // SAFETY: the memory holds a connection.
+        unsafe { aqm_window_loosens(flow, bytes, share, all) }
     }
 
     /// The rate measured, in bytes a second.

@@ -357,10 +357,55 @@ fn a_chunk_is_scaled_to_its_length() {
 const FAST: u64 = 6_000_000;
 const PATH_US: u32 = 20_000;
 
-fn loosened(round_trip_us: u32, share: u64, all: u64) -> u32 {
+/// A connection with so long a path, by its handshake.
+fn along(round_trip_us: u32) -> Window {
     let mut window = Window::new(WindowRule::new(WindowAlgorithm::Edge));
+    window.path(round_trip_us);
     window.arrived(1_448, 1_448, SECOND);
-    window.loosens(round_trip_us, 1_448, share, all)
+    window
+}
+
+fn loosened(round_trip_us: u32, share: u64, all: u64) -> u32 {
+    along(round_trip_us).loosens(1_448, share, all)
+}
+
+#[test]
+fn a_handshake_that_waited_in_a_queue_is_corrected_by_timestamps() {
+    let share = FAST / 32;
+    // Of 100 ms, in which it has 13 segments; the path has 2.6 of them.
+    let mut window = along(100_000);
+    assert!(window.loosens(1_448, share, FAST) > 0);
+    window.asks(7, SECOND);
+    // Of the acknowledgement before, and of the one that is waited for.
+    window.hears(6, SECOND + MS);
+    assert!(window.loosens(1_448, share, FAST) > 0);
+    window.hears(7, SECOND + 20 * MS);
+    assert_eq!(window.loosens(1_448, share, FAST), 0);
+    // A longer one changes nothing.
+    window.asks(30, 2 * SECOND);
+    window.hears(31, 3 * SECOND);
+    assert_eq!(window.loosens(1_448, share, FAST), 0);
+}
+
+/// A sender's clock may tick once for many acknowledgements.
+#[test]
+fn the_first_acknowledgement_with_a_timestamp_is_the_one_that_counts() {
+    let mut window = along(20_000);
+    window.asks(7, SECOND);
+    window.hears(7, SECOND + 20 * MS);
+    // Of the same tick: what echoes it may have been sent for the first.
+    window.asks(7, SECOND + 19 * MS);
+    window.hears(7, SECOND + 21 * MS);
+    assert!(window.loosens(1_448, FAST / 4, FAST) > 0);
+}
+
+/// The clock of timestamps goes round (RFC 7323, section 5.4).
+#[test]
+fn a_timestamp_beyond_the_end_of_its_numbers_is_later() {
+    let mut window = along(100_000);
+    window.asks(u32::MAX, SECOND);
+    window.hears(3, SECOND + 20 * MS);
+    assert_eq!(window.loosens(1_448, FAST / 32, FAST), 0);
 }
 
 #[test]
@@ -380,11 +425,10 @@ fn the_queue_holds_whom_it_holds_better() {
 
 #[test]
 fn who_is_left_to_the_queue_stays_there_while_shares_change_a_little() {
-    let mut window = Window::new(WindowRule::new(WindowAlgorithm::Edge));
-    window.arrived(1_448, 1_448, SECOND);
+    let mut window = along(PATH_US);
     let mut loosens = |segments_tenths: u64| {
         let share = segments_tenths * 1_448 * 5;
-        window.loosens(PATH_US, 1_448, share, FAST) > 0
+        window.loosens(1_448, share, FAST) > 0
     };
     assert!(!loosens(55));
     assert!(loosens(61));
@@ -395,7 +439,7 @@ fn who_is_left_to_the_queue_stays_there_while_shares_change_a_little() {
 
 #[test]
 fn a_sender_that_does_not_slow_down_for_losses_is_held() {
-    let mut window = Window::new(WindowRule::new(WindowAlgorithm::Edge));
+    let mut window = along(PATH_US);
     window.begun(0, 10_000_000, SECOND);
     let mut first = 0;
     let mut held_at = None;
@@ -406,7 +450,7 @@ fn a_sender_that_does_not_slow_down_for_losses_is_held() {
         window.numbered(start, 1_448);
         window.arrived(1_448, 1_448, SECOND);
         first = start + 1_448;
-        let loose = window.loosens(PATH_US, 1_448, FAST / 4, FAST);
+        let loose = window.loosens(1_448, FAST / 4, FAST);
         if loose == 0 {
             held_at.get_or_insert(number);
         } else {
@@ -421,13 +465,14 @@ fn a_sender_that_does_not_slow_down_for_losses_is_held() {
 #[test]
 fn what_was_on_offer_is_owed_when_the_rate_holds_again() {
     let mut window = Window::new(WindowRule::new(WindowAlgorithm::Edge));
+    window.path(PATH_US);
     let share = FAST / 4;
     window.begun(0, 14_600, SECOND);
     let (mut ack, mut offered, mut loose) = (0, 14_600, 0);
     // Each segment lets two go, until all of it is on offer.
     while loose == 0 || offered < loose {
         window.arrived(1_448, 1_448, SECOND);
-        loose = window.loosens(PATH_US, 1_448, share, FAST);
+        loose = window.loosens(1_448, share, FAST);
         ack += 1_448;
         let next = window.offer(share, ack, 6_000_000, SECOND);
         assert_eq!(next, (offered + 1_448).min(loose));
@@ -443,7 +488,7 @@ fn what_was_on_offer_is_owed_when_the_rate_holds_again() {
         now += 20 * MS;
         let came = 1_448.min(last - ack);
         window.arrived(came, 1_448, now);
-        assert_eq!(window.loosens(PATH_US, came, share, FAST), 0);
+        assert_eq!(window.loosens(came, share, FAST), 0);
         ack += came;
         let offered = window.offer(share, ack, 6_000_000, now);
         window.told(share, ack, offered, now);

@@ -7,7 +7,8 @@
 //! tests of a crate are one run. Each test of a folder `tests` is a run, so that
 //! the cores share a long binary. A run has one thread, so that no more virtual
 //! machines run at once than there are cores. One more worker takes what waits for
-//! clocks of this machine most of the time, and no processor is its own.
+//! clocks of this machine most of the time. No processor is its own, and it goes before
+//! the others where it may.
 //!
 //! Tests of a module `long` are left to `make test-all`. What passed with the very
 //! same programs and files is not repeated by `make test`.
@@ -250,11 +251,15 @@ impl Run {
         let mut command = if let Some(processor) = processor {
             let mut command = Command::new("taskset");
             command.args(["--cpu-list", &processor.to_string()]);
-            command.arg(&self.binary.executable);
             command
         } else {
-            Command::new(&self.binary.executable)
+            // What waits for clocks goes first when its time has come. Who may not have
+            // that is told so by nice(1), which runs it all the same.
+            let mut command = Command::new("nice");
+            command.args(["-n", "-10"]);
+            command
         };
+        command.arg(&self.binary.executable);
         match &self.which {
             Which::All => {}
             Which::Module(path) => {

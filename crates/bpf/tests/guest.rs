@@ -102,6 +102,7 @@ mod together {
             handshakes_ask_for_a_share_of_a_round_trip: "ask::shares";
             windows_are_shared_by_hosts: "window_tcp::shares_by_hosts";
             answered_streams_have_a_share: "streams::answered_ones_have_a_share";
+            timestamps_tell_the_path: "window_path::timestamps_tell_the_path";
             windows_are_written: "window::writes", "window::begins", "window::spares";
             windows_leave_senders_of_l4s_alone: "l4s::left_alone";
             servers_are_known_once_acknowledged: "window_handshakes::servers_are_known_once_acknowledged";

@@ -120,6 +120,25 @@ enum Task {
         #[arg(long)]
         page: bool,
     },
+    /// Make the missing runs of lines and loads that a seed draws, under `inbound = "auto"` and
+    /// cake, then their page in docs.
+    InboundDrawn {
+        /// What the rows are drawn by.
+        #[arg(long)]
+        seed: u64,
+        /// How many rows.
+        #[arg(long, default_value_t = 30)]
+        rows: u64,
+        /// Where runs are kept, one file each; below target unless given.
+        #[arg(long)]
+        folder: Option<PathBuf>,
+        /// The program with the lab.
+        #[arg(long)]
+        weirgate: Option<PathBuf>,
+        /// Write the page of what is there, and run nothing.
+        #[arg(long)]
+        page: bool,
+    },
     /// Make the missing runs of the README's promises on every kernel that the lab fetches, then
     /// their page in docs.
     Kernels {
@@ -198,6 +217,16 @@ fn main() -> ExitCode {
             weirgate,
             page,
         } => campaign::run(&root(), folder.as_deref(), weirgate.as_deref(), page),
+        Task::InboundDrawn {
+            seed,
+            rows,
+            folder,
+            weirgate,
+            page,
+        } => {
+            let (folder, weirgate) = (folder.as_deref(), weirgate.as_deref());
+            campaign::random(&root(), (seed, rows), folder, weirgate, page)
+        }
         Task::Kernels { folder, page } => kernels::run(&root(), folder.as_deref(), page),
         Task::DsTable { folder, check } => ds_table::run(&folder, check.as_deref()),
         Task::Bursts { flows, seeds } => {

@@ -26,6 +26,7 @@ mod streams;
 mod udp;
 mod window;
 mod window_handshakes;
+mod window_path;
 mod window_tcp;
 
 use libbpf_rs::query::ProgInfoIter;

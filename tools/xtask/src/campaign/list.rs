@@ -39,7 +39,7 @@ pub struct Line {
     pub layer: String,
     pub cake: String,
     /// What a full packet of 1448 bytes of payload has on the wire.
-    packet: f64,
+    pub packet: f64,
     /// Bytes of the far end's queue.
     pub buffer: String,
     pub from: u64,
@@ -76,7 +76,7 @@ pub enum Beside {
 }
 
 /// What polices the line: weirgate where `inbound` is there, else nothing or a rival.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arm {
     pub name: String,
@@ -132,6 +132,24 @@ impl Campaign {
         toml::from_str(&text).with_context(|| format!("{}", path.display()))
     }
 
+    /// One of these rows, each with every arm.
+    pub fn of(rows: Vec<(Line, Load)>, arms: Vec<Arm>) -> Self {
+        let entry = |(line, load): &(Line, Load)| Entry {
+            line: line.name.clone(),
+            load: load.name.clone(),
+            arms: arms.iter().map(|arm| arm.name.clone()).collect(),
+        };
+        let runs = rows.iter().map(entry).collect();
+        let (lines, loads) = rows.into_iter().unzip();
+        Self {
+            groups: BTreeMap::new(),
+            lines,
+            loads,
+            arms,
+            runs,
+        }
+    }
+
     /// All runs, with what they name.
     pub fn runs(&self) -> Result<Vec<Runs<'_>>> {
         let all = self.runs.iter().map(|entry| {
@@ -155,6 +173,19 @@ impl Campaign {
             })
         });
         all.collect()
+    }
+}
+
+impl Beside {
+    /// In words, after what it is beside.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Web => ", and short flows",
+            Self::Upload => ", and an upload",
+            Self::Voice => ", and a call",
+            Self::Flood => ", and datagrams at 1.25 times the line",
+            Self::Stream => ", and datagrams at half the line",
+        }
     }
 }
 

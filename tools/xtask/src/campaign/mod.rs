@@ -6,6 +6,8 @@
 //! not made again, so that the campaign goes on where it was left. The page
 //! shows what is there and says what is not.
 
+mod drawn;
+mod drawn_page;
 mod list;
 mod page;
 mod plot;
@@ -15,7 +17,7 @@ use anyhow::{Context, Result};
 use list::{Campaign, Line, Load};
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The longest that a run may take, in seconds of wall time: a fast line on a
@@ -25,8 +27,9 @@ const LONGEST_SECONDS: &str = "3600";
 /// The figures of a run that the page shows.
 #[derive(Debug, Clone, Copy)]
 pub struct Figures {
-    /// The probe's round trips, in milliseconds: mean, 95th percentile, longest.
-    pub delay: [f64; 3],
+    /// The probe's round trips, in milliseconds: mean, 95th and 99th percentile,
+    /// longest.
+    pub delay: [f64; 4],
     /// What TCP's receivers got downstream of what the line carries of payload,
     /// 1 for all of it. Datagrams that were asked for count in the run with an
     /// even stream of them.
@@ -60,37 +63,73 @@ pub fn run(
     weirgate: Option<&Path>,
     page_only: bool,
 ) -> Result<()> {
+    let campaign = Campaign::read(root)?;
+    go(root, &campaign, folder, weirgate, page_only, &|runs| {
+        put(
+            &root.join("docs/inbound-campaign.md"),
+            page::text(&campaign.lines, runs),
+        )?;
+        put(&root.join("docs/inbound-campaign.svg"), plot::svg(runs))
+    })
+}
+
+/// The same for lines and loads that a seed draws, beside cake alone.
+pub fn random(
+    root: &Path,
+    (seed, rows): (u64, u64),
+    folder: Option<&Path>,
+    weirgate: Option<&Path>,
+    page_only: bool,
+) -> Result<()> {
+    let campaign = drawn::campaign(seed, rows);
+    go(root, &campaign, folder, weirgate, page_only, &|runs| {
+        put(
+            &root.join("docs/inbound-drawn.md"),
+            drawn_page::text(seed, runs),
+        )
+    })
+}
+
+/// Makes the runs that are missing, and shows what is there after each.
+fn go(
+    root: &Path,
+    campaign: &Campaign,
+    folder: Option<&Path>,
+    weirgate: Option<&Path>,
+    page_only: bool,
+    show: &dyn Fn(&[Run<'_>]) -> Result<()>,
+) -> Result<()> {
     let folder = folder.map_or_else(|| root.join("target/inbound-campaign"), Path::to_owned);
     let weirgate = weirgate.map_or_else(|| root.join("target/release/weirgate"), Path::to_owned);
-    let campaign = Campaign::read(root)?;
-    write(&campaign, &folder)?;
+    write(campaign, &folder)?;
     if !page_only {
-        for run in runs(&campaign, &folder)? {
+        for run in runs(campaign, &folder)? {
             if run.figures.is_none() {
                 make(&weirgate, &folder, &run)?;
-                show(&campaign, root, &folder)?;
+                show(&runs(campaign, &folder)?)?;
             }
         }
     }
-    show(&campaign, root, &folder)
+    show(&runs(campaign, &folder)?)
+}
+
+fn put(path: &Path, text: String) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("{}", path.display()))
 }
 
 /// Experiments and policies, for the lab and for whoever looks.
 fn write(campaign: &Campaign, folder: &Path) -> Result<()> {
     let policies = folder.join("policies");
     fs::create_dir_all(&policies).with_context(|| format!("{}", policies.display()))?;
-    let put = |path: PathBuf, text: String| {
-        fs::write(&path, text).with_context(|| format!("{}", path.display()))
-    };
     for runs in campaign.runs()? {
         let name = format!("{}-{}.toml", runs.line.name, runs.load.name);
-        put(folder.join(name), text::experiment(&runs))?;
+        put(&folder.join(name), text::experiment(&runs))?;
     }
     for line in &campaign.lines {
         for arm in &campaign.arms {
             if let Some(policy) = text::policy(line, arm) {
                 let name = format!("{}-{}.toml", line.name, arm.name);
-                put(policies.join(name), policy)?;
+                put(&policies.join(name), policy)?;
             }
         }
     }
@@ -141,24 +180,15 @@ fn figures(run: &Run<'_>, text: &str) -> Option<Figures> {
     let document: Value = serde_json::from_str(text).ok()?;
     let metrics = &document["arms"][run.arm]["metrics"];
     let number = |name: &str| metrics[format!("full.{name}")].as_f64();
-    let delay = ["mean", "p95", "max"].map(|which| number(&format!("rtt.interactive.{which}_ms")));
-    let [Some(mean), Some(late), Some(longest)] = delay else {
+    let delay =
+        ["mean", "p95", "p99", "max"].map(|which| number(&format!("rtt.interactive.{which}_ms")));
+    let [Some(mean), Some(late), Some(latest), Some(longest)] = delay else {
         return None;
     };
     let wanted = ["down", "stream"].map(|name| number(&format!("goodput.{name}.mean_kbit")));
     Some(Figures {
-        delay: [mean, late, longest],
+        delay: [mean, late, latest, longest],
         kept: wanted.iter().flatten().sum::<f64>() / run.line.payload(),
         mice: number("response.mice.mean_s"),
     })
-}
-
-/// Writes the page.
-fn show(campaign: &Campaign, root: &Path, folder: &Path) -> Result<()> {
-    let page = root.join("docs/inbound-campaign.md");
-    let all = runs(campaign, folder)?;
-    fs::write(&page, page::text(&campaign.lines, &all))
-        .with_context(|| format!("{}", page.display()))?;
-    let drawn = root.join("docs/inbound-campaign.svg");
-    fs::write(&drawn, plot::svg(&all)).with_context(|| format!("{}", drawn.display()))
 }

@@ -74,7 +74,7 @@ fn row(run: &Run<'_>) -> String {
     let Some(figures) = run.figures else {
         return format!("| `{}` | not run | | | | |\n", run.arm);
     };
-    let [mean, late, longest] = figures.delay;
+    let [mean, late, _, longest] = figures.delay;
     let mice = figures
         .mice
         .map_or_else(String::new, |mice| format!("{mice:.2} s"));

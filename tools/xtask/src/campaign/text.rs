@@ -125,13 +125,15 @@ fn classes(line: &Line, Htb { percent }: &Htb) -> Vec<String> {
 pub fn policy(line: &Line, arm: &Arm) -> Option<String> {
     let mut text = format!(
         "version = 1\n\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"{}kbit\"\n\
-         down = \"{}kbit\"\nmargin-down = \"{}\"\ninbound = \"{}\"\nlayer = \"{}\"\n",
+         down = \"{}kbit\"\ninbound = \"{}\"\nlayer = \"{}\"\n",
         line.up,
         line.down,
-        arm.margin,
         arm.inbound.as_ref()?,
         line.layer
     );
+    if !arm.margin.is_empty() {
+        let _ = writeln!(text, "margin-down = \"{}\"", arm.margin);
+    }
     if arm.track {
         let _ = write!(
             text,

@@ -245,7 +245,10 @@ impl Store {
 
     /// Ends the tree of a device, which has its qdisc no more.
     pub fn remove_rows(&self, place: Place) -> Result<(), BpfError> {
-        RowTree::unpin(&self.rows_folder(place))
+        RowTree::unpin(&self.rows_folder(place))?;
+        // The folder of all goes with the last.
+        let _ = fs::remove_dir(self.folder.join(ROWS));
+        Ok(())
     }
 
     /// Devices of a network namespace that have a tree, by their numbers.

@@ -30,7 +30,7 @@ use crate::store::folder;
 use crate::store::history::Entry;
 use crate::store::memory::Memory;
 use rustix::fs::inotify::WatchFlags;
-use weirgate_kernel::{Events, Topic};
+use weirgate_kernel::{Events, Kernel, Topic};
 use weirgate_state::DeviceName;
 use weirgate_track::Decision;
 
@@ -38,8 +38,8 @@ const MILLISECOND: u64 = 1_000_000;
 /// How much longer than a change may wait for confirmation the service waits for
 /// its guard to take it back.
 const GRACE: u64 = 250 * MILLISECOND;
-/// How often circuits are looked at, where there are any: nobody tells that a program
-/// was taken off a device.
+/// How often programs are looked at that circuits or a policy's classes are in, where
+/// there are any: nobody tells that one was taken off a device, or told something else.
 const LOOK: u64 = 10_000 * MILLISECOND;
 /// What the service has done, for whoever keeps a log.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ pub async fn keep(
     let mut rates = None;
     renew(site, &mut rates, &following, &mut report).await;
     ready();
-    let (circuits, mut look) = (Timer::new()?, 0);
+    let (programs, mut look) = (Timer::new()?, 0);
     let mut waits = false;
     let mut stop = std::pin::pin!(stop);
     loop {
@@ -147,9 +147,9 @@ pub async fn keep(
         // What was tried once is tried again at the pace of repairs.
         deadline.set(if returned == tried { NEVER } else { returned })?;
         if look <= clock::now() {
-            let kept = Circuits::are_kept(&site.folders);
-            look = if kept { clock::now() + LOOK } else { 0 };
-            circuits.set(if kept { look } else { NEVER })?;
+            let any = Circuits::are_kept(&site.folders) || Kernel::has_programs();
+            look = if any { clock::now() + LOOK } else { 0 };
+            programs.set(if any { look } else { NEVER })?;
         }
         let due = tokio::select! {
             () = &mut stop => {
@@ -175,10 +175,10 @@ pub async fn keep(
                 continue;
             }
             over = timer.over(), if waits => over.map(|()| true)?,
-            over = circuits.over() => {
+            over = programs.over() => {
                 over?;
                 // What stands in the way is told, and tried again at the pace of repairs.
-                if waits || hold(site, &mut report).await.is_ok() {
+                if waits || stand(site, &mut report).await {
                     continue;
                 }
                 true
@@ -467,6 +467,12 @@ async fn work(
     known.held(site).await;
     steps += hold(site, report).await?;
     Ok(Some(steps))
+}
+
+/// Whether programs are as they are to be, or are so again.
+async fn stand(site: &Site, report: &mut impl FnMut(Report)) -> bool {
+    let held = hold(site, report).await.is_ok();
+    held && site.programs_stand().await.is_ok_and(|stand| stand)
 }
 
 /// Brings the circuits that are kept into force where they are not; how many devices

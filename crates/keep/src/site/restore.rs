@@ -10,8 +10,8 @@ use crate::store::folder::Lock;
 use crate::store::head::{Outcome, Pending};
 use crate::store::memory::{self, Memory};
 use weirgate_kernel::Scope;
-use weirgate_plan::present;
-use weirgate_state::State;
+use weirgate_plan::{present, verify};
+use weirgate_state::{QdiscKind, State};
 
 impl Site {
     /// Brings the confirmed state into force, as far as its devices are there;
@@ -58,6 +58,31 @@ impl Site {
             CircuitsRefused::Keep(error) => *error,
             other => KeepError::Circuits(format!("circuits: {other}")),
         })
+    }
+
+    /// Whether shapers of the kit and engines of rows are as they are to be on the devices
+    /// that are there, with what they are told and the programs beside them.
+    pub(crate) async fn programs_stand(&self) -> Result<bool, KeepError> {
+        let Some(entry) = self.confirmed()? else {
+            return Ok(true);
+        };
+        let devices = self.kernel.devices().await?.into_keys().collect();
+        let mut desired = present(&self.at_rates(&entry), &devices);
+        desired.devices.retain(|_, device| {
+            let kind = device.root.as_ref().map(|root| &root.kind);
+            matches!(kind, Some(QdiscKind::Kit(_) | QdiscKind::Rows(_)))
+        });
+        if desired.devices.is_empty() {
+            return Ok(true);
+        }
+        let mut now = self.kernel.observe(&Scope::of([&desired])).await?;
+        let wanted = &desired.devices;
+        now.devices.retain(|name, _| wanted.contains_key(name));
+        let only = |state: &State| State {
+            devices: state.devices.clone(),
+            ..State::default()
+        };
+        Ok(verify(&only(&now), &only(&desired)).is_empty())
     }
 
     /// Takes away what an unconfirmed first change of this run of the kernel

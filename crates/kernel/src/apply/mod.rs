@@ -148,7 +148,8 @@ impl Kernel {
         // If the first step was refused, nothing changed, and state that no plan
         // could make again is still there.
         if verify(&now, before).is_empty() {
-            return Ok(());
+            // Programs may have been loaded and not have come onto their device.
+            return Ok(self.tidy().await?);
         }
         let options = Options {
             previous: None,
@@ -328,6 +329,11 @@ impl Kernel {
             }
         }
         self.flush(&mut batch).await?;
+        self.tidy().await
+    }
+
+    /// Takes away programs that belong to nothing any more.
+    async fn tidy(&self) -> Result<(), KernelError> {
         self.tidy_tcx().await?;
         self.tidy_kit().await?;
         self.tidy_rows().await

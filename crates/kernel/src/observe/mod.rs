@@ -230,16 +230,23 @@ impl Kernel {
             && let Some(kit) = self.read_kit(link.index, &root.kind).await
         {
             root.kind = QdiscKind::Kit(kit);
-        } else if let Some(root) = &mut root
-            && let Some(rows) = self.read_rows(link.index, &root.kind).await
-        {
-            root.kind = QdiscKind::Rows(rows);
+        }
+        let rows = match &root {
+            Some(root) => self.read_rows(link.index, &root.kind).await,
+            None => None,
+        };
+        // Nobody else has a kind of this name, whatever somebody wrote into its rows.
+        let named = rows.is_some();
+        if let (Some(root), Some(rows)) = (&mut root, rows) {
+            root.kind = rows;
         }
         if let Some(root) = &mut root {
             // Filters are not in the state's words.
             let mut places = Vec::new();
-            filtered_places(root, &mut places);
-            let mut told = decode::is_told(root) && is_plannable(&link.name, root);
+            if !named {
+                filtered_places(root, &mut places);
+            }
+            let mut told = named || decode::is_told(root) && is_plannable(&link.name, root);
             for place in places {
                 told = told && self.filters(link.index, place.as_u32()).await?.is_empty();
             }
@@ -406,11 +413,7 @@ fn filtered_places(qdisc: &Qdisc, places: &mut Vec<Handle>) {
     // net/sched/cls_api.c).
     if matches!(
         qdisc.kind,
-        QdiscKind::Pfifo(_)
-            | QdiscKind::Bfifo(_)
-            | QdiscKind::Fq(_)
-            | QdiscKind::Kit(_)
-            | QdiscKind::Rows(_)
+        QdiscKind::Pfifo(_) | QdiscKind::Bfifo(_) | QdiscKind::Fq(_) | QdiscKind::Kit(_)
     ) {
         return;
     }

@@ -65,17 +65,24 @@ impl Kernel {
         }])
     }
 
-    /// What the engine at a device's root is told; `None` where there is none, or this
-    /// process may not look.
-    pub(crate) async fn read_rows(&self, device: u32, kind: &QdiscKind) -> Option<Rows> {
-        if !kind.name().starts_with(RowTree::KIND) || !Path::new(Store::ROWS_FOLDER).exists() {
+    /// The engine at a device's root, with what it is told; `None` where there is none, or
+    /// this process may not look. Where its pins are gone, or nobody could have told it
+    /// that, it is of a kind without more: still weirgate's, and to be put there anew.
+    pub(crate) async fn read_rows(&self, device: u32, kind: &QdiscKind) -> Option<QdiscKind> {
+        if !kind.name().starts_with(RowTree::KIND) {
             return None;
         }
         let place = self.place(device).await.ok()?;
         if kind.name() != RowTree::kind(place) {
             return None;
         }
-        Store::open().ok()?.rows_said(place).ok()?
+        let said = if Path::new(Store::ROWS_FOLDER).try_exists().ok()? {
+            Store::open().ok()?.rows_said(place).ok()?
+        } else {
+            None
+        };
+        let other = || QdiscKind::Other(Rows::KIND.to_owned());
+        Some(said.map_or_else(other, QdiscKind::Rows))
     }
 
     /// Unloads the engines of devices of this namespace that have them no more.

@@ -109,6 +109,15 @@ impl Kernel {
         })
     }
 
+    /// Whether programs make a kind of qdisc for some device: the kit's shaper, or an
+    /// engine of rows.
+    #[must_use]
+    pub fn has_programs() -> bool {
+        [Store::SHAPER_FOLDER, Store::ROWS_FOLDER]
+            .iter()
+            .any(|folder| Path::new(folder).exists())
+    }
+
     /// The root of a device of this namespace.
     pub(crate) async fn place(&self, ifindex: u32) -> Result<Place, KernelError> {
         let netns = self.route.namespace().await;

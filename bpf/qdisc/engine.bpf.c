@@ -198,6 +198,8 @@ struct sk_buff *BPF_PROG(engine_dequeue, struct Qdisc *sch)
 		}
 		sch->qstats.drops++;
 		bpf_kfree_skb(skb);
+		/* Many that go take time: the next one is let out later than that. */
+		now_ns = bpf_ktime_get_ns();
 	}
 	if (!sch->q.qlen || e->opens_ns == ~0ULL)
 		return NULL;

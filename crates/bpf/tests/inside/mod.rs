@@ -23,6 +23,7 @@ mod rate;
 mod round_trip;
 mod second;
 mod streams;
+mod tap;
 mod udp;
 mod window;
 mod window_handshakes;

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A policy goes from engine to engine under traffic.
+
+use crate::inside::{Busy, PINS, SITE, Site, gone, root, said, site};
+use std::fs;
+
+/// Into the engine of rows and out of it. What lets packets out next does not know what
+/// its predecessor let out just before: a packet may follow at once.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn take_turns() {
+    let far = site();
+    SITE.applied();
+    let gate = said("wan0").expect("a tree").gate;
+    let busy = Busy::begin();
+    for (engine, kind) in [
+        ("htb", "qdisc htb"),
+        ("rows", "qdisc weir_r"),
+        ("kit", "qdisc weir_shaper"),
+        ("rows", "qdisc weir_r"),
+        ("htb", "qdisc htb"),
+    ] {
+        Site { engine, ..SITE }.applied();
+        println!("{engine}: {}", root("wan0").trim());
+        assert!(root("wan0").contains(kind), "{}", root("wan0"));
+        let pinned = fs::read_dir(PINS).map_or(0, Iterator::count);
+        assert_eq!(pinned, if engine == "rows" { 2 } else { 0 }, "{engine}");
+    }
+    busy.end(gate, 1_500.0);
+    gone(far);
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A policy with `engine = "rows"` on a kernel: applied, changed under traffic, taken
+//! back, killed, mended, exchanged for another engine. The lab's boots, and runs the
+//! functions of the other modules, which call the command. It needs qemu, a fetched
+//! kernel and the guest's binary.
+
+#![allow(clippy::print_stdout, reason = "what was seen is shown")]
+
+mod changes;
+mod engines;
+mod inside;
+mod kept;
+mod killed;
+#[path = "../../../bpf/tests/inside/net.rs"]
+#[allow(dead_code, reason = "shared with the tests of crate bpf")]
+mod net;
+#[path = "../../../bpf/tests/inside/tap.rs"]
+mod tap;
+
+use weirgate_lab::{Limits, OwnTests, Together};
+
+fn own() -> OwnTests<'static> {
+    OwnTests {
+        programs: &[env!("CARGO_BIN_EXE_weirgate"), "ip", "tc", "nft"],
+        kernel: None,
+        variables: &[],
+        seed: 1,
+        limits: Limits::default(),
+    }
+}
+
+/// Tests that share a guest.
+mod together {
+    use super::{Together, own};
+
+    static GUEST: Together = Together::new(
+        own,
+        &[
+            "changes::edits_under_traffic_store_what_differs",
+            "changes::an_unconfirmed_change_returns",
+            "killed::a_killed_change_leaves_the_old_rows_or_the_new",
+            "kept::what_somebody_removed_comes_back",
+        ],
+    );
+
+    #[test]
+    fn edits_under_traffic_store_what_differs() {
+        let name = "changes::edits_under_traffic_store_what_differs";
+        println!("{}", GUEST.run(name));
+    }
+
+    #[test]
+    fn an_unconfirmed_change_returns() {
+        println!("{}", GUEST.run("changes::an_unconfirmed_change_returns"));
+    }
+
+    #[test]
+    fn a_killed_change_leaves_the_old_rows_or_the_new() {
+        let name = "killed::a_killed_change_leaves_the_old_rows_or_the_new";
+        println!("{}", GUEST.run(name));
+    }
+
+    #[test]
+    fn what_somebody_removed_comes_back() {
+        println!("{}", GUEST.run("kept::what_somebody_removed_comes_back"));
+    }
+}
+
+/// What only `make test-all` waits for.
+mod long {
+    use super::own;
+
+    #[test]
+    fn engines_take_turns() {
+        println!("{}", own().run("engines::take_turns"));
+    }
+
+    #[test]
+    fn a_killed_first_apply_leaves_nothing() {
+        println!(
+            "{}",
+            own().run("killed::a_killed_first_apply_leaves_nothing")
+        );
+    }
+
+    #[test]
+    fn a_killed_change_of_engine_leaves_one_of_them() {
+        let name = "killed::a_killed_change_of_engine_leaves_one_of_them";
+        println!("{}", own().run(name));
+    }
+}
+
+/// How long a change of one class takes. Part of the measurements.
+#[test]
+#[ignore = "a figure: docs/measurements/engine.md"]
+fn one_change_among_many() {
+    println!("{}", own().run("changes::one_change_among_many"));
+}

@@ -47,10 +47,10 @@ fn differing(before: &Rows, after: &Rows) -> [usize; 2] {
     [written.count(), gone.count()]
 }
 
-/// A class gets another rate, one comes and goes, a limit of a host comes, changes and
-/// goes, all under traffic: no packet passes early, a stream within its guarantee loses
-/// none, rates are the new ones at once, nothing is loaded, and only what differs is
-/// written.
+/// A class gets another rate, one comes and goes, and a limit of a host comes, changes
+/// and goes, all under traffic. No packet passes early, a stream within its guarantee
+/// loses none, and rates are the new ones at once. Nothing is loaded, and only what
+/// differs is written.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn edits_under_traffic_store_what_differs() {

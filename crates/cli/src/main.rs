@@ -27,6 +27,8 @@ mod init;
 mod keep;
 #[cfg(feature = "whole")]
 mod links;
+#[cfg(feature = "whole")]
+mod pods;
 mod policy;
 #[cfg(feature = "whole")]
 mod probe;
@@ -303,6 +305,13 @@ enum Running {
         command: links::Command,
     },
     #[cfg(feature = "whole")]
+    /// Give each pod of a node a rate and a queue of its own, as a folder of files says.
+    ///
+    /// The file veth7 is about the device veth7, and says the rate of what the pod behind it
+    /// receives: `rate = "40mbit"`. Devices that come and files that change are followed until
+    /// SIGTERM or SIGINT, and what is in force stays then. A queue whose file is removed goes.
+    /// Needs CAP_NET_ADMIN.
+    Pods(pods::Arguments),
     #[cfg(feature = "whole")]
     /// Measure a real link: rates, link layer, buffers, waiting under load.
     ///
@@ -409,6 +418,8 @@ impl Running {
             Self::Domain { command } => domain::run(&command),
             #[cfg(feature = "whole")]
             Self::Links { command } => links::run(state, &command),
+            #[cfg(feature = "whole")]
+            Self::Pods(arguments) => pods::run(&arguments),
             #[cfg(feature = "whole")]
             Self::Probe(arguments) => probe::run(&arguments),
             #[cfg(feature = "whole")]

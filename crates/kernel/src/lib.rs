@@ -38,6 +38,7 @@ mod nft;
 mod observe;
 mod programs;
 mod routing;
+mod single;
 mod tc;
 #[cfg(test)]
 mod tests;
@@ -48,7 +49,7 @@ pub use conntrack::{Carried, Connection, ConnectionCount, ConnectionTable, Tuple
 pub use error::{ApplyError, Cause, Denial, KernelError, Refusal};
 pub use link::address::Subnet;
 pub use namespace::namespace_cookie;
-pub use netlink::events::{Events, Topic, watch};
+pub use netlink::events::{DeviceNews, Events, Topic, watch};
 pub use netlink::fault::{Fault, Witness};
 pub use nft::handle::Handles;
 pub use nft::object::RuleCounter;

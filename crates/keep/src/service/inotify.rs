@@ -2,28 +2,30 @@
 //! Word of the kernel that something changed in directories (inotify(7)). What
 //! it was is looked up by the caller, so that no event can be missed.
 
-use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use std::collections::BTreeSet;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use tokio::io::unix::AsyncFd;
 use weirgate_kernel::watch;
 
 /// Directories that are watched; none at first.
-pub(super) struct Inotify(AsyncFd<OwnedFd>);
+pub(crate) struct Inotify(AsyncFd<OwnedFd>);
 
 impl Inotify {
-    pub(super) fn new() -> std::io::Result<Self> {
+    pub(crate) fn new() -> std::io::Result<Self> {
         let flags = CreateFlags::NONBLOCK | CreateFlags::CLOEXEC;
         Ok(Self(watch(inotify::init(flags)?)?))
     }
 
     /// Watches a directory, too. One that is watched already stays one watch.
-    pub(super) fn add(&self, folder: &Path, events: WatchFlags) -> rustix::io::Result<()> {
+    pub(crate) fn add(&self, folder: &Path, events: WatchFlags) -> rustix::io::Result<()> {
         inotify::add_watch(&self.0, folder, events).map(|_| ())
     }
 
     /// Waits for an event. May be dropped and called again.
-    pub(super) async fn event(&self) {
+    pub(crate) async fn event(&self) {
         let Ok(mut ready) = self.0.readable().await else {
             // The event loop is ending.
             return std::future::pending().await;
@@ -31,5 +33,29 @@ impl Inotify {
         let mut events = [0; 4096];
         while rustix::io::read(&self.0, &mut events).is_ok_and(|length| length > 0) {}
         ready.clear_ready();
+    }
+
+    /// Waits for events; the names of the files that they are about, or `None` where that
+    /// may be any. May be dropped and called again.
+    pub(crate) async fn names(&self) -> Option<BTreeSet<String>> {
+        let Ok(mut ready) = self.0.readable().await else {
+            return std::future::pending().await;
+        };
+        let mut space = [MaybeUninit::uninit(); 4096];
+        let mut events = Reader::new(&self.0, &mut space);
+        let mut names = Some(BTreeSet::new());
+        while let Ok(event) = events.next() {
+            let name = event.file_name().and_then(|name| name.to_str().ok());
+            match (name, &mut names) {
+                (Some(name), Some(names))
+                    if !event.events().contains(ReadFlags::QUEUE_OVERFLOW) =>
+                {
+                    names.insert(name.to_owned());
+                }
+                _ => names = None,
+            }
+        }
+        ready.clear_ready();
+        names
     }
 }

@@ -9,7 +9,7 @@
 //! is mended more and more slowly.
 
 pub(crate) mod followed;
-mod inotify;
+pub(crate) mod inotify;
 mod known;
 pub(crate) mod names;
 mod pace;

@@ -244,7 +244,7 @@ impl Kernel {
 
     /// `handles` are the known numbers of rules; what is learnt of new ones
     /// goes to `written`.
-    async fn execute(
+    pub(crate) async fn execute(
         &self,
         steps: &[Step],
         handles: &Handles,

@@ -4,15 +4,17 @@
 //! lost when there are too many.
 
 use crate::error::KernelError;
-use crate::link::MARK;
+use crate::link::{self, MARK};
 use crate::netlink::wire::Attrs;
 use crate::nft::NFGENMSG;
 use nlink::netlink::nftables::NFTA_TABLE_NAME;
 use nlink::netlink::{MessageIter, NetlinkSocket, Protocol};
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use weirgate_state::DeviceName;
 
 /// What somebody wants to hear of, beside weirgate's own tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +37,9 @@ impl Topic {
         }
     }
 }
+
+/// `RTNLGRP_LINK` (linux/rtnetlink.h).
+const LINKS: u32 = 1;
 
 /// Word of nf_tables (`NFNLGRP_NFTABLES`, linux/netfilter/nfnetlink.h): a
 /// firewall that is loaded anew may flush tables which are not its own.
@@ -79,6 +84,38 @@ impl Events {
                 while let Ok(Some(_)) = self.route.try_recv_msg() {}
                 while let Ok(Some(_)) = self.tables.try_recv_msg() {}
                 return;
+            }
+        }
+    }
+}
+
+/// A listener for devices alone, which tells their names.
+pub struct DeviceNews(NetlinkSocket);
+
+impl DeviceNews {
+    /// Listens from now on, in the calling thread's namespace. Needs a tokio runtime.
+    pub fn open() -> Result<Self, KernelError> {
+        let failed = |source| KernelError::Socket {
+            doing: "listening for devices",
+            source,
+        };
+        let socket = NetlinkSocket::new(Protocol::Route).map_err(failed)?;
+        socket.add_membership(LINKS).map_err(failed)?;
+        Ok(Self(socket))
+    }
+
+    /// Waits for devices that came, went or changed; `None` where words were lost, so that
+    /// it may have been any. May be dropped and called again.
+    pub async fn next(&self) -> Option<BTreeSet<DeviceName>> {
+        let mut names = BTreeSet::new();
+        let mut said = self.0.recv_msg().await.ok()?;
+        loop {
+            let messages = MessageIter::new(&said).map_while(Result::ok);
+            names.extend(messages.filter_map(|(_, payload)| Some(link::read(payload)?.name)));
+            match self.0.try_recv_msg() {
+                Ok(Some(more)) => said = more,
+                Ok(None) => return Some(names),
+                Err(_) => return None,
             }
         }
     }

@@ -215,7 +215,7 @@ impl Kernel {
             .collect())
     }
 
-    async fn observe_device(
+    pub(crate) async fn observe_device(
         &self,
         link: &Link,
         qdiscs: &[Vec<u8>],

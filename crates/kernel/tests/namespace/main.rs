@@ -24,6 +24,7 @@ mod receive;
 mod routing;
 mod scheme;
 mod senders;
+mod single;
 mod tables_version;
 mod tree;
 mod values;

@@ -28,6 +28,7 @@ pub(super) const LEVELS: [&[&str]; 7] = [
         "uci",
         "import",
         "circuits",
+        "pods",
         "init",
         "doctor",
         "explain",
@@ -42,7 +43,7 @@ pub(super) const LEVELS: [&[&str]; 7] = [
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.
-pub const PURE: [&str; 23] = [
+pub const PURE: [&str; 24] = [
     "advise",
     "domain",
     "links",
@@ -63,6 +64,7 @@ pub const PURE: [&str; 23] = [
     "uci",
     "import",
     "circuits",
+    "pods",
     "init",
     "doctor",
     "explain",

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate pods`: a rate for each pod of a node.
+
+use crate::keep::ready;
+use crate::policy::apply::refused;
+use std::path::PathBuf;
+use tokio::signal::unix::{SignalKind, signal};
+use weirgate_console::exit::{Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
+use weirgate_keep::{PodReport, hold_pods};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The folder.
+    #[arg(default_value = "/run/weirgate/pods")]
+    folder: PathBuf,
+    /// Bring all devices to what the folder says, and end.
+    ///
+    /// Exit status 1 if something is wrong with a file or a device.
+    #[arg(long)]
+    once: bool,
+}
+
+/// Does it.
+pub fn run(arguments: &Arguments) -> Outcome {
+    in_runtime(async {
+        let mut term = signal(SignalKind::terminate())?;
+        let mut int = signal(SignalKind::interrupt())?;
+        let stop = async move {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+            }
+        };
+        let mut status = Status::Done;
+        let told = hold_pods(&arguments.folder, arguments.once, stop, ready, |report| {
+            if !matches!(report, PodReport::Set(..) | PodReport::Removed(_)) {
+                status = Status::Differs;
+            }
+            output::note(&line(&report));
+        });
+        told.await.map_err(refused)?;
+        Ok(if arguments.once { status } else { Status::Done })
+    })
+}
+
+fn line(report: &PodReport) -> String {
+    match report {
+        PodReport::Set(name, pod) => format!("weirgate: {name}: {}", pod.rate),
+        PodReport::Removed(name) => format!("weirgate: {name}: no rate any more"),
+        PodReport::Wrong {
+            path,
+            text,
+            problems,
+        } => {
+            let file = path.display().to_string();
+            let shown = problems.iter().map(|problem| problem.render(&file, text));
+            shown.collect::<Vec<_>>().join("\n")
+        }
+        PodReport::Unread(path, error) => format!("weirgate: {}: {error}", path.display()),
+        PodReport::NoName(path) => {
+            format!("weirgate: {}: no device can have this name", path.display())
+        }
+        PodReport::Refused(name, why) => format!("weirgate: {name}: {why}"),
+    }
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What runs in the guest. Ignored elsewhere.
+
+use crate::node::{FOLDER, Service, address, among_pods, build, free_kb, root, run, write};
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+const PODS: usize = 1_000;
+/// Those that receive all that they may.
+const USED: usize = 20;
+const RATE: f64 = 40e6;
+
+/// How long they receive before it is looked at, and for how long it is.
+const BEFORE: Duration = Duration::from_secs(1);
+const MEASURED: Duration = Duration::from_secs(4);
+
+/// The sparse flow: a datagram to a pod in this time, to each port of these.
+const PACE: Duration = Duration::from_millis(10);
+const SPARSE: u16 = 7;
+const BULK: u16 = 9;
+
+/// The goals.
+const LATEST: f64 = 5.0;
+const CHANGED: f64 = 5.0;
+
+/// Files that come, change, go and are wrong; devices that come and go; and a queue that is
+/// another's.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn files_and_devices_are_followed() {
+    build(4);
+    write("pod0", "rate = \"40mbit\"\n");
+    run("tc qdisc add dev pod3 root handle 77: pfifo limit 9");
+    write("pod3", "rate = \"1mbit\"\n");
+    let service = Service::start();
+    service.says("pod0: 40mbit");
+    // tc writes what the kernel holds.
+    assert!(root("pod0").contains("cake 706f: ") && root("pod0").contains("bandwidth 40Mbit"));
+    service.says("pod3: K302");
+    assert!(root("pod3").contains("pfifo 77:"));
+    assert!(root("pod1").contains("noqueue"));
+
+    write("pod1", "rate = \"10mbit\"\n");
+    service.says("pod1: 10mbit");
+    // Written in place.
+    fs::write(format!("{FOLDER}/pod1"), "rate = \"20mbit\"\n").unwrap();
+    service.says("pod1: 20mbit");
+    assert!(root("pod1").contains("bandwidth 20Mbit"));
+
+    write("pod1", "rate = \"20mbit\"\nrat = 1\n");
+    service.says("pod1:2");
+    assert!(root("pod1").contains("bandwidth 20Mbit"));
+
+    write("a name with blanks", "rate = \"1mbit\"\n");
+    service.says("no device can have this name");
+
+    fs::remove_file(format!("{FOLDER}/pod0")).unwrap();
+    service.says("pod0: no rate any more");
+    assert!(root("pod0").contains("noqueue"));
+
+    // The file is there before the device.
+    write("late", "rate = \"30mbit\"\n");
+    service.is_silent();
+    run("ip link add late type veth peer name late-pod");
+    service.says("late: 30mbit");
+    run("ip link del late");
+    run("ip link add late type veth peer name late-pod");
+    service.says("late: 30mbit");
+    drop(service);
+
+    // What happened while nobody looked.
+    fs::remove_file(format!("{FOLDER}/late")).unwrap();
+    fs::remove_file(format!("{FOLDER}/pod3")).unwrap();
+    write("pod1", "rate = \"50mbit\"\n");
+    fs::remove_file(format!("{FOLDER}/a name with blanks")).unwrap();
+    let mut once = Command::new("weirgate");
+    let once = once.args(["pods", "--once", FOLDER]).output().unwrap();
+    let said = String::from_utf8_lossy(&once.stderr).into_owned();
+    assert!(once.status.success(), "{said}");
+    assert!(root("late").contains("noqueue"), "{said}");
+    assert!(root("pod1").contains("bandwidth 50Mbit"), "{said}");
+    assert!(root("pod3").contains("pfifo 77:"));
+    write("pod2", "rate = 7\n");
+    let mut once = Command::new("weirgate");
+    let once = once.args(["pods", "--once", FOLDER]).status().unwrap();
+    assert_eq!(once.code(), Some(1));
+}
+
+/// Receives all that is sent to it, and counts the bytes of each pod.
+fn receive_bulk(counts: Arc<Vec<AtomicU64>>) {
+    let listener = TcpListener::bind(("0.0.0.0", BULK)).expect("a port");
+    for stream in listener.incoming() {
+        let (mut stream, counts) = (stream.expect("a connection"), Arc::clone(&counts));
+        thread::spawn(move || {
+            let pod = stream.local_addr().expect("an address").ip();
+            let own = (0..USED).find(|pod_| pod == address(*pod_)).expect("a pod");
+            let mut space = vec![0; 1 << 16];
+            while let Ok(count @ 1..) = stream.read(&mut space) {
+                counts[own].fetch_add(count as u64, Ordering::Relaxed);
+            }
+        });
+    }
+}
+
+/// Takes the sparse flow's datagrams; how long each was under way, in ms.
+fn receive_sparse(end: &AtomicBool, begin: Instant) -> Vec<f64> {
+    let socket = UdpSocket::bind(("0.0.0.0", SPARSE)).expect("a port");
+    let wait = Some(Duration::from_millis(100));
+    socket.set_read_timeout(wait).expect("a timeout");
+    let (mut waits, mut space) = (Vec::new(), [0; 64]);
+    while !end.load(Ordering::Relaxed) {
+        if socket.recv(&mut space).is_ok() {
+            let now = begin.elapsed().as_nanos() as u64;
+            let sent = u64::from_ne_bytes(*space.first_chunk().expect("a time"));
+            waits.push(now.saturating_sub(sent) as f64 / 1e6);
+        }
+    }
+    waits
+}
+
+/// How long changes take, from before the file is written until it is told that the change
+/// was made and read back, in ms.
+fn changes(service: &Service, count: usize) -> Vec<f64> {
+    let one = |number: usize| {
+        let (pod, rate) = (USED + number, 50 + number);
+        let before = Instant::now();
+        write(&format!("pod{pod}"), &format!("rate = \"{rate}mbit\"\n"));
+        let told = service.says(&format!("pod{pod}: {rate}mbit"));
+        let took = (told - before).as_secs_f64() * 1e3;
+        let tc = format!("bandwidth {rate}Mbit");
+        assert!(root(&format!("pod{pod}")).contains(&tc), "{tc}");
+        took
+    };
+    (0..count).map(one).collect()
+}
+
+/// The value below which this share of them is.
+fn quantile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let at = (values.len() as f64 * share).ceil() as usize;
+    values[at.clamp(1, values.len()) - 1]
+}
+
+/// Twenty pods of a thousand receive all that they may, by TCP that sends 64 kB at once;
+/// a sparse flow to each of them waits little, and one pod's change is made at once.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn a_thousand_pods_have_their_rates() {
+    let begin = Instant::now();
+    build(PODS);
+    println!(
+        "{PODS} pods are there after {:.1} s",
+        begin.elapsed().as_secs_f64()
+    );
+    for pod in 0..PODS {
+        write(&format!("pod{pod}"), "rate = \"40mbit\"\n");
+    }
+    let (before, begin) = (free_kb(), Instant::now());
+    let service = Service::start();
+    for pod in 0..PODS {
+        // In the order of their names, so that the last said is not the last number.
+        let _ = pod;
+        service.says(": 40mbit");
+    }
+    let start = begin.elapsed().as_secs_f64();
+    let each = (before.saturating_sub(free_kb())) as f64 / PODS as f64;
+    println!("all are set after {start:.2} s; {each:.0} kB each");
+    println!("the service holds {} kB", service.resident_kb());
+    let mut idle = changes(&service, 20);
+    println!(
+        "a change without traffic: {:.2} ms at most, {:.2} in the middle",
+        quantile(&mut idle, 1.0),
+        quantile(&mut idle, 0.5)
+    );
+
+    let counts: Arc<Vec<AtomicU64>> = Arc::new((0..USED).map(|_| AtomicU64::new(0)).collect());
+    let counted = Arc::clone(&counts);
+    let _bulk = among_pods(move || receive_bulk(counted));
+    let end = Arc::new(AtomicBool::new(false));
+    let (ended, begin) = (Arc::clone(&end), Instant::now());
+    let waits = among_pods(move || receive_sparse(&ended, begin));
+    sleep(Duration::from_millis(100));
+    for pod in 0..USED {
+        let mut stream = TcpStream::connect((address(pod), BULK)).expect("a pod");
+        thread::spawn(move || while stream.write_all(&[7; 1 << 16]).is_ok() {});
+    }
+    sleep(BEFORE);
+    let bytes = |counts: &[AtomicU64]| -> Vec<u64> {
+        counts
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed))
+            .collect()
+    };
+    let (first, since) = (bytes(&counts), Instant::now());
+    let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+    let mut sent = 0_u32;
+    while since.elapsed() < MEASURED {
+        // One after the other, so that not all come at once.
+        let pod = sent as usize % USED;
+        let mut payload = [0; 64];
+        payload[..8].copy_from_slice(&(begin.elapsed().as_nanos() as u64).to_ne_bytes());
+        socket
+            .send_to(&payload, (address(pod), SPARSE))
+            .expect("a datagram");
+        sent += 1;
+        let next = PACE * sent / USED as u32;
+        sleep(next.saturating_sub(since.elapsed()));
+    }
+    let (last, seconds) = (bytes(&counts), since.elapsed().as_secs_f64());
+    let mut loaded = changes(&service, 20);
+    sleep(Duration::from_millis(200));
+    end.store(true, Ordering::Relaxed);
+    let mut waits = waits.join().expect("the receiver");
+
+    let rates: Vec<f64> = first
+        .iter()
+        .zip(&last)
+        .map(|(first, last)| (last - first) as f64 * 8.0 / seconds)
+        .collect();
+    let least = rates.iter().copied().fold(f64::MAX, f64::min) / 1e6;
+    let most = rates.iter().copied().fold(0.0, f64::max) / 1e6;
+    let (count, p99) = (waits.len(), quantile(&mut waits, 0.99));
+    println!("{USED} pods receive {least:.2} to {most:.2} Mbit/s of payload");
+    println!(
+        "the sparse flow: {count} of {sent} arrived; p50 {:.2} ms, p99 {p99:.2} ms, at most {:.2}",
+        quantile(&mut waits, 0.5),
+        quantile(&mut waits, 1.0)
+    );
+    println!(
+        "a change under traffic: {:.2} ms at most, {:.2} in the middle",
+        quantile(&mut loaded, 1.0),
+        quantile(&mut loaded, 0.5)
+    );
+    // Of 1,514 bytes that cake counts, 1,448 are payload.
+    let full = RATE / 1e6 * 1_448.0 / 1_514.0;
+    assert!(least > full * 0.98 && most < full * 1.01, "{rates:?}");
+    assert_eq!(count, sent as usize);
+    assert!(p99 <= LATEST, "{p99}");
+    assert!(quantile(&mut idle, 1.0) <= CHANGED, "{idle:?}");
+    assert!(quantile(&mut loaded, 1.0) <= CHANGED, "{loaded:?}");
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A node and its pods, made of namespaces. The node's devices are `pod0`, `pod1` ..., whose
+//! other ends are in a namespace that stands for all pods. What pods send comes back by the
+//! first device.
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Where the files are.
+pub const FOLDER: &str = "/run/pods";
+const NODE: &str = "10.0.0.1";
+
+/// The address of a pod.
+pub fn address(pod: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 1, (pod >> 8) as u8, pod as u8)
+}
+
+/// Runs a command line that must succeed, and answers what it prints.
+#[track_caller]
+pub fn run(line: &str) -> String {
+    let mut words = line.split(' ');
+    let output = Command::new(words.next().unwrap())
+        .args(words)
+        .output()
+        .unwrap_or_else(|error| panic!("{line}: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {said}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Runs many command lines of ip(8) at once.
+fn batch(options: &[&str], lines: &str) {
+    let mut ip = Command::new("ip")
+        .args(options)
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("ip");
+    let mut input = ip.stdin.take().expect("its input");
+    input.write_all(lines.as_bytes()).expect("its input");
+    drop(input);
+    assert!(ip.wait().expect("ip").success(), "{options:?}");
+}
+
+/// Makes a node with pods.
+pub fn build(pods: usize) {
+    run("ip netns add pods");
+    run("ip link set lo up");
+    run(&format!("ip address add {NODE}/32 dev lo"));
+    let (mut here, mut there) = (String::new(), String::from("link set lo up\n"));
+    for pod in 0..pods {
+        let (address, mac) = (
+            address(pod),
+            format!("02:00:00:00:{:02x}:{:02x}", pod >> 8, pod & 255),
+        );
+        let _ = write!(
+            here,
+            "link add pod{pod} type veth peer name eth{pod} address {mac} netns pods\n\
+             link set pod{pod} up\n\
+             neighbour add {address} lladdr {mac} dev pod{pod} nud permanent\n\
+             route add {address}/32 dev pod{pod} src {NODE}\n"
+        );
+        let _ = writeln!(there, "link set eth{pod} up");
+    }
+    batch(&[], &here);
+    let mac = fs::read_to_string("/sys/class/net/pod0/address").expect("the first device");
+    // Each address of the pods' is one of the namespace's own.
+    let _ = write!(
+        there,
+        "route add local 10.1.0.0/16 dev lo\n\
+         route add {NODE}/32 dev eth0\n\
+         neighbour add {NODE} lladdr {} dev eth0 nud permanent\n",
+        mac.trim()
+    );
+    batch(&["-n", "pods"], &there);
+    fs::create_dir_all(FOLDER).expect("a folder");
+}
+
+/// A thread among the pods.
+pub fn among_pods<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let file = File::open("/run/netns/pods").expect("the namespace");
+    thread::spawn(move || {
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+            .expect("the namespace");
+        what()
+    })
+}
+
+/// Writes a device's file, as one has to: beside it first.
+pub fn write(device: &str, text: &str) {
+    let folder = Path::new(FOLDER);
+    let beside = folder.join(".new");
+    fs::write(&beside, text).expect("a file");
+    fs::rename(&beside, folder.join(device)).expect("a file");
+}
+
+/// The root qdisc of a device, as tc(8) tells it.
+pub fn root(device: &str) -> String {
+    run(&format!("tc qdisc show dev {device} root"))
+}
+
+/// `weirgate pods`, with what it says and when.
+pub struct Service(Child, Receiver<(Instant, String)>);
+
+impl Service {
+    pub fn start() -> Self {
+        let mut child = Command::new("weirgate")
+            .args(["pods", FOLDER])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("weirgate");
+        let said = child.stderr.take().expect("its messages");
+        let (tell, told) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(said).lines().map_while(Result::ok) {
+                if tell.send((Instant::now(), line)).is_err() {
+                    break;
+                }
+            }
+        });
+        Self(child, told)
+    }
+
+    /// Waits for a line that has these words; when it came.
+    #[track_caller]
+    pub fn says(&self, words: &str) -> Instant {
+        let mut before = Vec::new();
+        loop {
+            let said = self.1.recv_timeout(Duration::from_secs(60));
+            let (at, line) = said.unwrap_or_else(|_| panic!("`{words}` after {before:?}"));
+            if line.contains(words) {
+                return at;
+            }
+            before.push(line);
+        }
+    }
+
+    /// Nothing is said for a while.
+    pub fn is_silent(&self) {
+        let said = self.1.recv_timeout(Duration::from_millis(200));
+        assert!(said.is_err(), "{said:?}");
+    }
+
+    pub fn resident_kb(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id()));
+        number(&status.expect("a process"), "VmRSS:")
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A figure of a file below /proc.
+pub fn number(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let word = line.and_then(|rest| rest.split_whitespace().next());
+    word.expect("a figure").parse().expect("a number")
+}
+
+/// What all of the kernel and its programs leave, in kB.
+pub fn free_kb() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").expect("a file");
+    number(&text, "MemAvailable:")
+}

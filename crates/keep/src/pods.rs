@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Pods' queues, held as a folder of files says: the file `veth7` is about the device
+//! `veth7`. The kernel holds the only state; what is weirgate's there is known by its handle.
+//!
+//! A change is that of one file or one device, and costs the same however many others there
+//! are.
+
+use crate::error::KeepError;
+use crate::service::inotify::Inotify;
+use rustix::fs::inotify::WatchFlags;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+use weirgate_document::Problem;
+use weirgate_kernel::{ApplyError, DeviceName, DeviceNews, Kernel, KernelError};
+use weirgate_plan::{Options, plan_with};
+use weirgate_pods::{Pod, device, is_own, parse};
+use weirgate_state::{Device, State};
+
+/// A file has no more bytes than this.
+const LARGEST: u64 = 64 << 10;
+
+/// What became of a file or a device.
+#[derive(Debug)]
+pub enum PodReport {
+    /// A device has what its file says.
+    Set(DeviceName, Pod),
+    /// A device has no file any more, and the kernel's own queue again.
+    Removed(DeviceName),
+    /// A file has mistakes; its device stays as it is.
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// What it has.
+        text: String,
+        /// Its mistakes.
+        problems: Vec<Problem>,
+    },
+    /// A file cannot be read; its device stays as it is.
+    Unread(PathBuf, io::Error),
+    /// A file has the name of no device that there could be.
+    NoName(PathBuf),
+    /// A device could not be changed.
+    Refused(DeviceName, String),
+}
+
+/// Brings all devices to what the folder says; then, unless that is to be done `once`, each
+/// that comes and each whose file changes, until `stop`. `ready` is called between.
+pub async fn hold_pods(
+    folder: &Path,
+    once: bool,
+    stop: impl Future<Output = ()>,
+    ready: impl FnOnce(),
+    mut tell: impl FnMut(PodReport),
+) -> Result<(), KeepError> {
+    let kernel = Kernel::open()?;
+    // Listening begins before looking, so that nothing is missed between.
+    let (files, news) = (watched(folder)?, DeviceNews::open()?);
+    settle_all(&kernel, folder, &mut tell).await?;
+    ready();
+    tokio::pin!(stop);
+    while !once {
+        let changed = tokio::select! {
+            () = &mut stop => break,
+            changed = files.names() => changed,
+            came = news.next() => came.map(|names| names.iter().map(|name| name.to_string()).collect()),
+        };
+        match changed {
+            // A folder of Kubernetes' changes all files at once, by a link of this kind.
+            Some(names) if !names.iter().any(|name| name.starts_with("..")) => {
+                for name in names {
+                    settle(&kernel, folder, &name, &mut tell).await;
+                }
+            }
+            _ => settle_all(&kernel, folder, &mut tell).await?,
+        }
+    }
+    Ok(())
+}
+
+fn watched(folder: &Path) -> Result<Inotify, KeepError> {
+    let files = Inotify::new().map_err(KeepError::file(folder))?;
+    let events =
+        WatchFlags::CLOSE_WRITE | WatchFlags::MOVE | WatchFlags::DELETE | WatchFlags::CREATE;
+    files
+        .add(folder, events | WatchFlags::ONLYDIR)
+        .map_err(|errno| KeepError::file(folder)(errno.into()))?;
+    Ok(files)
+}
+
+/// Every file, and every device: one whose file went while nobody looked is among them.
+async fn settle_all(
+    kernel: &Kernel,
+    folder: &Path,
+    tell: &mut impl FnMut(PodReport),
+) -> Result<(), KeepError> {
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for entry in fs::read_dir(folder).map_err(KeepError::file(folder))? {
+        let name = entry.map_err(KeepError::file(folder))?.file_name();
+        names.insert(name.to_string_lossy().into_owned());
+    }
+    for name in kernel.devices().await?.keys() {
+        names.insert(name.to_string());
+    }
+    for name in names {
+        settle(kernel, folder, &name, tell).await;
+    }
+    Ok(())
+}
+
+/// Brings a device to what its file says.
+async fn settle(kernel: &Kernel, folder: &Path, name: &str, tell: &mut impl FnMut(PodReport)) {
+    // What is being written, and what Kubernetes puts beside the files.
+    if name.starts_with('.') {
+        return;
+    }
+    let path = folder.join(name);
+    let text = match text(&path) {
+        Ok(text) => text,
+        Err(error) => return tell(PodReport::Unread(path, error)),
+    };
+    let Some(name) = DeviceName::new(name) else {
+        if text.is_some() {
+            tell(PodReport::NoName(path));
+        }
+        return;
+    };
+    let pod = match text.map(|text| (parse(&text), text)) {
+        None => None,
+        Some(((Some(pod), _), _)) => Some(pod),
+        Some(((None, problems), text)) => {
+            return tell(PodReport::Wrong {
+                path,
+                text,
+                problems,
+            });
+        }
+    };
+    match change(kernel, &name, pod.as_ref()).await {
+        Ok(false) => {}
+        Ok(true) => tell(match pod {
+            Some(pod) => PodReport::Set(name, pod),
+            None => PodReport::Removed(name),
+        }),
+        Err(why) => tell(PodReport::Refused(name, why)),
+    }
+}
+
+/// What a file has; `None` where there is none.
+fn text(path: &Path) -> io::Result<Option<String>> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() => {}
+        // A pipe would be waited for.
+        Ok(_) => return Err(io::Error::new(ErrorKind::InvalidInput, "it is no file")),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let mut text = String::new();
+    let read = File::open(path)?
+        .take(LARGEST + 1)
+        .read_to_string(&mut text)?;
+    if read as u64 > LARGEST {
+        return Err(io::Error::new(
+            ErrorKind::FileTooLarge,
+            "it is larger than 64 KiB",
+        ));
+    }
+    Ok(Some(text))
+}
+
+/// Whether something was changed, or why it could not be.
+async fn change(kernel: &Kernel, name: &DeviceName, pod: Option<&Pod>) -> Result<bool, String> {
+    let asked = |error: KernelError| error.to_string();
+    // A file may be there before its device.
+    let Some(found) = kernel.observe_one(name).await.map_err(asked)? else {
+        return Ok(false);
+    };
+    let own = found.root.as_ref().is_some_and(is_own);
+    let wanted = match pod {
+        Some(pod) => device(pod),
+        None if own => Device {
+            root: None,
+            ..found.clone()
+        },
+        None => return Ok(false),
+    };
+    let state = |device: Device| State {
+        devices: [(name.clone(), device)].into(),
+        ..State::default()
+    };
+    let before = state(found);
+    let options = Options {
+        previous: own.then_some(&before),
+        replace_foreign: false,
+    };
+    let plan = plan_with(&before, &state(wanted), &options);
+    let plan = plan.map_err(|problems| {
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        lines.join("; ")
+    })?;
+    if plan.steps.is_empty() {
+        return Ok(false);
+    }
+    let done = kernel.apply_to_one(name, &plan).await;
+    done.map_err(|error: ApplyError| error.to_string())?;
+    Ok(true)
+}

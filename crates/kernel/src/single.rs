@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One device alone. What is asked here does not grow with the number of devices: the
+//! kernel lists the qdiscs of all of them or one qdisc, and nothing between.
+
+use crate::Kernel;
+use crate::error::{ApplyError, Cause, KernelError};
+use crate::link;
+use crate::netlink::wire;
+use crate::nft::handle::Handles;
+use crate::nft::narrow::Written;
+use crate::observe::Scope;
+use crate::tc::{self, TC_H_ROOT, decode::Entry};
+use libc::{EINVAL, RTM_GETQDISC};
+use nlink::netlink::message::NLM_F_ECHO;
+use weirgate_plan::{Options, Plan, plan_with, verify};
+use weirgate_state::{Device, DeviceName, State};
+
+/// Where `struct tcmsg` of a class has the handle of its own qdisc (`tcm_info`,
+/// linux/rtnetlink.h).
+const TCM_INFO: usize = 16;
+
+impl Kernel {
+    /// A device with the tree that sends, without its offloads and hooks; `None` where
+    /// there is none of this name.
+    pub async fn observe_one(&self, name: &DeviceName) -> Result<Option<Device>, KernelError> {
+        let ask = link::find(name);
+        let found = self.route.get(&ask, name.as_str(), true).await?;
+        let mut links = found.iter().filter_map(|payload| link::read(payload));
+        // The kernel finds a device by an alternative name as well.
+        let Some(link) = links.find(|link| link.name == *name) else {
+            return Ok(None);
+        };
+        let mut qdiscs = self.qdisc_at(link.index, TC_H_ROOT).await?;
+        for class in self.classes(link.index).await? {
+            let leaf = wire::u32_at(&class, TCM_INFO).filter(|leaf| *leaf != 0);
+            if let (Some(entry), Some(_)) = (Entry::of(&class), leaf) {
+                qdiscs.extend(self.qdisc_at(link.index, entry.handle).await?);
+            }
+        }
+        let scope = Scope::default();
+        let (device, _) = self.observe_device(&link, &qdiscs, &scope).await?;
+        Ok(Some(device))
+    }
+
+    /// The qdisc below a parent; nothing where it is one that the kernel does not show
+    /// (`TCQ_F_BUILTIN`, net/sched/sch_api.c).
+    async fn qdisc_at(&self, index: u32, parent: u32) -> Result<Vec<Vec<u8>>, KernelError> {
+        // Without it the answer goes to those who listen, and not to who asks
+        // (`rtnetlink_send`, net/core/rtnetlink.c).
+        let ask = tc::encode::message(RTM_GETQDISC, NLM_F_ECHO, index, 0, parent);
+        match self.route.get(&ask, "asking for a qdisc", true).await {
+            Err(KernelError::Refused(refusal)) if refusal.errno == EINVAL => Ok(Vec::new()),
+            answer => answer,
+        }
+    }
+
+    /// Carries out a plan that is about the tree of one device, and reads it back; goes
+    /// back where that fails.
+    pub async fn apply_to_one(&self, name: &DeviceName, plan: &Plan) -> Result<(), ApplyError> {
+        let Err(cause) = self.lead_one(name, plan).await else {
+            return Ok(());
+        };
+        let Err(because) = self.take_one_back(name, &plan.before).await else {
+            return Err(ApplyError::Restored { cause });
+        };
+        let (because, differences) = match because {
+            Cause::Differs(differences) => (None, differences),
+            because => (Some(because), Vec::new()),
+        };
+        Err(ApplyError::Lost {
+            cause,
+            because,
+            differences,
+        })
+    }
+
+    async fn lead_one(&self, name: &DeviceName, plan: &Plan) -> Result<(), Cause> {
+        let (handles, mut written) = (Handles::new(), Written::default());
+        self.execute(&plan.steps, &handles, &mut written).await?;
+        let after = self.state_of_one(name).await?;
+        let differences = verify(&after, &plan.desired);
+        if differences.is_empty() {
+            Ok(())
+        } else {
+            Err(Cause::Differs(differences))
+        }
+    }
+
+    /// A device that has gone needs no way back.
+    async fn take_one_back(&self, name: &DeviceName, before: &State) -> Result<(), Cause> {
+        let now = self.state_of_one(name).await?;
+        if now.devices.is_empty() || verify(&now, before).is_empty() {
+            return Ok(());
+        }
+        let options = Options {
+            previous: None,
+            replace_foreign: true,
+        };
+        let back = plan_with(&now, before, &options).map_err(Cause::NoWay)?;
+        self.lead_one(name, &back).await
+    }
+
+    async fn state_of_one(&self, name: &DeviceName) -> Result<State, KernelError> {
+        let device = self.observe_one(name).await?;
+        Ok(State {
+            devices: device
+                .map(|device| (name.clone(), device))
+                .into_iter()
+                .collect(),
+            ..State::default()
+        })
+    }
+}

@@ -150,6 +150,15 @@ impl Service {
         assert!(said.is_err(), "{said:?}");
     }
 
+    /// How long it was ready to run and did not, since it was started (`run_delay`, proc(5)'s
+    /// schedstat).
+    pub fn waited_ms(&self) -> f64 {
+        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.0.id()));
+        let text = text.expect("a process");
+        let delay = text.split_whitespace().nth(1).expect("a figure");
+        delay.parse::<f64>().expect("a number") / 1e6
+    }
+
     pub fn resident_kb(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id()));
         number(&status.expect("a process"), "VmRSS:")
@@ -174,4 +183,13 @@ pub fn number(text: &str, name: &str) -> u64 {
 pub fn free_kb() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").expect("a file");
     number(&text, "MemAvailable:")
+}
+
+/// How long the processor had nothing to do since the machine started (`idle` of proc_stat(5)).
+pub fn idle_ms() -> u64 {
+    let text = fs::read_to_string("/proc/stat").expect("a file");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let ticks: u64 = words[4].parse().expect("a number");
+    // `USER_HZ` is 100 (include/asm-generic/param.h).
+    ticks * 10
 }

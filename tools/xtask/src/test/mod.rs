@@ -45,6 +45,7 @@ pub fn tests(root: &Path, extent: Extent) -> Result<()> {
 
 /// Every test, and what has a command of its own because it takes long.
 pub fn all(root: &Path) -> Result<()> {
+    timed("the router's program", || run(cargo(root).arg("router")))?;
     tests(root, Extent::All)?;
     timed("explain on random sequences", || explain_random(root, 1000))?;
     timed("forty lines", || probe_lines(root))?;

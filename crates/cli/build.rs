@@ -7,8 +7,12 @@ use std::path::Path;
 use std::{env, fs};
 
 /// The targets that are linked with lld, which knows these options: Rust does so for the
-/// first, and `packaging/static/build` for the other.
-const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "x86_64-unknown-linux-musl"];
+/// first, and `packaging/static/build` for the other ones.
+const TARGETS: [&str; 3] = [
+    "x86_64-unknown-linux-gnu",
+    "x86_64-unknown-linux-musl",
+    "aarch64-unknown-linux-musl",
+];
 
 /// Leaves out the tables for unwinding, a megabyte: the program aborts where it panics. The
 /// compiler writes them even so when it optimises with the standard library.

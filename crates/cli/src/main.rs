@@ -4,59 +4,32 @@
 //!
 //! Everything else is in the libraries; each subcommand has a module here that
 //! reads files, calls them and prints. The laboratory and the workshop are
-//! `weirgate-lab` (crate `lab-cli`), to which `handed` hands over.
+//! `weirgate-lab` (crate `lab-cli`), to which `whole::handed` hands over.
 //!
-//! Without the feature `whole` it is the program of a small router: what applies a policy and
-//! holds it.
+//! Here are the commands of a small router, which apply a policy and hold it. All other
+//! ones are in `whole`, and the feature of that name leaves them out.
 
-#[cfg(feature = "whole")]
-mod aqm;
-#[cfg(feature = "whole")]
-mod circuits;
 mod doctor;
-#[cfg(feature = "whole")]
-mod domain;
-#[cfg(feature = "whole")]
-mod explain;
-#[cfg(feature = "whole")]
-mod flows;
-#[cfg(feature = "whole")]
-mod handed;
-#[cfg(feature = "whole")]
-mod init;
 mod keep;
-#[cfg(feature = "whole")]
-mod links;
-#[cfg(feature = "whole")]
-mod pods;
+mod metrics;
 mod policy;
 #[cfg(feature = "whole")]
-mod probe;
-#[cfg(feature = "whole")]
-mod survey;
-#[cfg(feature = "whole")]
-mod top;
-#[cfg(feature = "whole")]
-mod watch;
+mod whole;
 
-#[cfg(feature = "whole")]
-use clap::CommandFactory as _;
 use clap::{Parser, Subcommand};
-#[cfg(feature = "whole")]
-use handed::Handed;
 use keep::{announce, track};
 use policy::{apply, change, check, import, plan, rules, schema, show};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weirgate_console::exit::{self, Outcome};
 use weirgate_console::policy::SITE;
-#[cfg(feature = "whole")]
-use weirgate_console::reference::{About, Pages};
 use weirgate_console::time;
 
 /// Keeps the queue of a shared link under control, and proves it.
 #[derive(Parser)]
 #[command(name = "weirgate", version, about, max_term_width = 100)]
+// `try` and `init` come first in the help.
+#[command(next_display_order = 2)]
 struct Arguments {
     /// Where applied states are kept.
     #[arg(long, global = true, value_name = "FOLDER", default_value = weirgate_keep::STATE)]
@@ -82,24 +55,12 @@ enum Command {
     Running(Running),
     #[cfg(feature = "whole")]
     #[command(flatten)]
-    About(About),
+    Whole(whole::Command),
 }
 
 /// What is done with policies before one is applied.
 #[derive(Subcommand)]
 enum Written {
-    #[cfg(feature = "whole")]
-    /// Show what weirgate does: an emulated line, before and after.
-    ///
-    /// Done by `weirgate-lab`.
-    Try(Handed),
-    #[cfg(feature = "whole")]
-    /// Make a first policy: find the link, ask at most three questions, write it, offer to apply it.
-    ///
-    /// Options answer the questions, so that scripts can run it. Contacts nobody but the host of
-    /// --measure. Until the policy is written nothing is changed, and whatever interrupts it
-    /// before the end takes everything back. Applying needs CAP_NET_ADMIN.
-    Init(init::Arguments),
     /// Check a policy; say what it promises to each class and what the link layer costs.
     Check(check::Arguments),
     /// Say what this kernel and machine offer, and what disturbs the shaping.
@@ -111,11 +72,6 @@ enum Written {
     ///
     /// Needs CAP_NET_ADMIN to read the kernel's state.
     Plan(plan::Arguments),
-    #[cfg(feature = "whole")]
-    /// Say which class packets get under a policy, and which rule decides.
-    ///
-    /// Changes nothing and asks no kernel: the policy's rules are run on the packets here.
-    Explain(explain::Arguments),
     /// Write a policy as a shell script of ip, tc, ethtool and nft commands.
     ///
     /// It needs no weirgate. What tc cannot express is named.
@@ -215,18 +171,6 @@ enum Applied {
 /// What looks at what runs, and what goes beyond one policy.
 #[derive(Subcommand)]
 enum Running {
-    #[cfg(feature = "whole")]
-    /// Keep a history of what the kernel counts, and show it to browsers and monitoring systems.
-    ///
-    /// Changes nothing. Counters of devices, queues and classes need no privilege; those of rules
-    /// and connections need CAP_NET_ADMIN. Serves a page, its data and OpenMetrics at a loopback
-    /// address until SIGTERM or SIGINT.
-    Watch(watch::Arguments),
-    #[cfg(feature = "whole")]
-    /// Show what goes on now, in the terminal.
-    ///
-    /// Changes nothing and needs no privilege; rules and connections need CAP_NET_ADMIN.
-    Top(top::Arguments),
     /// Show what is in force since when, what each class has, and what is wrong.
     ///
     /// Needs CAP_NET_ADMIN to read the kernel's state. Exit status 1 if the kernel differs from
@@ -236,11 +180,6 @@ enum Running {
         #[arg(long)]
         json: bool,
     },
-    #[cfg(feature = "whole")]
-    /// List the connections with their class, the rule behind it, host, bytes and rate.
-    ///
-    /// Needs CAP_NET_ADMIN to read the kernel's connections.
-    Flows(flows::Arguments),
     /// List the applied policy's rules with what they counted since they were made.
     ///
     /// Needs CAP_NET_ADMIN to read the kernel's state.
@@ -248,6 +187,15 @@ enum Running {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Print what the kernel counts now in OpenMetrics, for a collector that reads files.
+    ///
+    /// Changes nothing. Counters of devices, queues and classes need no privilege; those of rules
+    /// need CAP_NET_ADMIN. `weirgate watch` serves the same numbers and more.
+    Metrics {
+        /// The policy that names classes and their promises, else the one that is applied.
+        #[arg(long, value_name = "FILE")]
+        policy: Option<PathBuf>,
     },
     /// List the rule sets of the applied policy, or switch one on or off.
     ///
@@ -270,64 +218,6 @@ enum Running {
     /// The process that takes a change back; started by others.
     #[command(hide = true)]
     Guard,
-    #[cfg(feature = "whole")]
-    /// Run experiments in the laboratory.
-    ///
-    /// Done by `weirgate-lab`.
-    Lab(Handed),
-    #[cfg(feature = "whole")]
-    /// Queueing disciplines of one C source each: list, load, watch, write, test them.
-    Aqm {
-        #[command(subcommand)]
-        command: aqm::Command,
-    },
-    #[cfg(feature = "whole")]
-    /// A provider's circuits: check a list, bring it into force on a device, change one, show counters.
-    Circuits {
-        #[command(subcommand)]
-        command: circuits::Command,
-    },
-    #[cfg(feature = "whole")]
-    /// Compare settings for a link in the laboratory, and give the best one's policy.
-    ///
-    /// Done by `weirgate-lab`.
-    Advise(Handed),
-    #[cfg(feature = "whole")]
-    /// Describe several routers as one DiffServ domain: check, apply and verify it.
-    Domain {
-        #[command(subcommand)]
-        command: domain::Command,
-    },
-    #[cfg(feature = "whole")]
-    /// Use several links together: failover, balance, rules, and a check of their health.
-    Links {
-        #[command(subcommand)]
-        command: links::Command,
-    },
-    #[cfg(feature = "whole")]
-    /// Give each pod of a node a rate and a queue of its own, as a folder of files says.
-    ///
-    /// The file veth7 is about the device veth7, and says the rate of what the pod behind it
-    /// receives: `rate = "40mbit"`. Devices that come and files that change are followed until
-    /// SIGTERM or SIGINT, and what is in force stays then. A queue whose file is removed goes.
-    /// Needs CAP_NET_ADMIN.
-    Pods(pods::Arguments),
-    #[cfg(feature = "whole")]
-    /// Measure a real link: rates, link layer, buffers, waiting under load.
-    ///
-    /// Contacts nobody but the host that is named, and needs no privilege. It fills the line for
-    /// about half a minute in each direction.
-    Probe(probe::Arguments),
-    #[cfg(feature = "whole")]
-    /// Count what passes a device: by protocol, port and size, when, and how full it makes the line.
-    ///
-    /// Looks only. Needs CAP_BPF and CAP_PERFMON, and a kernel with type information.
-    Survey(survey::Arguments),
-    #[cfg(feature = "whole")]
-    /// Draw the report of saved results.
-    ///
-    /// Done by `weirgate-lab`.
-    Report(Handed),
 }
 
 fn main() -> ExitCode {
@@ -341,7 +231,7 @@ fn main() -> ExitCode {
         Command::Applied(command) => command.run(&state),
         Command::Running(command) => command.run(&state),
         #[cfg(feature = "whole")]
-        Command::About(about) => about.run(Arguments::command(), |_| Ok(Pages::new())),
+        Command::Whole(command) => command.run(&state),
     };
     exit::code(outcome)
 }
@@ -349,19 +239,13 @@ fn main() -> ExitCode {
 impl Written {
     fn run(self, state: &Path) -> Outcome {
         match self {
-            #[cfg(feature = "whole")]
-            Self::Init(arguments) => init::run(state, &arguments),
             Self::Check(arguments) => check::run(&arguments),
             Self::Doctor(arguments) => doctor::run(state, &arguments),
             Self::Plan(arguments) => plan::run(state, &arguments),
-            #[cfg(feature = "whole")]
-            Self::Explain(arguments) => explain::run(&arguments),
             Self::Export { policy, uci: true } => policy::export_uci(&policy),
             Self::Export { policy, uci: false } => policy::export(&policy),
             Self::Schema => schema::run(),
             Self::Import { from } => import::run(&from),
-            #[cfg(feature = "whole")]
-            Self::Try(_) => handed::over(),
         }
     }
 }
@@ -392,14 +276,9 @@ impl Applied {
 impl Running {
     fn run(self, state: &Path) -> Outcome {
         match self {
-            #[cfg(feature = "whole")]
-            Self::Watch(arguments) => watch::run(state, arguments),
-            #[cfg(feature = "whole")]
-            Self::Top(arguments) => top::run(state, &arguments),
             Self::Show { json } => show::run(state, json),
-            #[cfg(feature = "whole")]
-            Self::Flows(arguments) => flows::run(state, &arguments),
             Self::Rules { json } => rules::list(state, json),
+            Self::Metrics { policy } => metrics::run(state, policy.as_deref()),
             Self::Ruleset {
                 name,
                 on,
@@ -410,22 +289,6 @@ impl Running {
                 None => rules::sets(state, json),
             },
             Self::Guard => change::guard(),
-            #[cfg(feature = "whole")]
-            Self::Aqm { command } => aqm::run(&command),
-            #[cfg(feature = "whole")]
-            Self::Circuits { command } => circuits::run(state, &command),
-            #[cfg(feature = "whole")]
-            Self::Domain { command } => domain::run(&command),
-            #[cfg(feature = "whole")]
-            Self::Links { command } => links::run(state, &command),
-            #[cfg(feature = "whole")]
-            Self::Pods(arguments) => pods::run(&arguments),
-            #[cfg(feature = "whole")]
-            Self::Probe(arguments) => probe::run(&arguments),
-            #[cfg(feature = "whole")]
-            Self::Survey(arguments) => survey::run(&arguments),
-            #[cfg(feature = "whole")]
-            Self::Lab(_) | Self::Advise(_) | Self::Report(_) => handed::over(),
         }
     }
 }

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the kernel's numbers stand for under a policy, for `metrics`, `watch` and `top`.
+
+use crate::policy::apply::{self, site};
+use crate::policy::show::without_windows;
+use std::collections::BTreeSet;
+use std::path::Path;
+use weirgate_compile::{CheckReport, FullQueue, check_report, compile};
+use weirgate_console::exit::Failure;
+use weirgate_console::output;
+use weirgate_console::policy;
+use weirgate_console::policy::Loaded;
+use weirgate_keep::{DirectionRate, Folders, History, Memory, RatesNow};
+use weirgate_policy::Policy;
+use weirgate_state::{Capabilities, State};
+use weirgate_watch::{ClassLegend, Legend, LineNow, RuleLegend, Sorter};
+
+/// Where the policy is installed.
+pub const SITE: &str = "/etc/weirgate/site.toml";
+
+/// What tells the classes of connections under a policy, and the tables that it leads to.
+type Sort = fn(Policy, State) -> Sorter;
+
+/// The legend of a policy's file, else of the policy that is applied. Where
+/// that cannot be read, classes have only numbers, and that is said.
+pub fn legend(state: &Path, file: Option<&Path>, sort: Sort) -> Result<Legend, Failure> {
+    let mut legend = named(state, file, sort)?;
+    legend.applied = applied(state);
+    Ok(legend)
+}
+
+/// The number of the state that is applied, confirmed or not; 0 for none. `None`
+/// where that may not be read.
+fn applied(state: &Path) -> Option<u64> {
+    let head = History::of(&Folders::here(state).ok()?).head().ok()?;
+    // One without an end of its time is not applied yet.
+    let waits = head.pending.filter(|pending| pending.deadline.is_some());
+    Some(waits.map_or(head.confirmed.unwrap_or(0), |pending| pending.number))
+}
+
+fn named(state: &Path, file: Option<&Path>, sort: Sort) -> Result<Legend, Failure> {
+    if let Some(file) = file {
+        let loaded = policy::read(file)?;
+        return Ok(of(&loaded, &file.display().to_string(), sort));
+    }
+    match site(state).and_then(|site| site.confirmed().map_err(apply::unread)) {
+        Ok(Some(entry)) => {
+            let loaded = policy::again(&entry.sources)?;
+            let path = entry.sources.first().map(|source| source.path.clone());
+            let source = format!("{} (state {})", path.unwrap_or_default(), entry.number);
+            let mut legend = of(&loaded, &source, sort);
+            let memory = Folders::here(state).map(|folders| Memory::read(&folders));
+            if let Ok(Ok(Some(memory))) = memory {
+                let links = loaded.policies().iter();
+                let missing = links.filter_map(|policy| without_windows(&memory.applied, policy));
+                legend.arriving.extend(missing.map(str::to_owned));
+            }
+            Ok(legend)
+        }
+        Ok(None) => Ok(Legend::default()),
+        Err(failure) => {
+            output::note(&failure.text());
+            Ok(installed(Path::new(SITE), sort))
+        }
+    }
+}
+
+/// The legend of the installed policy, for who may not read what is applied: the
+/// packaged `watch` runs as a user without rights, and the policy is no secret
+/// unless its owner makes it one.
+fn installed(site: &Path, sort: Sort) -> Legend {
+    let name = site.display();
+    if let Some(Ok(loaded)) = site.is_file().then(|| policy::read(site)) {
+        output::note(&format!(
+            "weirgate: names and promises are those of {name}, which may be newer than the \
+                 policy that is applied"
+        ));
+        of(&loaded, &name.to_string(), sort)
+    } else {
+        output::note(
+            "weirgate: the applied policy cannot be read, so classes are called by their \
+                 numbers; name it with --policy",
+        );
+        Legend::default()
+    }
+}
+
+fn of(loaded: &Loaded, source: &str, sort: Sort) -> Legend {
+    let mut legend = Legend {
+        source: source.to_owned(),
+        ..Legend::default()
+    };
+    let reports: Vec<CheckReport> = loaded.policies().iter().map(check_report).collect();
+    let arriving = reports.iter().filter_map(|report| report.policed.clone());
+    legend.arriving = arriving.collect();
+    for direction in reports.into_iter().flat_map(|report| report.directions) {
+        let way = direction.direction.to_string();
+        let way = if way.starts_with("up") { "up" } else { "down" };
+        let gate = direction.gate.as_bits_per_second();
+        legend
+            .links
+            .push((way.to_owned(), direction.device.clone(), gate));
+        for class in direction.classes {
+            let bound = match &class.full {
+                FullQueue::Bound(bound) => Some(bound.wait.as_nanos().div_ceil(1000)),
+                FullQueue::NoHardBound { .. } => None,
+            };
+            let objective = class.objective.and_then(|objective| objective.delay);
+            legend.classes.push(ClassLegend {
+                device: direction.device.clone(),
+                direction: way.to_owned(),
+                name: class.name,
+                handle: class.id,
+                guaranteed: class.guaranteed.wire.as_bits_per_second(),
+                maximum: class.maximum.wire.as_bits_per_second(),
+                bound,
+                objective: objective.map(|delay| delay.as_nanos().div_ceil(1000)),
+            });
+        }
+    }
+    let links = loaded.policies().iter();
+    let inside = links.flat_map(|policy| &policy.link.lan);
+    legend.inside = inside.map(|device| device.value.to_string()).collect();
+    let links = loaded.policies().iter();
+    let states = links.filter_map(|policy| {
+        let state = compile(policy, &Capabilities::all()).0?;
+        Some((policy.link.device.value.clone(), state))
+    });
+    let state = weirgate_domain::together(states.collect()).unwrap_or_default();
+    for (device, at) in &state.hooks {
+        if at.entering.is_some() || at.leaving.is_some() {
+            legend.conditioned.push(device.clone());
+        }
+        if at.virtual_queue.is_some() || at.windows.is_some() {
+            legend.policed.push(device.clone());
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for table in &state.tables {
+        legend.tables.push((table.netdev, table.name.clone()));
+        for rule in table.chains.iter().flat_map(|chain| &chain.rules) {
+            let counter = rule
+                .counter
+                .as_ref()
+                .filter(|name| seen.insert((*name).clone()));
+            legend.rules.extend(counter.map(|counter| RuleLegend {
+                counter: counter.clone(),
+                reason: rule.origin.reason.clone(),
+                line: rule.origin.line,
+            }));
+        }
+    }
+    // Connection tracking does not tell which of several links is taken.
+    if let [policy] = loaded.policies() {
+        legend.sorter = sort(policy.clone(), state);
+    }
+    legend
+}
+
+/// What `weirgate keep` has the line to be, where `[track]` follows it and that
+/// may be read.
+pub fn tracked(folders: &Folders) -> Vec<LineNow> {
+    let Ok(Some(rates)) = RatesNow::read(folders) else {
+        return Vec::new();
+    };
+    let line = |way: &DirectionRate| LineNow {
+        direction: way.way.clone(),
+        rate: way.rate,
+        floor: way.floor,
+        ceiling: way.ceiling,
+        reason: way.reason.clone(),
+        blind: rates.blind,
+    };
+    rates.ways.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_read_what_is_applied_has_the_names_of_what_is_installed() {
+        let none: Sort = |_, _| Sorter::default();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies");
+        let legend = installed(&folder.join("home.toml"), none);
+        assert!(legend.source.ends_with("home.toml"));
+        assert!(legend.classes.iter().any(|class| class.name == "urgent"));
+        let [arriving] = &legend.arriving[..] else {
+            panic!("{:?}", legend.arriving)
+        };
+        assert!(
+            arriving.contains(
+                "windows: TCP that has few segments in a round trip is kept below the queue"
+            ),
+            "{arriving}"
+        );
+        assert!(
+            installed(&folder.join("none.toml"), none)
+                .classes
+                .is_empty()
+        );
+    }
+}

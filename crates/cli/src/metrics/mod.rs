@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate metrics`: what the kernel counts, once, as text for monitoring systems.
+
+pub mod legend;
+
+use legend::{legend, tracked};
+use std::path::Path;
+use weirgate_console::exit::{Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
+use weirgate_keep::Folders;
+use weirgate_watch::{Differ, Looker, Sorter, openmetrics};
+
+/// Looks once. Which connections are of which class is not looked for.
+pub fn run(state: &Path, policy: Option<&Path>) -> Outcome {
+    in_runtime(async {
+        let legend = legend(state, policy, |_, _| Sorter::default())?;
+        let mut looker = Looker::open(legend)?;
+        if let Ok(folders) = Folders::here(state) {
+            looker.set_lines(tracked(&folders));
+        }
+        let (objects, _) = looker.look().await?;
+        let changes = Differ::default().step(objects);
+        output::data(&openmetrics(&changes, &[]))?;
+        Ok(Status::Done)
+    })
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate aqm load --ingress` and what follows it: a discipline on a virtual
+//! queue of a device's arriving packets, which wait nowhere.
+
+use crate::whole::aqm::arguments::Load;
+use crate::whole::aqm::own;
+use crate::whole::aqm::target::Target;
+use std::collections::hash_map::RandomState;
+use std::fs;
+use std::hash::{BuildHasher, Hasher};
+use weirgate_aqm::{Discipline, Link, Settings, VirtualQueue};
+use weirgate_bpf::{FilterMaps, FilterSetup, IngressPlace, Store};
+use weirgate_console::discipline::{LinkArguments, discipline, failed, known, set};
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
+
+/// The largest packet where the device does not tell, as Ethernet counts.
+const USUAL_MTU: u32 = 1_514;
+
+/// Bytes of Ethernet's header, and ARPHRD_ETHER (linux/if_arp.h).
+const HEADER: u32 = 14;
+const ETHERNET: u32 = 1;
+
+/// A discipline on the packets that arrive at a device.
+pub struct AtIngress {
+    pub one: IngressPlace,
+    pub discipline: Discipline,
+    pub maps: FilterMaps,
+}
+
+impl AtIngress {
+    /// The discipline on a device's arriving packets, if there is one.
+    pub fn on(target: &Target, store: &Store) -> Result<Option<Self>, Failure> {
+        let Some(one) = store.ingress_at(target.place) else {
+            return Ok(None);
+        };
+        let Some(discipline) = known(&one.discipline) else {
+            return Ok(None);
+        };
+        let maps = store.ingress_maps(&one, discipline).map_err(failed)?;
+        Ok(Some(Self {
+            one,
+            discipline,
+            maps,
+        }))
+    }
+
+    fn required(target: &Target, store: &Store) -> Result<Self, Failure> {
+        Self::on(target, store)?.ok_or_else(|| {
+            wrong(format!(
+                "{}: no discipline is loaded there with --ingress",
+                target.name
+            ))
+        })
+    }
+}
+
+/// `weirgate aqm load --ingress`.
+pub fn load(load: &Load) -> Outcome {
+    let discipline = discipline(&load.discipline)?;
+    if let Some(why) = VirtualQueue::refusal(discipline) {
+        return Err(wrong(format!("{why}; load it without --ingress")));
+    }
+    if !load.classes.is_empty() {
+        return Err(wrong(
+            "classes have queues of their own, and at ingress nothing waits",
+        ));
+    }
+    let mut settings = Settings::new(discipline);
+    set(&mut settings, &load.settings)?;
+    let mut link = Link::default();
+    load.link.apply(&mut link, &mut 0)?;
+    if link.rate_bytes_s == 0 {
+        return Err(wrong(
+            "at ingress there is nothing but the rate to tell a queue by; add --rate, a little \
+             less than what arrives at most",
+        ));
+    }
+    in_runtime(async {
+        let target = Target::find(&load.device).await?;
+        let name = &target.name;
+        let store = own::store()?;
+        let before = AtIngress::on(&target, &store)?;
+        if let (Some(before), false) = (&before, load.replace) {
+            return Err(Failure::Refused(format!(
+                "{name}: {} holds what arrives already; --replace puts the discipline in its place",
+                before.discipline.name()
+            )));
+        }
+        link.mtu_bytes = largest_packet(name.as_str());
+        own::same_as_loaded(discipline)?;
+        let setup = FilterSetup {
+            link,
+            parts: parts(&settings),
+            settings,
+        };
+        // Nobody outside may know which flows have one hash.
+        let seed = RandomState::new().build_hasher().finish() as u32;
+        store
+            .put_ingress(target.place, &setup, seed)
+            .map_err(failed)?;
+        own::keep(discipline)?;
+        if let Some(before) = before.filter(|before| before.discipline != discipline) {
+            own::release(&store, before.discipline)?;
+        }
+        output::note(&format!("{name}: {} is at ingress", discipline.name()));
+        Ok(Status::Done)
+    })
+}
+
+/// `weirgate aqm change --ingress`.
+pub fn change(device: &str, words: &[String], link: &LinkArguments) -> Outcome {
+    in_runtime(async {
+        let target = Target::find(device).await?;
+        let store = own::store()?;
+        let there = AtIngress::required(&target, &store)?;
+        let setup = there.maps.setup().map_err(failed)?;
+        let mut setup = setup.ok_or_else(|| {
+            wrong(format!(
+                "{device}: its settings are not known; load it again"
+            ))
+        })?;
+        set(&mut setup.settings, words)?;
+        link.apply(&mut setup.link, &mut 0)?;
+        setup.parts = parts(&setup.settings);
+        there.maps.set(&setup).map_err(failed)?;
+        Ok(Status::Done)
+    })
+}
+
+/// `weirgate aqm unload --ingress`.
+pub fn unload(device: &str) -> Outcome {
+    in_runtime(async {
+        let target = Target::find(device).await?;
+        let store = own::store()?;
+        let AtIngress {
+            one, discipline, ..
+        } = AtIngress::required(&target, &store)?;
+        store.remove_ingress(&one).map_err(failed)?;
+        own::release(&store, discipline)?;
+        Ok(Status::Done)
+    })
+}
+
+/// What of a packet makes its flow: all of it, where a discipline does not say.
+fn parts(settings: &Settings) -> u64 {
+    let rows = settings.rows().into_iter();
+    let named = rows.filter(|(row, _)| row.name == "flows");
+    named.map(|(_, value)| value).next().unwrap_or(31)
+}
+
+/// The largest packet of a device, with its header.
+fn largest_packet(device: &str) -> u32 {
+    let number = |file: &str| -> Option<u32> {
+        let text = fs::read_to_string(format!("/sys/class/net/{device}/{file}")).ok()?;
+        text.trim().parse().ok()
+    };
+    let header = if number("type") == Some(ETHERNET) {
+        HEADER
+    } else {
+        0
+    };
+    number("mtu").map_or(USUAL_MTU, |mtu| mtu + header)
+}

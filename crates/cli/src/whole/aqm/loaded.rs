@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A kind of the kit at a device's root: its marks, and how it goes.
+
+use crate::whole::aqm::own;
+use crate::whole::aqm::target::{Target, refused};
+use weirgate_aqm::{ONLY_MARKS, Settings};
+use weirgate_bpf::{BpfError, Marks, Place, Qdisc, Shaper, Store};
+use weirgate_console::discipline::{failed, known};
+use weirgate_console::exit::{Failure, wrong};
+use weirgate_console::output;
+
+/// What is on a device.
+pub enum Loaded {
+    One(Qdisc),
+    Shaper(Shaper),
+}
+
+impl Loaded {
+    /// The kind that is at the root of a device, if it is the kit's.
+    pub async fn on(target: &Target, store: &Store) -> Result<Option<Self>, Failure> {
+        let kind = target.kernel.root_kind(target.device).await;
+        let Some(kind) = kind.map_err(refused)? else {
+            return Ok(None);
+        };
+        if kind == Shaper::KIND {
+            return Ok(store.shaper().map_err(failed)?.map(Self::Shaper));
+        }
+        let name = kind.strip_prefix("weir_").and_then(known);
+        let Some(discipline) = name else {
+            return Ok(None);
+        };
+        Ok(store.qdisc(discipline).map_err(failed)?.map(Self::One))
+    }
+
+    pub async fn required(target: &Target, store: &Store) -> Result<Self, Failure> {
+        Self::on(target, store).await?.ok_or_else(|| {
+            wrong(format!(
+                "{}: no discipline of the kit is loaded there; `weirgate aqm show` lists those \
+                 that are",
+                target.name
+            ))
+        })
+    }
+
+    pub fn kind(&self) -> &str {
+        match self {
+            Self::One(qdisc) => qdisc.kind(),
+            Self::Shaper(shaper) => shaper.kind(),
+        }
+    }
+
+    pub fn forget(&self, store: &Store, place: Place) -> Result<(), BpfError> {
+        self.unmark(store, place)?;
+        match self {
+            Self::One(qdisc) => qdisc.unset(place),
+            Self::Shaper(shaper) => shaper.unset(place),
+        }
+    }
+
+    /// Lets it mark packets, or not; what may be said of that, where it cannot.
+    /// Without marks it drops what it would mark.
+    pub fn mark(&self, store: &Store, place: Place, marks: Marking) -> Result<(), Failure> {
+        if marks == Marking::Never {
+            return self.unmark(store, place).map_err(failed);
+        }
+        let there = match self {
+            Self::One(qdisc) => store.marks(qdisc, place),
+            Self::Shaper(shaper) => store.marks(shaper, place),
+        };
+        if there.map_err(failed)? {
+            return Ok(());
+        }
+        let marked = match self {
+            Self::One(qdisc) => store.mark(qdisc, place),
+            Self::Shaper(shaper) => store.mark(shaper, place),
+        };
+        match marked {
+            Err(error) if marks == Marking::Only => Err(wrong(format!("{ONLY_MARKS}: {error}"))),
+            Err(error) => {
+                output::note(&format!(
+                    "packets are dropped where they would be marked (ECN): {error}"
+                ));
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn unmark(&self, store: &Store, place: Place) -> Result<(), BpfError> {
+        match self {
+            Self::One(qdisc) => store.unmark(qdisc, place),
+            Self::Shaper(shaper) => store.unmark(shaper, place),
+        }
+    }
+
+    /// What became of its marks.
+    pub fn marks(&self) -> &Marks {
+        match self {
+            Self::One(qdisc) => qdisc.marks(),
+            Self::Shaper(shaper) => shaper.marks(),
+        }
+    }
+
+    /// Ends the kind where no device uses it or is meant to.
+    pub fn release(self, store: &Store) -> Result<(), Failure> {
+        match self {
+            Self::One(qdisc) => {
+                if !qdisc.is_used().map_err(failed)? {
+                    store.remove_qdisc(qdisc.discipline()).map_err(failed)?;
+                    own::release(store, qdisc.discipline())?;
+                }
+            }
+            Self::Shaper(shaper) => {
+                if !shaper.is_used().map_err(failed)? {
+                    store.remove_shaper().map_err(failed)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether settings mark packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Marking {
+    Never,
+    Also,
+    /// What cannot be marked passes.
+    Only,
+}
+
+impl Marking {
+    pub fn of<'s>(all: impl IntoIterator<Item = &'s Settings>) -> Self {
+        let one = |settings: &Settings| match (settings.marks(), settings.only_marks()) {
+            (false, _) => Self::Never,
+            (true, false) => Self::Also,
+            (true, true) => Self::Only,
+        };
+        all.into_iter().map(one).max().unwrap_or(Self::Never)
+    }
+}

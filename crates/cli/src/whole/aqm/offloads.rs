@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Offloads of a device that a discipline's gate is loaded on, and what is said of them.
+
+use crate::policy::apply::refused;
+use crate::whole::aqm::target::Target;
+use weirgate_console::exit::Failure;
+use weirgate_console::output;
+use weirgate_keep::{joining, offloads_back, offloads_off};
+use weirgate_kernel::Kernel;
+use weirgate_state::DeviceName;
+
+/// Switches off what joins packets on their way to the device, until [`restore`].
+/// Whether anything was switched.
+pub async fn switch_off(target: &Target) -> Result<bool, Failure> {
+    let switched = offloads_off(&target.kernel, &target.name, target.place).await;
+    let switched = switched.map_err(refused)?;
+    if switched {
+        say_off(&target.name);
+    }
+    Ok(switched)
+}
+
+/// Says that offloads of a device are off.
+pub fn say_off(name: &DeviceName) {
+    output::note(&format!(
+        "{name}: TSO, GSO and joined packets of this machine's TCP are off until the qdisc is taken \
+         off"
+    ));
+}
+
+/// Says which other devices hand on joined packets.
+pub async fn warn_of_joined(kernel: &Kernel, name: &DeviceName) -> Result<(), Failure> {
+    let joining = joining(kernel, name).await.map_err(refused)?;
+    let joining: Vec<&str> = joining.iter().map(DeviceName::as_str).collect();
+    if !joining.is_empty() {
+        output::note(&format!(
+            "what comes by {} may come joined (GRO), up to 64 kB as one packet; if it is \
+             forwarded to {name}, switch that off: `ethtool -K DEVICE gro off`",
+            joining.join(", "),
+        ));
+    }
+    Ok(())
+}
+
+/// Switches on again what [`switch_off`] switched off.
+pub async fn restore(target: &Target) -> Result<(), Failure> {
+    let back = offloads_back(&target.kernel, &target.name, target.place).await;
+    back.map_err(refused)
+}

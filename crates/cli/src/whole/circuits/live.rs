@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate circuits apply` and `remove`, and changes of single circuits.
+
+use super::files;
+use crate::whole::aqm::offloads;
+use std::path::Path;
+use std::time::Instant;
+use weirgate_bpf::CircuitsChange;
+use weirgate_circuits::kept::Kept;
+use weirgate_circuits::{Asked, One};
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
+use weirgate_keep::{Circuits, CircuitsDone, CircuitsRefused, Folders};
+use weirgate_kernel::Kernel;
+use weirgate_state::DeviceName;
+
+/// What exit status a refusal has.
+pub(super) fn refused(error: CircuitsRefused) -> Failure {
+    if error.is_wrong() {
+        return wrong(error);
+    }
+    Failure::Refused(error.to_string())
+}
+
+/// A device's name, or what is wrong with it.
+pub(super) fn device(name: &str) -> Result<DeviceName, Failure> {
+    DeviceName::new(name)
+        .ok_or_else(|| wrong(format!("`{name}` cannot be a network device's name")))
+}
+
+/// The kernel, and what is kept of this network namespace.
+pub(super) fn here(state: &Path) -> Result<(Folders, Kernel), Failure> {
+    let folders = Folders::here(state).map_err(crate::policy::apply::refused)?;
+    Ok((folders, Kernel::open()?))
+}
+
+/// What differed, in words.
+fn told(change: &CircuitsChange) -> String {
+    format!(
+        "{} nodes added, {} changed, {} removed, {} entries written",
+        change.added, change.changed, change.removed, change.written
+    )
+}
+
+/// Says what was done beside what was asked for.
+pub(crate) fn say(name: &DeviceName, done: &CircuitsDone) {
+    if done.reattached {
+        output::note(&format!(
+            "{name}: somebody had taken a program of circuits off; it is on the device again"
+        ));
+    }
+    if done.switched {
+        offloads::say_off(name);
+    }
+}
+
+/// `weirgate circuits apply`.
+pub(super) fn apply(state: &Path, name: &str, kept: &Kept, adopt: bool) -> Outcome {
+    in_runtime(async {
+        let name = device(name)?;
+        let (folders, kernel) = here(state)?;
+        let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
+        let began = Instant::now();
+        let done = circuits.apply(&name, kept, adopt).await.map_err(refused)?;
+        say(&name, &done);
+        if done.put {
+            offloads::warn_of_joined(&kernel, &name).await?;
+        }
+        output::note(&format!(
+            "{name}: {}; {}, in {:.0} ms",
+            files::summary(&kept.list),
+            told(&done.change),
+            began.elapsed().as_secs_f64() * 1e3
+        ));
+        Ok(Status::Done)
+    })
+}
+
+/// `weirgate circuits add` and `change`.
+pub(super) fn put(state: &Path, name: &str, id: &str, asked: &Asked, comes: bool) -> Outcome {
+    let wanted = |old: Option<&One>, plans: &[weirgate_circuits::Plan]| {
+        if !comes && old.is_none() {
+            return Err(format!(
+                "there is no circuit `{id}` on {name}; `weirgate circuits add` makes one"
+            ));
+        }
+        // One that comes has nothing of one that is there.
+        let one = asked.of(id, old.filter(|_| !comes), plans)?;
+        match old {
+            Some(old) if comes && *old != one => Err(format!(
+                "there is a circuit `{id}` on {name} already, which has something else; \
+                 `weirgate circuits change` changes it"
+            )),
+            _ => Ok(Some(one)),
+        }
+    };
+    changed(state, name, &[id], wanted)
+}
+
+/// `weirgate circuits remove` of circuits. What is not there is gone already.
+pub(super) fn take(state: &Path, name: &str, ids: &[String]) -> Outcome {
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    changed(state, name, &ids, |_, _| Ok(None))
+}
+
+fn changed(
+    state: &Path,
+    name: &str,
+    ids: &[&str],
+    wanted: impl Fn(Option<&One>, &[weirgate_circuits::Plan]) -> Result<Option<One>, String>,
+) -> Outcome {
+    in_runtime(async {
+        let name = device(name)?;
+        let (folders, kernel) = here(state)?;
+        let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
+        for id in ids {
+            let began = Instant::now();
+            let done = circuits.change(&name, id, &wanted).await.map_err(refused)?;
+            say(&name, &done);
+            output::note(&format!(
+                "{name}: circuit {id}: {}, in {:.1} ms",
+                told(&done.change),
+                began.elapsed().as_secs_f64() * 1e3
+            ));
+        }
+        Ok(Status::Done)
+    })
+}
+
+/// `weirgate circuits remove --all`.
+pub(super) fn remove(state: &Path, name: &str) -> Outcome {
+    in_runtime(async {
+        let name = device(name)?;
+        let (folders, kernel) = here(state)?;
+        let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
+        circuits.remove(&name).await.map_err(refused)?;
+        Ok(Status::Done)
+    })
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What an answer rests on that nobody said.
+
+use crate::whole::explain::input::Item;
+use weirgate_explain::{Fate, GivenConnection, Unknown};
+use weirgate_units::Arrange as _;
+
+/// What the outcome rests on that nobody said.
+pub fn assumptions(item: &Item, fate: &Fate) -> Vec<String> {
+    let mut list = item.taken.clone();
+    let unknown = fate.passes.iter().flat_map(|pass| &pass.unknown);
+    let mut seen: Vec<Unknown> = unknown.copied().collect();
+    seen.arrange();
+    seen.dedup();
+    for one in seen {
+        list.push(
+            match one {
+                Unknown::CutOff => {
+                    "the capture cut the packet off before a field that a rule looks at, which is \
+                     taken for absent"
+                }
+                Unknown::Payload => "the payload is cut off; it is taken to betray nothing",
+                Unknown::SourceMac => {
+                    "the sender's MAC address is not known, and rules that ask for it do not \
+                     match (write `mac`)"
+                }
+                Unknown::Sender { what, word } => {
+                    list.push(format!(
+                        "which {what} sent it is not known, and rules that ask for one do not \
+                         match (write `{word}`)"
+                    ));
+                    continue;
+                }
+                Unknown::Time => {
+                    "no time was given, and schedules are asked at midnight of a Thursday (write \
+                     --time)"
+                }
+                Unknown::Collected => {
+                    "connections that ended still count here; the kernel strikes them off within \
+                     about a second, and then the answer is another"
+                }
+            }
+            .to_owned(),
+        );
+    }
+    if let Some(connection) = &fate.connection
+        && connection.first
+        && item.packet.given == GivenConnection::default()
+    {
+        list.push("its connection was not known before: this is its first packet".to_owned());
+    }
+    list
+}

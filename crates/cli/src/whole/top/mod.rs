@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate top`: what goes on now, in a terminal.
+
+mod connections;
+mod details;
+pub mod format;
+mod lines;
+mod screen;
+
+use crate::metrics::legend::{legend, tracked};
+use crate::whole::flows::sorter;
+use crate::whole::watch::{every, wrong};
+use lines::{Look, View, lines};
+use screen::Screen;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
+use weirgate_history::Event;
+use weirgate_keep::Folders;
+use weirgate_watch::{Legend, Step, Steps, Target, target};
+
+/// So many events are kept to be shown.
+const EVENTS: usize = 200;
+/// From the first look of a screen to the second, so that there are rates to show.
+const FIRST: Duration = Duration::from_millis(200);
+
+/// Why a single look has no hosts.
+const WITHOUT_PACKETS: &str = "packets are looked at with `--packets`";
+
+/// What `weirgate top` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Look this often.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = every)]
+    every: Duration,
+    /// Look twice, print what went on in between, and end.
+    #[arg(long)]
+    once: bool,
+    /// With --once, look at packets as well: hosts, waits and round trips. It takes seconds to load
+    /// the programs for that.
+    #[arg(long, requires = "once")]
+    packets: bool,
+    /// Print JSON, an object for each look.
+    #[arg(long)]
+    json: bool,
+    /// The policy that names classes and their promises, else the one that is applied, where it
+    /// can be read.
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// Send this host an ICMP echo at every look, with a code point of 0 to 63; may be repeated.
+    #[arg(long, value_name = "NAME=ADDRESS[,DSCP]", value_parser = target)]
+    probe: Vec<Target>,
+}
+
+/// `weirgate top`.
+pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
+    in_runtime(async {
+        let legend = legend(state, arguments.policy.as_deref(), sorter)?;
+        let mut steps = Steps::open(legend.clone())?;
+        steps.come_every(arguments.every);
+        steps.probe(&arguments.probe).map_err(wrong)?;
+        let here = Folders::here(state).ok();
+        let plain = arguments.once || arguments.json || !std::io::stdout().is_terminal();
+        let mut screen = if plain { None } else { Some(Screen::open()?) };
+        if let Some(screen) = &mut screen {
+            begin(&mut steps, &legend, screen).await?;
+        }
+        let without_packets = arguments.once && !arguments.packets;
+        if !without_packets {
+            steps.look_at_packets();
+        }
+        let mut ticks = tokio::time::interval(arguments.every);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let mut events = VecDeque::new();
+        loop {
+            match &mut screen {
+                None => {
+                    ticks.tick().await;
+                }
+                Some(screen) => {
+                    if !screen.until(&legend, ticks.tick()).await? {
+                        return Ok(Status::Done);
+                    }
+                }
+            }
+            steps.set_lines(here.as_ref().map(tracked).unwrap_or_default());
+            let step = steps.step(wall(), Instant::now()).await?;
+            let new = steps.events();
+            events.extend(new.iter().cloned());
+            events.drain(..events.len().saturating_sub(EVENTS));
+            let Some(step) = step else {
+                continue;
+            };
+            let blind = if without_packets {
+                Some(WITHOUT_PACKETS)
+            } else {
+                steps.blind()
+            };
+            let blind = blind.map(str::to_owned);
+            if arguments.json {
+                output::data(&json(&step, &legend, blind, &new).to_string())?;
+            } else {
+                let look = Look {
+                    step,
+                    blind,
+                    events: events.clone(),
+                };
+                show(look, &legend, screen.as_mut())?;
+            }
+            if arguments.once {
+                return Ok(Status::Done);
+            }
+        }
+    })
+}
+
+/// Milliseconds of Unix time.
+fn wall() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_millis() as i64
+}
+
+/// Shows what the kernel's counters tell, at once: the programs that look at
+/// packets take seconds to load.
+async fn begin(steps: &mut Steps, legend: &Legend, screen: &mut Screen) -> Result<(), Failure> {
+    steps.step(wall(), Instant::now()).await?;
+    tokio::time::sleep(FIRST).await;
+    if let Some(step) = steps.step(wall(), Instant::now()).await? {
+        let look = Look {
+            step,
+            blind: None,
+            events: VecDeque::new(),
+        };
+        screen.draw(look, legend)?;
+    }
+    Ok(())
+}
+
+/// A look as JSON, with why there are no hosts, waits and round trips, and what
+/// happened since the look before.
+fn json(step: &Step, legend: &Legend, blind: Option<String>, events: &[Event]) -> Value {
+    let event = |one: &Event| json!({ "time_ms": one.time, "kind": one.kind, "text": one.text });
+    let mut value = step.json(legend);
+    value["without_packets"] = blind.into();
+    value["events"] = events.iter().map(event).collect();
+    value
+}
+
+fn show(look: Look, legend: &Legend, screen: Option<&mut Screen>) -> std::io::Result<()> {
+    match screen {
+        None => output::data(&lines(&look, legend, View::default(), 80).join("\n")),
+        Some(screen) => screen.draw(look, legend),
+    }
+}

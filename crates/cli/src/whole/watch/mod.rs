@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate watch`: the service as a process, and its history as text.
+
+mod access;
+mod send;
+
+use crate::metrics::legend::{self, legend, tracked};
+use crate::whole::flows::sorter;
+use access::{Admit, Dismiss};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::signal::unix::{SignalKind, signal};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_console::runtime::in_runtime;
+use weirgate_history::{csv, json};
+use weirgate_keep::Folders;
+use weirgate_units::{ParseError, Span};
+use weirgate_watch::{Config, FileStorage, Listen, Target, Tls, WatchError, serve, target};
+
+/// What a history may grow to. Of 1,504 series a row of a step of two hours takes
+/// 3.5 kB (`weirgate-history`, example `day`), so the last ring, 16 % of the file,
+/// holds five years of them, and the first five days by the second.
+const SIZE_MB: u64 = 512;
+
+/// What `weirgate watch` takes.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Serve the page and the metrics at this address.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9617")]
+    listen: SocketAddr,
+    /// Serve them at a Unix socket instead.
+    #[arg(long, value_name = "PATH", conflicts_with = "listen")]
+    socket: Option<PathBuf>,
+    /// A proxy with TLS and authentication stands before it: allow any address and any name.
+    #[arg(long)]
+    behind_proxy: bool,
+    /// Serve by TLS with this certificate (PEM, with those between it and its authority); read
+    /// again when it changes.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Let in only who is named in this file, with a password or token; `weirgate watch admit`
+    /// writes it.
+    #[arg(long, value_name = "FILE")]
+    access: Option<PathBuf>,
+    #[command(flatten)]
+    send: send::Arguments,
+    /// The policy that names classes and their promises, else the one that is applied, where it
+    /// can be read.
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// The history's file [default: below $STATE_DIRECTORY, $XDG_STATE_HOME or ~/.local/state].
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// Megabytes that a new history may grow to.
+    #[arg(long, value_name = "MB", default_value_t = SIZE_MB)]
+    #[arg(value_parser = clap::value_parser!(u64).range(2..1_000_000))]
+    size: u64,
+    /// Look this often.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = every)]
+    every: Duration,
+    /// Send this host an ICMP echo at every look, with a code point of 0 to 63; may be repeated.
+    #[arg(long, value_name = "NAME=ADDRESS[,DSCP]", value_parser = target)]
+    probe: Vec<Target>,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Print what the history has, as CSV or JSON; also while it is written.
+    Export(Export),
+    /// Let somebody look: write a name, with the hash of a new token or a password, into the file
+    /// of --access.
+    Admit(Admit),
+    /// Let somebody look no more.
+    Dismiss(Dismiss),
+}
+
+#[derive(clap::Args)]
+struct Export {
+    /// The history's file [default: as for `watch`].
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// A series; may be repeated. Without one, the names of all are printed.
+    #[arg(long, value_name = "NAME")]
+    series: Vec<String>,
+    /// From this time: seconds of Unix time, or how long ago, such as `12h`.
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = time)]
+    from: i64,
+    /// To this time, read alike.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = time)]
+    to: i64,
+    /// In steps of this length; `0s` is as it was seen.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = step)]
+    step: i64,
+    /// Print JSON, with the events; else CSV.
+    #[arg(long)]
+    json: bool,
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    let span: Span = text
+        .parse()
+        .map_err(|error: ParseError| error.to_string())?;
+    Ok(Duration::from_nanos(span.as_nanos()))
+}
+
+/// A time between looks.
+pub fn every(text: &str) -> Result<Duration, String> {
+    let every = span(text)?;
+    if every < Duration::from_millis(200) || every > Duration::from_mins(1) {
+        return Err(String::from("from 200ms to 60s"));
+    }
+    Ok(every)
+}
+
+fn step(text: &str) -> Result<i64, String> {
+    Ok(span(text)?.as_millis() as i64)
+}
+
+/// Milliseconds of Unix time.
+fn time(text: &str) -> Result<i64, String> {
+    if let Ok(seconds) = text.parse::<i64>() {
+        return Ok(seconds.saturating_mul(1000));
+    }
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Ok(now.as_millis() as i64 - span(text)?.as_millis() as i64)
+}
+
+/// `weirgate watch`.
+pub fn run(state: &Path, arguments: Arguments) -> Outcome {
+    match arguments.command {
+        Some(Command::Export(export)) => self::export(&export),
+        Some(Command::Admit(admit)) => access::admit(&admit),
+        Some(Command::Dismiss(dismiss)) => access::dismiss(&dismiss),
+        None => watch(state, arguments),
+    }
+}
+
+fn watch(state: &Path, arguments: Arguments) -> Outcome {
+    in_runtime(async {
+        let legend = legend(state, arguments.policy.as_deref(), sorter)?;
+        let listen = match arguments.socket {
+            Some(path) => Listen::Socket(path),
+            None => Listen::Address(arguments.listen),
+        };
+        let place = match &listen {
+            Listen::Socket(path) => path.display().to_string(),
+            Listen::Address(_) => String::new(),
+        };
+        let scheme = match arguments.tls_cert {
+            Some(_) => "https",
+            None => "http",
+        };
+        let here = Folders::here(state).ok();
+        let config = Config {
+            listen: vec![listen],
+            behind_proxy: arguments.behind_proxy,
+            tls: arguments
+                .tls_cert
+                .zip(arguments.tls_key)
+                .map(|(certificate, key)| Tls { certificate, key }),
+            access: arguments.access,
+            sending: arguments.send.sending()?,
+            history: file(arguments.history)?,
+            size: arguments.size * 1_000_000,
+            every: arguments.every,
+            probes: arguments.probe,
+            sources: arguments
+                .policy
+                .iter()
+                .cloned()
+                .chain(here.as_ref().map(|folders| folders.state.clone()))
+                .chain([PathBuf::from(legend::SITE)])
+                .collect(),
+        };
+        let mut term = signal(SignalKind::terminate())?;
+        let mut int = signal(SignalKind::interrupt())?;
+        let stop = async move {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+            }
+        };
+        let ready = |addresses: &[SocketAddr]| {
+            for address in addresses {
+                output::note(&format!("weirgate: the page is at {scheme}://{address}/"));
+                if let Some(command) = tunnel(*address, scheme) {
+                    output::note(&format!("weirgate: from another machine: {command}"));
+                }
+            }
+            if addresses.is_empty() {
+                output::note(&format!("weirgate: the page is at the socket {place}"));
+            }
+            crate::keep::ready();
+        };
+        let told = |text: &str| output::note(&format!("weirgate: {text}"));
+        let policy = arguments.policy;
+        // A file that is being written may be wrong for a moment; what was known
+        // holds until it can be read.
+        let again = || legend::legend(state, policy.as_deref(), sorter).ok();
+        let lines = || here.as_ref().map(tracked).unwrap_or_default();
+        let served = serve(config, legend, again, lines, stop, ready, told).await;
+        served.map_err(wrong)?;
+        Ok(Status::Done)
+    })
+}
+
+/// How to reach a page that only this machine can: one command, and what to open
+/// then.
+fn tunnel(address: SocketAddr, scheme: &str) -> Option<String> {
+    let machine = rustix::system::uname();
+    let machine = machine.nodename().to_string_lossy();
+    let port = address.port();
+    address
+        .ip()
+        .is_loopback()
+        .then(|| format!("ssh -L {port}:{address} {machine}, then {scheme}://localhost:{port}/"))
+}
+
+pub fn wrong(error: WatchError) -> Failure {
+    match error {
+        WatchError::Kernel(_) => Failure::Other(error.into()),
+        _ => Failure::Input(format!("weirgate: {error}")),
+    }
+}
+
+/// The history's file, where none is named.
+fn file(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    let folder = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let found = named
+        .or_else(|| Some(folder("STATE_DIRECTORY")?.join("history")))
+        .or_else(|| Some(folder("XDG_STATE_HOME")?.join("weirgate/history")))
+        .or_else(|| Some(folder("HOME")?.join(".local/state/weirgate/history")));
+    found.ok_or_else(|| Failure::Input(String::from("weirgate: name a file with --history")))
+}
+
+fn export(arguments: &Export) -> Outcome {
+    let path = file(arguments.history.clone())?;
+    let history = FileStorage::open_reading(&path).map_err(wrong)?;
+    let (from, to) = (arguments.from, arguments.to);
+    if from > to {
+        return Err(Failure::Input(String::from(
+            "weirgate: --from is later than --to",
+        )));
+    }
+    if arguments.series.is_empty() && !arguments.json {
+        for name in history.series(from, to)?.into_keys() {
+            output::data(&name)?;
+        }
+        return Ok(Status::Done);
+    }
+    let names: Vec<&str> = arguments.series.iter().map(|name| &**name).collect();
+    let (readings, events) = history.read_with_events(&names, from, to, arguments.step)?;
+    let unknown = readings.iter().filter(|reading| reading.kind.is_none());
+    for reading in unknown {
+        output::note(&format!(
+            "weirgate: nothing is known of `{}` then",
+            reading.name
+        ));
+    }
+    let text = if arguments.json {
+        json(&readings, &events)
+    } else {
+        csv(&readings)
+    };
+    output::data(&text)?;
+    Ok(Status::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_this_machine_is_reached_by_ssh() {
+        let command = |text: &str| tunnel(text.parse().unwrap(), "http");
+        let found = command("127.0.0.1:9617").unwrap();
+        assert!(found.starts_with("ssh -L 9617:127.0.0.1:9617 "), "{found}");
+        assert!(found.ends_with(", then http://localhost:9617/"), "{found}");
+        assert!(
+            command("[::1]:80")
+                .unwrap()
+                .starts_with("ssh -L 80:[::1]:80 ")
+        );
+        assert_eq!(command("192.0.2.1:9617"), None);
+    }
+}

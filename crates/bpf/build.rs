@@ -100,6 +100,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut sources = files(&root, ".bpf.c")?;
     sources.extend(disciplines(&out)?);
     sources.sort();
+    if env::var_os("CARGO_FEATURE_PROGRAMS").is_none() {
+        sources.clear();
+    }
     let compile = |source: &Path| -> Result<(), String> {
         let object = out.join(format!("{}.bpf.o", name(source)));
         let mut clang = Command::new(compiler);

@@ -51,6 +51,10 @@
 //!
 //! Start reading at `bpf/qdisc/qdisc.bpf.h`.
 
+/// Whether this library has programs: the feature `programs`. Without them each one that
+/// is to be loaded is a [`BpfError::NoProgram`].
+pub const HAS_PROGRAMS: bool = cfg!(feature = "programs");
+
 mod bench;
 mod error;
 mod hooks;

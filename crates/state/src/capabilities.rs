@@ -44,6 +44,10 @@ pub struct Capabilities {
     /// shows without loading one: its type information has what they call.
     #[serde(default)]
     pub kit: bool,
+    /// It is this program that has no programs for the kernel: it was built for small
+    /// routers. Then there is neither `payload` nor `kit`.
+    #[serde(default)]
+    pub small: bool,
 }
 
 impl Capabilities {
@@ -64,6 +68,18 @@ impl Capabilities {
             fields: Field::optional().map(field_name).collect(),
             payload: true,
             kit: true,
+            small: false,
+        }
+    }
+
+    /// What it is that lacks programs, to be said in a message: this program, or the kernel
+    /// of this release.
+    #[must_use]
+    pub fn lacking_programs<'r>(&self, release: &'r str) -> &'r str {
+        if self.small {
+            "this program, which is that of small routers,"
+        } else {
+            release
         }
     }
 

@@ -84,6 +84,9 @@ impl PacketPrograms {
         constants: Option<&[u8]>,
         room: &[(&str, u32)],
     ) -> Result<Self, BpfError> {
+        if !crate::HAS_PROGRAMS {
+            return Err(BpfError::NoProgram(file));
+        }
         let (loaded, log) = log::recorded(|| {
             let mut open = ObjectBuilder::default().name(kind)?.open_memory(bytes)?;
             if let Some(constants) = constants {

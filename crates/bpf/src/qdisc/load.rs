@@ -57,6 +57,9 @@ fn load_with(
     names: &[&str],
     entries: &[(&str, u32)],
 ) -> Result<(Vec<MapHandle>, Link), BpfError> {
+    if !crate::HAS_PROGRAMS {
+        return Err(BpfError::NoProgram(name));
+    }
     let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
     let (loaded, log) = log::recorded(|| {
         let mut object = ObjectBuilder::default().name(name)?.open_memory(object)?;

@@ -56,6 +56,7 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
     order::check(policy, kernel, &release, problems);
     condition::check(policy, kernel, &release, problems);
     if policy.policed_rate().is_some() && !kernel.payload {
+        let release = kernel.lacking_programs(&release);
         problems.error(
             codes::POLICED,
             inbound.clone(),
@@ -83,6 +84,7 @@ fn payload(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Pro
     };
     let place = first.payload_span().unwrap_or_else(|| first.span.clone());
     if !kernel.payload {
+        let release = kernel.lacking_programs(release);
         problems.error(
             codes::PAYLOAD,
             place.clone(),

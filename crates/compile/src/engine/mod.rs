@@ -140,6 +140,7 @@ fn check_kit(policy: &Policy, kernel: &Capabilities, release: &str, problems: &P
         problems.error(codes::ENGINE, engine.span.clone(), message, right);
     }
     if !kernel.kit {
+        let release = kernel.lacking_programs(release);
         problems.error(
             codes::ENGINE,
             engine.span.clone(),

@@ -159,6 +159,7 @@ const NEWER: &str = "use Linux 6.16 or later with CONFIG_NET_SCH_BPF and CONFIG_
 
 /// Why the engine that is asked for, or that a limit needs, cannot be taken.
 pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
+    let release = kernel.lacking_programs(release);
     let without = || {
         (!kernel.kit)
             .then(|| format!("{release} has no qdiscs made of BPF programs, which it needs"))

@@ -24,6 +24,7 @@ pub(crate) fn settled<'p>(
     let mut settled = policy.clone();
     let mut now = chosen;
     if chosen.has_windows() && !kernel.payload {
+        let release = kernel.lacking_programs(release);
         problems.note(
             codes::AUTOMATIC,
             place(),

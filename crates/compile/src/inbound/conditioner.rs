@@ -122,6 +122,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
         return;
     };
     if !kernel.payload {
+        let release = kernel.lacking_programs(release);
         problems.error(
             codes::CONDITIONER,
             first.span.clone(),

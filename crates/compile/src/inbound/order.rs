@@ -53,6 +53,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
         return;
     };
     if !kernel.payload {
+        let release = kernel.lacking_programs(release);
         problems.error(
             codes::ORDER,
             moves.span.clone(),

@@ -370,6 +370,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
     };
     let needed = receive.chooses() || receive.udp.is_some();
     if needed && !kernel.payload {
+        let release = kernel.lacking_programs(release);
         problems.error(
             codes::POLICED,
             receive.span.clone(),

@@ -443,6 +443,29 @@ fn payloads_need_a_kernel_and_a_place_where_packets_arrive() {
 }
 
 #[test]
+fn the_program_of_small_routers_does_not_blame_the_kernel() {
+    let small = Capabilities {
+        payload: false,
+        kit: false,
+        small: true,
+        ..Capabilities::all()
+    };
+    let with = |field: &str| SITE.replace("[link]", &format!("[link]\n{field}"));
+    for source in [
+        format!("{SITE}[[rule]]\nclass = \"all\"\nkeep = true\npayload = \"edonkey\"\n"),
+        SITE.replace("\"ifb\"", "\"filter\""),
+        format!("{SITE}[ack]\n[receive]\nrate = \"50%\"\n"),
+        with("moves = \"in-order\""),
+        with("engine = \"kit\"").replace("queue = \"cake\"\n", ""),
+    ] {
+        let (state, problems) = compile(&policy(&source), &small);
+        assert!(state.is_none(), "{source}");
+        let own = |problem: &Problem| problem.message.starts_with("this program, which is that");
+        assert!(problems.iter().any(own), "{problems:#?}");
+    }
+}
+
+#[test]
 fn what_holds_a_rate_needs_programs() {
     let all = Capabilities::all();
     let without = Capabilities {

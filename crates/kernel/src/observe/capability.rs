@@ -55,7 +55,8 @@ impl Kernel {
                 .release()
                 .to_string_lossy()
                 .into_owned(),
-            payload: true,
+            payload: weirgate_bpf::HAS_PROGRAMS,
+            small: !weirgate_bpf::HAS_PROGRAMS,
             ..known.cloned().unwrap_or_default()
         };
         let Some(lo) = DeviceName::new("lo") else {
@@ -81,7 +82,9 @@ impl Kernel {
         }
         self.ask_for_tables(&mut found, &lo, index).await?;
         // That is compiled in or not, and no module brings it.
-        found.kit = known.map_or_else(btf::has_program_qdiscs, |known| known.kit);
+        let asked = known.filter(|known| !known.small);
+        found.kit = weirgate_bpf::HAS_PROGRAMS
+            && asked.map_or_else(btf::has_program_qdiscs, |known| known.kit);
         Ok(found)
     }
 

@@ -13,14 +13,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The processor that it is built for, as Rust calls it.
-const PROCESSOR: &str = "x86_64";
+/// The processors that it can be built for, as Rust calls them. The first is the machine's
+/// own, the other ones have a C compiler and musl in `INCLUDED`.
+const PROCESSORS: [&str; 2] = ["x86_64", "aarch64"];
+
+/// As Debian calls them.
+const ARCHITECTURES: &str = "amd64,arm64";
 
 /// What is installed there. clang is of the version that the sources ask for, from the
 /// release before.
 const INCLUDED: &str = "rustc,cargo,rust-src,gcc,libc6-dev,musl-dev,make,pkg-config,clang-19,\
     llvm-19,libclang-19-dev,lld,ca-certificates,m4,flex,bison,gawk,autoconf,automake,autopoint,\
-    libtool,gettext,git";
+    libtool,gettext,git,gcc-aarch64-linux-gnu,musl-dev:arm64,qemu-user";
 
 /// The releases, the first of which has Rust.
 const RELEASES: [&str; 2] = ["sid", "trixie"];
@@ -30,6 +34,9 @@ const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 #[derive(clap::Args)]
 pub struct Arguments {
+    /// The processor that it is for.
+    #[arg(long, default_value = PROCESSORS[0], value_parser = PROCESSORS)]
+    processor: String,
     /// Build what a small router needs: the commands that apply a policy and hold it.
     #[arg(long)]
     small: bool,
@@ -46,18 +53,22 @@ pub struct Built {
 /// Builds one, and says where it is.
 #[allow(clippy::print_stdout, reason = "the program is this task's result")]
 pub fn build(root: &Path, arguments: &Arguments) -> Result<()> {
-    let built = one(root, arguments.small)?;
+    let built = one(root, &arguments.processor, arguments.small)?;
     let bytes = fs::metadata(&built.place)?.len();
     println!("{}: {:.2} MB", built.place.display(), bytes as f64 / 1e6);
     Ok(())
 }
 
-/// Builds both of them.
-pub fn all(root: &Path) -> Result<[Built; 2]> {
-    Ok([one(root, false)?, one(root, true)?])
+/// Builds both of them for each processor.
+pub fn all(root: &Path) -> Result<Vec<Built>> {
+    let each = PROCESSORS
+        .into_iter()
+        .flat_map(|processor| [(processor, false), (processor, true)]);
+    each.map(|(processor, small)| one(root, processor, small))
+        .collect()
 }
 
-fn one(root: &Path, small: bool) -> Result<Built> {
+fn one(root: &Path, processor: &str, small: bool) -> Result<Built> {
     let folder = target(root).join("static");
     fs::create_dir_all(folder.join("work"))?;
     let system = folder.join("root");
@@ -70,7 +81,7 @@ fn one(root: &Path, small: bool) -> Result<Built> {
          mount --bind /etc/ssl etc/ssl; cp /etc/resolv.conf etc/resolv.conf; \
          mount --bind {root} src; mount --bind {work} w; exec chroot . \
          env -i HOME=/root PATH=/usr/bin:/bin:/usr/sbin {certificates} \
-         /src/packaging/static/build {PROCESSOR} {features}",
+         /src/packaging/static/build {processor} {features}",
         system = system.display(),
         root = root.display(),
         work = folder.join("work").display(),
@@ -78,9 +89,9 @@ fn one(root: &Path, small: bool) -> Result<Built> {
     );
     run(Command::new("unshare").args(["--mount", "sh", "-c", &enter]))?;
     let made = folder.join(format!(
-        "work/target/{PROCESSOR}-unknown-linux-musl/dist/weirgate"
+        "work/target/{processor}-unknown-linux-musl/dist/weirgate"
     ));
-    let name = format!("{PROCESSOR}-static{}", if small { "-small" } else { "" });
+    let name = format!("{processor}-static{}", if small { "-small" } else { "" });
     let place = folder.join(&name);
     fs::copy(&made, &place).with_context(|| made.display().to_string())?;
     Ok(Built { name, place })
@@ -110,6 +121,7 @@ fn debian(folder: &Path, system: &Path) -> Result<()> {
         "--include",
         INCLUDED,
     ]);
+    command.args(["--architectures", ARCHITECTURES]);
     command.arg("--aptopt=APT::Install-Recommends \"false\"");
     command.arg(format!("--aptopt={}", apt_options(folder)?.display()));
     command.arg(RELEASES[0]).arg(system);

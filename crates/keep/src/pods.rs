@@ -59,12 +59,15 @@ pub async fn hold_pods(
     let (files, news) = (watched(folder)?, DeviceNews::open()?);
     settle_all(&kernel, folder, &mut tell).await?;
     ready();
+    if once {
+        return Ok(());
+    }
     tokio::pin!(stop);
-    while !once {
+    loop {
         let changed = tokio::select! {
-            () = &mut stop => break,
+            () = &mut stop => return Ok(()),
             changed = files.names() => changed,
-            came = news.next() => came.map(|names| names.iter().map(|name| name.to_string()).collect()),
+            came = news.next() => came.map(|names| names.iter().map(ToString::to_string).collect()),
         };
         match changed {
             // A folder of Kubernetes' changes all files at once, by a link of this kind.
@@ -76,7 +79,6 @@ pub async fn hold_pods(
             _ => settle_all(&kernel, folder, &mut tell).await?,
         }
     }
-    Ok(())
 }
 
 fn watched(folder: &Path) -> Result<Inotify, KeepError> {

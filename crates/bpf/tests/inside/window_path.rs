@@ -43,7 +43,11 @@ fn offered(control: &WindowControl, port: u16, stamped: bool) -> u32 {
     control.run(true, &answer.frame()).expect("a run");
     let mut last = 0;
     let mut exchange = |number: u32, stamp: u32| {
-        let options = stamped.then(|| stamps(stamp, stamp)).unwrap_or_default();
+        let options = if stamped {
+            stamps(stamp, stamp)
+        } else {
+            Vec::new()
+        };
         let data = Segment {
             flags: ACK,
             seq: 2 + number * FULL,

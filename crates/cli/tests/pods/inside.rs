@@ -228,7 +228,10 @@ fn a_thousand_pods_have_their_rates() {
     sleep(Duration::from_millis(100));
     for pod in (0..USED * CONNECTIONS).map(|number| number % USED) {
         let mut stream = TcpStream::connect((address(pod), BULK)).expect("a pod");
-        thread::spawn(move || while stream.write_all(&[7; 1 << 16]).is_ok() {});
+        thread::spawn(move || {
+            let bytes = vec![7; 1 << 16];
+            while stream.write_all(&bytes).is_ok() {}
+        });
     }
     sleep(BEFORE);
     let bytes = |counts: &[AtomicU64]| -> Vec<u64> {

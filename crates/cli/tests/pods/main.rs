@@ -9,7 +9,7 @@ mod node;
 use weirgate_lab::{Limits, OwnTests};
 
 /// Runs it with this program in a machine of so much memory.
-fn run(test: &str, weirgate: &str, memory_mib: u32) {
+fn run(test: &str, weirgate: &str, memory_mib: u32) -> String {
     let own = OwnTests {
         programs: &[weirgate, "ip", "tc"],
         kernel: None,
@@ -20,13 +20,16 @@ fn run(test: &str, weirgate: &str, memory_mib: u32) {
             ..Limits::default()
         },
     };
-    println!("{}", own.run(test));
+    own.run(test)
 }
 
 #[test]
 fn files_and_devices_are_followed() {
     let weirgate = env!("CARGO_BIN_EXE_weirgate");
-    run("inside::files_and_devices_are_followed", weirgate, 512);
+    println!(
+        "{}",
+        run("inside::files_and_devices_are_followed", weirgate, 512)
+    );
 }
 
 mod long {
@@ -41,6 +44,9 @@ mod long {
         let weirgate = built.expect("target").join("dist/weirgate");
         assert!(weirgate.exists(), "missing: run `cargo router`");
         let weirgate = weirgate.to_str().expect("a path of UTF-8");
-        run("inside::a_thousand_pods_have_their_rates", weirgate, 3_072);
+        println!(
+            "{}",
+            run("inside::a_thousand_pods_have_their_rates", weirgate, 3_072)
+        );
     }
 }

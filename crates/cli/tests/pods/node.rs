@@ -28,7 +28,7 @@ pub fn address(pod: usize) -> Ipv4Addr {
 #[track_caller]
 pub fn run(line: &str) -> String {
     let mut words = line.split(' ');
-    let output = Command::new(words.next().unwrap())
+    let output = Command::new(words.next().expect("a program"))
         .args(words)
         .output()
         .unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -135,7 +135,7 @@ impl Service {
     pub fn says(&self, words: &str) -> Instant {
         let mut before = Vec::new();
         loop {
-            let said = self.1.recv_timeout(Duration::from_secs(60));
+            let said = self.1.recv_timeout(Duration::from_mins(1));
             let (at, line) = said.unwrap_or_else(|_| panic!("`{words}` after {before:?}"));
             if line.contains(words) {
                 return at;

@@ -76,12 +76,13 @@ const DOWNLOADS: [u64; 6] = [1, 2, 4, 8, 16, 32];
 const CONGESTION: [&str; 3] = ["cubic", "reno", "bbr"];
 
 /// The ranges in words, for the page.
-pub const RANGES: &str = "ADSL of 2 to 16 Mbit/s, VDSL2 with PPPoE of 15 to 100, cable of 30 to \
-    150, or fibre of 50 to 150, each rate as likely as one twice as high; upstream a quarter to a \
-    twelfth, a third to a tenth, a fifth to a twentieth, all to a tenth of it; a queue of 50 to \
-    300 ms at the far end; a round trip of 8 to 80 ms; 1, 2, 4, 8, 16 or 32 downloads with cubic, \
-    reno or bbr; short flows beside them in half of the rows, an upload and a call in a third \
-    each";
+pub const RANGES: &str = "- ADSL of 2 to 16 Mbit/s, VDSL2 with PPPoE of 15 to 100, cable of 30 \
+    to 150, or fibre of 50 to 150. A rate is as likely as one twice as high.\n\
+    - Upstream a quarter to a twelfth of it on ADSL, a third to a tenth on VDSL2, a fifth to a \
+    twentieth on cable, and all to a tenth of it on fibre.\n\
+    - A queue of 50 to 300 ms at the far end, and a round trip of 8 to 80 ms.\n\
+    - 1, 2, 4, 8, 16 or 32 downloads with CUBIC, Reno or BBR.\n\
+    - Short flows beside them in half of the rows, an upload in a third, and a call in a third.\n";
 
 /// The arm of weirgate's, as a policy has it that says nothing of it.
 pub const OURS: &str = "auto";

@@ -76,7 +76,8 @@ pub fn text(seed: u64, runs: &[Run<'_>]) -> String {
         "<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->\n\
          <!-- Made by `cargo xtask inbound-drawn`; do not edit. -->\n\
          # `inbound = \"auto\"` on lines that nobody chose\n\n\
-         Lines and loads are drawn by seed {seed}, from these ranges: {RANGES}. The policy states \
+         Lines and loads are drawn by seed {seed}, from these ranges:\n\n{RANGES}\n\
+         The policy states \
          rates, link layer and two classes, and nothing of `inbound` but the default. Beside it \
          stands cake `ingress` at 85, 90, 95, 97 and 99 % of the line downstream and at 98 % \
          upstream. Each run is one seed of the lab, 12 virtual seconds of it looked at, with an \

@@ -10,6 +10,11 @@
  * Instances, places and changes are as in qdisc.bpf.h, with one difference: a
  * class that is changed for another, or gets another discipline, starts empty,
  * so what was queued there is dropped; everything else keeps its packets.
+ *
+ * One program has the kit's disciplines, and each discipline of one's own makes
+ * another with itself beside them (SHAPER_PROGRAM). They share their maps, so a
+ * qdisc of one takes over the queue of another's whose place it takes
+ * (shaper_heir.h).
  */
 #include "kernel.h"
 #include "aqm.h"
@@ -17,7 +22,7 @@
 #include "random.h"
 #include "shaper.h"
 
-#include "shaper_settle.h"
+#include "shaper_heir.h"
 
 /* The class of a packet, by its skb->priority. */
 __noinline u32 shaper_class_of(struct shaper_hosted *one __arg_nonnull,
@@ -41,6 +46,8 @@ int BPF_PROG(shaper_init, struct Qdisc *sch, struct nlattr *arg,
 	u32 *count;
 	u32 i, j;
 
+	if (shaper_is_heir(sch))
+		return 0;
 	bpf_for (i, 0, SHAPERS) {
 		u32 key = i;
 
@@ -65,6 +72,9 @@ int BPF_PROG(shaper_init, struct Qdisc *sch, struct nlattr *arg,
 		__builtin_memset(&one->line, 0, sizeof(one->line));
 		one->key = bpf_get_prandom_u32();
 		one->random = random_seed();
+		one->program = SHAPER_PROGRAM;
+		one->heir = SHAPER_NO_HEIR;
+		one->handed = 0;
 		count = bpf_map_lookup_elem(&changes, &key);
 		one->changes_seen = count ? *count : 0;
 		shaper_settle_on(sch);
@@ -73,25 +83,12 @@ int BPF_PROG(shaper_init, struct Qdisc *sch, struct nlattr *arg,
 	return -ENOSPC;
 }
 
-/* Counts what a change may have freed. */
-static __always_inline void shaper_recount(struct shaper_hosted *one,
-					   struct Qdisc *sch)
-{
-	u32 queued = 0;
-	u32 i;
-
-	bpf_for (i, 0, SHAPER_CLASSES)
-		queued += one->shaper.class[i].packets;
-	sch->qstats.drops += sch->q.qlen - queued;
-	sch->q.qlen = queued;
-}
-
 SEC("struct_ops")
 int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	     struct bpf_sk_buff_ptr *to_free)
 {
 	struct shaper_hosted *one = shaper_of(sch);
-	u32 key = sch->limit - 1;
+	u32 key = shaper_number(sch);
 	struct shaper_class *class;
 	struct turn turn;
 	struct sk_buff *old;
@@ -102,6 +99,8 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 
 	if (!one)
 		goto drop;
+	if (shaper_waits(sch))
+		shaper_inherit(one, sch);
 	count = bpf_map_lookup_elem(&changes, &key);
 	if (count && *count != one->changes_seen) {
 		one->changes_seen = *count;
@@ -183,7 +182,7 @@ static __always_inline struct sk_buff *shaper_turn(struct shaper_hosted *one,
 	if (*done)
 		return NULL;
 	class = &one->shaper.class[c];
-	turn->queue = (sch->limit - 1) * SHAPER_CLASSES + c;
+	turn->queue = shaper_number(sch) * SHAPER_CLASSES + c;
 	turn->random = 0;
 	if (one->needs[c & (SHAPER_CLASSES - 1)] & AQM_NEEDS_RANDOM_OUT)
 		turn->random = random_word(&one->random);
@@ -231,6 +230,9 @@ struct sk_buff *BPF_PROG(shaper_dequeue, struct Qdisc *sch)
 
 	if (!one)
 		return NULL;
+	/* Its first packet gives it the queue. */
+	if (shaper_waits(sch))
+		return NULL;
 	passed = aqm_line_passed(&one->line);
 	if (!sch->q.qlen)
 		return NULL;
@@ -268,15 +270,17 @@ SEC("struct_ops")
 void BPF_PROG(shaper_reset, struct Qdisc *sch)
 {
 	struct shaper_hosted *one = shaper_of(sch);
-	u32 base = (sch->limit - 1) * SHAPER_CLASSES;
+	u32 base = shaper_number(sch) * SHAPER_CLASSES;
 	struct turn turn = { .now_ns = bpf_ktime_get_ns() };
 	u32 i;
 
-	if (!one)
+	if (!one || (shaper_waits(sch) && one->heir == SHAPER_HEIR))
 		return;
 	/* The kernel takes the timer off. */
 	one->line.timer_ns = 0;
 	one->line.passed = 0;
+	if (shaper_keeps(one, sch))
+		return;
 	bpf_for (i, 0, SHAPER_CLASSES) {
 		class_free(base + i);
 		class_clear(one->kinds[i], base + i, 0);
@@ -292,7 +296,7 @@ void BPF_PROG(shaper_destroy, struct Qdisc *sch)
 {
 	struct shaper_hosted *one = shaper_of(sch);
 
-	if (one)
+	if (one && shaper_ends(one, sch))
 		__sync_val_compare_and_swap(&one->used, 1, 0);
 	sch->limit = 0;
 }

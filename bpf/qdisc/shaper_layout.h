@@ -41,6 +41,18 @@ struct shaper_hosted {
 	u32 sequence[SHAPER_CLASSES]; /* of records */
 	u64 stamp; /* of the program that marks; 0: none */
 	u64 random; /* the state that random words are made of */
+	u64 program; /* whose qdisc it is: SHAPER_PROGRAM */
+	u64 program_before; /* the same of the qdisc that an heir replaces */
+	u64 backlog; /* bytes queued when that was replaced */
+	u32 heir; /* enum shaper_heir */
+	u32 handed; /* the queue was left to the heir */
+};
+
+/* Another qdisc of the shaper takes the place of one, and its queue. */
+enum shaper_heir {
+	SHAPER_NO_HEIR,
+	SHAPER_HEIR, /* it is there; the one before may still be */
+	SHAPER_ORPHAN, /* the one before is gone */
 };
 
 #endif

@@ -17,6 +17,12 @@
 struct aqm_slot;
 static __always_inline struct aqm_slot *shaper_slot(u64 first, u32 index);
 
+/* Tells programs of the shaper apart that differ in a discipline which is not of
+ * the kit; that of the kit alone has 0. */
+#ifndef SHAPER_PROGRAM
+#define SHAPER_PROGRAM 0
+#endif
+
 /* The build makes it: it includes each discipline of the kit with its queue.h,
  * and defines KINDS(K), a K(number, name) for each. */
 #include "disciplines.h"
@@ -92,10 +98,24 @@ static __always_inline struct aqm_slot *shaper_slot(u64 first, u32 index)
 	return kept ? &kept->slot : NULL;
 }
 
+/* The number of a qdisc's instance. One that waits for the queue of another has
+ * SHAPERS more in its `limit`. */
+static __always_inline u32 shaper_number(const struct Qdisc *sch)
+{
+	return (sch->limit - 1) & (SHAPERS - 1);
+}
+
+static __always_inline int shaper_waits(const struct Qdisc *sch)
+{
+	return sch->limit > SHAPERS;
+}
+
 static __always_inline struct shaper_hosted *shaper_of(const struct Qdisc *sch)
 {
-	u32 key = sch->limit - 1;
+	u32 key = shaper_number(sch);
 
+	if (!sch->limit)
+		return NULL;
 	return bpf_map_lookup_elem(&instances, &key);
 }
 

@@ -188,7 +188,8 @@ static __always_inline u32 shaper_settle_on(struct Qdisc *sch)
 {
 	struct net_device *dev = sch->dev_queue->dev;
 
-	return shaper_settle(sch->limit - 1, dev->mtu + dev->hard_header_len,
+	return shaper_settle(shaper_number(sch),
+			     dev->mtu + dev->hard_header_len,
 			     dev->tx_queue_len);
 }
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Any bytes as the file of a recording, and as the records in one: what is
 //! written is read again, a change is noticed, and no state that a file may claim
-//! leads a discipline out of its memory.
+//! leads a discipline out of its memory. The same bytes as the file of a discipline of
+//! one's own, before it is loaded.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 use weirgate_aqm::{
-    About, Discipline, EventKind, Link, Mirror, Record, Recording, Settings, Writer,
+    About, Discipline, EventKind, Link, Mirror, Record, Recording, Settings, Writer, check_seal,
+    seal,
 };
 
 /// An event in the input: its kind, then what a record has.
@@ -18,6 +20,10 @@ const EVENT: usize = 16;
 const CHANGE: usize = 4;
 
 fuzz_target!(|data: &[u8]| {
+    // The end of the file of a discipline of one's own.
+    let _ = check_seal(data);
+    let sealed = [data, &seal(data, data.len() as u64)].concat();
+    assert_eq!(check_seal(&sealed), Ok(data.len() as u64));
     if let Ok(recording) = Recording::read(data) {
         let _ = recording.arrivals();
         replay(&recording);

@@ -5,11 +5,15 @@
 
 use crate::discipline::Discipline;
 use crate::ffi::RawDescriptor;
+use crate::seal::{self, SealError};
 use std::ffi::{CStr, CString, c_char, c_void};
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 use thiserror::Error;
+use weirgate_units::fnv1a_64;
 
 /// What the object gives beside the descriptor. Once opened it stays, as its
 /// functions do.
@@ -18,8 +22,12 @@ pub(crate) struct Own {
     pub(crate) program: Object,
     /// The one for arriving packets.
     pub(crate) ingress: Object,
+    /// The shaper with it beside the kit's; empty where it cannot be a class's queue.
+    pub(crate) shaper: Object,
     /// What tells versions of its source apart.
     pub(crate) version: u64,
+    /// What tells the kits apart that files were built with.
+    pub(crate) kit: u64,
     /// The file itself.
     pub(crate) file: Vec<u8>,
 }
@@ -75,6 +83,22 @@ pub enum OpenError {
         /// What the loader says.
         why: String,
     },
+    /// It is no discipline, or what `weirgate-lab aqm build` wrote is not whole.
+    #[error("{}: no discipline: {why}", path.display())]
+    Seal {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: SealError,
+    },
+    /// Somebody else may write what root would run.
+    #[error("{}: {why}", path.display())]
+    Writable {
+        /// The file or its folder.
+        path: PathBuf,
+        /// Who, and what to do.
+        why: String,
+    },
     /// It was built with other sources of the kit.
     #[error("{}: it was built by another version of weirgate; build it again", path.display())]
     Version {
@@ -89,10 +113,21 @@ impl Discipline {
     /// those that it was built with are told. The file's code runs in this
     /// process: whoever wrote it is trusted as this program is.
     pub fn open(path: &Path, kit: u64) -> Result<Self, OpenError> {
-        let file = fs::read(path).map_err(|source| OpenError::File {
-            path: path.to_owned(),
-            source,
-        })?;
+        let file = read(path)?;
+        match seal::check(&file) {
+            Ok(of) if of == kit => {}
+            Ok(_) => {
+                return Err(OpenError::Version {
+                    path: path.to_owned(),
+                });
+            }
+            Err(why) => {
+                return Err(OpenError::Seal {
+                    path: path.to_owned(),
+                    why,
+                });
+            }
+        }
         let refused = |why: String| OpenError::Refused {
             path: path.to_owned(),
             why,
@@ -149,7 +184,9 @@ impl Discipline {
         let own = Own {
             program: object(c"aqm_program", c"aqm_program_end")?,
             ingress: object(c"aqm_ingress", c"aqm_ingress_end")?,
+            shaper: object(c"aqm_shaper", c"aqm_shaper_end")?,
             version,
+            kit,
             file,
         };
         Ok(Self {
@@ -169,6 +206,41 @@ impl Discipline {
         self.own.map(|own| own.ingress.bytes())
     }
 
+    /// The shaper with one that is not part of this library beside those that are;
+    /// `None` where it cannot be a class's queue.
+    pub fn shaper_program(self) -> Option<&'static [u8]> {
+        let program = self.own?.shaper.bytes();
+        (!program.is_empty()).then_some(program)
+    }
+
+    /// The number of that program: another version of the discipline or of the kit has
+    /// another. 0 where it is part of this library.
+    pub fn shaper_number(self) -> u64 {
+        self.own
+            .map_or(0, |own| shaper_number(own.version, own.kit))
+    }
+
+    /// The number that classes with one that is not part of this library have for it.
+    /// Versions whose instances are alike have the same, so that one can go on where
+    /// another stopped.
+    pub fn leaf_number(self) -> u64 {
+        let rows = [self.params(), self.vars(), self.stats()].concat();
+        let names = rows.iter().flat_map(|row| [row.name, row.unit]);
+        let layout = format!("{} {:?} {}", self.name(), self.layout(), self.queues());
+        let words = names.chain([layout.as_str()]).flat_map(str::bytes);
+        fnv1a_64(words) | OWN_LEAF
+    }
+
+    /// [`Discipline::open`] for what root loads by itself: the file and its folder belong
+    /// to root or to who asks, and nobody else may write them.
+    pub fn open_trusted(path: &Path, kit: u64) -> Result<Self, OpenError> {
+        let folder = path.parent().filter(|one| !one.as_os_str().is_empty());
+        for one in folder.into_iter().chain([path]) {
+            trusted(one)?;
+        }
+        Self::open(path, kit)
+    }
+
     /// The file of one that is not part of this library.
     pub fn file(self) -> Option<&'static [u8]> {
         self.own.map(|own| own.file.as_slice())
@@ -179,6 +251,65 @@ impl Discipline {
     pub fn version(self) -> Option<u64> {
         self.own.map(|own| own.version)
     }
+}
+
+/// Set in the numbers of disciplines that are not part of this library: those of the kit
+/// are places in a list.
+const OWN_LEAF: u64 = 1 << 63;
+
+/// What [`Discipline::shaper_number`] is, of a source of this number and a kit.
+pub fn shaper_number(version: u64, kit: u64) -> u64 {
+    let words = [version, kit].into_iter().flat_map(u64::to_le_bytes);
+    fnv1a_64(words).max(1)
+}
+
+/// The largest file that is read: the programs of one take a megabyte.
+const MOST_BYTES: u64 = 64 << 20;
+
+fn read(path: &Path) -> Result<Vec<u8>, OpenError> {
+    let failed = |source| OpenError::File {
+        path: path.to_owned(),
+        source,
+    };
+    let file = fs::File::open(path).map_err(failed)?;
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(OpenError::Seal {
+            path: path.to_owned(),
+            why: SealError::Other,
+        });
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    Ok(bytes)
+}
+
+/// Whether nobody but root and this user may write there.
+fn trusted(path: &Path) -> Result<(), OpenError> {
+    let found = fs::metadata(path).map_err(|source| OpenError::File {
+        path: path.to_owned(),
+        source,
+    })?;
+    // SAFETY: the call takes nothing and cannot fail.
+    let own = unsafe { libc::geteuid() };
+    let writable = |why: String| OpenError::Writable {
+        path: path.to_owned(),
+        why,
+    };
+    if found.uid() != 0 && found.uid() != own {
+        return Err(writable(format!(
+            "it belongs to the user {}, who could have root run anything; `chown root` it",
+            found.uid()
+        )));
+    }
+    if found.mode() & 0o022 != 0 {
+        return Err(writable(format!(
+            "others may write it (mode {:03o}), and have root run anything; `chmod go-w` it",
+            found.mode() & 0o777
+        )));
+    }
+    Ok(())
 }
 
 /// The last thing that went wrong.
@@ -197,6 +328,50 @@ fn loader_says() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_may_write_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = std::env::temp_dir().join(format!("weirgate-own-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let file = folder.join("mean.so");
+        fs::write(&file, "no library").expect("a file");
+        let mode = |path: &Path, mode: u32| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+        };
+        let told = || {
+            Discipline::open_trusted(&file, 1)
+                .expect_err("nothing")
+                .to_string()
+        };
+        mode(&folder, 0o755);
+        mode(&file, 0o664);
+        assert!(
+            told().contains("others may write it (mode 664)"),
+            "{}",
+            told()
+        );
+        mode(&file, 0o600);
+        assert!(told().contains("no discipline: "), "{}", told());
+        mode(&folder, 0o777);
+        assert!(
+            told().contains("others may write it (mode 777)"),
+            "{}",
+            told()
+        );
+        mode(&folder, 0o700);
+        crate::scan(&folder, 1);
+        assert_eq!(Discipline::installed_names(), ["mean"]);
+        let read = Discipline::installed("mean").expect("a file");
+        assert!(
+            read.expect_err("no discipline")
+                .contains("did not make this file")
+        );
+        assert!(Discipline::any_named("mean").is_none());
+        crate::scan(Path::new("/nowhere"), 1);
+        assert!(Discipline::installed("mean").is_none());
+        fs::remove_dir_all(&folder).expect("a folder");
+    }
 
     #[test]
     fn what_is_no_discipline_is_refused() {

@@ -80,6 +80,14 @@ pub enum BpfError {
     /// The network namespace could not be identified.
     #[error("the network namespace cannot be told apart: {0}")]
     Namespace(std::io::Error),
+    /// Nobody knows the discipline of a shaper's program any more.
+    #[error("the discipline of {kind} is not there any more: {why}")]
+    NoOwn {
+        /// The qdisc.
+        kind: String,
+        /// Why its file cannot be used.
+        why: String,
+    },
     /// The settings are another discipline's.
     #[error("these are settings of {given}; the qdisc is {kind}")]
     Other {

@@ -94,6 +94,7 @@ pub use qdisc::kind::Kind;
 pub use qdisc::marks::{MarkCount, Marks};
 pub use qdisc::recorder::Recorder;
 pub use qdisc::rows::{RowCounts, RowTree};
+pub use qdisc::shaper::own::own_of;
 pub use qdisc::shaper::{CLASSES, Class, Classes, Shaper, ShaperInstance};
 pub use qdisc::store::Store;
 pub use trace::passive::{

@@ -6,6 +6,8 @@ use crate::source;
 use serde::Serialize;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use weirgate_aqm::INSTALLED;
+use weirgate_bpf::kit_number;
 use weirgate_document::Severity;
 use weirgate_keep::Source;
 use weirgate_policy::Policy;
@@ -62,6 +64,7 @@ pub struct LocatedProblem {
 /// The problems of a policy's text, with those of compiling it for a kernel
 /// that has everything.
 pub fn problems(path: &Path, text: &str) -> Vec<LocatedProblem> {
+    weirgate_aqm::scan(Path::new(INSTALLED), kit_number());
     let folder = path.parent().unwrap_or(Path::new("."));
     let load = |name: &str| source::included(&folder.join(name));
     let name = path.display().to_string();
@@ -130,6 +133,7 @@ fn policies(
     text: &str,
     load: &dyn Fn(&str) -> Result<String, String>,
 ) -> Result<Vec<Policy>, Failure> {
+    weirgate_aqm::scan(Path::new(INSTALLED), kit_number());
     let mut policies = Vec::new();
     let mut wrong = Vec::new();
     for part in weirgate_domain::divide(text) {

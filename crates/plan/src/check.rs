@@ -63,9 +63,8 @@ fn is_ours(name: &DeviceName, root: &Qdisc, observed: &State, options: &Options)
     // No one else gives a cake the handle 1: unasked.
     let of_kind = match &root.kind {
         QdiscKind::Htb(_) => true,
-        QdiscKind::Cake(_) | QdiscKind::Kit(_) | QdiscKind::Rows(_) => {
-            root.handle == Handle::new(1, 0)
-        }
+        QdiscKind::Cake(_) | QdiscKind::Rows(_) => root.handle == Handle::new(1, 0),
+        QdiscKind::Kit(kit) => root.handle == kit.handle(),
         _ => false,
     };
     let marked = of_kind

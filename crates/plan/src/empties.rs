@@ -28,8 +28,28 @@ impl Plan {
             (!inner || class.leaf.is_some()).then(|| format!("empties the queue of class {id}"))
         };
         let of_device = || format!("empties the queues of {device}");
+        let of_classes = |gone: &[Handle]| {
+            let gone: Vec<String> = gone.iter().map(Handle::to_string).collect();
+            let plural = if gone.len() == 1 {
+                "queue of class"
+            } else {
+                "queues of classes"
+            };
+            (!gone.is_empty()).then(|| format!("empties the {plural} {}", gone.join(", ")))
+        };
         match action {
             Action::DeleteIfb { .. } => Some(of_device()),
+            // One program of the shaper takes over the queues of another.
+            Action::ReplaceQdisc {
+                parent: QdiscParent::Root,
+                qdisc,
+                ..
+            } => match (root.map(|root| &root.kind), &qdisc.kind) {
+                (Some(QdiscKind::Kit(was)), QdiscKind::Kit(kit)) => {
+                    of_classes(&kit::emptied(was, kit))
+                }
+                _ => Some(of_device()),
+            },
             Action::AddQdisc { parent, .. }
             | Action::ReplaceQdisc { parent, .. }
             | Action::DeleteQdisc { parent, .. } => match parent {
@@ -43,13 +63,7 @@ impl Plan {
                     (QdiscKind::Rows(was), QdiscKind::Rows(rows)) => rows::emptied(was, rows),
                     _ => return None,
                 };
-                let gone: Vec<String> = gone.iter().map(Handle::to_string).collect();
-                let plural = if gone.len() == 1 {
-                    "queue of class"
-                } else {
-                    "queues of classes"
-                };
-                (!gone.is_empty()).then(|| format!("empties the {plural} {}", gone.join(", ")))
+                of_classes(&gone)
             }
             _ => None,
         }

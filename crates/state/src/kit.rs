@@ -21,8 +21,37 @@ pub struct Kit {
     /// egress: none of the shaper's own may write to a packet.
     #[serde(default)]
     pub marks: bool,
+    /// The program, where it is not that of the kit alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<KitProgram>,
     /// Classes by id, up to [`Kit::CLASSES`].
     pub classes: Vec<KitClass>,
+}
+
+/// A program of the shaper that has a discipline of one's own beside those of the kit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KitProgram {
+    /// The discipline.
+    pub discipline: String,
+    /// The number of the program: another version of the discipline has another.
+    pub number: u64,
+    /// The kind's name for the kernel, which follows from the number.
+    pub kind: String,
+}
+
+impl KitProgram {
+    /// What the names of kinds begin with. No discipline's name has a capital.
+    pub const KIND: &'static str = "weir_S";
+
+    /// That of a discipline, whose program has this number.
+    #[must_use]
+    pub fn new(discipline: &str, number: u64) -> Self {
+        Self {
+            discipline: discipline.to_owned(),
+            number,
+            kind: format!("{}{:08x}", Self::KIND, number as u32),
+        }
+    }
 }
 
 impl Kit {
@@ -30,6 +59,29 @@ impl Kit {
     pub const KIND: &'static str = "weir_shaper";
     /// The most classes (`SHAPER_CLASSES`, aqm/host/shaper.h).
     pub const CLASSES: usize = 8;
+
+    /// The kind's name for the kernel, with this program.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        self.own.as_ref().map_or(Self::KIND, |own| &own.kind)
+    }
+
+    /// Whether the kernel calls a shaper so.
+    #[must_use]
+    pub fn is_kind(kind: &str) -> bool {
+        kind == Self::KIND || kind.starts_with(KitProgram::KIND)
+    }
+
+    /// The qdisc's handle. The kernel puts no other kind in the place of one of the same
+    /// handle (`tc_modify_qdisc`, net/sched/sch_api.c), so each program has its own.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        let major = self
+            .own
+            .as_ref()
+            .map_or(1, |own| 1 << 14 | (own.number >> 32) as u16 & 0x3fff);
+        Handle::new(major, 0)
+    }
 }
 
 /// A class of the shaper.

@@ -58,7 +58,7 @@ pub use classify::{
 pub use condition::{ColourAction, ColourMeter, Conditioner, Conditioning};
 pub use device::{Device, DeviceName, Offloads};
 pub use hooks::{HookPrograms, Order, Payload};
-pub use kit::{Kit, KitClass, KitSetting};
+pub use kit::{Kit, KitClass, KitProgram, KitSetting};
 pub use listed::{Listed, ListedKind, ListedObject};
 pub use machine::{
     Ability, Conntrack, Flowtable, Interface, Machine, Presence, Privileges, Remain, Setting,

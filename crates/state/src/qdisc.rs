@@ -323,7 +323,7 @@ impl QdiscKind {
             Self::Bfifo(_) => "bfifo",
             Self::Red(_) => "red",
             Self::Cake(_) => "cake",
-            Self::Kit(_) => Kit::KIND,
+            Self::Kit(kit) => kit.kind(),
             Self::Rows(_) => Rows::KIND,
             Self::Listed(Listed { name, .. }) | Self::Other(name) => name,
         }

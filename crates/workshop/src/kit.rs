@@ -6,11 +6,12 @@
 use crate::lint;
 use anyhow::Context;
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use weirgate_aqm::Discipline;
+use weirgate_aqm::{Discipline, seal};
 use weirgate_bpf::{kit_number, source_number, sources};
 use weirgate_console::discipline::check_name;
 use weirgate_console::exit::{Failure, wrong};
@@ -256,8 +257,52 @@ impl Subject {
     /// Compiles it for this machine and for the kernel, both in one shared
     /// object, which `Discipline::open` opens.
     pub fn library(&self) -> Result<PathBuf, Failure> {
-        let (compiler, _) = compiler("CC", &NATIVE)?;
         let (program, ingress) = (self.bpf(Host::Qdisc)?, self.bpf(Host::Ingress)?);
+        let shaper = self.kit.path().join("shaper.o");
+        // What its instances are made of is told by the file itself, so it is built twice.
+        fs::write(&shaper, "")?;
+        // Under another name: the loader gives a file again that it has by its name.
+        let first = self.shared_object(&[&program, &ingress, &shaper], "first")?;
+        if self.is_leaf()? {
+            let own = Discipline::open(&first, kit_number()).map_err(wrong)?;
+            self.shaper_program(own, &shaper)?;
+        }
+        self.shared_object(&[&program, &ingress, &shaper], &self.name)
+    }
+
+    /// Whether it may be a class's queue: no class waits for packets that are held.
+    fn is_leaf(&self) -> Result<bool, Failure> {
+        Ok(!fs::read_to_string(&self.file)?.contains("AQM_NEEDS_HOLD"))
+    }
+
+    /// The shaper with it beside the disciplines of the kit.
+    fn shaper_program(&self, own: Discipline, object: &Path) -> Result<(), Failure> {
+        let mut header = String::new();
+        let mut kinds = String::from("#define KINDS(K)");
+        let all = Discipline::all().into_iter().zip(0_u64..);
+        let all = all.map(|(one, at)| (one.name(), format!("{}.c", one.name()), at));
+        let file = self.file.display().to_string();
+        for (name, file, number) in all.chain([(own.name(), file, own.leaf_number())]) {
+            let _ = writeln!(
+                header,
+                "#include \"{file}\"\n#define AQM_NAME {name}\n#include \"queue.h\"\n\
+                 #undef AQM_NAME"
+            );
+            let _ = write!(kinds, " K({number}ULL, {name})");
+        }
+        let kit = self.kit.path();
+        fs::write(kit.join("disciplines.h"), format!("{header}{kinds}\n"))?;
+        let mut command = self.bpf_compiler()?;
+        command.arg(format!("-DSHAPER_PROGRAM={:#x}ULL", own.shaper_number()));
+        command.arg(format!("-I{}", kit.display()));
+        command.arg("-c").arg(kit.join("bpf/qdisc/shaper.bpf.c"));
+        command.arg("-o").arg(object);
+        self.run(command)
+    }
+
+    /// The file of this name with these programs for the kernel, sealed.
+    fn shared_object(&self, programs: &[&Path; 3], file: &str) -> Result<PathBuf, Failure> {
+        let (compiler, _) = compiler("CC", &NATIVE)?;
         let kit = self.kit.path();
         let name = &self.name;
         let source = fs::read(&self.file)?;
@@ -268,20 +313,14 @@ impl Subject {
                 "#include \"{}\"\n\
                  const unsigned long long aqm_kit = {:#x}ULL;\n\
                  const unsigned long long aqm_source = {:#x}ULL;\n\
-                 const void *const aqm_own = &aqm_descriptor_{name};\n\
-                 __asm__(\".pushsection .rodata\\n.balign 8\\n.globl aqm_program\\n\"\n\
-                 \"aqm_program:\\n.incbin \\\"{}\\\"\\n.globl aqm_program_end\\n\"\n\
-                 \"aqm_program_end:\\n.byte 0\\n.balign 8\\n.globl aqm_ingress\\n\"\n\
-                 \"aqm_ingress:\\n.incbin \\\"{}\\\"\\n.globl aqm_ingress_end\\n\"\n\
-                 \"aqm_ingress_end:\\n.byte 0\\n.popsection\\n\");\n",
+                 const void *const aqm_own = &aqm_descriptor_{name};\n{}",
                 kit.join("aqm/host/native/native.c").display(),
                 kit_number(),
                 source_number([source.as_slice()]),
-                program.display(),
-                ingress.display(),
+                embedded(programs),
             ),
         )?;
-        let library = kit.join(format!("{name}.so"));
+        let library = kit.join(format!("{file}.so"));
         let mut command = Command::new(&compiler);
         command.args(["-std=gnu11", "-O2", "-fwrapv", "-fPIC", "-shared"]);
         command.args(["-ffreestanding", "-nostdinc", "-Wall", "-Wextra"]);
@@ -294,6 +333,9 @@ impl Subject {
         }
         command.arg(&unit).arg("-o").arg(&library);
         self.run(command)?;
+        let mut file = fs::read(&library)?;
+        file.extend(seal(&file, kit_number()));
+        fs::write(&library, file)?;
         // The lab packs only what can be run.
         fs::set_permissions(&library, fs::Permissions::from_mode(0o755))?;
         Ok(library)
@@ -312,7 +354,6 @@ impl Subject {
 
     /// Compiles it as the program of a host in the kernel; the object file.
     pub fn bpf(&self, host: Host) -> Result<PathBuf, Failure> {
-        let (compiler, _) = compiler("CLANG", &BPF)?;
         let kit = self.kit.path();
         let file = host.header();
         let unit = kit.join(format!("{}.{file}.c", self.name));
@@ -326,6 +367,16 @@ impl Subject {
             ),
         )?;
         let object = kit.join(format!("{name}.{file}.o"));
+        let mut command = self.bpf_compiler()?;
+        command.arg("-c").arg(&unit).arg("-o").arg(&object);
+        self.run(command)?;
+        Ok(object)
+    }
+
+    /// A compiler of programs for the kernel, with what it is always told.
+    fn bpf_compiler(&self) -> Result<Command, Failure> {
+        let (compiler, _) = compiler("CLANG", &BPF)?;
+        let kit = self.kit.path();
         let mut command = Command::new(compiler);
         command.args([
             "-target",
@@ -350,9 +401,7 @@ impl Subject {
         for folder in folders {
             command.arg(format!("-I{}", kit.join(folder).display()));
         }
-        command.arg("-c").arg(&unit).arg("-o").arg(&object);
-        self.run(command)?;
-        Ok(object)
+        Ok(command)
     }
 
     /// Runs a compiler; what it says names files and lines.
@@ -387,6 +436,22 @@ impl Host {
             Self::Ingress => "ingress.bpf.h",
         }
     }
+}
+
+/// C that has these programs between their names: as a qdisc, for arriving packets, and
+/// the shaper with it.
+fn embedded(programs: &[&Path; 3]) -> String {
+    let mut text = String::from("__asm__(\".pushsection .rodata\\n\"\n");
+    for (name, file) in ["program", "ingress", "shaper"].into_iter().zip(programs) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "\".balign 8\\n.globl aqm_{name}\\naqm_{name}:\\n.incbin \\\"{}\\\"\\n\
+             .globl aqm_{name}_end\\naqm_{name}_end:\\n.byte 0\\n\"",
+            file.display()
+        );
+    }
+    text + "\".popsection\\n\");\n"
 }
 
 /// How a discipline is named to the native host's files.

@@ -80,7 +80,11 @@ impl Host for Discipline {
     type Instance = Instance;
     type Hosted = Tailed<aqm_hosted_head>;
 
-    fn encode(&self, setup: &Setup, _: Option<&Setup>) -> Result<Self::Settings, BpfError> {
+    fn encode(
+        &self,
+        setup: &Setup,
+        _: Option<&Self::Settings>,
+    ) -> Result<Self::Settings, BpfError> {
         let given = setup.settings.discipline();
         if given != *self {
             return Err(BpfError::Other {

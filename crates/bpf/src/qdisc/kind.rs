@@ -53,7 +53,7 @@ pub trait Host: Debug {
     fn encode(
         &self,
         setup: &Self::Setup,
-        before: Option<&Self::Setup>,
+        before: Option<&Self::Settings>,
     ) -> Result<Self::Settings, BpfError>;
 
     /// What the map has, read; `None` where [`Host::encode`] could not have made it.
@@ -65,6 +65,11 @@ pub trait Host: Debug {
     ///
     /// Occurs where a map cannot be read.
     fn instance(&self, number: u32, hosted: Self::Hosted) -> Result<Self::Instance, BpfError>;
+
+    /// Whether an instance is of this kind: kinds may share their maps.
+    fn is_own(&self, _: &Self::Hosted) -> bool {
+        true
+    }
 
     /// The maps that only this kind has.
     fn maps(&mut self) -> Vec<Named<'_>> {
@@ -131,10 +136,15 @@ impl<H: Host> Kind<H> {
     /// its next packet on, or one still to come. No packet is lost, but those of a
     /// class that goes or gets another discipline.
     pub fn set(&self, place: Place, setup: &H::Setup) -> Result<(), BpfError> {
-        let before = self.setup(place)?;
-        let settings = self.host.encode(setup, before.as_ref())?;
-        self.settings.put(&place, &settings)?;
+        self.prepare(place, setup)?;
         self.raise_at(place)
+    }
+
+    /// The same of a qdisc still to come, where another stands: that one goes on as it is.
+    pub fn prepare(&self, place: Place, setup: &H::Setup) -> Result<(), BpfError> {
+        let before = self.settings.get(&place)?;
+        let settings = self.host.encode(setup, before.as_ref())?;
+        self.settings.put(&place, &settings)
     }
 
     /// What was set for a place; `None` where nothing was.
@@ -177,9 +187,10 @@ impl<H: Host> Kind<H> {
 
     /// Every qdisc of this kind that is on a device now.
     pub fn instances(&self) -> Result<Vec<H::Instance>, BpfError> {
-        let numbered = self.numbered()?.into_iter();
+        let own = self.numbered()?.into_iter();
+        let own = own.filter(|(_, hosted)| self.host.is_own(hosted));
         let read = |(number, hosted)| self.host.instance(number, hosted);
-        numbered.map(read).collect()
+        own.map(read).collect()
     }
 
     /// The one at a place.
@@ -192,6 +203,12 @@ impl<H: Host> Kind<H> {
     /// Whether a device has such a qdisc, or is meant to.
     pub fn is_used(&self) -> Result<bool, BpfError> {
         Ok(!self.places().is_empty() || !self.numbered()?.is_empty())
+    }
+
+    /// Whether a device has a qdisc of this very kind.
+    pub(crate) fn is_of_a_device(&self) -> Result<bool, BpfError> {
+        let mut used = self.numbered()?.into_iter();
+        Ok(used.any(|(_, hosted)| self.host.is_own(&hosted)))
     }
 
     /// The number of the qdisc at a place.

@@ -5,7 +5,7 @@ use crate::error::BpfError;
 use crate::programs::{self, log};
 use libbpf_rs::{ErrorExt, Link, MapCore, MapHandle, ObjectBuilder};
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -26,8 +26,22 @@ pub(crate) fn load(
     load_object(name, &object, kind, names)
 }
 
-/// The same with maps of so many entries as is said, registered as `kind` in place of
-/// `own`, which the program calls itself.
+/// Maps that another program has, which are used in place of those of this name.
+pub(crate) type Shared = Vec<(&'static str, MapHandle)>;
+
+/// An object registered as `kind` in place of `own`, which the program calls itself, with
+/// maps that others have.
+pub(crate) fn load_sharing(
+    name: &'static str,
+    object: &[u8],
+    kinds: (&str, &str),
+    names: &[&str],
+    shared: &Shared,
+) -> Result<(Vec<MapHandle>, Link), BpfError> {
+    load_with(name, object, kinds, names, (&[], shared))
+}
+
+/// The same with maps of so many entries as is said.
 pub(crate) fn load_sized(
     name: &'static str,
     own: &str,
@@ -36,7 +50,7 @@ pub(crate) fn load_sized(
     entries: &[(&str, u32)],
 ) -> Result<(Vec<MapHandle>, Link), BpfError> {
     let object = programs::named(name).ok_or(BpfError::NoProgram(name))?;
-    load_with(name, &object, (own, kind), names, entries)
+    load_with(name, &object, (own, kind), names, (entries, &Vec::new()))
 }
 
 /// As [`load`], of a program that need not be part of this library; libbpf reads
@@ -47,7 +61,7 @@ pub(crate) fn load_object(
     kind: &str,
     names: &[&str],
 ) -> Result<(Vec<MapHandle>, Link), BpfError> {
-    load_with(name, object, (kind, kind), names, &[])
+    load_with(name, object, (kind, kind), names, (&[], &Vec::new()))
 }
 
 fn load_with(
@@ -55,7 +69,7 @@ fn load_with(
     object: &[u8],
     (own, kind): (&str, &str),
     names: &[&str],
-    entries: &[(&str, u32)],
+    (entries, shared): (&[(&str, u32)], &Shared),
 ) -> Result<(Vec<MapHandle>, Link), BpfError> {
     if !crate::HAS_PROGRAMS {
         return Err(BpfError::NoProgram(name));
@@ -67,6 +81,9 @@ fn load_with(
             let said = entries.iter().find(|(name, _)| map.name() == *name);
             if let Some((_, count)) = said {
                 map.set_max_entries(*count)?;
+            }
+            if let Some((_, other)) = shared.iter().find(|(name, _)| map.name() == *name) {
+                map.reuse_fd(other.as_fd())?;
             }
             if own != kind && map.name() == OPS {
                 rename(map.initial_value_mut(), own, kind).ok_or_else(missing)?;

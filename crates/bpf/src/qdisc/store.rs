@@ -8,16 +8,18 @@ use crate::qdisc::attach_point::Place;
 use crate::qdisc::circuits::CircuitTree;
 use crate::qdisc::discipline::{self as qdisc, Qdisc};
 use crate::qdisc::kind::{Host, Kind};
-use crate::qdisc::load::{is_pinned, remove as remove_with, unpin};
+use crate::qdisc::load::{Shared, is_pinned, remove as remove_with, unpin};
 use crate::qdisc::rows::RowTree;
+use crate::qdisc::shaper::own::of_kind;
 use crate::qdisc::shaper::{self, Shaper};
+use libbpf_rs::MapHandle;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use weirgate_aqm::Discipline;
-use weirgate_state::Rows;
+use weirgate_state::{Kit, Rows};
 use weirgate_units::Arrange as _;
 
 /// Where distributions mount the BPF file system.
@@ -28,9 +30,6 @@ const FOLDER: &str = "weirgate";
 
 /// `BPF_FS_MAGIC` (linux/magic.h).
 const MAGIC: rustix::fs::FsWord = 0xcafe_4a11;
-
-/// The shaper's folder; no discipline has this name.
-const SHAPER: &str = "shaper";
 
 /// The folder of circuits' folders; no discipline has this name.
 const CIRCUITS: &str = "circuits";
@@ -53,8 +52,27 @@ pub struct Store {
 }
 
 impl Store {
-    /// Where the shaper's pins are, if it is loaded.
-    pub const SHAPER_FOLDER: &'static str = "/sys/fs/bpf/weirgate/shaper";
+    /// Whether any shaper is loaded, as far as this process may see.
+    pub fn has_shapers() -> bool {
+        let entries = fs::read_dir(Path::new(FILE_SYSTEM).join(FOLDER));
+        let mut names = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|one| one.file_name());
+        names.any(|name| Kit::is_kind(&format!("{KIND}{}", name.to_string_lossy())))
+    }
+
+    /// The shaper of this kind, for one who only looks; `None` where it is not loaded, or
+    /// this process may not look.
+    pub fn shaper_unlocked(kind: &str) -> Option<Shaper> {
+        Shaper::pinned(of_kind(kind).ok()?, &Self::shaper_folder(kind)).ok()
+    }
+
+    /// Where the pins of a shaper of this kind are, if it is loaded.
+    pub fn shaper_folder(kind: &str) -> PathBuf {
+        [FILE_SYSTEM, FOLDER, folder_of(kind)].iter().collect()
+    }
 
     /// Where the pins of policies' trees are, if there are any.
     pub const ROWS_FOLDER: &'static str = "/sys/fs/bpf/weirgate/rows";
@@ -116,7 +134,7 @@ impl Store {
         let mut names: Vec<String> = entries
             .filter(|entry| is_pinned(&entry.path()))
             .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter(|name| name != SHAPER)
+            .filter(|name| !Kit::is_kind(&format!("{KIND}{name}")))
             .collect();
         names.arrange();
         names
@@ -127,22 +145,97 @@ impl Store {
         self.remove(discipline.name(), &qdisc::maps())
     }
 
-    /// The shaper, where it is pinned.
-    pub fn shaper(&self) -> Result<Option<Shaper>, BpfError> {
-        self.pinned(SHAPER, Shaper::pinned)
+    /// The shaper of this kind, where it is pinned: with the kit's disciplines alone, or
+    /// with one beside them.
+    pub fn shaper(&self, kind: &str) -> Result<Option<Shaper>, BpfError> {
+        self.pinned(folder_of(kind), |folder| {
+            Shaper::pinned(of_kind(kind)?, folder)
+        })
     }
 
-    /// The same, loaded and pinned where it is not yet.
-    pub fn shaper_or_load(&self) -> Result<Shaper, BpfError> {
-        match self.shaper()? {
-            Some(shaper) => Ok(shaper),
-            None => self.pin(SHAPER, &shaper::maps(), Shaper::load),
+    /// That with this discipline beside those of the kit, loaded and pinned where it is
+    /// not yet. It shares its maps with those that are, so that it can take over the queue
+    /// of one whose place it takes.
+    pub fn shaper_or_load(&self, own: Option<Discipline>) -> Result<Shaper, BpfError> {
+        let kind = shaper::kind_of(own);
+        if let Some(shaper) = self.shaper(&kind)? {
+            return Ok(shaper);
         }
+        let shared = self.shared_maps(own)?;
+        own.map_or(Ok(()), shaper::own::keep)?;
+        self.pin(folder_of(&kind), &shaper::maps(own), || {
+            Shaper::load_with(own, &shared)
+        })
     }
 
-    /// Ends the shaper's kind; it is gone when no device uses it any more.
-    pub fn remove_shaper(&self) -> Result<(), BpfError> {
-        self.remove(SHAPER, &shaper::maps())
+    /// Kinds of the shaper that are pinned.
+    pub fn shapers(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut kinds: Vec<String> = entries
+            .filter(|entry| is_pinned(&entry.path()))
+            .filter_map(|entry| Some(format!("{KIND}{}", entry.file_name().to_str()?)))
+            .filter(|kind| Kit::is_kind(kind))
+            .collect();
+        kinds.arrange();
+        kinds
+    }
+
+    /// Maps that another program of the shaper has: what all have, and the queues of the
+    /// own discipline, where it has one of another version that is laid out alike.
+    fn shared_maps(&self, own: Option<Discipline>) -> Result<Shared, BpfError> {
+        let mut shared = Shared::new();
+        for kind in self.shapers() {
+            // One whose discipline is gone has the others all the same.
+            let other = of_kind(&kind).unwrap_or(None);
+            let alike = other
+                .filter(|other| own.is_some_and(|own| own.leaf_number() == other.leaf_number()));
+            for name in shaper::maps(alike) {
+                if shared.iter().any(|(known, _)| *known == name) {
+                    continue;
+                }
+                let path = self.folder.join(folder_of(&kind)).join(name);
+                let map = MapHandle::from_pinned_path(&path);
+                let map = map.map_err(|source| BpfError::Pin {
+                    path,
+                    doing: "opened",
+                    source,
+                })?;
+                shared.push((name, map));
+            }
+        }
+        Ok(shared)
+    }
+
+    /// Forgets what was said for places of a network namespace that have no shaper, and
+    /// ends the kinds that no device uses.
+    pub fn tidy_shapers(&self, netns: u64) -> Result<(), BpfError> {
+        for kind in self.shapers() {
+            let Ok(Some(shaper)) = self.shaper(&kind) else {
+                // Its discipline's file is gone. Whoever has it still may use it.
+                continue;
+            };
+            let mut elsewhere = false;
+            for place in shaper.places() {
+                if shaper.number(place)?.is_some() {
+                    continue;
+                }
+                if place.netns == netns {
+                    self.unmark(&shaper, place)?;
+                    shaper.unset(place)?;
+                } else {
+                    elsewhere = true;
+                }
+            }
+            if !elsewhere && !shaper.is_of_a_device()? {
+                self.remove(folder_of(&kind), &shaper::maps(shaper.own()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the kind of a shaper; it is gone when no device uses it any more.
+    pub fn remove_shaper(&self, shaper: &Shaper) -> Result<(), BpfError> {
+        self.remove(folder_of(shaper.kind()), &shaper::maps(shaper.own()))
     }
 
     /// The circuits of a device, where they are pinned.
@@ -297,10 +390,8 @@ impl Store {
 
     /// Where the program that makes marks at a place is pinned.
     fn marker<H: Host>(&self, kind: &Kind<H>, place: Place) -> PathBuf {
-        let kind = kind.kind();
-        let folder = kind.strip_prefix(KIND).unwrap_or(kind);
         let name = format!("{MARKER}{}-{}", place.netns, place.ifindex);
-        self.folder.join(folder).join(name)
+        self.folder.join(folder_of(kind.kind())).join(name)
     }
 
     fn pinned<H: Host>(
@@ -340,6 +431,11 @@ impl Store {
         unmark_all(&folder)?;
         unpin(&folder, maps)
     }
+}
+
+/// The folder of a kind of qdisc.
+fn folder_of(kind: &str) -> &str {
+    kind.strip_prefix(KIND).unwrap_or(kind)
 }
 
 /// Removes the pins of programs that make marks, also those whose devices are

@@ -194,6 +194,12 @@ pub fn classify(socket: &impl AsRawFd, class: u32) {
     option(socket, libc::SO_PRIORITY, class);
 }
 
+/// Sets a socket's byte of DSCP and ECN.
+#[allow(dead_code, reason = "for the tests of crate cli")]
+pub fn code(socket: &impl AsRawFd, tos: u32) {
+    set(socket, (libc::IPPROTO_IP, libc::IP_TOS), tos);
+}
+
 /// Sets a number of a socket that std does not know.
 fn option(socket: &impl AsRawFd, name: i32, value: u32) {
     set(socket, (libc::SOL_SOCKET, name), value);

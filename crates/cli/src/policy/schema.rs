@@ -6,6 +6,9 @@
 //! theirs alone.
 
 use serde_json::{Map, Value, json};
+use std::path::Path;
+use weirgate_aqm::INSTALLED;
+use weirgate_bpf::kit_number;
 use weirgate_console::exit::{Outcome, Status};
 use weirgate_console::output;
 use weirgate_policy::{Field, FieldKind, TABLES, Table};
@@ -13,6 +16,8 @@ use weirgate_units::Inserted as _;
 
 /// Prints the schema.
 pub fn run() -> Outcome {
+    // A policy may name what is installed here.
+    weirgate_aqm::scan(Path::new(INSTALLED), kit_number());
     output::data(&serde_json::to_string_pretty(&schema())?)?;
     Ok(Status::Done)
 }

@@ -9,6 +9,7 @@ mod device;
 mod howto;
 mod ingress;
 mod inside;
+mod leaves;
 mod marks;
 mod work;
 
@@ -134,6 +135,19 @@ fn a_discipline_of_ones_own() {
         work::built(folder.path(), "changed.so", other),
     ];
     println!("{}", with("of_ones_own", &files));
+}
+
+#[test]
+fn a_discipline_of_ones_own_in_a_class() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let other = |folder: &Path| {
+        work::change(folder, "AQM_PACKETS, 0, 0,", "AQM_PACKETS, 7, 0,");
+    };
+    let files = [
+        work::built(folder.path(), "mean.so", |_| ()),
+        work::built(folder.path(), "changed.so", other),
+    ];
+    println!("{}", run("leaves::of_ones_own", Limits::default(), &files));
 }
 
 /// What only `make test-all` waits for.

@@ -10,14 +10,13 @@
 
 use crate::engine;
 use crate::engine::wire;
-use crate::scheduler::number::OUTER;
 use crate::scheduler::{Member, Scheduler, bounds};
 use crate::tree::leaf;
 use weirgate_aqm::{Discipline, Settings};
 use weirgate_policy::{Class, Direction, KitQueue, Policy, Queue, in_kbit};
-use weirgate_state::{Kit, KitClass, KitSetting, Origin, Qdisc, QdiscKind, Red};
+use weirgate_state::{Kit, KitClass, KitProgram, KitSetting, Origin, Qdisc, QdiscKind, Red};
 use weirgate_units::Arrange as _;
-use weirgate_units::{Handle, Span};
+use weirgate_units::Span;
 
 /// `AQM_ONE` (aqm/include/aqm.h): what a ratio of one is.
 const ONE: u64 = 1 << 32;
@@ -67,6 +66,25 @@ pub fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
         let queues = classes
             .iter()
             .filter_map(|class| Some((&class.queue.as_ref()?.value, &class.name.value)));
+        let of_kit = queues.clone().filter_map(|(queue, _)| match queue {
+            Queue::Kit(own) => Some(own.discipline),
+            _ => None,
+        });
+        let mut own: Vec<&str> = of_kit
+            .filter(|name| Discipline::named(name).is_none())
+            .collect();
+        own.arrange();
+        own.dedup();
+        if let [one, other, ..] = own.as_slice() {
+            return Some((
+                format!(
+                    "it has one discipline of your own in a direction, and `{one}` and `{other}` \
+                     are {}",
+                    direction.stream()
+                ),
+                "give one of the classes a queue of the kit",
+            ));
+        }
         for (queue, name) in queues {
             if matches!(queue, Queue::Sfq(_) | Queue::Cake(_)) {
                 return Some((
@@ -123,17 +141,20 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
         in_kbit(scheduler.gate),
         in_kbit(scheduler.line)
     );
+    let own = classes.iter().find_map(own_program);
+    let kit = Kit {
+        gate: scheduler.gate,
+        wire: wire::of(link),
+        mtu,
+        other: scheduler.unseen(),
+        marks: classes.iter().any(marks),
+        own,
+        classes,
+    };
     Qdisc {
-        handle: Handle::new(OUTER, 0),
+        handle: kit.handle(),
         stab: None,
-        kind: QdiscKind::Kit(Kit {
-            gate: scheduler.gate,
-            wire: wire::of(link),
-            mtu,
-            other: scheduler.unseen(),
-            marks: classes.iter().any(marks),
-            classes,
-        }),
+        kind: QdiscKind::Kit(kit),
         origin: Origin::new(
             link.engine
                 .as_ref()
@@ -143,10 +164,20 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
     }
 }
 
+/// The program that a class's discipline needs, where it is not of the kit.
+fn own_program(class: &KitClass) -> Option<KitProgram> {
+    let name = &class.discipline;
+    if Discipline::named(name).is_some() {
+        return None;
+    }
+    let own = Discipline::any_named(name)?;
+    Some(KitProgram::new(name, own.shaper_number()))
+}
+
 /// Whether a class's discipline marks, by what is said of it and what it has
 /// where nothing is said.
 fn marks(class: &KitClass) -> bool {
-    let Some(discipline) = Discipline::named(&class.discipline) else {
+    let Some(discipline) = Discipline::any_named(&class.discipline) else {
         return false;
     };
     let mut settings = Settings::new(discipline);
@@ -334,9 +365,10 @@ pub(crate) fn bytes_held(own: &KitQueue) -> u64 {
 }
 
 /// Whether packets leave such a queue in the order in which they came. All of
-/// its disciplines give a packet whenever they have one.
+/// its disciplines give a packet whenever they have one. Of one's own it is not known.
 pub(crate) fn in_order(own: &KitQueue) -> bool {
-    !matches!(own.discipline, DUAL | "fq_codel" | "mered" | "meredt")
+    Discipline::named(own.discipline).is_some()
+        && !matches!(own.discipline, DUAL | "fq_codel" | "mered" | "meredt")
 }
 
 /// Why nothing bounds how long a packet may wait in such a queue when it is full;
@@ -344,6 +376,9 @@ pub(crate) fn in_order(own: &KitQueue) -> bool {
 pub(crate) fn unordered(own: &KitQueue) -> Option<&'static str> {
     if packets_held(own) > 0 || bytes_held(own) > 0 {
         return None;
+    }
+    if Discipline::named(own.discipline).is_none() {
+        return Some("what it holds, and in which order, is this discipline's own to choose");
     }
     Some(match own.discipline {
         "droptail" => "how much it holds is the device's queue length; `limit_packets` states it",
@@ -367,6 +402,9 @@ pub(crate) fn unordered(own: &KitQueue) -> Option<&'static str> {
 
 /// In words, for a report.
 pub(crate) fn described(own: &KitQueue) -> String {
+    if Discipline::named(own.discipline).is_none() {
+        return format!("{}, a discipline of your own", own.discipline);
+    }
     match (packets_held(own), bytes_held(own)) {
         (0, 0) => format!("the kit's {}", own.discipline),
         (0, bytes) => format!("the kit's {} of {bytes} B on the wire", own.discipline),

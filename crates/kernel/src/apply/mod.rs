@@ -256,7 +256,7 @@ impl Kernel {
             if let Some((device, kit, there)) = shaper::of_step(&step.action) {
                 self.flush(&mut batch).await?;
                 let index = self.index(device).await?;
-                self.set_kit(step, index, kit).await?;
+                self.set_kit(step, index, (kit, there)).await?;
                 if !there {
                     batch = requests(step, traffic_control(&step.action, index));
                 }

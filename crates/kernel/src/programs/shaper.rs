@@ -5,8 +5,7 @@
 use crate::Kernel;
 use crate::error::KernelError;
 use crate::namespace::within;
-use std::path::Path;
-use weirgate_bpf::{BpfError, Classes, Place, Shaper, Store};
+use weirgate_bpf::{BpfError, Classes, Place, Shaper, Store, own_of};
 use weirgate_plan::{Action, Step};
 use weirgate_state::{DeviceName, Kit, QdiscKind};
 
@@ -27,21 +26,26 @@ pub(crate) fn of_step(action: &Action) -> Option<(&DeviceName, &Kit, bool)> {
 
 impl Kernel {
     /// Loads the shaper where it is not yet, and tells it what it is to do on a
-    /// device: at once where it is there, else as soon as it comes.
+    /// device: at once where it is `there`, else as soon as it comes.
     pub(crate) async fn set_kit(
         &self,
         step: &Step,
         device: u32,
-        kit: &Kit,
+        (kit, there): (&Kit, bool),
     ) -> Result<(), KernelError> {
         let object = || step.action.to_string();
         let place = self.place(device).await?;
         let said = || {
-            let classes = Classes::of_kit(kit)?;
+            let own = own_of(kit)?;
+            let classes = Classes::of_kit(kit, own)?;
             let store = Store::open()?;
-            let shaper = store.shaper_or_load()?;
+            let shaper = store.shaper_or_load(own)?;
             self.mark(&store, &shaper, place, &classes)?;
-            shaper.set(place, &classes)
+            if there {
+                shaper.set(place, &classes)
+            } else {
+                shaper.prepare(place, &classes)
+            }
         };
         said().map_err(|source| KernelError::Kit {
             object: object(),
@@ -72,37 +76,23 @@ impl Kernel {
     /// What the shaper at a device's root is told; `None` where there is none,
     /// or this process may not look.
     pub(crate) async fn read_kit(&self, device: u32, kind: &QdiscKind) -> Option<Kit> {
-        if kind.name() != Kit::KIND {
+        if !Kit::is_kind(kind.name()) {
             return None;
         }
         let place = self.place(device).await.ok()?;
-        let (store, shaper) = present()?.ok()?;
+        let (store, shaper) = present(kind.name())?.ok()?;
         let marks = store.marks(&shaper, place).ok()?;
-        shaper.setup(place).ok()??.kit(marks)
+        shaper.setup(place).ok()??.kit(marks, shaper.own())
     }
 
     /// Forgets what was said for devices of this namespace that have no shaper,
     /// and unloads the program with the last.
     pub(crate) async fn tidy_kit(&self) -> Result<(), KernelError> {
-        if !Path::new(Store::SHAPER_FOLDER).exists() {
+        if !Store::has_shapers() {
             return Ok(());
         }
         let own = self.place(0).await?.netns;
-        let tidied = Store::open().and_then(|store| {
-            let Some(shaper) = store.shaper()? else {
-                return Ok(());
-            };
-            for place in shaper.places() {
-                if place.netns == own && shaper.instance(place)?.is_none() {
-                    store.unmark(&shaper, place)?;
-                    shaper.unset(place)?;
-                }
-            }
-            if !shaper.is_used()? {
-                store.remove_shaper()?;
-            }
-            Ok(())
-        });
+        let tidied = Store::open().and_then(|store| store.tidy_shapers(own));
         tidied.map_err(|source| KernelError::Kit {
             object: format!("unload {}", Kit::KIND),
             source,
@@ -133,13 +123,13 @@ impl Kernel {
     }
 }
 
-/// The shaper, where it is loaded, and where it is pinned.
-fn present() -> Option<Result<(Store, Shaper), BpfError>> {
-    if !Path::new(Store::SHAPER_FOLDER).exists() {
+/// The shaper of this kind, where it is loaded, and where it is pinned.
+fn present(kind: &str) -> Option<Result<(Store, Shaper), BpfError>> {
+    if !Store::shaper_folder(kind).exists() {
         return None;
     }
     let found = Store::open().and_then(|store| {
-        let shaper = store.shaper()?;
+        let shaper = store.shaper(kind)?;
         Ok(shaper.map(|shaper| (store, shaper)))
     });
     found.transpose()

@@ -113,9 +113,14 @@ pub(crate) fn faults(kit: &Kit) -> Vec<(Option<&KitClass>, &'static str, &'stati
 /// The shaper's settings without its classes.
 fn head(kit: &Kit) -> String {
     let marks = if kit.marks { " marks" } else { "" };
+    let own = kit
+        .own
+        .as_ref()
+        .map(|own| format!(" with {}", own.discipline));
+    let own = own.unwrap_or_default();
     format!(
-        "{} rate {} {} mtu {} other {}{marks}",
-        Kit::KIND,
+        "{}{own} rate {} {} mtu {} other {}{marks}",
+        kit.kind(),
         kit.gate,
         kit.wire,
         kit.mtu,
@@ -189,6 +194,7 @@ mod tests {
             mtu: 1514,
             other: Handle::new(2, 16),
             marks: false,
+            own: None,
             classes: vec![KitClass {
                 id: Handle::new(2, 16),
                 guarantee: Rate::kbit(100),

@@ -26,9 +26,15 @@ pub struct KitQueue {
 
 impl KitQueue {
     /// The discipline that a queue's name stands for: that after `weir_`, or one
-    /// that no other queue is called.
+    /// that no other queue is called. One's own stand behind those of the kit.
     pub(crate) fn named(name: &str) -> Option<Discipline> {
-        Discipline::named(name.strip_prefix(PREFIX).unwrap_or(name))
+        Discipline::any_named(name.strip_prefix(PREFIX).unwrap_or(name))
+    }
+
+    /// Why the file of one's own discipline of this name is none; `None` where there is no
+    /// such file, or it is one.
+    pub(crate) fn refusal(name: &str) -> Option<String> {
+        Discipline::installed(name.strip_prefix(PREFIX).unwrap_or(name))?.err()
     }
 
     /// What is said of a parameter.
@@ -101,6 +107,14 @@ fn parameter(table: &mut Reader<'_, '_>, row: &Row) -> Option<u64> {
     fits
 }
 
+/// Those of the kit, then those that are installed, if anybody looked for them.
+fn known() -> Vec<Discipline> {
+    let mut known = Discipline::all();
+    let names = Discipline::installed_names().into_iter();
+    known.extend(names.filter_map(|name| Discipline::installed(&name)?.ok()));
+    known
+}
+
 /// The names of a queue, for the reference: the kernel's, the kit's where the kernel
 /// has no queue of that name, and all of the kit's after the prefix.
 #[derive(Debug)]
@@ -117,7 +131,7 @@ impl Rows for KindRow {
 
 static KINDS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let mut kinds: Vec<&str> = super::NAMES.iter().map(|(name, _)| *name).collect();
-    let all: Vec<&str> = Discipline::all().iter().map(|one| one.name()).collect();
+    let all: Vec<&str> = known().iter().map(|one| one.name()).collect();
     let own = all.iter().copied().filter(|name| !kinds.contains(name));
     let own: Vec<&str> = own.collect();
     kinds.extend(own);
@@ -147,7 +161,7 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
     };
     let preset = "Of the kit: settings that belong together";
     let mut fields = vec![row(PRESET, FieldKind::Text("sjf"), preset)];
-    let all = Discipline::all();
+    let all = known();
     for one in all.iter().flat_map(|one| one.params()) {
         if !fields.iter().any(|known| known.name == one.name) {
             let about: &'static str = about(&all, one.name).leak();

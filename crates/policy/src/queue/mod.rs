@@ -8,7 +8,7 @@ use crate::codes;
 use crate::field::{self, Cell, FieldKind, OfKind, Row, Table, row};
 use crate::queue::kit::{KitQueue, KitRows};
 use crate::read::one_of;
-use weirgate_aqm::Discipline;
+use weirgate_aqm::{Discipline, INSTALLED};
 use weirgate_document::{Kind, Problems, Reader, Span, Value, did_you_mean};
 use weirgate_units::{Size, Span as Time};
 
@@ -173,6 +173,12 @@ pub(crate) fn read(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Queue>> {
 }
 
 fn unknown(name: &str, span: Span, problems: &Problems) {
+    if let Some(why) = KitQueue::refusal(name) {
+        let what = format!("the discipline `{name}` of your own cannot be used: {why}");
+        let hint = format!("copy what `weirgate-lab aqm build` makes, as root, to {INSTALLED}");
+        problems.error(codes::QUEUE, span, what, hint);
+        return;
+    }
     problems.error(
         codes::QUEUE,
         span,
@@ -185,11 +191,15 @@ fn unknown(name: &str, span: Span, problems: &Problems) {
 fn choose(name: &str) -> String {
     let kernel = NAMES.map(|(name, _)| name);
     let kit = kit::names(&kernel);
-    let all = || kernel.into_iter().chain(kit.iter().map(String::as_str));
+    let own = Discipline::installed_names();
+    let all = || {
+        let kit = kit.iter().chain(&own).map(String::as_str);
+        kernel.into_iter().chain(kit)
+    };
     did_you_mean(name, all(), || {
         let kit: Vec<String> = kit.iter().map(|name| format!("`{name}`")).collect();
         format!(
-            "write {}; with `engine = \"kit\"` also {}",
+            "write {}; with `engine = \"kit\"` also {}, or one of your own that is in {INSTALLED}",
             kernel.map(|name| format!("`{name}`")).join(", "),
             kit.join(", ")
         )

@@ -6,7 +6,6 @@ use crate::legend::Legend;
 use crate::look::device::class_object;
 use crate::look::link::GATE;
 use crate::object::{Number, Object, Sort};
-use std::path::Path;
 use weirgate_aqm::Row;
 use weirgate_bpf::{Class, Classes, Instance, Place, Shaper, Store};
 use weirgate_kernel::DeviceOverview;
@@ -31,16 +30,18 @@ impl Kits {
         objects: &mut Vec<Object>,
     ) {
         let mut qdiscs = device.counters.qdiscs.iter();
-        if !qdiscs.any(|qdisc| qdisc.parent.is_none() && qdisc.kind == Shaper::KIND) {
+        let root = qdiscs.find(|qdisc| qdisc.parent.is_none() && Shaper::is_kind(&qdisc.kind));
+        let Some(kind) = root.map(|root| root.kind.clone()) else {
             return;
-        }
+        };
         let Ok(place) = Place::root(device.index) else {
             return;
         };
-        let mut found = self.shaper.as_ref().and_then(|shaper| read(shaper, place));
+        let known = self.shaper.as_ref().filter(|shaper| shaper.kind() == kind);
+        let mut found = known.and_then(|shaper| read(shaper, place));
         if found.is_none() {
             // Not opened yet, or it was loaded anew since, with other maps.
-            self.shaper = Shaper::pinned(Path::new(Store::SHAPER_FOLDER)).ok();
+            self.shaper = Store::shaper_unlocked(&kind);
             found = self.shaper.as_ref().and_then(|shaper| read(shaper, place));
         }
         let Some((setup, queues)) = found else {

@@ -39,7 +39,7 @@ pub(crate) fn gate(device: &DeviceOverview) -> Option<u64> {
 /// Whether a shaper made of a program stands there: the kit's, or the engine of rows. Its
 /// rate is in maps, which are root's; its kind is told to anybody.
 fn by_a_program(device: &DeviceOverview) -> bool {
-    let own = |kind: &str| kind == Shaper::KIND || kind.starts_with(RowTree::KIND);
+    let own = |kind: &str| Shaper::is_kind(kind) || kind.starts_with(RowTree::KIND);
     let mut qdiscs = device.counters.qdiscs.iter();
     qdiscs.any(|qdisc| qdisc.parent.is_none() && own(&qdisc.kind))
 }

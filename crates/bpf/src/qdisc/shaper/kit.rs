@@ -12,13 +12,14 @@ use weirgate_units::{Handle, Rate, Span};
 const _: () = assert!(super::CLASSES == Kit::CLASSES);
 
 impl Classes {
-    /// Those of a state.
+    /// Those of a state, with this discipline beside those of the kit.
     ///
     /// # Errors
     ///
     /// Occurs where the kit lacks a discipline, or one has no such parameter.
-    pub fn of_kit(kit: &Kit) -> Result<Self, BpfError> {
-        let classes: Result<Vec<Class>, BpfError> = kit.classes.iter().map(class).collect();
+    pub fn of_kit(kit: &Kit, own: Option<Discipline>) -> Result<Self, BpfError> {
+        let classes = kit.classes.iter().map(|one| class(one, own));
+        let classes: Result<Vec<Class>, BpfError> = classes.collect();
         let gate = kit.gate.as_bytes_per_second();
         let other = kit.classes.iter().position(|class| class.id == kit.other);
         Ok(Self {
@@ -34,11 +35,11 @@ impl Classes {
         })
     }
 
-    /// What a state has of it; `None` where no plan could have made it. `marks` is
-    /// whether ECN marks are made.
-    pub fn kit(&self, marks: bool) -> Option<Kit> {
-        let own = self.classes.iter().filter(|class| class.rule.classid != 0);
-        let mut classes: Vec<KitClass> = own.map(kit_class).collect();
+    /// What a state has of it, with this discipline beside those of the kit; `None` where
+    /// no plan could have made it. `marks` is whether ECN marks are made.
+    pub fn kit(&self, marks: bool, own: Option<Discipline>) -> Option<Kit> {
+        let numbered = self.classes.iter().filter(|class| class.rule.classid != 0);
+        let mut classes: Vec<KitClass> = numbered.map(kit_class).collect();
         classes.arrange_by_key(|class| class.id);
         Some(Kit {
             gate: Rate::bytes_per_second(self.gate_bytes_s),
@@ -46,14 +47,17 @@ impl Classes {
             mtu: self.link.mtu_bytes,
             other: Handle::from_u32(self.classes.get(self.other)?.rule.classid),
             marks,
+            own: own.map(super::program_of),
             classes,
         })
     }
 }
 
-fn class(class: &KitClass) -> Result<Class, BpfError> {
+fn class(class: &KitClass, own: Option<Discipline>) -> Result<Class, BpfError> {
     let wrong = |text: String| BpfError::Classes(format!("class {}: {text}", class.id));
-    let discipline = Discipline::named(&class.discipline)
+    let own = own.filter(|own| own.name() == class.discipline);
+    let discipline = own
+        .or_else(|| Discipline::named(&class.discipline))
         .ok_or_else(|| wrong(format!("the kit has no discipline `{}`", class.discipline)))?;
     let settings = settings(discipline, &class.settings);
     Ok(Class {
@@ -101,6 +105,7 @@ mod tests {
             mtu: 1514,
             other: id,
             marks: false,
+            own: None,
             classes: vec![KitClass {
                 id,
                 guarantee: Rate::kbit(100),
@@ -125,7 +130,10 @@ mod tests {
     #[test]
     fn maps_hold_all_of_it() {
         let wanted = shaper("codel", &[("target_ns", 7_000_000)]);
-        let mut back = Classes::of_kit(&wanted).unwrap().kit(false).unwrap();
+        let mut back = Classes::of_kit(&wanted, None)
+            .unwrap()
+            .kit(false, None)
+            .unwrap();
         let settings = std::mem::take(&mut back.classes[0].settings);
         let mut alike = wanted;
         alike.classes[0].settings.clear();
@@ -140,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_the_kit_lacks_is_told() {
-        let told = |kit: &Kit| Classes::of_kit(kit).unwrap_err().to_string();
+        let told = |kit: &Kit| Classes::of_kit(kit, None).unwrap_err().to_string();
         assert!(told(&shaper("cdel", &[])).contains("no discipline `cdel`"));
         assert!(told(&shaper("codel", &[("limit", 7)])).contains("limit"));
     }

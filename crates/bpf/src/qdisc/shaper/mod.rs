@@ -3,20 +3,26 @@
 //! the kit as the queue of each class (`bpf/qdisc/shaper.bpf.c`).
 
 mod kit;
+pub(crate) mod own;
 mod settings;
 
 use crate::error::BpfError;
 use crate::layout::{SHAPER_CLASSES, shaper_hosted, shaper_settings};
 use crate::maps::{Map, Named, Tailed};
+use crate::programs;
 use crate::qdisc::attach_point::Place;
 use crate::qdisc::instance::Instance;
 use crate::qdisc::kind::{self, Host, Hosted, Kind};
-use crate::qdisc::load::{load, open};
+use crate::qdisc::load::{Shared, load_sharing, open};
 use crate::qdisc::recorder::Recorder;
 use libbpf_rs::{Link, MapHandle};
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings, ShaperRule};
+use weirgate_state::{Kit, KitProgram};
+
+/// The program's file.
+const FILE: &str = "shaper";
 
 /// The most classes of a shaper.
 pub const CLASSES: usize = SHAPER_CLASSES as usize;
@@ -56,9 +62,13 @@ impl Classes {
 /// The shaper's kind of qdisc.
 pub type Shaper = Kind<Queues>;
 
-/// The maps of classes' queues: one for each discipline, by its number.
+/// The maps of classes' queues: one for each discipline of the kit, by its number, and
+/// one for that which the program has beside them.
 #[derive(Debug)]
-pub struct Queues(Vec<(Discipline, Map<u32, Tailed<()>>)>);
+pub struct Queues {
+    maps: Vec<(Discipline, Map<u32, Tailed<()>>)>,
+    own: Option<Discipline>,
+}
 
 /// A shaper on a device, as it was when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,37 +89,94 @@ fn queue_maps() -> impl Iterator<Item = &'static str> {
     NAMES.iter().map(String::as_str)
 }
 
-/// All maps, in the order in which they are loaded and opened.
-pub(crate) fn maps() -> Vec<&'static str> {
-    kind::maps(queue_maps())
+/// The name of the map of one that is not of the kit.
+fn own_queue_map(own: Discipline) -> &'static str {
+    static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    let name = format!("queues_{}", own.name());
+    let Ok(mut names) = NAMES.lock() else {
+        return "queues";
+    };
+    if let Some(known) = names.iter().find(|known| **known == name) {
+        return known;
+    }
+    let name: &'static str = name.leak();
+    names.push(name);
+    name
+}
+
+/// All maps of the program with this discipline beside those of the kit, in the order in
+/// which they are loaded and opened.
+pub(crate) fn maps(own: Option<Discipline>) -> Vec<&'static str> {
+    kind::maps(queue_maps().chain(own.map(own_queue_map)))
+}
+
+/// The kind of qdisc of that program.
+pub(crate) fn kind_of(own: Option<Discipline>) -> String {
+    own.map_or_else(|| Shaper::KIND.to_owned(), |own| program_of(own).kind)
+}
+
+/// That program, as a state has it.
+fn program_of(own: Discipline) -> KitProgram {
+    KitProgram::new(own.name(), own.shaper_number())
 }
 
 impl Shaper {
     /// The kind's name for netlink and tc.
-    pub const KIND: &'static str = "weir_shaper";
+    pub const KIND: &'static str = Kit::KIND;
+
+    /// Whether a kind of qdisc is a shaper: with the kit's disciplines alone, or with one
+    /// beside them.
+    pub fn is_kind(kind: &str) -> bool {
+        Kit::is_kind(kind)
+    }
 
     /// Loads the shaper and registers its kind.
     pub fn load() -> Result<Self, BpfError> {
-        let (maps, link) = load("shaper", Self::KIND, &maps())?;
-        Self::of(maps, link)
+        Self::load_with(None, &Vec::new())
     }
 
-    /// One that a process pinned in `folder`.
-    pub fn pinned(folder: &Path) -> Result<Self, BpfError> {
-        let (maps, link) = open(folder, &maps())?;
-        Self::of(maps, link)
+    /// The same with a discipline beside those of the kit, and with maps that another
+    /// program of the shaper has.
+    pub fn load_with(own: Option<Discipline>, shared: &Shared) -> Result<Self, BpfError> {
+        let kind = kind_of(own);
+        let of_kit;
+        let object = if let Some(own) = own {
+            let program = own.shaper_program();
+            program.ok_or(BpfError::NoProgram(own.name()))?
+        } else {
+            of_kit = programs::named(FILE).ok_or(BpfError::NoProgram(FILE))?;
+            &*of_kit
+        };
+        let kinds = (Self::KIND, kind.as_str());
+        let (maps, link) = load_sharing(FILE, object, kinds, &maps(own), shared)?;
+        Self::of(own, maps, link)
     }
 
-    fn of(maps: Vec<MapHandle>, link: Link) -> Result<Self, BpfError> {
+    /// One that a process pinned in `folder`, with this discipline beside those of the
+    /// kit.
+    pub fn pinned(own: Option<Discipline>, folder: &Path) -> Result<Self, BpfError> {
+        let (maps, link) = open(folder, &maps(own))?;
+        Self::of(own, maps, link)
+    }
+
+    fn of(own: Option<Discipline>, maps: Vec<MapHandle>, link: Link) -> Result<Self, BpfError> {
+        let kind = kind_of(own);
         let mut maps = maps.into_iter();
         let queues = Discipline::all().into_iter().zip(queue_maps());
+        let queues = queues.chain(own.map(|own| (own, own_queue_map(own))));
         let map = |(discipline, name): (Discipline, _)| {
             let size = discipline.layout().size;
-            let map = Map::with_tail(Self::KIND, name, size, maps.next())?;
+            let map = Map::with_tail(&kind, name, size, maps.next())?;
             Ok((discipline, map))
         };
         let queues: Result<_, BpfError> = queues.map(map).collect();
-        Self::assemble(Self::KIND, Queues(queues?), (0, 0), maps, link)
+        let queues = Queues { maps: queues?, own };
+        Self::assemble(&kind, queues, (0, 0), maps, link)
+    }
+
+    /// The discipline that the program has beside those of the kit.
+    pub fn own(&self) -> Option<Discipline> {
+        self.host.own
     }
 
     /// Begins to record what happens in a class of the shaper at a place, as
@@ -143,13 +210,14 @@ impl Host for Queues {
     fn encode(
         &self,
         setup: &Classes,
-        before: Option<&Classes>,
+        before: Option<&shaper_settings>,
     ) -> Result<shaper_settings, BpfError> {
-        settings::encode(&settings::arranged(before, setup))
+        let there = before.map_or_else(Vec::new, settings::ids);
+        settings::encode(&settings::arranged(&there, setup), self.own)
     }
 
     fn decode(&self, settings: &shaper_settings) -> Option<Classes> {
-        settings::decode(settings)
+        settings::decode(settings, self.own)
     }
 
     fn instance(&self, number: u32, hosted: shaper_hosted) -> Result<ShaperInstance, BpfError> {
@@ -157,7 +225,15 @@ impl Host for Queues {
         let mut classes = Vec::new();
         let kinds = (0_u32..).zip(hosted.kinds);
         for (class, kind) in kinds.take(hosted.shaper.classes as usize) {
-            if let Some((discipline, map)) = self.0.get(kind as usize) {
+            let mut maps = self.maps.iter().zip(0_u64..);
+            let found = maps.find(|((one, _), at)| {
+                kind == if Some(*one) == self.own {
+                    one.leaf_number()
+                } else {
+                    *at
+                }
+            });
+            if let Some(((discipline, map), _)) = found {
                 let queue = map.get(&(number * SHAPER_CLASSES + class))?;
                 classes.extend(queue.map(|queue| Instance::new(*discipline, place, queue.tail)));
             }
@@ -165,8 +241,12 @@ impl Host for Queues {
         Ok(ShaperInstance { place, classes })
     }
 
+    fn is_own(&self, hosted: &shaper_hosted) -> bool {
+        hosted.program == self.own.map_or(0, Discipline::shaper_number)
+    }
+
     fn maps(&mut self) -> Vec<Named<'_>> {
-        self.0.iter_mut().map(|(_, map)| map.handle()).collect()
+        self.maps.iter_mut().map(|(_, map)| map.handle()).collect()
     }
 }
 

@@ -7,11 +7,16 @@ use crate::layout::{class_settings, shaper_settings};
 use weirgate_aqm::{Discipline, Settings, ShaperRule};
 use zerocopy::FromZeros;
 
-/// What the map has, read; `None` where [`encode`] could not have made it.
-pub(super) fn decode(settings: &shaper_settings) -> Option<Classes> {
+/// What the map has, read, with this discipline beside those of the kit; `None` where
+/// [`encode`] could not have made it.
+pub(super) fn decode(settings: &shaper_settings, own: Option<Discipline>) -> Option<Classes> {
     let disciplines = Discipline::all();
+    let own = own.map(|own| (own.leaf_number(), own));
     let class = |class: &class_settings| {
-        let discipline = *disciplines.get(class.kind as usize)?;
+        let discipline = match own {
+            Some((number, own)) if number == class.kind => own,
+            _ => *disciplines.get(usize::try_from(class.kind).ok()?)?,
+        };
         Some(Class {
             rule: class.rule,
             settings: Settings::from_values(discipline, &class.params)?,
@@ -30,9 +35,12 @@ pub(super) fn decode(settings: &shaper_settings) -> Option<Classes> {
 ///
 /// # Errors
 ///
-/// Occurs where classes are none or too many, or none of them is for the packets
-/// that name none.
-pub(super) fn encode(setup: &Classes) -> Result<shaper_settings, BpfError> {
+/// Occurs where classes are none or too many, none of them is for the packets that name
+/// none, or one has a discipline that the program lacks.
+pub(super) fn encode(
+    setup: &Classes,
+    own: Option<Discipline>,
+) -> Result<shaper_settings, BpfError> {
     let count = setup.classes.len();
     if count == 0 || count > CLASSES {
         return Err(BpfError::Classes(format!(
@@ -54,10 +62,16 @@ pub(super) fn encode(setup: &Classes) -> Result<shaper_settings, BpfError> {
     };
     let disciplines = Discipline::all();
     for (room, class) in settings.class.iter_mut().zip(&setup.classes) {
-        let own = class.settings.discipline();
-        let kind = disciplines.iter().position(|one| *one == own);
+        let wanted = class.settings.discipline();
+        let of_kit = disciplines.iter().position(|one| *one == wanted);
+        let own = own.filter(|own| *own == wanted);
+        let kind = own
+            .map(Discipline::leaf_number)
+            .or(of_kit.map(|at| at as u64));
         room.rule = class.rule;
-        room.kind = kind.unwrap_or(0) as u64;
+        room.kind = kind.ok_or_else(|| {
+            BpfError::Classes(format!("this shaper has no discipline `{}`", wanted.name()))
+        })?;
         for (room, value) in room.params.iter_mut().zip(class.settings.values()) {
             *room = *value;
         }
@@ -65,14 +79,17 @@ pub(super) fn encode(setup: &Classes) -> Result<shaper_settings, BpfError> {
     Ok(settings)
 }
 
+/// The numbers of classes that the map has, each at its place.
+pub(super) fn ids(settings: &shaper_settings) -> Vec<u32> {
+    let classes = settings.class.iter().take(settings.classes as usize);
+    classes.map(|class| class.rule.classid).collect()
+}
+
 /// The same classes, each where it is already: its queue is there. Others take
 /// places that are free; one that stays free before the last is a class that
 /// has no number.
-pub(super) fn arranged(there: Option<&Classes>, wanted: &Classes) -> Classes {
-    let at = |id: u32| {
-        let classes = there.map_or(&[][..], |there| &there.classes);
-        classes.iter().position(|class| class.rule.classid == id)
-    };
+pub(super) fn arranged(there: &[u32], wanted: &Classes) -> Classes {
+    let at = |id: u32| there.iter().position(|own| *own == id);
     let mut places: Vec<Option<&Class>> = vec![None; CLASSES.max(wanted.classes.len())];
     let (known, new): (Vec<&Class>, Vec<&Class>) = wanted
         .classes
@@ -154,9 +171,9 @@ mod tests {
                 other: some.len() - 1,
                 ..setup.clone()
             };
-            let settings = encode(&setup).expect("settings");
+            let settings = encode(&setup, None).expect("settings");
             let read = Value::read(&settings.bytes()).expect("its own bytes");
-            assert_eq!(decode(&read), Some(setup));
+            assert_eq!(decode(&read, None), Some(setup));
         }
     }
 
@@ -181,13 +198,13 @@ mod tests {
         let ids =
             |all: &Classes| -> Vec<u32> { all.classes.iter().map(|it| it.rule.classid).collect() };
         let there = classes(&[7, 8, 9], 0);
-        let next = arranged(Some(&there), &classes(&[9, 5, 7], 1));
+        let next = arranged(&ids(&there), &classes(&[9, 5, 7], 1));
         assert_eq!((ids(&next), next.other), (vec![7, 5, 9], 1));
         // A hole that nobody fills, and a class that fills it later.
-        let next = arranged(Some(&there), &classes(&[9], 0));
+        let next = arranged(&ids(&there), &classes(&[9], 0));
         assert_eq!((ids(&next), next.other), (vec![0, 0, 9], 2));
-        let next = arranged(Some(&next), &classes(&[9, 4], 0));
+        let next = arranged(&ids(&next), &classes(&[9, 4], 0));
         assert_eq!((ids(&next), next.other), (vec![4, 0, 9], 2));
-        assert_eq!(ids(&arranged(None, &there)), [7, 8, 9]);
+        assert_eq!(ids(&arranged(&[], &there)), [7, 8, 9]);
     }
 }

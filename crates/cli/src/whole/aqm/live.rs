@@ -73,9 +73,9 @@ fn wanted(load: &Load) -> Result<Wanted, Failure> {
     {
         let name = own.settings.discipline().name();
         return Err(wrong(format!(
-            "`{name}` cannot be a class's queue: the program of classes has the kit's disciplines \
-             compiled in, and it is your own; load it alone with --rate, or make it part of the \
-             kit (docs/aqm.md, \"In the kernel\")"
+            "`{name}` cannot be a class's queue of this command, which has the kit's disciplines; \
+             a policy may have it in a class (docs/aqm.md, \"Your own in a class\"), or load it \
+             alone with --rate"
         )));
     }
     if classes.len() > CLASSES {
@@ -131,7 +131,7 @@ pub fn load(load: &Load) -> Outcome {
                 own::keep(discipline)?;
                 Loaded::One(qdisc)
             }
-            Wanted::Shaper(_) => Loaded::Shaper(store.shaper_or_load().map_err(failed)?),
+            Wanted::Shaper(_) => Loaded::Shaper(store.shaper_or_load(None).map_err(failed)?),
         };
         let kind = loaded.kind();
         let switched = if wanted.has_gate() {
@@ -154,7 +154,7 @@ pub fn load(load: &Load) -> Outcome {
         }
         match (&loaded, &wanted) {
             (Loaded::One(qdisc), Wanted::One(setup)) => qdisc.set(target.place, setup),
-            (Loaded::Shaper(shaper), Wanted::Shaper(setup)) => shaper.set(target.place, setup),
+            (Loaded::Shaper(shaper), Wanted::Shaper(setup)) => shaper.prepare(target.place, setup),
             _ => Ok(()),
         }
         .map_err(failed)?;

@@ -22,8 +22,8 @@ impl Loaded {
         let Some(kind) = kind.map_err(refused)? else {
             return Ok(None);
         };
-        if kind == Shaper::KIND {
-            return Ok(store.shaper().map_err(failed)?.map(Self::Shaper));
+        if Shaper::is_kind(&kind) {
+            return Ok(store.shaper(&kind).map_err(failed)?.map(Self::Shaper));
         }
         let name = kind.strip_prefix("weir_").and_then(known);
         let Some(discipline) = name else {
@@ -112,7 +112,7 @@ impl Loaded {
             }
             Self::Shaper(shaper) => {
                 if !shaper.is_used().map_err(failed)? {
-                    store.remove_shaper().map_err(failed)?;
+                    store.remove_shaper(&shaper).map_err(failed)?;
                 }
             }
         }

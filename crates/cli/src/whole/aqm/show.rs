@@ -59,8 +59,10 @@ pub fn run(device: Option<&str>, json: bool) -> Outcome {
                     collect(&Loaded::One(qdisc), &names, &mut shown, &mut elsewhere)?;
                 }
             }
-            if let Some(shaper) = store.shaper().map_err(failed)? {
-                collect(&Loaded::Shaper(shaper), &names, &mut shown, &mut elsewhere)?;
+            for kind in store.shapers() {
+                if let Some(shaper) = store.shaper(&kind).map_err(failed)? {
+                    collect(&Loaded::Shaper(shaper), &names, &mut shown, &mut elsewhere)?;
+                }
             }
             for name in names.values() {
                 let target = Target::find(name).await?;

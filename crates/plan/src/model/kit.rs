@@ -10,6 +10,8 @@ use weirgate_units::Handle;
 
 /// A shaper as it will be reported.
 pub(crate) fn settled(own: &Kit, seen: Option<&Kit>) -> Kit {
+    // Another program may have other defaults.
+    let seen = seen.filter(|seen| seen.own == own.own);
     let class = |class: &KitClass| {
         let twin = seen.and_then(|seen| find(seen, class.id));
         let twin = twin.filter(|twin| twin.discipline == class.discipline);
@@ -29,9 +31,9 @@ pub(crate) fn settled(own: &Kit, seen: Option<&Kit>) -> Kit {
     }
 }
 
-/// What is said of parameters, completed by those that are as they are where
-/// nothing is said. One that is otherwise is no longer as desired: it is shown
-/// as the usual one that it should be, which no observed value equals.
+/// What is said of parameters, completed by those that have their defaults where nothing
+/// is said. One of which nothing is said and that is otherwise is left out: it is no longer
+/// as desired, and whoever sets the rest sets it back.
 fn settings(own: &[KitSetting], seen: Option<&[KitSetting]>) -> Vec<KitSetting> {
     let Some(seen) = seen else {
         return own.to_vec();
@@ -39,15 +41,12 @@ fn settings(own: &[KitSetting], seen: Option<&[KitSetting]>) -> Vec<KitSetting> 
     let settled = |there: &KitSetting| {
         let said = own.iter().find(|one| one.name == there.name);
         match said {
-            Some(said) if said.value == there.value => there.clone(),
-            Some(said) => said.clone(),
-            None => KitSetting {
-                usual: true,
-                ..there.clone()
-            },
+            Some(said) if said.value == there.value => Some(there.clone()),
+            Some(said) => Some(said.clone()),
+            None => there.usual.then(|| there.clone()),
         }
     };
-    let mut all: Vec<KitSetting> = seen.iter().map(settled).collect();
+    let mut all: Vec<KitSetting> = seen.iter().filter_map(settled).collect();
     let unknown = own
         .iter()
         .filter(|one| seen.iter().all(|there| there.name != one.name));
@@ -172,7 +171,7 @@ pub(crate) fn listed(kit: &Kit) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::{CakeFraming, KitWire, Origin};
+    use weirgate_state::{CakeFraming, KitProgram, KitWire, Origin};
     use weirgate_units::{Rate, Span};
 
     fn setting(name: &str, value: u64, usual: bool) -> KitSetting {
@@ -227,6 +226,19 @@ mod tests {
         let drifted = there(6, 7, false);
         assert_eq!(settled(&drifted, Some(&drifted)), drifted);
         assert_ne!(settled(&drifted, Some(&same)), same);
+    }
+
+    #[test]
+    fn what_is_said_no_more_is_no_value_to_set() {
+        let there = kit(vec![setting("limit_packets", 6, false)]);
+        let back = settled(&kit(Vec::new()), Some(&there));
+        assert_eq!(back, kit(Vec::new()));
+        // Another version's default is not this one's.
+        let mut other = kit(vec![setting("limit_packets", 0, true)]);
+        other.own = Some(KitProgram::new("codel", 1));
+        let mut next = kit(Vec::new());
+        next.own = Some(KitProgram::new("codel", 2));
+        assert_eq!(settled(&next, Some(&other)), next);
     }
 
     #[test]

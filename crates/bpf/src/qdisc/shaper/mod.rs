@@ -16,13 +16,20 @@ use crate::qdisc::kind::{self, Host, Hosted, Kind};
 use crate::qdisc::load::{Shared, load_sharing, open};
 use crate::qdisc::recorder::Recorder;
 use libbpf_rs::{Link, MapHandle};
+use std::iter;
 use std::path::Path;
 use std::sync::{LazyLock, Mutex};
-use weirgate_aqm::{Discipline, Link as LinkFacts, Settings, ShaperRule};
+use weirgate_aqm::{Discipline, Link as LinkFacts, SLOT_BYTES, Settings, ShaperRule};
 use weirgate_state::{Kit, KitProgram};
 
 /// The program's file.
 const FILE: &str = "shaper";
+
+/// The map of the packets that wait, of all classes.
+const PACKETS: &str = "packets";
+
+/// What it has of each: its slot, and the kernel's pointer (`struct kept`).
+const PACKET_BYTES: usize = SLOT_BYTES + size_of::<u64>();
 
 /// The most classes of a shaper.
 pub const CLASSES: usize = SHAPER_CLASSES as usize;
@@ -62,10 +69,12 @@ impl Classes {
 /// The shaper's kind of qdisc.
 pub type Shaper = Kind<Queues>;
 
-/// The maps of classes' queues: one for each discipline of the kit, by its number, and
-/// one for that which the program has beside them.
+/// The maps of classes' queues: their packets, one map for each discipline of the kit, by
+/// its number, and one for that which the program has beside them.
 #[derive(Debug)]
 pub struct Queues {
+    /// Only programs look into it: another one goes on with what waits.
+    packets: Map<u32, Tailed<()>>,
     maps: Vec<(Discipline, Map<u32, Tailed<()>>)>,
     own: Option<Discipline>,
 }
@@ -107,7 +116,8 @@ fn own_queue_map(own: Discipline) -> &'static str {
 /// All maps of the program with this discipline beside those of the kit, in the order in
 /// which they are loaded and opened.
 pub(crate) fn maps(own: Option<Discipline>) -> Vec<&'static str> {
-    kind::maps(queue_maps().chain(own.map(own_queue_map)))
+    let queues = queue_maps().chain(own.map(own_queue_map));
+    kind::maps(iter::once(PACKETS).chain(queues))
 }
 
 /// The kind of qdisc of that program.
@@ -162,6 +172,7 @@ impl Shaper {
     fn of(own: Option<Discipline>, maps: Vec<MapHandle>, link: Link) -> Result<Self, BpfError> {
         let kind = kind_of(own);
         let mut maps = maps.into_iter();
+        let packets = Map::with_tail(&kind, PACKETS, PACKET_BYTES, maps.next())?;
         let queues = Discipline::all().into_iter().zip(queue_maps());
         let queues = queues.chain(own.map(|own| (own, own_queue_map(own))));
         let map = |(discipline, name): (Discipline, _)| {
@@ -170,7 +181,11 @@ impl Shaper {
             Ok((discipline, map))
         };
         let queues: Result<_, BpfError> = queues.map(map).collect();
-        let queues = Queues { maps: queues?, own };
+        let queues = Queues {
+            packets,
+            maps: queues?,
+            own,
+        };
         Self::assemble(&kind, queues, (0, 0), maps, link)
     }
 
@@ -246,7 +261,8 @@ impl Host for Queues {
     }
 
     fn maps(&mut self) -> Vec<Named<'_>> {
-        self.maps.iter_mut().map(|(_, map)| map.handle()).collect()
+        let queues = self.maps.iter_mut().map(|(_, map)| map.handle());
+        iter::once(self.packets.handle()).chain(queues).collect()
     }
 }
 

@@ -5,6 +5,7 @@
 use crate::Kernel;
 use crate::error::KernelError;
 use crate::namespace::within;
+use std::path::Path;
 use weirgate_bpf::{BpfError, Classes, Place, Shaper, Store, own_of};
 use weirgate_plan::{Action, Step};
 use weirgate_state::{DeviceName, Kit, QdiscKind};
@@ -103,9 +104,7 @@ impl Kernel {
     /// engine of rows.
     #[must_use]
     pub fn has_programs() -> bool {
-        [Store::SHAPER_FOLDER, Store::ROWS_FOLDER]
-            .iter()
-            .any(|folder| Path::new(folder).exists())
+        Store::has_shapers() || Path::new(Store::ROWS_FOLDER).exists()
     }
 
     /// The root of a device of this namespace.

@@ -31,38 +31,40 @@ fn own() -> OwnTests<'static> {
 
 /// Tests that share a guest.
 mod together {
-    use super::{Together, own};
+    mod changes {
+        use super::super::{Together, own};
 
-    static GUEST: Together = Together::new(
-        own,
-        &[
-            "changes::edits_under_traffic_store_what_differs",
-            "changes::an_unconfirmed_change_returns",
-            "killed::a_killed_change_leaves_the_old_rows_or_the_new",
-            "kept::what_somebody_removed_comes_back",
-        ],
-    );
+        static GUEST: Together = Together::new(
+            own,
+            &[
+                "changes::edits_under_traffic_store_what_differs",
+                "changes::an_unconfirmed_change_returns",
+                "killed::a_killed_change_leaves_the_old_rows_or_the_new",
+                "kept::what_somebody_removed_comes_back",
+            ],
+        );
 
-    #[test]
-    fn edits_under_traffic_store_what_differs() {
-        let name = "changes::edits_under_traffic_store_what_differs";
-        println!("{}", GUEST.run(name));
-    }
+        #[test]
+        fn edits_under_traffic_store_what_differs() {
+            let name = "changes::edits_under_traffic_store_what_differs";
+            println!("{}", GUEST.run(name));
+        }
 
-    #[test]
-    fn an_unconfirmed_change_returns() {
-        println!("{}", GUEST.run("changes::an_unconfirmed_change_returns"));
-    }
+        #[test]
+        fn an_unconfirmed_change_returns() {
+            println!("{}", GUEST.run("changes::an_unconfirmed_change_returns"));
+        }
 
-    #[test]
-    fn a_killed_change_leaves_the_old_rows_or_the_new() {
-        let name = "killed::a_killed_change_leaves_the_old_rows_or_the_new";
-        println!("{}", GUEST.run(name));
-    }
+        #[test]
+        fn a_killed_change_leaves_the_old_rows_or_the_new() {
+            let name = "killed::a_killed_change_leaves_the_old_rows_or_the_new";
+            println!("{}", GUEST.run(name));
+        }
 
-    #[test]
-    fn what_somebody_removed_comes_back() {
-        println!("{}", GUEST.run("kept::what_somebody_removed_comes_back"));
+        #[test]
+        fn what_somebody_removed_comes_back() {
+            println!("{}", GUEST.run("kept::what_somebody_removed_comes_back"));
+        }
     }
 }
 

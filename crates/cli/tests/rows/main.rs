@@ -39,7 +39,6 @@ mod together {
             &[
                 "changes::edits_under_traffic_store_what_differs",
                 "changes::an_unconfirmed_change_returns",
-                "killed::a_killed_change_leaves_the_old_rows_or_the_new",
                 "kept::what_somebody_removed_comes_back",
             ],
         );
@@ -56,12 +55,6 @@ mod together {
         }
 
         #[test]
-        fn a_killed_change_leaves_the_old_rows_or_the_new() {
-            let name = "killed::a_killed_change_leaves_the_old_rows_or_the_new";
-            println!("{}", GUEST.run(name));
-        }
-
-        #[test]
         fn what_somebody_removed_comes_back() {
             println!("{}", GUEST.run("kept::what_somebody_removed_comes_back"));
         }
@@ -71,6 +64,12 @@ mod together {
 /// What only `make test-all` waits for.
 mod long {
     use super::own;
+
+    #[test]
+    fn a_killed_change_leaves_the_old_rows_or_the_new() {
+        let name = "killed::a_killed_change_leaves_the_old_rows_or_the_new";
+        println!("{}", own().run(name));
+    }
 
     #[test]
     fn engines_take_turns() {

@@ -34,8 +34,12 @@ fn above(one: Three, other: Three) -> Three {
     parts
 }
 
-/// The row of a line, once our arm and one of cake's have been run.
+/// The row of a line, once all of its arms have been run: the nearest cake is none
+/// before.
 fn row<'r>(runs: &'r [Run<'r>]) -> Option<Row<'r>> {
+    if runs.iter().any(|run| run.figures.is_none()) {
+        return None;
+    }
     let found = |run: &'r Run<'r>| Some((run.arm, run.figures?));
     let ours = runs.iter().find(|run| run.arm == OURS)?;
     let (_, own) = found(ours)?;

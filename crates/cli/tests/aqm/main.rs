@@ -124,29 +124,27 @@ fn nothing_stays_behind_a_thousand_cycles() {
     }
 }
 
-#[test]
-fn a_discipline_of_ones_own() {
-    let folder = tempfile::tempdir().expect("a folder");
+/// A discipline of one's own, and a version of it with another default.
+fn two_versions(folder: &Path) -> [String; 2] {
     let other = |folder: &Path| {
         work::change(folder, "AQM_PACKETS, 0, 0,", "AQM_PACKETS, 7, 0,");
     };
-    let files = [
-        work::built(folder.path(), "mean.so", |_| ()),
-        work::built(folder.path(), "changed.so", other),
-    ];
-    println!("{}", with("of_ones_own", &files));
+    [
+        work::built(folder, "mean.so", |_| ()),
+        work::built(folder, "changed.so", other),
+    ]
+}
+
+#[test]
+fn a_discipline_of_ones_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    println!("{}", with("of_ones_own", &two_versions(folder.path())));
 }
 
 #[test]
 fn a_discipline_of_ones_own_in_a_class() {
     let folder = tempfile::tempdir().expect("a folder");
-    let other = |folder: &Path| {
-        work::change(folder, "AQM_PACKETS, 0, 0,", "AQM_PACKETS, 7, 0,");
-    };
-    let files = [
-        work::built(folder.path(), "mean.so", |_| ()),
-        work::built(folder.path(), "changed.so", other),
-    ];
+    let files = two_versions(folder.path());
     println!("{}", run("leaves::of_ones_own", Limits::default(), &files));
 }
 

@@ -147,12 +147,13 @@ fn busy(log: &[Logged], (begin, end): (u64, u64)) -> f64 {
     log.iter().map(within).sum::<u64>() as f64 / (end - begin) as f64
 }
 
-/// Whether a frame of the session's own, which passes the queue by, is among the last. The
-/// gate does not know of it, so that the modem holds one packet more until the margin of the
-/// rate has made up for it.
+/// How many frames of the session's control, which pass the queue by, are among the last. The
+/// gate does not know of them, so that the modem holds one packet more for each until the
+/// margin of the rate has made up for it. Both ends ask for echoes: a request and an answer
+/// may go at once.
 fn beside(before: &[Logged]) -> u32 {
     let last = before.iter().rev().take(LAST);
-    u32::from(last.clone().any(|one| one.code_point.is_none()))
+    last.filter(|one| one.control).count() as u32
 }
 
 #[test]

@@ -111,6 +111,8 @@ pub struct Logged {
     pub ahead: u32,
     /// The code point of an IPv4 packet in it; none where it carries something else.
     pub code_point: Option<u8>,
+    /// It carries no packet but what the session's ends say to each other.
+    pub control: bool,
     /// It was dropped.
     pub dropped: bool,
     /// When its first and its last bit were sent, by the monotonic clock; 0 for not yet.
@@ -176,6 +178,9 @@ pub fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// The protocols of PPP that carry packets: IPv4 (RFC 1332) and IPv6 (RFC 5072).
+const PACKETS: [[u8; 2]; 2] = [[0x00, 0x21], [0x00, 0x57]];
+
 /// Packets are numbered from 0.
 fn take(log: &mut Vec<Logged>, number: usize, record: LineRecord<'_>) {
     match record {
@@ -187,14 +192,17 @@ fn take(log: &mut Vec<Logged>, number: usize, record: LineRecord<'_>) {
             ..
         } => {
             assert_eq!(log.len(), number, "a record is missing");
-            // A session's frame with IPv4: the second byte of its header.
-            let is_ipv4 = frame.get(12..14) == Some(&[0x88, 0x64])
-                && frame.get(20..22) == Some(&[0x00, 0x21]);
+            let in_session = frame.get(12..14) == Some(&[0x88, 0x64]);
+            let protocol = frame.get(20..22).filter(|_| in_session);
+            // The code point is in the second byte of the header.
+            let is_ipv4 = protocol.is_some_and(|protocol| *protocol == PACKETS[0]);
+            let is_packet = protocol.is_some_and(|found| PACKETS.iter().any(|one| one == found));
             log.push(Logged {
                 frame: ip_bytes as usize + HEADER as usize,
                 line: wire_bytes,
                 ahead: ahead_packets,
                 code_point: frame.get(23).filter(|_| is_ipv4).map(|byte| byte >> 2),
+                control: !is_packet,
                 dropped: false,
                 sent_ns: (0, 0),
             });

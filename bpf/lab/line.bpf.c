@@ -8,14 +8,16 @@
  * first come first served. A transmission begins the instant the one before it
  * ends, however late the kernel looks, and takes exactly its bytes at the line's
  * rate; the fraction of a nanosecond is carried to the next one. After its last
- * bit a packet travels for a fixed delay.
+ * bit a packet travels for a fixed delay, and meets what impairs the direction. Where
+ * the line is half duplex, one direction transmits at a time, and they take turns, a
+ * packet each, while both have some; the machine then has one processor.
  *
  * Every packet is recorded in a ring: that it arrived, and what became of it. A
  * record that finds no room is counted, and the run is void.
  *
  * It shares nothing with the shapers under test but what the kernel demands of
- * every qdisc. The state machine in user space (crates/guest, line/model.rs) is
- * its check: given the arrivals, it must say the same of each packet.
+ * every qdisc. The state machine in user space (crates/guest/src/agent/line/model.rs)
+ * is its check: given the arrivals, it must say the same of each packet.
  */
 #include "line_record.h"
 
@@ -73,6 +75,55 @@ static __always_inline void follow_rate(u32 direction,
 	state->fraction = 0;
 }
 
+/* What is decided about a packet by lot. */
+enum lot { LOT_LOSS, LOT_JITTER, LOT_REORDERING };
+
+#define LOTS 3
+#define MILLION 1000000
+
+/* A lot about the packet of this number, of 32 bits: a number of SplitMix64 (Steele, Lea
+ * and Flood 2014) for each. */
+static __always_inline u64 lot(const struct line_setup *setup, u32 number,
+			       enum lot what)
+{
+	u64 mixed = setup->lots +
+		    ((u64)number * LOTS + what + 1) * 0x9e3779b97f4a7c15ULL;
+
+	mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9ULL;
+	mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebULL;
+	return (mixed ^ mixed >> 31) >> 32;
+}
+
+/* How a packet reaches the other end, after its last bit. */
+static __always_inline void travel(const struct line_setup *setup,
+				   struct line_state *state,
+				   struct line_packet *packet)
+{
+	u32 number = packet->number;
+	u64 due_ns = packet->end_ns;
+
+	if (setup->bursts_ns) {
+		u64 since_ns = due_ns - zero_ns();
+		u64 into_ns = since_ns % setup->bursts_ns;
+
+		if (into_ns)
+			due_ns += setup->bursts_ns - into_ns;
+	}
+	due_ns += setup->delay_ns;
+	due_ns += lot(setup, number, LOT_JITTER) * setup->jitter_ns >> 32;
+	if (due_ns < state->in_order_ns)
+		due_ns = state->in_order_ns;
+	packet->lost = lot(setup, number, LOT_LOSS) * MILLION >> 32 <
+		       setup->loss;
+	packet->late = lot(setup, number, LOT_REORDERING) * MILLION >> 32 <
+		       setup->reordered;
+	if (packet->late)
+		due_ns += setup->late_ns;
+	else
+		state->in_order_ns = due_ns;
+	packet->due_ns = due_ns;
+}
+
 /* The oldest packet that waits is transmitted, from `end_ns` and its fraction
  * on. */
 static __always_inline void begin(u32 direction, const struct line_setup *setup,
@@ -92,6 +143,7 @@ static __always_inline void begin(u32 direction, const struct line_setup *setup,
 	state->fraction = parts - whole * state->rate;
 	state->end_ns += whole;
 	packet->end_ns = state->end_ns + !!state->fraction;
+	travel(setup, state, packet);
 	state->sending = 1;
 	state->sending_bytes = packet->ip_bytes;
 	state->begun++;
@@ -112,6 +164,56 @@ static __always_inline void waits_no_more(struct line_state *state,
 	state->waiting_bytes -= packet->ip_bytes;
 }
 
+/* The oldest packet that waits is transmitted from now on; false where none does. */
+static __noinline int begin_next(u32 direction, u64 now)
+{
+	struct line_setup *setup = bpf_map_lookup_elem(&setups, &direction);
+	struct line_state *state = bpf_map_lookup_elem(&states, &direction);
+	struct line_packet *packet;
+
+	if (!setup || !state)
+		return 0;
+	packet = oldest(direction, state);
+	if (!packet)
+		return 0;
+	waits_no_more(state, packet);
+	state->end_ns = now;
+	state->fraction = 0;
+	begin(direction, setup, state);
+	return 1;
+}
+
+/* When the transmission of a direction ends; 0 where there is none. */
+static __always_inline u64 ends_ns(u32 direction)
+{
+	struct line_state *state = bpf_map_lookup_elem(&states, &direction);
+
+	if (!state || !state->sending)
+		return 0;
+	return state->end_ns + !!state->fraction;
+}
+
+/* As advance(), of both directions together, where one transmits at a time. */
+static __always_inline void advance_both(u64 now)
+{
+	struct line_state *state;
+	u64 end;
+	u32 i, key;
+
+	bpf_for (i, 0, DIRECTIONS * room) {
+		key = !ends_ns(0);
+		end = ends_ns(key);
+		if (!end || end > now)
+			return;
+		state = bpf_map_lookup_elem(&states, &key);
+		if (!state)
+			return;
+		state->sending = 0;
+		if (!begin_next(!key, end))
+			begin_next(key, end);
+	}
+}
+
 /* Ends the transmissions that have ended by now, and begins those that followed
  * them. */
 static __always_inline void advance(u32 direction,
@@ -121,6 +223,10 @@ static __always_inline void advance(u32 direction,
 	struct line_packet *packet;
 	u32 i;
 
+	if (half_duplex) {
+		advance_both(now);
+		return;
+	}
 	bpf_for (i, 0, room) {
 		if (!state->sending || state->end_ns + !!state->fraction > now)
 			return;
@@ -131,6 +237,13 @@ static __always_inline void advance(u32 direction,
 		waits_no_more(state, packet);
 		begin(direction, setup, state);
 	}
+}
+
+/* Whether a packet that comes has to wait. */
+static __always_inline int is_busy(u32 direction,
+				   const struct line_state *state)
+{
+	return state->sending || (half_duplex && ends_ns(!direction));
 }
 
 static __always_inline int fits(const struct line_setup *setup, u32 ip_bytes,
@@ -181,7 +294,7 @@ int BPF_PROG(line_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	struct line_setup *setup = bpf_map_lookup_elem(&setups, &direction);
 	struct line_state *state = bpf_map_lookup_elem(&states, &direction);
 	struct line_packet *packet;
-	u32 ip_bytes, number, wire;
+	u32 ip_bytes, number, wire, busy;
 	struct sk_buff *old;
 	u64 now;
 
@@ -193,7 +306,8 @@ int BPF_PROG(line_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	wire = wire_bytes(setup, ip_bytes);
 	record_arrival(skb, direction, state, now, wire);
 	number = state->arrivals++;
-	if (state->sending) {
+	busy = is_busy(direction, state);
+	if (busy) {
 		if (setup->drop_front)
 			drop_front(direction, setup, state, sch, ip_bytes,
 				   to_free);
@@ -218,7 +332,7 @@ int BPF_PROG(line_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	state->came++;
 	sch->q.qlen++;
 	sch->qstats.backlog += ip_bytes + ETH_HLEN;
-	if (state->sending) {
+	if (busy) {
 		state->waiting++;
 		state->waiting_bytes += ip_bytes;
 	} else {
@@ -241,42 +355,61 @@ struct sk_buff *BPF_PROG(line_dequeue, struct Qdisc *sch)
 	struct line_state *state = bpf_map_lookup_elem(&states, &direction);
 	struct line_packet *packet;
 	struct line_sent sent = {
-		.head.event = LINE_SENT,
 		.head.direction = direction,
 	};
+	u64 now, end, next = 0;
 	struct sk_buff *skb;
-	u64 now;
-	u32 i;
+	u32 i, cursor;
 
 	if (!setup || !state || !sch->q.qlen)
 		return NULL;
 	now = bpf_ktime_get_ns();
 	advance(direction, setup, state, now);
+	cursor = state->left;
 	bpf_for (i, 0, room) {
-		if (state->left == state->begun)
-			return NULL;
-		packet = slot_of(direction, state->left);
+		if (cursor == state->begun)
+			break;
+		packet = slot_of(direction, cursor);
 		if (!packet)
 			return NULL;
-		if (packet->len && packet->end_ns + setup->delay_ns > now) {
-			bpf_qdisc_watchdog_schedule(
-				sch, packet->end_ns + setup->delay_ns, 0);
-			return NULL;
+		if (packet->len && packet->due_ns > now) {
+			if (!next || packet->due_ns < next)
+				next = packet->due_ns;
+			if (!packet->late)
+				break;
+			cursor++;
+			continue;
 		}
-		state->left++;
+		if (cursor == state->left)
+			state->left++;
+		cursor++;
 		skb = bpf_kptr_xchg(&packet->skb, NULL);
 		if (!skb)
 			continue;
 		sch->q.qlen--;
 		sch->qstats.backlog -= packet->len;
+		packet->len = 0;
+		sent.head.event = packet->lost ? LINE_LOST : LINE_SENT;
 		sent.head.number = packet->number;
 		sent.start_ns = packet->start_ns;
 		sent.end_ns = packet->end_ns;
 		sent.left_ns = now;
 		record(&sent, sizeof(sent));
+		if (packet->lost) {
+			bpf_kfree_skb(skb);
+			continue;
+		}
 		bpf_qdisc_bstats_update(sch, skb);
 		return skb;
 	}
+	/* It waits for the other direction's turn to end. */
+	if (half_duplex && state->waiting) {
+		end = ends_ns(!direction);
+		if (end && (!next || end < next))
+			next = end;
+	}
+	if (next)
+		bpf_qdisc_watchdog_schedule(sch, next, 0);
 	return NULL;
 }
 

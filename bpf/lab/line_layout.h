@@ -24,18 +24,29 @@ struct line_setup {
 	__s32 overhead; /* bytes that the line adds to a packet of IP */
 	__u32 mpu;
 	__u32 steps; /* rates that it has, one after the other */
+	__u32 loss; /* of a million packets */
+	__u32 reordered; /* of a million */
 	__u32 pad;
+	__u64 lots; /* what lots are drawn by */
+	/* Nanoseconds, of 32 bits: */
+	__u64 jitter_ns; /* up to how much longer a packet takes */
+	__u64 late_ns; /* how much later one is that is reordered */
+	__u64 bursts_ns; /* what is transmitted in each arrives at its end; 0 for
+			    as it is transmitted */
 };
 
 /* How much there is room for in each direction. */
 struct line_constants {
 	__u32 room; /* packets on the line */
 	__u32 rates;
+	__u32 half_duplex; /* one direction transmits at a time */
+	__u32 pad;
 };
 
 struct line_control {
 	__u64 lost; /* records that found no room in the ring, and packets that
 		       found no slot */
+	__u64 zero_ns; /* when the run began */
 	__u32 running; /* while it is 0, what arrives is dropped unrecorded */
 	__u32 pad;
 };
@@ -46,7 +57,7 @@ struct line_rate {
 	__u64 bits_per_second;
 };
 
-enum line_event { LINE_ARRIVED, LINE_DROPPED, LINE_SENT };
+enum line_event { LINE_ARRIVED, LINE_DROPPED, LINE_SENT, LINE_LOST };
 
 /* What every record begins with. */
 struct line_head {
@@ -67,8 +78,8 @@ struct line_arrival {
 	__u8 frame[LINE_HEAD_BYTES];
 };
 
-/* LINE_SENT, when the packet is handed over at the other end. LINE_DROPPED is a
- * head alone. */
+/* LINE_SENT, when the packet is handed over at the other end, or LINE_LOST, when it
+ * would have been. LINE_DROPPED is a head alone. */
 struct line_sent {
 	struct line_head head;
 	__u64 start_ns; /* first bit */

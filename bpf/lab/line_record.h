@@ -13,10 +13,13 @@ struct line_packet {
 	struct sk_buff __kptr *skb; /* none: it was dropped from the front */
 	u64 start_ns;
 	u64 end_ns;
+	u64 due_ns; /* at the other end */
 	u32 number;
-	u32 len; /* as the kernel counts it */
+	u32 len; /* as the kernel counts it; 0: it is gone */
 	u32 ip_bytes;
 	u32 wire_bytes;
+	u32 lost; /* on the way */
+	u32 late; /* those behind it may pass it */
 };
 
 /*
@@ -28,6 +31,7 @@ struct line_state {
 	u64 rate; /* bit/s */
 	u64 end_ns; /* of the transmission */
 	u64 fraction; /* of the ns after that, in units of 1 / rate */
+	u64 in_order_ns; /* when the last packet in order is at the other end */
 	u64 waiting_bytes; /* of IP */
 	u32 waiting; /* packets */
 	u32 sending; /* whether the last that began is in transmission */
@@ -43,6 +47,7 @@ const volatile struct line_constants constants;
 
 #define room constants.room
 #define rates_each constants.rates
+#define half_duplex constants.half_duplex
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -101,6 +106,15 @@ static __always_inline void count_lost(void)
 
 	if (own)
 		__sync_fetch_and_add(&own->lost, 1);
+}
+
+/* When the run began. */
+static __always_inline u64 zero_ns(void)
+{
+	u32 key = 0;
+	struct line_control *own = bpf_map_lookup_elem(&control, &key);
+
+	return own ? own->zero_ns : 0;
 }
 
 static __always_inline int is_running(void)

@@ -79,7 +79,7 @@ pub use hooks::{
     FoundFilter, IngressPlace, Loader, TcxProgram, filter_name, hold as hold_program,
     read as read_program, readdress as readdress_program, update as update_program,
 };
-pub use line::{Line, LineFraming, LineRecord, LineSide};
+pub use line::{Line, LineFraming, LineImpairments, LineRecord, LineSide};
 pub use middlebox::{Middlebox, MiddleboxCount};
 pub use prague::{Prague, PragueState};
 pub use programs::{

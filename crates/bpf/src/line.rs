@@ -4,7 +4,7 @@
 
 use crate::error::BpfError;
 use crate::layout::{
-    LINE_ARRIVED, LINE_ATM, LINE_DROPPED, LINE_PLAIN, LINE_PTM, LINE_SENT, line_arrival,
+    LINE_ARRIVED, LINE_ATM, LINE_DROPPED, LINE_LOST, LINE_PLAIN, LINE_PTM, LINE_SENT, line_arrival,
     line_constants, line_control, line_head, line_rate, line_sent, line_setup,
 };
 use crate::maps::{Map, failed};
@@ -58,6 +58,27 @@ pub struct LineSide {
     pub overhead: i32,
     /// The least bytes of a packet with them.
     pub mpu: u32,
+    /// What happens after transmission.
+    pub impairments: LineImpairments,
+}
+
+/// What happens to the packets of a direction after transmission. Times are nanoseconds, of
+/// less than 2^32. By default nothing happens to them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LineImpairments {
+    /// What lots are drawn by.
+    pub lots: u64,
+    /// How many of a million are lost.
+    pub loss: u32,
+    /// Up to how much longer one takes, evenly distributed; order is kept.
+    pub jitter_ns: u64,
+    /// How many of a million arrive late, so that those behind them pass them.
+    pub reordered: u32,
+    /// How much later.
+    pub late_ns: u64,
+    /// What was transmitted in each such time, counted from the start, arrives together at
+    /// its end; 0 for as it is transmitted.
+    pub bursts_ns: u64,
 }
 
 /// What happened on the line. Packets are numbered from 0 in each direction.
@@ -80,14 +101,14 @@ pub enum LineRecord<'a> {
     },
     /// It was dropped, because the queue was full.
     Dropped,
-    /// It has reached the other end.
+    /// It was transmitted, and has reached the other end or was lost before.
     Sent {
         /// First bit.
         start_ns: u64,
         /// Last bit, rounded up.
         end_ns: u64,
-        /// When the kernel handed it over.
-        left_ns: u64,
+        /// When the kernel handed it over; none for one that was lost on the way.
+        left_ns: Option<u64>,
     },
 }
 
@@ -108,7 +129,8 @@ impl Line {
     pub const KIND: &'static str = "weir_lab_line";
 
     /// Loads a line: what arrives at the first device has the first side and
-    /// leaves by the second device, and the other way round. `take` gets each
+    /// leaves by the second device, and the other way round. Where the line is half duplex,
+    /// one of them transmits at a time, and the machine has one processor. `take` gets each
     /// record with its side, 0 or 1, and its packet's number, while
     /// [`Line::drain`] runs. Needs root, and a kernel with BPF qdiscs.
     ///
@@ -118,11 +140,14 @@ impl Line {
     pub fn load(
         devices: [u32; 2],
         sides: [LineSide; 2],
+        half_duplex: bool,
         mut take: impl FnMut(usize, u32, LineRecord<'_>) + 'static,
     ) -> Result<Self, BpfError> {
         let constants = line_constants {
             room: sides.iter().map(LineSide::room).max().unwrap_or_default(),
             rates: sides.iter().map(|side| side.rates.len()).max().unwrap_or(1) as u32,
+            half_duplex: half_duplex.into(),
+            pad: 0,
         };
         let room = [
             ("packets", 2 * constants.room),
@@ -207,6 +232,9 @@ impl Line {
                 self.rates.put(&key, &rate)?;
             }
         }
+        let control = self.control.first()?;
+        self.control
+            .set_first(&line_control { zero_ns, ..control })?;
         self.run(true)
     }
 
@@ -221,11 +249,11 @@ impl Line {
     }
 
     fn run(&self, running: bool) -> Result<(), BpfError> {
-        let control = line_control {
+        let control = self.control.first()?;
+        self.control.set_first(&line_control {
             running: running.into(),
-            ..self.control.first()?
-        };
-        self.control.set_first(&control)
+            ..control
+        })
     }
 
     /// Gives the records that have come since the last time.
@@ -255,11 +283,18 @@ impl fmt::Debug for Line {
 }
 
 impl LineSide {
-    /// The most packets that wait or travel: those of the delay at the highest
+    /// The longest time, in nanoseconds, between a packet's last bit and its end of the line.
+    #[must_use]
+    pub const fn travels_ns(&self) -> u64 {
+        let own = &self.impairments;
+        self.delay_ns + own.jitter_ns + own.late_ns + own.bursts_ns
+    }
+
+    /// The most packets that wait or travel: those that travel at the highest
     /// rate, and those that the limit allows.
     fn room(&self) -> u32 {
         let rates = self.rates.iter().map(|rate| rate.1);
-        let bits = u128::from(rates.max().unwrap_or_default()) * u128::from(self.delay_ns);
+        let bits = u128::from(rates.max().unwrap_or_default()) * u128::from(self.travels_ns());
         let smallest = SMALLEST_IP
             .saturating_add_signed(self.overhead.into())
             .max(self.mpu.into())
@@ -290,7 +325,13 @@ impl LineSide {
             overhead: self.overhead,
             mpu: self.mpu,
             steps: self.rates.len() as u32,
+            loss: self.impairments.loss,
+            reordered: self.impairments.reordered,
             pad: 0,
+            lots: self.impairments.lots,
+            jitter_ns: self.impairments.jitter_ns,
+            late_ns: self.impairments.late_ns,
+            bursts_ns: self.impairments.bursts_ns,
         }
     }
 }
@@ -316,12 +357,12 @@ fn read(bytes: &[u8]) -> Option<(usize, u32, LineRecord<'_>)> {
             }
         }
         LINE_DROPPED => LineRecord::Dropped,
-        LINE_SENT => {
+        LINE_SENT | LINE_LOST => {
             let (sent, _) = line_sent::read_from_prefix(bytes).ok()?;
             LineRecord::Sent {
                 start_ns: sent.start_ns,
                 end_ns: sent.end_ns,
-                left_ns: sent.left_ns,
+                left_ns: (head.event == LINE_SENT).then_some(sent.left_ns),
             }
         }
         _ => return None,

@@ -41,9 +41,9 @@ pub use job::Job;
 pub use metric::{Described, Metric, MetricError, Quantity, Statistic, Subject, grammar};
 pub use model::{
     Amount, Arm, Buffer, Change, Command, DropEnd, Emulator, Expectation, Experiment, Figure,
-    Framing, KernelName, Line, LineSide, LineStep, Machine, Mechanism, Node, Phase, Probe,
-    ProbeKind, Promise, QuicCongestion, QuicSettings, Sampling, Sweep, TcpSettings, Topology,
-    Traffic, TrafficKind,
+    Framing, Impairments, KernelName, Line, LineSide, LineStep, Machine, Mechanism, Node, Phase,
+    Probe, ProbeKind, Promise, QuicCongestion, QuicSettings, Reordering, Sampling, Sweep,
+    TcpSettings, Topology, Traffic, TrafficKind,
 };
 pub use node::NodeError;
 pub use outcome::{ArmOutcome, Expected, Outcome};

@@ -74,6 +74,14 @@ fn each_mistake_has_its_code() {
         ),
         ("buffer = \"200kB\"", "buffer = \"0 packets\"", "E107"),
         ("rate = \"512kbit\"", "rate = \"0bit\"", "E107"),
+        ("loss = \"0.5%\"", "loss = \"0.5\"", "E107"),
+        ("loss = \"0.5%\"", "loss = \"-1%\"", "E107"),
+        ("part = \"1%\"", "part = \"101%\"", "E107"),
+        ("part = \"1%\", by = \"5ms\"", "by = \"5ms\"", "D002"),
+        ("by = \"5ms\"", "by = \"0ms\"", "E107"),
+        ("jitter = \"3ms\"", "jitter = \"5s\"", "E107"),
+        ("bursts = \"4ms\"", "bursts = 4", "D004"),
+        ("half-duplex = true", "half-duplex = 1", "D004"),
         ("rate = \"2000kbit\"", "rate = \"90gbit\"", "E107"),
         ("within-ms = [35]", "within-ms = [0]", "E107"),
         ("packet = 40", "packet = 39", "E108"),
@@ -203,13 +211,40 @@ fn each_mistake_in_a_change_has_its_code() {
     }
 }
 
-/// The good file with one of its arms on the kernel's netem.
+/// The good file with one of its arms on the kernel's netem, and a line that netem can be.
 fn with_netem() -> String {
-    GOOD.replacen(
+    let text = GOOD.replacen(
         "name = \"tree\"",
         "name = \"tree\"\nemulator = \"netem\"",
         1,
-    )
+    );
+    let impairs = ["half-duplex", "loss", "jitter", "reordering", "bursts"];
+    let plain = |line: &&str| !impairs.iter().any(|word| line.starts_with(word));
+    text.lines()
+        .filter(plain)
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+#[test]
+fn netem_is_no_line_that_impairs_packets() {
+    for field in [
+        "half-duplex = true\nup =",
+        "loss = \"1%\"\n[[phase]]",
+        "bursts = \"1ms\"\n[[phase]]",
+    ] {
+        let (_, at) = field.split_once('\n').unwrap();
+        let source = with_netem().replacen(at, field, 1);
+        let (experiment, problems) = parse(&source);
+        assert!(experiment.is_none(), "{field}");
+        let said = problems.iter().any(|problem| {
+            problem.code == "E110"
+                && problem
+                    .message
+                    .ends_with("in the arm `tree` that cannot be")
+        });
+        assert!(said, "{field}: {problems:?}");
+    }
 }
 
 #[test]

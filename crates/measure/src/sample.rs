@@ -2,8 +2,8 @@
 //! Small experiments and records for tests.
 
 use weirgate_experiment::{
-    Arm, Buffer, Direction, DropEnd, Emulator, Experiment, Fate, FlowName, Framing, Line,
-    LinePacket, LineSide, Node, Phase, Probe, ProbeKind, Recording, Sampling, TcpSegment,
+    Arm, Buffer, Direction, DropEnd, Emulator, Experiment, Fate, FlowName, Framing, Impairments,
+    Line, LinePacket, LineSide, Node, Phase, Probe, ProbeKind, Recording, Sampling, TcpSegment,
     TcpSettings, Topology, Traffic, TrafficKind,
 };
 use weirgate_units::{Dscp, Rate, Size, Span};
@@ -17,6 +17,7 @@ pub(crate) fn line() -> Line {
         delay: Span::from_millis(2),
         buffer: Buffer::Bytes(Size::bytes(bytes)),
         drop: DropEnd::Tail,
+        impairments: Impairments::NONE,
     };
     Line {
         up: side(512, 200_000),
@@ -25,6 +26,7 @@ pub(crate) fn line() -> Line {
         overhead: 28,
         mpu: 0,
         then: Vec::new(),
+        half_duplex: false,
     }
 }
 

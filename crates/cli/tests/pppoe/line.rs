@@ -9,7 +9,7 @@ use crate::wire::index;
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
 use std::rc::Rc;
-use weirgate_bpf::{Line, LineFraming, LineRecord, LineSide};
+use weirgate_bpf::{Line, LineFraming, LineImpairments, LineRecord, LineSide};
 
 /// PPPoE's header and PPP's protocol number (RFC 2516), which are in the frame.
 const SESSION: i32 = 6 + 2;
@@ -96,6 +96,7 @@ impl Modem {
             framing: self.framing,
             overhead: self.added,
             mpu: self.least,
+            impairments: LineImpairments::default(),
         }
     }
 }
@@ -142,7 +143,7 @@ impl Emulated {
                     take(&mut shared.borrow_mut(), number as usize, record);
                 }
             };
-            let mut line = Line::load(devices, sides, take).unwrap();
+            let mut line = Line::load(devices, sides, false, take).unwrap();
             for port in ["port0", "port1"] {
                 run(&format!("tc qdisc add dev {port} root {}", Line::KIND));
             }

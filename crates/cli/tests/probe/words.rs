@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use weirgate_experiment::{Buffer, DropEnd, Framing, LineSide};
+use weirgate_experiment::{Buffer, DropEnd, Framing, Impairments, LineSide};
 use weirgate_guest::agent::line::framing::Wire;
 use weirgate_guest::agent::line::model::Side;
 use weirgate_guest::agent::line::tap::open_tap;
@@ -47,6 +47,7 @@ impl Words {
             // The packet that is being sent is not among them here.
             buffer: Buffer::Packets(line.room[at] - 1),
             drop: DropEnd::Tail,
+            impairments: Impairments::NONE,
         };
         let taps = ["near0", "far0"].map(|name| open_tap(name).unwrap());
         let whole = weirgate_experiment::Line {
@@ -56,8 +57,9 @@ impl Words {
             overhead: line.overhead,
             mpu: 0,
             then: Vec::new(),
+            half_duplex: false,
         };
-        let sides = [&whole.up, &whole.down].map(|side| Side::new(side).unwrap());
+        let sides = [&whole.up, &whole.down].map(|side| Side::new(side, 0).unwrap());
         let wire = Wire::of(&whole);
         let ends = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&ends);

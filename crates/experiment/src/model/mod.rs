@@ -112,6 +112,8 @@ pub struct Line {
     pub mpu: u32,
     /// Rates that take the place of the ones before, in order of time.
     pub then: Vec<LineStep>,
+    /// Whether only one direction transmits at a time, as on a radio channel.
+    pub half_duplex: bool,
 }
 
 /// Another rate of the line from a time on, as when a modem trains anew.
@@ -136,6 +138,31 @@ pub struct LineSide {
     pub buffer: Buffer,
     /// Where a packet is dropped when the queue is full.
     pub drop: DropEnd,
+    /// What happens to packets after transmission.
+    pub impairments: Impairments,
+}
+
+/// What happens to a direction's packets after transmission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Impairments {
+    /// How many of a million packets are lost.
+    pub loss: u32,
+    /// Each packet takes up to so much longer, evenly distributed. Order is kept.
+    pub jitter: Span,
+    /// Packets that arrive later than those behind them.
+    pub reordering: Reordering,
+    /// What was transmitted within each such time arrives together at its end, as from an
+    /// aggregate of Wi-Fi (IEEE 802.11, 9.7) or a grant of DOCSIS; 0 for as it is transmitted.
+    pub bursts: Span,
+}
+
+/// Packets that arrive later than those behind them (RFC 4737).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reordering {
+    /// How many of a million.
+    pub part: u32,
+    /// How much later.
+    pub by: Span,
 }
 
 /// The limit of a queue; the packet in transmission does not count.
@@ -274,6 +301,24 @@ impl Default for Sampling {
     }
 }
 
+impl Impairments {
+    /// Packets arrive as they were transmitted.
+    pub const NONE: Self = Self {
+        loss: 0,
+        jitter: Span::ZERO,
+        reordering: Reordering::NONE,
+        bursts: Span::ZERO,
+    };
+}
+
+impl Reordering {
+    /// None is late.
+    pub const NONE: Self = Self {
+        part: 0,
+        by: Span::ZERO,
+    };
+}
+
 impl Topology {
     /// The topology of a calculation: nothing is built.
     pub const NONE: Self = {
@@ -282,6 +327,7 @@ impl Topology {
             delay: Span::ZERO,
             buffer: Buffer::Packets(0),
             drop: DropEnd::Tail,
+            impairments: Impairments::NONE,
         };
         Self {
             hosts: 0,
@@ -293,6 +339,7 @@ impl Topology {
                 overhead: 0,
                 mpu: 0,
                 then: Vec::new(),
+                half_duplex: false,
             },
         }
     };

@@ -12,6 +12,7 @@ mod change;
 mod codes;
 mod expect;
 mod field;
+mod impairments;
 mod kit;
 mod quic;
 mod schedule;
@@ -130,7 +131,7 @@ fn body(root: &mut Reader<'_, '_>, settle: Span) -> Option<Experiment> {
     scope.check_load(root);
     empty.arms = arm::arms(root, &mut scope);
     if let Some(topology) = &topology {
-        topology::steps_are_possible(root, &scope, topology);
+        topology::is_possible_for_netem(root, &scope, topology);
     }
     empty.sampling = sampling(root, &mut scope);
     empty.expectations = expect::expectations(root, &scope);

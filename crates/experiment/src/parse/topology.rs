@@ -2,8 +2,8 @@
 //! The section `[topology]`.
 
 use super::scope::Scope;
-use super::{codes, field};
-use crate::{Buffer, DropEnd, Framing, Line, LineSide, LineStep, Topology};
+use super::{codes, field, impairments};
+use crate::{Buffer, DropEnd, Framing, Impairments, Line, LineSide, LineStep, Topology};
 use std::str::FromStr;
 use weirgate_document::Reader;
 use weirgate_units::{Rate, Size, Span};
@@ -60,6 +60,9 @@ fn read_line(table: &mut Reader<'_, '_>) -> Option<Line> {
     let up = side(table, "up");
     let down = side(table, "down");
     let then = steps(table);
+    let half_duplex = table
+        .boolean("half-duplex")
+        .is_some_and(|value| value.value);
     Some(Line {
         up: up?,
         down: down?,
@@ -67,20 +70,33 @@ fn read_line(table: &mut Reader<'_, '_>) -> Option<Line> {
         overhead: overhead? as i32,
         mpu: mpu? as u32,
         then,
+        half_duplex,
     })
 }
 
-/// The kernel's netem keeps the rates it was made with.
-pub(super) fn steps_are_possible(root: &Reader<'_, '_>, scope: &Scope, topology: &Topology) {
-    let Some(arm) = scope
-        .netem
-        .first()
-        .filter(|_| !topology.line.then.is_empty())
-    else {
+/// The kernel's netem is a line of constant rates, whose packets arrive as they are
+/// transmitted.
+pub(super) fn is_possible_for_netem(root: &Reader<'_, '_>, scope: &Scope, topology: &Topology) {
+    let Some(arm) = scope.netem.first() else {
         return;
     };
-    let message = format!("the line's rates change, and in the arm `{arm}` they cannot");
-    let hint = "its line is the kernel's netem: leave out `then` of the line, or the arm";
+    let line = &topology.line;
+    let plain = |side: &LineSide| side.impairments == Impairments::NONE;
+    let (what, fields) = if !line.then.is_empty() {
+        ("the line's rates change", "`then`")
+    } else if line.half_duplex {
+        ("the line is half duplex", "`half-duplex`")
+    } else if !plain(&line.up) || !plain(&line.down) {
+        (
+            "the line impairs packets",
+            "`loss`, `jitter`, `reordering` and `bursts`",
+        )
+    } else {
+        return;
+    };
+    let message = format!("{what}, and in the arm `{arm}` that cannot be");
+    let hint =
+        format!("its line is the kernel's netem: leave out {fields} of the line, or the arm");
     let problems = root.problems();
     problems.error(codes::ARM, field::head(root), message, hint);
 }
@@ -169,11 +185,13 @@ fn side(line: &mut Reader<'_, '_>, key: &'static str) -> Option<LineSide> {
     };
     let ends = [("tail", DropEnd::Tail), ("front", DropEnd::Front)];
     let drop = field::word(&mut table, "drop", &ends);
+    let impairments = impairments::read(&mut table);
     Some(LineSide {
         rate: rate?,
         delay: delay?,
         buffer: buffer?,
         drop: drop?,
+        impairments: impairments?,
     })
 }
 

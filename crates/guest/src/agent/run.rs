@@ -146,13 +146,14 @@ impl Stage {
             let line = match arm.emulator {
                 Emulator::Own if in_kernel => {
                     let log = log(&nodes)?;
-                    let built = topology::modem::build(&mut nodes, line, log, clock.clone());
+                    let built =
+                        topology::modem::build(&mut nodes, line, job.seed, log, clock.clone());
                     Some(Emulation::Kernel(Rc::new(built.await?)))
                 }
                 Emulator::Own | Emulator::UserSpace => {
                     let taps = topology::add_taps(&nodes).await?;
                     let log = log(&nodes)?;
-                    let line = tap::Emulation::new(line, taps, clock.clone(), log)?;
+                    let line = tap::Emulation::new(line, taps, job.seed, clock.clone(), log)?;
                     Some(Emulation::Tap(Rc::new(RefCell::new(line))))
                 }
                 Emulator::Netem => {

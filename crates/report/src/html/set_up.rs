@@ -6,8 +6,8 @@ use super::table::{Cell, table};
 use crate::Findings;
 use crate::format::number;
 use weirgate_experiment::{
-    Amount, Buffer, DropEnd, Framing, LineSide, Node, ProbeKind, QuicSettings, TcpSettings,
-    Traffic, TrafficKind,
+    Amount, Buffer, DropEnd, Framing, Impairments, LineSide, Node, ProbeKind, QuicSettings,
+    TcpSettings, Traffic, TrafficKind,
 };
 use weirgate_units::Span;
 
@@ -78,10 +78,31 @@ fn direction(side: &LineSide) -> String {
         DropEnd::Tail => "the arriving packet",
         DropEnd::Front => "the oldest packet",
     };
-    format!(
+    let mut text = format!(
         "{}/s, {} fixed delay, buffer {buffer} that drops {drop}",
         side.rate, side.delay
-    )
+    );
+    let Impairments {
+        loss,
+        jitter,
+        reordering,
+        bursts,
+    } = side.impairments;
+    let percent = |part: u32| format!("{} %", number(f64::from(part) / 1e4));
+    if loss > 0 {
+        text += &format!(", {} lost", percent(loss));
+    }
+    if jitter > Span::ZERO {
+        text += &format!(", up to {jitter} longer");
+    }
+    if reordering.part > 0 {
+        let (part, by) = (percent(reordering.part), reordering.by);
+        text += &format!(", {part} {by} later than the rest");
+    }
+    if bursts > Span::ZERO {
+        text += &format!(", in bursts of {bursts}");
+    }
+    text
 }
 
 fn traffic_row(traffic: &Traffic) -> Vec<Cell> {

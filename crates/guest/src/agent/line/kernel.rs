@@ -7,6 +7,7 @@
 //! that are precise. Elsewhere [`tap`](super::tap) is the line.
 
 use super::log::{Arrival, Log, Logged};
+use super::model::lots;
 use super::packet::Facts;
 use crate::agent::clock::Clock;
 use crate::agent::nodes::Nodes;
@@ -15,8 +16,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
-use weirgate_bpf::{Line as Program, LineFraming, LineRecord, LineSide};
-use weirgate_experiment::{Buffer, Direction, DropEnd, Framing, Line};
+use weirgate_bpf::{Line as Program, LineFraming, LineImpairments, LineRecord, LineSide};
+use weirgate_experiment::{Buffer, Direction, DropEnd, Framing, Impairments, Line};
 use weirgate_units::Rate;
 
 /// How often the kernel's records are read. The ring has room for the packets of
@@ -31,7 +32,7 @@ pub struct Emulation {
     program: Program,
     seen: Rc<RefCell<Seen>>,
     clock: Clock,
-    longest_delay_ns: u64,
+    longest_ns: u64,
 }
 
 /// What the kernel's records have said so far.
@@ -47,12 +48,13 @@ struct Seen {
 }
 
 impl Emulation {
-    /// Loads the line between two devices of the modem: the one to the gateway and
-    /// the one to the provider.
+    /// Loads the line between two devices of the modem, in a run of this seed: the one to
+    /// the gateway and the one to the provider.
     pub fn load(
         nodes: &Nodes,
         devices: [u32; 2],
         line: &Line,
+        seed: u64,
         log: Log,
         clock: Clock,
     ) -> Result<Self> {
@@ -69,14 +71,18 @@ impl Emulation {
                 seen.borrow_mut().take(side, number, record);
             }
         };
-        let sides = [side(line, Direction::Up)?, side(line, Direction::Down)?];
-        let mut program = Program::load(devices, sides, take)?;
+        let sides = [
+            side(line, Direction::Up, seed)?,
+            side(line, Direction::Down, seed)?,
+        ];
+        let longest_ns = sides.iter().map(LineSide::travels_ns).max();
+        let mut program = Program::load(devices, sides, line.half_duplex, take)?;
         nodes.enter_modem(|| program.attach().map_err(io::Error::other))?;
         Ok(Self {
             program,
             seen,
             clock,
-            longest_delay_ns: line.up.delay.as_nanos().max(line.down.delay.as_nanos()),
+            longest_ns: longest_ns.unwrap_or_default(),
         })
     }
 
@@ -99,7 +105,7 @@ impl Emulation {
     /// over, and records it. The rest stays `Left`.
     pub async fn finish(&self) -> Result<()> {
         self.program.stop()?;
-        self.clock.pause(self.longest_delay_ns + LATE_NS).await?;
+        self.clock.pause(self.longest_ns + LATE_NS).await?;
         self.drain()
     }
 
@@ -161,7 +167,7 @@ impl Seen {
                     && since(end_ns) <= self.until_ns
                 {
                     self.log.sent(logged, since(start_ns), since(end_ns));
-                    if side == 1 {
+                    if let Some(left_ns) = left_ns.filter(|_| side == 1) {
                         self.log.left(logged, since(left_ns));
                     }
                 }
@@ -171,7 +177,7 @@ impl Seen {
 }
 
 /// One direction, as the program is told of it.
-fn side(line: &Line, direction: Direction) -> Result<LineSide> {
+fn side(line: &Line, direction: Direction, seed: u64) -> Result<LineSide> {
     let (side, name) = match direction {
         Direction::Up => (&line.up, "upstream"),
         Direction::Down => (&line.down, "downstream"),
@@ -194,6 +200,12 @@ fn side(line: &Line, direction: Direction) -> Result<LineSide> {
         Buffer::Packets(packets) => (packets, false),
         Buffer::Bytes(most) => (u32::try_from(most.as_bytes()).unwrap_or(u32::MAX), true),
     };
+    let Impairments {
+        loss,
+        jitter,
+        reordering,
+        bursts,
+    } = side.impairments;
     Ok(LineSide {
         rates,
         delay_ns: side.delay.as_nanos(),
@@ -207,5 +219,13 @@ fn side(line: &Line, direction: Direction) -> Result<LineSide> {
         },
         overhead: line.overhead,
         mpu: line.mpu,
+        impairments: LineImpairments {
+            lots: lots(seed, direction),
+            loss,
+            jitter_ns: jitter.as_nanos(),
+            reordered: reordering.part,
+            late_ns: reordering.by.as_nanos(),
+            bursts_ns: bursts.as_nanos(),
+        },
     })
 }

@@ -1,16 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One direction of the emulated line: a queue, a transmitter, a delay.
+//! The emulated line: in each direction a queue, a transmitter, a delay.
 //!
 //! A pure state machine: time comes in with each call, nothing is read or
 //! written. Packets are served first come first served; a transmission begins
 //! the instant the one before it ends, however late the caller looks, and takes
 //! exactly its bytes at the line rate (the fraction of a nanosecond is carried
-//! to the next one). After its last bit a packet travels for a fixed delay.
+//! to the next one). After its last bit a packet travels for a fixed delay, and
+//! meets what impairs the direction.
+//!
+//! Where the line is half duplex, one direction transmits at a time. They take
+//! turns, a packet each, while both have some.
+
+mod medium;
+
+pub use medium::{Medium, lots};
 
 use std::collections::VecDeque;
-use weirgate_experiment::{Buffer, DropEnd, LineSide};
+use weirgate_experiment::{Buffer, DropEnd, Impairments, LineSide};
 
 const BIT_TIMES_PER_BYTE: u64 = 8_000_000_000;
+const MILLION: u64 = 1_000_000;
+
+/// What is decided about a packet by lot.
+#[derive(Debug, Clone, Copy)]
+enum Lot {
+    Loss,
+    Jitter,
+    Reordering,
+}
 
 /// One direction. `T` is what the caller knows a packet by.
 #[derive(Debug)]
@@ -19,6 +36,13 @@ pub struct Side<T> {
     delay_ns: u64,
     buffer: Buffer,
     drop: DropEnd,
+    impairments: Impairments,
+    /// What lots are drawn by.
+    lots: u64,
+    /// Packets that have come, which number the next one.
+    came: u32,
+    /// When the last packet that is in order reaches the other end.
+    in_order_ns: u64,
     waiting: VecDeque<Waiting<T>>,
     waiting_bytes: u64,
     sending: Option<Sending<T>>,
@@ -28,6 +52,7 @@ pub struct Side<T> {
 #[derive(Debug)]
 struct Waiting<T> {
     packet: T,
+    number: u32,
     ip_bytes: u32,
     wire_bytes: u32,
 }
@@ -38,6 +63,15 @@ struct Sending<T> {
     ip_bytes: u32,
     start_ns: u64,
     end: Instant,
+    arrival: Arrival,
+}
+
+/// How a packet reaches the other end.
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    due_ns: u64,
+    lost: bool,
+    late: bool,
 }
 
 /// A time with the fraction of a nanosecond, in units of 1 / line rate.
@@ -56,8 +90,12 @@ pub struct Departure<T> {
     pub start_ns: u64,
     /// Last bit, rounded up.
     pub end_ns: u64,
-    /// When it reaches the other end.
+    /// When it reaches the other end, or would.
     pub due_ns: u64,
+    /// It is lost on the way.
+    pub lost: bool,
+    /// Those behind it may pass it.
+    late: bool,
 }
 
 impl Instant {
@@ -82,15 +120,19 @@ impl Instant {
 }
 
 impl<T> Side<T> {
-    /// An idle direction; `None` where its rate is 0.
+    /// An idle direction whose lots are drawn by this number; `None` where its rate is 0.
     #[must_use]
-    pub fn new(side: &LineSide) -> Option<Self> {
+    pub fn new(side: &LineSide, lots: u64) -> Option<Self> {
         let bits_per_second = side.rate.as_bits_per_second();
         (bits_per_second > 0).then(|| Self {
             bits_per_second,
             delay_ns: side.delay.as_nanos(),
             buffer: side.buffer,
             drop: side.drop,
+            impairments: side.impairments,
+            lots,
+            came: 0,
+            in_order_ns: 0,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             sending: None,
@@ -102,6 +144,10 @@ impl<T> Side<T> {
     /// way ends as it began. A rate of 0 changes nothing.
     pub fn set_rate(&mut self, now_ns: u64, bits_per_second: u64) {
         self.advance(now_ns);
+        self.set_rate_now(bits_per_second);
+    }
+
+    fn set_rate_now(&mut self, bits_per_second: u64) {
         if bits_per_second == 0 || bits_per_second == self.bits_per_second {
             return;
         }
@@ -121,18 +167,110 @@ impl<T> Side<T> {
         packet: T,
         ip_bytes: u32,
         wire_bytes: u32,
-        mut dropped: impl FnMut(T),
+        dropped: impl FnMut(T),
     ) {
         self.advance(now_ns);
-        let arrival = Waiting {
-            packet,
-            ip_bytes,
-            wire_bytes,
-        };
+        let arrival = self.numbered(packet, ip_bytes, wire_bytes);
         if self.sending.is_none() {
             self.send(arrival, Instant::whole(now_ns));
-            return;
+        } else {
+            self.queue(arrival, dropped);
         }
+    }
+
+    /// Packets waiting or in transmission at `now_ns`, and their IP bytes; the
+    /// one in transmission counts in full.
+    pub fn ahead(&mut self, now_ns: u64) -> (u32, u32) {
+        self.advance(now_ns);
+        self.ahead_now()
+    }
+
+    fn ahead_now(&self) -> (u32, u32) {
+        let sending = self.sending.as_ref();
+        let packets = self.waiting.len() + usize::from(sending.is_some());
+        let bytes = self.waiting_bytes + sending.map_or(0, |sending| sending.ip_bytes.into());
+        (packets as u32, u32::try_from(bytes).unwrap_or(u32::MAX))
+    }
+
+    /// The next packet that has reached the other end by `now_ns`, or would have.
+    pub fn pop_due(&mut self, now_ns: u64) -> Option<Departure<T>> {
+        self.advance(now_ns);
+        self.pop_arrived(now_ns)
+    }
+
+    fn pop_arrived(&mut self, now_ns: u64) -> Option<Departure<T>> {
+        let first = self
+            .travelling
+            .iter()
+            .position(|one| one.due_ns <= now_ns || !one.late)?;
+        let there = self.travelling[first].due_ns <= now_ns;
+        there.then(|| self.travelling.remove(first)).flatten()
+    }
+
+    /// When the next packet reaches the other end, as far as is known.
+    #[must_use]
+    pub fn next_due_ns(&self) -> Option<u64> {
+        let sending = self.sending.as_ref();
+        let travelling = self.travelling.iter().map(|one| one.due_ns);
+        travelling
+            .chain(sending.map(|sending| sending.arrival.due_ns))
+            .min()
+    }
+
+    /// Ends the run at `now_ns`: what was transmitted by then and still travels.
+    pub fn finish(&mut self, now_ns: u64) -> impl Iterator<Item = Departure<T>> {
+        self.advance(now_ns);
+        self.travelling.drain(..)
+    }
+
+    /// Ends the transmissions that have ended by `now_ns` and begins those that
+    /// followed them.
+    fn advance(&mut self, now_ns: u64) {
+        while let Some(end) = self.end(now_ns) {
+            self.begin(end);
+        }
+    }
+
+    /// Ends the transmission if it has ended by `now_ns`, and says when.
+    fn end(&mut self, now_ns: u64) -> Option<Instant> {
+        let sent = self
+            .sending
+            .take_if(|sending| sending.end.rounded_up() <= now_ns)?;
+        self.travelling.push_back(Departure {
+            packet: sent.packet,
+            start_ns: sent.start_ns,
+            end_ns: sent.end.rounded_up(),
+            due_ns: sent.arrival.due_ns,
+            lost: sent.arrival.lost,
+            late: sent.arrival.late,
+        });
+        Some(sent.end)
+    }
+
+    /// Begins to transmit the oldest packet that waits; false where none does.
+    fn begin(&mut self, at: Instant) -> bool {
+        let next = self.take_oldest();
+        let some = next.is_some();
+        if let Some(next) = next {
+            self.send(next, at);
+        }
+        some
+    }
+
+    fn numbered(&mut self, packet: T, ip_bytes: u32, wire_bytes: u32) -> Waiting<T> {
+        let number = self.came;
+        self.came = number.wrapping_add(1);
+        Waiting {
+            packet,
+            number,
+            ip_bytes,
+            wire_bytes,
+        }
+    }
+
+    /// Has a packet wait, or drops one.
+    fn queue(&mut self, arrival: Waiting<T>, mut dropped: impl FnMut(T)) {
+        let ip_bytes = arrival.ip_bytes;
         if self.drop == DropEnd::Front && self.fits(ip_bytes, 0, 0) {
             while !self.fits(ip_bytes, self.waiting.len(), self.waiting_bytes) {
                 let Some(oldest) = self.take_oldest() else {
@@ -149,65 +287,57 @@ impl<T> Side<T> {
         }
     }
 
-    /// Packets waiting or in transmission at `now_ns`, and their IP bytes; the
-    /// one in transmission counts in full.
-    pub fn ahead(&mut self, now_ns: u64) -> (u32, u32) {
-        self.advance(now_ns);
-        let sending = self.sending.as_ref();
-        let packets = self.waiting.len() + usize::from(sending.is_some());
-        let bytes = self.waiting_bytes + sending.map_or(0, |sending| sending.ip_bytes.into());
-        (packets as u32, u32::try_from(bytes).unwrap_or(u32::MAX))
-    }
-
-    /// The next packet that has reached the other end by `now_ns`.
-    pub fn pop_due(&mut self, now_ns: u64) -> Option<Departure<T>> {
-        self.advance(now_ns);
-        self.travelling.pop_front_if(|first| first.due_ns <= now_ns)
-    }
-
-    /// When the next packet reaches the other end, as far as is known.
-    #[must_use]
-    pub fn next_due_ns(&self) -> Option<u64> {
-        match (self.travelling.front(), &self.sending) {
-            (Some(first), _) => Some(first.due_ns),
-            (None, Some(sending)) => Some(self.due_ns(sending.end.rounded_up())),
-            (None, None) => None,
-        }
-    }
-
-    /// Ends the run at `now_ns`: what was transmitted by then and still travels.
-    pub fn finish(&mut self, now_ns: u64) -> impl Iterator<Item = Departure<T>> {
-        self.advance(now_ns);
-        self.travelling.drain(..)
-    }
-
-    /// Ends the transmissions that have ended by `now_ns` and begins those that
-    /// followed them.
-    fn advance(&mut self, now_ns: u64) {
-        while let Some(sent) = self
-            .sending
-            .take_if(|sending| sending.end.rounded_up() <= now_ns)
-        {
-            let end_ns = sent.end.rounded_up();
-            self.travelling.push_back(Departure {
-                packet: sent.packet,
-                start_ns: sent.start_ns,
-                end_ns,
-                due_ns: self.due_ns(end_ns),
-            });
-            if let Some(next) = self.take_oldest() {
-                self.send(next, sent.end);
-            }
-        }
-    }
-
     fn send(&mut self, waiting: Waiting<T>, start: Instant) {
+        let end = start.after(waiting.wire_bytes, self.bits_per_second);
         self.sending = Some(Sending {
             packet: waiting.packet,
             ip_bytes: waiting.ip_bytes,
             start_ns: start.rounded_up(),
-            end: start.after(waiting.wire_bytes, self.bits_per_second),
+            end,
+            arrival: self.arrival(waiting.number, end.rounded_up()),
         });
+    }
+
+    /// How a packet of this number reaches the other end, whose last bit is sent at
+    /// `end_ns`.
+    fn arrival(&mut self, number: u32, end_ns: u64) -> Arrival {
+        let Impairments {
+            loss,
+            jitter,
+            reordering,
+            bursts,
+        } = self.impairments;
+        let burst_ns = bursts.as_nanos();
+        let together_ns = match burst_ns {
+            0 => end_ns,
+            _ => end_ns.div_ceil(burst_ns).saturating_mul(burst_ns),
+        };
+        let jitter_ns = (self.lot(number, Lot::Jitter) * jitter.as_nanos()) >> 32;
+        let own_ns = together_ns.saturating_add(self.delay_ns + jitter_ns);
+        let due_ns = own_ns.max(self.in_order_ns);
+        let falls = |what, part: u32| (self.lot(number, what) * MILLION) >> 32 < part.into();
+        let (lost, late) = (
+            falls(Lot::Loss, loss),
+            falls(Lot::Reordering, reordering.part),
+        );
+        if late {
+            let due_ns = due_ns.saturating_add(reordering.by.as_nanos());
+            return Arrival { due_ns, lost, late };
+        }
+        self.in_order_ns = due_ns;
+        Arrival { due_ns, lost, late }
+    }
+
+    /// A lot about the packet of this number, of 32 bits: a number of SplitMix64
+    /// (Steele, Lea and Flood 2014) for each.
+    const fn lot(&self, number: u32, what: Lot) -> u64 {
+        let step = number as u64 * 3 + what as u64 + 1;
+        let state = self
+            .lots
+            .wrapping_add(step.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) >> 32
     }
 
     fn take_oldest(&mut self) -> Option<Waiting<T>> {
@@ -221,10 +351,6 @@ impl<T> Side<T> {
             Buffer::Bytes(limit) => bytes + u64::from(ip_bytes) <= limit.as_bytes(),
             Buffer::Packets(limit) => packets < limit as usize,
         }
-    }
-
-    const fn due_ns(&self, end_ns: u64) -> u64 {
-        end_ns.saturating_add(self.delay_ns)
     }
 }
 

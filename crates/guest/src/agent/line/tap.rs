@@ -9,12 +9,12 @@
 
 use super::framing::Wire;
 use super::log::{Arrival, Log, Logged};
-use super::model::Side;
+use super::model::Medium;
 use super::packet::{ETHERNET, Facts};
 use crate::agent::clock::{Alarm, Clock};
 use crate::agent::topology::Taps;
 use crate::agent::watch::watch;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use nlink::tuntap::{Mode, TunTap};
 use rustix::io::Errno;
 use std::cell::RefCell;
@@ -50,6 +50,7 @@ pub fn open_tap(name: &str) -> io::Result<OwnedFd> {
 pub struct Emulation {
     /// Up and down, in this order.
     directions: [DirectedLine; 2],
+    medium: Medium<Frame>,
     wire: Wire,
     clock: Clock,
     log: Log,
@@ -57,13 +58,12 @@ pub struct Emulation {
     spare: Vec<Vec<u8>>,
 }
 
-/// One direction: the device it is read from, and the line behind it. It is
-/// written to the device that the other direction is read from.
+/// One direction: the device it is read from. It is written to the device that the
+/// other direction is read from.
 #[derive(Debug)]
 struct DirectedLine {
     direction: Direction,
     from: AsyncFd<OwnedFd>,
-    side: Side<Frame>,
 }
 
 /// A packet on the line.
@@ -74,23 +74,25 @@ struct Frame {
 }
 
 impl Emulation {
-    /// A line between two TAP devices.
-    pub fn new(line: &Line, taps: Taps, clock: Clock, log: Log) -> Result<Self> {
-        let directed = |direction, side, from, text| {
-            let side =
-                Side::new(side).with_context(|| format!("the {text} rate of the line is 0"))?;
+    /// A line between two TAP devices, in a run of this seed.
+    pub fn new(line: &Line, taps: Taps, seed: u64, clock: Clock, log: Log) -> Result<Self> {
+        let directed = |direction, from| {
             let from = watch(from, Interest::READABLE).context("watch a TAP device")?;
-            anyhow::Ok(DirectedLine {
-                direction,
-                from,
-                side,
-            })
+            anyhow::Ok(DirectedLine { direction, from })
         };
+        let medium = Medium::new(line, seed).map_err(|direction| {
+            let name = match direction {
+                Direction::Up => "upstream",
+                Direction::Down => "downstream",
+            };
+            anyhow!("the {name} rate of the line is 0")
+        })?;
         Ok(Self {
             directions: [
-                directed(Direction::Up, &line.up, taps.wan, "upstream")?,
-                directed(Direction::Down, &line.down, taps.line, "downstream")?,
+                directed(Direction::Up, taps.wan)?,
+                directed(Direction::Down, taps.line)?,
             ],
+            medium,
             wire: Wire::of(line),
             clock,
             log,
@@ -101,9 +103,10 @@ impl Emulation {
     /// The line has other rates from now on, as far as they are said.
     fn set_rates(&mut self, rates: [Option<Rate>; 2]) {
         let now_ns = self.clock.now_ns();
-        for (directed, rate) in self.directions.iter_mut().zip(rates) {
+        for (index, rate) in rates.into_iter().enumerate() {
             if let Some(rate) = rate {
-                directed.side.set_rate(now_ns, rate.as_bits_per_second());
+                let rate = rate.as_bits_per_second();
+                self.medium.set_rate(index, now_ns, rate);
             }
         }
     }
@@ -135,14 +138,12 @@ impl Emulation {
 
     /// Records what was sent by the end of the run; the rest stays `Left`.
     pub fn finish(&mut self, now_ns: u64) {
-        for directed in &mut self.directions {
-            for departure in directed.side.finish(now_ns) {
-                self.log.sent(
-                    departure.packet.logged,
-                    departure.start_ns,
-                    departure.end_ns,
-                );
-            }
+        for (_, departure) in self.medium.finish(now_ns) {
+            self.log.sent(
+                departure.packet.logged,
+                departure.start_ns,
+                departure.end_ns,
+            );
         }
     }
 
@@ -157,11 +158,7 @@ impl Emulation {
             if more {
                 continue;
             }
-            let next = self
-                .directions
-                .iter()
-                .filter_map(|directed| directed.side.next_due_ns());
-            alarm.set(next.min())?;
+            alarm.set(self.medium.next_ns())?;
             ready!(alarm.poll_ring(cx))?;
         }
     }
@@ -190,26 +187,23 @@ impl Emulation {
     fn arrive(&mut self, index: usize, bytes: Vec<u8>) -> Result<()> {
         let now_ns = self.clock.now_ns();
         let facts = Facts::read(&bytes, bytes.len().saturating_sub(ETHERNET) as u32);
-        let directed = &mut self.directions[index];
         let wire_bytes = self.wire.bytes(facts.ip_bytes.into());
         let arrival = Arrival {
-            direction: directed.direction,
+            direction: self.directions[index].direction,
             at_ns: now_ns,
             facts,
             frame: &bytes,
             wire_bytes,
-            ahead: directed.side.ahead(now_ns),
+            ahead: self.medium.ahead(index, now_ns),
         };
         let logged = self.log.arrived(&arrival);
         let logged = logged.context("read what came to the gateway")?;
         let frame = Frame { bytes, logged };
-        let ip_bytes = facts.ip_bytes.into();
-        directed
-            .side
-            .arrive(now_ns, frame, ip_bytes, wire_bytes, |frame| {
-                self.log.dropped(frame.logged);
-                self.spare.push(frame.bytes);
-            });
+        let bytes = (facts.ip_bytes.into(), wire_bytes);
+        self.medium.arrive(index, now_ns, frame, bytes, |frame| {
+            self.log.dropped(frame.logged);
+            self.spare.push(frame.bytes);
+        });
         Ok(())
     }
 
@@ -217,10 +211,14 @@ impl Emulation {
     fn deliver(&mut self) -> Result<()> {
         for index in 0..self.directions.len() {
             let now_ns = self.clock.now_ns();
-            while let Some(departure) = self.directions[index].side.pop_due(now_ns) {
+            while let Some(departure) = self.medium.pop_due(index, now_ns) {
                 let frame = departure.packet;
                 self.log
                     .sent(frame.logged, departure.start_ns, departure.end_ns);
+                if departure.lost {
+                    self.spare.push(frame.bytes);
+                    continue;
+                }
                 if self.directions[index].direction == Direction::Down {
                     self.log.left(frame.logged, self.clock.now_ns());
                 }

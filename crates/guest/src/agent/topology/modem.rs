@@ -44,8 +44,14 @@ pub async fn make(nodes: &mut Nodes) -> Result<Connection<Route>> {
     Ok(route)
 }
 
-/// Builds a line of the lab's own program between `wan` and `line`.
-pub async fn build(nodes: &mut Nodes, line: &Line, log: Log, clock: Clock) -> Result<Emulation> {
+/// Builds a line of the lab's own program between `wan` and `line`, in a run of this seed.
+pub async fn build(
+    nodes: &mut Nodes,
+    line: &Line,
+    seed: u64,
+    log: Log,
+    clock: Clock,
+) -> Result<Emulation> {
     let route = make(nodes).await?;
     for (node, device) in [(Node::Gateway, WAN), (Node::Provider, LINE)] {
         let changed = async {
@@ -66,7 +72,7 @@ pub async fn build(nodes: &mut Nodes, line: &Line, log: Log, clock: Clock) -> Re
     };
     let devices = [device(ENDS[0]).await?, device(ENDS[1]).await?];
     let numbers = devices.each_ref().map(|(index, _)| index.number());
-    let emulation = Emulation::load(nodes, numbers, line, log, clock)?;
+    let emulation = Emulation::load(nodes, numbers, line, seed, log, clock)?;
     for (index, name) in devices {
         kernel.put_root(&name, index, Program::KIND).await?;
         ends::switch_on(&route, name.as_str()).await?;

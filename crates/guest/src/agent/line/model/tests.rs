@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::{Departure, Side};
+use super::{Departure, Medium, Side};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weirgate_experiment::{Buffer, DropEnd, LineSide};
+use weirgate_experiment::{Buffer, DropEnd, Framing, Impairments, Line, LineSide, Reordering};
 use weirgate_units::{Rate, Size, Span};
 
+const MS: u64 = 1_000_000;
 const FULL: u32 = 1_500;
 /// 1500 bytes in ATM cells with 28 bytes of overhead.
 const FULL_WIRE: u32 = 1_696;
@@ -16,8 +17,27 @@ fn side(rate: Rate, delay: Span, buffer: Buffer, drop: DropEnd) -> Side<usize> {
         delay,
         buffer,
         drop,
+        impairments: Impairments::NONE,
     };
-    Side::new(&side).expect("a rate above 0")
+    Side::new(&side, 0).expect("a rate above 0")
+}
+
+/// 8 kbit/s, a millisecond for each byte, with this after it.
+fn impaired(impairments: Impairments) -> LineSide {
+    LineSide {
+        rate: Rate::kbit(8),
+        delay: Span::ZERO,
+        buffer: Buffer::Packets(10_000),
+        drop: DropEnd::Tail,
+        impairments,
+    }
+}
+
+/// Small packets that come as soon as the line is free, each of a byte.
+fn in_a_row(impairments: Impairments) -> Vec<Departure<usize>> {
+    let mut side = Side::new(&impaired(impairments), 7).expect("a rate above 0");
+    let arrivals: Vec<_> = (0..10_000).map(|number| (number * MS, 1, 1)).collect();
+    run(&mut side, &arrivals).sent
 }
 
 fn adsl(buffer: Buffer, drop: DropEnd) -> Side<usize> {
@@ -57,8 +77,9 @@ fn a_rate_of_0_is_refused() {
         delay: Span::ZERO,
         buffer: Buffer::Packets(1),
         drop: DropEnd::Tail,
+        impairments: Impairments::NONE,
     };
-    assert!(Side::<()>::new(&side).is_none());
+    assert!(Side::<()>::new(&side, 0).is_none());
 }
 
 #[test]
@@ -70,6 +91,8 @@ fn one_packet_takes_its_line_time_and_the_delay() {
         start_ns: 1_000,
         end_ns: 26_501_000,
         due_ns: 28_501_000,
+        lost: false,
+        late: false,
     };
     assert_eq!(run.sent, [expected]);
 }
@@ -113,6 +136,94 @@ fn a_packet_larger_than_the_buffer_does_not_empty_it() {
         let arrivals = [(0, FULL, FULL_WIRE), (0, 900, 1_060), (0, FULL, FULL_WIRE)];
         assert_eq!(run(&mut side, &arrivals).dropped, [2]);
     }
+}
+
+#[test]
+fn a_part_of_the_packets_is_lost_after_transmission() {
+    let sent = in_a_row(Impairments {
+        loss: 20_000,
+        ..Impairments::NONE
+    });
+    assert_eq!(sent.len(), 10_000);
+    let lost = sent.iter().filter(|one| one.lost).count();
+    // 200, and three standard deviations of a binomial.
+    assert!((158..=242).contains(&lost), "{lost}");
+    let all = Impairments {
+        loss: 1_000_000,
+        ..Impairments::NONE
+    };
+    assert!(in_a_row(all).iter().all(|one| one.lost));
+}
+
+#[test]
+fn jitter_makes_packets_later_and_keeps_their_order() {
+    let sent = in_a_row(Impairments {
+        jitter: Span::from_millis(20),
+        ..Impairments::NONE
+    });
+    assert!(sent.is_sorted_by_key(|one| (one.packet, one.due_ns)));
+    let waits = || sent.iter().map(|one| one.due_ns - one.end_ns);
+    assert!(waits().all(|wait| wait <= 20 * MS));
+    assert!(waits().any(|wait| wait > 19 * MS));
+}
+
+#[test]
+fn late_packets_are_passed_by_those_behind_them() {
+    let by = Span::from_millis(5);
+    let reordering = Reordering { part: 10_000, by };
+    let sent = in_a_row(Impairments {
+        reordering,
+        ..Impairments::NONE
+    });
+    assert!(sent.is_sorted_by_key(|one| one.due_ns));
+    let (late, rest): (Vec<&Departure<usize>>, Vec<_>) = sent.iter().partition(|one| one.late);
+    assert!((70..=130).contains(&late.len()), "{}", late.len());
+    assert!(late.iter().all(|one| one.due_ns == one.end_ns + 5 * MS));
+    assert!(rest.iter().all(|one| one.due_ns == one.end_ns));
+    assert!(rest.is_sorted_by_key(|one| one.packet));
+}
+
+#[test]
+fn a_burst_is_what_was_transmitted_in_its_time() {
+    let sent = in_a_row(Impairments {
+        bursts: Span::from_millis(4),
+        ..Impairments::NONE
+    });
+    let last_of = |one: &Departure<usize>| one.end_ns.div_ceil(4 * MS) * 4 * MS;
+    assert!(sent.iter().all(|one| one.due_ns == last_of(one)));
+}
+
+#[test]
+fn one_direction_at_a_time_transmits_where_the_line_is_half_duplex() {
+    let side = impaired(Impairments::NONE);
+    let line = Line {
+        up: side,
+        down: side,
+        framing: Framing::None,
+        overhead: 0,
+        mpu: 0,
+        then: Vec::new(),
+        half_duplex: true,
+    };
+    let mut medium = Medium::new(&line, 1).expect("rates above 0");
+    for packet in 0..3 {
+        medium.arrive(0, 0, packet, (1, 1), |_| ());
+    }
+    for packet in 3..5 {
+        medium.arrive(1, 0, packet, (2, 2), |_| ());
+    }
+    let sent: Vec<_> = std::iter::from_fn(|| {
+        let now_ns = medium.next_ns()?;
+        let both = [0, 1].map(|index| medium.pop_due(index, now_ns));
+        Some(
+            both.into_iter()
+                .flatten()
+                .map(|one| (one.packet, one.end_ns / MS)),
+        )
+    })
+    .flatten()
+    .collect();
+    assert_eq!(sent, [(0, 1), (3, 3), (1, 4), (4, 6), (2, 7)]);
 }
 
 #[test]

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Both directions of a line, which may have one medium between them.
+
+use super::{Departure, Instant, Side};
+use weirgate_experiment::{Direction, Line, Random};
+
+/// What a direction's lots are drawn by: the run's seed and the direction's name.
+#[must_use]
+pub fn lots(seed: u64, direction: Direction) -> u64 {
+    let name = match direction {
+        Direction::Up => "line up",
+        Direction::Down => "line down",
+    };
+    Random::of_flow(seed, name, 0).bits()
+}
+
+/// A line's directions, up and down in this order.
+#[derive(Debug)]
+pub struct Medium<T> {
+    sides: [Side<T>; 2],
+    half_duplex: bool,
+}
+
+impl<T> Medium<T> {
+    /// An idle line in a run of this seed; the direction whose rate is 0 where one is.
+    pub fn new(line: &Line, seed: u64) -> Result<Self, Direction> {
+        let side = |side, direction| Side::new(side, lots(seed, direction)).ok_or(direction);
+        Ok(Self {
+            sides: [
+                side(&line.up, Direction::Up)?,
+                side(&line.down, Direction::Down)?,
+            ],
+            half_duplex: line.half_duplex,
+        })
+    }
+
+    /// As [`Side::set_rate`].
+    pub fn set_rate(&mut self, index: usize, now_ns: u64, bits_per_second: u64) {
+        self.advance(now_ns);
+        self.sides[index].set_rate_now(bits_per_second);
+    }
+
+    /// As [`Side::arrive`].
+    pub fn arrive(
+        &mut self,
+        index: usize,
+        now_ns: u64,
+        packet: T,
+        (ip_bytes, wire_bytes): (u32, u32),
+        dropped: impl FnMut(T),
+    ) {
+        self.advance(now_ns);
+        let is_free = match self.half_duplex {
+            true => self.sides.iter().all(|side| side.sending.is_none()),
+            false => self.sides[index].sending.is_none(),
+        };
+        let side = &mut self.sides[index];
+        let arrival = side.numbered(packet, ip_bytes, wire_bytes);
+        if is_free {
+            side.send(arrival, Instant::whole(now_ns));
+        } else {
+            side.queue(arrival, dropped);
+        }
+    }
+
+    /// As [`Side::ahead`].
+    pub fn ahead(&mut self, index: usize, now_ns: u64) -> (u32, u32) {
+        self.advance(now_ns);
+        self.sides[index].ahead_now()
+    }
+
+    /// As [`Side::pop_due`].
+    pub fn pop_due(&mut self, index: usize, now_ns: u64) -> Option<Departure<T>> {
+        self.advance(now_ns);
+        self.sides[index].pop_arrived(now_ns)
+    }
+
+    /// When a packet reaches an end, as far as is known, or a transmission ends that another
+    /// direction's waits for.
+    #[must_use]
+    pub fn next_ns(&self) -> Option<u64> {
+        let due = self.sides.iter().filter_map(Side::next_due_ns);
+        let ends = self.sides.iter().filter_map(|side| side.sending.as_ref());
+        let ends = ends.map(|sending| sending.end.rounded_up());
+        due.chain(ends.filter(|_| self.half_duplex)).min()
+    }
+
+    /// As [`Side::finish`], of both directions.
+    pub fn finish(&mut self, now_ns: u64) -> impl Iterator<Item = (usize, Departure<T>)> {
+        self.advance(now_ns);
+        let sides = self.sides.iter_mut().enumerate();
+        sides.flat_map(|(index, side)| side.travelling.drain(..).map(move |one| (index, one)))
+    }
+
+    fn advance(&mut self, now_ns: u64) {
+        if !self.half_duplex {
+            self.sides.iter_mut().for_each(|side| side.advance(now_ns));
+            return;
+        }
+        while let Some((index, end)) = self.end(now_ns) {
+            // Fractions of a nanosecond are in units of a direction's own rate.
+            let at = Instant::whole(end.rounded_up());
+            if !self.sides[1 - index].begin(at) {
+                self.sides[index].begin(at);
+            }
+        }
+    }
+
+    /// Which direction's transmission has ended by `now_ns`, and when.
+    fn end(&mut self, now_ns: u64) -> Option<(usize, Instant)> {
+        let mut sides = self.sides.iter_mut().enumerate();
+        sides.find_map(|(index, side)| Some((index, side.end(now_ns)?)))
+    }
+}

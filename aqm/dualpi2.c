@@ -24,6 +24,10 @@
  *     says (section 2.5.1.1): NQB (RFC 9956). Not being scalable, they are dropped
  *     or marked there as in the classic queue, so that nobody gains by the code
  *     point but in delay.
+ *  7. Where L4S packets come in bursts, as behind a radio, the step is longer. A burst
+ *     that finds nothing before it waits for itself, and a step that is shorter than
+ *     it marks a sender that leaves the link idle between bursts. The size of a burst
+ *     is that in which the mean packet finds itself, over some 64 of them.
  */
 #include "fixed.h"
 
@@ -36,6 +40,13 @@
 /* Updates made up for at a time. From 1 an idle link brings p' to 0 in 416 by
  * default. */
 #define DUALPI2_CATCH_UP 1024
+
+/* Packets are of one burst where each comes within this part of a full packet's time
+ * on the link after the one before. */
+#define DUALPI2_CLOSE_PART 8
+
+/* The mean of bursts is over so many packets. */
+#define DUALPI2_BURST_PACKETS 64
 
 enum dualpi2_queue { DUALPI2_C = 0, DUALPI2_L = 1, DUALPI2_QUEUE_COUNT = 2 };
 enum dualpi2_scheduler { DUALPI2_SHIFTED = 0, DUALPI2_WEIGHTED = 1 };
@@ -56,6 +67,8 @@ enum dualpi2_scheduler { DUALPI2_SHIFTED = 0, DUALPI2_WEIGHTED = 1 };
 	  "delay from which L4S packets are marked, whatever the probability") \
 	P(step_packets, AQM_PACKETS, 2, 0, 64, \
 	  "the same in full packets on the link; the longer counts") \
+	P(bursts_ns, AQM_NS, 10000000, 0, 100000000, \
+	  "by how much bursts make the step longer at most; 0: not at all") \
 	P(ramp_ns, AQM_NS, 0, 0, 1000000000, \
 	  "delay over which that rises from none to all; 0: a step") \
 	P(scheduler, "shifted|weighted", 0, 0, 1, \
@@ -76,7 +89,12 @@ enum dualpi2_scheduler { DUALPI2_SHIFTED = 0, DUALPI2_WEIGHTED = 1 };
 	N(updated_ns, AQM_NS, "when the last update was due") \
 	N(owed_bytes, "bytes/100", \
 	  "with weights: what classic packets have due") \
-	N(step_ns, AQM_NS, "step in force") \
+	N(step_ns, AQM_NS, "step without bursts") \
+	N(full_ns, AQM_NS, "time of a full packet on the link") \
+	N(came_ns, AQM_NS, "when the last L4S packet came") \
+	N(run_packets, AQM_PACKETS, "of the burst that it is part of") \
+	N(run_bytes, AQM_BYTES, "theirs") \
+	N(burst_ns, AQM_NS, "mean time of bursts on the link") \
 	N(two_packets_bytes, AQM_BYTES, "two full packets") \
 	N(limit_packets, AQM_PACKETS, "limit in force") \
 	N(begun, AQM_FLAG, "whether a packet has come yet")
@@ -108,13 +126,11 @@ AQM_FN void dualpi2_setup(struct dualpi2_vars *v,
 			  const struct aqm_link *link)
 {
 	u64 mtu = aqm_max(link->mtu_bytes, 64);
-	u64 step = p->step_ns;
+	u64 wire = aqm_wire(link, (u32)mtu);
 
 	if (link->rate_bytes_s)
-		step = aqm_max(step, p->step_packets *
-					     aqm_wire(link, (u32)mtu) *
-					     1000000000 / link->rate_bytes_s);
-	v->step_ns = step;
+		v->full_ns = wire * 1000000000 / link->rate_bytes_s;
+	v->step_ns = aqm_max(p->step_ns, p->step_packets * v->full_ns);
 	v->two_packets_bytes = 2 * mtu;
 	v->limit_packets = aqm_min(p->limit_packets, link->room_packets);
 }
@@ -194,6 +210,39 @@ AQM_FN int dualpi2_scalable(const struct aqm_packet *packet)
 	return (packet->ecn & AQM_ECT_1) != 0;
 }
 
+/* An L4S packet comes: the burst that it is part of grows, or another begins, and then
+ * the mean takes in the one before, with each of its packets. */
+AQM_FN void dualpi2_gather(struct dualpi2_vars *v,
+			   const struct aqm_packet *packet, u64 now_ns)
+{
+	u64 packets = v->run_packets;
+	u64 took;
+
+	if (now_ns - v->came_ns > v->full_ns / DUALPI2_CLOSE_PART) {
+		took = v->run_bytes * 2 * v->full_ns / v->two_packets_bytes;
+		v->burst_ns = (v->burst_ns * (DUALPI2_BURST_PACKETS - packets) +
+			       took * packets) /
+			      DUALPI2_BURST_PACKETS;
+		v->run_packets = 0;
+		v->run_bytes = 0;
+	}
+	v->came_ns = now_ns;
+	if (v->run_packets == DUALPI2_BURST_PACKETS)
+		return;
+	v->run_packets++;
+	v->run_bytes += packet->len;
+}
+
+/* The step in force. Of bursts of several sizes the longest are about twice the mean. */
+AQM_FN u64 dualpi2_step(const struct dualpi2_vars *v,
+			const struct dualpi2_params *p)
+{
+	if (v->burst_ns <= v->step_ns)
+		return v->step_ns;
+	return v->step_ns +
+	       aqm_min(2 * (v->burst_ns - v->step_ns), p->bursts_ns);
+}
+
 AQM_FN struct aqm_verdict dualpi2_arrive(struct dualpi2_vars *v,
 					 const struct dualpi2_params *p,
 					 struct dualpi2_stats *s,
@@ -204,10 +253,10 @@ AQM_FN struct aqm_verdict dualpi2_arrive(struct dualpi2_vars *v,
 			 at->heads_ns[DUALPI2_L], at->now_ns);
 	if (at->packets >= v->limit_packets)
 		return aqm_drop(AQM_LIMIT_REASON);
-	return aqm_pass(dualpi2_scalable(packet) ||
-					packet->flow == p->nqb_code ?
-				DUALPI2_L :
-				DUALPI2_C);
+	if (!dualpi2_scalable(packet) && packet->flow != p->nqb_code)
+		return aqm_pass(DUALPI2_C);
+	dualpi2_gather(v, packet, at->now_ns);
+	return aqm_pass(DUALPI2_L);
 }
 
 /* Which queue is next (section 4.1.1 and appendix A.1, `scheduler()`). */
@@ -254,9 +303,11 @@ AQM_FN int dualpi2_falls(u64 probability, const struct aqm_moment *at)
 AQM_FN u64 dualpi2_native(const struct dualpi2_vars *v,
 			  const struct dualpi2_params *p, u64 delay_ns)
 {
-	if (delay_ns < v->step_ns || !delay_ns)
+	u64 step = dualpi2_step(v, p);
+
+	if (delay_ns < step || !delay_ns)
 		return 0;
-	return aqm_ratio(delay_ns - v->step_ns, p->ramp_ns);
+	return aqm_ratio(delay_ns - step, p->ramp_ns);
 }
 
 /* An L4S packet: `base` is p', and `squared` p'^2, as ratios. */

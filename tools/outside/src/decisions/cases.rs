@@ -219,6 +219,7 @@ pub fn cases() -> Result<Vec<Case>> {
         let values = [
             ("scheduler", 1),
             ("step_packets", 0),
+            ("bursts_ns", 0),
             ("drop_overload", overload),
             // A packet's flow is a hash here, and no code point.
             ("nqb_code", 64),

@@ -51,10 +51,6 @@
 //!
 //! Start reading at `bpf/qdisc/qdisc.bpf.h`.
 
-/// Whether this library has programs: the feature `programs`. Without them each one that
-/// is to be loaded is a [`BpfError::NoProgram`].
-pub const HAS_PROGRAMS: bool = cfg!(feature = "programs");
-
 mod bench;
 mod error;
 mod hooks;
@@ -63,6 +59,7 @@ mod line;
 mod maps;
 mod middlebox;
 mod prague;
+mod present;
 mod programs;
 mod qdisc;
 mod trace;
@@ -82,6 +79,7 @@ pub use hooks::{
 pub use line::{Line, LineFraming, LineImpairments, LineRecord, LineSide};
 pub use middlebox::{Middlebox, MiddleboxCount};
 pub use prague::{Prague, PragueState};
+pub use present::{HAS_PROGRAMS, most_capabilities};
 pub use programs::{
     Attached, Cost, Object, Refused, kit_number, programs, source_number, sources, verify,
 };

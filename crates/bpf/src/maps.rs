@@ -3,10 +3,12 @@
 
 use crate::error::BpfError;
 use crate::layout::Layout;
+use crate::present::WithPrograms;
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, RingBufferBuilder};
 use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::Path;
 use zerocopy::IntoBytes;
 
 /// Finds a map of a loaded program by its name; `None` where it has none.
@@ -87,6 +89,7 @@ pub(crate) struct Map<K, V> {
     owner: String,
     name: &'static str,
     handle: MapHandle,
+    _with: WithPrograms,
     types: PhantomData<fn(K) -> V>,
 }
 
@@ -128,6 +131,7 @@ impl<K: Layout, V: Value> Map<K, V> {
         tail: usize,
         handle: Option<MapHandle>,
     ) -> Result<Self, BpfError> {
+        let with = WithPrograms::of(name)?;
         let expected = (V::LEAST + tail) as u32;
         let found = handle.as_ref().map_or(0, MapCore::value_size);
         let handle = handle.filter(|_| found == expected);
@@ -140,6 +144,7 @@ impl<K: Layout, V: Value> Map<K, V> {
                 found,
                 expected,
             })?,
+            _with: with,
             types: PhantomData,
         })
     }
@@ -283,6 +288,21 @@ impl<V: Value> Map<u32, V> {
     pub(crate) fn set_first(&self, value: &V) -> Result<(), BpfError> {
         self.put(&0, value)
     }
+}
+
+/// The map that is pinned in a folder by this name.
+///
+/// # Errors
+///
+/// Occurs where none is, or it cannot be opened.
+pub(crate) fn pinned(folder: &Path, name: &'static str) -> Result<MapHandle, BpfError> {
+    WithPrograms::of(name)?;
+    let path = folder.join(name);
+    MapHandle::from_pinned_path(&path).map_err(|source| BpfError::Pin {
+        path,
+        doing: "opened",
+        source,
+    })
 }
 
 /// Calls `take` with each record that a ring holds, and forgets them.

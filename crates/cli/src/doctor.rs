@@ -17,7 +17,7 @@ use weirgate_keep::{Memory, Site};
 use weirgate_kernel::{DeviceOverview, Kernel, Scope};
 use weirgate_plan::verify;
 use weirgate_policy::Policy;
-use weirgate_state::{Ability, Capabilities, DeviceName, Machine, Presence, State};
+use weirgate_state::{Ability, DeviceName, Machine, Presence, State};
 use weirgate_units::Span;
 use weirgate_units::{Arrange as _, Inserted as _};
 
@@ -64,8 +64,8 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
             devices = ordinary(&machine);
         }
         let judged = |policy: Option<&Policy>| {
-            let compiled =
-                policy.and_then(|one| weirgate_compile::compile(one, &Capabilities::all()).0);
+            let all = weirgate_bpf::most_capabilities();
+            let compiled = policy.and_then(|one| weirgate_compile::compile(one, &all).0);
             examine(&Question {
                 machine: &machine,
                 policy,

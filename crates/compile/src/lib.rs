@@ -51,6 +51,7 @@ pub use report::objective::ObjectiveReport;
 pub use report::setup::{OfSize, Setup, setups};
 pub use report::{
     Bound, CheckReport, ClassReport, Cost, DirectionReport, FullQueue, Step, Wire, check_report,
+    check_report_for,
 };
 pub use scheduler::parts::{CappedHost, OverAll, Parent};
 pub use scheduler::{Member, Scheduler, bounds};
@@ -75,7 +76,7 @@ pub fn compile(policy: &Policy, kernel: &Capabilities) -> (Option<State>, Vec<Pr
     let problems = Problems::default();
     let release = check::release(kernel);
     let automatic = inbound::automatic::settled(policy, kernel, &release, &problems);
-    let automatic = engine::rows::settled(automatic, Some(kernel));
+    let automatic = engine::rows::settled(automatic, kernel);
     let dual = engine::l4s::settled(automatic, kernel, &problems);
     let settled = check::default_queue::settled(&dual, kernel, &problems);
     let settled = scheduler::acks::settled(settled, kernel, &problems);

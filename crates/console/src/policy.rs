@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use weirgate_aqm::INSTALLED;
-use weirgate_bpf::kit_number;
+use weirgate_bpf::{kit_number, most_capabilities};
 use weirgate_document::Severity;
 use weirgate_keep::Source;
 use weirgate_policy::Policy;
@@ -73,7 +73,7 @@ pub fn problems(path: &Path, text: &str) -> Vec<LocatedProblem> {
         let parsed = weirgate_policy::parse_with(&name, &part, &load);
         let mut problems = parsed.problems;
         if let Some(policy) = &parsed.policy {
-            problems.extend(weirgate_compile::compile(policy, &Capabilities::all()).1);
+            problems.extend(weirgate_compile::compile(policy, &most_capabilities()).1);
         }
         all.extend(problems.into_iter().map(|problem| {
             let (file, line, column) = parsed.sources.locate(&problem);

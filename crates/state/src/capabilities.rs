@@ -72,6 +72,38 @@ impl Capabilities {
         }
     }
 
+    /// The same kernel, for the program of small routers.
+    #[must_use]
+    pub fn small() -> Self {
+        Self {
+            payload: false,
+            kit: false,
+            small: true,
+            ..Self::all()
+        }
+    }
+
+    /// What would let programs look at packets, as the begin of a hint.
+    #[must_use]
+    pub fn bring_cls_bpf(&self) -> &'static str {
+        self.or_whole("load or build the module cls_bpf")
+    }
+
+    /// What would let programs be qdiscs, as the begin of a hint.
+    #[must_use]
+    pub fn bring_program_qdiscs(&self) -> &'static str {
+        self.or_whole("use Linux 6.16 or later with CONFIG_NET_SCH_BPF and CONFIG_DEBUG_INFO_BTF")
+    }
+
+    /// What is right of a kernel, unless it is this program that lacks programs.
+    fn or_whole(&self, kernel: &'static str) -> &'static str {
+        if self.small {
+            "install the whole `weirgate`"
+        } else {
+            kernel
+        }
+    }
+
     /// What it is that lacks programs, to be said in a message: this program, or the kernel
     /// of this release.
     #[must_use]

@@ -5,13 +5,15 @@
 //! development, with the compiler of the same version. So the program is built in a root of
 //! its own with that release (`packaging/static/build`), which changes nothing here.
 
-use crate::files::{target, text};
+use crate::bench::{self, Figure, Goal};
+use crate::files::{put, target, text};
 use crate::packages::clean::apt_options;
 use crate::run;
 use anyhow::{Context, Result, ensure};
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The processors that it can be built for, as Rust calls them. The first is the machine's
 /// own, the other ones have a C compiler and musl in `INCLUDED`.
@@ -42,6 +44,13 @@ pub struct Arguments {
     small: bool,
 }
 
+/// What a small router gives for each of them at most.
+const SMALL_MB: f64 = 3.0;
+const WHOLE_MB: f64 = 8.0;
+
+/// A policy with a mistake.
+const WRONG: &str = "version = 1\n[link]\ndevice = 7\n";
+
 /// A program that is built, and what a release calls it.
 pub struct Built {
     /// Such as `x86_64-static-small`.
@@ -50,13 +59,24 @@ pub struct Built {
     pub place: PathBuf,
 }
 
-/// Builds one, and says where it is.
+/// Builds one, says where it is, and fails where it is larger than its goal.
 #[allow(clippy::print_stdout, reason = "the program is this task's result")]
 pub fn build(root: &Path, arguments: &Arguments) -> Result<()> {
+    let before = bench::load();
     let built = one(root, &arguments.processor, arguments.small)?;
+    println!("{}", built.place.display());
     let bytes = fs::metadata(&built.place)?.len();
-    println!("{}: {:.2} MB", built.place.display(), bytes as f64 / 1e6);
-    Ok(())
+    let (what, most) = if arguments.small {
+        ("the static program of small routers, MB", SMALL_MB)
+    } else {
+        ("the whole static program, MB", WHOLE_MB)
+    };
+    let size = Figure {
+        what,
+        value: bytes as f64 / 1e6,
+        goal: Goal::AtMost(most),
+    };
+    bench::report(&[size], &before)
 }
 
 /// Builds both of them for each processor.
@@ -93,8 +113,41 @@ fn one(root: &Path, processor: &str, small: bool) -> Result<Built> {
     ));
     let name = format!("{processor}-static{}", if small { "-small" } else { "" });
     let place = folder.join(&name);
-    fs::copy(&made, &place).with_context(|| made.display().to_string())?;
+    put(&made, &place, 0o755)?;
+    put(&made, &system.join("weirgate"), 0o755)?;
+    tells_mistakes(&system, processor)?;
     Ok(Built { name, place })
+}
+
+/// Runs the program where backtraces are asked for: a mistake in a policy, and an error of
+/// the system, are told all the same.
+fn tells_mistakes(system: &Path, processor: &str) -> Result<()> {
+    let emulator = (processor != PROCESSORS[0]).then(|| format!("qemu-{processor}"));
+    // Whatever is written there fails (full(4)).
+    let full = fs::File::options().write(true).open("/dev/full")?;
+    let trials = [
+        (&["check", "-"][..], Stdio::null(), 2),
+        (&["schema"], full.into(), 1),
+    ];
+    for (arguments, output, status) in trials {
+        let mut weirgate = Command::new("chroot");
+        weirgate.arg(system).args(&emulator).arg("/weirgate");
+        weirgate.args(arguments).env("RUST_BACKTRACE", "1");
+        weirgate.stdin(Stdio::piped()).stdout(output);
+        let mut running = weirgate.stderr(Stdio::piped()).spawn()?;
+        let policy = running.stdin.take().context("its standard input")?;
+        // One that reads none may have ended.
+        let _ = (&policy).write_all(WRONG.as_bytes());
+        drop(policy);
+        let ended = running.wait_with_output()?;
+        let told = String::from_utf8_lossy(&ended.stderr);
+        ensure!(
+            ended.status.code() == Some(status) && told.contains("weirgate"),
+            "with RUST_BACKTRACE, {arguments:?} ended with {}: {told}",
+            ended.status
+        );
+    }
+    Ok(())
 }
 
 /// Where this machine's cargo finds certificates, if it is told.

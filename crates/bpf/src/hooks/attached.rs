@@ -9,6 +9,7 @@ use super::payload::Payload;
 use super::virtual_queue::{Filter, FilterMaps};
 use super::window::{WindowControl, WindowMaps};
 use crate::error::BpfError;
+use crate::present::WithPrograms;
 use crate::programs;
 use std::os::fd::OwnedFd;
 use weirgate_state::{
@@ -134,6 +135,7 @@ pub fn update(
 ///
 /// Occurs where it is gone, or this process may not.
 pub fn hold(program: Program, id: u32) -> Result<OwnedFd, BpfError> {
+    WithPrograms::of(program.row().object)?;
     libbpf_rs::Program::fd_from_id(id).map_err(|source| BpfError::Program {
         name: program.row().object,
         doing: "held",

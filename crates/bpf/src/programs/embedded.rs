@@ -2,6 +2,7 @@
 //! The compiled programs, part of this library. They are packed, because they are two
 //! megabytes and much alike.
 
+use crate::present::WithPrograms;
 use lzma_rust2::LzmaReader;
 use std::io::{self, Read};
 use std::ops::Deref;
@@ -101,10 +102,7 @@ pub fn programs() -> impl Iterator<Item = (&'static str, Object)> {
 
 /// The program of this name.
 pub(crate) fn named(name: &str) -> Option<Object> {
-    // Said so that the compiler sees it, and leaves out what would load one.
-    if !crate::HAS_PROGRAMS {
-        return None;
-    }
+    WithPrograms::here()?;
     Program::found(name).map(Program::object)
 }
 

@@ -6,6 +6,7 @@
 use crate::error::BpfError;
 use crate::layout::{__sk_buff, Layout, TC_ACT_SHOT, tuple};
 use crate::maps::Map;
+use crate::present::WithPrograms;
 use crate::programs::tcx::End;
 use crate::programs::{self, Attached, log};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
@@ -27,6 +28,7 @@ pub(crate) struct PacketPrograms {
     /// What errors call them.
     kind: &'static str,
     object: Object,
+    _with: WithPrograms,
 }
 
 /// What is known of a frame besides its bytes.
@@ -84,9 +86,7 @@ impl PacketPrograms {
         constants: Option<&[u8]>,
         room: &[(&str, u32)],
     ) -> Result<Self, BpfError> {
-        if !crate::HAS_PROGRAMS {
-            return Err(BpfError::NoProgram(file));
-        }
+        let with = WithPrograms::of(file)?;
         let (loaded, log) = log::recorded(|| {
             let mut open = ObjectBuilder::default().name(kind)?.open_memory(bytes)?;
             if let Some(constants) = constants {
@@ -110,7 +110,12 @@ impl PacketPrograms {
             source,
             log,
         })?;
-        Ok(Self { file, kind, object })
+        Ok(Self {
+            file,
+            kind,
+            object,
+            _with: with,
+        })
     }
 
     /// A program, for a filter that acts by itself (`direct-action` of
@@ -241,6 +246,7 @@ impl PacketPrograms {
 /// Gives the maps of the loaded program of this number by their names, each
 /// once; `None` where there is no such program.
 pub(crate) fn maps_of(id: u32) -> Option<impl FnMut(&str) -> Option<MapHandle>> {
+    WithPrograms::here()?;
     let options = ProgInfoQueryOptions::default().include_map_ids(true);
     let info = ProgInfoIter::with_query_opts(options).find(|info| info.id == id)?;
     let maps = info.map_ids.iter();

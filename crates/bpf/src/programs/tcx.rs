@@ -3,6 +3,7 @@
 //! that go with a pin, or with the device.
 
 use crate::error::BpfError;
+use crate::present::WithPrograms;
 use crate::qdisc::load::pin_descriptor as pin;
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -20,7 +21,7 @@ pub(crate) enum End {
 
 /// A program on a device: it goes with this, unless it is pinned.
 #[derive(Debug)]
-pub struct Attached(OwnedFd);
+pub struct Attached(OwnedFd, WithPrograms);
 
 impl Attached {
     /// Links a program to a device of this thread's network namespace, after
@@ -37,6 +38,8 @@ impl Attached {
         end: End,
         next: Option<&Pinned>,
     ) -> libbpf_rs::Result<Self> {
+        let with = WithPrograms::here();
+        let with = with.ok_or_else(|| libbpf_rs::Error::from_raw_os_error(libc::ENOSYS))?;
         let place = match end {
             End::Ingress => libbpf_sys::BPF_TCX_INGRESS,
             End::Egress => libbpf_sys::BPF_TCX_EGRESS,
@@ -61,7 +64,7 @@ impl Attached {
             if link < 0 {
                 return Err(libbpf_rs::Error::from_raw_os_error(-link));
             }
-            Ok(Self(OwnedFd::from_raw_fd(link)))
+            Ok(Self(OwnedFd::from_raw_fd(link), with))
         }
     }
 
@@ -76,6 +79,7 @@ impl Attached {
 #[derive(Debug)]
 pub(crate) struct Pinned {
     link: OwnedFd,
+    _with: WithPrograms,
     /// The number of the program.
     pub program: u32,
 }
@@ -89,6 +93,7 @@ pub(crate) fn is_on(path: &Path, ifindex: u32) -> bool {
 /// The program that is pinned there; `None` where it is not on this device.
 #[expect(unsafe_code, reason = "libbpf-rs opens its own links only")]
 pub(crate) fn on(path: &Path, ifindex: u32) -> Option<Pinned> {
+    let with = WithPrograms::here()?;
     let text = CString::new(path.as_os_str().as_bytes()).ok()?;
     // SAFETY: the path ends in zero and lives until the call returns. What comes
     // back is a descriptor that nobody else has, or negative.
@@ -113,6 +118,7 @@ pub(crate) fn on(path: &Path, ifindex: u32) -> Option<Pinned> {
     };
     there.then_some(Pinned {
         link,
+        _with: with,
         program: info.prog_id,
     })
 }

@@ -6,7 +6,7 @@ use crate::error::BpfError;
 use crate::layout::{
     circuits_host, circuits_label, circuits_leaves, circuits_prefix, circuits_rule, engine_said,
 };
-use crate::maps::{Map, Named};
+use crate::maps::{self, Map, Named};
 use crate::programs::tcx::{self, Attached};
 use crate::qdisc::attach_point::Place;
 use crate::qdisc::engine::{Engine, EngineSetup, Mapped};
@@ -178,14 +178,7 @@ impl CircuitTree {
             return Ok(None);
         }
         let engine = Engine::pinned(&Self::kind(place), folder)?;
-        let open = |name: &str| {
-            let path = folder.join(name);
-            MapHandle::from_pinned_path(&path).map_err(|source| BpfError::Pin {
-                path,
-                doing: "opened",
-                source,
-            })
-        };
+        let open = |name| maps::pinned(folder, name);
         let maps: Result<Vec<MapHandle>, BpfError> = MAPS.into_iter().map(open).collect();
         Self::of(engine, Programs::pinned(folder)?, maps?, None).map(Some)
     }

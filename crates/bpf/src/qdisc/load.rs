@@ -2,6 +2,8 @@
 //! Loads programs that make a kind of qdisc, and pins them with their maps.
 
 use crate::error::BpfError;
+use crate::maps;
+use crate::present::WithPrograms;
 use crate::programs::{self, log};
 use libbpf_rs::{ErrorExt, Link, MapCore, MapHandle, ObjectBuilder};
 use std::ffi::CString;
@@ -71,9 +73,7 @@ fn load_with(
     names: &[&str],
     (entries, shared): (&[(&str, u32)], &Shared),
 ) -> Result<(Vec<MapHandle>, Link), BpfError> {
-    if !crate::HAS_PROGRAMS {
-        return Err(BpfError::NoProgram(name));
-    }
+    WithPrograms::of(name)?;
     let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
     let (loaded, log) = log::recorded(|| {
         let mut object = ObjectBuilder::default().name(name)?.open_memory(object)?;
@@ -123,18 +123,14 @@ fn rename(operations: Option<&mut [u8]>, own: &str, kind: &str) -> Option<()> {
 }
 
 /// What [`pin`] left in a folder.
-pub(crate) fn open(folder: &Path, names: &[&str]) -> Result<(Vec<MapHandle>, Link), BpfError> {
-    let mut maps = Vec::new();
-    for name in names {
-        let path = folder.join(name);
-        maps.push(
-            MapHandle::from_pinned_path(&path).map_err(|source| BpfError::Pin {
-                path,
-                doing: "opened",
-                source,
-            })?,
-        );
-    }
+pub(crate) fn open(
+    folder: &Path,
+    names: &[&'static str],
+) -> Result<(Vec<MapHandle>, Link), BpfError> {
+    WithPrograms::of(LINK)?;
+    let names = names.iter();
+    let maps: Result<_, _> = names.map(|name| maps::pinned(folder, name)).collect();
+    let maps = maps?;
     let path = folder.join(LINK);
     let link = Link::open(&path).map_err(|source| BpfError::Pin {
         path,

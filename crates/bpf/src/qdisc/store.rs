@@ -3,6 +3,7 @@
 //! folder of the BPF file system, a folder for each kind.
 
 use crate::error::BpfError;
+use crate::maps;
 use crate::programs::tcx;
 use crate::qdisc::attach_point::Place;
 use crate::qdisc::circuits::CircuitTree;
@@ -12,7 +13,6 @@ use crate::qdisc::load::{Shared, is_pinned, remove as remove_with, unpin};
 use crate::qdisc::rows::RowTree;
 use crate::qdisc::shaper::own::of_kind;
 use crate::qdisc::shaper::{self, Shaper};
-use libbpf_rs::MapHandle;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
@@ -193,14 +193,8 @@ impl Store {
                 if shared.iter().any(|(known, _)| *known == name) {
                     continue;
                 }
-                let path = self.folder.join(folder_of(&kind)).join(name);
-                let map = MapHandle::from_pinned_path(&path);
-                let map = map.map_err(|source| BpfError::Pin {
-                    path,
-                    doing: "opened",
-                    source,
-                })?;
-                shared.push((name, map));
+                let folder = self.folder.join(folder_of(&kind));
+                shared.push((name, maps::pinned(&folder, name)?));
             }
         }
         Ok(shared)

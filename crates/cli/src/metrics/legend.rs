@@ -2,17 +2,18 @@
 //! What the kernel's numbers stand for under a policy, for `metrics`, `watch` and `top`.
 
 use crate::policy::apply::{self, site};
+use crate::policy::promises;
 use crate::policy::show::without_windows;
 use std::collections::BTreeSet;
 use std::path::Path;
-use weirgate_compile::{CheckReport, FullQueue, check_report, compile};
+use weirgate_compile::{CheckReport, FullQueue, compile};
 use weirgate_console::exit::Failure;
 use weirgate_console::output;
 use weirgate_console::policy;
 use weirgate_console::policy::Loaded;
 use weirgate_keep::{DirectionRate, Folders, History, Memory, RatesNow};
 use weirgate_policy::Policy;
-use weirgate_state::{Capabilities, State};
+use weirgate_state::State;
 use weirgate_watch::{ClassLegend, Legend, LineNow, RuleLegend, Sorter};
 
 /// Where the policy is installed.
@@ -90,7 +91,7 @@ fn of(loaded: &Loaded, source: &str, sort: Sort) -> Legend {
         source: source.to_owned(),
         ..Legend::default()
     };
-    let reports: Vec<CheckReport> = loaded.policies().iter().map(check_report).collect();
+    let reports: Vec<CheckReport> = loaded.policies().iter().map(promises).collect();
     let arriving = reports.iter().filter_map(|report| report.policed.clone());
     legend.arriving = arriving.collect();
     for direction in reports.into_iter().flat_map(|report| report.directions) {
@@ -123,7 +124,7 @@ fn of(loaded: &Loaded, source: &str, sort: Sort) -> Legend {
     legend.inside = inside.map(|device| device.value.to_string()).collect();
     let links = loaded.policies().iter();
     let states = links.filter_map(|policy| {
-        let state = compile(policy, &Capabilities::all()).0?;
+        let state = compile(policy, &weirgate_bpf::most_capabilities()).0?;
         Some((policy.link.device.value.clone(), state))
     });
     let state = weirgate_domain::together(states.collect()).unwrap_or_default();

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate check`: what a policy promises, in a few lines, in full, or as JSON.
 
+use crate::policy::promises;
 use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use weirgate_compile::{
-    Bound, CheckReport, ClassReport, DirectionReport, FullQueue, Wire, check_report,
-};
+use weirgate_bpf::most_capabilities;
+use weirgate_compile::{Bound, CheckReport, ClassReport, DirectionReport, FullQueue, Wire};
 use weirgate_console::exit::{Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::policy;
 use weirgate_console::policy::SITE;
 use weirgate_console::source;
 use weirgate_policy::{Policy, in_kbit};
-use weirgate_state::Capabilities;
 use weirgate_units::Span;
 
 /// What to check, and how much to say.
@@ -51,7 +50,7 @@ fn checked(path: &Path, text: &str, arguments: &Arguments) -> Outcome {
     let loaded = policy::parse(path, text)?;
     let mut links = Vec::new();
     for (number, policy) in loaded.policies().iter().enumerate() {
-        let report = check_report(policy);
+        let report = promises(policy);
         if arguments.json {
             links.push(link(policy, &report));
         } else {
@@ -67,7 +66,7 @@ fn checked(path: &Path, text: &str, arguments: &Arguments) -> Outcome {
             policy.sources.render(problem)
         })?;
     }
-    loaded.compile(&Capabilities::all())?;
+    loaded.compile(&most_capabilities())?;
     if arguments.json {
         output::data(&format!("{:#}\n", json!({ "links": links })))?;
     }

@@ -11,12 +11,19 @@ pub mod schema;
 pub mod show;
 
 use std::path::Path;
+use weirgate_bpf::most_capabilities;
+use weirgate_compile::{CheckReport, check_report_for};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::policy::read;
 use weirgate_console::source;
 use weirgate_keep::KeepError;
-use weirgate_state::Capabilities;
+use weirgate_policy::Policy;
+
+/// What a policy promises on a kernel that has everything, by what this program has.
+pub fn promises(policy: &Policy) -> CheckReport {
+    check_report_for(policy, &most_capabilities())
+}
 
 /// `weirgate export --uci`: a policy that is right, as OpenWrt's configuration.
 pub fn export_uci(path: &Path) -> Outcome {
@@ -29,7 +36,7 @@ pub fn export_uci(path: &Path) -> Outcome {
 
 /// `weirgate export`: for a kernel that has everything.
 pub fn export(path: &Path) -> Outcome {
-    let state = read(path)?.compile(&Capabilities::all())?;
+    let state = read(path)?.compile(&most_capabilities())?;
     let named =
         |set: &&weirgate_state::Set| matches!(set.content, weirgate_state::Content::Refreshed(_));
     for set in state

@@ -4,11 +4,11 @@
 
 use crate::keep::track;
 use crate::policy::apply::{asked, site, unread};
-use crate::policy::{check, rules};
+use crate::policy::{check, promises, rules};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
-use weirgate_compile::{ClassReport, DirectionReport, check_report};
+use weirgate_compile::{ClassReport, DirectionReport};
 use weirgate_console::exit::{Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::policy;
@@ -127,7 +127,7 @@ impl Shown {
             let _ = writeln!(text, "differs: {difference}");
         }
         for one in &self.policies {
-            let report = check_report(one);
+            let report = promises(one);
             for direction in &report.directions {
                 let _ = write!(text, "\n{}", direction_text(direction));
             }
@@ -162,7 +162,7 @@ impl Shown {
 
     fn json(&self) -> Value {
         let links = self.policies.iter();
-        let links = links.map(|policy| check::link(policy, &check_report(policy)));
+        let links = links.map(|policy| check::link(policy, &promises(policy)));
         json!({
             "applied": true,
             "state": self.entry.as_ref().map(|entry| entry.number),

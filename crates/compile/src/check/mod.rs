@@ -61,7 +61,7 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
             codes::POLICED,
             inbound.clone(),
             format!("{release} has no cls_bpf, by which arriving packets are held to a rate"),
-            "load or build the module cls_bpf, or write `inbound = \"ifb\"`",
+            format!("{}, or write `inbound = \"ifb\"`", kernel.bring_cls_bpf()),
         );
     }
     if policy.link.bridge {
@@ -89,7 +89,7 @@ fn payload(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Pro
             codes::PAYLOAD,
             place.clone(),
             format!("{release} has no cls_bpf, by which payloads are looked at"),
-            "load or build the module cls_bpf, or leave the rule out",
+            format!("{}, or leave the rule out", kernel.bring_cls_bpf()),
         );
     }
     let upstream = looking.any(|rule| rule.directions.contains(Direction::Up));

@@ -16,7 +16,7 @@ use weirgate_policy::{
 use weirgate_state::Capabilities;
 
 /// Why a kernel has no kit.
-const NO_PROGRAMS: &str = "this kernel has no qdiscs made of BPF programs";
+const NO_PROGRAMS: &str = "no qdiscs made of BPF programs";
 
 /// The policy with the engine and the queues that `l4s` asks for.
 pub(crate) fn settled<'p>(
@@ -81,7 +81,8 @@ fn chosen(
             Some(why) => why,
         }
     } else {
-        NO_PROGRAMS.to_owned()
+        let lacking = kernel.lacking_programs("this kernel");
+        format!("{lacking} has {NO_PROGRAMS}")
     };
     problems.note(
         codes::L4S,
@@ -189,5 +190,5 @@ pub(crate) fn chose_engine(policy: &Policy) -> bool {
 
 /// Why the tree has it: what keeps a policy from the kit's shaper.
 pub(crate) fn why_the_tree(policy: &Policy) -> String {
-    misfit(policy).unwrap_or_else(|| NO_PROGRAMS.to_owned())
+    misfit(policy).unwrap_or_else(|| format!("there are {NO_PROGRAMS}"))
 }

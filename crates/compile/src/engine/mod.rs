@@ -145,8 +145,10 @@ fn check_kit(policy: &Policy, kernel: &Capabilities, release: &str, problems: &P
             codes::ENGINE,
             engine.span.clone(),
             format!("{release} has no qdiscs made of BPF programs, which the kit needs"),
-            "use Linux 6.16 or later with CONFIG_NET_SCH_BPF and CONFIG_DEBUG_INFO_BTF, or write \
-             `engine = \"auto\"`",
+            format!(
+                "{}, or write `engine = \"auto\"`",
+                kernel.bring_program_qdiscs()
+            ),
         );
     }
 }

@@ -44,18 +44,14 @@ const LARGE: u32 = 10_240;
 const OF_HOST: u32 = 1_000;
 
 /// The policy with this engine, where it leaves that open and asks for what no other
-/// has. `kernel` is not known where only promises are asked for.
-pub(crate) fn settled<'p>(
-    policy: Cow<'p, Policy>,
-    kernel: Option<&Capabilities>,
-) -> Cow<'p, Policy> {
+/// has.
+pub(crate) fn settled<'p>(policy: Cow<'p, Policy>, kernel: &Capabilities) -> Cow<'p, Policy> {
     let stated = policy.link.engine.as_ref().map(|engine| engine.value);
     let open = matches!(stated, None | Some(Engine::Auto));
     let Some(cap) = needed(&policy).filter(|_| open) else {
         return policy;
     };
-    let here = kernel.is_none_or(|kernel| kernel.kit);
-    if !here || misfit(&policy).is_some() {
+    if !kernel.kit || misfit(&policy).is_some() {
         return policy;
     }
     let chosen = cap.group.clone().map(|_| Engine::Rows);
@@ -153,10 +149,6 @@ fn fits(queue: &Queue) -> bool {
     rest == FqCodelQueue::default()
 }
 
-/// What would let a kernel have it.
-const NEWER: &str = "use Linux 6.16 or later with CONFIG_NET_SCH_BPF and CONFIG_DEBUG_INFO_BTF, \
-    or write `engine = \"auto\"`";
-
 /// Why the engine that is asked for, or that a limit needs, cannot be taken.
 pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
     let release = kernel.lacking_programs(release);
@@ -171,7 +163,9 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
             problems.error(codes::ENGINE, engine.span.clone(), message, right);
         }
         if let Some(message) = without() {
-            problems.error(codes::ENGINE, engine.span.clone(), message, NEWER);
+            let bring = kernel.bring_program_qdiscs();
+            let right = format!("{bring}, or write `engine = \"auto\"`");
+            problems.error(codes::ENGINE, engine.span.clone(), message, right);
         }
         return;
     }

@@ -32,7 +32,10 @@ pub(crate) fn settled<'p>(
                 "{release} has no cls_bpf, which receive windows need: `inbound = \"auto\"` is \
                  the queue alone"
             ),
-            "load or build the module cls_bpf, or write `inbound = \"ifb\"` or `\"lan\"`",
+            format!(
+                "{}, or write `inbound = \"ifb\"` or `\"lan\"`",
+                kernel.bring_cls_bpf()
+            ),
         );
         now.windows = Windowed::NoPrograms;
     } else if chosen.has_windows() && receive::has_too_many(policy) {

@@ -127,7 +127,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
             codes::CONDITIONER,
             first.span.clone(),
             format!("{release} has no cls_bpf, by which packets are conditioned"),
-            "load or build the module cls_bpf, or leave `[[conditioner]]` out",
+            format!("{}, or leave `[[conditioner]]` out", kernel.bring_cls_bpf()),
         );
     }
     for wanted in &policy.conditioners {

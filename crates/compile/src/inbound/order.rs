@@ -58,7 +58,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
             codes::ORDER,
             moves.span.clone(),
             format!("{release} has no cls_bpf, by which connections are kept in order"),
-            "load or build the module cls_bpf, or write `moves = \"at-once\"`",
+            format!("{}, or write `moves = \"at-once\"`", kernel.bring_cls_bpf()),
         );
     }
     if engine::chosen(policy, Some(kernel)) == Engine::Cake {

@@ -375,7 +375,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
             codes::POLICED,
             receive.span.clone(),
             format!("{release} has no cls_bpf, by which senders are held to a rate from here"),
-            "load or build the module cls_bpf, or leave `[receive]` out",
+            format!("{}, or leave `[receive]` out", kernel.bring_cls_bpf()),
         );
     }
     hold(policy, receive, kernel, release, problems);

@@ -169,13 +169,19 @@ impl ClassReport {
     }
 }
 
-/// What a policy promises.
+/// What a policy promises on a kernel that has everything.
 #[must_use]
 pub fn check_report(policy: &Policy) -> CheckReport {
+    check_report_for(policy, &Capabilities::all())
+}
+
+/// What a policy promises on a kernel that has this.
+#[must_use]
+pub fn check_report_for(policy: &Policy, kernel: &Capabilities) -> CheckReport {
     let problems = Problems::default();
-    let settled = automatic::settled(policy, &Capabilities::all(), "", &Problems::default());
-    let settled = rows::settled(settled, None);
-    let settled = engine::l4s::settled(settled, &Capabilities::all(), &Problems::default());
+    let settled = automatic::settled(policy, kernel, "", &Problems::default());
+    let settled = rows::settled(settled, kernel);
+    let settled = engine::l4s::settled(settled, kernel, &Problems::default());
     let policy = settled.as_ref();
     let directions = Direction::BOTH
         .into_iter()

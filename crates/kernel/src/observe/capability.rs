@@ -50,21 +50,21 @@ impl Kernel {
         &self,
         known: Option<&Capabilities>,
     ) -> Result<Capabilities, KernelError> {
+        let most = weirgate_bpf::most_capabilities();
         let mut found = Capabilities {
             release: rustix::system::uname()
                 .release()
                 .to_string_lossy()
                 .into_owned(),
-            payload: weirgate_bpf::HAS_PROGRAMS,
-            small: !weirgate_bpf::HAS_PROGRAMS,
+            payload: most.payload,
+            small: most.small,
             ..known.cloned().unwrap_or_default()
         };
         let Some(lo) = DeviceName::new("lo") else {
             return Ok(found);
         };
         let crate::DeviceIndex(index) = self.device(&lo).await?;
-        let kinds = Capabilities::all().qdiscs;
-        for kind in kinds.difference(&found.qdiscs.clone()) {
+        for kind in most.qdiscs.difference(&found.qdiscs.clone()) {
             // An unknown kind is ENOENT before its settings are looked at
             // (`qdisc_create`, net/sched/sch_api.c).
             let refusal = self.ask(probe_qdisc(index, kind), kind).await?;
@@ -83,8 +83,7 @@ impl Kernel {
         self.ask_for_tables(&mut found, &lo, index).await?;
         // That is compiled in or not, and no module brings it.
         let asked = known.filter(|known| !known.small);
-        found.kit = weirgate_bpf::HAS_PROGRAMS
-            && asked.map_or_else(btf::has_program_qdiscs, |known| known.kit);
+        found.kit = most.kit && asked.map_or_else(btf::has_program_qdiscs, |known| known.kit);
         Ok(found)
     }
 

@@ -4,6 +4,7 @@
 
 use super::{FILE, MAPS};
 use crate::error::BpfError;
+use crate::present::WithPrograms;
 use crate::programs::tcx::{Attached, End};
 use crate::programs::{self, log};
 use crate::qdisc::load;
@@ -22,6 +23,7 @@ pub(super) struct Programs {
     egress: OwnedFd,
     /// Brings into force what is staged.
     commit: OwnedFd,
+    _with: WithPrograms,
 }
 
 impl Programs {
@@ -31,6 +33,7 @@ impl Programs {
         nodes: (&str, BorrowedFd<'_>),
         entries: &[(&str, u32)],
     ) -> Result<(Self, Vec<MapHandle>), BpfError> {
+        let with = WithPrograms::of(FILE)?;
         let program = programs::named(FILE).ok_or(BpfError::NoProgram(FILE))?;
         let (loaded, log) = log::recorded(|| {
             let mut open = ObjectBuilder::default().name(FILE)?.open_memory(&program)?;
@@ -46,6 +49,7 @@ impl Programs {
             let own = Self {
                 egress: descriptor(&object, EGRESS)?,
                 commit: descriptor(&object, COMMIT)?,
+                _with: with,
             };
             let maps = MAPS.iter().map(|name| {
                 let map = object.maps().find(|map| map.name() == *name);
@@ -62,6 +66,7 @@ impl Programs {
 
     /// What [`Self::pin`] left in a folder.
     pub(super) fn pinned(folder: &Path) -> Result<Self, BpfError> {
+        let with = WithPrograms::of(FILE)?;
         let open = |name: &str| {
             let path = folder.join(name);
             Program::fd_from_pinned_path(&path).map_err(|source| BpfError::Pin {
@@ -73,6 +78,7 @@ impl Programs {
         Ok(Self {
             egress: open(EGRESS)?,
             commit: open(COMMIT)?,
+            _with: with,
         })
     }
 

@@ -4,6 +4,7 @@
 use super::Engine;
 use crate::error::BpfError;
 use crate::maps::failed;
+use crate::present::WithPrograms;
 use libbpf_rs::MapHandle;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -14,6 +15,7 @@ pub(crate) struct Mapped<T> {
     rows: NonNull<T>,
     count: usize,
     map: MapHandle,
+    _with: WithPrograms,
 }
 
 impl<T> Mapped<T> {
@@ -23,6 +25,7 @@ impl<T> Mapped<T> {
         map: Option<MapHandle>,
         count: usize,
     ) -> Result<Self, BpfError> {
+        let with = WithPrograms::of(name)?;
         let map = map.ok_or(BpfError::NoProgram(name))?;
         #[expect(unsafe_code, reason = "libbpf-rs maps no memory")]
         // SAFETY: a new mapping takes no memory that is in use.
@@ -41,7 +44,12 @@ impl<T> Mapped<T> {
             let error = libbpf_rs::Error::from(std::io::Error::last_os_error());
             failed(Engine::KIND, name, "mapped")(error)
         })?;
-        Ok(Self { rows, count, map })
+        Ok(Self {
+            rows,
+            count,
+            map,
+            _with: with,
+        })
     }
 
     /// The map, to pin it.

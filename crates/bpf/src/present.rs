@@ -20,7 +20,7 @@ pub fn most_capabilities() -> Capabilities {
 
 /// What every map, program and attachment of the kernel has with it. In a library without
 /// programs nobody can make one, so that there is no value of any type that has one. The
-/// compiler sees that, and leaves out all that works with them, and libbpf.
+/// compiler sees that, and leaves out what works with them, and nearly all of libbpf.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WithPrograms {
     /// They are part of this library.

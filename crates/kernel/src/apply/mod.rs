@@ -23,6 +23,7 @@ use crate::observe::{Observed, Scope};
 use crate::programs::hooks;
 use crate::programs::rows;
 use crate::programs::shaper;
+use crate::tc::filters::Room;
 use crate::tc::{self, encode};
 use crate::{DeviceIndex, Kernel};
 use libc::EEXIST;
@@ -213,11 +214,11 @@ impl Kernel {
             }
         }
         // A place that comes with this step has room for all of them.
-        let by_tcx = match before {
-            Some(_) => self.by_tcx(index).await?,
-            None => Vec::new(),
+        let room = match before {
+            Some(_) => self.room(index).await?,
+            None => Room::default(),
         };
-        let change = tc::filters::change(index, (before, after), &attached, &by_tcx);
+        let change = tc::filters::change(index, (before, after), &attached, &room);
         let mut batch = requests(step, change);
         if let Err(error) = self.flush(&mut batch).await {
             // A clsact qdisc that this request made goes again.
@@ -231,7 +232,8 @@ impl Kernel {
             }
             return Err(error);
         }
-        self.change_tcx(step, index, &by_tcx, &attached).await?;
+        self.change_tcx(step, index, &room.by_tcx, &attached)
+            .await?;
         if updates.is_empty() {
             return Ok(());
         }

@@ -12,12 +12,12 @@ use crate::netlink::channel::Request;
 use crate::netlink::wire::{self, Attrs};
 use crate::nft::{self, NFGENMSG};
 use crate::tc::decode::Entry;
-use crate::tc::filters::{self, CLSACT_PLACES, TC_H_CLSACT};
+use crate::tc::filters::{self, TC_H_CLSACT};
 use crate::tc::{self, TC_H_ROOT};
 use crate::{Kernel, link};
 use libc::{
     EPERM, IFLA_CARRIER, IFLA_IFALIAS, IFLA_IFNAME, IFLA_INFO_KIND, IFLA_LINKINFO, IFLA_MASTER,
-    IFLA_MTU, IFLA_NUM_TX_QUEUES, IFLA_XDP, RTM_GETQDISC, RTM_GETTFILTER,
+    IFLA_MTU, IFLA_NUM_TX_QUEUES, IFLA_XDP, RTM_GETQDISC,
 };
 use nlink::netlink::nftables::{
     NFT_MSG_GETFLOWTABLE, NFTA_DEVICE_NAME, NFTA_FLOWTABLE_FLAGS, NFTA_FLOWTABLE_HOOK,
@@ -139,15 +139,11 @@ impl Kernel {
     /// How many filters of weirgate's and of others a device has there.
     async fn clsact_filters(&self, index: u32) -> Result<(usize, usize), KernelError> {
         let mut count = (0, 0);
-        for place in CLSACT_PLACES {
-            let ask = tc::encode::message(RTM_GETTFILTER, 0, index, 0, place);
-            let found = self.route.get(&ask, "listing filters", false).await?;
-            for payload in &found {
-                match Entry::of(payload).filter(filters::is_filter) {
-                    Some(entry) if filters::is_own(payload, &entry) => count.0 += 1,
-                    Some(_) => count.1 += 1,
-                    None => {}
-                }
+        for payload in &self.hook_filters(index).await? {
+            match Entry::of(payload).filter(filters::is_filter) {
+                Some(entry) if filters::is_own(payload, &entry) => count.0 += 1,
+                Some(_) => count.1 += 1,
+                None => {}
             }
         }
         Ok(count)

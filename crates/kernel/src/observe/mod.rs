@@ -19,7 +19,7 @@ use crate::nft::sets::Sets;
 use crate::nft::sets::{self, ConstantSet, Listed};
 use crate::nft::{self, NFGENMSG, family};
 use crate::tc::decode::{self, Entry};
-use crate::tc::filters::{CLSACT_PLACES, TC_H_CLSACT};
+use crate::tc::filters::{CLSACT_PLACES, TC_H_CLSACT, by_hook};
 use crate::tc::listed;
 use crate::tc::{self};
 use crate::{DeviceIndex, Kernel};
@@ -282,17 +282,15 @@ impl Kernel {
         Ok(place)
     }
 
-    /// The filters of a device's `clsact`, as they are listed.
+    /// The filters of a device's hooks, as they are listed, but for the parent ([`by_hook`]).
     pub(crate) async fn hook_filters(&self, index: u32) -> Result<Vec<Vec<u8>>, KernelError> {
-        let mut listed = Vec::new();
-        for place in CLSACT_PLACES {
-            let ask = tc::encode::message(RTM_GETTFILTER, 0, index, 0, place);
-            listed.extend(self.route.get(&ask, "listing filters", false).await?);
-        }
-        Ok(listed)
+        let [arrives, leaves] = CLSACT_PLACES;
+        let arrives = self.filters(index, arrives).await?;
+        Ok(by_hook(arrives, self.filters(index, leaves).await?))
     }
 
-    async fn filters(&self, index: u32, parent: u32) -> Result<Vec<Vec<u8>>, KernelError> {
+    /// The filters of a place, as they are listed.
+    pub(crate) async fn filters(&self, index: u32, parent: u32) -> Result<Vec<Vec<u8>>, KernelError> {
         let ask = tc::encode::message(RTM_GETTFILTER, 0, index, 0, parent);
         self.route.get(&ask, "listing filters", false).await
     }

@@ -4,7 +4,7 @@
 
 use crate::apply::requests;
 use crate::error::KernelError;
-use crate::tc::filters::{self, Change};
+use crate::tc::filters::{self, Change, Room};
 use crate::{DeviceIndex, Kernel};
 use std::os::fd::OwnedFd;
 use weirgate_bpf::{BpfError, hold_program, readdress_program};
@@ -104,7 +104,7 @@ impl Kernel {
             origin: Origin::default(),
         };
         // A device that returns has nothing of others yet.
-        let change = filters::change(index, (None, Some(wanted)), &attached, &[]);
+        let change = filters::change(index, (None, Some(wanted)), &attached, &Room::default());
         self.route.batch(requests(&step, change)).await?;
         Ok(true)
     }

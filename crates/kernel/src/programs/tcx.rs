@@ -12,7 +12,7 @@ use crate::error::KernelError;
 use crate::namespace::within;
 use crate::observe;
 use crate::tc::decode::Entry;
-use crate::tc::filters::{self, Change, Found, TC_H_CLSACT};
+use crate::tc::filters::{self, CLSACT_PLACES, Change, Found, Room, TC_H_CLSACT};
 use std::os::fd::AsFd;
 use std::path::Path;
 use weirgate_bpf::{BpfError, Place, Store, TcxProgram, filter_name};
@@ -63,6 +63,19 @@ impl Kernel {
         let own = observe::entries(&listed, index);
         let place = own.iter().find(|entry| entry.parent == TC_H_CLSACT);
         Ok(place.map(elsewhere).unwrap_or_default())
+    }
+
+    /// What room the place of filters has that a device has already.
+    pub(crate) async fn room(&self, index: u32) -> Result<Room, KernelError> {
+        let mut room = Room {
+            by_tcx: self.by_tcx(index).await?,
+            ..Room::default()
+        };
+        let listed = self.filters(index, CLSACT_PLACES[0]).await?;
+        if let Some(parent) = filters::listed_parent(&listed) {
+            room.arriving = parent;
+        }
+        Ok(room)
     }
 
     /// Attaches or detaches those programs of a change that are at these hooks.

@@ -42,6 +42,9 @@ const TC_H_MIN_INGRESS: u32 = 0xffff_fff2;
 const TC_H_MIN_EGRESS: u32 = 0xffff_fff3;
 pub(crate) const CLSACT_PLACES: [u32; 2] = [TC_H_MIN_INGRESS, TC_H_MIN_EGRESS];
 
+/// Where `struct tcmsg` has the parent.
+const PARENT: usize = 12;
+
 /// `ETH_P_ALL` (linux/if_ether.h).
 const ETH_P_ALL: u16 = 3;
 
@@ -58,13 +61,66 @@ const TC_CTINFO: usize = 20;
 /// where it goes.
 pub(crate) type Change<'a> = (Program, Option<(Attached<'a>, Vec<OwnedFd>)>);
 
+/// What room a device's hooks have for filters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Hooks whose programs are no filters.
+    pub(crate) by_tcx: Vec<ClsactHook>,
+    /// The parent that requests name for what arrives. An `ingress` qdisc takes any, and
+    /// lists all of its filters with the one that was named last (`tc_new_tfilter`,
+    /// net/sched/cls_api.c).
+    pub(crate) arriving: u32,
+}
+
+impl Default for Room {
+    /// That of a `clsact` qdisc of one's own.
+    fn default() -> Self {
+        Self {
+            by_tcx: Vec::new(),
+            arriving: TC_H_MIN_INGRESS,
+        }
+    }
+}
+
+impl Room {
+    /// The parent of a hook's filters.
+    fn parent(&self, hook: ClsactHook) -> u32 {
+        match hook {
+            ClsactHook::Ingress => self.arriving,
+            ClsactHook::Egress => TC_H_MIN_EGRESS,
+        }
+    }
+}
+
+/// The parent that the filters of a place are listed with; `None` where there is none.
+pub(crate) fn listed_parent(payloads: &[Vec<u8>]) -> Option<u32> {
+    payloads
+        .iter()
+        .find_map(|payload| wire::u32_at(payload, PARENT))
+}
+
+/// What is listed at the places of a device, each with the parent of its hook. An `ingress`
+/// qdisc has the same filters at both, and runs them for what arrives.
+pub(crate) fn by_hook(mut arrives: Vec<Vec<u8>>, leaves: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let one = listed_parent(&arrives).is_some_and(|own| Some(own) == listed_parent(&leaves));
+    for payload in &mut arrives {
+        if let Some(parent) = payload.get_mut(PARENT..PARENT + 4) {
+            parent.copy_from_slice(&TC_H_MIN_INGRESS.to_ne_bytes());
+        }
+    }
+    if !one {
+        arrives.extend(leaves);
+    }
+    arrives
+}
+
 /// The requests that make what `after` says of what `before` says, but for the programs
 /// of hooks where they are no filters.
 pub(crate) fn change(
     ifindex: u32,
     (before, after): (Option<&HookPrograms>, Option<&HookPrograms>),
     programs: &[Change<'_>],
-    elsewhere: &[ClsactHook],
+    room: &Room,
 ) -> Vec<MessageBuilder> {
     let mut out = Vec::new();
     if before.is_none() {
@@ -82,20 +138,21 @@ pub(crate) fn change(
         after.and_then(|place| place.restore),
     );
     if old.is_some() && old != new {
-        let mut delete = filter(RTM_DELTFILTER, 0, ifindex, RESTORE_PREFERENCE);
+        let place = (room.arriving, RESTORE_PREFERENCE);
+        let mut delete = at(RTM_DELTFILTER, 0, ifindex, place);
         delete.append_attr_str(TCA_KIND, "matchall");
         out.push(delete);
     }
     if let Some(mask) = new.filter(|_| old != new) {
-        out.push(restore(ifindex, mask));
+        out.push(restore(ifindex, room.arriving, mask));
     }
     for (program, attached) in programs {
         let row = program.row();
         for (at, filter) in row.filters.iter().enumerate() {
-            if elsewhere.contains(&filter.hook) {
+            if room.by_tcx.contains(&filter.hook) {
                 continue;
             }
-            let place = (parent(filter.hook), row.preference);
+            let place = (room.parent(filter.hook), row.preference);
             out.push(match attached {
                 Some((wanted, loaded)) => {
                     let lowest = match wanted {
@@ -116,7 +173,7 @@ pub(crate) fn change(
     out
 }
 
-/// The parent of a hook's filters.
+/// The parent of a hook's filters in `clsact`.
 const fn parent(hook: ClsactHook) -> u32 {
     match hook {
         ClsactHook::Ingress => TC_H_MIN_INGRESS,
@@ -144,9 +201,9 @@ pub(crate) fn probe() -> MessageBuilder {
     message
 }
 
-fn restore(ifindex: u32, mask: u32) -> MessageBuilder {
+fn restore(ifindex: u32, parent: u32, mask: u32) -> MessageBuilder {
     let flags = NLM_F_CREATE | NLM_F_EXCL;
-    let mut message = filter(RTM_NEWTFILTER, flags, ifindex, RESTORE_PREFERENCE);
+    let mut message = at(RTM_NEWTFILTER, flags, ifindex, (parent, RESTORE_PREFERENCE));
     message.append_attr_str(TCA_KIND, "matchall");
     let options = message.nest_start(TCA_OPTIONS);
     // A card could not look into the connection.
@@ -186,11 +243,6 @@ fn detach(ifindex: u32, place: (u32, u16)) -> MessageBuilder {
     let mut message = at(RTM_DELTFILTER, 0, ifindex, place);
     message.append_attr_str(TCA_KIND, "bpf");
     message
-}
-
-/// A request about a filter for arriving packets, by its preference.
-fn filter(kind: u16, flags: u16, ifindex: u32, preference: u16) -> MessageBuilder {
-    at(kind, flags, ifindex, (TC_H_MIN_INGRESS, preference))
 }
 
 /// A request about a filter of a place, by its preference.
@@ -326,7 +378,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let (place, _) = read(&[listed(restore(7, 0xff_0000))]);
+        let (place, _) = read(&[listed(restore(7, TC_H_MIN_INGRESS, 0xff_0000))]);
         assert_eq!(place.restore, Some(0xff_0000));
         assert!(!place.others);
         assert_eq!(read(&[]), (HookPrograms::default(), Found::default()));
@@ -400,8 +452,30 @@ mod tests {
     }
 
     #[test]
+    fn filters_of_an_ingress_qdisc_are_those_of_what_arrives() {
+        let listed_with = |parent: u32| {
+            let mut bytes = listed(restore(7, TC_H_MIN_INGRESS, 0xff_0000));
+            bytes[PARENT..PARENT + 4].copy_from_slice(&parent.to_ne_bytes());
+            bytes
+        };
+        // With whatever parent the last request named.
+        for parent in [CLSACT_HANDLE, TC_H_MIN_INGRESS, TC_H_MIN_EGRESS] {
+            let one = || vec![listed_with(parent)];
+            assert_eq!(listed_parent(&one()), Some(parent));
+            let all = by_hook(one(), one());
+            assert_eq!(all, [listed_with(TC_H_MIN_INGRESS)]);
+            let (place, _) = read(&all);
+            assert_eq!((place.restore, place.others), (Some(0xff_0000), false));
+        }
+        let [arrives, leaves] = CLSACT_PLACES.map(|place| vec![listed_with(place)]);
+        let both = [arrives.clone(), leaves.clone()].concat();
+        assert_eq!(by_hook(arrives, leaves.clone()), both);
+        assert_eq!(by_hook(Vec::new(), leaves.clone()), leaves);
+    }
+
+    #[test]
     fn another_filter_is_anothers() {
-        let mut bytes = listed(restore(7, 0xff_0000));
+        let mut bytes = listed(restore(7, TC_H_MIN_INGRESS, 0xff_0000));
         let info = 86_u32 << 16;
         bytes[16..20].copy_from_slice(&info.to_ne_bytes());
         let (place, _) = read(&[bytes]);
@@ -411,7 +485,7 @@ mod tests {
 
     #[test]
     fn any_bytes_are_harmless() {
-        let whole = listed(restore(7, 1));
+        let whole = listed(restore(7, TC_H_MIN_INGRESS, 1));
         for length in 0..whole.len() {
             let _ = read(&[whole[..length].to_vec()]);
             let mut spoiled = whole.clone();

@@ -351,16 +351,38 @@ fn filters_of(parent: u32, payloads: &[Vec<u8>]) -> Option<Vec<ListedObject>> {
     }
     // The newest table is listed first; the first made of a preference came with the
     // classifier itself (`u32_init`, net/sched/cls_u32.c).
-    let mut begun = BTreeSet::new();
+    let mut roots = BTreeMap::new();
     tables.reverse();
-    tables.retain(|table| !begun.insert(table.info >> 16));
+    tables.retain(|table| {
+        let (preference, number) = (table.info >> 16, table.handle);
+        let known = roots.contains_key(&preference);
+        roots.entry(preference).or_insert(number);
+        known
+    });
     // Of classic programs too the newest is first, and the first that matches decides.
     let (mut programs, mut others): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|(program, _)| *program);
     programs.reverse();
     others.arrange_by_key(|(_, object)| (object.info, object.handle));
     let rest = programs.into_iter().chain(others).map(|(_, object)| object);
-    Some(tables.into_iter().chain(rest).collect())
+    let all: Vec<ListedObject> = tables.into_iter().chain(rest).collect();
+    numbered_anew(&all, &roots).then_some(all)
+}
+
+/// Whether the table that comes with each preference of `u32` gets the number again that it
+/// is listed with. The kernel numbers them as they come, from 800 on, and takes no number
+/// that somebody asks for (`u32_init`, net/sched/cls_u32.c).
+fn numbered_anew(objects: &[ListedObject], roots: &BTreeMap<u32, u32>) -> bool {
+    let mut begun = BTreeSet::new();
+    let firsts = objects
+        .iter()
+        .filter(|object| object.what == ListedKind::Filter)
+        .map(|object| object.info >> 16)
+        .filter(|preference| roots.contains_key(preference) && begun.insert(*preference));
+    let numbers = (0x800_u32..).map(|number| number << 20);
+    firsts
+        .zip(numbers)
+        .all(|(preference, number)| roots[&preference] == number)
 }
 
 /// The options of a filter as a request has them.
@@ -432,6 +454,25 @@ mod tests {
             let again = list(u64::from(u32::from_ne_bytes(bytes)));
             assert_eq!(again, u64::from(listed), "{asked}");
         }
+    }
+
+    #[test]
+    fn tables_that_the_kernel_would_number_otherwise_are_not_kept() {
+        let filter = |preference: u32| ListedObject {
+            what: ListedKind::Filter,
+            handle: 0,
+            parent: 0x1_0000,
+            info: preference << 16 | 8,
+            attributes: Vec::new(),
+        };
+        let objects = [filter(1), filter(1), filter(3)];
+        let kept = |roots: &[(u32, u32)]| {
+            let roots = roots.iter().map(|(at, number)| (*at, number << 20));
+            numbered_anew(&objects, &roots.collect())
+        };
+        assert!(kept(&[]) && kept(&[(3, 0x800)]) && kept(&[(1, 0x800), (3, 0x801)]));
+        // What was made before has been deleted since, or was made later.
+        assert!(!kept(&[(3, 0x801)]) && !kept(&[(1, 0x801), (3, 0x800)]));
     }
 
     #[test]

@@ -194,6 +194,38 @@ fn beside_an_ingress_qdisc_what_leaves_is_by_tcx() {
     });
 }
 
+/// An `ingress` qdisc lists all filters with the parent that was named last, whoever did.
+#[test]
+fn filters_of_others_keep_the_parent_that_they_were_made_with() {
+    in_namespace(|kernel| async move {
+        run("tc qdisc add dev wan ingress");
+        let other = |place: &str, pref: u32| {
+            let what = "protocol ip u32 match u32 0 0 classid 1:1";
+            run(&format!("tc filter add dev wan {place} pref {pref} {what}"));
+        };
+        other("parent ffff:", 7);
+        let shown = || run("tc filter show dev wan ingress");
+        let before_shown = shown();
+        assert!(before_shown.contains("parent ffff:"), "{before_shown}");
+        let desired = receiving(Some(windows(10_000)), Some(datagrams(2_000)));
+        let before = observe(&kernel, &[&desired]).await;
+        let forward = plan(&before, &desired).unwrap();
+        let applied = kernel.apply(&forward).await.unwrap();
+        assert_eq!(verify(&applied.after, &desired), []);
+        assert!(shown().contains("filter parent ffff: protocol ip pref 7"));
+        // Whatever they name next, weirgate's are known.
+        for place in ["ingress", "egress", "parent ffff:"] {
+            other(place, 9);
+            let now = observe(&kernel, &[&desired]).await;
+            assert_eq!(verify(&now, &desired), [], "{place}");
+            run(&format!("tc filter del dev wan {place} protocol ip pref 9"));
+        }
+        let now = observe(&kernel, &[&desired]).await;
+        kernel.apply(&plan(&now, &before).unwrap()).await.unwrap();
+        assert_eq!(shown(), before_shown);
+    });
+}
+
 /// Where others exchange their qdisc, programs are attached as filters again.
 #[test]
 fn what_is_by_tcx_follows_the_place_of_others() {

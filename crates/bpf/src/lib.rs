@@ -81,7 +81,8 @@ pub use middlebox::{Middlebox, MiddleboxCount};
 pub use prague::{Prague, PragueState};
 pub use present::{HAS_PROGRAMS, most_capabilities};
 pub use programs::{
-    Attached, Cost, Object, Refused, kit_number, programs, source_number, sources, verify,
+    Attached, Cost, Object, Refused, Registered, kit_number, programs, register, source_number,
+    sources, verify,
 };
 pub use qdisc::attach_point::Place;
 pub use qdisc::circuits::{CircuitTree, CircuitsChange, CircuitsError, CircuitsNode, CircuitsSize};

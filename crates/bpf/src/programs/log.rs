@@ -9,8 +9,9 @@ use std::sync::{Mutex, PoisonError};
 static PRINTED: Mutex<String> = Mutex::new(String::new());
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Lines that an error shows at most: the verifier ends with what matters.
-const LAST_LINES: usize = 60;
+/// Lines that an error shows at most. The verifier ends with what matters: its reason, and
+/// since Linux 7.3 some 20 lines for each step that led there.
+const LAST_LINES: usize = 160;
 
 /// Does some work with libbpf; with its result, what was printed meanwhile.
 pub(crate) fn recorded<T>(work: impl FnOnce() -> T) -> (T, String) {

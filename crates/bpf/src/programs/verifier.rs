@@ -59,7 +59,7 @@ pub fn verify(object: &[u8]) -> Result<Vec<Cost>, Refused> {
 }
 
 /// Finds the line and the reason in what was printed.
-fn read(error: &str, log: String) -> Refused {
+pub(crate) fn read(error: &str, log: String) -> Refused {
     let lines: Vec<&str> = log.lines().map(str::trim).collect();
     let end = lines
         .iter()

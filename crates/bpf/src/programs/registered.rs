@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Operations of an object that somebody else compiled, such as the kernel's own kinds of
+//! qdisc in BPF.
+
+use crate::programs::verifier::{Refused, read};
+use crate::programs::{Object, log};
+use libbpf_rs::{Link, MapCore, MapType, ObjectBuilder};
+
+/// Operations that are in the kernel until this is dropped and nothing uses them.
+#[derive(Debug)]
+pub struct Registered {
+    /// One link for each set of operations. They go before the object: what has no link of
+    /// the kernel's is taken back through the object's map.
+    _links: Vec<Link>,
+    _object: libbpf_rs::Object,
+}
+
+/// Loads a compiled object and registers each set of operations that it has
+/// (`struct_ops`). Needs root.
+///
+/// # Errors
+///
+/// [`Refused`] where the kernel does not take a program, or does not take the operations.
+pub fn register(object: &[u8]) -> Result<Registered, Refused> {
+    let aligned = Object::from(object);
+    let (registered, log) = log::recorded(|| {
+        let mut object = ObjectBuilder::default()
+            .name("register")?
+            .open_memory(&aligned)?
+            .load()?;
+        let operations = object
+            .maps_mut()
+            .filter(|map| map.map_type() == MapType::StructOps);
+        let links: libbpf_rs::Result<Vec<Link>> =
+            operations.map(|mut map| map.attach_struct_ops()).collect();
+        Ok(Registered {
+            _links: links?,
+            _object: object,
+        })
+    });
+    registered.map_err(|error: libbpf_rs::Error| read(&error.to_string(), log))
+}

@@ -51,7 +51,7 @@ mod vm;
 
 pub use cache::Cache;
 pub use error::{Failure, LabError};
-pub use kernel::{Kernel, KernelChoice, fetch, source};
+pub use kernel::{Kernel, KernelChoice, declarations, fetch, source};
 pub use lab::{ArmOutput, Lab, Options, Request, prepare};
 pub use own_tests::{OwnTests, Together};
 pub use packages::package;

@@ -5,6 +5,7 @@
 mod boot_image;
 mod choice;
 pub(crate) mod compression;
+mod declarations;
 mod fetch;
 mod source;
 
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 use weirgate_experiment::KernelName;
 
 pub use choice::KernelChoice;
+pub use declarations::declarations;
 pub use fetch::fetch;
 pub use source::source;
 

@@ -18,11 +18,12 @@ const WANTED: Wanted = Wanted {
 
 /// What of the source is unpacked: queueing disciplines, headers, and the suites that
 /// test them.
-const PARTS: [&str; 6] = [
+const PARTS: [&str; 7] = [
     "Makefile",
     "net/sched",
     "include/net",
     "include/uapi/linux",
+    "tools/testing/selftests/bpf",
     "tools/testing/selftests/tc-testing",
     "tools/testing/selftests/net",
 ];
@@ -36,7 +37,8 @@ const PARTS: [&str; 6] = [
 /// `tar` say.
 pub fn source(cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<PathBuf, LabError> {
     let current = cache.root().join(WANTED.kept).join(CURRENT);
-    if current.join("Makefile").is_file() {
+    // One that an older program unpacked may have less.
+    if PARTS.iter().all(|part| current.join(part).exists()) {
         return Ok(current);
     }
     let apt = Apt::new(WANTED, cache)?;

@@ -41,6 +41,7 @@ outside: build
 	cargo build --release --workspace --bin outside
 	@target/release/weirgate-lab lab prepare
 	target/release/outside states --page docs/measurements/outside.md
+	target/release/outside programs --page docs/measurements/outside.md
 	$(if $(PACKETDRILL),target/release/outside scripts --packetdrill $(PACKETDRILL) \
 		--page docs/measurements/outside.md)
 	target/release/outside decisions --decisions 100000000

@@ -18,6 +18,7 @@ mod machine;
 mod packetdrill;
 mod page;
 mod process;
+mod programs;
 mod soak;
 mod tdc;
 
@@ -55,6 +56,15 @@ enum Task {
     States {
         #[command(flatten)]
         suite: Suite,
+    },
+    /// Load the kernel's BPF qdiscs as its selftests do.
+    Programs {
+        /// An unpacked kernel; Debian's is fetched unless given.
+        #[arg(long)]
+        source: Option<PathBuf>,
+        /// The page whose section is written anew; without, it is printed.
+        #[arg(long)]
+        page: Option<PathBuf>,
     },
     /// Run packetdrill's scripts of TCP without weirgate and with it.
     Scripts {
@@ -115,11 +125,7 @@ impl Suite {
             "{suite}, from the source of Linux {}.\n\n{text}",
             decisions::version(&tree)?
         );
-        if let Some(page) = &self.page {
-            return page::write(page, name, &suite);
-        }
-        println!("{suite}");
-        Ok(())
+        show(self.page.as_deref(), name, &suite)
     }
 }
 
@@ -129,6 +135,8 @@ enum Inside {
     Tdc,
     /// Some of packetdrill's scripts.
     Packetdrill,
+    /// The cases of BPF qdiscs.
+    Programs,
     /// A run of the soak.
     Soak { seed: u64, seconds: u64 },
 }
@@ -147,6 +155,16 @@ fn main() -> Result<()> {
             let title = format!("tc-testing with {}", tdc::version()?);
             suite.tell("tc-testing", &title, &tdc::text(&files, &left))
         }
+        Task::Programs { source, page } => {
+            let tree = tree(source)?;
+            let told = programs::loaded(&tree)?;
+            let title = format!(
+                "From the source of Linux {}.\n\n{}",
+                decisions::version(&tree)?,
+                programs::text(&told)
+            );
+            show(page.as_deref(), "bpf-qdisc", &title)
+        }
         Task::Scripts { suite, packetdrill } => {
             let source = tree(suite.source.clone())?;
             let until = suite.until();
@@ -162,11 +180,7 @@ fn main() -> Result<()> {
         } => {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
             let text = soak::soak(&root, runs, seconds)?;
-            if let Some(page) = page {
-                return page::write(&page, "soak", &text);
-            }
-            println!("{text}");
-            Ok(())
+            show(page.as_deref(), "soak", &text)
         }
         Task::Inside { what: Inside::Tdc } => tdc::run(),
         Task::Inside {
@@ -175,7 +189,19 @@ fn main() -> Result<()> {
         Task::Inside {
             what: Inside::Packetdrill,
         } => packetdrill::run(),
+        Task::Inside {
+            what: Inside::Programs,
+        } => programs::run(),
     }
+}
+
+/// Writes a section of the page, or prints it.
+fn show(page: Option<&Path>, name: &str, text: &str) -> Result<()> {
+    if let Some(page) = page {
+        return page::write(page, name, text);
+    }
+    println!("{text}");
+    Ok(())
 }
 
 /// The kernel's source: where the user says, or Debian's.

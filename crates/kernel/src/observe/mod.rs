@@ -290,7 +290,11 @@ impl Kernel {
     }
 
     /// The filters of a place, as they are listed.
-    pub(crate) async fn filters(&self, index: u32, parent: u32) -> Result<Vec<Vec<u8>>, KernelError> {
+    pub(crate) async fn filters(
+        &self,
+        index: u32,
+        parent: u32,
+    ) -> Result<Vec<Vec<u8>>, KernelError> {
         let ask = tc::encode::message(RTM_GETTFILTER, 0, index, 0, parent);
         self.route.get(&ask, "listing filters", false).await
     }

@@ -229,13 +229,30 @@ pub fn differing(before: &str, after: &str) -> Vec<String> {
 /// as weirgate reads it.
 pub fn dump() -> Result<String> {
     let links = direct(&["ip", "-o", "-d", "link", "show"])?.output;
-    let qdiscs = direct(&["tc", "-d", "qdisc", "show"])?.output;
+    let qdiscs = uncounted(&direct(&["tc", "-d", "qdisc", "show"])?.output);
     let batch = "/tmp/show";
     fs::write(batch, questions(&links, &qdiscs)).context(batch)?;
     let rest = direct(&["tc", "-d", "-force", "-batch", batch])?.output;
     let tables = direct(&["nft", "list", "ruleset"])?.output;
     let own = observed()?;
     Ok(format!("{links}{qdiscs}{rest}{tables}{own}"))
+}
+
+/// The counter that tc shows among the settings of htb: packets that went past its classes.
+const COUNTER: &str = " direct_packets_stat ";
+
+/// What tc shows without that counter.
+fn uncounted(shown: &str) -> String {
+    let mut out = String::new();
+    for (at, part) in shown.split(COUNTER).enumerate() {
+        let counted = |one: char| one.is_ascii_digit();
+        out += if at == 0 {
+            part
+        } else {
+            part.trim_start_matches(counted)
+        };
+    }
+    out
 }
 
 /// What tc is asked further: classes of every device, filters and chains of every qdisc,
@@ -323,6 +340,15 @@ fn namespace() -> Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_counter_is_no_setting() {
+        let shown = "qdisc htb 1: root r2q 10 direct_packets_stat 17 ver 3.17\nqdisc x 2:\n";
+        assert_eq!(
+            uncounted(shown),
+            "qdisc htb 1: root r2q 10 ver 3.17\nqdisc x 2:\n"
+        );
+    }
 
     #[test]
     fn lines_are_compared_as_often_as_they_stand() {

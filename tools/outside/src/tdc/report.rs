@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 /// Why a state does not come back, by what weirgate or tc says of it; the first that
 /// fits.
-const WHY: [(&str, &str); 9] = [
+const WHY: [(&str, &str); 13] = [
     (
         "size table",
         "the kernel never lists the slots of a size table",
@@ -38,6 +38,23 @@ const WHY: [(&str, &str); 9] = [
     (
         "_block ",
         "blocks of filters that several qdiscs share are not kept by weirgate",
+    ),
+    (
+        "linklayer ethernet overhead",
+        "the kernel never lists the slots of a size table",
+    ),
+    (
+        "fh 801: ht divisor",
+        "the kernel numbers the first table of u32 itself, and a filter that had the number \
+         before is gone",
+    ),
+    (
+        "\"quantum\": ",
+        "the quantum of an inner class of htb, which the kernel neither uses nor changes",
+    ),
+    (
+        "- chain chain 0",
+        "chains without a filter are not kept by weirgate",
     ),
 ];
 

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The cases in the guest: objects go into the kernel by weirgate's loader.
+
+use super::case::Case;
+use crate::process::direct;
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv6Addr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+use weirgate_bpf::{Refused, Registered, register, verify};
+
+/// Where the guest has the objects, and the list of cases.
+pub const FOLDER: &str = "/suite";
+
+/// What a connection carries (`total_bytes` of the selftest).
+const BYTES: usize = 10 << 20;
+
+/// How long a connection may stand still.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A case of the list.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Asked {
+    /// The subtest's name.
+    pub name: String,
+    /// The object's name, without the folder.
+    pub object: String,
+    pub case: Case,
+}
+
+/// What became of one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Told {
+    pub name: String,
+    pub object: String,
+    /// Why it failed; `None` where it passed.
+    pub failed: Option<String>,
+}
+
+/// Runs every case, and prints a line of JSON for each.
+pub fn run() -> Result<()> {
+    let path = format!("{FOLDER}/cases.json");
+    let asked: Vec<Asked> = serde_json::from_slice(&fs::read(&path).context(path)?)?;
+    tc("ip link set lo up")?;
+    for one in asked {
+        let object = fs::read(format!("{FOLDER}/{}", one.object))?;
+        let failed = done(&object, &one.case).err();
+        let told = Told {
+            name: one.name,
+            object: one.object,
+            failed: failed.map(|error| format!("{error:#}")),
+        };
+        println!("{}", serde_json::to_string(&told)?);
+    }
+    Ok(())
+}
+
+fn done(object: &[u8], case: &Case) -> Result<()> {
+    match case {
+        Case::Carries(kind) => carries(object, kind),
+        Case::UnderMq(kind) => {
+            let _kind = registered(object)?;
+            let there = under_mq(&["qdisc add dev veth0 parent 1:1 handle 11:", kind].join(" "));
+            there.and_then(|shown| ensure_shown(&shown, &format!("qdisc {kind} 11:")))
+        }
+        Case::UnderAClass(kind) => under_a_class(object, kind),
+        Case::Default(kind) => {
+            let _kind = registered(object)?;
+            let place = "/proc/sys/net/core/default_qdisc";
+            let before = fs::read(place).context(place)?;
+            fs::write(place, kind).context(place)?;
+            let there = under_mq("qdisc show dev veth0");
+            fs::write(place, before).context(place)?;
+            there.and_then(|shown| ensure_shown(&shown, &format!("qdisc {kind} 0: ")))
+        }
+        Case::Incomplete => {
+            verify(object).map_err(said)?;
+            ensure!(register(object).is_err(), "its operations are taken");
+            Ok(())
+        }
+        Case::Loaded => {
+            verify(object).map_err(said)?;
+            Ok(())
+        }
+        Case::Refused(words) => {
+            let Err(refused) = verify(object) else {
+                bail!("it is loaded");
+            };
+            let lacking: Vec<&String> = words
+                .iter()
+                .filter(|word| !refused.log.contains(*word))
+                .collect();
+            ensure!(
+                lacking.is_empty(),
+                "the log lacks {lacking:?}: {}",
+                refused.log
+            );
+            Ok(())
+        }
+    }
+}
+
+fn registered(object: &[u8]) -> Result<Registered> {
+    register(object).map_err(said)
+}
+
+fn said(Refused { why, log, .. }: Refused) -> anyhow::Error {
+    anyhow::anyhow!(why + &log)
+}
+
+/// A command, which must succeed; what it prints.
+fn tc(line: &str) -> Result<String> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let done = direct(&words)?;
+    ensure!(done.status == Some(0), "`{line}`: {}", done.said());
+    Ok(done.output)
+}
+
+fn ensure_shown(shown: &str, what: &str) -> Result<()> {
+    ensure!(shown.contains(what), "no `{what}` in {shown}");
+    Ok(())
+}
+
+/// Has `lo` carry a connection, all of it through the qdisc.
+fn carries(object: &[u8], kind: &str) -> Result<()> {
+    let _kind = registered(object)?;
+    tc(&format!("tc qdisc add dev lo root handle 800: {kind}"))?;
+    let carried = connection();
+    let shown = tc("tc -s qdisc show dev lo");
+    let removed = tc("tc qdisc del dev lo root");
+    carried?;
+    let shown = shown?;
+    removed?;
+    let mut after = shown.split_whitespace().skip_while(|word| *word != "Sent");
+    let sent: usize = after.nth(1).unwrap_or_default().parse()?;
+    ensure!(
+        sent >= BYTES,
+        "the qdisc sent {sent} of {BYTES} bytes: {shown}"
+    );
+    Ok(())
+}
+
+/// A connection of `lo` that carries so many bytes.
+fn connection() -> Result<()> {
+    let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0))?;
+    let port = listener.local_addr()?.port();
+    let sender = thread::spawn(move || -> Result<()> {
+        let (mut stream, _) = listener.accept()?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(stream.write_all(&vec![0x5a; BYTES])?)
+    });
+    let mut stream = TcpStream::connect((Ipv6Addr::LOCALHOST, port))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut room = vec![0; BYTES];
+    stream.read_exact(&mut room)?;
+    let sent = sender.join();
+    sent.map_err(|_| anyhow::anyhow!("the sender failed"))??;
+    ensure!(room.iter().all(|byte| *byte == 0x5a), "other bytes arrived");
+    Ok(())
+}
+
+/// Does something at a device with `mq`; what tc shows of it then. A machine with several
+/// processors gives a device several queues unasked.
+fn under_mq(command: &str) -> Result<String> {
+    tc("ip link add veth0 numtxqueues 2 type veth peer name veth1 numrxqueues 2")?;
+    let done = || {
+        tc("tc qdisc add dev veth0 root handle 1: mq")?;
+        tc(&format!("tc {command}"))?;
+        tc("tc qdisc show dev veth0")
+    };
+    let shown = done();
+    tc("ip link del veth0")?;
+    shown
+}
+
+/// A class must not take the kind.
+fn under_a_class(object: &[u8], kind: &str) -> Result<()> {
+    let _kind = registered(object)?;
+    tc("tc qdisc add dev lo root handle 1: htb")?;
+    tc("tc class add dev lo parent 1: classid 1:1 htb rate 75Kbit")?;
+    let taken = tc(&format!("tc qdisc add dev lo parent 1:1 handle 11: {kind}"));
+    tc("tc qdisc del dev lo root")?;
+    ensure!(taken.is_err(), "a class takes it");
+    Ok(())
+}

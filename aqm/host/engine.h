@@ -61,13 +61,13 @@
  * the host's timer. */
 #define ENGINE_LATE_NS (2ULL << ENGINE_TICK_SHIFT)
 
-/* How far a guarantee may fall behind, beside two packets: for as long others
- * that are owed theirs may go first. */
-#define ENGINE_CREDIT_NS 100000000ULL
+/* How far a guarantee may fall behind, beside its burst and two packets: for as long
+ * others that are owed theirs may go first, on slow links two packets of each. */
+#define ENGINE_CREDIT_NS 1000000000ULL
 
 /* What a node keeps of that while it has nothing to send, or nothing that the
- * ceilings below it let go: a full packet at the guarantee, as a token bucket of one
- * packet would, or this where it is more. It makes up for the wheel, which wakes what
+ * ceilings below it let go: its burst and a full packet at the guarantee, as a token
+ * bucket would, or this where it is more. It makes up for the wheel, which wakes what
  * is below a node a little late. */
 #define ENGINE_IDLE_CREDIT_NS 2000000ULL
 
@@ -87,6 +87,8 @@ struct engine_said {
 	u32 limit_bytes; /* of a leaf: queued at most; 0: what there is room for */
 	u32 target_ns; /* of a leaf: CoDel's target; 0: the engine's */
 	u32 cap; /* the row of a cap that holds for it too; 0: none */
+	u32 burst_bytes; /* what it may be owed besides, after it had nothing to send */
+	u32 pad;
 };
 
 enum engine_state {

@@ -145,7 +145,8 @@ AQM_FN void engine_keep_credit(const struct engine *e, struct engine_node *n,
 {
 	u64 full = aqm_wire(&e->rule.link, e->rule.link.mtu_bytes);
 	u64 kept = aqm_max(ENGINE_IDLE_CREDIT_NS,
-			   full * 1000000000 / n->said.guarantee_bytes_s);
+			   (full + n->said.burst_bytes) * 1000000000 /
+				   n->said.guarantee_bytes_s);
 
 	if (now_ns > kept && n->guarantee.opens_ns < now_ns - kept)
 		n->guarantee.opens_ns = now_ns - kept;
@@ -216,8 +217,8 @@ AQM_FN int engine_charge(struct engine *e, u32 id, struct engine_node *n,
 	n->guarantee.rate_bytes_s = n->said.guarantee_bytes_s;
 	if (n->list < ENGINE_PRIORITIES) {
 		if (n->guarantee.rate_bytes_s)
-			slack += (u64)full * 2000000000 /
-				 n->guarantee.rate_bytes_s;
+			slack += (2 * (u64)full + n->said.burst_bytes) *
+				 1000000000 / n->guarantee.rate_bytes_s;
 		aqm_gate_pass(&n->guarantee, wire, now_ns, slack);
 		return 1;
 	}

@@ -49,12 +49,12 @@ static struct engine_slot *engine_slot(struct engine *e, u32 id)
 #include "engine_leaf.h"
 #include "engine_record.h"
 
-extern const u32 aqm_engine_layout[30];
+extern const u32 aqm_engine_layout[34];
 
 #define AT(type, field) __builtin_offsetof(struct type, field)
 
 /* In the order in which engine/ffi.rs states them. */
-const u32 aqm_engine_layout[30] = {
+const u32 aqm_engine_layout[34] = {
 	sizeof(struct native_engine),
 	sizeof(struct engine_queue),
 	sizeof(struct engine_slot),
@@ -66,6 +66,7 @@ const u32 aqm_engine_layout[30] = {
 	AT(engine_said, parent),
 	AT(engine_said, target_ns),
 	AT(engine_said, cap),
+	AT(engine_said, burst_bytes),
 	sizeof(struct engine_node),
 	AT(engine_node, ceiling),
 	AT(engine_node, guarantee),
@@ -85,6 +86,9 @@ const u32 aqm_engine_layout[30] = {
 	ENGINE_LEVELS,
 	ENGINE_LISTS,
 	ENGINE_LEAST_QUANTUM,
+	ENGINE_TICK_SHIFT,
+	ENGINE_CREDIT_NS,
+	ENGINE_IDLE_CREDIT_NS,
 };
 
 /* The rows of an engine, as many as there are with row 0 in each. */

@@ -54,8 +54,8 @@ mod window;
 pub use chance::Chance;
 pub use discipline::{Discipline, Layout, Row, reasons};
 pub use engine::{
-    Engine, EngineArrival, EngineError, EngineMirror, EngineRecord, EngineSize, EngineTaken,
-    EngineTurn, LEAST_QUANTUM, NodeCounts, NodeRow, NodeRule,
+    CREDIT_NS, Engine, EngineArrival, EngineError, EngineMirror, EngineRecord, EngineSize,
+    EngineTaken, EngineTurn, IDLE_CREDIT_NS, LEAST_QUANTUM, NodeCounts, NodeRow, NodeRule, TICK_NS,
 };
 pub use ffi::{Link, Packet, SLOT_BYTES};
 pub use file::{About, FileError, Recording, Writer};

@@ -214,25 +214,65 @@ fn a_target_can_be_stated() {
     );
 }
 
-/// No bound is printed that was not derived.
+/// Classes have bounds, and a class's part says why it has none.
 #[test]
-fn it_has_no_bounds() {
+fn it_has_bounds() {
     let report = check_report(&policy(ROWS, ""));
     for class in report
         .directions
         .iter()
         .flat_map(|direction| &direction.classes)
     {
-        assert_eq!((&class.lone, &class.within), (&None, &None));
-        let FullQueue::NoHardBound { reason } = &class.full else {
-            panic!("{class:?}");
+        let (lone, within) = (class.lone.as_ref(), class.within.as_ref());
+        if class.name == "work" {
+            // Its ceiling makes up for less than the classes before it keep it waiting.
+            let FullQueue::NoHardBound { reason } = &class.full else {
+                panic!("{class:?}");
+            };
+            assert!(reason.contains("ceiling"), "{reason}");
+            continue;
+        }
+        assert!(lone.expect("a bound").wait < within.expect("a bound").wait);
+        assert!(class.keeps < class.guaranteed.wire && !class.in_order);
+    }
+    let share = "[[share]]\ngroup = \"guests\"\nshare = \"40%\"\nclasses = [\"rest\"]\n";
+    let report = check_report(&policy(ROWS, share));
+    let classes = &report.directions[0].classes;
+    let (parts, others): (Vec<_>, Vec<_>) = classes
+        .iter()
+        .partition(|class| class.name.starts_with("rest"));
+    assert_eq!((parts.len(), others.len()), (2, 2));
+    assert!(others[0].name == "urgent" && others[0].within.is_some());
+    for part in parts {
+        assert_eq!((&part.lone, &part.within), (&None, &None));
+        let FullQueue::NoHardBound { reason } = &part.full else {
+            panic!("{part:?}");
         };
-        assert!(reason.contains("derived"), "{reason}");
-        assert!(class.within_of(0).is_err());
+        assert!(reason.contains("part of a class"), "{reason}");
+        assert!(part.within_of(0).is_err());
     }
     let text = report.to_string();
     assert!(
-        text.contains("has no bound here") && !text.contains("waits at most"),
+        text.contains("has no bound here") && text.contains("waits at most"),
         "{text}"
     );
+}
+
+/// What an objective promises is judged by them.
+#[test]
+fn an_objective_is_judged() {
+    let class = "[[class]]\nname = \"more\"\nshare = \"10%\"\npriority = 0\nobjective = 0\n";
+    let report = check_report(&policy(ROWS, class));
+    let all = report.directions.iter().flat_map(|one| &one.classes);
+    let judged = all.filter_map(|class| Some((class, class.objective.as_ref()?)));
+    let met: Vec<bool> = judged
+        .map(|(class, one)| {
+            assert_eq!(
+                one.here,
+                class.within.as_ref().expect("a bound").wait + class.own_time
+            );
+            one.met
+        })
+        .collect();
+    assert_eq!(met, [true, true]);
 }

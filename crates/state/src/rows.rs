@@ -62,6 +62,10 @@ pub struct RowsNode {
     /// What it has before others of its parent get any excess, on the wire; 0 for
     /// nothing.
     pub guarantee: Rate,
+    /// What the guarantee has for packets that come at once, besides a full one: wire
+    /// bytes.
+    #[serde(default)]
+    pub burst: u32,
     /// What it never exceeds with everything below it; `None` is what is above.
     pub ceiling: Option<Rate>,
     /// The cap whose ceiling holds for it too.

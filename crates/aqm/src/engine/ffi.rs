@@ -28,6 +28,8 @@ pub(super) struct Said {
     pub limit_bytes: u32,
     pub target_ns: u32,
     pub cap: u32,
+    pub burst_bytes: u32,
+    pub pad: u32,
 }
 
 /// `struct aqm_gate`.
@@ -136,7 +138,7 @@ pub(super) const REFUSE: u32 = 2;
 pub(super) const EVICT_MOST: u32 = 8;
 
 unsafe extern "C" {
-    static aqm_engine_layout: [u32; 30];
+    static aqm_engine_layout: [u32; 34];
     pub(super) fn aqm_engine_setup(engine: *mut c_void, rule: *const Rule, rows: *const Arrays);
     pub(super) fn aqm_engine_look(engine: *mut c_void, id: u32, now_ns: u64);
     pub(super) fn aqm_engine_admit(engine: *mut c_void, leaf: u32, len: u32) -> u32;
@@ -166,7 +168,7 @@ pub(super) fn sizes() -> [usize; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{EngineRecord, LEAST_QUANTUM};
+    use crate::engine::{CREDIT_NS, EngineRecord, IDLE_CREDIT_NS, LEAST_QUANTUM, TICK_NS};
     use std::mem::offset_of;
 
     #[test]
@@ -183,6 +185,7 @@ mod tests {
             offset_of!(Said, parent),
             offset_of!(Said, target_ns),
             offset_of!(Said, cap),
+            offset_of!(Said, burst_bytes),
             size_of::<Node>(),
             offset_of!(Node, ceiling),
             offset_of!(Node, guarantee),
@@ -202,6 +205,9 @@ mod tests {
             LEVELS as usize,
             LISTS,
             LEAST_QUANTUM as usize,
+            TICK_NS.trailing_zeros() as usize,
+            CREDIT_NS as usize,
+            IDLE_CREDIT_NS as usize,
         ];
         assert_eq!(own.map(|number| number as u32), theirs);
     }

@@ -18,7 +18,10 @@ use node::said;
 use std::ffi::c_void;
 
 pub use mirror::{EngineMirror, EngineRecord, EngineTaken};
-pub use node::{EngineError, EngineSize, LEAST_QUANTUM, NodeCounts, NodeRow, NodeRule};
+pub use node::{
+    CREDIT_NS, EngineError, EngineSize, IDLE_CREDIT_NS, LEAST_QUANTUM, NodeCounts, NodeRow,
+    NodeRule, TICK_NS,
+};
 
 /// What an arrival led to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,19 @@ use super::ffi::{self, Said};
 /// The least quantum: less counts as this (`ENGINE_LEAST_QUANTUM`).
 pub const LEAST_QUANTUM: u32 = 256;
 
+/// A tick of the wheel, in nanoseconds: what waits for a time comes out so much later at
+/// most (`ENGINE_TICK_SHIFT`). A ceiling makes up for two.
+pub const TICK_NS: u64 = 1 << 15;
+
+/// How far a guarantee may fall behind, in nanoseconds, beside its burst and two full
+/// packets
+/// (`ENGINE_CREDIT_NS`).
+pub const CREDIT_NS: u64 = 1_000_000_000;
+
+/// What a node keeps of that at least while it has nothing to send: this, or its burst
+/// and a full packet at its guarantee (`ENGINE_IDLE_CREDIT_NS`).
+pub const IDLE_CREDIT_NS: u64 = 2_000_000;
+
 /// What is said of a node. Rates and quanta are bytes on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodeRule {
@@ -26,6 +39,8 @@ pub struct NodeRule {
     /// The number of a cap ([`NodeRow::is_cap`]), whose ceiling holds for it, and for all
     /// others that name it, together; 0 for none.
     pub cap: u32,
+    /// What its guarantee has for packets that come at once, besides a full one.
+    pub burst_bytes: u32,
 }
 
 /// How many rows an engine has.
@@ -133,5 +148,7 @@ pub(super) fn said(parent: u32, fork: u32, rule: &NodeRule) -> Said {
         limit_bytes: rule.limit_bytes,
         target_ns: rule.target_ns,
         cap: rule.cap,
+        burst_bytes: rule.burst_bytes,
+        pad: 0,
     }
 }

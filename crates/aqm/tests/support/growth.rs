@@ -153,6 +153,7 @@ impl Growth {
             quantum: 128 * u32::from(third >> 2),
             limit_bytes: 4_096 * u32::from(third & 3),
             target_ns: 0,
+            burst_bytes: 64 * u32::from(third),
             cap: self
                 .caps
                 .keys()

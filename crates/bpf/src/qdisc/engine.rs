@@ -377,6 +377,8 @@ pub(crate) fn said(row: &NodeRow) -> engine_said {
         limit_bytes: row.rule.limit_bytes,
         target_ns: row.rule.target_ns,
         cap: row.rule.cap,
+        burst_bytes: row.rule.burst_bytes,
+        pad: 0,
     }
 }
 

@@ -268,6 +268,7 @@ fn node_row(node: &RowsNode) -> NodeRow {
         limit_bytes: node.limit,
         target_ns: u32::try_from(node.target.as_nanos()).unwrap_or(u32::MAX),
         cap: node.cap.map_or(0, row),
+        burst_bytes: node.burst,
     };
     let parent = node.parent.map_or(u32::from(Rows::LINK), row);
     match node.role {
@@ -306,6 +307,7 @@ fn node(major: u16, id: u32, said: &engine_said) -> RowsNode {
         cap: named(said.cap),
         prio: said.priority.min(7) as u8,
         quantum: said.quantum,
+        burst: said.burst_bytes,
         target: Span::from_nanos(said.target_ns.into()),
         limit: said.limit_bytes,
         origin: Origin::default(),
@@ -328,6 +330,7 @@ mod tests {
             cap: Some(id(0x77)),
             prio: 3,
             quantum: 1_696,
+            burst: 3_392,
             target: Span::from_millis(26),
             limit: 40_000,
             origin: Origin::default(),

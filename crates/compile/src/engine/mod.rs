@@ -265,7 +265,7 @@ fn shaper(policy: &Policy, asked: Option<Engine>) -> String {
             format!(
                 "Shaped by the engine of rows, a BPF qdisc (`engine = \"rows\"`), {why}. It keeps \
                  guarantees, ceilings and priorities of classes, and limits of hosts beside them; \
-                 it marks a flow's next packet (ECN), and has no bounds of waits."
+                 it marks a flow's next packet (ECN)."
             )
         }
         Some(Engine::Htb) => {

@@ -16,7 +16,7 @@
 //! limit holds beside them: where both bind, the host's more urgent classes have the
 //! limit first. What a host is guaranteed is not asked for by any policy.
 //!
-//! It has no bounds of waits yet ([`NO_BOUND`]).
+//! How long packets wait is derived in `scheduler::rows`.
 
 use crate::codes;
 use crate::engine::wire;
@@ -27,15 +27,12 @@ use crate::tree::leaf;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use weirgate_document::Problems;
-use weirgate_policy::{Direction, Engine, FqCodelQueue, HostCap, Inbound, Policy, Queue, in_kbit};
+use weirgate_policy::{
+    Direction, Engine, FqCodelQueue, HostCap, Inbound, Policy, Queue, SharedClass, in_kbit,
+};
 use weirgate_state::{Capabilities, Origin, Qdisc, QdiscKind, Rows, RowsNode, RowsRole};
 use weirgate_units::Arrange as _;
 use weirgate_units::{Handle, Rate, Span};
-
-/// Why `check` prints no bound.
-pub(crate) const NO_BOUND: &str = "the engine of rows serves classes as the tree does, but of \
-    what a class is owed it keeps 2 ms while that has nothing to send, and for that no bound has \
-    been derived";
 
 /// Packets that one leaf holds on slow links and on others, and that a host's holds: as
 /// the queues of the tree (`tree::leaf`).
@@ -105,13 +102,6 @@ pub(crate) fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
                 "its leaves share between eight flows, and not between hosts, as line {at} asks"
             ),
             "write `fair = \"flows\"`",
-        ));
-    }
-    if let Some(objective) = classes().find_map(|class| class.objective.as_ref()) {
-        let at = objective.line;
-        return Some((
-            format!("its waits have no bound, by which the objective of line {at} could be judged"),
-            "leave `objective` out",
         ));
     }
     if let Some(slack) = &policy.link.timer_slack {
@@ -239,6 +229,7 @@ fn node(id: Handle, role: RowsRole, line: u32, reason: String) -> RowsNode {
         role,
         parent: None,
         guarantee: Rate::default(),
+        burst: 0,
         ceiling: None,
         cap: None,
         prio: 0,
@@ -255,6 +246,7 @@ fn whole(scheduler: &Scheduler, parent: &Parent) -> RowsNode {
     let reason = parent.reason();
     RowsNode {
         guarantee: class.rate,
+        burst: burst(class),
         ceiling: (class.ceiling < scheduler.gate).then_some(class.ceiling),
         prio: class.priority,
         quantum: quantum(scheduler, class.rate, class.priority),
@@ -290,6 +282,7 @@ fn class(scheduler: &Scheduler, member: &Member, mtu: u32) -> RowsNode {
     RowsNode {
         parent: member.parent,
         guarantee,
+        burst: if member.capped > 0 { 0 } else { burst(class) },
         ceiling,
         prio: class.priority,
         quantum,
@@ -297,6 +290,10 @@ fn class(scheduler: &Scheduler, member: &Member, mtu: u32) -> RowsNode {
         limit: if large { LARGE } else { SMALL } * mtu,
         ..node(member.id, RowsRole::Leaf, class.line, reason)
     }
+}
+
+fn burst(class: &SharedClass) -> u32 {
+    u32::try_from(class.burst.as_bytes()).unwrap_or(u32::MAX)
 }
 
 /// A host with a limit, in one class.

@@ -159,7 +159,7 @@ impl ClassReport {
             return Err(reason);
         }
         let Some(within) = &self.within else {
-            return Err(rows::NO_BOUND);
+            return Err("its waits have no bound");
         };
         let burst = self.burst.as_bytes();
         let rest = within.steps.len() - usize::from(burst > 0);
@@ -277,13 +277,16 @@ fn class_report(
         }
     };
     let queue = leaf::stated(member);
-    let within = wait::within(policy, scheduler, at, &queue);
     let own_time = bounds::time(u64::from(member.largest), scheduler.line);
-    let derived = engine::chosen(policy, None) != Engine::Rows;
-    let objective = class
-        .objective
-        .as_ref()
-        .map(|objective| objective::judged(member, objective, &within.bound, own_time, problems));
+    let in_rows = engine::chosen(policy, None) == Engine::Rows;
+    let waits = if in_rows {
+        wait::in_rows(scheduler, at, layer)
+    } else {
+        wait::of(policy, scheduler, at, &queue)
+    };
+    let objective = class.objective.as_ref().and_then(|objective| {
+        objective::judged(member, objective, waits.within.as_ref(), own_time, problems)
+    });
     ClassReport {
         name: class.name.clone(),
         id: member.id,
@@ -294,24 +297,18 @@ fn class_report(
         maximum: ip(class.ceiling),
         largest: member.largest,
         own_time,
-        queue: if derived {
-            described(&queue, member)
-        } else {
+        queue: if in_rows {
             rows::described(member)
-        },
-        full: if derived {
-            wait::full(scheduler, at, &queue, layer)
         } else {
-            FullQueue::NoHardBound {
-                reason: rows::NO_BOUND.to_owned(),
-            }
+            described(&queue, member)
         },
-        lone: derived.then(|| wait::lone(scheduler, at)),
-        within: derived.then_some(within.bound),
-        keeps: within.keeps,
+        full: waits.full,
+        lone: waits.lone,
+        within: waits.within,
+        keeps: waits.keeps,
         limited_hosts: member.capped,
-        in_order: wait::in_order(scheduler, member, &queue),
-        turns: within.turns,
+        in_order: !in_rows && wait::in_order(scheduler, member, &queue),
+        turns: waits.turns,
         burst: class.burst,
         objective,
     }

@@ -33,14 +33,27 @@ const OBJECTIVES: [(Option<u64>, Option<u64>); 6] = [
     (None, None),
 ];
 
-/// Judges a class by its objective, and reports where it may be missed.
+/// Judges a class by its objective, and reports where it may be missed, or cannot be
+/// judged.
 pub(super) fn judged(
     member: &Member,
     objective: &Value<u8>,
-    within: &Bound,
+    within: Option<&Bound>,
     own_time: Span,
     problems: &Problems,
-) -> ObjectiveReport {
+) -> Option<ObjectiveReport> {
+    let Some(within) = within else {
+        problems.warning(
+            codes::OBJECTIVE_MISSED,
+            objective.span.clone(),
+            format!(
+                "waits of `{}` have no bound, by which its objective could be judged",
+                member.class.name
+            ),
+            "`check --all` says why there is none",
+        );
+        return None;
+    };
     let (delay, variation) = OBJECTIVES
         .get(usize::from(objective.value))
         .copied()
@@ -82,11 +95,11 @@ pub(super) fn judged(
              ones, and a faster line or a lower MTU would shorten it",
         );
     }
-    ObjectiveReport {
+    Some(ObjectiveReport {
         class: objective.value,
         delay,
         variation,
         here,
         met,
-    }
+    })
 }

@@ -5,7 +5,7 @@ use crate::engine::kit;
 use crate::report::bound::{Bound, FullQueue, Step};
 use crate::scheduler::bounds::{self, HOST};
 use crate::scheduler::wait::{self, Ahead, AnyOrder, Own};
-use crate::scheduler::{Member, Scheduler};
+use crate::scheduler::{Member, Scheduler, rows};
 use crate::tree::hosts;
 use crate::tree::leaf;
 use weirgate_linklayer::LinkLayer;
@@ -16,14 +16,67 @@ use weirgate_units::{Rate, Span};
 /// Why a class whose hosts have limits has no bound in a full queue.
 const CAPPED: &str = "each of its hosts waits for the others' turns and at its own limit";
 
+/// Why a full queue of the engine of rows has none.
+const IN_TURN: &str = "its queues are served in turn: a packet waits for every flow that is \
+    active, and a flow that does not slow down fills its own queue";
+
 /// A bare IPv4 header.
 const SMALLEST_IP: u32 = 20;
 
-/// What traffic that keeps to a rate waits at most.
-pub(super) struct Within {
-    pub(super) bound: Bound,
+/// The waits of a class.
+pub(super) struct Waits {
+    pub(super) lone: Option<Bound>,
+    pub(super) within: Option<Bound>,
     pub(super) keeps: Rate,
     pub(super) turns: Rate,
+    pub(super) full: FullQueue,
+}
+
+/// Those of the tree and of the kit's shaper.
+pub(super) fn of(policy: &Policy, scheduler: &Scheduler, at: usize, queue: &Queue) -> Waits {
+    let within = within(policy, scheduler, at, queue);
+    Waits {
+        lone: Some(lone(scheduler, at)),
+        within: Some(within.bound),
+        keeps: within.keeps,
+        turns: within.turns,
+        full: full(scheduler, at, queue, &policy.link.layer.value),
+    }
+}
+
+/// Those of the engine of rows.
+pub(super) fn in_rows(scheduler: &Scheduler, at: usize, layer: &LinkLayer) -> Waits {
+    let member = &scheduler.members[at];
+    let bound =
+        |steps: Vec<Ahead>| Bound::of(steps.into_iter().map(step).chain([host()]).collect());
+    match rows::waits(scheduler, at, layer.wire_bytes(SMALLEST_IP)) {
+        Ok(waits) => {
+            let reason = if member.capped > 0 { CAPPED } else { IN_TURN };
+            Waits {
+                lone: Some(bound(waits.lone)),
+                within: Some(bound(waits.within)),
+                keeps: waits.keeps,
+                turns: waits.rate,
+                full: FullQueue::NoHardBound {
+                    reason: reason.to_owned(),
+                },
+            }
+        }
+        Err(reason) => Waits {
+            lone: None,
+            within: None,
+            keeps: wait::kept(member),
+            turns: Rate::default(),
+            full: FullQueue::NoHardBound { reason },
+        },
+    }
+}
+
+/// What traffic that keeps to a rate waits at most.
+struct Within {
+    bound: Bound,
+    keeps: Rate,
+    turns: Rate,
 }
 
 fn step(ahead: Ahead) -> Step {
@@ -48,7 +101,7 @@ pub(super) fn own_burst(burst: u64, rate: Rate) -> Step {
 }
 
 /// A packet that finds none of its own class.
-pub(super) fn lone(scheduler: &Scheduler, at: usize) -> Bound {
+fn lone(scheduler: &Scheduler, at: usize) -> Bound {
     let wait = wait::longest(scheduler, at, Own::Nothing);
     Bound::of(wait.steps.into_iter().map(step).chain([host()]).collect())
 }
@@ -65,7 +118,7 @@ pub(super) fn in_order(scheduler: &Scheduler, member: &Member, queue: &Queue) ->
 }
 
 /// A packet of traffic that keeps to its rate and burst.
-pub(super) fn within(policy: &Policy, scheduler: &Scheduler, at: usize, queue: &Queue) -> Within {
+fn within(policy: &Policy, scheduler: &Scheduler, at: usize, queue: &Queue) -> Within {
     let member = &scheduler.members[at];
     let burst = member.class.burst.as_bytes();
     if in_order(scheduler, member, queue) {
@@ -143,12 +196,7 @@ fn unbounded(scheduler: &Scheduler, member: &Member, queue: &Queue) -> Option<St
 }
 
 /// A packet that takes the last place in a full queue.
-pub(super) fn full(
-    scheduler: &Scheduler,
-    at: usize,
-    queue: &Queue,
-    layer: &LinkLayer,
-) -> FullQueue {
+fn full(scheduler: &Scheduler, at: usize, queue: &Queue, layer: &LinkLayer) -> FullQueue {
     let member = &scheduler.members[at];
     if let Some(reason) = unbounded(scheduler, member, queue) {
         return FullQueue::NoHardBound { reason };

@@ -68,7 +68,7 @@
 
 use crate::scheduler::model::{Member, Scheduler};
 use crate::scheduler::wait;
-use weirgate_units::{Rate, Size, Span};
+use weirgate_units::{Arrange as _, Rate, Size, Span};
 
 /// Timers and the kernel's own work: late interrupts, softirq, the path from
 /// the device that receives to the qdisc. It is for a processor that has nothing
@@ -86,6 +86,25 @@ pub(crate) fn time(bytes: u64, rate: Rate) -> Span {
 pub(crate) fn earned(rate: Rate, span: Span) -> u64 {
     let bits = u128::from(rate.as_bits_per_second()) * u128::from(span.as_nanos());
     u64::try_from(bits.div_ceil(8_000_000_000)).unwrap_or(u64::MAX)
+}
+
+/// What classes earn after their last packets have begun, in whole bytes rounded down:
+/// of each its last packet and its rate. They leave one after the other, in the order in
+/// which that sum is least (Smith's rule).
+pub(crate) fn in_vain(last: &[(u64, Rate)], gate: Rate) -> Vec<u64> {
+    let gate = u128::from(gate.as_bits_per_second());
+    let rate = |at: usize| u128::from(last[at].1.as_bits_per_second());
+    let packet = |at: usize| u128::from(last[at].0);
+    // From the end: the class whose packet is short for its rate comes last.
+    let mut order: Vec<usize> = (0..last.len()).collect();
+    order.arrange_by(|a, b| (packet(*a) * rate(*b)).cmp(&(packet(*b) * rate(*a))));
+    let mut unused = vec![0; last.len()];
+    let mut packets = 0;
+    for at in order {
+        packets += packet(at);
+        unused[at] = u64::try_from(rate(at) * packets / gate.max(1)).unwrap_or(0);
+    }
+    unused
 }
 
 pub(crate) fn higher<'s>(

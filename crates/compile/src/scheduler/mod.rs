@@ -10,6 +10,7 @@ pub mod bounds;
 pub(crate) mod model;
 pub(crate) mod number;
 pub(crate) mod parts;
+pub(crate) mod rows;
 pub(crate) mod wait;
 
 pub use crate::scheduler::model::{Member, Scheduler};

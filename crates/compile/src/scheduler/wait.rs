@@ -64,11 +64,11 @@
 //! the end of that is served as if it came then: so own bytes count at the lesser
 //! of R and c, and a packet that went just before the busy period counts with them.
 
-use crate::scheduler::bounds::{bucket, earned, equals, higher, time};
+use crate::scheduler::bounds::{bucket, earned, equals, higher, in_vain, time};
 use crate::scheduler::model::{Member, Scheduler};
 use crate::scheduler::parts::Parent;
 use weirgate_policy::in_kbit;
-use weirgate_units::{Arrange as _, Rate, Span};
+use weirgate_units::{Rate, Span};
 
 /// One summand of a wait: wire bytes that the gate sends before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -194,10 +194,11 @@ pub(crate) fn kept(member: &Member) -> Rate {
 
 /// A rate less what members are guaranteed.
 pub(crate) fn left<'s>(rate: Rate, others: impl Iterator<Item = &'s Member>) -> Rate {
-    less(rate, others.map(Member::own_rate))
+    left_of(rate, others.map(Member::own_rate))
 }
 
-fn less(rate: Rate, taken: impl Iterator<Item = Rate>) -> Rate {
+/// A rate less these.
+pub(crate) fn left_of(rate: Rate, taken: impl Iterator<Item = Rate>) -> Rate {
     let taken: u64 = taken.map(Rate::as_bits_per_second).sum();
     Rate::bits_per_second(rate.as_bits_per_second().saturating_sub(taken))
 }
@@ -319,7 +320,7 @@ impl Case<'_> {
         let (scheduler, own) = (self.scheduler, self.member());
         let first = self.overdrafts(limited);
         let rates = first.iter().map(|(other, _)| &scheduler.members[*other]);
-        let rate = less(left(scheduler.gate, rates), lent(scheduler, own));
+        let rate = left_of(left(scheduler.gate, rates), lent(scheduler, own));
         let whose = if limited.is_empty() {
             "higher"
         } else {
@@ -464,32 +465,21 @@ impl Case<'_> {
     /// what it earns after its last packet has begun, in whole bytes rounded down.
     fn overdrafts(&self, limited: &[usize]) -> Vec<(usize, u64)> {
         let members = &self.scheduler.members;
-        let gate = u128::from(self.scheduler.gate.as_bits_per_second());
-        let rate = |at: usize| u128::from(members[at].own_rate().as_bits_per_second());
-        let packet = |at: usize| u128::from(members[at].on_credit());
         let above: Vec<_> = higher(self.scheduler, self.member())
             .map(|other| other.id)
             .collect();
         let counts = |at: &usize| above.contains(&members[*at].id) || limited.contains(at);
-        let mut list: Vec<(usize, u64)> = (0..members.len())
-            .filter(counts)
-            .map(|at| (at, 0))
-            .collect();
-        // From the end: the class whose packet is short for its rate comes last.
-        list.arrange_by(|(a, _), (b, _)| (packet(*a) * rate(*b)).cmp(&(packet(*b) * rate(*a))));
-        let mut last_packets = 0;
-        for (at, unused) in &mut list {
-            last_packets += packet(*at);
-            *unused = u64::try_from(rate(*at) * last_packets / gate.max(1)).unwrap_or(0);
-        }
-        list.arrange_by_key(|entry| entry.0);
-        list
+        let all: Vec<usize> = (0..members.len()).filter(counts).collect();
+        let last = |at: &usize| (members[*at].on_credit(), members[*at].own_rate());
+        let last: Vec<(u64, Rate)> = all.iter().map(last).collect();
+        let unused = in_vain(&last, self.scheduler.gate);
+        all.into_iter().zip(unused).collect()
     }
 }
 
 /// What comes at the rate that is kept while a class is served so long, and what
 /// comes while that is served, and so on: `span * kept / (rate - kept)`.
-fn meanwhile(span: Span, rate: Rate, kept: Rate) -> Span {
+pub(crate) fn meanwhile(span: Span, rate: Rate, kept: Rate) -> Span {
     let (rate, kept) = (rate.as_bits_per_second(), kept.as_bits_per_second());
     let nanos = u128::from(span.as_nanos()) * u128::from(kept);
     let nanos = match rate.checked_sub(kept) {

@@ -107,7 +107,11 @@ fn node(node: &RowsNode) -> String {
     let guarantee = if node.guarantee == Rate::default() {
         String::new()
     } else {
-        format!(" guarantee {}", node.guarantee)
+        let burst = match node.burst {
+            0 => String::new(),
+            own => format!(" burst {own}"),
+        };
+        format!(" guarantee {}{burst}", node.guarantee)
     };
     let queue = if node.role == RowsRole::Leaf {
         let target = match node.target {
@@ -165,6 +169,7 @@ mod tests {
             ceiling: (role == RowsRole::Cap).then(|| Rate::kbit(100)),
             cap: None,
             prio: 0,
+            burst: 0,
             quantum: 1_514,
             target: Span::ZERO,
             limit: 0,

@@ -27,7 +27,7 @@
  *  7. Where L4S packets come in bursts, as behind a radio, the step is longer. A burst
  *     that finds nothing before it waits for itself, and a step that is shorter than
  *     it marks a sender that leaves the link idle between bursts. The size of a burst
- *     is that in which the mean packet finds itself, over some 64 of them.
+ *     is that in which the mean packet finds itself, over some 128 of them.
  */
 #include "fixed.h"
 
@@ -46,7 +46,7 @@
 #define DUALPI2_CLOSE_PART 8
 
 /* The mean of bursts is over so many packets. */
-#define DUALPI2_BURST_PACKETS 64
+#define DUALPI2_BURST_PACKETS 128
 
 enum dualpi2_queue { DUALPI2_C = 0, DUALPI2_L = 1, DUALPI2_QUEUE_COUNT = 2 };
 enum dualpi2_scheduler { DUALPI2_SHIFTED = 0, DUALPI2_WEIGHTED = 1 };
@@ -233,14 +233,17 @@ AQM_FN void dualpi2_gather(struct dualpi2_vars *v,
 	v->run_bytes += packet->len;
 }
 
-/* The step in force. Of bursts of several sizes the longest are about twice the mean. */
+/* The step in force. An acknowledgement of two packets lets two go at once, and now and then
+ * three, which is no burst; of others of several sizes the longest are more than twice the
+ * mean. */
 AQM_FN u64 dualpi2_step(const struct dualpi2_vars *v,
 			const struct dualpi2_params *p)
 {
-	if (v->burst_ns <= v->step_ns)
+	u64 two = 2 * v->full_ns;
+
+	if (v->burst_ns <= two + two / 8)
 		return v->step_ns;
-	return v->step_ns +
-	       aqm_min(2 * (v->burst_ns - v->step_ns), p->bursts_ns);
+	return v->step_ns + aqm_min(4 * (v->burst_ns - two), p->bursts_ns);
 }
 
 AQM_FN struct aqm_verdict dualpi2_arrive(struct dualpi2_vars *v,

@@ -78,10 +78,6 @@ fn direction(side: &LineSide) -> String {
         DropEnd::Tail => "the arriving packet",
         DropEnd::Front => "the oldest packet",
     };
-    let mut text = format!(
-        "{}/s, {} fixed delay, buffer {buffer} that drops {drop}",
-        side.rate, side.delay
-    );
     let Impairments {
         loss,
         jitter,
@@ -89,20 +85,25 @@ fn direction(side: &LineSide) -> String {
         bursts,
     } = side.impairments;
     let percent = |part: u32| format!("{} %", number(f64::from(part) / 1e4));
-    if loss > 0 {
-        text += &format!(", {} lost", percent(loss));
-    }
-    if jitter > Span::ZERO {
-        text += &format!(", up to {jitter} longer");
-    }
-    if reordering.part > 0 {
-        let (part, by) = (percent(reordering.part), reordering.by);
-        text += &format!(", {part} {by} later than the rest");
-    }
-    if bursts > Span::ZERO {
-        text += &format!(", in bursts of {bursts}");
-    }
-    text
+    let late = || {
+        format!(
+            "{} {} later than the rest",
+            percent(reordering.part),
+            reordering.by
+        )
+    };
+    let said = [
+        (loss > 0).then(|| format!("{} lost", percent(loss))),
+        (jitter > Span::ZERO).then(|| format!("up to {jitter} longer")),
+        (reordering.part > 0).then(late),
+        (bursts > Span::ZERO).then(|| format!("in bursts of {bursts}")),
+    ];
+    let plain = format!(
+        "{}/s, {} fixed delay, buffer {buffer} that drops {drop}",
+        side.rate, side.delay
+    );
+    let parts = std::iter::once(plain).chain(said.into_iter().flatten());
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 fn traffic_row(traffic: &Traffic) -> Vec<Cell> {

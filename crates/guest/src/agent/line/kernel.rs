@@ -48,13 +48,13 @@ struct Seen {
 }
 
 impl Emulation {
-    /// Loads the line between two devices of the modem, in a run of this seed: the one to
+    /// Loads the line between two devices of the modem, in the run of a seed: the one to
     /// the gateway and the one to the provider.
     pub fn load(
         nodes: &Nodes,
         devices: [u32; 2],
         line: &Line,
-        seed: u64,
+        run_seed: u64,
         log: Log,
         clock: Clock,
     ) -> Result<Self> {
@@ -72,8 +72,8 @@ impl Emulation {
             }
         };
         let sides = [
-            side(line, Direction::Up, seed)?,
-            side(line, Direction::Down, seed)?,
+            side(line, Direction::Up, run_seed)?,
+            side(line, Direction::Down, run_seed)?,
         ];
         let longest_ns = sides.iter().map(LineSide::travels_ns).max();
         let mut program = Program::load(devices, sides, line.half_duplex, take)?;

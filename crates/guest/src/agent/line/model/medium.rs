@@ -50,9 +50,10 @@ impl<T> Medium<T> {
         dropped: impl FnMut(T),
     ) {
         self.advance(now_ns);
-        let is_free = match self.half_duplex {
-            true => self.sides.iter().all(|side| side.sending.is_none()),
-            false => self.sides[index].sending.is_none(),
+        let is_free = if self.half_duplex {
+            self.sides.iter().all(|side| side.sending.is_none())
+        } else {
+            self.sides[index].sending.is_none()
         };
         let side = &mut self.sides[index];
         let arrival = side.numbered(packet, ip_bytes, wire_bytes);

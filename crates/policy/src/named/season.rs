@@ -2,16 +2,14 @@
 //! When a zone's clock has which offset from UTC, by the tz database that came
 //! with this version.
 
-use jiff::Timestamp;
-use jiff::tz::TimeZoneDatabase;
 use std::collections::BTreeMap;
 use weirgate_document::nearest;
 
-/// Before this moment a zone counts as it does then: 1 January 2026, UTC.
-const FROM: i64 = 1_767_225_600;
-/// From here on it stays as it is then: 1 January 2051, UTC. Nobody knows the
-/// laws of that time, and each year costs a list two numbers.
-const TO: i64 = 2_556_144_000;
+// `ZONES`: names, each with its law's place in `LAWS`. A law is the moments in seconds
+// since 1970 at which the offset changes, with the seconds ahead of UTC from then on.
+// The first is that of 1970. `build.rs` says which years it knows.
+include!(concat!(env!("OUT_DIR"), "/zones.rs"));
+
 /// Later than any moment that a kernel's clock says: about the year 2255.
 const ALWAYS: u64 = 9_000_000_000;
 
@@ -25,31 +23,23 @@ type Offset = (i64, Vec<(u64, u64)>);
 /// # Errors
 ///
 /// The most similar name, if one is, where no zone has this name.
-pub(crate) fn offsets(zone: &str) -> Result<Vec<Offset>, Option<String>> {
-    let all = TimeZoneDatabase::bundled();
-    let (Ok(found), Ok(start)) = (all.get(zone), Timestamp::from_second(FROM)) else {
-        let names: Vec<String> = all.available().map(|name| name.to_string()).collect();
-        return Err(nearest(zone, names.iter().map(String::as_str)).map(str::to_owned));
+pub(crate) fn offsets(zone: &str) -> Result<Vec<Offset>, Option<&'static str>> {
+    let found = ZONES
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(zone));
+    let Some((_, law)) = found else {
+        return Err(nearest(zone, ZONES.iter().map(|(name, _)| *name)));
     };
+    let law = LAWS[usize::from(*law)];
+    if let [(_, always)] = law {
+        return Ok(vec![(i64::from(*always), Vec::new())]);
+    }
+    let ends = law.iter().skip(1).map(|(from, _)| u64::from(*from));
     let mut seasons: BTreeMap<i64, Vec<(u64, u64)>> = BTreeMap::new();
-    let mut ahead = i64::from(found.to_offset(start).seconds());
-    let mut since = 0;
-    for change in found.following(start) {
-        let at = change.timestamp().as_second();
-        if at >= TO {
-            break;
-        }
-        let next = i64::from(change.offset().seconds());
-        if next != ahead {
-            let at = at.unsigned_abs();
-            seasons.entry(ahead).or_default().push((since, at));
-            (ahead, since) = (next, at);
-        }
+    for ((from, ahead), end) in law.iter().zip(ends.chain([ALWAYS])) {
+        let moments = seasons.entry(i64::from(*ahead)).or_default();
+        moments.push((u64::from(*from), end));
     }
-    if since == 0 {
-        return Ok(vec![(ahead, Vec::new())]);
-    }
-    seasons.entry(ahead).or_default().push((since, ALWAYS));
     Ok(seasons.into_iter().collect())
 }
 
@@ -76,10 +66,7 @@ mod tests {
     #[test]
     fn a_zone_without_summer_time_is_one_offset() {
         assert_eq!(offsets("Asia/Tokyo"), Ok(vec![(32_400, Vec::new())]));
-        assert_eq!(
-            offsets("Europe/Copenhage"),
-            Err(Some("Europe/Copenhagen".to_owned()))
-        );
+        assert_eq!(offsets("Europe/Copenhage"), Err(Some("Europe/Copenhagen")));
         assert_eq!(offsets("Moon"), Err(None));
     }
 }

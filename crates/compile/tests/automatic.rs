@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `inbound = "auto"`: what it comes to by the policy and the kernel.
 
-use weirgate_compile::{check_report, compile};
+use weirgate_compile::{check_report, check_report_for, compile};
 use weirgate_document::Severity;
 use weirgate_policy::{Inbound, Policy, parse};
 use weirgate_state::{Capabilities, DeviceName, State, Windows};
@@ -100,6 +100,26 @@ fn what_the_kernel_lacks_is_said() {
     assert_eq!(said, [("C227", Severity::Note)]);
     assert!(windows(&state).is_some());
     assert_eq!(kinds(&state, "ifb-wan"), ["Cake(0", "FqCodel(2"]);
+}
+
+/// Who has no programs is told apart: the kernel, or the program for small routers.
+#[test]
+fn the_report_says_who_lacks_programs() {
+    let without = Capabilities {
+        payload: false,
+        ..Capabilities::all()
+    };
+    for (kernel, said) in [
+        (without, "the kernel has no cls_bpf"),
+        (
+            Capabilities::small(),
+            "this program, which is that of small routers",
+        ),
+    ] {
+        let notes = check_report_for(&policy(SITE), &kernel).policed.unwrap();
+        let words = format!("windows: none, because {said}");
+        assert!(notes.contains(&words), "{notes}");
+    }
 }
 
 /// On the LAN device where inside addresses are needed.

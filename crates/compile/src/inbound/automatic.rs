@@ -37,7 +37,11 @@ pub(crate) fn settled<'p>(
                 kernel.bring_cls_bpf()
             ),
         );
-        now.windows = Windowed::NoPrograms;
+        now.windows = if kernel.small {
+            Windowed::NoPrograms
+        } else {
+            Windowed::NoClassifier
+        };
     } else if chosen.has_windows() && receive::has_too_many(policy) {
         problems.note(
             codes::AUTOMATIC,
@@ -168,8 +172,11 @@ fn windowed(policy: &Policy, chosen: Automatic) -> String {
         (Windowed::TooMany, _) => "none, because the policy has more classes and parts of classes \
              than they tell apart: the queue alone"
             .to_owned(),
-        (Windowed::NoPrograms, _) => {
+        (Windowed::NoClassifier, _) => {
             "none, because the kernel has no cls_bpf: the queue alone".to_owned()
         }
+        (Windowed::NoPrograms, _) => "none, because this program, which is that of small \
+             routers, has no programs for the kernel: the queue alone"
+            .to_owned(),
     }
 }

@@ -51,6 +51,9 @@ pub enum Windowed {
     /// `compile` finds it.
     TooMany,
     /// The kernel has no `cls_bpf`. Crate `compile` finds it.
+    NoClassifier,
+    /// This program, that of small routers, has no programs for the kernel. Crate
+    /// `compile` finds it.
     NoPrograms,
 }
 

@@ -17,6 +17,7 @@ use weirgate_lab::{KernelChoice, Lab, LabError, Limits, Options, Request};
 use weirgate_ledger::Digest;
 
 /// How experiments are run.
+#[derive(Clone)]
 pub(crate) struct Setting {
     /// A kernel to use, whatever an experiment asks for.
     pub(crate) kernel: Option<KernelChoice>,
@@ -148,7 +149,7 @@ pub(crate) fn each_seed(
     lab: Option<&Lab>,
     loaded: &Loaded,
     seeds: &[u64],
-    done: &mut dyn FnMut(ExperimentResult),
+    done: &mut dyn FnMut(ExperimentResult) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let of_one = plan(setting, loaded, 0).len().max(1);
     for seeds in seeds.chunks(setting.jobs.div_ceil(of_one)) {
@@ -169,7 +170,7 @@ pub(crate) fn each_seed(
                 *seed,
                 loaded.files.clone(),
                 &own,
-            )?);
+            )?)?;
         }
     }
     Ok(())

@@ -235,6 +235,7 @@ fn experiment(
     each_seed(setting, lab, &loaded, &seeds, &mut |result| {
         runs.push(result.figures.clone());
         first.get_or_insert(result);
+        Ok(())
     })?;
     let mut result = first.ok_or_else(|| anyhow::anyhow!("there is no seed to run"))?;
     if runs.len() > 1 {

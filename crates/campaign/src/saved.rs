@@ -281,6 +281,8 @@ pub(crate) fn replace(file: &Path, content: &[u8]) -> anyhow::Result<()> {
             fs::create_dir_all(&folder)?;
             let mut new = aside(&folder)?;
             new.write_all(content)?;
+            // Or a machine that loses its power leaves a name without content.
+            new.as_file().sync_all()?;
             new.persist(file)?;
             Ok(())
         }

@@ -159,3 +159,28 @@ fn mistakes_are_named() {
         &["results/half.toml", "`mean` of these runs is 5"],
     );
 }
+
+#[test]
+fn shards_of_what_is_calculated_have_no_run() {
+    let ledger = Ledger::new();
+    ledger.says("run half --shard 1/2 --to runs", 0, &["shard 1/2: 0 runs"]);
+    ledger.says("merge runs --only half", 2, &["runs: No such file"]);
+    fs::create_dir_all(ledger.0.path().join("runs/half")).expect("a folder");
+    ledger.says("merge runs --only half", 2, &["runs: has no runs"]);
+    ledger.write("runs/half/calculation-1.json", "{}");
+    let told = [
+        "runs cannot be put together",
+        "runs/half/calculation-1.json: is not a run of `--shard`: missing field `experiment`",
+    ];
+    ledger.says("merge runs --only half", 2, &told);
+    ledger.write("file", "");
+    ledger.says("run half --shard 1/2 --to file", 2, &["nothing was run"]);
+    for (wrong, told) in [
+        ("run half --shard 3/2 --to runs", "it is not K/N"),
+        ("run half --shard 1/2", "--to <FOLDER>"),
+        ("run half --to runs", "--shard <K/N>"),
+        ("merge", "<FOLDER>..."),
+    ] {
+        ledger.says(wrong, 2, &[told]);
+    }
+}

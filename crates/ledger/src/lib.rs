@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The ledger: what the figures of each experiment were, stored beside the sources.
 //!
-//! A [`Measurement`] is what runs gave. An [`Entry`] is its judgement: a line for each
+//! A [`Measurement`] is what runs gave. Where machines share the work, each takes a
+//! [`Shard`] of the [`SingleRun`]s that make it. An [`Entry`] is its judgement: a line for each
 //! figure, with mean, interval and verdict. [`Entry::to_toml`] and [`parse`] are its
 //! form in `results/NAME.toml`. [`compare`] tells what a new entry has worse, better
 //! or moved, and [`repeats`] whether a second run gave the same bits.
@@ -34,6 +35,8 @@ mod measurement;
 mod page;
 mod parse;
 mod repeated;
+mod shard;
+mod single;
 mod text;
 
 pub use codes::CODES;
@@ -44,3 +47,5 @@ pub use measurement::{Machine, MadeWith, Measurement, RunFigures};
 pub use page::{GROUPS, Row, group, index};
 pub use parse::parse;
 pub use repeated::{Repetition, repeats};
+pub use shard::{Shard, ShardError};
+pub use single::SingleRun;

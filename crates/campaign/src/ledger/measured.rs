@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weirgate_console::exit::Failure;
 use weirgate_lab::{Cache, KernelChoice, Lab};
-use weirgate_ledger::{Digest, Machine, MadeWith, Measurement, content};
+use weirgate_ledger::{Digest, Machine, MadeWith, Measurement, SingleRun, content};
 use weirgate_measure::{SOURCES, calculate};
 
 /// How experiments are measured.
@@ -98,8 +98,7 @@ impl Bench {
         fresh: bool,
     ) -> Result<Measurement, Failure> {
         let name = &subject.experiment().name;
-        let key = made_with.key(seeds);
-        let file = self.folder.join(format!("{name}-{}.json", key.short()));
+        let file = self.file(name, made_with, seeds);
         let kept = || -> Option<Measurement> {
             let kept: Measurement = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
             (&kept.made_with == made_with && kept.seeds == seeds).then_some(kept)
@@ -108,8 +107,24 @@ impl Bench {
             return Ok(kept);
         }
         let measurement = self.run(subject, made_with, seeds)?;
-        replace(&file, &serde_json::to_vec(&measurement)?)?;
+        self.keep(name, &measurement)?;
         Ok(measurement)
+    }
+
+    /// Keeps a measurement, so that [`measured`](Self::measured) finds it.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written.
+    pub fn keep(&self, experiment: &str, measurement: &Measurement) -> anyhow::Result<()> {
+        let file = self.file(experiment, &measurement.made_with, &measurement.seeds);
+        replace(&file, &serde_json::to_vec(measurement)?)
+    }
+
+    fn file(&self, experiment: &str, made_with: &MadeWith, seeds: &[u64]) -> PathBuf {
+        let key = made_with.key(seeds);
+        self.folder
+            .join(format!("{experiment}-{}.json", key.short()))
     }
 
     fn run(
@@ -118,33 +133,58 @@ impl Bench {
         made_with: &MadeWith,
         seeds: &[u64],
     ) -> Result<Measurement, Failure> {
-        let loaded = &subject.loaded;
-        let mut measurement = Measurement {
-            made_with: made_with.clone(),
-            seeds: seeds.to_vec(),
-            recordings: BTreeMap::new(),
-            runs: Vec::new(),
-        };
-        self.lab(loaded)?;
-        let Some((lab, _)) = self
-            .labs
-            .get(&self.kind(loaded))
-            .filter(|_| !seeds.is_empty())
-        else {
-            let arm = calculate(&loaded.experiment)?;
-            measurement.runs = vec![BTreeMap::from([(arm.arm, arm.metrics)])];
-            return Ok(measurement);
-        };
-        each_seed(&self.setting, Some(lab), loaded, seeds, &mut |result| {
-            for arm in result.arms {
-                let own = measurement.recordings.entry(arm.arm).or_default();
-                own.push(arm.digest);
-            }
-            let figures = result.figures.into_iter();
-            let figures = figures.map(|(arm, figures)| (arm, figures.metrics));
-            measurement.runs.push(figures.collect());
+        let experiment = subject.experiment();
+        if experiment.is_calculation() {
+            let arm = calculate(experiment)?;
+            let mut whole = Measurement::of_single_runs(made_with, &[], &[]);
+            whole.runs = vec![BTreeMap::from([(arm.arm, arm.metrics)])];
+            return Ok(whole);
+        }
+        let mut runs = Vec::new();
+        self.single_runs(subject, made_with, &[], seeds, &mut |run| {
+            runs.push(run);
+            Ok(())
         })?;
-        Ok(measurement)
+        Ok(Measurement::of_single_runs(made_with, seeds, &runs))
+    }
+
+    /// Runs these arms with these seeds, all arms where none is named, and hands on
+    /// what each gave.
+    pub(super) fn single_runs(
+        &mut self,
+        subject: &Subject,
+        made_with: &MadeWith,
+        arms: &[String],
+        seeds: &[u64],
+        done: &mut dyn FnMut(SingleRun) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let loaded = &subject.loaded;
+        let setting = Setting {
+            arms: arms.to_vec(),
+            ..self.setting.clone()
+        };
+        let Some((lab, _)) = self.lab(loaded)? else {
+            return Ok(());
+        };
+        each_seed(&setting, Some(lab), loaded, seeds, &mut |mut result| {
+            for arm in result.arms {
+                let figures = result.figures.remove(&arm.arm).map(|own| own.metrics);
+                done(SingleRun {
+                    experiment: loaded.experiment.name.clone(),
+                    seed: result.seed,
+                    made_with: made_with.clone(),
+                    recording: arm.digest,
+                    figures: figures.unwrap_or_default(),
+                    arm: arm.arm,
+                })?;
+            }
+            Ok(())
+        })
+    }
+
+    /// How many machines run at once.
+    pub(super) fn jobs(&self) -> usize {
+        self.setting.jobs
     }
 
     fn kind(&self, loaded: &Loaded) -> Kind {

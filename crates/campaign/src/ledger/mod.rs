@@ -4,8 +4,11 @@
 
 mod measured;
 mod pages;
+mod runs;
+mod sweep;
 
 pub use measured::{Bench, How};
+pub use sweep::{Done, Sweep, Swept};
 
 use crate::arms::Loaded;
 use crate::result::ExperimentResult;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The ledger from an experiment file and figures to stored results, differences and
-//! pages.
+//! pages; and shards of runs.
 
 mod differences;
 mod forms;
 mod sample;
+mod shards;

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate-lab results`: the ledger of what every experiment measured.
 
+mod beside;
+mod sweep;
+mod verify;
+
 use crate::lab::own_experiments;
+use beside::{Beside, Which, chosen};
 use clap::{Args, Subcommand};
-use std::fmt::Write as _;
 use std::path::PathBuf;
-use weirgate_campaign::ledger::{Bench, How, Ledger, Subject};
+use weirgate_campaign::ledger::{Bench, How, Ledger};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::{output, reference};
-use weirgate_ledger::{Change, Entry, MadeWith, Repetition, compare, repeats};
+use weirgate_ledger::{Change, Entry, compare};
 
 /// What is asked of the ledger.
 #[derive(Subcommand)]
@@ -25,9 +29,31 @@ pub enum Command {
         #[arg(long)]
         all: bool,
         #[command(flatten)]
+        part: sweep::Part,
+        #[command(flatten)]
         how: How,
         #[command(flatten)]
         folders: Folders,
+    },
+    /// Put together what shards measured, and compare as `run` does.
+    ///
+    /// The runs are checked first: each has to be there, and made with what this machine would
+    /// make it with. `accept` then finds what was put together, and runs nothing.
+    Merge {
+        /// The folders that `run --shard K/N --to FOLDER` wrote; all may have written into one.
+        #[arg(required = true, value_name = "FOLDER")]
+        folders: Vec<PathBuf>,
+        /// The experiment that the shards were told to run (repeatable); those that changed unless
+        /// given.
+        #[arg(long = "only", value_name = "NAME")]
+        names: Vec<String>,
+        /// All of them, as the shards were told.
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        how: How,
+        #[command(flatten)]
+        ledger: Folders,
     },
     /// Store new results, after running what was not run yet.
     ///
@@ -107,11 +133,26 @@ pub fn run(command: Command) -> Outcome {
         Command::Run {
             names,
             all,
+            part,
             how,
             folders,
         } => {
-            let which = if all { Which::All } else { Which::Changed };
-            check(&folders.ledger()?, &names, which, &mut Bench::new(&how))
+            let (ledger, mut bench) = (folders.ledger()?, Bench::new(&how));
+            match part.named() {
+                Some(part) => sweep::run(&ledger, &names, Which::of(all), &mut bench, part),
+                None => check(&ledger, &names, Which::of(all), all, &mut bench),
+            }
+        }
+        Command::Merge {
+            folders,
+            names,
+            all,
+            how,
+            ledger,
+        } => {
+            let (ledger, mut bench) = (ledger.ledger()?, Bench::new(&how));
+            sweep::merge(&ledger, &names, Which::of(all), &mut bench, &folders)?;
+            check(&ledger, &names, Which::of(all), false, &mut bench)
         }
         Command::Accept {
             names,
@@ -122,7 +163,7 @@ pub fn run(command: Command) -> Outcome {
             names,
             how,
             folders,
-        } => verify(&folders.ledger()?, &names, &mut Bench::new(&how)),
+        } => verify::verify(&folders.ledger()?, &names, &mut Bench::new(&how)),
         Command::Show { names, folders } => show(&folders.ledger()?, &names),
         Command::Pages {
             folder,
@@ -137,48 +178,6 @@ pub fn run(command: Command) -> Outcome {
     }
 }
 
-/// Which experiments are run.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Which {
-    /// Those that changed.
-    Changed,
-    /// All, anew.
-    All,
-}
-
-/// One experiment beside its stored result.
-struct Beside {
-    subject: Subject,
-    stored: Option<Entry>,
-    made_with: MadeWith,
-    /// Why the stored result does not speak of it.
-    stale: Vec<String>,
-}
-
-impl Beside {
-    fn read(ledger: &Ledger, name: &str, bench: &mut Bench) -> Result<Self, Failure> {
-        let subject = ledger.subject(name)?;
-        let stored = ledger.stored(name)?;
-        let made_with = bench.made_with(&subject)?;
-        let stale = stored
-            .as_ref()
-            .map(|stored| subject.stale(stored, &made_with));
-        Ok(Self {
-            stale: stale.unwrap_or_default(),
-            subject,
-            stored,
-            made_with,
-        })
-    }
-
-    /// Its entry as it is measured and expected now.
-    fn entry(&self, bench: &mut Bench, fresh: bool) -> Result<Entry, Failure> {
-        let seeds = self.subject.seeds();
-        let measured = bench.measured(&self.subject, &self.made_with, &seeds, fresh)?;
-        Ok(self.subject.judge(&measured)?)
-    }
-}
-
 /// What became of the experiments of a run.
 #[derive(Default)]
 struct Tally {
@@ -189,7 +188,14 @@ struct Tally {
     failed: Vec<String>,
 }
 
-fn check(ledger: &Ledger, names: &[String], which: Which, bench: &mut Bench) -> Outcome {
+/// Compares with the ledger; `fresh` runs anew what an earlier run has measured.
+fn check(
+    ledger: &Ledger,
+    names: &[String],
+    which: Which,
+    fresh: bool,
+    bench: &mut Bench,
+) -> Outcome {
     let mut tally = Tally::default();
     let mut unknown = 0;
     for name in chosen(ledger, names)? {
@@ -198,7 +204,7 @@ fn check(ledger: &Ledger, names: &[String], which: Which, bench: &mut Bench) -> 
             unknown += 1;
             continue;
         }
-        if let Err(failure) = check_one(ledger, &name, which, bench, &mut tally) {
+        if let Err(failure) = check_one(ledger, &name, (which, fresh), bench, &mut tally) {
             output::note(&format!("{name}: {}", failure.text()));
             tally.failed.push(name);
         }
@@ -234,19 +240,19 @@ fn check(ledger: &Ledger, names: &[String], which: Which, bench: &mut Bench) -> 
 fn check_one(
     ledger: &Ledger,
     name: &str,
-    which: Which,
+    (which, fresh): (Which, bool),
     bench: &mut Bench,
     tally: &mut Tally,
 ) -> Result<(), Failure> {
     let one = Beside::read(ledger, name, bench)?;
-    if one.stored.is_some() && one.stale.is_empty() && which == Which::Changed {
+    if one.unchanged() && which == Which::Changed {
         tally.unchanged += 1;
         return Ok(());
     }
     if !one.stale.is_empty() {
         output::note(&format!("{name}: changed: {}", one.stale.join(", ")));
     }
-    let entry = one.entry(bench, which == Which::All)?;
+    let entry = one.entry(bench, fresh)?;
     tally.run += 1;
     let Some(stored) = &one.stored else {
         output::data(&format!("{name}: no stored result; {}", counted(&entry)))?;
@@ -267,7 +273,7 @@ fn accept(ledger: &Ledger, names: &[String], bench: &mut Bench) -> Outcome {
             continue;
         }
         let one = Beside::read(ledger, &name, bench)?;
-        if one.stored.is_some() && one.stale.is_empty() {
+        if one.unchanged() {
             continue;
         }
         let entry = one.entry(bench, false)?;
@@ -299,59 +305,6 @@ fn accept(ledger: &Ledger, names: &[String], bench: &mut Bench) -> Outcome {
     })
 }
 
-fn verify(ledger: &Ledger, names: &[String], bench: &mut Bench) -> Outcome {
-    let mut agrees = true;
-    for name in chosen(ledger, names)? {
-        let subject = ledger.subject(&name)?;
-        let Some(stored) = ledger.stored(&name)? else {
-            let hint = "`weirgate-lab results accept` stores one";
-            return Err(Failure::Input(format!(
-                "weirgate: {name} has no stored result; {hint}"
-            )));
-        };
-        let made_with = bench.made_with(&subject)?;
-        let again = bench.measured(&subject, &made_with, &stored.seeds, true)?;
-        let repetition = repeats(&stored, &subject.judge(&again)?);
-        agrees &= repetition.agrees();
-        output::data(&format!("{name}: {}", told(&repetition)))?;
-    }
-    Ok(if agrees {
-        Status::Done
-    } else {
-        Status::Differs
-    })
-}
-
-fn told(repetition: &Repetition) -> String {
-    match repetition {
-        Repetition::Bits { same, other } if other.is_empty() => {
-            format!("{same} recordings and figures repeat bit for bit")
-        }
-        Repetition::Bits { same, other } => format!(
-            "{same} recordings and figures repeat bit for bit, {} do not:\n  {}",
-            other.len(),
-            other.join("\n  ")
-        ),
-        Repetition::Intervals {
-            differences,
-            within,
-            outside,
-        } => {
-            let mut text = format!(
-                "{} differ, so that bits may too; {within} means lie within the intervals, {} do \
-                 not",
-                differences.join(", "),
-                outside.len()
-            );
-            for finding in outside {
-                // Writing to a String cannot fail.
-                let _ = write!(text, "\n  {finding}");
-            }
-            text
-        }
-    }
-}
-
 fn show(ledger: &Ledger, names: &[String]) -> Outcome {
     for name in chosen(ledger, names)? {
         let Some(entry) = ledger.stored(&name)? else {
@@ -378,15 +331,6 @@ fn show(ledger: &Ledger, names: &[String]) -> Outcome {
         }
     }
     Ok(Status::Done)
-}
-
-/// The named experiments, or all.
-fn chosen(ledger: &Ledger, names: &[String]) -> Result<Vec<String>, Failure> {
-    if names.is_empty() {
-        ledger.names()
-    } else {
-        ledger.chosen(names)
-    }
 }
 
 fn counted(entry: &Entry) -> String {

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Shards without machines: what a run gives is made up of its name.
+
+use super::*;
+use crate::ledger::{How, Ledger};
+use proptest::prelude::*;
+use std::fs;
+use tempfile::TempDir;
+use weirgate_ledger::{Digest, Machine};
+
+const TEXT: &str = r#"
+version = 1
+title = "A gate beside a plain line"
+
+[topology.line]
+up = { rate = "512kbit", buffer = "60kB" }
+down = { rate = "2mbit", buffer = "60kB" }
+
+[[phase]]
+name = "only"
+end = "10s"
+
+[[traffic]]
+name = "up"
+kind = "tcp"
+from = "host1"
+to = "server1"
+
+[[arm]]
+name = "plain"
+
+[[arm]]
+name = "other"
+"#;
+
+/// A folder with experiments of so many seeds, named `a`, `b` and so on.
+struct Place {
+    folder: TempDir,
+    experiments: Vec<Swept>,
+}
+
+impl Place {
+    fn new(seeds: &[u16]) -> Self {
+        let folder = TempDir::new().unwrap();
+        let ledger = Ledger {
+            experiments: folder.path().to_owned(),
+            results: folder.path().join("results"),
+        };
+        let experiment = |(name, seeds): (&str, &u16)| {
+            let text = format!("{TEXT}\n").replacen(
+                "version = 1",
+                &format!("version = 1\nname = \"{name}\"\nseeds = {seeds}"),
+                1,
+            );
+            fs::write(folder.path().join(format!("{name}.toml")), text).unwrap();
+            let subject = ledger.subject(name);
+            Swept {
+                subject: subject.unwrap_or_else(|failure| panic!("{}", failure.text())),
+                made_with: made_with("guest"),
+            }
+        };
+        Self {
+            experiments: ["a", "b", "c"]
+                .into_iter()
+                .zip(seeds)
+                .map(experiment)
+                .collect(),
+            folder,
+        }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn sweep(&self) -> Sweep<'_> {
+        Sweep::new(&self.experiments)
+    }
+
+    /// Writes a shard into a folder.
+    fn shard(&self, shard: &str, folder: &str) -> PathBuf {
+        let folder = self.at(folder);
+        for planned in self.sweep().share(shard.parse().unwrap()) {
+            runs::write(&folder, &run(&planned)).unwrap();
+        }
+        folder
+    }
+
+    /// What merging folders is refused for.
+    fn refused(&self, folders: &[PathBuf]) -> String {
+        match self.sweep().merge(folders) {
+            Err(Failure::Input(text)) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn made_with(guest: &str) -> MadeWith {
+    MadeWith {
+        setup: Digest::of(b"setup"),
+        files: BTreeMap::from([("policies/x.toml".to_owned(), Digest::of(b"x"))]),
+        measure: Digest::of(b"measure"),
+        machine: Some(Machine {
+            guest: Digest::of(guest.as_bytes()),
+            kernel: Digest::of(b"kernel"),
+            release: "6.1.0-1".to_owned(),
+            emulator: "10.0.13".to_owned(),
+        }),
+    }
+}
+
+fn run(planned: &Planned<'_>) -> SingleRun {
+    let (experiment, arm, seed) = planned.key();
+    let recording = Digest::of(told(&planned.key()).as_bytes());
+    // As figures are: six decimals at most.
+    let figure = f64::from(recording.to_string().as_bytes()[0]) * (seed as f64) / 64.0;
+    SingleRun {
+        figures: BTreeMap::from([("rtt.p.mean_ms".to_owned(), figure)]),
+        made_with: planned.swept.made_with.clone(),
+        experiment,
+        arm,
+        seed,
+        recording,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn shards_put_together_are_one_process(
+        of in 1_usize..12,
+        seeds in prop::collection::vec(1_u16..9, 1..4),
+    ) {
+        let place = Place::new(&seeds);
+        let sweep = place.sweep();
+        let whole: Vec<(String, Measurement)> = place.experiments.iter().map(|swept| {
+            let name = swept.subject.experiment().name.clone();
+            let all = sweep.list().into_iter().filter(|one| one.key().0 == name);
+            let all: Vec<SingleRun> = all.map(|one| run(&one)).collect();
+            let seeds = swept.subject.seeds();
+            (name, Measurement::of_single_runs(&swept.made_with, &seeds, &all))
+        }).collect();
+        let shards: Vec<PathBuf> = (1..=of)
+            .map(|number| place.shard(&format!("{number}/{of}"), &format!("shard{number}")))
+            // One that has nothing to do writes nothing.
+            .filter(|folder| folder.exists())
+            .collect();
+        let files = shards.iter().map(|folder| runs::files(folder).unwrap().len());
+        prop_assert_eq!(files.sum::<usize>(), sweep.list().len());
+        let merged = sweep.merge(&shards).unwrap();
+        prop_assert_eq!(&merged, &whole);
+        let bytes = |all: &[(String, Measurement)]| serde_json::to_vec(all).unwrap();
+        prop_assert_eq!(bytes(&merged), bytes(&whole));
+        // The last shard did not come back.
+        if of > 1 {
+            let lost = sweep.share(format!("{of}/{of}").parse().unwrap());
+            match sweep.merge(&shards[..shards.len().min(of - 1)]) {
+                Ok(_) => prop_assert!(lost.is_empty()),
+                Err(failure) => prop_assert!(failure.text().contains("runs are missing")),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let place = Place::new(&[4, 3]);
+    let first = place.shard("1/2", "first");
+    fs::remove_file(first.join("a/plain-1.json")).unwrap();
+    let told = "weirgate: runs are missing:\n  a, arm `plain`: seeds 1-2, 4\n  \
+                a, arm `other`: seeds 2, 4\n  b, arm `plain`: seeds 2\n  \
+                b, arm `other`: seeds 1, 3";
+    assert_eq!(place.refused(&[first]), told);
+    let nothing = place.at("nothing");
+    let told = place.refused(std::slice::from_ref(&nothing));
+    assert!(told.contains("nothing: No such file"), "{told}");
+    fs::create_dir(&nothing).unwrap();
+    let told = place.refused(&[nothing]);
+    assert!(told.contains("nothing: has no runs"), "{told}");
+}
+
+#[test]
+fn what_was_made_with_something_else_is_refused() {
+    let mut place = Place::new(&[3]);
+    place.experiments[0].made_with = made_with("other");
+    let foreign = place.shard("1/3", "foreign");
+    place.experiments[0].made_with = made_with("guest");
+    let own = [
+        place.shard("2/3", "own"),
+        place.shard("3/3", "own"),
+        foreign,
+    ];
+    let told = place.refused(&own);
+    let line = "foreign/a/plain-1.json: a, arm `plain`, seed 1 was made with something else than \
+                here: the guest's image";
+    assert!(told.contains("runs cannot be put together"), "{told}");
+    assert!(told.contains(line), "{told}");
+    // The same shard refuses to go on in that folder, before it runs anything.
+    let mut bench = Bench::new(&how());
+    let on = place
+        .sweep()
+        .run(&mut bench, "1/3".parse().unwrap(), &own[2]);
+    let told = on.map_err(|failure| failure.text()).unwrap_err();
+    assert!(told.contains("the guest's image"), "{told}");
+}
+
+#[test]
+fn what_is_no_run_of_these_is_refused() {
+    let place = Place::new(&[3]);
+    let folder = place.shard("1/1", "all");
+    let file = folder.join("a/plain-2.json");
+    let good = fs::read_to_string(&file).unwrap();
+    let with = |from: &str, to: &str| {
+        assert!(good.contains(from), "{from}");
+        good.replacen(from, to, 1).into_bytes()
+    };
+    for (bytes, told) in [
+        (Vec::new(), "plain-2.json: is not a run of `--shard`: EOF"),
+        (good.as_bytes()[..good.len() / 2].to_vec(), "is not a run"),
+        (vec![0xff; 40], "is not UTF-8"),
+        (b"[".repeat(100_000), "is not a run of `--shard`: "),
+        (with("\"arm\"", "\"arms\""), "unknown field `arms`"),
+        (
+            with("mean_ms\":", "mean_ms\":1e999,\"x\":"),
+            "number out of range",
+        ),
+        (
+            with("mean_ms\":", "mean_ms\":null,\"x\":"),
+            "invalid type: null",
+        ),
+        (with("\"seed\":2", "\"seed\":-2"), "invalid value"),
+        (with("\"seed\":2", "\"seed\":9"), "seed 9 is none of `a`"),
+        (with("\"plain\"", "\"plane\""), "`a` has no arm `plane`"),
+        (
+            with("\"a\"", "\"../a\""),
+            "is a run of `../a`, which is none of",
+        ),
+        (
+            with("\"seed\":2", "\"seed\":3"),
+            "seed 3 gave something else than in",
+        ),
+    ] {
+        fs::write(&file, bytes).unwrap();
+        let refused = place.refused(std::slice::from_ref(&folder));
+        assert!(refused.contains(told), "{told}: {refused}");
+    }
+    // A file twice is no mistake.
+    fs::write(&file, &good).unwrap();
+    let twice = [folder.clone(), folder.clone()];
+    assert_eq!(place.sweep().merge(&twice).unwrap().len(), 1);
+    let large = fs::File::create(&file).unwrap();
+    large.set_len(1 << 30).unwrap();
+    assert!(place.refused(&twice).contains("are read"));
+}
+
+#[test]
+fn a_shard_that_is_done_runs_nothing() {
+    let place = Place::new(&[3, 2]);
+    let folder = place.shard("2/3", "shard");
+    let shard = "2/3".parse().unwrap();
+    let mut bench = Bench::new(&how());
+    let done = place.sweep().run(&mut bench, shard, &folder).unwrap();
+    let there = runs::files(&folder).unwrap().len();
+    assert_eq!((done.runs, done.there, done.failed), (there, there, 0));
+    let file = runs::files(&folder).unwrap().remove(0);
+    fs::write(&file, "{").unwrap();
+    let failure = place.sweep().run(&mut bench, shard, &folder).unwrap_err();
+    assert!(failure.text().contains("remove it"), "{}", failure.text());
+}
+
+fn how() -> How {
+    How {
+        jobs: None,
+        limit: 1,
+        kernel: None,
+    }
+}

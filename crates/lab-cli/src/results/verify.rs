@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weirgate-lab results verify`: the stored seeds run again.
+
+use super::beside::chosen;
+use std::fmt::Write as _;
+use weirgate_campaign::ledger::{Bench, Ledger};
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::output;
+use weirgate_ledger::{Repetition, repeats};
+
+/// Runs experiments again with the stored seeds, and compares.
+pub(super) fn verify(ledger: &Ledger, names: &[String], bench: &mut Bench) -> Outcome {
+    let mut agrees = true;
+    for name in chosen(ledger, names)? {
+        let subject = ledger.subject(&name)?;
+        let Some(stored) = ledger.stored(&name)? else {
+            let hint = "`weirgate-lab results accept` stores one";
+            return Err(Failure::Input(format!(
+                "weirgate: {name} has no stored result; {hint}"
+            )));
+        };
+        let made_with = bench.made_with(&subject)?;
+        let again = bench.measured(&subject, &made_with, &stored.seeds, true)?;
+        let repetition = repeats(&stored, &subject.judge(&again)?);
+        agrees &= repetition.agrees();
+        output::data(&format!("{name}: {}", told(&repetition)))?;
+    }
+    Ok(if agrees {
+        Status::Done
+    } else {
+        Status::Differs
+    })
+}
+
+fn told(repetition: &Repetition) -> String {
+    match repetition {
+        Repetition::Bits { same, other } if other.is_empty() => {
+            format!("{same} recordings and figures repeat bit for bit")
+        }
+        Repetition::Bits { same, other } => format!(
+            "{same} recordings and figures repeat bit for bit, {} do not:\n  {}",
+            other.len(),
+            other.join("\n  ")
+        ),
+        Repetition::Intervals {
+            differences,
+            within,
+            outside,
+        } => {
+            let mut text = format!(
+                "{} differ, so that bits may too; {within} means lie within the intervals, {} do \
+                 not",
+                differences.join(", "),
+                outside.len()
+            );
+            for finding in outside {
+                // Writing to a String cannot fail.
+                let _ = write!(text, "\n  {finding}");
+            }
+            text
+        }
+    }
+}

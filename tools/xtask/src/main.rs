@@ -16,10 +16,12 @@ mod files;
 mod fuzz;
 mod invariants;
 mod kernels;
+mod manifests;
 mod musl;
 mod packages;
 mod release;
 mod setup;
+mod sweep;
 mod test;
 
 use anyhow::Result;
@@ -81,6 +83,11 @@ enum Task {
     /// Upgrade and downgrade the Debian package under systemd and traffic, in a machine of its
     /// own, as root.
     TestPackages(packages::Arguments),
+    /// Check the manifests for Kubernetes against its schemas; needs kubernetes-validate (PyPI).
+    Manifests,
+    /// Run a sweep of 200 short runs on a Slurm of two nodes, kill one, and compare with one
+    /// process; as root.
+    SweepSlurm,
     /// Draw and list what follows from other files, check every link, and build the book.
     Docs {
         /// Compare and check alone; write and build nothing.
@@ -206,6 +213,8 @@ fn main() -> ExitCode {
         Task::Static(arguments) => musl::build(&root(), &arguments),
         Task::Release(arguments) => release::make(&root(), &arguments),
         Task::TestPackages(arguments) => packages::test(&root(), &arguments),
+        Task::Manifests => manifests::check(&root()),
+        Task::SweepSlurm => sweep::run(&root()),
         Task::Docs { check: true } => docs::check(&root()),
         Task::Docs { check: false } => docs::build(&root()),
         Task::AqmFuzz { seconds } => aqm::fuzz(&root(), seconds),

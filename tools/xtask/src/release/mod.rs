@@ -41,11 +41,12 @@ pub struct Arguments {
 }
 
 /// What stands beside the packages as it is in the sources: the folder, and its name there.
-const FOLDERS: [(&str, &str); 4] = [
+const FOLDERS: [(&str, &str); 5] = [
     ("packaging/ansible", "ansible"),
     ("packaging/kubernetes", "kubernetes"),
     ("packaging/nix", "nix"),
     ("packaging/openwrt", "openwrt"),
+    ("packaging/sweeps", "sweeps"),
 ];
 
 /// By what name the signature was made (`-n` of ssh-keygen).

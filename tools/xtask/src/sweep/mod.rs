@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A sweep of 200 short runs on a real Slurm: two nodes of one processor each, one of which is
+//! killed half way. What comes of it has to be what one process gives, bit for bit.
+
+mod slurm;
+
+use crate::files::{empty, put_all, target, text};
+use anyhow::{Context, Result, ensure};
+use slurm::{Cluster, NODES, needed, until};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Tasks of the array.
+const TASKS: usize = 20;
+/// Runs of `tests/sweep/short.toml`: two arms, 100 seeds.
+const RUNS: usize = 200;
+/// The longest that any step may take.
+const LONGEST: Duration = Duration::from_hours(1);
+
+/// Runs the sweep, kills a node, puts the parts together, and compares with one process.
+#[allow(clippy::print_stdout, reason = "tells what was measured")]
+pub fn run(root: &Path) -> Result<()> {
+    needed()?;
+    let sweep = Sweep::new(root)?;
+    let started = Instant::now();
+    let mut cluster = Cluster::start(&sweep.folder)?;
+    sweep.submit(&cluster, root)?;
+    let killed = NODES[1];
+    until(LONGEST, "half of the runs are there", || {
+        Ok(sweep.there()? >= RUNS / 2)
+    })?;
+    let lost = text(
+        cluster
+            .command("squeue")
+            .args(["-h", "-w", killed, "-o", "%K"]),
+    )?;
+    ensure!(
+        !lost.trim().is_empty(),
+        "no task ran on {killed} when it was killed"
+    );
+    cluster.kill(killed)?;
+    let at_kill = sweep.there()?;
+    until(LONGEST, "the controller takes the node for lost", || {
+        Ok(cluster.states()?.iter().any(|state| state.contains("down")))
+    })?;
+    let noticed = started.elapsed();
+    cluster.boot(killed)?;
+    until(LONGEST, "all tasks have ended", || {
+        Ok(text(cluster.command("squeue").arg("-h"))?.is_empty())
+    })?;
+    let took = started.elapsed();
+    drop(cluster);
+    ensure!(
+        sweep.there()? == RUNS,
+        "{} of {RUNS} runs are there",
+        sweep.there()?
+    );
+    let again = sweep.told(lost.trim())?;
+    let runs = sweep.folder.join("runs");
+    sweep.lab(&["merge", &runs.to_string_lossy(), "--only", "short"])?;
+    let parts = sweep.accepted("of-parts")?;
+
+    let started = Instant::now();
+    sweep.lab(&["run", "short", "--all"])?;
+    let one = started.elapsed();
+    let whole = sweep.accepted("of-one")?;
+    ensure!(
+        parts == whole,
+        "the sweep gave another ledger than one process"
+    );
+    println!(
+        "{RUNS} runs in {TASKS} tasks on two nodes: {:.0} s; one process with two machines at \
+         once: {:.0} s",
+        took.as_secs_f64(),
+        one.as_secs_f64()
+    );
+    println!(
+        "{killed} was killed after {at_kill} runs and taken for lost {:.0} s after the start; its \
+         task {} was requeued: {again}",
+        noticed.as_secs_f64(),
+        lost.trim()
+    );
+    println!("the ledger is the same, {} bytes", parts.len());
+    Ok(())
+}
+
+/// The folder of a sweep, and the program.
+struct Sweep {
+    folder: PathBuf,
+    program: PathBuf,
+}
+
+impl Sweep {
+    fn new(root: &Path) -> Result<Self> {
+        let sweep = Self {
+            folder: target(root).join("sweep-slurm"),
+            program: target(root).join("release/weirgate-lab"),
+        };
+        ensure!(
+            sweep.program.is_file(),
+            "{}: `make build` makes it",
+            sweep.program.display()
+        );
+        empty(&sweep.folder)?;
+        put_all(&root.join("tests/sweep"), &sweep.folder.join("experiments"))?;
+        Ok(sweep)
+    }
+
+    /// Hands the array to Slurm.
+    fn submit(&self, cluster: &Cluster, root: &Path) -> Result<()> {
+        fs::create_dir(self.folder.join("told"))?;
+        let mut sbatch = cluster.command("sbatch");
+        sbatch.env("WEIRGATE_LAB", &self.program);
+        sbatch.arg(format!("--array=1-{TASKS}"));
+        sbatch.arg(format!("--output={}/told/%a", self.folder.display()));
+        sbatch.arg(root.join("packaging/sweeps/weirgate.sbatch"));
+        sbatch.arg(self.folder.join("runs")).arg("short");
+        sbatch
+            .arg("--experiments")
+            .arg(self.folder.join("experiments"));
+        text(&mut sbatch).map(drop)
+    }
+
+    /// How many runs are there.
+    fn there(&self) -> Result<usize> {
+        let folder = self.folder.join("runs/short");
+        if !folder.exists() {
+            return Ok(0);
+        }
+        let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
+        let names = names.collect::<Result<Vec<_>>>()?;
+        let whole = |name: &&std::ffi::OsString| name.to_string_lossy().ends_with(".json");
+        Ok(names.iter().filter(whole).count())
+    }
+
+    /// What a task's shard said at its end.
+    fn told(&self, task: &str) -> Result<String> {
+        let file = self.folder.join("told").join(task);
+        let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        let said = text.lines().rfind(|line| line.starts_with("shard "));
+        Ok(said.with_context(|| text.clone())?.to_owned())
+    }
+
+    /// Runs `weirgate-lab results` on the sweep's experiments.
+    fn lab(&self, words: &[&str]) -> Result<()> {
+        let mut command = Command::new(&self.program);
+        command.arg("results").args(words);
+        command
+            .arg("--experiments")
+            .arg(self.folder.join("experiments"));
+        text(&mut command).map(drop)
+    }
+
+    /// The ledger's file of what was measured last.
+    fn accepted(&self, folder: &str) -> Result<Vec<u8>> {
+        let results = self.folder.join(folder);
+        self.lab(&["accept", "short", "--results", &results.to_string_lossy()])?;
+        let file = results.join("short.toml");
+        fs::read(&file).with_context(|| file.display().to_string())
+    }
+}

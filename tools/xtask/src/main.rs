@@ -85,9 +85,13 @@ enum Task {
     TestPackages(packages::Arguments),
     /// Check the manifests for Kubernetes against its schemas; needs kubernetes-validate (PyPI).
     Manifests,
-    /// Run a sweep of 200 short runs on a Slurm of two nodes, kill one, and compare with one
-    /// process; as root.
-    SweepSlurm,
+    /// Run a sweep of short runs on a Slurm of two nodes, kill one, and compare with one process;
+    /// as root.
+    SweepSlurm {
+        /// Seeds of each of the two arms.
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(3..=1000))]
+        seeds: u16,
+    },
     /// Draw and list what follows from other files, check every link, and build the book.
     Docs {
         /// Compare and check alone; write and build nothing.
@@ -214,7 +218,7 @@ fn main() -> ExitCode {
         Task::Release(arguments) => release::make(&root(), &arguments),
         Task::TestPackages(arguments) => packages::test(&root(), &arguments),
         Task::Manifests => manifests::check(&root()),
-        Task::SweepSlurm => sweep::run(&root()),
+        Task::SweepSlurm { seeds } => sweep::run(&root(), seeds),
         Task::Docs { check: true } => docs::check(&root()),
         Task::Docs { check: false } => docs::build(&root()),
         Task::AqmFuzz { seconds } => aqm::fuzz(&root(), seconds),

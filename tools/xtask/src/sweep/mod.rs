@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A sweep of 200 short runs on a real Slurm: two nodes of one processor each, one of which is
+//! A sweep of short runs on a real Slurm: two nodes of one processor each, one of which is
 //! killed half way. What comes of it has to be what one process gives, bit for bit.
 
 mod slurm;
@@ -12,24 +12,25 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Tasks of the array.
-const TASKS: usize = 20;
-/// Runs of `tests/sweep/short.toml`: two arms, 100 seeds.
-const RUNS: usize = 200;
+/// Arms of `tests/sweep/short.toml`.
+const ARMS: u16 = 2;
+/// Runs of each task of the array.
+const RUNS_OF_A_TASK: usize = 10;
 /// The longest that any step may take.
 const LONGEST: Duration = Duration::from_hours(1);
 
 /// Runs the sweep, kills a node, puts the parts together, and compares with one process.
 #[allow(clippy::print_stdout, reason = "tells what was measured")]
-pub fn run(root: &Path) -> Result<()> {
+pub fn run(root: &Path, seeds: u16) -> Result<()> {
     needed()?;
-    let sweep = Sweep::new(root)?;
+    let sweep = Sweep::new(root, seeds)?;
+    let (runs, tasks) = (sweep.runs, sweep.tasks());
     let started = Instant::now();
     let mut cluster = Cluster::start(&sweep.folder)?;
     sweep.submit(&cluster, root)?;
     let killed = NODES[1];
     until(LONGEST, "half of the runs are there", || {
-        Ok(sweep.there()? >= RUNS / 2)
+        Ok(sweep.there()? >= runs / 2)
     })?;
     let lost = text(
         cluster
@@ -52,14 +53,11 @@ pub fn run(root: &Path) -> Result<()> {
     })?;
     let took = started.elapsed();
     drop(cluster);
-    ensure!(
-        sweep.there()? == RUNS,
-        "{} of {RUNS} runs are there",
-        sweep.there()?
-    );
+    let there = sweep.there()?;
+    ensure!(there == runs, "{there} of {runs} runs are there");
     let again = sweep.told(lost.trim())?;
-    let runs = sweep.folder.join("runs");
-    sweep.lab(&["merge", &runs.to_string_lossy(), "--only", "short"])?;
+    let folder = sweep.folder.join("runs");
+    sweep.lab(&["merge", &folder.to_string_lossy(), "--only", "short"])?;
     let parts = sweep.accepted("of-parts")?;
 
     let started = Instant::now();
@@ -71,7 +69,7 @@ pub fn run(root: &Path) -> Result<()> {
         "the sweep gave another ledger than one process"
     );
     println!(
-        "{RUNS} runs in {TASKS} tasks on two nodes: {:.0} s; one process with two machines at \
+        "{runs} runs in {tasks} tasks on two nodes: {:.0} s; one process with two machines at \
          once: {:.0} s",
         took.as_secs_f64(),
         one.as_secs_f64()
@@ -90,13 +88,15 @@ pub fn run(root: &Path) -> Result<()> {
 struct Sweep {
     folder: PathBuf,
     program: PathBuf,
+    runs: usize,
 }
 
 impl Sweep {
-    fn new(root: &Path) -> Result<Self> {
+    fn new(root: &Path, seeds: u16) -> Result<Self> {
         let sweep = Self {
             folder: target(root).join("sweep-slurm"),
             program: target(root).join("release/weirgate-lab"),
+            runs: usize::from(seeds * ARMS),
         };
         ensure!(
             sweep.program.is_file(),
@@ -104,8 +104,18 @@ impl Sweep {
             sweep.program.display()
         );
         empty(&sweep.folder)?;
-        put_all(&root.join("tests/sweep"), &sweep.folder.join("experiments"))?;
+        let experiments = sweep.folder.join("experiments");
+        put_all(&root.join("tests/sweep"), &experiments)?;
+        let file = experiments.join("short.toml");
+        let text = fs::read_to_string(&file)?;
+        let others = text.replace("\nseeds = 100\n", &format!("\nseeds = {seeds}\n"));
+        fs::write(&file, others)?;
         Ok(sweep)
+    }
+
+    /// How many tasks the array has.
+    fn tasks(&self) -> usize {
+        self.runs.div_ceil(RUNS_OF_A_TASK)
     }
 
     /// Hands the array to Slurm.
@@ -113,7 +123,7 @@ impl Sweep {
         fs::create_dir(self.folder.join("told"))?;
         let mut sbatch = cluster.command("sbatch");
         sbatch.env("WEIRGATE_LAB", &self.program);
-        sbatch.arg(format!("--array=1-{TASKS}"));
+        sbatch.arg(format!("--array=1-{}", self.tasks()));
         sbatch.arg(format!("--output={}/told/%a", self.folder.display()));
         sbatch.arg(root.join("packaging/sweeps/weirgate.sbatch"));
         sbatch.arg(self.folder.join("runs")).arg("short");

@@ -57,13 +57,21 @@ impl Ledger {
     /// Exit status and all that `weirgate-lab results` prints.
     #[track_caller]
     fn says(&self, arguments: &str, status: i32, parts: &[&str]) {
-        let output = Command::new(Path::new(env!("CARGO_BIN_EXE_weirgate-lab")))
-            .arg("results")
-            .args(arguments.split(' '))
-            .current_dir(self.0.path())
-            .env("WEIRGATE_CACHE", self.0.path().join("cache"))
-            .output()
-            .expect("the program runs");
+        let mut command = self.command(arguments);
+        command.env("WEIRGATE_CACHE", self.0.path().join("cache"));
+        Self::told(&mut command, arguments, status, parts);
+    }
+
+    fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(Path::new(env!("CARGO_BIN_EXE_weirgate-lab")));
+        command.arg("results").args(arguments.split(' '));
+        command.current_dir(self.0.path());
+        command
+    }
+
+    #[track_caller]
+    fn told(command: &mut Command, arguments: &str, status: i32, parts: &[&str]) {
+        let output = command.output().expect("the program runs");
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
         assert_eq!(output.status.code(), Some(status), "{arguments}: {text}");
@@ -182,5 +190,115 @@ fn shards_of_what_is_calculated_have_no_run() {
         ("merge", "<FOLDER>..."),
     ] {
         ledger.says(wrong, 2, &[told]);
+    }
+}
+
+/// The shipped file of that name.
+fn shipped(name: &str) -> String {
+    let file = Path::new("../../packaging/sweeps").join(name);
+    fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+#[test]
+fn the_job_array_gives_each_task_its_shard() {
+    let ledger = Ledger::new();
+    ledger.write("weirgate.sbatch", &shipped("weirgate.sbatch"));
+    let task = |last: &str, status, parts: &[&str]| {
+        let mut bash = Command::new("bash");
+        bash.args(["weirgate.sbatch", "runs", "half"]);
+        bash.current_dir(ledger.0.path());
+        bash.env("WEIRGATE_LAB", env!("CARGO_BIN_EXE_weirgate-lab"));
+        for (name, value) in [("ID", "3"), ("MIN", "1"), ("MAX", last), ("COUNT", "7")] {
+            bash.env(format!("SLURM_ARRAY_TASK_{name}"), value);
+        }
+        Ledger::told(&mut bash, last, status, parts);
+    };
+    task("7", 0, &["shard 3/7: 0 runs"]);
+    // Tasks 1, 3 and 9 alone would be taken for thirds.
+    task("9", 2, &["the array has to be 1-N, without gaps"]);
+}
+
+#[test]
+fn the_indexed_job_gives_each_index_its_shard() {
+    let ledger = Ledger::new();
+    let job = shipped("job.yaml");
+    let after = |what: &str| {
+        let rest = job
+            .split_once(what)
+            .unwrap_or_else(|| panic!("no {what}"))
+            .1;
+        rest.lines().next().unwrap_or_default().trim().to_owned()
+    };
+    assert_eq!(
+        format!("\"{}\"", after("completions: ")),
+        after("name: SHARDS\n              value: ")
+    );
+    let line = job.split_once("- >-\n").expect("the command").1;
+    let line = line.split("          env:").next().expect("its end");
+    assert!(
+        line.contains("--all") && line.contains("--to /runs"),
+        "{line}"
+    );
+    let line = line.replace("/runs", "runs").replace('\n', " ");
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", &line]).current_dir(ledger.0.path());
+    let program = Path::new(env!("CARGO_BIN_EXE_weirgate-lab"));
+    shell.env("PATH", program.parent().expect("its folder"));
+    shell.env("JOB_COMPLETION_INDEX", "19").env("SHARDS", "20");
+    Ledger::told(&mut shell, &line, 0, &["shard 20/20: 0 runs"]);
+}
+
+/// What only `make test-all` waits for: runs in the laboratory.
+mod long {
+    use super::*;
+    use std::thread::sleep;
+    use std::time::{Duration, Instant};
+
+    const SHORT: &str = include_str!("../../../tests/sweep/short.toml");
+    const POLICY: &str = include_str!("../../../tests/sweep/policies/short.toml");
+
+    #[test]
+    fn shards_are_one_process_though_one_is_killed() {
+        let ledger = Ledger(TempDir::new().expect("a folder"));
+        fs::create_dir_all(ledger.0.path().join("experiments/policies")).expect("folders");
+        let few = SHORT.replace("\nseeds = 100\n", "\nseeds = 3\n");
+        assert_ne!(few, SHORT);
+        ledger.write("experiments/short.toml", &few);
+        ledger.write("experiments/policies/short.toml", POLICY);
+        let says = |arguments: &str, status, parts: &[&str]| {
+            Ledger::told(&mut ledger.command(arguments), arguments, status, parts);
+        };
+
+        // Killed when its first run is there, a shard goes on from there.
+        let first = "run short --shard 1/2 --to runs --jobs 1";
+        let mut killed = ledger.command(first).spawn().expect("the program runs");
+        let (place, started) = (
+            ledger.0.path().join("runs/short/modem-only-1.json"),
+            Instant::now(),
+        );
+        while !place.exists() {
+            assert!(started.elapsed() < Duration::from_mins(10), "no run");
+            sleep(Duration::from_millis(50));
+        }
+        killed.kill().expect("it runs");
+        killed.wait().expect("it has ended");
+        says(first, 0, &["shard 1/2: 3 runs, 1 of them were in runs"]);
+        let told = [
+            "runs are missing",
+            "short, arm `modem-only`: seeds 2\n",
+            "short, arm `weirgate`: seeds 1, 3",
+        ];
+        says("merge runs --only short", 2, &told);
+        let second = "run short --shard 2/2 --to others --jobs 1";
+        says(second, 0, &["shard 2/2: 3 runs, 0 of them"]);
+        says("merge runs others --only short", 0, &["1 were run"]);
+        says("accept short --results parts", 0, &[]);
+
+        says("run short --all", 0, &["1 were run"]);
+        says("accept short --results whole", 0, &[]);
+        assert_eq!(
+            ledger.read("parts/short.toml"),
+            ledger.read("whole/short.toml")
+        );
     }
 }

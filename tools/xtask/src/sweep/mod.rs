@@ -69,8 +69,8 @@ pub fn run(root: &Path, seeds: u16) -> Result<()> {
         "the sweep gave another ledger than one process"
     );
     println!(
-        "{runs} runs in {tasks} tasks on two nodes: {:.0} s; one process with two machines at \
-         once: {:.0} s",
+        "{runs} runs in {tasks} tasks on two nodes: {:.0} s; one process with a machine for \
+         each processor: {:.0} s",
         took.as_secs_f64(),
         one.as_secs_f64()
     );

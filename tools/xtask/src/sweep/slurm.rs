@@ -63,7 +63,9 @@ impl Cluster {
             cluster.boot(node)?;
         }
         until(START, "both nodes are idle", || {
-            Ok(cluster.states()?.iter().all(|state| state == "idle"))
+            // Until the controller answers, there is an error.
+            let states = cluster.states();
+            Ok(states.is_ok_and(|all| all.iter().all(|state| state == "idle")))
         })?;
         Ok(cluster)
     }
@@ -143,12 +145,12 @@ pub fn until(
     mut happened: impl FnMut() -> Result<bool>,
 ) -> Result<()> {
     let started = Instant::now();
-    while !happened().unwrap_or(false) {
-        if started.elapsed() > longest {
-            // Once more, for why.
-            ensure!(happened()?, "not within {} s: {what}", longest.as_secs());
-            return Ok(());
-        }
+    while !happened()? {
+        let seconds = longest.as_secs();
+        ensure!(
+            started.elapsed() < longest,
+            "not within {seconds} s: {what}"
+        );
         sleep(Duration::from_millis(500));
     }
     Ok(())

@@ -274,9 +274,13 @@ fn decode_all(all: &[Vec<u8>]) -> (Option<Qdisc>, Table) {
     let _ = decode::table(false, "t", all, all, sets.clone(), device);
     let mut classes = entries();
     classes.retain(|entry| entry.handle & 0xffff != 0);
-    for place in listed::places(&entries(), &classes) {
-        let filters = [(place, all.to_vec())];
-        if let Some(listed) = listed::tree(&entries(), &classes, &filters) {
+    for parent in listed::places(&entries(), &classes) {
+        let place = listed::Place {
+            parent,
+            chains: all.to_vec(),
+            filters: all.to_vec(),
+        };
+        if let Some(listed) = listed::tree(&entries(), &classes, &[place]) {
             let _ = listed::requests(1, &listed, true);
         }
     }

@@ -36,6 +36,8 @@ pub enum ListedKind {
     Qdisc,
     /// A class.
     Class,
+    /// A chain of filters.
+    Chain,
     /// A filter, or a table of filters.
     Filter,
 }

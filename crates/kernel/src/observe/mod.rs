@@ -20,10 +20,11 @@ use crate::nft::sets::{self, ConstantSet, Listed};
 use crate::nft::{self, NFGENMSG, family};
 use crate::tc::decode::{self, Entry};
 use crate::tc::filters::{CLSACT_PLACES, TC_H_CLSACT, by_hook};
-use crate::tc::listed;
+use crate::tc::listed::{self, Place};
 use crate::tc::{self};
 use crate::{DeviceIndex, Kernel};
 use libc::RTM_GETTFILTER;
+use nlink::netlink::message::NlMsgType;
 use nlink::netlink::nftables::{
     NFT_MSG_GETCHAIN, NFT_MSG_GETRULE, NFT_MSG_GETSET, NFT_MSG_GETTABLE, NFTA_TABLE_NAME,
 };
@@ -241,14 +242,14 @@ impl Kernel {
             root.kind = rows;
         }
         if let Some(root) = &mut root {
-            // Filters are not in the state's words.
+            // Filters are not in the state's words, nor are their chains.
             let mut places = Vec::new();
             if !named {
                 filtered_places(root, &mut places);
             }
             let mut told = named || decode::is_told(root) && is_plannable(&link.name, root);
             for place in places {
-                told = told && self.filters(link.index, place.as_u32()).await?.is_empty();
+                told = told && self.chains(link.index, place.as_u32()).await?.is_empty();
             }
             if !told {
                 root.kind = self
@@ -299,6 +300,13 @@ impl Kernel {
         self.route.get(&ask, "listing filters", false).await
     }
 
+    /// The chains of a place, as they are listed: those that have a filter, and those that
+    /// somebody made.
+    async fn chains(&self, index: u32, parent: u32) -> Result<Vec<Vec<u8>>, KernelError> {
+        let ask = tc::encode::message(NlMsgType::RTM_GETCHAIN, 0, index, 0, parent);
+        self.route.get(&ask, "listing chains", false).await
+    }
+
     /// A tree that the state has no words for: as it is listed, where that is enough to
     /// make it again.
     async fn as_listed(
@@ -309,11 +317,15 @@ impl Kernel {
         kind: &QdiscKind,
     ) -> Result<QdiscKind, KernelError> {
         let classes = entries(classes, index);
-        let mut filters = Vec::new();
-        for place in listed::places(qdiscs, &classes) {
-            filters.push((place, self.filters(index, place).await?));
+        let mut places = Vec::new();
+        for parent in listed::places(qdiscs, &classes) {
+            places.push(Place {
+                parent,
+                chains: self.chains(index, parent).await?,
+                filters: self.filters(index, parent).await?,
+            });
         }
-        Ok(match listed::tree(qdiscs, &classes, &filters) {
+        Ok(match listed::tree(qdiscs, &classes, &places) {
             Some(listed) => QdiscKind::Listed(listed),
             None => QdiscKind::Other(kind.name().to_owned()),
         })

@@ -12,7 +12,7 @@ use weirgate_state::State;
 #[ignore = "runs in the guest"]
 fn made_again() {
     outside();
-    let trees: [&[&str]; 5] = [
+    let trees: [&[&str]; 7] = [
         &["qdisc add dev wan0 root handle 7: ets bands 3 strict 1 quanta 1500 3000"],
         &["qdisc add dev wan0 root handle 7: fq_pie limit 500"],
         // Its flows are more than its limit, which no request can say.
@@ -29,13 +29,27 @@ fn made_again() {
             "filter add dev wan0 parent 7: protocol mpls_uc flower mpls lse depth 1 ttl 3 \
              classid 7:1",
         ],
+        // A chain without a filter, at a qdisc that the state has words for.
+        &[
+            "qdisc add dev wan0 root handle 7: htb default 1",
+            "chain add dev wan0 parent 7: chain 4",
+        ],
+        // A chain that says what its filters look at, and one that its filter brings.
+        &[
+            "qdisc add dev wan0 root handle 7: drr",
+            "class add dev wan0 parent 7: classid 7:1 drr",
+            "chain add dev wan0 parent 7: chain 5 protocol ip flower dst_ip 0.0.0.0/16",
+            "filter add dev wan0 parent 7: chain 5 protocol ip flower dst_ip 10.9.0.0/16 \
+             classid 7:1",
+            "filter add dev wan0 parent 7: chain 0 protocol all matchall classid 7:1",
+        ],
     ];
     for commands in trees {
         for command in commands {
             run(&format!("tc {command}"));
         }
-        let shown =
-            || ["qdisc", "class", "filter"].map(|what| run(&format!("tc {what} show dev wan0")));
+        let kinds = ["qdisc", "class", "filter", "chain"];
+        let shown = || kinds.map(|what| run(&format!("tc {what} show dev wan0")));
         let before_shown = shown();
         rt().block_on(async {
             let kernel = Kernel::open().unwrap();

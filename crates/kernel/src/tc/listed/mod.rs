@@ -11,14 +11,19 @@
 //! sinks while the link is idle. It is made as tc makes it for a link of 10 Mbit/s, its
 //! own default, and packets of 1,000 bytes.
 
+mod filters;
+
 use super::decode::Entry;
 use super::encode::idle_table;
+use super::filters::{TC_H_CLSACT, message};
 use super::raw::{attributes, changed, put, without};
-use super::{HTB_VERSION, TC_H_ROOT, filters};
+use super::{HTB_VERSION, TC_H_ROOT};
 use crate::netlink::wire;
+use filters::TCA_CHAIN;
 use libc::{RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER, TCA_KIND, TCA_OPTIONS, TCA_STAB};
 use nlink::netlink::MessageBuilder;
 use nlink::netlink::attr::NLA_F_NESTED;
+use nlink::netlink::message::NlMsgType;
 use nlink::netlink::message::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use nlink::netlink::types::tc::qdisc::cake::{TCA_CAKE_OVERHEAD, TCA_CAKE_RAW};
 use nlink::netlink::types::tc::qdisc::htb::{TCA_HTB_INIT, TCA_HTB_OFFLOAD};
@@ -28,8 +33,9 @@ use weirgate_state::{Listed, ListedKind, ListedObject, Red};
 use weirgate_units::{Arrange as _, Inserted as _};
 use weirgate_units::{Rate, Size};
 
+pub(crate) use filters::Place;
+
 /// linux/rtnetlink.h.
-const TCA_CHAIN: u16 = 11;
 const TCA_INGRESS_BLOCK: u16 = 13;
 const TCA_EGRESS_BLOCK: u16 = 14;
 
@@ -43,53 +49,9 @@ const WITH_OWN_CLASSES: [&str; 4] = ["drr", "hfsc", "htb", "qfq"];
 /// Disciplines whose listing is not what makes them, or that need more than one device.
 const NOT_KEPT: [&str; 5] = ["gred", "mqprio", "plug", "taprio", "teql0"];
 
-/// The bits of a filter's flags that a request may have (`tc_flags_valid`,
-/// net/pkt_cls.h): skip the card, skip the kernel, be verbose.
-const ASKED_FLAGS: u32 = 0b1_0011;
-
-/// Attributes of a classifier: actions and police; flags; counters.
-struct Classifier {
-    name: &'static str,
-    actions: &'static [u16],
-    flags: Option<u16>,
-    counters: &'static [u16],
-}
-
-/// linux/pkt_cls.h.
-const CLASSIFIERS: [Classifier; 9] = [
-    classifier("basic", &[3, 4], None, &[5]),
-    // Its program is no classic one where it has a number; see `filter`.
-    classifier("bpf", &[1, 2], Some(9), &[]),
-    classifier("cgroup", &[1, 2], None, &[]),
-    classifier("flow", &[9, 10], None, &[]),
-    classifier("flower", &[3], Some(22), &[]),
-    classifier("fw", &[2, 4], None, &[]),
-    classifier("matchall", &[2], Some(3), &[4]),
-    classifier("route", &[5, 6], None, &[]),
-    classifier("u32", &[6, 7], Some(11), &[9, 12]),
-];
-
-const fn classifier(
-    name: &'static str,
-    actions: &'static [u16],
-    flags: Option<u16>,
-    counters: &'static [u16],
-) -> Classifier {
-    Classifier {
-        name,
-        actions,
-        flags,
-        counters,
-    }
-}
-
-const TCA_BPF_ID: u16 = 11;
-const TCA_U32_DIVISOR: u16 = 4;
-const TCA_U32_MARK: u16 = 10;
-
 /// Where the filters of a tree can be: its qdiscs, and classes that may have children.
 pub(crate) fn places(qdiscs: &[Entry<'_>], classes: &[Entry<'_>]) -> BTreeSet<u32> {
-    let tree = |entry: &&Entry<'_>| entry.handle >> 16 != 0 && entry.parent != filters::TC_H_CLSACT;
+    let tree = |entry: &&Entry<'_>| entry.handle >> 16 != 0 && entry.parent != TC_H_CLSACT;
     let inner = classes
         .iter()
         .filter(|class| matches!(&*class.kind, "htb" | "hfsc") && class.handle & 0xffff != 0);
@@ -101,12 +63,12 @@ pub(crate) fn places(qdiscs: &[Entry<'_>], classes: &[Entry<'_>]) -> BTreeSet<u3
         .inserted()
 }
 
-/// The tree of a device, with the listing of the filters of each of its [`places`];
-/// `None` where it could not be made again.
+/// The tree of a device, with what is listed of each of its [`places`]; `None` where it
+/// could not be made again.
 pub(crate) fn tree(
     qdiscs: &[Entry<'_>],
     classes: &[Entry<'_>],
-    filters: &[(u32, Vec<Vec<u8>>)],
+    places: &[Place],
 ) -> Option<Listed> {
     let root = qdiscs
         .iter()
@@ -114,8 +76,8 @@ pub(crate) fn tree(
     let mut objects = Vec::new();
     let mut seen = BTreeSet::new();
     qdisc(root, qdiscs, classes, &mut seen, &mut objects)?;
-    for (parent, payloads) in filters {
-        objects.extend(filters_of(*parent, payloads)?);
+    for place in places {
+        objects.extend(place.objects()?);
     }
     Some(Listed {
         name: root.kind.clone(),
@@ -328,90 +290,13 @@ fn with_idle_table(mut options: Vec<u8>) -> Vec<u8> {
     options
 }
 
-/// The filters of one place; `None` where one of them could not be made again.
-fn filters_of(parent: u32, payloads: &[Vec<u8>]) -> Option<Vec<ListedObject>> {
-    let mut tables = Vec::new();
-    let mut found = Vec::new();
-    for payload in payloads {
-        let entry = Entry::of(payload)?;
-        // A classifier also lists itself, without options.
-        let Some(raw) = entry.attrs.bytes(TCA_OPTIONS) else {
-            continue;
-        };
-        let info = wire::u32_at(payload, 16)?;
-        let options = filter(&entry.kind, raw)?;
-        let table = entry.kind == "u32" && attributes(raw).any(|(kind, _)| kind == TCA_U32_DIVISOR);
-        let mut object = object(ListedKind::Filter, &entry, info, Some(options));
-        object.parent = parent;
-        if table {
-            tables.push(object);
-        } else {
-            found.push((entry.kind == "bpf", object));
-        }
-    }
-    // The newest table is listed first; the first made of a preference came with the
-    // classifier itself (`u32_init`, net/sched/cls_u32.c).
-    let mut roots = BTreeMap::new();
-    tables.reverse();
-    tables.retain(|table| {
-        let (preference, number) = (table.info >> 16, table.handle);
-        let known = roots.contains_key(&preference);
-        roots.entry(preference).or_insert(number);
-        known
-    });
-    // Of classic programs too the newest is first, and the first that matches decides.
-    let (mut programs, mut others): (Vec<_>, Vec<_>) =
-        found.into_iter().partition(|(program, _)| *program);
-    programs.reverse();
-    others.arrange_by_key(|(_, object)| (object.info, object.handle));
-    let rest = programs.into_iter().chain(others).map(|(_, object)| object);
-    let all: Vec<ListedObject> = tables.into_iter().chain(rest).collect();
-    numbered_anew(&all, &roots).then_some(all)
-}
-
-/// Whether the table that comes with each preference of `u32` gets the number again that it
-/// is listed with. The kernel numbers them as they come, from 800 on, and takes no number
-/// that somebody asks for (`u32_init`, net/sched/cls_u32.c).
-fn numbered_anew(objects: &[ListedObject], roots: &BTreeMap<u32, u32>) -> bool {
-    let mut begun = BTreeSet::new();
-    let firsts = objects
-        .iter()
-        .filter(|object| object.what == ListedKind::Filter)
-        .map(|object| object.info >> 16)
-        .filter(|preference| roots.contains_key(preference) && begun.insert(*preference));
-    let numbers = (0x800_u32..).map(|number| number << 20);
-    firsts
-        .zip(numbers)
-        .all(|(preference, number)| roots[&preference] == number)
-}
-
-/// The options of a filter as a request has them.
-fn filter(name: &str, raw: &[u8]) -> Option<Vec<u8>> {
-    let known = CLASSIFIERS.iter().find(|known| known.name == name)?;
-    let has = |kind| attributes(raw).any(|(own, _)| own == kind);
-    if known.actions.iter().any(|kind| has(*kind)) || (name == "bpf" && has(TCA_BPF_ID)) {
-        return None;
-    }
-    let kept = without(raw, known.counters);
-    Some(changed(&kept, |kind, bytes| {
-        if Some(kind) == known.flags
-            && let Some(flags) = wire::u32_at(bytes, 0)
-        {
-            bytes[..4].copy_from_slice(&(flags & ASKED_FLAGS).to_ne_bytes());
-        }
-        // `struct tc_u32_mark` ends with a counter.
-        if name == "u32" && kind == TCA_U32_MARK {
-            bytes.iter_mut().skip(8).for_each(|byte| *byte = 0);
-        }
-    }))
-}
-
 /// The requests that make a tree again at a device; `replace` in place of another root.
 pub(crate) fn requests(ifindex: u32, listed: &Listed, replace: bool) -> Vec<MessageBuilder> {
     let request = |(at, object): (usize, &ListedObject)| {
         let kind = match object.what {
             ListedKind::Qdisc => RTM_NEWQDISC,
             ListedKind::Class => RTM_NEWTCLASS,
+            ListedKind::Chain => NlMsgType::RTM_NEWCHAIN,
             ListedKind::Filter => RTM_NEWTFILTER,
         };
         let only = if at == 0 && replace {
@@ -420,14 +305,14 @@ pub(crate) fn requests(ifindex: u32, listed: &Listed, replace: bool) -> Vec<Mess
             NLM_F_EXCL
         };
         let place = (ifindex, object.handle, object.parent, object.info);
-        let mut message = filters::message(kind, NLM_F_CREATE | only, place);
+        let mut asked = message(kind, NLM_F_CREATE | only, place);
         // Some disciplines want a nest called one, and list it without
         // (`ets_qdisc_change`, net/sched/sch_ets.c).
         for (kind, payload) in attributes(&object.attributes) {
             let nested = if kind == TCA_OPTIONS { NLA_F_NESTED } else { 0 };
-            message.append_attr(kind | nested, payload);
+            asked.append_attr(kind | nested, payload);
         }
-        message
+        asked
     };
     listed.objects.iter().enumerate().map(request).collect()
 }
@@ -454,25 +339,6 @@ mod tests {
             let again = list(u64::from(u32::from_ne_bytes(bytes)));
             assert_eq!(again, u64::from(listed), "{asked}");
         }
-    }
-
-    #[test]
-    fn tables_that_the_kernel_would_number_otherwise_are_not_kept() {
-        let filter = |preference: u32| ListedObject {
-            what: ListedKind::Filter,
-            handle: 0,
-            parent: 0x1_0000,
-            info: preference << 16 | 8,
-            attributes: Vec::new(),
-        };
-        let objects = [filter(1), filter(1), filter(3)];
-        let kept = |roots: &[(u32, u32)]| {
-            let roots = roots.iter().map(|(at, number)| (*at, number << 20));
-            numbered_anew(&objects, &roots.collect())
-        };
-        assert!(kept(&[]) && kept(&[(3, 0x800)]) && kept(&[(1, 0x800), (3, 0x801)]));
-        // What was made before has been deleted since, or was made later.
-        assert!(!kept(&[(3, 0x801)]) && !kept(&[(1, 0x801), (3, 0x800)]));
     }
 
     #[test]

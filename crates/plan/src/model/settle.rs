@@ -116,18 +116,23 @@ fn settled_rows(own: &Rows) -> Rows {
 }
 
 fn settled_htb(own: &Htb, seen: Option<&Htb>) -> Htb {
+    let direct = own.direct.or(seen.and_then(|seen| seen.direct));
+    // With other settings of its own it is another qdisc, with classes of its own.
+    let settings = |htb: &Htb| (htb.default_minor, htb.r2q, htb.direct.or(direct));
+    let stays = seen.filter(|seen| settings(own) == settings(seen));
+    let twin = |class: &HtbClass| {
+        let mut classes = stays?.classes.iter();
+        classes.find(|seen| (seen.id, seen.parent) == (class.id, class.parent))
+    };
     let classes = own
         .classes
         .iter()
-        .map(|class| {
-            let twin = seen.and_then(|seen| seen.classes.iter().find(|c| c.id == class.id));
-            htb_class(class, twin, is_inner(own, class))
-        })
+        .map(|class| htb_class(class, twin(class), is_inner(own, class)))
         .collect();
     Htb {
         default_minor: own.default_minor,
         r2q: own.r2q,
-        direct: own.direct.or(seen.and_then(|seen| seen.direct)),
+        direct,
         classes,
     }
 }
@@ -207,6 +212,8 @@ fn codel_time(own: Span) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weirgate_state::Origin;
+    use weirgate_units::Handle;
 
     /// A bucket that were settled to less than the kernel is told would differ from
     /// what is read back, and be changed again with every plan.
@@ -217,6 +224,38 @@ mod tests {
         }
         let longest = Span::from_nanos(u64::from(u32::MAX) * TICK_NANOS);
         assert_eq!(ticks(Span::from_secs(1_000)), longest);
+    }
+
+    /// The quantum of an inner class stays what it was where the class stays. One that is
+    /// made anew gets its own, which counts once it has no children any more.
+    #[test]
+    fn an_inner_class_of_another_qdisc_keeps_its_quantum() {
+        let class = |minor, parent, quantum| HtbClass {
+            id: Handle::new(1, minor),
+            parent: Handle::new(1, parent),
+            rate: Rate::kbit(80),
+            ceil: Rate::kbit(80),
+            buffer: Span::from_micros(64),
+            cbuffer: Span::from_micros(64),
+            prio: 0,
+            quantum,
+            leaf: None,
+            origin: Origin::default(),
+        };
+        let htb = |default_minor, quantum| Htb {
+            default_minor,
+            r2q: 10,
+            direct: Some(0),
+            classes: vec![class(1, 0, quantum), class(2, 1, 1_486)],
+        };
+        let quantum = |seen: &Htb| settled_htb(&htb(2, 1_000), Some(seen)).classes[0].quantum;
+        assert_eq!(quantum(&htb(2, 1_500)), 1_500);
+        assert_eq!(quantum(&htb(1, 1_500)), 1_000);
+        let elsewhere = Htb {
+            classes: vec![class(1, 3, 1_500), class(3, 0, 1_486)],
+            ..htb(2, 0)
+        };
+        assert_eq!(quantum(&elsewhere), 1_000);
     }
 
     #[test]

@@ -232,7 +232,7 @@ pub fn dump() -> Result<String> {
     let qdiscs = uncounted(&direct(&["tc", "-d", "qdisc", "show"])?.output);
     let batch = "/tmp/show";
     fs::write(batch, questions(&links, &qdiscs)).context(batch)?;
-    let rest = direct(&["tc", "-d", "-force", "-batch", batch])?.output;
+    let rest = settled(&direct(&["tc", "-d", "-force", "-batch", batch])?.output);
     let tables = direct(&["nft", "list", "ruleset"])?.output;
     let own = observed()?;
     Ok(format!("{links}{qdiscs}{rest}{tables}{own}"))
@@ -253,6 +253,16 @@ fn uncounted(shown: &str) -> String {
         };
     }
     out
+}
+
+/// Disciplines that list each flow with packets that wait as a class.
+const FLOWS: [&str; 3] = ["class cake ", "class fq_codel ", "class sfq "];
+
+/// What tc shows without such flows, which are no settings.
+fn settled(shown: &str) -> String {
+    let flow = |line: &&str| FLOWS.iter().any(|begin| line.starts_with(begin));
+    let lines = shown.split_inclusive('\n').filter(|line| !flow(line));
+    lines.collect()
 }
 
 /// What tc is asked further: classes of every device, filters and chains of every qdisc,
@@ -348,6 +358,12 @@ mod tests {
             uncounted(shown),
             "qdisc htb 1: root r2q 10 ver 3.17\nqdisc x 2:\n"
         );
+    }
+
+    #[test]
+    fn a_flow_is_no_setting() {
+        let shown = "class htb 1:1 root\nclass fq_codel 80ec:3ba parent 80ec: \nfilter x\n";
+        assert_eq!(settled(shown), "class htb 1:1 root\nfilter x\n");
     }
 
     #[test]

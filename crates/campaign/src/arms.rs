@@ -14,7 +14,7 @@ use weirgate_console::progress::Progress;
 use weirgate_console::source;
 use weirgate_experiment::{Arm, Experiment, Job, Recording};
 use weirgate_lab::{KernelChoice, Lab, LabError, Limits, Options, Request};
-use weirgate_ledger::Digest;
+use weirgate_ledger::{Digest, setup_text};
 
 /// How experiments are run.
 #[derive(Clone)]
@@ -184,11 +184,12 @@ fn plan(setting: &Setting, loaded: &Loaded, seed: u64) -> Vec<Planned> {
         ..Limits::default()
     };
     let wanted = |arm: &&Arm| setting.arms.is_empty() || setting.arms.contains(&arm.name);
+    let text = setup_text(&loaded.text);
     let mut planned = Vec::new();
     for arm in loaded.experiment.arms.iter().filter(wanted) {
         for parameters in choices(arm) {
             let job = Job {
-                experiment: loaded.text.clone(),
+                experiment: text.clone(),
                 arm: arm.name.clone(),
                 parameters,
                 seed,
@@ -281,4 +282,45 @@ pub fn load(path: &Path, set: &[(String, String)]) -> Result<(String, Experiment
     }
     let experiment = source::parse(path, &text, weirgate_experiment::parse)?;
     Ok((text, experiment))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the guest reads is each shipped experiment, but for words and expectations.
+    #[test]
+    fn guests_read_the_experiment() {
+        let folder = weirgate_testing::root().join("experiments");
+        let mut read = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|ending| ending != "toml") {
+                continue;
+            }
+            let (text, whole) = load(&path, &[]).unwrap();
+            let (bare, problems) = weirgate_experiment::parse(&setup_text(&text));
+            assert_eq!(problems.len(), 0, "{}: {problems:?}", path.display());
+            let bare = bare.unwrap();
+            assert_eq!(
+                (&bare.topology, &bare.phases, &bare.traffic, &bare.probes),
+                (&whole.topology, &whole.phases, &whole.traffic, &whole.probes)
+            );
+            assert_eq!(
+                (bare.settle, &bare.sampling, &bare.machine),
+                (whole.settle, &whole.sampling, &whole.machine)
+            );
+            let arms = |experiment: &Experiment| -> Vec<Arm> {
+                let arms = experiment.arms.iter().cloned();
+                let bare = |arm| Arm {
+                    about: String::new(),
+                    ..arm
+                };
+                arms.map(bare).collect()
+            };
+            assert_eq!(arms(&bare), arms(&whole));
+            read += 1;
+        }
+        assert!(read > 100, "{read}");
+    }
 }

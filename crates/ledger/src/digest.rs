@@ -104,16 +104,7 @@ pub fn content(text: &str) -> Content {
             expectations: whole,
         };
     };
-    let expected = file.remove("expect");
-    for word in WORDS {
-        file.remove(word);
-    }
-    for list in ["arm", "figure"] {
-        let tables = file.get_mut(list).and_then(Value::as_array_mut);
-        for table in tables.into_iter().flatten().filter_map(Value::as_table_mut) {
-            table.remove("about");
-        }
-    }
+    let expected = without_words(&mut file);
     let digest = |value: &Value| {
         let mut text = String::new();
         canonical(value, &mut text);
@@ -123,6 +114,36 @@ pub fn content(text: &str) -> Content {
         setup: digest(&Value::Table(file)),
         expectations: digest(&expected.unwrap_or(Value::Array(Vec::new()))),
     }
+}
+
+/// An experiment file with all that decides what is run, and nothing else: the same text
+/// for all files of one [`Content::setup`].
+///
+/// The guest reads this, because reading takes it virtual time. A text that is not TOML
+/// stays as it is.
+#[must_use]
+pub fn setup_text(text: &str) -> String {
+    let Ok(mut file) = text.parse::<toml::Table>() else {
+        return text.to_owned();
+    };
+    without_words(&mut file);
+    // No experiment is without one.
+    file.insert("title".to_owned(), "What is run".into());
+    toml::to_string(&file).unwrap_or_else(|_| text.to_owned())
+}
+
+/// Takes the words for readers out of an experiment file, and answers what it expects.
+fn without_words(file: &mut toml::Table) -> Option<Value> {
+    for word in WORDS {
+        file.remove(word);
+    }
+    for list in ["arm", "figure"] {
+        let tables = file.get_mut(list).and_then(Value::as_array_mut);
+        for table in tables.into_iter().flatten().filter_map(Value::as_table_mut) {
+            table.remove("about");
+        }
+    }
+    file.remove("expect")
 }
 
 /// A value in its one form: keys in order, nothing between the parts but commas.
@@ -186,6 +207,20 @@ mod tests {
         let other = "# x\nsettle='1s'\ntopology = { servers = 1, hosts = 2 }\n";
         assert_eq!(content(one), content(other));
         assert_ne!(content(one), content("settle = "));
+    }
+
+    #[test]
+    fn the_guest_reads_what_is_run_alone() {
+        let text = weirgate_testing::read("experiments/adsl-6.2.toml");
+        let bare = setup_text(&text);
+        let other = text.replacen("title = \"", "# x\nseeds = 100\ntitle = \"Not ", 1);
+        let other = other.replacen("at-most = 36", "at-most = 37", 1);
+        assert_ne!(other, text);
+        assert_eq!(setup_text(&other), bare);
+        assert_eq!(content(&bare).setup, content(&text).setup);
+        let changed = text.replacen("rate = \"512kbit\"", "rate = \"511kbit\"", 1);
+        assert_ne!(setup_text(&changed), bare);
+        assert_eq!(setup_text("settle = "), "settle = ");
     }
 
     #[test]

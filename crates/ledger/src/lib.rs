@@ -41,7 +41,7 @@ mod text;
 
 pub use codes::CODES;
 pub use compare::{Change, Finding, compare};
-pub use digest::{Content, Digest, DigestError, content};
+pub use digest::{Content, Digest, DigestError, content, setup_text};
 pub use entry::{Arm, Entry, Expected, Figure, Standing};
 pub use measurement::{Machine, MadeWith, Measurement, RunFigures};
 pub use page::{GROUPS, Row, group, index};

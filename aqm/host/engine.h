@@ -2,7 +2,8 @@
 /*
  * The engine: one scheduler for a tree of nodes, up to eight levels deep, of any
  * shape. This file has its rows. engine_wheel.h and engine_cap.h say when a node may
- * go on, engine_tree.h which leaf sends next, and engine_leaf.h which packet of it.
+ * go on, engine_tree.h which leaf sends next, engine_leaf.h which packet of it, and
+ * engine_host.h which hosts have a leaf of their own.
  *
  * A node has a guarantee, a ceiling, a priority and a quantum, all in bytes on
  * the wire. Among the children of a node, those go first that have not had their
@@ -23,6 +24,7 @@
  *
  *   engine_node(e, id)    engine_fork(e, id)
  *   engine_queue(e, id)   engine_slot(e, id)
+ *   engine_host(e, id)
  *
  * each a row, or NULL for 0 and beyond the last.
  */
@@ -48,6 +50,10 @@
 /* Bytes of a host's turn in a leaf, divided among its flows. The first multiple
  * of 840 = lcm(1 ... 8) above an Ethernet frame, so that nothing is rounded. */
 #define ENGINE_TURN_BYTES 1680
+
+/* Hashes by which leaves of hosts are found, and as many of one hash at most. */
+#define ENGINE_HOSTS 8192
+#define ENGINE_SAME_HASH 16
 
 /* The least quantum of a node. A packet of 64 kB leaves a debt of that many
  * bytes, which a node pays back by a quantum for each turn that it misses. */
@@ -88,7 +94,7 @@ struct engine_said {
 	u32 target_ns; /* of a leaf: CoDel's target; 0: the engine's */
 	u32 cap; /* the row of a cap that holds for it too; 0: none */
 	u32 burst_bytes; /* what it may be owed besides, after it had nothing to send */
-	u32 pad;
+	u32 hosts; /* of a leaf: each host that sends has a leaf of its own beside it */
 };
 
 enum engine_state {
@@ -114,8 +120,8 @@ struct engine_node {
 	u32 wheel; /* its tick's place in the wheel, plus 1; 0: none */
 	u32 wheel_next; /* of the same tick: a circle too */
 	u32 wheel_prev;
-	u32 queue; /* a leaf's, while it has packets */
-	u32 packets; /* queued, of a leaf */
+	u32 queue; /* a leaf's, while it has packets; else: hosts below that have some */
+	u32 packets; /* queued, of a leaf; else of hosts below */
 	u32 bytes;
 	u32 drops;
 	u32 marks;
@@ -146,6 +152,17 @@ struct engine_queue {
 	u32 turn; /* where the turns of the old ones stand */
 	u32 next; /* the next free row */
 	struct engine_flow flow[ENGINE_FLOWS];
+};
+
+/* A host that has a leaf of its own. It keeps that while no other needs the row. */
+struct engine_host {
+	u32 key; /* a hash of whose it is */
+	u32 leaf; /* beside which leaf */
+	u32 next; /* of the same hash, by the number of the node */
+	u32 prev;
+	u32 above; /* the node that counts its packets; 0: it has none */
+	u32 rests; /* whether its leaf is among those that may be lent again */
+	u64 again; /* its turn comes first from so many bytes of its parent on */
 };
 
 /* A packet's place. */
@@ -181,18 +198,22 @@ struct engine_rule {
 	u64 limit_bytes; /* queued at most, in all leaves */
 	u32 root;
 	u32 other; /* the leaf of packets that name none; 0: they are dropped */
+	u32 lent; /* the last row of the user's; hosts have those behind it */
+	u32 arriving; /* packets have used the link: those dropped count for ceilings */
 };
 
 struct engine {
 	struct engine_rule rule;
 	struct engine_pool slots;
 	struct engine_pool queues;
+	struct engine_pool hosts;
 	u64 bytes; /* queued */
 	u64 opens_ns; /* where nothing may go: when to ask again; ~0: never */
 	u32 look; /* the user's: a node to look at with the next question */
-	u32 pad;
+	u32 resting; /* the leaf of a host that had nothing for longest */
 	u64 refused; /* packets that found no leaf or no room */
 	struct aqm_verdict verdict; /* of the packet that engine_take() took */
+	u32 host[ENGINE_HOSTS]; /* the first of each hash */
 	struct engine_wheel wheel;
 };
 

@@ -92,13 +92,17 @@ AQM_FN int engine_shut(struct engine *e, const struct engine_node *n,
 }
 
 /* A packet of so many bytes went through a node, or a cap: its ceiling makes up for
- * a packet of `full` bytes, or with 0 for lateness alone. */
-AQM_FN void engine_pass(struct engine_node *n, u32 wire, u32 full, u64 now_ns)
+ * a packet of `full` bytes, or with 0 for lateness alone. One that was dropped, where
+ * that counts, was not sent. */
+AQM_FN void engine_pass(const struct engine *e, struct engine_node *n, u32 wire,
+			u32 full, u64 now_ns)
 {
 	u64 slack = ENGINE_LATE_NS;
 
-	n->sent_wire_bytes += wire;
-	n->sent_packets++;
+	if (e->verdict.action != AQM_DROP) {
+		n->sent_wire_bytes += wire;
+		n->sent_packets++;
+	}
 	n->ceiling.rate_bytes_s = n->said.ceiling_bytes_s;
 	if (full && n->ceiling.rate_bytes_s)
 		slack = aqm_max(slack, (u64)full * 1000000000 /

@@ -6,7 +6,8 @@
  * still free (dynamic thresholds: Choudhury and Hahne 1998, with a factor of 1),
  * so that one which floods leaves room for all others; no leaf has to be searched
  * for. A leaf that may not hold more loses the oldest packet of its longest flow
- * for the one that comes.
+ * for the one that comes. All hosts below a node may together hold as much as one leaf,
+ * and each as much as they leave of that, but one packet in any case.
  *
  * A leaf has eight queues while packets wait in it. They are lent to flows: one
  * gets a queue of its own while there is a free one, and a host of several flows
@@ -34,29 +35,6 @@ enum engine_room {
 
 /* No queue of a leaf. */
 #define ENGINE_NO_FLOW ENGINE_FLOWS
-
-/* A free row of a pool; 0 where there is none. `next` is that of the row that
- * heads the list of free ones. */
-AQM_FN u32 engine_pool_take(struct engine_pool *pool, const u32 *next)
-{
-	u32 row = pool->free;
-
-	if (row && next)
-		pool->free = *next;
-	else if (pool->fresh < pool->rows)
-		row = ++pool->fresh;
-	else
-		return 0;
-	pool->used++;
-	return row;
-}
-
-AQM_FN void engine_pool_give(struct engine_pool *pool, u32 row, u32 *next)
-{
-	*next = pool->free;
-	pool->free = row;
-	pool->used--;
-}
 
 /* 1 where both are equal. Without a branch, so that the kernel's verifier sees
  * one way through loops that ask this. */
@@ -130,7 +108,9 @@ AQM_WHOLE_FN u32 engine_flow_for(struct engine_queue *q AQM_NONNULL, u32 host,
 AQM_WHOLE_FN int engine_admit(struct engine *e AQM_NONNULL, u32 id, u32 len)
 {
 	struct engine_node *n = engine_node(e, id);
+	const struct engine_node *above;
 	u64 most, left;
+	u32 slots;
 
 	if (!n || n->said.live != ENGINE_NODE || n->said.fork) {
 		e->refused++;
@@ -141,23 +121,29 @@ AQM_WHOLE_FN int engine_admit(struct engine *e AQM_NONNULL, u32 id, u32 len)
 	most = left;
 	if (n->said.limit_bytes)
 		most = aqm_min(most, n->said.limit_bytes);
-	if (n->packets < e->slots.rows - e->slots.used &&
-	    (u64)n->bytes + len <= most &&
+	slots = e->slots.rows - e->slots.used;
+	above = engine_counts(e, id);
+	if (above && n->packets) {
+		most -= aqm_min(most, above->bytes);
+		slots -= (u32)aqm_min(slots, above->packets);
+	}
+	if (n->packets < slots && (u64)n->bytes + len <= most &&
 	    (n->queue || e->queues.used < e->queues.rows))
 		return ENGINE_KEEP;
 	if (n->packets)
 		return ENGINE_EVICT;
-	n->drops++;
+	engine_whole(e, id, n)->drops++;
 	return ENGINE_REFUSE;
 }
 
 /* Takes the first packet off a queue of a leaf. What lies in its slot stays
  * there until another packet comes, and the host takes the packet out before. */
-AQM_FN u32 engine_off(struct engine *e, struct engine_node *n,
+AQM_FN u32 engine_off(struct engine *e, u32 id, struct engine_node *n,
 		      struct engine_flow *flow)
 {
 	u32 index = flow->head;
 	struct engine_slot *slot = engine_slot(e, index);
+	struct engine_node *above = engine_counts(e, id);
 
 	if (!slot)
 		return 0;
@@ -168,16 +154,28 @@ AQM_FN u32 engine_off(struct engine *e, struct engine_node *n,
 	n->packets--;
 	n->bytes -= slot->packet.len;
 	e->bytes -= slot->packet.len;
+	if (above) {
+		above->packets--;
+		above->bytes -= slot->packet.len;
+	}
 	engine_pool_give(&e->slots, index, &slot->next);
 	return index;
 }
 
 /* A leaf without packets returns its queues. */
-AQM_FN void engine_give_back(struct engine *e, struct engine_node *n,
+AQM_FN void engine_give_back(struct engine *e, u32 id, struct engine_node *n,
 			     struct engine_queue *q)
 {
+	struct engine_host *h = engine_host_of(e, id);
+	struct engine_node *above;
+
 	if (n->packets)
 		return;
+	above = engine_counts(e, id);
+	if (above)
+		above->queue--;
+	if (h)
+		h->above = 0;
 	engine_pool_give(&e->queues, n->queue, &q->next);
 	n->queue = 0;
 }
@@ -205,10 +203,10 @@ AQM_WHOLE_FN u32 engine_evict(struct engine *e AQM_NONNULL, u32 id)
 	/* A flow that has to be shortened should hear of it. */
 	flow = &q->flow[AQM_MASKED(longest, ENGINE_FLOWS - 1)];
 	flow->codel.count++;
-	index = engine_off(e, n, flow);
+	index = engine_off(e, id, n, flow);
 	if (index)
-		n->drops++;
-	engine_give_back(e, n, q);
+		engine_whole(e, id, n)->drops++;
+	engine_give_back(e, id, n, q);
 	return index;
 }
 
@@ -220,12 +218,17 @@ AQM_WHOLE_FN u32 engine_arrive(struct engine *e AQM_NONNULL, u32 id,
 {
 	struct engine_node *n = engine_node(e, id);
 	struct engine_slot *slot, *last;
+	struct engine_host *h = engine_host_of(e, id);
+	struct engine_node *above;
 	struct engine_queue *q;
 	struct engine_flow *flow;
 	u32 index;
 
 	if (!n)
 		return 0;
+	/* Flows of one host are equals. */
+	if (h)
+		host = packet->flow;
 	if (!n->queue) {
 		q = engine_queue(e, e->queues.free);
 		n->queue = engine_pool_take(&e->queues, q ? &q->next : NULL);
@@ -234,18 +237,23 @@ AQM_WHOLE_FN u32 engine_arrive(struct engine *e AQM_NONNULL, u32 id,
 			q->fresh = 0;
 			q->old = 0;
 		}
+		above = h && q ? engine_node(e, n->said.parent) : NULL;
+		if (above) {
+			above->queue++;
+			h->above = n->said.parent;
+		}
 	}
 	q = engine_queue(e, n->queue);
 	if (!q) {
-		n->drops++;
+		engine_whole(e, id, n)->drops++;
 		return 0;
 	}
 	slot = engine_slot(e, e->slots.free);
 	index = engine_pool_take(&e->slots, slot ? &slot->next : NULL);
 	slot = engine_slot(e, index);
 	if (!slot) {
-		n->drops++;
-		engine_give_back(e, n, q);
+		engine_whole(e, id, n)->drops++;
+		engine_give_back(e, id, n, q);
 		return 0;
 	}
 	flow = &q->flow[AQM_MASKED(engine_flow_for(q, host, packet->flow),
@@ -262,10 +270,17 @@ AQM_WHOLE_FN u32 engine_arrive(struct engine *e AQM_NONNULL, u32 id,
 	n->packets++;
 	n->bytes += packet->len;
 	e->bytes += packet->len;
+	above = engine_counts(e, id);
+	if (above) {
+		above->packets++;
+		above->bytes += packet->len;
+	}
 	if (!e->wheel.top)
 		e->wheel.tick = packet->arrived_ns >> ENGINE_TICK_SHIFT;
 	if (n->state == ENGINE_IDLE)
 		engine_wake(e, id, packet->arrived_ns);
+	else if (h && n->said.parent != n->parent)
+		engine_move(e, id, packet->arrived_ns);
 	return index;
 }
 
@@ -315,7 +330,7 @@ AQM_WHOLE_FN u32 engine_flow_turn(struct engine_queue *q AQM_NONNULL)
  */
 AQM_WHOLE_FN u32 engine_take(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 {
-	struct engine_node *n = engine_node(e, id);
+	struct engine_node *n = engine_node(e, id), *whole;
 	struct codel_common codel = e->rule.codel;
 	struct engine_queue *q;
 	struct engine_flow *flow;
@@ -332,29 +347,45 @@ AQM_WHOLE_FN u32 engine_take(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	if (at >= ENGINE_FLOWS)
 		return 0;
 	flow = &q->flow[AQM_MASKED(at, ENGINE_FLOWS - 1)];
-	index = engine_off(e, n, flow);
+	index = engine_off(e, id, n, flow);
 	slot = engine_slot(e, index);
 	if (!slot)
 		return 0;
 	if (n->said.target_ns)
 		codel.target_ns = n->said.target_ns;
-	if (n->said.live)
+	whole = engine_whole(e, id, n);
+	if (whole->said.live)
 		e->verdict = codel_head(&flow->codel, &codel, codel.mtu_bytes,
 					1, &slot->packet, n->bytes, now_ns);
 	else
 		e->verdict = aqm_drop(AQM_EVICTED_REASON);
-	if (e->verdict.action == AQM_DROP)
-		n->drops++;
-	else
+	if (e->verdict.action == AQM_DROP) {
+		whole->drops++;
+	} else {
 		flow->deficit -= (s32)slot->packet.len;
+		if (whole != n) {
+			whole->sent_packets++;
+			whole->sent_wire_bytes += slot->packet.wire;
+		}
+	}
 	if (e->verdict.action == AQM_MARK)
-		n->marks++;
+		whole->marks++;
 	/* Nothing waits in an empty queue, so no delay goes on either. */
 	if (!flow->head)
 		codel_head(&flow->codel, &codel, codel.mtu_bytes, 1, NULL, 0,
 			   now_ns);
-	engine_give_back(e, n, q);
+	engine_give_back(e, id, n, q);
 	return index;
+}
+
+/* What the packet in a slot, which engine_take() took, counts for: its bytes on the
+ * wire, or 0 where it is dropped and has not used the link. */
+AQM_FN u32 engine_cost(const struct engine *e, const struct engine_slot *slot)
+{
+	if (e->verdict.action != AQM_DROP ||
+	    (e->rule.arriving && e->verdict.reason != AQM_EVICTED_REASON))
+		return slot->packet.wire;
+	return 0;
 }
 
 #endif

@@ -18,6 +18,9 @@ enum engine_event {
 	ENGINE_EVICT_EVENT = 3, /* engine_evict() */
 	ENGINE_ARRIVE_EVENT = 4, /* engine_admit(), and engine_arrive() */
 	ENGINE_DEPART_EVENT = 5, /* engine_choose(), take() and settle() */
+	ENGINE_HOST_EVENT =
+		6, /* engine_leaf_of(): the leaf that is named, as `slot`
+				  that of the packet's host */
 };
 
 struct engine_record {

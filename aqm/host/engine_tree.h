@@ -17,7 +17,7 @@
 #ifndef AQM_ENGINE_TREE_H
 #define AQM_ENGINE_TREE_H
 
-#include "engine_cap.h"
+#include "engine_host.h"
 
 /* Nodes whose time has come that one question takes from the wheel. */
 #define ENGINE_DUE_MOST 64
@@ -104,7 +104,7 @@ AQM_FN void engine_unlink(struct engine *e, u32 id, struct engine_node *n)
 /*
  * Puts a node that may send into the list where it belongs. One that lost its
  * place in the middle of its turn goes on with that; a ceiling would otherwise
- * take a part of its share.
+ * take a part of its share. So does a host that sends less than its share.
  */
 AQM_FN int engine_join_in(struct engine *e, u32 id, struct engine_node *n,
 			  struct engine_node *parent, u64 now_ns)
@@ -124,7 +124,8 @@ AQM_FN int engine_join_in(struct engine *e, u32 id, struct engine_node *n,
 		n->turned = 1;
 		n->deficit = engine_quantum(n);
 	}
-	engine_link(e, f, id, n, list + ENGINE_PRIORITIES, n->midway != 0);
+	engine_link(e, f, id, n, list + ENGINE_PRIORITIES,
+		    n->midway || engine_is_sparse(e, id, n, parent));
 	if (n->said.guarantee_bytes_s)
 		engine_wheel_put(e, id, n->guarantee.opens_ns);
 	return 1;
@@ -164,6 +165,7 @@ AQM_WHOLE_FN u32 engine_wake_one(struct engine *e AQM_NONNULL, u32 id,
 
 	if (!n || n->state != ENGINE_IDLE || !engine_has_work(e, n))
 		return 0;
+	engine_rise(e, id, n);
 	if (n->said.guarantee_bytes_s)
 		engine_keep_credit(e, n, now_ns);
 	if (engine_shut(e, n, now_ns)) {
@@ -205,11 +207,11 @@ AQM_FN int engine_charge(struct engine *e, u32 id, struct engine_node *n,
 	u64 slack = ENGINE_CREDIT_NS;
 	int over = 0;
 
-	engine_pass(n, wire, id == e->rule.root ? 0 : full, now_ns);
+	engine_pass(e, n, wire, id == e->rule.root ? 0 : full, now_ns);
 	if (id == e->rule.root)
 		return 0;
 	if (cap) {
-		engine_pass(cap, wire, full, now_ns);
+		engine_pass(e, cap, wire, full, now_ns);
 		cap->next = id;
 		if (cap->prev == id)
 			cap->prev = 0;
@@ -227,6 +229,7 @@ AQM_FN int engine_charge(struct engine *e, u32 id, struct engine_node *n,
 	if (!n->midway) {
 		n->deficit += engine_quantum(n);
 		over = 1;
+		engine_had_turn(e, id, n, (u32)engine_quantum(n));
 	}
 	return over;
 }
@@ -290,6 +293,7 @@ AQM_WHOLE_FN u32 engine_settle_one(struct engine *e AQM_NONNULL, u32 id,
 		return 0;
 	engine_unlink(e, id, n);
 	engine_let_on(e, id, n);
+	engine_rest(e, id, n);
 	return n->parent;
 }
 
@@ -348,6 +352,9 @@ AQM_WHOLE_FN int engine_move(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	n->state = ENGINE_IDLE;
 	engine_settle(e, n->parent, 0, now_ns);
 	engine_wake(e, id, now_ns);
+	engine_rest(e, id, n);
+	/* As engine_hold(): what is above it now may be held. */
+	e->opens_ns = aqm_min(e->opens_ns, e->wheel.due << ENGINE_TICK_SHIFT);
 	return 1;
 }
 
@@ -399,6 +406,7 @@ AQM_WHOLE_FN int engine_due(struct engine *e AQM_NONNULL, u64 now_ns)
 		}
 		n->state = ENGINE_IDLE;
 		engine_wake(e, id, now_ns);
+		engine_rest(e, id, n);
 		return 1;
 	}
 	if (n->state != ENGINE_READY || n->list < ENGINE_PRIORITIES ||
@@ -433,6 +441,7 @@ AQM_WHOLE_FN u32 engine_down(struct engine *e AQM_NONNULL, u64 now_ns)
 		child = engine_node(e, next);
 		if (!child)
 			return 0;
+		engine_follow(e, next, child);
 		until = child->said.cap ? engine_yields(e, next, now_ns) : 0;
 		if (child->said.parent != id || until ||
 		    (child->said.cap && engine_shut(e, child, now_ns))) {

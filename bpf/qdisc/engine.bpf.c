@@ -28,6 +28,8 @@ __noinline int clear(struct engine *e __arg_nonnull)
 	struct engine_fork *f;
 	struct engine_node *n;
 	u32 i, slots = e->slots.rows, queues = e->queues.rows;
+	u32 hosts = e->hosts.rows;
+	struct engine_host *h;
 
 	bpf_for (i, 1, MOST_ROWS) {
 		n = engine_node(e, i);
@@ -35,7 +37,12 @@ __noinline int clear(struct engine *e __arg_nonnull)
 			break;
 		said = n->said;
 		__builtin_memset(n, 0, sizeof(*n));
-		n->said = said;
+		/* What is said of a host's leaf is the program's own. */
+		if (!engine_lent(e, i))
+			n->said = said;
+		h = engine_host_of(e, i);
+		if (h)
+			__builtin_memset(h, 0, sizeof(*h));
 		f = engine_fork(e, i);
 		if (f)
 			__builtin_memset(f, 0, sizeof(*f));
@@ -47,6 +54,11 @@ __noinline int clear(struct engine *e __arg_nonnull)
 	bpf_for (i, 0, 64)
 		e->wheel.middle[i & 63] = 0;
 	e->wheel.top = 0;
+	bpf_for (i, 0, ENGINE_HOSTS)
+		e->host[i & (ENGINE_HOSTS - 1)] = 0;
+	e->resting = 0;
+	e->hosts = none;
+	e->hosts.rows = hosts;
 	e->slots = none;
 	e->queues = none;
 	e->slots.rows = slots;
@@ -76,15 +88,43 @@ int BPF_PROG(engine_init, struct Qdisc *sch, struct nlattr *arg,
 	return 0;
 }
 
-/* The leaf of a packet. */
+/* The leaf that a packet names. A host's own is found, and not named. */
 static __always_inline u32 leaf_of(struct hosted *one, u32 priority)
 {
 	u32 id = priority - one->first;
 	struct engine_node *n = engine_node(&one->engine, id);
 
-	return n && n->said.live == ENGINE_NODE && !n->said.fork ?
+	return n && n->said.live == ENGINE_NODE && !n->said.fork &&
+			       !engine_lent(&one->engine, id) ?
 		       id :
 		       one->engine.rule.other;
+}
+
+/* A hash of a packet's host: as the program at egress says, or without that of what of
+ * its headers makes one. */
+static __always_inline u32 host_of(struct hosted *one, struct sk_buff *skb,
+				   u32 flow)
+{
+	struct qdisc_skb_cb *cb = (struct qdisc_skb_cb *)skb->cb;
+
+	if (one->host_stamp)
+		return *(u32 *)&cb->data[4 * HOSTS_STAMP_WORD] ==
+				       one->host_stamp ?
+			       *(u32 *)&cb->data[4 * HOSTS_WORD] :
+			       0;
+	if (one->host_parts == AQM_CONNECTION)
+		return flow;
+	return one->host_parts ? flow_host(skb, one->key, one->host_parts) : 0;
+}
+
+/* The same leaf, or that of the packet's host beside it. */
+static __noinline u32 leaf_beside(struct hosted *one, u32 leaf, u32 host)
+{
+	u32 found = engine_leaf_of(&one->engine, leaf, host);
+
+	if (one->recording)
+		tell_host(one, leaf, host, found);
+	return found;
 }
 
 SEC("struct_ops")
@@ -94,6 +134,7 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	struct aqm_packet packet = {};
 	struct hosted *one = hosted_by(sch);
 	u32 i, leaf, index = 0, host = 0;
+	struct engine_node *named;
 	struct engine *e;
 	struct sk_buff *old;
 	struct kept *kept;
@@ -109,6 +150,16 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	packet.wire = aqm_wire(&e->rule.link, packet.len);
 	packet.ecn = marks_ecn(skb, one->stamp);
 	leaf = leaf_of(one, skb->priority);
+	packet.flow = flow_hash(skb, one->key, AQM_CONNECTION);
+	named = engine_node(e, leaf);
+	if (named && named->said.hosts) {
+		host = host_of(one, skb, packet.flow);
+		leaf = leaf_beside(one, leaf, host);
+	} else if (one->host_parts == AQM_CONNECTION) {
+		host = packet.flow;
+	} else if (one->host_parts) {
+		host = flow_host(skb, one->key, one->host_parts);
+	}
 	AQM_QUICK_LOOP (i, ENGINE_EVICT_MOST + 1) {
 		room = engine_admit(e, leaf, packet.len);
 		if (room != ENGINE_EVICT)
@@ -127,14 +178,8 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 			bpf_qdisc_skb_drop(old, to_free);
 	}
 	index = 0;
-	if (room == ENGINE_KEEP) {
-		packet.flow = flow_hash(skb, one->key, AQM_CONNECTION);
-		if (one->host_parts == AQM_CONNECTION)
-			host = packet.flow;
-		else if (one->host_parts)
-			host = flow_host(skb, one->key, one->host_parts);
+	if (room == ENGINE_KEEP)
 		index = engine_arrive(e, leaf, &packet, host);
-	}
 	if (one->recording)
 		tell_arrival(one, leaf, &packet, host, room, index);
 	kept = kept_in(index);
@@ -173,9 +218,7 @@ struct sk_buff *BPF_PROG(engine_dequeue, struct Qdisc *sch)
 		if (leaf)
 			index = engine_take(e, leaf, now_ns);
 		kept = kept_in(index);
-		wire = 0;
-		if (kept && e->verdict.action != AQM_DROP)
-			wire = kept->slot.packet.wire;
+		wire = kept ? engine_cost(e, &kept->slot) : 0;
 		if (leaf)
 			engine_settle(e, leaf, wire, now_ns);
 		if (one->recording)
@@ -189,7 +232,7 @@ struct sk_buff *BPF_PROG(engine_dequeue, struct Qdisc *sch)
 		sch->qstats.backlog -= kept->slot.packet.len;
 		if (!skb)
 			continue;
-		if (wire) {
+		if (e->verdict.action != AQM_DROP) {
 			if (e->verdict.action == AQM_MARK)
 				marks_defer(skb, one->place.netns,
 					    one->place.ifindex, now_ns);

@@ -15,6 +15,8 @@ struct engine_settings {
 	u32 host_parts; /* what of its headers makes a packet's host; 0: nothing */
 	u32 changes; /* counts changes of this */
 	u32 first; /* what skb->priority is for row 0 */
+	u32 hosts; /* rows of hosts */
+	u32 host_stamp; /* of the program that tells hosts (hosts.h); 0: none */
 	u32 pad;
 };
 

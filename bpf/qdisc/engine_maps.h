@@ -5,6 +5,7 @@
 #define ENGINE_MAPS_H
 
 #include "engine_layout.h"
+#include "hosts.h"
 #include "place_layout.h"
 
 #define BPF_F_MMAPABLE (1U << 10)
@@ -25,6 +26,7 @@ struct hosted {
 	u32 recording;
 	u32 sequence; /* of records */
 	u32 first; /* what skb->priority is for row 0 */
+	u32 host_stamp; /* of the program that tells hosts; 0: none */
 	struct aqm_place place;
 	u64 stamp; /* of the program that marks; 0: none */
 };
@@ -57,6 +59,13 @@ struct {
 	__type(key, u32);
 	__type(value, struct kept);
 } packets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct engine_host);
+} hosts SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -119,6 +128,11 @@ static __always_inline struct engine_slot *engine_slot(struct engine *e, u32 id)
 	struct kept *kept = kept_in(id);
 
 	return kept ? &kept->slot : NULL;
+}
+
+static __always_inline struct engine_host *engine_host(struct engine *e, u32 id)
+{
+	return id ? bpf_map_lookup_elem(&hosts, &id) : NULL;
 }
 
 #include "engine_leaf.h"

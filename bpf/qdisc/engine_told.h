@@ -56,6 +56,20 @@ static __noinline int tell_change(struct hosted *one, u32 id,
 	return 0;
 }
 
+static __noinline int tell_host(struct hosted *one, u32 leaf, u32 host,
+				u32 found)
+{
+	struct engine_record record = {
+		.now_ns = bpf_ktime_get_ns(),
+		.event = ENGINE_HOST_EVENT,
+		.node = leaf,
+		.slot = found,
+		.host = host,
+	};
+
+	return engine_tell(one, &record);
+}
+
 static __noinline int tell_evict(struct hosted *one, u32 leaf, u32 slot,
 				 const struct aqm_packet *packet)
 {
@@ -121,7 +135,9 @@ static __noinline int take_over(struct hosted *one)
 	one->engine.rule = said->rule;
 	one->engine.queues.rows = said->queues;
 	one->engine.slots.rows = said->slots;
+	one->engine.hosts.rows = said->hosts;
 	one->host_parts = said->host_parts;
+	one->host_stamp = said->host_stamp;
 	one->first = said->first;
 	one->stamp = marks_stamp(one->place.netns, one->place.ifindex);
 	tell_rule(one);

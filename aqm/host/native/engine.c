@@ -12,10 +12,12 @@ struct native_engine {
 	struct engine_fork *forks;
 	struct engine_queue *queues;
 	struct engine_slot *slots;
+	struct engine_host *hosts;
 	u64 node_rows; /* with row 0, which is none */
 	u64 fork_rows;
 	u64 queue_rows;
 	u64 slot_rows;
+	u64 host_rows;
 };
 
 static struct engine_node *engine_node(struct engine *e, u32 id)
@@ -46,15 +48,22 @@ static struct engine_slot *engine_slot(struct engine *e, u32 id)
 	return id && id < n->slot_rows ? &n->slots[id] : NULL;
 }
 
+static struct engine_host *engine_host(struct engine *e, u32 id)
+{
+	struct native_engine *n = (struct native_engine *)e;
+
+	return id && id < n->host_rows ? &n->hosts[id] : NULL;
+}
+
 #include "engine_leaf.h"
 #include "engine_record.h"
 
-extern const u32 aqm_engine_layout[34];
+extern const u32 aqm_engine_layout[38];
 
 #define AT(type, field) __builtin_offsetof(struct type, field)
 
 /* In the order in which engine/ffi.rs states them. */
-const u32 aqm_engine_layout[34] = {
+const u32 aqm_engine_layout[38] = {
 	sizeof(struct native_engine),
 	sizeof(struct engine_queue),
 	sizeof(struct engine_slot),
@@ -67,6 +76,7 @@ const u32 aqm_engine_layout[34] = {
 	AT(engine_said, target_ns),
 	AT(engine_said, cap),
 	AT(engine_said, burst_bytes),
+	AT(engine_said, hosts),
 	sizeof(struct engine_node),
 	AT(engine_node, ceiling),
 	AT(engine_node, guarantee),
@@ -80,6 +90,9 @@ const u32 aqm_engine_layout[34] = {
 	AT(engine_rule, codel),
 	AT(engine_rule, limit_bytes),
 	AT(engine_rule, other),
+	AT(engine_rule, lent),
+	sizeof(struct engine_host),
+	AT(engine_host, rests),
 	sizeof(struct engine_record),
 	AT(engine_record, event),
 	AT(engine_record, reason),
@@ -97,10 +110,12 @@ struct native_engine_rows {
 	struct engine_fork *forks;
 	struct engine_queue *queues;
 	struct engine_slot *slots;
+	struct engine_host *hosts;
 	u64 node_rows;
 	u64 fork_rows;
 	u64 queue_rows;
 	u64 slot_rows;
+	u64 host_rows;
 };
 
 /* What became of an opportunity to send. */
@@ -114,6 +129,7 @@ struct native_engine_turn {
 void aqm_engine_setup(struct native_engine *n, const struct engine_rule *rule,
 		      const struct native_engine_rows *rows);
 void aqm_engine_look(struct native_engine *n, u32 id, u64 now_ns);
+u32 aqm_engine_leaf_of(struct native_engine *n, u32 leaf, u32 host);
 u32 aqm_engine_admit(struct native_engine *n, u32 leaf, u32 len);
 u32 aqm_engine_evict(struct native_engine *n, u32 leaf);
 u32 aqm_engine_arrive(struct native_engine *n, u32 leaf,
@@ -122,7 +138,7 @@ void aqm_engine_depart(struct native_engine *n, u64 now_ns,
 		       struct native_engine_turn *turn);
 void aqm_engine_packet(struct native_engine *n, u32 slot,
 		       struct aqm_packet *packet);
-void aqm_engine_counts(const struct native_engine *n, u64 counts[4]);
+void aqm_engine_counts(const struct native_engine *n, u64 counts[5]);
 u32 aqm_engine_first(struct native_engine *n, u32 leaf, u32 flow);
 u32 aqm_engine_behind(struct native_engine *n, u32 slot);
 u64 aqm_engine_lowest(u64 word);
@@ -136,18 +152,26 @@ void aqm_engine_setup(struct native_engine *n, const struct engine_rule *rule,
 	n->forks = rows->forks;
 	n->queues = rows->queues;
 	n->slots = rows->slots;
+	n->hosts = rows->hosts;
 	n->node_rows = rows->node_rows;
 	n->fork_rows = rows->fork_rows;
 	n->queue_rows = rows->queue_rows;
 	n->slot_rows = rows->slot_rows;
+	n->host_rows = rows->host_rows;
 	n->engine.queues.rows = (u32)rows->queue_rows - 1;
 	n->engine.slots.rows = (u32)rows->slot_rows - 1;
+	n->engine.hosts.rows = (u32)rows->host_rows - 1;
 }
 
 /* Something else is said of a node. */
 void aqm_engine_look(struct native_engine *n, u32 id, u64 now_ns)
 {
 	engine_look(&n->engine, id, now_ns);
+}
+
+u32 aqm_engine_leaf_of(struct native_engine *n, u32 leaf, u32 host)
+{
+	return engine_leaf_of(&n->engine, leaf, host);
 }
 
 u32 aqm_engine_admit(struct native_engine *n, u32 leaf, u32 len)
@@ -182,8 +206,8 @@ void aqm_engine_depart(struct native_engine *n, u64 now_ns,
 		return;
 	turn->slot = engine_take(e, turn->leaf, now_ns);
 	turn->verdict = e->verdict;
-	if (turn->slot && turn->verdict.action != AQM_DROP)
-		wire = engine_slot(e, turn->slot)->packet.wire;
+	if (turn->slot)
+		wire = engine_cost(e, engine_slot(e, turn->slot));
 	engine_settle(e, turn->leaf, wire, now_ns);
 }
 
@@ -194,13 +218,14 @@ void aqm_engine_packet(struct native_engine *n, u32 slot,
 	*packet = engine_slot(&n->engine, slot)->packet;
 }
 
-/* Bytes queued, slots and queues in use, packets refused. */
-void aqm_engine_counts(const struct native_engine *n, u64 counts[4])
+/* Bytes queued, slots and queues in use, packets refused, hosts that have a row. */
+void aqm_engine_counts(const struct native_engine *n, u64 counts[5])
 {
 	counts[0] = n->engine.bytes;
 	counts[1] = n->engine.slots.used;
 	counts[2] = n->engine.queues.used;
 	counts[3] = n->engine.refused;
+	counts[4] = n->engine.hosts.used;
 }
 
 /* The first slot of a leaf's queue; 0 where it has none. */

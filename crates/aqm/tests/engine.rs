@@ -19,6 +19,7 @@ const SIZE: EngineSize = EngineSize {
     queues: 150,
     slots: 2_000,
     limit_bytes: 3_000_000,
+    hosts: 0,
 };
 
 /// A packet that was sent.

@@ -15,6 +15,7 @@ const SIZE: EngineSize = EngineSize {
     queues: 150,
     slots: 1_000,
     limit_bytes: 2_000_000,
+    hosts: 0,
 };
 
 /// What a ceiling makes up for (`ENGINE_LATE_NS`).

@@ -18,6 +18,7 @@ const SIZE: EngineSize = EngineSize {
     queues: 8,
     slots: 400,
     limit_bytes: 300_000,
+    hosts: 0,
 };
 
 /// A node that shares by this quantum.

@@ -2,9 +2,11 @@
 //! Policies in the engine of rows: what its nodes are, when it is taken, and what it is
 //! refused.
 
-use weirgate_compile::{FullQueue, check_report, compile, scheduler};
+use weirgate_compile::{CheckReport, FullQueue, check_report, compile, scheduler};
 use weirgate_policy::{Direction, Policy, parse};
-use weirgate_state::{Capabilities, DeviceName, QdiscKind, Rows, RowsNode, RowsRole, State};
+use weirgate_state::{
+    Capabilities, DeviceName, HostAddress, QdiscKind, Rows, RowsNode, RowsRole, State,
+};
 use weirgate_units::Rate;
 
 const LINK: &str = "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"2mbit\"\n\
@@ -120,6 +122,74 @@ fn a_limit_over_all_classes_is_one_cap() {
     assert_eq!((most * 3).abs_diff(least * 5) / 5, 0);
 }
 
+/// A class whose hosts share it is a node with the figures of the class, and below it the
+/// leaf that packets name. Hosts with a limit are beside the others, and a part of a class
+/// has a node of its own.
+#[test]
+fn hosts_share_a_class() {
+    let by_hosts = format!("{ROWS}\nfair = \"hosts\"");
+    let flows = made(&policy(ROWS, ""));
+    let hosts = made(&policy(&by_hosts, ""));
+    assert_eq!(rows(&flows).hosts, None);
+    assert_eq!(rows(&hosts).hosts, Some(HostAddress::Source));
+    let ifb = hosts.devices.values().filter_map(|it| it.root.as_ref());
+    let arriving = ifb.filter(|root| match &root.kind {
+        QdiscKind::Rows(rows) => rows.hosts == Some(HostAddress::Destination),
+        _ => false,
+    });
+    assert_eq!(arriving.count(), 1);
+    assert_eq!(rows(&hosts).nodes.len(), 6);
+    for class in &rows(&flows).nodes {
+        let nodes = &rows(&hosts).nodes;
+        let leaf = nodes.iter().find(|node| node.id == class.id);
+        let leaf = leaf.expect("packets name it");
+        let above = nodes.iter().find(|node| Some(node.id) == leaf.parent);
+        let above = above.expect("a node");
+        assert!(leaf.hosts && leaf.guarantee == Rate::default() && leaf.ceiling.is_none());
+        assert_eq!((above.role, above.parent), (RowsRole::Inner, None));
+        assert_eq!(
+            (above.guarantee, above.ceiling, above.prio, above.quantum),
+            (class.guarantee, class.ceiling, class.prio, class.quantum)
+        );
+    }
+    let limited = made(&policy(&by_hosts, OVER_ALL));
+    let told: Vec<&RowsNode> = rows(&limited)
+        .nodes
+        .iter()
+        .filter(|one| one.hosts)
+        .collect();
+    assert_eq!((told.len(), rows(&limited).nodes.len()), (3, 22));
+    for leaf in told {
+        let beside = rows(&limited).nodes.iter();
+        let mut beside = beside.filter(|one| one.parent == leaf.parent);
+        assert!(beside.all(|one| one.quantum == leaf.quantum));
+    }
+    let share = "[[share]]\ngroup = \"guests\"\nshare = \"40%\"\nclasses = [\"rest\"]\n";
+    let divided = made(&policy(&by_hosts, share));
+    let own: std::collections::BTreeSet<_> = rows(&divided)
+        .nodes
+        .iter()
+        .filter(|one| one.hosts)
+        .map(|one| one.parent.expect("a node of its own"))
+        .collect();
+    assert_eq!(own.len(), 4);
+    // Bounds are of the class, however its hosts share it.
+    let report = |link: &str| check_report(&policy(link, ""));
+    let waits = |report: &CheckReport| -> Vec<_> {
+        let classes = report.directions.iter().flat_map(|one| &one.classes);
+        classes
+            .map(|class| class.within.as_ref().map(|one| one.wait))
+            .collect()
+    };
+    assert_eq!(waits(&report(&by_hosts)), waits(&report(ROWS)));
+    assert!(report(&by_hosts).to_string().contains("for each host"));
+    // Without cake it is refused only where cake is needed.
+    let mut plain = Capabilities::all();
+    plain.qdiscs.retain(|kind| kind != "cake");
+    let (state, problems) = compile(&policy(&by_hosts, ""), &plain);
+    assert!(state.is_some(), "{problems:#?}");
+}
+
 #[test]
 fn groups_divide_a_class() {
     let share = "[[share]]\ngroup = \"guests\"\nshare = \"40%\"\nclasses = [\"rest\"]\n";
@@ -179,9 +249,9 @@ fn it_is_refused_what_it_cannot_do() {
         assert!(text.contains(word), "{text}");
     };
     refused(
-        &format!("{ROWS}\nfair = \"hosts\""),
+        &format!("{ROWS}\nfair = \"hosts-only\""),
         "",
-        "between eight flows",
+        "asks for one",
     );
     refused(&format!("{ROWS}\ntimer-slack = \"1ms\""), "", "timer");
     refused("inbound = \"lan\"\nengine = \"rows\"", "", "LAN device");

@@ -76,7 +76,7 @@ pub use routing::{
     Choice, END_PRIORITY, FIRST_PRIORITY, FIRST_TABLE, LinkPath, LinkRoute, MARKS_TABLE,
     MOST_LINKS, MarkChain, MarkRule, Marking, PROTOCOL, Routing, RoutingRule,
 };
-pub use rows::{Rows, RowsNode, RowsRole};
+pub use rows::{HostAddress, Rows, RowsNode, RowsRole};
 pub use shared::Shared;
 pub use virtual_queue::VirtualQueueFilter;
 pub use wire::{CakeFraming, KitWire};

@@ -24,6 +24,9 @@ pub struct Rows {
     /// it their packets are dropped.
     #[serde(default)]
     pub marks: bool,
+    /// Which address of a packet is the inside host's, where any leaf tells hosts apart.
+    #[serde(default)]
+    pub hosts: Option<HostAddress>,
     /// Every node, by id. All ids have the major number of `other`.
     pub nodes: Vec<RowsNode>,
 }
@@ -37,6 +40,16 @@ impl Rows {
     pub const LINK: u16 = 1;
     /// Levels of a tree, with the link (`ENGINE_LEVELS`, aqm/host/engine.h).
     pub const LEVELS: usize = 8;
+}
+
+/// One of a packet's addresses, before or behind translation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HostAddress {
+    /// Packets leave by the link.
+    Source,
+    /// They have come from it.
+    Destination,
 }
 
 /// What a row is.
@@ -78,6 +91,10 @@ pub struct RowsNode {
     pub target: Span,
     /// Bytes that a leaf holds at most, as the device counts.
     pub limit: u32,
+    /// Of a leaf: whether each host that sends has a leaf of its own beside it, of which
+    /// the same is said.
+    #[serde(default)]
+    pub hosts: bool,
     /// Which policy line wants it.
     pub origin: Origin,
 }

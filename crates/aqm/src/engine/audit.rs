@@ -17,13 +17,14 @@ impl<T> Engine<T> {
     ///   is in any; one above its ceiling is in the wheel,
     ///   and so is one beyond its guarantee;
     /// - a node with something to send is one of these two;
-    /// - packets, bytes, slots and queues add up, and each packet has one slot.
+    /// - packets, bytes, slots and queues add up, and each packet has one slot;
+    /// - a host's leaf rests where it has nothing to send, and nowhere else.
     pub fn audit(&mut self) -> Result<(), String> {
         let mut listed = vec![0_u32; self.nodes.len()];
-        for id in ROOT..self.fresh {
+        for id in self.rows() {
             self.lists(id, &mut listed)?;
         }
-        for id in ROOT..self.fresh {
+        for id in self.rows() {
             let node = &self.nodes[id as usize];
             let wanted = u32::from(node.state == ffi::READY && id != ROOT);
             if listed[id as usize] != wanted {
@@ -34,7 +35,45 @@ impl<T> Engine<T> {
             }
             self.place(id, node)?;
         }
+        self.resting()?;
         self.kept()
+    }
+
+    /// The rows of nodes, and of hosts' leaves.
+    fn rows(&self) -> impl Iterator<Item = u32> + use<T> {
+        let lent = self.size.nodes + 1;
+        (ROOT..self.fresh).chain(lent..lent + self.totals()[4] as u32)
+    }
+
+    /// Leaves of hosts that may be lent again.
+    fn resting(&self) -> Result<(), String> {
+        let lent = self.size.nodes;
+        for id in self.rows().filter(|id| *id > lent) {
+            let (host, node) = (&self.hosts[(id - lent) as usize], &self.nodes[id as usize]);
+            if (host.rests == 1) != (node.state == ffi::IDLE) {
+                return Err(format!(
+                    "the leaf {id} of {host:?} is at the wrong place: {node:?}"
+                ));
+            }
+            let next = node.next.checked_sub(lent).unwrap_or(0) as usize;
+            let there = next > 0 && self.hosts[next].rests == 1;
+            if host.rests == 1 && !(there && self.nodes[node.next as usize].prev == id) {
+                return Err(format!(
+                    "the leaf {id} of {host:?} rests beside none: {node:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Packets and bytes of hosts, and hosts that have some, that a node counts.
+    fn counted(&self, id: u32) -> [u32; 3] {
+        let lent = self.size.nodes as usize + 1;
+        let hosts = self.hosts.iter().skip(1).zip(&self.nodes[lent..]);
+        let below = hosts.filter(|(host, _)| host.above == id);
+        below.fold([0; 3], |[packets, bytes, count], (_, node)| {
+            [packets + node.packets, bytes + node.bytes, count + 1]
+        })
     }
 
     /// What nothing was sent for at `now_ns`, though the host asked: an error names
@@ -53,8 +92,13 @@ impl<T> Engine<T> {
             let cap = self.nodes.get(node.said.cap as usize);
             shut(node) || cap.is_some_and(left)
         };
-        let waiting = |id: &u32| self.nodes[*id as usize].packets > 0;
-        let free = (ROOT..self.fresh).find(|id| waiting(id) && !self.path(*id).any(held));
+        let waiting = |id: &u32| {
+            let node = &self.nodes[*id as usize];
+            node.packets > 0 && node.said.fork == 0
+        };
+        let free = self
+            .rows()
+            .find(|id| waiting(id) && !self.path(*id).any(held));
         free.map_or(Ok(()), |id| {
             let path: Vec<(u32, Node)> = self
                 .path(id)
@@ -122,10 +166,16 @@ impl<T> Engine<T> {
     /// Packets and their slots.
     fn kept(&mut self) -> Result<(), String> {
         let mut seen = vec![false; self.items.len()];
-        let [bytes, slots, queues, _] = self.totals();
+        let [bytes, slots, queues, ..] = self.totals();
         let (mut all_bytes, mut all_queues) = (0, 0);
-        for id in ROOT..self.fresh {
+        for id in self.rows() {
             let node = self.nodes[id as usize];
+            if node.said.fork != 0 {
+                if self.counted(id) != [node.packets, node.bytes, node.queue] {
+                    return Err(format!("node {id} counts other hosts: {node:?}"));
+                }
+                continue;
+            }
             let (mut own_packets, mut own_bytes) = (0, 0);
             for flow in 0..ffi::FLOWS {
                 // SAFETY: the memory is an engine's, and the node is one of its rows.

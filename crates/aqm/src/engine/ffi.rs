@@ -29,7 +29,7 @@ pub(super) struct Said {
     pub target_ns: u32,
     pub cap: u32,
     pub burst_bytes: u32,
-    pub pad: u32,
+    pub hosts: u32,
 }
 
 /// `struct aqm_gate`.
@@ -105,6 +105,21 @@ pub(super) struct Rule {
     pub limit_bytes: u64,
     pub root: u32,
     pub other: u32,
+    pub lent: u32,
+    pub arriving: u32,
+}
+
+/// `struct engine_host`: a host that has a leaf of its own.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Host {
+    pub key: u32,
+    pub leaf: u32,
+    pub next: u32,
+    pub prev: u32,
+    pub above: u32,
+    pub rests: u32,
+    pub again: u64,
 }
 
 /// `struct native_engine_rows`.
@@ -114,10 +129,12 @@ pub(super) struct Arrays {
     pub forks: *mut Fork,
     pub queues: *mut u64,
     pub slots: *mut u64,
+    pub hosts: *mut Host,
     pub node_rows: u64,
     pub fork_rows: u64,
     pub queue_rows: u64,
     pub slot_rows: u64,
+    pub host_rows: u64,
 }
 
 /// `struct native_engine_turn`.
@@ -138,9 +155,10 @@ pub(super) const REFUSE: u32 = 2;
 pub(super) const EVICT_MOST: u32 = 8;
 
 unsafe extern "C" {
-    static aqm_engine_layout: [u32; 34];
+    static aqm_engine_layout: [u32; 38];
     pub(super) fn aqm_engine_setup(engine: *mut c_void, rule: *const Rule, rows: *const Arrays);
     pub(super) fn aqm_engine_look(engine: *mut c_void, id: u32, now_ns: u64);
+    pub(super) fn aqm_engine_leaf_of(engine: *mut c_void, leaf: u32, host: u32) -> u32;
     pub(super) fn aqm_engine_admit(engine: *mut c_void, leaf: u32, len: u32) -> u32;
     pub(super) fn aqm_engine_evict(engine: *mut c_void, leaf: u32) -> u32;
     pub(super) fn aqm_engine_arrive(
@@ -186,6 +204,7 @@ mod tests {
             offset_of!(Said, target_ns),
             offset_of!(Said, cap),
             offset_of!(Said, burst_bytes),
+            offset_of!(Said, hosts),
             size_of::<Node>(),
             offset_of!(Node, ceiling),
             offset_of!(Node, guarantee),
@@ -199,6 +218,9 @@ mod tests {
             offset_of!(Rule, codel),
             offset_of!(Rule, limit_bytes),
             offset_of!(Rule, other),
+            offset_of!(Rule, lent),
+            size_of::<Host>(),
+            offset_of!(Host, rests),
             size_of::<EngineRecord>(),
             offset_of!(EngineRecord, event),
             offset_of!(EngineRecord, reason),

@@ -51,6 +51,8 @@ pub enum EngineTaken {
     Ruled,
     /// A node of which something else is said.
     Changed,
+    /// The leaf of a packet's host was looked for; whether it has one of its own.
+    Placed(bool),
     /// A packet had to go for one that comes.
     Evicted,
     /// A packet came; whether it was kept.
@@ -82,6 +84,7 @@ const CHANGE: u32 = 2;
 const EVICT: u32 = 3;
 const ARRIVE: u32 = 4;
 const DEPART: u32 = 5;
+const HOST: u32 = 6;
 
 impl EngineMirror {
     /// One that begins with these rows of nodes, by their numbers, and nothing
@@ -136,6 +139,12 @@ impl EngineMirror {
             RULE | CHANGE => {
                 self.coming = Some(record);
                 return Ok(EngineTaken::Part);
+            }
+            HOST => {
+                let raw = self.engine.raw();
+                // SAFETY: the memory is an engine's, set up with its rows.
+                own.slot = unsafe { ffi::aqm_engine_leaf_of(raw, own.node, own.host) };
+                ("host", EngineTaken::Placed(record.slot != record.node))
             }
             EVICT => {
                 self.evict(&mut own);
@@ -267,6 +276,7 @@ mod tests {
         queues: 1,
         slots: 2,
         limit_bytes: 3_000,
+        hosts: 0,
     };
 
     fn bytes(record: EngineRecord) -> Vec<u8> {

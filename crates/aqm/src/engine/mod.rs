@@ -13,7 +13,7 @@ mod node;
 
 use crate::ffi::{Link, Packet};
 use crate::queue::{Action, Verdict, verdict};
-use ffi::{Arrays, Codel, Fork, Node, Rule, Said, Turn};
+use ffi::{Arrays, Codel, Fork, Host, Node, Rule, Said, Turn};
 use node::said;
 use std::ffi::c_void;
 
@@ -53,6 +53,7 @@ pub struct Engine<T> {
     forks: Vec<Fork>,
     queues: Vec<u64>,
     slots: Vec<u64>,
+    hosts: Vec<Host>,
     rule: Rule,
     size: EngineSize,
     /// What lies in each slot.
@@ -95,10 +96,11 @@ impl<T> Engine<T> {
         let words = |bytes: usize, rows: u32| vec![0; (bytes * (rows as usize + 1)).div_ceil(8)];
         let mut whole = Self {
             memory: vec![0; engine.div_ceil(8)],
-            nodes: vec![Node::default(); size.nodes as usize + 1],
+            nodes: vec![Node::default(); (size.nodes + size.hosts) as usize + 1],
             forks: vec![Fork::default(); size.inner as usize + 1],
             queues: words(queue, size.queues),
             slots: words(slot, size.slots),
+            hosts: vec![Host::default(); size.hosts as usize + 1],
             rule: Rule {
                 link: *link,
                 codel: Codel {
@@ -110,6 +112,8 @@ impl<T> Engine<T> {
                 limit_bytes: size.limit_bytes,
                 root: ROOT,
                 other: 0,
+                lent: size.nodes,
+                arriving: 0,
             },
             size,
             items: (0..=size.slots).map(|_| None).collect(),
@@ -140,10 +144,12 @@ impl<T> Engine<T> {
             forks: self.forks.as_mut_ptr(),
             queues: self.queues.as_mut_ptr(),
             slots: self.slots.as_mut_ptr(),
+            hosts: self.hosts.as_mut_ptr(),
             node_rows: self.nodes.len() as u64,
             fork_rows: self.forks.len() as u64,
             queue_rows: u64::from(self.size.queues) + 1,
             slot_rows: u64::from(self.size.slots) + 1,
+            host_rows: self.hosts.len() as u64,
         };
         // SAFETY: the memory is an engine's, and there are as many rows of each
         // kind as is said. None of the vectors ever grows.
@@ -256,7 +262,8 @@ impl<T> Engine<T> {
     }
 
     /// A packet of a leaf comes, of a flow (`packet.flow`) of a host, at
-    /// `packet.arrived_ns`. A number that is no leaf's refuses it.
+    /// `packet.arrived_ns`. A number that is no leaf's refuses it. Where the leaf tells
+    /// hosts apart, 0 is a host that is not known.
     pub fn arrive(&mut self, leaf: u32, packet: &Packet, host: u32, item: T) -> EngineArrival<T> {
         let mut arrival = EngineArrival {
             refused: None,
@@ -264,6 +271,8 @@ impl<T> Engine<T> {
         };
         self.now_ns = packet.arrived_ns;
         let raw = self.raw();
+        // SAFETY: the memory is an engine's, set up with its rows.
+        let leaf = unsafe { ffi::aqm_engine_leaf_of(raw, leaf, host) };
         let mut room = 0;
         for _ in 0..=ffi::EVICT_MOST {
             // SAFETY: the memory is an engine's, set up with its rows.
@@ -309,15 +318,31 @@ impl<T> Engine<T> {
             let Some(item) = self.items[own.slot as usize].take() else {
                 continue;
             };
+            let leaf = self.named(own.leaf);
             let verdict = verdict(own.verdict);
             if verdict.action == Action::Drop {
-                turn.dropped.push((own.leaf, item));
+                turn.dropped.push((leaf, item));
                 continue;
             }
-            turn.sent = Some((own.leaf, verdict, self.packet(own.slot), item));
+            turn.sent = Some((leaf, verdict, self.packet(own.slot), item));
             break;
         }
         turn
+    }
+
+    /// The leaf that packets name which lie in one: itself, or that beside which a host
+    /// has it.
+    fn named(&self, leaf: u32) -> u32 {
+        let host = leaf.checked_sub(self.size.nodes).filter(|row| *row > 0);
+        host.map_or(leaf, |row| self.hosts[row as usize].leaf)
+    }
+
+    /// The leaves that hosts have beside one, each with the number of its row.
+    fn beside(&self, leaf: u32) -> impl Iterator<Item = (u32, &Node)> {
+        let lent = self.size.nodes + 1..;
+        let rows = lent.zip(self.hosts.iter().skip(1));
+        let own = rows.filter(move |(_, host)| host.leaf == leaf);
+        own.map(|(id, _)| (id, &self.nodes[id as usize]))
     }
 
     /// What is known of the packet in a slot.
@@ -331,11 +356,15 @@ impl<T> Engine<T> {
     /// What a node has had and has; `None` where there is no such node.
     pub fn counts(&self, id: u32) -> Option<NodeCounts> {
         let node = self.nodes.get(id as usize).filter(|it| it.said.live != 0)?;
+        let own = (node.packets, node.bytes);
+        let all =
+            |sum: (u32, u32), (_, one): (u32, &Node)| (sum.0 + one.packets, sum.1 + one.bytes);
+        let (packets, bytes) = self.beside(id).fold(own, all);
         Some(NodeCounts {
             sent_packets: node.sent_packets,
             sent_wire_bytes: node.sent_wire_bytes,
-            packets: node.packets,
-            bytes: node.bytes,
+            packets,
+            bytes,
             drops: node.drops,
             marks: node.marks,
         })
@@ -346,11 +375,18 @@ impl<T> Engine<T> {
         self.totals()[1]
     }
 
-    /// Bytes queued, slots and queues in use, packets refused for want of a leaf.
-    fn totals(&self) -> [u64; 4] {
-        let mut totals = [0; 4];
+    /// Hosts that have a leaf of their own, and those of them that have packets.
+    pub fn hosts(&self) -> (u64, usize) {
+        let lent = self.nodes.iter().skip(self.size.nodes as usize + 1);
+        (self.totals()[4], lent.filter(|it| it.packets > 0).count())
+    }
+
+    /// Bytes queued, slots and queues in use, packets refused for want of a leaf, rows of
+    /// hosts in use.
+    fn totals(&self) -> [u64; 5] {
+        let mut totals = [0; 5];
         let raw = self.memory.as_ptr().cast();
-        // SAFETY: the memory is an engine's, and C writes four words.
+        // SAFETY: the memory is an engine's, and C writes five words.
         unsafe { ffi::aqm_engine_counts(raw, totals.as_mut_ptr()) };
         totals
     }
@@ -390,7 +426,8 @@ impl<T> Engine<T> {
     /// Whether nothing holds a row any more.
     fn at_rest(&self, id: u32) -> bool {
         let node = &self.nodes[id as usize];
-        node.said.live == 0 && node.state == ffi::IDLE && node.packets == 0
+        let rests = node.state == ffi::IDLE && node.packets == 0;
+        node.said.live == 0 && rests && self.beside(id).all(|(_, it)| it.packets == 0)
     }
 
     /// Lets go of the places of all that was removed and has nothing left. A node

@@ -41,6 +41,9 @@ pub struct NodeRule {
     pub cap: u32,
     /// What its guarantee has for packets that come at once, besides a full one.
     pub burst_bytes: u32,
+    /// Of a leaf: whether each host that sends has a leaf of its own beside it, of which
+    /// the same is said but for the guarantee.
+    pub hosts: bool,
 }
 
 /// How many rows an engine has.
@@ -56,6 +59,8 @@ pub struct EngineSize {
     pub slots: u32,
     /// Their bytes, as the device counts them.
     pub limit_bytes: u64,
+    /// Hosts that may have a leaf of their own, in rows behind those of `nodes`.
+    pub hosts: u32,
 }
 
 /// Why the tree was not changed.
@@ -149,6 +154,6 @@ pub(super) fn said(parent: u32, fork: u32, rule: &NodeRule) -> Said {
         target_ns: rule.target_ns,
         cap: rule.cap,
         burst_bytes: rule.burst_bytes,
-        pad: 0,
+        hosts: rule.hosts.into(),
     }
 }

@@ -33,6 +33,7 @@ const SIZE: EngineSize = EngineSize {
     queues: 12,
     slots: 120,
     limit_bytes: 100_000,
+    hosts: 9,
 };
 
 /// A node as it was said to be, and what it has had.
@@ -43,6 +44,9 @@ struct Known {
     ceiling_bytes_s: u64,
     /// The cap that a leaf has, or 0.
     cap: u32,
+    /// Whether it ever told hosts apart. Then it has no ceiling, which would hold for
+    /// each of them.
+    hosts: bool,
     /// Bytes since its ceiling was said, and when that was.
     had: f64,
     since_ns: u64,
@@ -106,10 +110,17 @@ pub fn grow(data: &[u8]) -> Grown {
     growth.grown
 }
 
-/// Only leaves have caps here, so that no packet counts twice for one.
-fn of_leaf(inner: bool, rule: &NodeRule) -> NodeRule {
+/// Only leaves have caps here, so that no packet counts twice for one, and those that
+/// tell hosts apart no ceilings.
+fn of_leaf(inner: bool, hosts: bool, rule: &NodeRule) -> NodeRule {
+    let free = hosts || rule.hosts;
     NodeRule {
-        cap: if inner { 0 } else { rule.cap },
+        cap: if inner || free { 0 } else { rule.cap },
+        ceiling_bytes_s: if !inner && free {
+            0
+        } else {
+            rule.ceiling_bytes_s
+        },
         ..*rule
     }
 }
@@ -154,6 +165,7 @@ impl Growth {
             limit_bytes: 4_096 * u32::from(third & 3),
             target_ns: 0,
             burst_bytes: 64 * u32::from(third),
+            hosts: kind >> 5 & 1 == 1,
             cap: self
                 .caps
                 .keys()
@@ -191,6 +203,7 @@ impl Growth {
             inner,
             ceiling_bytes_s,
             cap,
+            hosts: false,
             had: 0.0,
             since_ns: self.now,
             least: f64::MAX,
@@ -265,9 +278,9 @@ impl Growth {
     }
 
     fn change(&mut self, at: u32, rule: &NodeRule) {
-        let rule = of_leaf(self.nodes[&at].inner, rule);
-        self.engine.change(at, &rule).expect("a node");
         let known = self.nodes[&at];
+        let rule = of_leaf(known.inner, known.hosts, rule);
+        self.engine.change(at, &rule).expect("a node");
         self.said(
             at,
             known.parent,
@@ -275,6 +288,13 @@ impl Growth {
             rule.ceiling_bytes_s,
             rule.cap,
         );
+        self.told(at, known.hosts || rule.hosts);
+    }
+
+    fn told(&mut self, id: u32, hosts: bool) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.hosts = hosts;
+        }
     }
 
     fn reparent(&mut self, at: u32, other: u32) {
@@ -297,10 +317,11 @@ impl Growth {
     }
 
     fn add(&mut self, parent: u32, inner: bool, rule: &NodeRule) {
-        let rule = of_leaf(inner, rule);
+        let rule = of_leaf(inner, false, rule);
         if let Ok(id) = self.engine.add(parent, inner, &rule) {
             assert!(!self.nodes.contains_key(&id), "two nodes in one row");
             self.said(id, parent, inner, rule.ceiling_bytes_s, rule.cap);
+            self.told(id, rule.hosts);
         }
     }
 

@@ -138,6 +138,7 @@ impl CircuitTree {
                 queues: size.queues,
                 slots: size.packets,
                 limit_bytes: size.bytes,
+                hosts: 0,
             },
         )?;
         let rows = room.nodes() + 1;

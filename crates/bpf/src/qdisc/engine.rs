@@ -14,6 +14,7 @@ use crate::layout::{
 use crate::maps::{Map, Named};
 use crate::programs::tcx::Attached;
 use crate::qdisc::attach_point::Place;
+use crate::qdisc::hosts;
 use crate::qdisc::load::{self, load_sized};
 use crate::qdisc::marks::{self, Marks};
 use crate::qdisc::recorder::{follow, make};
@@ -97,10 +98,11 @@ impl Engine {
     pub(crate) fn load_as(kind: &str, size: EngineSize) -> Result<Self, BpfError> {
         // With row 0 of each, which is none.
         let entries = [
-            ("nodes", size.nodes + 1),
+            ("nodes", size.nodes + size.hosts + 1),
             ("forks", size.inner + 1),
             ("queues", size.queues + 1),
             ("packets", size.slots + 1),
+            ("hosts", size.hosts + 1),
         ];
         let (maps, link) = load_sized(NAME, Self::KIND, kind, &maps(), &entries)?;
         let engine = Self::of(kind, maps, link)?;
@@ -108,10 +110,12 @@ impl Engine {
         engine.settings.set_first(&engine_settings {
             rule: engine_rule {
                 limit_bytes: size.limit_bytes,
+                lent: size.nodes,
                 ..engine_rule::new_zeroed()
             },
             queues: size.queues,
             slots: size.slots,
+            hosts: size.hosts,
             ..engine_settings::new_zeroed()
         })?;
         Ok(engine)
@@ -185,13 +189,12 @@ impl Engine {
                 limit_bytes: before.rule.limit_bytes,
                 root: setup.root,
                 other: setup.other,
+                ..before.rule
             },
-            queues: before.queues,
-            slots: before.slots,
             host_parts: setup.host_parts,
             changes: before.changes.wrapping_add(1),
             first: leaves.first,
-            pad: 0,
+            ..before
         })
     }
 
@@ -334,6 +337,33 @@ impl Engine {
         &self.marks
     }
 
+    /// Has a program at egress of the device tell whose host each packet is, for as long
+    /// as the answer is there. `arriving` is whether its packets come from the link.
+    pub(crate) fn tell_hosts(&self, place: Place, arriving: bool) -> Result<Attached, BpfError> {
+        let (teller, stamp) = hosts::attach(place, arriving)?;
+        self.hosts_by(stamp, arriving)?;
+        Ok(teller)
+    }
+
+    fn hosts_by(&self, stamp: u32, arriving: bool) -> Result<(), BpfError> {
+        let mut settings = self.settings.first()?;
+        settings.host_stamp = stamp;
+        settings.rule.arriving = arriving.into();
+        settings.changes = settings.changes.wrapping_add(1);
+        self.settings.set_first(&settings)
+    }
+
+    /// Ends that, with the next packet.
+    pub(crate) fn tell_no_hosts(&self) -> Result<(), BpfError> {
+        self.hosts_by(0, false)
+    }
+
+    /// Whether that looks at what comes from the link; `None` where it is not asked for.
+    pub(crate) fn hosts_told(&self) -> Result<Option<bool>, BpfError> {
+        let settings = self.settings.first()?;
+        Ok((settings.host_stamp != 0).then_some(settings.rule.arriving != 0))
+    }
+
     /// Records what the qdisc is told and says, by a ring of so many bytes. It begins
     /// with the next packet; an engine whose rows the reader does not know cannot be
     /// followed.
@@ -378,7 +408,7 @@ pub(crate) fn said(row: &NodeRow) -> engine_said {
         target_ns: row.rule.target_ns,
         cap: row.rule.cap,
         burst_bytes: row.rule.burst_bytes,
-        pad: 0,
+        hosts: row.rule.hosts.into(),
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod attach_point;
 pub(crate) mod circuits;
 pub(crate) mod discipline;
 pub(crate) mod engine;
+mod hosts;
 pub(crate) mod instance;
 pub(crate) mod kind;
 pub(crate) mod link;

@@ -16,21 +16,25 @@ use crate::qdisc::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use weirgate_aqm::{EngineSize, Link, NodeCounts, NodeRow, NodeRule};
-use weirgate_state::{Origin, Rows, RowsNode, RowsRole};
+use weirgate_state::{HostAddress, Origin, Rows, RowsNode, RowsRole};
 use weirgate_units::{Handle, Rate, Span};
 use zerocopy::IntoBytes as _;
 
 /// The pin of the program that makes marks.
 const MARKER: &str = "marks";
 
+/// The pin of the program that tells whose host a packet is.
+const TELLER: &str = "hosts";
+
 /// How much there is room for. Rows are as many as there are numbers; what has packets
 /// at a time, and packets, are for links of 10 Gbit/s.
 const SIZE: EngineSize = EngineSize {
     nodes: Rows::LAST as u32,
     inner: Rows::LAST as u32,
-    queues: 4_096,
+    queues: 8_192,
     slots: 32_768,
     limit_bytes: 32 << 20,
+    hosts: 8_192,
 };
 
 /// What of a packet's headers makes its host in a leaf: all that makes its flow, so
@@ -106,7 +110,9 @@ impl RowTree {
 
     /// Removes what that made, and what a process that died had made of it.
     pub(crate) fn unpin(folder: &Path) -> Result<(), BpfError> {
-        load::remove(&folder.join(MARKER), |path| std::fs::remove_file(path))?;
+        for program in [MARKER, TELLER] {
+            load::remove(&folder.join(program), |path| std::fs::remove_file(path))?;
+        }
         load::unpin(folder, &Engine::pins())
     }
 
@@ -123,6 +129,45 @@ impl RowTree {
             return marked.or_else(|error| self.engine.unmark(place).and(Err(error)));
         }
         self.engine.unmark(place)
+    }
+
+    /// Has hosts told apart at its place, as [`Self::mark`] has marks made, by this address
+    /// of packets; or no more.
+    pub(crate) fn tell_hosts(
+        &self,
+        place: Place,
+        folder: &Path,
+        hosts: Option<HostAddress>,
+    ) -> Result<(), BpfError> {
+        if hosts == self.hosts(place, folder)? {
+            return Ok(());
+        }
+        let path = folder.join(TELLER);
+        load::remove(&path, |path| std::fs::remove_file(path))?;
+        let Some(hosts) = hosts else {
+            return self.engine.tell_no_hosts();
+        };
+        let arriving = hosts == HostAddress::Destination;
+        let told = self.engine.tell_hosts(place, arriving);
+        let pinned = told.and_then(|own| own.pin(&path));
+        pinned.or_else(|error| self.engine.tell_no_hosts().and(Err(error)))
+    }
+
+    /// By which address hosts are told apart at its place; `None` where they are not.
+    pub(crate) fn hosts(
+        &self,
+        place: Place,
+        folder: &Path,
+    ) -> Result<Option<HostAddress>, BpfError> {
+        let told = self.engine.hosts_told()?;
+        let on = tcx::is_on(&folder.join(TELLER), place.ifindex);
+        Ok(told.filter(|_| on).map(|arriving| {
+            if arriving {
+                HostAddress::Destination
+            } else {
+                HostAddress::Source
+            }
+        }))
     }
 
     /// Whether marks are made at its place.
@@ -189,8 +234,12 @@ impl RowTree {
     }
 
     /// What the tree is said to be; `None` where no plan could have made it. `marks` is
-    /// whether marks are made.
-    pub(crate) fn rows(&self, marks: bool) -> Result<Option<Rows>, BpfError> {
+    /// whether marks are made, and `hosts` how hosts are told apart.
+    pub(crate) fn rows(
+        &self,
+        marks: bool,
+        hosts: Option<HostAddress>,
+    ) -> Result<Option<Rows>, BpfError> {
         let (setup, leaves) = self.engine.setup()?;
         let major = (leaves.first >> 16) as u16;
         let link = self.engine.said(u32::from(Rows::LINK));
@@ -209,6 +258,7 @@ impl RowTree {
             other: Handle::new(major, setup.other as u16),
             interval: Span::from_nanos(leaves.interval_ns),
             marks,
+            hosts,
             nodes: rows.collect(),
         }))
     }
@@ -220,16 +270,23 @@ impl RowTree {
     ///
     /// Occurs where a map cannot be read.
     pub fn counts(&self) -> Result<Option<(Rate, Vec<RowCounts>)>, BpfError> {
-        let Some(rows) = self.rows(false)? else {
+        let Some(rows) = self.rows(false, None)? else {
             return Ok(None);
         };
         let nodes = rows.nodes.iter().filter(|node| node.role != RowsRole::Cap);
         let counts = nodes.filter_map(|node| {
+            let mut counts = self.engine.counts(row(node.id))?;
+            // What hosts have queued beside it, its parent counts.
+            let beside = node.parent.filter(|_| node.hosts);
+            if let Some(beside) = beside.and_then(|id| self.engine.counts(row(id))) {
+                counts.packets += beside.packets;
+                counts.bytes += beside.bytes;
+            }
             Some(RowCounts {
                 id: node.id,
                 guarantee: node.guarantee,
                 ceiling: node.ceiling.unwrap_or(rows.gate),
-                counts: self.engine.counts(row(node.id))?,
+                counts,
             })
         });
         Ok(Some((rows.gate, counts.collect())))
@@ -269,6 +326,7 @@ fn node_row(node: &RowsNode) -> NodeRow {
         target_ns: u32::try_from(node.target.as_nanos()).unwrap_or(u32::MAX),
         cap: node.cap.map_or(0, row),
         burst_bytes: node.burst,
+        hosts: node.hosts,
     };
     let parent = node.parent.map_or(u32::from(Rows::LINK), row);
     match node.role {
@@ -310,6 +368,7 @@ fn node(major: u16, id: u32, said: &engine_said) -> RowsNode {
         burst: said.burst_bytes,
         target: Span::from_nanos(said.target_ns.into()),
         limit: said.limit_bytes,
+        hosts: said.hosts != 0,
         origin: Origin::default(),
     }
 }
@@ -333,6 +392,7 @@ mod tests {
             burst: 3_392,
             target: Span::from_millis(26),
             limit: 40_000,
+            hosts: role == RowsRole::Leaf,
             origin: Origin::default(),
         };
         let nodes = [

@@ -302,7 +302,8 @@ impl Store {
         let Some(tree) = self.rows(place)? else {
             return Ok(None);
         };
-        tree.rows(tree.marks(place, &self.rows_folder(place))?)
+        let folder = self.rows_folder(place);
+        tree.rows(tree.marks(place, &folder)?, tree.hosts(place, &folder)?)
     }
 
     /// Says what the tree of a device is to be, whose place is in the network namespace
@@ -327,6 +328,7 @@ impl Store {
             tree
         };
         tree.mark(place, &folder, rows.marks)?;
+        tree.tell_hosts(place, &folder, rows.hosts)?;
         tree.set(rows)
     }
 

@@ -17,6 +17,7 @@ const SIZE: EngineSize = EngineSize {
     queues: 32,
     slots: 2_000,
     limit_bytes: 2_000_000,
+    hosts: 64,
 };
 
 const LINK: Link = Link {
@@ -336,6 +337,7 @@ fn changed(turn: u64) -> (u32, NodeRow) {
         quantum: 1_538 * (1 + pick(17) % 3) as u32,
         limit_bytes: (pick(19) % 2 * 30_000) as u32,
         cap: (pick(23) % 3 / 2) as u32 * CAP,
+        hosts: pick(29) % 2 == 1,
         ..row.rule
     };
     (id, NodeRow { rule, ..row })
@@ -347,7 +349,7 @@ fn changed(turn: u64) -> (u32, NodeRow) {
 #[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn compare(packets: u64, changes: u64) {
     let _far = Far::new(1);
-    // A host is what a port of the far side is asked.
+    // A host is what a port of the far side is asked; some leaves tell them apart.
     let engine = load(SMALL, 8);
     let mut rows = vec![
         (ROOT, inner(0, 1, 9_000_000)),
@@ -357,6 +359,9 @@ fn compare(packets: u64, changes: u64) {
         (CAP, leaf(0, 2_500_000)),
     ];
     rows.extend(CIRCUITS.map(|id| (id, leaf(SITE, 3_000_000))));
+    if let Some((_, row)) = rows.last_mut() {
+        row.rule.hosts = true;
+    }
     assert!(rows.iter().all(|(id, row)| engine.put(*id, row)));
     let recorder = engine.record(1 << 24).expect("a ring");
     let place = Place::root(net::ifindex("wan0")).expect("a place");
@@ -370,8 +375,17 @@ fn compare(packets: u64, changes: u64) {
         Flood::bursts(0, CIRCUITS[0], 1_200, 20),
         Flood::capable(0, 900, 2),
     ));
-    let [arrived, sent, to_mark, dropped, evicted, vain, made, asked] =
-        [const { Cell::new(0_u64) }; 8];
+    let [
+        arrived,
+        sent,
+        to_mark,
+        dropped,
+        evicted,
+        vain,
+        made,
+        asked,
+        placed,
+    ] = [const { Cell::new(0_u64) }; 9];
     let add = |to: &Cell<u64>, more: u64| to.set(to.get() + more);
     let (quiet, problem) = (Cell::new(0), Cell::new(None));
     let take = |bytes: &[u8]| {
@@ -379,6 +393,7 @@ fn compare(packets: u64, changes: u64) {
         match mirror.take(bytes) {
             Ok(EngineTaken::Arrived(_)) => add(&arrived, 1),
             Ok(EngineTaken::Evicted) => add(&evicted, 1),
+            Ok(EngineTaken::Placed(own)) => add(&placed, own.into()),
             Ok(EngineTaken::Changed) => add(&made, 1),
             Ok(EngineTaken::Departed {
                 sent: s,
@@ -419,7 +434,7 @@ fn compare(packets: u64, changes: u64) {
     }
     println!(
         "{}: the same for {} packets, {} sent, of which {} to be marked, {} dropped on the way out, {} evicted, {} times \
-         nothing to send, {} changes, in {} s of the guest",
+         nothing to send, {} changes, {} in leaves of hosts, in {} s of the guest",
         Engine::KIND,
         arrived.get(),
         sent.get(),
@@ -428,15 +443,17 @@ fn compare(packets: u64, changes: u64) {
         evicted.get(),
         vain.get(),
         made.get(),
+        placed.get(),
         began.elapsed().as_secs()
     );
     assert!(arrived.get() >= packets && made.get() == changes);
+    assert!(placed.get() > packets / 50);
     assert!(sent.get() > packets / 50 && dropped.get() > 0 && evicted.get() > 0);
     let count = engine.marks().count(place).expect("maps");
     println!("{count:?}");
     assert!(to_mark.get() > 0 && count.expect("a place").made > 0);
     drop(marker);
-    for id in 1..=SMALL.nodes {
+    for id in 1..=SMALL.nodes + SMALL.hosts {
         let own = engine.bytes(id).expect("a row");
         assert_eq!(Some(own), mirror.row(id), "node {id}");
     }

@@ -6,7 +6,7 @@
 //! link                        ceiling = the gate
 //! ├ class                     guarantee, ceiling, priority, quantum as its guarantee
 //! ├ class with hosts
-//! │  ├ hosts without a limit
+//! │  ├ hosts without a limit  each has a leaf of its own with `fair = "hosts"`
 //! │  ├ host                   ceiling = its limit in this class
 //! │  ├ host                   cap = its limit over all classes
 //! cap of a host               ceiling = that limit
@@ -28,9 +28,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use weirgate_document::Problems;
 use weirgate_policy::{
-    Direction, Engine, FqCodelQueue, HostCap, Inbound, Policy, Queue, SharedClass, in_kbit,
+    Direction, Engine, Fair, FqCodelQueue, HostCap, Inbound, Policy, Queue, SharedClass, in_kbit,
 };
-use weirgate_state::{Capabilities, Origin, Qdisc, QdiscKind, Rows, RowsNode, RowsRole};
+use weirgate_state::{
+    Capabilities, HostAddress, Origin, Qdisc, QdiscKind, Rows, RowsNode, RowsRole,
+};
 use weirgate_units::Arrange as _;
 use weirgate_units::{Handle, Rate, Span};
 
@@ -95,13 +97,11 @@ pub(crate) fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
     let mut fair = classes()
         .filter_map(|class| class.fair.as_ref())
         .chain(link);
-    if let Some(fair) = fair.find(|fair| fair.value.knows_hosts()) {
+    if let Some(fair) = fair.find(|fair| fair.value == Fair::HostsOnly) {
         let at = fair.line;
         return Some((
-            format!(
-                "its leaves share between eight flows, and not between hosts, as line {at} asks"
-            ),
-            "write `fair = \"flows\"`",
+            format!("each of its hosts has queues for several flows, and line {at} asks for one"),
+            "write `fair = \"hosts\"`",
         ));
     }
     if let Some(slack) = &policy.link.timer_slack {
@@ -192,10 +192,21 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
         let hosts = parent.hosts.iter();
         nodes.extend(hosts.map(|one| host(scheduler, parent, one, mtu)));
     }
-    let members = scheduler.members.iter();
-    nodes.extend(members.map(|member| class(scheduler, member, mtu)));
+    for member in &scheduler.members {
+        let own = class(scheduler, member, mtu);
+        let Some(id) = member.hosts else {
+            nodes.push(own);
+            continue;
+        };
+        let [above, leaf] = by_hosts(scheduler, own, id);
+        nodes.extend([above, leaf]);
+    }
     nodes.extend(caps(scheduler));
     nodes.arrange_by_key(|node| node.id);
+    let address = match scheduler.direction {
+        Direction::Up => HostAddress::Source,
+        Direction::Down => HostAddress::Destination,
+    };
     let reason = format!(
         "engine rows: {} of a line of {}, counted as on the wire ({layer}); one packet at a time",
         in_kbit(scheduler.gate),
@@ -211,6 +222,7 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
             other: scheduler.unseen(),
             interval,
             marks: true,
+            hosts: nodes.iter().any(|node| node.hosts).then_some(address),
             nodes,
         }),
         origin: Origin::new(
@@ -236,8 +248,31 @@ fn node(id: Handle, role: RowsRole, line: u32, reason: String) -> RowsNode {
         quantum: 0,
         target: Span::ZERO,
         limit: 0,
+        hosts: false,
         origin: Origin::new(line, reason),
     }
+}
+
+/// A class whose hosts share it: a node that has all of the class's rates, and below it
+/// the leaf beside which hosts have theirs, in turns of a full packet.
+fn by_hosts(scheduler: &Scheduler, class: RowsNode, id: Handle) -> [RowsNode; 2] {
+    let above = RowsNode {
+        id,
+        role: RowsRole::Inner,
+        target: Span::ZERO,
+        limit: 0,
+        ..class.clone()
+    };
+    let leaf = RowsNode {
+        parent: Some(id),
+        guarantee: Rate::default(),
+        burst: 0,
+        ceiling: None,
+        quantum: scheduler.full_packet,
+        hosts: true,
+        ..class
+    };
+    [above, leaf]
 }
 
 /// A class with nodes below it.
@@ -272,6 +307,12 @@ fn class(scheduler: &Scheduler, member: &Member, mtu: u32) -> RowsNode {
         None => quantum(scheduler, class.rate, class.priority),
         Some(_) => member.quantum,
     };
+    let beside = member.capped > 0 && class.fair.is_some_and(Fair::knows_hosts);
+    let quantum = if beside {
+        scheduler.full_packet
+    } else {
+        quantum
+    };
     let stated = match leaf::stated(member) {
         Queue::FqCodel(own) => own.target,
         _ => None,
@@ -288,6 +329,7 @@ fn class(scheduler: &Scheduler, member: &Member, mtu: u32) -> RowsNode {
         quantum,
         target,
         limit: if large { LARGE } else { SMALL } * mtu,
+        hosts: beside,
         ..node(member.id, RowsRole::Leaf, class.line, reason)
     }
 }
@@ -345,6 +387,9 @@ fn caps(scheduler: &Scheduler) -> impl Iterator<Item = RowsNode> {
 /// A class's queue in words.
 pub(crate) fn described(member: &Member) -> String {
     let queues = "eight queues with CoDel";
+    if member.class.fair.is_some_and(Fair::knows_hosts) {
+        return format!("{queues} for each host");
+    }
     if member.capped > 0 {
         return format!(
             "{queues} for each of {} hosts with a limit, and as many for the others",

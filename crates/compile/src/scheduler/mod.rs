@@ -56,6 +56,7 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
             .find(|parent| parent.class.name == leaf.whole)
             .map(|parent| parent.id),
         group: leaf.group.clone(),
+        hosts: leaf.hosts.as_ref().map(|name| numbers.id(name)),
         capped: leaf.capped,
         largest: if top.as_ref() == Some(&leaf.whole) {
             // Control packets of any length go there.

@@ -48,6 +48,8 @@ pub struct Member {
     pub parent: Option<Handle>,
     /// The group whose part of a class it is.
     pub group: Option<String>,
+    /// In the engine of rows the number of a node of its own, where its hosts share it.
+    pub hosts: Option<Handle>,
     /// How many hosts with a limit of their own it stands for besides itself.
     pub capped: u32,
     /// Wire bytes of the largest packet that rules let into it.

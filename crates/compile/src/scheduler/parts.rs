@@ -26,7 +26,7 @@ use crate::scheduler::number;
 use crate::scheduler::number::INNER;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use weirgate_policy::{Direction, GroupShare, Policy, Prefix, SharedClass, in_kbit};
+use weirgate_policy::{Direction, Engine, Fair, GroupShare, Policy, Prefix, SharedClass, in_kbit};
 use weirgate_units::Inserted as _;
 use weirgate_units::{Handle, Rate, Span};
 
@@ -97,6 +97,8 @@ pub(crate) struct Leaf {
     pub(crate) group: Option<String>,
     /// How many hosts with limits it stands for besides itself.
     pub(crate) capped: u32,
+    /// The name of the node above its hosts' leaves, in the engine of rows.
+    pub(crate) hosts: Option<String>,
 }
 
 /// The leaves of these classes, parts after what is left of their class.
@@ -122,6 +124,15 @@ pub(crate) fn leaves(
             .map(|share| part(share).as_bits_per_second())
             .sum();
         let left = class.rate.as_bits_per_second().saturating_sub(given);
+        let engine = policy.link.engine.as_ref().map(|engine| engine.value);
+        let by_hosts = engine == Some(Engine::Rows) && class.fair.is_some_and(Fair::knows_hosts);
+        let limited = capped(policy, direction, &class.name).len() as u32;
+        // Of a divided class the node has that name already.
+        let own = if shares.is_empty() {
+            parent_name(&class.name)
+        } else {
+            parent_name(&parent_name(&class.name))
+        };
         let rest = SharedClass {
             rate: if shares.is_empty() {
                 class.rate
@@ -134,15 +145,19 @@ pub(crate) fn leaves(
             class: rest,
             whole: class.name.clone(),
             group: None,
-            capped: capped(policy, direction, &class.name).len() as u32,
+            capped: limited,
+            // Hosts with limits are beside the others already.
+            hosts: (by_hosts && limited == 0).then_some(own),
         });
         out.extend(shares.into_iter().map(|share| {
             let ceiling = share.ceiling.as_ref().map(|amount| amount.value.of(gate));
             let ceiling = ceiling.map_or(class.ceiling, |own| own.min(class.ceiling));
             let rate = part(share);
+            let name = format!("{}/{}", class.name, share.group.value);
             Leaf {
+                hosts: by_hosts.then(|| parent_name(&name)),
                 class: SharedClass {
-                    name: format!("{}/{}", class.name, share.group.value),
+                    name,
                     line: share.line,
                     span: share.span.clone(),
                     rate,
@@ -211,6 +226,7 @@ pub(crate) struct Numbers(BTreeMap<String, u16>);
 impl Numbers {
     pub(crate) fn of(policy: &Policy, direction: Direction, leaves: &[Leaf]) -> Self {
         let mut names: Vec<String> = leaves.iter().map(|leaf| leaf.class.name.clone()).collect();
+        names.extend(leaves.iter().filter_map(|leaf| leaf.hosts.clone()));
         for leaf in leaves.iter().filter(|leaf| leaf.group.is_none()) {
             names.push(parent_name(&leaf.whole));
             let hosts = capped(policy, direction, &leaf.whole);

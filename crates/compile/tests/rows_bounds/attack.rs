@@ -166,6 +166,7 @@ impl<'s> Attack<'s> {
             queues: 200,
             slots: 4_000,
             limit_bytes: 1 << 30,
+            hosts: 0,
         };
         let mut engine = Engine::new(link, size);
         let rows = &self.site.rows.nodes;

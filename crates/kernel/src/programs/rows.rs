@@ -42,6 +42,10 @@ impl Kernel {
         rows: &Rows,
     ) -> Result<Vec<Request>, KernelError> {
         let place = self.place(device).await?;
+        // The program that tells hosts apart asks for their connections.
+        if rows.hosts.is_some() {
+            self.load_tracking().await;
+        }
         let said = within(self.netns.as_ref(), || {
             Store::open().and_then(|store| store.set_rows(place, rows))
         });

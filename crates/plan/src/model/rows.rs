@@ -3,7 +3,7 @@
 //! change empties.
 
 use std::collections::{BTreeMap, BTreeSet};
-use weirgate_state::{Rows, RowsNode, RowsRole};
+use weirgate_state::{HostAddress, Rows, RowsNode, RowsRole};
 use weirgate_units::{Handle, Rate, Span};
 
 /// Leaves whose packets a change from one to the other drops: those that are leaves no
@@ -42,7 +42,7 @@ pub(crate) fn faults(rows: &Rows) -> Vec<(Option<&RowsNode>, &'static str, &'sta
             .parent
             .is_none_or(|id| role(id) == Some(RowsRole::Inner));
         let capped = node.cap.is_none_or(|id| role(id) == Some(RowsRole::Cap));
-        let own: [(bool, &str, &str); 7] = [
+        let own: [(bool, &str, &str); 9] = [
             (
                 !numbered || !ids.insert(node.id),
                 "two nodes have this id, or it is that of no row",
@@ -65,6 +65,16 @@ pub(crate) fn faults(rows: &Rows) -> Vec<(Option<&RowsNode>, &'static str, &'sta
                 "state the ceiling",
             ),
             (
+                node.hosts && (node.role != RowsRole::Leaf || node.parent.is_none()),
+                "hosts have leaves beside it, and it is no leaf below a node",
+                "put it below one of its own",
+            ),
+            (
+                node.hosts && rows.hosts.is_none(),
+                "nothing tells its hosts apart",
+                "name the address of packets that does",
+            ),
+            (
                 node.prio > 7,
                 "its priority is above 7",
                 "priorities are 0 to 7",
@@ -84,8 +94,13 @@ pub(crate) fn faults(rows: &Rows) -> Vec<(Option<&RowsNode>, &'static str, &'sta
 /// Its settings without its nodes.
 fn head(rows: &Rows) -> String {
     let marks = if rows.marks { " marks" } else { "" };
+    let hosts = match rows.hosts {
+        None => "",
+        Some(HostAddress::Source) => " hosts source",
+        Some(HostAddress::Destination) => " hosts destination",
+    };
     format!(
-        "{} rate {} {} mtu {} interval {} other {}{marks}",
+        "{} rate {} {} mtu {} interval {} other {}{marks}{hosts}",
         Rows::KIND,
         rows.gate,
         rows.wire,
@@ -118,7 +133,8 @@ fn node(node: &RowsNode) -> String {
             Span::ZERO => String::new(),
             own => format!(" target {own}"),
         };
-        format!("{target} limit {}", node.limit)
+        let hosts = if node.hosts { " hosts" } else { "" };
+        format!("{target} limit {}{hosts}", node.limit)
     } else {
         String::new()
     };
@@ -173,6 +189,7 @@ mod tests {
             quantum: 1_514,
             target: Span::ZERO,
             limit: 0,
+            hosts: false,
             origin: Origin::default(),
         }
     }
@@ -189,6 +206,7 @@ mod tests {
             other: id(16),
             interval: Span::from_millis(100),
             marks: true,
+            hosts: None,
             nodes,
         }
     }
@@ -217,6 +235,14 @@ mod tests {
         assert_eq!(wrong(|node| node.id = id(1)), 1);
         assert_eq!(wrong(|node| node.id = Handle::new(3, 18)), 1);
         assert_eq!(wrong(|node| node.prio = 8), 1);
+        assert_eq!(wrong(|node| node.hosts = true), 1);
+        let mut told = tree(whole.clone());
+        told.hosts = Some(HostAddress::Source);
+        told.nodes[2].hosts = true;
+        assert_eq!(faults(&told), []);
+        // One directly below the link would have its hosts beside classes.
+        told.nodes[0].hosts = true;
+        assert_eq!(faults(&told).len(), 1);
         let mut none = tree(vec![of(17, RowsRole::Leaf)]);
         none.gate = Rate::default();
         assert_eq!(faults(&none).len(), 2);

@@ -250,6 +250,7 @@ impl Tree {
             queues,
             slots,
             limit_bytes: 1 << 40,
+            hosts: 0,
         });
         let engine = engine.map_err(failed)?;
         found.load_ms = Some(millis(began));

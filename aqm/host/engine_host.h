@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Hosts of the engine: a leaf of its own for each that sends.
+ *
+ * A leaf that tells hosts apart lends each of them a leaf beside itself, below the
+ * same parent, of which the same is said. So hosts are equals that take turns, and
+ * each has eight queues for its flows. Rows for that are behind those of the user.
+ *
+ * A host is found by a hash of itself and its leaf. It keeps the row when it has
+ * nothing to send, with what it owes for its last turn; otherwise it would come back
+ * without the debt. Rows of such hosts rest in a circle, and the one that has rested
+ * longest is lent to the next host that has none.
+ *
+ * Hosts below a node have no more queues than are free. So whoever sends under
+ * thousands of addresses leaves queues to other nodes, and hosts that get none share
+ * the eight of the leaf itself.
+ *
+ * One that comes back after all others had a turn goes first, as a new flow does in
+ * RFC 8290. One that was never seen does not.
+ */
+#ifndef AQM_ENGINE_HOST_H
+#define AQM_ENGINE_HOST_H
+
+#include "engine_cap.h"
+
+/* A free row of a pool; 0 where there is none. `next` is that of the row that
+ * heads the list of free ones. */
+AQM_FN u32 engine_pool_take(struct engine_pool *pool, const u32 *next)
+{
+	u32 row = pool->free;
+
+	if (row && next)
+		pool->free = *next;
+	else if (pool->fresh < pool->rows)
+		row = ++pool->fresh;
+	else
+		return 0;
+	pool->used++;
+	return row;
+}
+
+AQM_FN void engine_pool_give(struct engine_pool *pool, u32 row, u32 *next)
+{
+	*next = pool->free;
+	pool->free = row;
+	pool->used--;
+}
+
+/* Whether a row is a host's, not the user's. */
+AQM_FN int engine_lent(const struct engine *e, u32 id)
+{
+	return e->hosts.rows && id > e->rule.lent;
+}
+
+/* What is known of the host that has a leaf; NULL where none has it. */
+AQM_FN struct engine_host *engine_host_of(struct engine *e, u32 id)
+{
+	return engine_lent(e, id) ? engine_host(e, id - e->rule.lent) : NULL;
+}
+
+/* The leaf whose packets those of another are: itself, or the one beside which a
+ * host has it. */
+AQM_FN struct engine_node *engine_whole(struct engine *e, u32 id,
+					struct engine_node *n)
+{
+	const struct engine_host *h = engine_host_of(e, id);
+	struct engine_node *whole = h ? engine_node(e, h->leaf) : NULL;
+
+	return whole ? whole : n;
+}
+
+/* The node that counts what a host has; NULL where it has nothing. */
+AQM_FN struct engine_node *engine_counts(struct engine *e, u32 id)
+{
+	const struct engine_host *h = engine_host_of(e, id);
+
+	return h ? engine_node(e, h->above) : NULL;
+}
+
+/* A host's leaf has nothing to send: it is the last that is lent again. */
+AQM_FN void engine_rest(struct engine *e, u32 id, struct engine_node *n)
+{
+	struct engine_host *h = engine_host_of(e, id);
+	struct engine_node *head, *last;
+
+	if (!h || h->rests || n->state != ENGINE_IDLE)
+		return;
+	h->rests = 1;
+	n->next = id;
+	n->prev = id;
+	head = engine_node(e, e->resting);
+	if (!head) {
+		e->resting = id;
+		return;
+	}
+	last = engine_node(e, head->prev);
+	n->next = e->resting;
+	n->prev = head->prev;
+	if (last)
+		last->next = id;
+	head->prev = id;
+}
+
+/* It has something again, or another host gets it. */
+AQM_FN void engine_rise(struct engine *e, u32 id, struct engine_node *n)
+{
+	struct engine_host *h = engine_host_of(e, id);
+	struct engine_node *next, *prev;
+
+	if (!h || !h->rests)
+		return;
+	h->rests = 0;
+	if (n->next == id) {
+		e->resting = 0;
+		return;
+	}
+	next = engine_node(e, n->next);
+	prev = engine_node(e, n->prev);
+	if (next)
+		next->prev = n->prev;
+	if (prev)
+		prev->next = n->next;
+	if (e->resting == id)
+		e->resting = n->next;
+}
+
+/* So many bytes of a parent from now on every host below it has had a turn: those
+ * that have packets, this one, and the packet that is being sent. */
+AQM_FN u64 engine_round(const struct engine_node *parent, u32 quantum)
+{
+	return parent->sent_wire_bytes + ((u64)parent->queue + 2) * quantum;
+}
+
+/* Whether a host that comes back goes first. */
+AQM_FN int engine_is_sparse(struct engine *e, u32 id,
+			    const struct engine_node *n,
+			    const struct engine_node *parent)
+{
+	const struct engine_host *h = engine_host_of(e, id);
+
+	return h && n->deficit > 0 && parent->sent_wire_bytes >= h->again;
+}
+
+/* The turn of a host is over. */
+AQM_FN void engine_had_turn(struct engine *e, u32 id,
+			    const struct engine_node *n, u32 quantum)
+{
+	struct engine_host *h = engine_host_of(e, id);
+	const struct engine_node *parent = h ? engine_node(e, n->parent) : NULL;
+
+	if (parent)
+		h->again = engine_round(parent, quantum);
+}
+
+AQM_FN u32 engine_host_hash(u32 leaf, u32 key)
+{
+	return AQM_MASKED((key ^ leaf * 0x9e3779b1U), ENGINE_HOSTS - 1);
+}
+
+/* Takes a host out of those of its hash. */
+AQM_FN void engine_forget(struct engine *e, struct engine_host *h)
+{
+	struct engine_host *next = engine_host_of(e, h->next);
+	struct engine_host *prev = engine_host_of(e, h->prev);
+
+	if (next)
+		next->prev = h->prev;
+	if (prev)
+		prev->next = h->next;
+	else
+		e->host[engine_host_hash(h->leaf, h->key)] = h->next;
+}
+
+/* A row for a host that has none: one that nobody had, or the one that has rested
+ * longest. 0: all have something to send. */
+AQM_FN u32 engine_lend(struct engine *e)
+{
+	u32 row = engine_pool_take(&e->hosts, NULL);
+	struct engine_host *h;
+	struct engine_node *n;
+	u32 id;
+
+	if (row)
+		return e->rule.lent + row;
+	id = e->resting;
+	n = engine_node(e, id);
+	h = engine_host_of(e, id);
+	if (!n || !h)
+		return 0;
+	engine_rise(e, id, n);
+	engine_wheel_remove(e, id);
+	engine_forget(e, h);
+	return id;
+}
+
+/* What is said of a leaf is said of those beside it, but that it has no guarantee:
+ * that would be for all of them. */
+AQM_FN void engine_say(struct engine_node *n, const struct engine_node *whole)
+{
+	n->said = whole->said;
+	n->said.hosts = 0;
+	n->said.guarantee_bytes_s = 0;
+	n->said.burst_bytes = 0;
+}
+
+/* The same, whenever the leaf is looked at: something else may have been said. */
+AQM_FN void engine_follow(struct engine *e, u32 id, struct engine_node *n)
+{
+	const struct engine_host *h = engine_host_of(e, id);
+	const struct engine_node *whole = h ? engine_node(e, h->leaf) : NULL;
+
+	if (whole && whole->said.live == ENGINE_NODE && !whole->said.fork)
+		engine_say(n, whole);
+}
+
+/* The leaf of a host that it has already. ENGINE_UNKNOWN: none; ENGINE_CROWDED: there
+ * are too many of its hash. */
+#define ENGINE_UNKNOWN 0
+#define ENGINE_CROWDED (~0U)
+
+AQM_WHOLE_FN u32 engine_known(struct engine *e AQM_NONNULL, u32 leaf, u32 key)
+{
+	u32 id = e->host[engine_host_hash(leaf, key)];
+	struct engine_host *h;
+	u32 i;
+
+	AQM_LOOP (i, ENGINE_SAME_HASH) {
+		h = engine_host_of(e, id);
+		if (!h)
+			return ENGINE_UNKNOWN;
+		if (h->key == key && h->leaf == leaf)
+			return id;
+		id = h->next;
+	}
+	return id ? ENGINE_CROWDED : ENGINE_UNKNOWN;
+}
+
+/*
+ * The leaf of a packet that names one: that itself, or the leaf of the packet's host
+ * beside it, where hosts are told apart. `key` is a hash of the host; 0: it is not
+ * known. Also the leaf itself where there is no room for the host.
+ */
+AQM_WHOLE_FN u32 engine_leaf_of(struct engine *e AQM_NONNULL, u32 leaf, u32 key)
+{
+	struct engine_node *whole = engine_node(e, leaf);
+	struct engine_node *n, *parent;
+	struct engine_host *h, *next;
+	u32 id, hash;
+
+	if (!key || !whole || whole->said.live != ENGINE_NODE ||
+	    whole->said.fork || !whole->said.hosts || engine_lent(e, leaf))
+		return leaf;
+	parent = engine_node(e, whole->said.parent);
+	if (!parent)
+		return leaf;
+	id = engine_known(e, leaf, key);
+	if (id == ENGINE_CROWDED)
+		return leaf;
+	if (id == ENGINE_UNKNOWN) {
+		if (parent->queue >= e->queues.rows - e->queues.used)
+			return leaf;
+		id = engine_lend(e);
+		n = engine_node(e, id);
+		h = engine_host_of(e, id);
+		if (!n || !h)
+			return leaf;
+		hash = engine_host_hash(leaf, key);
+		__builtin_memset(n, 0, sizeof(*n));
+		__builtin_memset(h, 0, sizeof(*h));
+		h->key = key;
+		h->leaf = leaf;
+		h->next = e->host[hash];
+		next = engine_host_of(e, h->next);
+		if (next)
+			next->prev = id;
+		e->host[hash] = id;
+		h->again = engine_round(parent, whole->said.quantum);
+		engine_rest(e, id, n);
+	}
+	n = engine_node(e, id);
+	if (!n)
+		return leaf;
+	/* A host that has packets may have a queue; else it must find one. */
+	if (!n->queue && parent->queue >= e->queues.rows - e->queues.used)
+		return leaf;
+	engine_say(n, whole);
+	return id;
+}
+
+#endif

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The program that finds the inside host of a packet, at egress of a device whose
+ * root is weir_engine (engine.bpf.c), and tells the qdisc a hash of its address.
+ *
+ * Behind address translation all packets that leave have one address, and so have
+ * those that arrive and pass an IFB. Connection tracking knows the inside one: by the
+ * tuple of what arrives, it is the source of the other direction, whichever end
+ * began. For what is not tracked, the address in the packet counts.
+ */
+#include "tc.h"
+#include "hosts.h"
+#include "tracked.h"
+
+/* include/uapi/linux/bpf.h */
+enum { TCX_NEXT = -1 };
+
+/* Set before the program is loaded. */
+const volatile u32 stamp;
+const volatile u32 key; /* of the hash: nobody outside knows it */
+const volatile u32 arriving; /* packets have come from the link */
+
+/* A word of the source of a connection's direction. */
+#define SOURCE(tracked, way, word) \
+	((tracked)->tuplehash[way].tuple.src.u3.all[word])
+
+/* The inside host's address in place of the packet's own. */
+static __always_inline void inside(struct __sk_buff *skb,
+				   const struct tuple *tuple, u32 *address)
+{
+	struct bpf_ct_opts opts = {};
+	struct nf_conn *tracked;
+
+	if (!tracked_known() ||
+	    (tuple->protocol != IPPROTO_TCP && tuple->protocol != IPPROTO_UDP))
+		return;
+	if (arriving)
+		tracked = tracked_of(skb, tuple, 0, &opts);
+	else
+		tracked = tracked_of(skb, tuple, 1, &opts);
+	if (!tracked)
+		return;
+	if (opts.dir) {
+		address[0] = SOURCE(tracked, 0, 0);
+		address[1] = SOURCE(tracked, 0, 1);
+		address[2] = SOURCE(tracked, 0, 2);
+		address[3] = SOURCE(tracked, 0, 3);
+	} else {
+		address[0] = SOURCE(tracked, 1, 0);
+		address[1] = SOURCE(tracked, 1, 1);
+		address[2] = SOURCE(tracked, 1, 2);
+		address[3] = SOURCE(tracked, 1, 3);
+	}
+	bpf_ct_release(tracked);
+}
+
+SEC("tcx/egress")
+int hosts_egress(struct __sk_buff *ctx)
+{
+	struct tuple tuple = {};
+	struct layout at = {};
+	u32 address[4], hash;
+
+	ctx->cb[HOSTS_STAMP_WORD] = stamp;
+	ctx->cb[HOSTS_WORD] = 0;
+	if (!tc_plain(ctx, &tuple, &at)) {
+		__builtin_memset(&tuple, 0, sizeof(tuple));
+		if (!tc_tuple(ctx, &tuple, &at))
+			return TCX_NEXT;
+	}
+	if (arriving)
+		__builtin_memcpy(address, tuple.address[1], sizeof(address));
+	else
+		__builtin_memcpy(address, tuple.address[0], sizeof(address));
+	if (at.whole)
+		inside(ctx, &tuple, address);
+	hash = tuple_final(address[0] + key, address[1] + key,
+			   address[2] + key);
+	hash = tuple_final(address[3] + hash, key, tuple.version);
+	/* 0 is a host that is not known. */
+	ctx->cb[HOSTS_WORD] = hash ? hash : 1;
+	return TCX_NEXT;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whose host a packet is: a program at egress of a device, which runs before the qdisc
+//! and asks connection tracking (`bpf/egress/hosts.bpf.c`).
+
+use crate::error::BpfError;
+use crate::programs::tcx::{Attached, End};
+use crate::programs::{self, log};
+use crate::qdisc::attach_point::Place;
+use libbpf_rs::{ErrorExt, ObjectBuilder};
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::os::fd::AsFd;
+
+/// Its file, and the program in it.
+const FILE: &str = "hosts";
+const PROGRAM: &str = "hosts_egress";
+
+/// Puts the program on the device of a place, which is in the network namespace of this
+/// thread. With it comes the stamp by which the qdisc knows its words.
+pub(crate) fn attach(place: Place, arriving: bool) -> Result<(Attached, u32), BpfError> {
+    let random = RandomState::new().build_hasher().finish();
+    let (stamp, key) = (random as u32 | 1, (random >> 32) as u32);
+    let program = programs::named(FILE).ok_or(BpfError::NoProgram(FILE))?;
+    let constants: Vec<u8> = [stamp, key, arriving.into()]
+        .into_iter()
+        .flat_map(u32::to_ne_bytes)
+        .collect();
+    let (attached, log) = log::recorded(|| {
+        let mut open = ObjectBuilder::default().name(FILE)?.open_memory(&program)?;
+        for mut map in open.maps_mut() {
+            if map.name().to_string_lossy().ends_with(".rodata") {
+                map.set_initial_value(&constants)
+                    .context("the program's constants")?;
+            }
+        }
+        let object = open.load()?;
+        let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
+        let program = object.progs().find(|program| program.name() == PROGRAM);
+        let program = program.ok_or_else(missing).context(PROGRAM)?;
+        Attached::to(program.as_fd(), place.ifindex, End::Egress)
+            .context("putting it on the device")
+    });
+    let attached = attached.map_err(|source| BpfError::Refused {
+        kind: "the program that tells hosts apart".to_owned(),
+        source,
+        log,
+    })?;
+    Ok((attached, stamp))
+}

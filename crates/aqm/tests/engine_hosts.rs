@@ -94,7 +94,7 @@ fn shares(engine: &mut Engine<Flow>, leaf: u32, flows: &[Flow], span: u64) -> BT
 /// So many hosts, with one to twelve flows of packets of different lengths.
 fn many(hosts: u32) -> Vec<Flow> {
     let flows = |host: u32| {
-        (0..1 + host * 5 % 12).map(move |flow| Flow {
+        (0..=host * 5 % 12).map(move |flow| Flow {
             host,
             name: host * 100 + flow,
             window: 2 + host % 3,
@@ -232,7 +232,7 @@ fn a_host_that_sends_little_goes_first() {
                 now = turn
                     .opens_ns
                     .expect("something is queued")
-                    .min(next.max(now + 1))
+                    .min(next.max(now + 1));
             }
         }
     }

@@ -55,7 +55,7 @@ impl<T> Engine<T> {
                     "the leaf {id} of {host:?} is at the wrong place: {node:?}"
                 ));
             }
-            let next = node.next.checked_sub(lent).unwrap_or(0) as usize;
+            let next = node.next.saturating_sub(lent) as usize;
             let there = next > 0 && self.hosts[next].rests == 1;
             if host.rests == 1 && !(there && self.nodes[node.next as usize].prev == id) {
                 return Err(format!(

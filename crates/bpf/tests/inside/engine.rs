@@ -343,14 +343,8 @@ fn changed(turn: u64) -> (u32, NodeRow) {
     (id, NodeRow { rule, ..row })
 }
 
-/// Records so many packets of mixed traffic, through changes of rates, shares,
-/// guarantees and places in the tree, and has the native engine follow: each answer is
-/// the same, and when all has gone each row to the last bit.
-#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
-fn compare(packets: u64, changes: u64) {
-    let _far = Far::new(1);
-    // A host is what a port of the far side is asked; some leaves tell them apart.
-    let engine = load(SMALL, 8);
+/// The rows with which a comparison begins. One of the leaves tells hosts apart.
+fn compared() -> Vec<(u32, NodeRow)> {
     let mut rows = vec![
         (ROOT, inner(0, 1, 9_000_000)),
         (SITE, inner(ROOT, 2, 8_000_000)),
@@ -362,6 +356,18 @@ fn compare(packets: u64, changes: u64) {
     if let Some((_, row)) = rows.last_mut() {
         row.rule.hosts = true;
     }
+    rows
+}
+
+/// Records so many packets of mixed traffic, through changes of rates, shares,
+/// guarantees and places in the tree, and has the native engine follow: each answer is
+/// the same, and when all has gone each row to the last bit.
+#[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
+fn compare(packets: u64, changes: u64) {
+    let _far = Far::new(1);
+    // A host is what a port of the far side is asked; some leaves tell them apart.
+    let engine = load(SMALL, 8);
+    let rows = compared();
     assert!(rows.iter().all(|(id, row)| engine.put(*id, row)));
     let recorder = engine.record(1 << 24).expect("a ring");
     let place = Place::root(net::ifindex("wan0")).expect("a place");

@@ -9,16 +9,14 @@
  * began. For what is not tracked, the address in the packet counts.
  */
 #include "tc.h"
-#include "hosts.h"
+#include "hosts_layout.h"
 #include "tracked.h"
 
 /* include/uapi/linux/bpf.h */
 enum { TCX_NEXT = -1 };
 
 /* Set before the program is loaded. */
-const volatile u32 stamp;
-const volatile u32 key; /* of the hash: nobody outside knows it */
-const volatile u32 arriving; /* packets have come from the link */
+const volatile struct hosts_of of;
 
 /* A word of the source of a connection's direction. */
 #define SOURCE(tracked, way, word) \
@@ -34,7 +32,7 @@ static __always_inline void inside(struct __sk_buff *skb,
 	if (!tracked_known() ||
 	    (tuple->protocol != IPPROTO_TCP && tuple->protocol != IPPROTO_UDP))
 		return;
-	if (arriving)
+	if (of.arriving)
 		tracked = tracked_of(skb, tuple, 0, &opts);
 	else
 		tracked = tracked_of(skb, tuple, 1, &opts);
@@ -61,22 +59,22 @@ int hosts_egress(struct __sk_buff *ctx)
 	struct layout at = {};
 	u32 address[4], hash;
 
-	ctx->cb[HOSTS_STAMP_WORD] = stamp;
+	ctx->cb[HOSTS_STAMP_WORD] = of.stamp;
 	ctx->cb[HOSTS_WORD] = 0;
 	if (!tc_plain(ctx, &tuple, &at)) {
 		__builtin_memset(&tuple, 0, sizeof(tuple));
 		if (!tc_tuple(ctx, &tuple, &at))
 			return TCX_NEXT;
 	}
-	if (arriving)
+	if (of.arriving)
 		__builtin_memcpy(address, tuple.address[1], sizeof(address));
 	else
 		__builtin_memcpy(address, tuple.address[0], sizeof(address));
 	if (at.whole)
 		inside(ctx, &tuple, address);
-	hash = tuple_final(address[0] + key, address[1] + key,
-			   address[2] + key);
-	hash = tuple_final(address[3] + hash, key, tuple.version);
+	hash = tuple_final(address[0] + of.key, address[1] + of.key,
+			   address[2] + of.key);
+	hash = tuple_final(address[3] + hash, of.key, tuple.version);
 	/* 0 is a host that is not known. */
 	ctx->cb[HOSTS_WORD] = hash ? hash : 1;
 	return TCX_NEXT;

@@ -5,7 +5,7 @@
 #define ENGINE_MAPS_H
 
 #include "engine_layout.h"
-#include "hosts.h"
+#include "hosts_layout.h"
 #include "place_layout.h"
 
 #define BPF_F_MMAPABLE (1U << 10)

@@ -3,6 +3,7 @@
 //! and asks connection tracking (`bpf/egress/hosts.bpf.c`).
 
 use crate::error::BpfError;
+use crate::layout::hosts_of;
 use crate::programs::tcx::{Attached, End};
 use crate::programs::{self, log};
 use crate::qdisc::attach_point::Place;
@@ -10,6 +11,7 @@ use libbpf_rs::{ErrorExt, ObjectBuilder};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::os::fd::AsFd;
+use zerocopy::IntoBytes as _;
 
 /// Its file, and the program in it.
 const FILE: &str = "hosts";
@@ -21,15 +23,16 @@ pub(crate) fn attach(place: Place, arriving: bool) -> Result<(Attached, u32), Bp
     let random = RandomState::new().build_hasher().finish();
     let (stamp, key) = (random as u32 | 1, (random >> 32) as u32);
     let program = programs::named(FILE).ok_or(BpfError::NoProgram(FILE))?;
-    let constants: Vec<u8> = [stamp, key, arriving.into()]
-        .into_iter()
-        .flat_map(u32::to_ne_bytes)
-        .collect();
+    let of = hosts_of {
+        stamp,
+        key,
+        arriving: arriving.into(),
+    };
     let (attached, log) = log::recorded(|| {
         let mut open = ObjectBuilder::default().name(FILE)?.open_memory(&program)?;
         for mut map in open.maps_mut() {
             if map.name().to_string_lossy().ends_with(".rodata") {
-                map.set_initial_value(&constants)
+                map.set_initial_value(of.as_bytes())
                     .context("the program's constants")?;
             }
         }

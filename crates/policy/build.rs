@@ -48,8 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         });
         writeln!(zones, "    ({:?}, {index}),", name.as_str())?;
     }
-    let mut text = format!("static ZONES: &[(&str, u8)] = &[\n{zones}];\n\n");
-    text.push_str("static LAWS: &[&[(u32, i32)]] = &[\n");
+    let mut text = format!("pub(super) static ZONES: &[(&str, u8)] = &[\n{zones}];\n\n");
+    text.push_str("pub(super) static LAWS: &[&[(u32, i32)]] = &[\n");
     for law in laws {
         writeln!(text, "    &{law:?},")?;
     }

@@ -304,7 +304,12 @@ mod tests {
             let bare = bare.unwrap();
             assert_eq!(
                 (&bare.topology, &bare.phases, &bare.traffic, &bare.probes),
-                (&whole.topology, &whole.phases, &whole.traffic, &whole.probes)
+                (
+                    &whole.topology,
+                    &whole.phases,
+                    &whole.traffic,
+                    &whole.probes
+                )
             );
             assert_eq!(
                 (bare.settle, &bare.sampling, &bare.machine),

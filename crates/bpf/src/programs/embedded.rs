@@ -136,6 +136,9 @@ pub fn source_number<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use libbpf_rs::btf::Btf;
+    use libbpf_rs::btf::types::DataSec;
+    use libbpf_rs::{AsRawLibbpf as _, ObjectBuilder};
     use weirgate_units::fnv1a_32;
 
     #[test]
@@ -147,6 +150,35 @@ mod tests {
             assert_eq!(digest, program.digest, "{}", program.name);
             assert_eq!(object.as_ptr().align_offset(8), 0);
         }
+    }
+
+    /// What a program is told before it is loaded is one value: the compiler orders several
+    /// as it likes, and whoever sets their bytes does not know how.
+    #[test]
+    fn constants_are_one_value() {
+        let mut several = Vec::new();
+        let mut told = 0;
+        // Constants of disciplines are set where they are written.
+        let discipline = |program: &&Program| program.name.starts_with("ingress_");
+        for program in PROGRAMS.iter().filter(|program| !discipline(program)) {
+            let object = program.object();
+            let mut open = ObjectBuilder::default();
+            let open = open.open_memory(&object).unwrap();
+            // SAFETY: the object is open for as long as what is read of it.
+            #[expect(unsafe_code, reason = "libbpf-rs lends it as a pointer")]
+            let whole = unsafe { open.as_libbpf_object().as_ref() };
+            let types = Btf::from_bpf_object(whole).unwrap();
+            let constants = types.as_ref().and_then(|types| {
+                let section = types.type_by_name::<DataSec<'_>>(".rodata")?;
+                Some(section.iter().count())
+            });
+            told += usize::from(constants == Some(1));
+            if constants.is_some_and(|count| count > 1) {
+                several.push((program.name, constants));
+            }
+        }
+        assert_eq!(several, []);
+        assert!(told > 3, "{told}");
     }
 
     #[test]

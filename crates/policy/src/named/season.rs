@@ -5,10 +5,15 @@
 use std::collections::BTreeMap;
 use weirgate_document::nearest;
 
-// `ZONES`: names, each with its law's place in `LAWS`. A law is the moments in seconds
-// since 1970 at which the offset changes, with the seconds ahead of UTC from then on.
-// The first is that of 1970. `build.rs` says which years it knows.
-include!(concat!(env!("OUT_DIR"), "/zones.rs"));
+use zones::{LAWS, ZONES};
+
+/// `ZONES`: names, each with its law's place in `LAWS`. A law is the moments in seconds
+/// since 1970 at which the offset changes, with the seconds ahead of UTC from then on.
+/// The first is that of 1970. `build.rs` says which years it knows.
+#[expect(clippy::unreadable_literal, reason = "nobody reads what is generated")]
+mod zones {
+    include!(concat!(env!("OUT_DIR"), "/zones.rs"));
+}
 
 /// Later than any moment that a kernel's clock says: about the year 2255.
 const ALWAYS: u64 = 9_000_000_000;

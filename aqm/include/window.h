@@ -23,13 +23,13 @@
  * offered than the receiver itself does.
  *
  * Where a queue with an AQM stands behind, windows need not hold everybody.
- * window_loosens() says whom the queue holds as well or better.
+ * window_beside.h says whom the queue holds as well or better.
  */
 #ifndef AQM_WINDOW_H
 #define AQM_WINDOW_H
 
-#include "aqm.h"
-#include "meter.h"
+#include "window_beside.h"
+#include "window_flow.h"
 
 enum window_algorithm {
 	WINDOW_EDGE = 0,
@@ -51,75 +51,6 @@ struct window_rule {
 	struct meter_rule meter;
 };
 
-/* A connection. */
-struct window_flow {
-	struct meter meter;
-	u64 paid_ns; /* the edge's credit is up to then */
-	s64 credit; /* bytes that the edge may go on by */
-	u64 leaves_ns; /* when the last acknowledgement leaves */
-	u64 asked_ns; /* when the one left whose timestamp is waited for; 0: none
-		       * is */
-	u32 mss; /* largest segment that came */
-	u32 edge; /* the last byte offered, plus one */
-	u32 window; /* of the algorithms with steps */
-	u32 began; /* something was offered */
-	u32 highest; /* behind the last byte that came */
-	u32 numbered; /* something came */
-	u32 missing; /* bytes below it that did not */
-	u32 acked; /* by the last acknowledgement */
-	u32 came; /* bytes that did since */
-	u32 selective; /* acknowledgements tell what came beyond a loss */
-	u32 round_trip_us; /* of the path; 0: not known */
-	u32 asked; /* the timestamp that is waited for */
-	u32 stamp; /* of the last acknowledgement */
-	u32 loose; /* bytes that may be on offer, whatever was earned; 0: the
-		    * edge goes on at the rate */
-	u32 again; /* bytes that came twice, less those that may */
-	u32 deaf; /* losses do not slow the sender down */
-};
-
-/* Segments smaller than this are never waited for. */
-#define WINDOW_LEAST_MSS 64
-
-/* More than any window. */
-#define WINDOW_CAME_MOST (1U << 30)
-
-/*
- * Windows cost a hundredth of the rate, which the queue has beyond them, and with
- * short flows beside some hundredths that are kept free for those. What the queue costs
- * depends on the segments w that a sender has in a round trip: it loses 1.5 / w^2 of
- * them (RFC 5348 section 3.1, CUBIC as well: RFC 9438 section 4.3), which is 4 % with 6.
- * With more, the queue is better for delay too. It spaces what it lets go, so that
- * segments of several flows do not meet at the far end.
- *
- * And a sender with a large part of the line backs off by 0.3 (RFC 9438 section 4.6).
- * The queue runs dry before the gap is over unless it holds 0.3 of what that sender has
- * on its way. CoDel's usual 5 ms of the rate (RFC 8289 section 4.4) are 0.3 of 17 ms.
- *
- * On slow lines a segment of a queue is itself a delay, so windows hold there.
- *
- * A share changes with each page that comes. Who is loose stays so until it has
- * WINDOW_HELD_SEGMENTS left.
- */
-#define WINDOW_LOOSE_SEGMENTS 6
-#define WINDOW_HELD_SEGMENTS 5
-#define WINDOW_LOOSE_NS 17000000
-#define WINDOW_LOOSE_SEGMENT_NS 1000000
-
-/* What a queue with an AQM makes of a round trip beside: a few of its targets. */
-#define WINDOW_QUEUED_NS 10000000
-
-/* A sender that listens sends less than a part of 16 twice where it has as many
- * segments. One is deaf if it sends more, by a quarter of a second of its share:
- * what a slow start has beyond the line is no more than what is on offer. */
-#define WINDOW_AGAIN_PART 16
-#define WINDOW_DEAF_NS 250000000
-
-AQM_FN u32 window_mss(const struct window_flow *flow)
-{
-	return flow->mss > WINDOW_LEAST_MSS ? flow->mss : WINDOW_LEAST_MSS;
-}
-
 /* Data came: so many bytes, in segments of at most `mss`. */
 AQM_FN void window_arrived(struct window_flow *flow,
 			   const struct window_rule *rule, u32 bytes, u32 mss,
@@ -128,34 +59,13 @@ AQM_FN void window_arrived(struct window_flow *flow,
 	if (mss > flow->mss)
 		flow->mss = mss;
 	flow->came = (u32)aqm_min((u64)flow->came + bytes, WINDOW_CAME_MOST);
-	meter_arrived(&flow->meter, &rule->meter, bytes, now_ns);
-}
-
-/* A timestamp leaves with an acknowledgement (RFC 7323 section 3). The first one that
- * has it is waited for: what the sender sends for one after it echoes the same. */
-AQM_FN void window_asks(struct window_flow *flow, u32 stamp, u64 leaves_ns)
-{
-	if (!flow->asked_ns && stamp != flow->stamp) {
-		flow->asked = stamp;
-		flow->asked_ns = leaves_ns;
+	flow->since = (u32)aqm_min((u64)flow->since + bytes, WINDOW_CAME_MOST);
+	/* Without a gap, because an answer waits for what fills it. */
+	if (!flow->awaited_ns && flow->numbered && !flow->missing) {
+		flow->awaited = flow->highest;
+		flow->awaited_ns = now_ns;
 	}
-	flow->stamp = stamp;
-}
-
-/* A timestamp is echoed with data, which was sent for the acknowledgement that had it
- * or for a later one: that took a round trip or longer. A handshake may have waited in
- * the far end's queue, so the least counts. */
-AQM_FN void window_hears(struct window_flow *flow, u32 echo, u64 now_ns)
-{
-	u64 us;
-
-	if (!flow->asked_ns || (s32)(echo - flow->asked) < 0 ||
-	    now_ns < flow->asked_ns)
-		return;
-	us = aqm_max((now_ns - flow->asked_ns) / 1000, 1);
-	if (!flow->round_trip_us || us < flow->round_trip_us)
-		flow->round_trip_us = (u32)us;
-	flow->asked_ns = 0;
+	meter_arrived(&flow->meter, &rule->meter, bytes, now_ns);
 }
 
 /* Which bytes came: what crosses the line a second time is owed, because the
@@ -182,37 +92,6 @@ AQM_FN void window_numbered(struct window_flow *flow, u32 first, u32 bytes)
 	flow->credit -= bytes - late;
 	flow->again =
 		(u32)aqm_min((u64)flow->again + bytes - late, WINDOW_CAME_MOST);
-}
-
-/* Bytes that a round trip at so many bytes a second has. */
-AQM_FN u64 window_path(const struct window_flow *flow, u64 rate)
-{
-	return aqm_bytes_in(rate, (u64)flow->round_trip_us * 1000);
-}
-
-/* Chooses with data that came whether the queue behind holds the sender, which has
- * this share of the rate of all: losses slow it down, are few, and leave the line
- * full. */
-AQM_FN void window_loosens(struct window_flow *flow, u32 bytes, u64 share,
-			   u64 all)
-{
-	u64 path = window_path(flow, share);
-	u64 mss = window_mss(flow);
-	u64 least = flow->loose ? WINDOW_HELD_SEGMENTS : WINDOW_LOOSE_SEGMENTS;
-
-	flow->again -= (u32)aqm_min(flow->again, bytes / WINDOW_AGAIN_PART);
-	if (flow->again > aqm_bytes_in(share, WINDOW_DEAF_NS))
-		flow->deaf = 1;
-	if (!flow->deaf && path >= least * mss &&
-	    aqm_bytes_in(all, WINDOW_LOOSE_SEGMENT_NS) >= mss &&
-	    path <= aqm_bytes_in(all, WINDOW_LOOSE_NS)) {
-		/* Twice a round trip, because a share may grow to that until it
-		 * is counted. */
-		path += aqm_bytes_in(share, WINDOW_QUEUED_NS);
-		flow->loose = (u32)aqm_min(2 * path, WINDOW_CAME_MOST);
-	} else {
-		flow->loose = 0;
-	}
 }
 
 /* Of the bytes offered, those that are still to come. */
@@ -424,6 +303,7 @@ AQM_FN u64 window_told(struct window_flow *flow, const struct window_rule *rule,
 		flow->began = 1;
 		flow->edge = ack;
 	}
+	window_answers(flow, ack, now_ns);
 	flow->acked = ack;
 	flow->came = 0;
 	if ((s32)(ack - flow->highest) >= 0)

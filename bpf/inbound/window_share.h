@@ -171,6 +171,9 @@ static __always_inline u64 window_share_bytes(
 			    1ULL << 30);
 }
 
+/* Who had so much of a share in a second had all of it. */
+#define WINDOW_SHARE_HAD (SHARE_ONE - SHARE_ONE / 16)
+
 /* Data came of a connection. */
 static __always_inline void window_active(const struct window_settings *wanted,
 					  struct window_totals *all,
@@ -189,6 +192,9 @@ static __always_inline void window_active(const struct window_settings *wanted,
 	share_second(&slot->members, epoch);
 	if (host)
 		share_second(&host->connections, epoch);
+	if (connection->member.epoch != epoch)
+		connection->flow.below = connection->member.part <
+					 WINDOW_SHARE_HAD;
 	share = window_share(wanted, all, host, number, large, 0, others);
 	/* A rate that is stated is kept to, whatever is behind. */
 	if (wanted->beside_others)

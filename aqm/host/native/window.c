@@ -43,6 +43,7 @@ void aqm_window_path(void *flow, u32 round_trip_us);
 void aqm_window_asks(void *flow, u32 stamp, u64 leaves_ns);
 void aqm_window_hears(void *flow, u32 echo, u64 now_ns);
 u32 aqm_window_loosens(void *flow, u32 bytes, u64 share, u64 all);
+void aqm_window_below(void *flow, u32 below);
 u64 aqm_share_rate(const struct share_sum *sum, u64 rate, int large, u64 more,
 		   u64 others);
 void aqm_share_count(struct share_sum *sum, struct share_member *member,
@@ -114,6 +115,13 @@ u32 aqm_window_loosens(void *flow, u32 bytes, u64 share, u64 all)
 
 	window_loosens(one, bytes, share, all);
 	return one->loose;
+}
+
+void aqm_window_below(void *flow, u32 below)
+{
+	struct window_flow *one = flow;
+
+	one->below = below;
 }
 
 const u32 aqm_udp_size = sizeof(struct udp_flow);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef AQM_WINDOW_BESIDE_H
+#define AQM_WINDOW_BESIDE_H
+
+#include "window_flow.h"
+
+/*
+ * Receive windows beside a queue with an AQM: whom the queue holds as well or better
+ * than a window that keeps to a rate, and what is on offer to those.
+ *
+ * Windows cost a hundredth of the rate, which the queue has beyond them, and with
+ * short flows beside some hundredths that are kept free for those. What the queue costs
+ * depends on the segments w that a sender has in a round trip: it loses 1.5 / w^2 of
+ * them (RFC 5348 section 3.1, CUBIC as well: RFC 9438 section 4.3), which is 4 % with 6.
+ * With more, the queue is better for delay too. It spaces what it lets go, so that
+ * segments of several flows do not meet at the far end.
+ *
+ * Who is left to the queue has on offer what the path and a short queue take at its
+ * share. So the queue stands below the 5 ms from which CoDel drops (RFC 8289 section
+ * 4.4): it never runs dry, spaces what it lets go, and no sender backs off. More is on
+ * offer only where a sender does not get its share with that.
+ *
+ * On slow lines a segment of a queue is itself a delay, so windows hold there.
+ *
+ * A share changes with each page that comes. Who is loose stays so until it has
+ * WINDOW_HELD_SEGMENTS left.
+ */
+#define WINDOW_LOOSE_SEGMENTS 6
+#define WINDOW_HELD_SEGMENTS 5
+#define WINDOW_LOOSE_SEGMENT_NS 1000000
+
+/* The queue of a sender that is left to it. */
+#define WINDOW_QUEUED_NS 4000000
+
+/* A queue shorter than this is filled further, and one longer is not, by so much in a
+ * round trip: as a time at the share, and a part of the path. */
+#define WINDOW_QUEUED_SHORT_US 2000
+#define WINDOW_QUEUED_LONG_US 3500
+#define WINDOW_QUEUED_MEANT_US 5000
+#define WINDOW_STEP_NS 1000000
+#define WINDOW_STEP 32
+
+/* The rate of the queue is a hundredth above that of windows, at which a path is
+ * counted. */
+#define WINDOW_BESIDE 64
+
+/* A queue with an AQM is a few of its targets at most. Twice a round trip with it is
+ * on offer at most, whatever an answer takes inside. */
+#define WINDOW_QUEUED_MOST_NS 10000000
+
+/* Inside nothing takes longer than a second that is to be waited for. */
+#define WINDOW_INSIDE_MOST_US 1000000
+
+/* A sender that listens sends less than a part of 16 twice where it has as many
+ * segments. One is deaf if it sends more, by a quarter of a second of its share:
+ * what a slow start has beyond the line is no more than what is on offer. */
+#define WINDOW_AGAIN_PART 16
+#define WINDOW_DEAF_NS 250000000
+
+/* A timestamp leaves with an acknowledgement (RFC 7323 section 3). The first one that
+ * has it is waited for: what the sender sends for one after it echoes the same. */
+AQM_FN void window_asks(struct window_flow *flow, u32 stamp, u64 leaves_ns)
+{
+	if (!flow->asked_ns && stamp != flow->stamp) {
+		flow->asked = stamp;
+		flow->asked_ns = leaves_ns;
+	}
+	flow->stamp = stamp;
+}
+
+/* A timestamp is echoed with data, which was sent for the acknowledgement that had it
+ * or for a later one: that took a round trip or longer. A handshake may have waited in
+ * the far end's queue, so the least counts. */
+AQM_FN void window_hears(struct window_flow *flow, u32 echo, u64 now_ns)
+{
+	u64 us;
+
+	if (!flow->asked_ns || (s32)(echo - flow->asked) < 0 ||
+	    now_ns < flow->asked_ns)
+		return;
+	us = aqm_max((now_ns - flow->asked_ns) / 1000, 1);
+	if (!flow->round_trip_us || us < flow->round_trip_us)
+		flow->round_trip_us = (u32)us;
+	flow->asked_ns = 0;
+}
+
+/* Once in a round trip: what is under way is as much as came in the time that one
+ * takes, and what an answer takes longer than inside is the queue's. */
+AQM_FN void window_sampled(struct window_flow *flow, u64 us, u64 now_ns)
+{
+	u64 elapsed_us = (now_ns - flow->sampled_ns) / 1000;
+
+	if (now_ns < flow->sampled_ns || elapsed_us < flow->round_trip_us ||
+	    !elapsed_us)
+		return;
+	flow->under_way = (u32)aqm_min((u64)flow->since *
+					       aqm_min(flow->round_trip_us + us,
+						       elapsed_us) /
+					       elapsed_us,
+				       WINDOW_CAME_MOST);
+	flow->queued_us =
+		(u32)(us > flow->inside_us ? us - flow->inside_us : 0);
+	flow->since = 0;
+	flow->sampled_ns = now_ns;
+}
+
+/* An answer took so long inside and in the queue here. A queue that is meant to be does
+ * not count, nor any where as much comes as the share. */
+AQM_FN void window_learns(struct window_flow *flow, u64 us)
+{
+	u64 known = flow->inside_us;
+
+	if (us < known)
+		flow->inside_us -= (u32)((known - us + 7) / 8);
+	else if (flow->below && us > known + WINDOW_QUEUED_MEANT_US)
+		flow->inside_us +=
+			(u32)((us - known - WINDOW_QUEUED_MEANT_US) / 8);
+}
+
+/* An acknowledgement leaves. What it took since the data came is what the end inside
+ * takes and the way to it, as of a wireless network, and the queue here. */
+AQM_FN void window_answers(struct window_flow *flow, u32 ack, u64 now_ns)
+{
+	u64 us;
+
+	if (!flow->awaited_ns || (s32)(ack - flow->awaited) < 0)
+		return;
+	if (!flow->missing && now_ns >= flow->awaited_ns) {
+		us = aqm_min((now_ns - flow->awaited_ns) / 1000,
+			     WINDOW_INSIDE_MOST_US);
+		window_learns(flow, us);
+		window_sampled(flow, us, now_ns);
+	}
+	flow->awaited_ns = 0;
+}
+
+/* Bytes that a round trip at so many bytes a second has. */
+AQM_FN u64 window_path(const struct window_flow *flow, u64 rate)
+{
+	return aqm_bytes_in(rate, (u64)flow->round_trip_us * 1000);
+}
+
+/* What is on offer to a sender that is left to the queue, where so many bytes are on
+ * the path: what its share needs. Where its queue is shorter than that, others leave
+ * some of theirs, and a little more than what is under way may be on offer. */
+AQM_FN u32 window_beside(const struct window_flow *flow, u64 share, u64 path)
+{
+	u64 most = 2 * (path + aqm_bytes_in(share, WINDOW_QUEUED_MOST_NS));
+	u64 needed = path + path / WINDOW_BESIDE +
+		     aqm_bytes_in(share, (u64)flow->inside_us * 1000 +
+						 WINDOW_QUEUED_NS);
+	u64 step = aqm_bytes_in(share, WINDOW_STEP_NS) + path / WINDOW_STEP;
+	u64 used = flow->under_way;
+
+	step = aqm_max(step, 2 * window_mss(flow));
+
+	if (flow->queued_us < WINDOW_QUEUED_SHORT_US)
+		used += step;
+	else if (flow->queued_us > WINDOW_QUEUED_LONG_US)
+		used -= aqm_min(used, step);
+	return (u32)aqm_min(aqm_min(aqm_max(needed, used), most),
+			    WINDOW_CAME_MOST);
+}
+
+/* Chooses with data that came whether the queue behind holds the sender, which has
+ * this share of the rate of all: losses slow it down, are few, and leave the line
+ * full. */
+AQM_FN void window_loosens(struct window_flow *flow, u32 bytes, u64 share,
+			   u64 all)
+{
+	u64 path = window_path(flow, share);
+	u64 mss = window_mss(flow);
+	u64 least = flow->loose ? WINDOW_HELD_SEGMENTS : WINDOW_LOOSE_SEGMENTS;
+
+	flow->again -= (u32)aqm_min(flow->again, bytes / WINDOW_AGAIN_PART);
+	if (flow->again > aqm_bytes_in(share, WINDOW_DEAF_NS))
+		flow->deaf = 1;
+	if (!flow->deaf && path >= least * mss &&
+	    aqm_bytes_in(all, WINDOW_LOOSE_SEGMENT_NS) >= mss) {
+		flow->loose = window_beside(flow, share, path);
+	} else {
+		flow->loose = 0;
+	}
+}
+
+#endif

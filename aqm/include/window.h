@@ -59,12 +59,7 @@ AQM_FN void window_arrived(struct window_flow *flow,
 	if (mss > flow->mss)
 		flow->mss = mss;
 	flow->came = (u32)aqm_min((u64)flow->came + bytes, WINDOW_CAME_MOST);
-	flow->since = (u32)aqm_min((u64)flow->since + bytes, WINDOW_CAME_MOST);
-	/* Without a gap, because an answer waits for what fills it. */
-	if (!flow->awaited_ns && flow->numbered && !flow->missing) {
-		flow->awaited = flow->highest;
-		flow->awaited_ns = now_ns;
-	}
+	window_awaits(flow, bytes, now_ns);
 	meter_arrived(&flow->meter, &rule->meter, bytes, now_ns);
 }
 

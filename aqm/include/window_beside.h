@@ -2,6 +2,7 @@
 #ifndef AQM_WINDOW_BESIDE_H
 #define AQM_WINDOW_BESIDE_H
 
+#include "share.h"
 #include "window_flow.h"
 
 /*
@@ -17,36 +18,52 @@
  *
  * Who is left to the queue has on offer what the path and a short queue take at its
  * share. So the queue stands below the 5 ms from which CoDel drops (RFC 8289 section
- * 4.4): it never runs dry, spaces what it lets go, and no sender backs off. More is on
- * offer only where a sender does not get its share with that.
+ * 4.4): it never runs dry, spaces what it lets go, and no sender backs off.
+ *
+ * What others leave of their shares for a moment is taken in the same way, by the rate
+ * at which the queue lets go (window_sampled).
  *
  * On slow lines a segment of a queue is itself a delay, so windows hold there.
  *
  * A share changes with each page that comes. Who is loose stays so until it has
- * WINDOW_HELD_SEGMENTS left.
+ * WINDOW_HELD_SEGMENTS left, or uses less than WINDOW_USED_SEGMENTS: what is on offer
+ * makes no loss, and a window that holds takes nothing of what a page leaves.
  */
 #define WINDOW_LOOSE_SEGMENTS 6
 #define WINDOW_HELD_SEGMENTS 5
+#define WINDOW_USED_SEGMENTS 3
 #define WINDOW_LOOSE_SEGMENT_NS 1000000
 
 /* The queue of a sender that is left to it. */
 #define WINDOW_QUEUED_NS 4000000
 
-/* A queue shorter than this is filled further, and one longer is not, by so much in a
- * round trip: as a time at the share, and a part of the path. */
-#define WINDOW_QUEUED_SHORT_US 2000
-#define WINDOW_QUEUED_LONG_US 3500
-#define WINDOW_QUEUED_MEANT_US 5000
-#define WINDOW_STEP_NS 1000000
-#define WINDOW_STEP 32
+/* Who has a shorter queue than this takes what others leave: shorter than the one
+ * above, so that nobody takes anything where all have their shares. Where there is
+ * none, two segments more are on offer: a few segments grow by less than one else, and
+ * a receiver answers two. */
+#define WINDOW_FILLED_US 3000
+#define WINDOW_NONE_US 1000
+#define WINDOW_NONE_SEGMENTS 2
+
+/* Nothing is taken in a connection's first second: others that begin with it have not
+ * what is theirs yet. */
+#define WINDOW_BEGINS_NS 1000000000
+
+/* A queue that is longer than this is not meant to be, so it is not one. */
+#define WINDOW_MEANT_US 5000
 
 /* The rate of the queue is a hundredth above that of windows, at which a path is
  * counted. */
 #define WINDOW_BESIDE 64
 
-/* A queue with an AQM is a few of its targets at most. Twice a round trip with it is
- * on offer at most, whatever an answer takes inside. */
+/* A queue with an AQM is a few of its targets at most. For its share a sender has twice
+ * a round trip with it on offer at most, whatever an answer takes inside. */
 #define WINDOW_QUEUED_MOST_NS 10000000
+
+/* Who had so much of a share in a second had all of it; who had less than the second
+ * of these leaves it to others for longer. */
+#define WINDOW_SHARE_HAD (SHARE_ONE - SHARE_ONE / 16)
+#define WINDOW_SHARE_LEAST (SHARE_ONE / 4)
 
 /* Inside nothing takes longer than a second that is to be waited for. */
 #define WINDOW_INSIDE_MOST_US 1000000
@@ -84,23 +101,33 @@ AQM_FN void window_hears(struct window_flow *flow, u32 echo, u64 now_ns)
 	flow->asked_ns = 0;
 }
 
-/* Once in a round trip: what is under way is as much as came in the time that one
- * takes, and what an answer takes longer than inside is the queue's. */
+/* Once in a round trip: what would be on the way with a short queue, at the rate at
+ * which the queue has let go. So it grows by the queue that is missing, and follows the
+ * rate down when others come (as FAST TCP does: Wei and others 2006, section IV). The
+ * least time that an answer took counts, because others waited for a second segment. */
 AQM_FN void window_sampled(struct window_flow *flow, u64 us, u64 now_ns)
 {
 	u64 elapsed_us = (now_ns - flow->sampled_ns) / 1000;
+	u64 filled_us =
+		(u64)flow->round_trip_us + flow->inside_us + WINDOW_FILLED_US;
+	u64 filled;
 
-	if (now_ns < flow->sampled_ns || elapsed_us < flow->round_trip_us ||
-	    !elapsed_us)
+	if (!flow->least_us || us < flow->least_us)
+		flow->least_us = (u32)aqm_max(us, 1);
+	if (!flow->sampled_ns)
+		flow->sampled_ns = now_ns + WINDOW_BEGINS_NS;
+	if (now_ns < flow->sampled_ns) {
+		flow->since = 0;
 		return;
-	flow->under_way = (u32)aqm_min((u64)flow->since *
-					       aqm_min(flow->round_trip_us + us,
-						       elapsed_us) /
-					       elapsed_us,
-				       WINDOW_CAME_MOST);
-	flow->queued_us =
-		(u32)(us > flow->inside_us ? us - flow->inside_us : 0);
+	}
+	if (elapsed_us < (u64)flow->round_trip_us + us)
+		return;
+	filled = (u64)flow->since * filled_us / aqm_max(elapsed_us, 1);
+	if (flow->least_us < (u64)flow->inside_us + WINDOW_NONE_US)
+		filled += WINDOW_NONE_SEGMENTS * window_mss(flow);
+	flow->filled = (u32)aqm_min(filled, WINDOW_CAME_MOST);
 	flow->since = 0;
+	flow->least_us = 0;
 	flow->sampled_ns = now_ns;
 }
 
@@ -112,17 +139,35 @@ AQM_FN void window_learns(struct window_flow *flow, u64 us)
 
 	if (us < known)
 		flow->inside_us -= (u32)((known - us + 7) / 8);
-	else if (flow->below && us > known + WINDOW_QUEUED_MEANT_US)
-		flow->inside_us +=
-			(u32)((us - known - WINDOW_QUEUED_MEANT_US) / 8);
+	else if (flow->had < WINDOW_SHARE_HAD && us > known + WINDOW_MEANT_US)
+		flow->inside_us += (u32)((us - known - WINDOW_MEANT_US) / 8);
+}
+
+/* Data came whose answer may be waited for: not with a gap, because then an answer
+ * waits for what fills it, and not the first of two segments, because an answer may
+ * wait for the second (RFC 9293 section 3.8.6.3). */
+AQM_FN void window_awaits(struct window_flow *flow, u32 bytes, u64 now_ns)
+{
+	if (!flow->numbered || flow->missing)
+		return;
+	if (flow->awaited_ns &&
+	    (flow->awaited != flow->highest - bytes || flow->came <= bytes ||
+	     flow->came > 2 * window_mss(flow)))
+		return;
+	flow->awaited = flow->highest;
+	flow->awaited_ns = now_ns;
 }
 
 /* An acknowledgement leaves. What it took since the data came is what the end inside
  * takes and the way to it, as of a wireless network, and the queue here. */
 AQM_FN void window_answers(struct window_flow *flow, u32 ack, u64 now_ns)
 {
+	s32 further = (s32)(ack - flow->acked);
 	u64 us;
 
+	if (further > 0)
+		flow->since = (u32)aqm_min((u64)flow->since + (u32)further,
+					   WINDOW_CAME_MOST);
 	if (!flow->awaited_ns || (s32)(ack - flow->awaited) < 0)
 		return;
 	if (!flow->missing && now_ns >= flow->awaited_ns) {
@@ -141,24 +186,15 @@ AQM_FN u64 window_path(const struct window_flow *flow, u64 rate)
 }
 
 /* What is on offer to a sender that is left to the queue, where so many bytes are on
- * the path: what its share needs. Where its queue is shorter than that, others leave
- * some of theirs, and a little more than what is under way may be on offer. */
+ * the path: what its share needs, or what others leave with a short queue. */
 AQM_FN u32 window_beside(const struct window_flow *flow, u64 share, u64 path)
 {
 	u64 most = 2 * (path + aqm_bytes_in(share, WINDOW_QUEUED_MOST_NS));
 	u64 needed = path + path / WINDOW_BESIDE +
 		     aqm_bytes_in(share, (u64)flow->inside_us * 1000 +
 						 WINDOW_QUEUED_NS);
-	u64 step = aqm_bytes_in(share, WINDOW_STEP_NS) + path / WINDOW_STEP;
-	u64 used = flow->under_way;
 
-	step = aqm_max(step, 2 * window_mss(flow));
-
-	if (flow->queued_us < WINDOW_QUEUED_SHORT_US)
-		used += step;
-	else if (flow->queued_us > WINDOW_QUEUED_LONG_US)
-		used -= aqm_min(used, step);
-	return (u32)aqm_min(aqm_min(aqm_max(needed, used), most),
+	return (u32)aqm_min(aqm_max(aqm_min(needed, most), flow->filled),
 			    WINDOW_CAME_MOST);
 }
 
@@ -170,12 +206,14 @@ AQM_FN void window_loosens(struct window_flow *flow, u32 bytes, u64 share,
 {
 	u64 path = window_path(flow, share);
 	u64 mss = window_mss(flow);
+	u64 used = flow->loose ? flow->filled : 0;
 	u64 least = flow->loose ? WINDOW_HELD_SEGMENTS : WINDOW_LOOSE_SEGMENTS;
 
 	flow->again -= (u32)aqm_min(flow->again, bytes / WINDOW_AGAIN_PART);
 	if (flow->again > aqm_bytes_in(share, WINDOW_DEAF_NS))
 		flow->deaf = 1;
-	if (!flow->deaf && path >= least * mss &&
+	if (!flow->deaf &&
+	    (path >= least * mss || used >= WINDOW_USED_SEGMENTS * mss) &&
 	    aqm_bytes_in(all, WINDOW_LOOSE_SEGMENT_NS) >= mss) {
 		flow->loose = window_beside(flow, share, path);
 	} else {

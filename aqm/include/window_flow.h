@@ -32,11 +32,12 @@ struct window_flow {
 	u32 loose; /* bytes that may be on offer, whatever was earned; 0: the
 		    * edge goes on at the rate */
 	u32 awaited; /* behind the last byte of it */
-	u32 since; /* bytes that came since the last sample */
-	u32 under_way; /* bytes that were, by it */
-	u32 queued_us; /* what the queue took then */
+	u32 since; /* bytes that were acknowledged since the last sample */
+	u32 filled; /* bytes that would be on the way with a short queue, by it */
+	u32 least_us; /* the least that an answer took since; 0: there was none */
 	u32 inside_us; /* what an answer takes inside, without a queue */
-	u32 below; /* less came than the share, so that no queue of it stands */
+	u32 had; /* what came in the last second of the share, in SHARE_ONE, or half
+		  * of what that was before */
 	u32 again; /* bytes that came twice, less those that may */
 	u32 deaf; /* losses do not slow the sender down */
 };

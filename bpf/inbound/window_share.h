@@ -128,9 +128,24 @@ window_forgiven(const struct window_settings *wanted,
 /* What the sender may leave of its share for a moment: a sixteenth of a second's. */
 #define WINDOW_MOMENT 16
 
+/* What a connection had of its share. One that turns out to send much may have all. */
+static __always_inline void window_had(struct window_connection *connection,
+				       u32 bytes, u64 epoch)
+{
+	struct window_flow *flow = &connection->flow;
+
+	if (connection->member.epoch != epoch)
+		flow->had =
+			(u32)aqm_max(connection->member.part, flow->had / 2);
+	if (window_large(connection) && connection->bytes - bytes < WINDOW_MUCH)
+		flow->had = SHARE_ONE;
+}
+
 /* Whether a connection that has sent much is to be counted for a whole share: as
  * it waits for nothing but its window, or at once, because it turns out to send
- * much or does so again. */
+ * much or does so again. One that the queue holds is, too, unless it has left most of
+ * its share for some seconds: what it leaves for a moment others take by themselves
+ * (window_sampled), and give back when it grows. */
 static __always_inline int
 window_whole(const struct window_settings *wanted,
 	     const struct window_connection *connection, u32 bytes, u64 epoch,
@@ -139,6 +154,8 @@ window_whole(const struct window_settings *wanted,
 	return window_large(connection) &&
 	       (connection->bytes - bytes < WINDOW_MUCH ||
 		connection->member.epoch + 1 < epoch ||
+		(connection->flow.loose &&
+		 connection->flow.had >= WINDOW_SHARE_LEAST) ||
 		window_binds(&connection->flow, &wanted->rule,
 			     share / WINDOW_MOMENT));
 }
@@ -171,9 +188,6 @@ static __always_inline u64 window_share_bytes(
 			    1ULL << 30);
 }
 
-/* Who had so much of a share in a second had all of it. */
-#define WINDOW_SHARE_HAD (SHARE_ONE - SHARE_ONE / 16)
-
 /* Data came of a connection. */
 static __always_inline void window_active(const struct window_settings *wanted,
 					  struct window_totals *all,
@@ -192,9 +206,7 @@ static __always_inline void window_active(const struct window_settings *wanted,
 	share_second(&slot->members, epoch);
 	if (host)
 		share_second(&host->connections, epoch);
-	if (connection->member.epoch != epoch)
-		connection->flow.below = connection->member.part <
-					 WINDOW_SHARE_HAD;
+	window_had(connection, bytes, epoch);
 	share = window_share(wanted, all, host, number, large, 0, others);
 	/* A rate that is stated is kept to, whatever is behind. */
 	if (wanted->beside_others)

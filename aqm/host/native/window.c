@@ -43,7 +43,7 @@ void aqm_window_path(void *flow, u32 round_trip_us);
 void aqm_window_asks(void *flow, u32 stamp, u64 leaves_ns);
 void aqm_window_hears(void *flow, u32 echo, u64 now_ns);
 u32 aqm_window_loosens(void *flow, u32 bytes, u64 share, u64 all);
-void aqm_window_below(void *flow, u32 below);
+void aqm_window_had(void *flow, u32 part);
 u64 aqm_share_rate(const struct share_sum *sum, u64 rate, int large, u64 more,
 		   u64 others);
 void aqm_share_count(struct share_sum *sum, struct share_member *member,
@@ -117,11 +117,11 @@ u32 aqm_window_loosens(void *flow, u32 bytes, u64 share, u64 all)
 	return one->loose;
 }
 
-void aqm_window_below(void *flow, u32 below)
+void aqm_window_had(void *flow, u32 part)
 {
 	struct window_flow *one = flow;
 
-	one->below = below;
+	one->had = part;
 }
 
 const u32 aqm_udp_size = sizeof(struct udp_flow);

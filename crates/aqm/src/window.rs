@@ -30,7 +30,7 @@ unsafe extern "C" {
     fn aqm_window_asks(flow: *mut c_void, stamp: u32, leaves_ns: u64);
     fn aqm_window_hears(flow: *mut c_void, echo: u32, now_ns: u64);
     fn aqm_window_loosens(flow: *mut c_void, bytes: u32, share: u64, all: u64) -> u32;
-    fn aqm_window_below(flow: *mut c_void, below: u32);
+    fn aqm_window_had(flow: *mut c_void, part: u32);
     fn aqm_window_pay(flow: *mut c_void, ack: u32, owed: u64) -> u64;
     fn aqm_window_told(
         flow: *mut c_void,
@@ -206,11 +206,11 @@ impl Window {
         unsafe { aqm_window_loosens(flow, bytes, share, all) }
     }
 
-    /// Whether less came in the last second than the connection's share.
-    pub fn below(&mut self, below: bool) {
+    /// What came of the connection's share in the last second: 65536 is all of it.
+    pub fn had(&mut self, part: u32) {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a connection.
-        unsafe { aqm_window_below(flow, below.into()) };
+        unsafe { aqm_window_had(flow, part) };
     }
 
     /// The rate measured, in bytes a second.

@@ -67,7 +67,10 @@ fn a_timestamp_beyond_the_end_of_its_numbers_is_later() {
 #[test]
 fn the_queue_holds_whom_it_holds_better() {
     // Four on a fast line: 20 segments in a round trip.
-    assert_eq!(loosened(PATH_US, FAST / 4, FAST), 30_000 + 30_000 / 64 + 6_000);
+    assert_eq!(
+        loosened(PATH_US, FAST / 4, FAST),
+        30_000 + 30_000 / 64 + 6_000
+    );
     // 64 of them have one each, and four on a slow line four.
     assert_eq!(loosened(PATH_US, FAST / 64, FAST), 0);
     assert_eq!(loosened(PATH_US, 250_000, 1_000_000), 0);
@@ -175,28 +178,29 @@ fn what_an_answer_takes_inside_is_on_offer_too() {
     let usual = 30_000 + 30_000 / 64 + 6_000;
     // 10 ms of the share are 15 kB, of which half may be a queue that is meant to be.
     // Where as much comes as the share, all of it may be.
-    for (below, inside_ns, more) in [
-        (true, 10 * MS, 7_500),
-        (false, 10 * MS, 0),
+    for (had, inside_ns, more) in [
+        (0, 10 * MS, 7_500),
+        (65_536, 10 * MS, 0),
         // Twice a round trip with a long queue is the most.
-        (true, 400 * MS, 2 * (30_000 + 15_000) - usual),
+        (0, 400 * MS, 2 * (30_000 + 15_000) - usual),
     ] {
         let mut window = along(PATH_US);
         window.begun(1, 10_000_000, SECOND);
-        window.below(below);
+        window.had(had);
         answered(&mut window, inside_ns);
         let loose = window.loosens(1_448, FAST / 4, FAST);
         let off = loose.abs_diff(usual + more);
-        assert!(off <= 100, "{below} {inside_ns}: {loose}");
+        assert!(off <= 100, "{had} {inside_ns}: {loose}");
     }
 }
 
 /// Senders that always have data, with a queue here that is a hundredth faster than
-/// windows: the longest and the shortest time that what comes waits there, after two
-/// seconds. Each sender's path takes `paths_us`; the end inside answers at once.
-fn queued(paths_us: &[u32], all: u64) -> (u64, u64) {
+/// windows: the longest and the shortest time that what comes waits there, after five
+/// seconds. Each sender's path takes `paths_us`; the end inside answers at once. The
+/// share of each is one of so many.
+fn queued(paths_us: &[u32], all: u64, shares: u64) -> (u64, u64) {
     const MSS: u32 = 1_448;
-    let share = all / paths_us.len() as u64;
+    let share = all / shares;
     let each_ns = u64::from(MSS) * SECOND / (all * 100 / 99);
     let mut windows: Vec<Window> = paths_us.iter().map(|us| along(*us)).collect();
     let mut edges = vec![1 + 10 * MSS; windows.len()];
@@ -206,15 +210,16 @@ fn queued(paths_us: &[u32], all: u64) -> (u64, u64) {
     let mut coming = BinaryHeap::new();
     for (sender, window) in windows.iter_mut().enumerate() {
         window.begun(1, 10 * MSS, 0);
+        window.had(65_536);
         coming.extend((0..10).map(|_| Reverse((u64::from(paths_us[sender]) * 1_000, sender))));
     }
     let (mut free, mut longest, mut shortest) = (0, 0, u64::MAX);
     while let Some(Reverse((now, sender))) = coming.pop() {
-        if now > 4 * SECOND {
+        if now > 6 * SECOND {
             break;
         }
         let waits = u64::saturating_sub(free, now);
-        if now > 2 * SECOND {
+        if now > 5 * SECOND {
             longest = longest.max(waits);
             shortest = shortest.min(waits);
         }
@@ -248,7 +253,22 @@ fn the_queue_of_those_who_are_left_to_it_is_short_and_never_runs_dry() {
         (vec![80_000], FAST),
         (vec![12_000, 30_000, 77_000], 20_000_000),
     ] {
-        let (shortest, longest) = queued(&paths_us, all);
+        let (shortest, longest) = queued(&paths_us, all, paths_us.len() as u64);
+        assert!(shortest >= MS, "{paths_us:?}: {shortest}");
+        assert!(longest < 5 * MS, "{paths_us:?}: {longest}");
+    }
+}
+
+/// Others have half of the shares, and send nothing.
+#[test]
+fn what_others_leave_is_taken_with_as_short_a_queue() {
+    for (paths_us, all) in [
+        (vec![20_000], 2_500_000),
+        (vec![38_000; 2], 7_000_000),
+        (vec![20_000; 4], FAST),
+        (vec![80_000], FAST),
+    ] {
+        let (shortest, longest) = queued(&paths_us, all, 2 * paths_us.len() as u64);
         assert!(shortest >= MS, "{paths_us:?}: {shortest}");
         assert!(longest < 5 * MS, "{paths_us:?}: {longest}");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Receive windows beside a queue (`window_loosens` in `aqm/include/window.h`): whom the
+//! Receive windows beside a queue (`aqm/include/window_beside.h`): whom the
 //! queue holds, and what is on offer to those.
 
 use std::cmp::Reverse;

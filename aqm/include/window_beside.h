@@ -31,7 +31,7 @@
  */
 #define WINDOW_LOOSE_SEGMENTS 6
 #define WINDOW_HELD_SEGMENTS 5
-#define WINDOW_USED_SEGMENTS 4
+#define WINDOW_USED_SEGMENTS 3
 #define WINDOW_LOOSE_SEGMENT_NS 1000000
 
 /* The queue of a sender that is left to it. */
@@ -63,7 +63,7 @@
 /* Who had so much of a share in a second had all of it; who had less than the second
  * of these leaves it to others for longer. */
 #define WINDOW_SHARE_HAD (SHARE_ONE - SHARE_ONE / 16)
-#define WINDOW_SHARE_LEAST (SHARE_ONE / 2)
+#define WINDOW_SHARE_LEAST (SHARE_ONE / 4)
 
 /* Inside nothing takes longer than a second that is to be waited for. */
 #define WINDOW_INSIDE_MOST_US 1000000
@@ -123,8 +123,7 @@ AQM_FN void window_sampled(struct window_flow *flow, u64 us, u64 now_ns)
 	if (elapsed_us < (u64)flow->round_trip_us + us)
 		return;
 	filled = (u64)flow->since * filled_us / aqm_max(elapsed_us, 1);
-	if (flow->least_us < (u64)flow->inside_us + WINDOW_NONE_US &&
-	    filled >= WINDOW_USED_SEGMENTS * window_mss(flow))
+	if (flow->least_us < (u64)flow->inside_us + WINDOW_NONE_US)
 		filled += WINDOW_NONE_SEGMENTS * window_mss(flow);
 	flow->filled = (u32)aqm_min(filled, WINDOW_CAME_MOST);
 	flow->since = 0;

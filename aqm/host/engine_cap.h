@@ -58,7 +58,9 @@ AQM_FN u32 engine_rank(struct engine *e, const struct engine_node *n)
  * Until when a node that went last leaves its cap to another, which found it used up
  * when its own turn came: for the time of a full packet at most, and to none that is
  * less urgent. 0: for no time. Else a class that is owed its guarantee would have all
- * of a host's limit, and the host's other classes nothing.
+ * of a host's limit, and the host's other classes nothing. Nor would another have any
+ * whose parent is held by its own ceiling each time that the cap opens; so its parent
+ * may open within that time.
  */
 AQM_WHOLE_FN u64 engine_yields(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 {
@@ -76,8 +78,9 @@ AQM_WHOLE_FN u64 engine_yields(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	until = cap->ceiling.opens_ns +
 		full * 1000000000 / cap->said.ceiling_bytes_s;
 	if (!above || other->said.cap != n->said.cap ||
-	    other->state != ENGINE_READY || above->state != ENGINE_READY ||
-	    until <= now_ns) {
+	    other->state != ENGINE_READY || until <= now_ns ||
+	    (above->state != ENGINE_READY &&
+	     above->ceiling.opens_ns >= until)) {
 		cap->prev = 0;
 		return 0;
 	}

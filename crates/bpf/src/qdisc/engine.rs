@@ -76,6 +76,8 @@ impl Default for Leaves {
 #[derive(Debug)]
 pub struct Engine {
     rows: Mapped<engine_node>,
+    /// The last row of the user's; hosts have those behind it.
+    last: u32,
     asks: Mapped<engine_asks>,
     recorders: Map<u32, i32>,
     marks: Marks,
@@ -105,7 +107,8 @@ impl Engine {
             ("hosts", size.hosts + 1),
         ];
         let (maps, link) = load_sized(NAME, Self::KIND, kind, &maps(), &entries)?;
-        let engine = Self::of(kind, maps, link)?;
+        let mut engine = Self::of(kind, maps, link)?;
+        engine.last = size.nodes;
         // How much there is room for stands with what is said.
         engine.settings.set_first(&engine_settings {
             rule: engine_rule {
@@ -124,7 +127,9 @@ impl Engine {
     /// What [`Self::pin`] left in a folder.
     pub(crate) fn pinned(kind: &str, folder: &Path) -> Result<Self, BpfError> {
         let (maps, link) = load::open(folder, &maps())?;
-        Self::of(kind, maps, link)
+        let mut engine = Self::of(kind, maps, link)?;
+        engine.last = engine.settings.first()?.rule.lent;
+        Ok(engine)
     }
 
     fn of(kind: &str, maps: Vec<MapHandle>, link: Link) -> Result<Self, BpfError> {
@@ -136,6 +141,7 @@ impl Engine {
         let asks = Mapped::new(MAPS[2], maps.next(), 1)?;
         Ok(Self {
             rows,
+            last: 0,
             asks,
             recorders: Map::of(kind, MAPS[3], maps.next())?,
             marks: Marks::of(kind, &mut maps)?,
@@ -220,7 +226,7 @@ impl Engine {
     /// force when the program next looks at the node. `false` where there is no such
     /// row.
     pub fn put(&self, id: u32, row: &NodeRow) -> bool {
-        let Some(place) = self.row(id) else {
+        let Some(place) = self.own(id) else {
             return false;
         };
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
@@ -247,7 +253,7 @@ impl Engine {
     /// Ends a node: what a leaf has queued is dropped where it stands. `false` where
     /// there is no such row.
     pub(crate) fn end(&self, id: u32) -> bool {
-        let Some(place) = self.row(id) else {
+        let Some(place) = self.own(id) else {
             return false;
         };
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
@@ -259,7 +265,7 @@ impl Engine {
     }
 
     fn ask(&self, id: u32, said: Option<&engine_said>) -> bool {
-        let Some(asks) = self.asks.at(0).filter(|_| self.row(id).is_some()) else {
+        let Some(asks) = self.asks.at(0).filter(|_| self.own(id).is_some()) else {
             return false;
         };
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
@@ -385,6 +391,11 @@ impl Engine {
     /// A row, which the program changes at any time. Row 0 is none.
     fn row(&self, id: u32) -> Option<*mut engine_node> {
         self.rows.at(id as usize).filter(|_| id > 0)
+    }
+
+    /// The same, if it is the user's, and not a host's.
+    fn own(&self, id: u32) -> Option<*mut engine_node> {
+        self.row(id).filter(|_| id <= self.last)
     }
 
     fn read(&self, id: u32) -> Option<engine_node> {

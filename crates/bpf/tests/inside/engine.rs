@@ -174,7 +174,8 @@ fn shapes() {
                 "{had} of {due}"
             );
         }
-        assert!(had[1..].iter().all(|had| *had > 0.0), "{had:?}");
+        // Neither starves, although one's parent is held each time that the cap opens.
+        assert!(had[1..].iter().all(|had| *had > 0.4 * due), "{had:?}");
         // Taken off with packets queued.
         net::run("tc qdisc del dev wan0 root");
         drop(floods);

@@ -14,6 +14,9 @@ use weirgate_policy::Direction;
 use weirgate_state::{Capabilities, State};
 use weirgate_units::Handle;
 
+/// A downstream without receive windows, whose programs take the most time to load.
+const DOWN: &str = "down = \"10mbit\"\ninbound = \"ifb\"";
+
 /// A policy of two classes, with these lines for its link and these rules.
 pub fn policy(link: &str, rules: &str) -> String {
     format!(
@@ -47,7 +50,7 @@ direction = "up"
 dscp = "EF"
 keep = true
 "#;
-    policy("down = \"10mbit\"", rule)
+    policy(DOWN, rule)
 }
 
 pub fn run(line: &str) -> String {
@@ -293,7 +296,7 @@ class = "first"
 local-address = "10.0.0.5"
 keep = true
 "#;
-    let (policy, problems) = weirgate_policy::parse(&policy("down = \"10mbit\"", rules));
+    let (policy, problems) = weirgate_policy::parse(&policy(DOWN, rules));
     let policy = policy.unwrap_or_else(|| panic!("{problems:#?}"));
     let wanted = compile(&policy, &Capabilities::all()).0.unwrap();
     let scheduler = weirgate_compile::scheduler(&policy, Direction::Down).unwrap();

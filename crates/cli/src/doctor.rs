@@ -235,18 +235,16 @@ fn text(machine: &Machine, findings: &[Finding], has_policy: bool) -> String {
     for unread in &machine.unread {
         let _ = writeln!(text, "\nnot seen: {unread}");
     }
-    let count = |severity| {
-        findings
-            .iter()
-            .filter(|one| one.severity == severity)
-            .count()
+    let count = |severity, name| {
+        let found = findings.iter().filter(|one| one.severity == severity);
+        output::count(found.count(), name)
     };
     let _ = writeln!(
         text,
-        "\n{} faults, {} warnings, {} notes{}",
-        count(Severity::Fault),
-        count(Severity::Warning),
-        count(Severity::Note),
+        "\n{}, {}, {}{}",
+        count(Severity::Fault, "fault"),
+        count(Severity::Warning, "warning"),
+        count(Severity::Note, "note"),
         if has_policy {
             ""
         } else {

@@ -108,6 +108,9 @@ enum Applied {
         /// Return to the state before by itself after this time, unless `weirgate confirm` comes.
         #[arg(long, value_name = "TIME", value_parser = time::duration)]
         confirm: Option<std::time::Duration>,
+        /// Print one JSON document: the steps, the state's number, and when it returns.
+        #[arg(long)]
+        json: bool,
     },
     /// Keep the change that `--confirm` made.
     Confirm,
@@ -257,7 +260,8 @@ impl Applied {
                 policy,
                 adopt,
                 confirm,
-            } => apply::apply(state, &policy, adopt, confirm),
+                json,
+            } => apply::apply(state, &policy, adopt, confirm, json),
             Self::Confirm => change::confirm(state),
             Self::Rollback { waiting: true, .. } => change::take_back(state),
             Self::Rollback {

@@ -191,6 +191,13 @@ pub fn note(text: &str) {
     let _ = writeln!(err, "{text}");
 }
 
+/// So many of a thing, whose name takes an `s` where it is not one.
+#[must_use]
+pub fn count(number: usize, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{plural}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

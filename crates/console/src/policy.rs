@@ -28,7 +28,7 @@ pub struct Loaded {
 pub const SITE: &str = "/etc/weirgate/site.toml";
 
 /// The name that stands for standard input.
-const STDIN: &str = "-";
+pub const STDIN: &str = "-";
 
 /// How problems and the history call it.
 const STDIN_NAME: &str = "standard input";

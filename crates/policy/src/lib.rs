@@ -66,7 +66,7 @@ pub use model::{Direction, Directions, Rule, Ruleset, ServiceMatch, in_kbit};
 pub use named::group::Group;
 pub use named::member::{Mac, Ports, Prefix};
 pub use named::schedule::{Schedule, Season, TimeSpan};
-pub use named::service::LIBRARY;
+pub use named::service::{LIBRARY, described as described_services};
 pub use policy::Policy;
 pub use policy::shares::{SharedClass, Shares};
 pub use queue::kit::KitQueue;

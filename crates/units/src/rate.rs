@@ -27,11 +27,15 @@ const ALIASES: [Unit; 7] = [
 ];
 /// Units that providers write for bits and tc(8) reads as bytes; in bits. A
 /// policy must not be wrong by a factor of eight, so they are refused.
-const AMBIGUOUS: [Unit; 4] = [
+const AMBIGUOUS: [Unit; 8] = [
     ("bps", 1),
     ("kbps", 1_000),
     ("mbps", 1_000_000),
     ("gbps", 1_000_000_000),
+    ("b/s", 1),
+    ("kb/s", 1_000),
+    ("mb/s", 1_000_000),
+    ("gb/s", 1_000_000_000),
 ];
 const HINT: &str = "write a number with bit, kbit, mbit or gbit, such as `512kbit`";
 

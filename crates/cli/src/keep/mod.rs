@@ -56,7 +56,8 @@ pub fn run(state: &Path, announcers: Option<Announcers>) -> Outcome {
 fn line(report: &Report) -> String {
     match report {
         Report::Mended { steps, pause } => {
-            format!("weirgate: {steps} steps taken; the next in {pause} ms at the earliest")
+            let steps = output::count(*steps, "step");
+            format!("weirgate: {steps} taken; the next in {pause} ms at the earliest")
         }
         Report::Circuits { device, done } => {
             let how = match (done.put, done.reattached) {

@@ -10,14 +10,11 @@ use weirgate_compile::{CheckReport, FullQueue, compile};
 use weirgate_console::exit::Failure;
 use weirgate_console::output;
 use weirgate_console::policy;
-use weirgate_console::policy::Loaded;
+use weirgate_console::policy::{Loaded, SITE};
 use weirgate_keep::{DirectionRate, Folders, History, Memory, RatesNow};
 use weirgate_policy::Policy;
 use weirgate_state::State;
 use weirgate_watch::{ClassLegend, Legend, LineNow, RuleLegend, Sorter};
-
-/// Where the policy is installed.
-pub const SITE: &str = "/etc/weirgate/site.toml";
 
 /// What tells the classes of connections under a policy, and the tables that it leads to.
 type Sort = fn(Policy, State) -> Sorter;

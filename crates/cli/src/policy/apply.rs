@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate apply` and `remove`: a policy and this kernel.
 
+use crate::policy::plan::document;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
@@ -24,19 +25,37 @@ pub fn site(state: &Path) -> Result<Site, Failure> {
     Site::open(state, program).map_err(refused)
 }
 
-/// `weirgate apply`. What takes long, or as long as somebody else likes (standard
-/// input, the resolver), is done before the lock is taken.
-pub fn apply(state: &Path, path: &Path, adopt: bool, confirm: Option<Duration>) -> Outcome {
-    in_runtime(applied(state, path, adopt, confirm, true))
+/// How a change is printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Printed {
+    /// Each step, before any is taken.
+    Steps,
+    /// How it ended alone.
+    End,
+    /// One JSON document, at the end.
+    Json,
 }
 
-/// The same; `steps` says whether what is done is told step by step.
+/// `weirgate apply`. What takes long, or as long as somebody else likes (standard
+/// input, the resolver), is done before the lock is taken.
+pub fn apply(
+    state: &Path,
+    path: &Path,
+    adopt: bool,
+    confirm: Option<Duration>,
+    json: bool,
+) -> Outcome {
+    let printed = if json { Printed::Json } else { Printed::Steps };
+    in_runtime(applied(state, path, adopt, confirm, printed))
+}
+
+/// The same for other commands.
 pub async fn applied(
     state: &Path,
     path: &Path,
     adopt: bool,
     confirm: Option<Duration>,
-    steps: bool,
+    printed: Printed,
 ) -> Outcome {
     let site = site(state)?;
     let (wanted, loaded) = wanted(&site, path).await?;
@@ -54,24 +73,30 @@ pub async fn applied(
         from: None,
         confirm,
     };
-    if steps {
-        make(&site, &lock, planned, request).await
-    } else {
-        site.nothing_waits().map_err(refused)?;
-        lost(&planned.plan);
-        perform(&site, &lock, planned, request).await
-    }
+    make(&site, &lock, planned, request, printed).await
 }
 
 /// Describes a planned change, makes it and says how it ended.
-pub async fn make(site: &Site, lock: &Lock, planned: Planned, request: Request) -> Outcome {
+pub async fn make(
+    site: &Site,
+    lock: &Lock,
+    planned: Planned,
+    request: Request,
+    printed: Printed,
+) -> Outcome {
     site.nothing_waits().map_err(refused)?;
-    describe(&planned.plan, false)?;
-    perform(site, lock, planned, request).await
-}
-
-async fn perform(site: &Site, lock: &Lock, planned: Planned, request: Request) -> Outcome {
     let confirm = request.confirm;
+    let document = match printed {
+        Printed::Steps => {
+            describe(&planned.plan, false)?;
+            None
+        }
+        Printed::End => {
+            lost(&planned.plan);
+            None
+        }
+        Printed::Json => Some(document(&planned.plan)),
+    };
     let named = planned.has_names();
     let absent = weirgate_keep::absent(&planned.wanted);
     let made = site.apply(lock, planned, request).await;
@@ -90,19 +115,29 @@ async fn perform(site: &Site, lock: &Lock, planned: Planned, request: Request) -
     for why in absent {
         output::note(&format!("weirgate: warning: {why}"));
     }
-    told(&made, confirm);
+    let returns = confirm.filter(|_| made.unconfirmed);
+    match document {
+        Some(mut document) => {
+            document["state"] = made.number.into();
+            document["returns_s"] = returns.map(|after| after.as_secs_f64()).into();
+            output::data(&format!("{document:#}"))?;
+        }
+        None => ended(&made, returns),
+    }
     Ok(Status::Done)
 }
 
-fn told(made: &Made, confirm: Option<Duration>) {
+/// Says how a change ended, and after which time it returns by itself.
+fn ended(made: &Made, returns: Option<Duration>) {
     if made.steps > 0 || made.unconfirmed {
         let Made { steps, number, .. } = made;
-        output::note(&format!("{steps} steps done and read back: state {number}"));
+        let steps = output::count(*steps, "step");
+        output::note(&format!("{steps} done and read back: state {number}"));
     }
-    if let Some(confirm) = confirm.filter(|_| made.unconfirmed) {
+    if let Some(returns) = returns {
         output::note(&format!(
             "it returns by itself in {} s unless you say `weirgate confirm`",
-            confirm.as_secs_f64()
+            returns.as_secs_f64()
         ));
     }
 }

@@ -2,7 +2,7 @@
 //! `weirgate confirm`, `rollback`, `history`, `boot`, and the guard process:
 //! changes after they were made.
 
-use crate::policy::apply::{make, refused, site, take_away, unread};
+use crate::policy::apply::{Printed, make, refused, site, take_away, unread};
 use serde_json::{Value, json};
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -73,7 +73,7 @@ pub fn rollback(state: &Path, number: Option<u64>, confirm: Option<Duration>) ->
             from: Some(number),
             confirm,
         };
-        make(&site, &lock, planned, request).await
+        make(&site, &lock, planned, request, Printed::Steps).await
     })
 }
 

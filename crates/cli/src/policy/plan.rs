@@ -74,7 +74,8 @@ fn set_ups(loaded: &Loaded, mark: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-fn document(plan: &Plan) -> Value {
+/// A plan for programs: its steps, and what it does that no other can undo.
+pub fn document(plan: &Plan) -> Value {
     let step = |step: &weirgate_plan::Step| {
         json!({
             "text": step.to_string(),

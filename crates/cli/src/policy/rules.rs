@@ -2,7 +2,7 @@
 //! `weirgate rules` and `weirgate ruleset`: what each rule counted, and rule
 //! sets switched on and off.
 
-use crate::policy::apply::{make, refused, site, unread};
+use crate::policy::apply::{Printed, make, refused, site, unread};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -146,7 +146,7 @@ pub fn switch(state: &Path, name: &str, on: bool, confirm: Option<Duration>) -> 
             from: None,
             confirm,
         };
-        make(&site, &lock, planned, request).await
+        make(&site, &lock, planned, request, Printed::Steps).await
     })
 }
 

@@ -115,7 +115,10 @@ fn folders(state: &Path) -> Result<Folders, Failure> {
 fn told(steps: Result<usize, KeepError>) -> Outcome {
     match steps {
         Ok(0) => output::data("nothing to change")?,
-        Ok(steps) => output::note(&format!("{steps} steps done and read back")),
+        Ok(steps) => {
+            let steps = output::count(steps, "step");
+            output::note(&format!("{steps} done and read back"));
+        }
         Err(KeepError::Busy) => {
             let why = "weirgate: `weirgate links run` holds the links: end it first";
             return Err(Failure::Refused(why.to_owned()));
@@ -252,7 +255,10 @@ fn hold(state: &Path, links: &Links) -> Outcome {
 fn line(report: &LinkReport) -> String {
     match report {
         LinkReport::Changed(link) => format!("weirgate: {}", shown(link)),
-        LinkReport::Routed(steps) => format!("weirgate: routing: {steps} steps taken"),
+        LinkReport::Routed(steps) => {
+            let steps = output::count(*steps, "step");
+            format!("weirgate: routing: {steps} taken")
+        }
         LinkReport::NotAsked { link, error } => {
             format!("weirgate: {link}: a host cannot be asked: {error}")
         }

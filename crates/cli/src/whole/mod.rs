@@ -12,6 +12,7 @@ mod init;
 mod links;
 mod pods;
 mod probe;
+mod services;
 mod survey;
 mod top;
 mod watch;
@@ -56,6 +57,12 @@ pub enum Command {
     ///
     /// Changes nothing and asks no kernel: the policy's rules are run on the packets here.
     Explain(explain::Arguments),
+    /// List the services that rules may name, such as `voice` and `games`.
+    Services {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// A provider's circuits: check a list, bring it into force on a device, change one, show counters.
     Circuits {
         #[command(subcommand)]
@@ -121,6 +128,7 @@ impl Command {
             Self::Links { command } => links::run(state, &command),
             Self::Pods(arguments) => pods::run(&arguments),
             Self::Probe(arguments) => probe::run(&arguments),
+            Self::Services { json } => services::run(json),
             Self::Survey(arguments) => survey::run(&arguments),
             Self::Top(arguments) => top::run(state, &arguments),
             Self::Watch(arguments) => watch::run(state, arguments),

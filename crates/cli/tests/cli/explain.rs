@@ -141,6 +141,30 @@ fn a_service_is_explained_by_its_name() {
 /// Each shipped service can be shown, but those that only payloads betray, and
 /// its own packets are taken by a rule that names it.
 #[test]
+fn services_are_listed() {
+    let folder = TempDir::new().unwrap();
+    let listed = weirgate(folder.path(), &["services"]);
+    assert_eq!(listed.status, 0, "{listed:?}");
+    let json = weirgate(folder.path(), &["services", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    for (name, about) in json.as_object().unwrap() {
+        assert!(listed.out.contains(&format!("\n{name} ")) || listed.out.starts_with(name));
+        assert!(!about.as_str().unwrap().is_empty(), "{name}");
+    }
+    assert!(json["voice"].is_string());
+}
+
+#[test]
+fn a_first_word_that_is_no_file_is_a_packet() {
+    let folder = TempDir::new().unwrap();
+    let ended = weirgate(folder.path(), &["explain", TCP]);
+    ended.says(
+        2,
+        &["is no file, and no policy is installed as /etc/weirgate/site.toml"],
+    );
+}
+
+#[test]
 fn every_service_has_packets_that_it_takes() {
     let folder = TempDir::new().unwrap();
     let (known, _) = weirgate_policy::parse(POLICY);

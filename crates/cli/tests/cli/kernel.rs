@@ -93,6 +93,17 @@ fn a_policy_comes_and_goes_without_trace() {
     same(&before, &place.snapshot());
     assert_eq!(place.weirgate("plan both.toml").out, planned.out);
     place.weirgate("remove").says(0, &["nothing is applied"]);
+
+    let applied = place.weirgate("apply --json --confirm 60s both.toml");
+    assert_eq!(applied.status, 0, "{applied:?}");
+    let applied: Value = serde_json::from_str(&applied.out).unwrap();
+    let history = place.weirgate("history --json");
+    let history: Value = serde_json::from_str(&history.out).unwrap();
+    let newest = history.as_array().unwrap().last().unwrap();
+    assert_eq!(applied["steps"], Value::Array(texts.clone()));
+    assert_eq!(applied["state"], newest["state"]);
+    assert_eq!(applied["returns_s"], 60.0);
+    place.weirgate("rollback").says(0, &["taken back"]);
 }
 
 #[test]

@@ -279,11 +279,11 @@ fn before_tracking<'p>(
         message.to_owned()
     } else {
         let named: Vec<String> = services.iter().map(|name| format!("`{name}`")).collect();
-        let asks = match &named[..] {
+        let ask = match &named[..] {
             [one] => format!("the service {one} asks"),
-            several => format!("the services {} ask", several.join(" and ")),
+            several => format!("the services {} ask", several.join(", ")),
         };
-        format!("{message}, for which {asks}")
+        format!("{message}; {ask} for what it knows")
     };
     let hint = "write `inbound = \"lan\"`, where it does, or `direction = \"up\"`";
     if rule.directions == Directions::Down {

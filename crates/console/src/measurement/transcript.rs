@@ -6,31 +6,80 @@ use super::RunFolder;
 use crate::output;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{self, BufWriter, IsTerminal as _, Write as _};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use weirgate_probe::Capture;
 
+/// Of the steps of a stage, one in so many has a line where standard error is no terminal.
+const QUIET_STEPS: usize = 12;
+
 /// What is said while it runs, with the time since it began.
-pub struct Log(String, Instant);
+pub struct Log {
+    text: String,
+    begin: Instant,
+    /// Whether the terminal's last line is a step, which the next one replaces.
+    step: bool,
+}
 
 impl Default for Log {
     fn default() -> Self {
-        Self(String::new(), Instant::now())
+        Self {
+            text: String::new(),
+            begin: Instant::now(),
+            step: false,
+        }
     }
 }
 
 impl Log {
     /// Says something, and remembers it.
     pub fn note(&mut self, text: &str) {
+        self.end_step();
         output::note(&format!("weirgate: {text}"));
-        let _ = writeln!(self.0, "{:.3} {text}", self.1.elapsed().as_secs_f64());
+        self.remember(text);
+    }
+
+    /// Remembers that a stage has come to a step, and shows it on a line that the next step
+    /// replaces. Without a terminal one step in twelve is shown.
+    pub fn step(&mut self, text: &str, number: usize) {
+        self.remember(text);
+        let mut err = io::stderr().lock();
+        if err.is_terminal() {
+            self.step = true;
+            // A step that cannot be shown is no reason to stop a measurement.
+            let _ = write!(err, "\r\x1b[K\x1b[?7lweirgate: {text}\x1b[?7h");
+            let _ = err.flush();
+        } else if number.is_multiple_of(QUIET_STEPS) {
+            drop(err);
+            output::note(&format!("weirgate: {text}"));
+        }
     }
 
     /// All that was said, a line each.
     pub fn text(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    fn remember(&mut self, text: &str) {
+        let _ = writeln!(
+            self.text,
+            "{:.3} {text}",
+            self.begin.elapsed().as_secs_f64()
+        );
+    }
+
+    fn end_step(&mut self) {
+        if std::mem::take(&mut self.step) {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.end_step();
     }
 }
 
@@ -57,7 +106,7 @@ pub fn captured<T>(
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let over = &over;
-        let captured = scope.spawn(move || -> std::io::Result<u64> {
+        let captured = scope.spawn(move || -> io::Result<u64> {
             let mut file = BufWriter::new(File::create(folder.path().join("capture.pcap"))?);
             capture.write(&mut file, || over.load(Ordering::Relaxed))
         });

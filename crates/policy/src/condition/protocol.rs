@@ -75,7 +75,10 @@ impl Protocol {
         if let Some(number) = digits(text).and_then(|number| u8::try_from(number).ok()) {
             return Ok(Self(number));
         }
-        let hint = if text == "icmp6" || text == "ipv6-icmp" {
+        let lower = text.to_ascii_lowercase();
+        let hint = if lower != text && one_of(&lower, &PROTOCOLS).is_some() {
+            format!("write `protocol = \"{lower}\"`")
+        } else if text == "icmp6" || text == "ipv6-icmp" {
             "did you mean `icmpv6`?".to_owned()
         } else if digits(text).is_some() {
             "write a number from 0 to 255".to_owned()

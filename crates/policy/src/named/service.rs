@@ -111,6 +111,29 @@ pub(crate) fn shipped() -> Services {
     all
 }
 
+/// What the shipped services are, in a line each, by name.
+#[must_use]
+pub fn described() -> BTreeMap<String, String> {
+    let problems = Problems::default();
+    let mut all = BTreeMap::new();
+    for (_, text) in LIBRARY {
+        weirgate_document::parse(text, &problems, |mut root| {
+            let Some(mut table) = root.table(TABLE.name) else {
+                return;
+            };
+            for name in table.keys() {
+                let service = table.table_named(&name);
+                let about = service.and_then(|mut one| one.text("about"));
+                all.insert(
+                    name.value,
+                    about.map_or_else(String::new, |about| about.value),
+                );
+            }
+        });
+    }
+    all
+}
+
 /// The services of a file.
 pub(crate) fn tables(root: &mut Reader<'_, '_>, groups: &Groups) -> Services {
     let Some(mut table) = root.table("service") else {

@@ -47,8 +47,8 @@ pub(super) fn read(files: &[PathBuf]) -> Result<List, Failure> {
 pub(super) fn summary(list: &List) -> String {
     let prefixes: usize = list.circuits.iter().map(|one| one.prefixes.len()).sum();
     format!(
-        "{} circuits with {prefixes} addresses and prefixes, below {} sites",
-        list.circuits.len(),
-        list.sites.len()
+        "{} with {prefixes} addresses and prefixes, below {}",
+        output::count(list.circuits.len(), "circuit"),
+        output::count(list.sites.len(), "site")
     )
 }

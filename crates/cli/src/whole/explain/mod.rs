@@ -31,8 +31,8 @@ use weirgate_state::{Capabilities, DeviceName};
 /// What `weirgate explain` takes.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The policy file.
-    policy: PathBuf,
+    /// The policy file [default: the installed one, where the first word is no file]
+    policy: Option<PathBuf>,
     /// A packet, such as "tcp 192.168.1.10:40000 > 203.0.113.5:22 syn", or the name of a service,
     /// such as `ssh`; more are a sequence.
     packets: Vec<String>,
@@ -85,7 +85,8 @@ impl From<Counts> for Counting {
 
 /// `weirgate explain`.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let loaded = policy::read(&arguments.policy)?;
+    let (file, words) = named(arguments)?;
+    let loaded = policy::read(&file)?;
     let policy = loaded.link(arguments.link.as_ref())?;
     let state = loaded.compile(&Capabilities::all())?;
     let clock = match &arguments.time {
@@ -100,7 +101,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     switch(&mut simulator, policy, &arguments.sets)?;
     let inside = input::prefixes(&arguments.inside).map_err(Failure::Input)?;
     let from = arguments.from.as_deref();
-    let (packets, named) = packets(policy, &arguments.packets, &mut general)?;
+    let (packets, named) = packets(policy, &words, &mut general)?;
     let items = input::items(&packets, from, &inside, policy.link.bridge)?;
     if items.is_empty() {
         return Err(Failure::Input(
@@ -148,7 +149,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         policy,
         simulator: &simulator,
         sources: &loaded.sources,
-        name: &arguments.policy,
+        name: &file,
         general,
         all: arguments.all || named,
     };
@@ -165,6 +166,31 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return Ok(Status::Differs);
     }
     Ok(Status::Done)
+}
+
+/// The policy's file and the words after it. What is neither a file nor named like one
+/// is a packet, and the policy is then the installed one.
+fn named(arguments: &Arguments) -> Result<(PathBuf, Vec<String>), Failure> {
+    let words = arguments.packets.clone();
+    let Some(first) = &arguments.policy else {
+        return Ok((PathBuf::from(policy::SITE), words));
+    };
+    let is_policy = first.exists()
+        || first.as_os_str() == policy::STDIN
+        || first.extension().is_some_and(|ending| ending == "toml");
+    if is_policy {
+        return Ok((first.clone(), words));
+    }
+    let installed = PathBuf::from(policy::SITE);
+    if !installed.exists() {
+        return Err(Failure::Input(format!(
+            "weirgate: `{}` is no file, and no policy is installed as {}; name a policy first",
+            first.display(),
+            policy::SITE
+        )));
+    }
+    let packet = first.to_string_lossy().into_owned();
+    Ok((installed, [vec![packet], words].concat()))
 }
 
 /// The packets of the command line, in place of a service's name its packets, and

@@ -146,7 +146,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         &arguments.output,
         adopt,
         confirm,
-        false,
+        apply::Printed::End,
     ));
     if outcome.is_err() {
         // What was asked and found out is worth keeping; nothing is applied.

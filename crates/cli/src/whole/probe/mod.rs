@@ -38,8 +38,8 @@ pub struct Arguments {
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = EVERYWHERE)]
     #[arg(conflicts_with_all = ["host", "json", "icmp", "irtt", "iperf3", "bulk", "write"])]
     serve: Option<SocketAddr>,
-    /// Play the traffic and probes of an experiment of the lab between this machine, which is
-    /// its hosts, and the host of --to, which is its servers; what belongs to the run is kept in
+    /// Play the traffic and probes of an experiment of the lab. This machine is its hosts, and
+    /// the host of --to its servers. What belongs to the run is kept in
     /// the folder of --write, else in a new one here. Done by `weirgate-lab`.
     #[arg(long, value_name = "FILE", requires = "to")]
     #[arg(conflicts_with_all = ["host", "serve", "icmp", "irtt", "iperf3", "bulk"])]
@@ -132,7 +132,11 @@ fn ask(host: &str, address: SocketAddr, log: &mut Log) -> Result<Found, Failure>
     let mtu = echoes.and_then(|mut echoes| largest_packet(&mut echoes));
     let mut one = |direction| {
         measure(&mut client, direction, &mut |progress| {
-            log.note(&said(progress));
+            let text = said(progress);
+            match progress {
+                Progress::Sweep(_, done, _) => log.step(&text, done + 1),
+                Progress::Look(_) | Progress::Fill(_) => log.note(&text),
+            }
         })
     };
     let measured = Measured {

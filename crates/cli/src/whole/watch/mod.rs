@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::signal::unix::{SignalKind, signal};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
+use weirgate_console::policy::SITE;
 use weirgate_console::runtime::in_runtime;
 use weirgate_history::{csv, json};
 use weirgate_keep::Folders;
@@ -179,7 +180,7 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
                 .iter()
                 .cloned()
                 .chain(here.as_ref().map(|folders| folders.state.clone()))
-                .chain([PathBuf::from(legend::SITE)])
+                .chain([PathBuf::from(SITE)])
                 .collect(),
         };
         let mut term = signal(SignalKind::terminate())?;

@@ -2,7 +2,7 @@
 //! Tasks of the kit of disciplines: their fuzzing, the long comparisons, and
 //! the format of their C.
 
-use crate::{run, test};
+use crate::command::{long, run};
 use anyhow::{Context as _, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -81,13 +81,13 @@ pub fn parity(root: &Path, packets: u64) -> Result<()> {
     let name = "kernel_and_native_host_agree_on_many_packets";
     let packets = packets.to_string();
     let size = [("WEIRGATE_PARITY_PACKETS", packets.as_str())];
-    test::long(root, "guest", name, &size)
+    long(root, "guest", name, &size)
 }
 
 /// A thousand times on and off.
 pub fn cycles(root: &Path) -> Result<()> {
     let name = "nothing_stays_behind_a_thousand_cycles";
-    test::long(root, "aqm", name, &[])
+    long(root, "aqm", name, &[])
 }
 
 /// Compares every file of C with what the formatter makes of it.

@@ -2,8 +2,8 @@
 //! The Debian packages: builds the programs, lays the files out, calls
 //! dpkg-deb. `docs/decisions/0030-written-by-hand.md` says why not cargo-deb.
 
+use crate::command::run;
 use crate::files::{below, empty, epoch, put, put_all, target, text, version, write};
-use crate::run;
 use anyhow::Result;
 use std::fmt::Write as _;
 use std::fs;
@@ -84,7 +84,7 @@ const COMPLETIONS: [(&str, &str, &str, &str); 3] = [
 /// Builds the programs, then the packages; their places.
 pub fn build(root: &Path) -> Result<Vec<PathBuf>> {
     for package in &PACKAGES {
-        run(crate::cargo(root).args(package.build))?;
+        run(crate::command::cargo(root).args(package.build))?;
     }
     pack(root)
 }

@@ -2,7 +2,7 @@
 //! Fuzzing: first that the fuzzer finds a planted mistake, then that it finds
 //! nothing else and has gone through enough of the code.
 
-use crate::run;
+use crate::command::run;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use std::process::Command;
@@ -99,7 +99,7 @@ fn fuzz(root: &Path, target: &str, seconds: u32, features: &str) -> Result<Strin
     };
     std::fs::create_dir_all(&keep)?;
     // The targets have no unsafe code that a sanitizer would watch.
-    let output = crate::cargo(root)
+    let output = crate::command::cargo(root)
         .args(["+nightly", "fuzz", "run", "--sanitizer", "none", target])
         .args(["--features", features])
         .arg(corpus.path())

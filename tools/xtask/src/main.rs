@@ -8,6 +8,7 @@ mod aqm;
 mod bench;
 mod bursts;
 mod campaign;
+mod command;
 mod deb;
 mod docs;
 mod ds_table;
@@ -24,10 +25,9 @@ mod setup;
 mod sweep;
 mod test;
 
-use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use test::binaries::Extent;
 
 #[derive(Parser)]
@@ -265,32 +265,4 @@ fn root() -> PathBuf {
         .ancestors()
         .nth(2)
         .map_or_else(PathBuf::new, Path::to_owned)
-}
-
-/// Cargo, at the project's root, without what `cargo run` tells xtask of xtask's own
-/// package. The build script of ring reads some of these variables: cargo would run
-/// it again, with all that depends on it, at each change between this and a plain
-/// `cargo build`.
-fn cargo(root: &Path) -> Command {
-    let mut command = Command::new("cargo");
-    for (name, _) in std::env::vars_os() {
-        let own = ["CARGO_PKG_", "CARGO_MANIFEST_"];
-        if own
-            .iter()
-            .any(|own| name.to_string_lossy().starts_with(own))
-        {
-            command.env_remove(name);
-        }
-    }
-    command.current_dir(root);
-    command
-}
-
-/// Runs a program and fails with its command line if it fails.
-fn run(command: &mut Command) -> Result<()> {
-    let status = command
-        .status()
-        .map_err(|error| anyhow::anyhow!("{command:?}: {error}"))?;
-    anyhow::ensure!(status.success(), "{command:?} ended with {status}");
-    Ok(())
 }

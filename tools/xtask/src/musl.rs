@@ -6,9 +6,9 @@
 //! its own with that release (`packaging/static/build`), which changes nothing here.
 
 use crate::bench::{self, Figure, Goal};
+use crate::command::run;
 use crate::files::{put, target, text};
 use crate::packages::clean::apt_options;
-use crate::run;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::io::Write as _;

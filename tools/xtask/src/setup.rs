@@ -2,7 +2,7 @@
 //! What building, tests and the lab need: Debian packages, installed by apt
 //! where that is allowed, and the Rust toolchain, which is only looked at.
 
-use crate::run as execute;
+use crate::command::run as execute;
 use anyhow::{Result, bail};
 use std::path::Path;
 use std::process::Command;

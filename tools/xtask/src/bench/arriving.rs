@@ -2,8 +2,8 @@
 //! What holding arriving packets to a rate costs by the virtual queue, as a part of
 //! what an IFB with cake costs: instructions, counted by the lab's clock.
 
-use crate::bench::{Figure, Goal};
-use crate::cargo;
+use crate::bench::figure::{Figure, Goal};
+use crate::command::cargo;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 

@@ -5,79 +5,28 @@
 //! part of the tests; the load is shown beside the figures.
 
 mod arriving;
+mod figure;
 mod policy;
 mod router;
 pub mod traffic;
 pub mod watch;
 
-use crate::run;
+use crate::command::run;
 use anyhow::{Context, Result, ensure};
+pub use figure::{Figure, Goal};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// The experiment and arm by which the laboratory's speed is judged: 450
 /// virtual seconds of a full ADSL line.
 const EXPERIMENT: (&str, &str) = ("adsl-3.2", "modem-only");
 
-/// What is asked of a figure.
-#[derive(Debug, Clone, Copy)]
-pub enum Goal {
-    AtLeast(f64),
-    AtMost(f64),
-    /// None: it stands beside another figure.
-    Beside,
-}
-
-/// One measured figure.
-pub struct Figure {
-    pub what: &'static str,
-    pub value: f64,
-    pub goal: Goal,
-}
-
-impl Figure {
-    fn kept(&self) -> bool {
-        match self.goal {
-            Goal::AtLeast(limit) => self.value >= limit,
-            Goal::AtMost(limit) => self.value <= limit,
-            Goal::Beside => true,
-        }
-    }
-
-    fn row(&self) -> String {
-        let (sign, limit) = match self.goal {
-            Goal::AtLeast(limit) => (">=", limit),
-            Goal::AtMost(limit) => ("<=", limit),
-            Goal::Beside => return format!("{:<58}{:>9.3}", self.what, self.value),
-        };
-        let kept = if self.kept() { "kept" } else { "missed" };
-        let goal = format!("{sign} {limit}");
-        // Goals of hundredths need thousandths.
-        let digits = if limit < 1.5 { 3 } else { 2 };
-        format!(
-            "{:<58}{:>9.digits$}   {goal:<8}{kept}",
-            self.what, self.value
-        )
-    }
-}
-
-/// Ends a process when it is dropped.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        // Both fail only where it has ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Builds, prepares and measures; fails when a goal is missed.
 pub fn run_all(root: &Path) -> Result<()> {
-    let mut build = crate::cargo(root);
+    let mut build = crate::command::cargo(root);
     build.args(["build", "--release"]);
     run(build.args([
         "-p",
@@ -98,7 +47,7 @@ pub fn run_all(root: &Path) -> Result<()> {
     figures.extend(router::figures(root)?);
     report(&figures, &before)?;
     let folder = tempfile::tempdir()?;
-    let mut day = crate::cargo(root);
+    let mut day = crate::command::cargo(root);
     day.args(["run", "--release"]);
     day.args(["-p", "weirgate-history", "--example", "day"]);
     run(day.arg(folder.path().join("history")))
@@ -121,7 +70,7 @@ pub fn run_watch(root: &Path) -> Result<()> {
 }
 
 fn alone(root: &Path, figures: fn(&Path) -> Result<Vec<Figure>>) -> Result<()> {
-    let mut build = crate::cargo(root);
+    let mut build = crate::command::cargo(root);
     build.args(["build", "--release"]);
     run(build.args(["-p", "weirgate-cli", "-p", "weirgate-lab-cli"]))?;
     let before = load();

@@ -6,8 +6,8 @@
 //! kernel has. Each figure is the median of several runs of a whole command,
 //! its start included.
 
-use crate::bench::{Figure, Goal};
-use crate::run;
+use crate::bench::figure::{Figure, Goal};
+use crate::command::run;
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write as _;
 use std::fs;

@@ -5,9 +5,9 @@
 //! `keep` runs in a network namespace of its own, on a policy that was applied there, with
 //! queues that every kernel has.
 
+use crate::bench::figure::{Figure, Goal};
 use crate::bench::policy::{Namespace, median};
-use crate::bench::{Figure, Goal};
-use crate::run;
+use crate::command::run;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
@@ -42,7 +42,7 @@ const WAKE_UPS: f64 = 3.0;
 
 /// The figures; needs root.
 pub fn figures(root: &Path) -> Result<Vec<Figure>> {
-    let mut build = crate::cargo(root);
+    let mut build = crate::command::cargo(root);
     run(build.arg("router"))?;
     let program = root.join("target/dist/weirgate");
     let bytes = fs::metadata(&program)
@@ -91,7 +91,7 @@ fn idle(program: &Path) -> Result<[Figure; 2]> {
         .stderr(Stdio::null()))?;
     let mut keep = place.command(&format!("{program} keep"));
     let keep = keep.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let keep = super::Ended(keep.context("weirgate keep")?);
+    let keep = super::figure::Ended(keep.context("weirgate keep")?);
     sleep(SETTLE);
     let before = status(keep.0.id(), "voluntary_ctxt_switches")?;
     sleep(OBSERVED);

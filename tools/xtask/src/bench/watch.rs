@@ -12,10 +12,10 @@
 //! all hosts. What packets are timed by counts too: the kernel says how long its
 //! BPF programs ran, and what their maps take.
 
+use crate::bench::figure::{Ended, Figure, Goal};
 use crate::bench::policy::Namespace;
 use crate::bench::traffic::{CLASSES, PORT, RECEIVER};
-use crate::bench::{Ended, Figure, Goal};
-use crate::run;
+use crate::command::run;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -101,7 +101,7 @@ pub fn figures(root: &Path) -> Result<Vec<Figure>> {
         .spawn();
     let _inside = Ended(inside.context("what sends")?);
     let history = folder.path().join("history");
-    let mut before = crate::cargo(root);
+    let mut before = crate::command::cargo(root);
     before.args(["run", "--release"]);
     before.args(["-p", "weirgate-history", "--example", "day"]);
     run(before.arg(&history).arg("--nearly"))?;

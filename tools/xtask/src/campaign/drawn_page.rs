@@ -2,7 +2,7 @@
 //! The page of drawn lines and loads: each row beside the cake of nearest goodput.
 
 use super::drawn::{OURS, RANGES};
-use super::{Figures, Run};
+use super::figures::{Figures, Run};
 use std::fmt::Write as _;
 
 /// What is compared: goodput, where more is better, mean delay and the 99th

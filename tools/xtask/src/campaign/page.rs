@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page: a table for each line and load.
 
-use super::Run;
+use super::figures::Run;
 use super::list::Line;
 use std::fmt::Write as _;
 

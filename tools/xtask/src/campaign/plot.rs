@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One picture: a small plot for each line and load, a point for each arm.
 
-use super::Run;
+use super::figures::Run;
 use std::fmt::Write as _;
 
 /// Plots beside one another, and the size of each with its margins; pixels.

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 /// Dead links of all pages, and pages that the book does not list.
 pub fn of_pages(root: &Path) -> Result<Vec<String>> {
     let mut texts = BTreeMap::new();
-    for page in super::pages(root)? {
+    for page in super::pages::pages(root)? {
         let text = fs::read_to_string(root.join(&page))?;
         texts.insert(page, text);
     }

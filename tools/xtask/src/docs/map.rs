@@ -23,10 +23,27 @@ const FOLDERS: [&str; 11] = [
     "tools/",
 ];
 
-/// Crates that the map lacks, and paths that are gone.
+/// How much of each page a reader takes in at once: lines of the README, bytes of the
+/// architecture's page.
+const README_LINES: usize = 150;
+const ARCHITECTURE_BYTES: usize = 8_000;
+
+/// Crates that the map lacks, paths that are gone, and pages that have grown too long.
 pub fn check(root: &Path) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     let map = fs::read_to_string(root.join("ARCHITECTURE.md"))?;
+    let bytes = map.len();
+    if bytes > ARCHITECTURE_BYTES {
+        findings.push(format!(
+            "ARCHITECTURE.md: {bytes} bytes, where {ARCHITECTURE_BYTES} are the most"
+        ));
+    }
+    let lines = fs::read_to_string(root.join("README.md"))?.lines().count();
+    if lines > README_LINES {
+        findings.push(format!(
+            "README.md: {lines} lines, where {README_LINES} are the most"
+        ));
+    }
     for entry in fs::read_dir(root.join("crates"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         if !map.contains(&format!("\n| `{name}` |")) {
@@ -44,7 +61,7 @@ pub fn check(root: &Path) -> Result<Vec<String>> {
             findings.push(format!("ARCHITECTURE.md: \"{sentence}...\" are {crates:?}"));
         }
     }
-    for page in super::pages(root)? {
+    for page in super::pages::pages(root)? {
         let engineers = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
         let for_engineers = page.starts_with("docs/adding")
             || page.starts_with("docs/decisions")

@@ -6,9 +6,11 @@ mod commands;
 mod disciplines;
 mod links;
 mod map;
+mod pages;
 mod picture;
 
 use anyhow::{Context, Result, bail};
+pub use pages::pages;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,11 +26,16 @@ pub fn build(root: &Path) -> Result<()> {
     for (path, text) in generated(root)? {
         fs::write(root.join(&path), text).with_context(|| path.display().to_string())?;
     }
-    crate::run(crate::cargo(root).args(["build", "--release", "--workspace", "--bins"]))?;
+    crate::command::run(crate::command::cargo(root).args([
+        "build",
+        "--release",
+        "--workspace",
+        "--bins",
+    ]))?;
     results(root, &[])?;
     check(root)?;
     let mdbook = mdbook(root)?;
-    crate::run(Command::new(mdbook).arg("build").arg(root.join("docs")))?;
+    crate::command::run(Command::new(mdbook).arg("build").arg(root.join("docs")))?;
     report(links::of_book(&root.join(BOOK))?)
 }
 
@@ -37,7 +44,7 @@ pub fn results(root: &Path, words: &[&str]) -> Result<()> {
     let mut pages = Command::new(root.join("target/release/weirgate-lab"));
     pages.args(["results", "pages", "docs/results"]);
     pages.args(["--promises", "docs/measurements/promises.md"]);
-    crate::run(pages.args(words).current_dir(root))
+    crate::command::run(pages.args(words).current_dir(root))
 }
 
 /// Compares what is generated, and checks links and the map of the crates.
@@ -83,7 +90,7 @@ fn mdbook(root: &Path) -> Result<PathBuf> {
         let install = ["install", "--locked", "--debug", "--no-default-features"];
         let mut cargo = Command::new("cargo");
         cargo.args(install).args(["--features", "search", "--root"]);
-        crate::run(cargo.arg(root.join(TOOLS)).arg("mdbook"))?;
+        crate::command::run(cargo.arg(root.join(TOOLS)).arg("mdbook"))?;
     }
     Ok(own)
 }
@@ -98,32 +105,4 @@ fn report(mut findings: Vec<String>) -> Result<()> {
         bail!("{} findings in the documents", findings.len());
     }
     Ok(())
-}
-
-/// The Markdown pages of the project, by their paths from the root.
-pub fn pages(root: &Path) -> Result<Vec<PathBuf>> {
-    let mut pages = Vec::new();
-    let mut folders = vec![PathBuf::from("docs")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(root.join(&folder))? {
-            let entry = entry?;
-            let path = folder.join(entry.file_name());
-            if entry.file_type()?.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|ending| ending == "md") {
-                pages.push(path);
-            }
-        }
-    }
-    for name in [
-        "README",
-        "ARCHITECTURE",
-        "CONTRIBUTING",
-        "CHANGELOG",
-        "SECURITY",
-    ] {
-        pages.push(PathBuf::from(format!("{name}.md")));
-    }
-    pages.sort();
-    Ok(pages)
 }

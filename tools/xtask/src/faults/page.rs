@@ -2,14 +2,12 @@
 //! The table of faults and of those who saw them.
 
 use super::read::Fault;
+use super::tree::PAGE;
 use super::trial::Outcome;
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-
-/// The page.
-pub(super) const PAGE: &str = "docs/measurements/faults.md";
 
 /// Writes the page.
 pub(super) fn write(root: &Path, faults: &[Fault], outcomes: &[Outcome]) -> Result<()> {

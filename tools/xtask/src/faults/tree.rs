@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The copy of the sources that faults are put into.
 
-use super::page::PAGE;
 use super::read::Fault;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// The page.
+pub(super) const PAGE: &str = "docs/measurements/faults.md";
 
 /// Where the copy is, and what is built of it.
 const COPY: &str = "target/faults/tree";

@@ -127,7 +127,7 @@ impl Bench {
 
 /// Cargo in the copy of the sources.
 fn cargo(tree: &Tree) -> Command {
-    let mut cargo = crate::cargo(&tree.copy);
+    let mut cargo = crate::command::cargo(&tree.copy);
     cargo.env("CARGO_TARGET_DIR", &tree.target);
     cargo
 }

@@ -36,6 +36,9 @@ pub fn run(root: &Path) -> Result<()> {
             source::check_source(root, &name, &file, &mut findings)?;
         }
     }
+    for entry in fs::read_dir(root.join("tools")).context("tools/")? {
+        circles::check(root, &entry?.path().join("src"), &mut findings)?;
+    }
     let own = files_ending(&root.join("aqm"), &["c", "h"])?;
     for file in &own {
         algorithm::check_algorithm(file, &own, &mut findings)?;

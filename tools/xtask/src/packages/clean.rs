@@ -2,8 +2,8 @@
 //! The machine's file system: a small Debian of this machine's own release, with systemd,
 //! a kernel's modules, the packages, and this program.
 
+use crate::command::run;
 use crate::files::{empty, put, put_all, text, write};
-use crate::run;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -12,8 +12,9 @@ mod machine;
 mod traffic;
 
 use crate::bench::{Figure, Goal, load, report};
+use crate::command::run;
+use crate::deb;
 use crate::files::{empty, target, text};
-use crate::{deb, run};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@
 //! The archive for every other system: the program, units, policies, documents, manual
 //! pages and completions, in one folder.
 
-use super::Release;
+use super::released::Release;
+use crate::command::run;
 use crate::files::{empty, put, put_all};
-use crate::run;
 use anyhow::Result;
 use std::path::Path;
 use std::process::Command;

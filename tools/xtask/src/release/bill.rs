@@ -2,7 +2,8 @@
 //! The bill of materials (CycloneDX 1.5): every crate that the programs are made of, as
 //! Cargo.lock has it, and the packages whose libraries they need.
 
-use super::{Release, image};
+use super::image;
+use super::released::Release;
 use crate::files::{text, write};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use std::process::Command;
 const RELEASED: [&str; 3] = ["weirgate-cli", "weirgate-lab-cli", "weirgate-guest"];
 
 pub fn make(release: &Release<'_>) -> Result<()> {
-    let mut metadata = crate::cargo(release.root);
+    let mut metadata = crate::command::cargo(release.root);
     metadata.args([
         "metadata",
         "--locked",

@@ -2,7 +2,8 @@
 //! The image for containers, without a tool for containers: one layer with the program and
 //! its libraries, as the OCI image layout has it (image-spec 1.1).
 
-use super::{Release, archive, sum};
+use super::archive;
+use super::released::{Release, sum};
 use crate::files::{empty, put, put_all, text, write};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

@@ -8,11 +8,14 @@
 mod archive;
 mod bill;
 mod image;
+mod released;
 mod rpm;
 
+use crate::command::run;
 use crate::files::{below, empty, epoch, put, put_all, target, text, version, write};
-use crate::{deb, musl, run};
+use crate::{deb, musl};
 use anyhow::{Context, Result, ensure};
+use released::{Release, sum};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,24 +55,6 @@ const FOLDERS: [(&str, &str); 5] = [
 /// By what name the signature was made (`-n` of ssh-keygen).
 const NAMESPACE: &str = "weirgate-release";
 
-/// What is released: its name, its date, and where the programs and their tree are.
-struct Release<'a> {
-    root: &'a Path,
-    folder: &'a Path,
-    /// Such as `weirgate-0.1.0`.
-    name: String,
-    version: String,
-    /// Seconds since 1970.
-    epoch: String,
-    /// As Debian calls the processor, and as the kernel does.
-    arch: String,
-    machine: String,
-    /// The router's package, unpacked.
-    tree: PathBuf,
-    /// The router's program in archive and image.
-    program: PathBuf,
-}
-
 /// Makes the release.
 #[allow(clippy::print_stdout, reason = "tells what was made")]
 pub fn make(root: &Path, arguments: &Arguments) -> Result<()> {
@@ -104,7 +89,7 @@ fn build(root: &Path, built: bool) -> Result<()> {
 /// Compiles the programs again, without what was compiled before.
 fn rebuild(root: &Path) -> Result<()> {
     for profile in [&["--profile", "dist"][..], &["--release"]] {
-        let mut clean = crate::cargo(root);
+        let mut clean = crate::command::cargo(root);
         run(clean.arg("clean").args(profile))?;
     }
     build(root, false)
@@ -160,13 +145,6 @@ fn sums(folder: &Path) -> Result<()> {
         let _ = writeln!(lines, "{}  {}", sum(&folder.join(&file))?, file.display());
     }
     write(&folder.join("SHA256SUMS"), lines.as_bytes(), 0o644)
-}
-
-/// The SHA-256 of a file.
-fn sum(file: &Path) -> Result<String> {
-    let line = text(Command::new("sha256sum").arg("-b").arg(file))?;
-    let sum = line.split_whitespace().next().context("sha256sum(1)")?;
-    Ok(sum.to_owned())
 }
 
 /// Signs the sums, and checks the signature with the key's public half.

@@ -2,9 +2,9 @@
 //! The RPM of the router's program: what the Debian package has, with scripts of its own
 //! (`packaging/rpm/weirgate.spec`).
 
-use super::Release;
+use super::released::Release;
+use crate::command::run;
 use crate::files::{below, empty, write};
-use crate::run;
 use anyhow::Result;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

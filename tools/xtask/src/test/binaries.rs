@@ -291,7 +291,7 @@ impl Run {
 
 /// The test binaries of the workspace, built where they are not.
 fn built(root: &Path) -> Result<Vec<Binary>> {
-    let mut cargo = crate::cargo(root);
+    let mut cargo = crate::command::cargo(root);
     cargo.args(["test", "--release", "--workspace"]);
     built_by(&mut cargo)?.context("the tests do not build")
 }

@@ -5,7 +5,8 @@ pub mod binaries;
 mod processor;
 mod unchanged;
 
-use crate::{cargo, docs, invariants, run};
+use crate::command::{cargo, long, run};
+use crate::{docs, invariants};
 use anyhow::Result;
 use binaries::Extent;
 use std::fs;
@@ -129,16 +130,6 @@ fn timed(part: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     let (wall, busy) = (start.elapsed().as_secs_f64(), busy() - before);
     println!("== {part}: {wall:.1} s, {busy:.1} s of the processors");
     outcome
-}
-
-/// Runs a test that is ignored otherwise, and shows what it prints.
-pub fn long(root: &Path, target: &str, name: &str, variables: &[(&str, &str)]) -> Result<()> {
-    // Of the whole workspace, as what is built already.
-    let words = ["test", "--release", "--workspace", "--test", target, "--"];
-    let how = ["--exact", name, "--ignored", "--nocapture"];
-    let mut command = cargo(root);
-    command.args(words).args(how);
-    run(command.envs(variables.iter().copied()))
 }
 
 /// Forty kinds of line, measured by `weirgate probe` in the lab: with a

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a release has in all its files.
+
+use crate::files::text;
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What is released: its name, its date, and where the programs and their tree are.
+pub struct Release<'a> {
+    pub root: &'a Path,
+    pub folder: &'a Path,
+    /// Such as `weirgate-0.1.0`.
+    pub name: String,
+    pub version: String,
+    /// Seconds since 1970.
+    pub epoch: String,
+    /// As Debian calls the processor, and as the kernel does.
+    pub arch: String,
+    pub machine: String,
+    /// The router's package, unpacked.
+    pub tree: PathBuf,
+    /// The router's program in archive and image.
+    pub program: PathBuf,
+}
+
+/// The SHA-256 of a file.
+pub fn sum(file: &Path) -> Result<String> {
+    let line = text(Command::new("sha256sum").arg("-b").arg(file))?;
+    let sum = line.split_whitespace().next().context("sha256sum(1)")?;
+    Ok(sum.to_owned())
+}

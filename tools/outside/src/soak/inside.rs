@@ -22,6 +22,9 @@ pub const CIRCUITS: [&str; 2] = ["/soak/devices.csv", "/soak/network.json"];
 const STATES: &str = "/var/lib/weirgate";
 const ROOM: &str = "size=64m";
 
+/// An `apply` of these policies sends about so many times.
+const CALLS: u64 = 80;
+
 /// How far the clock is set, in seconds.
 const DAY: i64 = 86_400;
 
@@ -45,7 +48,7 @@ pub struct Round {
 type Step = fn(&mut Soak) -> Result<Expected>;
 
 /// What is done in turn.
-const STEPS: [(&str, Step); 14] = [
+const STEPS: [(&str, Step); 15] = [
     ("apply", |_| apply(0)),
     ("apply another, confirm", Soak::confirmed),
     ("apply, not confirmed", Soak::forgotten),
@@ -54,6 +57,7 @@ const STEPS: [(&str, Step); 14] = [
     ("watch is ended and begun", Soak::watch_again),
     ("the LAN's device goes and comes", Soak::device),
     ("the disk is full", Soak::full),
+    ("a request of netlink fails", Soak::request),
     ("the clock is set back", |soak| soak.clock(-DAY)),
     ("the clock is set forward", |soak| soak.clock(DAY)),
     ("apply is killed, boot", Soak::killed),
@@ -187,6 +191,22 @@ impl Soak {
         Ok(self.now)
     }
 
+    /// One system call that sends to the kernel fails, for want of memory: the change is
+    /// not made, or is undone. Another one each time.
+    fn request(&mut self) -> Result<Expected> {
+        let when = 1 + self.number * 7 % CALLS;
+        let inject = format!("inject=sendto,sendmsg:error=ENOBUFS:when={when}");
+        let other = self.other();
+        let traced = ["strace", "-f", "-qq", "-o", "/dev/null"];
+        let calls = ["-e", "trace=sendto,sendmsg", "-e", &inject];
+        let apply = ["weirgate", "apply", POLICIES[other]];
+        let done = direct(&[&traced[..], &calls, &apply].concat())?;
+        Ok(match done.status {
+            Some(0) => Expected::Policy(other),
+            _ => self.now,
+        })
+    }
+
     fn clock(&mut self, by: i64) -> Result<Expected> {
         let done = direct(&["date", "+%s"])?;
         let now: i64 = done.output.trim().parse().context("date")?;
@@ -218,7 +238,7 @@ impl Soak {
         let words = ["circuits", "apply", "access", devices, network];
         weirgate(&words, &[0])?;
         weirgate(&["circuits", "show", "access"], &[0])?;
-        weirgate(&["circuits", "remove", "access"], &[0])?;
+        weirgate(&["circuits", "remove", "access", "--all"], &[0])?;
         Ok(self.now)
     }
 

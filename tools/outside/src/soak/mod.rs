@@ -17,7 +17,7 @@ use std::path::Path;
 pub use inside::run;
 
 /// Programs that it uses.
-const PROGRAMS: [&str; 6] = ["date", "ip", "kill", "mount", "nft", "tc"];
+const PROGRAMS: [&str; 7] = ["date", "ip", "kill", "mount", "nft", "strace", "tc"];
 
 /// Runs so many runs of so many virtual seconds, and says what they were like. Runs that
 /// were done before are not done again.

@@ -24,9 +24,9 @@ pub struct Kit {
 pub struct Part {
     /// The subject of its metrics: `mice:5000`, or `mice:more`.
     pub name: String,
-    /// More payload bytes than this...
+    /// Flows of more payload bytes than this belong to it,
     pub above: u64,
-    /// ...and at most this.
+    /// if they have at most so many.
     pub most: u64,
 }
 

@@ -21,6 +21,7 @@ mod manifests;
 mod musl;
 mod packages;
 mod release;
+mod rfc7928;
 mod setup;
 mod sweep;
 mod test;
@@ -160,6 +161,15 @@ enum Task {
         #[arg(long)]
         page: bool,
     },
+    /// Make the missing runs of RFC 7928's scenarios, of every discipline, then their page in docs.
+    Rfc7928 {
+        /// Where runs are kept, one file each; below target unless given.
+        #[arg(long)]
+        folder: Option<PathBuf>,
+        /// Write the page of what is there, and run nothing.
+        #[arg(long)]
+        page: bool,
+    },
     /// Print the DiffServ experiments' table of thesis, theory and measurement.
     DsTable {
         /// Where outcomes are: what `weirgate lab run FILE --json` printed, as
@@ -241,6 +251,7 @@ fn main() -> ExitCode {
             campaign::random(&root(), (seed, rows), folder, weirgate, page)
         }
         Task::Kernels { folder, page } => kernels::run(&root(), folder.as_deref(), page),
+        Task::Rfc7928 { folder, page } => rfc7928::run(&root(), folder.as_deref(), page),
         Task::DsTable { folder, check } => ds_table::run(&folder, check.as_deref()),
         Task::Bursts { flows, seeds } => {
             bursts::run(flows, seeds);

@@ -18,6 +18,9 @@
  * where a device's conditioners begin.
  */
 #include "tc.h"
+/* Within the kernel's lock no function may be called. */
+#undef AQM_NUMBER_FN
+#define AQM_NUMBER_FN AQM_FN
 #include "condition_layout.h"
 
 #define BPF_F_RECOMPUTE_CSUM 1
@@ -70,20 +73,6 @@ struct {
 	__uint(max_entries, 4096);
 } records SEC(".maps");
 
-/* As in ingress.bpf.h: the kernel's own lock forbids calls of functions. */
-#define TRIES 256
-
-static __always_inline int condition_lock(struct condition_state *state)
-{
-	u32 i;
-
-	for (i = 0; i < TRIES; i++) {
-		if (!__sync_val_compare_and_swap(&state->lock, 0, 1))
-			return 1;
-	}
-	return 0;
-}
-
 /* Reads a packet's header; whether it is one of IP. Functions that are not
  * inline are global, so that the verifier looks at each once. */
 __noinline u32 condition_look(struct __sk_buff *skb,
@@ -98,7 +87,7 @@ __noinline u32 condition_look(struct __sk_buff *skb,
 	    packet->head[0] >> 4 == 4) {
 		packet->version = 4;
 		packet->code = packet->head[1] >> 2;
-		packet->bytes = tc_short(packet->head + 2);
+		packet->bytes = tc_end(skb, tc_short(packet->head + 2), 0);
 		__builtin_memcpy(packet->address[0], packet->head + 12, 4);
 		__builtin_memcpy(packet->address[1], packet->head + 16, 4);
 		return packet->bytes >= 20;
@@ -108,7 +97,7 @@ __noinline u32 condition_look(struct __sk_buff *skb,
 		return 0;
 	packet->version = 6;
 	packet->code = tc_short(packet->head) >> 6 & 0x3f;
-	packet->bytes = 40 + tc_short(packet->head + 4);
+	packet->bytes = tc_end(skb, tc_short(packet->head + 4), 40);
 	__builtin_memcpy(packet->address[0], packet->head + 8, 12);
 	__builtin_memcpy(&packet->address[0][3], more, 4);
 	__builtin_memcpy(packet->address[1], more + 4, 16);
@@ -251,22 +240,18 @@ __noinline u32 condition_measure(struct condition_packet *packet, u32 index)
 		packet->brings = METER_YELLOW;
 	if (rule->red >> (packet->code & 63) & 1)
 		packet->brings = METER_RED;
-	if (!condition_lock(state)) {
-		__sync_fetch_and_add(&state->missed, 1);
-		return 0;
-	}
+	packet->now_ns = bpf_ktime_get_ns();
+	bytes = packet->bytes;
+	if (bytes < rule->smallest)
+		bytes = rule->smallest;
+	bpf_spin_lock(&state->lock);
 	if (state->version != rule->version) {
 		__builtin_memset(&state->vars, 0, sizeof(state->vars));
 		__builtin_memset(state->packets, 0, sizeof(state->packets));
 		__builtin_memset(state->bytes, 0, sizeof(state->bytes));
 		state->unmarked = 0;
-		state->missed = 0;
 		state->version = rule->version;
 	}
-	packet->now_ns = bpf_ktime_get_ns();
-	bytes = packet->bytes;
-	if (bytes < rule->smallest)
-		bytes = rule->smallest;
 	if (rule->metered)
 		colour = meter_colour(&state->vars, &rule->meter, bytes,
 				      packet->brings, packet->now_ns);
@@ -275,7 +260,7 @@ __noinline u32 condition_measure(struct condition_packet *packet, u32 index)
 	packet->colour = colour;
 	state->packets[colour]++;
 	state->bytes[colour] += packet->bytes;
-	__sync_val_compare_and_swap(&state->lock, 1, 0);
+	bpf_spin_unlock(&state->lock);
 	return 1;
 }
 

@@ -64,13 +64,12 @@ struct condition_rule {
 };
 
 struct condition_state {
-	u32 lock;
+	struct bpf_spin_lock lock; /* reads as 0 */
 	u32 version;
 	struct meter_vars vars;
 	u64 packets[3]; /* by colour */
 	u64 bytes[3]; /* of IP packets */
 	u64 unmarked; /* that have no place for a code point that is found */
-	u64 missed; /* packets that found it locked for too long */
 };
 
 /* A decision, for who compares. */

@@ -33,6 +33,9 @@ enum {
 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 enum { BPF_RB_NO_WAKEUP = 1 };
+struct bpf_spin_lock {
+	__u32 val;
+};
 
 /* include/uapi/asm-generic/errno-base.h */
 #define ENODEV 19

@@ -86,6 +86,13 @@ static __always_inline __u32 short_at(const __u8 *bytes)
 	return (__u32)bytes[0] << 8 | bytes[1];
 }
 
+/* Where a packet ends that says how much follows. Several that were made one may
+ * be more than the field can say, which is 0 then. */
+static __always_inline __u32 end_of(struct __sk_buff *skb, __u32 at, __u32 said)
+{
+	return said ? at + said : skb->len;
+}
+
 static __always_inline int ipv4(struct __sk_buff *skb, __u32 at,
 				struct flow *flow, struct place *place)
 {
@@ -97,7 +104,7 @@ static __always_inline int ipv4(struct __sk_buff *skb, __u32 at,
 	if (short_at(header + 6) & 0x3fff)
 		return 0;
 	place->transport = at + (header[0] & 0xf) * 4;
-	place->end = at + short_at(header + 2);
+	place->end = end_of(skb, at, short_at(header + 2));
 	flow->protocol = header[9];
 	__builtin_memcpy(flow->ends[0].address, header + 12, 4);
 	__builtin_memcpy(flow->ends[1].address, header + 16, 4);
@@ -114,7 +121,7 @@ static __always_inline int ipv6(struct __sk_buff *skb, __u32 at,
 	if (load(skb, at, header, sizeof(header)))
 		return 0;
 	at += sizeof(header);
-	place->end = at + short_at(header + 4);
+	place->end = end_of(skb, at, short_at(header + 4));
 	__builtin_memcpy(flow->ends[0].address, header + 8, 16);
 	__builtin_memcpy(flow->ends[1].address, header + 24, 16);
 	protocol = header[6];

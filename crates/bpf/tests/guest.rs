@@ -89,6 +89,8 @@ mod together {
             a_syn_frees_nobody: "odd::a_syn_from_outside_frees_nobody", "odd::a_syn_sent_again_frees_nobody";
             conditioners_choose_and_carry: "condition::choice", "condition::carried";
             conditioners_have_devices_and_least_sizes: "condition::smallest", "condition::devices";
+            conditioners_count_merged_segments: "condition::merged";
+            conditioners_meter_every_packet: "condition::locked";
             conditioners_colour_as_their_definitions: "condition::colours";
         }
     }

@@ -40,8 +40,6 @@ pub struct ConditionCount {
     /// Packets that should have got a code point, and in which no place for it
     /// was found.
     pub unmarked: u64,
-    /// Packets let go because several processors were at it for too long.
-    pub missed: u64,
 }
 
 /// A decision of the program's.
@@ -148,8 +146,27 @@ impl Condition {
     /// Runs it once on an Ethernet frame of this class: whether it lets the
     /// packet go, and the frame afterwards.
     pub fn run(&self, frame: &[u8], class: u32) -> Result<(bool, Vec<u8>), BpfError> {
+        self.run_given(frame, class, (0, 0))
+    }
+
+    /// The same of a frame that so many segments of so many bytes were made.
+    pub fn run_merged(
+        &self,
+        frame: &[u8],
+        merged: (u32, u32),
+    ) -> Result<(bool, Vec<u8>), BpfError> {
+        self.run_given(frame, 0, merged)
+    }
+
+    fn run_given(
+        &self,
+        frame: &[u8],
+        priority: u32,
+        merged: (u32, u32),
+    ) -> Result<(bool, Vec<u8>), BpfError> {
         let given = Given {
-            priority: class,
+            priority,
+            merged,
             ..Given::default()
         };
         let ran = self.program.run_as(NAME, frame, given)?;
@@ -254,7 +271,6 @@ impl ConditionMaps {
                 count.packets = state.packets;
                 count.bytes = state.bytes;
                 count.unmarked = state.unmarked;
-                count.missed = state.missed;
             }
             Ok(count)
         };

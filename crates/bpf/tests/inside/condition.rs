@@ -9,7 +9,9 @@ mod definition;
 
 use super::filter::{Chance, checksum, frame};
 use definition::Definition;
-use std::os::fd::AsRawFd as _;
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::thread::sleep;
 use std::time::Duration;
 use weirgate_aqm::MeterKind;
@@ -17,6 +19,7 @@ use weirgate_bpf::{Condition, ConditionMaps};
 use weirgate_state::{ColourAction, ColourMeter, Conditioner};
 use weirgate_units::{Dscp, Handle, Rate, Size, Span};
 
+const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 /// Packets between two looks at the records.
@@ -180,7 +183,7 @@ fn against_the_definition(kind: MeterKind, aware: bool, packets: usize) -> [u64;
     let counts = program.maps().and_then(|maps| maps.counts()).expect("maps");
     assert_eq!(counts.len(), 1);
     assert_eq!((counts[0].packets, counts[0].bytes), (seen, bytes));
-    assert_eq!((counts[0].unmarked, counts[0].missed), (0, 0));
+    assert_eq!(counts[0].unmarked, 0);
     let colours = match kind {
         MeterKind::SingleRate { .. } | MeterKind::TwoRate { .. } => 3,
         _ if aware => 3,
@@ -436,6 +439,59 @@ fn smallest() {
     assert_eq!(passed(1_001, 100), 0);
 }
 
+/// Several segments that were made one packet count as what they are together, also
+/// where the length says 0 because they are more than it can say.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn merged() {
+    let program = Condition::load_recording(&[rule("all", None)]);
+    let program = program.unwrap_or_else(|error| panic!("{error}"));
+    for version in [4, 6] {
+        let mut made = frame(version, TCP, 0, 7, 1_200);
+        let bytes = made.len() as u32 - 14;
+        for says in [true, false] {
+            if !says {
+                let length_at = if version == 4 { 16 } else { 18 };
+                made[length_at..length_at + 2].fill(0);
+            }
+            program.run_merged(&made, (3, 400)).expect("a run");
+            let mut counted = Vec::new();
+            program
+                .recorded(|record| counted.push(record.bytes))
+                .expect("records");
+            assert_eq!(counted, [bytes], "IPv{version}, says {says}");
+        }
+    }
+}
+
+/// Every packet is metered: what stands in the lock's place, which a processor that was
+/// stopped may have left there, lets none pass.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn locked() {
+    let mut metered = rule("one", None);
+    metered.meter = Some(ColourMeter::Bucket {
+        rate: Rate::bytes_per_second(1),
+        burst: Size::bytes(150),
+    });
+    let program = Condition::load_alone(&[metered]).unwrap_or_else(|error| panic!("{error}"));
+    let made = frame(4, UDP, 0, 7, 72);
+    assert!(program.run(&made, 0).expect("a run").0, "within the burst");
+    let held = program.attachable().expect("a program");
+    let options = ProgInfoQueryOptions::default().include_map_ids(true);
+    let info = ProgInfoIter::with_query_opts(options).find(|info| info.id == number(&held));
+    let maps = info.expect("the program").map_ids;
+    let mut maps = maps.iter().map(|id| MapHandle::from_map_id(*id).unwrap());
+    let states = maps.find(|map| map.name() == "instances").expect("a map");
+    let first = 0_u32.to_ne_bytes();
+    let mut state = states.lookup(&first, MapFlags::ANY).unwrap().unwrap();
+    state[..4].copy_from_slice(&1_u32.to_ne_bytes());
+    states.update(&first, &state, MapFlags::ANY).unwrap();
+    assert!(!program.run(&made, 0).expect("a run").0, "beyond the burst");
+    let counts = program.maps().and_then(|maps| maps.counts()).expect("maps");
+    assert_eq!(counts[0].packets, [1, 0, 1]);
+}
+
 /// One program for several devices: each has conditioners and counts of its own,
 /// and packets of one without a place are let go.
 #[test]
@@ -462,13 +518,20 @@ fn devices() {
     maps.set(&[]).unwrap();
     assert!(program.run(&made, 0).unwrap().0);
     let held = program.attachable().unwrap();
-    let told = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", held.as_raw_fd())).unwrap();
-    let id = told.lines().find_map(|line| line.strip_prefix("prog_id:"));
-    let id = id.unwrap().trim().parse().unwrap();
+    let id = number(&held);
     let other = ConditionMaps::of_program(id, 7).unwrap();
     assert_eq!(other.rules().unwrap(), Some(vec![marking]));
     assert_eq!(other.counts().unwrap()[0].packets, [0; 3]);
     assert!(ConditionMaps::of_program(id, 8).is_none());
+}
+
+/// A loaded program's number.
+fn number(program: &OwnedFd) -> u32 {
+    let path = format!("/proc/self/fdinfo/{}", program.as_raw_fd());
+    let told = std::fs::read_to_string(path).expect("a program");
+    let id = told.lines().find_map(|line| line.strip_prefix("prog_id:"));
+    let id = id.expect("a number").trim().parse();
+    id.expect("a number")
 }
 
 /// Cut, spoiled, padded: nothing but code points and their checksum is

@@ -203,6 +203,7 @@ fn signatures() {
         }
         eight_packets_and_no_more(&filter, next(version, TCP), next(version, TCP));
         new_flow_of_old_ports(&filter, next(version, TCP));
+        longer_than_it_says(&filter, next(version, TCP));
     }
     fragments(&filter, next(4, UDP));
 }
@@ -228,6 +229,15 @@ fn new_flow_of_old_ports(filter: &Payload, flow: Flow) {
     assert_eq!(packet(0x12, b""), 4, "SYN with ACK begins nothing");
     assert_eq!(packet(0x02, b""), 0, "SYN does");
     assert_eq!(packet(0x18, b"GET / HTTP/1.1"), 0);
+}
+
+/// Many segments that were made one packet, of which its length says 0.
+fn longer_than_it_says(filter: &Payload, flow: Flow) {
+    let payload = [&b"\x13BitTorrent protocol"[..], &[0; 1_000]].concat();
+    let mut bytes = frame(flow, false, 0x18, &payload);
+    let length_at = if flow.version == 4 { 16 } else { 18 };
+    bytes[length_at..length_at + 2].fill(0);
+    assert_eq!(of(filter, &bytes), 1);
 }
 
 fn fragments(filter: &Payload, flow: Flow) {

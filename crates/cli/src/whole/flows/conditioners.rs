@@ -32,8 +32,6 @@ struct Counted {
     red: Found,
     /// Packets whose header was not found where a code point is written.
     unmarked: u64,
-    /// Packets let go unmeasured, because several processors were at it.
-    missed: u64,
 }
 
 /// Lists them.
@@ -87,7 +85,6 @@ fn of_device(device: &str, place: &HookPrograms, counts: &Conditioned) -> Vec<Co
                 yellow: found(1),
                 red: found(2),
                 unmarked: count.unmarked,
-                missed: count.missed,
             });
         }
     }
@@ -115,11 +112,10 @@ fn print(all: &[Counted]) -> Result<(), Failure> {
                 one.device, one.at, one.name, found.packets, found.bytes, found.action
             ))?;
         }
-        if one.unmarked + one.missed > 0 {
+        if one.unmarked > 0 {
             output::note(&format!(
-                "{}: {} packets in which no place for the code point was found, {} that were not \
-                 measured",
-                one.name, one.unmarked, one.missed
+                "{}: {} packets in which no place for the code point was found",
+                one.name, one.unmarked
             ));
         }
     }

@@ -198,7 +198,7 @@ impl Packet {
     fn headers_v4(&self) -> Option<Headers> {
         let first = *self.bytes.first()?;
         let header = usize::from(first & 0xf) * 4;
-        let total = usize::from(short(&self.bytes, 2)?);
+        let total = self.stated(0, short(&self.bytes, 2)?);
         let offset = short(&self.bytes, 6)?;
         let protocol = *self.bytes.get(9)?;
         if first >> 4 != 4 || header < 20 || total < header || total > self.length {
@@ -295,11 +295,21 @@ impl Packet {
     #[must_use]
     pub fn ip_length(&self) -> usize {
         let stated = match self.ethertype {
-            IPV4 => short(&self.bytes, 2).map(usize::from),
-            IPV6 => short(&self.bytes, 4).map(|payload| usize::from(payload) + 40),
+            IPV4 => short(&self.bytes, 2).map(|total| self.stated(0, total)),
+            IPV6 => short(&self.bytes, 4).map(|payload| self.stated(40, payload)),
             _ => None,
         };
         stated.map_or(self.length, |stated| stated.min(self.length))
+    }
+
+    /// Bytes of an IP packet that says how many follow so much of its header. One of
+    /// more than 16 bits can say is of segments that were made one, and says 0 (BIG
+    /// TCP; `iph_totlen()`, include/linux/ip.h).
+    fn stated(&self, header: usize, said: u16) -> usize {
+        if said == 0 && self.length > header + usize::from(u16::MAX) {
+            return self.length;
+        }
+        header + usize::from(said)
     }
 
     /// Source and destination address as numbers.

@@ -30,6 +30,20 @@ fn a_line_says_what_it_means() {
 }
 
 #[test]
+fn a_packet_of_many_segments_is_as_long_as_it_is() {
+    for (text, field) in [
+        ("tcp 192.0.2.1:1 > 192.0.2.2:2 len 100", 2),
+        ("tcp [2001:db8::1]:1 > [2001:db8::2]:2 len 100", 4),
+    ] {
+        let mut packet = parse_line(text).unwrap().unwrap().packet;
+        packet.bytes[field..field + 2].fill(0);
+        packet.length = 70_000;
+        assert_eq!(packet.ip_length(), 70_000, "{text}");
+        assert!(packet.headers().version.is_some(), "{text}");
+    }
+}
+
+#[test]
 fn every_mistake_of_a_line_has_its_place() {
     let found = mistakes("tcp 192.0.2.1 > 192.0.2.2:99999 dscp ZZ x 0");
     let columns: Vec<usize> = found.iter().map(|one| one.column).collect();

@@ -120,6 +120,10 @@ impl Apt {
             "APT::Sandbox::User=".to_owned(),
             "APT::Update::Error-Mode=any".to_owned(),
             "Acquire::Languages=none".to_owned(),
+            // Whatever the machine's own apt puts up with.
+            "Acquire::AllowInsecureRepositories=false".to_owned(),
+            "Acquire::AllowWeakRepositories=false".to_owned(),
+            "APT::Get::AllowUnauthenticated=false".to_owned(),
             // The machine's own packages are nobody's concern here.
             "Debug::NoLocking=true".to_owned(),
         ] {

@@ -2,10 +2,13 @@
 //! Turns a machine's own apt sources into ones for another Debian suite, so
 //! that its mirror, its keys and its proxies serve and no address is written
 //! down here. Text in, text out.
+//!
+//! What takes checks from a source (`trusted`, `check-valid-until`, `allow-insecure`)
+//! is left out: what is fetched here is run, so apt has to find it signed and not
+//! expired.
 
-/// Options of a classic source line that still mean the same for another
-/// suite.
-const OPTIONS: [&str; 3] = ["signed-by", "trusted", "check-valid-until"];
+/// The option of a source that still means the same for another suite: its key.
+const SIGNED_BY: &str = "signed-by";
 
 /// The Debian archives that a `.list` file names, as deb822 stanzas for
 /// `suite`. `base` holds the names of the machine's own release.
@@ -31,7 +34,7 @@ pub(crate) fn from_list(text: &str, base: &[&str], suite: &str) -> Vec<String> {
         let mut fields = vec![("URIs".to_owned(), address.to_owned())];
         for option in options.split_whitespace() {
             if let Some((name, value)) = option.split_once('=')
-                && OPTIONS.contains(&name.to_lowercase().as_str())
+                && name.eq_ignore_ascii_case(SIGNED_BY)
             {
                 fields.push((name.to_owned(), value.replace(',', " ")));
             }
@@ -65,8 +68,8 @@ pub(crate) fn from_deb822(text: &str, base: &[&str], suite: &str) -> Vec<String>
         let kept: Vec<(String, String)> = fields
             .iter()
             .filter(|(field, _)| {
-                let field = field.to_lowercase();
-                field == "uris" || OPTIONS.contains(&field.as_str())
+                let same = |name: &str| field.eq_ignore_ascii_case(name);
+                same("uris") || same(SIGNED_BY)
             })
             .cloned()
             .collect();
@@ -169,5 +172,18 @@ Components: main
               URIs: http://mirror.example/debian\n\
               Signed-By: \n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n abc\n"]
         );
+    }
+
+    #[test]
+    fn no_source_is_trusted_without_a_signature() {
+        let line = "deb [trusted=yes Check-Valid-Until=no allow-insecure=yes] \
+                    http://mirror.example/debian bookworm main\n";
+        let stanza = "Types: deb\nURIs: http://mirror.example/debian\nSuites: bookworm\n\
+                      Components: main\nTrusted: yes\nCheck-Valid-Until: no\n\
+                      Allow-Insecure: yes\n";
+        let expected = "Types: deb\nSuites: new-backports\nComponents: main\n\
+                        URIs: http://mirror.example/debian\n";
+        assert_eq!(from_list(line, &BASE, "new-backports"), [expected]);
+        assert_eq!(from_deb822(stanza, &BASE, "new-backports"), [expected]);
     }
 }

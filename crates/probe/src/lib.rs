@@ -33,6 +33,7 @@
 mod bound;
 mod infer;
 mod patient;
+mod places;
 mod remote;
 mod sequence;
 mod train;

@@ -3,12 +3,14 @@
 //! when, and what is said where something is wrong.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use rustix::net::{self, AddressFamily, SocketType};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 use weirgate_probe::{
-    BulkServer, Doing, Manner, Ping, Play, ProbeDirection, Sequence, Short, Stop, Stream, play,
+    BulkServer, Doing, Manner, Ping, Play, ProbeDirection, Sequence, Short, Stop, Stream, Wanted,
+    play,
 };
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
@@ -287,4 +289,37 @@ fn the_serving_end_answers_nonsense_and_goes_on() {
     let long = sequence(vec![flow("down", down, (0, 60_000))], 60_000);
     let played = play(&long, address, &stop, &mut |_, _| ()).unwrap();
     assert!(played.transfers.is_empty());
+}
+
+/// A connection from an address of this machine.
+fn connected(from: [u8; 4], to: SocketAddr) -> TcpStream {
+    let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    net::bind(&socket, &SocketAddr::from((from, 0))).unwrap();
+    net::connect(&socket, &to).unwrap();
+    TcpStream::from(socket)
+}
+
+#[test]
+fn one_network_does_not_take_every_place() {
+    let server = server();
+    let said = |mut stream: &TcpStream| {
+        let mut line = String::new();
+        let wanted = Wanted::Send {
+            bytes: Some(10),
+            manner: Manner::default(),
+        };
+        stream.write_all(wanted.to_string().as_bytes()).unwrap();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        line
+    };
+    let crowd: Vec<TcpStream> = (0..300)
+        .map(|_| connected([127, 0, 0, 1], server))
+        .collect();
+    let last = crowd.last().unwrap();
+    last.set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    let mut refused = String::new();
+    BufReader::new(last).read_line(&mut refused).unwrap();
+    assert_eq!(refused, "no: too many ask at a time\n");
+    assert_eq!(said(&connected([127, 0, 1, 1], server)), "yes\n");
 }

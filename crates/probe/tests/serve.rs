@@ -41,6 +41,13 @@ const TRAIN: Train = Train {
     gap_ns: 10_000,
 };
 
+/// One that takes ten seconds.
+const LONG: Train = Train {
+    count: 100,
+    gap_ns: 100_000_000,
+    ..TRAIN
+};
+
 #[test]
 fn trains_go_both_ways() {
     let mut client = Client::greet(server()).expect("a socket");
@@ -148,23 +155,62 @@ fn too_much_is_refused() {
         told(&one, &Message::Expect { cookie, train });
         assert_eq!(next(&one), Message::Refused { id: 7 }, "{train:?}");
     }
-    // Four long trains at a time; a fifth is refused.
-    let long = Train {
-        count: 100,
-        gap_ns: 100_000_000,
-        ..TRAIN
-    };
-    for id in 0..5 {
+    // Two long trains to a network at a time; a third is refused.
+    for id in 0..3 {
         told(
             &one,
             &Message::Send {
                 cookie,
-                train: Train { id, ..long },
+                train: Train { id, ..LONG },
             },
         );
     }
     let refused = (0..10_000)
         .map(|_| next(&one))
         .find(|message| matches!(message, Message::Refused { .. }));
-    assert_eq!(refused, Some(Message::Refused { id: 4 }));
+    assert_eq!(refused, Some(Message::Refused { id: 2 }));
+}
+
+/// A socket at an address of this machine, and the cookie that it has.
+fn greeted(address: &str, server: SocketAddr) -> (UdpSocket, [u8; COOKIE]) {
+    let socket = UdpSocket::bind((address, 0)).expect("a socket");
+    socket.connect(server).expect("a socket");
+    told(&socket, &Message::Hello { nonce: 3 });
+    match next(&socket) {
+        Message::Welcome { cookie, .. } => (socket, cookie),
+        other => panic!("no welcome: {other:?}"),
+    }
+}
+
+#[test]
+fn one_network_does_not_take_all_trains_that_are_sent() {
+    let server = server();
+    let (crowd, cookie) = greeted("127.0.0.1", server);
+    for id in 0..8 {
+        let train = Train { id, ..LONG };
+        told(&crowd, &Message::Send { cookie, train });
+    }
+    let (other, cookie) = greeted("127.0.1.1", server);
+    let train = TRAIN;
+    told(&other, &Message::Send { cookie, train });
+    let first = next(&other);
+    assert!(matches!(first, Message::Data { id: 7, .. }), "{first:?}");
+}
+
+#[test]
+fn one_network_does_not_evict_trains_of_another() {
+    let server = server();
+    let (other, own) = greeted("127.0.1.1", server);
+    let train = TRAIN;
+    told(&other, &Message::Expect { cookie: own, train });
+    assert_eq!(next(&other), Message::Ready { id: 7 });
+    for _ in 0..20 {
+        let (crowd, cookie) = greeted("127.0.0.1", server);
+        told(&crowd, &Message::Expect { cookie, train });
+        assert_eq!(next(&crowd), Message::Ready { id: 7 });
+    }
+    told(&other, &Message::Ask { cookie: own, id: 7 });
+    told(&other, &Message::Hello { nonce: 4 });
+    let first = next(&other);
+    assert!(matches!(first, Message::Told { id: 7, .. }), "{first:?}");
 }

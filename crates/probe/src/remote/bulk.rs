@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+use weirgate_units::PeerText;
 
 const STREAMS: usize = 4;
 /// How often each connection fetches it: a short file would be asked for without
@@ -158,7 +159,9 @@ impl Bulk {
                 .complete_io(&mut secured.sock)
                 .map_err(|error| match error.get_ref() {
                     Some(inner) if inner.is::<rustls::Error>() => {
-                        RemoteError::Strange(format!("{}: {inner}", self.host))
+                        // It may quote the certificate.
+                        let why = PeerText::new(inner.to_string());
+                        RemoteError::Strange(format!("{}: {why}", self.host))
                     }
                     _ => error.into(),
                 })?;
@@ -193,7 +196,7 @@ impl Bulk {
             return Err(RemoteError::Strange(format!(
                 "{} answers `{}`{hint}",
                 self.host,
-                shown.escape_debug()
+                PeerText::new(shown)
             )));
         }
         let mut block = vec![0; 131_072];

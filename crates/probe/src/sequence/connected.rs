@@ -10,6 +10,7 @@ use crate::train::pace::passing;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
+use weirgate_units::PeerText;
 
 /// A connection is made within this time.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -77,8 +78,7 @@ impl Connected {
 }
 
 fn refused(server: SocketAddr, why: &str) -> RemoteError {
-    let shown: String = why.trim_end().chars().take(200).collect();
-    RemoteError::Refused(format!("{server} ({})", shown.escape_debug()))
+    RemoteError::Refused(format!("{server} ({})", PeerText::new(why)))
 }
 
 /// A way for datagrams to the serving end and back. It lasts as long as its

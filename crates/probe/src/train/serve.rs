@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The serving end: answers whoever greets, sends and receives trains.
 
+use crate::places::{Places, Room, network};
 use crate::train::message::{COOKIE, Message, Train};
 use crate::train::pace::{self, since};
 use crate::train::{Arrival, Arrivals};
@@ -8,15 +9,20 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
 /// Trains that are sent at a time, and that are received.
-const MOST_SENDING: usize = 4;
-const MOST_RECEIVING: usize = 16;
+const SENDING: Room = Room {
+    all: 4,
+    of_network: 2,
+};
+const RECEIVING: Room = Room {
+    all: 16,
+    of_network: 4,
+};
 
 /// A serving end.
 #[derive(Debug)]
@@ -24,7 +30,7 @@ pub struct Server {
     socket: Arc<UdpSocket>,
     secret: [u8; 32],
     clock: Instant,
-    sending: Arc<AtomicUsize>,
+    sending: Arc<Places>,
     receiving: BTreeMap<SocketAddr, Receiving>,
 }
 
@@ -45,7 +51,7 @@ impl Server {
             socket: Arc::new(UdpSocket::bind(address)?),
             secret,
             clock: Instant::now(),
-            sending: Arc::default(),
+            sending: Places::new(SENDING),
             receiving: BTreeMap::new(),
         })
     }
@@ -134,19 +140,14 @@ impl Server {
         if train.check().is_err() {
             return refused;
         }
-        if self.sending.fetch_add(1, Ordering::SeqCst) >= MOST_SENDING {
-            self.sending.fetch_sub(1, Ordering::SeqCst);
+        let Some(place) = self.sending.take(to.ip()) else {
             return refused;
-        }
-        let (socket, sending, clock) = (
-            Arc::clone(&self.socket),
-            Arc::clone(&self.sending),
-            self.clock,
-        );
+        };
+        let (socket, clock) = (Arc::clone(&self.socket), self.clock);
         thread::spawn(move || {
             // Whoever asked sees that packets are missing.
             let _ = pace::send(&socket, to, &train, clock);
-            sending.fetch_sub(1, Ordering::SeqCst);
+            drop(place);
         });
         None
     }
@@ -159,11 +160,8 @@ impl Server {
         if known.is_some_and(|receiving| receiving.train == train) {
             return Message::Ready { id: train.id };
         }
-        if known.is_none() && self.receiving.len() >= MOST_RECEIVING {
-            let oldest = self.receiving.iter().min_by_key(|(_, one)| one.last);
-            if let Some(address) = oldest.map(|(address, _)| *address) {
-                self.receiving.remove(&address);
-            }
+        if known.is_none() {
+            self.make_room(from.ip());
         }
         let receiving = Receiving {
             train,
@@ -172,5 +170,33 @@ impl Server {
         };
         self.receiving.insert(from, receiving);
         Message::Ready { id: train.id }
+    }
+
+    /// Forgets a train where there are too many: the oldest of who asks where his
+    /// network has as many as one may have, else the oldest of the network with most.
+    fn make_room(&mut self, from: IpAddr) {
+        let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        for address in self.receiving.keys() {
+            *counts.entry(network(address.ip())).or_default() += 1;
+        }
+        let own = network(from);
+        let crowded = if counts
+            .get(&own)
+            .is_some_and(|own| *own >= RECEIVING.of_network)
+        {
+            Some(own)
+        } else if self.receiving.len() >= RECEIVING.all {
+            let most = counts.into_iter().max_by_key(|(_, count)| *count);
+            most.map(|(network, _)| network)
+        } else {
+            None
+        };
+        let crowd = self.receiving.iter();
+        let oldest = crowd
+            .filter(|(address, _)| Some(network(address.ip())) == crowded)
+            .min_by_key(|(_, one)| one.last);
+        if let Some(address) = oldest.map(|(address, _)| *address) {
+            self.receiving.remove(&address);
+        }
     }
 }

@@ -8,17 +8,19 @@
 mod datagrams;
 pub(crate) mod ports;
 
+use crate::places::{Places, Room};
 use crate::sequence::serve::ports::Silence;
 use crate::sequence::wanted::{LINE, Wanted};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Connections at a time.
-const MOST: usize = 256;
+const CONNECTIONS: Room = Room {
+    all: 512,
+    of_network: 128,
+};
 /// Nothing comes or goes for so long, and a connection is over; none is longer
 /// than an hour.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -40,29 +42,26 @@ impl BulkServer {
         self.0.local_addr()
     }
 
-    /// Serves until the socket fails.
-    pub fn run(self) -> io::Result<()> {
-        let open = Arc::new(AtomicUsize::new(0));
-        for stream in self.0.incoming() {
-            let Ok(stream) = stream else {
+    /// Serves as long as the process lasts.
+    pub fn run(self) {
+        let places = Places::new(CONNECTIONS);
+        loop {
+            let Ok((stream, from)) = self.0.accept() else {
                 // Out of descriptors: connections that are open end some time.
                 thread::sleep(Duration::from_millis(100));
                 continue;
             };
-            let place = Arc::clone(&open);
-            if place.fetch_add(1, Ordering::SeqCst) >= MOST {
-                place.fetch_sub(1, Ordering::SeqCst);
+            let Some(place) = places.take(from.ip()) else {
                 let _ = (&stream).write_all(b"no: too many ask at a time\n");
                 continue;
-            }
+            };
             thread::spawn(move || {
                 // What a client does wrong, or breaks off, is its own matter.
                 let _ = served(&stream);
                 let _ = stream.shutdown(Shutdown::Both);
-                place.fetch_sub(1, Ordering::SeqCst);
+                drop(place);
             });
         }
-        Ok(())
     }
 }
 

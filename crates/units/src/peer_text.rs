@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Text that another machine said.
+
+use std::fmt::{self, Write as _};
+
+/// How much of it is displayed.
+const MOST_SHOWN: usize = 4096;
+
+/// Text of another machine, which may hold anything. It is only displayed so that a
+/// terminal does nothing with it but show it: what is not printable is escaped, lines
+/// but the first are indented and so never look like ours, and a long text is cut.
+///
+/// ```
+/// use weirgate_units::PeerText;
+///
+/// let said = PeerText::new("\x1b]0;owned\x07 refused\nweirgate: all is well");
+/// assert_eq!(
+///     said.to_string(),
+///     "\\u{1b}]0;owned\\u{7} refused\n    weirgate: all is well"
+/// );
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PeerText(String);
+
+impl PeerText {
+    /// What was said.
+    pub fn new(said: impl Into<String>) -> Self {
+        Self(said.into())
+    }
+
+    /// Its lines.
+    pub fn lines(&self) -> impl Iterator<Item = Self> {
+        self.0.lines().map(Self::new)
+    }
+
+    /// Whether this stands in it.
+    #[must_use]
+    pub fn contains(&self, text: &str) -> bool {
+        self.0.contains(text)
+    }
+
+    /// What it says to a program.
+    ///
+    /// # Errors
+    /// Why it is nothing of the kind, as text of the peer, of which the reason has parts.
+    pub fn read<T, E: fmt::Display>(
+        &self,
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<T, Self> {
+        read(&self.0).map_err(|error| Self(format!("{error}: {}", self.0)))
+    }
+
+    /// Whether it is nothing but space.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.0.trim().is_empty()
+    }
+}
+
+impl fmt::Display for PeerText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.0.trim_end();
+        let shown = &text[..text.floor_char_boundary(MOST_SHOWN)];
+        for (number, line) in shown.lines().enumerate() {
+            if number > 0 {
+                f.write_str("\n    ")?;
+            }
+            for one in line.chars() {
+                match one {
+                    '\'' | '"' | '\\' | '\t' => f.write_char(one)?,
+                    _ => write!(f, "{}", one.escape_debug())?,
+                }
+            }
+        }
+        match text.len() - shown.len() {
+            0 => Ok(()),
+            more => write!(f, " ... and {more} bytes more"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(said: &str) -> String {
+        PeerText::new(said).to_string()
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped() {
+        // Colours, C1's CSI, a return to the line's begin, bell, delete, reversal.
+        let said = "\u{1b}[2J\u{9b}31m\ra\u{7}\u{7f}\u{202e}b\u{2028}c";
+        let expected = r"\u{1b}[2J\u{9b}31m\ra\u{7}\u{7f}\u{202e}b\u{2028}c";
+        assert_eq!(shown(said), expected);
+        for code in (0..=0x9f).filter_map(char::from_u32) {
+            let text = shown(&format!("a{code}b"));
+            let plain = |one: char| !one.is_control() || one == '\t' || one == '\n';
+            assert!(text.chars().all(plain), "{code:?}: {text:?}");
+        }
+    }
+
+    #[test]
+    fn what_people_write_stays() {
+        let said = "line 3:\t\"größer\" als 'C:\\x' → 日本\r\n  ok\n";
+        let expected = "line 3:\t\"größer\" als 'C:\\x' → 日本\n      ok";
+        assert_eq!(shown(said), expected);
+        assert!(PeerText::new(" \n\t").is_blank());
+    }
+
+    #[test]
+    fn errors_of_readers_quote_it_escaped() {
+        let number = PeerText::new("\u{7}7").read(str::parse::<u8>);
+        let why = number.unwrap_err().to_string();
+        assert_eq!(why, r"invalid digit found in string: \u{7}7");
+        assert_eq!(PeerText::new("7").read(str::parse::<u8>), Ok(7));
+    }
+
+    #[test]
+    fn a_long_text_is_cut() {
+        let text = shown(&"ü".repeat(3_000));
+        assert!(text.ends_with("ü ... and 1904 bytes more"), "{text}");
+    }
+}

@@ -10,6 +10,7 @@ mod bursts;
 mod campaign;
 mod command;
 mod deb;
+mod dependencies;
 mod docs;
 mod ds_table;
 mod faults;
@@ -210,7 +211,7 @@ enum Task {
 #[allow(clippy::print_stderr, reason = "a task's messages go to the terminal")]
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
-        Task::Setup => setup::run(),
+        Task::Setup => setup::run().and_then(|()| dependencies::fetch(&root())),
         Task::Invariants => invariants::run(&root()),
         Task::Binaries { only } => test::binaries::run(&root(), Extent::Short, &only),
         Task::Test => test::tests(&root(), Extent::Short),

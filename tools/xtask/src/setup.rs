@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A package, a file that shows it is there, and what it is for.
-const PACKAGES: [(&str, &str, &str); 19] = [
+const PACKAGES: [(&str, &str, &str); 20] = [
     (
         "iproute2",
         "/usr/sbin/tc",
@@ -82,6 +82,11 @@ const PACKAGES: [(&str, &str, &str); 19] = [
         "iputils-ping",
         "/usr/bin/ping",
         "tests and the lab's hosts send echoes with it",
+    ),
+    (
+        "openssh-client",
+        "/usr/bin/ssh-keygen",
+        "the sums of a release are signed with it",
     ),
     (
         "ethtool",

@@ -177,3 +177,62 @@ fn compare(one: &Path, other: &Path) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Stdio;
+
+    fn succeeds(command: &mut Command) -> bool {
+        let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
+        quiet.status().is_ok_and(|status| status.success())
+    }
+
+    /// As docs/install.md has it: the signature, and then the sums.
+    fn verifies(folder: &Path, signers: &Path) -> Result<bool> {
+        let mut signature = Command::new("ssh-keygen");
+        signature.args(["-Y", "verify", "-n", NAMESPACE, "-I", "release"]);
+        signature.arg("-f").arg(signers);
+        signature.args(["-s", "SHA256SUMS.sig"]).current_dir(folder);
+        signature.stdin(fs::File::open(folder.join("SHA256SUMS"))?);
+        let mut sums = Command::new("sha256sum");
+        sums.args(["-c", "SHA256SUMS"]).current_dir(folder);
+        Ok(succeeds(&mut signature) && succeeds(&mut sums))
+    }
+
+    fn key(at: &Path) -> Result<()> {
+        let mut make = Command::new("ssh-keygen");
+        run(make.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(at))
+    }
+
+    #[test]
+    fn a_changed_file_and_another_key_are_seen() -> Result<()> {
+        let all = tempfile::tempdir()?;
+        let (folder, own) = (all.path().join("release"), all.path().join("key"));
+        let package = folder.join("weirgate_1_amd64.deb");
+        write(&package, b"a package", 0o644)?;
+        write(&folder.join("kubernetes/daemonset.yaml"), b"pods", 0o644)?;
+        key(&own)?;
+        sums(&folder)?;
+        sign(&folder, &own)?;
+        let signers = all.path().join("trusted");
+        fs::copy(folder.join("allowed-signers"), &signers)?;
+        assert!(verifies(&folder, &signers)?);
+
+        write(&package, b"another one", 0o644)?;
+        assert!(!verifies(&folder, &signers)?, "its sum is another");
+        fs::remove_file(folder.join("SHA256SUMS"))?;
+        sums(&folder)?;
+        assert!(!verifies(&folder, &signers)?, "sums that nobody signed");
+        for left in ["SHA256SUMS", "SHA256SUMS.sig", "allowed-signers"] {
+            fs::remove_file(folder.join(left))?;
+        }
+        let strange = all.path().join("strange");
+        key(&strange)?;
+        sums(&folder)?;
+        sign(&folder, &strange)?;
+        assert!(verifies(&folder, &folder.join("allowed-signers"))?);
+        assert!(!verifies(&folder, &signers)?, "signed by somebody else");
+        Ok(())
+    }
+}

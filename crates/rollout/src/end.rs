@@ -2,8 +2,8 @@
 //! `weirgate domain end`: one end of a measurement, on a customer's machine,
 //! told by lines of JSON what to do.
 //!
-//! It answers and counts only datagrams that hold the number which it was
-//! given at the beginning, so that nobody else can make it send.
+//! It answers and counts only datagrams that hold the number which it was given for
+//! their flow, so that nobody but a flow's sender can make it send or count.
 
 use crate::transport::{FlowSocket, Listening, ServicePorts, payload};
 use anyhow::{Context as _, bail};
@@ -24,12 +24,12 @@ use weirgate_units::Inserted as _;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// Listen at the address, for datagrams with the number.
+    /// Listen at the address, for datagrams of these flows.
     Listen {
         /// The own address.
         address: IpAddr,
-        /// What every datagram holds.
-        number: u64,
+        /// What every datagram of a flow holds.
+        numbers: BTreeMap<u32, u64>,
         /// Places beside a port for all.
         places: Vec<ServicePorts>,
     },
@@ -73,6 +73,8 @@ pub struct Sending {
     /// Its number, whose lowest six bits are its code point, for the answers to
     /// echoes.
     pub flow: u32,
+    /// What its packets hold, so that its receiver knows them.
+    pub number: u64,
     /// To whom.
     pub to: SocketAddr,
     /// Whether by a connection.
@@ -138,20 +140,25 @@ struct End {
     ready: Vec<(Sending, FlowSocket)>,
 }
 
-/// What arrived by flow, of datagrams and messages with one number.
+/// What arrived by flow, of datagrams and messages with their flow's number.
 #[derive(Clone, Default)]
 pub struct Arrivals {
-    number: u64,
+    numbers: Arc<BTreeMap<u32, u64>>,
     flows: Arc<Mutex<BTreeMap<u32, Arrived>>>,
 }
 
 impl Arrivals {
-    /// Nothing yet of those with this number.
-    pub fn of(number: u64) -> Self {
+    /// Nothing yet of flows with these numbers.
+    pub fn of(numbers: BTreeMap<u32, u64>) -> Self {
         Self {
-            number,
+            numbers: Arc::new(numbers),
             ..Self::default()
         }
+    }
+
+    /// Whether a packet is of a flow that is awaited.
+    pub fn awaits(&self, packet: &[u8]) -> bool {
+        Label::of(packet).is_some_and(|told| self.numbers.get(&told.flow) == Some(&told.number))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Arrived>> {
@@ -164,9 +171,9 @@ impl End {
         match order {
             Order::Listen {
                 address,
-                number,
+                numbers,
                 places,
-            } => self.listen(address, number, &places),
+            } => self.listen(address, numbers, &places),
             Order::Prepare(flows) => self.prepare(flows),
             Order::Send => Ok(self.send()),
             Order::Tell => Ok(Answer::Arrived(self.arrivals.lock().clone())),
@@ -176,10 +183,10 @@ impl End {
     fn listen(
         &mut self,
         address: IpAddr,
-        number: u64,
+        numbers: BTreeMap<u32, u64>,
         places: &[ServicePorts],
     ) -> anyhow::Result<Answer> {
-        self.arrivals = Arrivals::of(number);
+        self.arrivals = Arrivals::of(numbers);
         let any = ServicePorts {
             tcp: false,
             ports: Vec::new(),
@@ -202,7 +209,7 @@ impl End {
             let Ok(mut socket) = FlowSocket::open(own.ip(), &flow, PATIENCE) else {
                 continue;
             };
-            trips.insert(flow.flow, self.trip(&flow, &mut socket));
+            trips.insert(flow.flow, trip(&flow, &mut socket));
             self.ready.push((flow, socket));
         }
         // What the echoes took of the profiles comes back.
@@ -211,52 +218,13 @@ impl End {
         Ok(Answer::Prepared(trips))
     }
 
-    fn trip(&self, flow: &Sending, socket: &mut FlowSocket) -> Option<Trip> {
-        let number = self.arrivals.number;
-        let mut best: Option<Trip> = None;
-        let mut packet = vec![0; payload(flow)];
-        for place in 0..ECHOES {
-            // Within the profile, as a router measures it.
-            thread::sleep(gap(flow, u64::from(flow.packet)).min(PATIENCE));
-            let sent = now();
-            head(&mut packet, number, ECHO, flow.flow, place, sent);
-            if socket.send(&packet).is_err() {
-                continue;
-            }
-            let mut answer = vec![0; packet.len()];
-            let mut read = |socket: &mut FlowSocket| -> io::Result<Option<Trip>> {
-                let length = socket.hear(&mut answer)?;
-                let Some(told) = Label::of(&answer[..length], number, ANSWER) else {
-                    return Ok(None);
-                };
-                let same = told.place == place && told.flow == flow.flow;
-                Ok(same.then(|| Trip {
-                    round_ns: now().saturating_sub(sent),
-                    there_ns: difference(told.time, sent),
-                }))
-            };
-            // A late answer to an earlier echo is none; a lost one is one fewer.
-            if let Ok(Some(trip)) = read(socket) {
-                let shorter = best.is_none_or(|best| trip.round_ns < best.round_ns);
-                best = if shorter { Some(trip) } else { best };
-            } else if place >= 2 && best.is_none() {
-                break;
-            }
-        }
-        best
-    }
-
     fn send(&mut self) -> Answer {
-        let number = self.arrivals.number;
         let started: Vec<_> = self
             .ready
             .drain(..)
             .map(|(flow, mut socket)| {
                 let id = flow.flow;
-                (
-                    id,
-                    thread::spawn(move || stream(&flow, &mut socket, number)),
-                )
+                (id, thread::spawn(move || stream(&flow, &mut socket)))
             })
             .collect();
         let ended = started
@@ -266,12 +234,48 @@ impl End {
     }
 }
 
+/// The shortest of some round trips of a flow's own packets.
+fn trip(flow: &Sending, socket: &mut FlowSocket) -> Option<Trip> {
+    let mut best: Option<Trip> = None;
+    let mut packet = vec![0; payload(flow)];
+    for place in 0..ECHOES {
+        // Within the profile, as a router measures it.
+        thread::sleep(gap(flow, u64::from(flow.packet)).min(PATIENCE));
+        let sent = now();
+        head(&mut packet, flow, ECHO, place, sent);
+        if socket.send(&packet).is_err() {
+            continue;
+        }
+        let mut answer = vec![0; packet.len()];
+        let mut read = |socket: &mut FlowSocket| -> io::Result<Option<Trip>> {
+            let length = socket.hear(&mut answer)?;
+            let told = Label::of(&answer[..length]).filter(|told| {
+                told.kind == ANSWER
+                    && told.place == place
+                    && (told.flow, told.number) == (flow.flow, flow.number)
+            });
+            Ok(told.map(|told| Trip {
+                round_ns: now().saturating_sub(sent),
+                there_ns: difference(told.time, sent),
+            }))
+        };
+        // A late answer to an earlier echo is none; a lost one is one fewer.
+        if let Ok(Some(trip)) = read(socket) {
+            let shorter = best.is_none_or(|best| trip.round_ns < best.round_ns);
+            best = if shorter { Some(trip) } else { best };
+        } else if place >= 2 && best.is_none() {
+            break;
+        }
+    }
+    best
+}
+
 /// Sends a flow: its burst at once, then at its rate. A sender that is late
 /// catches up by at most its burst, so that the profile is kept to; so it is
 /// late by as little as the kernel can.
 ///
 /// What a connection did not take in time counts as sent, and so as lost.
-fn stream(flow: &Sending, socket: &mut FlowSocket, number: u64) -> (u64, u64) {
+fn stream(flow: &Sending, socket: &mut FlowSocket) -> (u64, u64) {
     // Without it, timers are up to 50 us late (prctl(2), PR_SET_TIMERSLACK).
     let exact = NonZeroU64::new(1);
     let _ = rustix::thread::set_current_timer_slack(exact);
@@ -295,7 +299,7 @@ fn stream(flow: &Sending, socket: &mut FlowSocket, number: u64) -> (u64, u64) {
         if due > passed {
             thread::sleep(due.checked_sub(passed).unwrap_or_default());
         }
-        head(&mut packet, number, COUNTED, flow.flow, sent, now());
+        head(&mut packet, flow, COUNTED, sent, now());
         // A packet that cannot be sent is as one that is lost on the way.
         let waited = socket.send(&packet).unwrap_or_default();
         let missed = waited.as_nanos() / gap.as_nanos().max(1);
@@ -337,7 +341,8 @@ pub fn receive(socket: &UdpSocket, arrivals: &Arrivals) {
 /// point.
 pub fn answered(packet: &mut [u8], arrivals: &Arrivals) -> Option<u8> {
     let came = now();
-    if let Some(told) = Label::of(packet, arrivals.number, COUNTED) {
+    let told = Label::of(packet).filter(|_| arrivals.awaits(packet))?;
+    if told.kind == COUNTED {
         let took = difference(came, told.time);
         let mut arrived = arrivals.lock();
         let flow = arrived.entry(told.flow).or_insert(Arrived {
@@ -350,55 +355,72 @@ pub fn answered(packet: &mut [u8], arrivals: &Arrivals) -> Option<u8> {
         flow.most_ns = flow.most_ns.max(took);
         return None;
     }
-    let told = Label::of(packet, arrivals.number, ECHO)?;
-    head(packet, arrivals.number, ANSWER, told.flow, told.place, came);
-    Some(told.point)
+    (told.kind == ECHO).then(|| {
+        let point = (told.flow & 63) as u8;
+        Label {
+            kind: ANSWER,
+            time: came,
+            ..told
+        }
+        .write(packet);
+        point
+    })
 }
 
 /// Makes a packet one that is answered.
 #[cfg(test)]
-pub fn echo(packet: &mut [u8], number: u64, flow: u32) {
-    head(packet, number, ECHO, flow, 0, now());
+pub fn echo(packet: &mut [u8], flow: &Sending) {
+    head(packet, flow, ECHO, 0, now());
 }
 
 /// What a datagram says.
 struct Label {
+    number: u64,
+    kind: u8,
     flow: u32,
     place: u64,
     time: u64,
-    point: u8,
 }
 
 impl Label {
-    fn of(packet: &[u8], number: u64, kind: u8) -> Option<Self> {
-        let (own, rest) = packet.split_first_chunk()?;
-        let ([found], rest) = rest.split_first_chunk()?;
-        if u64::from_be_bytes(*own) != number || *found != kind {
-            return None;
-        }
+    fn of(packet: &[u8]) -> Option<Self> {
+        let (number, rest) = packet.split_first_chunk()?;
+        let ([kind], rest) = rest.split_first_chunk()?;
         let (flow, rest) = rest.split_first_chunk()?;
         let (place, rest) = rest.split_first_chunk()?;
         let (time, _) = rest.split_first_chunk()?;
-        let flow = u32::from_be_bytes(*flow);
         Some(Self {
-            flow,
+            number: u64::from_be_bytes(*number),
+            kind: *kind,
+            flow: u32::from_be_bytes(*flow),
             place: u64::from_be_bytes(*place),
             time: u64::from_be_bytes(*time),
-            point: (flow & 63) as u8,
         })
+    }
+
+    fn write(&self, packet: &mut [u8]) {
+        let mut head = Vec::with_capacity(HEAD);
+        head.extend(self.number.to_be_bytes());
+        head.push(self.kind);
+        head.extend(self.flow.to_be_bytes());
+        head.extend(self.place.to_be_bytes());
+        head.extend(self.time.to_be_bytes());
+        if let Some(place) = packet.get_mut(..HEAD) {
+            place.copy_from_slice(&head);
+        }
     }
 }
 
-fn head(packet: &mut [u8], number: u64, kind: u8, flow: u32, place: u64, time: u64) {
-    let mut head = Vec::with_capacity(HEAD);
-    head.extend(number.to_be_bytes());
-    head.push(kind);
-    head.extend(flow.to_be_bytes());
-    head.extend(place.to_be_bytes());
-    head.extend(time.to_be_bytes());
-    if let Some(place) = packet.get_mut(..HEAD) {
-        place.copy_from_slice(&head);
+/// Writes what a packet of a flow says.
+fn head(packet: &mut [u8], flow: &Sending, kind: u8, place: u64, time: u64) {
+    Label {
+        number: flow.number,
+        kind,
+        flow: flow.flow,
+        place,
+        time,
     }
+    .write(packet);
 }
 
 /// How long so many bytes take at a flow's rate.
@@ -419,4 +441,34 @@ fn nanoseconds(time: Duration) -> u64 {
 
 fn difference(later: u64, earlier: u64) -> i64 {
     later.wrapping_sub(earlier).cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_is_counted_by_its_own_number_alone() {
+        let arrivals = Arrivals::of(BTreeMap::from([(10, 7), (74, 8)]));
+        let counted = |number, flow| {
+            let mut packet = vec![0; HEAD];
+            let label = Label {
+                number,
+                kind: COUNTED,
+                flow,
+                place: 0,
+                time: 0,
+            };
+            label.write(&mut packet);
+            answered(&mut packet, &arrivals);
+        };
+        // Whoever sends flow 74 knows its number, and not the other's.
+        for (number, flow) in [(8, 74), (8, 10), (8, 11), (0, 10), (7, 10)] {
+            counted(number, flow);
+        }
+        let arrived = arrivals.lock();
+        let packets = arrived.iter().map(|(flow, one)| (*flow, one.packets));
+        assert_eq!(packets.collect::<Vec<_>>(), [(10, 1), (74, 1)]);
+        drop(arrived);
+    }
 }

@@ -10,11 +10,11 @@ use clap::Args;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write as _};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_domain::Domain;
-use weirgate_units::Inserted as _;
+use weirgate_units::{Inserted as _, PeerText};
 
 /// How other machines are reached.
 #[derive(Args, Debug, Clone)]
@@ -54,18 +54,24 @@ fn plain(text: &str) -> Result<String, String> {
 }
 
 /// How a command ended on another machine.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Answer {
     /// Its exit status; none where it was not reached or was ended by a signal.
     pub status: Option<i32>,
     /// What it printed.
-    pub out: String,
+    pub out: PeerText,
     /// What it said beside that.
-    pub err: String,
+    pub err: PeerText,
 }
 
 /// For how long a machine is waited for that has not to be asked by a given time.
 pub const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The most bytes that a machine may print to one question.
+const MOST_PRINTED: u64 = 4 << 20;
+
+/// The most that it may say beside that.
+pub const MOST_BESIDE: u64 = 64 << 10;
 
 /// What ssh returns where it could not reach the machine (ssh(1)).
 const UNREACHED: i32 = 255;
@@ -76,11 +82,10 @@ impl Answer {
         self.status == Some(0)
     }
 
-    /// What went wrong, in a few lines.
+    /// What went wrong, in a few lines, for people.
     pub fn why(&self) -> String {
-        let said = self.err.trim();
-        match (self.status, said.is_empty()) {
-            (_, false) => said.to_owned(),
+        match (self.status, self.err.is_blank()) {
+            (_, false) => self.err.to_string(),
             (Some(status), true) => format!("it ended with status {status} and said nothing"),
             (None, true) => "it was not reached".to_owned(),
         }
@@ -103,7 +108,8 @@ impl Ssh {
         };
         let mut command = Command::new(program);
         command.args(first).arg(host).arg(&self.remote).args(words);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let all = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        all.stderr(Stdio::piped());
         command
     }
 
@@ -113,19 +119,16 @@ impl Ssh {
     }
 
     /// Runs weirgate on a machine to its end, which is waited for so long; what
-    /// takes longer counts as not reached.
+    /// takes longer, or says more than is taken, counts as not reached.
     pub fn ask(&self, host: &str, words: &[&str], input: &str, patience: Duration) -> Answer {
         let failed = |why: String| Answer {
-            status: None,
-            out: String::new(),
-            err: format!("{}: {why}", self.ssh.0.join(" ")),
+            err: PeerText::new(format!("{}: {why}", self.ssh.0.join(" "))),
+            ..Answer::default()
         };
-        let child = self.command(host, words).stderr(Stdio::piped()).spawn();
-        let mut child = match child {
+        let mut child = match self.command(host, words).spawn() {
             Ok(child) => child,
             Err(error) => return failed(error.to_string()),
         };
-        let late = || format!("{host} has not answered for {} s", patience.as_secs());
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(mut to), Some(out), Some(err)) = pipes else {
             return failed("its pipes are missing".to_owned());
@@ -134,24 +137,44 @@ impl Ssh {
         // One that ends without reading says why itself. What a machine that
         // does not answer leaves open is left to these threads.
         thread::spawn(move || to.write_all(input.as_bytes()));
-        let (out, err) = (all_of(out), all_of(err));
+        let (sender, said) = mpsc::sync_channel(2);
+        all_of(out, MOST_PRINTED, sender.clone(), Ok);
+        all_of(err, MOST_BESIDE, sender, Err);
         let end = Instant::now() + patience;
-        let rest = || end.saturating_duration_since(Instant::now());
-        let texts = out.recv_timeout(rest()).and_then(|out| {
-            let err = err.recv_timeout(rest())?;
-            Ok((out, err))
-        });
-        if texts.is_err() {
-            // It may have ended just now.
-            let _ = child.kill();
+        let mut answer = Answer::default();
+        let mut heard = Ok(());
+        for _ in 0..2 {
+            let rest = end.saturating_duration_since(Instant::now());
+            heard = match said.recv_timeout(rest) {
+                Ok(Ok(Some(out))) => {
+                    answer.out = out;
+                    Ok(())
+                }
+                Ok(Err(Some(err))) => {
+                    answer.err = err;
+                    Ok(())
+                }
+                Ok(Ok(None)) => Err(format!("{host} printed more than {MOST_PRINTED} bytes")),
+                Ok(Err(None)) => Err(format!(
+                    "{host} said more than {MOST_BESIDE} bytes beside its answer"
+                )),
+                Err(_) => Err(format!(
+                    "{host} has not answered for {} s",
+                    patience.as_secs()
+                )),
+            };
+            if heard.is_err() {
+                // It may have ended just now.
+                let _ = child.kill();
+                break;
+            }
         }
-        match (texts, child.wait()) {
-            (Ok((out, err)), Ok(status)) => Answer {
-                status: status.code().filter(|code| *code != UNREACHED),
-                out,
-                err,
-            },
-            (Err(_), _) => failed(late()),
+        match (heard, child.wait()) {
+            (Ok(()), Ok(status)) => {
+                answer.status = status.code().filter(|code| *code != UNREACHED);
+                answer
+            }
+            (Err(why), _) => failed(why),
             (_, Err(error)) => failed(error.to_string()),
         }
     }
@@ -175,30 +198,31 @@ impl Ssh {
                     )
                 })
                 .collect();
-            let ended = started.into_iter().map(|(name, thread)| {
-                let answer = thread.join().unwrap_or_else(|_| Answer {
-                    status: None,
-                    out: String::new(),
-                    err: String::new(),
-                });
-                (name.clone(), answer)
-            });
+            let ended = started
+                .into_iter()
+                .map(|(name, thread)| (name.clone(), thread.join().unwrap_or_default()));
             ended.inserted()
         })
     }
 }
 
-/// All that a pipe brings, as text, when it has ended.
-fn all_of(mut pipe: impl Read + Send + 'static) -> Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
+/// Sends all that a pipe brings, as text, when it has ended; nothing where that is more
+/// than so many bytes.
+pub fn all_of<T: Send + 'static>(
+    pipe: impl Read + Send + 'static,
+    most: u64,
+    to: SyncSender<T>,
+    told: impl FnOnce(Option<PeerText>) -> T + Send + 'static,
+) {
     thread::spawn(move || {
         let mut bytes = Vec::new();
+        let mut pipe = pipe.take(most + 1);
         // What came before a failure is all there is.
         let _ = pipe.read_to_end(&mut bytes);
+        let all = (bytes.len() as u64 <= most).then(|| String::from_utf8_lossy(&bytes));
         // Nobody may wait for it any more.
-        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+        let _ = to.send(told(all.map(PeerText::new)));
     });
-    receiver
 }
 
 /// How ssh calls a router.
@@ -206,4 +230,50 @@ pub fn host<'d>(domain: &'d Domain, router: &'d str) -> &'d str {
     let stated = domain.routers.get(router);
     let stated = stated.and_then(|router| router.host.as_deref());
     stated.unwrap_or(router)
+}
+
+#[cfg(test)]
+impl Ssh {
+    /// A script of the shell in place of ssh, whose `$0` is the machine's name.
+    pub fn script(script: &str) -> Self {
+        Self {
+            ssh: Words(["sh", "-c", script].map(str::to_owned).to_vec()),
+            remote: "weirgate".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a machine answers that runs this script.
+    fn answer(script: &str) -> Answer {
+        let ssh = Ssh::script(script);
+        ssh.ask("far", &["plan", "-"], "", Duration::from_secs(20))
+    }
+
+    #[test]
+    fn who_says_too_much_is_named_and_ended() {
+        for (to, what) in [
+            ("", "far printed more than 4194304 bytes"),
+            (" >&2", "far said more than 65536 bytes beside its answer"),
+        ] {
+            let begun = Instant::now();
+            let answer = answer(&format!("exec cat /dev/zero{to}"));
+            assert_eq!(answer.status, None);
+            assert!(answer.why().ends_with(what), "{}", answer.why());
+            assert!(answer.out.is_blank());
+            assert!(begun.elapsed() < Duration::from_secs(15));
+        }
+        let answer = answer("printf most; printf all >&2; exit 1");
+        assert_eq!(answer.status, Some(1));
+        assert!(answer.out.contains("most") && answer.err.contains("all"));
+    }
+
+    #[test]
+    fn what_it_says_does_nothing_to_the_terminal() {
+        let why = answer(r"printf '\033]0;mine\007no\rweirgate: all is well' >&2; exit 2").why();
+        assert_eq!(why, r"\u{1b}]0;mine\u{7}no\rweirgate: all is well");
+    }
 }

@@ -9,12 +9,20 @@ use crate::end::{Arrivals, Sending, answered};
 use anyhow::{Context as _, bail};
 use rustix::net::{self, AddressFamily, SocketType, sockopt};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_domain::Service;
 use weirgate_policy::{Ports, Protocol};
+
+/// Connections to one place at a time.
+const CONNECTIONS: usize = 256;
+
+/// How long a connection may take to say that it is one of a flow.
+const STRANGER: Duration = Duration::from_secs(5);
 
 /// Where a service's packets go that are selected by what they carry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +41,8 @@ pub struct Wanted {
     pub services: Vec<usize>,
     /// Those places.
     pub places: Vec<ServicePorts>,
+    /// What packets of each flow to it hold, which its sender alone knows too.
+    pub numbers: BTreeMap<u32, u64>,
 }
 
 impl Wanted {
@@ -42,6 +52,7 @@ impl Wanted {
             address,
             services: Vec::new(),
             places: Vec::new(),
+            numbers: BTreeMap::new(),
         }
     }
 
@@ -118,24 +129,44 @@ fn receive(socket: UdpSocket, to: Arrivals) -> io::Result<()> {
 /// Takes connections, each on a thread of its own.
 fn accept(socket: TcpListener, to: Arrivals) {
     thread::spawn(move || {
-        for stream in socket.incoming().flatten() {
-            let to = to.clone();
-            // One that breaks off has sent what it has sent.
-            thread::spawn(move || read(stream, &to));
+        let open = Arc::new(());
+        loop {
+            match socket.accept() {
+                // What is beyond ends at once.
+                Ok((stream, _)) if Arc::strong_count(&open) <= CONNECTIONS => {
+                    let (to, open) = (to.clone(), Arc::clone(&open));
+                    thread::spawn(move || {
+                        // One that breaks off has sent what it has sent.
+                        let _ = read(stream, &to);
+                        drop(open);
+                    });
+                }
+                Ok(_) => {}
+                // Out of descriptors: some connections end some time.
+                Err(_) => thread::sleep(Duration::from_millis(100)),
+            }
         }
     });
 }
 
+/// Takes the messages of a connection. Whoever does not begin with one of a flow that
+/// is awaited is a stranger.
 fn read(mut stream: TcpStream, to: &Arrivals) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(STRANGER))?;
     let mut size = [0; 2];
     stream.read_exact(&mut size)?;
     let mut message = vec![0; usize::from(u16::from_be_bytes(size))];
+    stream.read_exact(&mut message)?;
+    if !to.awaits(&message) {
+        return Ok(());
+    }
+    stream.set_read_timeout(None)?;
     loop {
-        stream.read_exact(&mut message)?;
         if answered(&mut message, to).is_some() {
             stream.write_all(&message)?;
         }
+        stream.read_exact(&mut message)?;
     }
 }
 
@@ -244,6 +275,7 @@ mod tests {
     fn flow(to: u16, tcp: bool, from: Vec<(u16, u16)>) -> Sending {
         Sending {
             flow: 7 << 6,
+            number: 99,
             to: SocketAddr::new(HERE, to),
             tcp,
             from,
@@ -259,7 +291,7 @@ mod tests {
     /// first is taken, and echoes come back.
     #[test]
     fn places_are_found_and_answer() {
-        let arrivals = Arrivals::of(99);
+        let arrivals = Arrivals::of(BTreeMap::from([(7 << 6, 99)]));
         let mut listening = Listening::default();
         let taken = UdpSocket::bind((HERE, 0)).unwrap();
         let port = taken.local_addr().unwrap().port();
@@ -279,7 +311,7 @@ mod tests {
             let flow = flow(to, tcp, Vec::new());
             let mut socket = FlowSocket::open(HERE, &flow, Duration::from_secs(5)).unwrap();
             let mut packet = vec![0; payload(&flow)];
-            crate::end::echo(&mut packet, 99, flow.flow);
+            crate::end::echo(&mut packet, &flow);
             socket.send(&packet).unwrap();
             let mut answer = vec![0; packet.len()];
             assert_eq!(socket.hear(&mut answer).unwrap(), packet.len());

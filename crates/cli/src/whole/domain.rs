@@ -134,7 +134,7 @@ pub fn run(command: &Command) -> Outcome {
             let Some((domain, check, texts)) = sound(path)? else {
                 return Ok(Status::Differs);
             };
-            let own = verify::record(path);
+            let own = verify::record::beside(path);
             let settings = verify::Settings {
                 time: *time,
                 beside: *beside,

@@ -2,27 +2,26 @@
 //! `weirgate domain verify`: each router asked whether it is as planned, and
 //! each service's traffic sent from end to end and measured.
 
+pub mod record;
+mod remote;
+
 use crate::apply::Texts;
-use crate::end::{Answer, Arrived, Order, Sending, Trip};
+use crate::end::{Arrived, Sending, Trip};
 use crate::ssh::{self, PATIENCE, Ssh};
 use crate::transport::{Wanted, by_connection, pairs};
-use anyhow::{Context as _, bail};
-use serde::{Deserialize, Serialize};
+use remote::{End, traffic};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::io::Read as _;
+use std::net::IpAddr;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::time::calendar;
 use weirgate_domain::{
-    Check, Domain, Fate, Found, Measured, Quantity, Service, Since, State, Verification,
-    code_point, comparisons,
+    Check, Domain, Fate, Found, Measured, Service, Since, Verification, code_point, comparisons,
 };
 use weirgate_units::Inserted as _;
 use weirgate_units::{Rate, Span};
@@ -39,10 +38,6 @@ pub struct Settings<'a> {
     pub record: &'a Path,
 }
 
-/// How long an end is waited for, beside what it takes to send. Round trips of
-/// ten lost echoes for each of its services are in it.
-const END_PATIENCE: Duration = Duration::from_mins(2);
-
 /// Flows of best-effort traffic are counted from here.
 const BESIDE: u32 = 1 << 20;
 
@@ -57,7 +52,7 @@ pub fn run(
     ssh: &Ssh,
     settings: &Settings<'_>,
 ) -> Outcome {
-    let before = read(settings.record)?;
+    let before = record::read(settings.record)?;
     let routers = if settings.ask {
         asked(domain, texts, ssh)
     } else {
@@ -75,7 +70,7 @@ pub fn run(
     };
     found.remember(before);
     output::data(&found.to_string())?;
-    write(settings.record, &found.since)?;
+    record::write(settings.record, &found.since)?;
     Ok(if found.sound() {
         Status::Done
     } else {
@@ -88,9 +83,9 @@ fn asked(domain: &Domain, texts: &Texts, ssh: &Ssh) -> BTreeMap<String, Found> {
     let answers = ssh.ask_all(domain, &["plan", "-"], texts, PATIENCE);
     let found = |answer: &ssh::Answer| match answer.status {
         Some(0) => Found::AsPlanned,
-        Some(1) if !answer.out.trim().is_empty() => {
-            let steps = answer.out.lines().take_while(|line| !line.is_empty());
-            Found::Differs(steps.map(str::to_owned).collect())
+        Some(1) if !answer.out.is_blank() => {
+            let steps = answer.out.lines().take_while(|line| !line.is_blank());
+            Found::Differs(steps.map(|step| step.to_string()).collect())
         }
         // It refuses the policy, or what is there stands in its way.
         Some(1..=4) => Found::Differs(answer.why().lines().map(str::to_owned).collect()),
@@ -100,106 +95,6 @@ fn asked(domain: &Domain, texts: &Texts, ssh: &Ssh) -> BTreeMap<String, Found> {
         .iter()
         .map(|(name, answer)| (name.clone(), found(answer)))
         .inserted()
-}
-
-/// One end, on its customer's machine.
-struct End {
-    child: Child,
-    input: ChildStdin,
-    output: Receiver<String>,
-    at: SocketAddr,
-    /// Ports of services that have one of their own; none where it is taken.
-    ports: BTreeMap<usize, Option<u16>>,
-}
-
-impl End {
-    fn start(ssh: &Ssh, host: &str, wanted: &Wanted, number: u64) -> anyhow::Result<Self> {
-        let address = wanted.address;
-        let mut child = ssh
-            .start(host, &["domain", "end"])
-            .with_context(|| format!("reach {host}"))?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            bail!("{host} cannot be spoken to");
-        };
-        let mut end = Self {
-            child,
-            input,
-            output: lines(output),
-            at: SocketAddr::new(address, 0),
-            ports: BTreeMap::new(),
-        };
-        end.tell(&Order::Listen {
-            address,
-            number,
-            places: wanted.places.clone(),
-        })?;
-        match end.hear(END_PATIENCE)? {
-            Answer::Listening(port, ports) => {
-                end.at.set_port(port);
-                end.ports = wanted.services.iter().copied().zip(ports).inserted();
-            }
-            other => bail!("{host}: {}", unexpected(&other)),
-        }
-        Ok(end)
-    }
-
-    /// Where a service's packets go.
-    fn place(&self, service: usize) -> Option<SocketAddr> {
-        let own = self.ports.get(&service).copied();
-        let port = own.unwrap_or(Some(self.at.port()))?;
-        Some(SocketAddr::new(self.at.ip(), port))
-    }
-
-    fn tell(&mut self, order: &Order) -> anyhow::Result<()> {
-        let mut line = serde_json::to_string(order)?;
-        line.push('\n');
-        self.input.write_all(line.as_bytes())?;
-        Ok(self.input.flush()?)
-    }
-
-    fn hear(&mut self, patience: Duration) -> anyhow::Result<Answer> {
-        let line = match self.output.recv_timeout(patience) {
-            Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) => {
-                bail!("it said nothing for {} s", patience.as_secs())
-            }
-            Err(RecvTimeoutError::Disconnected) => bail!("it ended"),
-        };
-        serde_json::from_str(&line).with_context(|| format!("it said `{}`", line.trim_end()))
-    }
-}
-
-impl Drop for End {
-    fn drop(&mut self) {
-        // An end of its own process; one that is gone has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The lines that an end says, as they come.
-fn lines(output: ChildStdout) -> Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
-    // It ends when the end does.
-    thread::spawn(move || {
-        let mut output = BufReader::new(output);
-        loop {
-            // What an end says is short, whoever it is.
-            let mut line = String::new();
-            let read = output.by_ref().take(1 << 20).read_line(&mut line);
-            if !matches!(read, Ok(1..)) || sender.send(line).is_err() {
-                return;
-            }
-        }
-    });
-    receiver
-}
-
-fn unexpected(answer: &Answer) -> String {
-    match answer {
-        Answer::Failed(why) => why.clone(),
-        other => format!("unexpected answer {other:?}"),
-    }
 }
 
 /// Who sends a service's packets to whom: machine and address of both.
@@ -218,7 +113,6 @@ fn ends<'d>(domain: &'d Domain, service: &Service) -> Result<[(&'d str, IpAddr);
 fn start<'d>(
     ssh: &Ssh,
     wanted: &BTreeMap<&'d str, Wanted>,
-    number: u64,
 ) -> (BTreeMap<&'d str, End>, BTreeMap<&'d str, String>) {
     let mut failed: BTreeMap<&str, String> = BTreeMap::new();
     let mut open: BTreeMap<&str, End> = BTreeMap::new();
@@ -226,7 +120,7 @@ fn start<'d>(
         let threads: Vec<_> = wanted
             .iter()
             .map(|(host, wanted)| {
-                let start = move || End::start(ssh, host, wanted, number);
+                let start = move || End::start(ssh, host, wanted);
                 (*host, scope.spawn(start))
             })
             .collect();
@@ -264,9 +158,11 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
         wanted.entry(from).or_insert_with(|| Wanted::at(*here));
         let receiver = wanted.entry(to).or_insert_with(|| Wanted::at(*there));
         receiver.add(at, service);
+        for flow in [of_service(domain, at, service), flow(BESIDE + at as u32, 0)] {
+            receiver.numbers.insert(flow, number()?);
+        }
     }
-    let number = number()?;
-    let (mut open, failed) = start(ssh, &wanted, number);
+    let (mut open, failed) = start(ssh, &wanted);
     let mut orders: BTreeMap<&str, Vec<Sending>> = BTreeMap::new();
     let mut beside = BTreeSet::new();
     let mut taken = BTreeSet::new();
@@ -281,23 +177,28 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
             taken.insert(at);
             continue;
         };
-        let point = code_point(domain, service).value();
+        let numbers = wanted.get(to).map(|receiver| &receiver.numbers);
+        let number = |flow: u32| numbers.and_then(|all| all.get(&flow)).copied();
         let own = orders.entry(from).or_default();
+        let id = of_service(domain, at, service);
         own.push(Sending {
-            flow: flow(at as u32, point),
+            flow: id,
+            number: number(id).unwrap_or_default(),
             to: target,
             tcp: by_connection(service),
             from: pairs(&service.select.from_ports),
-            dscp: point,
+            dscp: code_point(domain, service).value(),
             packet: u16::try_from(service.packet.as_bytes()).unwrap_or(FULL),
             rate: service.rate.as_bits_per_second(),
             burst: service.burst.as_bytes(),
             milliseconds: settings.time.as_millis() as u64,
         });
         if let Some(rate) = settings.beside.filter(|_| beside.insert((from, to))) {
+            let id = flow(BESIDE + at as u32, 0);
             own.push(Sending {
-                flow: flow(BESIDE + at as u32, 0),
-                to: end.at,
+                flow: id,
+                number: number(id).unwrap_or_default(),
+                to: end.at(),
                 tcp: false,
                 from: Vec::new(),
                 dscp: 0,
@@ -309,7 +210,7 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
         }
     }
     orders.retain(|host, _| open.contains_key(host));
-    let result = traffic(&mut open, &orders, settings.time + END_PATIENCE);
+    let result = traffic(&mut open, &orders, settings.time + remote::PATIENCE);
     let fates = domain.services.iter().zip(&parties).enumerate();
     let fate = |(at, (service, pair)): (usize, (&Service, &Result<_, String>))| {
         let [(from, _), (to, _)]: &[(&str, IpAddr); 2] = match pair {
@@ -324,7 +225,7 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
         if taken.contains(&at) {
             return Fate::NotMeasured(format!("{to}: something else has all of its `ports`"));
         }
-        let id = flow(at as u32, code_point(domain, service).value());
+        let id = of_service(domain, at, service);
         let Some((sent, took)) = result.sent.get(&id) else {
             return Fate::NotMeasured(format!("{from} sent nothing"));
         };
@@ -333,6 +234,10 @@ fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<F
         Fate::Judged(comparisons(service, &figures(*sent, *took, trip, arrived)))
     };
     Ok(fates.map(fate).collect())
+}
+
+fn of_service(domain: &Domain, at: usize, service: &Service) -> u32 {
+    flow(at as u32, code_point(domain, service).value())
 }
 
 fn flow(number: u32, point: u8) -> u32 {
@@ -357,135 +262,129 @@ fn figures(sent: u64, took: u64, trip: Option<Trip>, arrived: Option<Arrived>) -
     }
 }
 
-/// What the ends told.
-#[derive(Default)]
-struct Answers {
-    failed: BTreeMap<String, String>,
-    trips: BTreeMap<u32, Option<Trip>>,
-    sent: BTreeMap<u32, (u64, u64)>,
-    arrived: BTreeMap<u32, Arrived>,
-}
-
-/// Round trips first, then everything at once, then what arrived.
-fn traffic(
-    open: &mut BTreeMap<&str, End>,
-    orders: &BTreeMap<&str, Vec<Sending>>,
-    patience: Duration,
-) -> Answers {
-    let mut told = Answers::default();
-    let prepare = |host: &str| Order::Prepare(orders.get(host).cloned().unwrap_or_default());
-    each(open, &mut told, patience, &prepare);
-    each(open, &mut told, patience, &|_| Order::Send);
-    // What the last packets wait for is over when all that was sent before is.
-    thread::sleep(Duration::from_millis(300));
-    each(open, &mut told, patience, &|_| Order::Tell);
-    told
-}
-
-/// Tells every end something, and hears them all.
-fn each(
-    open: &mut BTreeMap<&str, End>,
-    told: &mut Answers,
-    patience: Duration,
-    order: &dyn Fn(&str) -> Order,
-) {
-    let mut gone = Vec::new();
-    for (host, end) in open.iter_mut() {
-        if let Err(error) = end.tell(&order(host)) {
-            gone.push(((*host).to_owned(), format!("{error:#}")));
-        }
-    }
-    for (host, end) in open.iter_mut() {
-        if gone.iter().any(|(name, _)| name == host) {
-            continue;
-        }
-        match end.hear(patience) {
-            Ok(Answer::Prepared(trips)) => told.trips.extend(trips),
-            Ok(Answer::Sent(sent)) => told.sent.extend(sent),
-            Ok(Answer::Arrived(arrived)) => told.arrived.extend(arrived),
-            Ok(other) => gone.push(((*host).to_owned(), unexpected(&other))),
-            Err(error) => gone.push(((*host).to_owned(), format!("{error:#}"))),
-        }
-    }
-    for (host, why) in gone {
-        open.remove(host.as_str());
-        told.failed.insert(host, why);
-    }
-}
-
-/// A number that others do not know.
+/// A number that none but the two ends of a flow know.
 fn number() -> Result<u64, Failure> {
     let mut bytes = [0; 8];
     fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(u64::from_be_bytes(bytes))
 }
 
-/// A line of the record.
-#[derive(Serialize, Deserialize)]
-struct Remembered {
-    service: String,
-    what: String,
-    kept: bool,
-    promised: f64,
-    since: String,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The record beside a domain file.
-pub fn record(domain: &Path) -> PathBuf {
-    domain.with_extension("verified.json")
-}
+    const DOMAIN: &str = r#"
+version = 1
+[class.gold]
+behaviour = "AF1"
+share = "40%"
+[class.rest]
+behaviour = "DF"
+share = "25%"
+[router.west]
+role = "boundary"
+[customer.alfa]
+router = "west"
+device = "alfa"
+rate = "10mbit"
+host = "alfa"
+address = "10.1.0.2"
+[customer.beta]
+router = "west"
+device = "beta"
+rate = "10mbit"
+host = "beta"
+address = "10.1.1.2"
+[customer.mallory]
+router = "west"
+device = "mallory"
+rate = "10mbit"
+host = "mallory"
+address = "10.1.2.2"
+[[service]]
+name = "books"
+from = "alfa"
+to = "beta"
+class = "gold"
+rate = "500kbit"
+[[service]]
+name = "films"
+from = "mallory"
+to = "beta"
+class = "gold"
+rate = "500kbit"
+"#;
 
-const QUANTITIES: [Quantity; 4] = [
-    Quantity::Rate,
-    Quantity::Delay,
-    Quantity::Jitter,
-    Quantity::Loss,
-];
-
-fn read(path: &Path) -> Result<Since, Failure> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Since::new()),
-        Err(error) => {
-            return Err(Failure::Input(format!(
-                "weirgate: {}: {error}",
-                path.display()
-            )));
-        }
-    };
-    let all: Vec<Remembered> = serde_json::from_str(&text).map_err(|error| {
-        Failure::Input(format!(
-            "weirgate: {}: is no record of `domain verify`: {error}; name another by --record",
-            path.display()
-        ))
-    })?;
-    let one = |one: Remembered| {
-        let mut known = QUANTITIES.into_iter();
-        let what = known.find(|known| known.to_string() == one.what)?;
-        let state = State {
-            kept: one.kept,
-            promised: one.promised,
-            when: one.since,
+    /// Three ends, of which mallory's tells this in place of what arrived there; each
+    /// service's packets are sent, and none arrives.
+    fn fates(tells: &str) -> Vec<Fate> {
+        let (domain, problems) = weirgate_domain::parse(DOMAIN);
+        assert!(problems.is_empty(), "{problems:?}");
+        let script = format!(
+            r#"while read -r order; do case "$0 $order" in
+                *listen*) echo '{{"listening":[9,[]]}}' ;;
+                *prepare*) echo '{{"prepared":{{}}}}' ;;
+                alfa*send*) echo '{{"sent":{{"10":[100,1000000000]}}}}' ;;
+                mallory*send*) echo '{{"sent":{{"74":[100,1000000000]}}}}' ;;
+                *send*) echo '{{"sent":{{}}}}' ;;
+                mallory*tell*) {tells} ;;
+                *) echo '{{"arrived":{{}}}}' ;;
+            esac; done"#
+        );
+        let settings = Settings {
+            time: Duration::from_millis(1),
+            beside: None,
+            ask: false,
+            record: Path::new(""),
         };
-        Some(((one.service, what), state))
-    };
-    Ok(all.into_iter().filter_map(one).inserted())
-}
+        let fates = measured(&domain.unwrap(), &Ssh::script(&script), &settings);
+        fates.unwrap_or_else(|_| panic!("the ends answer"))
+    }
 
-fn write(path: &Path, since: &Since) -> Result<(), Failure> {
-    let all = since.iter().map(|((service, what), state)| Remembered {
-        service: service.clone(),
-        what: what.to_string(),
-        kept: state.kept,
-        promised: state.promised,
-        since: state.when.clone(),
-    });
-    let all: Vec<Remembered> = all.collect();
-    let text = format!("{}\n", serde_json::to_string_pretty(&all)?);
-    fs::write(path, text).map_err(|error| {
-        Failure::Other(anyhow::anyhow!(
-            "{}: since when this is so cannot be kept: {error}",
-            path.display()
-        ))
-    })
+    fn why(fate: &Fate) -> &str {
+        match fate {
+            Fate::NotMeasured(why) => why,
+            Fate::Judged(_) => "judged",
+        }
+    }
+
+    #[test]
+    fn one_customer_cannot_speak_for_another() {
+        let forged = r#"echo '{"arrived":{"10":{"packets":100,"least_ns":0,"most_ns":0}}}'"#;
+        let found = fates(forged);
+        assert!(found[0].broken(), "nothing of it arrived: {found:?}");
+        let expected = "mallory: it told of traffic that it neither sends nor receives";
+        assert_eq!(why(&found[1]), expected);
+        assert!(fates(r#"echo '{"arrived":{}}'"#)[1].broken());
+    }
+
+    #[test]
+    fn what_an_end_says_is_bounded_and_escaped() {
+        for (tells, expected) in [
+            (
+                "cat /dev/zero",
+                "mallory: it said a line of more than 1048576 bytes",
+            ),
+            (
+                r#"cat /dev/zero | head -c 100000 >&2; sleep 0.3; echo '{"arrived":{}}'"#,
+                "mallory: it said more than 65536 bytes beside its answers",
+            ),
+            (
+                r"printf '\033[2J\n'",
+                r"mallory: it said what is no answer: expected value at line 1 column 1: \u{1b}[2J",
+            ),
+            (
+                r#"printf '{"failed":"\\u001b[2J"}\n'"#,
+                r"mallory: \u{1b}[2J",
+            ),
+            (
+                r"printf '\033[2J' >&2; exit 1",
+                r"mallory: it ended: \u{1b}[2J",
+            ),
+        ] {
+            let fates = fates(tells);
+            assert!(fates[0].broken(), "{fates:?}");
+            assert_eq!(why(&fates[1]), expected);
+        }
+    }
 }

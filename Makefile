@@ -44,7 +44,9 @@ outside: build
 	target/release/outside programs --page docs/measurements/outside.md
 	$(if $(PACKETDRILL),target/release/outside scripts --packetdrill $(PACKETDRILL) \
 		--page docs/measurements/outside.md)
-	target/release/outside decisions --decisions 100000000
+	target/release/outside decisions --decisions 100000000 \
+		--page docs/measurements/kernel-decisions.md
+	target/release/outside soak --page docs/measurements/outside.md
 
 fuzz:
 	@cargo xtask fuzz --seconds 600

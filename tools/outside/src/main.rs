@@ -22,7 +22,7 @@ mod programs;
 mod soak;
 mod tdc;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -51,6 +51,9 @@ enum Task {
         /// One discipline or case alone, such as `pie`; twice, one case of a discipline.
         #[arg(long)]
         only: Vec<String>,
+        /// The page whose table is written anew; without, it is printed.
+        #[arg(long)]
+        page: Option<PathBuf>,
     },
     /// Apply a policy over the states of tc-testing's cases, and remove it.
     States {
@@ -148,7 +151,15 @@ fn main() -> Result<()> {
             seed,
             source,
             only,
-        } => decisions::compare(&tree(source)?, decisions, seed, &only),
+            page,
+        } => {
+            let found = decisions::compare(&tree(source)?, decisions, seed, &only)?;
+            show(page.as_deref(), "decisions", &found.table)?;
+            println!("{}", found.explained);
+            let rest = found.unexplained.join("\n");
+            ensure!(rest.is_empty(), "without an explanation:\n{rest}");
+            Ok(())
+        }
         Task::States { suite } => {
             let source = tree(suite.source.clone())?;
             let (files, left) = tdc::states(&source, &suite.only, suite.until())?;

@@ -10,10 +10,11 @@ mod kernel;
 mod kit;
 mod traffic;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use cases::{Case, PAUSE, Why, cases};
 use event::{ARRIVE, BEGIN, CE, Event, Outcome};
 use kernel::{Kernel, Replaced};
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use traffic::{Kind, episode};
@@ -41,14 +42,22 @@ struct Tally {
     example: Option<String>,
 }
 
-/// Compares each discipline in each case, and prints a line for each. `decisions` are the
-/// number of each discipline's.
+/// What a comparison found.
+pub struct Compared {
+    /// A table with a line for each case.
+    pub table: String,
+    /// Why disciplines differ.
+    pub explained: String,
+    /// Differences without an explanation in [`cases`].
+    pub unexplained: Vec<String>,
+}
+
+/// Compares each discipline in each case. `decisions` are the number of each discipline's.
 ///
 /// # Errors
 ///
-/// Where a source cannot be compiled, and where a difference has no explanation in
-/// [`cases`].
-pub fn compare(source: &Path, decisions: u64, seed: u64, only: &[String]) -> Result<()> {
+/// Where a source cannot be compiled.
+pub fn compare(source: &Path, decisions: u64, seed: u64, only: &[String]) -> Result<Compared> {
     let kernel = Kernel::new(source)?;
     let all: Vec<Case> = cases()?
         .into_iter()
@@ -57,12 +66,13 @@ pub fn compare(source: &Path, decisions: u64, seed: u64, only: &[String]) -> Res
             only.iter().all(named)
         })
         .collect();
-    println!("Linux {}, seed {seed}.\n", version(source)?);
-    println!(
-        "| discipline | case | traffic | decisions | episodes | that differ | \
-         dropped or marked by the kernel | by the kit |"
+    let mut table = format!(
+        "Linux {}, seed {seed}.\n\n\
+         | discipline | case | traffic | decisions | episodes | that differ | \
+         dropped or marked by the kernel | by the kit |\n\
+         |---|---|---|--:|--:|--:|--:|--:|\n",
+        version(source)?
     );
-    println!("|---|---|---|--:|--:|--:|--:|--:|");
     let mut unexplained = Vec::new();
     let mut paused = Vec::new();
     for case in &all {
@@ -73,7 +83,9 @@ pub fn compare(source: &Path, decisions: u64, seed: u64, only: &[String]) -> Res
             for kind in Kind::ALL {
                 let tally = run(case, kind, &program, decisions.div_ceil(share), seed)?;
                 let line = format!("{} | {name} | {}", case.discipline(), kind.name());
-                println!("| {line} | {}", tally.cells());
+                let row = format!("| {line} | {}", tally.cells());
+                eprintln!("{row}");
+                table += &(row + "\n");
                 if tally.paused > 0 && !replaced.is_empty() {
                     paused.push(format!("{line}: {} episodes: {PAUSE}", tally.paused));
                 }
@@ -83,14 +95,15 @@ pub fn compare(source: &Path, decisions: u64, seed: u64, only: &[String]) -> Res
             }
         }
     }
-    explain(&all);
+    let mut explained = explained(&all);
     for line in paused {
-        println!("\n- {line}.");
+        let _ = writeln!(explained, "\n- {line}.");
     }
-    if !unexplained.is_empty() {
-        bail!("without an explanation:\n{}", unexplained.join("\n"));
-    }
-    Ok(())
+    Ok(Compared {
+        table,
+        explained,
+        unexplained,
+    })
 }
 
 /// The version of a kernel's source, such as `7.3.4`.
@@ -120,8 +133,9 @@ fn ways(case: &Case) -> Vec<(&'static [Replaced], String)> {
     ways
 }
 
-/// Prints why disciplines differ, each once.
-fn explain(cases: &[Case]) {
+/// Why disciplines differ, each once.
+fn explained(cases: &[Case]) -> String {
+    let mut out = String::new();
     let mut told = Vec::new();
     for case in cases {
         if told.contains(&case.discipline()) {
@@ -134,9 +148,10 @@ fn explain(cases: &[Case]) {
             Why::Method(places, text) => (places, Some(text)),
         };
         for why in places.iter().map(|place| place.why).chain(method) {
-            println!("\n- `{}`: {why}.", case.discipline());
+            let _ = writeln!(out, "\n- `{}`: {why}.", case.discipline());
         }
     }
+    out
 }
 
 fn run(case: &Case, kind: Kind, program: &Path, decisions: u64, seed: u64) -> Result<Tally> {

@@ -44,6 +44,7 @@ outside: build
 	target/release/outside programs --page docs/measurements/outside.md
 	$(if $(PACKETDRILL),target/release/outside scripts --packetdrill $(PACKETDRILL) \
 		--page docs/measurements/outside.md)
+	target/release/outside forwarding --page docs/measurements/outside.md
 	target/release/outside decisions --decisions 100000000 \
 		--page docs/measurements/kernel-decisions.md
 	target/release/outside soak --page docs/measurements/outside.md

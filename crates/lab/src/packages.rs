@@ -11,7 +11,7 @@ use std::path::PathBuf;
 const KEPT: &str = "packages";
 
 /// Libraries that few machines have and that such programs need.
-const LIBRARIES: [&str; 2] = ["libpcap", "libfl"];
+const LIBRARIES: [&str; 6] = ["libcli", "libfl", "libjq", "libnet1", "libonig", "libpcap"];
 
 /// Fetches a package of this machine's own release into the cache, unless it is there; the
 /// directory that holds its files. The release is this machine's so that its libraries

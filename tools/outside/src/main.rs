@@ -13,6 +13,7 @@
 )]
 
 mod decisions;
+mod forwarding;
 mod kept;
 mod machine;
 mod packetdrill;
@@ -25,6 +26,7 @@ mod tdc;
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weirgate_lab::{Cache, source};
 
@@ -76,6 +78,11 @@ enum Task {
         /// A checkout of packetdrill, which is built there.
         #[arg(long)]
         packetdrill: PathBuf,
+    },
+    /// Run the kernel's forwarding tests of qdiscs with weirgate in their place.
+    Forwarding {
+        #[command(flatten)]
+        suite: Suite,
     },
     /// Hold a policy in force for hours under every command in turn, with faults among them.
     Soak {
@@ -140,12 +147,22 @@ enum Inside {
     Packetdrill,
     /// The cases of BPF qdiscs.
     Programs,
+    /// A part of the forwarding tests.
+    Forwarding,
     /// A run of the soak.
     Soak { seed: u64, seconds: u64 },
 }
 
-fn main() -> Result<()> {
-    match Arguments::parse().task {
+fn main() -> Result<ExitCode> {
+    if forwarding::called() {
+        return Ok(forwarding::shim());
+    }
+    task(Arguments::parse().task)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn task(task: Task) -> Result<()> {
+    match task {
         Task::Decisions {
             decisions,
             seed,
@@ -184,6 +201,12 @@ fn main() -> Result<()> {
             let title = format!("packetdrill {of}, with the scripts");
             suite.tell("packetdrill", &title, &packetdrill::text(&told, left))
         }
+        Task::Forwarding { suite } => {
+            let source = tree(suite.source.clone())?;
+            let (found, left) = forwarding::tests(&source, &suite.only, suite.until())?;
+            let title = format!("Forwarding tests with {}", tdc::version()?);
+            suite.tell("forwarding", &title, &forwarding::text(&found, &left))
+        }
         Task::Soak {
             runs,
             seconds,
@@ -203,6 +226,9 @@ fn main() -> Result<()> {
         Task::Inside {
             what: Inside::Programs,
         } => programs::run(),
+        Task::Inside {
+            what: Inside::Forwarding,
+        } => forwarding::run(),
     }
 }
 

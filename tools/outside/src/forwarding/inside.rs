@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A part of the suite in the guest: its script runs with the kernel's tc, or with the shim
+//! before it in `PATH`.
+
+use super::shim;
+use crate::process::direct;
+use anyhow::{Result, ensure};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// Where the guest has the suite, and what it is to run.
+pub const FOLDER: &str = "/suite";
+pub const PART: &str = "/suite/part.json";
+
+/// Where the shim is in the guest, and this program.
+const SHIM: &str = "/shim";
+const OWN: &str = "/usr/sbin/outside";
+
+/// The folders in which programs are looked for.
+const PATH: &str = "/usr/sbin:/usr/bin";
+
+/// What the script prints.
+const REPORT: &str = "/tmp/report";
+const ERRORS: &str = "/tmp/errors";
+
+/// How often it is looked whether something was refused.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What takes the place of the qdiscs under test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// Nothing.
+    Kernel,
+    /// A policy with the tree of HTB's classes.
+    Tree,
+    /// A policy with the kit's shaper and disciplines.
+    Kit,
+}
+
+impl Way {
+    pub const ALL: [Self; 3] = [Self::Kernel, Self::Tree, Self::Kit];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Tree => "htb",
+            Self::Kit => "kit",
+        }
+    }
+}
+
+/// Some tests of a script, one after the other, in one way.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Part {
+    pub script: String,
+    /// The device whose qdisc is under test.
+    pub device: String,
+    pub tests: Vec<String>,
+    pub way: Way,
+}
+
+impl Part {
+    /// The script's name and those of its tests.
+    pub fn title(&self) -> String {
+        format!("{} {}", self.script, self.tests.join(" "))
+    }
+}
+
+/// What became of a test.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    Passes,
+    Fails,
+    /// What it asks for could not be put in place, for this reason.
+    Cannot(String),
+}
+
+/// A line of the suite's report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    pub name: String,
+    pub outcome: Outcome,
+    /// What the suite says to it, such as what it measured.
+    pub said: Vec<String>,
+}
+
+impl Told {
+    /// What stands for all tests of a part.
+    fn refused(why: &str) -> Self {
+        Self {
+            name: String::new(),
+            outcome: Outcome::Cannot(why.to_owned()),
+            said: Vec::new(),
+        }
+    }
+}
+
+/// Runs the part that the guest has, and prints a line of JSON for each test.
+pub fn run() -> Result<()> {
+    let part: Part = serde_json::from_slice(&fs::read(PART)?)?;
+    for words in [
+        &["ip", "link", "set", "lo", "up"][..],
+        &["ip", "netns", "add", shim::MIRROR],
+    ] {
+        let done = direct(words)?;
+        ensure!(done.status == Some(0), "{}", done.said());
+    }
+    fs::create_dir_all(SHIM)?;
+    symlink(OWN, format!("{SHIM}/tc"))?;
+    let path = match part.way {
+        Way::Kernel => PATH.to_owned(),
+        Way::Tree | Way::Kit => format!("{SHIM}:{PATH}"),
+    };
+    let settings = [
+        format!("PATH={path}"),
+        format!("TESTS={}", part.tests.join(" ")),
+        format!("{}={}", shim::DEVICE, part.device),
+        format!("{}={}", shim::ENGINE, part.way.name()),
+        "lib_dir=.".to_owned(),
+    ];
+    let mut script = Command::new("env")
+        .args(settings)
+        .args(["bash", &part.script])
+        .current_dir(format!("{FOLDER}/forwarding"))
+        .stdin(Stdio::null())
+        .stdout(File::create(REPORT)?)
+        .stderr(File::create(ERRORS)?)
+        .spawn()?;
+    // What cannot be put in place needs no traffic.
+    while script.try_wait()?.is_none() && !Path::new(shim::REFUSED).exists() {
+        thread::sleep(LOOK);
+    }
+    let read = |place: &str| fs::read_to_string(place).unwrap_or_default();
+    if let Some(why) = read(shim::REFUSED).lines().next() {
+        script.kill()?;
+        println!("{}", serde_json::to_string(&Told::refused(why))?);
+    } else {
+        for one in told(&read(REPORT)) {
+            println!("{}", serde_json::to_string(&one)?);
+        }
+    }
+    for place in [REPORT, ERRORS, shim::LOG] {
+        eprintln!("{}", read(place));
+    }
+    Ok(())
+}
+
+/// Reads the suite's report.
+fn told(output: &str) -> Vec<Told> {
+    let mut all: Vec<Told> = Vec::new();
+    let mut of = String::new();
+    for line in output.lines() {
+        if let Some(what) = line.strip_prefix("Testing ") {
+            of = format!("{what}: ");
+        } else if let Some(rest) = line.strip_prefix("TEST: ") {
+            let (name, result) = rest.rsplit_once('[').unwrap_or((rest, ""));
+            let outcome = match result.trim_end_matches(']').trim() {
+                "OK" => Outcome::Passes,
+                _ => Outcome::Fails,
+            };
+            all.push(Told {
+                name: of.clone() + name.trim(),
+                outcome,
+                said: Vec::new(),
+            });
+        } else if let Some(last) = all.last_mut() {
+            let said = line.strip_prefix("INFO: ").or(line.strip_prefix('\t'));
+            last.said.extend(said.map(str::to_owned));
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "Testing ets bands 2, streams 0 1\n\
+        TEST: band 0                                    [ OK ]\n\
+        INFO: Expected ratio >95% Measured ratio 100.00\n\
+        TEST: band 1 (x)                                [FAIL]\n\
+        \tToo much traffic\n";
+
+    #[test]
+    fn a_report_is_read() {
+        let told = told(TEXT);
+        assert_eq!(told[0].name, "ets bands 2, streams 0 1: band 0");
+        assert_eq!(told[0].outcome, Outcome::Passes);
+        assert!(told[0].said[0].starts_with("Expected"));
+        assert_eq!(told[1].outcome, Outcome::Fails);
+        assert_eq!(told[1].said, ["Too much traffic"]);
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The mirror: a namespace in which the kernel's tc makes what the suite asks for, on a
+//! device that no packet passes. tc reads the words and the kernel keeps the tree, so the
+//! shim needs no memory and reads no words itself.
+
+use crate::process::{Done, direct};
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use serde_json::Value;
+use std::fs;
+
+/// Its namespace.
+pub const MIRROR: &str = "mirror";
+
+/// The kernel's tc.
+pub const TC: &str = "/usr/sbin/tc";
+
+/// A qdisc as tc lists it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Listed {
+    pub kind: String,
+    pub handle: String,
+    #[serde(default)]
+    pub parent: Option<String>,
+    #[serde(default)]
+    pub root: bool,
+    #[serde(default)]
+    pub options: Value,
+}
+
+/// Has tc do in the mirror what it is asked.
+///
+/// # Errors
+///
+/// Where there is no mirror.
+pub fn asked(device: &str, words: &[String]) -> Result<Done> {
+    stand(device)?;
+    let words: Vec<&str> = [TC, "-n", MIRROR]
+        .into_iter()
+        .chain(words.iter().map(String::as_str))
+        .collect();
+    direct(&words)
+}
+
+/// The qdiscs of a device in the mirror.
+///
+/// # Errors
+///
+/// Where tc does not list them.
+pub fn qdiscs(device: &str) -> Result<Vec<Listed>> {
+    let words = [TC, "-n", MIRROR, "-j", "-d", "qdisc", "show", "dev", device];
+    let shown = told(&[&words[..], &["invisible"]].concat())?;
+    serde_json::from_str(&shown).with_context(|| shown.clone())
+}
+
+/// The filters of a qdisc there, as text.
+///
+/// # Errors
+///
+/// Where tc does not list them.
+pub fn filters(device: &str, handle: &str) -> Result<String> {
+    let words = [TC, "-n", MIRROR, "filter", "show", "dev", device];
+    told(&[&words[..], &["parent", handle]].concat())
+}
+
+fn told(words: &[&str]) -> Result<String> {
+    let done = direct(words)?;
+    ensure!(
+        done.status == Some(0),
+        "{}: {}",
+        words.join(" "),
+        done.said()
+    );
+    Ok(done.output)
+}
+
+/// Makes a device of this name in the mirror, with the MTU of the real one.
+fn stand(device: &str) -> Result<()> {
+    let mirror = ["ip", "-n", MIRROR, "link"];
+    let there = direct(&[&mirror[..], &["show", "dev", device]].concat())?;
+    if there.status == Some(0) {
+        return Ok(());
+    }
+    told(&[&mirror[..], &["add", device, "type", "dummy"]].concat())?;
+    let place = format!("/sys/class/net/{device}/mtu");
+    let mtu = fs::read_to_string(&place).context(place)?;
+    let words = ["set", device, "up", "txqueuelen", "1000", "mtu", mtu.trim()];
+    told(&[&mirror[..], &words].concat())?;
+    Ok(())
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The kernel's forwarding tests of tbf, red, ets and prio: each with the kernel's qdiscs
+//! first, then with weirgate's in their place, which a shim named `tc` puts there.
+
+mod inside;
+mod mirror;
+mod report;
+mod shim;
+mod translate;
+
+use crate::kept::Kept;
+use crate::machine::{LIMITS, lab, lines};
+use crate::tdc;
+use anyhow::{Context, Result};
+use inside::{FOLDER, Outcome, PART, Part, Told, Way};
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+use weirgate_lab::{Cache, Lab, package};
+
+pub use inside::run;
+pub use report::text;
+pub use shim::{called, run as shim};
+
+/// Where the suite and what it includes are in the kernel's source.
+const SUITE: &str = "tools/testing/selftests/net";
+
+/// What every script includes.
+const LIBRARIES: [&str; 3] = ["lib.sh", "lib/sh/defer.sh", "forwarding/lib.sh"];
+
+/// A script, the port of the switch whose qdisc it tests, and what it includes.
+struct Script {
+    name: &'static str,
+    device: &'static str,
+    includes: &'static [&'static str],
+}
+
+const SCRIPTS: [Script; 5] = [
+    Script {
+        name: "sch_tbf_root.sh",
+        device: "veth2",
+        includes: &["sch_tbf_core.sh"],
+    },
+    Script {
+        name: "sch_tbf_prio.sh",
+        device: "veth2",
+        includes: &["sch_tbf_core.sh", "sch_tbf_etsprio.sh"],
+    },
+    Script {
+        name: "sch_tbf_ets.sh",
+        device: "veth2",
+        includes: &["sch_tbf_core.sh", "sch_tbf_etsprio.sh"],
+    },
+    Script {
+        name: "sch_red.sh",
+        device: "veth4",
+        includes: &[],
+    },
+    Script {
+        name: "sch_ets.sh",
+        device: "veth2",
+        includes: &["sch_ets_core.sh", "sch_ets_tests.sh"],
+    },
+];
+
+/// Programs that scripts use, of this machine.
+const PROGRAMS: [&str; 25] = [
+    "basename", "bash", "bridge", "cat", "cut", "date", "dirname", "env", "ethtool", "grep", "id",
+    "ip", "mkdir", "nft", "ping", "readlink", "realpath", "rm", "sed", "seq", "sleep", "sysctl",
+    "tc", "tr", "wc",
+];
+
+/// Programs that few machines have: the package, and the program's place in it.
+const FETCHED: [(&str, &str); 3] = [
+    ("netsniff-ng", "usr/sbin/mausezahn"),
+    ("jq", "usr/bin/jq"),
+    ("bc", "usr/bin/bc"),
+];
+
+/// What was found of a part: in each way that it ran, its tests.
+pub struct Found {
+    pub part: Part,
+    pub ways: Vec<(Way, Vec<Told>)>,
+}
+
+/// Runs the parts of the suite whose name has `only`; what came of them, and how many were
+/// not begun before `until`.
+///
+/// # Errors
+///
+/// Where there is no suite or no laboratory.
+pub fn tests(
+    source: &Path,
+    only: &str,
+    until: Option<Instant>,
+) -> Result<(Vec<Found>, Vec<String>)> {
+    let note = &mut |note: &str| eprintln!("{note}");
+    let fetched: Vec<String> = FETCHED
+        .into_iter()
+        .map(|(name, place)| {
+            let tree = package(name, &Cache::of_user(), note)?;
+            Ok(tree.join(place).to_string_lossy().into_owned())
+        })
+        .collect::<Result<_>>()?;
+    let lab = lab(PROGRAMS
+        .into_iter()
+        .chain(fetched.iter().map(String::as_str)))?;
+    let kept = Kept::of("forwarding", &[&lab.kernel().release, &tdc::version()?])?;
+    let suite = source.join(SUITE);
+    let machine = Machine { lab, kept, until };
+    let (mut all, mut left) = (Vec::new(), Vec::new());
+    for script in &SCRIPTS {
+        let files = files(&suite, script)?;
+        for part in parts(script, &files) {
+            if !part.title().contains(only) {
+                continue;
+            }
+            let mut ways: Vec<(Way, Vec<Told>)> = Vec::new();
+            for way in Way::ALL {
+                // What the kernel's own do not pass says nothing.
+                let passes = |one: &Told| one.outcome == Outcome::Passes;
+                if ways
+                    .first()
+                    .is_some_and(|(_, told)| !told.iter().any(passes))
+                {
+                    break;
+                }
+                let part = Part {
+                    way,
+                    ..part.clone()
+                };
+                match machine.told(&files, &part)? {
+                    Some(told) => ways.push((way, told)),
+                    None => left.push(format!("{} ({})", part.title(), way.name())),
+                }
+            }
+            all.push(Found { part, ways });
+        }
+    }
+    Ok((all, left))
+}
+
+/// Where parts run, and what was found of them before.
+struct Machine {
+    lab: Lab,
+    kept: Kept,
+    until: Option<Instant>,
+}
+
+impl Machine {
+    /// What became of a part; `None` where it was not to be begun.
+    fn told(&self, files: &[Text], part: &Part) -> Result<Option<Vec<Told>>> {
+        let asked = serde_json::to_vec(part)?;
+        let mut with = asked.clone();
+        for (_, text) in files {
+            with.extend(text);
+        }
+        if let Some(told) = self.kept.read(&with) {
+            return Ok(Some(told));
+        }
+        if self.until.is_some_and(|until| Instant::now() > until) {
+            return Ok(None);
+        }
+        let files: Vec<(&str, &[u8])> = files
+            .iter()
+            .map(|(path, bytes)| (&**path, &**bytes))
+            .chain([(PART, &*asked)])
+            .collect();
+        let words = ["outside", "inside", "forwarding"];
+        let told: Vec<Told> =
+            lines(&self.lab.execute(&words, &files, (1, LIMITS), &mut |_| ())?)?;
+        eprintln!("{} {}: {told:?}", part.title(), part.way.name());
+        self.kept.write(&with, &told)?;
+        Ok(Some(told))
+    }
+}
+
+/// The place of a file in the machine, and what is in it.
+type Text = (String, Vec<u8>);
+
+/// A script with all that it includes, by their places in the machine.
+fn files(suite: &Path, script: &Script) -> Result<Vec<Text>> {
+    let own = script.includes.iter().chain([&script.name]);
+    let own = own.map(|name| format!("forwarding/{name}"));
+    let shared = LIBRARIES.into_iter().map(str::to_owned);
+    shared
+        .chain(own)
+        .map(|name| {
+            let path = suite.join(&name);
+            let text = fs::read(&path).with_context(|| path.display().to_string())?;
+            Ok((format!("{FOLDER}/{name}"), text))
+        })
+        .collect()
+}
+
+/// The test of the network that every script begins with, which needs no qdisc.
+const PING: &str = "ping_ipv4";
+
+/// How the list of a script's tests begins.
+const LIST: &str = "ALL_TESTS=\"";
+
+/// The parts of a script: each of its tests alone, after the mode that it names for them.
+/// The last list that is written is the one in force.
+fn parts(script: &Script, files: &[Text]) -> Vec<Part> {
+    let texts = files
+        .iter()
+        .map(|(_, text)| String::from_utf8_lossy(text).into_owned());
+    let listed = texts.filter_map(|text| {
+        let (_, rest) = text.split_once(LIST)?;
+        Some(rest.split('"').next()?.to_owned())
+    });
+    let names = listed.last().unwrap_or_default();
+    let mut mode = None;
+    let mut parts = Vec::new();
+    for name in names.split_whitespace() {
+        if name == PING {
+            continue;
+        }
+        if name.ends_with("_mode") {
+            mode = Some(name);
+            continue;
+        }
+        let tests = mode.into_iter().chain([name]).map(str::to_owned);
+        parts.push(Part {
+            script: script.name.to_owned(),
+            device: script.device.to_owned(),
+            tests: tests.collect(),
+            way: Way::Kernel,
+        });
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_test_is_a_part_in_its_mode() {
+        let text =
+            b"x\nALL_TESTS=\"\n\tping_ipv4\n\tzero\n\ta_mode\n\tone\n\ttwo\n\tb_mode\n\tone\n\"\n";
+        let files = [("f".to_owned(), text.to_vec())];
+        let tests: Vec<String> = parts(&SCRIPTS[0], &files)
+            .iter()
+            .map(|part| part.tests.join(" "))
+            .collect();
+        assert_eq!(tests, ["zero", "a_mode one", "a_mode two", "b_mode one"]);
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The section of the page: a row for each test, and why it is not passed.
+
+use super::Found;
+use super::inside::{Outcome, Told, Way};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// The text of the section; `left` were not run.
+pub fn text(found: &[Found], left: &[String]) -> String {
+    let mut out = String::from(
+        "| test | with the kernel's tc | with the tree | with the kit | reason |\n\
+         |---|---|---|---|---|\n",
+    );
+    let mut passed: BTreeMap<Way, usize> = BTreeMap::new();
+    let (mut tests, mut apply) = (0, BTreeMap::<Way, usize>::new());
+    for one in found {
+        let kernel = of(one, Way::Kernel);
+        for (at, told) in kernel.iter().enumerate() {
+            tests += 1;
+            let valid = told.outcome == Outcome::Passes;
+            let mut cells = vec![word(Some(told))];
+            let mut reasons = reason("kernel", told);
+            *passed.entry(Way::Kernel).or_default() += usize::from(valid);
+            for way in [Way::Tree, Way::Kit] {
+                let ours = of(one, way);
+                let ours = match ours {
+                    [alone] if matches!(alone.outcome, Outcome::Cannot(_)) => Some(alone),
+                    _ => ours.get(at),
+                };
+                cells.push(if valid {
+                    word(ours)
+                } else {
+                    "not counted".to_owned()
+                });
+                let Some(ours) = ours.filter(|_| valid) else {
+                    continue;
+                };
+                let passes = usize::from(ours.outcome == Outcome::Passes);
+                let applies = usize::from(!matches!(ours.outcome, Outcome::Cannot(_)));
+                *passed.entry(way).or_default() += passes;
+                *apply.entry(way).or_default() += applies;
+                reasons.extend(reason(way.name(), ours));
+            }
+            let _ = writeln!(
+                out,
+                "| `{}` {}: {} | {} | {} |",
+                one.part.script,
+                one.part.tests.join(" "),
+                told.name,
+                cells.join(" | "),
+                reasons.join("; ").replace('|', "\\|"),
+            );
+        }
+    }
+    let count = |of: &BTreeMap<Way, usize>, way| of.get(&way).copied().unwrap_or_default();
+    let _ = writeln!(
+        out,
+        "\nOf {tests} tests {} pass with the kernel's tc. Of these, with the tree {} apply and \
+         {} pass, and with the kit {} apply and {} pass.",
+        count(&passed, Way::Kernel),
+        count(&apply, Way::Tree),
+        count(&passed, Way::Tree),
+        count(&apply, Way::Kit),
+        count(&passed, Way::Kit),
+    );
+    if !left.is_empty() {
+        let _ = writeln!(out, "\nNot run: {}.", left.join(", "));
+    }
+    out
+}
+
+fn of(found: &Found, way: Way) -> &[Told] {
+    let own = found.ways.iter().find(|(one, _)| *one == way);
+    own.map_or(&[], |(_, told)| told)
+}
+
+fn word(told: Option<&Told>) -> String {
+    let word = match told.map(|told| &told.outcome) {
+        None => "not run",
+        Some(Outcome::Passes) => "passes",
+        Some(Outcome::Fails) => "fails",
+        Some(Outcome::Cannot(_)) => "cannot apply",
+    };
+    word.to_owned()
+}
+
+/// Why a test did not pass, and what was measured.
+fn reason(way: &str, told: &Told) -> Vec<String> {
+    match &told.outcome {
+        Outcome::Passes => Vec::new(),
+        Outcome::Cannot(why) => vec![format!("{way}: {why}")],
+        Outcome::Fails => vec![format!("{way}: {}", told.said.join(", "))],
+    }
+}

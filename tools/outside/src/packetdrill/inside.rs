@@ -13,15 +13,20 @@ use std::path::Path;
 pub const FOLDER: &str = "/suite";
 const NAMESPACE: &str = "drill";
 
-/// What scripts run first, for each way: as the suite has it, with weirgate, and with
-/// nothing but the limit of one segment and the offloads off, as weirgate has them.
+/// What scripts run first, for each way: as the suite has it; with weirgate; with weirgate
+/// on a device that has its offloads again; and with nothing but the limit of one segment
+/// and the offloads off, as weirgate has them.
 const PLAIN: &str = "/tmp/plain.sh";
 const SHAPED: &str = "/tmp/shaped.sh";
+const GIVEN_BACK: &str = "/tmp/given-back.sh";
 const SEGMENTED: &str = "/tmp/segmented.sh";
 
 /// How late a packet or call may be. It is what `ksft_runner.sh` allows a slow machine: in
 /// the laboratory's an instruction takes a nanosecond.
 const TOLERANCE: &str = "--tolerance_usecs=14000";
+
+/// The segments that one packet may have where nothing limits them (`GSO_MAX_SEGS`).
+const SEGMENTS: u32 = 65_535;
 
 /// The policy: everything that touches packets on their way, at a rate that no script
 /// reaches.
@@ -66,6 +71,9 @@ pub struct Told {
     pub without: Option<String>,
     /// The same with weirgate. A script that does not pass without is not run.
     pub with: Option<String>,
+    /// The same where the policy is applied and the device's offloads are then given back:
+    /// all programs are on the way, and packets are joined as the suite expects.
+    pub given_back: Option<String>,
     /// Where it does not pass with weirgate: the same without it, on a device that leaves
     /// segmentation to TCP, as weirgate has it.
     pub segmented: Option<String>,
@@ -158,10 +166,16 @@ pub fn run() -> Result<()> {
     fs::write(PLAIN, &defaults)?;
     fs::write(SHAPED, format!("{defaults}\n{link}{apply}"))?;
     let settings = format!("{FOLDER}/set_sysctls.py");
-    let offloads = "ethtool -K tun0 tso off gso off gro off\n\
-                    ip link set tun0 gso_max_segs 1\n";
-    fs::write(SEGMENTED, format!("{defaults}\n{offloads}"))?;
-    for program in [PLAIN, SHAPED, SEGMENTED, &settings] {
+    let offloads = |word: &str, segments: u32| {
+        format!(
+            "ethtool -K tun0 tso {word} gso {word} gro {word} || exit 1\n\
+             ip link set tun0 gso_max_segs {segments} || exit 1\n"
+        )
+    };
+    let given_back = offloads("on", SEGMENTS);
+    fs::write(GIVEN_BACK, format!("{defaults}\n{link}{apply}{given_back}"))?;
+    fs::write(SEGMENTED, format!("{defaults}\n{}", offloads("off", 1)))?;
+    for program in [PLAIN, SHAPED, GIVEN_BACK, SEGMENTED, &settings] {
         fs::set_permissions(program, Permissions::from_mode(0o755)).context(program.to_owned())?;
     }
     let mut names: Vec<String> = fs::read_dir(FOLDER)?
@@ -184,9 +198,12 @@ pub fn run() -> Result<()> {
 /// Runs a script in each way that is left to ask about.
 fn told(name: String, version: Version) -> Result<Told> {
     let without = once(&name, version, PLAIN)?;
-    let with = match without {
-        None => once(&name, version, SHAPED)?,
-        Some(_) => None,
+    let (with, given_back) = match without {
+        None => (
+            once(&name, version, SHAPED)?,
+            once(&name, version, GIVEN_BACK)?,
+        ),
+        Some(_) => (None, None),
     };
     let segmented = match with {
         Some(_) => once(&name, version, SEGMENTED)?,
@@ -197,6 +214,7 @@ fn told(name: String, version: Version) -> Result<Told> {
         version,
         without,
         with,
+        given_back,
         segmented,
     })
 }

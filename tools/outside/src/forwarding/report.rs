@@ -65,6 +65,7 @@ pub fn text(found: &[Found], left: &[String]) -> String {
         count(&passed, Way::Kit),
     );
     if !left.is_empty() {
+        let left: Vec<String> = left.iter().map(|title| format!("`{title}`")).collect();
         let _ = writeln!(out, "\nNot run: {}.", left.join(", "));
     }
     out

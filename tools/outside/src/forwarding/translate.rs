@@ -203,7 +203,12 @@ impl<'a> Tree<'a> {
     }
 
     fn red(&self, options: &Value) -> Result<String, String> {
-        for word in ["nodrop", "harddrop"] {
+        // Above the upper threshold the kit's drops, which is what `harddrop` asks for.
+        let lacks: &[&str] = match self.engine {
+            Engine::Tree => &["nodrop", "harddrop"],
+            Engine::Kit => &["nodrop"],
+        };
+        for &word in lacks {
             if options[word] == Value::Bool(true) {
                 return Err(format!("weirgate's red has no `{word}`"));
             }

@@ -129,14 +129,12 @@ pub fn tests(
                     way,
                     ..part.clone()
                 };
-                match machine.told(&files, &part)? {
-                    Some(told) => ways.push((way, told)),
+                let Some(told) = machine.told(&files, &part)? else {
                     // Nor is it in the ways that follow.
-                    None => {
-                        left.push(part.title());
-                        break;
-                    }
-                }
+                    left.push(part.title());
+                    break;
+                };
+                ways.push((way, told));
             }
             all.push(Found { part, ways });
         }
@@ -205,15 +203,13 @@ const LIST: &str = "ALL_TESTS=\"";
 
 /// The parts of a script: each of its tests alone, after the mode that it names for them.
 /// The last list that is written is the one in force.
-fn parts(script: &Script, files: &[Text]) -> Vec<Part> {
-    let texts = files
-        .iter()
-        .map(|(_, text)| String::from_utf8_lossy(text).into_owned());
-    let listed = texts.filter_map(|text| {
+fn parts(script: &Script, texts: &[Text]) -> Vec<Part> {
+    let mut lists = texts.iter().rev().filter_map(|(_, text)| {
+        let text = String::from_utf8_lossy(text);
         let (_, rest) = text.split_once(LIST)?;
         Some(rest.split('"').next()?.to_owned())
     });
-    let names = listed.last().unwrap_or_default();
+    let names = lists.next().unwrap_or_default();
     let mut mode = None;
     let mut parts = Vec::new();
     for name in names.split_whitespace() {
@@ -224,11 +220,11 @@ fn parts(script: &Script, files: &[Text]) -> Vec<Part> {
             mode = Some(name);
             continue;
         }
-        let tests = mode.into_iter().chain([name]).map(str::to_owned);
+        let words = mode.into_iter().chain([name]).map(str::to_owned);
         parts.push(Part {
             script: script.name.to_owned(),
             device: script.device.to_owned(),
-            tests: tests.collect(),
+            tests: words.collect(),
             way: Way::Kernel,
         });
     }

@@ -36,9 +36,9 @@ pub fn text(found: &[Found], left: &[String]) -> String {
                 let Some(ours) = ours.filter(|_| valid) else {
                     continue;
                 };
-                let passes = usize::from(ours.outcome == Outcome::Passes);
+                let is_passed = ours.outcome == Outcome::Passes;
                 let applies = usize::from(!matches!(ours.outcome, Outcome::Cannot(_)));
-                *passed.entry(way).or_default() += passes;
+                *passed.entry(way).or_default() += usize::from(is_passed);
                 *apply.entry(way).or_default() += applies;
                 reasons.extend(reason(way.name(), ours));
             }

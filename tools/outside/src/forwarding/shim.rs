@@ -95,7 +95,11 @@ fn done(words: &[String], device: &str) -> Result<ExitCode> {
     if words.iter().any(|word| word == "show") {
         println!(
             "{}",
-            counted(&there.output, device, &placed.map_err(anyhow::Error::msg)?)?
+            counted(
+                &there.output,
+                device,
+                placed.map_err(anyhow::Error::msg)?.as_ref()
+            )?
         );
         return Ok(ExitCode::SUCCESS);
     }
@@ -151,7 +155,7 @@ const COUNTERS: [(&str, &str); 6] = [
 ];
 
 /// tc's list of qdiscs, with what the classes that stand for each have counted.
-fn counted(shown: &str, device: &str, placed: &Option<Placed>) -> Result<String> {
+fn counted(shown: &str, device: &str, placed: Option<&Placed>) -> Result<String> {
     let mut list: Vec<Value> = serde_json::from_str(shown).with_context(|| shown.to_owned())?;
     let Some(placed) = placed else {
         return Ok(shown.to_owned());

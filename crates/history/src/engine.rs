@@ -3,7 +3,7 @@
 
 use crate::chunk::Head;
 use crate::column::ABSENT;
-use crate::journal::{self, Journal};
+use crate::journal::{self, Found, Journal};
 use crate::layout::{Layout, SOURCES, STEPS};
 use crate::live::Live;
 use crate::ring::{Ring, Slot};
@@ -28,8 +28,9 @@ pub struct Status {
     /// Values that were left out since this was opened, because there were too
     /// many series, a name was too long, or a series changed its kind.
     pub refused: u64,
-    /// Rows and events that were lost since this was opened: the storage took
-    /// nothing for too long, or there were too many at once.
+    /// Rows and events that were lost, at least: since this was opened, because the storage
+    /// took nothing for too long, or there were too many at once; and when it was opened,
+    /// because they stood behind a damaged record of the journal.
     pub lost: u64,
 }
 
@@ -93,28 +94,37 @@ impl<S: Storage> History<S> {
         let rings = rings.map(|(tier, region)| Ring::open(&storage, tier, region));
         let rings = rings.collect::<Result<Vec<_>, _>>()?;
         let after = rings[0].newest();
-        let mut found: Option<(Journal, Live)> = None;
+        let mut found: Option<Found> = None;
         for half in [0, 1] {
             let other = Journal::recover(&storage, layout.journal, half, after)?;
-            let newer = |other: &(Journal, Live)| {
-                let best = found.as_ref().map_or(0, |(journal, _)| journal.number);
-                other.0.number > best
+            let newer = |other: &Found| {
+                let best = found.as_ref().map_or(0, |found| found.journal.number);
+                other.journal.number > best
             };
             if other.as_ref().is_some_and(newer) {
                 found = other;
             }
         }
-        let begin = || (Journal::begin(layout.journal, after + 1), Live::default());
-        let (journal, live) = found.unwrap_or_else(begin);
+        let found = found.unwrap_or_else(|| Found {
+            journal: Journal::begin(layout.journal, after + 1),
+            live: Live::default(),
+            lost: 0,
+        });
+        let Found {
+            journal,
+            live,
+            lost,
+        } = found;
         Ok(Self {
             storage,
             layout,
             rings,
             live,
             journal,
-            closed: false,
+            // What is lost stands where it would go on: it begins anew with the next chunk.
+            closed: lost > 0,
             refused: 0,
-            lost: 0,
+            lost,
         })
     }
 

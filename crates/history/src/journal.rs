@@ -11,10 +11,14 @@ use crate::column::ABSENT;
 use crate::layout::Region;
 use crate::live::Live;
 use crate::ring::fill;
-use crate::{Event, HistoryError, Kind, MAX_NAME, Storage};
+use crate::{Event, HistoryError, Kind, MAX_NAME, Storage, mend};
 
 const MAGIC: u32 = 0x316a_6777;
-const HEADER: usize = 24;
+/// A record's first bytes: magic, length, chunk, place, checksum; and where two of them are.
+pub(crate) const HEADER: usize = 24;
+pub(crate) const LENGTH: usize = 4;
+const PLACE: usize = 16;
+pub(crate) const CHECK: usize = 20;
 const SERIES: u8 = 1;
 const EVENT: u8 = 2;
 const ROW: u8 = 3;
@@ -141,14 +145,15 @@ impl Journal {
         Ok(())
     }
 
-    /// What a half holds of a chunk later than `after`, and the journal to go on
-    /// with.
+    /// What a half holds of a chunk later than `after`, the journal to go on with, and how
+    /// many rows and events stand behind a damaged record: each says what changed since the
+    /// one before it.
     pub(crate) fn recover(
         storage: &impl Storage,
         halves: [Region; 2],
         half: usize,
         after: u64,
-    ) -> Result<Option<(Self, Live)>, HistoryError> {
+    ) -> Result<Option<Found>, HistoryError> {
         let region = halves[half];
         let there = region
             .size
@@ -158,7 +163,19 @@ impl Journal {
         bytes.truncate(read);
         let mut live = Live::default();
         let mut journal = Self::default();
-        while let Some((number, payload)) = record(&bytes[journal.at as usize..], journal.index) {
+        // Of records that say what changed, one that is missing hides all behind it.
+        loop {
+            let rest = &bytes[journal.at as usize..];
+            let mended;
+            let (number, payload) = if let Some(found) = record(rest, journal.index) {
+                found
+            } else {
+                mended = mend::mended(rest, journal.index);
+                let Some(found) = mended.as_ref().and_then(|own| record(own, journal.index)) else {
+                    break;
+                };
+                found
+            };
             if journal.index == 0 {
                 if number % 2 != half as u64 || number <= after {
                     break;
@@ -172,11 +189,50 @@ impl Journal {
             journal.at += (HEADER + payload.len()) as u64;
             journal.index += 1;
         }
-        Ok((journal.index > 0).then_some((journal, live)))
+        let number = (journal.index > 0).then_some(journal.number);
+        let lost = behind(&bytes[journal.at as usize..], journal.index, |other| {
+            let later = other > after && other % 2 == half as u64;
+            number.map_or(later, |number| other == number)
+        });
+        if number.is_none() {
+            let Some((number, _)) = lost else {
+                return Ok(None);
+            };
+            (journal, live) = (Self::begin(halves, number), Live::default());
+        }
+        let lost = lost.map_or(0, |(_, lost)| lost);
+        Ok(Some(Found {
+            journal,
+            live,
+            lost,
+        }))
     }
 }
 
-fn check(head: &[u8], payload: &[u8]) -> u32 {
+/// What a half has.
+pub(crate) struct Found {
+    pub(crate) journal: Journal,
+    pub(crate) live: Live,
+    /// Rows and events that cannot be read, at least.
+    pub(crate) lost: u64,
+}
+
+/// The chunk of the whole records behind a damaged one of this place, and how many rows and
+/// events are lost with them, at least: one for each record.
+fn behind(bytes: &[u8], index: u32, is_own: impl Fn(u64) -> bool) -> Option<(u64, u64)> {
+    let magic = MAGIC.to_le_bytes();
+    let places = bytes.windows(magic.len()).enumerate();
+    let places = places.filter(|(_, window)| *window == magic);
+    places
+        .filter_map(|(at, _)| {
+            let other = u32_at(bytes, at + PLACE)?;
+            let (number, _) = record(&bytes[at..], other)?;
+            (other > index && is_own(number)).then(|| (number, u64::from(other - index) + 1))
+        })
+        .max()
+}
+
+pub(crate) fn check(head: &[u8], payload: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(head);
     hasher.update(payload);
@@ -184,12 +240,14 @@ fn check(head: &[u8], payload: &[u8]) -> u32 {
 }
 
 /// The record at the front of these bytes, if it is whole and the one expected.
-fn record(bytes: &[u8], index: u32) -> Option<(u64, &[u8])> {
-    if u32_at(bytes, 0)? != MAGIC || u32_at(bytes, 16)? != index {
+pub(crate) fn record(bytes: &[u8], index: u32) -> Option<(u64, &[u8])> {
+    if u32_at(bytes, 0)? != MAGIC || u32_at(bytes, PLACE)? != index {
         return None;
     }
-    let payload = bytes.get(HEADER..)?.get(..u32_at(bytes, 4)? as usize)?;
-    let sound = u32_at(bytes, 20)? == check(&bytes[..20], payload);
+    let payload = bytes
+        .get(HEADER..)?
+        .get(..u32_at(bytes, LENGTH)? as usize)?;
+    let sound = u32_at(bytes, CHECK)? == check(&bytes[..CHECK], payload);
     sound.then_some((u64_at(bytes, 8)?, payload))
 }
 

@@ -69,6 +69,7 @@ mod export;
 mod journal;
 mod layout;
 mod live;
+mod mend;
 mod query;
 mod ring;
 mod thin;

@@ -72,6 +72,11 @@ pub async fn serve(
     let auth = Arc::new(Auth::open(config.tls.as_ref(), config.access.as_deref())?);
     let outlets = Mutex::new(Outlets::open(&config.sending)?);
     let history = FileStorage::open(&config.history, config.size)?;
+    if let lost @ 1.. = history.status().lost {
+        told(&format!(
+            "the history's journal was damaged: {lost} rows at least are lost"
+        ));
+    }
     let state = Mutex::new(HistoryState::of(&history));
     let history = Arc::new(Mutex::new(history));
     let (send, seen) = watch::channel(Arc::new(Seen::default()));

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Wrong bits in the journal: one in a record costs nothing, and what more of them cost is
+//! counted.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod disk;
+
+use disk::{Disk, Op};
+use weirgate_history::{History, Kind, LEAST};
+
+const RECORDS: usize = 12;
+const ROWS: i64 = 3;
+
+fn append(history: &mut History<Disk>, numbers: std::ops::Range<i64>) {
+    for number in numbers {
+        let values = [
+            ("number", Kind::Gauge, number),
+            ("other", Kind::Counter, number * number),
+        ];
+        history.append((number + 1) * 1000, 1000, values).unwrap();
+    }
+    history.commit().unwrap();
+}
+
+/// A journal of records of [`ROWS`] rows each, and where each record is.
+fn journal() -> (Disk, Vec<std::ops::Range<usize>>) {
+    let mut history = History::open(Disk::default(), LEAST).unwrap();
+    let before = history.storage().ops.len();
+    for record in 0..RECORDS as i64 {
+        append(&mut history, record * ROWS..(record + 1) * ROWS);
+    }
+    let disk = history.into_storage();
+    let writes = disk.ops[before..].iter().filter_map(|op| match op {
+        Op::Write(at, bytes) => Some(*at as usize..*at as usize + bytes.len()),
+        Op::Sync => None,
+    });
+    let places: Vec<_> = writes.collect();
+    assert_eq!(places.len(), RECORDS);
+    (disk, places)
+}
+
+fn known(history: &History<Disk>) -> Vec<i64> {
+    let read = history.read(&["number"], i64::MIN, i64::MAX, 0).unwrap();
+    read[0].points.iter().map(|point| point.most).collect()
+}
+
+fn rows(records: usize) -> Vec<i64> {
+    (0..records as i64 * ROWS).collect()
+}
+
+#[test]
+fn any_wrong_bit_before_the_last_record_is_put_right() {
+    let (disk, places) = journal();
+    let last = places.last().unwrap().start;
+    for at in places[0].start..last {
+        for bit in 0..8 {
+            let mut damaged = disk.clone();
+            damaged.bytes[at] ^= 1 << bit;
+            let history = History::open(damaged, LEAST).unwrap();
+            assert_eq!(known(&history), rows(RECORDS), "{at} {bit}");
+            assert_eq!(history.status().lost, 0);
+        }
+    }
+}
+
+#[test]
+fn what_stands_behind_a_damaged_record_is_counted() {
+    let (disk, places) = journal();
+    for (place, record) in places[..RECORDS - 1].iter().enumerate() {
+        let mut damaged = disk.clone();
+        damaged.bytes[record.clone()].fill(0xff);
+        let mut history = History::open(damaged, LEAST).unwrap();
+        assert_eq!(history.status().lost, (RECORDS - place) as u64, "{place}");
+        if place > 0 {
+            assert_eq!(known(&history), rows(place));
+        }
+        // It goes on, and what was lost is not taken for something new.
+        append(&mut history, 1000..1001);
+        append(&mut history, 1001..1002);
+        let history = History::open(history.into_storage(), LEAST).unwrap();
+        let all: Vec<i64> = rows(place).into_iter().chain([1000, 1001]).collect();
+        assert_eq!(known(&history), all);
+        assert_eq!(history.status().lost, 0, "{place}");
+    }
+}
+
+/// As after any loss of power in the middle of a write.
+#[test]
+fn a_last_record_that_was_cut_short_is_no_loss() {
+    let (disk, places) = journal();
+    let last = places.last().unwrap();
+    for cut in last.clone() {
+        let mut short = disk.clone();
+        short.bytes[cut..last.end].fill(0);
+        let history = History::open(short, LEAST).unwrap();
+        assert_eq!(known(&history), rows(RECORDS - 1), "{cut}");
+        assert_eq!(history.status().lost, 0);
+    }
+}

@@ -140,6 +140,13 @@ fn ended(made: &Made, returns: Option<Duration>) {
             returns.as_secs_f64()
         ));
     }
+    if made.in_session {
+        output::note(
+            "weirgate: warning: systemd gave the guard no unit of its own (`busctl` is missing, \
+             or was refused): where `KillUserProcesses=yes` is set, it ends with this session, \
+             and only `weirgate keep` takes the change back then",
+        );
+    }
 }
 
 /// `weirgate remove`.

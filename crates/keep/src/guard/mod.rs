@@ -128,11 +128,12 @@ impl Guard {
             .current_dir("/")
             .spawn()
             .map_err(failed)?;
-        if lasts {
-            unit::own(guard.id());
-        }
+        let in_session = lasts && !unit::own(guard.id());
         own.set_read_timeout(Some(READY)).map_err(failed)?;
-        Ok(Starting(own))
+        Ok(Starting {
+            stream: own,
+            in_session,
+        })
     }
 
     /// The change is whole. With a deadline the guard stays and takes it back
@@ -171,14 +172,21 @@ impl Left {
 }
 
 /// A guard that was started and knows nothing yet. Dropping it ends it.
-pub struct Starting(Stream);
+pub struct Starting {
+    stream: Stream,
+    /// Whether it could not be moved out of the session of who started it.
+    pub(crate) in_session: bool,
+}
 
 impl Starting {
     /// Says what it is to guard.
     pub fn charge(mut self, charge: &Charge) -> Result<Charged, KeepError> {
-        frame::send(&mut self.0, charge)?;
-        frame::send_raw(&mut self.0, charge.memory.as_deref().unwrap_or_default())?;
-        Ok(Charged(self.0))
+        frame::send(&mut self.stream, charge)?;
+        frame::send_raw(
+            &mut self.stream,
+            charge.memory.as_deref().unwrap_or_default(),
+        )?;
+        Ok(Charged(self.stream))
     }
 }
 

@@ -13,12 +13,12 @@ use std::process::{Command, Stdio};
 /// What is there where systemd is the service manager (sd_booted(3)).
 const BOOTED: &str = "/run/systemd/system";
 
-/// Moves a process into a scope of its own, where systemd runs. Where that
-/// fails, it stays where it is: it does the same, and `weirgate keep` stands
-/// behind it.
-pub(super) fn own(process: u32) {
+/// Moves a process into a scope of its own, where systemd runs; whether it is out of the
+/// session then. Where that fails, it stays where it is: it does the same, and `weirgate
+/// keep` stands behind it.
+pub(super) fn own(process: u32) -> bool {
     if !Path::new(BOOTED).is_dir() {
-        return;
+        return true;
     }
     let (name, process) = (
         format!("weirgate-guard-{process}.scope"),
@@ -41,7 +41,7 @@ pub(super) fn own(process: u32) {
         &["CollectMode", "s", "inactive-or-failed"],
         &["PIDs", "au", "1", &process],
     ];
-    let _ = Command::new("busctl")
+    let called = Command::new("busctl")
         .args(call)
         .args(properties.concat())
         // No further units.
@@ -50,4 +50,5 @@ pub(super) fn own(process: u32) {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
+    called.is_ok_and(|status| status.success())
 }

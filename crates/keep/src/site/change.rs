@@ -34,6 +34,9 @@ pub struct Made {
     pub number: u64,
     /// Whether it waits for confirmation.
     pub unconfirmed: bool,
+    /// Whether its guard may end with the session of who made it, because it could not be
+    /// given a unit of its own.
+    pub in_session: bool,
 }
 
 impl Site {
@@ -59,15 +62,18 @@ impl Site {
                 steps: 0,
                 number,
                 unconfirmed: false,
+                in_session: false,
             });
         }
         let after = planned.text(&self.folders)?;
         let confirm = request.confirm;
-        let number = self.change(lock, &planned, request, Some(&after)).await?;
+        let made = self.change(lock, &planned, request, Some(&after)).await;
+        let (number, in_session) = made?;
         Ok(Made {
             steps: planned.plan.steps.len(),
             number,
             unconfirmed: confirm.is_some(),
+            in_session,
         })
     }
 
@@ -86,20 +92,22 @@ impl Site {
         made.map(|_| ())
     }
 
-    /// Makes a change under guard; its number. Meanwhile the memory is `after`.
+    /// Makes a change under guard; its number, and whether the guard may end with the
+    /// session. Meanwhile the memory is `after`.
     async fn change(
         &self,
         lock: &Lock,
         planned: &Planned,
         request: Request,
         after: Option<&[u8]>,
-    ) -> Result<u64, KeepError> {
+    ) -> Result<(u64, bool), KeepError> {
         self.nothing_waits()?;
         let plan = &planned.plan;
         let alone = plan.steps.is_empty() && request.confirm.is_none();
         let lasts = request.confirm.is_some();
         let starting = (!alone).then(|| Guard::start(&self.program, lasts));
         let starting = starting.transpose()?;
+        let in_session = starting.as_ref().is_some_and(|one| one.in_session);
         let before = self.history.head()?;
         let entry = Entry {
             number: 0,
@@ -135,7 +143,7 @@ impl Site {
             let left = guard.applied(deadline)?;
             self.leave(left).await;
         }
-        Ok(number)
+        Ok((number, in_session))
     }
 
     /// Leaves the closing of the socket of nf_tables to the guard, because it

@@ -4,8 +4,9 @@
 //! stays.
 
 use crate::namespace::{Namespace, same};
-use crate::program::{WEIRGATE, root};
+use crate::program::{Ended, WEIRGATE, root};
 use crate::safe::{Keeper, guards, unguarded, within};
+use crate::victim;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -217,6 +218,35 @@ fn near_the_deadline_each_state_is_exact() {
     println!("{applied} of 16 came after the deadline");
 }
 
+/// Its guard takes long to start, and meanwhile somebody deletes the lock's file.
+#[test]
+fn a_change_that_lost_the_lock_is_given_up() {
+    let place = Namespace::new();
+    let slow = format!("/proc/{}/root/run/slow", place.holder());
+    let script = format!("#!/bin/sh\nsleep 3\nexec {WEIRGATE} \"$@\"\n");
+    fs::write(&slow, script).unwrap();
+    fs::set_permissions(&slow, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut first = place.command(std::env::current_exe().unwrap().to_str().unwrap());
+    first
+        .args(["--exact", "victim::victim", "--nocapture"])
+        .env(victim::TASK, "outlast")
+        .env(victim::POLICY, root().join("tests/cli/changed.toml"))
+        .env(victim::PROGRAM, "/run/slow")
+        .stdout(Stdio::piped());
+    let first = first.spawn().unwrap();
+    let written = || !place.run("find /run -name state.json").is_empty();
+    within(3 * SECOND, "the change", written);
+    place.run("find /run/weirgate -name *.lock -delete");
+    place.weirgate("apply upstream.toml").says(0, &["state 2"]);
+    let settled = place.snapshot();
+    let said = first.wait_with_output().unwrap().stdout;
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("change 2 was begun meanwhile"), "{said}");
+    within(2 * SECOND, "end of the guard", || unguarded(&place));
+    same(&settled, &place.snapshot());
+    place.weirgate("show").says(0, &[]);
+}
+
 /// Where systemd runs, the guard is given a unit of its own; what asks for that
 /// may fail.
 #[test]
@@ -230,13 +260,16 @@ fn a_guard_that_lasts_gets_a_unit_of_its_own() {
         let file = root().join("tests/cli").join(policy);
         let mut command = place.command(WEIRGATE);
         let ended = command.env("PATH", &path).arg("apply").arg(file).args(more);
-        assert!(ended.status().unwrap().success(), "{policy}");
+        let ended = Ended::of(&ended.output().unwrap());
+        assert_eq!(ended.status, 0, "{policy}: {ended:?}");
+        ended.err.contains("no unit of its own")
     };
     for status in ["0", "1"] {
         let script = format!("#!/bin/sh\necho \"$@\" > /run/asked\nexit {status}\n");
         fs::write(&fake, script).unwrap();
         fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
-        apply("both.toml", &["--confirm", "600s"]);
+        let said = apply("both.toml", &["--confirm", "600s"]);
+        assert_eq!(said, status == "1", "{status}");
         let guard = only_guard(&place).concat();
         let asked = fs::read_to_string(format!("{run}/asked")).unwrap();
         assert_eq!(
@@ -252,6 +285,6 @@ fn a_guard_that_lasts_gets_a_unit_of_its_own() {
     }
     // A change that waits for nothing needs none.
     fs::remove_file(format!("{run}/asked")).unwrap();
-    apply("upstream.toml", &[]);
+    assert!(!apply("upstream.toml", &[]));
     assert!(!fs::exists(format!("{run}/asked")).unwrap());
 }

@@ -125,6 +125,9 @@ fn victim() {
                 let refused = refuse(&site, &wanted, Fault::Refused).await;
                 println!("requests {refused}");
             }
+            _ if task == "outlast" => {
+                println!("{}", apply(&site, &wanted, None).await.unwrap_err());
+            }
             _ if task == "miss" => {
                 let missed = refuse(&site, &wanted, Fault::Missing).await;
                 println!("requests {missed}");

@@ -12,6 +12,10 @@
 //! confirmed state. From every world the service reaches that when the time of
 //! what is pending is over.
 //!
+//! Not modelled: damaged or deleted files (tests of `history`), a lost lock file (the fencing
+//! test of `tests/cli/late.rs`), two guards of one change, `remove`, refills of sets, circuits,
+//! and how long a step takes: the service's quarter of a second stands for any time.
+//!
 //! Over 500 lines, because a process's steps mean nothing without the world that
 //! they change.
 
@@ -485,13 +489,25 @@ fn no_order_of_events_undoes_what_is_confirmed() {
     let mut all = 0;
     for third in TASKS {
         let tasks = [Task::ApplyUntilConfirmed, Task::Apply, third];
-        let found = search(World::new(&tasks, 2, 0)).unwrap_or_else(|fault| panic!("{fault}"));
-        let tasks = [Task::ApplyUntilConfirmed, third];
-        let restarted = search(World::new(&tasks, 1, 1)).unwrap_or_else(|fault| panic!("{fault}"));
-        println!("{third:?}: {found} worlds, {restarted} with a restart");
-        all += found + restarted;
+        let found = search(World::new(&tasks, 2, 1)).unwrap_or_else(|fault| panic!("{fault}"));
+        println!("{third:?}: {found} worlds");
+        all += found;
     }
     assert!(all > 10_000, "{all}");
+}
+
+/// A confirmation beside two changes that wait for one: it confirms one of them, and never
+/// what is taken back.
+#[test]
+fn a_confirmation_beside_two_changes_confirms_one_of_them() {
+    let tasks = [
+        Task::ApplyUntilConfirmed,
+        Task::ApplyUntilConfirmed,
+        Task::Confirm,
+    ];
+    let found = search(World::new(&tasks, 2, 1)).unwrap_or_else(|fault| panic!("{fault}"));
+    println!("{found} worlds");
+    assert!(found > 10_000, "{found}");
 }
 
 /// The model finds what a guard did before it read the head.

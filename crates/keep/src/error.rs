@@ -28,8 +28,7 @@ pub enum KeepError {
         #[source]
         source: io::Error,
     },
-    /// Occurs when a file is not what weirgate wrote: cut off, changed, or of
-    /// another format.
+    /// Occurs when a file is not what was written: cut off, or changed.
     #[error("{} is damaged ({why}); {hint}", path.display())]
     Damaged {
         /// The file.
@@ -38,6 +37,30 @@ pub enum KeepError {
         why: String,
         /// What to do.
         hint: &'static str,
+    },
+    /// Occurs when a file is whole, and this version cannot read what it says.
+    #[error(
+        "{} is whole, but of another version of weirgate, which this one cannot read ({why}); \
+         {hint}",
+        path.display()
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What cannot be read.
+        why: String,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// Occurs when somebody else may change a file, a folder, or a folder above it.
+    #[error("{} {wrong}, so what is kept there is not to be trusted: {right}", path.display())]
+    Untrusted {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        wrong: String,
+        /// What would be right.
+        right: String,
     },
     /// Occurs when another weirgate is changing this kernel.
     #[error("another weirgate is changing this kernel")]

@@ -66,3 +66,4 @@ pub use store::folder::{Folders, Lock, STATE};
 pub use store::head::{Head, MOST_ENTRIES, Outcome, Pending};
 pub use store::history::{Entry, History, Source};
 pub use store::memory::Memory;
+pub use store::trust::trusted;

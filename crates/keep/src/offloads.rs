@@ -5,8 +5,9 @@
 
 use crate::error::KeepError;
 use crate::store::folder::folder;
+use crate::store::sealed;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use weirgate_bpf::Place;
 use weirgate_kernel::Kernel;
@@ -36,7 +37,8 @@ pub async fn offloads_off(
                 path: path.clone(),
                 source: error.into(),
             })?;
-            fs::write(&path, text).map_err(KeepError::file(&path))?;
+            let written = sealed::fresh(&path).and_then(|mut file| file.write_all(&text));
+            written.map_err(KeepError::file(&path))?;
         }
         let off = Offloads {
             tso: false,

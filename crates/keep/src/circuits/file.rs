@@ -9,8 +9,10 @@
 use crate::error::KeepError;
 use crate::store::folder::{Folders, folder};
 use crate::store::sealed;
+use rustix::fs::OFlags;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use weirgate_state::DeviceName;
 
@@ -114,7 +116,11 @@ impl ListFile {
     /// Adds a line of a change.
     pub(super) fn append(&self, text: &Text, line: &str) -> Result<(), KeepError> {
         let added = || -> std::io::Result<()> {
-            let mut file = OpenOptions::new().write(true).open(&self.path)?;
+            let mut open = OpenOptions::new();
+            let open = open
+                .write(true)
+                .custom_flags(OFlags::NOFOLLOW.bits() as i32);
+            let mut file = open.open(&self.path)?;
             let whole = (sealed::length(text.list.as_bytes()) + text.changes.len()) as u64;
             // What a crash cut off.
             file.set_len(whole)?;

@@ -129,7 +129,7 @@ impl Rates {
         let path = record_file(folders);
         // The first one has none before it.
         let _ = fs::rename(&path, path.with_extension("record.old"));
-        let file = File::create(&path).map_err(KeepError::file(&path))?;
+        let file = sealed::fresh(&path).map_err(KeepError::file(&path))?;
         self.record = Some(file);
         self.length = 0;
         Ok(())

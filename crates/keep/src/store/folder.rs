@@ -5,11 +5,14 @@
 //! `/var/lib/weirgate` (or the folder that the caller names) outlives it. Both
 //! are apart for each network namespace: devices of one name in two namespaces
 //! are two devices. The namespace of process 1, which is there again after
-//! every boot, has the folder itself. Any other has `net-NUMBER` in it, by the
-//! kernel's number of the namespace. That number is not used again before the
-//! machine restarts, so no namespace takes over what a dead one left.
+//! every boot, has the folder itself. One that has a name (`ip netns`) has
+//! `netns-NAME` in it. Any other has `net-NUMBER-BOOT`, by the kernel's number
+//! of the namespace. The kernel uses that number again after a restart, for any
+//! namespace, so it says nothing without the run of the kernel.
 
 use crate::error::KeepError;
+use crate::store::trust::trusted;
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::{
@@ -24,6 +27,8 @@ const RUN: &str = "/run/weirgate";
 pub const STATE: &str = "/var/lib/weirgate";
 const OWN: &str = "/proc/thread-self/ns/net";
 const INITIAL: &str = "/proc/1/ns/net";
+/// Where namespaces with a name are (ip-netns(8)).
+const NAMED: &str = "/run/netns";
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The folders of one network namespace.
@@ -33,20 +38,22 @@ pub struct Folders {
     pub run: PathBuf,
     /// What outlives it.
     pub state: PathBuf,
-    /// Which run of the kernel this is (random(4), `boot_id`).
+    /// Which namespace this is, in which run of the kernel (random(4), `boot_id`).
     pub boot: String,
 }
 
 impl Folders {
     /// Those of the calling thread's namespace; the folder that outlives the
-    /// kernel is below `state`.
+    /// kernel is below `state`. Nobody else may change that.
     pub fn here(state: &Path) -> Result<Self, KeepError> {
-        let inode = |path: &str| {
+        let inode = |path: &Path| {
             fs::metadata(path)
                 .map(|file| (file.dev(), file.ino()))
                 .map_err(KeepError::file(path))
         };
-        let own = inode(OWN)?;
+        let state = std::path::absolute(state).map_err(KeepError::file(state))?;
+        trusted(&state)?;
+        let own = inode(Path::new(OWN))?;
         let name = match namespace_cookie() {
             Ok(cookie) => format!("net-{cookie}"),
             // Before Linux 5.14 nothing better is known than its inode.
@@ -54,20 +61,37 @@ impl Folders {
         };
         // With few capabilities process 1 may not be looked at (ptrace(2)).
         // The namespace that the machine starts with is still known then.
-        let initial = match inode(INITIAL) {
+        let initial = match inode(Path::new(INITIAL)) {
             Ok(initial) => initial == own,
             Err(_) => in_initial_namespace(),
         };
         let boot = fs::read_to_string(BOOT).map_err(KeepError::file(BOOT))?;
+        let boot = format!("{name}-{}", boot.trim());
+        let named = || {
+            let files = fs::read_dir(NAMED).into_iter().flatten().flatten();
+            let own = files.filter(|file| inode(&file.path()).is_ok_and(|inode| inode == own));
+            let name = own.map(|file| file.file_name()).min()?;
+            let mut folder = OsString::from("netns-");
+            folder.push(name);
+            Some(folder)
+        };
+        let state = if initial {
+            state
+        } else {
+            state.join(named().unwrap_or_else(|| (&boot).into()))
+        };
         Ok(Self {
             run: Path::new(RUN).join(&name),
-            state: if initial {
-                state.to_owned()
-            } else {
-                state.join(name)
-            },
-            boot: boot.trim().to_owned(),
+            state,
+            boot,
         })
+    }
+
+    /// Whether what is kept is found again when the machine has restarted. It is not
+    /// in a namespace without a name.
+    #[must_use]
+    pub fn outlive_the_kernel(&self) -> bool {
+        !self.state.ends_with(&self.boot)
     }
 
     /// Keeps two commands from changing the kernel at once; held until
@@ -177,11 +201,13 @@ fn named(path: &Path, file: &File) -> bool {
     same().unwrap_or(false)
 }
 
-/// Makes a folder for root alone, with those above it.
+/// Makes a folder for root alone, with those above it. One that is there may be
+/// nobody else's.
 pub(crate) fn folder(path: &Path) -> Result<(), KeepError> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(path)
-        .map_err(KeepError::file(path))
+        .map_err(KeepError::file(path))?;
+    trusted(path)
 }

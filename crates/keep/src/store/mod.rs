@@ -8,3 +8,4 @@ pub(crate) mod history;
 pub(crate) mod memory;
 pub(crate) mod sealed;
 pub(crate) mod table_text;
+pub(crate) mod trust;

@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// The format's name and version.
@@ -88,12 +89,18 @@ pub(crate) fn read_with<T>(
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         other => other.map_err(KeepError::file(path))?,
     };
-    let read = opened(&bytes).and_then(reader);
-    read.map(Some).map_err(|why| KeepError::Damaged {
-        path: path.to_owned(),
+    let path = || path.to_owned();
+    let body = opened(&bytes).map_err(|why| KeepError::Damaged {
+        path: path(),
         why,
         hint,
-    })
+    })?;
+    let read = reader(body).map_err(|why| KeepError::Foreign {
+        path: path(),
+        why,
+        hint,
+    })?;
+    Ok(Some(read))
 }
 
 /// Writes a sealed file whole: after a crash the old content is there or the
@@ -119,12 +126,23 @@ pub(crate) fn write_body(path: &Path, body: &[u8]) -> Result<(), KeepError> {
 pub(crate) fn write_aside(path: &Path, body: &[u8]) -> Result<PathBuf, KeepError> {
     let mut aside = PathBuf::from(path);
     aside.as_mut_os_string().push(".new");
-    let mut file = File::create(&aside).map_err(KeepError::file(&aside))?;
+    let mut file = fresh(&aside).map_err(KeepError::file(&aside))?;
     file.write_all(head(body).as_bytes())
         .and_then(|()| file.write_all(body))
         .and_then(|()| file.sync_all())
         .map_err(KeepError::file(path))?;
     Ok(aside)
+}
+
+/// Makes a file that nobody else has. What has its name goes, and a link is not followed:
+/// `O_EXCL` of open(2).
+pub(crate) fn fresh(path: &Path) -> std::io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut open = OpenOptions::new();
+    open.write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// Renames what was written aside.
@@ -157,6 +175,18 @@ mod tests {
         assert_eq!(length(body), head(body).len() + body.len());
         let names = fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(names, 1, "nothing is left aside");
+    }
+
+    #[test]
+    fn a_link_that_was_planted_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("one"), folder.path().join("other"));
+        fs::write(&other, "somebody's").unwrap();
+        std::os::unix::fs::symlink(&other, folder.path().join("one.new")).unwrap();
+        write(&path, &1).unwrap();
+        assert_eq!(fs::read(&other).unwrap(), b"somebody's");
+        assert_eq!(read::<u32>(&path, "").unwrap(), Some(1));
+        assert!(!path.is_symlink());
     }
 
     fn seal(value: &impl Serialize) -> Vec<u8> {

@@ -2,7 +2,8 @@
 //! The files of disciplines of one's own that are in the kernel.
 
 use anyhow::Context as _;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use weirgate_aqm::Discipline;
 use weirgate_bpf::Store;
@@ -34,7 +35,10 @@ pub fn keep(discipline: Discipline) -> Result<(), Failure> {
     folders.recursive(true).mode(0o755);
     folders.create(LOADED).context(LOADED)?;
     let beside = place.with_extension("new");
-    fs::write(&beside, bytes).with_context(|| beside.display().to_string())?;
+    // What a process that died left of it may be somebody's link.
+    let _ = fs::remove_file(&beside);
+    let written = File::create_new(&beside).and_then(|mut file| file.write_all(bytes));
+    written.with_context(|| beside.display().to_string())?;
     fs::rename(&beside, &place).with_context(|| place.display().to_string())?;
     Ok(())
 }

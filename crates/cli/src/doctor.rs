@@ -12,8 +12,8 @@ use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::policy;
 use weirgate_console::runtime::in_runtime;
-use weirgate_doctor::{Finding, Passage, Question, Severity, examine, passages};
-use weirgate_keep::{Memory, Site};
+use weirgate_doctor::{Finding, Passage, Question, Severity, damaged, examine, passages};
+use weirgate_keep::{Damage, Memory, Site};
 use weirgate_kernel::{DeviceOverview, Kernel, Scope};
 use weirgate_plan::verify;
 use weirgate_policy::Policy;
@@ -79,6 +79,8 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
             [] => judged(None),
             links => links.iter().flat_map(|one| judged(Some(one))).collect(),
         };
+        let damages = stored.damages.iter();
+        findings.extend(damages.map(|one| damaged(one.to_string(), one.is_grave())));
         if let Some(applied) = &stored.applied {
             findings.extend(passages(&looked(applied).await?));
         }
@@ -153,6 +155,7 @@ fn ordinary(machine: &Machine) -> BTreeSet<DeviceName> {
 struct Stored {
     applied: Option<State>,
     differences: Vec<String>,
+    damages: Vec<Damage>,
     loaded: Option<policy::Loaded>,
 }
 
@@ -173,10 +176,12 @@ impl Stored {
 
     async fn try_read(state: &Path) -> Result<Self, Failure> {
         let site = Site::open(state, PathBuf::new())?;
+        let damages = site.history.damages()?;
         let entry = site.confirmed()?;
         let loaded = entry.and_then(|entry| policy::again(&entry.sources).ok());
         let Some(memory) = Memory::read(&site.folders)? else {
             return Ok(Self {
+                damages,
                 loaded,
                 ..Self::default()
             });
@@ -186,6 +191,7 @@ impl Stored {
         Ok(Self {
             differences: differences.iter().map(ToString::to_string).collect(),
             applied: Some(memory.applied),
+            damages,
             loaded,
         })
     }

@@ -36,6 +36,7 @@ use weirgate_units::Arrange as _;
 
 pub use finding::{Finding, Question, Severity};
 pub use intent::needs;
+pub use others::damaged;
 pub use passage::{Passage, passages};
 
 /// Every finding, the gravest first.

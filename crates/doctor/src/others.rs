@@ -218,3 +218,29 @@ mod tests {
         }
     }
 }
+
+/// A finding of a damaged file, in words; whether the state that was confirmed last is in it.
+#[must_use]
+pub fn damaged(fact: String, is_grave: bool) -> Finding {
+    let (severity, why, remedy) = if is_grave {
+        (
+            Severity::Warning,
+            "the promises of the policy that was applied last are not held in full",
+            "`weirgate apply POLICY`; then look at the disk, and remove the file",
+        )
+    } else {
+        (
+            Severity::Note,
+            "nothing else changes a file that is written, so the disk or the memory is at fault",
+            "look at the disk, and remove the file",
+        )
+    };
+    Finding {
+        severity,
+        code: "damaged",
+        subject: "state".to_owned(),
+        fact,
+        why: why.to_owned(),
+        remedy: remedy.to_owned(),
+    }
+}

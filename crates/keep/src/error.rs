@@ -117,6 +117,11 @@ impl From<ApplyError> for KeepError {
 }
 
 impl KeepError {
+    /// Whether what was to be read is lost: it is damaged, or not there.
+    pub(crate) fn is_loss(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::Nothing(_))
+    }
+
     /// For `map_err` on a file operation.
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();

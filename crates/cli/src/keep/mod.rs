@@ -7,11 +7,12 @@ pub mod track;
 use crate::policy::apply::{refused, site};
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use weirgate_console::exit::{Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
-use weirgate_keep::{Report, keep};
+use weirgate_keep::{Pulse, Report, Terms, keep};
 
 /// A group of this machine, by its number.
 #[derive(Debug, Clone, Copy)]
@@ -43,8 +44,11 @@ pub fn run(state: &Path, announcers: Option<Announcers>) -> Outcome {
             }
         };
         let following = track::following;
-        let announcers = announcers.map(|group| group.0);
-        keep(&site, announcers, stop, following, ready, |report| {
+        let terms = Terms {
+            announcers: announcers.map(|group| group.0),
+            pulse: watchdog().map(|every| Pulse { every, beat: alive }),
+        };
+        keep(&site, terms, stop, following, ready, |report| {
             output::note(&line(&report));
         })
         .await
@@ -71,6 +75,7 @@ fn line(report: &Report) -> String {
             "weirgate: state {number} was neither confirmed nor taken back by its guard: it is \
              taken back now"
         ),
+        Report::Damaged(damage) => format!("weirgate: warning: {damage}"),
         Report::Refreshed { sets } => {
             format!("weirgate: {sets} sets have new addresses of DNS names")
         }
@@ -97,6 +102,17 @@ fn line(report: &Report) -> String {
         }
         Report::Failed { error, pause } => format!("weirgate: {error}; again in {pause} ms"),
     }
+}
+
+/// How often systemd's watchdog is to be told that the service goes on: thrice in its time, so
+/// that one tick may be late (`sd_watchdog_enabled(3)`).
+pub fn watchdog() -> Option<Duration> {
+    Some(sd_notify::watchdog_enabled()? / 3)
+}
+
+/// Tells it so. Only the loop that does the work calls this.
+pub fn alive() {
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]);
 }
 
 /// Tells systemd that the service has begun its work (`sd_notify(3)`).

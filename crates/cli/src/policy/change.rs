@@ -11,7 +11,7 @@ use weirgate_console::exit::{Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_console::time::calendar;
-use weirgate_keep::{Entry, Head, KeepError, Request, serve_guard};
+use weirgate_keep::{Entry, Head, KeepError, Request, Site, serve_guard};
 
 /// `weirgate confirm`.
 pub fn confirm(state: &Path) -> Outcome {
@@ -84,7 +84,7 @@ pub fn history(state: &Path, json: bool) -> Outcome {
         let head = site.head().map_err(unread)?;
         let numbers = site.history.numbers().map_err(unread)?;
         let mut entries = Vec::new();
-        let mut status = Status::Done;
+        let mut status = damages(&site).map_err(unread)?;
         for number in numbers {
             match site.history.entry(number) {
                 Ok(entry) => entries.push(entry),
@@ -157,6 +157,22 @@ fn first(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
+/// What is said of a namespace that cannot be known again.
+const NAMELESS: &str = "this network namespace has no name (`ip netns`): what is applied in it is \
+                        not found again when the machine has restarted";
+
+/// Tells of damaged files, and what serves in their place.
+pub fn damages(site: &Site) -> Result<Status, KeepError> {
+    let mut status = Status::Done;
+    for damage in site.history.damages()? {
+        output::note(&format!("weirgate: warning: {damage}"));
+        if damage.is_grave() {
+            status = Status::Differs;
+        }
+    }
+    Ok(status)
+}
+
 /// `weirgate boot`: the confirmed state, as far as its devices are there.
 pub fn boot(state: &Path) -> Outcome {
     in_runtime(async {
@@ -168,7 +184,10 @@ pub fn boot(state: &Path) -> Outcome {
             None => "nothing is to be in force".to_owned(),
         };
         output::note(&what);
-        let mut status = Status::Done;
+        if !site.folders.outlive_the_kernel() {
+            output::note(NAMELESS);
+        }
+        let mut status = damages(&site).map_err(refused)?;
         for held in site.hold_circuits().await.map_err(refused)? {
             let device = held.device;
             match held.outcome {

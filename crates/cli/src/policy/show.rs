@@ -4,6 +4,7 @@
 
 use crate::keep::track;
 use crate::policy::apply::{asked, site, unread};
+use crate::policy::change::damages;
 use crate::policy::{check, promises, rules};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -49,6 +50,7 @@ pub fn run(state: &Path, json: bool) -> Outcome {
         };
         let observed = site.kernel.observe(&Scope::of([&memory.applied])).await?;
         let differences = verify(&observed, &memory.applied);
+        let whole = damages(&site).map_err(unread)?;
         let shown = Shown::read(&site, memory, differences)?;
         if json {
             output::data(&format!("{:#}", shown.json()))?;
@@ -56,7 +58,7 @@ pub fn run(state: &Path, json: bool) -> Outcome {
             output::lines(&shown.text())?;
         }
         Ok(if shown.differences.is_empty() {
-            Status::Done
+            whole
         } else {
             Status::Differs
         })

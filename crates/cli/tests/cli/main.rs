@@ -15,6 +15,7 @@ mod arriving;
 mod browser;
 mod capture;
 mod control_groups;
+mod damaged;
 mod dashboard;
 mod doctor;
 mod documents;

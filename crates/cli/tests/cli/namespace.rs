@@ -45,6 +45,50 @@ impl Namespace {
         namespace
     }
 
+    /// The same with a name, as `ip netns add` gives it: what is applied in it is found
+    /// again after a restart.
+    pub fn named() -> Self {
+        let namespace = Self::new();
+        for line in [
+            "mkdir /run/netns",
+            "touch /run/netns/site",
+            "mount --bind /proc/self/ns/net /run/netns/site",
+        ] {
+            namespace.run(line);
+        }
+        namespace
+    }
+
+    /// What a loss of power takes away: `/run/weirgate` and the kernel's state. Guards are
+    /// to be dead already.
+    pub fn restart(&self) {
+        // Not every policy makes these.
+        for line in ["tc qdisc del dev wan clsact", "ip link del ifb-wan"] {
+            let mut words = line.split(' ');
+            let mut command = self.command(words.next().unwrap());
+            command.args(words).output().unwrap();
+        }
+        for line in [
+            "rm -r /run/weirgate",
+            "tc qdisc del dev wan root",
+            "nft flush ruleset",
+            "cp /proc/sys/kernel/random/uuid /run/boot",
+            "mount --bind /run/boot /proc/sys/kernel/random/boot_id",
+        ] {
+            self.run(line);
+        }
+        self.offloads_on();
+    }
+
+    /// Flips a bit in the middle of a file.
+    pub fn damage(&self, file: &str) {
+        let path = format!("/proc/{}/root{file}", self.holder());
+        let mut bytes = std::fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 4;
+        std::fs::write(&path, bytes).unwrap();
+    }
+
     /// The process that holds it.
     pub fn holder(&self) -> u32 {
         self.holder.id()

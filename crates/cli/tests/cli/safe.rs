@@ -194,8 +194,16 @@ fn damaged_states_are_named_and_the_others_serve() {
         .weirgate("rollback 2")
         .says(1, &["000002.state is damaged"]);
     place.weirgate("rollback 1").says(0, &["state 4"]);
-    place.run(&format!("truncate -s 50 {folder}head"));
     let settled = place.snapshot();
+    place.run(&format!("truncate -s 50 {folder}head"));
+    place
+        .weirgate("boot")
+        .says(0, &["its copy served", "state 4 is in force: 0 steps"]);
+    same(&settled, &place.snapshot());
+    // Without its copy, too, nothing says which state is confirmed.
+    for file in ["head", "head.copy"] {
+        place.run(&format!("truncate -s 50 {folder}{file}"));
+    }
     for command in ["rollback 1", "boot", "apply both.toml", "history"] {
         place
             .weirgate(command)
@@ -206,7 +214,7 @@ fn damaged_states_are_named_and_the_others_serve() {
 
 #[test]
 fn boot_brings_the_confirmed_state_back() {
-    let place = Namespace::new();
+    let place = Namespace::named();
     let bare = place.snapshot();
     place
         .weirgate("boot")
@@ -216,20 +224,10 @@ fn boot_brings_the_confirmed_state_back() {
     place
         .weirgate("apply --confirm 600s upstream.toml")
         .says(0, &[]);
-    // What a loss of power takes away: processes, /run, the kernel's state.
     for guard in guards(&place) {
         Command::new("kill").args(["-9", &guard]).status().unwrap();
     }
-    for line in [
-        "rm -r /run/weirgate",
-        "tc qdisc del dev wan root",
-        "nft flush ruleset",
-        "cp /proc/sys/kernel/random/uuid /run/boot",
-        "mount --bind /run/boot /proc/sys/kernel/random/boot_id",
-    ] {
-        place.run(line);
-    }
-    place.offloads_on();
+    place.restart();
     same(&bare, &place.snapshot());
     place.weirgate("boot").says(0, &["state 1 is in force"]);
     same(&confirmed, &place.snapshot());

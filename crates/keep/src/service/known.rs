@@ -4,6 +4,7 @@
 
 use crate::error::KeepError;
 use crate::site::Site;
+use crate::store::damage::Damage;
 use crate::store::history::Entry;
 use crate::store::memory::Memory;
 use std::collections::BTreeMap;
@@ -17,6 +18,8 @@ use weirgate_units::Inserted as _;
 pub(super) struct Known {
     /// The machine's devices.
     pub(super) devices: BTreeMap<DeviceName, DeviceIndex>,
+    /// Damaged files of which was told.
+    pub(super) damages: Vec<Damage>,
     /// The number of the confirmed entry.
     confirmed: Option<u64>,
     /// Those that its state is for.

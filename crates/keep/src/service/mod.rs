@@ -13,12 +13,15 @@ pub(crate) mod inotify;
 mod known;
 pub(crate) mod names;
 mod pace;
+mod report;
 mod sessions;
 
-use crate::circuits::{Circuits, CircuitsDone};
+pub use report::Report;
+
+use crate::circuits::Circuits;
 use crate::clock::{self, NEVER, Timer};
 use crate::error::KeepError;
-use crate::rate::{Following, Rates, RatesNow};
+use crate::rate::{Following, Rates};
 use crate::service::followed::Groups;
 use crate::service::inotify::Inotify;
 use crate::service::known::Known;
@@ -30,8 +33,8 @@ use crate::store::folder;
 use crate::store::history::Entry;
 use crate::store::memory::Memory;
 use rustix::fs::inotify::WatchFlags;
+use std::time::Duration;
 use weirgate_kernel::{Events, Kernel, Topic};
-use weirgate_state::DeviceName;
 use weirgate_track::Decision;
 
 const MILLISECOND: u64 = 1_000_000;
@@ -41,75 +44,30 @@ const GRACE: u64 = 250 * MILLISECOND;
 /// How often programs are looked at that circuits or a policy's classes are in, where
 /// there are any: nobody tells that one was taken off a device, or told something else.
 const LOOK: u64 = 10_000 * MILLISECOND;
-/// What the service has done, for whoever keeps a log.
-#[derive(Debug)]
-pub enum Report {
-    /// The confirmed state is in force, after so many steps.
-    Mended {
-        /// How many steps it took.
-        steps: usize,
-        /// The earliest time of the next repair, from now, in milliseconds.
-        pause: u64,
-    },
-    /// The circuits of a device are in force again.
-    Circuits {
-        /// The device.
-        device: DeviceName,
-        /// What was done.
-        done: CircuitsDone,
-    },
-    /// A change was taken back: nobody confirmed it in time or its maker died,
-    /// and its guard did not act.
-    TakenBack {
-        /// Its entry.
-        number: u64,
-    },
-    /// So many sets have other addresses of DNS names.
-    Refreshed {
-        /// How many.
-        sets: usize,
-    },
-    /// So many sets have other values: some of what they are the numbers of came,
-    /// went or was made again.
-    Followed {
-        /// Of what.
-        what: &'static str,
-        /// How many.
-        sets: usize,
-    },
-    /// Something is not followed, and why.
-    NotFollowing {
-        /// What.
-        what: &'static str,
-        /// Why not.
-        error: KeepError,
-    },
-    /// The line was found to have these rates, and they are in force.
-    Rates(RatesNow),
-    /// The line's rate is not followed as the policy says, and why.
-    NotFollowed(KeepError),
-    /// So many sessions of high priority are announced now.
-    Announced(usize),
-    /// Sessions cannot be announced, and why.
-    NotAnnounced(KeepError),
-    /// Names that could not be looked up, and why; their addresses stay.
-    NotFound(Vec<String>),
-    /// It could not be done; the next change is the next attempt, and another
-    /// comes after the pause.
-    Failed {
-        /// Why not.
-        error: KeepError,
-        /// Milliseconds until the next attempt.
-        pause: u64,
-    },
+
+/// How the service is to be for others.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Terms {
+    /// The number of the group that may announce sessions, beside root.
+    pub announcers: Option<u32>,
+    /// What a watchdog is told, and how often.
+    pub pulse: Option<Pulse>,
+}
+
+/// A sign that the loop which does the work goes round.
+#[derive(Debug, Clone, Copy)]
+pub struct Pulse {
+    /// How often it is given.
+    pub every: Duration,
+    /// What gives it.
+    pub beat: fn(),
 }
 
 /// Keeps the confirmed state in force until `stop` ends. `ready` is called
-/// once the state is in force for the first time. Sessions may be announced by
-/// root and by the group of the number `announcers`.
+/// once the state is in force for the first time.
 pub async fn keep(
     site: &Site,
-    announcers: Option<u32>,
+    terms: Terms,
     stop: impl Future<Output = ()>,
     following: impl AsyncFn(&Site, &Entry) -> Result<Option<Following>, KeepError>,
     ready: impl FnOnce(),
@@ -129,7 +87,7 @@ pub async fn keep(
     want(site, &mut lookups, &mut report)?;
     let mut groups = Groups::new();
     regroup(site, &mut groups, &mut report).await;
-    let mut sessions = match Sessions::open(&site.folders, announcers) {
+    let mut sessions = match Sessions::open(&site.folders, terms.announcers) {
         Ok(sessions) => Some(sessions),
         Err(error) => {
             report(Report::NotAnnounced(error));
@@ -140,6 +98,8 @@ pub async fn keep(
     renew(site, &mut rates, &following, &mut report).await;
     ready();
     let (programs, mut look) = (Timer::new()?, 0);
+    let pulse = Timer::new()?;
+    beat(&pulse, terms.pulse)?;
     let mut waits = false;
     let mut stop = std::pin::pin!(stop);
     loop {
@@ -183,6 +143,11 @@ pub async fn keep(
                 }
                 true
             }
+            over = pulse.over() => {
+                over?;
+                beat(&pulse, terms.pulse)?;
+                continue;
+            }
             event = announced(&mut sessions) => {
                 announce(site, &mut sessions, event, &mut report).await;
                 continue;
@@ -208,6 +173,16 @@ pub async fn keep(
             waits = true;
         }
     }
+}
+
+/// Says that the loop goes round, and when it says so again. Nothing else may say it: a
+/// loop that hangs in its work must be missed.
+fn beat(timer: &Timer, pulse: Option<Pulse>) -> Result<(), KeepError> {
+    let Some(Pulse { every, beat }) = pulse else {
+        return Ok(());
+    };
+    beat();
+    timer.set(clock::now().saturating_add(every.as_nanos() as u64))
 }
 
 /// Tells when another weirgate writes what is stored: files are renamed into place.
@@ -464,6 +439,12 @@ async fn work(
     }
     known.see(devices, site.confirmed()?.as_ref());
     steps += site.restore(&lock).await?;
+    for damage in site.history.damages()? {
+        if !known.damages.contains(&damage) {
+            known.damages.push(damage.clone());
+            report(Report::Damaged(damage));
+        }
+    }
     known.held(site).await;
     steps += hold(site, report).await?;
     Ok(Some(steps))

@@ -23,6 +23,7 @@ use crate::guard::Left;
 use crate::store::folder::{Folders, Lock};
 use crate::store::head::{Head, Outcome, Pending, Standing};
 use crate::store::history::{Entry, History};
+use crate::store::memory::Memory;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
@@ -80,6 +81,7 @@ impl Site {
     /// The same; with the number of the change that was taken back.
     pub(crate) async fn lock_and_settle(&self) -> Result<(Lock, Option<u64>), KeepError> {
         let lock = self.folders.soon(PATIENCE).await?;
+        self.history.mend_head(&lock)?;
         let mut head = self.history.head()?;
         let number = head.pending.as_ref().map(|pending| pending.number);
         match head.standing(&self.folders.boot, clock::now()) {
@@ -108,12 +110,43 @@ impl Site {
     }
 
     /// The state that shall be in force: the confirmed entry. What a crash or
-    /// a reboot left unconfirmed is not.
+    /// a reboot left unconfirmed is not. Where the entry is damaged, this is what
+    /// serves in its place.
     pub fn confirmed(&self) -> Result<Option<Entry>, KeepError> {
-        let head = self.history.head()?;
-        head.confirmed
-            .map(|number| self.history.entry(number))
-            .transpose()
+        Ok(self.confirmed_by(&self.history.head()?)?.0)
+    }
+
+    /// The same by a head; and whether the entry is damaged.
+    fn confirmed_by(&self, head: &Head) -> Result<(Option<Entry>, bool), KeepError> {
+        let Some(number) = head.confirmed else {
+            return Ok((None, false));
+        };
+        let damage = match self.history.entry(number) {
+            Err(damage) if damage.is_loss() => damage,
+            entry => return Ok((Some(entry?), false)),
+        };
+        let serves = self.instead(head, number).ok_or(damage)?;
+        Ok((Some(serves), true))
+    }
+
+    /// What serves in the place of a damaged entry: as much of it as the running kernel was
+    /// given, else an earlier one.
+    fn instead(&self, head: &Head, number: u64) -> Option<Entry> {
+        let remembered = Memory::read(&self.folders).ok().flatten();
+        // What was given last is another change then, which nobody has confirmed.
+        let remembered = remembered.filter(|_| head.pending.is_none());
+        match remembered {
+            Some(memory) => Some(Entry {
+                number,
+                time: 0,
+                version: String::new(),
+                from: None,
+                sources: Vec::new(),
+                desired: memory.applied,
+                former: memory.former,
+            }),
+            None => self.history.fallback(head),
+        }
     }
 
     /// The change that waits for confirmation, with the seconds that are left;

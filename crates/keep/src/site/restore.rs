@@ -34,8 +34,14 @@ impl Site {
             self.history.set_head(lock, &head)?;
         }
         let interrupted = head.pending.clone();
-        let steps = match (self.confirmed()?, &interrupted) {
-            (Some(entry), _) => self.follow(lock, &self.at_rates(&entry)).await?,
+        let (confirmed, is_damaged) = self.confirmed_by(&head)?;
+        // Written first: the memory is never of another entry than the head says.
+        let is_whole = match confirmed.as_ref().filter(|_| is_damaged) {
+            Some(entry) => self.history.go_on_with(lock, &mut head, entry)?,
+            None => true,
+        };
+        let steps = match (confirmed, &interrupted) {
+            (Some(entry), _) => self.follow(lock, &self.at_rates(&entry), is_whole).await?,
             (None, Some(pending)) => self.give_up(lock, pending).await?,
             (None, None) => 0,
         };
@@ -98,14 +104,20 @@ impl Site {
     }
 
     /// Brings a state into force as far as its devices are there; how many
-    /// steps it took. For what comes and goes by itself: no entry is written.
-    async fn follow(&self, lock: &Lock, desired: &State) -> Result<usize, KeepError> {
+    /// steps it took. For what comes and goes by itself: no entry is written. A state
+    /// that is not whole is the memory's: that goes on to say what absent devices had.
+    async fn follow(
+        &self,
+        lock: &Lock,
+        desired: &State,
+        is_whole: bool,
+    ) -> Result<usize, KeepError> {
         let devices = self.kernel.devices().await?.into_keys().collect();
         let planned = self.plan(&present(desired, &devices), false).await?;
         let remembered = planned.memory.as_ref().is_some_and(|stored| {
             stored.memory.former == planned.former && stored.memory.applied == planned.plan.desired
         });
-        if !remembered {
+        if is_whole && !remembered {
             Memory::write(&self.folders, lock, Some(&planned.text(&self.folders)?))?;
         }
         let (plan, since) = (&planned.plan, &planned.since);

@@ -5,6 +5,7 @@
 //! An entry never changes once it is written; `head` says what became of it.
 
 use crate::error::KeepError;
+use crate::store::damage::{self, Damage};
 use crate::store::folder::{self, Folders, Lock};
 use crate::store::head::{Head, MOST_ENTRIES, Outcome};
 use crate::store::sealed;
@@ -16,6 +17,10 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use weirgate_state::State;
 use weirgate_units::Arrange as _;
+
+/// The file that says which entry is what, and its copy.
+const HEAD: &str = "head";
+const COPY: &str = "head.copy";
 
 /// A text that a state was made from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,23 +95,105 @@ impl History {
         self.folder.join(format!("{number:06}.state"))
     }
 
-    /// Which entry is what; the beginning where nothing was ever applied.
+    /// Which entry is what; the beginning where nothing was ever applied. Where the
+    /// file is damaged, its copy says so.
     pub fn head(&self) -> Result<Head, KeepError> {
+        self.read_head().map(|(head, _)| head)
+    }
+
+    /// The same, and whether it is the copy's.
+    fn read_head(&self) -> Result<(Head, bool), KeepError> {
         let hint = "delete it; the states of `weirgate history` stay, but none counts as confirmed";
-        Ok(sealed::read(&self.folder.join("head"), hint)?.unwrap_or_default())
+        let read = |name| sealed::read::<Head>(&self.folder.join(name), hint);
+        match read(HEAD) {
+            Err(damage @ KeepError::Damaged { .. }) => match read(COPY) {
+                Ok(Some(copy)) => Ok((copy, true)),
+                _ => Err(damage),
+            },
+            // One that is gone was deleted: the copy does not count then.
+            other => Ok((other?.unwrap_or_default(), false)),
+        }
     }
 
     /// Writes which entry is what, unless a newer change was begun than this
     /// head knows of: then whoever writes lost the lock without noticing.
+    ///
+    /// The copy is in its place first, so that it is never older than the head. A damaged
+    /// head is set aside.
     pub(crate) fn set_head(&self, _lock: &Lock, head: &Head) -> Result<(), KeepError> {
+        let path = self.folder.join(HEAD);
         // One that cannot be read says nothing, and is replaced.
-        if let Ok(found) = self.head()
-            && found.generation > head.generation
-        {
-            return Err(KeepError::Fenced(found.generation));
+        match self.read_head() {
+            Ok((found, _)) if found.generation > head.generation => {
+                return Err(KeepError::Fenced(found.generation));
+            }
+            Ok((_, false)) => {}
+            // A second name, so that there is a head at any time.
+            _ => damage::link_aside(&path)?,
         }
         folder::folder(&self.folder)?;
-        sealed::write(&self.folder.join("head"), head)
+        let copy = self.folder.join(COPY);
+        let body = sealed::json(&path, head)?;
+        let asides = [
+            sealed::write_aside(&copy, &body)?,
+            sealed::write_aside(&path, &body)?,
+        ];
+        fs::rename(&asides[0], &copy).map_err(KeepError::file(&copy))?;
+        sealed::publish(&asides[1], &path)
+    }
+
+    /// Puts the copy of a damaged head in its place.
+    pub(crate) fn mend_head(&self, lock: &Lock) -> Result<(), KeepError> {
+        match self.read_head()? {
+            (head, true) => self.set_head(lock, &head),
+            _ => Ok(()),
+        }
+    }
+
+    /// The newest entry before the confirmed one that was applied for good and can be
+    /// read. What stood before everything was removed does not come back by itself.
+    pub(crate) fn fallback(&self, head: &Head) -> Option<Entry> {
+        let mut number = head.confirmed?;
+        loop {
+            number = self.before(number, head).ok()??;
+            match self.entry(number) {
+                Ok(entry) => return Some(entry).filter(|entry| !entry.is_removal()),
+                Err(error) if error.is_loss() => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Takes what serves in the place of the confirmed entry for it, since the file of
+    /// that is damaged, and sets the file aside; whether it is another entry.
+    pub(crate) fn go_on_with(
+        &self,
+        lock: &Lock,
+        head: &mut Head,
+        entry: &Entry,
+    ) -> Result<bool, KeepError> {
+        let Some(lost) = head.confirmed else {
+            return Ok(true);
+        };
+        let is_another = entry.number != lost;
+        if is_another {
+            head.confirmed = Some(entry.number);
+            let why = "its file is damaged, or gone".to_owned();
+            head.outcomes.insert(lost, Outcome::Failed(why));
+            self.set_head(lock, head)?;
+        }
+        damage::set_aside(&self.entry_file(lost))?;
+        Ok(is_another)
+    }
+
+    /// What was found damaged and is set aside.
+    pub fn damages(&self) -> Result<Vec<Damage>, KeepError> {
+        let head = self.head()?;
+        let found = damage::found(&self.folder)?;
+        Ok(found
+            .into_iter()
+            .map(|(path, number)| Damage::of(path, number, &head))
+            .collect())
     }
 
     /// The numbers of the entries, oldest first.
@@ -247,6 +334,20 @@ mod tests {
         }
     }
 
+    fn shaped() -> Entry {
+        let mut shaped = entry();
+        shaped.desired.devices.insert(
+            DeviceName::new("wan").unwrap(),
+            Device {
+                owned_ifb: false,
+                offloads: None,
+                root: None,
+                origin: Origin::default(),
+            },
+        );
+        shaped
+    }
+
     #[test]
     fn the_oldest_go_but_not_the_confirmed_one() {
         let folder = tempfile::tempdir().unwrap();
@@ -272,16 +373,7 @@ mod tests {
         let history = history(folder.path());
         let mut head = Head::default();
         assert_eq!(history.earlier(&head).unwrap(), None);
-        let (mut shaped, none) = (entry(), RawValue::from_string("[]".to_owned()).unwrap());
-        shaped.desired.devices.insert(
-            DeviceName::new("wan").unwrap(),
-            Device {
-                owned_ifb: false,
-                offloads: None,
-                root: None,
-                origin: Origin::default(),
-            },
-        );
+        let (shaped, none) = (shaped(), RawValue::from_string("[]".to_owned()).unwrap());
         history
             .add(&lock(&history), shaped.clone(), &head, &none)
             .unwrap();
@@ -314,6 +406,66 @@ mod tests {
         let error = history.set_head(&lock, &older).unwrap_err();
         assert!(matches!(error, KeepError::Fenced(2)), "{error}");
         assert_eq!(history.head().unwrap(), newer);
+    }
+
+    #[test]
+    fn whatever_bit_of_the_head_is_damaged_its_copy_says_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = history(folder.path());
+        let lock = lock(&history);
+        let mut head = Head::default();
+        head.begin(1, "a boot");
+        head.settle(1, Outcome::Confirmed);
+        head.begin(2, "a boot");
+        history.set_head(&lock, &head).unwrap();
+        let path = history.folder.join(HEAD);
+        let whole = fs::read(&path).unwrap();
+        for at in 0..whole.len() {
+            for bit in 0..8 {
+                let mut damaged = whole.clone();
+                damaged[at] ^= 1 << bit;
+                fs::write(&path, &damaged).unwrap();
+                assert_eq!(history.head().unwrap(), head, "{at} {bit}");
+            }
+        }
+        fs::write(&path, &whole[..7]).unwrap();
+        history.mend_head(&lock).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), whole);
+        let aside = history.folder.join("head.damaged");
+        assert_eq!(fs::read(aside).unwrap(), &whole[..7]);
+        assert!(!history.damages().unwrap()[0].is_grave());
+        // A newer change is known of where only the copy is whole.
+        fs::write(&path, "").unwrap();
+        let error = history.set_head(&lock, &Head::default()).unwrap_err();
+        assert!(matches!(error, KeepError::Fenced(2)), "{error}");
+    }
+
+    #[test]
+    fn the_newest_sound_confirmed_entry_serves_in_place_of_a_damaged_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = history(folder.path());
+        let (mut head, shaped) = (Head::default(), shaped());
+        let none = RawValue::from_string("[]".to_owned()).unwrap();
+        for number in 1..=6 {
+            let lock = lock(&history);
+            history.add(&lock, shaped.clone(), &head, &none).unwrap();
+            match number {
+                3 => head.settle(3, Outcome::Returned),
+                5 => head.settle(5, Outcome::Failed(String::new())),
+                _ => head.settle(number, Outcome::Confirmed),
+            }
+        }
+        let serves = |head: &Head| history.fallback(head).map(|entry| entry.number);
+        assert_eq!(serves(&head), Some(4));
+        fs::write(history.entry_file(4), "weirgate 1").unwrap();
+        assert_eq!(serves(&head), Some(2));
+        let entry = history.fallback(&head).unwrap();
+        let another = history.go_on_with(&lock(&history), &mut head, &entry);
+        assert!(another.unwrap());
+        assert_eq!(history.head().unwrap().confirmed, Some(2));
+        assert!(history.damages().unwrap()[0].is_grave());
+        fs::remove_file(history.entry_file(1)).unwrap();
+        assert_eq!(serves(&head), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! What weirgate stores: the history of applied states below `/var/lib`, and
 //! what it remembers of the running kernel below `/run`.
 
+pub(crate) mod damage;
 pub(crate) mod folder;
 pub(crate) mod head;
 pub(crate) mod history;

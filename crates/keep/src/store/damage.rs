@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Damaged files of the history: set aside to be looked at, and what serves in their
+//! place.
+
+use crate::error::KeepError;
+use crate::store::head::Head;
+use serde::Serialize;
+use std::ffi::OsStr;
+use std::fmt::{self, Display, Formatter};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+const ASIDE: &str = "damaged";
+
+/// A damaged file that was set aside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Damage {
+    /// Where it is now.
+    pub path: PathBuf,
+    /// The entry that it was; `None` for the head.
+    pub number: Option<u64>,
+    /// The entry that is in force.
+    pub serves: Option<u64>,
+}
+
+impl Damage {
+    pub(super) fn of(path: PathBuf, number: Option<u64>, head: &Head) -> Self {
+        let serves = head.confirmed;
+        Self {
+            path,
+            number,
+            serves,
+        }
+    }
+
+    /// Whether it is the state that was confirmed last, so that it is to be applied again.
+    #[must_use]
+    pub fn is_grave(&self) -> bool {
+        let newest = self.number.zip(self.serves);
+        newest.is_some_and(|(lost, serves)| lost >= serves)
+    }
+}
+
+impl Display for Damage {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        match (self.number, self.serves) {
+            (None, _) => write!(
+                out,
+                "the file that says which state is in force was damaged; its copy served, and \
+                 nothing is lost"
+            )?,
+            (Some(lost), Some(serves)) if lost > serves => write!(
+                out,
+                "state {lost}, the last that was confirmed, is damaged: state {serves} is in \
+                 force in its place, until you `weirgate apply` again"
+            )?,
+            (Some(lost), Some(serves)) if lost == serves => write!(
+                out,
+                "state {lost}, which is in force, is damaged: it is held until the machine \
+                 restarts, and an earlier one afterwards, until you `weirgate apply` again"
+            )?,
+            (Some(lost), _) => write!(out, "state {lost} was damaged")?,
+        }
+        write!(out, "; the damaged file is {}", self.path.display())
+    }
+}
+
+/// What a file is called when it is set aside.
+fn aside(path: &Path) -> PathBuf {
+    path.with_extension(ASIDE)
+}
+
+/// Sets a file aside, if it is there.
+pub(super) fn set_aside(path: &Path) -> Result<(), KeepError> {
+    match fs::rename(path, aside(path)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other.map_err(KeepError::file(path)),
+    }
+}
+
+/// The same by a second name: the first stays until something is put in its place.
+pub(super) fn link_aside(path: &Path) -> Result<(), KeepError> {
+    let aside = aside(path);
+    match fs::remove_file(&aside) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(KeepError::File {
+                path: aside,
+                source: error,
+            });
+        }
+        _ => {}
+    }
+    fs::hard_link(path, aside).map_err(KeepError::file(path))
+}
+
+/// The files of a folder that were set aside, with the number of each that was an entry.
+pub(super) fn found(folder: &Path) -> Result<Vec<(PathBuf, Option<u64>)>, KeepError> {
+    let listing = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(KeepError::file(folder))?,
+    };
+    let mut all = Vec::new();
+    for file in listing {
+        let path = file.map_err(KeepError::file(folder))?.path();
+        if path.extension() == Some(OsStr::new(ASIDE)) {
+            let stem = path.file_stem().and_then(OsStr::to_str);
+            let number = stem.and_then(|stem| stem.parse().ok());
+            all.push((path, number));
+        }
+    }
+    all.sort();
+    Ok(all)
+}

@@ -4,19 +4,22 @@
 mod access;
 mod send;
 
+use crate::keep::{alive, watchdog};
 use crate::metrics::legend::{self, legend, tracked};
+use crate::policy::apply::refused;
 use crate::whole::flows::sorter;
 use access::{Admit, Dismiss};
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::signal::unix::{SignalKind, signal};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::policy::SITE;
 use weirgate_console::runtime::in_runtime;
 use weirgate_history::{csv, json};
-use weirgate_keep::Folders;
+use weirgate_keep::{Folders, trusted};
 use weirgate_units::{ParseError, Span};
 use weirgate_watch::{Config, FileStorage, Listen, Target, Tls, WatchError, serve, target};
 
@@ -148,6 +151,9 @@ pub fn run(state: &Path, arguments: Arguments) -> Outcome {
 
 fn watch(state: &Path, arguments: Arguments) -> Outcome {
     in_runtime(async {
+        for file in arguments.access.iter().chain(&arguments.tls_key) {
+            trusted(file).map_err(refused)?;
+        }
         let legend = legend(state, arguments.policy.as_deref(), sorter)?;
         let listen = match arguments.socket {
             Some(path) => Listen::Socket(path),
@@ -208,7 +214,16 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
         // A file that is being written may be wrong for a moment; what was known
         // holds until it can be read.
         let again = || legend::legend(state, policy.as_deref(), sorter).ok();
-        let lines = || here.as_ref().map(tracked).unwrap_or_default();
+        let beat = Cell::new(Instant::now());
+        let pulse = watchdog();
+        // The loop that looks asks this before each look.
+        let lines = || {
+            if pulse.is_some_and(|pulse| beat.get().elapsed() >= pulse) {
+                beat.set(Instant::now());
+                alive();
+            }
+            here.as_ref().map(tracked).unwrap_or_default()
+        };
         let served = serve(config, legend, again, lines, stop, ready, told).await;
         served.map_err(wrong)?;
         Ok(Status::Done)

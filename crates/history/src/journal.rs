@@ -14,11 +14,14 @@ use crate::ring::fill;
 use crate::{Event, HistoryError, Kind, MAX_NAME, Storage, mend};
 
 const MAGIC: u32 = 0x316a_6777;
-/// A record's first bytes: magic, length, chunk, place, checksum; and where two of them are.
+/// A record's first bytes: magic, length, chunk, place, checksum; and where they are.
 pub(crate) const HEADER: usize = 24;
 pub(crate) const LENGTH: usize = 4;
+const CHUNK: usize = 8;
 const PLACE: usize = 16;
 pub(crate) const CHECK: usize = 20;
+/// What looks like a record and is none is tried so often: each may be as long as the half.
+const MOST_TRIED: u32 = 64;
 const SERIES: u8 = 1;
 const EVENT: u8 = 2;
 const ROW: u8 = 3;
@@ -221,15 +224,26 @@ pub(crate) struct Found {
 /// events are lost with them, at least: one for each record.
 fn behind(bytes: &[u8], index: u32, is_own: impl Fn(u64) -> bool) -> Option<(u64, u64)> {
     let magic = MAGIC.to_le_bytes();
-    let places = bytes.windows(magic.len()).enumerate();
-    let places = places.filter(|(_, window)| *window == magic);
-    places
-        .filter_map(|(at, _)| {
-            let other = u32_at(bytes, at + PLACE)?;
-            let (number, _) = record(&bytes[at..], other)?;
-            (other > index && is_own(number)).then(|| (number, u64::from(other - index) + 1))
-        })
-        .max()
+    let mut tried = 0;
+    // The last says how many there were.
+    for at in (0..bytes.len().saturating_sub(HEADER)).rev() {
+        let rest = &bytes[at..];
+        if !rest.starts_with(&magic) {
+            continue;
+        }
+        let (number, other) = (u64_at(rest, CHUNK)?, u32_at(rest, PLACE)?);
+        if other <= index || !is_own(number) {
+            continue;
+        }
+        if record(rest, other).is_some() {
+            return Some((number, u64::from(other - index) + 1));
+        }
+        tried += 1;
+        if tried == MOST_TRIED {
+            break;
+        }
+    }
+    None
 }
 
 pub(crate) fn check(head: &[u8], payload: &[u8]) -> u32 {
@@ -248,7 +262,7 @@ pub(crate) fn record(bytes: &[u8], index: u32) -> Option<(u64, &[u8])> {
         .get(HEADER..)?
         .get(..u32_at(bytes, LENGTH)? as usize)?;
     let sound = u32_at(bytes, CHECK)? == check(&bytes[..CHECK], payload);
-    sound.then_some((u64_at(bytes, 8)?, payload))
+    sound.then_some((u64_at(bytes, CHUNK)?, payload))
 }
 
 /// Does again what a record says.

@@ -15,7 +15,7 @@ const POLYNOMIAL: u32 = 0xedb8_8320;
 /// wrong and the next one is whole.
 pub(crate) fn mended(bytes: &[u8], index: u32) -> Option<Vec<u8>> {
     let stored = u32_at(bytes, LENGTH)?;
-    let lengths = (0..32).map(|bit| stored ^ 1 << bit);
+    let lengths = (0..32).map(|bit| stored ^ (1 << bit));
     [stored].into_iter().chain(lengths).find_map(|length| {
         let whole = HEADER.checked_add(length as usize)?;
         let (own, behind) = bytes.split_at_checked(whole)?;
@@ -34,7 +34,7 @@ pub(crate) fn mended(bytes: &[u8], index: u32) -> Option<Vec<u8>> {
 /// Turns the wrong bit of a record.
 fn put_right(own: &mut [u8]) -> Option<()> {
     let difference = u32_at(own, CHECK)? ^ check(&own[..CHECK], &own[HEADER..]);
-    if difference.count_ones() == 1 {
+    if difference.is_power_of_two() {
         // The checksum's own.
         let right = u32_at(own, CHECK)? ^ difference;
         own[CHECK..HEADER].copy_from_slice(&right.to_le_bytes());
@@ -48,12 +48,12 @@ fn put_right(own: &mut [u8]) -> Option<()> {
             return Some(());
         }
         // One byte further from the end.
-        wrong = wrong.map(|wrong| wrong >> 8 ^ reduced(wrong & 0xff));
+        wrong = wrong.map(|wrong| (wrong >> 8) ^ reduced(wrong & 0xff));
     }
     None
 }
 
 /// What a byte leaves in the checksum.
 fn reduced(byte: u32) -> u32 {
-    (0..8).fold(byte, |left, _| left >> 1 ^ POLYNOMIAL * (left & 1))
+    (0..8).fold(byte, |left, _| (left >> 1) ^ (POLYNOMIAL * (left & 1)))
 }

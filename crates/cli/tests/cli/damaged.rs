@@ -187,7 +187,7 @@ fn watched(place: &Namespace, service: &[&str], micros: &str) -> (Running, UnixD
     let run = format!("/proc/{}/root/run", place.holder());
     let told = UnixDatagram::bind(format!("{run}/notify")).unwrap();
     // To load programs takes seconds.
-    let patience = Duration::from_secs(60);
+    let patience = Duration::from_mins(1);
     told.set_read_timeout(Some(patience)).unwrap();
     let mut command = place.command(WEIRGATE);
     command

@@ -78,8 +78,10 @@ in
         WatchdogSec = 180;
         DynamicUser = true;
         StateDirectory = "weirgate-watch";
-        AmbientCapabilities = [ "CAP_NET_ADMIN" "CAP_BPF" "CAP_PERFMON" ];
-        CapabilityBoundingSet = [ "CAP_NET_ADMIN" "CAP_BPF" "CAP_PERFMON" ];
+        KillMode = "mixed";
+        # As in packaging/systemd/weirgate-watch.service.
+        AmbientCapabilities = [ "CAP_NET_ADMIN" "CAP_BPF" "CAP_PERFMON" "CAP_SETPCAP" ];
+        CapabilityBoundingSet = [ "CAP_NET_ADMIN" "CAP_BPF" "CAP_PERFMON" "CAP_SETPCAP" ];
         NoNewPrivileges = true;
       };
     };

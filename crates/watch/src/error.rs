@@ -30,6 +30,9 @@ pub enum WatchError {
         /// Why not.
         source: std::io::Error,
     },
+    /// The process that answers requests could not begin, or was not confined.
+    #[error("the web process: {0}")]
+    Web(String),
     /// Others than this machine could read everything.
     #[error(
         "{0} can be reached from other machines, and so needs TLS (`--tls-cert FILE --tls-key \

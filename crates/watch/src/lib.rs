@@ -32,6 +32,7 @@
 //! assert!(text.contains("weirgate_class_sent_bytes_total{class=\"voice\"} 1500\n"));
 //! ```
 
+mod channel;
 mod error;
 mod export;
 mod legend;
@@ -39,9 +40,11 @@ mod lock;
 mod look;
 mod object;
 mod serve;
+mod settings;
 mod step;
 mod storage;
 mod tls;
+mod web;
 
 pub use error::WatchError;
 pub use export::openmetrics::{Own, openmetrics};
@@ -53,9 +56,7 @@ pub use look::connections::{ByPolicy, Flow, Sorted, Sorter};
 pub use look::link::LineNow;
 pub use look::probe::{Target, target};
 pub use object::{METRICS, Metric, Number, Object, Sort};
-pub use serve::access::{Access, password, token};
-pub use serve::config::{Config, Listen};
-pub use serve::query::Query;
+pub use serve::config::{Config, EndWeb, Listen};
 pub use serve::serve;
 pub use step::diff::{Change, Differ};
 pub use step::now::now;
@@ -63,3 +64,6 @@ pub use step::promise::{By, JudgedPromise, Promise, Wait, judge};
 pub use step::{Step, Steps};
 pub use storage::FileStorage;
 pub use tls::Tls;
+pub use web::access::{Access, password, token};
+pub use web::query::Query;
+pub use web::web;

@@ -35,31 +35,52 @@ fn wrong(path: &Path, why: impl Into<Box<dyn Error + Send + Sync>>) -> WatchErro
     }
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, WatchError> {
-    let file = CertificateDer::pem_file_iter(path).map_err(|error| wrong(path, error))?;
-    let found = file.collect::<Result<Vec<_>, _>>();
-    let found = found.map_err(|error| wrong(path, error))?;
+fn certificates(text: &str) -> Result<Vec<CertificateDer<'static>>, Box<dyn Error + Send + Sync>> {
+    let file = CertificateDer::pem_slice_iter(text.as_bytes());
+    let found = file.collect::<Result<Vec<_>, _>>()?;
     if found.is_empty() {
-        return Err(wrong(path, "there is no certificate in it (PEM)"));
+        return Err("there is no certificate in it (PEM)".into());
     }
     Ok(found)
 }
 
-/// What connections are taken with.
-pub(crate) fn server(tls: &Tls) -> Result<Arc<ServerConfig>, WatchError> {
-    let chain = certificates(&tls.certificate)?;
-    let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| wrong(&tls.key, error))?;
+fn text(path: &Path) -> Result<String, WatchError> {
+    std::fs::read_to_string(path).map_err(|error| wrong(path, error))
+}
+
+impl Tls {
+    /// The texts of both files, of which [`server`] makes a configuration; what is wrong
+    /// in them is said.
+    pub(crate) fn read(&self) -> Result<(String, String), WatchError> {
+        let (chain, key) = (text(&self.certificate)?, text(&self.key)?);
+        certificates(&chain).map_err(|error| wrong(&self.certificate, error))?;
+        let parsed = PrivateKeyDer::from_pem_slice(key.as_bytes());
+        parsed.map_err(|error| wrong(&self.key, error))?;
+        server(&chain, &key).map_err(|error| {
+            let text = format!(
+                "{error}; is {} the key of this certificate?",
+                self.key.display()
+            );
+            wrong(&self.certificate, text)
+        })?;
+        Ok((chain, key))
+    }
+}
+
+/// What connections are taken with: a certificate and its key (PEM).
+pub(crate) fn server(
+    chain: &str,
+    key: &str,
+) -> Result<Arc<ServerConfig>, Box<dyn Error + Send + Sync>> {
+    let (chain, key) = (
+        certificates(chain)?,
+        PrivateKeyDer::from_pem_slice(key.as_bytes())?,
+    );
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key));
-    let mut config = config.map_err(|error| {
-        let text = format!(
-            "{error}; is {} the key of this certificate?",
-            tls.key.display()
-        );
-        wrong(&tls.certificate, text)
-    })?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
@@ -74,7 +95,8 @@ pub(crate) fn client(authorities: Option<&Path>) -> Result<Arc<ClientConfig>, Wa
     };
     let mut roots = RootCertStore::empty();
     // A system's file may hold some that are of no use.
-    let (added, _) = roots.add_parsable_certificates(certificates(path)?);
+    let found = certificates(&text(path)?).map_err(|error| wrong(path, error))?;
+    let (added, _) = roots.add_parsable_certificates(found);
     if added == 0 {
         return Err(wrong(path, "there is no usable certificate in it"));
     }

@@ -46,3 +46,4 @@ mod timeline;
 mod track;
 mod victim;
 mod watch;
+mod watch_web;

@@ -8,6 +8,7 @@
 use crate::namespace::Namespace;
 use crate::program::{Ended, WEIRGATE, root, skipped, tool};
 use crate::safe::within;
+use crate::watch_web::web;
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -78,13 +79,24 @@ impl Watch {
         }
     }
 
-    /// How long the service was on processors, in milliseconds: user's and system's
-    /// ticks of a hundredth of a second (proc(5), `/proc/pid/stat`, fields 14 and 15).
+    pub fn id(&self) -> u32 {
+        self.service.id()
+    }
+
+    /// How long both processes of the service were on processors, in milliseconds: user's
+    /// and system's ticks of a hundredth of a second (proc(5), `/proc/pid/stat`, fields
+    /// 14 and 15).
     pub fn worked_ms(&self) -> f64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.service.id())).unwrap();
-        let (_, after) = stat.rsplit_once(") ").unwrap();
-        let ticks = after.split(' ').skip(11).take(2);
-        ticks.map(|one| one.parse::<f64>().unwrap() * 10.0).sum()
+        let both = [Some(self.service.id()), web(self.service.id())];
+        let worked = both.into_iter().flatten().map(|process| {
+            let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+            let (_, after) = stat.rsplit_once(") ").unwrap();
+            let ticks = after.split(' ').skip(11).take(2);
+            ticks
+                .map(|one| one.parse::<f64>().unwrap() * 10.0)
+                .sum::<f64>()
+        });
+        worked.sum()
     }
 
     /// Datagrams of 100 bytes of the router's own to a port: 53 is urgent.

@@ -4,7 +4,9 @@
 use crate::export::push::Sending;
 use crate::look::probe::Target;
 use crate::tls::Tls;
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,6 +19,9 @@ pub enum Listen {
     Socket(PathBuf),
 }
 
+/// Ends a process if it has not ended, and says how it did.
+pub type EndWeb = Box<dyn FnOnce() -> String + Send>;
+
 /// What a service is to do.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -27,8 +32,13 @@ pub struct Config {
     pub behind_proxy: bool,
     /// The certificate to show at addresses.
     pub tls: Option<Tls>,
-    /// The file of those who may look; without one, whoever can connect.
+    /// The file of those who may look.
     pub access: Option<PathBuf>,
+    /// Users of this machine who may look over loopback where there is no such file,
+    /// besides root and the one that this process runs as.
+    pub users: Vec<u32>,
+    /// Begins a process that calls [`web`](crate::web()) with this end of a channel.
+    pub begin_web: fn(OwnedFd) -> io::Result<EndWeb>,
     /// Whom to send numbers to.
     pub sending: Sending,
     /// The history's file.

@@ -4,22 +4,19 @@
 //! piece. What all answers hold together is bounded, and so is for how long one
 //! who reads slowly keeps his.
 
+use crate::channel::{PIECE, write};
 use crate::lock::lock;
-use crate::serve::answer::{Answer, later, plain, whole};
-use crate::serve::query::Query;
+use crate::serve::answers::{FAILED, LATER, OK, gone, whole};
 use crate::serve::shared::Shared;
 use crate::storage::FileStorage;
-use http_body_util::Either;
-use http_body_util::channel::{Channel, Sender};
-use hyper::body::Bytes;
-use hyper::header::{self, HeaderValue};
-use hyper::{Response, StatusCode};
+use crate::web::query::Query;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::UnixStream;
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use weirgate_history::{Event, History, HistoryError, Reading, write_csv, write_json};
 
@@ -34,8 +31,6 @@ const GOING: usize = 2;
 const WAIT: Duration = Duration::from_secs(10);
 /// So often it looks whether they are.
 const LOOK: Duration = Duration::from_millis(50);
-/// A larger text is sent in pieces of so many bytes.
-const PIECE: usize = 65_536;
 /// Who takes less than so many bytes by the second, after a first while, is left.
 const SLOWEST: u64 = 16_000;
 const FIRST: Duration = Duration::from_secs(30);
@@ -55,15 +50,22 @@ impl Default for Readers {
     }
 }
 
-/// How an answer begins.
-enum Begin {
-    /// With all of it.
-    Whole(String),
-    /// Its pieces follow.
-    Pieces,
-    /// It cannot be read.
-    Failed(HistoryError),
+/// What is read of the history.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Way {
+    Names,
+    Events,
+    Json,
+    Csv,
 }
+
+/// The paths that name it.
+pub(crate) const WAYS: [(&str, Way); 4] = [
+    ("/api/series", Way::Names),
+    ("/api/events", Way::Events),
+    ("/api/read", Way::Json),
+    ("/api/read.csv", Way::Csv),
+];
 
 /// What was read.
 enum Found {
@@ -73,22 +75,32 @@ enum Found {
 }
 
 /// Answers a request of the history.
-pub(crate) async fn read(path: &'static str, mut query: Query, shared: &Arc<Shared>) -> Answer {
+pub(crate) async fn read(
+    way: Way,
+    mut query: Query,
+    mut stream: UnixStream,
+    shared: &Arc<Shared>,
+) -> io::Result<()> {
     let span = lock(&shared.history_state).span.unwrap_or((0, 0));
     let length = query.to.min(span.1).saturating_sub(query.from.max(span.0));
     let points = bounded(&mut query, length.max(0), shared.every);
     let readers = &shared.readers;
-    let Some(held) = held(readers, points).await else {
-        return busy();
+    let room = async {
+        let held = held(readers, points).await?;
+        let going = timeout(WAIT, Arc::clone(&readers.going).acquire_owned());
+        Some((held, going.await.ok()?.ok()?))
     };
-    let Ok(Ok(going)) = timeout(WAIT, Arc::clone(&readers.going).acquire_owned()).await else {
-        return busy();
+    let room = tokio::select! {
+        room = room => room,
+        () = gone(&stream) => return Ok(()),
     };
-    let (begin, answered) = oneshot::channel();
-    let (send, body) = Channel::new(1);
+    let Some((held, going)) = room else {
+        let busy = "others read the history; try again later\n";
+        return whole(&mut stream, LATER, busy).await;
+    };
     let history = Arc::clone(&shared.history);
     let runtime = Handle::current();
-    tokio::task::spawn_blocking(move || {
+    let work = tokio::task::spawn_blocking(move || {
         let names: Vec<&str> = query.series.iter().map(|name| &**name).collect();
         let copy = {
             let history = lock(&history);
@@ -96,45 +108,29 @@ pub(crate) async fn read(path: &'static str, mut query: Query, shared: &Arc<Shar
             file.map(|file| history.reading(file, &names))
         };
         let found = copy.map_err(HistoryError::from);
-        let found = found.and_then(|copy| gone_through(path, &copy, &names, &query));
+        let found = found.and_then(|copy| gone_through(way, &copy, &names, &query));
         drop(going);
-        let mut pieces = Pieces {
-            text: String::new(),
-            begin: Some(begin),
-            send,
-            runtime,
-            since: Instant::now(),
-            sent: 0,
-        };
-        let written = match found {
-            Ok(found) => written(&found, &mut pieces),
-            Err(error) => {
-                pieces.begins(Begin::Failed(error));
-                Ok(())
+        match found {
+            Ok(found) => {
+                let mut pieces = Pieces {
+                    text: String::new(),
+                    stream,
+                    runtime,
+                    since: Instant::now(),
+                    sent: 0,
+                };
+                // Without its end, who asked knows that it is not whole.
+                let written = pieces.begin().and_then(|()| written(&found, &mut pieces));
+                let _ = written.and_then(|()| pieces.end());
             }
-        };
-        match written.and_then(|()| pieces.end()) {
-            Ok(()) => {}
-            // An end that looked like one would make half of it the whole.
-            Err(fmt::Error) => pieces.send.abort(io::ErrorKind::TimedOut.into()),
+            Err(error) => {
+                // Who asked may be gone.
+                let _ = runtime.block_on(whole(&mut stream, FAILED, &format!("{error}\n")));
+            }
         }
         drop(held);
     });
-    let kind = match path {
-        "/api/read.csv" => "text/csv; charset=utf-8",
-        _ => "application/json",
-    };
-    match answered.await {
-        Ok(Begin::Whole(text)) => whole(StatusCode::OK, kind, text),
-        Ok(Begin::Pieces) => {
-            let mut answer = Response::new(Either::Right(body));
-            let kind = HeaderValue::from_static(kind);
-            answer.headers_mut().insert(header::CONTENT_TYPE, kind);
-            answer
-        }
-        Ok(Begin::Failed(error)) => plain(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
-        Err(_) => plain(StatusCode::SERVICE_UNAVAILABLE, "weirgate ends\n"),
-    }
+    work.await.map_err(io::Error::other)
 }
 
 /// Room for so many points, as soon as there is. Who wants few does not wait behind
@@ -148,10 +144,6 @@ async fn held(readers: &Readers, points: u32) -> Option<OwnedSemaphorePermit> {
             Err(_) => return None,
         }
     }
-}
-
-fn busy() -> Answer {
-    later("others read the history; try again later\n", 10)
 }
 
 /// Lengthens a query's steps so that the answer has not too many points; how many
@@ -168,17 +160,17 @@ fn bounded(query: &mut Query, length: i64, every: Duration) -> u32 {
 }
 
 fn gone_through(
-    path: &str,
+    way: Way,
     history: &History<FileStorage>,
     names: &[&str],
     query: &Query,
 ) -> Result<Found, HistoryError> {
     let (from, to) = (query.from, query.to);
-    Ok(match path {
-        "/api/series" => Found::Names(history.series(from, to)?.into_keys().collect()),
-        "/api/events" => Found::Series(Vec::new(), history.events(from, to)?),
-        "/api/read.csv" => Found::Table(history.read(names, from, to, query.step)?),
-        _ => {
+    Ok(match way {
+        Way::Names => Found::Names(history.series(from, to)?.into_keys().collect()),
+        Way::Events => Found::Series(Vec::new(), history.events(from, to)?),
+        Way::Csv => Found::Table(history.read(names, from, to, query.step)?),
+        Way::Json => {
             let (readings, events) = history.read_with_events(names, from, to, query.step)?;
             Found::Series(readings, events)
         }
@@ -200,45 +192,40 @@ fn written(found: &Found, out: &mut Pieces) -> fmt::Result {
 /// Takes text, and sends it on.
 struct Pieces {
     text: String,
-    /// Whom to tell how it begins, as long as nobody knows.
-    begin: Option<oneshot::Sender<Begin>>,
-    send: Sender<Bytes, io::Error>,
+    stream: UnixStream,
     runtime: Handle,
     since: Instant,
     sent: u64,
 }
 
 impl Pieces {
-    fn begins(&mut self, how: Begin) {
-        if let Some(begin) = self.begin.take() {
-            // Who asked may be gone.
-            let _ = begin.send(how);
-        }
-    }
-
-    /// Sends what there is, if it is taken in time.
-    fn flush(&mut self) -> fmt::Result {
-        self.begins(Begin::Pieces);
-        let text = Bytes::from(std::mem::take(&mut self.text));
-        self.sent += text.len() as u64;
+    /// Sends a frame, if it is taken in time.
+    fn send(&mut self, frame: &[u8]) -> fmt::Result {
+        self.sent += frame.len() as u64;
         let until = self.since + FIRST + Duration::from_secs(self.sent / SLOWEST);
-        let send = timeout_at(until, self.send.send_data(text));
+        let send = timeout_at(until, write(&mut self.stream, frame));
         match self.runtime.block_on(send) {
             Ok(Ok(())) => Ok(()),
             _ => Err(fmt::Error),
         }
     }
 
+    fn begin(&mut self) -> fmt::Result {
+        self.send(&OK.to_le_bytes())
+    }
+
+    /// Sends what there is.
+    fn flush(&mut self) -> fmt::Result {
+        let text = std::mem::take(&mut self.text);
+        for piece in text.as_bytes().chunks(PIECE) {
+            self.send(piece)?;
+        }
+        Ok(())
+    }
+
     fn end(&mut self) -> fmt::Result {
-        if self.begin.is_some() {
-            let text = std::mem::take(&mut self.text);
-            self.begins(Begin::Whole(text));
-            return Ok(());
-        }
-        if self.text.is_empty() {
-            return Ok(());
-        }
-        self.flush()
+        self.flush()?;
+        self.send(&[])
     }
 }
 

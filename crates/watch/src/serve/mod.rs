@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The service: looks every second, writes the history, answers requests.
+//! The collector: looks every second, writes the history, and answers the web process,
+//! which answers others.
 
-pub(crate) mod access;
-mod answer;
-mod auth;
+mod answers;
 pub(crate) mod config;
-mod connection_limit;
+mod credentials;
 mod file_watch;
 mod history;
 mod host_names;
-mod http;
-mod pages;
-pub(crate) mod query;
+mod places;
 mod shared;
-mod slow_client_timeout;
+mod web_process;
 
 use crate::WatchError;
 use crate::export::push::Outlets;
@@ -24,15 +21,17 @@ use crate::object::{Width, series};
 use crate::step::Steps;
 use crate::step::diff::Change;
 use crate::storage::FileStorage;
-use auth::Auth;
 use config::{Config, Listen};
+use credentials::Credentials;
 use history::Readers;
 use shared::{HistoryState, Seen, Shared};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+use web_process::WebProcess;
 use weirgate_history::{Event, HistoryError, Kind};
 
 /// What is committed is at most this old: a power cut costs no more than five
@@ -44,7 +43,7 @@ const NEW: Duration = Duration::from_secs(1);
 
 /// Serves until `stop` is done. `again` makes the legend anew, where it can;
 /// `lines` tells before each look what `[track]` has the line to be;
-/// `ready` is told where it listens, once it does; `told` gets what an
+/// `ready` is told where it listens, once the web process answers there; `told` gets what an
 /// administrator should know. Needs a tokio runtime.
 pub async fn serve(
     config: Config,
@@ -69,7 +68,7 @@ pub async fn serve(
             return Err(WatchError::Open(*address, missing));
         }
     }
-    let auth = Arc::new(Auth::open(config.tls.as_ref(), config.access.as_deref())?);
+    let credentials = Credentials::open(&config)?;
     let outlets = Mutex::new(Outlets::open(&config.sending)?);
     let history = FileStorage::open(&config.history, config.size)?;
     if let lost @ 1.. = history.status().lost {
@@ -84,20 +83,20 @@ pub async fn serve(
         seen,
         history: Arc::clone(&history),
         legend: Mutex::new(Arc::new(legend.clone())),
-        refused: Mutex::new(None),
+        refused_to_read: Mutex::new(None),
         blind: Mutex::new(None),
         untimed: Mutex::new(None),
         history_state: state,
         every: config.every,
         readers: Readers::default(),
-        behind_proxy: config.behind_proxy,
-        auth: Arc::clone(&auth),
+        credentials,
+        refused: AtomicU64::new(0),
         outlets,
-        live: Arc::new(Semaphore::new(connection_limit::LIVE)),
     });
     // Before anybody can ask: to load programs keeps this thread for seconds.
     let mut round = Round::new(&config, legend, Arc::clone(&shared))?;
-    let (servers, places) = http::listen(&config.listen, &shared).await?;
+    let (sockets, places) = places::listen(&config.listen).await?;
+    let mut web = WebProcess::new(config.begin_web, sockets, Arc::clone(&shared));
     let work = async {
         let mut ticks = tokio::time::interval(config.every);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -116,7 +115,7 @@ pub async fn serve(
             }
             round.steps.set_lines(lines());
             let seen = round.once(&told).await;
-            *lock(&shared.refused) = round.steps.looker.refused().map(str::to_owned);
+            *lock(&shared.refused_to_read) = round.steps.looker.refused().map(str::to_owned);
             *lock(&shared.blind) = round.steps.looker.blind().map(str::to_owned);
             if let Some(text) = round.left_out() {
                 told(&text);
@@ -128,15 +127,15 @@ pub async fn serve(
             }
         }
     };
-    ready(&places);
-    tokio::select! {
-        () = work => {}
-        () = auth.follow(&told) => {}
-        () = stop => {}
-    }
-    drop(servers);
+    let ended = tokio::select! {
+        () = work => Ok(()),
+        () = shared.credentials.follow(&told) => Ok(()),
+        never = web.run(|| ready(&places), &told) => never.map(drop),
+        () = stop => Ok(()),
+    };
+    web.end().await;
     round.end().await;
-    Ok(())
+    ended
 }
 
 /// Queues what was seen for the receivers, when it is time.

@@ -6,13 +6,14 @@ use crate::export::push::Outlets;
 use crate::legend::Legend;
 use crate::lock::lock;
 use crate::look::packet_stats::Untimed;
-use crate::serve::auth::Auth;
+use crate::serve::credentials::Credentials;
 use crate::serve::history::Readers;
 use crate::step::diff::Change;
 use crate::storage::FileStorage;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use weirgate_history::{History, Status};
 
 /// What was seen at the last look.
@@ -33,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) seen: watch::Receiver<Arc<Seen>>,
     pub(crate) history: Arc<Mutex<History<FileStorage>>>,
     pub(crate) legend: Mutex<Arc<Legend>>,
-    pub(crate) refused: Mutex<Option<String>>,
+    pub(crate) refused_to_read: Mutex<Option<String>>,
     pub(crate) blind: Mutex<Option<String>>,
     pub(crate) untimed: Mutex<Option<Untimed>>,
     /// The history's state when it was last written: who asks for it waits for no
@@ -41,11 +42,10 @@ pub(crate) struct Shared {
     pub(crate) history_state: Mutex<HistoryState>,
     pub(crate) every: Duration,
     pub(crate) readers: Readers,
-    pub(crate) behind_proxy: bool,
-    pub(crate) auth: Arc<Auth>,
+    pub(crate) credentials: Credentials,
+    /// Requests of strangers that web processes refused, as they say.
+    pub(crate) refused: AtomicU64,
     pub(crate) outlets: Mutex<Outlets>,
-    /// Slots of clients that get every look.
-    pub(crate) live: Arc<Semaphore>,
 }
 
 /// What a history holds.
@@ -111,12 +111,12 @@ impl Shared {
                 ),
             ]);
         }
-        if self.auth.asks() {
+        if self.credentials.asks() {
             own.push(Own::one(
                 "weirgate_access_refused",
                 "Requests that showed a wrong password or token.",
                 true,
-                self.auth.refused(),
+                self.refused.load(Ordering::Relaxed),
             ));
         }
         own.extend(lock(&self.outlets).own());

@@ -2,13 +2,15 @@
 //! A service that tests run in a thread.
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use weirgate_watch::{Config, Legend, Listen, Sending, WatchError, serve};
+use weirgate_watch::{Config, EndWeb, Legend, Listen, Sending, WatchError, serve, web};
 
 /// A service of this machine's own devices, five looks a second.
 pub fn config(folder: &Path, listen: Listen) -> Config {
@@ -17,6 +19,8 @@ pub fn config(folder: &Path, listen: Listen) -> Config {
         behind_proxy: false,
         tls: None,
         access: None,
+        users: Vec::new(),
+        begin_web: in_a_thread,
         sending: Sending::default(),
         history: folder.join("deep/history"),
         size: 4_000_000,
@@ -24,6 +28,12 @@ pub fn config(folder: &Path, listen: Listen) -> Config {
         probes: Vec::new(),
         sources: Vec::new(),
     }
+}
+
+/// The web process as a thread, which gives its rights up for itself alone.
+fn in_a_thread(channel: OwnedFd) -> io::Result<EndWeb> {
+    let thread = std::thread::spawn(move || web(channel));
+    Ok(Box::new(move || format!("{:?}", thread.join().unwrap())))
 }
 
 /// A service in a thread, which ends with this.

@@ -143,7 +143,7 @@ fn measured(place: &Namespace, own: &str, pid: u32) -> Result<Vec<Figure>> {
     };
     Ok(vec![
         beside("watch: series", series),
-        beside("watch: its process, % of a core", part(after.0, before.0)),
+        beside("watch: its processes, % of a core", part(after.0, before.0)),
         beside(
             "watch: its BPF programs, % of a core",
             part(after.1, before.1),
@@ -153,7 +153,7 @@ fn measured(place: &Namespace, own: &str, pid: u32) -> Result<Vec<Figure>> {
             value: part(after.0 + after.1, before.0 + before.1),
             goal: Goal::AtMost(2.0),
         },
-        beside("watch: its process' memory at most, MB", memory),
+        beside("watch: its processes' memory at most, MB", memory),
         beside("watch: its BPF maps, MB", maps),
         Figure {
             what: "watch: memory with its BPF maps, MB",
@@ -163,13 +163,24 @@ fn measured(place: &Namespace, own: &str, pid: u32) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Seconds that the process has used, and that its BPF programs have run.
+/// The collector, and the process that it began to answer requests.
+fn both(pid: u32) -> Result<Vec<u32>> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+    let web = children.split_whitespace().map(str::parse);
+    let both: Result<Vec<u32>, _> = [Ok(pid)].into_iter().chain(web).collect();
+    Ok(both?)
+}
+
+/// Seconds that its processes have used, and that its BPF programs have run.
 fn spent(pid: u32) -> Result<(f64, f64)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // Behind the name, which is in brackets: field 14 and 15 of proc(5).
-    let rest = stat.rsplit(") ").next().unwrap_or_default();
-    let ticks = rest.split(' ').skip(11).take(2);
-    let ticks: f64 = ticks.filter_map(|one| one.parse::<f64>().ok()).sum();
+    let mut ticks = 0.0;
+    for pid in both(pid)? {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        // Behind the name, which is in brackets: field 14 and 15 of proc(5).
+        let rest = stat.rsplit(") ").next().unwrap_or_default();
+        let own = rest.split(' ').skip(11).take(2);
+        ticks += own.filter_map(|one| one.parse::<f64>().ok()).sum::<f64>();
+    }
     let nanoseconds = sum_of_descriptors(pid, "run_time_ns:")?;
     Ok((ticks / TICKS, nanoseconds / 1e9))
 }
@@ -188,12 +199,18 @@ fn sum_of_descriptors(pid: u32, name: &str) -> Result<f64> {
     Ok(sum)
 }
 
+/// What its processes had at most, added up: the program itself, which they share, is
+/// counted in each.
 fn memory(pid: u32) -> Result<f64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kb = line.and_then(|line| line.trim().split(' ').next());
-    let kb: f64 = kb.context("VmHWM")?.parse()?;
-    Ok(kb * 1024.0 / 1e6)
+    let mut sum = 0.0;
+    for pid in both(pid)? {
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kb = line.and_then(|line| line.trim().split(' ').next());
+        let kb: f64 = kb.context("VmHWM")?.parse()?;
+        sum += kb * 1024.0 / 1e6;
+    }
+    Ok(sum)
 }
 
 /// In the namespace: prints how many series watch has, and whether it has steps of a

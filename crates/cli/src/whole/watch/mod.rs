@@ -3,6 +3,7 @@
 
 mod access;
 mod send;
+mod web;
 
 use crate::keep::{alive, watchdog};
 use crate::metrics::legend::{self, legend, tracked};
@@ -54,6 +55,10 @@ pub struct Arguments {
     /// writes it.
     #[arg(long, value_name = "FILE")]
     access: Option<PathBuf>,
+    /// Let this user of this machine look over loopback without a token, besides root, the user
+    /// who runs this, and who called it by sudo; may be repeated.
+    #[arg(long, value_name = "NAME", conflicts_with = "access")]
+    user: Vec<web::User>,
     #[command(flatten)]
     send: send::Arguments,
     /// The policy that names classes and their promises, else the one that is applied, where it
@@ -84,6 +89,9 @@ enum Command {
     Admit(Admit),
     /// Let somebody look no more.
     Dismiss(Dismiss),
+    /// The process that answers requests; started by `watch`.
+    #[command(hide = true)]
+    Web,
 }
 
 #[derive(clap::Args)]
@@ -145,6 +153,7 @@ pub fn run(state: &Path, arguments: Arguments) -> Outcome {
         Some(Command::Export(export)) => self::export(&export),
         Some(Command::Admit(admit)) => access::admit(&admit),
         Some(Command::Dismiss(dismiss)) => access::dismiss(&dismiss),
+        Some(Command::Web) => web::run(),
         None => watch(state, arguments),
     }
 }
@@ -176,6 +185,8 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
                 .zip(arguments.tls_key)
                 .map(|(certificate, key)| Tls { certificate, key }),
             access: arguments.access,
+            users: web::users(&arguments.user),
+            begin_web: web::begin,
             sending: arguments.send.sending()?,
             history: file(arguments.history)?,
             size: arguments.size * 1_000_000,

@@ -26,8 +26,8 @@ pub(crate) fn later(text: &str, seconds: u64) -> Answer {
 }
 
 /// A whole body of type `kind`.
-pub(crate) fn whole(status: StatusCode, kind: &'static str, body: String) -> Answer {
-    let mut answer = Response::new(Either::Left(Full::from(Bytes::from(body))));
+pub(crate) fn whole(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Either::Left(Full::from(body.into())));
     *answer.status_mut() = status;
     let kind = HeaderValue::from_static(kind);
     answer.headers_mut().insert(header::CONTENT_TYPE, kind);

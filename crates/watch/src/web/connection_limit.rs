@@ -4,7 +4,7 @@
 //! its slot where there are many. sshd's `MaxStartups` does the same for logins.
 
 use crate::lock::lock;
-use crate::serve::access::network;
+use crate::web::guesses::network;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Authenticates requests: TLS where a certificate is configured, credentials
-//! where an access list is. Both are read again when their files change.
+//! Authenticates requests: TLS where there is a certificate, credentials where there is
+//! a list. The collector tells both anew when their files change.
 
-use crate::WatchError;
 use crate::lock::lock;
-use crate::serve::access::{Access, Shown, Tries, own_key};
-use crate::serve::file_watch::Changed;
-use crate::tls::{self, Tls};
+use crate::web::access::{Access, Shown, own_key};
+use crate::web::guesses::Tries;
 use ring::hmac;
 use rustls::ServerConfig;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -32,8 +29,8 @@ pub(crate) enum Admission {
 
 /// The certificate and the access list.
 pub(crate) struct Auth {
-    tls: Option<(Tls, Mutex<Arc<ServerConfig>>)>,
-    access: Option<(PathBuf, Mutex<Arc<Access>>)>,
+    tls: Mutex<Option<Arc<ServerConfig>>>,
+    access: Mutex<Option<Arc<Access>>>,
     key: hmac::Key,
     known: Mutex<VecDeque<hmac::Tag>>,
     tries: Mutex<Tries>,
@@ -42,21 +39,14 @@ pub(crate) struct Auth {
 }
 
 impl Auth {
-    pub(crate) fn open(tls: Option<&Tls>, access: Option<&Path>) -> Result<Self, WatchError> {
-        let tls = tls.map(|files| Ok::<_, WatchError>((files.clone(), tls::server(files)?)));
-        let list = access.map(|path| Ok::<_, WatchError>((path, Access::open(path)?)));
-        let key = own_key().map_err(|why| WatchError::Access {
-            path: access.map_or_else(PathBuf::new, Path::to_owned),
-            why: format!(": {why}"),
-        })?;
+    pub(crate) fn new(
+        tls: Option<Arc<ServerConfig>>,
+        access: Option<Access>,
+    ) -> Result<Self, String> {
         Ok(Self {
-            tls: tls
-                .transpose()?
-                .map(|(one, config)| (one, Mutex::new(config))),
-            access: list
-                .transpose()?
-                .map(|(path, list)| (path.to_owned(), Mutex::new(Arc::new(list)))),
-            key,
+            tls: Mutex::new(tls),
+            access: Mutex::new(access.map(Arc::new)),
+            key: own_key()?,
             known: Mutex::default(),
             tries: Mutex::default(),
             slow: Arc::new(Semaphore::new(1)),
@@ -64,14 +54,25 @@ impl Auth {
         })
     }
 
+    /// Takes another certificate and list. Whoever is not on it is out with the next
+    /// request.
+    pub(crate) fn set(&self, tls: Option<Arc<ServerConfig>>, access: Option<Access>) {
+        *lock(&self.tls) = tls;
+        let mut current = lock(&self.access);
+        if current.as_deref() != access.as_ref() {
+            *current = access.map(Arc::new);
+            drop(current);
+            lock(&self.known).clear();
+        }
+    }
+
     /// Whether requests must show who they are.
     pub(crate) fn asks(&self) -> bool {
-        self.access.is_some()
+        lock(&self.access).is_some()
     }
 
     pub(crate) fn tls(&self) -> Option<Arc<ServerConfig>> {
-        let (_, config) = self.tls.as_ref()?;
-        Some(Arc::clone(&lock(config)))
+        lock(&self.tls).clone()
     }
 
     /// Requests that were refused since the start.
@@ -87,14 +88,13 @@ impl Auth {
         header: Option<&[u8]>,
         from: Option<IpAddr>,
     ) -> Admission {
-        let Some((_, list)) = &self.access else {
+        let Some(list) = lock(&self.access).clone() else {
             return Admission::In;
         };
         let Some(header) = header else {
             // What browsers ask first; that is no guess.
             return Admission::Unknown;
         };
-        let list = Arc::clone(&lock(list));
         let answer = match Shown::read(header) {
             Some(shown) if shown.is_token(&list, &self.key) => Admission::In,
             Some(shown) if shown.may_be_password() => {
@@ -137,7 +137,7 @@ impl Auth {
         // Goes on to its end where the client leaves meanwhile, so it has the turn.
         let work = tokio::task::spawn_blocking(move || {
             // A browser asks for several files at once, with one password.
-            let right = auth.remembers(&header) || shown.is_password(&list);
+            let right = auth.remembers(&header) || shown.is_password(&list, &auth.key);
             if right {
                 auth.remember(&header, &list);
             }
@@ -158,76 +158,11 @@ impl Auth {
             return;
         }
         let mut known = lock(&self.known);
-        let current = self
-            .access
-            .as_ref()
-            .map(|(_, list)| Arc::clone(&lock(list)));
+        let current = lock(&self.access).clone();
         if current.is_some_and(|current| Arc::ptr_eq(&current, list)) {
             known.push_back(hmac::sign(&self.key, header));
             if known.len() > REMEMBERED {
                 known.pop_front();
-            }
-        }
-    }
-
-    /// Follows the files until it is dropped; `told` hears what became of them.
-    pub(crate) async fn follow(&self, told: impl Fn(&str)) {
-        let tls = self.tls.iter();
-        let files = tls.flat_map(|(files, _)| [files.certificate.clone(), files.key.clone()]);
-        let files: Vec<PathBuf> = files
-            .chain(self.access.iter().map(|(path, _)| path.clone()))
-            .collect();
-        if files.is_empty() {
-            return std::future::pending().await;
-        }
-        let content = |files: &[PathBuf]| -> Vec<Option<Vec<u8>>> {
-            files.iter().map(|file| std::fs::read(file).ok()).collect()
-        };
-        let changed = match Changed::watch(files.clone()) {
-            Ok(changed) => changed,
-            Err(error) => {
-                told(&format!(
-                    "certificates and access are not followed: {error}"
-                ));
-                return std::future::pending().await;
-            }
-        };
-        let mut before = content(&files);
-        loop {
-            if let Err(error) = changed.next().await {
-                told(&format!(
-                    "certificates and access are not followed any more: {error}"
-                ));
-                return std::future::pending().await;
-            }
-            let now = content(&files);
-            if now != before {
-                before = now;
-                self.read_again(&told);
-            }
-        }
-    }
-
-    /// Reads the files; what cannot be read leaves the old one in force.
-    fn read_again(&self, told: impl Fn(&str)) {
-        if let Some((files, current)) = &self.tls {
-            match tls::server(files) {
-                Ok(config) => {
-                    *lock(current) = config;
-                    told("the certificate was read again");
-                }
-                Err(error) => told(&format!("{error}; the old certificate is used on")),
-            }
-        }
-        if let Some((path, current)) = &self.access {
-            match Access::open(path) {
-                Ok(list) if list == **lock(current) => {}
-                Ok(list) => {
-                    *lock(current) = Arc::new(list);
-                    lock(&self.known).clear();
-                    told("who may look was read again");
-                }
-                Err(error) => told(&format!("{error}; the old list holds on")),
             }
         }
     }

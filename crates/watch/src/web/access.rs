@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who may look: names with the hashes of their tokens or passwords, read from
-//! a file, and how often somebody may guess.
+//! Who may look: names with the hashes of their tokens or passwords, read from a
+//! file.
 //!
 //! A token is made by [`token`]: 256 random bits, for which a plain hash is
 //! enough, because nobody can try them all. A password is what a person can
@@ -15,10 +15,8 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::{hmac, pbkdf2};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// Credentials of Basic (RFC 7617), with or without the padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -40,13 +38,6 @@ const MOST: usize = 1_000;
 /// The longest name, and the longest secret that is looked at.
 const LONGEST_NAME: usize = 64;
 const LONGEST_SECRET: usize = 256;
-/// Guesses of passwords at once from one network, and the time after which it has
-/// another.
-const TRIES: u32 = 10;
-const EACH: Duration = Duration::from_secs(10);
-/// Networks whose guesses are counted; the one that guessed longest ago makes room.
-const NETWORKS: usize = 4_096;
-
 /// What somebody must show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Secret {
@@ -65,8 +56,9 @@ pub struct Access {
 }
 
 impl Access {
-    /// Reads a file; every mistake in it is named.
-    pub fn open(path: &Path) -> Result<Self, WatchError> {
+    /// The text of a file, which [`parse`](Self::parse) reads; every mistake in it is
+    /// named.
+    pub(crate) fn read(path: &Path) -> Result<String, WatchError> {
         let wrong = |why: String| WatchError::Access {
             path: path.to_owned(),
             why,
@@ -77,7 +69,7 @@ impl Access {
             let how = ": nobody is named; `weirgate watch admit NAME --access FILE` adds somebody";
             return Err(wrong(how.to_owned()));
         }
-        Ok(access)
+        Ok(text)
     }
 
     /// Reads `NAME token HASH` or `NAME password ROUNDS SALT HASH` from each line
@@ -112,34 +104,68 @@ impl Access {
     }
 
     /// Whether this is a token: of `name`, or of anybody where only a token was shown.
-    /// Cheap, because tokens cannot be guessed.
-    fn has_token(&self, key: &hmac::Key, name: Option<&str>, secret: &[u8]) -> bool {
+    /// Cheap, because tokens cannot be guessed. All are compared, names and hashes, so
+    /// that the work tells nothing of either.
+    fn has_token(&self, hashes: &impl Hashes, name: Option<&str>, secret: &[u8]) -> bool {
         let shown = digest(&SHA256, secret);
         let tokens = self.names.iter().filter_map(|(own, secret)| match secret {
-            Secret::Token(hash) if name.is_none_or(|name| name == own) => Some(hash),
-            _ => None,
+            Secret::Token(hash) => Some((own, hash)),
+            Secret::Password { .. } => None,
         });
-        // All are compared: how long it takes tells nothing.
-        tokens.fold(false, |found, hash| {
-            let tag = hmac::sign(key, hash);
-            hmac::verify(key, shown.as_ref(), tag.as_ref()).is_ok() | found
+        tokens.fold(false, |found, (own, hash)| {
+            let named = hashes.same(name.unwrap_or(own).as_bytes(), own.as_bytes());
+            let right = hashes.same(shown.as_ref(), hash);
+            found | (named & right)
         })
     }
 
-    /// Whether this is the password of `name`. Takes the time of one slow hash where
-    /// there are passwords, whether or not the name is known.
-    fn has_password(&self, name: &str, secret: &[u8]) -> bool {
-        let password = |secret: &Secret| matches!(secret, Secret::Password { .. });
-        let own = self.names.get(name).filter(|own| password(own));
-        match own.or_else(|| self.names.values().find(|other| password(other))) {
-            Some(Secret::Password { rounds, salt, hash }) => {
-                let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
-                let right = pbkdf2::verify(algorithm, *rounds, salt, secret, hash).is_ok();
-                right && own.is_some()
-            }
-            _ => false,
+    /// Whether this is the password of `name`. Whatever the name, the work is that of
+    /// the slowest hash that there is: a faster one is followed by what it lacks.
+    fn has_password(&self, hashes: &impl Hashes, name: &str, secret: &[u8]) -> bool {
+        let rounds_of = |secret: &Secret| match secret {
+            Secret::Password { rounds, .. } => Some(*rounds),
+            Secret::Token(_) => None,
+        };
+        let Some(most) = self.names.values().filter_map(rounds_of).max() else {
+            return false;
+        };
+        let none = [0; SHA256_OUTPUT_LEN];
+        let (known, rounds, salt, hash) = match self.names.get(name) {
+            Some(Secret::Password { rounds, salt, hash }) => (true, *rounds, &**salt, &**hash),
+            _ => (false, most, &none[..SALT], &none[..]),
+        };
+        let right = hashes.same(&hashes.slow(rounds, salt, secret), hash);
+        if let Some(rest) = NonZeroU32::new(most.get() - rounds.get()) {
+            hashes.slow(rest, salt, secret);
         }
+        known & right
     }
+}
+
+/// What secrets are compared by.
+pub(crate) trait Hashes {
+    /// Whether both are the same, in a time that depends on their lengths alone.
+    fn same(&self, one: &[u8], other: &[u8]) -> bool;
+
+    /// The slow hash of a password.
+    fn slow(&self, rounds: NonZeroU32, salt: &[u8], secret: &[u8]) -> [u8; SHA256_OUTPUT_LEN];
+}
+
+/// Compares under a key of this process alone.
+impl Hashes for hmac::Key {
+    fn same(&self, one: &[u8], other: &[u8]) -> bool {
+        hmac::verify(self, one, hmac::sign(self, other).as_ref()).is_ok()
+    }
+
+    fn slow(&self, rounds: NonZeroU32, salt: &[u8], secret: &[u8]) -> [u8; SHA256_OUTPUT_LEN] {
+        slow(rounds, salt, secret)
+    }
+}
+
+fn slow(rounds: NonZeroU32, salt: &[u8], secret: &[u8]) -> [u8; SHA256_OUTPUT_LEN] {
+    let mut hash = [0; SHA256_OUTPUT_LEN];
+    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, rounds, salt, secret, &mut hash);
+    hash
 }
 
 fn entry(line: &str) -> Result<(String, Secret), String> {
@@ -234,9 +260,7 @@ pub fn password(name: &str, password: &str) -> Result<String, String> {
     }
     let salt = random::<SALT>()?;
     let rounds = NonZeroU32::new(ROUNDS).unwrap_or(NonZeroU32::MIN);
-    let mut hash = [0; SHA256_OUTPUT_LEN];
-    let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
-    pbkdf2::derive(algorithm, rounds, &salt, password.as_bytes(), &mut hash);
+    let hash = slow(rounds, &salt, password.as_bytes());
     let (salt, hash) = (hexadecimal(&salt), hexadecimal(&hash));
     Ok(format!("{name} password {rounds} {salt} {hash}"))
 }
@@ -276,8 +300,8 @@ impl Shown {
     }
 
     /// Whether it is a token that `access` has.
-    pub(crate) fn is_token(&self, access: &Access, key: &hmac::Key) -> bool {
-        access.has_token(key, self.name.as_deref(), &self.secret)
+    pub(crate) fn is_token(&self, access: &Access, hashes: &impl Hashes) -> bool {
+        access.has_token(hashes, self.name.as_deref(), &self.secret)
     }
 
     /// Whether it may be a password: it comes with a name.
@@ -286,70 +310,9 @@ impl Shown {
     }
 
     /// Whether it is a password that `access` has; slow.
-    pub(crate) fn is_password(&self, access: &Access) -> bool {
+    pub(crate) fn is_password(&self, access: &Access, hashes: &impl Hashes) -> bool {
         let name = self.name.as_deref();
-        name.is_some_and(|name| access.has_password(name, &self.secret))
-    }
-}
-
-/// How often each network may still guess.
-#[derive(Debug, Default)]
-pub(crate) struct Tries {
-    /// Guesses that are used up, as of a time.
-    used: BTreeMap<IpAddr, (u32, Instant)>,
-}
-
-impl Tries {
-    /// Takes a guess; else after how many seconds there is one again.
-    pub(crate) fn take(&mut self, from: IpAddr, now: Instant) -> Result<(), u64> {
-        let from = network(from);
-        let (used, since) = self.left(from, now);
-        if used >= TRIES {
-            let wait = (since + EACH).saturating_duration_since(now);
-            return Err(wait.as_secs() + 1);
-        }
-        if self.used.len() >= NETWORKS && !self.used.contains_key(&from) {
-            let oldest = self.used.iter().min_by_key(|(_, (_, since))| *since);
-            if let Some(oldest) = oldest.map(|(address, _)| *address) {
-                self.used.remove(&oldest);
-            }
-        }
-        self.used.insert(from, (used + 1, since));
-        Ok(())
-    }
-
-    /// Gives a guess back: it was right.
-    pub(crate) fn give_back(&mut self, from: IpAddr) {
-        let from = network(from);
-        if let Some((used, _)) = self.used.get_mut(&from) {
-            *used = used.saturating_sub(1);
-            if *used == 0 {
-                self.used.remove(&from);
-            }
-        }
-    }
-
-    fn left(&self, from: IpAddr, now: Instant) -> (u32, Instant) {
-        let Some((used, since)) = self.used.get(&from) else {
-            return (0, now);
-        };
-        let passed = now.saturating_duration_since(*since);
-        let back = (passed.as_secs() / EACH.as_secs()) as u32;
-        match used.saturating_sub(back) {
-            0 => (0, now),
-            left => (left, *since + EACH * back),
-        }
-    }
-}
-
-/// Who has an address of IPv6 has all of its /64.
-pub(crate) fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let upper = u128::from(address) >> 64 << 64;
-            IpAddr::V6(Ipv6Addr::from(upper))
-        }
-        other @ IpAddr::V4(_) => other,
+        name.is_some_and(|name| access.has_password(hashes, name, &self.secret))
     }
 }
 
@@ -357,6 +320,7 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::cell::Cell;
 
     const HASH: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
@@ -377,7 +341,7 @@ mod tests {
                 name: name.map(str::to_owned),
                 secret: secret.as_bytes().to_vec(),
             };
-            shown.is_token(&access, &key) || shown.is_password(&access)
+            shown.is_token(&access, &key) || shown.is_password(&access, &key)
         };
         assert!(known(None, &token));
         assert!(known(Some("grafana"), &token));
@@ -407,8 +371,51 @@ mod tests {
         let access = Access::parse(&text).unwrap();
         let key = own_key().unwrap();
         assert!(shown("Bearer test").is_token(&access, &key));
-        assert!(shown("Basic Yjpjb3JyZWN0IGhvcnNl").is_password(&access));
-        assert!(!shown("Basic YjpjYjpjb3JyZWN0IGhvcnNl").is_password(&access));
+        assert!(shown("Basic Yjpjb3JyZWN0IGhvcnNl").is_password(&access, &key));
+        assert!(!shown("Basic YjpjYjpjb3JyZWN0IGhvcnNl").is_password(&access, &key));
+    }
+
+    /// Counts what is done: pairs that are compared, and rounds of slow hashes.
+    #[derive(Default)]
+    struct Counted {
+        same: Cell<u64>,
+        rounds: Cell<u64>,
+    }
+
+    impl Hashes for Counted {
+        fn same(&self, one: &[u8], other: &[u8]) -> bool {
+            self.same.set(self.same.get() + 1);
+            one == other
+        }
+
+        fn slow(&self, rounds: NonZeroU32, _: &[u8], _: &[u8]) -> [u8; SHA256_OUTPUT_LEN] {
+            self.rounds.set(self.rounds.get() + u64::from(rounds.get()));
+            [0; SHA256_OUTPUT_LEN]
+        }
+    }
+
+    /// Nobody learns by the time of an answer which names there are, and whether they
+    /// have a token or a password.
+    #[test]
+    fn the_work_is_the_same_whatever_the_name() {
+        let salt = "00".repeat(SALT);
+        let text = format!(
+            "one token {HASH}\ntwo token {HASH}\nslow password 900000 {salt} {HASH}\n\
+             fast password 10000 {salt} {HASH}\n"
+        );
+        let access = Access::parse(&text).unwrap();
+        for name in ["one", "two", "slow", "fast", "nobody", ""] {
+            let counted = Counted::default();
+            let shown = Shown {
+                name: Some(name.to_owned()),
+                secret: b"wrong".to_vec(),
+            };
+            assert!(!shown.is_token(&access, &counted));
+            assert_eq!(counted.same.get(), 4, "{name}");
+            assert!(!shown.is_password(&access, &counted));
+            assert_eq!(counted.rounds.get(), 900_000, "{name}");
+            assert_eq!(counted.same.get(), 5, "{name}");
+        }
     }
 
     #[test]
@@ -439,36 +446,6 @@ mod tests {
         assert_eq!(Shown::read(b"Bearer \xff"), None);
         let long = format!("Bearer {}", "x".repeat(LONGEST_SECRET + 1));
         assert_eq!(Shown::read(long.as_bytes()), None);
-    }
-
-    #[test]
-    fn guesses_are_counted_by_network_and_come_back() {
-        let mut tries = Tries::default();
-        let begin = Instant::now();
-        let at = |seconds| begin + Duration::from_secs(seconds);
-        let one: IpAddr = "2001:db8::1".parse().unwrap();
-        let same: IpAddr = "2001:db8::2".parse().unwrap();
-        let other: IpAddr = "192.0.2.1".parse().unwrap();
-        for _ in 0..TRIES {
-            tries.take(one, at(0)).unwrap();
-        }
-        assert_eq!(tries.take(same, at(1)), Err(10));
-        tries.take(other, at(1)).unwrap();
-        tries.take(same, at(10)).unwrap();
-        assert_eq!(tries.take(one, at(10)), Err(11));
-        tries.give_back(one);
-        tries.take(one, at(10)).unwrap();
-        // After a long time all are there, and no more.
-        for _ in 0..TRIES {
-            tries.take(one, at(100_000)).unwrap();
-        }
-        tries.take(one, at(100_000)).unwrap_err();
-        // Many addresses keep no memory.
-        for number in 0..2 * NETWORKS as u32 {
-            let address = std::net::Ipv4Addr::from(number);
-            tries.take(address.into(), at(100_001)).unwrap();
-        }
-        assert!(tries.used.len() <= NETWORKS);
     }
 
     proptest! {

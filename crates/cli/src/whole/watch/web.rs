@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The process of `weirgate watch` that answers requests: this program again, whose
+//! standard input is the channel to the collector.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_watch::EndWeb;
+
+/// A user of this machine, by number.
+#[derive(Debug, Clone, Copy)]
+pub struct User(u32);
+
+impl FromStr for User {
+    type Err = String;
+
+    /// By number, or by name as the system knows it (nsswitch.conf(5)).
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.parse().ok();
+        number
+            .or_else(|| uzers::get_user_by_name(text).map(|user| user.uid()))
+            .map(Self)
+            .ok_or_else(|| format!("there is no user `{text}`; a number is taken, too"))
+    }
+}
+
+/// Who may look besides root and the user that this runs as: whoever is named, and who
+/// called this by sudo. Only sudo sets that variable of root's processes.
+pub fn users(named: &[User]) -> Vec<u32> {
+    let root = rustix::process::getuid().is_root();
+    let caller = std::env::var("SUDO_UID").ok().filter(|_| root);
+    let caller = caller.and_then(|number| number.parse().ok());
+    named.iter().map(|user| user.0).chain(caller).collect()
+}
+
+/// Begins it. It gets no variable, no folder and no descriptor but the channel and what
+/// errors are told to. A terminal's Ctrl-C reaches the collector alone, which ends it.
+pub fn begin(channel: OwnedFd) -> io::Result<EndWeb> {
+    // The same program even where its file was replaced.
+    let mut process = Command::new("/proc/self/exe")
+        .arg0("weirgate")
+        .args(["watch", "web"])
+        .env_clear()
+        .current_dir("/")
+        .process_group(0)
+        .stdin(channel)
+        .stdout(Stdio::null())
+        .spawn()?;
+    Ok(Box::new(move || {
+        // It may have ended already.
+        let _ = process.kill();
+        match process.wait() {
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        }
+    }))
+}
+
+/// `weirgate watch web`.
+pub fn run() -> Outcome {
+    let channel = io::stdin().as_fd().try_clone_to_owned()?;
+    let failed = |error| Failure::Input(format!("weirgate: the web process: {error}"));
+    weirgate_watch::web(channel).map_err(failed)?;
+    Ok(Status::Done)
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The process of `watch` that answers requests: what it may do as the kernel has it,
+//! what becomes of it, and which users of this machine it answers.
+
+use crate::namespace::Namespace;
+use crate::program::WEIRGATE;
+use crate::watch::Watch;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// The process that a service began to answer requests.
+pub fn web(service: u32) -> Option<u32> {
+    let children = format!("/proc/{service}/task/{service}/children");
+    let text = std::fs::read_to_string(children).ok()?;
+    let mut children = text.split_whitespace();
+    children.next()?.parse().ok()
+}
+
+/// A word of `/proc/PID/status`.
+fn status(process: u32, name: &str) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap().trim_start_matches(':').trim().to_owned()
+}
+
+/// Asks as a user of this machine; how the answer begins.
+fn asked_by(place: &Namespace, user: u32, address: &str) -> String {
+    let address = address.trim_start_matches("http://").trim_end_matches('/');
+    let (host, port) = address.rsplit_once(':').unwrap();
+    let script = format!(
+        "exec 3<>/dev/tcp/{host}/{port}; \
+         printf 'GET /api/now HTTP/1.0\\r\\n\\r\\n' >&3; head -c 400 <&3"
+    );
+    let user = [format!("--reuid={user}"), format!("--regid={user}")];
+    let mut command = place.command("setpriv");
+    command
+        .args(user)
+        .args(["--clear-groups", "bash", "-c", &script]);
+    let output = command.output();
+    String::from_utf8_lossy(&output.unwrap().stdout).into_owned()
+}
+
+#[test]
+fn the_web_process_has_nothing_to_lose() {
+    let watch = Watch::start(|_| {});
+    watch.look(|now| now["objects"].is_array());
+    let web = web(watch.id()).expect("a process");
+    for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+        assert_eq!(status(web, set), "0000000000000000", "{set}");
+    }
+    for (name, value) in [
+        ("Uid", "65534\t65534\t65534\t65534"),
+        ("Gid", "65534\t65534\t65534\t65534"),
+        ("Groups", ""),
+        ("NoNewPrivs", "1"),
+        // A list of system calls.
+        ("Seccomp", "2"),
+    ] {
+        assert_eq!(status(web, name), value, "{name}");
+    }
+    // It has sockets, what waits for them, and the lists of sockets; none can be written
+    // but where errors are told.
+    let folder = format!("/proc/{web}/fd");
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let target = std::fs::read_link(&path).unwrap();
+        let target = target.to_string_lossy().into_owned();
+        let number = path.file_name().unwrap().to_string_lossy().into_owned();
+        let kept = ["socket:", "anon_inode:[event", "pipe:", "/dev/null"];
+        if !kept.iter().any(|kind| target.starts_with(kind)) {
+            let flags = std::fs::read_to_string(format!("/proc/{web}/fdinfo/{number}")).unwrap();
+            let flags = flags.lines().find_map(|line| line.strip_prefix("flags:"));
+            let flags = u32::from_str_radix(flags.unwrap().trim(), 8).unwrap();
+            assert_eq!(flags & 3, 0, "{target} may be written");
+            files.push(target);
+        }
+    }
+    files.sort();
+    for (file, end) in files.iter().zip(["/net/tcp", "/net/tcp6"]) {
+        assert!(file.ends_with(end), "{files:?}");
+    }
+    assert_eq!(files.len(), 2, "{files:?}");
+    let (own, its) = (resident(watch.id()), resident(web));
+    println!("the collector has {own} kB, the web process {its} kB of its own");
+}
+
+/// Kilobytes that nobody else has in memory, too.
+fn resident(process: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap();
+    let of = |name: &str| -> u64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap()
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .unwrap()
+    };
+    of("Private_Clean:") + of("Private_Dirty:")
+}
+
+#[test]
+fn a_web_process_that_ends_is_begun_again() {
+    let watch = Watch::start(|_| {});
+    let first = web(watch.id()).expect("a process");
+    let before = watch.json("api/now")["time_ms"].as_i64();
+    kill(first);
+    let begin = Instant::now();
+    // What is asked meanwhile waits.
+    let now = watch.look(|now| now["time_ms"].as_i64() > before);
+    assert!(begin.elapsed() < Duration::from_secs(10));
+    assert!(now["interval_ms"].as_i64() < Some(1_000), "{now}");
+    let second = web(watch.id()).expect("another");
+    assert_ne!(first, second);
+    // It does not outlive the collector.
+    kill(watch.id());
+    let folder = format!("/proc/{second}");
+    let gone = || status_if_there(&folder).is_none_or(|state| state.starts_with('Z'));
+    let waiting = Instant::now();
+    while !gone() {
+        assert!(waiting.elapsed() < Duration::from_secs(10));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn status_if_there(folder: &str) -> Option<String> {
+    let text = std::fs::read_to_string(Path::new(folder).join("status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("State:"))?;
+    Some(line.trim().to_owned())
+}
+
+fn kill(process: u32) {
+    let process = rustix::process::Pid::from_raw(process as i32).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
+fn other_users_of_this_machine_are_not_told_of_connections() {
+    let watch = Watch::start(|_| {});
+    assert!(asked_by(&watch.place, 0, &watch.address).starts_with("HTTP/1.0 200"));
+    for user in [1000, 65_534] {
+        let answer = asked_by(&watch.place, user, &watch.address);
+        assert!(answer.starts_with("HTTP/1.0 403"), "{answer}");
+        assert!(answer.contains("--user NAME"), "{answer}");
+    }
+}
+
+/// Who is named may look, and who called it by sudo.
+#[test]
+fn who_is_named_or_called_sudo_may_look() {
+    let place = Namespace::new();
+    place.run("ip link set lo up");
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = place.command(WEIRGATE);
+    command
+        .args(["watch", "--listen", "127.0.0.1:0", "--user", "1000"])
+        .arg("--history")
+        .arg(folder.path().join("history"))
+        .env("SUDO_UID", "1001")
+        .stderr(Stdio::piped());
+    let mut service = command.spawn().unwrap();
+    let lines = told(service.stderr.take().unwrap());
+    let address = loop {
+        let line = lines.recv_timeout(Duration::from_mins(1)).unwrap();
+        if let Some((_, address)) = line.split_once("the page is at ") {
+            break address.to_owned();
+        }
+    };
+    for (user, status) in [(0, "200"), (1000, "200"), (1001, "200"), (1002, "403")] {
+        let answer = asked_by(&place, user, &address);
+        assert!(
+            answer.starts_with(&format!("HTTP/1.0 {status}")),
+            "{user}: {answer}"
+        );
+    }
+    kill(service.id());
+    service.wait().unwrap();
+}
+
+fn told(stderr: std::process::ChildStderr) -> Receiver<String> {
+    let (send, lines) = channel();
+    std::thread::spawn(move || {
+        let read = BufReader::new(stderr).lines().map_while(Result::ok);
+        read.for_each(|line| drop(send.send(line)));
+    });
+    lines
+}

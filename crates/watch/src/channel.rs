@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How the collector and the web process talk. They share a socket of messages: at
+//! first the collector hands over the listening sockets. From then on the web process
+//! asks for streams, and the collector answers each time with one end of a new pair. On
+//! a stream goes one request, and its answer in frames. So an answer that is taken
+//! slowly keeps no other one back.
+//!
+//! Every length is bounded. The collector takes no descriptor from the web process.
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
+use tokio::net::{UnixDatagram, UnixStream};
+use tokio::time::timeout;
+
+/// Descriptors of one message: no service listens at more places.
+pub(crate) const PLACES: usize = 16;
+/// A frame of an answer.
+pub(crate) const PIECE: usize = 65_536;
+/// A request: a path and a query.
+pub(crate) const LONGEST_REQUEST: usize = 20_000;
+/// What the web process is told at first: certificates, and names with hashes.
+pub(crate) const LONGEST_SETTINGS: usize = 4 << 20;
+/// The request that is answered with settings, each time they change.
+pub(crate) const SETTINGS: &str = "settings";
+/// Who takes nothing of a stream for so long is left.
+pub(crate) const STALLED: Duration = Duration::from_secs(30);
+
+/// What the web process says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word {
+    /// Whether it asks for a stream.
+    pub(crate) stream: bool,
+    /// Requests that it refused since it began.
+    pub(crate) refused: u64,
+}
+
+impl Word {
+    const LENGTH: usize = 9;
+
+    fn bytes(self) -> [u8; Self::LENGTH] {
+        let mut bytes = [u8::from(self.stream); Self::LENGTH];
+        bytes[1..].copy_from_slice(&self.refused.to_le_bytes());
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (kind, count) = bytes.split_first()?;
+        Some(Self {
+            stream: match kind {
+                0 => false,
+                1 => true,
+                _ => return None,
+            },
+            refused: u64::from_le_bytes(count.try_into().ok()?),
+        })
+    }
+}
+
+/// Both ends of a channel: the collector's, and the web process's.
+pub(crate) fn pair() -> io::Result<(Channel, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC;
+    let (near, far) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    Ok((Channel::open(near)?, far))
+}
+
+/// An end of a channel: a socket of messages that tells when the other end is gone,
+/// which tokio handles as it does one of datagrams.
+#[derive(Debug)]
+pub(crate) struct Channel(UnixDatagram);
+
+impl Channel {
+    /// Needs a tokio runtime.
+    pub(crate) fn open(socket: OwnedFd) -> io::Result<Self> {
+        let socket = std::os::unix::net::UnixDatagram::from(socket);
+        socket.set_nonblocking(true)?;
+        Ok(Self(UnixDatagram::from_std(socket)?))
+    }
+
+    /// Hands descriptors over.
+    pub(crate) async fn hand(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let hand = || {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PLACES))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+            let byte = [IoSlice::new(&[0])];
+            sendmsg(&self.0, &byte, &mut ancillary, SendFlags::NOSIGNAL)?;
+            Ok(())
+        };
+        self.0.async_io(Interest::WRITABLE, hand).await
+    }
+
+    /// Takes the descriptors of one message.
+    pub(crate) async fn take(&self) -> io::Result<Vec<OwnedFd>> {
+        let take = || {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PLACES))];
+            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+            let mut byte = [0];
+            let into = &mut [IoSliceMut::new(&mut byte)];
+            let got = recvmsg(&self.0, into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+            if got.bytes == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let rights = ancillary.drain().filter_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(rights) => Some(rights),
+                _ => None,
+            });
+            Ok(rights.flatten().collect())
+        };
+        self.0.async_io(Interest::READABLE, take).await
+    }
+
+    /// Says something. Where there is no room, it is left out: the next word has its
+    /// count, too.
+    pub(crate) fn try_say(&self, word: Word) {
+        let _ = self.0.try_send(&word.bytes());
+    }
+
+    /// Says something.
+    pub(crate) async fn say(&self, word: Word) -> io::Result<()> {
+        self.0.send(&word.bytes()).await.map(drop)
+    }
+
+    /// Hears a word; nothing once the other end is gone. Descriptors that come with it
+    /// are closed by the kernel, because no room is offered for them.
+    pub(crate) async fn hear(&self) -> io::Result<Option<Word>> {
+        // One byte more than a word has, so that a longer message is no word.
+        let mut bytes = [0; Word::LENGTH + 1];
+        let length = self.0.recv(&mut bytes).await?;
+        if length == 0 {
+            return Ok(None);
+        }
+        let word = Word::read(&bytes[..length]);
+        word.map(Some)
+            .ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+}
+
+/// Both ends of a stream: one to use, and one to hand over.
+pub(crate) fn stream() -> io::Result<(UnixStream, OwnedFd)> {
+    let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    near.set_nonblocking(true)?;
+    Ok((UnixStream::from_std(near)?, far.into()))
+}
+
+/// Writes a frame, if it is taken in time. One without bytes ends an answer.
+pub(crate) async fn write(stream: &mut UnixStream, bytes: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let work = async {
+        stream.write_all(&length.to_le_bytes()).await?;
+        stream.write_all(bytes).await
+    };
+    timeout(STALLED, work).await?
+}
+
+/// Reads a frame of at most so many bytes.
+pub(crate) async fn read(stream: &mut UnixStream, longest: usize) -> io::Result<Vec<u8>> {
+    let length = stream.read_u32_le().await? as usize;
+    if length > longest {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut bytes = vec![0; length];
+    stream.read_exact(&mut bytes).await?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd as _;
+
+    fn run(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.unwrap().block_on(test);
+    }
+
+    #[test]
+    fn words_and_descriptors_are_taken_or_refused() {
+        run(async {
+            let (near, far) = pair().unwrap();
+            let far = Channel::open(far).unwrap();
+            let word = Word {
+                stream: true,
+                refused: 77,
+            };
+            far.say(word).await.unwrap();
+            assert_eq!(near.hear().await.unwrap(), Some(word));
+            // What comes with a word from the web process is taken by nobody.
+            let (stream, handed) = stream().unwrap();
+            far.hand(&[handed.as_fd()]).await.unwrap();
+            drop(handed);
+            let error = near.hear().await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+            stream.readable().await.unwrap();
+            assert_eq!(stream.try_read(&mut [0; 1]).unwrap(), 0);
+            for wrong in [&[][..], &[2; 9], &[0; 8], &[1; 10], &[0; 4000]] {
+                if !wrong.is_empty() {
+                    far.0.send(wrong).await.unwrap();
+                    near.hear().await.unwrap_err();
+                }
+            }
+            drop(far);
+            assert_eq!(near.hear().await.unwrap(), None);
+        });
+    }
+
+    #[test]
+    fn a_frame_has_no_more_bytes_than_are_wanted() {
+        run(async {
+            let (mut near, far) = stream().unwrap();
+            let far = std::os::unix::net::UnixStream::from(far);
+            far.set_nonblocking(true).unwrap();
+            let mut far = UnixStream::from_std(far).unwrap();
+            write(&mut far, b"four").await.unwrap();
+            assert_eq!(read(&mut near, 4).await.unwrap(), b"four");
+            write(&mut far, b"fives").await.unwrap();
+            let error = read(&mut near, 4).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+            // A length without its bytes.
+            let (mut near, far) = stream().unwrap();
+            rustix::io::write(&far, &100_u32.to_le_bytes()).unwrap();
+            drop(far);
+            read(&mut near, PIECE).await.unwrap_err();
+        });
+    }
+}

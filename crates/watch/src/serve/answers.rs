@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Answers to the web process: what is now, what was, OpenMetrics. Nothing that it can
+//! ask changes anything.
+
+use crate::channel::{LONGEST_REQUEST, PIECE, SETTINGS, read, write};
+use crate::export::openmetrics::openmetrics;
+use crate::lock::lock;
+use crate::serve::history;
+use crate::serve::host_names::host_names;
+use crate::serve::shared::{HistoryState, Shared};
+use crate::web::query::Query;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+/// A request has come by then.
+const REQUEST: Duration = Duration::from_secs(5);
+
+/// How an answer begins: by a status of HTTP.
+pub(crate) const OK: u16 = 200;
+pub(crate) const BAD_REQUEST: u16 = 400;
+pub(crate) const FAILED: u16 = 500;
+pub(crate) const LATER: u16 = 503;
+
+/// Answers the request that is on a stream.
+pub(crate) async fn answer(mut stream: UnixStream, shared: &Arc<Shared>) -> io::Result<()> {
+    let request = timeout(REQUEST, read(&mut stream, LONGEST_REQUEST)).await??;
+    let request = str::from_utf8(&request).map_err(|_| io::ErrorKind::InvalidData)?;
+    let (path, query) = request.split_once('?').unwrap_or((request, ""));
+    match path {
+        SETTINGS => shared.credentials.tell(stream).await,
+        "/api/now" => {
+            let seen = Arc::clone(&shared.seen.borrow());
+            whole(&mut stream, OK, &seen.json).await
+        }
+        "/api/about" => whole(&mut stream, OK, &about(shared)).await,
+        "/api/live" => live(stream, shared).await,
+        "/metrics" => {
+            let seen = Arc::clone(&shared.seen.borrow());
+            let own = shared.own(seen.failing.is_some());
+            whole(&mut stream, OK, &openmetrics(&seen.changes, &own)).await
+        }
+        _ => match (
+            history::WAYS.iter().find(|way| way.0 == path),
+            Query::parse(query),
+        ) {
+            (Some((_, way)), Ok(query)) => history::read(*way, query, stream, shared).await,
+            (Some(_), Err(wrong)) => whole(&mut stream, BAD_REQUEST, &format!("{wrong}\n")).await,
+            (None, _) => Err(io::ErrorKind::InvalidData.into()),
+        },
+    }
+}
+
+/// An answer that is known whole.
+pub(crate) async fn whole(stream: &mut UnixStream, status: u16, text: &str) -> io::Result<()> {
+    write(stream, &status.to_le_bytes()).await?;
+    for piece in text.as_bytes().chunks(PIECE) {
+        write(stream, piece).await?;
+    }
+    write(stream, &[]).await
+}
+
+/// Returns once nobody waits for an answer any more.
+pub(crate) async fn gone(stream: &UnixStream) {
+    loop {
+        if stream.readable().await.is_err() {
+            return;
+        }
+        match stream.try_read(&mut [0]) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // More than a request is none of the web process's.
+            Ok(_) | Err(_) => return,
+        }
+    }
+}
+
+/// What changes seldom: the legend, names of hosts, and how the history is.
+fn about(shared: &Shared) -> String {
+    let HistoryState { status, span } = lock(&shared.history_state).clone();
+    let untimed = *lock(&shared.untimed);
+    serde_json::json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "host_names": host_names(),
+        "legend": &*Arc::clone(&lock(&shared.legend)),
+        "span_ms": span,
+        "history": {
+            "bytes": status.size,
+            "spans_ms": status.spans,
+            "steps_ms": weirgate_history::STEPS,
+            "series": status.series,
+            "left_out": status.refused,
+            "lost": status.lost,
+            "failing": shared.seen.borrow().failing.clone(),
+        },
+        "without_privilege": lock(&shared.refused_to_read).clone(),
+        "without_packets": lock(&shared.blind).clone(),
+        "times_left_out": untimed.map(|untimed| untimed.left_out),
+    })
+    .to_string()
+}
+
+/// Server-sent events: every look, for as long as the client keeps up. One that
+/// does not gets fewer.
+async fn live(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
+    let mut seen = shared.seen.clone();
+    write(&mut stream, &OK.to_le_bytes()).await?;
+    loop {
+        let json = seen.borrow_and_update().json.clone();
+        if !json.is_empty() {
+            let event = format!("data: {json}\n\n");
+            for piece in event.as_bytes().chunks(PIECE) {
+                write(&mut stream, piece).await?;
+            }
+        }
+        tokio::select! {
+            changed = seen.changed() => if changed.is_err() {
+                return write(&mut stream, &[]).await;
+            },
+            () = gone(&stream) => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Certificate, key and the list of who may look: read here, where files may be read,
+//! and told to the web process. All are read again when their files change.
+
+use crate::WatchError;
+use crate::channel::{STALLED, read, write};
+use crate::serve::answers::gone;
+use crate::serve::config::Config;
+use crate::serve::file_watch::Changed;
+use crate::settings::Settings;
+use crate::tls::Tls;
+use crate::web::access::Access;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// For so long others wait until the web process has what is new.
+const TAKEN: Duration = Duration::from_secs(10);
+
+/// What the web process is told, and what it has.
+pub(crate) struct Credentials {
+    tls: Option<Tls>,
+    access: Option<PathBuf>,
+    current: watch::Sender<Arc<Settings>>,
+    taken: watch::Sender<Option<Arc<Settings>>>,
+}
+
+impl Credentials {
+    pub(crate) fn open(config: &Config) -> Result<Self, WatchError> {
+        let own = rustix::process::getuid().as_raw();
+        let users = [0, own].into_iter().chain(config.users.iter().copied());
+        let access = config.access.as_deref();
+        let settings = Settings {
+            behind_proxy: config.behind_proxy,
+            users: users.collect(),
+            tls: config.tls.as_ref().map(Tls::read).transpose()?,
+            access: access.map(Access::read).transpose()?,
+        };
+        Ok(Self {
+            tls: config.tls.clone(),
+            access: config.access.clone(),
+            current: watch::Sender::new(Arc::new(settings)),
+            taken: watch::Sender::new(None),
+        })
+    }
+
+    /// Whether requests must show who they are.
+    pub(crate) fn asks(&self) -> bool {
+        self.access.is_some()
+    }
+
+    /// Returns once a web process has what it is told.
+    pub(crate) async fn taken(&self) {
+        // Its sender is this.
+        let _ = self.taken.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// Tells a web process what there is, and each time it changes.
+    pub(crate) async fn tell(&self, mut stream: UnixStream) -> io::Result<()> {
+        let mut current = self.current.subscribe();
+        loop {
+            let settings = Arc::clone(&current.borrow_and_update());
+            write(&mut stream, settings.text().as_bytes()).await?;
+            timeout(STALLED, read(&mut stream, 0)).await??;
+            self.taken.send_replace(Some(settings));
+            tokio::select! {
+                _ = current.changed() => {}
+                () = gone(&stream) => return Ok(()),
+            }
+        }
+    }
+
+    /// Follows the files until it is dropped; `told` hears what became of them.
+    pub(crate) async fn follow(&self, told: impl Fn(&str)) {
+        let tls = self.tls.iter();
+        let files = tls.flat_map(|files| [files.certificate.clone(), files.key.clone()]);
+        let files: Vec<PathBuf> = files.chain(self.access.clone()).collect();
+        if files.is_empty() {
+            return std::future::pending().await;
+        }
+        let content = |files: &[PathBuf]| -> Vec<Option<Vec<u8>>> {
+            files.iter().map(|file| std::fs::read(file).ok()).collect()
+        };
+        let changed = match Changed::watch(files.clone()) {
+            Ok(changed) => changed,
+            Err(error) => {
+                told(&format!(
+                    "certificates and access are not followed: {error}"
+                ));
+                return std::future::pending().await;
+            }
+        };
+        let mut before = content(&files);
+        loop {
+            if let Err(error) = changed.next().await {
+                told(&format!(
+                    "certificates and access are not followed any more: {error}"
+                ));
+                return std::future::pending().await;
+            }
+            let now = content(&files);
+            if now != before {
+                before = now;
+                self.read_again(&told).await;
+            }
+        }
+    }
+
+    /// Reads the files; what cannot be read leaves the old one in force.
+    async fn read_again(&self, told: impl Fn(&str)) {
+        let mut settings = Settings::clone(&self.current.borrow());
+        let mut done = Vec::new();
+        if let Some(files) = &self.tls {
+            match files.read() {
+                Ok(read) => {
+                    settings.tls = Some(read);
+                    done.push("the certificate was read again");
+                }
+                Err(error) => told(&format!("{error}; the old certificate is used on")),
+            }
+        }
+        if let Some(path) = &self.access {
+            match Access::read(path) {
+                Ok(list) if settings.access.as_ref() == Some(&list) => {}
+                Ok(list) => {
+                    settings.access = Some(list);
+                    done.push("who may look was read again");
+                }
+                Err(error) => told(&format!("{error}; the old list holds on")),
+            }
+        }
+        let settings = Arc::new(settings);
+        self.current.send_replace(Arc::clone(&settings));
+        let same = |taken: &Option<Arc<Settings>>| {
+            taken
+                .as_ref()
+                .is_some_and(|one| Arc::ptr_eq(one, &settings))
+        };
+        let mut taken = self.taken.subscribe();
+        // Without a web process the next one is told.
+        let _ = timeout(TAKEN, taken.wait_for(same)).await;
+        done.into_iter().for_each(told);
+    }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The sockets at which the web process takes connections. They are made here, where
+//! there may be a right to low ports and folders, and outlive it.
+
+use crate::WatchError;
+use crate::channel::PLACES;
+use crate::serve::config::Listen;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use tokio::net::TcpListener;
+
+/// Listens everywhere; the sockets, and the addresses of IP.
+pub(crate) async fn listen(
+    places: &[Listen],
+) -> Result<(Vec<OwnedFd>, Vec<SocketAddr>), WatchError> {
+    let (mut sockets, mut bound) = (Vec::new(), Vec::new());
+    for place in places {
+        let name = match place {
+            Listen::Address(address) => address.to_string(),
+            Listen::Socket(path) => path.display().to_string(),
+        };
+        let failed = |source| WatchError::Listen {
+            place: name.clone(),
+            source,
+        };
+        if sockets.len() == PLACES {
+            return Err(failed(io::ErrorKind::QuotaExceeded.into()));
+        }
+        sockets.push(match place {
+            Listen::Address(address) => {
+                let listener = TcpListener::bind(address).await.map_err(failed)?;
+                bound.push(listener.local_addr().map_err(failed)?);
+                listener.into_std().map_err(failed)?.into()
+            }
+            Listen::Socket(path) => unix(path).map_err(failed)?.into(),
+        });
+    }
+    Ok((sockets, bound))
+}
+
+/// A socket in place of one that nobody listens at any more.
+fn unix(path: &Path) -> io::Result<UnixListener> {
+    let old = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    if old && UnixStream::connect(path).is_err() {
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}

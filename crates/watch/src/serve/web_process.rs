@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The web process, from here: it is begun, attended to, and begun again when it ends.
+//! It is a stranger: whatever it asks for, it gets no more than what it may show.
+
+use crate::WatchError;
+use crate::channel::{self, Channel};
+use crate::serve::answers::answer;
+use crate::serve::config::EndWeb;
+use crate::serve::shared::Shared;
+use std::convert::Infallible;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// Requests at once: twice what the web process lets in, because some of those who
+/// left are not missed yet.
+const STREAMS: usize = 64;
+/// The first pause before it is begun again; each further one is twice as long, until
+/// one lives for the longest.
+const FIRST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_mins(1);
+
+/// The web process, and the sockets at which it takes connections.
+pub(crate) struct WebProcess {
+    begin: fn(OwnedFd) -> io::Result<EndWeb>,
+    places: Vec<OwnedFd>,
+    shared: Arc<Shared>,
+    running: Option<Running>,
+}
+
+struct Running {
+    channel: Channel,
+    streams: JoinSet<()>,
+    end: EndWeb,
+}
+
+impl WebProcess {
+    pub(crate) fn new(
+        begin: fn(OwnedFd) -> io::Result<EndWeb>,
+        places: Vec<OwnedFd>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        Self {
+            begin,
+            places,
+            shared,
+            running: None,
+        }
+    }
+
+    /// Keeps one running until this is dropped. `ready` hears when the first can answer;
+    /// where that ends before, nothing can be served.
+    pub(crate) async fn run(
+        &mut self,
+        ready: impl FnOnce(),
+        told: impl Fn(&str),
+    ) -> Result<Infallible, WatchError> {
+        let shared = Arc::clone(&self.shared);
+        let mut ready = Some(ready);
+        let mut pause = FIRST;
+        loop {
+            let began = Instant::now();
+            let failed = match self.begin().await {
+                Ok(running) => {
+                    let attended = running.attend(&shared);
+                    tokio::pin!(attended);
+                    loop {
+                        tokio::select! {
+                            ended = &mut attended => break ended.err(),
+                            () = shared.credentials.taken(), if ready.is_some() => {
+                                if let Some(ready) = ready.take() {
+                                    ready();
+                                }
+                            }
+                        }
+                    }
+                }
+                Err(error) => Some(error),
+            };
+            let mut how = self.end().await;
+            if let Some(error) = failed {
+                how = format!("{error}; {how}");
+            }
+            if ready.is_some() {
+                return Err(WatchError::Web(how));
+            }
+            if began.elapsed() >= LONGEST {
+                pause = FIRST;
+            }
+            let seconds = pause.as_secs();
+            told(&format!(
+                "the web process ended ({how}); another begins in {seconds} s"
+            ));
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST);
+        }
+    }
+
+    /// Begins one, and hands the sockets over.
+    async fn begin(&mut self) -> io::Result<&mut Running> {
+        let (channel, far) = channel::pair()?;
+        let end = (self.begin)(far)?;
+        let running = self.running.insert(Running {
+            channel,
+            streams: JoinSet::new(),
+            end,
+        });
+        let places: Vec<_> = self.places.iter().map(OwnedFd::as_fd).collect();
+        running.channel.hand(&places).await?;
+        Ok(running)
+    }
+
+    /// Ends it, and says how it ended.
+    pub(crate) async fn end(&mut self) -> String {
+        let Some(mut running) = self.running.take() else {
+            return String::from("it did not begin");
+        };
+        drop(running.channel);
+        running.streams.shutdown().await;
+        let ended = tokio::task::spawn_blocking(running.end);
+        ended.await.unwrap_or_default()
+    }
+}
+
+impl Running {
+    /// Answers until the process ends, or says what it never would.
+    async fn attend(&mut self, shared: &Arc<Shared>) -> io::Result<()> {
+        let places = Arc::new(Semaphore::new(STREAMS));
+        let before = shared.refused.load(Ordering::Relaxed);
+        loop {
+            tokio::select! {
+                word = self.channel.hear() => {
+                    let Some(word) = word? else { return Ok(()) };
+                    let refused = before.saturating_add(word.refused);
+                    shared.refused.fetch_max(refused, Ordering::Relaxed);
+                    if !word.stream {
+                        continue;
+                    }
+                    let place = Arc::clone(&places).acquire_owned().await;
+                    let (near, far) = channel::stream()?;
+                    self.channel.hand(&[far.as_fd()]).await?;
+                    let shared = Arc::clone(shared);
+                    self.streams.spawn(async move {
+                        let _place = place;
+                        // Who asked may be gone.
+                        let _ = answer(near, &shared).await;
+                    });
+                }
+                Some(_) = self.streams.join_next() => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Answers requests: the page, and what the collector has. Nothing that is asked here
+//! changes anything.
+
+use crate::settings::Settings;
+use crate::web::answer::{Answer, later, plain, whole};
+use crate::web::auth::{Admission, Auth};
+use crate::web::collector::Collector;
+use crate::web::connection_limit::{ConnectionLimit, LIVE, Slot};
+use crate::web::local_users::Sockets;
+use crate::web::pages::FILES;
+use crate::web::query::Query;
+use crate::web::slow_client_timeout::SlowClientTimeout;
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::net::AddressFamily;
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OnceCell, Semaphore};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+/// A request's head has come by then.
+const HEAD: Duration = Duration::from_secs(5);
+/// Who takes nothing of an answer for so long is left.
+const STALLED: Duration = crate::channel::STALLED;
+/// A connection ends then; browsers open another.
+const LIFE: Duration = Duration::from_mins(30);
+
+/// What requests are answered with.
+pub(crate) struct Site {
+    behind_proxy: bool,
+    /// Users of this machine who may look where nobody must show who he is.
+    users: Vec<u32>,
+    pub(crate) auth: Arc<Auth>,
+    sockets: Arc<Sockets>,
+    collector: Arc<Collector>,
+    /// Slots of clients that get every look.
+    live: Arc<Semaphore>,
+}
+
+impl Site {
+    pub(crate) fn new(
+        settings: &Settings,
+        auth: Auth,
+        sockets: Sockets,
+        collector: Arc<Collector>,
+    ) -> Self {
+        Self {
+            behind_proxy: settings.behind_proxy,
+            users: settings.users.clone(),
+            auth: Arc::new(auth),
+            sockets: Arc::new(sockets),
+            collector,
+            live: Arc::new(Semaphore::new(LIVE)),
+        }
+    }
+
+    /// Whether requests of a connection are looked at by its user.
+    fn looks_at_users(&self) -> bool {
+        !self.behind_proxy && !self.auth.asks()
+    }
+
+    /// Whether a connection is of a user who may look.
+    async fn is_of_user(&self, ends: Ends) -> bool {
+        let sockets = Arc::clone(&self.sockets);
+        let found = tokio::task::spawn_blocking(move || sockets.owner(ends.remote, ends.own));
+        let user = found.await.ok().and_then(Result::ok).flatten();
+        user.is_some_and(|user| self.users.contains(&user))
+    }
+}
+
+/// The ends of a connection of IP.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    own: SocketAddr,
+    remote: SocketAddr,
+}
+
+/// Takes connections at all of these sockets; ends when what is returned is dropped.
+pub(crate) fn listen(sockets: Vec<OwnedFd>, site: &Arc<Site>) -> io::Result<JoinSet<()>> {
+    let mut servers = JoinSet::new();
+    let limit = Arc::new(ConnectionLimit::new(site.behind_proxy));
+    for socket in sockets {
+        let listener = match rustix::net::sockopt::socket_domain(&socket)? {
+            AddressFamily::UNIX => Listener::Unix(UnixListener::from_std(socket.into())?),
+            _ => Listener::Tcp(TcpListener::from_std(socket.into())?),
+        };
+        servers.spawn(accepting(listener, Arc::clone(site), Arc::clone(&limit)));
+    }
+    Ok(servers)
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+impl Listener {
+    /// A connection, and its ends; a Unix socket's has none.
+    async fn accept(&self) -> io::Result<(Box<dyn Stream>, Option<Ends>)> {
+        Ok(match self {
+            Self::Tcp(listener) => {
+                let (stream, remote) = listener.accept().await?;
+                let own = stream.local_addr()?;
+                (Box::new(stream), Some(Ends { own, remote }))
+            }
+            Self::Unix(listener) => (Box::new(listener.accept().await?.0), None),
+        })
+    }
+}
+
+/// Takes connections; all end when this is dropped.
+async fn accepting(listener: Listener, site: Arc<Site>, limit: Arc<ConnectionLimit>) {
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        match listener.accept().await {
+            Ok((stream, ends)) => {
+                let from = ends.map_or(Ipv4Addr::UNSPECIFIED.into(), |ends| ends.remote.ip());
+                let slot = Arc::new(limit.enter(from));
+                let site = Arc::clone(&site);
+                connections.spawn(async move {
+                    tokio::select! {
+                        () = connection(stream, ends, &slot, site) => {}
+                        () = slot.ended() => {}
+                    }
+                });
+            }
+            // Out of descriptors: those that are open end some time.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+async fn connection(
+    stream: Box<dyn Stream>,
+    ends: Option<Ends>,
+    slot: &Arc<Slot>,
+    site: Arc<Site>,
+) {
+    let stream: Box<dyn Stream> = Box::new(SlowClientTimeout::new(stream, STALLED));
+    // A Unix socket is this machine's own.
+    let tls = site.auth.tls().filter(|_| ends.is_some());
+    let stream: Box<dyn Stream> = match tls {
+        None => stream,
+        Some(config) => {
+            let shaken = TlsAcceptor::from(config).accept(stream);
+            match tokio::time::timeout(HEAD, shaken).await {
+                Ok(Ok(stream)) => Box::new(stream),
+                _ => return,
+            }
+        }
+    };
+    let client = Arc::new(Client {
+        ends,
+        slot: Arc::clone(slot),
+        may_look: OnceCell::new(),
+    });
+    let service = service_fn(move |request| {
+        let (site, client) = (Arc::clone(&site), Arc::clone(&client));
+        async move { Ok::<_, Infallible>(answer(request, &client, &site).await) }
+    });
+    let work = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(32_768)
+        .serve_connection(TokioIo::new(stream), service);
+    // What a client does wrong is between it and hyper.
+    let _ = tokio::time::timeout(LIFE, work).await;
+}
+
+/// Who is at the other end of a connection.
+struct Client {
+    ends: Option<Ends>,
+    slot: Arc<Slot>,
+    /// Whether it is of a user who may look; looked up once.
+    may_look: OnceCell<bool>,
+}
+
+impl Client {
+    /// Whether a request is let in, as far as that depends on who connected: the folder
+    /// of a Unix socket says who may.
+    async fn may_look(&self, site: &Site) -> bool {
+        let Some(ends) = self.ends.filter(|_| site.looks_at_users()) else {
+            return true;
+        };
+        let look_up = || site.is_of_user(ends);
+        *self.may_look.get_or_init(look_up).await
+    }
+}
+
+async fn answer(request: Request<Incoming>, client: &Client, site: &Arc<Site>) -> Answer {
+    let head = request.method() == Method::HEAD;
+    let shown = request.headers().get(header::AUTHORIZATION);
+    let from = client.ends.map(|ends| ends.remote.ip());
+    let admission = site.auth.admit(shown.map(HeaderValue::as_bytes), from);
+    let admission = admission.await;
+    let let_in = admission == Admission::In && client.may_look(site).await;
+    let mut answer = if admission != Admission::In {
+        site.collector.refused(site.auth.refused());
+        kept_out(admission)
+    } else if !let_in {
+        plain(
+            StatusCode::FORBIDDEN,
+            "without a token only root and the user whom `weirgate watch` runs as may look: let \
+             others in with --user NAME, or by tokens with --access FILE\n",
+        )
+    } else if site.looks_at_users() && !asked_by_address(&request) {
+        // A page of somebody else's whose name was made to mean this machine.
+        plain(
+            StatusCode::MISDIRECTED_REQUEST,
+            "ask by address or as localhost, or start with --behind-proxy\n",
+        )
+    } else if !client.slot.admit().await {
+        later("all connections are in use; try again later\n", 5)
+    } else if request.method() != Method::GET && !head {
+        let mut answer = plain(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "nothing can be changed here\n",
+        );
+        let allowed = HeaderValue::from_static("GET, HEAD");
+        answer.headers_mut().insert(header::ALLOW, allowed);
+        answer
+    } else {
+        routed(&request, site).await
+    };
+    if !let_in || !client.slot.is_admitted() {
+        let close = HeaderValue::from_static("close");
+        answer.headers_mut().insert(header::CONNECTION, close);
+    }
+    if head {
+        *answer.body_mut() = Either::Left(Full::default());
+    }
+    for (name, value) in [
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        ),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        answer
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    let others = [
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cross-origin-opener-policy", "same-origin"),
+    ];
+    // Browsers do not ask without TLS again, for a month.
+    let tls = ("strict-transport-security", "max-age=2592000");
+    let tls = (from.is_some() && site.auth.tls().is_some()).then_some(tls);
+    for (name, value) in others.into_iter().chain(tls) {
+        answer
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+/// What somebody gets who is not let in.
+fn kept_out(admission: Admission) -> Answer {
+    let (status, text, name, value) = match admission {
+        Admission::Later(seconds) => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "too many wrong passwords came from your address; try again later\n",
+            header::RETRY_AFTER,
+            HeaderValue::from(seconds),
+        ),
+        _ => (
+            StatusCode::UNAUTHORIZED,
+            "a name with a password or token is asked for, or a bearer token\n",
+            header::WWW_AUTHENTICATE,
+            HeaderValue::from_static("Basic realm=\"weirgate\", charset=\"UTF-8\""),
+        ),
+    };
+    let mut answer = plain(status, text);
+    answer.headers_mut().insert(name, value);
+    answer
+}
+
+/// Whether a request names this machine by address or as localhost; a Unix
+/// socket's may name anything, and HTTP/1.0 nothing.
+fn asked_by_address(request: &Request<Incoming>) -> bool {
+    let Some(host) = request.headers().get(header::HOST) else {
+        return true;
+    };
+    let Ok(host) = host.to_str() else {
+        return false;
+    };
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    name.is_empty() || name == "localhost" || bare.parse::<IpAddr>().is_ok()
+}
+
+/// What the collector is asked for, the type of its answer, and whether it takes a query.
+const ASKED: [(&str, &str, bool); 8] = [
+    ("/api/now", JSON, false),
+    ("/api/about", JSON, false),
+    (LOOKS, "text/event-stream", false),
+    (
+        "/metrics",
+        "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        false,
+    ),
+    ("/api/series", JSON, true),
+    ("/api/events", JSON, true),
+    ("/api/read", JSON, true),
+    ("/api/read.csv", "text/csv; charset=utf-8", true),
+];
+const JSON: &str = "application/json";
+/// Every look as it is taken, for as long as the client keeps up. One that does not gets
+/// fewer.
+const LOOKS: &str = "/api/live";
+
+async fn routed(request: &Request<Incoming>, site: &Arc<Site>) -> Answer {
+    let path = request.uri().path();
+    if let Some((_, kind, text)) = FILES.iter().find(|file| file.0 == path) {
+        return whole(StatusCode::OK, kind, *text);
+    }
+    let Some((path, kind, takes)) = ASKED.into_iter().find(|known| known.0 == path) else {
+        return plain(StatusCode::NOT_FOUND, "there is nothing here\n");
+    };
+    let query = request.uri().query().filter(|_| takes).unwrap_or_default();
+    if let Err(wrong) = Query::parse(query) {
+        return plain(StatusCode::BAD_REQUEST, &format!("{wrong}\n"));
+    }
+    let place = match path {
+        LOOKS => match Arc::clone(&site.live).try_acquire_owned() {
+            Ok(place) => Some(place),
+            Err(_) => return later("too many are told each look; try again later\n", 5),
+        },
+        _ => None,
+    };
+    let request = format!("{path}?{query}");
+    site.collector.answer(request, kind, place).await
+}

@@ -29,6 +29,12 @@ pub(crate) const LONGEST_REQUEST: usize = 20_000;
 pub(crate) const LONGEST_SETTINGS: usize = 4 << 20;
 /// The request that is answered with settings, each time they change.
 pub(crate) const SETTINGS: &str = "settings";
+/// How an answer begins: by a status of HTTP.
+pub(crate) const OK: u16 = 200;
+pub(crate) const BAD_REQUEST: u16 = 400;
+pub(crate) const FAILED: u16 = 500;
+pub(crate) const LATER: u16 = 503;
+
 /// Who takes nothing of a stream for so long is left.
 pub(crate) const STALLED: Duration = Duration::from_secs(30);
 
@@ -170,6 +176,29 @@ pub(crate) async fn read(stream: &mut UnixStream, longest: usize) -> io::Result<
     let mut bytes = vec![0; length];
     stream.read_exact(&mut bytes).await?;
     Ok(bytes)
+}
+
+/// An answer that is known whole.
+pub(crate) async fn whole(stream: &mut UnixStream, status: u16, text: &str) -> io::Result<()> {
+    write(stream, &status.to_le_bytes()).await?;
+    for piece in text.as_bytes().chunks(PIECE) {
+        write(stream, piece).await?;
+    }
+    write(stream, &[]).await
+}
+
+/// Returns once nobody waits for an answer any more.
+pub(crate) async fn gone(stream: &UnixStream) {
+    loop {
+        if stream.readable().await.is_err() {
+            return;
+        }
+        match stream.try_read(&mut [0]) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // More than a request is none of the web process's.
+            Ok(_) | Err(_) => return,
+        }
+    }
 }
 
 #[cfg(test)]

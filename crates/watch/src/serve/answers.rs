@@ -2,7 +2,7 @@
 //! Answers to the web process: what is now, what was, OpenMetrics. Nothing that it can
 //! ask changes anything.
 
-use crate::channel::{LONGEST_REQUEST, PIECE, SETTINGS, read, write};
+use crate::channel::{BAD_REQUEST, LONGEST_REQUEST, OK, PIECE, SETTINGS, gone, read, whole, write};
 use crate::export::openmetrics::openmetrics;
 use crate::lock::lock;
 use crate::serve::history;
@@ -17,12 +17,6 @@ use tokio::time::timeout;
 
 /// A request has come by then.
 const REQUEST: Duration = Duration::from_secs(5);
-
-/// How an answer begins: by a status of HTTP.
-pub(crate) const OK: u16 = 200;
-pub(crate) const BAD_REQUEST: u16 = 400;
-pub(crate) const FAILED: u16 = 500;
-pub(crate) const LATER: u16 = 503;
 
 /// Answers the request that is on a stream.
 pub(crate) async fn answer(mut stream: UnixStream, shared: &Arc<Shared>) -> io::Result<()> {
@@ -50,29 +44,6 @@ pub(crate) async fn answer(mut stream: UnixStream, shared: &Arc<Shared>) -> io::
             (Some(_), Err(wrong)) => whole(&mut stream, BAD_REQUEST, &format!("{wrong}\n")).await,
             (None, _) => Err(io::ErrorKind::InvalidData.into()),
         },
-    }
-}
-
-/// An answer that is known whole.
-pub(crate) async fn whole(stream: &mut UnixStream, status: u16, text: &str) -> io::Result<()> {
-    write(stream, &status.to_le_bytes()).await?;
-    for piece in text.as_bytes().chunks(PIECE) {
-        write(stream, piece).await?;
-    }
-    write(stream, &[]).await
-}
-
-/// Returns once nobody waits for an answer any more.
-pub(crate) async fn gone(stream: &UnixStream) {
-    loop {
-        if stream.readable().await.is_err() {
-            return;
-        }
-        match stream.try_read(&mut [0]) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // More than a request is none of the web process's.
-            Ok(_) | Err(_) => return,
-        }
     }
 }
 

@@ -3,8 +3,7 @@
 //! and told to the web process. All are read again when their files change.
 
 use crate::WatchError;
-use crate::channel::{STALLED, read, write};
-use crate::serve::answers::gone;
+use crate::channel::{STALLED, gone, read, write};
 use crate::serve::config::Config;
 use crate::serve::file_watch::Changed;
 use crate::settings::Settings;

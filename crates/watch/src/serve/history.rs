@@ -4,9 +4,8 @@
 //! piece. What all answers hold together is bounded, and so is for how long one
 //! who reads slowly keeps his.
 
-use crate::channel::{PIECE, write};
+use crate::channel::{FAILED, LATER, OK, PIECE, gone, whole, write};
 use crate::lock::lock;
-use crate::serve::answers::{FAILED, LATER, OK, gone, whole};
 use crate::serve::shared::Shared;
 use crate::storage::FileStorage;
 use crate::web::query::Query;

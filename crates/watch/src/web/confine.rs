@@ -107,17 +107,21 @@ fn drop_bounding_set() -> io::Result<()> {
 }
 
 /// Becomes nobody, where that is allowed: root may, the packaged service may not, and
-/// has a user of its own.
+/// has a user of its own. A name space of users may lack nobody; then the user stays, and
+/// the list of system calls leaves it nothing to do with its files.
 fn change_user() -> io::Result<()> {
     let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
     if !thread::capabilities(None)?.effective.contains(needed) {
         return Ok(());
     }
     let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
-    thread::set_thread_groups(&[])?;
-    thread::set_thread_res_gid(group, group, group)?;
-    thread::set_thread_res_uid(user, user, user)?;
-    Ok(())
+    let changed = thread::set_thread_groups(&[])
+        .and_then(|()| thread::set_thread_res_gid(group, group, group))
+        .and_then(|()| thread::set_thread_res_uid(user, user, user));
+    match changed {
+        Err(Errno::INVAL | Errno::PERM) => Ok(()),
+        other => Ok(other?),
+    }
 }
 
 fn drop_capabilities() -> io::Result<()> {

@@ -24,6 +24,7 @@ use collector::Collector;
 use http::Site;
 use local_users::Sockets;
 use rustls::ServerConfig;
+use std::convert::Infallible;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -40,10 +41,22 @@ pub fn web(channel: OwnedFd) -> io::Result<()> {
         .build()?;
     confine::confine()
         .map_err(|error| io::Error::new(error.kind(), format!("it cannot be confined: {error}")))?;
-    runtime.block_on(serve(channel, sockets))
+    match runtime.block_on(serve(channel, sockets)) {
+        // The collector is gone, which is the end of this.
+        Err(error) if ENDED.contains(&error.kind()) => Ok(()),
+        Ok(never) => match never {},
+        Err(error) => Err(error),
+    }
 }
 
-async fn serve(channel: OwnedFd, sockets: Sockets) -> io::Result<()> {
+/// What is found where the other end of a channel or stream is closed.
+const ENDED: [io::ErrorKind; 3] = [
+    io::ErrorKind::BrokenPipe,
+    io::ErrorKind::ConnectionReset,
+    io::ErrorKind::UnexpectedEof,
+];
+
+async fn serve(channel: OwnedFd, sockets: Sockets) -> io::Result<Infallible> {
     let channel = Channel::open(channel)?;
     let listeners = channel.take().await?;
     let collector = Arc::new(Collector::new(channel));
@@ -56,9 +69,7 @@ async fn serve(channel: OwnedFd, sockets: Sockets) -> io::Result<()> {
     let _servers = http::listen(listeners, &site)?;
     loop {
         write(&mut told, &[]).await?;
-        let Ok(settings) = read(&mut told, LONGEST_SETTINGS).await else {
-            return Ok(());
-        };
+        let settings = read(&mut told, LONGEST_SETTINGS).await?;
         let settings = Settings::read(&settings).ok_or(io::ErrorKind::InvalidData)?;
         let (tls, access) = credentials(&settings)?;
         site.auth.set(tls, access);

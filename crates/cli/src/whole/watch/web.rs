@@ -36,8 +36,9 @@ pub fn users(named: &[User]) -> Vec<u32> {
     named.iter().map(|user| user.0).chain(caller).collect()
 }
 
-/// Begins it. It gets no variable, no folder and no descriptor but the channel and what
-/// errors are told to. A terminal's Ctrl-C reaches the collector alone, which ends it.
+/// Begins it. It gets no variable and no folder, and of this process' descriptors the
+/// channel and what errors are told to. A terminal's Ctrl-C reaches the collector alone,
+/// which ends it.
 pub fn begin(channel: OwnedFd) -> io::Result<EndWeb> {
     // The same program even where its file was replaced.
     let mut process = Command::new("/proc/self/exe")

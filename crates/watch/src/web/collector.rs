@@ -69,8 +69,9 @@ impl Collector {
         work.await.map_err(io::Error::other)?
     }
 
-    /// The answer to a request, of type `kind`. It is sent on as it comes where it is
-    /// `long`, or has more than one piece; `place` is held until its end.
+    /// The answer to a request, of type `kind`. One that does not end by itself has a
+    /// place, `long`, which it holds; it is sent on as it comes, and so is one of several
+    /// pieces.
     pub(crate) async fn answer(
         self: &Arc<Self>,
         request: String,

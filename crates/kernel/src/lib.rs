@@ -51,6 +51,8 @@ pub use link::address::Subnet;
 pub use namespace::namespace_cookie;
 pub use netlink::events::{DeviceNews, Events, Topic, watch};
 pub use netlink::fault::{Fault, Witness};
+#[cfg(feature = "played")]
+pub use netlink::played::PlayedAnswer;
 pub use nft::handle::Handles;
 pub use nft::object::RuleCounter;
 pub use observe::btf::has_program_qdiscs;
@@ -67,6 +69,8 @@ pub use timestamp::{Timestamped, enable_timestamps, receive_timestamped, sent_ti
 use libc::{RTM_GETQDISC, RTM_GETTCLASS};
 use netlink::channel::{self, Channel};
 use netlink::fault::Ledger;
+#[cfg(feature = "played")]
+use netlink::{played::Played, socket::Socket};
 use nlink::netlink::Protocol;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -132,6 +136,22 @@ impl Kernel {
             ledger,
             netns,
         })
+    }
+
+    /// A kernel that answers so, whatever it is asked. After the last answer its sockets
+    /// fail.
+    #[cfg(feature = "played")]
+    #[must_use]
+    pub fn played(answers: Vec<PlayedAnswer>) -> Self {
+        let played = Played::new(answers);
+        let ledger = Arc::new(Ledger::default());
+        let channel = |tables| Channel::over(Socket::Played(Arc::clone(&played)), tables, &ledger);
+        Self {
+            route: channel(false),
+            nft: channel(true),
+            ledger: Arc::clone(&ledger),
+            netns: None,
+        }
     }
 
     /// How many requests that change something were made, since this was

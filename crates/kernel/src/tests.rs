@@ -327,3 +327,62 @@ proptest! {
         decode_all(&all);
     }
 }
+
+/// Kernels whose answers are a script.
+#[cfg(feature = "played")]
+mod played {
+    use crate::error::KernelError;
+    use crate::{Kernel, PlayedAnswer};
+    use nlink::netlink::message::{NLM_F_DUMP_INTR, NlMsgType};
+    use tokio::runtime::Builder;
+
+    /// The end of a dump, or an error, `back` requests before the newest.
+    fn answer(kind: u16, flags: u16, back: u32, errno: i32) -> PlayedAnswer {
+        let mut bytes = 20_u32.to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(flags.to_ne_bytes());
+        bytes.extend(back.to_ne_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend((-errno).to_ne_bytes());
+        PlayedAnswer {
+            bytes,
+            later: false,
+        }
+    }
+
+    fn devices(answers: Vec<PlayedAnswer>) -> Result<usize, KernelError> {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let devices = runtime.block_on(Kernel::played(answers).devices());
+        devices.map(|devices| devices.len())
+    }
+
+    #[test]
+    fn an_error_of_another_request_is_not_heard() {
+        let end = answer(NlMsgType::DONE, 0, 0, 0);
+        let other = answer(NlMsgType::ERROR, 0, 7, 1);
+        assert_eq!(devices(vec![other, end.clone()]).unwrap(), 0);
+        let own = answer(NlMsgType::ERROR, 0, 0, 1);
+        let refused = devices(vec![own, end]);
+        assert!(
+            matches!(refused, Err(KernelError::Refused(_))),
+            "{refused:?}"
+        );
+    }
+
+    #[test]
+    fn a_dump_that_is_interrupted_begins_anew_and_not_for_ever() {
+        let end = answer(NlMsgType::DONE, 0, 0, 0);
+        let broken = answer(NlMsgType::DONE, NLM_F_DUMP_INTR, 0, 0);
+        assert_eq!(devices(vec![broken.clone(), end]).unwrap(), 0);
+        let never = devices(vec![broken; 5]);
+        assert!(
+            matches!(never, Err(KernelError::Unsteady { .. })),
+            "{never:?}"
+        );
+    }
+
+    #[test]
+    fn a_kernel_that_ends_in_the_middle_is_an_error() {
+        assert!(devices(Vec::new()).is_err());
+    }
+}

@@ -9,6 +9,7 @@
 use crate::error::{Denial, KernelError, Refusal};
 use crate::namespace::cookie_of;
 use crate::netlink::fault::{self, FaultAction, Ledger};
+use crate::netlink::socket::{ROOM, Socket};
 use crate::netlink::wire::{self, Attrs};
 use libc::{ENODEV, ENOENT};
 use nlink::netlink::message::{
@@ -16,9 +17,6 @@ use nlink::netlink::message::{
 };
 use nlink::netlink::nftables::{NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWRULE};
 use nlink::netlink::{MessageBuilder, MessageIter, NetlinkSocket, Protocol};
-use rustix::io::Errno;
-use rustix::net::RecvFlags;
-use std::borrow::Cow;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -46,10 +44,6 @@ pub(crate) struct Request {
     pub(crate) frame: bool,
 }
 
-/// The largest datagram that is read in one go: dumps come in up to 32 KiB
-/// (`netlink_dump`, net/netlink/af_netlink.c), single objects in less than 64.
-const ROOM: usize = 256 << 10;
-
 /// A socket with one exchange at a time.
 pub(crate) struct Channel {
     buffered: Mutex<BufferedSocket>,
@@ -60,7 +54,7 @@ pub(crate) struct Channel {
 
 /// A socket, and where its datagrams are read to.
 struct BufferedSocket {
-    socket: NetlinkSocket,
+    socket: Socket,
     room: Vec<u8>,
 }
 
@@ -99,19 +93,22 @@ impl Channel {
         let socket = socket.map_err(failed)?;
         socket.set_ext_ack(true).map_err(failed)?;
         socket.set_cap_ack(true).map_err(failed)?;
-        Ok(Self {
-            buffered: Mutex::new(BufferedSocket {
-                socket,
-                room: vec![0; ROOM],
-            }),
+        Ok(Self::over(Socket::Netlink(socket), tables, ledger))
+    }
+
+    /// The same over a socket that is open already.
+    pub(crate) fn over(socket: Socket, tables: bool, ledger: &Arc<Ledger>) -> Self {
+        let room = vec![0; ROOM];
+        Self {
+            buffered: Mutex::new(BufferedSocket { socket, room }),
             tables,
             ledger: Arc::clone(ledger),
-        })
+        }
     }
 
     /// The number of the namespace that it speaks to.
     pub(crate) async fn namespace(&self) -> io::Result<u64> {
-        cookie_of(&self.buffered.lock().await.socket)
+        cookie_of(self.buffered.lock().await.socket.kernel()?)
     }
 
     /// Sends all requests in one call and returns the first refusal, if any.
@@ -132,12 +129,8 @@ impl Channel {
 
     /// A second hold on the socket, without which closing it is another's work.
     pub(crate) async fn second(&self) -> io::Result<OwnedFd> {
-        self.buffered
-            .lock()
-            .await
-            .socket
-            .as_fd()
-            .try_clone_to_owned()
+        let buffered = self.buffered.lock().await;
+        buffered.socket.kernel()?.as_fd().try_clone_to_owned()
     }
 
     /// Sends all requests in one call and returns every refusal, in order.
@@ -189,15 +182,15 @@ impl Channel {
         let Some(end) = end else {
             return Ok(Heard::default());
         };
-        make_room(socket, bytes.len());
-        send(socket, &bytes).await?;
+        socket.make_room(bytes.len());
+        socket.send(&bytes).await?;
         if killed {
             fault::die();
         }
         let mut heard = Heard::default();
         let mut over = false;
         while !over {
-            let mut frame = Some(next_frame(socket, room).await?.into_owned());
+            let mut frame = Some(socket.next(room).await?.into_owned());
             while let Some(datagram) = frame {
                 heard.rules.extend(echoed(&datagram, |seq| {
                     self.tables && named.iter().any(|item| item.0 == seq)
@@ -219,7 +212,7 @@ impl Channel {
                     }
                 }
                 // Answers are queued before `sendmsg` returns.
-                frame = queued(socket, room)?.map(Cow::into_owned);
+                frame = socket.queued(room)?.map(<[u8]>::to_vec);
             }
         }
         Ok(heard)
@@ -294,10 +287,10 @@ async fn attempt(
     let flags = if single { NLM_F_ACK } else { NLM_F_DUMP };
     raw[6] |= flags as u8;
     raw[7] |= (flags >> 8) as u8;
-    send(socket, &raw).await?;
+    socket.send(&raw).await?;
     let mut steady = true;
     loop {
-        let frame = next_frame(socket, room).await?;
+        let frame = socket.next(room).await?;
         for message in MessageIter::new(&frame) {
             let Ok((header, payload)) = message else {
                 return Err(KernelError::Malformed {
@@ -328,71 +321,6 @@ async fn attempt(
             }
         }
     }
-}
-
-/// The next datagram, which is mostly queued already.
-async fn next_frame<'a>(
-    socket: &NetlinkSocket,
-    room: &'a mut [u8],
-) -> Result<Cow<'a, [u8]>, KernelError> {
-    if let Some(length) = waiting(socket, room)? {
-        return Ok(Cow::Borrowed(&room[..length]));
-    }
-    let waited = socket.recv_unicast().await;
-    waited.map(Cow::Owned).map_err(unread)
-}
-
-/// A datagram that is queued.
-fn queued<'a>(
-    socket: &NetlinkSocket,
-    room: &'a mut [u8],
-) -> Result<Option<Cow<'a, [u8]>>, KernelError> {
-    let length = waiting(socket, room)?;
-    Ok(length.map(|length| Cow::Borrowed(&room[..length])))
-}
-
-/// Reads a datagram that is queued, in one call and not in two, of which the
-/// first only asks for its length. The socket is in no group, so each is for it.
-fn waiting(socket: &NetlinkSocket, room: &mut [u8]) -> Result<Option<usize>, KernelError> {
-    let size = room.len();
-    match rustix::net::recv(socket, room, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
-        Ok((_, length)) if length <= size => Ok(Some(length)),
-        Ok((_, length)) => Err(KernelError::Malformed {
-            what: format!("an answer of {length} bytes"),
-        }),
-        Err(Errno::AGAIN) => Ok(None),
-        Err(errno) => Err(unread(io::Error::from(errno).into())),
-    }
-}
-
-fn unread(source: nlink::Error) -> KernelError {
-    KernelError::Socket {
-        doing: "reading the kernel's answer",
-        source,
-    }
-}
-
-/// Lets one call send this much. Where that is not permitted, the call itself
-/// fails with EMSGSIZE and says so.
-fn make_room(socket: &NetlinkSocket, length: usize) {
-    // The kernel's own default (`SK_WMEM_DEFAULT`) is above this.
-    const ENOUGH: usize = 100_000;
-    if length > ENOUGH {
-        let forced = rustix::net::sockopt::set_socket_send_buffer_size_force(socket, length * 2);
-        if forced.is_err() {
-            let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, length * 2);
-        }
-    }
-}
-
-async fn send(socket: &NetlinkSocket, bytes: &[u8]) -> Result<(), KernelError> {
-    socket
-        .send(bytes)
-        .await
-        .map_err(|source| KernelError::Socket {
-            doing: "sending to the kernel",
-            source,
-        })
 }
 
 /// The error answers of a datagram; number 0 is success.

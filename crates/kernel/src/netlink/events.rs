@@ -5,6 +5,9 @@
 
 use crate::error::KernelError;
 use crate::link::{self, MARK};
+#[cfg(feature = "played")]
+use crate::netlink::played::{Played, PlayedAnswer};
+use crate::netlink::socket::Socket;
 use crate::netlink::wire::Attrs;
 use crate::nft::NFGENMSG;
 use nlink::netlink::nftables::NFTA_TABLE_NAME;
@@ -47,8 +50,8 @@ const TABLES: u32 = 7;
 
 /// A listener in the calling thread's namespace.
 pub struct Events {
-    route: NetlinkSocket,
-    tables: NetlinkSocket,
+    route: Socket,
+    tables: Socket,
 }
 
 impl Events {
@@ -65,9 +68,19 @@ impl Events {
         let tables = NetlinkSocket::new(Protocol::Netfilter).map_err(failed)?;
         tables.add_membership(TABLES).map_err(failed)?;
         Ok(Self {
-            route: socket,
-            tables,
+            route: Socket::Netlink(socket),
+            tables: Socket::Netlink(tables),
         })
+    }
+
+    /// Hears these words, whoever says them.
+    #[cfg(feature = "played")]
+    #[must_use]
+    pub fn played(route: Vec<PlayedAnswer>, tables: Vec<PlayedAnswer>) -> Self {
+        Self {
+            route: Socket::Played(Played::new(route)),
+            tables: Socket::Played(Played::new(tables)),
+        }
     }
 
     /// Waits until something changed. Words that were lost count as one: more
@@ -77,12 +90,12 @@ impl Events {
             // An error here is ENOBUFS, or a socket that the kernel took away,
             // after which looking at what is there is right as well.
             let concerns = tokio::select! {
-                _ = self.route.recv_msg() => true,
-                said = self.tables.recv_msg() => said.map_or(true, |said| of_ours(&said)),
+                _ = self.route.word() => true,
+                said = self.tables.word() => said.map_or(true, |said| of_ours(&said)),
             };
             if concerns {
-                while let Ok(Some(_)) = self.route.try_recv_msg() {}
-                while let Ok(Some(_)) = self.tables.try_recv_msg() {}
+                while let Ok(Some(_)) = self.route.queued_word() {}
+                while let Ok(Some(_)) = self.tables.queued_word() {}
                 return;
             }
         }
@@ -90,7 +103,7 @@ impl Events {
 }
 
 /// A listener for devices alone, which tells their names.
-pub struct DeviceNews(NetlinkSocket);
+pub struct DeviceNews(Socket);
 
 impl DeviceNews {
     /// Listens from now on, in the calling thread's namespace. Needs a tokio runtime.
@@ -101,18 +114,25 @@ impl DeviceNews {
         };
         let socket = NetlinkSocket::new(Protocol::Route).map_err(failed)?;
         socket.add_membership(LINKS).map_err(failed)?;
-        Ok(Self(socket))
+        Ok(Self(Socket::Netlink(socket)))
+    }
+
+    /// Hears these words, whoever says them.
+    #[cfg(feature = "played")]
+    #[must_use]
+    pub fn played(words: Vec<PlayedAnswer>) -> Self {
+        Self(Socket::Played(Played::new(words)))
     }
 
     /// Waits for devices that came, went or changed; `None` where words were lost, so that
     /// it may have been any. May be dropped and called again.
     pub async fn next(&self) -> Option<BTreeSet<DeviceName>> {
         let mut names = BTreeSet::new();
-        let mut said = self.0.recv_msg().await.ok()?;
+        let mut said = self.0.word().await.ok()?;
         loop {
             let messages = MessageIter::new(&said).map_while(Result::ok);
             names.extend(messages.filter_map(|(_, payload)| Some(link::read(payload)?.name)));
-            match self.0.try_recv_msg() {
+            match self.0.queued_word() {
                 Ok(Some(more)) => said = more,
                 Ok(None) => return Some(names),
                 Err(_) => return None,

@@ -5,4 +5,7 @@
 pub(crate) mod channel;
 pub(crate) mod events;
 pub(crate) mod fault;
+#[cfg(feature = "played")]
+pub(crate) mod played;
+pub(crate) mod socket;
 pub(crate) mod wire;

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a channel speaks through: a socket of netlink, or with the feature `played` a
+//! script of answers that a lying kernel gives.
+
+use crate::error::KernelError;
+#[cfg(feature = "played")]
+use crate::netlink::played::Played;
+use nlink::netlink::NetlinkSocket;
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use std::borrow::Cow;
+use std::io;
+#[cfg(feature = "played")]
+use std::sync::Arc;
+
+/// The largest datagram that is read in one go: dumps come in up to 32 KiB
+/// (`netlink_dump`, net/netlink/af_netlink.c), single objects in less than 64.
+pub(crate) const ROOM: usize = 256 << 10;
+
+pub(crate) enum Socket {
+    Netlink(NetlinkSocket),
+    #[cfg(feature = "played")]
+    Played(Arc<Played>),
+}
+
+impl Socket {
+    /// The kernel's socket.
+    pub(crate) fn kernel(&self) -> io::Result<&NetlinkSocket> {
+        match self {
+            Self::Netlink(socket) => Ok(socket),
+            #[cfg(feature = "played")]
+            Self::Played(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// The number of the next request.
+    pub(crate) fn next_seq(&self) -> u32 {
+        match self {
+            Self::Netlink(socket) => socket.next_seq(),
+            #[cfg(feature = "played")]
+            Self::Played(played) => played.next_seq(),
+        }
+    }
+
+    pub(crate) async fn send(&self, bytes: &[u8]) -> Result<(), KernelError> {
+        let sent = match self {
+            Self::Netlink(socket) => socket.send(bytes).await,
+            #[cfg(feature = "played")]
+            Self::Played(_) => Ok(()),
+        };
+        sent.map_err(|source| KernelError::Socket {
+            doing: "sending to the kernel",
+            source,
+        })
+    }
+
+    /// The next datagram, which is mostly queued already.
+    pub(crate) async fn next<'a>(&self, room: &'a mut [u8]) -> Result<Cow<'a, [u8]>, KernelError> {
+        if let Some(length) = self.waiting(room)? {
+            return Ok(Cow::Borrowed(&room[..length]));
+        }
+        let waited = match self {
+            Self::Netlink(socket) => socket.recv_unicast().await,
+            #[cfg(feature = "played")]
+            Self::Played(played) => played.next(),
+        };
+        waited.map(Cow::Owned).map_err(unread)
+    }
+
+    /// A datagram that is queued.
+    pub(crate) fn queued<'a>(&self, room: &'a mut [u8]) -> Result<Option<&'a [u8]>, KernelError> {
+        let length = self.waiting(room)?;
+        Ok(length.map(|length| &room[..length]))
+    }
+
+    /// Reads a datagram that is queued, in one call and not in two, of which the
+    /// first only asks for its length. The socket is in no group, so each is for it.
+    fn waiting(&self, room: &mut [u8]) -> Result<Option<usize>, KernelError> {
+        let size = room.len();
+        let received = match self {
+            Self::Netlink(socket) => {
+                rustix::net::recv(socket, room, RecvFlags::DONTWAIT | RecvFlags::TRUNC)
+            }
+            #[cfg(feature = "played")]
+            Self::Played(played) => return Ok(played.queued(room)),
+        };
+        match received {
+            Ok((_, length)) if length <= size => Ok(Some(length)),
+            Ok((_, length)) => Err(KernelError::Malformed {
+                what: format!("an answer of {length} bytes"),
+            }),
+            Err(Errno::AGAIN) => Ok(None),
+            Err(errno) => Err(unread(io::Error::from(errno).into())),
+        }
+    }
+
+    /// Word of a group, when there is some.
+    pub(crate) async fn word(&self) -> nlink::Result<Vec<u8>> {
+        match self {
+            Self::Netlink(socket) => socket.recv_msg().await,
+            #[cfg(feature = "played")]
+            Self::Played(played) => played.next(),
+        }
+    }
+
+    /// Word of a group that is queued.
+    pub(crate) fn queued_word(&self) -> nlink::Result<Option<Vec<u8>>> {
+        match self {
+            Self::Netlink(socket) => socket.try_recv_msg(),
+            #[cfg(feature = "played")]
+            Self::Played(played) => Ok(played.next_queued()),
+        }
+    }
+
+    /// Lets one call send this much. Where that is not permitted, the call itself
+    /// fails with EMSGSIZE and says so.
+    pub(crate) fn make_room(&self, length: usize) {
+        // The kernel's own default (`SK_WMEM_DEFAULT`) is above this.
+        const ENOUGH: usize = 100_000;
+        let Ok(socket) = self.kernel() else { return };
+        if length > ENOUGH {
+            let forced =
+                rustix::net::sockopt::set_socket_send_buffer_size_force(socket, length * 2);
+            if forced.is_err() {
+                let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, length * 2);
+            }
+        }
+    }
+}
+
+fn unread(source: nlink::Error) -> KernelError {
+    KernelError::Socket {
+        doing: "reading the kernel's answer",
+        source,
+    }
+}

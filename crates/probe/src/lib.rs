@@ -31,6 +31,7 @@
 //! ```
 
 mod bound;
+mod datagrams;
 mod infer;
 mod patient;
 mod places;
@@ -39,12 +40,14 @@ mod sequence;
 mod train;
 
 pub use bound::OutOfRange;
+pub use datagrams::Datagrams;
 pub use infer::{Cut, Fit, Inference, Timed, Timing, infer, sizes};
+pub use patient::Talk;
 pub use remote::bulk::Bulk;
 pub use remote::capture::Capture;
 pub use remote::echo::{Echo, Icmp, Reflector};
 pub use remote::error::RemoteError;
-pub use remote::iperf3::{IPERF3_PORT, Results};
+pub use remote::iperf3::{IPERF3_PORT, Results, converse};
 pub use remote::irtt::{IRTT_PORT, Irtt, granted};
 pub use remote::path::{Mtu, largest_packet};
 pub use remote::transfer::Transfer;

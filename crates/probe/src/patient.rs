@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A TCP connection whose reads end in time.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
+
+/// A connection whose reads can be made to end in time.
+pub trait Talk: Read + Write {
+    /// Ends reads after this time from now; `None` lets them take forever.
+    fn wait(&mut self, patience: Option<Duration>) -> io::Result<()>;
+}
 
 /// A connection with a deadline for all reads together. A timeout of the socket
 /// begins anew with each byte, so that a peer could stretch it without end.
@@ -21,11 +27,22 @@ impl Patient {
             until: None,
         }
     }
+}
 
-    /// Ends reads after this time from now; `None` lets them take forever.
-    pub(crate) fn wait(&mut self, patience: Option<Duration>) -> io::Result<()> {
+impl Talk for Patient {
+    fn wait(&mut self, patience: Option<Duration>) -> io::Result<()> {
         self.until = patience.map(|patience| Instant::now() + patience);
         self.stream.set_read_timeout(patience)
+    }
+}
+
+impl Write for Patient {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
     }
 }
 

@@ -169,7 +169,12 @@ impl Bulk {
         self.ask(secured, counted)
     }
 
-    fn ask(&self, mut stream: impl Read + Write, counted: &AtomicU64) -> Result<(), RemoteError> {
+    /// Asks for it on a connection and counts the bytes of its answer.
+    pub fn ask(
+        &self,
+        mut stream: impl Read + Write,
+        counted: &AtomicU64,
+    ) -> Result<(), RemoteError> {
         let host = if self.host.contains(':') {
             format!("[{}]", self.host)
         } else {

@@ -4,7 +4,7 @@
 //! connections, one direction at a time.
 
 use crate::bound::{OutOfRange, within};
-use crate::patient::Patient;
+use crate::patient::{Patient, Talk};
 use crate::remote::error::RemoteError;
 use crate::remote::transfer::{Transfer, count};
 use crate::train::client::ProbeDirection;
@@ -42,12 +42,12 @@ const IPERF_DONE: i8 = 16;
 const ACCESS_DENIED: i8 = -1;
 
 /// One test's connection that all is said on.
-struct Control {
-    stream: Patient,
+struct Control<S> {
+    stream: S,
     server: SocketAddr,
 }
 
-impl Control {
+impl<S: Talk> Control<S> {
     /// The next thing that the server says must be this.
     fn expect(&mut self, state: i8) -> Result<(), RemoteError> {
         let mut byte = [0];
@@ -81,14 +81,13 @@ impl Control {
     }
 
     fn say(&mut self, state: i8) -> io::Result<()> {
-        self.stream.stream.write_all(&state.to_le_bytes())
+        self.stream.write_all(&state.to_le_bytes())
     }
 
     fn tell(&mut self, value: &Value) -> io::Result<()> {
         let text = value.to_string();
-        let stream = &mut self.stream.stream;
-        stream.write_all(&(text.len() as u32).to_be_bytes())?;
-        stream.write_all(text.as_bytes())
+        self.stream.write_all(&(text.len() as u32).to_be_bytes())?;
+        self.stream.write_all(text.as_bytes())
     }
 
     fn hear(&mut self) -> Result<Vec<u8>, RemoteError> {
@@ -106,7 +105,7 @@ impl Control {
     }
 
     /// Has an error name the server.
-    fn named(&self) -> impl FnOnce(OutOfRange) -> RemoteError + use<> {
+    fn named(&self) -> impl FnOnce(OutOfRange) -> RemoteError + use<S> {
         RemoteError::out_of_range(format!("the iperf3 server {}", self.server))
     }
 }
@@ -129,7 +128,7 @@ fn begin(
     server: SocketAddr,
     direction: ProbeDirection,
     time: Duration,
-) -> Result<(Control, Vec<TcpStream>), RemoteError> {
+) -> Result<(Control<Patient>, Vec<TcpStream>), RemoteError> {
     let mut tries = 0;
     loop {
         tries += 1;
@@ -148,13 +147,30 @@ fn begun(
     server: SocketAddr,
     direction: ProbeDirection,
     time: Duration,
-) -> Result<(Control, Vec<TcpStream>), RemoteError> {
+) -> Result<(Control<Patient>, Vec<TcpStream>), RemoteError> {
     let cookie = cookie()?;
     let stream = connect(server)?;
     stream.set_nodelay(true)?;
     (&stream).write_all(&cookie)?;
     let stream = Patient::new(stream);
     let mut control = Control { stream, server };
+    agreed(&mut control, direction, time)?;
+    let mut streams = Vec::new();
+    for _ in 0..STREAMS {
+        let mut stream = connect(server)?;
+        stream.write_all(&cookie)?;
+        streams.push(stream);
+    }
+    started(&mut control)?;
+    Ok((control, streams))
+}
+
+/// Says what the test is to be; the connections of its data come next.
+fn agreed(
+    control: &mut Control<impl Talk>,
+    direction: ProbeDirection,
+    time: Duration,
+) -> Result<(), RemoteError> {
     control.expect(PARAM_EXCHANGE)?;
     let mut asked = json!({
         "tcp": true,
@@ -173,16 +189,26 @@ fn begun(
         asked["reverse"] = true.into();
     }
     control.tell(&asked)?;
-    control.expect(CREATE_STREAMS)?;
-    let mut streams = Vec::new();
-    for _ in 0..STREAMS {
-        let mut stream = connect(server)?;
-        stream.write_all(&cookie)?;
-        streams.push(stream);
-    }
+    control.expect(CREATE_STREAMS)
+}
+
+fn started(control: &mut Control<impl Talk>) -> Result<(), RemoteError> {
     control.expect(TEST_START)?;
-    control.expect(TEST_RUNNING)?;
-    Ok((control, streams))
+    control.expect(TEST_RUNNING)
+}
+
+/// All that is said on the control connection of a test that sent so many bytes in
+/// this time; what the server counted of what it received.
+pub fn converse(
+    stream: impl Talk,
+    server: SocketAddr,
+    direction: ProbeDirection,
+    (sent, time): (u64, Duration),
+) -> Result<Option<Transfer>, RemoteError> {
+    let mut control = Control { stream, server };
+    agreed(&mut control, direction, time)?;
+    started(&mut control)?;
+    ended(&mut control, &AtomicU64::new(sent), time, direction)
 }
 
 /// Fills the line one way for a time.
@@ -234,7 +260,7 @@ fn work(mut stream: &TcpStream, direction: ProbeDirection, counted: &AtomicU64, 
 
 /// Ends a test; what the server counted of what it received.
 fn ended(
-    control: &mut Control,
+    control: &mut Control<impl Talk>,
     counted: &AtomicU64,
     time: Duration,
     direction: ProbeDirection,

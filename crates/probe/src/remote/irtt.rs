@@ -4,6 +4,7 @@
 //! HMAC keys.
 
 use crate::bound::{OutOfRange, within};
+use crate::datagrams::Datagrams;
 use crate::remote::echo::{Echo, Reflector};
 use crate::remote::error::RemoteError;
 use std::io;
@@ -32,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// An open conversation with an irtt server.
 #[derive(Debug)]
 pub struct Irtt {
-    socket: UdpSocket,
+    socket: Box<dyn Datagrams>,
     server: SocketAddr,
     token: [u8; 8],
     next: u32,
@@ -49,7 +50,11 @@ impl Irtt {
         };
         let socket = UdpSocket::bind(any)?;
         socket.connect(server)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
+        Self::over(Box::new(socket), server)
+    }
+
+    /// Opens one over a way that is there already.
+    pub fn over(socket: Box<dyn Datagrams>, server: SocketAddr) -> Result<Self, RemoteError> {
         let mut request = MAGIC.to_vec();
         request.push(OPEN);
         for (number, value) in [
@@ -64,7 +69,7 @@ impl Irtt {
         let mut answer = [0; 2048];
         for _ in 0..TRIES {
             socket.send(&request)?;
-            let length = match socket.recv(&mut answer) {
+            let length = match socket.hear(&mut answer, PATIENCE) {
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => break,
                 Err(error) if waited(&error) => continue,
@@ -111,7 +116,8 @@ impl Reflector for Irtt {
     fn echo(&mut self, _size: u32, patience: Duration) -> Result<Echo, RemoteError> {
         // It ends conversations that are faster than it granted.
         if let Some(sent) = self.sent {
-            std::thread::sleep(self.interval.saturating_sub(sent.elapsed()));
+            self.socket
+                .pause(self.interval.saturating_sub(sent.elapsed()));
         }
         let number = self.next;
         self.next = number.wrapping_add(1);
@@ -126,8 +132,7 @@ impl Reflector for Irtt {
             if left.is_zero() {
                 return Ok(Echo::Lost);
             }
-            self.socket.set_read_timeout(Some(left))?;
-            match self.socket.recv(&mut answer) {
+            match self.socket.hear(&mut answer, left) {
                 Ok(length) => {
                     let came = begin.elapsed();
                     let Some((flags, token, rest)) = head(&answer[..length]) else {

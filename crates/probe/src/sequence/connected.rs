@@ -2,7 +2,7 @@
 //! What a scripted sequence asks a serving end for, from this side: a connection
 //! that it has agreed to, and a port for datagrams.
 
-use crate::patient::Patient;
+use crate::patient::{Patient, Talk as _};
 use crate::remote::error::RemoteError;
 use crate::sequence::datagram::{DatagramReport, TURN};
 use crate::sequence::wanted::{Exchange, Wanted, mark};

@@ -2,7 +2,7 @@
 //! One of several equal flows of a scripted sequence.
 
 use crate::bound::within;
-use crate::patient::Patient;
+use crate::patient::{Patient, Talk as _};
 use crate::remote::error::RemoteError;
 use crate::sequence::connected::{Connected, LAST_WORD, Session};
 use crate::sequence::datagram;

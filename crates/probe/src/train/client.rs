@@ -2,8 +2,9 @@
 //! The asking end: one conversation with a serving end.
 
 use crate::bound::{OutOfRange, within};
+use crate::datagrams::Datagrams;
 use crate::train::message::{COOKIE, Message, Seen, Train};
-use crate::train::pace::{self, since};
+use crate::train::pace::since;
 use crate::train::{Arrival, Arrivals};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -57,7 +58,7 @@ pub enum ProbeError {
 /// A conversation with a serving end.
 #[derive(Debug)]
 pub struct Client {
-    socket: UdpSocket,
+    socket: Box<dyn Datagrams>,
     server: SocketAddr,
     cookie: [u8; COOKIE],
     clock: Instant,
@@ -73,6 +74,11 @@ impl Client {
         };
         let socket = UdpSocket::bind(any)?;
         socket.connect(server)?;
+        Self::over(Box::new(socket), server)
+    }
+
+    /// Greets a serving end over a way that is there already.
+    pub fn over(socket: Box<dyn Datagrams>, server: SocketAddr) -> Result<Self, ProbeError> {
         let mut client = Self {
             socket,
             server,
@@ -149,7 +155,7 @@ impl Client {
         self.asked(&expect, |message| {
             matches!(message, Message::Ready { id: own } if own == id).then_some(())
         })?;
-        pace::send(&self.socket, self.server, train, self.clock)?;
+        self.socket.send_train(train, self.clock)?;
         // The question waits behind the train, and so comes when all has come.
         self.asked(&Message::Ask { cookie, id }, |message| match message {
             Message::Told { id: own, seen } if own == id => Some(seen),
@@ -223,7 +229,7 @@ impl Client {
 
     fn tell(&self, message: &Message) -> Result<(), ProbeError> {
         match self.socket.send(&message.bytes()) {
-            Ok(_) => Ok(()),
+            Ok(()) => Ok(()),
             // An earlier packet found no port; the answer will be missing.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
             Err(error) => Err(error.into()),
@@ -243,8 +249,7 @@ impl Client {
             if left.is_zero() {
                 return Ok(None);
             }
-            self.socket.set_read_timeout(Some(left))?;
-            match self.socket.recv(&mut payload) {
+            match self.socket.hear(&mut payload, left) {
                 Ok(length) => {
                     let message = self.bounded(Message::read(&payload[..length]))?;
                     if let Some(found) = message.and_then(&mut wanted) {

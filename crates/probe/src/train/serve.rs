@@ -88,7 +88,8 @@ impl Server {
         }
     }
 
-    fn answer(&mut self, message: &Message, from: SocketAddr, came_ns: u64) -> Option<Message> {
+    /// What a message that came then is answered with; a train goes by itself.
+    pub fn answer(&mut self, message: &Message, from: SocketAddr, came_ns: u64) -> Option<Message> {
         match *message {
             Message::Hello { nonce } => Some(Message::Welcome {
                 nonce,

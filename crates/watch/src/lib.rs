@@ -48,6 +48,7 @@ mod web;
 
 pub use error::WatchError;
 pub use export::openmetrics::{Own, openmetrics};
+pub use export::post::{Failed, deliver};
 pub use export::push::Sending;
 pub use export::receiver::{Kind, Receiver};
 pub use legend::{ClassLegend, Legend, RuleLegend};

@@ -4,6 +4,6 @@
 
 mod encode;
 pub(crate) mod openmetrics;
-mod post;
+pub(crate) mod post;
 pub(crate) mod push;
 pub(crate) mod receiver;

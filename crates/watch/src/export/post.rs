@@ -27,7 +27,7 @@ const SHOWN: usize = 160;
 
 /// Why a message was not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Failed {
+pub enum Failed {
     /// It may be taken later; after a time, if the receiver said one.
     Later(String, Option<Duration>),
     /// It will never be taken.
@@ -56,19 +56,30 @@ async fn exchange(
     tls: Option<&Arc<ClientConfig>>,
     body: Bytes,
 ) -> Result<(), Failed> {
-    let request = request(receiver, body)?;
     let place = (&*receiver.host, receiver.port);
     let stream = TcpStream::connect(place).await.map_err(later)?;
-    let response = match tls.filter(|_| receiver.tls) {
-        None if receiver.tls => return Err(later("there is no TLS")),
-        None => spoken(stream, request).await?,
+    match tls.filter(|_| receiver.tls) {
+        None if receiver.tls => Err(later("there is no TLS")),
+        None => deliver(receiver, stream, body).await,
         Some(config) => {
             let name = ServerName::try_from(receiver.host.clone()).map_err(later)?;
             let shaken = TlsConnector::from(Arc::clone(config)).connect(name, stream);
-            spoken(shaken.await.map_err(later)?, request).await?
+            deliver(receiver, shaken.await.map_err(later)?, body).await
         }
-    };
-    judged(receiver.kind, &response)
+    }
+}
+
+/// Sends a message on a connection, and says what the answer means.
+///
+/// # Errors
+/// [`Failed`] where the message was not taken.
+pub async fn deliver(
+    receiver: &Receiver,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    body: Bytes,
+) -> Result<(), Failed> {
+    let request = request(receiver, body)?;
+    judged(receiver.kind, &spoken(stream, request).await?)
 }
 
 fn request(receiver: &Receiver, body: Bytes) -> Result<Request<Full<Bytes>>, Failed> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compiles the programs for arriving packets for this machine, with the
-//! fuzzer's counters of branches in them.
+//! Compiles the programs for arriving packets for this machine, for a fuzzer with its
+//! counters of branches in them.
 
 use std::env;
 
@@ -8,9 +8,6 @@ fn main() {
     println!("cargo::rerun-if-changed=native");
     println!("cargo::rerun-if-changed=../bpf");
     println!("cargo::rerun-if-changed=../aqm");
-    if env::var_os("CARGO_FEATURE_FUZZING").is_none() {
-        return;
-    }
     let common = || {
         let mut build = cc::Build::new();
         // The compiler of crate bpf, because only clang counts branches as the
@@ -30,7 +27,9 @@ fn main() {
     };
     common().file("native/kernel.c").compile("native_kernel");
     let mut programs = common();
-    programs.flag("-fsanitize-coverage=inline-8bit-counters,pc-table,trace-cmp");
+    if env::var_os("CARGO_FEATURE_FUZZING").is_some() {
+        programs.flag("-fsanitize-coverage=inline-8bit-counters,pc-table,trace-cmp");
+    }
     // What is read or written outside its place ends the run.
     programs.flag("-fsanitize=bounds,alignment,shift,null");
     programs.flag("-fsanitize-trap=all");

@@ -94,7 +94,10 @@ fn seeds_of_the_fuzz_target_are_right() {
     let entries = std::fs::read_dir(seeds).expect("there are seeds");
     for entry in entries {
         let path = entry.expect("a readable folder").path();
-        let text = std::fs::read_to_string(&path).expect("a readable seed");
-        load(&path, &text);
+        // What a run found has no ending, and may be wrong.
+        if path.extension().is_some() {
+            let text = std::fs::read_to_string(&path).expect("a readable seed");
+            load(&path, &text);
+        }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a discipline is told of the packets of a capture. It needs nothing else
-//! of this crate, so that fuzzing reads it too (`fuzz/fuzz_targets/capture.rs`).
+//! of this crate, so that fuzzing reads it too (`fuzz/src/capture.rs`).
 
 use pcap_file::DataLink;
 use pcap_file::pcap::PcapReader;

@@ -198,14 +198,7 @@ enum Task {
         only: Vec<String>,
     },
     /// Prove that each fuzz target finds a planted mistake, then run it for so many seconds.
-    Fuzz {
-        /// Seconds for each target.
-        #[arg(long, default_value_t = 60)]
-        seconds: u32,
-        /// This target alone; may be repeated.
-        #[arg(long)]
-        target: Vec<String>,
-    },
+    Fuzz(fuzz::Arguments),
 }
 
 #[allow(clippy::print_stderr, reason = "a task's messages go to the terminal")]
@@ -260,7 +253,7 @@ fn main() -> ExitCode {
         }
         Task::AqmCycles => aqm::cycles(&root()),
         Task::Faults { only } => faults::run(&root(), &only),
-        Task::Fuzz { seconds, target } => fuzz::all(&root(), seconds, &target),
+        Task::Fuzz(arguments) => fuzz::all(&root(), &arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

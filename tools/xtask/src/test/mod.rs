@@ -2,7 +2,7 @@
 //! Tests and checks, each part timed so that slow ones show.
 
 pub mod binaries;
-mod processor;
+pub mod processor;
 mod unchanged;
 
 use crate::command::{cargo, long, run};

@@ -123,7 +123,8 @@ fn files(folder: &Path, hasher: &mut DefaultHasher) -> Result<()> {
     paths.sort();
     for path in paths {
         let source = path.extension().is_some_and(|kind| kind == "rs");
-        if path.ends_with("target") || path.ends_with(".git") || source || path.is_symlink() {
+        let others = ["target", ".git", "fuzz/corpus"];
+        if others.iter().any(|one| path.ends_with(one)) || source || path.is_symlink() {
             continue;
         }
         if path.is_dir() {

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any bytes as what those answer whom weirgate asks: the ends of a domain's measurement,
+//! receivers of metrics, and web servers. The first byte says which.
+//!
+//! What must hold beyond "no panic": an answer that is read is the same when it is written
+//! and read again; what is shown of an answer is short and has no control characters.
+
+use std::io::{self, Cursor, Read, Write};
+use std::sync::LazyLock;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+use tokio::io::{AsyncWriteExt as _, copy, duplex, sink, split};
+use tokio::runtime::{Builder, Runtime};
+use weirgate_probe::Bulk;
+use weirgate_rollout::end::Answer;
+use weirgate_watch::{Failed, Kind, Receiver, deliver};
+
+/// Letters of a message that shows an answer's: those of a body, and what is around them.
+const MOST: usize = 400;
+
+pub fn run(data: &[u8]) {
+    let Some((first, rest)) = data.split_first() else {
+        return;
+    };
+    match first {
+        b'e' => of_an_end(rest),
+        b'o' => of_a_receiver(Kind::Otlp, rest),
+        b'w' => of_a_receiver(Kind::RemoteWrite, rest),
+        b'h' => of_a_server(rest),
+        _ => {}
+    }
+}
+
+/// A line of `weirgate domain end`.
+fn of_an_end(line: &[u8]) {
+    let Ok(answer) = serde_json::from_slice::<Answer>(line) else {
+        return;
+    };
+    planted(&answer);
+    let text = serde_json::to_string(&answer).expect("an answer can be written");
+    let again: Answer = serde_json::from_str(&text).expect("what was written is read");
+    assert_eq!(format!("{answer:?}"), format!("{again:?}"));
+}
+
+/// A whole HTTP answer of a receiver of metrics, which then ends the connection.
+fn of_a_receiver(kind: Kind, answer: &[u8]) {
+    static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime")
+    });
+    let receiver = Receiver::parse(kind, "http://localhost/v1/metrics").expect("a receiver");
+    let told = RUNTIME.block_on(async {
+        let (own, theirs) = duplex(1 << 16);
+        let (mut asked, mut said) = split(theirs);
+        let peer = async {
+            // What it does not wait for, it does not read.
+            let _ = said.write_all(answer).await;
+            let _ = said.shutdown().await;
+            let _ = copy(&mut asked, &mut sink()).await;
+        };
+        let told = deliver(&receiver, own, b"numbers".to_vec().into());
+        let both = async { tokio::join!(told, peer).0 };
+        let ended = tokio::time::timeout(Duration::from_secs(20), both).await;
+        ended.expect("it ends when the connection does")
+    });
+    if let Err(Failed::Later(why, _) | Failed::Never(why)) = told {
+        assert!(why.chars().count() <= MOST, "{why}");
+        assert!(!why.chars().any(char::is_control), "{why:?}");
+    }
+}
+
+/// A connection on which all is said already.
+#[derive(Debug)]
+struct Said<'a>(Cursor<&'a [u8]>);
+
+impl Read for Said<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.0.read(to)
+    }
+}
+
+impl Write for Said<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A web server's answer to who fills a line with its file.
+fn of_a_server(answer: &[u8]) {
+    let bulk = Bulk::parse("http://192.0.2.1/file").expect("a URL");
+    let counted = AtomicU64::new(0);
+    let asked = bulk.ask(Said(Cursor::new(answer)), &counted);
+    assert!(counted.into_inner() <= answer.len() as u64);
+    if let Err(error) = asked {
+        let why = error.to_string();
+        assert!(!why.chars().any(char::is_control), "{why:?}");
+    }
+}
+
+/// The planted mistake: a flow of one number, in none of the seeds.
+#[cfg(feature = "planted")]
+fn planted(answer: &Answer) {
+    if let Answer::Sent(sent) = answer {
+        assert!(!sent.contains_key(&77), "the planted mistake: flow 77");
+    }
+}
+
+#[cfg(not(feature = "planted"))]
+fn planted(_: &Answer) {}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any bytes as what others ask of `weirgate watch` and of `weirgate probe
+//! --serve`, and as what a user names to them: the first byte says which.
+//!
+//! What must hold beyond "no panic": a query is bounded, a wish is read as it was
+//! written, and a web server's address that is taken names a host.
+
+use weirgate_probe::{Bulk, Wanted};
+use weirgate_watch::{Access, Kind, Query, Receiver, target};
+
+pub fn run(data: &[u8]) {
+    let Some((first, rest)) = data.split_first() else {
+        return;
+    };
+    let Ok(text) = std::str::from_utf8(rest) else {
+        return;
+    };
+    match first {
+        b'q' => {
+            if let Ok(query) = Query::parse(text) {
+                planted(&query);
+                assert!(query.series.len() <= 64 && query.from <= query.to);
+                assert!(
+                    query
+                        .series
+                        .iter()
+                        .all(|name| name.len() <= weirgate_history::MAX_NAME)
+                );
+            }
+        }
+        b'w' => {
+            if let Ok(wanted) = Wanted::read(text) {
+                let again = Wanted::read(&wanted.to_string());
+                assert_eq!(again.as_ref(), Ok(&wanted), "{wanted}");
+            }
+        }
+        b'a' => {
+            if let Err(wrong) = Access::parse(text) {
+                assert!(!wrong.is_empty());
+            }
+        }
+        b'b' => {
+            if let Ok(bulk) = Bulk::parse(text) {
+                assert!(!bulk.host().is_empty());
+            }
+        }
+        b'r' => {
+            let _ = Receiver::parse(Kind::RemoteWrite, text);
+        }
+        b't' => {
+            if let Ok(target) = target(text) {
+                assert!(target.dscp < 64 && !target.name.is_empty());
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The planted mistake: a step that no seed has, with two series.
+#[cfg(feature = "planted")]
+fn planted(query: &Query) {
+    assert!(
+        query.step != 61 || query.series.len() != 2,
+        "the planted mistake: two series in steps of 61"
+    );
+}
+
+#[cfg(not(feature = "planted"))]
+fn planted(_: &Query) {}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any text as files of one list, parted by lines of `----`: each problem has a line
+//! that is there, and a list without mistakes has rows that keep to what the engine
+//! asks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use weirgate_circuits::kept::Kept;
+use weirgate_circuits::rows::{Direction, Room, both, rows, table};
+use weirgate_circuits::{File, read};
+
+pub fn run(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let files: Vec<File<'_>> = text
+        .split("\n----\n")
+        .map(|text| File { name: "a", text })
+        .collect();
+    let most = files
+        .iter()
+        .map(|file| file.text.split('\n').count())
+        .max()
+        .unwrap_or(1);
+    let reading = read(&files);
+    planted(reading.problems.len());
+    for one in &reading.problems {
+        assert!((1..=most).contains(&one.line) && one.column >= 1, "{one}");
+    }
+    let Some(list) = reading.list else {
+        assert!(!reading.problems.is_empty());
+        return;
+    };
+    let room = Room::of(&list);
+    let (nodes, circuits) = rows(&list, Direction::Up, room, None, &[]).expect("room");
+    let ids: BTreeSet<u32> = nodes.iter().map(|row| row.id).collect();
+    assert_eq!(ids.len(), nodes.len());
+    let parents: BTreeMap<u32, u32> = nodes.iter().map(|row| (row.id, row.row.parent)).collect();
+    for row in &nodes {
+        assert!(row.label.to_string().len() < 64);
+        assert!(row.id <= room.nodes() && (row.row.fork != 0) == (row.id <= room.inner));
+        let path = std::iter::successors(Some(row.id), |id| {
+            parents.get(id).copied().filter(|id| *id > 0)
+        });
+        assert!(path.take(9).count() <= 8);
+        let rule = row.row.rule;
+        assert!(rule.ceiling_bytes_s == 0 || rule.guarantee_bytes_s <= rule.ceiling_bytes_s);
+    }
+    let table = table(&list, &circuits);
+    assert!(
+        both(&table, &table)
+            .iter()
+            .all(|(_, [old, new])| old == new && *old > 0)
+    );
+    // What is kept is the same list.
+    let kept = Kept {
+        direction: Direction::Up,
+        link: None,
+        list,
+    };
+    let text = kept.write();
+    assert_eq!(Kept::read(&text, ""), Ok(sorted(kept)));
+}
+
+/// With sites in the order in which a tree is written: those below each behind it.
+fn sorted(mut kept: Kept) -> Kept {
+    let sites = std::mem::take(&mut kept.list.sites);
+    let mut order = Vec::new();
+    let mut next: Vec<usize> = (0..sites.len())
+        .filter(|one| sites[*one].parent.is_none())
+        .rev()
+        .collect();
+    while let Some(one) = next.pop() {
+        order.push(one);
+        let below = (0..sites.len()).filter(|other| sites[*other].parent == Some(one));
+        next.extend(below.rev());
+    }
+    let place = |old: usize| order.iter().position(|one| *one == old);
+    for circuit in &mut kept.list.circuits {
+        circuit.parent = circuit.parent.and_then(place);
+    }
+    kept.list.sites = order
+        .iter()
+        .map(|one| weirgate_circuits::Site {
+            parent: sites[*one].parent.and_then(place),
+            ..sites[*one].clone()
+        })
+        .collect();
+    kept
+}
+
+/// The planted mistake: a list with two dozen mistakes, more than any seed.
+#[cfg(feature = "planted")]
+fn planted(problems: usize) {
+    assert!(problems < 24, "the planted mistake: {problems} problems");
+}
+
+#[cfg(not(feature = "planted"))]
+fn planted(_: usize) {}

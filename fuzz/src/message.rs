@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any bytes as what a peer of `weirgate probe` sends: its own messages, the
+//! packets of a train, and what servers of iperf3, of irtt and of sequences say.
+//! What is read is what is written again, and every number is within its bounds.
+
+use std::time::Duration;
+use weirgate_probe::{Arrival, Arrivals, DatagramReport, Message, Results, Train, granted};
+
+pub fn run(data: &[u8]) {
+    if let Ok(Some(message)) = Message::read(data) {
+        planted(&message);
+        let written = message.bytes();
+        // What is beyond a message is padding, which a greeting has of zeros.
+        let greeting = matches!(message, Message::Hello { .. });
+        assert!(greeting || data.starts_with(&written));
+        let again = Message::read(&written).expect("what was read is in range");
+        assert_eq!(again.map(|again| again.bytes()), Some(written));
+        match message {
+            Message::Send { train, .. } | Message::Expect { train, .. }
+                if train.check().is_ok() =>
+            {
+                assert!(u64::from(train.count) * u64::from(train.payload) <= 64 << 20);
+                assert!(u64::from(train.count) * train.gap_ns <= 12_000_000_000);
+            }
+            // No wait for a train that was told of is longer than a train.
+            Message::Told { seen, .. } => assert!(seen.gap_ns <= 12e9),
+            _ => {}
+        }
+    }
+    arrivals(data);
+    let sent = 1 << 40;
+    if let Ok(results) = serde_json::from_slice::<Results>(data)
+        && let Ok(Some(transfer)) = results.received(sent, Duration::from_secs(10))
+    {
+        assert!(transfer.bytes <= sent && transfer.time >= Duration::from_secs(5));
+    }
+    if let Ok(Some(interval)) = granted(data) {
+        assert!(interval <= Duration::from_secs(1));
+    }
+    if let Ok(text) = std::str::from_utf8(data)
+        && let Ok(Some(told)) = DatagramReport::read(text)
+    {
+        assert!(told.sent.checked_add(told.received.bytes).is_some());
+    }
+}
+
+/// Any packets of a train, in any order, at any time.
+fn arrivals(data: &[u8]) {
+    let mut arrivals = Arrivals::of(Train {
+        id: 1,
+        payload: 100,
+        count: 40,
+        gap_ns: 0,
+    });
+    for chunk in data.chunks_exact(20) {
+        let long = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&chunk[at..at + 8]);
+            u64::from_be_bytes(bytes)
+        };
+        let mut index = [0; 4];
+        index.copy_from_slice(&chunk[..4]);
+        let arrival = Arrival {
+            index: u32::from_be_bytes(index),
+            sent_ns: long(4),
+            came_ns: long(12),
+        };
+        let taken = arrivals.take(arrival);
+        assert!(taken.is_err() == (arrival.index >= 40));
+    }
+    assert!(arrivals.seen().received <= 40);
+    let _ = arrivals.seen().check();
+}
+
+/// The planted mistake: a train of one number of packets, in none of the seeds.
+#[cfg(feature = "planted")]
+fn planted(message: &Message) {
+    if let Message::Expect { train, .. } = message {
+        assert!(
+            train.count != 137_201,
+            "the planted mistake: 137201 packets"
+        );
+    }
+}
+
+#[cfg(not(feature = "planted"))]
+fn planted(_: &Message) {}

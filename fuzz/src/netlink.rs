@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A kernel that lies: any bytes as its answers to what is asked over netlink, message by
+//! message: numbers of other requests, lengths that are wrong, errors, dumps that are
+//! interrupted or never end, attributes of any kind. The first byte says what is asked.
+//!
+//! What must hold beyond "no panic": each question ends when the answers do, with an
+//! error or with what fits in what was said.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+use tokio::runtime::{Builder, Runtime};
+use weirgate_kernel::{
+    ConnectionTable, DeviceName, DeviceNews, Events, Kernel, PlayedAnswer, Scope,
+};
+use weirgate_state::Routing;
+
+/// How often answers that never end are repeated.
+const ENDLESS: usize = 40;
+
+/// What stands before a message's payload in the input: how it is sent, its type, its
+/// flags, its number, and its length.
+const HEAD: usize = 7;
+
+/// It begins a datagram of its own, which is not queued yet; its length is not that of
+/// its payload. The upper half of the byte is the netfilter's subsystem, 0 for rtnetlink.
+const APART: u8 = 1;
+const LATER: u8 = 2;
+const WRONG: u8 = 4;
+
+pub fn run(data: &[u8]) {
+    static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime")
+    });
+    let Some((&asked, script)) = data.split_first() else {
+        return;
+    };
+    let mut answers = answers(script);
+    if asked & 128 != 0 {
+        answers = vec![answers; ENDLESS].concat();
+    }
+    let said = answers.iter().map(|answer| answer.bytes.len()).sum();
+    RUNTIME.block_on(asking(asked & 127, answers, said));
+}
+
+/// The datagrams of a script.
+fn answers(mut script: &[u8]) -> Vec<PlayedAnswer> {
+    let mut answers: Vec<PlayedAnswer> = Vec::new();
+    while let Some((head, rest)) = script.split_first_chunk::<HEAD>() {
+        let &[how, kind, low, high, back, length, more] = head;
+        let length = usize::from(length) | usize::from(more) << 8;
+        let (payload, rest) = rest.split_at(length.min(rest.len()));
+        script = rest;
+        let kind = u16::from(how & 0xf0) << 4 | u16::from(kind);
+        let stated = if how & WRONG == 0 {
+            16 + payload.len()
+        } else {
+            usize::from(low) << 4
+        };
+        let mut message = (stated as u32).to_ne_bytes().to_vec();
+        message.extend(kind.to_ne_bytes());
+        message.extend([low, high]);
+        message.extend(u32::from(back).to_ne_bytes());
+        message.extend([0; 4]);
+        message.extend(payload);
+        message.resize(message.len().next_multiple_of(4), 0);
+        match answers.last_mut().filter(|_| how & APART == 0) {
+            Some(last) => last.bytes.extend(message),
+            None => answers.push(PlayedAnswer {
+                bytes: message,
+                later: how & LATER != 0,
+            }),
+        }
+    }
+    answers
+}
+
+/// Asks one thing.
+async fn asking(what: u8, answers: Vec<PlayedAnswer>, said: usize) {
+    let name = DeviceName::new("wan0").expect("a device's name");
+    if what == b'd' {
+        let news = DeviceNews::played(answers);
+        while let Some(names) = news.next().await {
+            assert!(names.len() <= said / 16);
+        }
+        return;
+    }
+    if what == b'e' {
+        Events::played(answers.clone(), answers).next().await;
+        return;
+    }
+    let kernel = Kernel::played(answers);
+    match what {
+        b'o' => {
+            let tables = [true, false].map(|netdev| (netdev, String::from("weirgate")));
+            let scope = Scope {
+                devices: [name].into(),
+                tables: BTreeSet::from(tables),
+                ..Scope::default()
+            };
+            if let Ok(state) = kernel.observe(&scope).await {
+                assert!(state.tables.len() <= said / 16 + 2);
+            }
+        }
+        b'r' => {
+            if let Ok(routing) = kernel.routing().await {
+                assert!(routing.rules.len() + routing.routes.len() <= said / 16);
+            }
+        }
+        b's' => drop(kernel.set_routing(&Routing::default()).await),
+        b'q' => {
+            if let Ok(device) = kernel.device(&name).await {
+                drop(kernel.stats(device).await);
+            }
+        }
+        b'l' => drop(kernel.devices().await),
+        b'v' => drop(kernel.overview().await),
+        b'u' => drop(kernel.subnets().await),
+        b'w' => drop(kernel.network().await),
+        b'p' => drop(kernel.link_paths(&[(&name, &[])]).await),
+        b'c' => {
+            if let Ok(table) = kernel.connection_table().await {
+                planted(&table);
+                assert!(table.count.all as usize <= said / 16);
+                assert!(table.count.unanswered <= table.count.all);
+            }
+        }
+        b'x' => drop(kernel.drop_connections(0xf00, 0x100).await),
+        b'n' => drop(kernel.rule_counters(false, "weirgate").await),
+        b'k' => drop(kernel.capabilities().await),
+        _ => {}
+    }
+}
+
+/// The planted mistake: two connections of a mark, in none of the seeds.
+#[cfg(feature = "planted")]
+fn planted(table: &ConnectionTable) {
+    assert!(
+        table.count.marked != 2,
+        "the planted mistake: two marked connections"
+    );
+}
+
+#[cfg(not(feature = "planted"))]
+fn planted(_: &ConnectionTable) {}

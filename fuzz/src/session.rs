@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A whole conversation of `weirgate probe` with a hostile peer: any bytes as all that the
+//! peer says, in its order. The first byte says what the conversation is.
+//!
+//! What must hold beyond "no panic": it ends when the peer has said all, and what was
+//! measured lies within what was sent.
+
+use std::cell::RefCell;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use weirgate_probe::{
+    Client, Datagrams, Direction, Doing, Irtt, Manner, Message, Play, ProbeDirection, Reflector,
+    Sequence, Server, Stop, Stream, Talk, Train, converse, measure, play,
+};
+
+const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
+
+/// A run of a sequence: long enough to begin.
+const SHORT: Duration = Duration::from_millis(2);
+
+pub fn run(data: &[u8]) {
+    let Some((first, said)) = data.split_first() else {
+        return;
+    };
+    match first {
+        b'u' => trains(said, ProbeDirection::Up),
+        b'd' => trains(said, ProbeDirection::Down),
+        b's' => served(said),
+        b'e' => echoes(said),
+        b'i' => iperf3(said, ProbeDirection::Up),
+        b'j' => iperf3(said, ProbeDirection::Down),
+        b'0'..=b'4' => sequence(first - b'0', said),
+        _ => {}
+    }
+}
+
+/// What a peer of datagrams says, each behind its length; [`AGAIN`] is no length and
+/// begins anew. What the peer cannot know before (a number that comes back, a train's) is
+/// as it should be where it says 0.
+#[derive(Debug)]
+struct Script {
+    said: Vec<u8>,
+    told: RefCell<Told>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    at: usize,
+    rounds: usize,
+    asked: Option<Message>,
+}
+
+const AGAIN: u8 = 255;
+/// So often a script begins anew.
+const ROUNDS: usize = 200;
+
+impl Script {
+    fn of(said: &[u8]) -> Self {
+        Self {
+            said: said.to_vec(),
+            told: RefCell::default(),
+        }
+    }
+
+    /// The next datagram.
+    fn next(&self) -> Option<Vec<u8>> {
+        let mut told = self.told.borrow_mut();
+        let mut length = *self.said.get(told.at)?;
+        if length == AGAIN && told.rounds < ROUNDS {
+            told.rounds += 1;
+            told.at = 0;
+            length = *self.said.first()?;
+        }
+        let begin = told.at + 1;
+        told.at = (begin + usize::from(length)).min(self.said.len());
+        Some(self.said[begin..told.at].to_vec())
+    }
+}
+
+impl Datagrams for Script {
+    fn send(&self, payload: &[u8]) -> io::Result<()> {
+        self.told.borrow_mut().asked = Message::read(payload).ok().flatten();
+        Ok(())
+    }
+
+    fn hear(&self, to: &mut [u8], _: Duration) -> io::Result<usize> {
+        let said = self.next().ok_or(io::ErrorKind::UnexpectedEof)?;
+        let said = match Message::read(&said) {
+            Ok(Some(message)) => fitting(message, self.told.borrow().asked.as_ref()).bytes(),
+            _ => said,
+        };
+        to[..said.len()].copy_from_slice(&said);
+        Ok(said.len())
+    }
+
+    fn send_train(&self, train: &Train, _: Instant) -> io::Result<()> {
+        assert!(train.check().is_ok(), "{train:?}");
+        Ok(())
+    }
+
+    fn pause(&self, time: Duration) {
+        assert!(time <= Duration::from_secs(1), "{time:?}");
+    }
+}
+
+/// An answer with the number of what was asked.
+fn fitting(mut said: Message, asked: Option<&Message>) -> Message {
+    let asked_id = match asked {
+        Some(Message::Send { train, .. } | Message::Expect { train, .. }) => Some(train.id),
+        Some(Message::Ask { id, .. }) => Some(*id),
+        _ => None,
+    };
+    match (&mut said, asked) {
+        (Message::Welcome { nonce, .. }, Some(Message::Hello { nonce: own })) if *nonce == 0 => {
+            *nonce = *own;
+        }
+        (
+            Message::Ready { id }
+            | Message::Told { id, .. }
+            | Message::Data { id, .. }
+            | Message::Refused { id },
+            _,
+        ) if *id == 0 => *id = asked_id.unwrap_or(0),
+        _ => {}
+    }
+    said
+}
+
+/// A measurement of one direction with a serving end.
+fn trains(said: &[u8], direction: ProbeDirection) {
+    let Ok(mut client) = Client::over(Box::new(Script::of(said)), PEER) else {
+        return;
+    };
+    if let Ok(found) = client.train(direction, 100, 40, Duration::ZERO) {
+        assert!(found.received <= 40);
+    }
+    if let Ok(measured) = measure(&mut client, direction, &mut |_| ()) {
+        planted(&measured);
+        assert!(measured.ip_rate.as_bits_per_second() > 0);
+    }
+}
+
+/// A client of a serving end, which knows the cookie.
+fn served(said: &[u8]) {
+    let Ok(mut server) = Server::bind((Ipv4Addr::LOCALHOST, 0).into()) else {
+        return;
+    };
+    let script = Script::of(said);
+    let mut own = None;
+    while let Some(payload) = script.next() {
+        let Ok(Some(mut message)) = Message::read(&payload) else {
+            continue;
+        };
+        if let Message::Send { cookie, train } = &mut message {
+            // One that is right is sent for up to twelve seconds.
+            (*cookie, train.count) = (own.unwrap_or(*cookie), train.count.max(1 << 30));
+        }
+        if let Message::Expect { cookie, .. } | Message::Ask { cookie, .. } = &mut message {
+            *cookie = own.unwrap_or(*cookie);
+        }
+        let answer = server.answer(&message, PEER, u64::from(payload.len() as u32) << 20);
+        match answer {
+            Some(Message::Welcome { cookie, .. }) => own = Some(cookie),
+            Some(Message::Told { seen, .. }) => assert!(seen.check().is_ok()),
+            _ => {}
+        }
+    }
+}
+
+/// A conversation with an irtt server: its opening, two echoes and its end.
+fn echoes(said: &[u8]) {
+    let Ok(mut irtt) = Irtt::over(Box::new(Script::of(said)), PEER) else {
+        return;
+    };
+    for _ in 0..2 {
+        let _ = irtt.echo(60, Duration::from_secs(1));
+    }
+}
+
+/// What a peer says on a connection; it takes all that it is told.
+#[derive(Debug)]
+struct Said<'a>(&'a [u8]);
+
+impl Read for Said<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.0.read(to)
+    }
+}
+
+impl Write for Said<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Talk for Said<'_> {
+    fn wait(&mut self, _: Option<Duration>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn iperf3(said: &[u8], direction: ProbeDirection) {
+    let sent = 1 << 40;
+    let time = Duration::from_secs(10);
+    if let Ok(Some(transfer)) = converse(Said(said), PEER, direction, (sent, time)) {
+        assert!(transfer.bytes <= sent + (1 << 20) && transfer.time >= time / 2);
+    }
+}
+
+/// A serving end of sequences on this machine that says the next text to whoever
+/// connects, and ends the connection.
+struct Liar {
+    port: u16,
+    texts: Sender<Vec<u8>>,
+}
+
+impl Liar {
+    fn new() -> io::Result<Self> {
+        // All of this machine's addresses: each has client ports of its own.
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        let port = listener.local_addr()?.port();
+        let (texts, heard) = mpsc::channel::<Vec<u8>>();
+        thread::spawn(move || {
+            let mut text = Vec::new();
+            for stream in listener.incoming().flatten() {
+                text = heard.try_iter().last().unwrap_or(text);
+                let _ = says(&stream, &text);
+            }
+        });
+        Ok(Self { port, texts })
+    }
+}
+
+fn says(mut stream: &TcpStream, text: &[u8]) -> io::Result<()> {
+    // The wish, which is a line.
+    let mut byte = [0];
+    while stream.read(&mut byte)? == 1 && byte != *b"\n" {}
+    stream.write_all(text)
+}
+
+/// One flow of a sequence.
+fn sequence(kind: u8, said: &[u8]) {
+    static LIAR: LazyLock<Option<Mutex<Liar>>> = LazyLock::new(|| Liar::new().ok().map(Mutex::new));
+    static PLACE: AtomicU16 = AtomicU16::new(0);
+    let Some(liar) = &*LIAR else { return };
+    let liar = liar.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = liar.texts.send(said.to_vec());
+    let [high, low] = PLACE.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    let server = SocketAddr::new(Ipv4Addr::new(127, 1, high, low).into(), liar.port);
+    let stream = Stream {
+        interval: Duration::from_millis(1),
+        payload: 60,
+        count: Some(2),
+    };
+    let transfer = |direction| Doing::Transfer {
+        direction,
+        bytes: Some(1_000),
+    };
+    let doing = match kind {
+        0 => transfer(ProbeDirection::Down),
+        1 => transfer(ProbeDirection::Up),
+        2 => Doing::Requests {
+            request: 10,
+            response: 10,
+            think: Duration::ZERO,
+        },
+        3 => Doing::Syns(Duration::from_millis(1)),
+        // Where datagrams come, a second of silence ends them: too long for each input.
+        _ => Doing::Datagrams {
+            direction: Some(ProbeDirection::Up),
+            stream,
+        },
+    };
+    let sequence = Sequence {
+        plays: vec![Play {
+            name: String::from("one"),
+            doing,
+            manner: Manner::default(),
+            runs: vec![(Duration::ZERO, SHORT)],
+            count: 1,
+            stagger: Duration::ZERO,
+        }],
+        pings: Vec::new(),
+        length: SHORT,
+    };
+    let begin = Instant::now();
+    let played = play(&sequence, server, &Stop::default(), &mut |_, _| ());
+    assert!(begin.elapsed() < Duration::from_secs(20), "it does not end");
+    for transferred in played.into_iter().flat_map(|played| played.transfers) {
+        assert!(transferred.bytes <= 1 << 20);
+        let shown = transferred.failed.unwrap_or_default();
+        assert!(!shown.chars().any(char::is_control), "{shown:?}");
+    }
+}
+
+/// The planted mistake: a line of one rate, in none of the seeds.
+#[cfg(feature = "planted")]
+fn planted(measured: &Direction) {
+    let rate = measured.ip_rate.as_bits_per_second();
+    assert!(rate < 1 << 33, "the planted mistake: {rate} bit/s");
+}
+
+#[cfg(not(feature = "planted"))]
+fn planted(_: &Direction) {}

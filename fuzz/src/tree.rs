@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any bytes as calls of an engine: nodes come, change, move and go while packets are
+//! queued. `growth` says what must hold after each.
+
+#[path = "../../crates/aqm/tests/support/growth.rs"]
+mod growth;
+
+use growth::{Grown, grow};
+
+pub fn run(data: &[u8]) {
+    planted(&grow(data));
+}
+
+/// The planted mistake: a leaf that is removed while it has exactly nine packets.
+#[cfg(feature = "planted")]
+fn planted(grown: &Grown) {
+    assert!(
+        grown.removed_with != 9,
+        "the planted mistake: nine packets of a leaf, with {} sent and {} dropped",
+        grown.sent,
+        grown.dropped
+    );
+}
+
+#[cfg(not(feature = "planted"))]
+fn planted(grown: &Grown) {
+    assert!(grown.removed_with <= 120);
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any text as OpenWrt's configuration: it is refused with a line that is there, or becomes
+//! the text of a policy, which goes to UCI and back and is the same.
+
+use weirgate_uci::{of_policy, to_policy};
+
+pub fn run(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    match to_policy(text) {
+        Ok(read) => {
+            planted(&read.policy);
+            let file = of_policy(&read.policy, read.enabled);
+            let file = file.unwrap_or_else(|error| panic!("{error}\n{}", read.policy));
+            let back = to_policy(&file).unwrap_or_else(|error| panic!("{error}\n{file}"));
+            let again = of_policy(&back.policy, back.enabled);
+            assert_eq!(again.as_deref(), Ok(file.as_str()), "{}", read.policy);
+            assert_eq!(back.enabled, read.enabled);
+        }
+        Err(error) => {
+            let lines = text.lines().count().max(1);
+            assert!((1..=lines).contains(&error.line), "{error} of {lines}");
+        }
+    }
+}
+
+/// The planted mistake: more rules than any seed has.
+#[cfg(feature = "planted")]
+fn planted(policy: &str) {
+    let rules = policy.matches("[[rule]]").count();
+    assert!(rules < 12, "the planted mistake: {rules} rules");
+}
+
+#[cfg(not(feature = "planted"))]
+fn planted(_: &str) {}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any bytes as all that a stranger says on a connection to `weirgate watch`.
+//!
+//! What must hold beyond "no panic": the connection ends when he has said all, and each
+//! answer is one of HTTP.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, mpsc};
+use std::thread;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::runtime::Builder;
+use weirgate_watch::{Config, Legend, Listen, Sending, serve};
+
+/// A connection ends by then.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub fn run(data: &[u8]) {
+    static SERVICE: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("socket");
+        begin(folder.path(), &socket);
+        (folder, socket)
+    });
+    let mut stream = UnixStream::connect(&SERVICE.1).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+    stream.set_write_timeout(Some(PATIENCE)).expect("a time");
+    // It may have ended the connection before.
+    let _ = stream.write_all(data);
+    let _ = stream.shutdown(Shutdown::Write);
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        Err(error) if [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind()) => {
+            panic!("the connection does not end");
+        }
+        _ => {}
+    }
+    planted(&answer);
+    assert!(
+        answer.is_empty() || answer.starts_with(b"HTTP/1."),
+        "{:?}",
+        String::from_utf8_lossy(&answer)
+    );
+}
+
+/// The service in a thread of its own, which ends with this process.
+fn begin(folder: &Path, socket: &Path) {
+    let config = Config {
+        listen: vec![Listen::Socket(socket.to_owned())],
+        behind_proxy: false,
+        tls: None,
+        access: None,
+        sending: Sending::default(),
+        history: folder.join("history"),
+        size: 4_000_000,
+        every: Duration::from_hours(1),
+        probes: Vec::new(),
+        sources: Vec::new(),
+    };
+    let (ready, is_ready) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let served = serve(
+            config,
+            Legend::default(),
+            || None,
+            Vec::new,
+            std::future::pending(),
+            move |_| ready.send(()).expect("it is waited for"),
+            |_| (),
+        );
+        runtime
+            .expect("a runtime")
+            .block_on(served)
+            .expect("it serves");
+    });
+    is_ready.recv().expect("it listens");
+}
+
+/// The planted mistake: what no seed asks for.
+#[cfg(feature = "planted")]
+fn planted(answer: &[u8]) {
+    assert!(
+        !answer.starts_with(b"HTTP/1.0 405"),
+        "the planted mistake: HTTP/1.0 with another method"
+    );
+}
+
+#[cfg(not(feature = "planted"))]
+fn planted(_: &[u8]) {}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Fuzzing: first that the fuzzer finds a planted mistake, then that it finds
+//! nothing else and has gone through enough of the code.
+
+mod corpus;
+mod record;
+
+use crate::command::run;
+use crate::test::processor;
+use anyhow::{Context, Result, bail, ensure};
+use record::{Record, Tried};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// What is given to libFuzzer: any target, which the environment names.
+const ANY: &str = "any";
+
+/// A target, as `fuzz/src/lib.rs` has it.
+struct Target {
+    name: &'static str,
+    /// What it reads, for the page.
+    reads: &'static str,
+    /// The branches that a run must at least have seen: a little less than what twenty
+    /// seconds see that begin with the seeds. What `tree` calls is C, whose branches the
+    /// fuzzer does not see.
+    floor: u32,
+}
+
+const fn target(name: &'static str, floor: u32, reads: &'static str) -> Target {
+    Target { name, reads, floor }
+}
+
+const TARGETS: [Target; 22] = [
+    target(
+        "answered",
+        1,
+        "answers of a domain's ends, of receivers of metrics (OTLP, remote write), of web servers",
+    ),
+    target(
+        "asked",
+        630,
+        "queries of `watch`, wishes of `probe`, lists of who may look, URLs",
+    ),
+    target("capture", 840, "captures, pcap and pcapng"),
+    target("circuits", 1, "lists of circuits"),
+    target("domain", 4_700, "domain files"),
+    target("experiment", 3_300, "experiment files"),
+    target("history", 1_150, "the history's file, damaged"),
+    target("imported", 4_000, "files of sqm-scripts and of LibreQoS"),
+    target("inbound", 690, "packets at the programs for what arrives"),
+    target("kept", 2_400, "states kept on disk"),
+    target("links", 1, "files of links"),
+    target(
+        "message",
+        140,
+        "single messages of `probe`, iperf3 and irtt",
+    ),
+    target(
+        "netlink",
+        1,
+        "a kernel's answers: dumps, errors, conntrack, word of devices",
+    ),
+    target("packet", 1_400, "packets of `explain`"),
+    target("policy", 4_400, "policies"),
+    target("recording", 430, "recordings and files of disciplines"),
+    target("script", 600, "scripts of disciplines"),
+    target(
+        "session",
+        1,
+        "whole conversations of `probe`, iperf3, irtt and sequences with a hostile peer",
+    ),
+    target("track", 1, "records of rate tracking"),
+    target("tree", 1, "calls of the engine"),
+    target("uci", 1, "OpenWrt's configuration"),
+    target("web", 1, "bytes at the web service"),
+];
+
+/// What a planted mistake says when it is met; see the targets.
+const PLANTED: &str = "the planted mistake";
+
+/// The longest that finding it may take, in seconds: many times what it takes
+/// on a quiet machine, where it takes some ten thousand runs.
+const PATIENCE: u32 = 900;
+
+/// Where a run tries fewer inputs, its branches are not judged.
+const LEAST_RUNS: u64 = 10_000;
+
+/// What is to be done.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// Seconds for each target.
+    #[arg(long, default_value_t = 60)]
+    seconds: u32,
+    /// This target alone; may be repeated.
+    #[arg(long)]
+    target: Vec<String>,
+    /// Do not prove again that the planted mistakes are found.
+    #[arg(long)]
+    unplanted: bool,
+    /// Run nothing; add to the seeds what runs have found to reach more, within 64 KiB for
+    /// each target.
+    #[arg(long)]
+    fold: bool,
+    /// Run nothing; write the page of what was run.
+    #[arg(long)]
+    page: bool,
+}
+
+/// Runs the named targets, or all: the planted mistake, then `seconds` without it.
+#[allow(clippy::print_stdout, reason = "what takes minutes is told")]
+pub fn all(root: &Path, arguments: &Arguments) -> Result<()> {
+    let named = &arguments.target;
+    for name in named {
+        let known = TARGETS.iter().any(|target| target.name == name);
+        ensure!(known, "there is no fuzz target {name}");
+    }
+    let mut record = Record::read(root)?;
+    if arguments.page {
+        return record.page(root);
+    }
+    if !installed() {
+        println!("installing cargo-fuzz");
+        run(Command::new("cargo").args(["install", "--locked", "cargo-fuzz"]))?;
+    }
+    let asked = |target: &&Target| named.is_empty() || named.iter().any(|name| name == target.name);
+    if arguments.fold {
+        for target in TARGETS.iter().filter(asked) {
+            let added = corpus::fold(root, target.name)?;
+            println!("{}: {added} seeds more", target.name);
+        }
+        return Ok(());
+    }
+    // One feature after the other: each is a build.
+    for target in TARGETS
+        .iter()
+        .filter(asked)
+        .filter(|_| !arguments.unplanted)
+    {
+        let output = fuzz(root, target.name, PATIENCE, "fuzzing,planted")?;
+        ensure!(
+            output.contains(PLANTED),
+            "fuzz target {}: the planted mistake was not found within {PATIENCE} s ({} runs)",
+            target.name,
+            ran(&output)
+        );
+        println!(
+            "{}: found the planted mistake ({} runs)",
+            target.name,
+            ran(&output)
+        );
+    }
+    build(root, "fuzzing")?;
+    for target in TARGETS.iter().filter(asked) {
+        long(root, target, arguments.seconds, &mut record)?;
+    }
+    Ok(())
+}
+
+/// Runs a target, records that, and judges it.
+#[allow(clippy::print_stdout, reason = "what takes minutes is told")]
+fn long(root: &Path, target: &Target, seconds: u32, record: &mut Record) -> Result<()> {
+    let name = target.name;
+    let before = artifacts(root, name)?;
+    let begin = busy();
+    let output = fuzz(root, name, seconds, "fuzzing")?;
+    let (covered, runs) = (coverage(&output), ran(&output));
+    let mut open = artifacts(root, name)?;
+    open.retain(|one| !before.contains(one));
+    let tried = Tried {
+        processor_s: busy() - begin,
+        executions: runs,
+        branches: covered.unwrap_or(0),
+        open,
+        mended: Vec::new(),
+    };
+    record.add(root, name, tried)?;
+    let covered =
+        covered.with_context(|| format!("fuzz target {name} ended early:\n{}", tail(&output)))?;
+    println!("{name}: {seconds} s without a finding ({runs} runs), {covered} branches");
+    if runs < LEAST_RUNS {
+        println!("{name}: fewer than {LEAST_RUNS} runs; its branches are not judged");
+    }
+    ensure!(
+        runs < LEAST_RUNS || covered >= target.floor,
+        "fuzz target {name}: {covered} branches, at least {} are expected",
+        target.floor
+    );
+    Ok(())
+}
+
+/// Seconds of the processors of this process and of what it waited for.
+fn busy() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    processor::busy(&stat).unwrap_or_default()
+}
+
+/// Files of a target's findings, which begin with its name.
+fn artifacts(root: &Path, target: &str) -> Result<Vec<String>> {
+    let folder = root.join("fuzz/artifacts");
+    fs::create_dir_all(&folder)?;
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        names.extend(name.starts_with(&format!("{target}-")).then_some(name));
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn installed() -> bool {
+    let version = Command::new("cargo").args(["fuzz", "--version"]).output();
+    version.is_ok_and(|output| output.status.success())
+}
+
+/// Builds, so that the time of a run is that of the run.
+fn build(root: &Path, features: &str) -> Result<()> {
+    let mut build = crate::command::cargo(root);
+    build.args(["+nightly", "fuzz", "build", "--sanitizer", "none", ANY]);
+    run(build.args(["--features", features]))
+}
+
+/// Has a command run this target.
+fn environment<'c>(command: &'c mut Command, root: &Path, target: &str) -> &'c mut Command {
+    let dictionary = root.join(format!("fuzz/dictionaries/{target}.dict"));
+    command
+        .env("WEIRGATE_FUZZ_TARGET", target)
+        .env("WEIRGATE_FUZZ_DICTIONARY", dictionary)
+}
+
+/// The messages of a run. A finding is no error here; the caller judges.
+fn fuzz(root: &Path, target: &str, seconds: u32, features: &str) -> Result<String> {
+    let temporary = tempfile::tempdir()?;
+    // What a planted mistake leads to is of no use later.
+    let planted = features.contains("planted");
+    let corpus = if planted {
+        temporary.path().to_owned()
+    } else {
+        corpus::found(root, target)?
+    };
+    let artifacts = if planted {
+        format!("{}/", temporary.path().display())
+    } else {
+        format!("{}/fuzz/artifacts/{target}-", root.display())
+    };
+    let mut command = crate::command::cargo(root);
+    // The targets have no unsafe code that a sanitizer would watch.
+    command
+        .args(["+nightly", "fuzz", "run", "--sanitizer", "none", ANY])
+        .args(["--features", features])
+        .arg(corpus)
+        .arg(root.join("fuzz/seeds").join(target))
+        .arg("--")
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!(
+            "-dict={}/fuzz/dictionaries/{target}.dict",
+            root.display()
+        ))
+        .arg(format!("-artifact_prefix={artifacts}"))
+        // One or two changes at a time leave most texts readable.
+        .args(["-mutate_depth=2", "-max_len=4096", "-seed=1"])
+        // In seconds of wall time, which a busy machine stretches.
+        .args(["-timeout=30", "-rss_limit_mb=1024"]);
+    let output = environment(&mut command, root, target).output();
+    let output = output.context("cargo fuzz")?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !text.contains("INITED") && !text.contains(PLANTED) {
+        bail!("fuzz target {target} did not start:\n{}", tail(&text));
+    }
+    Ok(text)
+}
+
+/// The branches seen by a run that ended by itself: `#123 DONE cov: 5084 ...`.
+fn coverage(output: &str) -> Option<u32> {
+    let line = output.lines().find(|line| line.contains("DONE"))?;
+    let number = line.split("cov: ").nth(1)?.split(' ').next()?;
+    number.parse().ok()
+}
+
+/// How many texts were tried, of the last status line: `#123 NEW cov: ...`.
+fn ran(output: &str) -> u64 {
+    let status = |line: &str| -> Option<u64> {
+        let number = line.strip_prefix('#')?.split_whitespace().next()?;
+        number.parse().ok()
+    };
+    output.lines().rev().find_map(status).unwrap_or(0)
+}
+
+fn tail(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().collect();
+    lines[lines.len().saturating_sub(30)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TARGETS, coverage, ran};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn coverage_is_that_of_a_finished_run() {
+        let run = "#4\tINITED cov: 2539 ft: 3543\n#9\tDONE   cov: 5084 ft: 14312 corp: 1758\n";
+        assert_eq!(coverage(run), Some(5084));
+        let dictionary = "###### Recommended dictionary. ######\n";
+        assert_eq!(ran(&format!("{run}{dictionary}")), 9);
+        assert_eq!(ran("error: no such target"), 0);
+        assert_eq!(
+            coverage("#4\tINITED cov: 2539 ft: 3543\nSUMMARY: deadly signal"),
+            None
+        );
+    }
+
+    #[test]
+    fn every_target_has_a_row() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds");
+        let folders = std::fs::read_dir(seeds).unwrap();
+        let names = folders.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let rows = TARGETS.iter().map(|target| target.name.to_owned());
+        assert_eq!(names.collect::<BTreeSet<_>>(), rows.collect());
+    }
+
+    /// Whether libFuzzer cannot read a line of a dictionary: it knows no escapes
+    /// but of a backslash, of a quotation mark, and of two hexadecimal digits
+    /// (`ParseOneDictionaryEntry`, FuzzerUtil.cpp).
+    fn unreadable(line: &str) -> bool {
+        let quoted = line
+            .split_once('"')
+            .and_then(|(_, rest)| rest.strip_suffix('"'));
+        let Some(mut rest) = quoted else {
+            return true;
+        };
+        while let Some((_, escape)) = rest.split_once('\\') {
+            let hexadecimal = escape.as_bytes().get(1..3);
+            let hexadecimal = hexadecimal.filter(|two| two.iter().all(u8::is_ascii_hexdigit));
+            rest = match escape.as_bytes().first() {
+                Some(b'\\' | b'"') => &escape[1..],
+                Some(b'x') if hexadecimal.is_some() => &escape[3..],
+                _ => return true,
+            };
+        }
+        !line.is_ascii()
+    }
+
+    #[test]
+    fn the_fuzzer_reads_every_dictionary() {
+        assert!(unreadable(r#""\\\n""#) && !unreadable(r#"name="\\\x0a\"""#));
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/dictionaries");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            for line in text
+                .lines()
+                .filter(|line| !line.is_empty() && !line.starts_with('#'))
+            {
+                assert!(!unreadable(line), "{}: {line}", path.display());
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What all runs together have tried and found: a file that each run adds to, and the
+//! page that is made of it.
+
+use super::TARGETS;
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+const RECORD: &str = "fuzz/record.toml";
+const PAGE: &str = "docs/measurements/fuzzing.md";
+
+/// What the file begins with.
+const HEAD: &str = "# SPDX-License-Identifier: Apache-2.0 OR MIT
+# Written by `cargo xtask fuzz`. Whoever mends a finding moves its name from `open` to
+# `mended`, with a word about what it was.
+
+";
+
+/// By target.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Record(BTreeMap<String, Tried>);
+
+/// All runs of a target.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    /// Processor time.
+    pub processor_s: f64,
+    /// Inputs.
+    pub executions: u64,
+    /// Branches that the last whole run saw.
+    pub branches: u32,
+    /// Findings that nobody has mended, by the names of their files.
+    #[serde(default)]
+    pub open: Vec<String>,
+    /// Findings that are mended, in words.
+    #[serde(default)]
+    pub mended: Vec<String>,
+}
+
+impl Record {
+    pub fn read(root: &Path) -> Result<Self> {
+        match fs::read_to_string(root.join(RECORD)) {
+            Ok(text) => toml::from_str(&text).context(RECORD),
+            Err(_) => Ok(Self::default()),
+        }
+    }
+
+    fn write(&self, root: &Path) -> Result<()> {
+        let text = format!("{HEAD}{}", toml::to_string(self)?);
+        fs::write(root.join(RECORD), text).context(RECORD)
+    }
+
+    /// Adds a run to a target's and writes the file.
+    pub fn add(&mut self, root: &Path, target: &str, run: Tried) -> Result<()> {
+        let all = self.0.entry(target.to_owned()).or_default();
+        all.processor_s = ((all.processor_s + run.processor_s) * 10.0).round() / 10.0;
+        all.executions += run.executions;
+        if run.branches > 0 {
+            all.branches = run.branches;
+        }
+        all.open.extend(run.open);
+        self.write(root)
+    }
+
+    /// Writes the page.
+    pub fn page(&self, root: &Path) -> Result<()> {
+        fs::write(root.join(PAGE), self.text()?).context(PAGE)
+    }
+
+    fn text(&self) -> Result<String> {
+        let mut text = String::from(
+            "<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->
+<!-- Made by `cargo xtask fuzz --page`; do not edit. -->
+# Fuzzing
+
+Each target is fed by [libFuzzer](https://llvm.org/docs/LibFuzzer.html) with inputs that are developed by the branches which they reach. `make fuzz` runs each for ten minutes: first with a mistake that was planted and must be found, then without it. A run that finds something, or sees fewer branches than its floor, fails. `make test` runs every seed once.
+
+Hours are of one processor, added up over all runs. Branches are those of the last run.
+
+| target | what is read | hours | inputs | branches | floor | findings |
+|---|---|---|---|---|---|---|
+",
+        );
+        let mut all = Tried::default();
+        for target in TARGETS {
+            let tried = self.0.get(target.name).cloned().unwrap_or_default();
+            let found = tried.open.len() + tried.mended.len();
+            writeln!(
+                text,
+                "| `{}` | {} | {:.2} | {} | {} | {} | {found} |",
+                target.name,
+                target.reads,
+                tried.processor_s / 3600.0,
+                grouped(tried.executions),
+                grouped(tried.branches.into()),
+                grouped(target.floor.into()),
+            )?;
+            all.processor_s += tried.processor_s;
+            all.executions += tried.executions;
+        }
+        writeln!(
+            text,
+            "\nTogether {:.2} hours and {} inputs.\n\n## Findings\n",
+            all.processor_s / 3600.0,
+            grouped(all.executions)
+        )?;
+        let found = |of: fn(&Tried) -> &Vec<String>| {
+            let each = |(name, tried): (&String, &Tried)| {
+                let line = |one: &String| format!("- `{name}`: {one}\n");
+                of(tried).iter().map(line).collect::<String>()
+            };
+            let lines: String = self.0.iter().map(each).collect();
+            if lines.is_empty() {
+                String::from("None.\n")
+            } else {
+                lines
+            }
+        };
+        let (mended, open) = (found(|tried| &tried.mended), found(|tried| &tried.open));
+        write!(text, "Mended:\n\n{mended}\nOpen:\n\n{open}")?;
+        Ok(text)
+    }
+}
+
+/// A number with its thousands apart.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_add_up() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("fuzz")).unwrap();
+        let mut record = Record::read(folder.path()).unwrap();
+        let run = |branches, open: &[&str]| Tried {
+            processor_s: 1800.0,
+            executions: 1_500,
+            branches,
+            open: open.iter().map(|one| (*one).to_owned()).collect(),
+            mended: Vec::new(),
+        };
+        record.add(folder.path(), "uci", run(70, &[])).unwrap();
+        // One that ended early saw no branches that count.
+        record
+            .add(folder.path(), "uci", run(0, &["crash-1"]))
+            .unwrap();
+        let again = Record::read(folder.path()).unwrap();
+        assert_eq!(again, record);
+        let text = again.text().unwrap();
+        assert!(text.contains(" 1.00 | 3,000 | 70 | "), "{text}");
+        assert!(text.contains("Mended:\n\nNone.\n\nOpen:\n\n- `uci`: crash-1\n"));
+    }
+}

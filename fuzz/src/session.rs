@@ -164,10 +164,9 @@ fn served(said: &[u8]) {
             *cookie = own.unwrap_or(*cookie);
         }
         let answer = server.answer(&message, PEER, u64::from(payload.len() as u32) << 20);
-        match answer {
-            Some(Message::Welcome { cookie, .. }) => own = Some(cookie),
-            Some(Message::Told { seen, .. }) => assert!(seen.check().is_ok()),
-            _ => {}
+        // What is told of times that a client made up may be refused by the client.
+        if let Some(Message::Welcome { cookie, .. }) = answer {
+            own = Some(cookie);
         }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Any bytes as all that a stranger says on a connection to `weirgate watch`.
 //!
-//! What must hold beyond "no panic": the connection ends when he has said all, and each
-//! answer is one of HTTP.
+//! What must hold beyond "no panic": the connection ends when he has said all, unless he
+//! asked to be told each look, and each answer is one of HTTP.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
@@ -14,6 +14,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 use weirgate_watch::{Config, Legend, Listen, Sending, serve};
+
+/// What an answer says that has no end.
+const LOOKS: &[u8] = b"text/event-stream";
 
 /// A connection ends by then.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -31,12 +34,17 @@ pub fn run(data: &[u8]) {
     // It may have ended the connection before.
     let _ = stream.write_all(data);
     let _ = stream.shutdown(Shutdown::Write);
-    let mut answer = Vec::new();
-    match stream.read_to_end(&mut answer) {
-        Err(error) if [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind()) => {
-            panic!("the connection does not end");
+    let (mut answer, mut part) = (Vec::new(), [0; 4096]);
+    // Looks are told as they come, for as long as somebody listens.
+    while !answer.windows(LOOKS.len()).any(|words| words == LOOKS) {
+        match stream.read(&mut part) {
+            Ok(0) => break,
+            Ok(length) => answer.extend(&part[..length]),
+            Err(error) if [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind()) => {
+                panic!("the connection does not end");
+            }
+            Err(_) => break,
         }
-        _ => {}
     }
     planted(&answer);
     assert!(

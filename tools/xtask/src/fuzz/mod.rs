@@ -21,9 +21,9 @@ struct Target {
     name: &'static str,
     /// What it reads, for the page.
     reads: &'static str,
-    /// The branches that a run must at least have seen: a little less than what twenty
-    /// seconds see that begin with the seeds. What `tree` calls is C, whose branches the
-    /// fuzzer does not see.
+    /// The branches that a run must at least have seen. Those of targets that are older
+    /// than their common program were measured in programs of their own; 1 is not measured
+    /// yet. What `tree` calls is C, whose branches the fuzzer does not see.
     floor: u32,
 }
 

@@ -4,8 +4,9 @@
 //! What must hold beyond "no panic": the connection ends when he has said all, unless he
 //! asked to be told each look, and each answer is one of HTTP.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, mpsc};
@@ -13,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::Builder;
-use weirgate_watch::{Config, Legend, Listen, Sending, serve};
+use weirgate_watch::{Config, EndWeb, Legend, Listen, Sending, serve, web};
 
 /// What an answer says that has no end.
 const LOOKS: &[u8] = b"text/event-stream";
@@ -54,6 +55,13 @@ pub fn run(data: &[u8]) {
     );
 }
 
+/// The web process as a thread, so that what it runs is seen. It gives its rights up for
+/// itself alone.
+fn in_a_thread(channel: OwnedFd) -> io::Result<EndWeb> {
+    let thread = thread::spawn(move || web(channel));
+    Ok(Box::new(move || format!("{:?}", thread.join())))
+}
+
 /// The service in a thread of its own, which ends with this process.
 fn begin(folder: &Path, socket: &Path) {
     let config = Config {
@@ -61,6 +69,8 @@ fn begin(folder: &Path, socket: &Path) {
         behind_proxy: false,
         tls: None,
         access: None,
+        users: Vec::new(),
+        begin_web: in_a_thread,
         sending: Sending::default(),
         history: folder.join("history"),
         size: 4_000_000,

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// A way for datagrams to one peer and back.
-pub trait Datagrams: Debug {
+pub trait Datagrams: Debug + Send {
     /// Sends one.
     fn send(&self, payload: &[u8]) -> io::Result<()>;
 

@@ -58,7 +58,7 @@ pub fn run(data: &[u8]) {
 /// The web process as a thread, so that what it runs is seen. It gives its rights up for
 /// itself alone.
 fn in_a_thread(channel: OwnedFd) -> io::Result<EndWeb> {
-    let thread = thread::spawn(move || web(channel));
+    let thread = thread::Builder::new().spawn(move || web(channel))?;
     Ok(Box::new(move || format!("{:?}", thread.join())))
 }
 

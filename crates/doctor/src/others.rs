@@ -200,25 +200,6 @@ fn glob(pattern: &str, name: &str) -> bool {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::glob;
-
-    #[test]
-    fn patterns_are_those_of_fnmatch() {
-        for (pattern, name, fits) in [
-            ("eth*", "eth0", true),
-            ("*", "wan", true),
-            ("en?0", "enp0", true),
-            ("en?0", "en0", false),
-            ("wan", "wan2", false),
-            ("*.7", "eth0.7", true),
-        ] {
-            assert_eq!(glob(pattern, name), fits, "{pattern} {name}");
-        }
-    }
-}
-
 /// A finding of a damaged file, in words; whether the state that was confirmed last is in it.
 #[must_use]
 pub fn damaged(fact: String, is_grave: bool) -> Finding {
@@ -242,5 +223,24 @@ pub fn damaged(fact: String, is_grave: bool) -> Finding {
         fact,
         why: why.to_owned(),
         remedy: remedy.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::glob;
+
+    #[test]
+    fn patterns_are_those_of_fnmatch() {
+        for (pattern, name, fits) in [
+            ("eth*", "eth0", true),
+            ("*", "wan", true),
+            ("en?0", "enp0", true),
+            ("en?0", "en0", false),
+            ("wan", "wan2", false),
+            ("*.7", "eth0.7", true),
+        ] {
+            assert_eq!(glob(pattern, name), fits, "{pattern} {name}");
+        }
     }
 }

@@ -112,11 +112,12 @@ impl Access {
             Secret::Token(hash) => Some((own, hash)),
             Secret::Password { .. } => None,
         });
-        tokens.fold(false, |found, (own, hash)| {
+        let found = tokens.fold(0, |found, (own, hash)| {
             let named = hashes.same(name.unwrap_or(own).as_bytes(), own.as_bytes());
             let right = hashes.same(shown.as_ref(), hash);
-            found | (named & right)
-        })
+            found | (u8::from(named) & u8::from(right))
+        });
+        found != 0
     }
 
     /// Whether this is the password of `name`. Whatever the name, the work is that of

@@ -137,6 +137,10 @@ fn drop_capabilities() -> io::Result<()> {
 
 /// The list, as a program of the kernel's. What is not on it is answered as if the
 /// kernel did not have it: libraries then do without.
+#[allow(
+    clippy::unnecessary_cast,
+    reason = "C libraries differ in the type of FIONBIO"
+)]
 fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
     let calls = ALLOWED.iter().chain(OLDER);
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =

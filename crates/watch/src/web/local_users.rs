@@ -141,7 +141,7 @@ mod tests {
             let of = |text: &str| canonical(text.parse().unwrap());
             (of(own), of(remote))
         };
-        let [a, b] = [[127, 0, 0, 1], [127, 0, 0, 2]].map(|one| u32::from_ne_bytes(one));
+        let [a, b] = [[127, 0, 0, 1], [127, 0, 0, 2]].map(u32::from_ne_bytes);
         let line = |state: &str, inode: u64| {
             format!(
                 "  3: {a:08X}:2591 {b:08X}:0050 {state} 00000000:00000000 00:00000000 00000000  1000        0 {inode} 1 0000 20 4 30 10 -1"

@@ -32,7 +32,7 @@ pub fn config(folder: &Path, listen: Listen) -> Config {
 
 /// The web process as a thread, which gives its rights up for itself alone.
 fn in_a_thread(channel: OwnedFd) -> io::Result<EndWeb> {
-    let thread = std::thread::spawn(move || web(channel));
+    let thread = std::thread::Builder::new().spawn(move || web(channel))?;
     Ok(Box::new(move || format!("{:?}", thread.join().unwrap())))
 }
 

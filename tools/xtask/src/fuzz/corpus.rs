@@ -27,24 +27,24 @@ pub fn fold(root: &Path, target: &str) -> Result<usize> {
         let name = path.file_name().context("a file has a name")?;
         fs::copy(&path, merged.path().join(name))?;
     }
-    let mut merge = crate::command::cargo(root);
-    merge.args(["+nightly", "fuzz", "run", "--sanitizer", "none", ANY]);
-    merge.args(["--features", "fuzzing"]);
-    merge.arg(merged.path()).arg(found(root, target)?);
-    merge.args(["--", "-merge=1", "-timeout=30", "-rss_limit_mb=1024"]);
-    run(environment(&mut merge, root, target))?;
-    let mut room = MOST.saturating_sub(files(&seeds)?.iter().map(|(_, bytes)| bytes).sum());
+    let mut fuzzer = crate::command::cargo(root);
+    fuzzer.args(["+nightly", "fuzz", "run", "--sanitizer", "none", ANY]);
+    fuzzer.args(["--features", "fuzzing"]);
+    fuzzer.arg(merged.path()).arg(found(root, target)?);
+    fuzzer.args(["--", "-merge=1", "-timeout=30", "-rss_limit_mb=1024"]);
+    run(environment(&mut fuzzer, root, target))?;
+    let mut left = MOST.saturating_sub(files(&seeds)?.iter().map(|(_, bytes)| bytes).sum());
     let mut added = 0;
     for (path, bytes) in files(merged.path())? {
         let to = seeds.join(path.file_name().context("a file has a name")?);
         if to.exists() {
             continue;
         }
-        if bytes > room {
+        if bytes > left {
             break;
         }
         fs::copy(&path, to)?;
-        room -= bytes;
+        left -= bytes;
         added += 1;
     }
     Ok(added)

@@ -2,7 +2,7 @@
 //! What runs have found to lead further: a folder for each target that git does not see
 //! and that the next run begins with, and what of it is folded into the seeds.
 
-use super::{ANY, environment};
+use super::targets::{ANY, environment};
 use crate::command::run;
 use anyhow::{Context, Result};
 use std::fs;

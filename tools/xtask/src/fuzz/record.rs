@@ -2,7 +2,7 @@
 //! What all runs together have tried and found: a file that each run adds to, and the
 //! page that is made of it.
 
-use super::TARGETS;
+use super::targets::TARGETS;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

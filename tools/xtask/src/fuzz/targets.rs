@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The targets, and how the one program is told which of them to run.
+
+use std::path::Path;
+use std::process::Command;
+
+/// What is given to libFuzzer: any target, which the environment names.
+pub const ANY: &str = "any";
+
+/// A target, as `fuzz/src/lib.rs` has it.
+pub struct Target {
+    pub name: &'static str,
+    /// What it reads, for the page.
+    pub reads: &'static str,
+    /// The branches that a run must at least have seen. Those of targets that are older
+    /// than their common program were measured in programs of their own; 1 is not measured
+    /// yet. What `tree` calls is C, whose branches the fuzzer does not see.
+    pub floor: u32,
+}
+
+const fn target(name: &'static str, floor: u32, reads: &'static str) -> Target {
+    Target { name, reads, floor }
+}
+
+pub const TARGETS: [Target; 22] = [
+    target(
+        "answered",
+        1,
+        "answers of a domain's ends, of receivers of metrics (OTLP, remote write), of web servers",
+    ),
+    target(
+        "asked",
+        630,
+        "queries of `watch`, wishes of `probe`, lists of who may look, URLs",
+    ),
+    target("capture", 840, "captures, pcap and pcapng"),
+    target("circuits", 1, "lists of circuits"),
+    target("domain", 4_700, "domain files"),
+    target("experiment", 3_300, "experiment files"),
+    target("history", 1_150, "the history's file, damaged"),
+    target("imported", 4_000, "files of sqm-scripts and of LibreQoS"),
+    target("inbound", 690, "packets at the programs for what arrives"),
+    target("kept", 2_400, "states kept on disk"),
+    target("links", 1, "files of links"),
+    target(
+        "message",
+        140,
+        "single messages of `probe`, iperf3 and irtt",
+    ),
+    target(
+        "netlink",
+        1,
+        "a kernel's answers: dumps, errors, conntrack, word of devices",
+    ),
+    target("packet", 1_400, "packets of `explain`"),
+    target("policy", 4_400, "policies"),
+    target("recording", 430, "recordings and files of disciplines"),
+    target("script", 600, "scripts of disciplines"),
+    target(
+        "session",
+        1,
+        "whole conversations of `probe`, iperf3, irtt and sequences with a hostile peer",
+    ),
+    target("track", 1, "records of rate tracking"),
+    target("tree", 1, "calls of the engine"),
+    target("uci", 1, "OpenWrt's configuration"),
+    target("web", 1, "bytes at the web service"),
+];
+
+/// Has a command run this target.
+pub fn environment<'c>(command: &'c mut Command, root: &Path, target: &str) -> &'c mut Command {
+    let dictionary = root.join(format!("fuzz/dictionaries/{target}.dict"));
+    command
+        .env("WEIRGATE_FUZZ_TARGET", target)
+        .env("WEIRGATE_FUZZ_DICTIONARY", dictionary)
+}

@@ -5,8 +5,9 @@ use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use clap::{Command, Subcommand};
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+#[cfg(not(feature = "packed"))]
+use std::{fs, path::PathBuf};
 
 /// Pages by their paths below the folder of the reference.
 pub type Pages = BTreeMap<String, Vec<u8>>;
@@ -15,6 +16,7 @@ pub type Pages = BTreeMap<String, Vec<u8>>;
 ///
 /// # Errors
 /// A file cannot be written.
+#[cfg(not(feature = "packed"))]
 pub fn write(folder: &Path, pages: Pages, check: bool) -> Outcome {
     let mut status = Status::Done;
     for (name, content) in pages {
@@ -38,6 +40,7 @@ pub fn write(folder: &Path, pages: Pages, check: bool) -> Outcome {
 /// One manual page for each command of a program, but those that another
 /// program does: they have an argument `ARGUMENTS`, and their pages are that
 /// program's.
+#[cfg(not(feature = "packed"))]
 fn manual_pages(program: Command) -> Result<Pages, Failure> {
     let folder = tempfile::tempdir()?;
     let mut handed = Vec::new();
@@ -55,6 +58,7 @@ fn manual_pages(program: Command) -> Result<Pages, Failure> {
     Ok(pages)
 }
 
+#[cfg(not(feature = "packed"))]
 fn handed_over(command: &Command, name: &str, found: &mut Vec<String>) {
     for part in command.get_subcommands() {
         let name = format!("{name}-{}", part.get_name());
@@ -78,6 +82,7 @@ pub enum About {
         shell: clap_complete::Shell,
     },
     /// Write the manual pages and what else belongs to the reference into a folder.
+    #[cfg(not(feature = "packed"))]
     #[command(hide = true)]
     Reference {
         /// The folder.
@@ -97,10 +102,15 @@ impl About {
     pub fn run(
         &self,
         program: Command,
+        #[cfg_attr(
+            feature = "packed",
+            expect(unused_variables, reason = "no command asks for them")
+        )]
         more: impl FnOnce(&Path) -> Result<Pages, Failure>,
     ) -> Outcome {
         match self {
             Self::Completions { shell } => completions(*shell, program),
+            #[cfg(not(feature = "packed"))]
             Self::Reference { folder, check } => {
                 let mut pages = manual_pages(program)?;
                 pages.extend(more(folder)?);

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use tempfile::TempDir;
 use weirgate_experiment::KernelName;
@@ -173,6 +174,9 @@ fn a_broken_module_is_named() {
 #[test]
 fn what_was_damaged_in_the_cache_is_made_again() {
     let place = tempfile::tempdir().unwrap();
+    // The machine may have no emulator but the one that was fetched.
+    let fetched = Cache::of_user().root().join("emulators");
+    symlink(fetched, place.path().join("emulators")).unwrap();
     let options = Options {
         cache: Cache::at(place.path()),
         kernel: Some(KernelChoice::At(real_kernel())),

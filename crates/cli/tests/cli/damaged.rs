@@ -210,7 +210,9 @@ fn the_loop_of_watch_tells_the_watchdog() {
     place.run("ip link set lo up");
     let line = ["watch", "--listen", "127.0.0.1:0", "--history", "/run/seen"];
     let (_watch, told) = watched(&place, &line, "3000000");
-    assert_eq!(next(&told), "READY=1\n");
+    // The first look may be over before the web process is ready.
+    let first = [next(&told), next(&told)];
+    assert!(first.contains(&"READY=1\n".to_owned()), "{first:?}");
     let begin = Instant::now();
     for _ in 0..3 {
         assert_eq!(next(&told), "WATCHDOG=1\n");

@@ -93,16 +93,18 @@ impl Packing {
             return Ok(());
         };
         // The loader's own answer is the only one that is right in every case.
-        let list =
-            |more: &[&OsStr]| output(Command::new(&loader).args(more).arg("--list").arg(path));
-        let found = libraries(&list(&[])?).or_else(|missing| {
+        // Where one is missing it says so, or fails, as its version has it.
+        let list = |more: &[&OsStr]| {
+            let listed = output(Command::new(&loader).args(more).arg("--list").arg(path));
+            libraries(&listed.map_err(|error| error.to_string())?)
+        };
+        let found = list(&[]).or_else(|missing| {
             // What was unpacked without being installed has libraries beside it.
-            let Some(beside) = path.ancestors().nth(2).map(|tree| tree.join(LIBRARIES)) else {
-                return Err(bad(missing));
-            };
-            let with = [OsStr::new("--library-path"), beside.as_os_str()];
-            libraries(&list(&with)?).map_err(bad)
-        })?;
+            let beside = path.ancestors().nth(2).map(|tree| tree.join(LIBRARIES));
+            let beside = beside.ok_or(missing)?;
+            list(&[OsStr::new("--library-path"), beside.as_os_str()])
+        });
+        let found = found.map_err(bad)?;
         for library in found {
             self.files.insert(library_place(&library)?, library);
         }

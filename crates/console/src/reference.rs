@@ -4,6 +4,7 @@
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use clap::{Command, Subcommand};
+use clap_complete::shells;
 use std::collections::BTreeMap;
 use std::path::Path;
 #[cfg(not(feature = "packed"))]
@@ -72,6 +73,17 @@ fn handed_over(command: &Command, name: &str, found: &mut Vec<String>) {
     }
 }
 
+/// A shell that packages have completions for.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum Shell {
+    /// bash(1).
+    Bash,
+    /// fish(1).
+    Fish,
+    /// zsh(1).
+    Zsh,
+}
+
 /// Hidden commands of every program, about the program itself.
 #[derive(Subcommand)]
 pub enum About {
@@ -79,7 +91,7 @@ pub enum About {
     #[command(hide = true)]
     Completions {
         /// The shell.
-        shell: clap_complete::Shell,
+        shell: Shell,
     },
     /// Write the manual pages and what else belongs to the reference into a folder.
     #[cfg(not(feature = "packed"))]
@@ -121,10 +133,15 @@ impl About {
 }
 
 /// Prints the completions of a shell.
-fn completions(shell: clap_complete::Shell, mut program: Command) -> Outcome {
+fn completions(shell: Shell, mut program: Command) -> Outcome {
     let mut script = Vec::new();
     let name = program.get_name().to_owned();
-    clap_complete::generate(shell, &mut program, name, &mut script);
+    let program = &mut program;
+    match shell {
+        Shell::Bash => clap_complete::generate(shells::Bash, program, name, &mut script),
+        Shell::Fish => clap_complete::generate(shells::Fish, program, name, &mut script),
+        Shell::Zsh => clap_complete::generate(shells::Zsh, program, name, &mut script),
+    }
     output::data(&String::from_utf8_lossy(&script))?;
     Ok(Status::Done)
 }

@@ -113,7 +113,7 @@ AQM_FN void afd_sample(struct afd_vars *v, u32 flow, u32 bytes)
 /* Makes the changes of the share that are due. Queues are below 2^30 and weights below
  * 2^13, so that no product reaches 2^60. */
 AQM_FN void afd_update(struct afd_vars *v, const struct afd_params *p,
-		       const struct aqm_moment *at)
+		       const struct aqm_context *at)
 {
 	s64 target = (s64)v->target_bytes;
 	s64 queue = (s64)aqm_min(at->bytes, AQM_MOST_BYTES);
@@ -137,7 +137,7 @@ AQM_FN void afd_update(struct afd_vars *v, const struct afd_params *p,
 
 AQM_FN struct aqm_verdict
 afd_arrive(struct afd_vars *v, const struct afd_params *p, struct afd_stats *s,
-	   const struct aqm_packet *packet, const struct aqm_moment *at)
+	   const struct aqm_packet *packet, const struct aqm_context *at)
 {
 	u32 place = packet->flow >> 22;
 

@@ -33,7 +33,7 @@ AQM_FN struct aqm_verdict ared_arrive(struct ared_vars *v,
 				      const struct ared_params *p,
 				      struct ared_stats *s,
 				      const struct aqm_packet *packet,
-				      const struct aqm_moment *at)
+				      const struct aqm_context *at)
 {
 	u64 probability = ared_observe(&v->ared, &p->ared, &s->ared, at);
 
@@ -42,7 +42,7 @@ AQM_FN struct aqm_verdict ared_arrive(struct ared_vars *v,
 }
 
 AQM_FN u32 ared_choose(struct ared_vars *v, const struct ared_params *p,
-		       const struct aqm_moment *at)
+		       const struct aqm_context *at)
 {
 	return 0;
 }
@@ -51,7 +51,7 @@ AQM_FN struct aqm_verdict ared_depart(struct ared_vars *v,
 				      const struct ared_params *p,
 				      struct ared_stats *s, u32 queue,
 				      const struct aqm_packet *packet,
-				      const struct aqm_moment *at)
+				      const struct aqm_context *at)
 {
 	if (!packet) {
 		red_emptied(&v->ared.red, at);

@@ -96,7 +96,7 @@ AQM_FN struct aqm_verdict blue_arrive(struct blue_vars *v,
 				      const struct blue_params *p,
 				      struct blue_stats *s,
 				      const struct aqm_packet *packet,
-				      const struct aqm_moment *at)
+				      const struct aqm_context *at)
 {
 	if (v->idle_since_ns)
 		blue_idle(v, p, s, at->now_ns);
@@ -112,7 +112,7 @@ AQM_FN struct aqm_verdict blue_arrive(struct blue_vars *v,
 }
 
 AQM_FN u32 blue_choose(struct blue_vars *v, const struct blue_params *p,
-		       const struct aqm_moment *at)
+		       const struct aqm_context *at)
 {
 	return 0;
 }
@@ -121,7 +121,7 @@ AQM_FN struct aqm_verdict blue_depart(struct blue_vars *v,
 				      const struct blue_params *p,
 				      struct blue_stats *s, u32 queue,
 				      const struct aqm_packet *packet,
-				      const struct aqm_moment *at)
+				      const struct aqm_context *at)
 {
 	if (packet)
 		return aqm_pass(0);

@@ -66,11 +66,11 @@ AQM_FN struct choke_waiting *choke_at(struct choke_vars *v, u32 place)
 	return &v->ring[AQM_MASKED(place, CHOKE_ROOM - 1)];
 }
 
-/* The present without the packets that are noted to go. */
-AQM_FN struct aqm_moment choke_without(const struct choke_vars *v,
-				       const struct aqm_moment *at)
+/* The context without the packets that are noted to go. */
+AQM_FN struct aqm_context choke_without(const struct choke_vars *v,
+					const struct aqm_context *at)
 {
-	struct aqm_moment left = *at;
+	struct aqm_context left = *at;
 
 	left.packets -= (u32)aqm_min(v->gone_packets, at->packets);
 	left.bytes -= aqm_min(v->gone_bytes, at->bytes);
@@ -81,7 +81,7 @@ AQM_FN struct aqm_moment choke_without(const struct choke_vars *v,
 /* Compares with packets that wait, until one is not noted yet; whether that one was
  * of the same flow, and is noted now. */
 AQM_FN int choke_match(struct choke_vars *v, struct choke_stats *s, u32 flow,
-		       const struct aqm_moment *at)
+		       const struct aqm_context *at)
 {
 	u32 draw;
 
@@ -109,9 +109,9 @@ AQM_FN struct aqm_verdict choke_arrive(struct choke_vars *v,
 				       const struct choke_params *p,
 				       struct choke_stats *s,
 				       const struct aqm_packet *packet,
-				       const struct aqm_moment *at)
+				       const struct aqm_context *at)
 {
-	struct aqm_moment left = choke_without(v, at);
+	struct aqm_context left = choke_without(v, at);
 	struct red_core *red = &v->red;
 	struct choke_waiting *last;
 	struct aqm_verdict verdict;
@@ -136,7 +136,7 @@ AQM_FN struct aqm_verdict choke_arrive(struct choke_vars *v,
 }
 
 AQM_FN u32 choke_choose(struct choke_vars *v, const struct choke_params *p,
-			const struct aqm_moment *at)
+			const struct aqm_context *at)
 {
 	return 0;
 }
@@ -145,7 +145,7 @@ AQM_FN struct aqm_verdict choke_depart(struct choke_vars *v,
 				       const struct choke_params *p,
 				       struct choke_stats *s, u32 queue,
 				       const struct aqm_packet *packet,
-				       const struct aqm_moment *at)
+				       const struct aqm_context *at)
 {
 	struct choke_waiting *first;
 

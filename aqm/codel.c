@@ -44,7 +44,7 @@ AQM_FN struct aqm_verdict codel_arrive(struct codel_vars *v,
 				       const struct codel_params *p,
 				       struct codel_stats *s,
 				       const struct aqm_packet *packet,
-				       const struct aqm_moment *at)
+				       const struct aqm_context *at)
 {
 	if (at->packets >= v->limit_packets)
 		return aqm_drop(AQM_LIMIT_REASON);
@@ -52,7 +52,7 @@ AQM_FN struct aqm_verdict codel_arrive(struct codel_vars *v,
 }
 
 AQM_FN u32 codel_choose(struct codel_vars *v, const struct codel_params *p,
-			const struct aqm_moment *at)
+			const struct aqm_context *at)
 {
 	return 0;
 }
@@ -61,7 +61,7 @@ AQM_FN struct aqm_verdict codel_depart(struct codel_vars *v,
 				       const struct codel_params *p,
 				       struct codel_stats *s, u32 queue,
 				       const struct aqm_packet *packet,
-				       const struct aqm_moment *at)
+				       const struct aqm_context *at)
 {
 	struct aqm_verdict verdict = codel_head(&v->codel, &p->codel,
 						v->mtu_bytes, p->ecn != 0,

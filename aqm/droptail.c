@@ -4,7 +4,7 @@
  *
  * This is the template. `weirgate aqm new NAME` copies this file; change, in
  * this order: the tables, NAME_setup(), NAME_arrive(). Read (`weirgate aqm
- * source aqm.h` prints it) aqm.h for what you are told and what you may answer,
+ * source aqm.h` prints it) aqm.h for what you are given and what you may answer,
  * red.c for random drops, codel.c for decisions on departure, mered.c for two
  * queues.
  */
@@ -61,7 +61,7 @@ AQM_FN struct aqm_verdict droptail_arrive(struct droptail_vars *v,
 					  const struct droptail_params *p,
 					  struct droptail_stats *s,
 					  const struct aqm_packet *packet,
-					  const struct aqm_moment *at)
+					  const struct aqm_context *at)
 {
 	u64 bytes = p->measure ? at->wire + packet->wire :
 				 at->bytes + packet->len;

@@ -113,7 +113,7 @@ AQM_FN void drt_count(struct drt_stats *s, u64 level, u64 dropped)
 
 AQM_FN struct aqm_verdict
 drt_arrive(struct drt_vars *v, const struct drt_params *p, struct drt_stats *s,
-	   const struct aqm_packet *packet, const struct aqm_moment *at)
+	   const struct aqm_packet *packet, const struct aqm_context *at)
 {
 	u64 level = drt_importance(packet->flow, p->other);
 	u64 queue = aqm_min(at->wire, AQM_MOST_BYTES) + packet->wire;

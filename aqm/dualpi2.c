@@ -250,7 +250,7 @@ AQM_FN struct aqm_verdict dualpi2_arrive(struct dualpi2_vars *v,
 					 const struct dualpi2_params *p,
 					 struct dualpi2_stats *s,
 					 const struct aqm_packet *packet,
-					 const struct aqm_moment *at)
+					 const struct aqm_context *at)
 {
 	dualpi2_catch_up(v, p, s, at->heads_ns[DUALPI2_C],
 			 at->heads_ns[DUALPI2_L], at->now_ns);
@@ -265,7 +265,7 @@ AQM_FN struct aqm_verdict dualpi2_arrive(struct dualpi2_vars *v,
 /* Which queue is next (section 4.1.1 and appendix A.1, `scheduler()`). */
 AQM_FN u32 dualpi2_choose(struct dualpi2_vars *v,
 			  const struct dualpi2_params *p,
-			  const struct aqm_moment *at)
+			  const struct aqm_context *at)
 {
 	u64 classic = at->heads_ns[DUALPI2_C];
 	u64 l4s = at->heads_ns[DUALPI2_L];
@@ -286,7 +286,7 @@ AQM_FN u32 dualpi2_choose(struct dualpi2_vars *v,
 AQM_FN void dualpi2_weigh(struct dualpi2_vars *v,
 			  const struct dualpi2_params *p, u32 queue,
 			  const struct aqm_packet *packet,
-			  const struct aqm_moment *at)
+			  const struct aqm_context *at)
 {
 	u64 paid = (u64)packet->len * (100 - p->classic_percent);
 
@@ -297,7 +297,7 @@ AQM_FN void dualpi2_weigh(struct dualpi2_vars *v,
 }
 
 /* Whether a probability, at most AQM_ONE, falls on this packet. */
-AQM_FN int dualpi2_falls(u64 probability, const struct aqm_moment *at)
+AQM_FN int dualpi2_falls(u64 probability, const struct aqm_context *at)
 {
 	return at->random < probability;
 }
@@ -318,7 +318,7 @@ AQM_FN struct aqm_verdict dualpi2_l4s(struct dualpi2_vars *v,
 				      const struct dualpi2_params *p,
 				      struct dualpi2_stats *s,
 				      const struct aqm_packet *packet, u64 base,
-				      u64 squared, const struct aqm_moment *at)
+				      u64 squared, const struct aqm_context *at)
 {
 	u64 delay = at->now_ns - packet->arrived_ns;
 	u64 coupled = base * p->coupling;
@@ -347,7 +347,7 @@ AQM_FN struct aqm_verdict dualpi2_classic(const struct dualpi2_params *p,
 					  struct dualpi2_stats *s, u32 queue,
 					  const struct aqm_packet *packet,
 					  u64 base, u64 squared,
-					  const struct aqm_moment *at)
+					  const struct aqm_context *at)
 {
 	if (!dualpi2_falls(squared, at))
 		return aqm_pass(queue);
@@ -363,7 +363,7 @@ AQM_FN struct aqm_verdict dualpi2_depart(struct dualpi2_vars *v,
 					 const struct dualpi2_params *p,
 					 struct dualpi2_stats *s, u32 queue,
 					 const struct aqm_packet *packet,
-					 const struct aqm_moment *at)
+					 const struct aqm_context *at)
 {
 	struct aqm_verdict verdict;
 	u64 base, squared, waited;

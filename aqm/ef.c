@@ -77,7 +77,7 @@ AQM_FN void ef_scheduled(struct ef_vars *v, const struct aqm_packet *packet)
 
 AQM_FN struct aqm_verdict
 ef_arrive(struct ef_vars *v, const struct ef_params *p, struct ef_stats *s,
-	  const struct aqm_packet *packet, const struct aqm_moment *at)
+	  const struct aqm_packet *packet, const struct aqm_context *at)
 {
 	if (packet->flow != p->code)
 		return at->packets < v->limit_packets ?
@@ -99,7 +99,7 @@ ef_arrive(struct ef_vars *v, const struct ef_params *p, struct ef_stats *s,
 }
 
 AQM_FN u32 ef_choose(struct ef_vars *v, const struct ef_params *p,
-		     const struct aqm_moment *at)
+		     const struct aqm_context *at)
 {
 	u64 due;
 
@@ -117,7 +117,7 @@ AQM_FN struct aqm_verdict ef_depart(struct ef_vars *v,
 				    const struct ef_params *p,
 				    struct ef_stats *s, u32 queue,
 				    const struct aqm_packet *packet,
-				    const struct aqm_moment *at)
+				    const struct aqm_context *at)
 {
 	if (!packet)
 		return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);

@@ -119,7 +119,7 @@ AQM_FN struct aqm_verdict fq_codel_arrive(struct fq_codel_vars *v,
 					  const struct fq_codel_params *p,
 					  struct fq_codel_stats *s,
 					  const struct aqm_packet *packet,
-					  const struct aqm_moment *at)
+					  const struct aqm_context *at)
 {
 	u32 index = (u32)(((u64)packet->flow * FQ_FLOWS) >> 32);
 	struct fq_flow *flow = &v->flows[index & (FQ_FLOWS - 1)];
@@ -142,7 +142,8 @@ AQM_FN struct aqm_verdict fq_codel_arrive(struct fq_codel_vars *v,
 /* The flow with most bytes loses half of them, or a batch of packets. */
 AQM_FN u32 fq_codel_evict(struct fq_codel_vars *v,
 			  const struct fq_codel_params *p,
-			  struct fq_codel_stats *s, const struct aqm_moment *at)
+			  struct fq_codel_stats *s,
+			  const struct aqm_context *at)
 {
 	struct fq_flow *flow;
 	u32 i, fattest = 0, most = 0;
@@ -179,7 +180,7 @@ AQM_FN u32 fq_codel_evict(struct fq_codel_vars *v,
  * ones with another quantum. */
 AQM_FN u32 fq_codel_choose(struct fq_codel_vars *v,
 			   const struct fq_codel_params *p,
-			   const struct aqm_moment *at)
+			   const struct aqm_context *at)
 {
 	u32 i;
 
@@ -216,7 +217,7 @@ AQM_FN struct aqm_verdict fq_codel_depart(struct fq_codel_vars *v,
 					  const struct fq_codel_params *p,
 					  struct fq_codel_stats *s, u32 queue,
 					  const struct aqm_packet *packet,
-					  const struct aqm_moment *at)
+					  const struct aqm_context *at)
 {
 	struct fq_flow *flow = &v->flows[queue & (FQ_FLOWS - 1)];
 	struct aqm_verdict verdict;

@@ -94,7 +94,7 @@ AQM_FN struct aqm_verdict fred_arrive(struct fred_vars *v,
 				      const struct fred_params *p,
 				      struct fred_stats *s,
 				      const struct aqm_packet *packet,
-				      const struct aqm_moment *at)
+				      const struct aqm_context *at)
 {
 	struct fred_flow *flow = fred_flow(v, packet);
 	struct red_core *red = &v->red;
@@ -129,7 +129,7 @@ AQM_FN struct aqm_verdict fred_arrive(struct fred_vars *v,
 }
 
 AQM_FN u32 fred_choose(struct fred_vars *v, const struct fred_params *p,
-		       const struct aqm_moment *at)
+		       const struct aqm_context *at)
 {
 	return 0;
 }
@@ -138,7 +138,7 @@ AQM_FN struct aqm_verdict fred_depart(struct fred_vars *v,
 				      const struct fred_params *p,
 				      struct fred_stats *s, u32 queue,
 				      const struct aqm_packet *packet,
-				      const struct aqm_moment *at)
+				      const struct aqm_context *at)
 {
 	struct red_core *red = &v->red;
 	struct fred_flow *flow;

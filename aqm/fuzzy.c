@@ -200,7 +200,7 @@ AQM_NUMBER_FN u64 fuzzy_idle(u64 probability, u64 gain, u64 times)
 
 /* Makes the changes that are due, and counts this arrival. */
 AQM_FN void fuzzy_observe(struct fuzzy_vars *v, const struct fuzzy_params *p,
-			  struct fuzzy_stats *s, const struct aqm_moment *at)
+			  struct fuzzy_stats *s, const struct aqm_context *at)
 {
 	u64 queue = aqm_min(at->bytes, AQM_MOST_BYTES);
 	u64 due;
@@ -231,7 +231,7 @@ AQM_FN struct aqm_verdict fuzzy_arrive(struct fuzzy_vars *v,
 				       const struct fuzzy_params *p,
 				       struct fuzzy_stats *s,
 				       const struct aqm_packet *packet,
-				       const struct aqm_moment *at)
+				       const struct aqm_context *at)
 {
 	fuzzy_observe(v, p, s, at);
 	if (at->packets >= v->limit_packets)

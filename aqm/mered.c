@@ -8,7 +8,7 @@
  * until an elephant comes, which goes instead, or the queue is full. There is
  * one threshold for the queue and one for drops.
  *
- * As in the thesis, the queue is measured in packets unless told otherwise.
+ * As in the thesis, the queue is measured in packets unless configured otherwise.
  */
 #include "ared.h"
 #include "flows.h"
@@ -67,7 +67,7 @@ AQM_FN struct aqm_verdict mered_arrive(struct mered_vars *v,
 				       const struct mered_params *p,
 				       struct mered_stats *s,
 				       const struct aqm_packet *packet,
-				       const struct aqm_moment *at)
+				       const struct aqm_context *at)
 {
 	const struct red_common *common = &p->ared.red;
 	struct red_core *red = &v->ared.red;
@@ -113,7 +113,7 @@ AQM_FN struct aqm_verdict mered_arrive(struct mered_vars *v,
 }
 
 AQM_FN u32 mered_choose(struct mered_vars *v, const struct mered_params *p,
-			const struct aqm_moment *at)
+			const struct aqm_context *at)
 {
 	return v->mice_packets ? MERED_MICE : MERED_ELEPHANTS;
 }
@@ -122,7 +122,7 @@ AQM_FN struct aqm_verdict mered_depart(struct mered_vars *v,
 				       const struct mered_params *p,
 				       struct mered_stats *s, u32 queue,
 				       const struct aqm_packet *packet,
-				       const struct aqm_moment *at)
+				       const struct aqm_context *at)
 {
 	if (!packet) {
 		red_emptied(&v->ared.red, at);

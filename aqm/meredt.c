@@ -224,11 +224,11 @@ AQM_FN int meredt_apart(const struct meredt_params *p)
 	return p->averaged == MEREDT_OF_ELEPHANTS && p->bands > 1;
 }
 
-/* The moment as it would be without the first band. */
-AQM_FN struct aqm_moment meredt_behind(const struct meredt_vars *v,
-				       const struct aqm_moment *at)
+/* The context as it would be without the first band. */
+AQM_FN struct aqm_context meredt_behind(const struct meredt_vars *v,
+					const struct aqm_context *at)
 {
-	struct aqm_moment behind = *at;
+	struct aqm_context behind = *at;
 
 	behind.packets = (u32)v->behind_packets;
 	behind.bytes = v->behind_bytes;
@@ -239,7 +239,7 @@ AQM_FN struct aqm_moment meredt_behind(const struct meredt_vars *v,
 /* Brings both averages up to date and answers ARED's probability. */
 AQM_FN u64 meredt_observe(struct meredt_vars *v, const struct meredt_params *p,
 			  struct meredt_stats *s, u64 weight,
-			  const struct aqm_moment *at)
+			  const struct aqm_context *at)
 {
 	v->average_weight = v->weighed ? red_average(v->average_weight, weight,
 						     v->ared.red.weight) :
@@ -252,12 +252,12 @@ AQM_FN struct aqm_verdict meredt_arrive(struct meredt_vars *v,
 					const struct meredt_params *p,
 					struct meredt_stats *s,
 					const struct aqm_packet *packet,
-					const struct aqm_moment *at)
+					const struct aqm_context *at)
 {
 	const struct red_common *common = &p->ared.red;
 	struct red_core *red = &v->ared.red;
 	int apart = meredt_apart(p);
-	struct aqm_moment behind = meredt_behind(v, at);
+	struct aqm_context behind = meredt_behind(v, at);
 	u64 limit = red->limit_bytes;
 	int returns;
 	u64 probability = 0;
@@ -328,7 +328,7 @@ AQM_FN struct aqm_verdict meredt_arrive(struct meredt_vars *v,
 }
 
 AQM_FN u32 meredt_choose(struct meredt_vars *v, const struct meredt_params *p,
-			 const struct aqm_moment *at)
+			 const struct aqm_context *at)
 {
 	u32 band;
 
@@ -343,7 +343,7 @@ AQM_FN struct aqm_verdict meredt_depart(struct meredt_vars *v,
 					const struct meredt_params *p,
 					struct meredt_stats *s, u32 queue,
 					const struct aqm_packet *packet,
-					const struct aqm_moment *at)
+					const struct aqm_context *at)
 {
 	u64 *packets = &v->packets[queue & (MEREDT_BANDS - 1)];
 

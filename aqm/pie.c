@@ -139,7 +139,7 @@ AQM_FN void pie_update(struct pie_vars *v, const struct pie_params *p,
 /* Makes up for the updates since the last call; `queued` says whether a packet
  * has waited since then. */
 AQM_FN void pie_catch_up(struct pie_vars *v, const struct pie_params *p,
-			 struct pie_stats *s, const struct aqm_moment *at,
+			 struct pie_stats *s, const struct aqm_context *at,
 			 int queued)
 {
 	u64 old;
@@ -168,7 +168,7 @@ AQM_FN void pie_catch_up(struct pie_vars *v, const struct pie_params *p,
 /* Whether an arrival is to go (section 4.1). */
 AQM_FN int pie_chosen(struct pie_vars *v, const struct pie_params *p,
 		      const struct aqm_packet *packet,
-		      const struct aqm_moment *at)
+		      const struct aqm_context *at)
 {
 	u64 probability = v->probability;
 
@@ -196,7 +196,7 @@ AQM_FN int pie_chosen(struct pie_vars *v, const struct pie_params *p,
 
 AQM_FN struct aqm_verdict
 pie_arrive(struct pie_vars *v, const struct pie_params *p, struct pie_stats *s,
-	   const struct aqm_packet *packet, const struct aqm_moment *at)
+	   const struct aqm_packet *packet, const struct aqm_context *at)
 {
 	pie_catch_up(v, p, s, at, at->packets != 0);
 	if (at->packets >= v->limit_packets) {
@@ -212,7 +212,7 @@ pie_arrive(struct pie_vars *v, const struct pie_params *p, struct pie_stats *s,
 }
 
 AQM_FN u32 pie_choose(struct pie_vars *v, const struct pie_params *p,
-		      const struct aqm_moment *at)
+		      const struct aqm_context *at)
 {
 	return 0;
 }
@@ -221,7 +221,7 @@ AQM_FN struct aqm_verdict pie_depart(struct pie_vars *v,
 				     const struct pie_params *p,
 				     struct pie_stats *s, u32 queue,
 				     const struct aqm_packet *packet,
-				     const struct aqm_moment *at)
+				     const struct aqm_context *at)
 {
 	u64 since;
 

@@ -37,7 +37,7 @@ AQM_FN void red_setup(struct red_vars *v, const struct red_params *p,
 
 AQM_FN struct aqm_verdict
 red_arrive(struct red_vars *v, const struct red_params *p, struct red_stats *s,
-	   const struct aqm_packet *packet, const struct aqm_moment *at)
+	   const struct aqm_packet *packet, const struct aqm_context *at)
 {
 	struct red_core *red = &v->red;
 	u64 probability;
@@ -49,7 +49,7 @@ red_arrive(struct red_vars *v, const struct red_params *p, struct red_stats *s,
 }
 
 AQM_FN u32 red_choose(struct red_vars *v, const struct red_params *p,
-		      const struct aqm_moment *at)
+		      const struct aqm_context *at)
 {
 	return 0;
 }
@@ -58,7 +58,7 @@ AQM_FN struct aqm_verdict red_depart(struct red_vars *v,
 				     const struct red_params *p,
 				     struct red_stats *s, u32 queue,
 				     const struct aqm_packet *packet,
-				     const struct aqm_moment *at)
+				     const struct aqm_context *at)
 {
 	if (!packet) {
 		red_emptied(&v->red, at);

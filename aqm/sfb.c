@@ -184,7 +184,7 @@ AQM_FN int sfb_tolerated(struct sfb_vars *v, const struct sfb_params *p,
 }
 
 AQM_FN void sfb_rehash(struct sfb_vars *v, const struct sfb_params *p,
-		       struct sfb_stats *s, const struct aqm_moment *at)
+		       struct sfb_stats *s, const struct aqm_context *at)
 {
 	if (!v->changed_ns) {
 		sfb_begin(&v->sets[0], at->random, at->now_ns);
@@ -201,7 +201,7 @@ AQM_FN void sfb_rehash(struct sfb_vars *v, const struct sfb_params *p,
 
 AQM_FN struct aqm_verdict
 sfb_arrive(struct sfb_vars *v, const struct sfb_params *p, struct sfb_stats *s,
-	   const struct aqm_packet *packet, const struct aqm_moment *at)
+	   const struct aqm_packet *packet, const struct aqm_context *at)
 {
 	struct aqm_verdict verdict = aqm_pass(0);
 	struct sfb_flow first, second, least;
@@ -237,7 +237,7 @@ sfb_arrive(struct sfb_vars *v, const struct sfb_params *p, struct sfb_stats *s,
 }
 
 AQM_FN u32 sfb_choose(struct sfb_vars *v, const struct sfb_params *p,
-		      const struct aqm_moment *at)
+		      const struct aqm_context *at)
 {
 	return 0;
 }
@@ -246,7 +246,7 @@ AQM_FN struct aqm_verdict sfb_depart(struct sfb_vars *v,
 				     const struct sfb_params *p,
 				     struct sfb_stats *s, u32 queue,
 				     const struct aqm_packet *packet,
-				     const struct aqm_moment *at)
+				     const struct aqm_context *at)
 {
 	if (!packet)
 		return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);

@@ -136,7 +136,7 @@ AQM_FN struct aqm_verdict sred_arrive(struct sred_vars *v,
 				      const struct sred_params *p,
 				      struct sred_stats *s,
 				      const struct aqm_packet *packet,
-				      const struct aqm_moment *at)
+				      const struct aqm_context *at)
 {
 	u64 queue = aqm_min(at->bytes, AQM_MOST_BYTES);
 	int compared = v->known >= SRED_ZOMBIES;

@@ -188,18 +188,19 @@ AQM_FN void wred_setup(struct wred_vars *v, const struct wred_params *p,
 		   p->high_max_bytes, p->high_p);
 }
 
-AQM_FN void wred_add(struct aqm_moment *at, const struct wred_queued *queued)
+AQM_FN void wred_add(struct aqm_context *at, const struct wred_queued *queued)
 {
 	at->packets += (u32)queued->packets;
 	at->bytes += queued->bytes;
 	at->wire += queued->wire;
 }
 
-/* The present as the average of a precedence sees it. */
-AQM_FN struct aqm_moment wred_moment(const struct wred_vars *v, u32 precedence,
-				     const struct aqm_moment *at)
+/* The context as the average of a precedence sees it. */
+AQM_FN struct aqm_context wred_context(const struct wred_vars *v,
+				       u32 precedence,
+				       const struct aqm_context *at)
 {
-	struct aqm_moment own = {
+	struct aqm_context own = {
 		.now_ns = at->now_ns,
 		.random = at->random,
 	};
@@ -214,9 +215,9 @@ AQM_FN struct aqm_moment wred_moment(const struct wred_vars *v, u32 precedence,
 
 AQM_FN void wred_observe(struct wred_vars *v, struct red_core *core,
 			 const struct wred_params *p, u32 precedence,
-			 const struct aqm_moment *at)
+			 const struct aqm_context *at)
 {
-	struct aqm_moment own = wred_moment(v, precedence, at);
+	struct aqm_context own = wred_context(v, precedence, at);
 
 	red_observe(core, &p->red, &own);
 }
@@ -231,7 +232,7 @@ AQM_FN struct wred_queued *wred_own(struct wred_vars *v, u32 precedence)
 AQM_FN struct aqm_verdict wred_decide(struct red_core *core,
 				      const struct wred_params *p,
 				      const struct aqm_packet *packet,
-				      const struct aqm_moment *at)
+				      const struct aqm_context *at)
 {
 	u64 probability = red_probability(core, core->average, core->max_p);
 
@@ -242,7 +243,7 @@ AQM_FN struct aqm_verdict wred_arrive(struct wred_vars *v,
 				      const struct wred_params *p,
 				      struct wred_stats *s,
 				      const struct aqm_packet *packet,
-				      const struct aqm_moment *at)
+				      const struct aqm_context *at)
 {
 	u32 precedence = wred_precedence(packet->flow, p->other);
 	struct wred_queued *queued = wred_own(v, precedence);
@@ -281,15 +282,15 @@ AQM_FN struct aqm_verdict wred_arrive(struct wred_vars *v,
 }
 
 AQM_FN u32 wred_choose(struct wred_vars *v, const struct wred_params *p,
-		       const struct aqm_moment *at)
+		       const struct aqm_context *at)
 {
 	return 0;
 }
 
 AQM_FN void wred_ended(struct wred_vars *v, struct red_core *core,
-		       u32 precedence, const struct aqm_moment *at)
+		       u32 precedence, const struct aqm_context *at)
 {
-	struct aqm_moment own = wred_moment(v, precedence, at);
+	struct aqm_context own = wred_context(v, precedence, at);
 
 	/* Since when, not until when. */
 	if (!core->idle_since_ns)
@@ -300,7 +301,7 @@ AQM_FN struct aqm_verdict wred_depart(struct wred_vars *v,
 				      const struct wred_params *p,
 				      struct wred_stats *s, u32 queue,
 				      const struct aqm_packet *packet,
-				      const struct aqm_moment *at)
+				      const struct aqm_context *at)
 {
 	struct wred_queued *queued;
 

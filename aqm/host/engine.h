@@ -77,12 +77,12 @@
  * is below a node a little late. */
 #define ENGINE_IDLE_CREDIT_NS 2000000ULL
 
-/* What a row is, in engine_said.live: 0 for nothing. */
+/* What a row is, in engine_config.live: 0 for nothing. */
 #define ENGINE_NODE 1
 #define ENGINE_CAP 2 /* in no tree: a ceiling for the nodes that name it */
 
-/* What is said of a node. */
-struct engine_said {
+/* The configuration of a node. */
+struct engine_config {
 	u64 ceiling_bytes_s; /* 0: none */
 	u64 guarantee_bytes_s; /* 0: none; at most the ceiling */
 	u32 live; /* 0: there is no such node; what a leaf has is dropped */
@@ -104,7 +104,7 @@ enum engine_state {
 };
 
 struct engine_node {
-	struct engine_said said;
+	struct engine_config config;
 	struct aqm_gate ceiling;
 	struct aqm_gate guarantee;
 	u64 sent_wire_bytes;
@@ -191,7 +191,7 @@ struct engine_wheel {
 	u32 bucket[ENGINE_TICKS];
 };
 
-/* What is said of the whole. */
+/* The configuration of the whole. */
 struct engine_rule {
 	struct aqm_link link;
 	struct codel_common codel;

@@ -22,18 +22,18 @@
 AQM_FN struct engine_node *engine_cap(struct engine *e,
 				      const struct engine_node *n)
 {
-	struct engine_node *cap = engine_node(e, n->said.cap);
+	struct engine_node *cap = engine_node(e, n->config.cap);
 
-	return cap && cap->said.live == ENGINE_CAP ? cap : NULL;
+	return cap && cap->config.live == ENGINE_CAP ? cap : NULL;
 }
 
 /* Until when a node is above its ceiling, or its cap's. */
 AQM_FN u64 engine_opens(struct engine *e, const struct engine_node *n)
 {
-	u64 opens = n->said.ceiling_bytes_s ? n->ceiling.opens_ns : 0;
+	u64 opens = n->config.ceiling_bytes_s ? n->ceiling.opens_ns : 0;
 	const struct engine_node *cap = engine_cap(e, n);
 
-	if (cap && cap->said.ceiling_bytes_s)
+	if (cap && cap->config.ceiling_bytes_s)
 		opens = aqm_max(opens, cap->ceiling.opens_ns);
 	return opens;
 }
@@ -46,12 +46,12 @@ AQM_FN u32 engine_rank(struct engine *e, const struct engine_node *n)
 	u32 i;
 
 	AQM_LOOP (i, ENGINE_LEVELS) {
-		above = engine_node(e, n->said.parent);
-		if (!above || n->said.parent == e->rule.root)
+		above = engine_node(e, n->config.parent);
+		if (!above || n->config.parent == e->rule.root)
 			break;
 		n = above;
 	}
-	return (u32)n->said.priority;
+	return (u32)n->config.priority;
 }
 
 /*
@@ -71,13 +71,13 @@ AQM_WHOLE_FN u64 engine_yields(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 
 	cap = n ? engine_cap(e, n) : NULL;
 	if (!cap || !cap->prev || cap->next != id || cap->prev == id ||
-	    !cap->said.ceiling_bytes_s)
+	    !cap->config.ceiling_bytes_s)
 		return 0;
 	other = engine_node(e, cap->prev);
 	above = other ? engine_node(e, other->parent) : NULL;
 	until = cap->ceiling.opens_ns +
-		full * 1000000000 / cap->said.ceiling_bytes_s;
-	if (!above || other->said.cap != n->said.cap ||
+		full * 1000000000 / cap->config.ceiling_bytes_s;
+	if (!above || other->config.cap != n->config.cap ||
 	    other->state != ENGINE_READY || until <= now_ns ||
 	    (above->state != ENGINE_READY &&
 	     above->ceiling.opens_ns >= until)) {
@@ -106,7 +106,7 @@ AQM_FN void engine_pass(const struct engine *e, struct engine_node *n, u32 wire,
 		n->sent_wire_bytes += wire;
 		n->sent_packets++;
 	}
-	n->ceiling.rate_bytes_s = n->said.ceiling_bytes_s;
+	n->ceiling.rate_bytes_s = n->config.ceiling_bytes_s;
 	if (full && n->ceiling.rate_bytes_s)
 		slack = aqm_max(slack, (u64)full * 1000000000 /
 					       n->ceiling.rate_bytes_s);

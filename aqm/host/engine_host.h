@@ -3,7 +3,7 @@
  * Hosts of the engine: a leaf of its own for each that sends.
  *
  * A leaf that tells hosts apart lends each of them a leaf beside itself, below the
- * same parent, of which the same is said. So hosts are equals that take turns, and
+ * same parent, with the same configuration. So hosts are equals that take turns, and
  * each has eight queues for its flows. Rows for that are behind those of the user.
  *
  * A host is found by a hash of itself and its leaf. It keeps the row when it has
@@ -193,23 +193,23 @@ AQM_FN u32 engine_lend(struct engine *e)
 	return id;
 }
 
-/* What is said of a leaf is said of those beside it, but that it has no guarantee:
+/* The configuration of a leaf is that of those beside it, but without a guarantee:
  * that would be for all of them. */
 AQM_FN void engine_say(struct engine_node *n, const struct engine_node *whole)
 {
-	n->said = whole->said;
-	n->said.hosts = 0;
-	n->said.guarantee_bytes_s = 0;
-	n->said.burst_bytes = 0;
+	n->config = whole->config;
+	n->config.hosts = 0;
+	n->config.guarantee_bytes_s = 0;
+	n->config.burst_bytes = 0;
 }
 
-/* The same, whenever the leaf is looked at: something else may have been said. */
+/* The same, whenever the leaf is looked at: its configuration may have changed. */
 AQM_FN void engine_follow(struct engine *e, u32 id, struct engine_node *n)
 {
 	const struct engine_host *h = engine_host_of(e, id);
 	const struct engine_node *whole = h ? engine_node(e, h->leaf) : NULL;
 
-	if (whole && whole->said.live == ENGINE_NODE && !whole->said.fork)
+	if (whole && whole->config.live == ENGINE_NODE && !whole->config.fork)
 		engine_say(n, whole);
 }
 
@@ -237,7 +237,7 @@ AQM_WHOLE_FN u32 engine_known(struct engine *e AQM_NONNULL, u32 leaf, u32 key)
 
 /*
  * The leaf of a packet that names one: that itself, or the leaf of the packet's host
- * beside it, where hosts are told apart. `key` is a hash of the host; 0: it is not
+ * beside it, where hosts are distinguished. `key` is a hash of the host; 0: it is not
  * known. Also the leaf itself where there is no room for the host.
  */
 AQM_WHOLE_FN u32 engine_leaf_of(struct engine *e AQM_NONNULL, u32 leaf, u32 key)
@@ -247,10 +247,10 @@ AQM_WHOLE_FN u32 engine_leaf_of(struct engine *e AQM_NONNULL, u32 leaf, u32 key)
 	struct engine_host *h, *next;
 	u32 id, hash;
 
-	if (!key || !whole || whole->said.live != ENGINE_NODE ||
-	    whole->said.fork || !whole->said.hosts || engine_lent(e, leaf))
+	if (!key || !whole || whole->config.live != ENGINE_NODE ||
+	    whole->config.fork || !whole->config.hosts || engine_lent(e, leaf))
 		return leaf;
-	parent = engine_node(e, whole->said.parent);
+	parent = engine_node(e, whole->config.parent);
 	if (!parent)
 		return leaf;
 	id = engine_known(e, leaf, key);
@@ -274,7 +274,7 @@ AQM_WHOLE_FN u32 engine_leaf_of(struct engine *e AQM_NONNULL, u32 leaf, u32 key)
 		if (next)
 			next->prev = id;
 		e->host[hash] = id;
-		h->again = engine_round(parent, whole->said.quantum);
+		h->again = engine_round(parent, whole->config.quantum);
 		engine_rest(e, id, n);
 	}
 	n = engine_node(e, id);

@@ -43,7 +43,7 @@ AQM_FN u32 engine_equal(u32 a, u32 b)
 	return (u32)(((u64)(a ^ b) - 1) >> 63);
 }
 
-/* The queues in turn that are of a host. */
+/* The active queues that are of a host. */
 AQM_FN u32 engine_flows_of(const struct engine_queue *q, u32 host)
 {
 	u32 i, all = 0;
@@ -78,12 +78,12 @@ AQM_FN u32 engine_from(u32 set, u32 from)
 AQM_WHOLE_FN u32 engine_flow_for(struct engine_queue *q AQM_NONNULL, u32 host,
 				 u32 flow)
 {
-	u32 in_turn = q->fresh | q->old;
-	u32 free = ~in_turn & ENGINE_FLOW_BITS;
+	u32 active = q->fresh | q->old;
+	u32 free = ~active & ENGINE_FLOW_BITS;
 	u32 i, of_host = 0, same = 0;
 	struct engine_flow *f;
 
-	if (in_turn) {
+	if (active) {
 		of_host = engine_flows_of(q, host);
 		AQM_LOOP (i, ENGINE_FLOWS)
 			same |= engine_equal(q->flow[i].flow, flow) << i;
@@ -101,7 +101,7 @@ AQM_WHOLE_FN u32 engine_flow_for(struct engine_queue *q AQM_NONNULL, u32 host,
 		q->fresh |= 1U << i;
 		return i;
 	}
-	return engine_from(of_host ? of_host : in_turn, flow);
+	return engine_from(of_host ? of_host : active, flow);
 }
 
 /* Whether a leaf has room for a packet of `len` bytes. */
@@ -112,15 +112,15 @@ AQM_WHOLE_FN int engine_admit(struct engine *e AQM_NONNULL, u32 id, u32 len)
 	u64 most, left;
 	u32 slots;
 
-	if (!n || n->said.live != ENGINE_NODE || n->said.fork) {
+	if (!n || n->config.live != ENGINE_NODE || n->config.fork) {
 		e->refused++;
 		return ENGINE_REFUSE;
 	}
 	left = e->rule.limit_bytes > e->bytes ? e->rule.limit_bytes - e->bytes :
 						0;
 	most = left;
-	if (n->said.limit_bytes)
-		most = aqm_min(most, n->said.limit_bytes);
+	if (n->config.limit_bytes)
+		most = aqm_min(most, n->config.limit_bytes);
 	slots = e->slots.rows - e->slots.used;
 	above = engine_counts(e, id);
 	if (above && n->packets) {
@@ -237,10 +237,10 @@ AQM_WHOLE_FN u32 engine_arrive(struct engine *e AQM_NONNULL, u32 id,
 			q->fresh = 0;
 			q->old = 0;
 		}
-		above = h && q ? engine_node(e, n->said.parent) : NULL;
+		above = h && q ? engine_node(e, n->config.parent) : NULL;
 		if (above) {
 			above->queue++;
-			h->above = n->said.parent;
+			h->above = n->config.parent;
 		}
 	}
 	q = engine_queue(e, n->queue);
@@ -279,7 +279,7 @@ AQM_WHOLE_FN u32 engine_arrive(struct engine *e AQM_NONNULL, u32 id,
 		e->wheel.tick = packet->arrived_ns >> ENGINE_TICK_SHIFT;
 	if (n->state == ENGINE_IDLE)
 		engine_wake(e, id, packet->arrived_ns);
-	else if (h && n->said.parent != n->parent)
+	else if (h && n->config.parent != n->parent)
 		engine_move(e, id, packet->arrived_ns);
 	return index;
 }
@@ -351,10 +351,10 @@ AQM_WHOLE_FN u32 engine_take(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	slot = engine_slot(e, index);
 	if (!slot)
 		return 0;
-	if (n->said.target_ns)
-		codel.target_ns = n->said.target_ns;
+	if (n->config.target_ns)
+		codel.target_ns = n->config.target_ns;
 	whole = engine_whole(e, id, n);
-	if (whole->said.live)
+	if (whole->config.live)
 		e->verdict = codel_head(&flow->codel, &codel, codel.mtu_bytes,
 					1, &slot->packet, n->bytes, now_ns);
 	else

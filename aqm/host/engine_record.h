@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a host records of an engine: everything that it was told and everything
- * that it said, so that another host can be told the same.
+ * What a host records of an engine: every input and every decision, so that
+ * another host can be given the same inputs.
  *
  * A recording begins where an engine does, with rows of nodes that the reader
  * knows. Rules and changes of rows are followed by what they say, by itself. Rows
@@ -14,7 +14,8 @@
 
 enum engine_event {
 	ENGINE_RULE_EVENT = 1, /* a struct engine_rule follows */
-	ENGINE_CHANGE_EVENT = 2, /* a struct engine_said of the node follows */
+	ENGINE_CHANGE_EVENT =
+		2, /* a struct engine_config of the node follows */
 	ENGINE_EVICT_EVENT = 3, /* engine_evict() */
 	ENGINE_ARRIVE_EVENT = 4, /* engine_admit(), and engine_arrive() */
 	ENGINE_DEPART_EVENT = 5, /* engine_choose(), take() and settle() */

@@ -28,25 +28,25 @@
 /* Whether a node is owed some of its guarantee. */
 AQM_FN int engine_owed(const struct engine_node *n, u64 now_ns)
 {
-	return n->said.guarantee_bytes_s && n->guarantee.opens_ns <= now_ns;
+	return n->config.guarantee_bytes_s && n->guarantee.opens_ns <= now_ns;
 }
 
 /* Whether a node has something to send that only its own ceiling may hold. */
 AQM_FN int engine_has_work(struct engine *e, const struct engine_node *n)
 {
-	const struct engine_fork *f = engine_fork(e, n->said.fork);
+	const struct engine_fork *f = engine_fork(e, n->config.fork);
 
 	return f ? f->lists != 0 : n->packets != 0;
 }
 
 AQM_FN u32 engine_priority(const struct engine_node *n)
 {
-	return (u32)aqm_min(n->said.priority, ENGINE_PRIORITIES - 1);
+	return (u32)aqm_min(n->config.priority, ENGINE_PRIORITIES - 1);
 }
 
 AQM_FN s32 engine_quantum(const struct engine_node *n)
 {
-	return (s32)aqm_clamp(n->said.quantum, ENGINE_LEAST_QUANTUM, 1 << 20);
+	return (s32)aqm_clamp(n->config.quantum, ENGINE_LEAST_QUANTUM, 1 << 20);
 }
 
 /* Puts a node into a list of its parent: at the end, or as the first. */
@@ -83,7 +83,7 @@ AQM_FN void engine_unlink(struct engine *e, u32 id, struct engine_node *n)
 	struct engine_node *next, *prev;
 	struct engine_fork *f;
 
-	f = parent ? engine_fork(e, parent->said.fork) : NULL;
+	f = parent ? engine_fork(e, parent->config.fork) : NULL;
 	if (!f)
 		return;
 	if (n->next == id) {
@@ -112,7 +112,7 @@ AQM_FN int engine_join_in(struct engine *e, u32 id, struct engine_node *n,
 	struct engine_fork *f;
 	u32 list;
 
-	f = parent ? engine_fork(e, parent->said.fork) : NULL;
+	f = parent ? engine_fork(e, parent->config.fork) : NULL;
 	if (!f)
 		return 0;
 	list = engine_priority(n);
@@ -126,7 +126,7 @@ AQM_FN int engine_join_in(struct engine *e, u32 id, struct engine_node *n,
 	}
 	engine_link(e, f, id, n, list + ENGINE_PRIORITIES,
 		    n->midway || engine_is_sparse(e, id, n, parent));
-	if (n->said.guarantee_bytes_s)
+	if (n->config.guarantee_bytes_s)
 		engine_wheel_put(e, id, n->guarantee.opens_ns);
 	return 1;
 }
@@ -146,8 +146,8 @@ AQM_FN void engine_keep_credit(const struct engine *e, struct engine_node *n,
 {
 	u64 full = aqm_wire(&e->rule.link, e->rule.link.mtu_bytes);
 	u64 kept = aqm_max(ENGINE_IDLE_CREDIT_NS,
-			   (full + n->said.burst_bytes) * 1000000000 /
-				   n->said.guarantee_bytes_s);
+			   (full + n->config.burst_bytes) * 1000000000 /
+				   n->config.guarantee_bytes_s);
 
 	if (now_ns > kept && n->guarantee.opens_ns < now_ns - kept)
 		n->guarantee.opens_ns = now_ns - kept;
@@ -155,7 +155,7 @@ AQM_FN void engine_keep_credit(const struct engine *e, struct engine_node *n,
 
 /*
  * One node has something to send, which had not or was above its ceiling.
- * Returns its parent, where that has to be told the same; else 0.
+ * Returns its parent, which has to be looked at in the same way; else 0.
  */
 AQM_WHOLE_FN u32 engine_wake_one(struct engine *e AQM_NONNULL, u32 id,
 				 u64 now_ns)
@@ -166,7 +166,7 @@ AQM_WHOLE_FN u32 engine_wake_one(struct engine *e AQM_NONNULL, u32 id,
 	if (!n || n->state != ENGINE_IDLE || !engine_has_work(e, n))
 		return 0;
 	engine_rise(e, id, n);
-	if (n->said.guarantee_bytes_s)
+	if (n->config.guarantee_bytes_s)
 		engine_keep_credit(e, n, now_ns);
 	if (engine_shut(e, n, now_ns)) {
 		n->state = ENGINE_HELD;
@@ -177,7 +177,7 @@ AQM_WHOLE_FN u32 engine_wake_one(struct engine *e AQM_NONNULL, u32 id,
 		n->state = ENGINE_READY;
 		return 0;
 	}
-	n->parent = n->said.parent;
+	n->parent = n->config.parent;
 	parent = engine_node(e, n->parent);
 	if (!engine_join_in(e, id, n, parent, now_ns))
 		return 0;
@@ -216,10 +216,10 @@ AQM_FN int engine_charge(struct engine *e, u32 id, struct engine_node *n,
 		if (cap->prev == id)
 			cap->prev = 0;
 	}
-	n->guarantee.rate_bytes_s = n->said.guarantee_bytes_s;
+	n->guarantee.rate_bytes_s = n->config.guarantee_bytes_s;
 	if (n->list < ENGINE_PRIORITIES) {
 		if (n->guarantee.rate_bytes_s)
-			slack += (2 * (u64)full + n->said.burst_bytes) *
+			slack += (2 * (u64)full + n->config.burst_bytes) *
 				 1000000000 / n->guarantee.rate_bytes_s;
 		aqm_gate_pass(&n->guarantee, wire, now_ns, slack);
 		return 1;
@@ -245,7 +245,7 @@ AQM_FN void engine_let_on(struct engine *e, u32 id, const struct engine_node *n)
 	cap->prev = 0;
 	other = engine_node(e, cap->next);
 	if (other && other->state == ENGINE_HELD &&
-	    other->said.cap == n->said.cap)
+	    other->config.cap == n->config.cap)
 		engine_wheel_put(e, cap->next, engine_opens(e, other));
 }
 
@@ -280,10 +280,10 @@ AQM_WHOLE_FN u32 engine_settle_one(struct engine *e AQM_NONNULL, u32 id,
 			return n->parent;
 		}
 		/* It may have been given a guarantee meanwhile. */
-		if (!owed && n->said.guarantee_bytes_s && !n->wheel)
+		if (!owed && n->config.guarantee_bytes_s && !n->wheel)
 			engine_wheel_put(e, id, n->guarantee.opens_ns);
 		parent = over ? engine_node(e, n->parent) : NULL;
-		f = parent ? engine_fork(e, parent->said.fork) : NULL;
+		f = parent ? engine_fork(e, parent->config.fork) : NULL;
 		if (f)
 			f->head[AQM_MASKED(n->list, ENGINE_LISTS - 1)] =
 				n->next;
@@ -341,7 +341,7 @@ AQM_WHOLE_FN int engine_hold(struct engine *e AQM_NONNULL, u32 id, u64 until,
 	return engine_settle(e, n->parent, 0, now_ns);
 }
 
-/* A node that is said to have another parent than that in whose list it is. */
+/* A node whose configuration names another parent than that in whose list it is. */
 AQM_WHOLE_FN int engine_move(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 {
 	struct engine_node *n = engine_node(e, id);
@@ -359,7 +359,7 @@ AQM_WHOLE_FN int engine_move(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 }
 
 /*
- * Looks at a node of which something else is said. A change is found anyway when
+ * Looks at a node whose configuration has changed. A change is found anyway when
  * a packet of the node goes; this is for one that would wait long for that, above
  * a former ceiling or behind others.
  */
@@ -372,20 +372,20 @@ AQM_WHOLE_FN int engine_look(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	if (!n)
 		return 0;
 	if (n->state == ENGINE_HELD) {
-		if (n->said.live && n->said.ceiling_bytes_s)
+		if (n->config.live && n->config.ceiling_bytes_s)
 			most += (u64)full * 1000000000 /
-				n->said.ceiling_bytes_s;
+				n->config.ceiling_bytes_s;
 		n->ceiling.opens_ns = aqm_min(n->ceiling.opens_ns, most);
 		engine_wheel_put(e, id, engine_opens(e, n));
 		return 1;
 	}
 	if (n->state != ENGINE_READY || id == e->rule.root)
 		return 0;
-	if (n->said.parent != n->parent)
+	if (n->config.parent != n->parent)
 		return engine_move(e, id, now_ns);
 	if ((n->list & (ENGINE_PRIORITIES - 1)) == engine_priority(n) &&
 	    (n->list < ENGINE_PRIORITIES || n->wheel ||
-	     !n->said.guarantee_bytes_s))
+	     !n->config.guarantee_bytes_s))
 		return 0;
 	engine_unlink(e, id, n);
 	return engine_join(e, id, now_ns);
@@ -431,7 +431,7 @@ AQM_WHOLE_FN u32 engine_down(struct engine *e AQM_NONNULL, u64 now_ns)
 	if (!n || n->state != ENGINE_READY)
 		return 0;
 	AQM_QUICK_LOOP (i, ENGINE_STEPS_MOST) {
-		f = engine_fork(e, n->said.fork);
+		f = engine_fork(e, n->config.fork);
 		if (!f)
 			return id;
 		if (!f->lists)
@@ -442,10 +442,10 @@ AQM_WHOLE_FN u32 engine_down(struct engine *e AQM_NONNULL, u64 now_ns)
 		if (!child)
 			return 0;
 		engine_follow(e, next, child);
-		until = child->said.cap ? engine_yields(e, next, now_ns) : 0;
-		if (child->said.parent != id || until ||
-		    (child->said.cap && engine_shut(e, child, now_ns))) {
-			if (child->said.parent != id)
+		until = child->config.cap ? engine_yields(e, next, now_ns) : 0;
+		if (child->config.parent != id || until ||
+		    (child->config.cap && engine_shut(e, child, now_ns))) {
+			if (child->config.parent != id)
 				engine_move(e, next, now_ns);
 			else
 				engine_hold(e, next, until, now_ns);

@@ -56,12 +56,12 @@ struct aqm_counts {
 };
 
 /* When the line is free after the last packet that left: `wire` bytes, begun at
- * `left_ns`. What a discipline is told of an empty queue depends on these alone,
+ * `left_ns`. What a discipline learns of an empty queue depends on these alone,
  * so that every host tells it alike. */
 struct aqm_last {
 	u64 left_ns;
 	u32 wire;
-	u32 untold; /* the queue was not empty, and nobody has said that it is */
+	u32 empty_pending; /* the queue was not empty, and the discipline knows of no end */
 };
 
 /* The slots that are free: those never used, from `fresh` on, and a list. */
@@ -86,10 +86,10 @@ AQM_FN u64 aqm_line_free(const struct aqm_last *last,
 #define AQM_UNASKED(what) 0
 #endif
 
-AQM_FN struct aqm_moment aqm_now(const struct aqm_counts *counts, u64 now_ns,
-				 u32 random)
+AQM_FN struct aqm_context aqm_now(const struct aqm_counts *counts, u64 now_ns,
+				  u32 random)
 {
-	struct aqm_moment at = {
+	struct aqm_context at = {
 		.now_ns = now_ns,
 		.bytes = counts->queued_bytes,
 		.wire = counts->queued_wire_bytes,
@@ -172,11 +172,11 @@ struct AQM_OF(_instance) {
 	AQM_FENCE(after_vars)
 };
 
-/* The present, as the discipline is told of it. */
-AQM_FN struct aqm_moment AQM_OF(_now)(struct AQM_OF(_instance) *q, u64 now_ns,
-				      u32 random)
+/* The context that the discipline is given. */
+AQM_FN struct aqm_context AQM_OF(_now)(struct AQM_OF(_instance) *q, u64 now_ns,
+				       u32 random)
 {
-	struct aqm_moment at = aqm_now(&q->counts, now_ns, random);
+	struct aqm_context at = aqm_now(&q->counts, now_ns, random);
 	struct aqm_slot *slot;
 	u32 i;
 
@@ -193,7 +193,7 @@ AQM_FN struct aqm_moment AQM_OF(_now)(struct AQM_OF(_instance) *q, u64 now_ns,
 	return at;
 }
 
-/* The queue is empty: the discipline is told so, once, as of when the line is
+/* The queue is empty: the discipline is notified, once, as of when the line is
  * free. Nothing happens between that time and this call, so it makes no
  * difference that the host has no timer. */
 AQM_WHOLE_FN u32 AQM_OF(_host_empty)(struct AQM_OF(_instance) *q AQM_NONNULL,
@@ -202,7 +202,7 @@ AQM_WHOLE_FN u32 AQM_OF(_host_empty)(struct AQM_OF(_instance) *q AQM_NONNULL,
 	u64 free_ns = q->link.rate_bytes_s ? aqm_line_free(&q->last, &q->link) :
 					     now_ns;
 	struct aqm_verdict verdict;
-	struct aqm_moment at;
+	struct aqm_context at;
 	u32 i, queue;
 
 	/* From now on a change of the link's rate does not change it. */
@@ -210,7 +210,7 @@ AQM_WHOLE_FN u32 AQM_OF(_host_empty)(struct AQM_OF(_instance) *q AQM_NONNULL,
 	q->last.wire = 0;
 	if (free_ns > now_ns)
 		return 0;
-	q->last.untold = 0;
+	q->last.empty_pending = 0;
 	at = AQM_OF(_now)(q, free_ns, AQM_UNASKED(random));
 	AQM_LONG_LOOP (i, AQM_OF(_QUEUES) * 4 + 4) {
 		queue = AQM_OF(_choose)(&q->vars, &q->params, &at);
@@ -274,22 +274,23 @@ AQM_FN u32 AQM_OF(_host_arrive)(struct AQM_OF(_instance) *q,
 				const struct aqm_packet *came, u32 random,
 				struct aqm_verdict *verdict)
 {
-	struct aqm_packet told = *came;
-	const struct aqm_packet *packet = &told;
+	struct aqm_packet given = *came;
+	const struct aqm_packet *packet = &given;
 	struct aqm_slot *slot, *last;
-	struct aqm_moment at;
+	struct aqm_context at;
 	struct aqm_fifo *fifo;
 	u32 index, queue;
 
 	if (!(AQM_OF(_NEEDS) &(AQM_NEEDS_FLOW | AQM_NEEDS_CODE)))
-		told.flow = AQM_UNASKED(flow);
+		given.flow = AQM_UNASKED(flow);
 	if (!(AQM_OF(_NEEDS) &AQM_NEEDS_ECN))
-		told.ecn = AQM_UNASKED(ecn);
+		given.ecn = AQM_UNASKED(ecn);
 	if (!(AQM_OF(_NEEDS) &AQM_NEEDS_RANDOM))
 		random = AQM_UNASKED(random);
 	/* Of a line whose rate is not known it is only known when it asks for a
 	 * packet. */
-	if (q->last.untold && !q->counts.queued_packets && q->link.rate_bytes_s)
+	if (q->last.empty_pending && !q->counts.queued_packets &&
+	    q->link.rate_bytes_s)
 		AQM_OF(_host_empty)(q, packet->arrived_ns);
 	at = AQM_OF(_now)(q, packet->arrived_ns, random);
 	q->counts.arrived_packets++;
@@ -320,8 +321,8 @@ AQM_FN u32 AQM_OF(_host_arrive)(struct AQM_OF(_instance) *q,
 	else
 		fifo->head = index;
 	fifo->tail = index;
-	if (!q->last.untold) {
-		q->last.untold = 1;
+	if (!q->last.empty_pending) {
+		q->last.empty_pending = 1;
 		q->last.left_ns = packet->arrived_ns;
 		q->last.wire = 0;
 	}
@@ -333,7 +334,7 @@ AQM_FN u32 AQM_OF(_host_arrive)(struct AQM_OF(_instance) *q,
  * packet. */
 AQM_FN u32 AQM_OF(_host_evict)(struct AQM_OF(_instance) *q, u64 now_ns)
 {
-	struct aqm_moment at = AQM_OF(_now)(q, now_ns, 0);
+	struct aqm_context at = AQM_OF(_now)(q, now_ns, 0);
 	u32 queue = AQM_OF(_evict)(&q->vars, &q->params, &q->stats, &at);
 	struct aqm_slot *slot;
 	u32 index;
@@ -363,12 +364,12 @@ AQM_FN u32 AQM_OF(_host_evict)(struct AQM_OF(_instance) *q, u64 now_ns)
 AQM_FN u32 AQM_OF(_host_depart)(struct AQM_OF(_instance) *q, u64 now_ns,
 				u32 random, struct aqm_verdict *verdict)
 {
-	struct aqm_moment at;
+	struct aqm_context at;
 	struct aqm_slot *slot;
 	u32 index, queue;
 
 	if (!q->counts.queued_packets) {
-		if (q->last.untold)
+		if (q->last.empty_pending)
 			AQM_OF(_host_empty)(q, now_ns);
 		*verdict = aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
 		return 0;

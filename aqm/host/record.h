@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a host records of a discipline's life: everything that it was told and
- * everything that it said, so that another host can be told the same.
+ * What a host records of a discipline's life: every input and every
+ * decision, so that another host can be given the same inputs.
  *
  * A recording begins with a state: a record AQM_STATE_EVENT, whose `slot` is
  * the number of slots ever used and `len` the bytes of the instance; then, by

@@ -34,10 +34,10 @@
 #define SHAPER_CLASSES 8
 #define SHAPER_PRIORITIES 8
 
-/* How many packets the guarantee may fall behind where nothing else is said. */
+/* How many packets the guarantee may fall behind where nothing else is configured. */
 #define SHAPER_GUARANTEE_PACKETS 2
 
-/* What is said of a class. */
+/* The configuration of a class. */
 struct shaper_rule {
 	u64 guarantee_bytes_s; /* 0: none */
 	u64 ceiling_bytes_s; /* 0: the link */

@@ -11,11 +11,11 @@
  * keeps no account of its own of packets that wait (AQM_NEEDS_QUEUE). What would
  * go first makes no difference, because nothing waits.
  *
- * A packet departs as it arrives: NAME_depart() is told of it at once, as of one
+ * A packet departs as it arrives: NAME_depart() is called for it at once, as of one
  * that has waited for as long as the virtual queue takes. So a discipline that
  * decides at departure decides in time, and time never goes backwards. What is
  * queued behind the packet is then what it found. That the queue has run empty
- * NAME_depart() is told as on every host, by asking for a packet where none is.
+ * NAME_depart() is notified as on every host, by asking for a packet where none is.
  *
  * The line has carried what is dropped early, so it counts. Senders that do not
  * react to drops would make the virtual queue grow without end. Then everything
@@ -44,13 +44,13 @@ struct virtual_queue {
 /* Tells the discipline that a packet leaves, or that there is none. */
 AQM_FN struct aqm_verdict virtual_depart(struct virtual_queue *v, u32 queue,
 					 const struct aqm_packet *packet,
-					 const struct aqm_moment *at)
+					 const struct aqm_context *at)
 {
 	return AQM_OF(_depart)(&v->q.vars, &v->q.params, &v->q.stats, queue,
 			       packet, at);
 }
 
-/* What is there at a moment, by the gate. */
+/* What is there at a time, by the gate. */
 AQM_FN void virtual_drain(struct virtual_queue *v, u64 now_ns)
 {
 	struct aqm_counts *counts = &v->q.counts;
@@ -60,7 +60,7 @@ AQM_FN void virtual_drain(struct virtual_queue *v, u64 now_ns)
 		wire = aqm_bytes_in(v->gate.rate_bytes_s,
 				    v->gate.opens_ns - now_ns);
 	} else if (counts->queued_packets) {
-		struct aqm_moment at = { .now_ns = v->gate.opens_ns };
+		struct aqm_context at = { .now_ns = v->gate.opens_ns };
 
 		virtual_depart(v, 0, NULL, &at);
 	}
@@ -138,7 +138,7 @@ AQM_FN struct aqm_verdict virtual_arrive(struct virtual_queue *v,
 	struct aqm_counts *counts = &v->q.counts;
 	struct aqm_packet left = *packet;
 	struct aqm_verdict verdict, last;
-	struct aqm_moment at;
+	struct aqm_context at;
 
 	counts->arrived_packets++;
 	counts->arrived_bytes += packet->len;

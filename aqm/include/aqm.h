@@ -23,7 +23,7 @@
  *                        NAME_depart()   that queue's head: send, mark, drop?
  *                                        or none, once the queue is empty and
  *                                        the line free
- *                        NAME_evict()    keep was said, at a price: whose head
+ *                        NAME_evict()    was to keep, at a price: whose head
  *                                        goes instead?
  *
  * each listed once, in tables that C expands into structures and from which
@@ -106,14 +106,15 @@ enum aqm_part {
 /* The same as a unit: words joined by `+` name the bits. */
 #define AQM_PARTS "source+destination+source-port+destination-port+protocol"
 
-/* Of so many queues, the first, a discipline can be told when their heads came. */
+/* Of so many queues, the first, a discipline can learn when their heads came. */
 #define AQM_HEADS 4
 
 /* There is no head, because the queue is empty. */
 #define AQM_NO_HEAD (~0ULL)
 
-/* The present: what is queued does not include the packet in question. */
-struct aqm_moment {
+/* What a call is given: the time, and what is queued without the packet in
+ * question. */
+struct aqm_context {
 	u64 now_ns; /* never goes backwards */
 	u64 bytes; /* queued, as the device counts */
 	u64 wire; /* queued, on the wire */
@@ -124,6 +125,9 @@ struct aqm_moment {
 	/* When the head of each queue came, or AQM_NO_HEAD (AQM_NEEDS_HEADS). */
 	u64 heads_ns[AQM_HEADS];
 };
+
+/* Its name in disciplines that were written for earlier versions. */
+#define aqm_moment aqm_context
 
 /* How a frame is cut up on the wire. */
 enum aqm_framing {
@@ -235,14 +239,14 @@ AQM_FN u32 aqm_wire(const struct aqm_link *link, u32 len)
 #define AQM_ONE_FIFO(name) \
 	AQM_FN u32 name##_choose(struct name##_vars *v, \
 				 const struct name##_params *p, \
-				 const struct aqm_moment *at) \
+				 const struct aqm_context *at) \
 	{ \
 		return 0; \
 	} \
 	AQM_FN struct aqm_verdict name##_depart( \
 		struct name##_vars *v, const struct name##_params *p, \
 		struct name##_stats *s, u32 queue, \
-		const struct aqm_packet *packet, const struct aqm_moment *at) \
+		const struct aqm_packet *packet, const struct aqm_context *at) \
 	{ \
 		if (!packet) \
 			return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0); \
@@ -254,7 +258,7 @@ AQM_FN u32 aqm_wire(const struct aqm_link *link, u32 len)
 	AQM_FN u32 name##_evict(struct name##_vars *v, \
 				const struct name##_params *p, \
 				struct name##_stats *s, \
-				const struct aqm_moment *at) \
+				const struct aqm_context *at) \
 	{ \
 		return AQM_NO_QUEUE; \
 	}
@@ -263,14 +267,14 @@ AQM_FN u32 aqm_wire(const struct aqm_link *link, u32 len)
  * because finding it out costs time. */
 enum aqm_needs {
 	AQM_NEEDS_NOTHING = 0,
-	AQM_NEEDS_RANDOM = 1, /* aqm_moment.random on arrival */
+	AQM_NEEDS_RANDOM = 1, /* aqm_context.random on arrival */
 	AQM_NEEDS_FLOW = 2, /* aqm_packet.flow */
 	AQM_NEEDS_EVICTION = 4, /* aqm_verdict.evict */
 	AQM_NEEDS_PARTS = 8, /* flows by its last parameter, AQM_FLOWS_PARAM */
 	AQM_NEEDS_CODE = 16, /* the DS code point for aqm_packet.flow */
 	AQM_NEEDS_QUEUE = 32, /* packets that wait: it keeps account of them */
-	AQM_NEEDS_HEADS = 64, /* aqm_moment.heads_ns, with AQM_NEEDS_QUEUE */
-	AQM_NEEDS_RANDOM_OUT = 128, /* aqm_moment.random on departure */
+	AQM_NEEDS_HEADS = 64, /* aqm_context.heads_ns, with AQM_NEEDS_QUEUE */
+	AQM_NEEDS_RANDOM_OUT = 128, /* aqm_context.random on departure */
 	AQM_NEEDS_ECN = 256, /* aqm_packet.ecn: it marks, or asks who can be */
 	AQM_NEEDS_HOLD =
 		512, /* a call when the time of AQM_DISCIPLINE_HELD comes */

@@ -9,7 +9,7 @@
  * thresholds; the paper's is the band from 40 % to 60 % of the way, in which
  * nothing is changed.
  *
- * Departures from the paper: where nothing is said, ared's steps down are the
+ * Departures from the paper: where nothing is set, ared's steps down are the
  * inverse of its steps up (below); there is no timer. The step is taken by the first
  * arrival after each interval, and one at most after a longer silence, in which
  * the average says nothing new.
@@ -24,7 +24,7 @@
 	  "aim at the middle between the thresholds, or at the band from 40 " \
 	  "% to 60 %") \
 	P(interval_ns, AQM_NS, 0, 0, 10000000000ULL, \
-	  "time between steps; 0: 0.5 s, or more where limit_bytes is said " \
+	  "time between steps; 0: 0.5 s, or more where limit_bytes is set " \
 	  "and stands for round trips beyond 0.1 s") \
 	P(alpha, AQM_RATIO, AQM_ONE / 100, 1, AQM_ONE, \
 	  "largest increase of the probability; a quarter of it where that " \
@@ -184,7 +184,7 @@ AQM_FN void ared_step(struct ared_core *v, const struct ared_common *p,
 AQM_WHOLE_FN u64 ared_observe(struct ared_core *v AQM_NONNULL,
 			      const struct ared_common *p AQM_NONNULL,
 			      struct ared_counted *s AQM_NONNULL,
-			      const struct aqm_moment *at AQM_NONNULL)
+			      const struct aqm_context *at AQM_NONNULL)
 {
 	/* Before Linux 6.8 the verifier takes no word for AQM_NONNULL. */
 	if (!v || !p || !s || !at)

@@ -19,7 +19,7 @@
 #define METER_NS_PER_S 1000000000ULL
 
 /* The fastest rate, 100 Gbit/s, and the longest time and the most tokens that
- * are told apart: 2^30 s at that rate still fits in 64 bits, and at the slowest
+ * are distinguished: 2^30 s at that rate still fits in 64 bits, and at the slowest
  * rate of 1 byte/s brings as many tokens as any two bursts hold. */
 #define METER_MOST_BYTES_S 12500000000ULL
 #define METER_MOST_S (1ULL << 30)

@@ -52,7 +52,7 @@ enum red_measure {
 	  "least 15 MTU") \
 	P(delay_ns, AQM_NS, 0, 0, 10000000000ULL, \
 	  "mean delay aimed at where thresholds are automatic; 0: 5 ms, or " \
-	  "by the limit where that is said") \
+	  "by the limit where that is set") \
 	P(weight, AQM_RATIO, 0, 0, AQM_ONE / 2, \
 	  "weight of one arrival in the average, from 2^-24; 0: by the " \
 	  "link's rate") \
@@ -100,7 +100,7 @@ struct red_core {
 	RED_CORE(AQM_NUMBER_FIELD)
 };
 
-/* The delay aimed at where neither a limit nor a delay is said. */
+/* The delay aimed at where neither a limit nor a delay is set. */
 #define RED_DELAY_NS 5000000
 
 /* Where the device's rate is unknown: 10 Mbit/s. Only defaults follow it. */
@@ -243,7 +243,7 @@ AQM_FN u64 red_automatic_weight(u64 packets_s)
 /* No probability that is set or adapted is less. */
 #define RED_LEAST_P (AQM_ONE >> 20)
 
-/* Whether the queue's length is all that is said of how long it may be. */
+/* Whether the queue's length is limited by nothing but `limit_bytes`. */
 AQM_FN int red_by_limit(const struct red_common *p)
 {
 	return p->limit_bytes && !p->min_bytes && !p->max_bytes && !p->delay_ns;
@@ -252,8 +252,8 @@ AQM_FN int red_by_limit(const struct red_common *p)
 /*
  * Derives what is in force. ARED section 4: the lower threshold is 5 packets or
  * half the delay target, whichever is more, the upper one three times that.
- * Where only the limit is said, the upper one is a quarter of it, as the limit
- * is four times the upper one where that is said, and still 15 packets.
+ * Where only the limit is set, the upper one is a quarter of it, as the limit
+ * is four times the upper one where that is set, and still 15 packets.
  * The average and the spacing stay as they are.
  *
  * Looked at once by the kernel's verifier, which wants an answer of any such function.
@@ -304,7 +304,7 @@ AQM_WHOLE_FN u32 red_setup_core(struct red_core *v AQM_NONNULL,
 
 /* The queue in the measure that thresholds are compared with. */
 AQM_FN u64 red_queue(const struct red_core *v, const struct red_common *p,
-		     const struct aqm_moment *at)
+		     const struct aqm_context *at)
 {
 	u64 queue = at->bytes;
 
@@ -326,7 +326,7 @@ AQM_FN u64 red_size(const struct red_core *v, const struct red_common *p,
 
 /* Brings the average up to date at an arrival. */
 AQM_FN void red_observe(struct red_core *v, const struct red_common *p,
-			const struct aqm_moment *at)
+			const struct aqm_context *at)
 {
 	if (!at->packets && v->idle_since_ns)
 		v->average = red_idle_average(v, v->average,
@@ -338,15 +338,15 @@ AQM_FN void red_observe(struct red_core *v, const struct red_common *p,
 }
 
 /* Notes at a departure that nothing is left. */
-AQM_FN void red_departed(struct red_core *v, const struct aqm_moment *at)
+AQM_FN void red_departed(struct red_core *v, const struct aqm_context *at)
 {
 	if (!at->packets)
 		v->idle_since_ns = at->now_ns;
 }
 
-/* Notes that the queue is empty, where no departure said so: where nothing waits
+/* Notes that the queue is empty, where no departure noted it: where nothing waits
  * (host/virtual.h), none does. */
-AQM_FN void red_emptied(struct red_core *v, const struct aqm_moment *at)
+AQM_FN void red_emptied(struct red_core *v, const struct aqm_context *at)
 {
 	if (!v->idle_since_ns)
 		red_departed(v, at);
@@ -386,7 +386,7 @@ AQM_FN struct aqm_verdict red_verdict(struct red_core *v,
 				      const struct red_common *p, int ecn,
 				      u64 probability,
 				      const struct aqm_packet *packet,
-				      const struct aqm_moment *at)
+				      const struct aqm_context *at)
 {
 	u64 queue = red_queue(v, p, at);
 	int room = queue + red_size(v, p, packet) <= v->limit_bytes;

@@ -131,7 +131,7 @@ AQM_FN u32 shallow_decide(struct shallow_vars *v,
 			  const struct shallow_params *p,
 			  struct shallow_stats *s,
 			  const struct aqm_packet *packet, u64 probability,
-			  const struct aqm_moment *at)
+			  const struct aqm_context *at)
 {
 	u64 waits = shallow_add(v, packet->wire, at->now_ns);
 	u32 answer = shallow_answer(waits, v->l4s_step_ns, p->coupling,

@@ -2,7 +2,7 @@
 /*
  * What becomes of a stream of datagrams that is faster than it may be (Shah
  * 1999, section 5.2.2): UDP has no window to close, so the sender is first shown
- * losses, then given a chance, then told that nobody is there.
+ * losses, then given a chance, then answered that nobody is there.
  *
  *   OKAY  delivered; above the rate: DROP
  *   DROP  discarded; after the drop time the rate is forgotten: WARN
@@ -36,7 +36,7 @@ enum udp_verdict {
 	UDP_REFUSE = 2,
 };
 
-/* What is said, the same for all streams. */
+/* The configuration, the same for all streams. */
 struct udp_rule {
 	u64 mode; /* enum udp_mode */
 	u64 rate_bytes_s; /* of each stream */
@@ -89,7 +89,7 @@ AQM_FN u32 udp_arrived(struct udp_flow *flow, const struct udp_rule *rule,
 	if (rule->mode == UDP_BUCKET) {
 		verdict = udp_bucket(flow, rule, bytes, now_ns);
 		meter_arrived(&flow->meter, &rule->meter, bytes, now_ns);
-		goto told;
+		goto counted;
 	}
 	if (flow->meter.seen_ns && silent > rule->meter.age_ns)
 		udp_enter(flow, UDP_OKAY, now_ns);
@@ -109,7 +109,7 @@ AQM_FN u32 udp_arrived(struct udp_flow *flow, const struct udp_rule *rule,
 		verdict = UDP_DISCARD;
 	else if (flow->state == UDP_KILL)
 		verdict = UDP_REFUSE;
-told:
+counted:
 	if (verdict != UDP_DELIVER)
 		flow->discarded++;
 	return verdict;

@@ -37,7 +37,7 @@ enum window_algorithm {
 	WINDOW_MSS = 2,
 };
 
-/* What is said, the same for all connections. */
+/* The configuration, the same for all connections. */
 struct window_rule {
 	u64 algorithm; /* enum window_algorithm */
 	u64 fixed_bytes; /* this window and no other; 0: by the algorithm */
@@ -228,7 +228,7 @@ AQM_FN int window_repeats(const struct window_flow *flow, u32 ack)
 /*
  * The window that an acknowledgement offers, in bytes, where the receiver
  * itself offers `offered` and the rate, unless it is 0, is to be kept. The host
- * tells by window_told() what it made of it.
+ * reports by window_advertised() what it made of it.
  */
 AQM_FN u32 window_offer(struct window_flow *flow,
 			const struct window_rule *rule, u64 rate, u32 ack,
@@ -286,8 +286,9 @@ AQM_FN u32 window_offer(struct window_flow *flow,
  * earned, as less than a segment must not be offered, it leaves when that has
  * been.
  */
-AQM_FN u64 window_told(struct window_flow *flow, const struct window_rule *rule,
-		       u64 rate, u32 ack, u32 window, u64 now_ns)
+AQM_FN u64 window_advertised(struct window_flow *flow,
+			     const struct window_rule *rule, u64 rate, u32 ack,
+			     u32 window, u64 now_ns)
 {
 	u32 edge = ack + window;
 	s64 least = -(s64)window_most(flow, rule, rate);

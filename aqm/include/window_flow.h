@@ -15,7 +15,7 @@ struct window_flow {
 		       * is */
 	u64 awaited_ns; /* when the data came whose acknowledgement is waited for;
 			 * 0: none is */
-	u64 sampled_ns; /* when one left by which it was told what is on the way */
+	u64 sampled_ns; /* when one left that showed it what is on the way */
 	u32 mss; /* largest segment that came */
 	u32 edge; /* the last byte offered, plus one */
 	u32 window; /* of the algorithms with steps */

@@ -69,14 +69,14 @@ const u32 aqm_engine_layout[38] = {
 	sizeof(struct engine_slot),
 	sizeof(struct engine_fork),
 	AT(engine_fork, head),
-	sizeof(struct engine_said),
-	AT(engine_said, guarantee_bytes_s),
-	AT(engine_said, live),
-	AT(engine_said, parent),
-	AT(engine_said, target_ns),
-	AT(engine_said, cap),
-	AT(engine_said, burst_bytes),
-	AT(engine_said, hosts),
+	sizeof(struct engine_config),
+	AT(engine_config, guarantee_bytes_s),
+	AT(engine_config, live),
+	AT(engine_config, parent),
+	AT(engine_config, target_ns),
+	AT(engine_config, cap),
+	AT(engine_config, burst_bytes),
+	AT(engine_config, hosts),
 	sizeof(struct engine_node),
 	AT(engine_node, ceiling),
 	AT(engine_node, guarantee),
@@ -119,7 +119,7 @@ struct native_engine_rows {
 };
 
 /* What became of an opportunity to send. */
-struct native_engine_turn {
+struct native_engine_departure {
 	struct aqm_verdict verdict;
 	u32 leaf; /* 0: none may send */
 	u32 slot;
@@ -135,7 +135,7 @@ u32 aqm_engine_evict(struct native_engine *n, u32 leaf);
 u32 aqm_engine_arrive(struct native_engine *n, u32 leaf,
 		      const struct aqm_packet *packet, u32 host);
 void aqm_engine_depart(struct native_engine *n, u64 now_ns,
-		       struct native_engine_turn *turn);
+		       struct native_engine_departure *departure);
 void aqm_engine_packet(struct native_engine *n, u32 slot,
 		       struct aqm_packet *packet);
 void aqm_engine_counts(const struct native_engine *n, u64 counts[5]);
@@ -143,7 +143,7 @@ u32 aqm_engine_first(struct native_engine *n, u32 leaf, u32 flow);
 u32 aqm_engine_behind(struct native_engine *n, u32 slot);
 u64 aqm_engine_lowest(u64 word);
 
-/* Takes over what is said of the whole. What is queued stays. */
+/* Takes over the configuration of the whole. What is queued stays. */
 void aqm_engine_setup(struct native_engine *n, const struct engine_rule *rule,
 		      const struct native_engine_rows *rows)
 {
@@ -163,7 +163,7 @@ void aqm_engine_setup(struct native_engine *n, const struct engine_rule *rule,
 	n->engine.hosts.rows = (u32)rows->host_rows - 1;
 }
 
-/* Something else is said of a node. */
+/* The configuration of a node has changed. */
 void aqm_engine_look(struct native_engine *n, u32 id, u64 now_ns)
 {
 	engine_look(&n->engine, id, now_ns);
@@ -190,25 +190,25 @@ u32 aqm_engine_arrive(struct native_engine *n, u32 leaf,
 	return engine_arrive(&n->engine, leaf, packet, host);
 }
 
-/* One turn: the slot of a packet that is sent or dropped, by the verdict. With a
- * leaf and no slot the host asks for another turn. */
+/* One call: the slot of a packet that is sent or dropped, by the verdict. With a
+ * leaf and no slot the host asks for another departure. */
 void aqm_engine_depart(struct native_engine *n, u64 now_ns,
-		       struct native_engine_turn *turn)
+		       struct native_engine_departure *departure)
 {
 	struct engine *e = &n->engine;
 	u32 wire = 0;
 
-	turn->verdict = aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
-	turn->slot = 0;
-	turn->leaf = engine_choose(e, now_ns);
-	turn->opens_ns = e->opens_ns;
-	if (!turn->leaf)
+	departure->verdict = aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
+	departure->slot = 0;
+	departure->leaf = engine_choose(e, now_ns);
+	departure->opens_ns = e->opens_ns;
+	if (!departure->leaf)
 		return;
-	turn->slot = engine_take(e, turn->leaf, now_ns);
-	turn->verdict = e->verdict;
-	if (turn->slot)
-		wire = engine_cost(e, engine_slot(e, turn->slot));
-	engine_settle(e, turn->leaf, wire, now_ns);
+	departure->slot = engine_take(e, departure->leaf, now_ns);
+	departure->verdict = e->verdict;
+	if (departure->slot)
+		wire = engine_cost(e, engine_slot(e, departure->slot));
+	engine_settle(e, departure->leaf, wire, now_ns);
 }
 
 /* What is known of the packet in a slot, or was until it was taken. */

@@ -7,7 +7,7 @@
 #include "native.h"
 
 #ifndef AQM_QUEUE_H
-/* A packet's place, as queue.h has it, which is a template. */
+/* A packet's slot, as queue.h has it, which is a template. */
 struct aqm_slot {
 	struct aqm_packet packet;
 	u32 next;
@@ -28,14 +28,14 @@ struct native_class {
 };
 
 /* What became of an opportunity to send. */
-struct native_turn {
+struct native_departure {
 	struct aqm_verdict verdict;
 	u32 class; /* SHAPER_CLASSES: none may send */
 	u32 pad;
 	u64 opens_ns; /* then: when the first may; ~0: none has packets */
 };
 
-/* Takes over what is said of the link and of each class. */
+/* Takes over the configuration of the link and of each class. */
 void aqm_shaper_setup(struct native_shaper *s, const struct aqm_link *link,
 		      u64 gate_bytes_s, const struct shaper_rule *rules,
 		      u32 classes, u32 other);
@@ -49,9 +49,9 @@ u32 aqm_shaper_evict(struct native_shaper *s, const struct native_class *queue,
 /* Whether the line is free; where not, when it will be. */
 int aqm_shaper_open(struct native_shaper *s, u64 now_ns, u64 *opens_ns);
 /* With an open line: the slot of a packet to send or to drop, in the queue of
- * `turn->class`; 0 for none, where AGAIN asks for another turn. */
+ * `departure->class`; 0 for none, where AGAIN asks for another departure. */
 u32 aqm_shaper_depart(struct native_shaper *s,
 		      const struct native_class *queues, u64 now_ns, u32 random,
-		      struct native_turn *turn);
+		      struct native_departure *departure);
 
 #endif

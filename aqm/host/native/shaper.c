@@ -71,31 +71,32 @@ int aqm_shaper_open(struct native_shaper *s, u64 now_ns, u64 *opens_ns)
 
 u32 aqm_shaper_depart(struct native_shaper *s,
 		      const struct native_class *queues, u64 now_ns, u32 random,
-		      struct native_turn *turn)
+		      struct native_departure *departure)
 {
 	const struct native_class *queue;
 	const struct aqm_slot *slots;
 	struct shaper_class *class;
 	u32 slot;
 
-	turn->verdict = aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
-	turn->class = shaper_choose(&s->shaper, now_ns, &turn->opens_ns);
-	if (turn->class >= SHAPER_CLASSES)
+	departure->verdict = aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
+	departure->class =
+		shaper_choose(&s->shaper, now_ns, &departure->opens_ns);
+	if (departure->class >= SHAPER_CLASSES)
 		return 0;
-	class = &s->shaper.class[turn->class];
-	queue = &queues[turn->class];
+	class = &s->shaper.class[departure->class];
+	queue = &queues[departure->class];
 	slot = queue->kind->depart(queue->memory, now_ns, random,
-				   &turn->verdict);
+				   &departure->verdict);
 	if (!slot) {
-		/* Unless it asks for another turn, it has nothing. */
-		if (turn->verdict.action != AQM_AGAIN)
+		/* Unless it asks for another call, it has nothing. */
+		if (departure->verdict.action != AQM_AGAIN)
 			class->packets = 0;
-		turn->verdict.action = AQM_AGAIN;
+		departure->verdict.action = AQM_AGAIN;
 		return 0;
 	}
 	slots = (const struct aqm_slot *)((const char *)queue->memory +
 					  queue->kind->size);
-	if (turn->verdict.action == AQM_DROP)
+	if (departure->verdict.action == AQM_DROP)
 		shaper_dropped(class);
 	else
 		shaper_sent(&s->shaper, &s->line, class,

@@ -36,8 +36,8 @@ u32 aqm_window_initial(const struct window_rule *rule, u32 offered);
 void aqm_window_begun(void *flow, u32 ack, u32 window, u64 now_ns);
 u32 aqm_window_offer(void *flow, const struct window_rule *rule, u64 rate,
 		     u32 ack, u32 offered, u64 now_ns);
-u64 aqm_window_told(void *flow, const struct window_rule *rule, u64 rate,
-		    u32 ack, u32 window, u64 now_ns);
+u64 aqm_window_advertised(void *flow, const struct window_rule *rule, u64 rate,
+			  u32 ack, u32 window, u64 now_ns);
 u64 aqm_window_pay(void *flow, u32 ack, u64 owed);
 void aqm_window_path(void *flow, u32 round_trip_us);
 void aqm_window_asks(void *flow, u32 stamp, u64 leaves_ns);
@@ -81,10 +81,10 @@ u32 aqm_window_offer(void *flow, const struct window_rule *rule, u64 rate,
 	return window_offer(flow, rule, rate, ack, offered, now_ns);
 }
 
-u64 aqm_window_told(void *flow, const struct window_rule *rule, u64 rate,
-		    u32 ack, u32 window, u64 now_ns)
+u64 aqm_window_advertised(void *flow, const struct window_rule *rule, u64 rate,
+			  u32 ack, u32 window, u64 now_ns)
 {
-	return window_told(flow, rule, rate, ack, window, now_ns);
+	return window_advertised(flow, rule, rate, ack, window, now_ns);
 }
 
 u64 aqm_window_pay(void *flow, u32 ack, u64 owed)

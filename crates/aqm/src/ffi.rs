@@ -5,7 +5,7 @@
 use std::ffi::{c_char, c_void};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// What a discipline is told of a packet.
+/// What a discipline is given of a packet.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Packet {

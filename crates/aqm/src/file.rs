@@ -17,7 +17,7 @@ const MAGIC: &str = "weirgate aqm recording 1";
 /// The longest record that a reader takes: a whole instance has less.
 const LONGEST: usize = 1 << 24;
 
-/// What is said of a recording as a whole.
+/// The configuration of a recording as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct About {
     /// The discipline that was recorded; empty for a capture.
@@ -137,7 +137,7 @@ impl<'b> Recording<'b> {
         }
     }
 
-    /// Packets that came, in order, without what a discipline said of them.
+    /// Packets that came, in order, without the verdicts of a discipline.
     pub fn arrivals(&self) -> Vec<Record> {
         // Slots have another length, and an instance that had a record's would
         // be the first after a state; neither is an arrival.

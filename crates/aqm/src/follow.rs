@@ -45,7 +45,7 @@ impl Queue<()> {
             .unwrap_or_else(|| Settings::new(self.discipline))
     }
 
-    /// The link as it was told of it.
+    /// The link as it was given it.
     pub fn link(&self) -> Link {
         let words = &self.memory[self.layout.link.start / 8..self.layout.link.end / 8];
         Link::read_from_bytes(words.as_bytes()).unwrap_or_default()

@@ -54,8 +54,8 @@ mod window;
 pub use chance::Chance;
 pub use discipline::{Discipline, Layout, Row, reasons};
 pub use engine::{
-    CREDIT_NS, Engine, EngineArrival, EngineError, EngineMirror, EngineRecord, EngineSize,
-    EngineTaken, EngineTurn, IDLE_CREDIT_NS, LEAST_QUANTUM, NodeCounts, NodeRow, NodeRule, TICK_NS,
+    CREDIT_NS, Engine, EngineArrival, EngineDeparture, EngineError, EngineMirror, EngineRecord,
+    EngineSize, EngineTaken, IDLE_CREDIT_NS, LEAST_QUANTUM, NodeCounts, NodeRow, NodeRule, TICK_NS,
 };
 pub use ffi::{Link, Packet, SLOT_BYTES};
 pub use file::{About, FileError, Recording, Writer};
@@ -69,7 +69,7 @@ pub use record::{EventKind, RECORD_BYTES, Record};
 pub use replay::{Event, Outcome, What, replay};
 pub use seal::{SealError, check as check_seal, seal};
 pub use settings::{ONLY_MARKS, Settings, SettingsError};
-pub use shaper::{Shaper, ShaperRule, ShaperTurn};
+pub use shaper::{Shaper, ShaperDeparture, ShaperRule};
 pub use share::{ShareMember, ShareSum, WHOLE_SHARE};
 pub use udp::{Udp, UdpRule, UdpState, UdpVerdict};
 pub use virtual_queue::VirtualQueue;

@@ -214,12 +214,12 @@ fn follow(
         }
     };
     if slot != record.slot || own != record.raw() {
-        let told = |slot: u32, raw: &RawVerdict| format!("{raw:?} in slot {slot}");
+        let shown = |slot: u32, raw: &RawVerdict| format!("{raw:?} in slot {slot}");
         return Err(MirrorError::Verdict {
             at,
             event,
-            recorded: told(record.slot, &record.raw()),
-            own: told(slot, &own),
+            recorded: shown(record.slot, &record.raw()),
+            own: shown(slot, &own),
         });
     }
     Ok(())

@@ -110,7 +110,7 @@ pub enum OpenError {
 impl Discipline {
     /// Opens a compiled discipline, and keeps it for as long as the process
     /// runs. `kit` is the number that the sources of the kit have, by which
-    /// those that it was built with are told. The file's code runs in this
+    /// those that it was built with are recognised. The file's code runs in this
     /// process: whoever wrote it is trusted as this program is.
     pub fn open(path: &Path, kit: u64) -> Result<Self, OpenError> {
         let file = read(path)?;
@@ -316,13 +316,13 @@ fn trusted(path: &Path) -> Result<(), OpenError> {
 fn loader_says() -> String {
     // SAFETY: the call takes nothing, and its answer is a string of this
     // thread's until its next call.
-    let said: *const c_char = unsafe { libc::dlerror() };
-    if said.is_null() {
+    let message: *const c_char = unsafe { libc::dlerror() };
+    if message.is_null() {
         return "it has none of the names that a discipline has".to_owned();
     }
     // SAFETY: as above.
-    let said = unsafe { CStr::from_ptr(said) };
-    said.to_string_lossy().into_owned()
+    let message = unsafe { CStr::from_ptr(message) };
+    message.to_string_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -339,7 +339,7 @@ mod tests {
         let mode = |path: &Path, mode: u32| {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
         };
-        let told = || {
+        let message = || {
             Discipline::open_trusted(&file, 1)
                 .expect_err("nothing")
                 .to_string()
@@ -347,17 +347,17 @@ mod tests {
         mode(&folder, 0o755);
         mode(&file, 0o664);
         assert!(
-            told().contains("others may write it (mode 664)"),
+            message().contains("others may write it (mode 664)"),
             "{}",
-            told()
+            message()
         );
         mode(&file, 0o600);
-        assert!(told().contains("no discipline: "), "{}", told());
+        assert!(message().contains("no discipline: "), "{}", message());
         mode(&folder, 0o777);
         assert!(
-            told().contains("others may write it (mode 777)"),
+            message().contains("others may write it (mode 777)"),
             "{}",
-            told()
+            message()
         );
         mode(&folder, 0o700);
         crate::scan(&folder, 1);

@@ -167,7 +167,7 @@ impl<T> Queue<T> {
             sent: None,
             dropped: Vec::new(),
         };
-        for _ in 0..self.turns() {
+        for _ in 0..self.rounds() {
             let mut raw = RawVerdict::default();
             let random = self.word();
             // SAFETY: the memory holds an instance and all its slots.
@@ -259,9 +259,9 @@ impl<T> Queue<T> {
         self.memory[start / 8 + index]
     }
 
-    /// Each turn of a departure drops a packet or ends a flow's turn, so there
+    /// Each round of a departure drops a packet or ends a flow's turn, so there
     /// are fewer than this.
-    pub(crate) fn turns(&self) -> u32 {
+    pub(crate) fn rounds(&self) -> u32 {
         4 * (self.discipline.packets() + self.discipline.queues()) + 4
     }
 

@@ -37,7 +37,7 @@ pub struct Record {
     pub wire: u32,
     /// On arrival: the flow's hash.
     pub flow: u32,
-    /// On arrival: the ECN bits that the discipline was told.
+    /// On arrival: the ECN bits that the discipline was given.
     pub ecn: u32,
     /// On arrival and departure: the random word.
     pub random: u32,

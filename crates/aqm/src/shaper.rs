@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// The most classes (`SHAPER_CLASSES`).
 const CLASSES: usize = 8;
 
-/// What is said of a class (`struct shaper_rule`).
+/// The configuration of a class (`struct shaper_rule`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes, Immutable, IntoBytes)]
 pub struct ShaperRule {
@@ -34,7 +34,7 @@ pub struct ShaperRule {
 
 /// What an opportunity to send led to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShaperTurn<T> {
+pub struct ShaperDeparture<T> {
     /// The class, the packet to send, and how.
     pub sent: Option<(usize, Verdict, Packet, T)>,
     /// Packets that were dropped on the way to it, with their classes.
@@ -62,10 +62,10 @@ struct RawClass {
     memory: *mut c_void,
 }
 
-/// `struct native_turn`.
+/// `struct native_departure`.
 #[repr(C)]
 #[derive(Default)]
-struct RawTurn {
+struct RawDeparture {
     verdict: RawVerdict,
     class: u32,
     pad: u32,
@@ -103,7 +103,7 @@ unsafe extern "C" {
         queues: *const RawClass,
         now_ns: u64,
         random: u32,
-        turn: *mut RawTurn,
+        departure: *mut RawDeparture,
     ) -> u32;
 }
 
@@ -145,7 +145,7 @@ impl<T> Shaper<T> {
         assert_eq!(classes.len(), self.queues.len(), "the same classes");
         assert!(other < classes.len(), "one of the classes");
         let rules: Vec<ShaperRule> = classes.iter().map(|(rule, _)| *rule).collect();
-        // SAFETY: the memory is a shaper's; there are as many rules as is said.
+        // SAFETY: the memory is a shaper's; there are as many rules as `rules.len()`.
         unsafe {
             aqm_shaper_setup(
                 self.memory.as_mut_ptr().cast(),
@@ -218,8 +218,8 @@ impl<T> Shaper<T> {
     }
 
     /// The host asks for a packet, at a time that may be before the line is free.
-    pub fn depart(&mut self, now_ns: u64) -> ShaperTurn<T> {
-        let mut turn = ShaperTurn {
+    pub fn depart(&mut self, now_ns: u64) -> ShaperDeparture<T> {
+        let mut departure = ShaperDeparture {
             sent: None,
             dropped: Vec::new(),
             opens_ns: None,
@@ -228,8 +228,8 @@ impl<T> Shaper<T> {
         let mut opens = 0;
         // SAFETY: the memory is a shaper's.
         if unsafe { aqm_shaper_open(memory, now_ns, &raw mut opens) } == 0 {
-            turn.opens_ns = Some(opens);
-            return turn;
+            departure.opens_ns = Some(opens);
+            return departure;
         }
         let classes = self.queues.iter_mut().map(Queue::class);
         let mut classes: Vec<RawClass> = classes.collect();
@@ -238,10 +238,10 @@ impl<T> Shaper<T> {
             kind: std::ptr::null(),
             memory: std::ptr::null_mut(),
         });
-        // Each turn sends or drops a packet or ends a flow's turn.
-        let most = self.queues.iter().map(Queue::turns).sum();
+        // Each round sends or drops a packet or ends a flow's turn.
+        let most = self.queues.iter().map(Queue::rounds).sum();
         for _ in 0..most {
-            let mut raw = RawTurn::default();
+            let mut raw = RawDeparture::default();
             let random = self.chance.word();
             // SAFETY: the memory is a shaper's, and each class's that of its
             // discipline.
@@ -252,22 +252,22 @@ impl<T> Shaper<T> {
                 if raw.verdict.action == AGAIN {
                     continue;
                 }
-                turn.opens_ns = (raw.opens_ns != u64::MAX).then_some(raw.opens_ns);
+                departure.opens_ns = (raw.opens_ns != u64::MAX).then_some(raw.opens_ns);
                 break;
             }
             let class = raw.class as usize;
             let (packet, item) = self.queues[class].take(slot);
             let verdict = verdict(raw.verdict);
             match (verdict.action, item) {
-                (Action::Drop, Some(item)) => turn.dropped.push((class, verdict, item)),
+                (Action::Drop, Some(item)) => departure.dropped.push((class, verdict, item)),
                 (_, Some(item)) => {
-                    turn.sent = Some((class, verdict, packet, item));
+                    departure.sent = Some((class, verdict, packet, item));
                     break;
                 }
                 (_, None) => {}
             }
         }
-        turn
+        departure
     }
 
     /// The queue of a class.

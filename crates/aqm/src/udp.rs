@@ -10,7 +10,7 @@ unsafe extern "C" {
     fn aqm_udp_arrived(flow: *mut c_void, rule: *const UdpRule, bytes: u32, now_ns: u64) -> u32;
 }
 
-/// What is said of all streams (`struct udp_rule`).
+/// The configuration of all streams (`struct udp_rule`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct UdpRule {
@@ -64,7 +64,7 @@ pub enum UdpVerdict {
     Deliver,
     /// It is dropped.
     Discard,
-    /// Its sender is told that nobody listens there.
+    /// Its sender learns that nobody listens there.
     Refuse,
 }
 

@@ -32,7 +32,7 @@ unsafe extern "C" {
     fn aqm_window_loosens(flow: *mut c_void, bytes: u32, share: u64, all: u64) -> u32;
     fn aqm_window_had(flow: *mut c_void, part: u32);
     fn aqm_window_pay(flow: *mut c_void, ack: u32, owed: u64) -> u64;
-    fn aqm_window_told(
+    fn aqm_window_advertised(
         flow: *mut c_void,
         rule: *const WindowRule,
         rate: u64,
@@ -53,7 +53,7 @@ pub enum WindowAlgorithm {
     Mss,
 }
 
-/// What is said of all connections (`struct window_rule`).
+/// The configuration of all connections (`struct window_rule`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WindowRule {
@@ -81,7 +81,7 @@ pub struct WindowRule {
 
 impl WindowRule {
     /// An algorithm with Shah's chunks (30 of 100 ms; section 6.2), a horizon of
-    /// a second, no acknowledgement held back and nothing said of the beginning.
+    /// a second, no acknowledgement held back and nothing configured of the beginning.
     pub const fn new(algorithm: WindowAlgorithm) -> Self {
         Self {
             algorithm: algorithm as u64,
@@ -160,10 +160,10 @@ impl Window {
 
     /// What was offered in the end; for how long the acknowledgement is held
     /// back, in nanoseconds.
-    pub fn told(&mut self, rate: u64, ack: u32, window: u32, now_ns: u64) -> u64 {
+    pub fn advertised(&mut self, rate: u64, ack: u32, window: u32, now_ns: u64) -> u64 {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: as above.
-        unsafe { aqm_window_told(flow, &raw const self.rule, rate, ack, window, now_ns) }
+        unsafe { aqm_window_advertised(flow, &raw const self.rule, rate, ack, window, now_ns) }
     }
 
     /// Before [`Window::offer`]: with this acknowledgement the connection goes on
@@ -175,7 +175,7 @@ impl Window {
         unsafe { aqm_window_pay(flow, ack, owed) }
     }
 
-    /// What the handshake told of the path: a round trip in microseconds.
+    /// What the handshake measured of the path: a round trip in microseconds.
     pub fn path(&mut self, round_trip_us: u32) {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a connection.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ARED in a loop with senders that react: told nothing but the queue's length
+//! ARED in a loop with senders that react: given nothing but the queue's length
 //! (rate and MTU are the link's), the average stays in the target band from 1 to
 //! 100 flows, where RED with fixed parameters leaves it (Floyd, Gummadi and
 //! Shenker 2001).
@@ -22,7 +22,7 @@ const LEN: u32 = 1514;
 /// target, the middle between a twelfth and a quarter of the limit: 8 for each
 /// of 100 flows.
 #[derive(Debug, Clone, Copy)]
-struct Line {
+struct Bottleneck {
     bits_s: u64,
     rtt_ns: u64,
     limit_bytes: u64,
@@ -31,7 +31,7 @@ struct Line {
 }
 
 /// That of `experiments/aqm-ared.toml`: 470 packets queued, 330 under way.
-const EXPERIMENT: Line = Line {
+const EXPERIMENT: Bottleneck = Bottleneck {
     bits_s: 20_000_000,
     rtt_ns: 200 * MS,
     limit_bytes: 2_820 * LEN as u64,
@@ -39,7 +39,7 @@ const EXPERIMENT: Line = Line {
 };
 
 /// 770 packets queued, 40 under way: almost all of the round trip is the queue's.
-const LONG: Line = Line {
+const LONG: Bottleneck = Bottleneck {
     bits_s: 10_000_000,
     rtt_ns: 50 * MS,
     limit_bytes: 7_000_000,
@@ -47,14 +47,14 @@ const LONG: Line = Line {
 };
 
 /// 880 packets queued, 410 under way.
-const FAST: Line = Line {
+const FAST: Bottleneck = Bottleneck {
     bits_s: 100_000_000,
     rtt_ns: 50 * MS,
     limit_bytes: 8_000_000,
     settles_s: 50,
 };
 
-impl Line {
+impl Bottleneck {
     /// Time on the wire of a packet.
     fn serve_ns(self) -> u64 {
         u64::from(LEN) * 8 * S / self.bits_s
@@ -105,7 +105,7 @@ impl Sender {
 }
 
 struct Loop {
-    line: Line,
+    line: Bottleneck,
     kit: Queue<usize>,
     chance: Chance,
     events: BinaryHeap<Reverse<(u64, Event)>>,
@@ -118,7 +118,7 @@ struct Loop {
 
 impl Loop {
     /// `params` beside the limit.
-    fn new(name: &str, line: Line, seed: u64, params: &[(&str, u64)]) -> Self {
+    fn new(name: &str, line: Bottleneck, seed: u64, params: &[(&str, u64)]) -> Self {
         let mut all = vec![("limit_bytes", line.limit_bytes)];
         all.extend(params);
         Self {
@@ -239,7 +239,7 @@ impl Loop {
 
 /// Where the average stands between the thresholds, and the utilisation, with
 /// 1, 10, 30 and 100 flows.
-fn stretches(name: &str, line: Line, seed: u64, params: &[(&str, u64)]) -> [(f64, f64); 4] {
+fn stretches(name: &str, line: Bottleneck, seed: u64, params: &[(&str, u64)]) -> [(f64, f64); 4] {
     let mut all = Loop::new(name, line, seed, params);
     let number = |name| all.kit.var(name).expect("a number") as f64;
     let (min, max) = (number("min_bytes"), number("max_bytes"));
@@ -259,7 +259,7 @@ fn ared_holds_its_band_by_the_queue_length_alone() {
     }
 }
 
-fn holds_its_band(line: Line, seed: u64) {
+fn holds_its_band(line: Bottleneck, seed: u64) {
     let found = stretches("ared", line, seed, &[]);
     let (held, used) = (
         |it: &(f64, f64)| (0.4..=0.6).contains(&it.0),

@@ -71,7 +71,7 @@ fn an_idle_link_lowers_a_step_for_each_freeze_time() {
         now += MS;
         blue.depart(now);
     }
-    // Idle from here on, told when the line is free after its last packet.
+    // Idle from here on, known when the line is free after its last packet.
     blue.depart(now + MS);
     // The freeze time ends 100 ms after the step up; then five more steps.
     blue.arrive(&packet(S + 620 * MS, 1500), SPARE, ());

@@ -84,7 +84,7 @@ proptest! {
             } else {
                 let gone = kit.depart(now);
                 for _ in &gone.dropped {
-                    // Which queue a dropped packet was in is told by what is left.
+                    // Which queue a dropped packet was in is known by what is left.
                     let waiting = kit.waiting();
                     for (side, own) in timer.waiting.iter_mut().enumerate() {
                         let left = waiting.iter().filter(|it| (it.ecn & 1) as usize == side);
@@ -99,7 +99,7 @@ proptest! {
                     timer.waiting[(packet.ecn & 1) as usize].pop_front();
                 }
             }
-            // An empty queue is told of by the next call that finds something.
+            // An empty queue is reported by the next call that finds something.
             if kit.packets() > 0 {
                 prop_assert!((base(&kit) - timer.p).abs() < 1e-6, "{} {}", base(&kit), timer.p);
             }
@@ -250,7 +250,7 @@ struct Seen {
     bytes: [u64; 2],
     waits: [Vec<u64>; 2],
     busy_ns: u64,
-    /// What p' said of every packet that left, by kind, and what was done.
+    /// What p' decided of every packet that left, by kind, and what was done.
     expected: [f64; 2],
     done: [u64; 2],
     spread: [f64; 2],

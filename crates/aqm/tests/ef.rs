@@ -69,7 +69,7 @@ fn held_they_go_at_their_times_and_others_meanwhile() {
     assert_eq!(ef.drops("early"), Some(0));
 }
 
-/// Until when they are held is told to the host, which asks again then and not before.
+/// The host learns until when they are held, and asks again then and not before.
 #[test]
 fn a_host_is_told_until_when() {
     let mut ef = ef(HOLD, &[]);

@@ -106,13 +106,13 @@ fn saturated(
                 *count += 1;
             }
         }
-        let turn = engine.depart(now);
+        let departure = engine.depart(now);
         // CoDel takes from who waits for seconds; that counts for no rate.
-        for (leaf, (host, flow)) in turn.dropped {
+        for (leaf, (host, flow)) in departure.dropped {
             *queued.get_mut(&(leaf, host, flow)).expect("it came") -= 1;
             short.push(place[&(leaf, host, flow)]);
         }
-        if let Some((leaf, _, packet, (host, flow))) = turn.sent {
+        if let Some((leaf, _, packet, (host, flow))) = departure.sent {
             *queued.get_mut(&(leaf, host, flow)).expect("it came") -= 1;
             short.push(place[&(leaf, host, flow)]);
             sent.push(Sent {
@@ -123,7 +123,7 @@ fn saturated(
             });
         } else {
             engine.audit_idle(now).expect("nobody could send");
-            let opens = turn.opens_ns.expect("something is queued");
+            let opens = departure.opens_ns.expect("something is queued");
             assert!(opens > now, "asked again at {now} for {opens}");
             now = if chance.below(2) == 0 {
                 now + 1 + chance.below(opens - now)

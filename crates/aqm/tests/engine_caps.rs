@@ -90,16 +90,16 @@ fn saturated(engine: &mut Engine<u32>, leaves: &[u32], span: u64, chance: &mut C
                 *count += 1;
             }
         }
-        let turn = engine.depart(now);
-        let gone = turn.dropped.iter().map(|(leaf, _)| *leaf);
-        for leaf in gone.chain(turn.sent.as_ref().map(|sent| sent.0)) {
+        let departure = engine.depart(now);
+        let gone = departure.dropped.iter().map(|(leaf, _)| *leaf);
+        for leaf in gone.chain(departure.sent.as_ref().map(|sent| sent.0)) {
             *queued.get_mut(&leaf).expect("it came") -= 1;
         }
-        if let Some((leaf, ..)) = turn.sent {
+        if let Some((leaf, ..)) = departure.sent {
             sent.push((now, leaf));
         } else {
             engine.audit_idle(now).expect("nobody could send");
-            let opens = turn.opens_ns.expect("something is queued");
+            let opens = departure.opens_ns.expect("something is queued");
             assert!(opens > now, "asked again at {now} for {opens}");
             now = opens + chance.below(20_000);
         }
@@ -209,7 +209,7 @@ fn a_cap_leaves_the_rest_to_others() {
 }
 
 /// A cap is no node: it has no packets, no place in the tree, and another ceiling when
-/// that is said.
+/// that is configured.
 #[test]
 fn a_cap_is_in_no_tree() {
     let (mut engine, leaves) = classes(
@@ -286,14 +286,14 @@ fn an_urgent_packet_waits_for_two_of_its_host() {
                 *count += 1;
             }
         }
-        let turn = engine.depart(now);
-        assert!(turn.dropped.is_empty(), "nothing is dropped");
-        match turn.sent {
+        let departure = engine.depart(now);
+        assert!(departure.dropped.is_empty(), "nothing is dropped");
+        match departure.sent {
             Some((leaf, ..)) if leaf == voice => {
                 longest = longest.max(now - waiting.pop_front().expect("it came"));
             }
             Some((leaf, ..)) => *queued.get_mut(&leaf).expect("it came") -= 1,
-            None => now = turn.opens_ns.unwrap_or(next).min(next).max(now + 1),
+            None => now = departure.opens_ns.unwrap_or(next).min(next).max(now + 1),
         }
     }
     let full = u64::from(FULL) * 1_000_000_000;

@@ -75,16 +75,16 @@ fn shares(engine: &mut Engine<Flow>, leaf: u32, flows: &[Flow], span: u64) -> BT
             let arrival = engine.arrive(leaf, &packet(flow, now), flow.host, flow);
             assert!(arrival.refused.is_none() && arrival.evicted.is_empty());
         }
-        let turn = engine.depart(now);
-        assert!(turn.dropped.is_empty());
-        if let Some((from, _, packet, flow)) = turn.sent {
+        let departure = engine.depart(now);
+        assert!(departure.dropped.is_empty());
+        if let Some((from, _, packet, flow)) = departure.sent {
             assert_eq!(from, leaf);
             if now - S > span / 2 {
                 *had.entry(flow.host).or_default() += f64::from(packet.wire);
             }
             missing.push_back(flow);
         } else {
-            now = turn.opens_ns.expect("something is queued");
+            now = departure.opens_ns.expect("something is queued");
         }
     }
     engine.audit().expect("rows that agree");
@@ -217,8 +217,8 @@ fn a_host_that_sends_little_goes_first() {
             asked = Some(now);
             next += 100 * MS;
         }
-        let turn = engine.depart(now);
-        match turn.sent {
+        let departure = engine.depart(now);
+        match departure.sent {
             Some((.., flow)) if flow.host == ask.host => {
                 let since = asked.take().expect("it came");
                 waits += 1;
@@ -229,7 +229,7 @@ fn a_host_that_sends_little_goes_first() {
             }
             Some((.., flow)) => missing.push_back(flow),
             None => {
-                now = turn
+                now = departure
                     .opens_ns
                     .expect("something is queued")
                     .min(next.max(now + 1));
@@ -306,8 +306,8 @@ fn a_flood_of_hosts_takes_half_of_the_room() {
             let arrival = engine.arrive(other, &packet(flow, now), flow.host, flow);
             assert!(arrival.refused.is_none() && arrival.evicted.is_empty());
         }
-        let turn = engine.depart(now);
-        if let Some((from, _, _, flow)) = turn.sent {
+        let departure = engine.depart(now);
+        if let Some((from, _, _, flow)) = departure.sent {
             let who = if from == other { flow.host } else { 0 };
             *sent.entry(who).or_insert(0_u32) += 1;
             if from == other {
@@ -346,9 +346,9 @@ fn a_leaf_goes_with_its_hosts() {
     engine.remove(leaf).expect("a leaf");
     let again = below(&mut engine);
     assert_ne!(again, leaf, "packets are left");
-    let turn = engine.depart(S);
-    assert!(turn.sent.is_none() && turn.dropped.len() == queued as usize);
-    assert!(turn.dropped.iter().all(|(from, _)| *from == leaf));
+    let departure = engine.depart(S);
+    assert!(departure.sent.is_none() && departure.dropped.len() == queued as usize);
+    assert!(departure.dropped.iter().all(|(from, _)| *from == leaf));
     assert_eq!((engine.packets(), engine.hosts().1), (0, 0));
     engine.audit().expect("rows that agree");
     let share = NodeRule::default();

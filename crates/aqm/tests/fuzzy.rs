@@ -72,11 +72,11 @@ fn changes_are_what_the_rules_say() {
             }
         }
         let queue = (found.iter().sum::<f64>() / 3.0).floor();
-        let said = answer((queue - 20_000.0) / 20_000.0, (queue - before) / 10_000.0);
-        probability = (probability * (1.0 + 0.25 * said)).clamp(1.0 / 65_536.0, 1.0);
+        let answered = answer((queue - 20_000.0) / 20_000.0, (queue - before) / 10_000.0);
+        probability = (probability * (1.0 + 0.25 * answered)).clamp(1.0 / 65_536.0, 1.0);
         before = queue;
-        up += u32::from(said > 0.0);
-        down += u32::from(said < 0.0);
+        up += u32::from(answered > 0.0);
+        down += u32::from(answered < 0.0);
     }
     assert!(up > 500 && down > 500, "{up} up, {down} down");
 }

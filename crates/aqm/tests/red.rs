@@ -243,7 +243,7 @@ fn a_change_keeps_the_queue() {
     assert_eq!(ared.depart(20 * S).sent.map(|sent| sent.2), Some(0));
 }
 
-/// Where nothing is said, the probability starts and ends by the link: as ARED's
+/// Where nothing is configured, the probability starts and ends by the link: as ARED's
 /// authors have it on a slow one, less on a fast one, and never at none.
 #[test]
 fn probabilities_begin_by_the_link() {
@@ -292,7 +292,7 @@ fn the_limit_chooses_thresholds() {
     }
 }
 
-/// Where nothing is said, a step up and a step down come to nothing.
+/// Where nothing is configured, a step up and a step down come to nothing.
 #[test]
 fn a_step_down_takes_a_step_up_back() {
     let mut ared: Queue<()> = queue("ared", &link(8_000_000), &[("limit_bytes", 400_000)]);

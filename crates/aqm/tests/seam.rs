@@ -26,7 +26,7 @@ fn an_empty_queue_is_told_of_without_a_departure() {
     assert_eq!(new_flows(TIME), Some(2));
 }
 
-/// It is told as of the time that the line is free, whoever asks, and when.
+/// It is notified as of the time that the line is free, whoever asks, and when.
 #[test]
 fn the_time_of_an_empty_queue_is_the_line_s() {
     let run = |name: &str, asked: &[u64]| {
@@ -51,14 +51,14 @@ fn the_time_of_an_empty_queue_is_the_line_s() {
 /// would cost time: also in a recording of the packets that it has kept.
 #[test]
 fn what_is_not_asked_for_is_zero() {
-    let said = Packet {
+    let packet = Packet {
         flow: 7,
         ecn: 3,
         ..packet(0, LEN)
     };
     let kept = |name: &str| {
         let mut queue: Queue<()> = queue(name, &link(1_000_000), &[]);
-        queue.arrive(&said, u32::MAX, ());
+        queue.arrive(&packet, u32::MAX, ());
         queue.waiting()[0]
     };
     let mine = |name: &str| (kept(name).flow, kept(name).ecn);

@@ -20,7 +20,7 @@ fn ethernet(bits_s: u64) -> Link {
     }
 }
 
-fn queue(link: &Link, said: &[(&str, u64)]) -> VirtualQueue {
+fn queue(link: &Link, given: &[(&str, u64)]) -> VirtualQueue {
     let mut settings = Settings::new(Discipline::named("meredt").expect("one of the kit"));
     let usual = [
         ("measure", 2),
@@ -28,7 +28,7 @@ fn queue(link: &Link, said: &[(&str, u64)]) -> VirtualQueue {
         ("spare_ns", 0),
         ("l4s_step_ns", MS),
     ];
-    for (name, value) in usual.iter().chain(said) {
+    for (name, value) in usual.iter().chain(given) {
         settings.set(name, *value).expect("a parameter");
     }
     VirtualQueue::new(&settings, link, 0)

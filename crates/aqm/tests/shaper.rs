@@ -78,15 +78,15 @@ fn saturated(
                 shaper.arrive(class, &packet, 0, ());
             }
         }
-        let turn = shaper.depart(now);
-        if let Some((class, _, packet, ())) = turn.sent {
+        let departure = shaper.depart(now);
+        if let Some((class, _, packet, ())) = departure.sent {
             sent.push(Sent {
                 at_ns: now,
                 class,
                 wire: u64::from(packet.wire),
             });
         } else {
-            let opens = turn.opens_ns.expect("something is queued");
+            let opens = departure.opens_ns.expect("something is queued");
             assert!(opens > now, "asked again at {now} for {opens}");
             now = if chance.below(2) == 0 {
                 now + 1 + chance.below(opens - now)
@@ -256,11 +256,11 @@ proptest! {
                     }
                 }
                 8..11 => {
-                    let turn = shaper.depart(now);
-                    for (class, _, gone) in turn.dropped {
+                    let departure = shaper.depart(now);
+                    for (class, _, gone) in departure.dropped {
                         prop_assert_eq!(here.remove(&gone), Some(class));
                     }
-                    if let Some((class, _, _, gone)) = turn.sent {
+                    if let Some((class, _, _, gone)) = departure.sent {
                         prop_assert_eq!(here.remove(&gone), Some(class));
                     }
                 }
@@ -277,13 +277,13 @@ proptest! {
             if here.is_empty() {
                 break;
             }
-            let turn = shaper.depart(now);
-            for (class, _, gone) in turn.dropped {
+            let departure = shaper.depart(now);
+            for (class, _, gone) in departure.dropped {
                 prop_assert_eq!(here.remove(&gone), Some(class));
             }
-            match turn.sent {
+            match departure.sent {
                 Some((class, _, _, gone)) => prop_assert_eq!(here.remove(&gone), Some(class)),
-                None => now = turn.opens_ns.map_or(now + MS, |opens| opens.max(now + 1)),
+                None => now = departure.opens_ns.map_or(now + MS, |opens| opens.max(now + 1)),
             }
         }
         prop_assert!(here.is_empty(), "{} packets stay for ever", here.len());

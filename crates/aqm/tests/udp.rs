@@ -42,7 +42,7 @@ fn send(udp: &mut Udp, from: u64, end: u64, gap: u64) -> Vec<(u64, UdpState)> {
 }
 
 /// 7 Mbit/s against 2 (Must show 4 of the issue): through all states, with the
-/// times that were said, and it stays refused.
+/// times that were configured, and it stays refused.
 #[test]
 fn a_sender_that_does_not_listen_is_refused() {
     let mut udp = Udp::new(RULE);

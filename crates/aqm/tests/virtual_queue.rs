@@ -21,9 +21,9 @@ fn adsl(rate_bytes_s: u64) -> Link {
     }
 }
 
-fn settings(said: &[(&str, u64)]) -> Settings {
+fn settings(given: &[(&str, u64)]) -> Settings {
     let mut settings = Settings::new(Discipline::named("meredt").expect("one of the kit"));
-    for (name, value) in said {
+    for (name, value) in given {
         settings.set(name, *value).expect("a parameter");
     }
     settings
@@ -213,7 +213,7 @@ fn every_discipline_holds_who_listens() {
     }
 }
 
-/// What decides at departure is told of it in time: CoDel drops nothing of a queue
+/// What decides at departure is called in time: CoDel drops nothing of a queue
 /// that is short, and does within an interval of a standing one.
 #[test]
 fn codel_decides_at_a_virtual_departure() {

@@ -68,28 +68,28 @@ proptest! {
             if limit > 0 && fixed == 0 {
                 prop_assert!(u64::from(chosen) <= limit.max(left.into()), "{chosen}");
             }
-            let told = (chosen.div_ceil(unit) * unit).min(receiver);
-            let held = window.told(rate, ack, told, now);
+            let advertised = (chosen.div_ceil(unit) * unit).min(receiver);
+            let held = window.advertised(rate, ack, advertised, now);
             prop_assert!(held <= hold);
             prop_assert!(now + held >= leaves, "acknowledgements in order");
             leaves = leaves.max(now + held);
-            let next = ack.wrapping_add(told);
-            if fixed == 0 && limit == 0 && algorithm == WindowAlgorithm::Edge && told < receiver {
+            let next = ack.wrapping_add(advertised);
+            if fixed == 0 && limit == 0 && algorithm == WindowAlgorithm::Edge && advertised < receiver {
                 let moved = next.wrapping_sub(edge);
-                let whole = moved < unit || moved + unit > 1_448 || told < 1_448 + unit;
+                let whole = moved < unit || moved + unit > 1_448 || advertised < 1_448 + unit;
                 prop_assert!(whole, "the edge moved by {moved}");
             }
             edge = next;
             // The first of what is under way is lost and the rest comes: the
             // sender must know these acknowledgements for duplicates, as long as
             // it has a segment to go on with.
-            if told >= 1_448 {
+            if advertised >= 1_448 {
                 for _ in 0..3 {
                     now += gap;
                     window.arrived(1, 1_448, now);
-                    let again = window.offer(rate, ack, receiver.max(told), now);
-                    prop_assert_eq!(again, told, "a duplicate is another window");
-                    leaves = leaves.max(now + window.told(rate, ack, again, now));
+                    let again = window.offer(rate, ack, receiver.max(advertised), now);
+                    prop_assert_eq!(again, advertised, "a duplicate is another window");
+                    leaves = leaves.max(now + window.advertised(rate, ack, again, now));
                 }
             }
         }
@@ -101,18 +101,18 @@ fn begun() -> (Window, u64) {
     let mut window = Window::new(WindowRule::new(WindowAlgorithm::Edge));
     window.arrived(1_448, 1_448, SECOND);
     let offered = window.offer(100_000, 1_448, 4_194_304, SECOND);
-    window.told(100_000, 1_448, offered, SECOND);
+    window.advertised(100_000, 1_448, offered, SECOND);
     (window, 1_448 + u64::from(offered))
 }
 
 /// The last byte that is on offer after a second in which all that was on offer
-/// came, in segments in this order, with `numbered` told of each.
+/// came, in segments in this order, with `numbered` called for each.
 fn edge_after(order: [u32; 4], before: impl Fn(&mut Window)) -> u32 {
     let (mut window, edge) = begun();
     // Enough to have four on offer.
     let now = SECOND + 100 * MS;
     let offered = window.offer(100_000, 1_448, 4_194_304, now);
-    window.told(100_000, 1_448, offered, now);
+    window.advertised(100_000, 1_448, offered, now);
     assert!(1_448 + u64::from(offered) > edge && offered >= 4 * 1_448);
     before(&mut window);
     for place in order {
@@ -126,7 +126,7 @@ fn edge_after(order: [u32; 4], before: impl Fn(&mut Window)) -> u32 {
 /// one, for which nothing came, lets go all that was earned.
 fn edge_at_last(window: &mut Window, ack: u32, now: u64) -> u32 {
     let offered = window.offer(100_000, ack, 4_194_304, now);
-    window.told(100_000, ack, offered, now);
+    window.advertised(100_000, ack, offered, now);
     ack + window.offer(100_000, ack, 4_194_304, now)
 }
 
@@ -161,7 +161,7 @@ fn what_is_owed_is_paid_by_not_going_on() {
     let (mut window, _) = begun();
     let now = SECOND + 100 * MS;
     let offered = window.offer(100_000, 1_448, 4_194_304, now);
-    window.told(100_000, 1_448, offered, now);
+    window.advertised(100_000, 1_448, offered, now);
     assert_eq!(window.pay(1_448, 100_000), 0, "nothing was acknowledged");
     for place in 0..4 {
         window.numbered(1_448 + place * 1_448, 1_448);
@@ -186,10 +186,10 @@ fn a_pause_is_not_made_up_for_in_one_burst() {
     let mut window = Window::new(WindowRule::new(WindowAlgorithm::Edge));
     window.arrived(MSS, MSS, SECOND);
     let mut edge = MSS + window.offer(RATE, MSS, 4_194_304, SECOND);
-    window.told(RATE, MSS, edge - MSS, SECOND);
+    window.advertised(RATE, MSS, edge - MSS, SECOND);
     // Forty segments on their way, then nothing for 40 ms, then one each 0.8 ms.
     let offered = window.offer(RATE, MSS, 4_194_304, SECOND + 40 * MS);
-    window.told(RATE, MSS, offered, SECOND + 40 * MS);
+    window.advertised(RATE, MSS, offered, SECOND + 40 * MS);
     edge = edge.max(MSS + offered);
     assert_eq!(edge, 43 * MSS, "nothing came, so all of it moves");
     let mut largest = 0;
@@ -198,7 +198,7 @@ fn a_pause_is_not_made_up_for_in_one_burst() {
         let ack = segment * MSS;
         window.arrived(MSS, MSS, now);
         let offered = window.offer(RATE, ack, 4_194_304, now);
-        window.told(RATE, ack, offered, now);
+        window.advertised(RATE, ack, offered, now);
         largest = largest.max(ack + offered - edge);
         edge = ack + offered;
     }
@@ -246,7 +246,7 @@ fn transfer(rule: WindowRule, rate: u64, line: u64, trip_ns: u64, seconds: usize
             window.arrived(size, size, now);
             let offer = window.offer(rate, ack, 4_194_304, now);
             let offer = (offer.div_ceil(128) * 128).min(4_194_304);
-            let held = window.told(rate, ack, offer, now);
+            let held = window.advertised(rate, ack, offer, now);
             acks.push((now + held + trip_ns / 2, ack + offer));
         }
     }

@@ -135,7 +135,7 @@ fn what_was_on_offer_is_owed_when_the_rate_holds_again() {
         ack += 1_448;
         let next = window.offer(share, ack, 6_000_000, SECOND);
         assert_eq!(next, (offered + 1_448).min(loose));
-        window.told(share, ack, next, SECOND);
+        window.advertised(share, ack, next, SECOND);
         offered = next;
     }
     let edge = ack + offered;
@@ -150,7 +150,7 @@ fn what_was_on_offer_is_owed_when_the_rate_holds_again() {
         assert_eq!(window.loosens(came, share, FAST), 0);
         ack += came;
         let offered = window.offer(share, ack, 6_000_000, now);
-        window.told(share, ack, offered, now);
+        window.advertised(share, ack, offered, now);
         assert!(ack + offered >= last, "nothing is taken back");
         last = ack + offered;
     }
@@ -169,7 +169,7 @@ fn answered(window: &mut Window, inside_ns: u64) {
         window.arrived(1_448, 1_448, now);
         now += inside_ns;
         let offered = window.offer(share, first + 1_448, 6_000_000, now);
-        window.told(share, first + 1_448, offered, now);
+        window.advertised(share, first + 1_448, offered, now);
     }
 }
 
@@ -230,7 +230,7 @@ fn queued(paths_us: &[u32], all: u64, shares: u64) -> (u64, u64) {
         window.arrived(MSS, MSS, now);
         acks[sender] += MSS;
         let offered = window.offer(share, acks[sender], 6_000_000, free);
-        window.told(share, acks[sender], offered, free);
+        window.advertised(share, acks[sender], offered, free);
         edges[sender] = edges[sender].max(acks[sender] + offered);
         while edges[sender] - sent[sender] >= MSS {
             sent[sender] += MSS;

@@ -83,18 +83,18 @@ impl<T> Engine<T> {
         // One whose ceiling was lifted goes on with the next tick too.
         let shut = |node: &Node| node.ceiling.opens_ns + TICK_NS > now_ns;
         let full = u64::from(self.rule.link.wire_bytes(self.rule.link.mtu_bytes));
-        let left = |cap: &Node| match cap.said.ceiling_bytes_s {
+        let left = |cap: &Node| match cap.config.ceiling_bytes_s {
             0 => false,
             rate => cap.ceiling.opens_ns + full * 1_000_000_000 / rate + TICK_NS > now_ns,
         };
         let held = |id: u32| {
             let node = &self.nodes[id as usize];
-            let cap = self.nodes.get(node.said.cap as usize);
+            let cap = self.nodes.get(node.config.cap as usize);
             shut(node) || cap.is_some_and(left)
         };
         let waiting = |id: &u32| {
             let node = &self.nodes[*id as usize];
-            node.packets > 0 && node.said.fork == 0
+            node.packets > 0 && node.config.fork == 0
         };
         let free = self
             .rows()
@@ -110,11 +110,11 @@ impl<T> Engine<T> {
 
     /// The lists of one node's children.
     fn lists(&self, id: u32, listed: &mut [u32]) -> Result<(), String> {
-        let said = self.nodes[id as usize].said;
-        if said.fork == 0 {
+        let config = self.nodes[id as usize].config;
+        if config.fork == 0 {
             return Ok(());
         }
-        let fork = &self.forks[said.fork as usize];
+        let fork = &self.forks[config.fork as usize];
         for (list, head) in (0_u32..).zip(fork.head) {
             if (fork.lists >> list & 1 == 1) != (head != 0) {
                 return Err(format!("node {id}: {fork:?}"));
@@ -143,16 +143,17 @@ impl<T> Engine<T> {
     fn place(&self, id: u32, node: &Node) -> Result<(), String> {
         let below = self
             .forks
-            .get(node.said.fork as usize)
+            .get(node.config.fork as usize)
             .map_or(0, |fork| fork.lists);
-        let inner = node.said.fork != 0;
+        let inner = node.config.fork != 0;
         let work = if inner { below != 0 } else { node.packets > 0 };
         // A leaf whose last packet was evicted is found to be empty in its turn.
         let right = match node.state {
             ffi::IDLE => !work,
             ffi::READY => {
-                let told = node.list < OWED || node.said.guarantee_bytes_s == 0 || node.wheel != 0;
-                (work || !inner) && (id == ROOT || told)
+                let owed =
+                    node.list < OWED || node.config.guarantee_bytes_s == 0 || node.wheel != 0;
+                (work || !inner) && (id == ROOT || owed)
             }
             ffi::HELD => node.wheel != 0,
             _ => false,
@@ -170,7 +171,7 @@ impl<T> Engine<T> {
         let (mut all_bytes, mut all_queues) = (0, 0);
         for id in self.rows() {
             let node = self.nodes[id as usize];
-            if node.said.fork != 0 {
+            if node.config.fork != 0 {
                 if self.counted(id) != [node.packets, node.bytes, node.queue] {
                     return Err(format!("node {id} counts other hosts: {node:?}"));
                 }

@@ -14,10 +14,10 @@ pub(super) const LISTS: usize = 16;
 /// Queues of a leaf (`ENGINE_FLOWS`).
 pub(super) const FLOWS: u32 = 8;
 
-/// What is said of a node (`struct engine_said`).
+/// The configuration of a node (`struct engine_config`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Said {
+pub(super) struct NodeConfig {
     pub ceiling_bytes_s: u64,
     pub guarantee_bytes_s: u64,
     pub live: u32,
@@ -41,7 +41,7 @@ pub(super) struct Gate {
     pub rest: u64,
 }
 
-/// What a row is: `live` of [`Said`] (`ENGINE_NODE`, `ENGINE_CAP`).
+/// What a row is: `live` of [`NodeConfig`] (`ENGINE_NODE`, `ENGINE_CAP`).
 pub(super) const NODE: u32 = 1;
 pub(super) const CAP: u32 = 2;
 
@@ -54,7 +54,7 @@ pub(super) const HELD: u32 = 2;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Node {
-    pub said: Said,
+    pub config: NodeConfig,
     pub ceiling: Gate,
     pub guarantee: Gate,
     pub sent_wire_bytes: u64,
@@ -96,7 +96,7 @@ pub(super) struct Codel {
     pub mtu_bytes: u64,
 }
 
-/// What is said of the whole (`struct engine_rule`).
+/// The configuration of the whole (`struct engine_rule`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Rule {
@@ -137,10 +137,10 @@ pub(super) struct Arrays {
     pub host_rows: u64,
 }
 
-/// `struct native_engine_turn`.
+/// `struct native_engine_departure`.
 #[repr(C)]
 #[derive(Default)]
-pub(super) struct Turn {
+pub(super) struct RawDeparture {
     pub verdict: RawVerdict,
     pub leaf: u32,
     pub slot: u32,
@@ -167,7 +167,7 @@ unsafe extern "C" {
         packet: *const Packet,
         host: u32,
     ) -> u32;
-    pub(super) fn aqm_engine_depart(engine: *mut c_void, now_ns: u64, turn: *mut Turn);
+    pub(super) fn aqm_engine_depart(engine: *mut c_void, now_ns: u64, departure: *mut RawDeparture);
     pub(super) fn aqm_engine_packet(engine: *mut c_void, slot: u32, packet: *mut Packet);
     pub(super) fn aqm_engine_counts(engine: *const c_void, counts: *mut u64);
     pub(super) fn aqm_engine_first(engine: *mut c_void, leaf: u32, flow: u32) -> u32;
@@ -197,14 +197,14 @@ mod tests {
         let own = [
             size_of::<Fork>(),
             offset_of!(Fork, head),
-            size_of::<Said>(),
-            offset_of!(Said, guarantee_bytes_s),
-            offset_of!(Said, live),
-            offset_of!(Said, parent),
-            offset_of!(Said, target_ns),
-            offset_of!(Said, cap),
-            offset_of!(Said, burst_bytes),
-            offset_of!(Said, hosts),
+            size_of::<NodeConfig>(),
+            offset_of!(NodeConfig, guarantee_bytes_s),
+            offset_of!(NodeConfig, live),
+            offset_of!(NodeConfig, parent),
+            offset_of!(NodeConfig, target_ns),
+            offset_of!(NodeConfig, cap),
+            offset_of!(NodeConfig, burst_bytes),
+            offset_of!(NodeConfig, hosts),
             size_of::<Node>(),
             offset_of!(Node, ceiling),
             offset_of!(Node, guarantee),

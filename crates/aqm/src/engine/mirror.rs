@@ -2,8 +2,8 @@
 //! The native engine made to follow another host's by its records
 //! (`aqm/host/engine_record.h`), call by call.
 
-use super::ffi::{self, Node, Rule, Said, Turn};
-use super::node::{EngineSize, NodeRow, said};
+use super::ffi::{self, Node, NodeConfig, RawDeparture, Rule};
+use super::node::{EngineSize, NodeRow, config};
 use super::{Engine, Packet};
 use crate::ffi::Link;
 use crate::mirror::MirrorError;
@@ -36,7 +36,7 @@ pub struct EngineRecord {
     pub action: u32,
     /// On departure the verdict's reason.
     pub reason: u32,
-    /// On arrival: the ECN bits that the engine was told.
+    /// On arrival: the ECN bits that the engine was given.
     pub ecn: u32,
     /// Nothing.
     pub pad: u32,
@@ -49,7 +49,7 @@ pub enum EngineTaken {
     Part,
     /// A rule of the whole.
     Ruled,
-    /// A node of which something else is said.
+    /// A node whose configuration has changed.
     Changed,
     /// The leaf of a packet's host was looked for; whether it has one of its own.
     Placed(bool),
@@ -93,7 +93,7 @@ impl EngineMirror {
         let mut engine = Engine::empty(&Link::default(), size);
         for (id, row) in rows {
             if let Some(node) = engine.nodes.get_mut(id as usize) {
-                node.said = said(row.parent, row.fork, &row.rule);
+                node.config = config(row.parent, row.fork, &row.rule);
             }
         }
         Self {
@@ -184,13 +184,13 @@ impl EngineMirror {
             self.engine.setup();
             return Ok(EngineTaken::Ruled);
         }
-        let said: Said = read(bytes).ok_or(missing)?;
+        let config: NodeConfig = read(bytes).ok_or(missing)?;
         let node = self.engine.nodes.get_mut(record.node as usize);
         let node = node.ok_or(MirrorError::Malformed {
             at,
             what: "there is no such node",
         })?;
-        node.said = said;
+        node.config = config;
         self.engine.now_ns = record.now_ns;
         self.engine.look(record.node);
         Ok(EngineTaken::Changed)
@@ -230,21 +230,21 @@ impl EngineMirror {
     }
 
     fn depart(&mut self, own: &mut EngineRecord) -> EngineTaken {
-        let mut turn = Turn::default();
+        let mut departure = RawDeparture::default();
         // SAFETY: the memory is an engine's, set up with its rows.
-        unsafe { ffi::aqm_engine_depart(self.engine.raw(), own.now_ns, &raw mut turn) };
-        own.node = turn.leaf;
-        own.slot = turn.slot;
-        if turn.leaf == 0 {
-            own.opens_ns = turn.opens_ns;
+        unsafe { ffi::aqm_engine_depart(self.engine.raw(), own.now_ns, &raw mut departure) };
+        own.node = departure.leaf;
+        own.slot = departure.slot;
+        if departure.leaf == 0 {
+            own.opens_ns = departure.opens_ns;
         } else {
-            own.action = turn.verdict.action;
-            own.reason = turn.verdict.reason;
+            own.action = departure.verdict.action;
+            own.reason = departure.verdict.reason;
         }
-        let dropped = turn.slot != 0 && turn.verdict.action == DROP;
+        let dropped = departure.slot != 0 && departure.verdict.action == DROP;
         EngineTaken::Departed {
-            sent: turn.slot != 0 && !dropped,
-            marked: turn.slot != 0 && turn.verdict.action == MARK,
+            sent: departure.slot != 0 && !dropped,
+            marked: departure.slot != 0 && departure.verdict.action == MARK,
             dropped,
         }
     }
@@ -259,7 +259,7 @@ trait Integers: Copy {}
 
 impl Integers for EngineRecord {}
 impl Integers for Rule {}
-impl Integers for Said {}
+impl Integers for NodeConfig {}
 
 fn read<T: Integers>(bytes: &[u8]) -> Option<T> {
     // SAFETY: there are as many bytes, and any are such a structure.
@@ -301,15 +301,15 @@ mod tests {
                 ..EngineRecord::default()
             };
             assert_eq!(mirror.take(&bytes(rule)), Ok(EngineTaken::Part));
-            let said = Rule {
+            let config = Rule {
                 limit_bytes: 3_000,
                 root: 1,
                 ..Rule::default()
             };
-            let words = std::ptr::from_ref(&said).cast::<u8>();
+            let words = std::ptr::from_ref(&config).cast::<u8>();
             // SAFETY: a rule is integers without padding.
-            let said = unsafe { std::slice::from_raw_parts(words, size_of::<Rule>()) };
-            assert_eq!(mirror.take(said), Ok(EngineTaken::Ruled));
+            let config = unsafe { std::slice::from_raw_parts(words, size_of::<Rule>()) };
+            assert_eq!(mirror.take(config), Ok(EngineTaken::Ruled));
             mirror
         };
         let arrival = EngineRecord {

@@ -13,8 +13,8 @@ mod node;
 
 use crate::ffi::{Link, Packet};
 use crate::queue::{Action, Verdict, verdict};
-use ffi::{Arrays, Codel, Fork, Host, Node, Rule, Said, Turn};
-use node::said;
+use ffi::{Arrays, Codel, Fork, Host, Node, NodeConfig, RawDeparture, Rule};
+use node::config;
 use std::ffi::c_void;
 
 pub use mirror::{EngineMirror, EngineRecord, EngineTaken};
@@ -34,7 +34,7 @@ pub struct EngineArrival<T> {
 
 /// What an opportunity to send led to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EngineTurn<T> {
+pub struct EngineDeparture<T> {
     /// The leaf, the packet to send, and how.
     pub sent: Option<(u32, Verdict, Packet, T)>,
     /// Packets that were dropped on the way to it, with their leaves.
@@ -73,19 +73,19 @@ pub struct Engine<T> {
 /// The first row, which is the root's.
 const ROOT: u32 = 1;
 
-/// The most turns of one departure: each sends, drops or finds a leaf empty.
-const TURNS: usize = 1 << 20;
+/// The most rounds of one departure: each sends, drops or finds a leaf empty.
+const ROUNDS: usize = 1 << 20;
 
 impl<T> Engine<T> {
     /// An engine with a root that holds to `link.rate_bytes_s`, and nothing below
     /// it.
     pub fn new(link: &Link, size: EngineSize) -> Self {
         let mut whole = Self::empty(link, size);
-        whole.nodes[ROOT as usize].said = Said {
+        whole.nodes[ROOT as usize].config = NodeConfig {
             ceiling_bytes_s: link.rate_bytes_s,
             live: ffi::NODE,
             fork: 1,
-            ..Said::default()
+            ..NodeConfig::default()
         };
         whole
     }
@@ -152,7 +152,7 @@ impl<T> Engine<T> {
             host_rows: self.hosts.len() as u64,
         };
         // SAFETY: the memory is an engine's, and there are as many rows of each
-        // kind as is said. None of the vectors ever grows.
+        // kind as is configured. None of the vectors ever grows.
         unsafe { ffi::aqm_engine_setup(self.raw(), &raw const self.rule, &raw const rows) };
     }
 
@@ -174,7 +174,7 @@ impl<T> Engine<T> {
             0
         };
         self.nodes[id as usize] = Node {
-            said: said(parent, fork, rule),
+            config: config(parent, fork, rule),
             // It may still wait in the wheel for what it was before.
             wheel: self.nodes[id as usize].wheel,
             wheel_next: self.nodes[id as usize].wheel_next,
@@ -195,7 +195,7 @@ impl<T> Engine<T> {
         };
         let row = &mut self.nodes[id as usize];
         *row = Node {
-            said: said(0, 0, &rule),
+            config: config(0, 0, &rule),
             wheel: row.wheel,
             wheel_next: row.wheel_next,
             wheel_prev: row.wheel_prev,
@@ -210,8 +210,8 @@ impl<T> Engine<T> {
     /// stays.
     pub fn change(&mut self, id: u32, rule: &NodeRule) -> Result<(), EngineError> {
         self.live(id)?;
-        let own = &mut self.nodes[id as usize].said;
-        *own = said(own.parent, own.fork, rule);
+        let own = &mut self.nodes[id as usize].config;
+        *own = config(own.parent, own.fork, rule);
         self.look(id);
         Ok(())
     }
@@ -222,7 +222,7 @@ impl<T> Engine<T> {
         if id == ROOT {
             return Err(EngineError::Root);
         }
-        if self.nodes[id as usize].said.live == ffi::CAP {
+        if self.nodes[id as usize].config.live == ffi::CAP {
             return Err(EngineError::NoNode);
         }
         self.may_have_children(parent)?;
@@ -232,10 +232,10 @@ impl<T> Engine<T> {
         if self.depth(parent) + self.height(id) > ffi::LEVELS {
             return Err(EngineError::TooDeep);
         }
-        let old = self.nodes[id as usize].said.parent;
+        let old = self.nodes[id as usize].config.parent;
         self.children[old as usize] -= 1;
         self.children[parent as usize] += 1;
-        self.nodes[id as usize].said.parent = parent;
+        self.nodes[id as usize].config.parent = parent;
         self.look(id);
         Ok(())
     }
@@ -255,7 +255,7 @@ impl<T> Engine<T> {
         if self.children[id as usize] > 0 {
             return Err(EngineError::HasChildren);
         }
-        self.nodes[id as usize].said.live = 0;
+        self.nodes[id as usize].config.live = 0;
         self.removed.push(id);
         self.look(id);
         Ok(())
@@ -299,20 +299,20 @@ impl<T> Engine<T> {
     }
 
     /// The host asks for a packet.
-    pub fn depart(&mut self, now_ns: u64) -> EngineTurn<T> {
-        let mut turn = EngineTurn {
+    pub fn depart(&mut self, now_ns: u64) -> EngineDeparture<T> {
+        let mut departure = EngineDeparture {
             sent: None,
             dropped: Vec::new(),
             opens_ns: None,
         };
         self.now_ns = now_ns;
         let raw = self.raw();
-        for _ in 0..TURNS {
-            let mut own = Turn::default();
+        for _ in 0..ROUNDS {
+            let mut own = RawDeparture::default();
             // SAFETY: the memory is an engine's, set up with its rows.
             unsafe { ffi::aqm_engine_depart(raw, now_ns, &raw mut own) };
             if own.leaf == 0 {
-                turn.opens_ns = (own.opens_ns != u64::MAX).then_some(own.opens_ns);
+                departure.opens_ns = (own.opens_ns != u64::MAX).then_some(own.opens_ns);
                 break;
             }
             let Some(item) = self.items[own.slot as usize].take() else {
@@ -321,13 +321,13 @@ impl<T> Engine<T> {
             let leaf = self.named(own.leaf);
             let verdict = verdict(own.verdict);
             if verdict.action == Action::Drop {
-                turn.dropped.push((leaf, item));
+                departure.dropped.push((leaf, item));
                 continue;
             }
-            turn.sent = Some((leaf, verdict, self.packet(own.slot), item));
+            departure.sent = Some((leaf, verdict, self.packet(own.slot), item));
             break;
         }
-        turn
+        departure
     }
 
     /// The leaf that packets name which lie in one: itself, or that beside which a host
@@ -355,7 +355,10 @@ impl<T> Engine<T> {
 
     /// What a node has had and has; `None` where there is no such node.
     pub fn counts(&self, id: u32) -> Option<NodeCounts> {
-        let node = self.nodes.get(id as usize).filter(|it| it.said.live != 0)?;
+        let node = self
+            .nodes
+            .get(id as usize)
+            .filter(|it| it.config.live != 0)?;
         let own = (node.packets, node.bytes);
         let all =
             |sum: (u32, u32), (_, one): (u32, &Node)| (sum.0 + one.packets, sum.1 + one.bytes);
@@ -393,21 +396,21 @@ impl<T> Engine<T> {
 
     fn live(&self, id: u32) -> Result<(), EngineError> {
         match self.nodes.get(id as usize) {
-            Some(node) if node.said.live != 0 => Ok(()),
+            Some(node) if node.config.live != 0 => Ok(()),
             _ => Err(EngineError::NoNode),
         }
     }
 
     fn may_have_children(&self, id: u32) -> Result<(), EngineError> {
         match self.nodes.get(id as usize) {
-            Some(node) if node.said.live != 0 && node.said.fork != 0 => Ok(()),
+            Some(node) if node.config.live != 0 && node.config.fork != 0 => Ok(()),
             _ => Err(EngineError::NoParent),
         }
     }
 
     /// A node and those above it, up to the root.
     fn path(&self, id: u32) -> impl Iterator<Item = u32> {
-        let above = |id: &u32| Some(self.nodes[*id as usize].said.parent).filter(|it| *it != 0);
+        let above = |id: &u32| Some(self.nodes[*id as usize].config.parent).filter(|it| *it != 0);
         std::iter::successors(Some(id), above)
     }
 
@@ -427,7 +430,7 @@ impl<T> Engine<T> {
     fn at_rest(&self, id: u32) -> bool {
         let node = &self.nodes[id as usize];
         let rests = node.state == ffi::IDLE && node.packets == 0;
-        node.said.live == 0 && rests && self.beside(id).all(|(_, it)| it.packets == 0)
+        node.config.live == 0 && rests && self.beside(id).all(|(_, it)| it.packets == 0)
     }
 
     /// Lets go of the places of all that was removed and has nothing left. A node
@@ -439,7 +442,7 @@ impl<T> Engine<T> {
                 break;
             };
             let id = self.removed.swap_remove(at);
-            let node = std::mem::take(&mut self.nodes[id as usize].said);
+            let node = std::mem::take(&mut self.nodes[id as usize].config);
             self.children[node.parent as usize] -= 1;
             if node.fork != 0 {
                 self.free_forks.push(node.fork);

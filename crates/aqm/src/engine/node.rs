@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said of nodes, and what they have had.
+//! The configuration of nodes, and what they have had.
 
-use super::ffi::{self, Said};
+use super::ffi::{self, NodeConfig};
 
 /// The least quantum: less counts as this (`ENGINE_LEAST_QUANTUM`).
 pub const LEAST_QUANTUM: u32 = 256;
@@ -19,7 +19,7 @@ pub const CREDIT_NS: u64 = 1_000_000_000;
 /// and a full packet at its guarantee (`ENGINE_IDLE_CREDIT_NS`).
 pub const IDLE_CREDIT_NS: u64 = 2_000_000;
 
-/// What is said of a node. Rates and quanta are bytes on the wire.
+/// The configuration of a node. Rates and quanta are bytes on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodeRule {
     /// What it, with everything below it, never exceeds, a second; 0 for nothing.
@@ -42,7 +42,7 @@ pub struct NodeRule {
     /// What its guarantee has for packets that come at once, besides a full one.
     pub burst_bytes: u32,
     /// Of a leaf: whether each host that sends has a leaf of its own beside it, of which
-    /// the same is said but for the guarantee.
+    /// the configuration is the same but for the guarantee.
     pub hosts: bool,
 }
 
@@ -109,7 +109,7 @@ impl NodeRow {
         self.parent == 0 && self.fork == 0
     }
 
-    /// What its row says that it is (`live` of `struct engine_said`).
+    /// What its row says that it is (`live` of `struct engine_config`).
     pub fn live(&self) -> u32 {
         live(self.parent, self.fork)
     }
@@ -141,8 +141,8 @@ pub struct NodeCounts {
 }
 
 /// What the row of a node says.
-pub(super) fn said(parent: u32, fork: u32, rule: &NodeRule) -> Said {
-    Said {
+pub(super) fn config(parent: u32, fork: u32, rule: &NodeRule) -> NodeConfig {
+    NodeConfig {
         ceiling_bytes_s: rule.ceiling_bytes_s,
         guarantee_bytes_s: rule.guarantee_bytes_s,
         live: live(parent, fork),

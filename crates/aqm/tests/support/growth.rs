@@ -36,7 +36,7 @@ const SIZE: EngineSize = EngineSize {
     hosts: 9,
 };
 
-/// A node as it was said to be, and what it has had.
+/// A node as it was configured, and what it has had.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     parent: u32,
@@ -44,10 +44,10 @@ struct Known {
     ceiling_bytes_s: u64,
     /// The cap that a leaf has, or 0.
     cap: u32,
-    /// Whether it ever told hosts apart. Then it has no ceiling, which would hold for
+    /// Whether it ever distinguished hosts. Then it has no ceiling, which would hold for
     /// each of them.
     hosts: bool,
-    /// Bytes since its ceiling was said, and when that was.
+    /// Bytes since its ceiling was set, and when that was.
     had: f64,
     since_ns: u64,
     /// The least that it was ahead of its ceiling when a packet began.
@@ -95,7 +95,7 @@ pub fn grow(data: &[u8]) -> Grown {
         engine,
     };
     let root = growth.engine.root();
-    growth.said(root, 0, true, LINK.rate_bytes_s, 0);
+    growth.configure(root, 0, true, LINK.rate_bytes_s, 0);
     for rate in CAPS {
         let id = growth.engine.cap(rate).expect("room");
         let known = growth.known(0, false, rate, 0);
@@ -192,7 +192,7 @@ impl Growth {
         self.nodes.keys().nth(at).copied().unwrap_or(0)
     }
 
-    fn said(&mut self, id: u32, parent: u32, inner: bool, ceiling_bytes_s: u64, cap: u32) {
+    fn configure(&mut self, id: u32, parent: u32, inner: bool, ceiling_bytes_s: u64, cap: u32) {
         let known = self.known(parent, inner, ceiling_bytes_s, cap);
         self.nodes.insert(id, known);
     }
@@ -239,8 +239,8 @@ impl Growth {
 
     /// Asks for a packet; whether there was one, and else when to ask again.
     fn depart(&mut self) -> Option<u64> {
-        let turn = self.engine.depart(self.now);
-        for (leaf, gone) in turn.dropped {
+        let departure = self.engine.depart(self.now);
+        for (leaf, gone) in departure.dropped {
             assert_eq!(
                 self.here.remove(&gone),
                 Some(leaf),
@@ -248,18 +248,18 @@ impl Growth {
             );
             self.grown.dropped += 1;
         }
-        if let Some((leaf, _, packet, gone)) = turn.sent {
+        if let Some((leaf, _, packet, gone)) = departure.sent {
             assert_eq!(self.here.remove(&gone), Some(leaf), "sent by another leaf");
             self.grown.sent += 1;
             self.begun(leaf, packet.wire);
             return Some(self.now);
         }
         self.engine.audit_idle(self.now).expect("nobody could send");
-        match turn.opens_ns {
+        match departure.opens_ns {
             None => assert!(self.here.is_empty(), "packets wait for nothing"),
             Some(opens) => assert!(opens > self.now, "to be asked at once, in vain"),
         }
-        turn.opens_ns
+        departure.opens_ns
     }
 
     /// A packet began: nobody above its leaf is ahead of its ceiling by more than
@@ -281,17 +281,17 @@ impl Growth {
         let known = self.nodes[&at];
         let rule = of_leaf(known.inner, known.hosts, rule);
         self.engine.change(at, &rule).expect("a node");
-        self.said(
+        self.configure(
             at,
             known.parent,
             known.inner,
             rule.ceiling_bytes_s,
             rule.cap,
         );
-        self.told(at, known.hosts || rule.hosts);
+        self.note_hosts(at, known.hosts || rule.hosts);
     }
 
-    fn told(&mut self, id: u32, hosts: bool) {
+    fn note_hosts(&mut self, id: u32, hosts: bool) {
         if let Some(node) = self.nodes.get_mut(&id) {
             node.hosts = hosts;
         }
@@ -320,8 +320,8 @@ impl Growth {
         let rule = of_leaf(inner, false, rule);
         if let Ok(id) = self.engine.add(parent, inner, &rule) {
             assert!(!self.nodes.contains_key(&id), "two nodes in one row");
-            self.said(id, parent, inner, rule.ceiling_bytes_s, rule.cap);
-            self.told(id, rule.hosts);
+            self.configure(id, parent, inner, rule.ceiling_bytes_s, rule.cap);
+            self.note_hosts(id, rule.hosts);
         }
     }
 

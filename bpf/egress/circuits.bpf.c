@@ -6,7 +6,7 @@
  *
  * An address is looked up by itself, then by the longest prefix. Each has a leaf in
  * either of two generations, of which one word says which is in force. User space
- * writes what is to be said of nodes into `staged`, and the leaves of the other
+ * writes the configuration of nodes into `staged`, and the leaves of the other
  * generation into the tables, at whatever pace. The second program then copies the
  * rows that differ and switches the word. It runs to its end whatever becomes of the
  * process that asked for it, so the old list is in force, or the new one. For one
@@ -40,7 +40,7 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct engine_said);
+	__type(value, struct engine_config);
 } staged SEC(".maps");
 
 struct {
@@ -123,8 +123,8 @@ int circuits_egress(struct __sk_buff *ctx)
 	return TCX_NEXT;
 }
 
-static __always_inline int is_same(const struct engine_said *a,
-				   const struct engine_said *b)
+static __always_inline int is_same(const struct engine_config *a,
+				   const struct engine_config *b)
 {
 	return a->ceiling_bytes_s == b->ceiling_bytes_s &&
 	       a->guarantee_bytes_s == b->guarantee_bytes_s &&
@@ -137,7 +137,7 @@ static __always_inline int is_same(const struct engine_said *a,
 /* A row that nobody had, or that has nothing of who had it, begins anew. */
 static __always_inline void begin(struct engine_node *n)
 {
-	if (n->said.live || n->state != ENGINE_IDLE || n->packets)
+	if (n->config.live || n->state != ENGINE_IDLE || n->packets)
 		return;
 	n->ceiling.opens_ns = 0;
 	n->guarantee.opens_ns = 0;
@@ -154,16 +154,16 @@ static __always_inline void begin(struct engine_node *n)
  * there is such a row. */
 static __always_inline int say_of(u32 id, u32 live)
 {
-	struct engine_said *said = bpf_map_lookup_elem(&staged, &id);
+	struct engine_config *config = bpf_map_lookup_elem(&staged, &id);
 	struct engine_node *n = bpf_map_lookup_elem(&nodes, &id);
 
-	if (!n || !said)
+	if (!n || !config)
 		return 0;
-	if (said->live != live || is_same(&n->said, said))
+	if (config->live != live || is_same(&n->config, config))
 		return 1;
 	if (live)
 		begin(n);
-	n->said = *said;
+	n->config = *config;
 	return 1;
 }
 

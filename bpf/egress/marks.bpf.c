@@ -40,7 +40,7 @@ static __noinline int marks_put(struct __sk_buff *ctx)
 {
 	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
 	struct marks_total *total = marks_total();
-	struct aqm_place place = {};
+	struct aqm_attach_point point = {};
 	struct marks_flow flow = {};
 	struct marks_count *count;
 	struct marks_pending *pending;
@@ -62,9 +62,9 @@ static __noinline int marks_put(struct __sk_buff *ctx)
 	pending = bpf_map_lookup_elem(&marks_pending, &flow);
 	if (!pending)
 		return 0;
-	place.netns = flow.netns;
-	place.ifindex = flow.ifindex;
-	count = bpf_map_lookup_elem(&marks_places, &place);
+	point.netns = flow.netns;
+	point.ifindex = flow.ifindex;
+	count = bpf_map_lookup_elem(&marks_places, &point);
 	if (now > pending->until_ns) {
 		if (count)
 			__sync_fetch_and_add(&count->lapsed, pending->pending);

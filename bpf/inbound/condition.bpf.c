@@ -11,7 +11,7 @@
  * Which protocol a packet carries, and its ports, are looked up when the first
  * conditioner asks for them that is about the packet by all else.
  *
- * What is said of a conditioner has a number of its version; where that is
+ * The configuration of a conditioner has a version number; where that is
  * another than the one a meter began with, it begins anew.
  *
  * One loaded program serves many devices: to load it costs far more than to ask
@@ -328,7 +328,7 @@ condition_record(const struct condition_packet *packet, u32 index)
 	bpf_ringbuf_output(&records, &record, sizeof(record), 0);
 }
 
-/* Does what is said of a packet's colour. */
+/* Does what is configured for a packet's colour. */
 static __always_inline int condition_act(struct __sk_buff *skb,
 					 const struct condition_packet *packet,
 					 u32 index)

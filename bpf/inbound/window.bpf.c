@@ -7,9 +7,9 @@
  *
  * Senders of L4S keep their queue short by marks, and windows would only keep them
  * from that. Theirs are left alone, and count for what they use, unless windows are
- * told to hold them too.
+ * configured to hold them too.
  *
- * What each may have of the rate of all, or of its host's, is said by
+ * What each may have of the rate of all, or of its host's, is decided by
  * window_share.h, and what is left to those who have no windows by window_stream.h.
  *
  * A connection is known once its handshake is complete (window_handshake.h). One
@@ -278,8 +278,8 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 	window = window_offer(&connection->flow, &wanted->rule, rate,
 			      segment->ack, offered, now_ns);
 	field = window_field(skb, all, segment, window, shift);
-	held = window_told(&connection->flow, &wanted->rule, rate, segment->ack,
-			   field << shift, now_ns);
+	held = window_advertised(&connection->flow, &wanted->rule, rate,
+				 segment->ack, field << shift, now_ns);
 	connection->window = field << shift;
 	connection->offered = offered;
 	/* Only acknowledgements without data of their own wait. */

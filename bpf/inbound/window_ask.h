@@ -5,7 +5,7 @@
  * (Shah 1999, section 6.5: stop and wait). Where less than a full one is his
  * share of a round trip, he is asked for segments of that size.
  *
- * How long the round trip is has been told by the answer to an earlier SYN to
+ * The round trip was measured by the answer to an earlier SYN to
  * the same end; to others it is the one that the settings state.
  */
 #ifndef INBOUND_WINDOW_ASK_H

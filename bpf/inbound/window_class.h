@@ -41,7 +41,7 @@ static __always_inline void window_sort(struct __sk_buff *skb,
 		receiver->spared |= SPARED_OUT;
 	if (class && class != wanted->ack_class)
 		receiver->class = class;
-	/* Each time, because what is said of classes may have changed. */
+	/* Each time, because the configuration of classes may have changed. */
 	receiver->slot = window_slot_of(receiver->class);
 }
 

@@ -59,7 +59,7 @@ __noinline u32 window_stream_came(struct __sk_buff *skb)
 		window_other(wanted, all, skb->len, now);
 		return 0;
 	}
-	tuple_turn(&tuple);
+	tuple_reverse(&tuple);
 	stream = bpf_map_lookup_elem(&unheld, &tuple);
 	if (!stream) {
 		/* Nothing is as long as that, and more. */

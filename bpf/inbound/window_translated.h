@@ -18,7 +18,7 @@
 #define IP_CT_TCP_FLAG_SACK_PERM 0x02
 #define IP_CT_TCP_FLAG_BE_LIBERAL 0x08
 
-/* How windows of one end are scaled, by what both SYNs said
+/* How windows of one end are scaled, by the options of both SYNs
  * (net/netfilter/nf_conntrack_proto_tcp.c, tcp_in_window()). True if it is known. */
 static __always_inline int window_scaled(u8 scale, u8 flags,
 					 struct window_receiver *receiver)

@@ -2,7 +2,7 @@
 /*
  * Which flow a packet is of, as a hash.
  *
- * What a network card or a socket has told of a packet's flow costs nothing to
+ * What a network card or a socket has noted of a packet's flow costs nothing to
  * read. Else the kernel would dissect the packet, which costs more than most
  * disciplines do. So this file hashes TCP and UDP in plain IPv4 and IPv6 itself:
  * addresses, ports and protocol, with Jenkins' lookup3. The key is the instance's
@@ -226,7 +226,7 @@ static __always_inline __u32 flow_hash(struct sk_buff *skb, __u32 key,
 	if (parts != AQM_CONNECTION)
 		return flow_hash_of(skb, key, parts);
 	hash = skb->hash;
-	/* What has not been told is 0, which is sooner read than two bits. */
+	/* What has not been noted is 0, which is sooner read than two bits. */
 	if (hash && (BPF_CORE_READ_BITFIELD(skb, l4_hash) ||
 		     BPF_CORE_READ_BITFIELD(skb, sw_hash)))
 		return hash;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Whose host a packet is, told to a qdisc by a program at egress of its device
+ * The host of a packet, reported to a qdisc by a program at egress of its device
  * (bpf/egress/hosts.bpf.c), in two words of skb->cb. Where the first is not the stamp
  * that the qdisc knows, the program did not see the packet. User space has the same
  * types, generated from this file.
@@ -14,7 +14,7 @@
 #define HOSTS_STAMP_WORD 2
 #define HOSTS_WORD 3
 
-/* What the program is told before it is loaded. One value: the compiler orders several
+/* The constants of the program, set before it is loaded. One value: the compiler orders several
  * as it likes. */
 struct hosts_of {
 	u32 stamp;

@@ -18,7 +18,7 @@
 #include "kernel.h"
 #include "aqm.h"
 #include "marks_layout.h"
-#include "place_layout.h"
+#include "attach_point_layout.h"
 #include "tuple.h"
 
 /* Flows that can have pending marks at a time; the one silent longest is
@@ -45,7 +45,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MARKS_PLACES);
-	__type(key, struct aqm_place); /* queue 0: of the whole device */
+	__type(key, struct aqm_attach_point); /* queue 0: of the whole device */
 	__type(value, struct marks_count);
 } marks_places SEC(".maps");
 

@@ -18,7 +18,7 @@ struct marks_pending {
 	u64 until_ns;
 };
 
-/* What user space says of a place, and what was done there. */
+/* The settings of an attach point, and what was done there. */
 struct marks_count {
 	u64 stamp; /* the lowest two bits are 0 */
 	u64 made;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The qdisc's side of marks.h: what it is told of a packet, and what it asks
+/* The qdisc's side of marks.h: what it learns of a packet, and what it asks
  * for. */
 #ifndef BPF_PENDING_H
 #define BPF_PENDING_H
@@ -7,16 +7,16 @@
 #include "flow.h"
 #include "marks.h"
 
-/* The stamp of a place's program at egress; 0 where there is none. */
+/* The stamp of an attach point's program at egress; 0 where there is none. */
 static __always_inline u64 marks_stamp(u64 netns, u32 ifindex)
 {
-	struct aqm_place place = { .netns = netns, .ifindex = ifindex };
-	struct marks_count *count = bpf_map_lookup_elem(&marks_places, &place);
+	struct aqm_attach_point point = { .netns = netns, .ifindex = ifindex };
+	struct marks_count *count = bpf_map_lookup_elem(&marks_places, &point);
 
 	return count ? count->stamp : 0;
 }
 
-/* The ECN field that the program at egress has told. */
+/* The ECN field that the program at egress has noted. */
 static __always_inline u32 marks_ecn(struct sk_buff *skb, u64 stamp)
 {
 	struct qdisc_skb_cb *cb = (struct qdisc_skb_cb *)skb->cb;

@@ -66,12 +66,12 @@ static __always_inline u32 tc_network(struct __sk_buff *skb,
 	return skb->len - at->end;
 }
 
-/* Where a packet ends that says so, behind so much of a header. Several that
+/* Where a packet ends whose header has its length, behind so much of a header. Several that
  * were made one may be more than the field can say, which is 0 then. */
-static __always_inline u32 tc_end(struct __sk_buff *skb, u32 said, u32 header)
+static __always_inline u32 tc_end(struct __sk_buff *skb, u32 length, u32 header)
 {
-	if (said || !skb->gso_size)
-		return header + said;
+	if (length || !skb->gso_size)
+		return header + length;
 	return skb->len - (tc_stands(skb, ETH_HLEN) ? ETH_HLEN : 0);
 }
 
@@ -229,7 +229,7 @@ static __always_inline int tc_plain(struct __sk_buff *skb, struct tuple *tuple,
 }
 
 /* The flow of a packet: its addresses and protocol, and where it has them its
- * ports. Fragments are told by addresses and protocol alone, all of them, the
+ * ports. Fragments are identified by addresses and protocol alone, all of them, the
  * first as well. */
 static __always_inline int tc_tuple(struct __sk_buff *skb, struct tuple *tuple,
 				    struct layout *at)

@@ -137,7 +137,7 @@ __noinline u32 tcp_look(struct __sk_buff *skb, struct segment *segment,
 	segment->at = at;
 	segment->tuple = tuple;
 	if (arriving)
-		tuple_turn(&segment->tuple);
+		tuple_reverse(&segment->tuple);
 	if (segment->flags & TCP_SYN)
 		tcp_options(skb, segment);
 	else

@@ -54,7 +54,7 @@ static __always_inline void tuple_reduce(struct tuple *tuple, u64 parts)
 }
 
 /* The flow of what goes the other way. */
-static __always_inline void tuple_turn(struct tuple *tuple)
+static __always_inline void tuple_reverse(struct tuple *tuple)
 {
 	u32 source[4];
 	u16 port = tuple->ports[0];

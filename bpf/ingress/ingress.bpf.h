@@ -74,10 +74,10 @@ struct {
 
 /*
  * Functions below are global where they are, so that the verifier looks at each
- * once and by itself. What they are told and say is in one place, because they
- * may be given numbers, the packet and plain memory only.
+ * once and by itself. Arguments and results are in one structure, because
+ * they may be given numbers, the packet and plain memory only.
  */
-struct filter_turn {
+struct filter_call {
 	struct aqm_packet packet;
 	struct aqm_verdict verdict;
 	struct tuple tuple;
@@ -125,15 +125,15 @@ static __always_inline u32 filter_place(const struct flow_table *table,
 }
 
 /* Notes what was done to a packet's flow. */
-__noinline u32 filter_note(struct filter_state *state, struct filter_turn *turn)
+__noinline u32 filter_note(struct filter_state *state, struct filter_call *call)
 {
 	const struct aqm_packet *packet;
 	struct filter_flow *flow;
 	u32 key;
 
-	if (!turn || !state)
+	if (!call || !state)
 		return 0;
-	packet = &turn->packet;
+	packet = &call->packet;
 	key = filter_place(&state->v.q.vars.table, packet->flow);
 	flow = bpf_map_lookup_elem(&flows, &key);
 	if (!flow)
@@ -141,7 +141,7 @@ __noinline u32 filter_note(struct filter_state *state, struct filter_turn *turn)
 	/* Another flow's place by now, or one that was silent too long. */
 	if (flow->hash != packet->flow || !flow->seen_ns ||
 	    packet->arrived_ns - flow->seen_ns > state->v.q.params.age_ns) {
-		flow->tuple = turn->tuple;
+		flow->tuple = call->tuple;
 		flow->hash = packet->flow;
 		flow->packets = 0;
 		flow->bytes = 0;
@@ -151,9 +151,9 @@ __noinline u32 filter_note(struct filter_state *state, struct filter_turn *turn)
 	flow->seen_ns = packet->arrived_ns;
 	flow->packets++;
 	flow->bytes += packet->len;
-	if (turn->verdict.action == AQM_MARK)
+	if (call->verdict.action == AQM_MARK)
 		flow->marks++;
-	if (turn->verdict.action == AQM_DROP)
+	if (call->verdict.action == AQM_DROP)
 		flow->drops++;
 	return 0;
 }
@@ -161,12 +161,12 @@ __noinline u32 filter_note(struct filter_state *state, struct filter_turn *turn)
 
 /* Decides on a packet of a flow. */
 __noinline u32 filter_decide(struct filter_state *state,
-			     struct filter_turn *turn)
+			     struct filter_call *call)
 {
-	if (!turn || !state)
+	if (!call || !state)
 		return 0;
-	turn->verdict = virtual_arrive(&state->v, &turn->packet,
-				       turn->packet.arrived_ns, turn->random);
+	call->verdict = virtual_arrive(&state->v, &call->packet,
+				       call->packet.arrived_ns, call->random);
 	return 0;
 }
 
@@ -205,40 +205,40 @@ static __always_inline u32 filter_wire(struct __sk_buff *skb,
 
 /* Reads a packet's headers. */
 __noinline u32 filter_look(struct __sk_buff *skb, struct filter_state *state,
-			   struct filter_turn *turn)
+			   struct filter_call *call)
 {
 	struct layout at = {};
 
-	if (!turn || !state)
+	if (!call || !state)
 		return 0;
-	turn->is_flow = tc_plain(skb, &turn->tuple, &at) ||
-			tc_tuple(skb, &turn->tuple, &at);
-	turn->packet.len = skb->len;
-	turn->packet.ecn = at.ecn;
-	turn->packet.wire =
-		filter_wire(skb, &state->v.q.link, turn->tuple.protocol, &at);
+	call->is_flow = tc_plain(skb, &call->tuple, &at) ||
+			tc_tuple(skb, &call->tuple, &at);
+	call->packet.len = skb->len;
+	call->packet.ecn = at.ecn;
+	call->packet.wire =
+		filter_wire(skb, &state->v.q.link, call->tuple.protocol, &at);
 	if (state->head.parts != AQM_CONNECTION)
-		tuple_reduce(&turn->tuple, state->head.parts);
+		tuple_reduce(&call->tuple, state->head.parts);
 	if (AQM_OF(_NEEDS) &AQM_NEEDS_CODE)
-		turn->packet.flow = at.code;
+		call->packet.flow = at.code;
 	else
-		turn->packet.flow = tuple_hash(&turn->tuple, seed);
+		call->packet.flow = tuple_hash(&call->tuple, seed);
 	return 0;
 }
 
-static __always_inline void filter_record(const struct filter_turn *turn)
+static __always_inline void filter_record(const struct filter_call *call)
 {
 	struct aqm_record record = {
-		.now_ns = turn->packet.arrived_ns,
+		.now_ns = call->packet.arrived_ns,
 		.event = AQM_ARRIVE_EVENT,
-		.slot = turn->is_flow,
-		.len = turn->packet.len,
-		.wire = turn->packet.wire,
-		.flow = turn->packet.flow,
-		.ecn = turn->packet.ecn,
-		.random = turn->random,
-		.action = turn->verdict.action,
-		.reason = turn->verdict.reason,
+		.slot = call->is_flow,
+		.len = call->packet.len,
+		.wire = call->packet.wire,
+		.flow = call->packet.flow,
+		.ecn = call->packet.ecn,
+		.random = call->random,
+		.action = call->verdict.action,
+		.reason = call->verdict.reason,
 	};
 
 	bpf_ringbuf_output(&records, &record, sizeof(record), 0);
@@ -272,33 +272,33 @@ int inbound(struct __sk_buff *skb)
 	u32 key = 0;
 	struct filter_state *state = bpf_map_lookup_elem(&instances, &key);
 	u32 *count = bpf_map_lookup_elem(&changes, &key);
-	struct filter_turn turn = {};
+	struct filter_call call = {};
 	u32 action;
 
 	if (!state || !count)
 		return TC_ACT_UNSPEC;
-	turn.packet.arrived_ns = bpf_ktime_get_ns();
+	call.packet.arrived_ns = bpf_ktime_get_ns();
 	if (*count != state->head.changes_seen &&
-	    !filter_change(state, *count, turn.packet.arrived_ns))
+	    !filter_change(state, *count, call.packet.arrived_ns))
 		return TC_ACT_UNSPEC;
-	filter_look(skb, state, &turn);
+	filter_look(skb, state, &call);
 	if (!filter_lock(state))
 		return TC_ACT_UNSPEC;
-	turn.random = random_word(&state->head.random);
-	turn.packet.arrived_ns = virtual_now(&state->v, turn.packet.arrived_ns);
-	if (turn.is_flow) {
-		filter_decide(state, &turn);
+	call.random = random_word(&state->head.random);
+	call.packet.arrived_ns = virtual_now(&state->v, call.packet.arrived_ns);
+	if (call.is_flow) {
+		filter_decide(state, &call);
 #ifdef AQM_FLOWS_H
-		filter_note(state, &turn);
+		filter_note(state, &call);
 #endif
 	} else {
 		state->head.other++;
-		virtual_count(&state->v, &turn.packet, turn.packet.arrived_ns);
+		virtual_count(&state->v, &call.packet, call.packet.arrived_ns);
 	}
 	lock_release(&state->head.lock);
 	if (recording)
-		filter_record(&turn);
-	action = turn.verdict.action;
+		filter_record(&call);
+	action = call.verdict.action;
 	/* One that says it can be marked and cannot goes. */
 	if (action == AQM_MARK && !bpf_skb_ecn_set_ce(skb))
 		return TC_ACT_SHOT;

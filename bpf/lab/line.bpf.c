@@ -413,7 +413,7 @@ struct sk_buff *BPF_PROG(line_dequeue, struct Qdisc *sch)
 	return NULL;
 }
 
-/* Which direction this is, is said by the device. */
+/* The device decides which direction this is. */
 SEC("struct_ops")
 int BPF_PROG(line_init, struct Qdisc *sch, struct nlattr *arg,
 	     struct netlink_ext_ack *extack)

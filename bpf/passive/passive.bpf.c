@@ -38,7 +38,7 @@ struct standing {
 	u32 priority;
 	u32 merged; /* several segments in one packet */
 	u32 ip_bytes;
-	/* To which host of the inside it goes, where those are told apart: the
+	/* To which host of the inside it goes, where those are distinguished: the
 	 * version of IP, 0 for none; and whether it could be marked. */
 	u32 version;
 	u32 address[4];
@@ -236,7 +236,7 @@ static __always_inline void times(struct segment *segment,
 			bpf_map_delete_elem(&awaited, &question);
 			if (!twice && out) {
 				/* To the side from which this answer comes;
-				 * an IFB may have told the class. */
+				 * an IFB may have noted the class. */
 				add(device->line, class ?: priority, OF_HERE,
 				    ns);
 			} else if (!twice) {

@@ -26,42 +26,42 @@ struct spread {
 /* The place of a number's highest bit. */
 static __always_inline u32 highest(u64 value)
 {
-	u32 place = 0;
+	u32 bit = 0;
 
 	if (value >> 32) {
-		place += 32;
+		bit += 32;
 		value >>= 32;
 	}
 	if (value >> 16) {
-		place += 16;
+		bit += 16;
 		value >>= 16;
 	}
 	if (value >> 8) {
-		place += 8;
+		bit += 8;
 		value >>= 8;
 	}
 	if (value >> 4) {
-		place += 4;
+		bit += 4;
 		value >>= 4;
 	}
 	if (value >> 2) {
-		place += 2;
+		bit += 2;
 		value >>= 2;
 	}
-	return place + (value >> 1);
+	return bit + (value >> 1);
 }
 
 /* The step that a time belongs to; the first and the last have all that is
  * shorter or longer. */
 static __always_inline u32 spread_step(u64 ns)
 {
-	u32 place = highest(ns);
+	u32 bit = highest(ns);
 	u32 step;
 
-	if (place < SPREAD_LEAST)
+	if (bit < SPREAD_LEAST)
 		return 0;
-	step = (place - SPREAD_LEAST) << SPREAD_PLACES;
-	step += ns >> (place - SPREAD_PLACES) & ((1 << SPREAD_PLACES) - 1);
+	step = (bit - SPREAD_LEAST) << SPREAD_PLACES;
+	step += ns >> (bit - SPREAD_PLACES) & ((1 << SPREAD_PLACES) - 1);
 	return step < SPREAD_STEPS ? step : SPREAD_STEPS - 1;
 }
 

@@ -7,7 +7,7 @@
 #include "segment.h"
 #include "survey_layout.h"
 
-/* Protocols and ports that are told apart; of more, those seen last. Protocols
+/* Protocols and ports that are distinguished; of more, those seen last. Protocols
  * alone are few, and never forgotten. */
 #define SERVICES 4096
 #define PROTOCOLS 512

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a survey (survey.bpf.c) is told, and what its maps hold. User space has the
+/* The settings of a survey (survey.bpf.c), and what its maps hold. User space has the
  * same types, generated from this file. */
 #ifndef SURVEY_LAYOUT_H
 #define SURVEY_LAYOUT_H

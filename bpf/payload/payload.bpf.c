@@ -69,7 +69,7 @@ struct {
 } flows SEC(".maps");
 
 /* Where the transport header begins, and the end of the packet. */
-struct place {
+struct bounds {
 	__u32 transport;
 	__u32 end;
 };
@@ -86,15 +86,16 @@ static __always_inline __u32 short_at(const __u8 *bytes)
 	return (__u32)bytes[0] << 8 | bytes[1];
 }
 
-/* Where a packet ends that says how much follows. Several that were made one may
- * be more than the field can say, which is 0 then. */
-static __always_inline __u32 end_of(struct __sk_buff *skb, __u32 at, __u32 said)
+/* Where a packet ends whose header has the length of what follows. Several that
+ * were made one may be more than the field can say, which is 0 then. */
+static __always_inline __u32 end_of(struct __sk_buff *skb, __u32 at,
+				    __u32 length)
 {
-	return said ? at + said : skb->len;
+	return length ? at + length : skb->len;
 }
 
 static __always_inline int ipv4(struct __sk_buff *skb, __u32 at,
-				struct flow *flow, struct place *place)
+				struct flow *flow, struct bounds *bounds)
 {
 	__u8 header[20];
 
@@ -103,8 +104,8 @@ static __always_inline int ipv4(struct __sk_buff *skb, __u32 at,
 	/* A fragment: more to come, or an offset. */
 	if (short_at(header + 6) & 0x3fff)
 		return 0;
-	place->transport = at + (header[0] & 0xf) * 4;
-	place->end = end_of(skb, at, short_at(header + 2));
+	bounds->transport = at + (header[0] & 0xf) * 4;
+	bounds->end = end_of(skb, at, short_at(header + 2));
 	flow->protocol = header[9];
 	__builtin_memcpy(flow->ends[0].address, header + 12, 4);
 	__builtin_memcpy(flow->ends[1].address, header + 16, 4);
@@ -112,7 +113,7 @@ static __always_inline int ipv4(struct __sk_buff *skb, __u32 at,
 }
 
 static __always_inline int ipv6(struct __sk_buff *skb, __u32 at,
-				struct flow *flow, struct place *place)
+				struct flow *flow, struct bounds *bounds)
 {
 	__u8 header[40];
 	__u8 next[2];
@@ -121,7 +122,7 @@ static __always_inline int ipv6(struct __sk_buff *skb, __u32 at,
 	if (load(skb, at, header, sizeof(header)))
 		return 0;
 	at += sizeof(header);
-	place->end = end_of(skb, at, short_at(header + 4));
+	bounds->end = end_of(skb, at, short_at(header + 4));
 	__builtin_memcpy(flow->ends[0].address, header + 8, 16);
 	__builtin_memcpy(flow->ends[1].address, header + 24, 16);
 	protocol = header[6];
@@ -134,7 +135,7 @@ static __always_inline int ipv6(struct __sk_buff *skb, __u32 at,
 		protocol = next[0];
 		at += (next[1] + 1) * 8;
 	}
-	place->transport = at;
+	bounds->transport = at;
 	flow->protocol = protocol;
 	return 1;
 }
@@ -184,22 +185,22 @@ static __always_inline __u8 look(struct __sk_buff *skb, __u32 protocol,
 
 /* The IP packet, which may be in a session of PPPoE. */
 static __always_inline int ip(struct __sk_buff *skb, struct flow *flow,
-			      struct place *place)
+			      struct bounds *bounds)
 {
 	__u8 session[SESSION_HEADER];
 
 	if (skb->protocol == __builtin_bswap16(ETH_P_IP))
-		return ipv4(skb, 0, flow, place);
+		return ipv4(skb, 0, flow, bounds);
 	if (skb->protocol == __builtin_bswap16(ETH_P_IPV6))
-		return ipv6(skb, 0, flow, place);
+		return ipv6(skb, 0, flow, bounds);
 	if (skb->protocol != __builtin_bswap16(ETH_P_PPP_SES))
 		return 0;
 	if (load(skb, 0, session, sizeof(session)))
 		return 0;
 	if (short_at(session + 6) == PPP_IP)
-		return ipv4(skb, SESSION_HEADER, flow, place);
+		return ipv4(skb, SESSION_HEADER, flow, bounds);
 	if (short_at(session + 6) == PPP_IPV6)
-		return ipv6(skb, SESSION_HEADER, flow, place);
+		return ipv6(skb, SESSION_HEADER, flow, bounds);
 	return 0;
 }
 
@@ -207,22 +208,22 @@ static __always_inline int ip(struct __sk_buff *skb, struct flow *flow,
 static __always_inline __u8 found(struct __sk_buff *skb)
 {
 	struct flow flow = {};
-	struct place place = {};
+	struct bounds bounds = {};
 	struct known fresh = {};
 	struct known *known;
 	__u8 transport[14];
 	__u32 begin;
 
-	if (!ip(skb, &flow, &place))
+	if (!ip(skb, &flow, &bounds))
 		return NOTHING;
 	if (flow.protocol == IPPROTO_TCP) {
-		if (load(skb, place.transport, transport, 14))
+		if (load(skb, bounds.transport, transport, 14))
 			return NOTHING;
-		begin = place.transport + (transport[12] >> 4) * 4;
+		begin = bounds.transport + (transport[12] >> 4) * 4;
 	} else if (flow.protocol == IPPROTO_UDP) {
-		if (load(skb, place.transport, transport, 4))
+		if (load(skb, bounds.transport, transport, 4))
 			return NOTHING;
-		begin = place.transport + 8;
+		begin = bounds.transport + 8;
 	} else {
 		return NOTHING;
 	}
@@ -237,9 +238,9 @@ static __always_inline __u8 found(struct __sk_buff *skb)
 	known = bpf_map_lookup_elem(&flows, &flow);
 	if (known && (known->found || known->looks >= LOOKS))
 		return known->found;
-	if (begin >= place.end)
+	if (begin >= bounds.end)
 		return NOTHING;
-	fresh.found = look(skb, flow.protocol, begin, place.end - begin);
+	fresh.found = look(skb, flow.protocol, begin, bounds.end - begin);
 	fresh.looks = known ? known->looks + 1 : 1;
 	bpf_map_update_elem(&flows, &flow, &fresh, BPF_ANY);
 	return fresh.found;

@@ -18,25 +18,25 @@ struct payload {
 	__u32 length;
 };
 
-/* Whether the bytes of a string literal stand at a place. */
-#define AT(payload, place, text) at(payload, place, text, sizeof(text) - 1)
+/* Whether the bytes of a string literal stand at an offset. */
+#define AT(payload, offset, text) at(payload, offset, text, sizeof(text) - 1)
 
-static __always_inline int at(const struct payload *payload, __u32 place,
+static __always_inline int at(const struct payload *payload, __u32 offset,
 			      const char *text, __u32 length)
 {
-	if (payload->length < place + length)
+	if (payload->length < offset + length)
 		return 0;
 #pragma unroll
 	for (__u32 i = 0; i < length; i++)
-		if (payload->head[place + i] != (__u8)text[i])
+		if (payload->head[offset + i] != (__u8)text[i])
 			return 0;
 	return 1;
 }
 
 /* Whether what is left of a byte under a mask is a value. */
-#define SET(payload, place, mask, value) \
-	((payload)->length > (place) && \
-	 ((payload)->head[place] & (mask)) == (value))
+#define SET(payload, offset, mask, value) \
+	((payload)->length > (offset) && \
+	 ((payload)->head[offset] & (mask)) == (value))
 
 /* Whether the four bytes after the first, in little endian, count all that
  * follows them.
@@ -44,10 +44,10 @@ static __always_inline int at(const struct payload *payload, __u32 place,
 static __always_inline int stated(const struct payload *payload)
 {
 	const __u8 *head = payload->head;
-	__u32 said = head[1] | (__u32)head[2] << 8 | (__u32)head[3] << 16 |
-		     (__u32)head[4] << 24;
+	__u32 length = head[1] | (__u32)head[2] << 8 | (__u32)head[3] << 16 |
+		       (__u32)head[4] << 24;
 
-	return payload->length >= 5 && said == payload->length - 5;
+	return payload->length >= 5 && length == payload->length - 5;
 }
 
 static __always_inline __u8 of_tcp(const struct payload *payload)

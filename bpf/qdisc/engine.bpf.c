@@ -3,16 +3,16 @@
  * The qdisc weir_engine: the tree of aqm/host/engine.h in the kernel, as the root
  * of one device.
  *
- * skb->priority is the number of a packet's leaf, counted from one that is said. User space maps the rows of
+ * skb->priority is the number of a packet's leaf, counted from a configured one. User space maps the rows of
  * nodes into its memory, and changes a rate by a store, or asks for a change that
- * is seen at once (engine_told.h). Whatever chooses and counts is a function that
+ * is seen at once (engine_control.h). Whatever chooses and counts is a function that
  * the verifier looks at once; packets themselves are handled only here.
  */
 #include "kernel.h"
 #include "aqm.h"
 #include "pending.h"
 
-#include "engine_told.h"
+#include "engine_control.h"
 
 /* More rows than there can be. */
 #define MOST_ROWS (1 << 22)
@@ -24,7 +24,7 @@
 __noinline int clear(struct engine *e __arg_nonnull)
 {
 	struct engine_pool none = {};
-	struct engine_said said;
+	struct engine_config config;
 	struct engine_fork *f;
 	struct engine_node *n;
 	u32 i, slots = e->slots.rows, queues = e->queues.rows;
@@ -35,11 +35,11 @@ __noinline int clear(struct engine *e __arg_nonnull)
 		n = engine_node(e, i);
 		if (!n)
 			break;
-		said = n->said;
+		config = n->config;
 		__builtin_memset(n, 0, sizeof(*n));
-		/* What is said of a host's leaf is the program's own. */
+		/* The configuration of a host's leaf is the program's own. */
 		if (!engine_lent(e, i))
-			n->said = said;
+			n->config = config;
 		h = engine_host_of(e, i);
 		if (h)
 			__builtin_memset(h, 0, sizeof(*h));
@@ -81,9 +81,9 @@ int BPF_PROG(engine_init, struct Qdisc *sch, struct nlattr *arg,
 	one->key = bpf_get_prandom_u32();
 	one->timer_ns = 0;
 	one->sequence = 0;
-	one->place.netns = dev->nd_net.net->net_cookie;
-	one->place.ifindex = dev->ifindex;
-	one->place.queue = 0;
+	one->point.netns = dev->nd_net.net->net_cookie;
+	one->point.ifindex = dev->ifindex;
+	one->point.queue = 0;
 	take_over(one);
 	return 0;
 }
@@ -94,7 +94,7 @@ static __always_inline u32 leaf_of(struct hosted *one, u32 priority)
 	u32 id = priority - one->first;
 	struct engine_node *n = engine_node(&one->engine, id);
 
-	return n && n->said.live == ENGINE_NODE && !n->said.fork &&
+	return n && n->config.live == ENGINE_NODE && !n->config.fork &&
 			       !engine_lent(&one->engine, id) ?
 		       id :
 		       one->engine.rule.other;
@@ -123,7 +123,7 @@ static __noinline u32 leaf_beside(struct hosted *one, u32 leaf, u32 host)
 	u32 found = engine_leaf_of(&one->engine, leaf, host);
 
 	if (one->recording)
-		tell_host(one, leaf, host, found);
+		report_host(one, leaf, host, found);
 	return found;
 }
 
@@ -152,7 +152,7 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	leaf = leaf_of(one, skb->priority);
 	packet.flow = flow_hash(skb, one->key, AQM_CONNECTION);
 	named = engine_node(e, leaf);
-	if (named && named->said.hosts) {
+	if (named && named->config.hosts) {
 		host = host_of(one, skb, packet.flow);
 		leaf = leaf_beside(one, leaf, host);
 	} else if (one->host_parts == AQM_CONNECTION) {
@@ -166,7 +166,7 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 			break;
 		index = engine_evict(e, leaf);
 		if (one->recording)
-			tell_evict(one, leaf, index, &packet);
+			report_evict(one, leaf, index, &packet);
 		kept = kept_in(index);
 		if (!kept)
 			break;
@@ -181,7 +181,7 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	if (room == ENGINE_KEEP)
 		index = engine_arrive(e, leaf, &packet, host);
 	if (one->recording)
-		tell_arrival(one, leaf, &packet, host, room, index);
+		report_arrival(one, leaf, &packet, host, room, index);
 	kept = kept_in(index);
 	if (!kept)
 		goto drop;
@@ -222,7 +222,7 @@ struct sk_buff *BPF_PROG(engine_dequeue, struct Qdisc *sch)
 		if (leaf)
 			engine_settle(e, leaf, wire, now_ns);
 		if (one->recording)
-			tell_departure(one, leaf, index, now_ns);
+			report_departure(one, leaf, index, now_ns);
 		if (!leaf)
 			break;
 		if (!kept)
@@ -234,8 +234,8 @@ struct sk_buff *BPF_PROG(engine_dequeue, struct Qdisc *sch)
 			continue;
 		if (e->verdict.action != AQM_DROP) {
 			if (e->verdict.action == AQM_MARK)
-				marks_defer(skb, one->place.netns,
-					    one->place.ifindex, now_ns);
+				marks_defer(skb, one->point.netns,
+					    one->point.ifindex, now_ns);
 			bpf_qdisc_bstats_update(sch, skb);
 			return skb;
 		}

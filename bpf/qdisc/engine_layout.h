@@ -7,7 +7,7 @@
 #include "aqm.h"
 #include "engine.h"
 
-/* What is said of the qdisc; a change takes effect with the next packet. */
+/* The settings of the qdisc; a change takes effect with the next packet. */
 struct engine_settings {
 	struct engine_rule rule;
 	u32 queues; /* rows of each kind that there are */
@@ -23,12 +23,12 @@ struct engine_settings {
 /* Changes that may wait for the program. */
 #define ENGINE_ASKS 64
 
-/* Of a node something else is to be said, all at once; or it was said already by a
- * store, and is only to be looked at. */
+/* A new configuration of a node, all at once; or a store has written it already, and
+ * the node is only to be looked at. */
 struct engine_ask {
 	u32 id;
 	u32 stored;
-	struct engine_said said;
+	struct engine_config config;
 };
 
 /* A ring of them. User space raises `asked`, and the program `done`. */

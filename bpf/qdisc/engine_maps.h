@@ -6,7 +6,7 @@
 
 #include "engine_layout.h"
 #include "hosts_layout.h"
-#include "place_layout.h"
+#include "attach_point_layout.h"
 
 #define BPF_F_MMAPABLE (1U << 10)
 
@@ -27,7 +27,7 @@ struct hosted {
 	u32 sequence; /* of records */
 	u32 first; /* what skb->priority is for row 0 */
 	u32 host_stamp; /* of the program that tells hosts; 0: none */
-	struct aqm_place place;
+	struct aqm_attach_point point;
 	u64 stamp; /* of the program that marks; 0: none */
 };
 

@@ -66,7 +66,7 @@ struct aqm_hosted {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PLACES);
-	__type(key, struct aqm_place);
+	__type(key, struct aqm_attach_point);
 	__type(value, struct aqm_settings);
 } settings SEC(".maps");
 
@@ -140,7 +140,7 @@ static __always_inline void bpf_settle(struct aqm_hosted *one,
 				       struct Qdisc *sch)
 {
 	struct aqm_settings *wanted =
-		bpf_map_lookup_elem(&settings, &one->head.place);
+		bpf_map_lookup_elem(&settings, &one->head.point);
 	struct net_device *dev = sch->dev_queue->dev;
 	struct aqm_link *link = &one->q.link;
 
@@ -154,7 +154,7 @@ static __always_inline void bpf_settle(struct aqm_hosted *one,
 		one->head.gate.rate_bytes_s = 0;
 	}
 	one->head.stamp =
-		marks_stamp(one->head.place.netns, one->head.place.ifindex);
+		marks_stamp(one->head.point.netns, one->head.point.ifindex);
 	if (!link->mtu_bytes)
 		link->mtu_bytes = dev->mtu + dev->hard_header_len;
 	if (!link->queue_packets)
@@ -168,7 +168,7 @@ static __always_inline void bpf_settle(struct aqm_hosted *one,
 static __always_inline void bpf_defer_mark(const struct aqm_hosted *one,
 					   struct sk_buff *skb, u64 now_ns)
 {
-	marks_defer(skb, one->head.place.netns, one->head.place.ifindex,
+	marks_defer(skb, one->head.point.netns, one->head.point.ifindex,
 		    now_ns);
 }
 
@@ -309,9 +309,9 @@ int BPF_PROG(qdisc_init, struct Qdisc *sch, struct nlattr *arg,
 		if (!one || __sync_val_compare_and_swap(&one->head.used, 0, 1))
 			continue;
 		bpf_clear(one, 1);
-		one->head.place.netns = dev->nd_net.net->net_cookie;
-		one->head.place.ifindex = dev->ifindex;
-		one->head.place.queue =
+		one->head.point.netns = dev->nd_net.net->net_cookie;
+		one->head.point.ifindex = dev->ifindex;
+		one->head.point.queue =
 			sch->parent == TC_H_ROOT ? 0 : TC_H_MIN(sch->parent);
 		one->q.host = (u64)key * AQM_OF(_PACKETS);
 		count = bpf_map_lookup_elem(&changes, &key);
@@ -426,7 +426,7 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 						    one->head.gate.opens_ns, 0);
 		return NULL;
 	}
-	/* Each turn sends or drops a packet or ends a flow's turn. */
+	/* Each round sends or drops a packet or ends a flow's turn. */
 	bpf_for (i, 0, 4 * (AQM_OF(_PACKETS) + AQM_OF(_QUEUES))) {
 		if (AQM_OF(_NEEDS) &AQM_NEEDS_RANDOM_OUT)
 			random = random_word(&one->head.random);
@@ -457,7 +457,7 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 		sch->qstats.drops++;
 		bpf_kfree_skb(skb);
 	}
-	/* Packets are held until a time. Where none is said, or the bound of the
+	/* Packets are held until a time. Where none is set, or the bound of the
 	 * loop is reached, the watchdog fires after 1 ms. */
 	until = AQM_OF(_NEEDS) &AQM_NEEDS_HOLD ? AQM_OF(_until)(&one->q.vars) :
 						 0;

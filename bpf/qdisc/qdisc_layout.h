@@ -6,7 +6,7 @@
 
 #include "aqm.h"
 #include "gate.h"
-#include "place_layout.h"
+#include "attach_point_layout.h"
 
 struct aqm_settings_head {
 	struct aqm_link link;
@@ -15,7 +15,7 @@ struct aqm_settings_head {
 
 struct aqm_hosted_head {
 	struct aqm_gate gate;
-	struct aqm_place place;
+	struct aqm_attach_point point;
 	u32 used;
 	u32 changes_seen;
 	u32 recording;

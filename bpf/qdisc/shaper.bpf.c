@@ -65,9 +65,9 @@ int BPF_PROG(shaper_init, struct Qdisc *sch, struct nlattr *arg,
 			/* No kind yet: settling makes each class anew. */
 			one->kinds[j] = ~0ULL;
 		}
-		one->place.netns = dev->nd_net.net->net_cookie;
-		one->place.ifindex = dev->ifindex;
-		one->place.queue =
+		one->point.netns = dev->nd_net.net->net_cookie;
+		one->point.ifindex = dev->ifindex;
+		one->point.queue =
 			sch->parent == TC_H_ROOT ? 0 : TC_H_MIN(sch->parent);
 		__builtin_memset(&one->line, 0, sizeof(one->line));
 		one->key = bpf_get_prandom_u32();
@@ -90,7 +90,7 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	struct shaper_hosted *one = shaper_of(sch);
 	u32 key = shaper_number(sch);
 	struct shaper_class *class;
-	struct turn turn;
+	struct class_call call;
 	struct sk_buff *old;
 	struct kept *kept;
 	u32 *count;
@@ -110,43 +110,43 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	i = shaper_class_of(one, skb->priority) & (SHAPER_CLASSES - 1);
 	class = &one->shaper.class[i];
 	kind = one->kinds[i];
-	turn.queue = key * SHAPER_CLASSES + i;
-	turn.now_ns = bpf_ktime_get_ns();
-	turn.random = 0;
+	call.queue = key * SHAPER_CLASSES + i;
+	call.now_ns = bpf_ktime_get_ns();
+	call.random = 0;
 	if (one->needs[i] & AQM_NEEDS_RANDOM)
-		turn.random = random_word(&one->random);
-	turn.packet.arrived_ns = turn.now_ns;
-	turn.packet.len = ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
-	turn.packet.wire = aqm_wire(&one->link, turn.packet.len);
-	turn.packet.ecn = marks_ecn(skb, one->stamp);
-	turn.packet.flow = 0;
+		call.random = random_word(&one->random);
+	call.packet.arrived_ns = call.now_ns;
+	call.packet.len = ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
+	call.packet.wire = aqm_wire(&one->link, call.packet.len);
+	call.packet.ecn = marks_ecn(skb, one->stamp);
+	call.packet.flow = 0;
 	if (one->needs[i] & AQM_NEEDS_CODE)
-		turn.packet.flow = flow_code(skb);
+		call.packet.flow = flow_code(skb);
 	else if (one->needs[i] & AQM_NEEDS_FLOW)
-		turn.packet.flow = flow_hash(skb, (u32)one->key,
+		call.packet.flow = flow_hash(skb, (u32)one->key,
 					     one->needs[i] >> SHAPER_FLOWS);
-	index = class_arrive(kind, &turn);
+	index = class_arrive(kind, &call);
 	if (class_records(one, i))
-		class_record_turn(one, &turn, AQM_ARRIVE_EVENT, index);
-	kept = shaper_kept(first_slot(turn.queue), index);
+		class_record_call(one, &call, AQM_ARRIVE_EVENT, index);
+	kept = shaper_kept(first_slot(call.queue), index);
 	if (!kept)
 		goto drop;
-	if (turn.verdict.action == AQM_MARK)
-		marks_defer(skb, one->place.netns, one->place.ifindex,
-			    turn.now_ns);
+	if (call.verdict.action == AQM_MARK)
+		marks_defer(skb, one->point.netns, one->point.ifindex,
+			    call.now_ns);
 	old = bpf_kptr_xchg(&kept->skb, skb);
 	if (old)
 		bpf_qdisc_skb_drop(old, to_free);
 	shaper_arrived(&one->shaper, class);
 	sch->q.qlen++;
-	sch->qstats.backlog += turn.packet.len;
-	if (!turn.verdict.evict)
+	sch->qstats.backlog += call.packet.len;
+	if (!call.verdict.evict)
 		return NET_XMIT_SUCCESS;
 	bpf_for (i, 0, AQM_EVICT_CALLS) {
-		index = class_evict(kind, &turn);
-		if (class_records(one, turn.queue))
-			class_record_turn(one, &turn, AQM_EVICT_EVENT, index);
-		kept = shaper_kept(first_slot(turn.queue), index);
+		index = class_evict(kind, &call);
+		if (class_records(one, call.queue))
+			class_record_call(one, &call, AQM_EVICT_EVENT, index);
+		kept = shaper_kept(first_slot(call.queue), index);
 		if (!kept)
 			break;
 		old = bpf_kptr_xchg(&kept->skb, NULL);
@@ -165,14 +165,15 @@ drop:
 }
 
 /*
- * One turn: a packet to send, or none. Then one was dropped or a flow's turn has
- * ended, and there may be another turn; with `done` there is none.
+ * One attempt: a packet to send, or none. Then one was dropped or a flow's turn has
+ * ended, and there may be another attempt; with `done` there is none.
  */
-static __always_inline struct sk_buff *shaper_turn(struct shaper_hosted *one,
-						   struct Qdisc *sch,
-						   struct turn *turn, int *done)
+static __always_inline struct sk_buff *shaper_try(struct shaper_hosted *one,
+						  struct Qdisc *sch,
+						  struct class_call *call,
+						  int *done)
 {
-	u32 c = shaper_next(one, turn->now_ns);
+	u32 c = shaper_next(one, call->now_ns);
 	struct shaper_class *class;
 	struct sk_buff *skb;
 	struct kept *kept;
@@ -182,17 +183,17 @@ static __always_inline struct sk_buff *shaper_turn(struct shaper_hosted *one,
 	if (*done)
 		return NULL;
 	class = &one->shaper.class[c];
-	turn->queue = shaper_number(sch) * SHAPER_CLASSES + c;
-	turn->random = 0;
+	call->queue = shaper_number(sch) * SHAPER_CLASSES + c;
+	call->random = 0;
 	if (one->needs[c & (SHAPER_CLASSES - 1)] & AQM_NEEDS_RANDOM_OUT)
-		turn->random = random_word(&one->random);
-	index = class_depart(one->kinds[c], turn);
+		call->random = random_word(&one->random);
+	index = class_depart(one->kinds[c], call);
 	if (class_records(one, c))
-		class_record_turn(one, turn, AQM_DEPART_EVENT, index);
-	kept = shaper_kept(first_slot(turn->queue), index);
+		class_record_call(one, call, AQM_DEPART_EVENT, index);
+	kept = shaper_kept(first_slot(call->queue), index);
 	if (!kept) {
-		/* Unless it asks for another turn, it has nothing. */
-		if (turn->verdict.action != AQM_AGAIN)
+		/* Unless it asks for another attempt, it has nothing. */
+		if (call->verdict.action != AQM_AGAIN)
 			class->packets = 0;
 		return NULL;
 	}
@@ -203,12 +204,12 @@ static __always_inline struct sk_buff *shaper_turn(struct shaper_hosted *one,
 		shaper_dropped(class);
 		return NULL;
 	}
-	if (turn->verdict.action != AQM_DROP) {
-		if (turn->verdict.action == AQM_MARK)
-			marks_defer(skb, one->place.netns, one->place.ifindex,
-				    turn->now_ns);
+	if (call->verdict.action != AQM_DROP) {
+		if (call->verdict.action == AQM_MARK)
+			marks_defer(skb, one->point.netns, one->point.ifindex,
+				    call->now_ns);
 		shaper_sent(&one->shaper, &one->line, class,
-			    kept->slot.packet.wire, turn->now_ns);
+			    kept->slot.packet.wire, call->now_ns);
 		bpf_qdisc_bstats_update(sch, skb);
 		return skb;
 	}
@@ -222,7 +223,7 @@ SEC("struct_ops")
 struct sk_buff *BPF_PROG(shaper_dequeue, struct Qdisc *sch)
 {
 	struct shaper_hosted *one = shaper_of(sch);
-	struct turn turn;
+	struct class_call call;
 	struct sk_buff *skb;
 	int passed, done;
 	u64 opens;
@@ -242,26 +243,26 @@ struct sk_buff *BPF_PROG(shaper_dequeue, struct Qdisc *sch)
 		bpf_qdisc_watchdog_schedule(sch, opens, 0);
 		return NULL;
 	}
-	turn.now_ns = bpf_ktime_get_ns();
-	if (aqm_line_shut(&one->line, &one->shaper.gate, turn.now_ns)) {
-		if (aqm_line_timer(&one->line, opens, turn.now_ns))
+	call.now_ns = bpf_ktime_get_ns();
+	if (aqm_line_shut(&one->line, &one->shaper.gate, call.now_ns)) {
+		if (aqm_line_timer(&one->line, opens, call.now_ns))
 			bpf_qdisc_watchdog_schedule(sch, opens, 0);
 		return NULL;
 	}
-	/* Nearly always the first turn sends one. */
-	skb = shaper_turn(one, sch, &turn, &done);
+	/* Nearly always the first attempt sends one. */
+	skb = shaper_try(one, sch, &call, &done);
 	if (skb)
 		return skb;
 	bpf_for (i, 0, 8 * ROOM) {
 		if (done)
 			break;
-		skb = shaper_turn(one, sch, &turn, &done);
+		skb = shaper_try(one, sch, &call, &done);
 		if (skb)
 			return skb;
 	}
 	/* Every class that has packets is at its ceiling. */
-	opens = one->next_ns == ~0ULL ? turn.now_ns + 1000000 : one->next_ns;
-	if (sch->q.qlen && aqm_line_timer(&one->line, opens, turn.now_ns))
+	opens = one->next_ns == ~0ULL ? call.now_ns + 1000000 : one->next_ns;
+	if (sch->q.qlen && aqm_line_timer(&one->line, opens, call.now_ns))
 		bpf_qdisc_watchdog_schedule(sch, opens, 0);
 	return NULL;
 }
@@ -271,7 +272,7 @@ void BPF_PROG(shaper_reset, struct Qdisc *sch)
 {
 	struct shaper_hosted *one = shaper_of(sch);
 	u32 base = shaper_number(sch) * SHAPER_CLASSES;
-	struct turn turn = { .now_ns = bpf_ktime_get_ns() };
+	struct class_call call = { .now_ns = bpf_ktime_get_ns() };
 	u32 i;
 
 	if (!one || (shaper_waits(sch) && one->heir == SHAPER_HEIR))
@@ -285,9 +286,9 @@ void BPF_PROG(shaper_reset, struct Qdisc *sch)
 		class_free(base + i);
 		class_clear(one->kinds[i], base + i, 0);
 		one->shaper.class[i].packets = 0;
-		turn.queue = base + i;
+		call.queue = base + i;
 		if (class_records(one, i))
-			class_record_turn(one, &turn, AQM_RESET_EVENT, 0);
+			class_record_call(one, &call, AQM_RESET_EVENT, 0);
 	}
 }
 

@@ -30,8 +30,8 @@ static __always_inline int shaper_is_heir(struct Qdisc *sch)
 		one = bpf_map_lookup_elem(&instances, &key);
 		if (!one || !one->used || one->heir)
 			continue;
-		if (one->place.netns != netns ||
-		    one->place.ifindex != ifindex || one->place.queue != queue)
+		if (one->point.netns != netns ||
+		    one->point.ifindex != ifindex || one->point.queue != queue)
 			continue;
 		one->heir = SHAPER_HEIR;
 		one->handed = 0;

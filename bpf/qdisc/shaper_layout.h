@@ -5,7 +5,7 @@
 #define SHAPER_LAYOUT_H
 
 #include "aqm.h"
-#include "place_layout.h"
+#include "attach_point_layout.h"
 #include "shaper.h"
 
 /* Room for the parameters of any discipline. */
@@ -29,13 +29,13 @@ struct shaper_hosted {
 	struct shaper shaper;
 	struct aqm_link link;
 	u64 kinds[SHAPER_CLASSES];
-	struct aqm_place place;
+	struct aqm_attach_point point;
 	u32 used;
 	u32 changes_seen;
 	u64 next_ns;
 	struct aqm_line line;
 	u64 key; /* of flows' hashes */
-	/* What each discipline has to be told, and from SHAPER_FLOWS on which
+	/* What each discipline has to be given, and from SHAPER_FLOWS on which
 	 * parts of a packet make its flow. */
 	u32 needs[SHAPER_CLASSES];
 	u32 sequence[SHAPER_CLASSES]; /* of records */

@@ -35,7 +35,7 @@ static __always_inline struct aqm_slot *shaper_slot(u64 first, u32 index);
 		       #name " holds packets, which no class waits for");
 KINDS(FITS)
 
-/* In `needs`: the class is recorded; and from where on its flows are said. */
+/* In `needs`: the class is recorded; and from where on the parts of its flows are. */
 #define SHAPER_RECORDING 32768
 #define SHAPER_FLOWS 16
 
@@ -47,7 +47,7 @@ struct kept {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PLACES);
-	__type(key, struct aqm_place);
+	__type(key, struct aqm_attach_point);
 	__type(value, struct shaper_settings);
 } settings SEC(".maps");
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Recording what a class of weir_shaper is told and decides (record.h): a ring
- * in the class's place of `recorders` is taken over with the next change. */
+/* Recording what a class of weir_shaper is given and decides (record.h): a ring
+ * in the class's slot of `recorders` is taken over with the next change. */
 #ifndef SHAPER_RECORD_H
 #define SHAPER_RECORD_H
 
-#include "shaper_turns.h"
+#include "shaper_calls.h"
 #include "record.h"
 
 struct recorder {
@@ -31,31 +31,31 @@ static __noinline int class_record(struct shaper_hosted *one, u32 queue,
 	return 0;
 }
 
-/* What came of a turn. Not inlined: who does not record does not pay for it. */
-static __noinline int class_record_turn(struct shaper_hosted *one,
-					const struct turn *turn, u32 event,
-					u32 slot)
+/* What came of a call. Not inlined: who does not record does not pay for it. */
+static __noinline int class_record_call(struct shaper_hosted *one,
+					const struct class_call *call,
+					u32 event, u32 slot)
 {
 	struct aqm_record record = {
-		.now_ns = turn->now_ns,
+		.now_ns = call->now_ns,
 		.event = event,
 		.slot = slot,
 	};
 
 	if (event == AQM_ARRIVE_EVENT) {
-		record.len = turn->packet.len;
-		record.wire = turn->packet.wire;
-		record.flow = turn->packet.flow;
-		record.ecn = turn->packet.ecn;
+		record.len = call->packet.len;
+		record.wire = call->packet.wire;
+		record.flow = call->packet.flow;
+		record.ecn = call->packet.ecn;
 	}
 	if (event == AQM_ARRIVE_EVENT || event == AQM_DEPART_EVENT) {
-		record.random = turn->random;
-		record.action = turn->verdict.action;
-		record.reason = turn->verdict.reason;
-		record.queue = turn->verdict.queue;
-		record.evict = turn->verdict.evict;
+		record.random = call->random;
+		record.action = call->verdict.action;
+		record.reason = call->verdict.reason;
+		record.queue = call->verdict.queue;
+		record.evict = call->verdict.evict;
 	}
-	return class_record(one, turn->queue, &record);
+	return class_record(one, call->queue, &record);
 }
 
 static __always_inline u32 class_records(const struct shaper_hosted *one,

@@ -49,7 +49,7 @@ KINDS(CLEAR)
 		struct class_settings *wanted = NULL; \
 		if (!q || !one || class >= SHAPER_CLASSES) \
 			return 0; \
-		all = bpf_map_lookup_elem(&settings, &one->place); \
+		all = bpf_map_lookup_elem(&settings, &one->point); \
 		if (all) \
 			wanted = &all->class[class]; \
 		if (wanted) \
@@ -123,7 +123,7 @@ __noinline u32 shaper_settle_class(u32 slot, u32 i)
 	if (!one || i >= SHAPER_CLASSES)
 		return 0;
 	class = &one->shaper.class[i];
-	wanted = bpf_map_lookup_elem(&settings, &one->place);
+	wanted = bpf_map_lookup_elem(&settings, &one->point);
 	if (wanted) {
 		kind = wanted->class[i].kind;
 		rule = wanted->class[i].rule;
@@ -160,7 +160,7 @@ __noinline u32 shaper_settle(u32 slot, u32 mtu_bytes, u32 queue_packets)
 
 	if (!one)
 		return 0;
-	wanted = bpf_map_lookup_elem(&settings, &one->place);
+	wanted = bpf_map_lookup_elem(&settings, &one->point);
 	link = &one->link;
 	__builtin_memset(link, 0, sizeof(*link));
 	one->shaper.gate.rate_bytes_s = 0;
@@ -172,7 +172,7 @@ __noinline u32 shaper_settle(u32 slot, u32 mtu_bytes, u32 queue_packets)
 		one->shaper.classes = wanted->classes;
 		one->shaper.other = wanted->other;
 	}
-	one->stamp = marks_stamp(one->place.netns, one->place.ifindex);
+	one->stamp = marks_stamp(one->point.netns, one->point.ifindex);
 	if (!link->mtu_bytes)
 		link->mtu_bytes = mtu_bytes;
 	if (!link->queue_packets)

@@ -250,7 +250,7 @@ impl ParseCallbacks for Bytes {
     fn add_derives(&self, info: &DeriveInfo<'_>) -> Vec<String> {
         let mut derives = vec!["FromBytes", "Immutable", "IntoBytes"];
         // Part of the crate's interface.
-        if info.name == "aqm_place" {
+        if info.name == "aqm_attach_point" {
             derives.extend(["PartialEq", "Eq", "PartialOrd", "Ord", "Hash"]);
         }
         derives.into_iter().map(str::to_owned).collect()

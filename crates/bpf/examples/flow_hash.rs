@@ -284,7 +284,7 @@ fn in_the_lab() -> Result<(), String> {
     let output = output.map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.result).into_owned();
     match text.split_once('\n') {
-        Some(("status: 0", said)) => println!("{}", said.trim_end()),
+        Some(("status: 0", answer)) => println!("{}", answer.trim_end()),
         _ => return Err(format!("in the lab's machine: {}", text.trim_end())),
     }
     Ok(())

@@ -65,7 +65,7 @@ impl Sender {
         })
     }
 
-    /// Sends. Whether the device took the packets is not told.
+    /// Sends. It does not report whether the device took the packets.
     pub fn send(&mut self, copies: &Copies<'_>) -> Result<(), BpfError> {
         self.run(SEND_PROGRAM, copies, [0; 3])
     }

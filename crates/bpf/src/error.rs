@@ -15,7 +15,7 @@ pub enum BpfError {
     Refused {
         /// The qdisc.
         kind: String,
-        /// What libbpf said.
+        /// The message of libbpf.
         source: libbpf_rs::Error,
         /// What libbpf and the verifier printed, after a line break.
         log: String,
@@ -27,7 +27,7 @@ pub enum BpfError {
         name: &'static str,
         /// `held` or `run`.
         doing: &'static str,
-        /// What libbpf or the system said.
+        /// The message of libbpf or the system.
         source: libbpf_rs::Error,
     },
     /// A map could not be read or written.
@@ -39,7 +39,7 @@ pub enum BpfError {
         map: &'static str,
         /// `read`, `written`, ...
         doing: &'static str,
-        /// What libbpf said.
+        /// The message of libbpf.
         source: libbpf_rs::Error,
     },
     /// Program and library disagree about a map's layout.
@@ -64,7 +64,7 @@ pub enum BpfError {
         path: PathBuf,
         /// `made`, `opened`, ...
         doing: &'static str,
-        /// What the system said.
+        /// The message of the system.
         source: libbpf_rs::Error,
     },
     /// A file or folder of a BPF file system could not be used.
@@ -74,11 +74,11 @@ pub enum BpfError {
         path: PathBuf,
         /// `made`, `removed`, ...
         doing: &'static str,
-        /// What the system said.
+        /// The message of the system.
         source: std::io::Error,
     },
     /// The network namespace could not be identified.
-    #[error("the network namespace cannot be told apart: {0}")]
+    #[error("the network namespace cannot be identified: {0}")]
     Namespace(std::io::Error),
     /// Nobody knows the discipline of a shaper's program any more.
     #[error("the discipline of {kind} is not there any more: {why}")]

@@ -5,7 +5,7 @@
 //! [`Qdisc::load`] puts a discipline into the kernel as a kind of qdisc, named
 //! `weir_` and its name, which netlink and tc then know like any other. It is a
 //! kind for a device's root (or under mq), and has no options: parameters, the
-//! link and the rate go by [`Qdisc::set`], for a [`Place`], before or after a
+//! link and the rate go by [`Qdisc::set`], for an [`AttachPoint`], before or after a
 //! qdisc is there; [`Qdisc::instances`] reads state and statistics by name.
 //!
 //! It attaches nothing to a device, which only crate kernel does, but the program
@@ -27,7 +27,7 @@
 //!
 //! ```no_run
 //! use weirgate_aqm::{Discipline, Link, Settings};
-//! use weirgate_bpf::{Place, Qdisc, Setup};
+//! use weirgate_bpf::{AttachPoint, Qdisc, Setup};
 //!
 //! let codel = Discipline::named("codel").expect("one of the kit");
 //! let qdisc = Qdisc::load(codel)?;
@@ -38,7 +38,7 @@
 //!     gate_bytes_s: 0,
 //! };
 //! // The device of number 2, whether it has such a qdisc already or not.
-//! qdisc.set(Place::root(2)?, &setup)?;
+//! qdisc.set(AttachPoint::root(2)?, &setup)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -73,10 +73,10 @@ pub use hooks::payload::Payload;
 pub use hooks::virtual_queue::{Filter, FilterFlow, FilterMaps, FilterSetup, FilterState};
 pub use hooks::window::{WindowConnection, WindowControl, WindowMaps, WindowTotals};
 pub use hooks::{
-    FoundFilter, IngressPlace, Loader, TcxProgram, filter_name, hold as hold_program,
+    FoundFilter, IngressAttachment, Loader, TcxProgram, filter_name, hold as hold_program,
     read as read_program, readdress as readdress_program, update as update_program,
 };
-pub use line::{Line, LineFraming, LineImpairments, LineRecord, LineSide};
+pub use line::{LineEmulator, LineFraming, LineImpairments, LineRecord, LineSide};
 pub use middlebox::{Middlebox, MiddleboxCount};
 pub use prague::{Prague, PragueState};
 pub use present::{HAS_PROGRAMS, most_capabilities};
@@ -84,7 +84,7 @@ pub use programs::{
     Attached, Cost, Object, Refused, Registered, kit_number, programs, register, source_number,
     sources, verify,
 };
-pub use qdisc::attach_point::Place;
+pub use qdisc::attach_point::AttachPoint;
 pub use qdisc::circuits::{CircuitTree, CircuitsChange, CircuitsError, CircuitsNode, CircuitsSize};
 pub use qdisc::discipline::{Qdisc, Setup};
 pub use qdisc::engine::{Engine, EngineRecorder, EngineSetup};

@@ -113,7 +113,7 @@ pub enum LineRecord<'a> {
 }
 
 /// A line between two devices; it is gone when this is dropped.
-pub struct Line {
+pub struct LineEmulator {
     programs: PacketPrograms,
     control: Map<u32, line_control>,
     rates: Map<u32, line_rate>,
@@ -124,7 +124,7 @@ pub struct Line {
     attached: Vec<Attached>,
 }
 
-impl Line {
+impl LineEmulator {
     /// The kind of its qdisc for netlink.
     pub const KIND: &'static str = "weir_lab_line";
 
@@ -132,7 +132,7 @@ impl Line {
     /// leaves by the second device, and the other way round. Where the line is half duplex,
     /// one of them transmits at a time, and the machine has one processor. `take` gets each
     /// record with its side, 0 or 1, and its packet's number, while
-    /// [`Line::drain`] runs. Needs root, and a kernel with BPF qdiscs.
+    /// [`LineEmulator::drain`] runs. Needs root, and a kernel with BPF qdiscs.
     ///
     /// # Errors
     ///
@@ -273,9 +273,9 @@ impl Line {
     }
 }
 
-impl fmt::Debug for Line {
+impl fmt::Debug for LineEmulator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line")
+        f.debug_struct("LineEmulator")
             .field("devices", &self.devices)
             .field("sides", &self.sides)
             .finish_non_exhaustive()

@@ -43,7 +43,7 @@ pub struct PragueState {
     pub alpha: f64,
     /// Packets that left as ECT(1).
     pub identified: u32,
-    /// Segments whose marks were told.
+    /// Segments whose marks were reported.
     pub marked: u32,
     /// Rounds in which marks were counted: of a round trip, and 25 ms at least.
     pub rounds: u32,

@@ -227,10 +227,10 @@ fn kernel_and_native_host_agree_on_many_packets() {
             &format!("{DISCIPLINE}={}", discipline.name()),
         ];
         let text = run(&variables, "parity::many", limits);
-        let told = text.lines().find(|line| line.contains("the same"));
+        let line = text.lines().find(|line| line.contains("the same"));
         println!(
             "{}; {} s of wall time",
-            told.expect("what was compared"),
+            line.expect("what was compared"),
             began.elapsed().as_secs()
         );
     }
@@ -250,8 +250,8 @@ fn kernel_and_native_engine_agree_on_many_packets() {
         "engine::agrees_on_many",
         limits,
     );
-    let told = text.lines().find(|line| line.contains("the same"));
-    println!("{}", told.expect("what was compared"));
+    let line = text.lines().find(|line| line.contains("the same"));
+    println!("{}", line.expect("what was compared"));
 }
 
 /// What only `make test-all` waits for.

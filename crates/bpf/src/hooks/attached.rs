@@ -147,7 +147,7 @@ pub fn hold(program: Program, id: u32) -> Result<OwnedFd, BpfError> {
 ///
 /// # Errors
 ///
-/// Occurs where the program cannot be told.
+/// Occurs where the program cannot be readdressed.
 pub fn readdress(program: Program, id: u32, before: u32, after: u32) -> Result<(), BpfError> {
     match program {
         Program::IngressConditioners | Program::EgressConditioners => {
@@ -158,7 +158,7 @@ pub fn readdress(program: Program, id: u32, before: u32, after: u32) -> Result<(
     }
 }
 
-/// Reads what a program is told whose filters were found at a device. One that cannot
+/// Reads the settings of a program whose filters were found at a device. One that cannot
 /// be read, or misses a filter, is stale: a plan exchanges it.
 pub fn read(program: Program, found: &[FoundFilter], device: u32, hooks: &mut HookPrograms) {
     let lowest = || PayloadState::of_name(&found.first()?.name);
@@ -174,13 +174,13 @@ pub fn read(program: Program, found: &[FoundFilter], device: u32, hooks: &mut Ho
         Program::Order => hooks.order = Some(OrderState {}),
         Program::VirtualQueue => {
             let maps = FilterMaps::of_program(id).ok().flatten();
-            let told = maps.and_then(|maps| maps.filter().ok().flatten());
-            hooks.virtual_queue = Some(known(told, &mut current));
+            let settings = maps.and_then(|maps| maps.filter().ok().flatten());
+            hooks.virtual_queue = Some(known(settings, &mut current));
         }
         Program::Windows => hooks.windows = Some(known(windows(found), &mut current)),
         Program::Datagrams => {
-            let told = UdpMaps::of_program(id).and_then(|maps| maps.settings().ok());
-            hooks.datagrams = Some(known(told.map(Box::new), &mut current));
+            let settings = UdpMaps::of_program(id).and_then(|maps| maps.settings().ok());
+            hooks.datagrams = Some(known(settings.map(Box::new), &mut current));
         }
         Program::IngressConditioners => {
             hooks.entering = Some(known(conditioners(id, device), &mut current));
@@ -194,10 +194,10 @@ pub fn read(program: Program, found: &[FoundFilter], device: u32, hooks: &mut Ho
     }
 }
 
-/// What a program is told; where that cannot be read, it is not current.
-fn known<T: Default>(told: Option<T>, current: &mut bool) -> T {
-    *current &= told.is_some();
-    told.unwrap_or_default()
+/// The settings of a program; where they cannot be read, it is not current.
+fn known<T: Default>(settings: Option<T>, current: &mut bool) -> T {
+    *current &= settings.is_some();
+    settings.unwrap_or_default()
 }
 
 /// `None` where the two do not belong together.

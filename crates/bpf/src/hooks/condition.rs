@@ -17,7 +17,7 @@ use zerocopy::{FromBytes, FromZeros};
 const FILE: &str = "condition";
 const NAME: &str = "condition";
 
-/// Its maps: what conditioners are told, what they counted, where a device's begin
+/// Its maps: the settings of conditioners, what they counted, where a device's begin
 /// in both, and what was decided, with its bytes where that is recorded.
 const SETTINGS: &str = "settings";
 const INSTANCES: &str = "instances";
@@ -67,7 +67,7 @@ pub struct Condition {
     room: u32,
 }
 
-/// A loaded program's maps, by which it is told and read of one device.
+/// A loaded program's maps, by which it is configured and read for one device.
 #[derive(Debug)]
 pub struct ConditionMaps {
     settings: Map<u32, condition_rule>,

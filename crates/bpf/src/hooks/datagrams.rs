@@ -36,7 +36,7 @@ pub struct UdpStream {
     pub discarded: u64,
 }
 
-/// A loaded filter's maps, by which it is told and read.
+/// A loaded filter's maps, by which it is configured and read.
 #[derive(Debug)]
 pub struct UdpMaps {
     settings: Map<u32, udp_settings>,

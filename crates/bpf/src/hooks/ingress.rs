@@ -5,7 +5,7 @@
 use crate::error::BpfError;
 use crate::hooks::virtual_queue::{Filter, FilterMaps, FilterSetup};
 use crate::programs::tcx::{self, Attached, End};
-use crate::qdisc::attach_point::Place;
+use crate::qdisc::attach_point::AttachPoint;
 use crate::qdisc::load::remove;
 use crate::qdisc::store::Store;
 use libbpf_rs::MapHandle;
@@ -22,16 +22,16 @@ const LINK: &str = "link";
 
 /// What a device may have for its arriving packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IngressPlace {
+pub struct IngressAttachment {
     /// The device.
-    pub place: Place,
+    pub point: AttachPoint,
     /// The name of the discipline.
     pub discipline: String,
 }
 
 impl Store {
     /// All that are pinned, also on devices that are gone.
-    pub fn ingresses(&self) -> Vec<IngressPlace> {
+    pub fn ingresses(&self) -> Vec<IngressAttachment> {
         let folder = self.folder().join(FOLDER);
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -39,15 +39,15 @@ impl Store {
     }
 
     /// The one of a device, if there is one and nobody has taken it off.
-    pub fn ingress_at(&self, place: Place) -> Option<IngressPlace> {
+    pub fn ingress_at(&self, point: AttachPoint) -> Option<IngressAttachment> {
         let mut all = self.ingresses().into_iter();
-        all.find(|one| one.place == place && tcx::is_on(&self.of(one).join(LINK), place.ifindex))
+        all.find(|one| one.point == point && tcx::is_on(&self.of(one).join(LINK), point.ifindex))
     }
 
     /// Its maps.
     pub fn ingress_maps(
         &self,
-        one: &IngressPlace,
+        one: &IngressAttachment,
         discipline: Discipline,
     ) -> Result<FilterMaps, BpfError> {
         let folder = self.of(one);
@@ -61,18 +61,18 @@ impl Store {
     /// [`Filter::load`].
     pub fn put_ingress(
         &self,
-        place: Place,
+        point: AttachPoint,
         setup: &FilterSetup,
         seed: u32,
     ) -> Result<(), BpfError> {
         let filter = Filter::load(setup, seed)?;
         for before in self.ingresses() {
-            if before.place == place {
+            if before.point == point {
                 self.remove_ingress(&before)?;
             }
         }
-        let one = IngressPlace {
-            place,
+        let one = IngressAttachment {
+            point,
             discipline: setup.settings.discipline().name().to_owned(),
         };
         let folder = self.of(&one);
@@ -81,7 +81,7 @@ impl Store {
             doing: "made",
             source,
         })?;
-        pinned(&filter, place, &folder).inspect_err(|_| {
+        pinned(&filter, point, &folder).inspect_err(|_| {
             // The refusal is the error to report.
             let _ = self.remove_ingress(&one);
         })
@@ -90,11 +90,11 @@ impl Store {
     /// Removes what is pinned of those that are on no device any more, because the
     /// device is gone or somebody took the program off. A folder without its link
     /// may be one that another process is about to fill.
-    pub fn tidy_ingresses(&self) -> Result<Vec<IngressPlace>, BpfError> {
+    pub fn tidy_ingresses(&self) -> Result<Vec<IngressAttachment>, BpfError> {
         let mut all = self.ingresses();
         all.retain(|one| {
             let link = self.of(one).join(LINK);
-            link.exists() && !tcx::is_on(&link, one.place.ifindex)
+            link.exists() && !tcx::is_on(&link, one.point.ifindex)
         });
         for one in &all {
             self.remove_ingress(one)?;
@@ -103,7 +103,7 @@ impl Store {
     }
 
     /// Takes it off its device.
-    pub fn remove_ingress(&self, one: &IngressPlace) -> Result<(), BpfError> {
+    pub fn remove_ingress(&self, one: &IngressAttachment) -> Result<(), BpfError> {
         let folder = self.of(one);
         for name in [LINK].iter().chain(&FilterMaps::NAMES) {
             remove(&folder.join(name), |path| fs::remove_file(path))?;
@@ -111,14 +111,14 @@ impl Store {
         remove(&folder, |path| fs::remove_dir(path))
     }
 
-    fn of(&self, one: &IngressPlace) -> PathBuf {
-        let Place { netns, ifindex, .. } = one.place;
+    fn of(&self, one: &IngressAttachment) -> PathBuf {
+        let AttachPoint { netns, ifindex, .. } = one.point;
         let name = format!("{netns}-{ifindex}-{}", one.discipline);
         self.folder().join(FOLDER).join(name)
     }
 }
 
-fn pinned(filter: &Filter, place: Place, folder: &Path) -> Result<(), BpfError> {
+fn pinned(filter: &Filter, point: AttachPoint, folder: &Path) -> Result<(), BpfError> {
     let mut maps = filter.maps()?;
     for (name, map) in maps.named() {
         let path = folder.join(name);
@@ -129,7 +129,7 @@ fn pinned(filter: &Filter, place: Place, folder: &Path) -> Result<(), BpfError> 
         })?;
     }
     let program = filter.program()?;
-    let attached = Attached::to(program.as_fd(), place.ifindex, End::Ingress);
+    let attached = Attached::to(program.as_fd(), point.ifindex, End::Ingress);
     let attached = attached.map_err(|source| BpfError::Program {
         name: "ingress",
         doing: "put on the device (tcx, Linux 6.6)",
@@ -139,10 +139,10 @@ fn pinned(filter: &Filter, place: Place, folder: &Path) -> Result<(), BpfError> 
 }
 
 /// A folder's name, read.
-fn parsed(name: &str) -> Option<IngressPlace> {
+fn parsed(name: &str) -> Option<IngressAttachment> {
     let mut words = name.splitn(3, '-');
-    Some(IngressPlace {
-        place: Place {
+    Some(IngressAttachment {
+        point: AttachPoint {
             netns: words.next()?.parse().ok()?,
             ifindex: words.next()?.parse().ok()?,
             queue: 0,

@@ -12,5 +12,5 @@ pub(crate) mod virtual_queue;
 pub(crate) mod window;
 
 pub use attached::{FoundFilter, Loader, filter_name, hold, read, readdress, update};
-pub use ingress::IngressPlace;
+pub use ingress::IngressAttachment;
 pub use tcx::TcxProgram;

@@ -11,7 +11,7 @@
 use super::FoundFilter;
 use crate::error::BpfError;
 use crate::programs::tcx::{self, Attached, End, Pinned};
-use crate::qdisc::attach_point::Place;
+use crate::qdisc::attach_point::AttachPoint;
 use crate::qdisc::load::remove;
 use crate::qdisc::store::Store;
 use std::fs;
@@ -26,7 +26,7 @@ const FOLDER: &str = "tcx";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TcxProgram {
     /// The device.
-    pub place: Place,
+    pub point: AttachPoint,
     /// The hook.
     pub hook: ClsactHook,
     /// The preference that its filter would have.
@@ -52,7 +52,7 @@ impl Store {
 
     /// The program as a filter would be found; `None` where it is on no device any more.
     pub fn tcx_filter(&self, one: &TcxProgram) -> Option<FoundFilter> {
-        let Pinned { program, .. } = tcx::on(&self.pin_of(one), one.place.ifindex)?;
+        let Pinned { program, .. } = tcx::on(&self.pin_of(one), one.point.ifindex)?;
         Some(FoundFilter {
             id: program,
             name: one.name.clone(),
@@ -70,13 +70,13 @@ impl Store {
             source,
         })?;
         for before in self.tcx_programs() {
-            if before.is_at(one.place, one.hook, one.preference) {
+            if before.is_at(one.point, one.hook, one.preference) {
                 self.remove_tcx(&before)?;
             }
         }
         let later = |other: &TcxProgram| {
-            let same = other.place == one.place && other.hook == one.hook;
-            same.then(|| tcx::on(&self.pin_of(other), one.place.ifindex))?
+            let same = other.point == one.point && other.hook == one.hook;
+            same.then(|| tcx::on(&self.pin_of(other), one.point.ifindex))?
         };
         let mut others = self.tcx_programs();
         others.retain(|other| other.preference > one.preference);
@@ -85,7 +85,7 @@ impl Store {
             ClsactHook::Ingress => End::Ingress,
             ClsactHook::Egress => End::Egress,
         };
-        let attached = Attached::before(program, one.place.ifindex, end, next.as_ref());
+        let attached = Attached::before(program, one.point.ifindex, end, next.as_ref());
         let attached = attached.map_err(|source| BpfError::Program {
             name: "of a hook",
             doing: "put on the device (tcx, Linux 6.6)",
@@ -103,7 +103,7 @@ impl Store {
     }
 
     fn pin_of(&self, one: &TcxProgram) -> PathBuf {
-        let Place { netns, ifindex, .. } = one.place;
+        let AttachPoint { netns, ifindex, .. } = one.point;
         let (hook, preference, own) = (one.hook.as_str(), one.preference, &one.name);
         let name = format!("{netns}-{ifindex}-{hook}-{preference}-{own}");
         self.folder().join(FOLDER).join(name)
@@ -113,15 +113,15 @@ impl Store {
 impl TcxProgram {
     /// Whether it is the one of a hook and preference of a device.
     #[must_use]
-    pub fn is_at(&self, place: Place, hook: ClsactHook, preference: u16) -> bool {
-        (self.place, self.hook, self.preference) == (place, hook, preference)
+    pub fn is_at(&self, point: AttachPoint, hook: ClsactHook, preference: u16) -> bool {
+        (self.point, self.hook, self.preference) == (point, hook, preference)
     }
 }
 
 /// The name of a pin, read.
 fn parsed(name: &str) -> Option<TcxProgram> {
     let mut words = name.splitn(5, '-');
-    let place = Place {
+    let point = AttachPoint {
         netns: words.next()?.parse().ok()?,
         ifindex: words.next()?.parse().ok()?,
         queue: 0,
@@ -129,7 +129,7 @@ fn parsed(name: &str) -> Option<TcxProgram> {
     let hook = words.next()?;
     let hooks = [ClsactHook::Ingress, ClsactHook::Egress];
     Some(TcxProgram {
-        place,
+        point,
         hook: hooks.into_iter().find(|one| one.as_str() == hook)?,
         preference: words.next()?.parse().ok()?,
         name: words.next()?.to_owned(),

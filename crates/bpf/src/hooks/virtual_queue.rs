@@ -7,7 +7,7 @@ use crate::layout::{filter_flow, filter_settings_head, filter_state_head};
 use crate::maps::{Find, Map, Named, Tailed, drain};
 use crate::programs::packet::{Given, PacketPrograms, maps_of};
 use crate::programs::{self, Object};
-use crate::qdisc::attach_point::Place;
+use crate::qdisc::attach_point::AttachPoint;
 use crate::qdisc::instance::Instance;
 use crate::qdisc::kind::{CHANGES, INSTANCES, SETTINGS, raise};
 use crate::qdisc::link::{link_of, settings, settings_of, wire_of};
@@ -53,7 +53,7 @@ pub struct Filter {
     programs: PacketPrograms,
 }
 
-/// A loaded filter's maps, by which it is told and read.
+/// A loaded filter's maps, by which it is configured and read.
 #[derive(Debug)]
 pub struct FilterMaps {
     discipline: Discipline,
@@ -255,7 +255,7 @@ impl FilterMaps {
         raise(&self.changes, 0)
     }
 
-    /// What it was told.
+    /// Its settings.
     pub fn setup(&self) -> Result<Option<FilterSetup>, BpfError> {
         let Tailed { head, tail } = self.settings.first()?;
         let settings = Settings::from_values(self.discipline, &tail);
@@ -281,7 +281,7 @@ impl FilterMaps {
     pub fn state(&self) -> Result<FilterState, BpfError> {
         let Tailed { head, tail } = self.instances.first()?;
         let (_, own) = VirtualQueue::layout(self.discipline);
-        let nowhere = Place {
+        let nowhere = AttachPoint {
             netns: 0,
             ifindex: 0,
             queue: 0,

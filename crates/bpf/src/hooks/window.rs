@@ -68,7 +68,7 @@ pub struct WindowConnection {
     pub spared: bool,
 }
 
-/// A loaded program's maps, by which it is told and read.
+/// A loaded program's maps, by which it is configured and read.
 #[derive(Debug)]
 pub struct WindowMaps {
     settings: Map<u32, window_settings>,
@@ -184,7 +184,7 @@ impl WindowMaps {
     }
 
     /// A session of high priority goes on for so long from now, unless this is
-    /// said again: it began when this was first said. No time ends it.
+    /// called again: it began with the first call. No time ends it.
     pub fn announce(&self, lease: Duration) -> Result<(), BpfError> {
         let there = self.announced.first()?;
         let now = monotonic();

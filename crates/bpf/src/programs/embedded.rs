@@ -152,12 +152,12 @@ mod tests {
         }
     }
 
-    /// What a program is told before it is loaded is one value: the compiler orders several
-    /// as it likes, and whoever sets their bytes does not know how.
+    /// The constants of a program, set before it is loaded, are one value: the compiler orders
+    /// several as it likes, and whoever sets their bytes does not know how.
     #[test]
     fn constants_are_one_value() {
         let mut several = Vec::new();
-        let mut told = 0;
+        let mut found = 0;
         // Constants of disciplines are set where they are written.
         let discipline = |program: &&Program| program.name.starts_with("ingress_");
         for program in PROGRAMS.iter().filter(|program| !discipline(program)) {
@@ -172,13 +172,13 @@ mod tests {
                 let section = types.type_by_name::<DataSec<'_>>(".rodata")?;
                 Some(section.iter().count())
             });
-            told += usize::from(constants == Some(1));
+            found += usize::from(constants == Some(1));
             if constants.is_some_and(|count| count > 1) {
                 several.push((program.name, constants));
             }
         }
         assert_eq!(several, []);
-        assert!(told > 3, "{told}");
+        assert!(found > 3, "{found}");
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Attached {
     ) -> libbpf_rs::Result<Self> {
         let with = WithPrograms::here();
         let with = with.ok_or_else(|| libbpf_rs::Error::from_raw_os_error(libc::ENOSYS))?;
-        let place = match end {
+        let attach_type = match end {
             End::Ingress => libbpf_sys::BPF_TCX_INGRESS,
             End::Egress => libbpf_sys::BPF_TCX_EGRESS,
         };
@@ -58,7 +58,7 @@ impl Attached {
             let link = libbpf_sys::bpf_link_create(
                 program.as_raw_fd(),
                 ifindex.cast_signed(),
-                place,
+                attach_type,
                 &raw const options,
             );
             if link < 0 {
@@ -110,9 +110,9 @@ pub(crate) fn on(path: &Path, ifindex: u32) -> Option<Pinned> {
     // of a structure that is made of numbers. Of a link of this kind the union has
     // what is read.
     let there = unsafe {
-        let told =
+        let status =
             libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut size);
-        told == 0
+        status == 0
             && info.type_ == libbpf_sys::BPF_LINK_TYPE_TCX
             && info.__bindgen_anon_1.tcx.ifindex == ifindex
     };

@@ -65,7 +65,8 @@ pub(crate) fn read(error: &str, log: String) -> Refused {
         .iter()
         .rposition(|line| line.starts_with("processed "))
         .unwrap_or(lines.len());
-    let places: Vec<(&str, String)> = lines[..end].iter().filter_map(|it| place(it)).collect();
+    let locations: Vec<(&str, String)> =
+        lines[..end].iter().filter_map(|it| location(it)).collect();
     // A line of the discipline tells more than one of the kit around it.
     let own = |(_, line): &&(&str, String)| {
         let file = line.split(':').next().unwrap_or_default();
@@ -79,7 +80,7 @@ pub(crate) fn read(error: &str, log: String) -> Refused {
     let repeated = endless.then(|| jumped_back(&lines[..end])).flatten();
     let found = repeated
         .as_ref()
-        .or(places.iter().rfind(own).or(places.last()));
+        .or(locations.iter().rfind(own).or(locations.last()));
     let (code, line) = match found {
         Some((code, line)) => ((*code).to_owned(), Some(line.clone())),
         None => (String::new(), None),
@@ -107,12 +108,12 @@ pub(crate) fn read(error: &str, log: String) -> Refused {
 /// that repeats it. It stops at whichever instruction is one too many.
 fn jumped_back<'l>(lines: &[&'l str]) -> Option<(&'l str, String)> {
     let at = lines.iter().rposition(|line| line.contains("goto pc-"))?;
-    lines[..at].iter().rev().find_map(|line| place(line))
+    lines[..at].iter().rev().find_map(|line| location(line))
 }
 
 /// The source's text and `FILE:LINE` of an annotation: `; CODE @ FILE:LINE`, or
 /// `PROGRAM @ FILE:LINE:COLUMN` as newer kernels have it.
-fn place(line: &str) -> Option<(&str, String)> {
+fn location(line: &str) -> Option<(&str, String)> {
     let (code, at) = line.rsplit_once(" @ ")?;
     let mut parts = at.split(':');
     let file = parts.next()?;

@@ -2,12 +2,12 @@
 //! Where a qdisc is: what tells instances apart.
 
 use crate::error::BpfError;
-pub use crate::layout::aqm_place as Place;
+pub use crate::layout::aqm_attach_point as AttachPoint;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 
-impl Place {
+impl AttachPoint {
     /// The root of a device in the network namespace of this thread.
     pub fn root(ifindex: u32) -> Result<Self, BpfError> {
         Ok(Self {

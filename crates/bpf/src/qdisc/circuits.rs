@@ -4,11 +4,11 @@
 
 use crate::error::BpfError;
 use crate::layout::{
-    circuits_host, circuits_label, circuits_leaves, circuits_prefix, circuits_rule, engine_said,
+    circuits_host, circuits_label, circuits_leaves, circuits_prefix, circuits_rule, engine_config,
 };
 use crate::maps::{self, Map, Named};
 use crate::programs::tcx::{self, Attached};
-use crate::qdisc::attach_point::Place;
+use crate::qdisc::attach_point::AttachPoint;
 use crate::qdisc::engine::{Engine, EngineSetup, Mapped};
 use crate::qdisc::load;
 use libbpf_rs::MapHandle;
@@ -80,7 +80,7 @@ pub enum CircuitsError {
 pub struct CircuitsChange {
     /// Nodes that were not there.
     pub added: usize,
-    /// Nodes of which something else is said.
+    /// Nodes whose configuration has changed.
     pub changed: usize,
     /// Nodes that are there no more.
     pub removed: usize,
@@ -109,7 +109,7 @@ pub struct CircuitsNode {
 #[derive(Debug)]
 pub struct CircuitTree {
     engine: Engine,
-    staged: Mapped<engine_said>,
+    staged: Mapped<engine_config>,
     labels: Mapped<circuits_label>,
     addresses: Map<circuits_host, circuits_leaves>,
     prefixes: Map<circuits_prefix, circuits_leaves>,
@@ -118,20 +118,24 @@ pub struct CircuitTree {
 }
 
 impl CircuitTree {
-    /// The kind of the qdisc of a place. Each device has one of its own: kinds are the
+    /// The kind of the qdisc of an attach point. Each device has one of its own: kinds are the
     /// whole machine's, and numbers of devices a namespace's.
-    pub fn kind(place: Place) -> String {
-        let words = [place.netns, u64::from(place.ifindex)];
+    pub fn kind(point: AttachPoint) -> String {
+        let words = [point.netns, u64::from(point.ifindex)];
         let bytes = words.into_iter().flat_map(u64::to_be_bytes);
         format!("weir_c{:08x}", weirgate_units::fnv1a_32(bytes))
     }
 
     /// Loads the programs for a device, with no circuit: all packets are others'. Needs
     /// root, and a kernel with `CONFIG_NET_SCH_BPF`.
-    pub fn load(place: Place, direction: Direction, size: &CircuitsSize) -> Result<Self, BpfError> {
+    pub fn load(
+        point: AttachPoint,
+        direction: Direction,
+        size: &CircuitsSize,
+    ) -> Result<Self, BpfError> {
         let room = size.room;
         let engine = Engine::load_as(
-            &Self::kind(place),
+            &Self::kind(point),
             EngineSize {
                 nodes: room.nodes(),
                 inner: room.inner,
@@ -174,11 +178,11 @@ impl CircuitTree {
     }
 
     /// What [`Self::pin`] left in a folder; `None` where it left nothing.
-    pub(crate) fn pinned(place: Place, folder: &Path) -> Result<Option<Self>, BpfError> {
+    pub(crate) fn pinned(point: AttachPoint, folder: &Path) -> Result<Option<Self>, BpfError> {
         if !load::is_pinned(folder) {
             return Ok(None);
         }
-        let engine = Engine::pinned(&Self::kind(place), folder)?;
+        let engine = Engine::pinned(&Self::kind(point), folder)?;
         let open = |name| maps::pinned(folder, name);
         let maps: Result<Vec<MapHandle>, BpfError> = MAPS.into_iter().map(open).collect();
         Self::of(engine, Programs::pinned(folder)?, maps?, None).map(Some)
@@ -213,26 +217,26 @@ impl CircuitTree {
     }
 
     /// Puts the programs that find leaves, and that make marks, on the device.
-    pub fn attach(&self, place: Place) -> Result<[Attached; 2], BpfError> {
+    pub fn attach(&self, point: AttachPoint) -> Result<[Attached; 2], BpfError> {
         Ok([
-            self.programs.attach(place.ifindex)?,
-            self.engine.mark(place)?,
+            self.programs.attach(point.ifindex)?,
+            self.engine.mark(point)?,
         ])
     }
 
     /// Whether the programs that were pinned in this folder are on their device:
     /// nobody has taken one off, and the device is still the same.
-    pub(crate) fn is_attached(place: Place, folder: &Path) -> bool {
-        let on = |name: &str| tcx::is_on(&folder.join(name), place.ifindex);
+    pub(crate) fn is_attached(point: AttachPoint, folder: &Path) -> bool {
+        let on = |name: &str| tcx::is_on(&folder.join(name), point.ifindex);
         AT_DEVICE.into_iter().all(on)
     }
 
     /// Puts those programs on the device once more.
-    pub(crate) fn attach_again(&self, place: Place, folder: &Path) -> Result<(), BpfError> {
+    pub(crate) fn attach_again(&self, point: AttachPoint, folder: &Path) -> Result<(), BpfError> {
         for name in AT_DEVICE {
             load::remove(&folder.join(name), |path| std::fs::remove_file(path))?;
         }
-        for (program, name) in self.attach(place)?.iter().zip(AT_DEVICE) {
+        for (program, name) in self.attach(point)?.iter().zip(AT_DEVICE) {
             program.pin(&folder.join(name))?;
         }
         Ok(())
@@ -281,13 +285,13 @@ impl CircuitTree {
 
     /// A node that is there, by the number of its row.
     pub fn node(&self, id: u32) -> Option<CircuitsNode> {
-        let said = self.engine.said(id).filter(|said| said.live != 0)?;
+        let config = self.engine.config(id).filter(|config| config.live != 0)?;
         Some(CircuitsNode {
             id,
             label: self.label(id)?,
-            parent: said.parent,
-            ceiling_bytes_s: said.ceiling_bytes_s,
-            guarantee_bytes_s: said.guarantee_bytes_s,
+            parent: config.parent,
+            ceiling_bytes_s: config.ceiling_bytes_s,
+            guarantee_bytes_s: config.guarantee_bytes_s,
             counts: self.engine.counts(id)?,
         })
     }
@@ -307,10 +311,10 @@ impl CircuitTree {
     }
 
     fn label(&self, id: u32) -> Option<Label> {
-        let place = self.labels.at(id as usize)?;
+        let label = self.labels.at(id as usize)?;
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
         // SAFETY: the row is in the mapping, and any bytes are a label.
-        let label = unsafe { place.read_volatile() };
+        let label = unsafe { label.read_volatile() };
         let text = label.text.split(|byte| *byte == 0).next()?;
         Label::read(std::str::from_utf8(text).ok()?)
     }

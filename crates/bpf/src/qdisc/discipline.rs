@@ -4,7 +4,7 @@
 use crate::error::BpfError;
 use crate::layout::{aqm_hosted_head, aqm_settings_head};
 use crate::maps::Tailed;
-use crate::qdisc::attach_point::Place;
+use crate::qdisc::attach_point::AttachPoint;
 use crate::qdisc::instance::Instance;
 use crate::qdisc::kind::{self, Host, Hosted, Kind};
 use crate::qdisc::load::{load, load_object, open};
@@ -16,7 +16,7 @@ use weirgate_aqm::{Discipline, Link as LinkFacts, Settings};
 /// The kind of qdisc of a discipline.
 pub type Qdisc = Kind<Discipline>;
 
-/// How a qdisc at one place is to work.
+/// How a qdisc at one attach point is to work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
     /// Its parameters.
@@ -63,12 +63,12 @@ impl Qdisc {
         self.host
     }
 
-    /// Begins to record what happens at a place, into a ring of `bytes`, a
+    /// Begins to record what happens at an attach point, into a ring of `bytes`, a
     /// power of two and a multiple of the page size. Takes effect with the next
     /// packet that comes there; `None` where there is no such qdisc. A recorder
     /// takes the place of one that is there already.
-    pub fn record(&self, place: Place, bytes: u32) -> Result<Option<Recorder<'_>>, BpfError> {
-        let number = self.number(place)?;
+    pub fn record(&self, point: AttachPoint, bytes: u32) -> Result<Option<Recorder<'_>>, BpfError> {
+        let number = self.number(point)?;
         let record = |number| self.recorder(number, number, bytes);
         number.map(record).transpose()
     }
@@ -110,13 +110,13 @@ impl Host for Discipline {
     }
 
     fn instance(&self, _: u32, hosted: Self::Hosted) -> Result<Instance, BpfError> {
-        Ok(Instance::new(*self, hosted.head.place, hosted.tail))
+        Ok(Instance::new(*self, hosted.head.point, hosted.tail))
     }
 }
 
 impl Hosted for Tailed<aqm_hosted_head> {
-    fn place(&self) -> Option<Place> {
-        (self.head.used != 0).then_some(self.head.place)
+    fn point(&self) -> Option<AttachPoint> {
+        (self.head.used != 0).then_some(self.head.point)
     }
 }
 

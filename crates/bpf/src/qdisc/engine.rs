@@ -8,12 +8,12 @@ pub(crate) use mapped::Mapped;
 
 use crate::error::BpfError;
 use crate::layout::{
-    ENGINE_ASKS, ENGINE_IDLE, codel_common, engine_ask, engine_asks, engine_node, engine_rule,
-    engine_said, engine_settings,
+    ENGINE_ASKS, ENGINE_IDLE, codel_common, engine_ask, engine_asks, engine_config, engine_node,
+    engine_rule, engine_settings,
 };
 use crate::maps::{Map, Named};
 use crate::programs::tcx::Attached;
-use crate::qdisc::attach_point::Place;
+use crate::qdisc::attach_point::AttachPoint;
 use crate::qdisc::hosts;
 use crate::qdisc::load::{self, load_sized};
 use crate::qdisc::marks::{self, Marks};
@@ -35,7 +35,7 @@ fn maps() -> Vec<&'static str> {
     MAPS.into_iter().chain(marks::MAPS).collect()
 }
 
-/// What is said of the qdisc.
+/// The settings of the qdisc.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineSetup {
     /// What packets cost on the wire, and the largest of them. The rate is that of
@@ -50,7 +50,7 @@ pub struct EngineSetup {
     pub host_parts: u32,
 }
 
-/// What is said of all leaves.
+/// The configuration of all leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Leaves {
     /// CoDel's target where a leaf has none of its own, and its interval.
@@ -109,7 +109,7 @@ impl Engine {
         let (maps, link) = load_sized(NAME, Self::KIND, kind, &maps(), &entries)?;
         let mut engine = Self::of(kind, maps, link)?;
         engine.last = size.nodes;
-        // How much there is room for stands with what is said.
+        // How much there is room for stands with the settings.
         engine.settings.set_first(&engine_settings {
             rule: engine_rule {
                 limit_bytes: size.limit_bytes,
@@ -204,7 +204,7 @@ impl Engine {
         })
     }
 
-    /// What was said of the whole, and of all leaves.
+    /// The configuration of the whole, and of all leaves.
     pub(crate) fn setup(&self) -> Result<(EngineSetup, Leaves), BpfError> {
         let settings = self.settings.first()?;
         let rule = &settings.rule;
@@ -226,13 +226,13 @@ impl Engine {
     /// force when the program next looks at the node. `false` where there is no such
     /// row.
     pub fn put(&self, id: u32, row: &NodeRow) -> bool {
-        let Some(place) = self.own(id) else {
+        let Some(node) = self.own(id) else {
             return false;
         };
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
         // SAFETY: the row is in the mapping; the program only reads these words.
         unsafe {
-            (&raw mut (*place).said).write_volatile(said(row));
+            (&raw mut (*node).config).write_volatile(config(row));
         };
         true
     }
@@ -241,10 +241,10 @@ impl Engine {
     /// that comes or may go. `false` where there is no such row, or as many changes
     /// wait as there is room for.
     pub fn change(&self, id: u32, row: &NodeRow) -> bool {
-        self.ask(id, Some(&said(row)))
+        self.ask(id, Some(&config(row)))
     }
 
-    /// Asks the program to look at a node of which something was said by a store, as
+    /// Asks the program to look at a node whose configuration a store has written, as
     /// [`Self::change`] does.
     pub(crate) fn look(&self, id: u32) -> bool {
         self.ask(id, None)
@@ -253,23 +253,23 @@ impl Engine {
     /// Ends a node: what a leaf has queued is dropped where it stands. `false` where
     /// there is no such row.
     pub(crate) fn end(&self, id: u32) -> bool {
-        let Some(place) = self.own(id) else {
+        let Some(node) = self.own(id) else {
             return false;
         };
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
         // SAFETY: the row is in the mapping; the program only reads this word.
         unsafe {
-            (&raw mut (*place).said.live).write_volatile(0);
+            (&raw mut (*node).config.live).write_volatile(0);
         };
         true
     }
 
-    fn ask(&self, id: u32, said: Option<&engine_said>) -> bool {
+    fn ask(&self, id: u32, config: Option<&engine_config>) -> bool {
         let Some(asks) = self.asks.at(0).filter(|_| self.own(id).is_some()) else {
             return false;
         };
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
-        // SAFETY: the ring is in the mapping. The program reads a place only once
+        // SAFETY: the ring is in the mapping. The program reads a slot only once
         // `asked` is beyond it, and this process alone writes there.
         unsafe {
             let asked = (&raw const (*asks).asked).read_volatile();
@@ -277,11 +277,11 @@ impl Engine {
             if asked.wrapping_sub(done) >= ENGINE_ASKS {
                 return false;
             }
-            let place = (asked % ENGINE_ASKS) as usize;
-            (&raw mut (*asks).ask[place]).write_volatile(engine_ask {
+            let slot = (asked % ENGINE_ASKS) as usize;
+            (&raw mut (*asks).ask[slot]).write_volatile(engine_ask {
                 id,
-                stored: u32::from(said.is_none()),
-                said: said.copied().unwrap_or_else(engine_said::new_zeroed),
+                stored: u32::from(config.is_none()),
+                config: config.copied().unwrap_or_else(engine_config::new_zeroed),
             });
             std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
             (&raw mut (*asks).asked).write_volatile(asked.wrapping_add(1));
@@ -302,19 +302,19 @@ impl Engine {
         })
     }
 
-    /// What is said of a node; `None` where there is no such row.
-    pub(crate) fn said(&self, id: u32) -> Option<engine_said> {
+    /// The configuration of a node; `None` where there is no such row.
+    pub(crate) fn config(&self, id: u32) -> Option<engine_config> {
         let row = self.row(id)?;
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
-        // SAFETY: the row is in the mapping, and any bytes are what is said.
-        Some(unsafe { (&raw const (*row).said).read_volatile() })
+        // SAFETY: the row is in the mapping, and any bytes are a configuration.
+        Some(unsafe { (&raw const (*row).config).read_volatile() })
     }
 
     /// Whether there is a node in a row, and whether nothing of one is queued or waits.
     pub(crate) fn standing(&self, id: u32) -> Option<(bool, bool)> {
         let row = self.read(id)?;
         Some((
-            row.said.live != 0,
+            row.config.live != 0,
             row.state == ENGINE_IDLE && row.packets == 0,
         ))
     }
@@ -326,15 +326,15 @@ impl Engine {
 
     /// Has a program at egress of the device make the marks that leaves decide on, for
     /// as long as the answer is there. Without it they drop.
-    pub fn mark(&self, place: Place) -> Result<Attached, BpfError> {
-        let marker = self.marks.attach(place)?;
+    pub fn mark(&self, point: AttachPoint) -> Result<Attached, BpfError> {
+        let marker = self.marks.attach(point)?;
         self.again()?;
         Ok(marker)
     }
 
     /// Ends that, with the next packet.
-    pub(crate) fn unmark(&self, place: Place) -> Result<(), BpfError> {
-        self.marks.forget(place)?;
+    pub(crate) fn unmark(&self, point: AttachPoint) -> Result<(), BpfError> {
+        self.marks.forget(point)?;
         self.again()
     }
 
@@ -345,8 +345,12 @@ impl Engine {
 
     /// Has a program at egress of the device tell whose host each packet is, for as long
     /// as the answer is there. `arriving` is whether its packets come from the link.
-    pub(crate) fn tell_hosts(&self, place: Place, arriving: bool) -> Result<Attached, BpfError> {
-        let (teller, stamp) = hosts::attach(place, arriving)?;
+    pub(crate) fn tell_hosts(
+        &self,
+        point: AttachPoint,
+        arriving: bool,
+    ) -> Result<Attached, BpfError> {
+        let (teller, stamp) = hosts::attach(point, arriving)?;
         self.hosts_by(stamp, arriving)?;
         Ok(teller)
     }
@@ -365,12 +369,12 @@ impl Engine {
     }
 
     /// Whether that looks at what comes from the link; `None` where it is not asked for.
-    pub(crate) fn hosts_told(&self) -> Result<Option<bool>, BpfError> {
+    pub(crate) fn hosts_reported(&self) -> Result<Option<bool>, BpfError> {
         let settings = self.settings.first()?;
         Ok((settings.host_stamp != 0).then_some(settings.rule.arriving != 0))
     }
 
-    /// Records what the qdisc is told and says, by a ring of so many bytes. It begins
+    /// Records what the qdisc is given and decides, by a ring of so many bytes. It begins
     /// with the next packet; an engine whose rows the reader does not know cannot be
     /// followed.
     pub fn record(&self, bytes: u32) -> Result<EngineRecorder<'_>, BpfError> {
@@ -381,7 +385,7 @@ impl Engine {
         Ok(recorder)
     }
 
-    /// Has the program take over what is said of the whole.
+    /// Has the program take over the configuration of the whole.
     fn again(&self) -> Result<(), BpfError> {
         let mut settings = self.settings.first()?;
         settings.changes = settings.changes.wrapping_add(1);
@@ -406,8 +410,8 @@ impl Engine {
     }
 }
 
-pub(crate) fn said(row: &NodeRow) -> engine_said {
-    engine_said {
+pub(crate) fn config(row: &NodeRow) -> engine_config {
+    engine_config {
         ceiling_bytes_s: row.rule.ceiling_bytes_s,
         guarantee_bytes_s: row.rule.guarantee_bytes_s,
         live: row.live(),

@@ -6,7 +6,7 @@ use crate::error::BpfError;
 use crate::layout::hosts_of;
 use crate::programs::tcx::{Attached, End};
 use crate::programs::{self, log};
-use crate::qdisc::attach_point::Place;
+use crate::qdisc::attach_point::AttachPoint;
 use libbpf_rs::{ErrorExt, ObjectBuilder};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -17,9 +17,9 @@ use zerocopy::IntoBytes as _;
 const FILE: &str = "hosts";
 const PROGRAM: &str = "hosts_egress";
 
-/// Puts the program on the device of a place, which is in the network namespace of this
+/// Puts the program on the device of an attach point, which is in the network namespace of this
 /// thread. With it comes the stamp by which the qdisc knows its words.
-pub(crate) fn attach(place: Place, arriving: bool) -> Result<(Attached, u32), BpfError> {
+pub(crate) fn attach(point: AttachPoint, arriving: bool) -> Result<(Attached, u32), BpfError> {
     let random = RandomState::new().build_hasher().finish();
     let (stamp, key) = (random as u32 | 1, (random >> 32) as u32);
     let program = programs::named(FILE).ok_or(BpfError::NoProgram(FILE))?;
@@ -40,7 +40,7 @@ pub(crate) fn attach(place: Place, arriving: bool) -> Result<(Attached, u32), Bp
         let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
         let program = object.progs().find(|program| program.name() == PROGRAM);
         let program = program.ok_or_else(missing).context(PROGRAM)?;
-        Attached::to(program.as_fd(), place.ifindex, End::Egress)
+        Attached::to(program.as_fd(), point.ifindex, End::Egress)
             .context("putting it on the device")
     });
     let attached = attached.map_err(|source| BpfError::Refused {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One qdisc's state and statistics, read at one moment.
+//! One qdisc's state and statistics, read at one time.
 
-use crate::qdisc::attach_point::Place;
+use crate::qdisc::attach_point::AttachPoint;
 use weirgate_aqm::{Discipline, Link, Row, reasons};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -10,23 +10,23 @@ use zerocopy::{FromBytes, IntoBytes};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
     discipline: Discipline,
-    place: Place,
+    point: AttachPoint,
     memory: Vec<u64>,
 }
 
 impl Instance {
-    /// The discipline's instance, of a qdisc or a class at that place.
-    pub(crate) fn new(discipline: Discipline, place: Place, memory: Vec<u64>) -> Self {
+    /// The discipline's instance, of a qdisc or a class at that attach point.
+    pub(crate) fn new(discipline: Discipline, point: AttachPoint, memory: Vec<u64>) -> Self {
         Self {
             discipline,
-            place,
+            point,
             memory,
         }
     }
 
     /// Where it is.
-    pub fn place(&self) -> Place {
-        self.place
+    pub fn point(&self) -> AttachPoint {
+        self.point
     }
 
     /// Which discipline it is of.
@@ -34,7 +34,7 @@ impl Instance {
         self.discipline
     }
 
-    /// The link as the discipline was told of it.
+    /// The link as the discipline was given it.
     pub fn link(&self) -> Link {
         let bytes = self.memory.as_bytes().get(self.discipline.layout().link);
         let link = bytes.and_then(|bytes| Link::read_from_bytes(bytes).ok());

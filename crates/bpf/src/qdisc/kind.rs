@@ -4,7 +4,7 @@
 use crate::error::BpfError;
 use crate::maps::{Map, Named, Value};
 use crate::programs::tcx::Attached;
-use crate::qdisc::attach_point::Place;
+use crate::qdisc::attach_point::AttachPoint;
 use crate::qdisc::load::pin;
 use crate::qdisc::marks::{self, Marks};
 use crate::qdisc::recorder::{Recorder, Source};
@@ -24,7 +24,7 @@ pub(crate) const RECORDERS: &str = "recorders";
 pub struct Kind<H: Host> {
     name: String,
     pub(crate) host: H,
-    settings: Map<Place, H::Settings>,
+    settings: Map<AttachPoint, H::Settings>,
     instances: Map<u32, H::Hosted>,
     /// How often the settings of an instance have changed.
     changes: Map<u32, u32>,
@@ -80,7 +80,7 @@ pub trait Host: Debug {
 /// An instance in a map.
 pub trait Hosted: Value {
     /// Where it is; `None` where no qdisc uses it.
-    fn place(&self) -> Option<Place>;
+    fn point(&self) -> Option<AttachPoint>;
 }
 
 /// The names of all maps of a kind that has these of its own, in the order in which
@@ -132,52 +132,52 @@ impl<H: Host> Kind<H> {
         &self.name
     }
 
-    /// States how the qdisc at a place is to work: the one that is there, from
+    /// States how the qdisc at an attach point is to work: the one that is there, from
     /// its next packet on, or one still to come. No packet is lost, but those of a
     /// class that goes or gets another discipline.
-    pub fn set(&self, place: Place, setup: &H::Setup) -> Result<(), BpfError> {
-        self.prepare(place, setup)?;
-        self.raise_at(place)
+    pub fn set(&self, point: AttachPoint, setup: &H::Setup) -> Result<(), BpfError> {
+        self.prepare(point, setup)?;
+        self.raise_at(point)
     }
 
     /// The same of a qdisc still to come, where another stands: that one goes on as it is.
-    pub fn prepare(&self, place: Place, setup: &H::Setup) -> Result<(), BpfError> {
-        let before = self.settings.get(&place)?;
+    pub fn prepare(&self, point: AttachPoint, setup: &H::Setup) -> Result<(), BpfError> {
+        let before = self.settings.get(&point)?;
         let settings = self.host.encode(setup, before.as_ref())?;
-        self.settings.put(&place, &settings)
+        self.settings.put(&point, &settings)
     }
 
-    /// What was set for a place; `None` where nothing was.
-    pub fn setup(&self, place: Place) -> Result<Option<H::Setup>, BpfError> {
-        let settings = self.settings.get(&place)?;
+    /// What was set for an attach point; `None` where nothing was.
+    pub fn setup(&self, point: AttachPoint) -> Result<Option<H::Setup>, BpfError> {
+        let settings = self.settings.get(&point)?;
         Ok(settings.and_then(|settings| self.host.decode(&settings)))
     }
 
-    /// Every place for which something was set.
-    pub fn places(&self) -> Vec<Place> {
+    /// Every attach point for which something was set.
+    pub fn points(&self) -> Vec<AttachPoint> {
         self.settings.keys().collect()
     }
 
     /// Back to defaults and what the device says; nothing to do where nothing
     /// was set.
-    pub fn unset(&self, place: Place) -> Result<(), BpfError> {
-        self.settings.remove(&place)
+    pub fn unset(&self, point: AttachPoint) -> Result<(), BpfError> {
+        self.settings.remove(&point)
     }
 
-    /// Lets the qdisc at a place mark packets, which needs a program at egress
+    /// Lets the qdisc at an attach point mark packets, which needs a program at egress
     /// of its device; the device is in the network namespace of this thread.
-    /// Marks end with what is given back. Without it disciplines are told that
+    /// Marks end with what is given back. Without it disciplines learn that
     /// nothing can be marked.
-    pub fn mark(&self, place: Place) -> Result<Attached, BpfError> {
-        let marker = self.marks.attach(place)?;
-        self.raise_at(place)?;
+    pub fn mark(&self, point: AttachPoint) -> Result<Attached, BpfError> {
+        let marker = self.marks.attach(point)?;
+        self.raise_at(point)?;
         Ok(marker)
     }
 
-    /// The qdisc at a place marks no longer.
-    pub fn unmark(&self, place: Place) -> Result<(), BpfError> {
-        self.marks.forget(place)?;
-        self.raise_at(place)
+    /// The qdisc at an attach point marks no longer.
+    pub fn unmark(&self, point: AttachPoint) -> Result<(), BpfError> {
+        self.marks.forget(point)?;
+        self.raise_at(point)
     }
 
     /// What became of marks.
@@ -193,16 +193,16 @@ impl<H: Host> Kind<H> {
         own.map(read).collect()
     }
 
-    /// The one at a place.
-    pub fn instance(&self, place: Place) -> Result<Option<H::Instance>, BpfError> {
-        let found = self.at(place)?.into_iter().next();
+    /// The one at an attach point.
+    pub fn instance(&self, point: AttachPoint) -> Result<Option<H::Instance>, BpfError> {
+        let found = self.at(point)?.into_iter().next();
         let read = |(number, hosted)| self.host.instance(number, hosted);
         found.map(read).transpose()
     }
 
     /// Whether a device has such a qdisc, or is meant to.
     pub fn is_used(&self) -> Result<bool, BpfError> {
-        Ok(!self.places().is_empty() || !self.numbered()?.is_empty())
+        Ok(!self.points().is_empty() || !self.numbered()?.is_empty())
     }
 
     /// Whether a device has a qdisc of this very kind.
@@ -211,9 +211,9 @@ impl<H: Host> Kind<H> {
         Ok(used.any(|(_, hosted)| self.host.is_own(&hosted)))
     }
 
-    /// The number of the qdisc at a place.
-    pub(crate) fn number(&self, place: Place) -> Result<Option<u32>, BpfError> {
-        Ok(self.at(place)?.first().map(|(number, _)| *number))
+    /// The number of the qdisc at an attach point.
+    pub(crate) fn number(&self, point: AttachPoint) -> Result<Option<u32>, BpfError> {
+        Ok(self.at(point)?.first().map(|(number, _)| *number))
     }
 
     /// Begins to record the qdisc of a number into a ring of `bytes`, which has a
@@ -238,22 +238,22 @@ impl<H: Host> Kind<H> {
         let mut all = Vec::new();
         for number in 0..self.instances.capacity() {
             let hosted = self.instances.get(&number)?;
-            let used = hosted.filter(|hosted| hosted.place().is_some());
+            let used = hosted.filter(|hosted| hosted.point().is_some());
             all.extend(used.map(|hosted| (number, hosted)));
         }
         Ok(all)
     }
 
-    /// Those at a place: while one takes another's place, there are two.
-    fn at(&self, place: Place) -> Result<Vec<(u32, H::Hosted)>, BpfError> {
+    /// Those at an attach point: while one takes another's place, there are two.
+    fn at(&self, point: AttachPoint) -> Result<Vec<(u32, H::Hosted)>, BpfError> {
         let mut all = self.numbered()?;
-        all.retain(|(_, hosted)| hosted.place() == Some(place));
+        all.retain(|(_, hosted)| hosted.point() == Some(point));
         Ok(all)
     }
 
-    /// Tells the qdisc at a place, if there is one, that its settings are new.
-    fn raise_at(&self, place: Place) -> Result<(), BpfError> {
-        let mut all = self.at(place)?.into_iter();
+    /// Tells the qdisc at an attach point, if there is one, that its settings are new.
+    fn raise_at(&self, point: AttachPoint) -> Result<(), BpfError> {
+        let mut all = self.at(point)?.into_iter();
         all.try_for_each(|(number, _)| raise(&self.changes, number))
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn load_sharing(
     load_with(name, object, kinds, names, (&[], shared))
 }
 
-/// The same with maps of so many entries as is said.
+/// The same with maps of so many entries as `entries` has.
 pub(crate) fn load_sized(
     name: &'static str,
     own: &str,
@@ -78,8 +78,8 @@ fn load_with(
     let (loaded, log) = log::recorded(|| {
         let mut object = ObjectBuilder::default().name(name)?.open_memory(object)?;
         for mut map in object.maps_mut() {
-            let said = entries.iter().find(|(name, _)| map.name() == *name);
-            if let Some((_, count)) = said {
+            let wanted = entries.iter().find(|(name, _)| map.name() == *name);
+            if let Some((_, count)) = wanted {
                 map.set_max_entries(*count)?;
             }
             if let Some((_, other)) = shared.iter().find(|(name, _)| map.name() == *name) {
@@ -115,8 +115,8 @@ fn rename(operations: Option<&mut [u8]>, own: &str, kind: &str) -> Option<()> {
     let at = operations
         .windows(own.len())
         .position(|part| part == own.as_bytes())?;
-    let place = operations.get_mut(at..at + 16)?;
-    let (text, rest) = place.split_at_mut_checked(kind.len())?;
+    let field = operations.get_mut(at..at + 16)?;
+    let (text, rest) = field.split_at_mut_checked(kind.len())?;
     text.copy_from_slice(kind.as_bytes());
     rest.fill(0);
     (!rest.is_empty()).then_some(())

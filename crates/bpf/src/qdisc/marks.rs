@@ -7,7 +7,7 @@ use crate::layout::{marks_count, marks_flow, marks_pending, marks_total};
 use crate::maps::{Map, Named};
 use crate::programs::tcx::{Attached, End};
 use crate::programs::{self, log};
-use crate::qdisc::attach_point::Place;
+use crate::qdisc::attach_point::AttachPoint;
 use libbpf_rs::{ErrorExt, MapHandle, ObjectBuilder};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -29,11 +29,11 @@ pub(crate) const MAPS: [&str; 3] = [PENDING, PLACES, TOTALS];
 pub struct Marks {
     kind: String,
     pending: Map<marks_flow, marks_pending>,
-    places: Map<Place, marks_count>,
+    points: Map<AttachPoint, marks_count>,
     totals: Map<u32, marks_total>,
 }
 
-/// What became of the marks of a place.
+/// What became of the marks of an attach point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MarkCount {
     /// Marks that were put on packets.
@@ -52,7 +52,7 @@ impl Marks {
         Ok(Self {
             kind: kind.to_owned(),
             pending: Map::of(kind, PENDING, maps.next())?,
-            places: Map::of(kind, PLACES, maps.next())?,
+            points: Map::of(kind, PLACES, maps.next())?,
             totals: Map::of(kind, TOTALS, maps.next())?,
         })
     }
@@ -61,18 +61,18 @@ impl Marks {
     pub(crate) fn named(&mut self) -> [Named<'_>; 3] {
         [
             self.pending.handle(),
-            self.places.handle(),
+            self.points.handle(),
             self.totals.handle(),
         ]
     }
 
-    /// Puts the program on the device of a place, which is in the network
+    /// Puts the program on the device of an attach point, which is in the network
     /// namespace of this thread, and lets the qdisc there know. It takes effect
     /// with the next change of the qdisc's settings.
-    pub(crate) fn attach(&self, place: Place) -> Result<Attached, BpfError> {
+    pub(crate) fn attach(&self, point: AttachPoint) -> Result<Attached, BpfError> {
         let random = RandomState::new().build_hasher().finish();
         let stamp = (random as u32) & !3 | 4;
-        let marker = self.load(place.ifindex, stamp)?;
+        let marker = self.load(point.ifindex, stamp)?;
         let mut total = self.totals.first()?;
         // One for all devices of the kind: it stays.
         if total.key == 0 {
@@ -84,23 +84,23 @@ impl Marks {
             made: 0,
             lapsed: 0,
         };
-        self.places.put(&key(place), &count)?;
+        self.points.put(&key(point), &count)?;
         Ok(marker)
     }
 
-    /// From its next change on the qdisc of a place marks nothing any more.
-    pub(crate) fn forget(&self, place: Place) -> Result<(), BpfError> {
-        self.places.remove(&key(place))
+    /// From its next change on the qdisc of an attach point marks nothing any more.
+    pub(crate) fn forget(&self, point: AttachPoint) -> Result<(), BpfError> {
+        self.points.remove(&key(point))
     }
 
-    /// What became of the marks of a place; `None` where it makes none.
-    pub fn count(&self, place: Place) -> Result<Option<MarkCount>, BpfError> {
-        let Some(count) = self.places.get(&key(place))? else {
+    /// What became of the marks of an attach point; `None` where it makes none.
+    pub fn count(&self, point: AttachPoint) -> Result<Option<MarkCount>, BpfError> {
+        let Some(count) = self.points.get(&key(point))? else {
             return Ok(None);
         };
         let mut pending = 0;
         for flow in self.pending.keys() {
-            if (flow.netns, flow.ifindex) == (place.netns, place.ifindex) {
+            if (flow.netns, flow.ifindex) == (point.netns, point.ifindex) {
                 pending += self.pending.get(&flow)?.map_or(0, |marks| marks.pending);
             }
         }
@@ -116,7 +116,7 @@ impl Marks {
         let program = programs::named(FILE).ok_or(BpfError::NoProgram(FILE))?;
         let shared = [
             (PENDING, self.pending.descriptor()),
-            (PLACES, self.places.descriptor()),
+            (PLACES, self.points.descriptor()),
             (TOTALS, self.totals.descriptor()),
         ];
         let (attached, log) = log::recorded(|| {
@@ -144,7 +144,7 @@ impl Marks {
     }
 }
 
-/// The place of the whole device.
-fn key(place: Place) -> Place {
-    Place { queue: 0, ..place }
+/// The attach point of the whole device.
+fn key(point: AttachPoint) -> AttachPoint {
+    AttachPoint { queue: 0, ..point }
 }

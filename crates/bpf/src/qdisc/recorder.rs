@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records of what a discipline in the kernel is told and says, as
+//! Records of what a discipline in the kernel is given and decides, as
 //! `weirgate_aqm::Mirror` takes them.
 
 use crate::error::BpfError;

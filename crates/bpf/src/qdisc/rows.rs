@@ -6,10 +6,10 @@
 //! whatever comes and goes around it.
 
 use crate::error::BpfError;
-use crate::layout::engine_said;
+use crate::layout::engine_config;
 use crate::programs::tcx;
-use crate::qdisc::attach_point::Place;
-use crate::qdisc::engine::{Engine, EngineSetup, Leaves, said};
+use crate::qdisc::attach_point::AttachPoint;
+use crate::qdisc::engine::{Engine, EngineSetup, Leaves, config};
 use crate::qdisc::link::{link_of, wire_of};
 use crate::qdisc::load;
 use crate::qdisc::store::Store;
@@ -64,41 +64,41 @@ impl RowTree {
     /// What the names of the kinds begin with.
     pub const KIND: &'static str = "weir_r";
 
-    /// The kind of the qdisc of a place. Each device has one of its own: kinds are the
+    /// The kind of the qdisc of an attach point. Each device has one of its own: kinds are the
     /// whole machine's, and numbers of devices a namespace's.
     #[must_use]
-    pub fn kind(place: Place) -> String {
-        let words = [place.netns, u64::from(place.ifindex)];
+    pub fn kind(point: AttachPoint) -> String {
+        let words = [point.netns, u64::from(point.ifindex)];
         let bytes = words.into_iter().flat_map(u64::to_be_bytes);
         format!("{}{:08x}", Self::KIND, weirgate_units::fnv1a_32(bytes))
     }
 
     /// Loads it for a device. It has no rows.
-    pub(crate) fn load(place: Place) -> Result<Self, BpfError> {
-        let engine = Engine::load_as(&Self::kind(place), SIZE)?;
+    pub(crate) fn load(point: AttachPoint) -> Result<Self, BpfError> {
+        let engine = Engine::load_as(&Self::kind(point), SIZE)?;
         Ok(Self { engine })
     }
 
-    /// The tree of a place, where it is pinned, to look at.
+    /// The tree of an attach point, where it is pinned, to look at.
     ///
     /// # Errors
     ///
     /// Occurs where its pins cannot be opened.
-    pub fn at(place: Place) -> Result<Option<Self>, BpfError> {
-        Self::pinned(place, &Self::folder(Path::new(Store::ROWS_FOLDER), place))
+    pub fn at(point: AttachPoint) -> Result<Option<Self>, BpfError> {
+        Self::pinned(point, &Self::folder(Path::new(Store::ROWS_FOLDER), point))
     }
 
-    /// Where the tree of a place is pinned, below the folder of all.
-    pub(crate) fn folder(all: &Path, place: Place) -> PathBuf {
-        all.join(format!("{}-{}", place.netns, place.ifindex))
+    /// Where the tree of an attach point is pinned, below the folder of all.
+    pub(crate) fn folder(all: &Path, point: AttachPoint) -> PathBuf {
+        all.join(format!("{}-{}", point.netns, point.ifindex))
     }
 
     /// What [`Self::pin`] left in a folder; `None` where it left nothing.
-    pub(crate) fn pinned(place: Place, folder: &Path) -> Result<Option<Self>, BpfError> {
+    pub(crate) fn pinned(point: AttachPoint, folder: &Path) -> Result<Option<Self>, BpfError> {
         if !load::is_pinned(folder) {
             return Ok(None);
         }
-        let engine = Engine::pinned(&Self::kind(place), folder)?;
+        let engine = Engine::pinned(&Self::kind(point), folder)?;
         Ok(Some(Self { engine }))
     }
 
@@ -116,30 +116,35 @@ impl RowTree {
         load::unpin(folder, &Engine::pins())
     }
 
-    /// Has marks made at its place, which is in the network namespace of this thread,
+    /// Has marks made at its attach point, which is in the network namespace of this thread,
     /// beyond this process; or no more.
-    pub(crate) fn mark(&self, place: Place, folder: &Path, marks: bool) -> Result<(), BpfError> {
-        if marks == self.marks(place, folder)? {
+    pub(crate) fn mark(
+        &self,
+        point: AttachPoint,
+        folder: &Path,
+        marks: bool,
+    ) -> Result<(), BpfError> {
+        if marks == self.marks(point, folder)? {
             return Ok(());
         }
         let path = folder.join(MARKER);
         load::remove(&path, |path| std::fs::remove_file(path))?;
         if marks {
-            let marked = self.engine.mark(place).and_then(|own| own.pin(&path));
-            return marked.or_else(|error| self.engine.unmark(place).and(Err(error)));
+            let marked = self.engine.mark(point).and_then(|own| own.pin(&path));
+            return marked.or_else(|error| self.engine.unmark(point).and(Err(error)));
         }
-        self.engine.unmark(place)
+        self.engine.unmark(point)
     }
 
-    /// Has hosts told apart at its place, as [`Self::mark`] has marks made, by this address
+    /// Has hosts distinguished at its attach point, as [`Self::mark`] has marks made, by this address
     /// of packets; or no more.
     pub(crate) fn tell_hosts(
         &self,
-        place: Place,
+        point: AttachPoint,
         folder: &Path,
         hosts: Option<HostAddress>,
     ) -> Result<(), BpfError> {
-        if hosts == self.hosts(place, folder)? {
+        if hosts == self.hosts(point, folder)? {
             return Ok(());
         }
         let path = folder.join(TELLER);
@@ -148,20 +153,20 @@ impl RowTree {
             return self.engine.tell_no_hosts();
         };
         let arriving = hosts == HostAddress::Destination;
-        let told = self.engine.tell_hosts(place, arriving);
-        let pinned = told.and_then(|own| own.pin(&path));
+        let teller = self.engine.tell_hosts(point, arriving);
+        let pinned = teller.and_then(|own| own.pin(&path));
         pinned.or_else(|error| self.engine.tell_no_hosts().and(Err(error)))
     }
 
-    /// By which address hosts are told apart at its place; `None` where they are not.
+    /// By which address hosts are distinguished at its attach point; `None` where they are not.
     pub(crate) fn hosts(
         &self,
-        place: Place,
+        point: AttachPoint,
         folder: &Path,
     ) -> Result<Option<HostAddress>, BpfError> {
-        let told = self.engine.hosts_told()?;
-        let on = tcx::is_on(&folder.join(TELLER), place.ifindex);
-        Ok(told.filter(|_| on).map(|arriving| {
+        let arriving = self.engine.hosts_reported()?;
+        let on = tcx::is_on(&folder.join(TELLER), point.ifindex);
+        Ok(arriving.filter(|_| on).map(|arriving| {
             if arriving {
                 HostAddress::Destination
             } else {
@@ -170,10 +175,10 @@ impl RowTree {
         }))
     }
 
-    /// Whether marks are made at its place.
-    pub(crate) fn marks(&self, place: Place, folder: &Path) -> Result<bool, BpfError> {
-        let told = self.engine.marks().count(place)?.is_some();
-        Ok(told && tcx::is_on(&folder.join(MARKER), place.ifindex))
+    /// Whether marks are made at its attach point.
+    pub(crate) fn marks(&self, point: AttachPoint, folder: &Path) -> Result<bool, BpfError> {
+        let counted = self.engine.marks().count(point)?.is_some();
+        Ok(counted && tcx::is_on(&folder.join(MARKER), point.ifindex))
     }
 
     /// Says what the tree is to be. What it has queued stays, but for leaves that go.
@@ -213,8 +218,8 @@ impl RowTree {
         };
         let mut changed = Vec::new();
         for (id, row) in &wanted {
-            let is = self.engine.said(*id);
-            if is.is_none_or(|is| is.as_bytes() != said(row).as_bytes()) {
+            let is = self.engine.config(*id);
+            if is.is_none_or(|is| is.as_bytes() != config(row).as_bytes()) {
                 self.engine.put(*id, row);
                 changed.push(*id);
             }
@@ -222,7 +227,11 @@ impl RowTree {
         self.engine.say(&setup, &leaves)?;
         let kept: BTreeSet<u32> = wanted.iter().map(|(id, _)| *id).collect();
         for id in (1..=SIZE.nodes).filter(|id| !kept.contains(id)) {
-            if self.engine.said(id).is_some_and(|said| said.live != 0) {
+            if self
+                .engine
+                .config(id)
+                .is_some_and(|config| config.live != 0)
+            {
                 self.engine.end(id);
             }
         }
@@ -233,8 +242,8 @@ impl RowTree {
         Ok(())
     }
 
-    /// What the tree is said to be; `None` where no plan could have made it. `marks` is
-    /// whether marks are made, and `hosts` how hosts are told apart.
+    /// The configuration of the tree; `None` where no plan could have made it. `marks` is
+    /// whether marks are made, and `hosts` how hosts are distinguished.
     pub(crate) fn rows(
         &self,
         marks: bool,
@@ -242,15 +251,15 @@ impl RowTree {
     ) -> Result<Option<Rows>, BpfError> {
         let (setup, leaves) = self.engine.setup()?;
         let major = (leaves.first >> 16) as u16;
-        let link = self.engine.said(u32::from(Rows::LINK));
+        let link = self.engine.config(u32::from(Rows::LINK));
         let Some((link, wire)) = link.filter(|link| link.live != 0).zip(wire_of(&setup.link))
         else {
             return Ok(None);
         };
         let rows = (u32::from(Rows::LINK) + 1..=SIZE.nodes)
-            .filter_map(|id| Some((id, self.engine.said(id)?)))
-            .filter(|(_, said)| said.live != 0)
-            .map(|(id, said)| node(major, id, &said));
+            .filter_map(|id| Some((id, self.engine.config(id)?)))
+            .filter(|(_, config)| config.live != 0)
+            .map(|(id, config)| node(major, id, &config));
         Ok(Some(Rows {
             gate: Rate::bytes_per_second(link.ceiling_bytes_s),
             wire,
@@ -348,27 +357,27 @@ fn node_row(node: &RowsNode) -> NodeRow {
     }
 }
 
-fn node(major: u16, id: u32, said: &engine_said) -> RowsNode {
+fn node(major: u16, id: u32, config: &engine_config) -> RowsNode {
     let named = |row: u32| (row != 0).then(|| Handle::new(major, row as u16));
-    let role = match (said.parent, said.fork) {
+    let role = match (config.parent, config.fork) {
         (0, 0) => RowsRole::Cap,
         (_, 0) => RowsRole::Leaf,
         _ => RowsRole::Inner,
     };
-    let ceiling = Rate::bytes_per_second(said.ceiling_bytes_s);
+    let ceiling = Rate::bytes_per_second(config.ceiling_bytes_s);
     RowsNode {
         id: Handle::new(major, id as u16),
         role,
-        parent: named(said.parent).filter(|parent| parent.minor != Rows::LINK),
-        guarantee: Rate::bytes_per_second(said.guarantee_bytes_s),
-        ceiling: (said.ceiling_bytes_s != 0).then_some(ceiling),
-        cap: named(said.cap),
-        prio: said.priority.min(7) as u8,
-        quantum: said.quantum,
-        burst: said.burst_bytes,
-        target: Span::from_nanos(said.target_ns.into()),
-        limit: said.limit_bytes,
-        hosts: said.hosts != 0,
+        parent: named(config.parent).filter(|parent| parent.minor != Rows::LINK),
+        guarantee: Rate::bytes_per_second(config.guarantee_bytes_s),
+        ceiling: (config.ceiling_bytes_s != 0).then_some(ceiling),
+        cap: named(config.cap),
+        prio: config.priority.min(7) as u8,
+        quantum: config.quantum,
+        burst: config.burst_bytes,
+        target: Span::from_nanos(config.target_ns.into()),
+        limit: config.limit_bytes,
+        hosts: config.hosts != 0,
         origin: Origin::default(),
     }
 }
@@ -402,7 +411,7 @@ mod tests {
             all(RowsRole::Cap, None),
         ];
         for wanted in nodes {
-            assert_eq!(node(2, row(wanted.id), &said(&node_row(&wanted))), wanted);
+            assert_eq!(node(2, row(wanted.id), &config(&node_row(&wanted))), wanted);
         }
     }
 

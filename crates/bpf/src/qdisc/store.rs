@@ -5,7 +5,7 @@
 use crate::error::BpfError;
 use crate::maps;
 use crate::programs::tcx;
-use crate::qdisc::attach_point::Place;
+use crate::qdisc::attach_point::AttachPoint;
 use crate::qdisc::circuits::CircuitTree;
 use crate::qdisc::discipline::{self as qdisc, Qdisc};
 use crate::qdisc::kind::{Host, Kind};
@@ -200,7 +200,7 @@ impl Store {
         Ok(shared)
     }
 
-    /// Forgets what was said for places of a network namespace that have no shaper, and
+    /// Forgets the settings of attach points of a network namespace that have no shaper, and
     /// ends the kinds that no device uses.
     pub fn tidy_shapers(&self, netns: u64) -> Result<(), BpfError> {
         for kind in self.shapers() {
@@ -209,13 +209,13 @@ impl Store {
                 continue;
             };
             let mut elsewhere = false;
-            for place in shaper.places() {
-                if shaper.number(place)?.is_some() {
+            for point in shaper.points() {
+                if shaper.number(point)?.is_some() {
                     continue;
                 }
-                if place.netns == netns {
-                    self.unmark(&shaper, place)?;
-                    shaper.unset(place)?;
+                if point.netns == netns {
+                    self.unmark(&shaper, point)?;
+                    shaper.unset(point)?;
                 } else {
                     elsewhere = true;
                 }
@@ -233,15 +233,19 @@ impl Store {
     }
 
     /// The circuits of a device, where they are pinned.
-    pub fn circuits(&self, place: Place) -> Result<Option<CircuitTree>, BpfError> {
-        CircuitTree::pinned(place, &self.circuits_folder(place))
+    pub fn circuits(&self, point: AttachPoint) -> Result<Option<CircuitTree>, BpfError> {
+        CircuitTree::pinned(point, &self.circuits_folder(point))
     }
 
     /// Puts the programs of circuits on their device, and pins all of it; or nothing is
     /// left of either.
-    pub fn keep_circuits(&self, place: Place, tree: &mut CircuitTree) -> Result<(), BpfError> {
-        let folder = self.circuits_folder(place);
-        let attached = tree.attach(place)?;
+    pub fn keep_circuits(
+        &self,
+        point: AttachPoint,
+        tree: &mut CircuitTree,
+    ) -> Result<(), BpfError> {
+        let folder = self.circuits_folder(point);
+        let attached = tree.attach(point)?;
         fs::create_dir_all(&folder).map_err(|source| BpfError::File {
             path: folder.clone(),
             doing: "made",
@@ -254,68 +258,68 @@ impl Store {
     }
 
     /// Whether the programs of a device's circuits are on it.
-    pub fn circuits_are_on(&self, place: Place) -> bool {
-        CircuitTree::is_attached(place, &self.circuits_folder(place))
+    pub fn circuits_are_on(&self, point: AttachPoint) -> bool {
+        CircuitTree::is_attached(point, &self.circuits_folder(point))
     }
 
     /// Puts them on it once more.
-    pub fn put_circuits_on(&self, place: Place, tree: &CircuitTree) -> Result<(), BpfError> {
-        tree.attach_again(place, &self.circuits_folder(place))
+    pub fn put_circuits_on(&self, point: AttachPoint, tree: &CircuitTree) -> Result<(), BpfError> {
+        tree.attach_again(point, &self.circuits_folder(point))
     }
 
     /// Numbers of devices in the network namespace of this thread that have pins of
     /// circuits, whether they are there or not.
-    pub fn circuits_places(&self) -> Result<Vec<Place>, BpfError> {
-        let own = Place::root(0)?.netns;
+    pub fn circuits_points(&self) -> Result<Vec<AttachPoint>, BpfError> {
+        let own = AttachPoint::root(0)?.netns;
         let entries = fs::read_dir(self.folder.join(CIRCUITS)).into_iter();
         let names = entries.flatten().flatten().map(|entry| entry.file_name());
-        let place = |name: std::ffi::OsString| {
+        let point = |name: std::ffi::OsString| {
             let (netns, ifindex) = name.to_str()?.split_once('-')?;
-            let place = Place {
+            let point = AttachPoint {
                 netns: netns.parse().ok()?,
                 ifindex: ifindex.parse().ok()?,
                 queue: 0,
             };
-            (place.netns == own).then_some(place)
+            (point.netns == own).then_some(point)
         };
-        Ok(names.filter_map(place).collect())
+        Ok(names.filter_map(point).collect())
     }
 
     /// Ends the circuits of a device, which has their qdisc no more.
-    pub fn remove_circuits(&self, place: Place) -> Result<(), BpfError> {
-        CircuitTree::unpin(&self.circuits_folder(place))
+    pub fn remove_circuits(&self, point: AttachPoint) -> Result<(), BpfError> {
+        CircuitTree::unpin(&self.circuits_folder(point))
     }
 
     /// Where a device's circuits are pinned.
-    fn circuits_folder(&self, place: Place) -> PathBuf {
-        let device = format!("{}-{}", place.netns, place.ifindex);
+    fn circuits_folder(&self, point: AttachPoint) -> PathBuf {
+        let device = format!("{}-{}", point.netns, point.ifindex);
         self.folder.join(CIRCUITS).join(device)
     }
 
     /// The tree of a device, where it is pinned.
-    pub fn rows(&self, place: Place) -> Result<Option<RowTree>, BpfError> {
-        RowTree::pinned(place, &self.rows_folder(place))
+    pub fn rows(&self, point: AttachPoint) -> Result<Option<RowTree>, BpfError> {
+        RowTree::pinned(point, &self.rows_folder(point))
     }
 
-    /// What the tree of a device is said to be; `None` where it has none.
-    pub fn rows_said(&self, place: Place) -> Result<Option<Rows>, BpfError> {
-        let Some(tree) = self.rows(place)? else {
+    /// The configuration of the tree of a device; `None` where it has none.
+    pub fn configured_rows(&self, point: AttachPoint) -> Result<Option<Rows>, BpfError> {
+        let Some(tree) = self.rows(point)? else {
             return Ok(None);
         };
-        let folder = self.rows_folder(place);
-        tree.rows(tree.marks(place, &folder)?, tree.hosts(place, &folder)?)
+        let folder = self.rows_folder(point);
+        tree.rows(tree.marks(point, &folder)?, tree.hosts(point, &folder)?)
     }
 
-    /// Says what the tree of a device is to be, whose place is in the network namespace
+    /// Configures the tree of a device, whose attach point is in the network namespace
     /// of this thread; it is loaded and pinned where it is not yet.
-    pub fn set_rows(&self, place: Place, rows: &Rows) -> Result<(), BpfError> {
-        let folder = self.rows_folder(place);
-        let tree = if let Some(tree) = self.rows(place)? {
+    pub fn set_rows(&self, point: AttachPoint, rows: &Rows) -> Result<(), BpfError> {
+        let folder = self.rows_folder(point);
+        let tree = if let Some(tree) = self.rows(point)? {
             tree
         } else {
             // A process that died may have left some pins.
             RowTree::unpin(&folder)?;
-            let mut tree = RowTree::load(place)?;
+            let mut tree = RowTree::load(point)?;
             fs::create_dir_all(&folder).map_err(|source| BpfError::File {
                 path: folder.clone(),
                 doing: "made",
@@ -327,66 +331,66 @@ impl Store {
             })?;
             tree
         };
-        tree.mark(place, &folder, rows.marks)?;
-        tree.tell_hosts(place, &folder, rows.hosts)?;
+        tree.mark(point, &folder, rows.marks)?;
+        tree.tell_hosts(point, &folder, rows.hosts)?;
         tree.set(rows)
     }
 
     /// Ends the tree of a device, which has its qdisc no more.
-    pub fn remove_rows(&self, place: Place) -> Result<(), BpfError> {
-        RowTree::unpin(&self.rows_folder(place))?;
+    pub fn remove_rows(&self, point: AttachPoint) -> Result<(), BpfError> {
+        RowTree::unpin(&self.rows_folder(point))?;
         // The folder of all goes with the last.
         let _ = fs::remove_dir(self.folder.join(ROWS));
         Ok(())
     }
 
     /// Devices of a network namespace that have a tree, by their numbers.
-    pub fn rows_of(&self, netns: u64) -> Vec<Place> {
+    pub fn rows_of(&self, netns: u64) -> Vec<AttachPoint> {
         let entries = fs::read_dir(self.folder.join(ROWS)).into_iter().flatten();
         let names = entries.flatten().map(|entry| entry.file_name());
-        let place = |name: std::ffi::OsString| {
+        let point = |name: std::ffi::OsString| {
             let (space, ifindex) = name.to_str()?.split_once('-')?;
-            Some(Place {
+            Some(AttachPoint {
                 netns: space.parse().ok()?,
                 ifindex: ifindex.parse().ok()?,
                 queue: 0,
             })
         };
-        let own = names.filter_map(place).filter(|place| place.netns == netns);
+        let own = names.filter_map(point).filter(|point| point.netns == netns);
         own.collect()
     }
 
     /// Where a device's tree is pinned.
-    fn rows_folder(&self, place: Place) -> PathBuf {
-        RowTree::folder(&self.folder.join(ROWS), place)
+    fn rows_folder(&self, point: AttachPoint) -> PathBuf {
+        RowTree::folder(&self.folder.join(ROWS), point)
     }
 
-    /// Lets the qdisc of a kind that is pinned mark packets at a place, which is
+    /// Lets the qdisc of a kind that is pinned mark packets at an attach point, which is
     /// in the network namespace of this thread, beyond this process; anew where
     /// it could.
-    pub fn mark<H: Host>(&self, kind: &Kind<H>, place: Place) -> Result<(), BpfError> {
-        let path = self.marker(kind, place);
+    pub fn mark<H: Host>(&self, kind: &Kind<H>, point: AttachPoint) -> Result<(), BpfError> {
+        let path = self.marker(kind, point);
         remove(&path)?;
-        let marked = kind.mark(place).and_then(|marker| marker.pin(&path));
-        marked.or_else(|error| kind.unmark(place).and(Err(error)))
+        let marked = kind.mark(point).and_then(|marker| marker.pin(&path));
+        marked.or_else(|error| kind.unmark(point).and(Err(error)))
     }
 
-    /// Whether marks are made at a place: the qdisc there counts on a program,
+    /// Whether marks are made at an attach point: the qdisc there counts on a program,
     /// and nobody has taken that from its device.
-    pub fn marks<H: Host>(&self, kind: &Kind<H>, place: Place) -> Result<bool, BpfError> {
-        let told = kind.marks().count(place)?.is_some();
-        Ok(told && tcx::is_on(&self.marker(kind, place), place.ifindex))
+    pub fn marks<H: Host>(&self, kind: &Kind<H>, point: AttachPoint) -> Result<bool, BpfError> {
+        let counted = kind.marks().count(point)?.is_some();
+        Ok(counted && tcx::is_on(&self.marker(kind, point), point.ifindex))
     }
 
     /// Ends that.
-    pub fn unmark<H: Host>(&self, kind: &Kind<H>, place: Place) -> Result<(), BpfError> {
-        remove(&self.marker(kind, place))?;
-        kind.unmark(place)
+    pub fn unmark<H: Host>(&self, kind: &Kind<H>, point: AttachPoint) -> Result<(), BpfError> {
+        remove(&self.marker(kind, point))?;
+        kind.unmark(point)
     }
 
-    /// Where the program that makes marks at a place is pinned.
-    fn marker<H: Host>(&self, kind: &Kind<H>, place: Place) -> PathBuf {
-        let name = format!("{MARKER}{}-{}", place.netns, place.ifindex);
+    /// Where the program that makes marks at an attach point is pinned.
+    fn marker<H: Host>(&self, kind: &Kind<H>, point: AttachPoint) -> PathBuf {
+        let name = format!("{MARKER}{}-{}", point.netns, point.ifindex);
         self.folder.join(folder_of(kind.kind())).join(name)
     }
 

@@ -31,7 +31,7 @@ pub struct PassiveDevice {
     /// The number of the device whose arriving packets it delays, for an IFB;
     /// else its own.
     pub line: u32,
-    /// Whether hosts are told apart: on the inside, before addresses are
+    /// Whether hosts are distinguished: on the inside, before addresses are
     /// translated.
     pub hosts: bool,
 }

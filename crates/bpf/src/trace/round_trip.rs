@@ -23,7 +23,7 @@ pub struct RoundTrips {
     ends: Map<round_trip_end, round_trip_heard>,
 }
 
-/// What an end outside told.
+/// What an end outside reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundTrip {
     /// The end.

@@ -70,7 +70,7 @@ impl Spread {
             .iter()
             .enumerate()
             .filter(|(_, count)| **count > 0);
-        steps.map(|(place, count)| (bound(place), bound(place + 1), u64::from(*count)))
+        steps.map(|(step, count)| (bound(step), bound(step + 1), u64::from(*count)))
     }
 
     /// The mean in ns; nothing without any.
@@ -89,10 +89,10 @@ impl Spread {
         }
         let wanted = (all * thousandths).div_ceil(1000).max(1);
         let mut passed = 0;
-        for (place, count) in self.steps.iter().enumerate() {
+        for (step, count) in self.steps.iter().enumerate() {
             let count = u64::from(*count);
             if passed + count >= wanted {
-                let (from, to) = (bound(place), bound(place + 1));
+                let (from, to) = (bound(step), bound(step + 1));
                 return Some(from + (to - from) * (wanted - passed) / count);
             }
             passed += count;
@@ -102,11 +102,11 @@ impl Spread {
 }
 
 /// Where a step begins, in ns.
-fn bound(place: usize) -> u64 {
-    if place == 0 {
+fn bound(step: usize) -> u64 {
+    if step == 0 {
         return 0;
     }
-    let (doubling, part) = (place >> SPREAD_PLACES, place & ((1 << SPREAD_PLACES) - 1));
+    let (doubling, part) = (step >> SPREAD_PLACES, step & ((1 << SPREAD_PLACES) - 1));
     let whole = 1_u64 << (doubling as u32 + SPREAD_LEAST);
     whole + (whole >> SPREAD_PLACES) * part as u64
 }
@@ -138,10 +138,10 @@ mod tests {
         let mut now = before.clone();
         now.count = 103;
         now.sum_ns = 3_000 + 100 * 5_000_000;
-        let place = (0..STEPS)
-            .rfind(|place| bound(*place) <= 5_000_000)
+        let step = (0..STEPS)
+            .rfind(|step| bound(*step) <= 5_000_000)
             .expect("a step");
-        now.steps[place] = 100;
+        now.steps[step] = 100;
         let since = now.since(&before);
         assert_eq!(since.mean_ns(), Some(5_000_000));
         let median = since.at_most_ns(500).expect("some");

@@ -27,7 +27,7 @@ pub struct SurveyCount {
     pub bytes: u64,
 }
 
-/// What packets are told apart by.
+/// What packets are distinguished by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SurveyService {
     /// The protocol of the packet: 0x0800 for IPv4, 0x86dd for IPv6.

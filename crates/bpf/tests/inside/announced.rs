@@ -98,7 +98,7 @@ fn segments() {
     assert_eq!(send(&after, 0), after.frame(), "the session is over");
     announce(&control, Duration::from_millis(50));
     std::thread::sleep(Duration::from_millis(60));
-    assert_eq!(send(&after, 0), after.frame(), "nobody said it again");
+    assert_eq!(send(&after, 0), after.frame(), "nobody announced it again");
 }
 
 /// What comes of old connections that receive much becomes a reset, once in a

@@ -45,7 +45,7 @@ fn answered(control: &WindowControl, segment: &Segment<'_>) {
     control.run(true, &answer.frame()).expect("a run");
 }
 
-/// The stated round trip decides, then the one that an answer told; a class has
+/// The stated round trip decides, then the one that an answer measured; a class has
 /// its own share; nobody asks for less than the kernel's least, nor for more than
 /// he would anyway.
 #[test]
@@ -60,11 +60,11 @@ fn shares() {
         assert_eq!(asked(&one, &syn(version, 3, &FULL), VIDEO), 1_460);
     }
     // An answer tells the round trip to one end, and to no other.
-    let told = syn(4, 4, &FULL);
+    let measured = syn(4, 4, &FULL);
     let before = Instant::now();
-    asked(&one, &told, 0);
+    asked(&one, &measured, 0);
     sleep(Duration::from_millis(40));
-    answered(&one, &told);
+    answered(&one, &measured);
     let most = before.elapsed();
     let then = asked(&one, &syn(4, 5, &FULL), 0);
     let expected = share(RATE, Duration::from_millis(40))..=share(RATE, most);

@@ -161,10 +161,10 @@ fn against_the_definition(kind: MeterKind, aware: bool, packets: usize) -> [u64;
         if (packet + 1) % BATCH != 0 {
             continue;
         }
-        let mut told = shown.drain(..);
+        let mut outcomes = shown.drain(..);
         let mut number = packet + 1 - BATCH;
         let mut check = |record: weirgate_bpf::ConditionRecord| {
-            let (made, (passed, after)) = told.next().expect("as many as there were");
+            let (made, (passed, after)) = outcomes.next().expect("as many as there were");
             assert_eq!(made.len() - 14, record.bytes as usize);
             let expected = definition.colour(record.bytes, record.brings, record.now_ns);
             assert_eq!(record.colour, expected, "packet {number} of {kind:?}");
@@ -514,7 +514,7 @@ fn devices() {
     assert_eq!(maps.rules().unwrap(), Some(vec![dropping]));
     let counts = maps.counts().unwrap();
     assert_eq!(counts[0].packets.iter().sum::<u64>(), 1);
-    // Told something else, the others keep what they were told.
+    // Configured otherwise, the others keep their own rules.
     maps.set(&[]).unwrap();
     assert!(program.run(&made, 0).unwrap().0);
     let held = program.attachable().unwrap();
@@ -528,8 +528,8 @@ fn devices() {
 /// A loaded program's number.
 fn number(program: &OwnedFd) -> u32 {
     let path = format!("/proc/self/fdinfo/{}", program.as_raw_fd());
-    let told = std::fs::read_to_string(path).expect("a program");
-    let id = told.lines().find_map(|line| line.strip_prefix("prog_id:"));
+    let text = std::fs::read_to_string(path).expect("a program");
+    let id = text.lines().find_map(|line| line.strip_prefix("prog_id:"));
     let id = id.expect("a number").trim().parse();
     id.expect("a number")
 }

@@ -9,7 +9,7 @@ use std::net::{Shutdown, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 use weirgate_aqm::{EngineMirror, EngineSize, EngineTaken, Link, NodeRow, NodeRule};
-use weirgate_bpf::{Engine, EngineSetup, Place};
+use weirgate_bpf::{AttachPoint, Engine, EngineSetup};
 
 const SIZE: EngineSize = EngineSize {
     nodes: 64,
@@ -371,8 +371,8 @@ fn compare(packets: u64, changes: u64) {
     let rows = compared();
     assert!(rows.iter().all(|(id, row)| engine.put(*id, row)));
     let recorder = engine.record(1 << 24).expect("a ring");
-    let place = Place::root(net::ifindex("wan0")).expect("a place");
-    let marker = engine.mark(place).unwrap_or_else(|error| panic!("{error}"));
+    let point = AttachPoint::root(net::ifindex("wan0")).expect("an attach point");
+    let marker = engine.mark(point).unwrap_or_else(|error| panic!("{error}"));
     net::run(&format!("tc qdisc replace dev wan0 root {}", Engine::KIND));
     let began = Instant::now();
     let mut mirror = EngineMirror::new(SMALL, rows);
@@ -456,9 +456,9 @@ fn compare(packets: u64, changes: u64) {
     assert!(arrived.get() >= packets && made.get() == changes);
     assert!(placed.get() > packets / 50);
     assert!(sent.get() > packets / 50 && dropped.get() > 0 && evicted.get() > 0);
-    let count = engine.marks().count(place).expect("maps");
+    let count = engine.marks().count(point).expect("maps");
     println!("{count:?}");
-    assert!(to_mark.get() > 0 && count.expect("a place").made > 0);
+    assert!(to_mark.get() > 0 && count.expect("an attach point").made > 0);
     drop(marker);
     for id in 1..=SMALL.nodes + SMALL.hosts {
         let own = engine.bytes(id).expect("a row");

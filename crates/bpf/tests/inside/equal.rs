@@ -247,9 +247,9 @@ fn before_updates(all: &[Seen]) -> BTreeMap<usize, u64> {
 /// none. So both see the same delays, and bring their probability up to date at
 /// the same times.
 ///
-/// The kit has no timer: it makes up for an update when it is told of the next
+/// The kit has no timer: it makes up for an update when it is called for the next
 /// packet that comes or goes, and only then are the two compared; of packets
-/// that the kernel refused it is not told. Where the kernel's timer was early or
+/// that the kernel refused it learns nothing. Where the kernel's timer was early or
 /// late, what happened meanwhile is moved to the other side of when the update
 /// was due, so that both have it before the update, or both after it.
 ///
@@ -309,7 +309,7 @@ fn pie_under(bursts: [usize; 4]) {
             _ => now,
         };
         let now = now.max(latest);
-        let told = match seen.kind {
+        let notified = match seen.kind {
             SeenKind::Updated => {
                 updates += 1;
                 if !begun && before == 0 {
@@ -349,10 +349,10 @@ fn pie_under(bursts: [usize; 4]) {
                 sent
             }
         };
-        if told {
+        if notified {
             latest = now;
         }
-        let Some(kernel) = probability.filter(|_| told) else {
+        let Some(kernel) = probability.filter(|_| notified) else {
             continue;
         };
         probability = None;

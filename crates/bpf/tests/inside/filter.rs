@@ -23,13 +23,13 @@ impl Chance {
     }
 }
 
-pub fn setup(rate_bytes_s: u64, said: &[(&str, u64)]) -> FilterSetup {
-    setup_of(Filter::of_policies(), rate_bytes_s, said)
+pub fn setup(rate_bytes_s: u64, params: &[(&str, u64)]) -> FilterSetup {
+    setup_of(Filter::of_policies(), rate_bytes_s, params)
 }
 
-fn setup_of(discipline: Discipline, rate_bytes_s: u64, said: &[(&str, u64)]) -> FilterSetup {
+fn setup_of(discipline: Discipline, rate_bytes_s: u64, params: &[(&str, u64)]) -> FilterSetup {
     let mut settings = Settings::new(discipline);
-    for (name, value) in said {
+    for (name, value) in params {
         settings.set(name, *value).expect("a parameter");
     }
     FilterSetup {
@@ -139,7 +139,7 @@ fn parity_of_all() {
             continue;
         }
         let has = |name: &str| discipline.params().iter().any(|row| row.name == name);
-        let mut said = Vec::new();
+        let mut params = Vec::new();
         for (name, value) in [
             ("ecn", 1),
             ("mark", 2),
@@ -147,11 +147,11 @@ fn parity_of_all() {
             ("interval_ns", 20_000_000),
         ] {
             if has(name) && (name != "interval_ns" || has("ce_threshold_ns")) {
-                said.push((name, value));
+                params.push((name, value));
             }
         }
-        let wanted = setup_of(discipline, 12_000_000, &said);
-        let changed = setup_of(discipline, 4_000_000, &said);
+        let wanted = setup_of(discipline, 12_000_000, &params);
+        let changed = setup_of(discipline, 4_000_000, &params);
         let (_, counts) = agreed(&wanted, &changed, PACKETS / 2, 5);
         assert!(counts[2] > 50, "{discipline:?}: {counts:?}");
     }
@@ -170,8 +170,8 @@ fn agreed(
     let filter =
         Filter::load_recording(wanted, 0x1234_5678).unwrap_or_else(|error| panic!("{error}"));
     let maps = filter.maps().expect("maps");
-    let told = maps.setup().expect("a map").expect("a setup");
-    assert_eq!(told.settings, VirtualQueue::in_force(&wanted.settings));
+    let read = maps.setup().expect("a map").expect("a setup");
+    assert_eq!(read.settings, VirtualQueue::in_force(&wanted.settings));
     let mut native: Option<VirtualQueue> = None;
     let mut chance = Chance(random);
     let mut counts = [0_u64; 3];
@@ -179,7 +179,7 @@ fn agreed(
     let mut now_set = wanted.clone();
     let mut renewed = true;
     while compared < packets {
-        let mut told = Vec::new();
+        let mut results = Vec::new();
         for _ in 0..BATCH {
             let small = chance.below(4) == 0;
             let size = if small { chance.below(100) } else { 1_400 };
@@ -192,7 +192,7 @@ fn agreed(
             let tos = code << 2 | ecn;
             let made = frame(version, protocol, tos, flow as u16, size as usize);
             let (passed, after) = filter.run(&made).expect("a run");
-            told.push((passed, made, after));
+            results.push((passed, made, after));
         }
         let mut at = 0;
         filter
@@ -215,7 +215,7 @@ fn agreed(
                 renewed = false;
                 let own = native.as_mut().expect("just made");
                 let verdict = own.arrive(&packet, record.random);
-                let (passed, made, after) = &told[at];
+                let (passed, made, after) = &results[at];
                 assert_eq!(made.len(), record.len as usize);
                 assert_eq!(packet.wire, now_set.link.wire_bytes(packet.len));
                 assert_eq!(verdict.action as u32, record.action, "packet {compared}");

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use weirgate_aqm::Discipline;
-use weirgate_bpf::{Instance, Place, Qdisc, Shaper};
+use weirgate_bpf::{AttachPoint, Instance, Qdisc, Shaper};
 
 /// Sockets of each version of IP.
 const SOCKETS: u64 = 6;
@@ -18,7 +18,7 @@ const SOCKETS: u64 = 6;
 /// Multicast groups that the kernel itself tells others of, now and then.
 const OTHERS: u64 = 2;
 
-/// Sends over so many sockets, 20 times a second, until it is told to end.
+/// Sends over so many sockets, 20 times a second, until it is ended.
 fn talk(from: &'static str, to: &'static str, ended: &Arc<AtomicBool>) {
     for _ in 0..SOCKETS {
         let ended = Arc::clone(ended);
@@ -34,8 +34,8 @@ fn talk(from: &'static str, to: &'static str, ended: &Arc<AtomicBool>) {
 }
 
 /// Flows that sent something in the last whole second.
-fn active(qdisc: &Qdisc, place: Place) -> u64 {
-    number(&read(qdisc, place), "active")
+fn active(qdisc: &Qdisc, point: AttachPoint) -> u64 {
+    number(&read(qdisc, point), "active")
 }
 
 /// Beside UDP, whose packets have no hash until someone asks, one TCP
@@ -53,19 +53,19 @@ fn told_apart() {
     for name in ["mered", "meredt"] {
         let discipline = Discipline::named(name).expect("a discipline");
         let qdisc = Qdisc::load(discipline).unwrap_or_else(|error| panic!("{error}"));
-        let place = on_device(&qdisc, "wan0", 8_000_000, &[]);
+        let point = on_device(&qdisc, "wan0", 8_000_000, &[]);
         let ended = Arc::new(AtomicBool::new(false));
         for (to, due) in [("10.0.0.2", SOCKETS), ("fd00::2", 2 * SOCKETS)] {
             let from = if due == SOCKETS { "0.0.0.0" } else { "::" };
             talk(from, to, &ended);
             seconds(4);
-            let flows = active(&qdisc, place);
+            let flows = active(&qdisc, point);
             println!("{name}: {flows} flows where {due} sockets send");
             assert!((due..=due + OTHERS).contains(&flows), "{flows} of {due}");
         }
         let flow = net::bulk(0);
         seconds(4);
-        let flows = active(&qdisc, place);
+        let flows = active(&qdisc, point);
         let due = 2 * SOCKETS + 1;
         assert!((due..=due + OTHERS).contains(&flows), "{flows} of {due}");
         let _ = flow.shutdown(Shutdown::Both);
@@ -98,7 +98,7 @@ fn by_parts() {
     for (from, to) in sockets {
         talk(from, to, &ended);
     }
-    // Three receivers, of which two are told the same way by one sender; one
+    // Three receivers, of which one sender addresses two in the same way; one
     // port of all versions is one flow of either version.
     let due = [
         (all, 3 * SOCKETS),
@@ -110,13 +110,13 @@ fn by_parts() {
     for name in ["mered", "meredt"] {
         let discipline = Discipline::named(name).expect("a discipline");
         let qdisc = Qdisc::load(discipline).unwrap_or_else(|error| panic!("{error}"));
-        let place = on_device(&qdisc, "wan0", 8_000_000, &[]);
+        let point = on_device(&qdisc, "wan0", 8_000_000, &[]);
         for (parts, due) in due {
             let setup = super::setup(&qdisc, 8_000_000, &[("flows", parts)]);
-            qdisc.set(place, &setup).expect("settings");
+            qdisc.set(point, &setup).expect("settings");
             seconds(4);
-            let one = read(&qdisc, place);
-            told(name, &one, parts, due);
+            let one = read(&qdisc, point);
+            check_flows(name, &one, parts, due);
         }
         net::run("tc qdisc del dev wan0 root");
     }
@@ -125,17 +125,17 @@ fn by_parts() {
     for (parts, due) in due {
         let mut one = class(0x10, 0, 102, 1, "meredt");
         one.settings.set("flows", parts).expect("a parameter");
-        let place = shaper_on(&shaper, "wan0", vec![one]);
+        let point = shaper_on(&shaper, "wan0", vec![one]);
         seconds(4);
-        let there = shaper.instance(place).expect("a map").expect("an instance");
-        told("a class", &there.classes[0], parts, due);
+        let there = shaper.instance(point).expect("a map").expect("an instance");
+        check_flows("a class", &there.classes[0], parts, due);
         net::run("tc qdisc del dev wan0 root");
     }
     ended.store(true, Ordering::Relaxed);
 }
 
 #[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
-fn told(name: &str, one: &Instance, parts: u64, due: u64) {
+fn check_flows(name: &str, one: &Instance, parts: u64, due: u64) {
     let flows = number(one, "active");
     println!("{name}: {flows} flows by parts {parts}, of {due}");
     assert!((due..=due + OTHERS).contains(&flows), "{flows} of {due}");

@@ -50,7 +50,7 @@ fn left_alone() {
             payload: 0,
         };
         let mut ack = 1;
-        let mut told = |ecn| {
+        let mut offered = |ecn| {
             let data = Segment {
                 out: false,
                 seq: ack,
@@ -65,14 +65,14 @@ fn left_alone() {
             window(&segment, &frame, &after)
         };
         for ecn in [ECT_1, CE, ECT_1, CE] {
-            assert_eq!(told(ecn), 60_000, "{ecn}");
+            assert_eq!(offered(ecn), 60_000, "{ecn}");
         }
-        let classic: Vec<u16> = (0..7).map(|_| told(ECT_0)).collect();
+        let classic: Vec<u16> = (0..7).map(|_| offered(ECT_0)).collect();
         assert_eq!(
             classic,
             [50_000, 40_000, 30_000, 20_000, 10_000, 4_000, 4_000]
         );
-        assert_eq!(told(ECT_1), 60_000);
+        assert_eq!(offered(ECT_1), 60_000);
         control
             .set(&Windows {
                 l4s: true,
@@ -80,8 +80,8 @@ fn left_alone() {
             })
             .expect("a map");
         for _ in 0..6 {
-            told(ECT_1);
+            offered(ECT_1);
         }
-        assert_eq!(told(ECT_1), 4_000);
+        assert_eq!(offered(ECT_1), 4_000);
     }
 }

@@ -9,7 +9,7 @@ use std::net::Shutdown;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use weirgate_aqm::Discipline;
-use weirgate_bpf::{Instance, Place, Qdisc, Shaper};
+use weirgate_bpf::{AttachPoint, Instance, Qdisc, Shaper};
 
 /// The line, in bit/s, and the way back from it, which makes the round trip.
 const RATE: u64 = 4_000_000;
@@ -99,8 +99,8 @@ fn sent_bytes() -> u64 {
     text.expect("a device").trim().parse().expect("a number")
 }
 
-/// The numbers behind two words in what tc says of the kernel's qdisc.
-fn told(text: &str, word: &str) -> u64 {
+/// The numbers behind two words in the output of tc for the kernel's qdisc.
+fn counter(text: &str, word: &str) -> u64 {
     let behind = text.split_once(word).expect("the word").1;
     let digits: String = behind
         .trim_start()
@@ -114,13 +114,13 @@ fn told(text: &str, word: &str) -> u64 {
 fn kits(name: &str, params: &[(&str, u64)], marking: bool) -> Seen {
     let discipline = Discipline::named(name).expect("a discipline");
     let qdisc = Qdisc::load(discipline).unwrap_or_else(|error| panic!("{error}"));
-    let place = on_device(&qdisc, "wan0", RATE, params);
-    let marker = marking.then(|| qdisc.mark(place).unwrap_or_else(|error| panic!("{error}")));
+    let point = on_device(&qdisc, "wan0", RATE, params);
+    let marker = marking.then(|| qdisc.mark(point).unwrap_or_else(|error| panic!("{error}")));
     let flows: Vec<_> = [0; 4].map(net::bulk).into();
     seconds(3);
-    let before = read(&qdisc, place);
+    let before = read(&qdisc, point);
     let (mean_ms, longest_ms, used, lost) = five_seconds();
-    let after = read(&qdisc, place);
+    let after = read(&qdisc, point);
     let gained = |of: fn(&Instance) -> Vec<_>| total(&of(&after)) - total(&of(&before));
     let seen = Seen {
         marks: gained(Instance::marks),
@@ -131,7 +131,7 @@ fn kits(name: &str, params: &[(&str, u64)], marking: bool) -> Seen {
         used,
     };
     if marking {
-        let count = qdisc.marks().count(place).expect("a map").expect("a count");
+        let count = qdisc.marks().count(point).expect("a map").expect("a count");
         let all = total(&after.marks());
         assert!(
             count.made * 100 >= all * 95 && count.made <= all + 20,
@@ -144,7 +144,7 @@ fn kits(name: &str, params: &[(&str, u64)], marking: bool) -> Seen {
         let _ = flow.shutdown(Shutdown::Both);
     }
     net::run("tc qdisc del dev wan0 root");
-    qdisc.unset(place).expect("a map");
+    qdisc.unset(point).expect("a map");
     seen
 }
 
@@ -171,7 +171,7 @@ fn kernels(queue: &str) -> Seen {
     let before = say();
     let (mean_ms, longest_ms, used, lost) = five_seconds();
     let after = say();
-    let gained = |word| told(&after, word) - told(&before, word);
+    let gained = |word| counter(&after, word) - counter(&before, word);
     let seen = Seen {
         marks: gained("ecn_mark"),
         drops: gained("dropped"),
@@ -246,12 +246,12 @@ fn in_classes() {
     let mut marking = class(0x30, 4, 204, 1, "codel");
     marking.settings = marking.settings.with("ecn", 1).expect("a parameter");
     let other = class(0x50, 5, 204, 1, "fq_codel");
-    let place = shaper_on(
+    let point = shaper_on(
         &shaper,
         "wan0",
         vec![class(0x10, 0, 102, 1, "droptail"), marking, other],
     );
-    let marker = shaper.mark(place).unwrap_or_else(|error| panic!("{error}"));
+    let marker = shaper.mark(point).unwrap_or_else(|error| panic!("{error}"));
     // One alone would never have more than two packets queued, by TCP's own limit.
     let flows: Vec<_> = [0x1_0030, 0x1_0050]
         .repeat(4)
@@ -259,10 +259,10 @@ fn in_classes() {
         .map(|id| net::bulk_in(0, id))
         .collect();
     seconds(15);
-    let one = shaper.instance(place).expect("a map").expect("an instance");
+    let one = shaper.instance(point).expect("a map").expect("an instance");
     let count = shaper
         .marks()
-        .count(place)
+        .count(point)
         .expect("a map")
         .expect("a count");
     let mut all = 0;
@@ -295,21 +295,21 @@ fn end() {
     net::run("tc filter add dev wan0 egress pref 7 matchall action pass");
     let discipline = Discipline::named("codel").expect("a discipline");
     let qdisc = Qdisc::load(discipline).unwrap_or_else(|error| panic!("{error}"));
-    let place = on_device(&qdisc, "wan0", RATE, &[("ecn", 1)]);
+    let point = on_device(&qdisc, "wan0", RATE, &[("ecn", 1)]);
     let flows: Vec<_> = [0; 4].map(net::bulk).into();
-    let counts = |place: Place| {
-        let one = read(&qdisc, place);
+    let counts = |point: AttachPoint| {
+        let one = read(&qdisc, point);
         (total(&one.marks()), total(&one.drops()))
     };
     seconds(3);
-    let (none, drops) = counts(place);
+    let (none, drops) = counts(point);
     assert_eq!(none, 0, "marks without a program");
     assert!(drops > 5);
-    let marker = qdisc.mark(place).unwrap_or_else(|error| panic!("{error}"));
+    let marker = qdisc.mark(point).unwrap_or_else(|error| panic!("{error}"));
     seconds(1);
-    let (_, begin) = counts(place);
+    let (_, begin) = counts(point);
     seconds(5);
-    let (marks, dropped) = counts(place);
+    let (marks, dropped) = counts(point);
     println!("{marks} marks and {} drops", dropped - begin);
     assert!(marks > 10);
     // What is sent again is not capable of ECN (RFC 3168 section 6.1.5).
@@ -317,9 +317,9 @@ fn end() {
     // Nobody tells the qdisc.
     drop(marker);
     seconds(1);
-    let (marks, begin) = counts(place);
+    let (marks, begin) = counts(point);
     seconds(5);
-    let (after, dropped) = counts(place);
+    let (after, dropped) = counts(point);
     println!("then {} marks and {} drops", after - marks, dropped - begin);
     assert_eq!(after, marks, "marks that nobody makes");
     assert!(dropped > begin + 5);
@@ -328,7 +328,7 @@ fn end() {
         .output()
         .expect("tc");
     assert!(String::from_utf8_lossy(&output.stdout).contains("pref 7"));
-    assert!(number(&read(&qdisc, place), "sent_packets") > 0);
+    assert!(number(&read(&qdisc, point), "sent_packets") > 0);
     for flow in flows {
         let _ = flow.shutdown(Shutdown::Both);
     }

@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_aqm::{Discipline, Link, Settings, ShaperRule};
-use weirgate_bpf::{Class, Classes, Instance, Place, Qdisc, Setup, Shaper};
+use weirgate_bpf::{AttachPoint, Class, Classes, Instance, Qdisc, Setup, Shaper};
 
 /// Prints what each program that is loaded cost the verifier, of 1,000,000 steps.
 #[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
@@ -85,16 +85,16 @@ fn seconds(count: u64) {
 }
 
 /// Loads a discipline and puts it on a device, held to a rate.
-fn on_device(qdisc: &Qdisc, device: &str, rate_bits: u64, params: &[(&str, u64)]) -> Place {
-    let place = Place::root(net::ifindex(device)).expect("a place");
+fn on_device(qdisc: &Qdisc, device: &str, rate_bits: u64, params: &[(&str, u64)]) -> AttachPoint {
+    let point = AttachPoint::root(net::ifindex(device)).expect("an attach point");
     qdisc
-        .set(place, &setup(qdisc, rate_bits, params))
+        .set(point, &setup(qdisc, rate_bits, params))
         .expect("settings");
     net::run(&format!(
         "tc qdisc replace dev {device} root {}",
         qdisc.kind()
     ));
-    place
+    point
 }
 
 fn setup(qdisc: &Qdisc, rate_bits: u64, params: &[(&str, u64)]) -> Setup {
@@ -112,8 +112,8 @@ fn setup(qdisc: &Qdisc, rate_bits: u64, params: &[(&str, u64)]) -> Setup {
     }
 }
 
-fn read(qdisc: &Qdisc, place: Place) -> Instance {
-    qdisc.instance(place).expect("a map").expect("an instance")
+fn read(qdisc: &Qdisc, point: AttachPoint) -> Instance {
+    qdisc.instance(point).expect("a map").expect("an instance")
 }
 
 fn number(instance: &Instance, name: &str) -> u64 {
@@ -141,17 +141,17 @@ fn two_devices() {
             "drt" => &[("other", 6)],
             _ => &[],
         };
-        let places = [
+        let points = [
             on_device(&qdisc, "wan0", slow, tight),
             on_device(&qdisc, "wan1", fast, tight),
         ];
         assert_eq!(qdisc.instances().expect("a map").len(), 2);
         let flows: Vec<_> = [0, 0, 0, 1, 1, 1].map(net::bulk).into();
         seconds(4);
-        let before = places.map(|place| read(&qdisc, place));
+        let before = points.map(|point| read(&qdisc, point));
         let start = Instant::now();
         seconds(10);
-        let after = places.map(|place| read(&qdisc, place));
+        let after = points.map(|point| read(&qdisc, point));
         let elapsed = start.elapsed().as_secs_f64();
         for (index, rate) in [slow, fast].into_iter().enumerate() {
             let (before, after) = (&before[index], &after[index]);
@@ -195,12 +195,12 @@ fn two_devices() {
         if name == "drt" {
             changed.extend(tight);
         }
-        let sent_before = number(&read(&qdisc, places[0]), "sent_packets");
+        let sent_before = number(&read(&qdisc, points[0]), "sent_packets");
         qdisc
-            .set(places[0], &setup(&qdisc, 2 * slow, &changed))
+            .set(points[0], &setup(&qdisc, 2 * slow, &changed))
             .expect("settings");
         seconds(2);
-        let changed = places.map(|place| read(&qdisc, place));
+        let changed = points.map(|point| read(&qdisc, point));
         assert_eq!(changed[0].params()[0].1, 20_000, "{}", limit.name);
         assert_ne!(changed[1].params()[0].1, 20_000, "{}", limit.name);
         let gained = number(&changed[0], "sent_packets") - sent_before;
@@ -217,8 +217,8 @@ fn two_devices() {
         for flow in flows {
             let _ = flow.shutdown(Shutdown::Both);
         }
-        for place in places {
-            qdisc.unset(place).expect("a map");
+        for point in points {
+            qdisc.unset(point).expect("a map");
         }
     }
 }
@@ -248,8 +248,8 @@ fn class(minor: u32, priority: u32, kbit: u64, weight: u64, name: &str) -> Class
     }
 }
 
-fn shaper_on(shaper: &Shaper, device: &str, classes: Vec<Class>) -> Place {
-    let place = Place::root(net::ifindex(device)).expect("a place");
+fn shaper_on(shaper: &Shaper, device: &str, classes: Vec<Class>) -> AttachPoint {
+    let point = AttachPoint::root(net::ifindex(device)).expect("an attach point");
     let other = classes.len() - 1;
     let setup = Classes {
         link: LINE,
@@ -257,27 +257,27 @@ fn shaper_on(shaper: &Shaper, device: &str, classes: Vec<Class>) -> Place {
         classes,
         other,
     };
-    shaper.set(place, &setup).expect("settings");
+    shaper.set(point, &setup).expect("settings");
     net::run(&format!(
         "tc qdisc replace dev {device} root {}",
         shaper.kind()
     ));
-    place
+    point
 }
 
 /// Bytes on the wire that each class has sent.
-fn sent(shaper: &Shaper, place: Place) -> Vec<f64> {
-    let one = shaper.instance(place).expect("a map").expect("an instance");
+fn sent(shaper: &Shaper, point: AttachPoint) -> Vec<f64> {
+    let one = shaper.instance(point).expect("a map").expect("an instance");
     let wire = |class| number(class, "sent_wire_bytes") as f64;
     one.classes.iter().map(wire).collect()
 }
 
 /// The share of the time until `over` in which a class has nothing queued,
 /// looked at every 2 ms.
-fn dry(shaper: &Shaper, place: Place, class: usize, over: &AtomicBool) -> f64 {
+fn dry(shaper: &Shaper, point: AttachPoint, class: usize, over: &AtomicBool) -> f64 {
     let (mut looks, mut empty) = (0_u32, 0_u32);
     while !over.load(Ordering::Relaxed) {
-        let one = shaper.instance(place).expect("a map").expect("an instance");
+        let one = shaper.instance(point).expect("a map").expect("an instance");
         looks += 1;
         empty += u32::from(number(&one.classes[class], "queued_bytes") == 0);
         thread::sleep(Duration::from_millis(2));
@@ -298,20 +298,20 @@ fn shaper_holds_the_line() {
             class(0x30, 4, 204, 1, bulk),
             class(0x50, 5, 204, 1, "codel"),
         ];
-        let place = shaper_on(&shaper, "wan0", classes);
+        let point = shaper_on(&shaper, "wan0", classes);
         let flows = [0; 2].map(|_| net::bulk_in(0, 0x1_0030));
         let flood = Flood::new(0, 0x1_0050, 12);
         seconds(3);
         let start = Instant::now();
-        let before = sent(&shaper, place);
+        let before = sent(&shaper, point);
         let over = AtomicBool::new(false);
         let (mut trips, dry) = thread::scope(|scope| {
-            let dry = scope.spawn(|| dry(&shaper, place, 1, &over));
+            let dry = scope.spawn(|| dry(&shaper, point, 1, &over));
             let trips = net::probe(0, 0x1_0010, 200, Duration::from_millis(47));
             over.store(true, Ordering::Relaxed);
             (trips, dry.join().expect("the counting thread"))
         });
-        let after = sent(&shaper, place);
+        let after = sent(&shaper, point);
         let due = 64_000.0 * start.elapsed().as_secs_f64();
         let gained: Vec<f64> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
         let all: f64 = gained.iter().sum();
@@ -367,13 +367,13 @@ fn shaper_shares_the_wire() {
         class(0x20, 3, 0, 3, "droptail"),
         class(0x30, 3, 0, 4, "droptail"),
     ];
-    let place = shaper_on(&shaper, "wan0", classes);
+    let point = shaper_on(&shaper, "wan0", classes);
     let _floods = [(0x1_0010, 1_472), (0x1_0020, 12), (0x1_0030, 600)]
         .map(|(class, bytes)| Flood::new(0, class, bytes));
     seconds(3);
-    let before = sent(&shaper, place);
+    let before = sent(&shaper, point);
     seconds(60);
-    let after = sent(&shaper, place);
+    let after = sent(&shaper, point);
     let gained: Vec<f64> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
     let all: f64 = gained.iter().sum();
     let shares: Vec<f64> = gained.iter().map(|bytes| bytes / all).collect();

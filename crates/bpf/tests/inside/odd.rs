@@ -48,7 +48,7 @@ fn received(control: &WindowControl, version: u8) {
 }
 
 /// The window that an acknowledgement is given.
-fn told(control: &WindowControl, version: u8, ack: u32) -> u16 {
+fn offered(control: &WindowControl, version: u8, ack: u32) -> u16 {
     let segment = acknowledgement(version, ack);
     let frame = segment.frame();
     window(
@@ -162,7 +162,7 @@ fn options_frame(version: u8, options: &[u8], payload: usize) -> Vec<u8> {
 fn a_syn_from_outside_frees_nobody() {
     for version in [4, 6] {
         let control = held(version);
-        assert_eq!(told(&control, version, 5_000), 32);
+        assert_eq!(offered(&control, version, 5_000), 32);
         let syn = Segment {
             out: false,
             flags: SYN,
@@ -172,7 +172,7 @@ fn a_syn_from_outside_frees_nobody() {
         };
         control.run(true, &syn.frame()).expect("a run");
         received(&control, version);
-        assert_eq!(told(&control, version, 12_000), 32, "still held");
+        assert_eq!(offered(&control, version, 12_000), 32, "still held");
         // Nor does one from inside that nobody has answered.
         let own = Segment {
             out: true,
@@ -181,7 +181,7 @@ fn a_syn_from_outside_frees_nobody() {
         };
         control.run(false, &own.frame()).expect("a run");
         received(&control, version);
-        assert_eq!(told(&control, version, 19_000), 32, "still held");
+        assert_eq!(offered(&control, version, 19_000), 32, "still held");
         // Another connection of these ports: it is agreed to, without scaling.
         control.run(true, &syn.frame()).expect("a run");
         let agreed = Segment {
@@ -190,14 +190,14 @@ fn a_syn_from_outside_frees_nobody() {
         };
         control.run(false, &agreed.frame()).expect("a run");
         received(&control, version);
-        assert_eq!(told(&control, version, 26_000), 32, "not acknowledged");
+        assert_eq!(offered(&control, version, 26_000), 32, "not acknowledged");
         let data = Segment {
             out: false,
             payload: 1_448,
             ..acknowledgement(version, 901)
         };
         control.run(true, &data.frame()).expect("a run");
-        assert_eq!(told(&control, version, 1_000), 4_000, "another one");
+        assert_eq!(offered(&control, version, 1_000), 4_000, "another one");
         let all = control.maps().expect("maps").connections().expect("a map");
         assert_eq!((all.len(), all[0].bytes), (1, 1_448));
     }
@@ -222,9 +222,9 @@ fn a_syn_sent_again_frees_nobody() {
             ..acknowledgement(version, 0)
         };
         control.run(false, &again.frame()).expect("a run");
-        told(&control, version, 1);
+        offered(&control, version, 1);
         received(&control, version);
-        assert_eq!(told(&control, version, 1_449), 32, "held");
+        assert_eq!(offered(&control, version, 1_449), 32, "held");
         let control = held(version);
         let syn = Segment {
             seq: 900,
@@ -240,6 +240,6 @@ fn a_syn_sent_again_frees_nobody() {
         };
         control.run(true, &answer.frame()).expect("a run");
         received(&control, version);
-        assert_eq!(told(&control, version, 1_449), 4_000, "another one");
+        assert_eq!(offered(&control, version, 1_449), 4_000, "another one");
     }
 }

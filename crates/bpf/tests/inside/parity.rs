@@ -7,7 +7,7 @@ use std::net::Shutdown;
 use std::path::Path;
 use std::time::Instant;
 use weirgate_aqm::{Discipline, EventKind, Link, Mirror, Settings, ShaperRule, Taken};
-use weirgate_bpf::{Class, Classes, Place, Qdisc, Recorder, Shaper, kit_number};
+use weirgate_bpf::{AttachPoint, Class, Classes, Qdisc, Recorder, Shaper, kit_number};
 
 /// Bytes of the ring between kernel and test.
 const RING: u32 = 1 << 24;
@@ -107,20 +107,20 @@ fn parity(disciplines: &[Discipline], packets: u64) {
 #[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn parity_of(discipline: Discipline, packets: u64, with: &[(&str, u64)]) {
     let qdisc = Qdisc::load(discipline).unwrap_or_else(|error| panic!("{error}"));
-    let place = on_device(&qdisc, "wan0", RATE, with);
-    // What asks for the ECN field is told it, and marks.
+    let point = on_device(&qdisc, "wan0", RATE, with);
+    // What asks for the ECN field gets it, and marks.
     let marking = Settings::new(discipline).marks();
-    let marker = marking.then(|| qdisc.mark(place).unwrap_or_else(|error| panic!("{error}")));
+    let marker = marking.then(|| qdisc.mark(point).unwrap_or_else(|error| panic!("{error}")));
     let capable = [1, 2].map(|ecn| marking.then(|| Flood::capable(0, 900, ecn)));
     let began = Instant::now();
     let flows: Vec<_> = [0; 6].map(net::bulk).into();
     let floods = [40, 600, 1_200].map(|bytes| Flood::paced(0, bytes));
-    let recorder = qdisc.record(place, RING).expect("a ring");
+    let recorder = qdisc.record(point, RING).expect("a ring");
     let recorder = recorder.expect("an instance");
     let compared = compare(discipline, &recorder, packets, |name, value| {
         let all = [with, &[(name, value)]].concat();
         let setup = setup(&qdisc, RATE, &all);
-        qdisc.set(place, &setup).expect("settings");
+        qdisc.set(point, &setup).expect("settings");
     });
     drop(recorder);
     println!(
@@ -133,7 +133,7 @@ fn parity_of(discipline: Discipline, packets: u64, with: &[(&str, u64)]) {
     assert!(compared.drops + compared.evictions > 0);
     assert!(compared.marks > 0 || !marking);
     assert!(compared.evictions > 0 || discipline.name() != "fq_codel");
-    let before = number(&read(&qdisc, place), "arrived_packets");
+    let before = number(&read(&qdisc, point), "arrived_packets");
     drop((floods, capable, marker));
     for flow in flows {
         let _ = flow.shutdown(Shutdown::Both);
@@ -207,27 +207,27 @@ fn classes(discipline: Discipline, params: &[(&str, u64)]) -> Classes {
 fn of_classes() {
     let _far = Far::new(1);
     let shaper = Shaper::load().unwrap_or_else(|error| panic!("{error}"));
-    let place = Place::root(net::ifindex("wan0")).expect("a place");
+    let point = AttachPoint::root(net::ifindex("wan0")).expect("an attach point");
     for discipline in Discipline::all() {
         let set = |params: &[(&str, u64)]| {
             let classes = classes(discipline, params);
-            shaper.set(place, &classes).expect("settings");
+            shaper.set(point, &classes).expect("settings");
         };
         set(&[]);
         net::run(&format!("tc qdisc replace dev wan0 root {}", Shaper::KIND));
-        // What asks for the ECN field is told it, and marks.
+        // What asks for the ECN field gets it, and marks.
         let marking = Settings::new(discipline).marks();
-        let marker = marking.then(|| shaper.mark(place).unwrap_or_else(|error| panic!("{error}")));
+        let marker = marking.then(|| shaper.mark(point).unwrap_or_else(|error| panic!("{error}")));
         let capable = [1, 2].map(|ecn| marking.then(|| Flood::capable(0, 900, ecn)));
         let flows: Vec<_> = [0; 6].map(net::bulk).into();
         let floods = [40, 600, 1_200].map(|bytes| Flood::paced(0, bytes));
         assert!(
             shaper
-                .record(place, 0x1_0030, RING)
+                .record(point, 0x1_0030, RING)
                 .expect("maps")
                 .is_none()
         );
-        let found = shaper.record(place, 0x1_0020, RING).expect("a ring");
+        let found = shaper.record(point, 0x1_0020, RING).expect("a ring");
         let (of, recorder) = found.expect("a class");
         assert_eq!(of, discipline);
         let compared = compare(discipline, &recorder, 10_000, |name, value| {

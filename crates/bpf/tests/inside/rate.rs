@@ -5,7 +5,7 @@ use super::net::{self, Flood};
 use super::tap::{Tap, settled};
 use super::{LINE, class, sent};
 use weirgate_aqm::Link;
-use weirgate_bpf::{Classes, Place, Shaper};
+use weirgate_bpf::{AttachPoint, Classes, Shaper};
 
 /// Must show 1 of the kit: any 100 ms, one packet and 0.05 %.
 const WINDOW_NS: u64 = 100_000_000;
@@ -17,8 +17,8 @@ fn wire(length: u64) -> u64 {
 }
 
 /// Packets that wait in each class.
-fn queued(shaper: &Shaper, place: Place) -> Vec<u64> {
-    let one = shaper.instance(place).expect("a map").expect("an instance");
+fn queued(shaper: &Shaper, point: AttachPoint) -> Vec<u64> {
+    let one = shaper.instance(point).expect("a map").expect("an instance");
     let queued = |class| super::number(class, "queued_packets");
     one.classes.iter().map(queued).collect()
 }
@@ -61,7 +61,7 @@ fn worst(seen: &[(u64, u64)], rate_bytes_s: u64) -> (f64, f64) {
 fn sweep() {
     let _far = net::Far::new(1);
     let shaper = Shaper::load().unwrap_or_else(|error| panic!("{error}"));
-    let place = Place::root(net::ifindex("wan0")).expect("a place");
+    let point = AttachPoint::root(net::ifindex("wan0")).expect("an attach point");
     let classes = || {
         vec![
             class(0x10, 3, 0, 1, "droptail"),
@@ -92,7 +92,7 @@ fn sweep() {
             classes: classes(),
             other: 2,
         };
-        shaper.set(place, &setup).expect("settings");
+        shaper.set(point, &setup).expect("settings");
         net::run(&format!("tc qdisc replace dev wan0 root {}", shaper.kind()));
         // Where packets of every size keep classes busy, they do.
         let sizes = if kbit < 10_000 {
@@ -113,10 +113,10 @@ fn sweep() {
             .collect();
         super::seconds(2);
         let tap = Tap::new("wan0");
-        let before = sent(&shaper, place);
+        let before = sent(&shaper, point);
         super::seconds(seconds);
-        let after = sent(&shaper, place);
-        let waiting = queued(&shaper, place);
+        let after = sent(&shaper, point);
+        let waiting = queued(&shaper, point);
         let seen = settled(tap.end());
         drop(floods);
         let gained: Vec<f64> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
@@ -138,7 +138,7 @@ fn sweep() {
             assert!((share - due).abs() < 0.01 * due, "{kbit}: {shares:?}");
         }
         net::run("tc qdisc del dev wan0 root");
-        shaper.unset(place).expect("a map");
+        shaper.unset(point).expect("a map");
     }
     assert!(failed.is_empty(), "missed at {failed:?} kbit/s");
 }

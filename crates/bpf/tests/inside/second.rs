@@ -223,7 +223,7 @@ impl Device for Watched {
 }
 
 /// Sends bytes that count up to whoever connects to 10.0.9.2, port 19, until
-/// told to end; says what was seen. Each `every`-th segment is lost, unless that
+/// it is ended; returns what was seen. Each `every`-th segment is lost, unless that
 /// is 0.
 fn serve(end: &Receiver<()>, every: usize) -> Seen {
     let tap = TunTapInterface::new("wan0", Medium::Ethernet).expect("a device");

@@ -89,7 +89,7 @@ fn beside(answered: bool, by_hosts: bool) -> f64 {
             };
             run(true, &data.frame());
             ack += MSS;
-            let told = Segment {
+            let segment = Segment {
                 out: true,
                 seq: 1,
                 ack,
@@ -97,8 +97,8 @@ fn beside(answered: bool, by_hosts: bool) -> f64 {
                 payload: 0,
                 ..data
             };
-            let frame = told.frame();
-            let offered = u32::from(window(&told, &frame, &run(false, &frame))) << 7;
+            let frame = segment.frame();
+            let offered = u32::from(window(&segment, &frame, &run(false, &frame))) << 7;
             edges.push_back((tick + TRIP, ack + offered));
             if now >= Duration::from_secs(2) {
                 got += MSS;

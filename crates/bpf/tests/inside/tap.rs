@@ -56,7 +56,7 @@ fn tap(ifindex: u32) -> OwnedFd {
     };
     #[expect(unsafe_code, reason = "std has no packet sockets")]
     // SAFETY: a descriptor that the kernel has just made is nobody else's; the
-    // address is one of its kind, zero where nothing is said.
+    // address is one of its kind, zero where nothing is configured.
     let socket = unsafe {
         let raw = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, i32::from(protocol));
         assert!(raw >= 0, "a packet socket");

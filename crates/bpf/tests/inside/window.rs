@@ -157,7 +157,7 @@ fn begins() {
             ..edge(rate)
         });
         assert_eq!(handshake(&control, 4, 1_001, &SCALE_7, &SCALE_7), 7_300);
-        let told = |ack, out| {
+        let offered = |ack, out| {
             let segment = Segment {
                 version: 4,
                 port: 1_001,
@@ -174,9 +174,9 @@ fn begins() {
             u32::from(window(&segment, &frame, &after)) << 7
         };
         let first = 7_300_u32.div_ceil(128) * 128;
-        assert_eq!(told(1, true), first);
-        told(1, false);
-        let next = told(1_449, true);
+        assert_eq!(offered(1, true), first);
+        offered(1, false);
+        let next = offered(1_449, true);
         assert!(1_449 + next > first, "{next}: nothing is taken back");
         assert!(next <= 20_096, "{next}");
         if rate == 0 {
@@ -223,19 +223,19 @@ fn writes() {
                 ..data
             };
             let first = acknowledged(5_000);
-            let told = |segment: &Segment<'_>| {
+            let offered = |segment: &Segment<'_>| {
                 let frame = segment.frame();
                 window(segment, &frame, &control.run(false, &frame).expect("a run"))
             };
             let expected = 4_000_u32.div_ceil(1 << shift) as u16;
             // Before anything came, and after.
-            assert_eq!(told(&first), expected);
+            assert_eq!(offered(&first), expected);
             let arrived = data.frame();
             assert_eq!(control.run(true, &arrived).expect("a run"), arrived);
-            assert_eq!(told(&first), expected);
+            assert_eq!(offered(&first), expected);
             // An old acknowledgement takes nothing back: 1000 bytes are missing.
             let edge = 5_000 + (u32::from(expected) << shift);
-            let old = u32::from(told(&acknowledged(4_000))) << shift;
+            let old = u32::from(offered(&acknowledged(4_000))) << shift;
             assert!(4_000 + old >= edge, "{old}");
             // What the receiver itself offers is the most, and what carries data
             // is written too.
@@ -247,7 +247,7 @@ fn writes() {
             };
             let most = 10_u32 << shift;
             assert_eq!(
-                u32::from(told(&narrow)) << shift,
+                u32::from(offered(&narrow)) << shift,
                 most.min(4_000_u32.div_ceil(1 << shift) << shift)
             );
         }
@@ -271,7 +271,7 @@ fn writes() {
 }
 
 /// Whose windows are left alone: by the class of what a connection sends, bare
-/// acknowledgements aside, and by marks. What is said of classes may change.
+/// acknowledgements aside, and by marks. The configuration of classes may change.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn spares() {
@@ -312,7 +312,7 @@ fn spares() {
         ..out
     };
     let mut ack = 1;
-    let mut told = |payload, mark, class| {
+    let mut offered = |payload, mark, class| {
         control.run(true, &data.frame()).expect("a run");
         ack += 10_000;
         let segment = Segment {
@@ -324,13 +324,13 @@ fn spares() {
         let after = control.run_as(false, &frame, (mark, class));
         window(&segment, &frame, &after.expect("a run"))
     };
-    assert_eq!(told(0, 0, ACKS), 4_000, "no class yet");
-    assert_eq!(told(9, 0, VIDEO), 60_000);
-    assert_eq!(told(0, 0, ACKS), 60_000, "as before");
-    assert_eq!(told(9, 0, 0x2_0013), 4_000, "another class");
-    assert_eq!(told(0, 0x5100, ACKS), 60_000, "marked");
-    assert_eq!(told(0, 0x5200, ACKS), 4_000, "marked otherwise");
-    assert_eq!(told(9, 0, VIDEO), 60_000);
+    assert_eq!(offered(0, 0, ACKS), 4_000, "no class yet");
+    assert_eq!(offered(9, 0, VIDEO), 60_000);
+    assert_eq!(offered(0, 0, ACKS), 60_000, "as before");
+    assert_eq!(offered(9, 0, 0x2_0013), 4_000, "another class");
+    assert_eq!(offered(0, 0x5100, ACKS), 60_000, "marked");
+    assert_eq!(offered(0, 0x5200, ACKS), 4_000, "marked otherwise");
+    assert_eq!(offered(9, 0, VIDEO), 60_000);
     let maps = control.maps().expect("maps");
     let all = maps.connections().expect("a map");
     let [one] = all[..] else { panic!("{all:?}") };
@@ -343,7 +343,11 @@ fn spares() {
     assert_eq!(one.bytes, 6 * 1_448);
     assert_eq!(maps.settings().expect("a map"), wanted);
     maps.set(&other).expect("a map");
-    assert_eq!(told(0, 0, ACKS), 4_000, "no class is told apart any more");
+    assert_eq!(
+        offered(0, 0, ACKS),
+        4_000,
+        "no class is distinguished any more"
+    );
 }
 
 /// Cut, spoiled, with options of every kind: only ever the window and the

@@ -54,8 +54,8 @@ fn figures(each: &[f64], rate: f64) -> (f64, f64) {
 }
 
 /// Two hosts inside, one with eight connections and one with one, of the kernel's own
-/// TCP: by connections the one has a ninth, by hosts a half. Which of two addresses a
-/// connection has is said by the route to its other end.
+/// TCP: by connections the one has a ninth, by hosts a half. The route to its other end decides
+/// which of two addresses a connection has.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn shares_by_hosts() {

@@ -127,8 +127,8 @@ pub(super) fn decode(rule: &condition_rule) -> Option<Conditioner> {
 /// Writes values to the begin of a list; whether all have room.
 fn fill<T>(room: &mut [T], values: impl ExactSizeIterator<Item = T>) -> bool {
     let fits = values.len() <= room.len();
-    for (place, value) in room.iter_mut().zip(values) {
-        *place = value;
+    for (slot, value) in room.iter_mut().zip(values) {
+        *slot = value;
     }
     fits
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Prefixes as keys of maps, and rows compared.
 
-use crate::layout::{circuits_host, circuits_prefix, engine_said};
+use crate::layout::{circuits_host, circuits_prefix, engine_config};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weirgate_circuits::Prefix;
 use zerocopy::IntoBytes;
@@ -54,8 +54,8 @@ pub(super) fn prefix(key: &circuits_prefix) -> Option<Prefix> {
     Prefix::new(address, u8::try_from(key.bits.checked_sub(BEFORE)?).ok()?)
 }
 
-/// Whether the same is said.
-pub(super) fn is_same(one: &engine_said, other: &engine_said) -> bool {
+/// Whether the configuration is the same.
+pub(super) fn is_same(one: &engine_config, other: &engine_config) -> bool {
     one.as_bytes() == other.as_bytes()
 }
 

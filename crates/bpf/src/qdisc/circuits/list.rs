@@ -4,8 +4,8 @@
 use super::one::padded;
 use super::{CircuitTree, CircuitsChange, CircuitsError, keys};
 use crate::error::BpfError;
-use crate::layout::{circuits_label, circuits_leaves, circuits_rule, engine_said};
-use crate::qdisc::engine::said;
+use crate::layout::{circuits_label, circuits_leaves, circuits_rule, engine_config};
+use crate::qdisc::engine::config;
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
 use weirgate_circuits::rows::{self, Held, Label, Room, Table};
@@ -95,23 +95,23 @@ impl CircuitTree {
         })
     }
 
-    /// Writes what is to be said of every row where the program finds it.
+    /// Writes the configuration of every row where the program finds it.
     fn stage(&self, room: Room, nodes: &[rows::Row]) -> CircuitsChange {
         let mut change = CircuitsChange::default();
         let mut wanted: Vec<Option<&rows::Row>> = vec![None; room.nodes() as usize + 1];
         for row in nodes {
-            if let Some(place) = wanted.get_mut(row.id as usize) {
-                *place = Some(row);
+            if let Some(slot) = wanted.get_mut(row.id as usize) {
+                *slot = Some(row);
             }
         }
         for (id, row) in wanted.into_iter().enumerate().skip(1) {
-            let Some(is) = self.engine.said(id as u32) else {
+            let Some(is) = self.engine.config(id as u32) else {
                 continue;
             };
-            let said = match row {
-                Some(row) => said(&row.row),
+            let config = match row {
+                Some(row) => config(&row.row),
                 // What it has queued is dropped where it stood.
-                None => engine_said { live: 0, ..is },
+                None => engine_config { live: 0, ..is },
             };
             match (is.live != 0, row) {
                 (false, Some(row)) => {
@@ -119,21 +119,21 @@ impl CircuitTree {
                     self.put_label(id, &row.label);
                 }
                 (true, None) => change.removed += 1,
-                _ if !keys::is_same(&is, &said) => change.changed += 1,
+                _ if !keys::is_same(&is, &config) => change.changed += 1,
                 _ => {}
             }
-            self.stage_one(id, said);
+            self.stage_one(id, config);
         }
         change
     }
 
-    /// Writes what is to be said of a row.
-    pub(super) fn stage_one(&self, id: usize, said: engine_said) {
-        if let Some(place) = self.staged.at(id) {
+    /// Writes the configuration of a row.
+    pub(super) fn stage_one(&self, id: usize, config: engine_config) {
+        if let Some(slot) = self.staged.at(id) {
             #[expect(unsafe_code, reason = "the memory is the kernel's too")]
             // SAFETY: the row is in the mapping; the program only reads it.
             unsafe {
-                place.write_volatile(said);
+                slot.write_volatile(config);
             }
         }
     }
@@ -142,11 +142,11 @@ impl CircuitTree {
         let own = circuits_label {
             text: padded(label),
         };
-        if let Some(place) = self.labels.at(id) {
+        if let Some(slot) = self.labels.at(id) {
             #[expect(unsafe_code, reason = "the memory is the kernel's too")]
             // SAFETY: the row is in the mapping; no program reads it.
             unsafe {
-                place.write_volatile(own);
+                slot.write_volatile(own);
             }
         }
     }

@@ -3,8 +3,8 @@
 
 use super::{CircuitTree, CircuitsChange, CircuitsError, keys};
 use crate::error::BpfError;
-use crate::layout::{CIRCUITS_PICKED, circuits_rule, engine_said};
-use crate::qdisc::engine::said;
+use crate::layout::{CIRCUITS_PICKED, circuits_rule, engine_config};
+use crate::qdisc::engine::config;
 use weirgate_aqm::NodeRow;
 use weirgate_circuits::rows::{Full, Label, Room, leaf};
 use weirgate_circuits::{One, Prefix};
@@ -46,15 +46,18 @@ impl CircuitTree {
         for prefix in &gains {
             self.is_free(prefix, row)?;
         }
-        let is = self.engine.said(row).unwrap_or(engine_said::new_zeroed());
+        let is = self
+            .engine
+            .config(row)
+            .unwrap_or(engine_config::new_zeroed());
         let direction = self.direction()?;
         let wanted = match new {
-            Some(new) => said(&NodeRow {
+            Some(new) => config(&NodeRow {
                 parent,
                 fork: 0,
                 rule: leaf(new.circuit.rates(direction)),
             }),
-            None => engine_said { live: 0, ..is },
+            None => engine_config { live: 0, ..is },
         };
         let rule = circuits_rule {
             open: 1,
@@ -78,7 +81,7 @@ impl CircuitTree {
             self.stage_one(row as usize, wanted);
             let mut picked = vec![row];
             let was = if is_there { is.parent } else { Room::LINK };
-            let least = |said: &engine_said| said.guarantee_bytes_s * u64::from(said.live);
+            let least = |config: &engine_config| config.guarantee_bytes_s * u64::from(config.live);
             if least(&is) != least(&wanted) || was != parent {
                 picked.extend(self.guarantees([was, parent], (row, &wanted), room));
             }
@@ -129,7 +132,10 @@ impl CircuitTree {
         let mut rows = Room::LINK + 1..=room.inner;
         let own = rows.find(|id| {
             self.label_bytes(*id) == Some(text)
-                && self.engine.said(*id).is_some_and(|said| said.live != 0)
+                && self
+                    .engine
+                    .config(*id)
+                    .is_some_and(|config| config.live != 0)
         });
         own.ok_or_else(|| CircuitsError::NoSite(name.to_owned()))
     }
@@ -163,42 +169,42 @@ impl CircuitTree {
 
     /// Stages what is guaranteed to the sites above a circuit, before and after, where
     /// it is this from now on; their rows.
-    fn guarantees(&self, above: [u32; 2], own: (u32, &engine_said), room: Room) -> Vec<u32> {
+    fn guarantees(&self, above: [u32; 2], own: (u32, &engine_config), room: Room) -> Vec<u32> {
         let mut sites: Vec<u32> = above.into_iter().flat_map(|id| self.path(id)).collect();
         sites.sort_unstable();
         sites.dedup();
         let mut below = vec![0_u64; room.inner as usize + 1];
         for id in room.others() + 1..=room.nodes() {
-            let Some(said) = self.engine.said(id) else {
+            let Some(config) = self.engine.config(id) else {
                 break;
             };
-            let said = if id == own.0 { *own.1 } else { said };
-            if said.live != 0
-                && let Some(sum) = below.get_mut(said.parent as usize)
+            let config = if id == own.0 { *own.1 } else { config };
+            if config.live != 0
+                && let Some(sum) = below.get_mut(config.parent as usize)
             {
-                *sum = sum.saturating_add(said.guarantee_bytes_s);
+                *sum = sum.saturating_add(config.guarantee_bytes_s);
             }
         }
         let mut sums = vec![0_u64; sites.len()];
         for (id, direct) in below.into_iter().enumerate().filter(|(_, sum)| *sum > 0) {
             for above in self.path(id as u32) {
-                if let Ok(place) = sites.binary_search(&above) {
-                    sums[place] = sums[place].saturating_add(direct);
+                if let Ok(index) = sites.binary_search(&above) {
+                    sums[index] = sums[index].saturating_add(direct);
                 }
             }
         }
         for (id, sum) in sites.iter().zip(sums) {
-            if let Some(said) = self.engine.said(*id) {
-                let most = match said.ceiling_bytes_s {
+            if let Some(config) = self.engine.config(*id) {
+                let most = match config.ceiling_bytes_s {
                     0 => u64::MAX,
                     ceiling => ceiling,
                 };
                 let guarantee_bytes_s = sum.min(most);
                 self.stage_one(
                     *id as usize,
-                    engine_said {
+                    engine_config {
                         guarantee_bytes_s,
-                        ..said
+                        ..config
                     },
                 );
             }
@@ -209,7 +215,7 @@ impl CircuitTree {
     /// A site and those above it, without the link.
     fn path(&self, id: u32) -> impl Iterator<Item = u32> {
         let above = |id: &u32| {
-            let parent = self.engine.said(*id)?.parent;
+            let parent = self.engine.config(*id)?.parent;
             (parent > Room::LINK).then_some(parent)
         };
         std::iter::successors((id > Room::LINK).then_some(id), above).take(LEVELS)
@@ -232,10 +238,10 @@ impl CircuitTree {
 
     /// A row's label, as it stands there.
     fn label_bytes(&self, id: u32) -> Option<[u8; 64]> {
-        let place = self.labels.at(id as usize)?;
+        let label = self.labels.at(id as usize)?;
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
         // SAFETY: the row is in the mapping, and any bytes are a label.
-        Some(unsafe { place.read_volatile() }.text)
+        Some(unsafe { label.read_volatile() }.text)
     }
 }
 

@@ -138,18 +138,18 @@ mod tests {
         let mut alike = wanted;
         alike.classes[0].settings.clear();
         assert_eq!(back, alike);
-        let said: Vec<_> = settings.iter().filter(|one| !one.usual).collect();
-        assert_eq!(said.len(), 1);
+        let explicit: Vec<_> = settings.iter().filter(|one| !one.usual).collect();
+        assert_eq!(explicit.len(), 1);
         assert_eq!(
-            (said[0].name.as_str(), said[0].value),
+            (explicit[0].name.as_str(), explicit[0].value),
             ("target_ns", 7_000_000)
         );
     }
 
     #[test]
     fn what_the_kit_lacks_is_told() {
-        let told = |kit: &Kit| Classes::of_kit(kit, None).unwrap_err().to_string();
-        assert!(told(&shaper("cdel", &[])).contains("no discipline `cdel`"));
-        assert!(told(&shaper("codel", &[("limit", 7)])).contains("limit"));
+        let refusal = |kit: &Kit| Classes::of_kit(kit, None).unwrap_err().to_string();
+        assert!(refusal(&shaper("cdel", &[])).contains("no discipline `cdel`"));
+        assert!(refusal(&shaper("codel", &[("limit", 7)])).contains("limit"));
     }
 }

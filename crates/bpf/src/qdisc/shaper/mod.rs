@@ -10,7 +10,7 @@ use crate::error::BpfError;
 use crate::layout::{SHAPER_CLASSES, shaper_hosted, shaper_settings};
 use crate::maps::{Map, Named, Tailed};
 use crate::programs;
-use crate::qdisc::attach_point::Place;
+use crate::qdisc::attach_point::AttachPoint;
 use crate::qdisc::instance::Instance;
 use crate::qdisc::kind::{self, Host, Hosted, Kind};
 use crate::qdisc::load::{Shared, load_sharing, open};
@@ -83,7 +83,7 @@ pub struct Queues {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShaperInstance {
     /// Where it is.
-    pub place: Place,
+    pub point: AttachPoint,
     /// The queue of each class.
     pub classes: Vec<Instance>,
 }
@@ -194,17 +194,17 @@ impl Shaper {
         self.host.own
     }
 
-    /// Begins to record what happens in a class of the shaper at a place, as
+    /// Begins to record what happens in a class of the shaper at an attach point, as
     /// [`Qdisc::record`](crate::Qdisc::record) does; and which discipline it
     /// has. `None` where there is no such shaper or class. A class that gets
     /// another discipline, or goes, is recorded no further.
     pub fn record(
         &self,
-        place: Place,
+        point: AttachPoint,
         classid: u32,
         bytes: u32,
     ) -> Result<Option<(Discipline, Recorder<'_>)>, BpfError> {
-        let (Some(number), Some(setup)) = (self.number(place)?, self.setup(place)?) else {
+        let (Some(number), Some(setup)) = (self.number(point)?, self.setup(point)?) else {
             return Ok(None);
         };
         let mut classes = setup.classes.iter().zip(0_u32..);
@@ -236,7 +236,7 @@ impl Host for Queues {
     }
 
     fn instance(&self, number: u32, hosted: shaper_hosted) -> Result<ShaperInstance, BpfError> {
-        let place = hosted.place;
+        let point = hosted.point;
         let mut classes = Vec::new();
         let kinds = (0_u32..).zip(hosted.kinds);
         for (class, kind) in kinds.take(hosted.shaper.classes as usize) {
@@ -250,10 +250,10 @@ impl Host for Queues {
             });
             if let Some(((discipline, map), _)) = found {
                 let queue = map.get(&(number * SHAPER_CLASSES + class))?;
-                classes.extend(queue.map(|queue| Instance::new(*discipline, place, queue.tail)));
+                classes.extend(queue.map(|queue| Instance::new(*discipline, point, queue.tail)));
             }
         }
-        Ok(ShaperInstance { place, classes })
+        Ok(ShaperInstance { point, classes })
     }
 
     fn is_own(&self, hosted: &shaper_hosted) -> bool {
@@ -267,7 +267,7 @@ impl Host for Queues {
 }
 
 impl Hosted for shaper_hosted {
-    fn place(&self) -> Option<Place> {
-        (self.used != 0).then_some(self.place)
+    fn point(&self) -> Option<AttachPoint> {
+        (self.used != 0).then_some(self.point)
     }
 }

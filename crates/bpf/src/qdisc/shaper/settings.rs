@@ -90,23 +90,23 @@ pub(super) fn ids(settings: &shaper_settings) -> Vec<u32> {
 /// has no number.
 pub(super) fn arranged(there: &[u32], wanted: &Classes) -> Classes {
     let at = |id: u32| there.iter().position(|own| *own == id);
-    let mut places: Vec<Option<&Class>> = vec![None; CLASSES.max(wanted.classes.len())];
+    let mut slots: Vec<Option<&Class>> = vec![None; CLASSES.max(wanted.classes.len())];
     let (known, new): (Vec<&Class>, Vec<&Class>) = wanted
         .classes
         .iter()
         .partition(|class| at(class.rule.classid).is_some());
     for class in known {
-        if let Some(place) = at(class.rule.classid) {
-            places[place] = Some(class);
+        if let Some(slot) = at(class.rule.classid) {
+            slots[slot] = Some(class);
         }
     }
     for class in new {
-        if let Some(free) = places.iter_mut().find(|place| place.is_none()) {
+        if let Some(free) = slots.iter_mut().find(|slot| slot.is_none()) {
             *free = Some(class);
         }
     }
-    let last = places.iter().rposition(Option::is_some).unwrap_or(0);
-    places.truncate(last + 1);
+    let last = slots.iter().rposition(Option::is_some).unwrap_or(0);
+    slots.truncate(last + 1);
     let none = || {
         Some(Class {
             rule: ShaperRule {
@@ -120,9 +120,9 @@ pub(super) fn arranged(there: &[u32], wanted: &Classes) -> Classes {
         .classes
         .get(wanted.other)
         .map(|class| class.rule.classid);
-    let classes: Vec<Class> = places
+    let classes: Vec<Class> = slots
         .into_iter()
-        .filter_map(|place| place.cloned().or_else(none))
+        .filter_map(|slot| slot.cloned().or_else(none))
         .collect();
     let other = classes
         .iter()

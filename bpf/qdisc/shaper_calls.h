@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What the classes of weir_shaper ask of their disciplines, packet by packet. */
-#ifndef SHAPER_TURNS_H
-#define SHAPER_TURNS_H
+#ifndef SHAPER_CALLS_H
+#define SHAPER_CALLS_H
 
 #include "shaper_maps.h"
 
 /*
  * Functions below are global where they are, so that the verifier looks at each
  * once and by itself, and not at every discipline again for every way to it.
- * What they are told and say is in one place, because they may be given numbers
- * and plain memory only.
+ * Arguments and results are in one structure, because they may be given numbers and
+ * plain memory only.
  */
-struct turn {
+struct class_call {
 	struct aqm_packet packet;
 	struct aqm_verdict verdict;
 	u64 now_ns;
@@ -20,35 +20,38 @@ struct turn {
 };
 
 #define ARRIVE(number, name) \
-	__noinline u32 name##_turn_arrive(struct turn *turn __arg_nonnull) \
+	__noinline u32 name##_call_arrive( \
+		struct class_call *call __arg_nonnull) \
 	{ \
-		u32 key = turn->queue; \
+		u32 key = call->queue; \
 		struct name##_instance *q = \
 			bpf_map_lookup_elem(&queues_##name, &key); \
-		return q ? name##_host_arrive(q, &turn->packet, turn->random, \
-					      &turn->verdict) : \
+		return q ? name##_host_arrive(q, &call->packet, call->random, \
+					      &call->verdict) : \
 			   0; \
 	}
 #define EVICT(number, name) \
-	__noinline u32 name##_turn_evict(struct turn *turn __arg_nonnull) \
+	__noinline u32 name##_call_evict( \
+		struct class_call *call __arg_nonnull) \
 	{ \
-		u32 key = turn->queue; \
+		u32 key = call->queue; \
 		struct name##_instance *q = \
 			bpf_map_lookup_elem(&queues_##name, &key); \
 		if (!q) \
 			return 0; \
-		return name##_host_evict(q, turn->now_ns); \
+		return name##_host_evict(q, call->now_ns); \
 	}
 #define DEPART(number, name) \
-	__noinline u32 name##_turn_depart(struct turn *turn __arg_nonnull) \
+	__noinline u32 name##_call_depart( \
+		struct class_call *call __arg_nonnull) \
 	{ \
-		u32 key = turn->queue; \
+		u32 key = call->queue; \
 		struct name##_instance *q = \
 			bpf_map_lookup_elem(&queues_##name, &key); \
 		if (!q) \
 			return 0; \
-		return name##_host_depart(q, turn->now_ns, turn->random, \
-					  &turn->verdict); \
+		return name##_host_depart(q, call->now_ns, call->random, \
+					  &call->verdict); \
 	}
 KINDS(ARRIVE)
 KINDS(EVICT)
@@ -56,15 +59,15 @@ KINDS(DEPART)
 
 #define ARRIVE_CASE(number, name) \
 	case number: \
-		return name##_turn_arrive(turn);
+		return name##_call_arrive(call);
 #define EVICT_CASE(number, name) \
 	case number: \
-		return name##_turn_evict(turn);
+		return name##_call_evict(call);
 #define DEPART_CASE(number, name) \
 	case number: \
-		return name##_turn_depart(turn);
+		return name##_call_depart(call);
 
-static __always_inline u32 class_arrive(u64 kind, struct turn *turn)
+static __always_inline u32 class_arrive(u64 kind, struct class_call *call)
 {
 	switch (kind) {
 		KINDS(ARRIVE_CASE)
@@ -72,7 +75,7 @@ static __always_inline u32 class_arrive(u64 kind, struct turn *turn)
 	return 0;
 }
 
-static __always_inline u32 class_evict(u64 kind, struct turn *turn)
+static __always_inline u32 class_evict(u64 kind, struct class_call *call)
 {
 	switch (kind) {
 		KINDS(EVICT_CASE)
@@ -80,12 +83,12 @@ static __always_inline u32 class_evict(u64 kind, struct turn *turn)
 	return 0;
 }
 
-static __always_inline u32 class_depart(u64 kind, struct turn *turn)
+static __always_inline u32 class_depart(u64 kind, struct class_call *call)
 {
 	switch (kind) {
 		KINDS(DEPART_CASE)
 	}
-	turn->verdict.action = AQM_EMPTY;
+	call->verdict.action = AQM_EMPTY;
 	return 0;
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What weir_engine is told by user space, and what it tells one who records it
- * (engine_record.h). */
-#ifndef ENGINE_TOLD_H
-#define ENGINE_TOLD_H
+/* How user space controls weir_engine, and what the engine reports to one who records
+ * it (engine_record.h). */
+#ifndef ENGINE_CONTROL_H
+#define ENGINE_CONTROL_H
 
 #include "engine_maps.h"
 #include "engine_record.h"
 
 /* Not inlined: who does not record does not pay for it. */
-static __noinline int engine_tell(struct hosted *one,
-				  struct engine_record *record)
+static __noinline int engine_report(struct hosted *one,
+				    struct engine_record *record)
 {
 	u32 key = 0;
 	void *ring = bpf_map_lookup_elem(&recorders, &key);
@@ -20,7 +20,7 @@ static __noinline int engine_tell(struct hosted *one,
 	return 0;
 }
 
-static __noinline int tell_rule(struct hosted *one)
+static __noinline int report_rule(struct hosted *one)
 {
 	u32 key = 0;
 	void *ring = bpf_map_lookup_elem(&recorders, &key);
@@ -32,14 +32,14 @@ static __noinline int tell_rule(struct hosted *one)
 	one->recording = ring ? 1 : 0;
 	if (!ring)
 		return 0;
-	engine_tell(one, &record);
+	engine_report(one, &record);
 	bpf_ringbuf_output(ring, &one->engine.rule, sizeof(one->engine.rule),
 			   0);
 	return 0;
 }
 
-static __noinline int tell_change(struct hosted *one, u32 id,
-				  const struct engine_said *now, u64 now_ns)
+static __noinline int report_change(struct hosted *one, u32 id,
+				    const struct engine_config *now, u64 now_ns)
 {
 	u32 key = 0;
 	void *ring = bpf_map_lookup_elem(&recorders, &key);
@@ -48,16 +48,16 @@ static __noinline int tell_change(struct hosted *one, u32 id,
 		.event = ENGINE_CHANGE_EVENT,
 		.node = id,
 	};
-	struct engine_said said = *now;
+	struct engine_config config = *now;
 
-	engine_tell(one, &record);
+	engine_report(one, &record);
 	if (ring)
-		bpf_ringbuf_output(ring, &said, sizeof(said), 0);
+		bpf_ringbuf_output(ring, &config, sizeof(config), 0);
 	return 0;
 }
 
-static __noinline int tell_host(struct hosted *one, u32 leaf, u32 host,
-				u32 found)
+static __noinline int report_host(struct hosted *one, u32 leaf, u32 host,
+				  u32 found)
 {
 	struct engine_record record = {
 		.now_ns = bpf_ktime_get_ns(),
@@ -67,11 +67,11 @@ static __noinline int tell_host(struct hosted *one, u32 leaf, u32 host,
 		.host = host,
 	};
 
-	return engine_tell(one, &record);
+	return engine_report(one, &record);
 }
 
-static __noinline int tell_evict(struct hosted *one, u32 leaf, u32 slot,
-				 const struct aqm_packet *packet)
+static __noinline int report_evict(struct hosted *one, u32 leaf, u32 slot,
+				   const struct aqm_packet *packet)
 {
 	struct engine_record record = {
 		.now_ns = packet->arrived_ns,
@@ -81,12 +81,12 @@ static __noinline int tell_evict(struct hosted *one, u32 leaf, u32 slot,
 		.len = packet->len,
 	};
 
-	return engine_tell(one, &record);
+	return engine_report(one, &record);
 }
 
-static __always_inline void tell_arrival(struct hosted *one, u32 leaf,
-					 const struct aqm_packet *packet,
-					 u32 host, u32 room, u32 slot)
+static __always_inline void report_arrival(struct hosted *one, u32 leaf,
+					   const struct aqm_packet *packet,
+					   u32 host, u32 room, u32 slot)
 {
 	struct engine_record record = {
 		.now_ns = packet->arrived_ns,
@@ -101,11 +101,11 @@ static __always_inline void tell_arrival(struct hosted *one, u32 leaf,
 		.action = room,
 	};
 
-	engine_tell(one, &record);
+	engine_report(one, &record);
 }
 
-static __noinline int tell_departure(struct hosted *one, u32 leaf, u32 slot,
-				     u64 now_ns)
+static __noinline int report_departure(struct hosted *one, u32 leaf, u32 slot,
+				       u64 now_ns)
 {
 	struct engine_record record = {
 		.now_ns = now_ns,
@@ -120,40 +120,40 @@ static __noinline int tell_departure(struct hosted *one, u32 leaf, u32 slot,
 	} else {
 		record.opens_ns = one->engine.opens_ns;
 	}
-	return engine_tell(one, &record);
+	return engine_report(one, &record);
 }
 
-/* Takes over what is said of the whole. */
+/* Takes over the settings of the whole. */
 static __noinline int take_over(struct hosted *one)
 {
 	u32 key = 0;
-	struct engine_settings *said = bpf_map_lookup_elem(&settings, &key);
+	struct engine_settings *wanted = bpf_map_lookup_elem(&settings, &key);
 
-	if (!said)
+	if (!wanted)
 		return 0;
-	one->changes_seen = said->changes;
-	one->engine.rule = said->rule;
-	one->engine.queues.rows = said->queues;
-	one->engine.slots.rows = said->slots;
-	one->engine.hosts.rows = said->hosts;
-	one->host_parts = said->host_parts;
-	one->host_stamp = said->host_stamp;
-	one->first = said->first;
-	one->stamp = marks_stamp(one->place.netns, one->place.ifindex);
-	tell_rule(one);
+	one->changes_seen = wanted->changes;
+	one->engine.rule = wanted->rule;
+	one->engine.queues.rows = wanted->queues;
+	one->engine.slots.rows = wanted->slots;
+	one->engine.hosts.rows = wanted->hosts;
+	one->host_parts = wanted->host_parts;
+	one->host_stamp = wanted->host_stamp;
+	one->first = wanted->first;
+	one->stamp = marks_stamp(one->point.netns, one->point.ifindex);
+	report_rule(one);
 	return 0;
 }
 
 static __always_inline void follow_settings(struct hosted *one)
 {
 	u32 key = 0;
-	struct engine_settings *said = bpf_map_lookup_elem(&settings, &key);
+	struct engine_settings *wanted = bpf_map_lookup_elem(&settings, &key);
 
-	if (said && said->changes != one->changes_seen)
+	if (wanted && wanted->changes != one->changes_seen)
 		take_over(one);
 }
 
-/* Says of nodes what waits to be said. */
+/* Applies the changes of nodes that wait. */
 __noinline int take_asks(struct hosted *one __arg_nonnull, u64 now_ns)
 {
 	u32 key = 0, i;
@@ -168,9 +168,9 @@ __noinline int take_asks(struct hosted *one __arg_nonnull, u64 now_ns)
 		n = engine_node(&one->engine, ask->id);
 		if (n) {
 			if (!ask->stored)
-				n->said = ask->said;
+				n->config = ask->config;
 			if (one->recording)
-				tell_change(one, ask->id, &n->said, now_ns);
+				report_change(one, ask->id, &n->config, now_ns);
 			engine_look(&one->engine, ask->id, now_ns);
 		}
 		all->done++;

@@ -104,7 +104,7 @@ impl Capabilities {
         }
     }
 
-    /// What it is that lacks programs, to be said in a message: this program, or the kernel
+    /// What it is that lacks programs, to be named in a message: this program, or the kernel
     /// of this release.
     #[must_use]
     pub fn lacking_programs<'r>(&self, release: &'r str) -> &'r str {
@@ -145,9 +145,9 @@ mod tests {
     fn what_an_earlier_version_stored_is_read_without_fields() {
         let all = Capabilities::all();
         let mut stored = serde_json::to_value(&all).unwrap();
-        let told = stored.as_object_mut().unwrap();
-        told.remove("fields");
-        told.insert("of_an_earlier_version".to_owned(), true.into());
+        let object = stored.as_object_mut().unwrap();
+        object.remove("fields");
+        object.insert("of_an_earlier_version".to_owned(), true.into());
         let mut read: Capabilities = serde_json::from_value(stored).unwrap();
         assert!(Field::optional().count() > 0);
         for field in Field::optional() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What gives packets a colour where they enter a device or leave it, and does
-//! by the colour what is said of it.
+//! What gives packets a colour where they enter a device or leave it, and
+//! acts on each colour as configured.
 
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;

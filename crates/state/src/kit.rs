@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The kit's shaper with classes: a BPF qdisc, which must be a root and takes
-//! no options, so that all it is told goes through maps (`bpf/qdisc/shaper.bpf.c`).
+//! no options, so that its whole configuration goes through maps (`bpf/qdisc/shaper.bpf.c`).
 
 use crate::{KitWire, Origin};
 use serde::{Deserialize, Serialize};
@@ -101,7 +101,7 @@ pub struct KitClass {
     pub prio: u8,
     /// Its discipline of the kit, by name.
     pub discipline: String,
-    /// What is said of the discipline's parameters, in their order.
+    /// The explicit parameters of the discipline, in their order.
     pub settings: Vec<KitSetting>,
     /// Which policy line wants it.
     pub origin: Origin,
@@ -114,7 +114,7 @@ pub struct KitSetting {
     pub name: String,
     /// Its value, in the table's unit.
     pub value: u64,
-    /// Observed only: this is what the discipline has where nothing is said.
+    /// Observed only: this is what the discipline has where nothing is set.
     #[serde(default)]
     pub usual: bool,
 }

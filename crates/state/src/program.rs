@@ -177,7 +177,7 @@ impl Program {
     }
 }
 
-/// A program with what it is told.
+/// A program with its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attached<'a> {
     /// [`Program::Payload`].

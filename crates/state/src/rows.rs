@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The engine of rows as a root (`bpf/qdisc/engine.bpf.c`): a tree of nodes below one
-//! gate, and ceilings that several of them share. It takes no options: all that it is
-//! told goes through maps.
+//! gate, and ceilings that several of them share. It takes no options: its whole
+//! configuration goes through maps.
 
 use crate::{KitWire, Origin};
 use serde::{Deserialize, Serialize};
@@ -91,8 +91,8 @@ pub struct RowsNode {
     pub target: Span,
     /// Bytes that a leaf holds at most, as the device counts.
     pub limit: u32,
-    /// Of a leaf: whether each host that sends has a leaf of its own beside it, of which
-    /// the same is said.
+    /// Of a leaf: whether each host that sends has a leaf of its own beside it, with
+    /// the same configuration.
     #[serde(default)]
     pub hosts: bool,
     /// Which policy line wants it.

@@ -19,7 +19,7 @@ pub struct VirtualQueueFilter {
     /// Which parts of a packet make its flow: a sum of [`VirtualQueueFilter::SOURCE`] and
     /// those that follow.
     pub parts: u8,
-    /// What is said of the parameters of the kit's `meredt`.
+    /// The explicit parameters of the kit's `meredt`.
     pub settings: Vec<KitSetting>,
 }
 

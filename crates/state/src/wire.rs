@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What packets cost on a wire, as qdiscs that count it themselves are told.
+//! What packets cost on a wire, as qdiscs that count it themselves are configured.
 
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};

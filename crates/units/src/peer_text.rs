@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Text that another machine said.
+//! Text that another machine sent.
 
 use std::fmt::{self, Write as _};
 
@@ -13,9 +13,9 @@ const MOST_SHOWN: usize = 4096;
 /// ```
 /// use weirgate_units::PeerText;
 ///
-/// let said = PeerText::new("\x1b]0;owned\x07 refused\nweirgate: all is well");
+/// let reply = PeerText::new("\x1b]0;owned\x07 refused\nweirgate: all is well");
 /// assert_eq!(
-///     said.to_string(),
+///     reply.to_string(),
 ///     "\\u{1b}]0;owned\\u{7} refused\n    weirgate: all is well"
 /// );
 /// ```
@@ -23,9 +23,9 @@ const MOST_SHOWN: usize = 4096;
 pub struct PeerText(String);
 
 impl PeerText {
-    /// What was said.
-    pub fn new(said: impl Into<String>) -> Self {
-        Self(said.into())
+    /// Takes the text as it came.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
     }
 
     /// Its lines.
@@ -83,16 +83,16 @@ impl fmt::Display for PeerText {
 mod tests {
     use super::*;
 
-    fn shown(said: &str) -> String {
-        PeerText::new(said).to_string()
+    fn shown(text: &str) -> String {
+        PeerText::new(text).to_string()
     }
 
     #[test]
     fn what_a_terminal_would_obey_is_escaped() {
         // Colours, C1's CSI, a return to the line's begin, bell, delete, reversal.
-        let said = "\u{1b}[2J\u{9b}31m\ra\u{7}\u{7f}\u{202e}b\u{2028}c";
+        let text = "\u{1b}[2J\u{9b}31m\ra\u{7}\u{7f}\u{202e}b\u{2028}c";
         let expected = r"\u{1b}[2J\u{9b}31m\ra\u{7}\u{7f}\u{202e}b\u{2028}c";
-        assert_eq!(shown(said), expected);
+        assert_eq!(shown(text), expected);
         for code in (0..=0x9f).filter_map(char::from_u32) {
             let text = shown(&format!("a{code}b"));
             let plain = |one: char| !one.is_control() || one == '\t' || one == '\n';
@@ -102,9 +102,9 @@ mod tests {
 
     #[test]
     fn what_people_write_stays() {
-        let said = "line 3:\t\"größer\" als 'C:\\x' → 日本\r\n  ok\n";
+        let text = "line 3:\t\"größer\" als 'C:\\x' → 日本\r\n  ok\n";
         let expected = "line 3:\t\"größer\" als 'C:\\x' → 日本\n      ok";
-        assert_eq!(shown(said), expected);
+        assert_eq!(shown(text), expected);
         assert!(PeerText::new(" \n\t").is_blank());
     }
 

@@ -13,7 +13,7 @@ pub struct SenderWord {
     pub is_path: bool,
 }
 
-/// What is said of a field.
+/// The facts of a field.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Facts {
     /// How nft calls it.
@@ -27,7 +27,7 @@ pub(super) struct Facts {
     /// The greatest value that it can have.
     pub(super) greatest: u128,
     /// Where a packet has it.
-    pub(super) place: Option<HeaderBytes>,
+    pub(super) header_bytes: Option<HeaderBytes>,
     /// The bits of those bytes that are its value.
     pub(super) bits: Option<u64>,
     /// What people call it; empty for what holds by the form of a packet.
@@ -50,7 +50,7 @@ impl Facts {
             typed: false,
             text: false,
             greatest,
-            place: None,
+            header_bytes: None,
             bits: None,
             words: "",
             sender: None,
@@ -98,12 +98,15 @@ impl Facts {
     }
 
     const fn within(self, header: Header, offset: usize, length: usize) -> Self {
-        let place = Some(HeaderBytes {
+        let header_bytes = Some(HeaderBytes {
             header,
             offset,
             length,
         });
-        Self { place, ..self }
+        Self {
+            header_bytes,
+            ..self
+        }
     }
 
     /// The same, in these bits of the bytes.

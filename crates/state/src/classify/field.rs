@@ -33,7 +33,7 @@ macro_rules! fields {
         $(($of:ident: $of_type:ty))?
         $({ $(#[$part_about:meta])* $part:ident: $part_type:ty $(,)? })?
     ),+ $(,)?) => {
-        /// Something that a packet, its connection or the moment has.
+        /// Something that a packet, its connection or the time has.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum Field {
             $(
@@ -145,7 +145,9 @@ fields! {
     Helper,
     /// Nanoseconds since 1970, UTC (`meta time`). Whole seconds, which is what
     /// a text for nft can say.
-    Moment,
+    // Stored states have this name.
+    #[serde(rename = "Moment")]
+    Time,
     /// Seconds since midnight, UTC.
     Hour,
     /// Day of the week, Sunday is 0, by the kernel's own time zone, which is
@@ -162,7 +164,7 @@ impl Field {
     /// fragment.
     pub const PLAIN_SHAPE: u64 = 0x4500_0000_0000_0000;
 
-    /// What is said of each field, once.
+    /// The facts of each field, once.
     const fn facts(self) -> Facts {
         use IpVersion::{V4, V6};
         match self {
@@ -248,7 +250,7 @@ impl Field {
             Self::Class => Facts::number("meta priority", u32::MAX as u128).called("class"),
             Self::ConnectionId => Facts::typed("ct id", Key::Long).called("connection"),
             Self::Helper => Facts::text("ct helper").called("helper"),
-            Self::Moment => Facts::listed("meta time", Key::Moment).called("time"),
+            Self::Time => Facts::listed("meta time", Key::Time).called("time"),
             Self::Hour => Facts::typed("meta hour", Key::Long)
                 .to(86_399)
                 .called("time of day"),
@@ -325,8 +327,8 @@ impl Field {
     /// Where a packet has it, where the kernel finds the header
     /// (RFC 791 section 3.1, RFC 8200 section 3, RFC 9293 section 3.1).
     #[must_use]
-    pub const fn place(self) -> Option<HeaderBytes> {
-        self.facts().place
+    pub const fn header_bytes(self) -> Option<HeaderBytes> {
+        self.facts().header_bytes
     }
 
     /// The bits of those bytes that are looked at; `None` for all of them.
@@ -390,7 +392,7 @@ impl Field {
     /// turns, back.
     #[must_use]
     pub const fn of_raw(self, bytes: u128) -> u128 {
-        match (self, self.place(), self.bits()) {
+        match (self, self.header_bytes(), self.bits()) {
             (Self::Length(IpVersion::V6), ..) => bytes + 40,
             (_, Some(_), Some(bits)) => (bytes & bits as u128) >> self.shift(),
             _ => bytes,

@@ -50,7 +50,7 @@ impl Frame {
     /// The bytes that hold a field, from the network header on, and how many;
     /// `None` where the kernel finds it, or it is no field of the IP packet.
     #[must_use]
-    pub fn place(self, field: Field) -> Option<(usize, usize)> {
+    pub fn location(self, field: Field) -> Option<(usize, usize)> {
         let Self::Session(version) = self else {
             return None;
         };
@@ -66,7 +66,7 @@ impl Frame {
             };
             return Some((ip + offset, 1));
         }
-        let bytes = field.place()?;
+        let bytes = field.header_bytes()?;
         let begin = match bytes.header {
             Header::Ip => ip,
             Header::Upper => ip + header,
@@ -74,10 +74,10 @@ impl Frame {
         Some((begin + bytes.offset, bytes.length))
     }
 
-    /// The field that stands in these bytes of the frame: what [`Frame::place`]
+    /// The field that stands in these bytes of the frame: what [`Frame::location`]
     /// says, from there to here.
     #[must_use]
-    pub fn field_at(self, place: (usize, usize), mask: u8) -> Option<Field> {
+    pub fn field_at(self, location: (usize, usize), mask: u8) -> Option<Field> {
         let Self::Session(version) = self else {
             return None;
         };
@@ -86,7 +86,7 @@ impl Frame {
             mask: mask.into(),
             level: 0,
         });
-        fields.find(|field| self.place(*field) == Some(place))
+        fields.find(|field| self.location(*field) == Some(location))
     }
 }
 
@@ -95,7 +95,7 @@ impl Rule {
     /// at nothing that stands elsewhere there.
     #[must_use]
     pub fn in_frame(mut self, frame: Frame) -> Self {
-        let elsewhere = |field: Field| frame.place(field).is_some();
+        let elsewhere = |field: Field| frame.location(field).is_some();
         let matched = self.matches.iter().any(|one| {
             matches!(one, Match::TcpPayloadEmpty { .. }) || one.field().is_some_and(elsewhere)
         });
@@ -118,10 +118,10 @@ mod tests {
     fn no_two_fields_of_any_frame_share_their_bytes() {
         let mut seen = std::collections::BTreeMap::new();
         for frame in Frame::SESSIONS {
-            for place in (0..80).flat_map(|at| [1, 2, 4, 8, 16].map(|length| (at, length))) {
-                if let Some(field) = frame.field_at(place, 0x12) {
-                    assert_eq!(seen.insert(place, field), None, "{place:?}");
-                    assert_eq!(frame.place(field), Some(place));
+            for location in (0..80).flat_map(|at| [1, 2, 4, 8, 16].map(|length| (at, length))) {
+                if let Some(field) = frame.field_at(location, 0x12) {
+                    assert_eq!(seen.insert(location, field), None, "{location:?}");
+                    assert_eq!(frame.location(field), Some(location));
                 }
             }
         }

@@ -12,8 +12,8 @@ use weirgate_units::Handle;
 
 /// The bytes of a field; `None` where the kernel finds it.
 pub(crate) fn bytes_text(frame: Frame, field: Field) -> Option<String> {
-    let place = frame.place(field)?;
-    let bytes = at(place);
+    let location = frame.location(field)?;
+    let bytes = at(location);
     Some(match field.bits() {
         Some(mask) => format!("{bytes} & {mask:#x}"),
         None => bytes,
@@ -31,7 +31,7 @@ pub(crate) fn empty_text(frame: Frame) -> Option<String> {
         return None;
     };
     let (ip, header) = frame.fixed()?;
-    let length = at(frame.place(Field::Length(version))?);
+    let length = at(frame.location(Field::Length(version))?);
     let offset = (ip + header + 12) * 8;
     Some(match version {
         IpVersion::V4 => format!("{length} . @nh,{},4 . @nh,{offset},4", ip * 8 + 4),
@@ -48,7 +48,7 @@ pub(crate) fn session_text(
     values: &Values,
     table: &Table,
 ) -> Option<String> {
-    let (_, length) = frame.place(field)?;
+    let (_, length) = frame.location(field)?;
     let name = bytes_text(frame, field)?;
     let ranges: Vec<(u128, u128)> = match values {
         Values::Range(from, to) => vec![(field.raw(*from), field.raw(*to))],

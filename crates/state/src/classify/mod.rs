@@ -246,7 +246,7 @@ pub enum Values {
 /// A count for each value of a field, kept in a set of [`Content::Meter`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Meter {
-    /// The field by which packets are told apart.
+    /// The field by which packets are distinguished.
     pub field: Field,
     /// The set that keeps the counts. Rules may share one.
     pub set: String,

@@ -340,7 +340,7 @@ fn merges(rule: &Rule) -> bool {
 /// Whether a field is, plain or in a session, bytes that may be next to another
 /// one's.
 fn in_bytes(field: Field) -> bool {
-    let whole = field.place().is_some() && field.bits().is_none();
+    let whole = field.header_bytes().is_some() && field.bits().is_none();
     // Types of ICMP have no neighbour that rules look at.
     field == Field::Protocol || whole && field.protocol().is_none()
 }

@@ -43,10 +43,12 @@ pub enum Key {
     /// directory.
     ControlGroup,
     /// Nanoseconds since 1970.
-    Moment,
+    // Stored states have this name.
+    #[serde(rename = "Moment")]
+    Time,
 }
 
-/// What is said of the values of a set.
+/// The facts of the values of a set.
 struct KeyFacts {
     bytes: usize,
     declared: &'static str,
@@ -84,10 +86,10 @@ impl Key {
         Self::Short,
         Self::Long,
         Self::ControlGroup,
-        Self::Moment,
+        Self::Time,
     ];
 
-    /// What is said of each key, once: its bytes, how nft declares it, and nft's
+    /// The facts of each key, once: its bytes, how nft declares it, and nft's
     /// number of that type (`enum datatypes`, include/datatype.h of nftables).
     const fn facts(self) -> KeyFacts {
         match self {
@@ -99,7 +101,7 @@ impl Key {
             Self::Long => KeyFacts::new(4, "type mark", 19),
             Self::ControlGroup => KeyFacts::new(8, "type cgroupsv2", 46).of("control groups"),
             // nft has two types of the name `time`.
-            Self::Moment => KeyFacts::new(8, "typeof meta time", 43),
+            Self::Time => KeyFacts::new(8, "typeof meta time", 43),
         }
     }
 

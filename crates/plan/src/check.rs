@@ -13,14 +13,14 @@ use weirgate_units::Handle;
 
 /// Occurs when no plan can be made; nothing has been changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{code}: {place}: {what} ({hint})")]
+#[error("{code}: {object}: {what} ({hint})")]
 pub struct Problem {
     /// `K301` no such device, `K302` a foreign root qdisc, `K303` a foreign
     /// device of an IFB's name, `K304` a desired state no kernel could hold,
     /// `K306` a foreign table.
     pub code: &'static str,
     /// The device, class or table.
-    pub place: String,
+    pub object: String,
     /// What is wrong.
     pub what: String,
     /// What would be right.
@@ -119,14 +119,14 @@ impl Found {
     fn add(
         &mut self,
         code: &'static str,
-        place: &dyn ToString,
+        object: &dyn ToString,
         origin: &Origin,
         what: impl Into<String>,
         hint: impl Into<String>,
     ) {
         self.0.push(Problem {
             code,
-            place: place.to_string(),
+            object: object.to_string(),
             what: what.into(),
             hint: hint.into(),
             origin: origin.clone(),
@@ -441,8 +441,8 @@ impl Found {
                 | Hook::Switched { .. } => {}
             }
         }
-        for (place, rule, wrong, right) in table.faults() {
-            let label = format!("table {name} {place}");
+        for (object, rule, wrong, right) in table.faults() {
+            let label = format!("table {name} {object}");
             self.add("K304", &label, &rule.origin, wrong, right);
         }
     }

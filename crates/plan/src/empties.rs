@@ -126,7 +126,7 @@ mod tests {
         }
     }
 
-    fn told(before: &State, after: &State) -> Vec<Option<String>> {
+    fn losses(before: &State, after: &State) -> Vec<Option<String>> {
         // A plain queue at a root is not one of weirgate's.
         let options = Options {
             previous: None,
@@ -139,7 +139,7 @@ mod tests {
 
     /// A class without a queue of its own has the kernel's, in which packets wait too.
     #[test]
-    fn the_kernels_own_queue_of_a_class_is_told() {
+    fn the_kernels_own_queue_of_a_class_is_reported() {
         let tree = |classes: &[u16]| {
             let class = |minor: &u16| HtbClass {
                 id: Handle::new(1, *minor),
@@ -168,7 +168,7 @@ mod tests {
             state
         };
         assert_eq!(
-            told(&tree(&[1, 2]), &tree(&[1])),
+            losses(&tree(&[1, 2]), &tree(&[1])),
             [Some("empties the queue of class 1:2".to_owned())]
         );
     }
@@ -177,8 +177,8 @@ mod tests {
     fn what_goes_is_told_and_what_stays_is_not() {
         let (none, one, other) = (with(None, 0), with(Some(1), 9), with(Some(1), 8));
         let emptied = Some("empties the queues of wan".to_owned());
-        assert_eq!(told(&none, &one), std::slice::from_ref(&emptied));
-        assert_eq!(told(&one, &none), [emptied]);
-        assert_eq!(told(&one, &other), [None]);
+        assert_eq!(losses(&none, &one), std::slice::from_ref(&emptied));
+        assert_eq!(losses(&one, &none), [emptied]);
+        assert_eq!(losses(&one, &other), [None]);
     }
 }

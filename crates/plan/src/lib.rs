@@ -120,7 +120,7 @@ pub fn inverse(steps: &[Step], observed: &State) -> Result<Vec<Step>, Refusal> {
 /// With an empty `desired` this is the removal of everything.
 ///
 /// A former root qdisc that cannot be made again becomes the kernel's default;
-/// it was replaced because someone said that it may be.
+/// it was replaced because someone allowed it.
 pub fn with_former(desired: &State, former: &State) -> State {
     let mut whole = desired.clone();
     for (name, device) in &former.devices {

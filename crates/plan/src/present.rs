@@ -39,7 +39,7 @@ pub fn present(state: &State, devices: &BTreeSet<DeviceName>) -> State {
             .hooks
             .iter()
             .filter(|(name, _)| devices.contains(*name))
-            .map(|(name, place)| (name.clone(), place.clone()))
+            .map(|(name, hooks)| (name.clone(), hooks.clone()))
             .inserted(),
     }
 }

@@ -15,7 +15,7 @@ use weirgate_units::Handle;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// The device, qdisc, class or table.
-    pub place: String,
+    pub object: String,
     /// What should be there.
     pub expected: String,
     /// What is there.
@@ -29,7 +29,7 @@ impl fmt::Display for Difference {
         write!(
             f,
             "{}: expected {}, found {}",
-            self.place, self.expected, self.found
+            self.object, self.expected, self.found
         )
     }
 }
@@ -54,9 +54,9 @@ pub fn verify(observed: &State, desired: &State) -> Vec<Difference> {
         }
         let offloads = settle::offloads(wanted.offloads, seen.offloads);
         if offloads != seen.offloads {
-            let place = format!("{name} offloads");
+            let object = format!("{name} offloads");
             found.add(
-                &place,
+                &object,
                 &wanted.origin,
                 offloads_text(offloads),
                 offloads_text(seen.offloads),
@@ -84,13 +84,13 @@ struct Found(Vec<Difference>);
 impl Found {
     fn add(
         &mut self,
-        place: &dyn ToString,
+        object: &dyn ToString,
         origin: &Origin,
         expected: impl Into<String>,
         found: impl Into<String>,
     ) {
         self.0.push(Difference {
-            place: place.to_string(),
+            object: object.to_string(),
             expected: expected.into(),
             found: found.into(),
             origin: origin.clone(),
@@ -99,7 +99,7 @@ impl Found {
 
     fn hooks(&mut self, observed: &State, desired: &State) {
         for (name, wanted, seen) in hooks::pairs(observed, desired) {
-            let origin = wanted.map_or_else(Origin::default, |place| place.origin.clone());
+            let origin = wanted.map_or_else(Origin::default, |object| object.origin.clone());
             let text = hooks::text;
             self.add(
                 &format!("{name} arriving packets"),
@@ -112,7 +112,7 @@ impl Found {
 
     fn qdisc(
         &mut self,
-        place: &str,
+        object: &str,
         origin: &Origin,
         wanted: Option<&Qdisc>,
         seen: Option<&Qdisc>,
@@ -124,13 +124,13 @@ impl Found {
         let (Some(wanted), Some(seen)) = (wanted, seen) else {
             if wanted.is_some() != seen.is_some() {
                 let origin = wanted.map_or(origin, |qdisc| &qdisc.origin);
-                self.add(&place, origin, title(wanted), title(seen));
+                self.add(&object, origin, title(wanted), title(seen));
             }
             return;
         };
         if wanted.handle != seen.handle || wanted.kind.name() != seen.kind.name() {
             self.add(
-                &place,
+                &object,
                 &wanted.origin,
                 title(Some(wanted)),
                 title(Some(seen)),
@@ -138,7 +138,7 @@ impl Found {
             return;
         }
         let wanted = settle::qdisc(wanted, Some(seen));
-        let here = format!("{place} {}", title(Some(&wanted)));
+        let here = format!("{object} {}", title(Some(&wanted)));
         if wanted.stab != seen.stab {
             self.add(
                 &format!("{here} size table"),
@@ -162,7 +162,7 @@ impl Found {
             self.add(&here, &wanted.origin, htb_text(a), htb_text(b));
         }
         for class in tree::parents_first(a) {
-            let label = format!("{place} class {}", class.id);
+            let label = format!("{object} class {}", class.id);
             match b.classes.iter().find(|other| other.id == class.id) {
                 None => self.add(&label, &class.origin, class_text(class), "none"),
                 Some(other) => {
@@ -180,7 +180,7 @@ impl Found {
         }
         for extra in &b.classes {
             if !a.classes.iter().any(|class| class.id == extra.id) {
-                let label = format!("{place} class {}", extra.id);
+                let label = format!("{object} class {}", extra.id);
                 self.add(&label, &wanted.origin, "none", class_text(extra));
             }
         }
@@ -233,22 +233,22 @@ impl Found {
                         Some(other) => content_text(&other.content),
                         None => String::from("none"),
                     };
-                    let place = format!("{label} set {}", set.name);
-                    self.add(&place, &set.origin, content_text(&set.content), have);
+                    let object = format!("{label} set {}", set.name);
+                    self.add(&object, &set.origin, content_text(&set.content), have);
                 }
             }
             for extra in &seen.sets {
                 if wanted.set(&extra.name).is_none() {
-                    let place = format!("{label} set {}", extra.name);
-                    self.add(&place, &Origin::default(), "none", "the set");
+                    let object = format!("{label} set {}", extra.name);
+                    self.add(&object, &Origin::default(), "none", "the set");
                 }
             }
         }
         for (a, b) in wanted.chains.iter().zip(&seen.chains) {
-            let place = format!("{label} chain {}", a.name);
+            let object = format!("{label} chain {}", a.name);
             if a.hook != b.hook {
                 self.add(
-                    &place,
+                    &object,
                     &Origin::default(),
                     hook_text(&a.hook),
                     hook_text(&b.hook),
@@ -265,8 +265,8 @@ impl Found {
                 };
                 let none = Origin::default();
                 let origin = want.map_or(&none, |rule| &rule.origin);
-                let place = format!("{place} rule {}", index + 1);
-                self.add(&place, origin, text(want), text(have));
+                let object = format!("{object} rule {}", index + 1);
+                self.add(&object, origin, text(want), text(have));
             }
         }
     }
@@ -331,7 +331,7 @@ fn hook_text(hook: &Hook) -> String {
         Hook::Egress { device } => format!("at packets that leave by {device}"),
         Hook::Prerouting => String::from("before routing"),
         Hook::Output => String::from("at packets that this machine sends"),
-        Hook::Other(place) => place.clone(),
+        Hook::Other(object) => object.clone(),
         Hook::Called => String::from("called by other chains"),
         Hook::Switched { on: true } => String::from("called by other chains, switched on"),
         Hook::Switched { on: false } => String::from("called by other chains, switched off"),
@@ -398,9 +398,9 @@ mod tests {
             }
         };
         let found = verify(&with(true, 9), &with(false, 7));
-        let told: Vec<String> = found.iter().map(Difference::to_string).collect();
+        let texts: Vec<String> = found.iter().map(Difference::to_string).collect();
         assert_eq!(
-            told,
+            texts,
             [
                 "wan offloads: expected tso off, gso off, gro on, found tso on, gso off, gro on",
                 "wan pfifo 1:: expected pfifo limit 7, found pfifo limit 9",
@@ -410,10 +410,10 @@ mod tests {
         for device in silent.devices.values_mut() {
             device.offloads = None;
         }
-        let told = verify(&silent, &with(true, 7))[0].to_string();
+        let text = verify(&silent, &with(true, 7))[0].to_string();
         assert!(
-            told.ends_with("found none that the device tells of"),
-            "{told}"
+            text.ends_with("found none that the device tells of"),
+            "{text}"
         );
     }
 

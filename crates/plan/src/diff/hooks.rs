@@ -48,7 +48,7 @@ pub fn steps(observed: &State, desired: &State) -> (Vec<Step>, Vec<Step>) {
                 before: seen.cloned(),
                 after: wanted.cloned(),
             },
-            origin: wanted.map_or_else(Origin::default, |place| place.origin.clone()),
+            origin: wanted.map_or_else(Origin::default, |hooks| hooks.origin.clone()),
         });
     steps.partition(|step| {
         matches!(&step.action, Action::SetHooks { after: Some(after), .. } if !after.is_bare())
@@ -69,14 +69,14 @@ pub fn run(
     if there.is_some() != before.is_some() || !HookPrograms::same(there, before) {
         return Err("arriving packets get something else");
     }
-    let others = before.is_some_and(|place| place.others);
+    let others = before.is_some_and(|hooks| hooks.others);
     if after.is_none() && !others {
         state.hooks.remove(device);
     } else {
-        let place = after.cloned().unwrap_or_default();
+        let hooks = after.cloned().unwrap_or_default();
         state
             .hooks
-            .insert(device.clone(), HookPrograms { others, ..place });
+            .insert(device.clone(), HookPrograms { others, ..hooks });
     }
     Ok(())
 }
@@ -131,15 +131,15 @@ pub fn describe(
     if after.is_none_or(HookPrograms::is_bare) {
         return write!(f, "{device}: arriving packets get nothing any more");
     }
-    let mut said: Vec<String> = Vec::new();
-    let place = after.cloned().unwrap_or_default();
-    if let Some(held) = &place.virtual_queue {
-        said.push(format!("are held to {} without a queue", held.rate));
+    let mut parts: Vec<String> = Vec::new();
+    let hooks = after.cloned().unwrap_or_default();
+    if let Some(held) = &hooks.virtual_queue {
+        parts.push(format!("are held to {} without a queue", held.rate));
     }
-    let restored = place
+    let restored = hooks
         .restore
         .map(|mask| format!("their connection's mark under {mask:#010x}"));
-    let payload = place.payload.map(|payload| {
+    let payload = hooks.payload.map(|payload| {
         format!(
             "what is found in their flow's payload in {:#010x} of their mark",
             payload.mask()
@@ -147,23 +147,23 @@ pub fn describe(
     });
     let gets: Vec<String> = [restored, payload].into_iter().flatten().collect();
     if !gets.is_empty() {
-        said.push(format!("get {}", gets.join(" and ")));
+        parts.push(format!("get {}", gets.join(" and ")));
     }
-    if let Some(windows) = &place.windows {
-        said.push(receive_window::windows_in_short(windows));
+    if let Some(windows) = &hooks.windows {
+        parts.push(receive_window::windows_in_short(windows));
     }
-    if let Some(datagrams) = &place.datagrams {
-        said.push(receive_window::datagrams_in_short(datagrams));
+    if let Some(datagrams) = &hooks.datagrams {
+        parts.push(receive_window::datagrams_in_short(datagrams));
     }
-    if let Some(own) = &place.entering {
-        said.push(conditioner::in_short(own, "enter"));
+    if let Some(own) = &hooks.entering {
+        parts.push(conditioner::in_short(own, "enter"));
     }
-    let arriving = (!said.is_empty()).then(|| format!("arriving packets {}", said.join(" and ")));
-    let leaving = place
+    let arriving = (!parts.is_empty()).then(|| format!("arriving packets {}", parts.join(" and ")));
+    let leaving = hooks
         .leaving
         .as_ref()
         .map(|own| format!("packets {}", conditioner::in_short(own, "leave")));
-    let ordered = place.order.map(|_| order::IN_SHORT.to_owned());
+    let ordered = hooks.order.map(|_| order::IN_SHORT.to_owned());
     let text: Vec<String> = arriving.into_iter().chain(leaving).chain(ordered).collect();
     write!(f, "{device}: {}", text.join("; "))
 }
@@ -178,8 +178,8 @@ pub fn command(
     if before.is_none() {
         lines.push(format!("tc qdisc add dev {device} clsact"));
     }
-    let old = before.and_then(|place| place.restore);
-    let new = after.and_then(|place| place.restore);
+    let old = before.and_then(|hooks| hooks.restore);
+    let new = after.and_then(|hooks| hooks.restore);
     if old.is_some() && old != new {
         lines.push(format!(
             "tc filter del dev {device} ingress pref {RESTORE_PREFERENCE}"
@@ -220,7 +220,7 @@ pub fn command(
             });
         }
     }
-    if after.is_none() && before.is_some_and(|place| !place.others) {
+    if after.is_none() && before.is_some_and(|hooks| !hooks.others) {
         lines.push(format!("tc qdisc del dev {device} clsact"));
     }
     lines.join("\n")
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use weirgate_state::{Datagrams, Device, Payload, VirtualQueueFilter, Windows};
 
-    fn state(place: Option<HookPrograms>) -> State {
+    fn state(hooks: Option<HookPrograms>) -> State {
         let name = DeviceName::new("wan").unwrap();
         let device = Device {
             owned_ifb: false,
@@ -244,19 +244,19 @@ mod tests {
         };
         State {
             devices: [(name.clone(), device)].into(),
-            hooks: place
+            hooks: hooks
                 .into_iter()
-                .map(|place| (name.clone(), place))
+                .map(|hooks| (name.clone(), hooks))
                 .collect(),
             ..State::default()
         }
     }
 
     /// The same with a program of another version.
-    fn stale(program: Program, place: Option<HookPrograms>) -> Option<HookPrograms> {
-        place.map(|mut place| {
-            place.stale.insert(program);
-            place
+    fn stale(program: Program, hooks: Option<HookPrograms>) -> Option<HookPrograms> {
+        hooks.map(|mut hooks| {
+            hooks.stale.insert(program);
+            hooks
         })
     }
 
@@ -280,13 +280,13 @@ mod tests {
                 })
                 .collect(),
         };
-        let place = |filter| {
+        let hooks = |filter| {
             Some(HookPrograms {
                 virtual_queue: Some(filter),
                 ..HookPrograms::default()
             })
         };
-        let one = place(filter(1940, &[("min_bytes", 3000, false)]));
+        let one = hooks(filter(1940, &[("min_bytes", 3000, false)]));
         let add = [
             "tc qdisc add dev wan clsact",
             "tc filter replace dev wan ingress",
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(lines(one.clone(), None), delete);
         // As a kernel lists it: all parameters, usual ones among them.
         let listed = [("min_bytes", 3000, false), ("delay_ns", 5, true)];
-        let seen = place(filter(1940, &listed));
+        let seen = hooks(filter(1940, &listed));
         assert_eq!(lines(seen.clone(), one.clone()), Vec::<String>::new());
         assert_eq!(lines(one.clone(), seen), Vec::<String>::new());
         for other in [
@@ -308,7 +308,7 @@ mod tests {
             filter(1940, &[]),
             filter(1940, &[("min_bytes", 3000, false), ("delay_ns", 6, false)]),
         ] {
-            assert_eq!(lines(place(other), one.clone()), add[1..]);
+            assert_eq!(lines(hooks(other), one.clone()), add[1..]);
         }
         let old = stale(Program::VirtualQueue, one.clone());
         let plan = crate::plan(&state(old), &state(one)).unwrap();
@@ -325,14 +325,14 @@ mod tests {
             rate: weirgate_units::Rate::kbit(kbit),
             ..Datagrams::default()
         };
-        let place = |windows: Option<Windows>, datagrams: Option<Datagrams>| {
+        let hooks = |windows: Option<Windows>, datagrams: Option<Datagrams>| {
             Some(HookPrograms {
                 windows: windows.map(Box::new),
                 datagrams: datagrams.map(Box::new),
                 ..HookPrograms::default()
             })
         };
-        let both = place(Some(windows(4_000)), Some(datagrams(2_000)));
+        let both = hooks(Some(windows(4_000)), Some(datagrams(2_000)));
         let add = [
             "tc qdisc add dev wan clsact",
             "tc filter replace dev wan ingress",
@@ -341,9 +341,9 @@ mod tests {
         ];
         assert_eq!(lines(None, both.clone()), add);
         assert_eq!(lines(both.clone(), both.clone()), Vec::<String>::new());
-        let other = place(Some(windows(3_000)), Some(datagrams(2_000)));
+        let other = hooks(Some(windows(3_000)), Some(datagrams(2_000)));
         assert_eq!(lines(both.clone(), other), add[1..3]);
-        let fewer = place(Some(windows(4_000)), None);
+        let fewer = hooks(Some(windows(4_000)), None);
         let delete = ["tc filter del dev wan ingress"];
         assert_eq!(lines(both.clone(), fewer.clone()), delete);
         let gone = [
@@ -357,10 +357,10 @@ mod tests {
         let old = stale(Program::Windows, fewer.clone());
         let plan = crate::plan(&state(old), &state(fewer)).unwrap();
         assert_eq!(plan.steps.len(), 1);
-        let said = crate::plan(&state(None), &state(both)).unwrap();
-        let said = said.steps[0].action.to_string();
+        let plan = crate::plan(&state(None), &state(both)).unwrap();
+        let text = plan.steps[0].action.to_string();
         assert_eq!(
-            said,
+            text,
             "wan: arriving packets are answered with receive windows that hold TCP to 4mbit and are \
              dropped, in the end refused, where a stream of datagrams is above 2mbit"
         );
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn the_classifier_of_payloads_comes_goes_and_is_exchanged() {
-        let place = |restore, payload| {
+        let hooks = |restore, payload| {
             Some(HookPrograms {
                 restore,
                 payload,
@@ -383,7 +383,7 @@ mod tests {
             })
         };
         let looking = |lowest| Some(Payload { lowest });
-        let with = place(None, looking(24));
+        let with = hooks(None, looking(24));
         let add = [
             "tc qdisc add dev wan clsact",
             "tc filter replace dev wan ingress",
@@ -395,12 +395,12 @@ mod tests {
             "tc qdisc del dev wan clsact",
         ];
         assert_eq!(lines(with.clone(), None), delete);
-        let both = place(Some(1), looking(24));
+        let both = hooks(Some(1), looking(24));
         let only = ["tc filter add dev wan ingress"];
         assert_eq!(lines(with.clone(), both.clone()), only);
         assert_eq!(lines(both, with.clone()), delete[..1]);
         // Other bits, or a program of another version.
-        assert_eq!(lines(place(None, looking(20)), with.clone()), add[1..]);
+        assert_eq!(lines(hooks(None, looking(20)), with.clone()), add[1..]);
         let old = state(stale(Program::Payload, with.clone()));
         let with = state(with);
         let plan = crate::plan(&old, &with).unwrap();

@@ -31,18 +31,18 @@ pub(crate) fn settled(own: &Kit, seen: Option<&Kit>) -> Kit {
     }
 }
 
-/// What is said of parameters, completed by those that have their defaults where nothing
-/// is said. One of which nothing is said and that is otherwise is left out: it is no longer
+/// Explicit parameters, completed by those that have their defaults where nothing
+/// is set. One that is not explicit and differs is left out: it is no longer
 /// as desired, and whoever sets the rest sets it back.
 fn settings(own: &[KitSetting], seen: Option<&[KitSetting]>) -> Vec<KitSetting> {
     let Some(seen) = seen else {
         return own.to_vec();
     };
     let settled = |there: &KitSetting| {
-        let said = own.iter().find(|one| one.name == there.name);
-        match said {
-            Some(said) if said.value == there.value => Some(there.clone()),
-            Some(said) => Some(said.clone()),
+        let explicit = own.iter().find(|one| one.name == there.name);
+        match explicit {
+            Some(explicit) if explicit.value == there.value => Some(there.clone()),
+            Some(explicit) => Some(explicit.clone()),
             None => there.usual.then(|| there.clone()),
         }
     };
@@ -130,7 +130,7 @@ fn head(kit: &Kit) -> String {
 /// A class in a line.
 fn class(class: &KitClass) -> String {
     let ceiling = class.ceiling.map(|most| format!(" ceiling {most}"));
-    let said: Vec<String> = class
+    let parameters: Vec<String> = class
         .settings
         .iter()
         .filter(|one| !one.usual)
@@ -145,7 +145,7 @@ fn class(class: &KitClass) -> String {
         class.credit,
         class.weight,
         class.discipline,
-        said.concat()
+        parameters.concat()
     )
 }
 
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_kernel_holds_is_told() {
+    fn what_no_kernel_holds_is_reported() {
         assert!(faults(&kit(Vec::new())).is_empty());
         let mut wrong = kit(Vec::new());
         wrong.classes.push(wrong.classes[0].clone());

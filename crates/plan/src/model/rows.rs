@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_kernel_holds_is_told() {
+    fn what_no_kernel_holds_is_reported() {
         let whole = vec![
             of(16, RowsRole::Leaf),
             of(17, RowsRole::Inner),
@@ -236,13 +236,13 @@ mod tests {
         assert_eq!(wrong(|node| node.id = Handle::new(3, 18)), 1);
         assert_eq!(wrong(|node| node.prio = 8), 1);
         assert_eq!(wrong(|node| node.hosts = true), 1);
-        let mut told = tree(whole.clone());
-        told.hosts = Some(HostAddress::Source);
-        told.nodes[2].hosts = true;
-        assert_eq!(faults(&told), []);
+        let mut by_host = tree(whole.clone());
+        by_host.hosts = Some(HostAddress::Source);
+        by_host.nodes[2].hosts = true;
+        assert_eq!(faults(&by_host), []);
         // One directly below the link would have its hosts beside classes.
-        told.nodes[0].hosts = true;
-        assert_eq!(faults(&told).len(), 1);
+        by_host.nodes[0].hosts = true;
+        assert_eq!(faults(&by_host).len(), 1);
         let mut none = tree(vec![of(17, RowsRole::Leaf)]);
         none.gate = Rate::default();
         assert_eq!(faults(&none).len(), 2);

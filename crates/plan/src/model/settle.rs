@@ -215,7 +215,7 @@ mod tests {
     use weirgate_state::Origin;
     use weirgate_units::Handle;
 
-    /// A bucket that were settled to less than the kernel is told would differ from
+    /// A bucket that were settled to less than the kernel is given would differ from
     /// what is read back, and be changed again with every plan.
     #[test]
     fn buckets_are_whole_ticks_and_never_smaller() {

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_it_is_said() {
+    fn every_part_is_in_the_text() {
         assert_eq!(
             one(&conditioner()),
             "gold: class 2:11 from 192.0.2.0/24 protocol 6 17 to port 80 5060-5061 dscp EF, \
@@ -210,7 +210,7 @@ mod tests {
             entering: None,
             ..both.clone()
         };
-        let said = |before: Option<&HookPrograms>, after: Option<&HookPrograms>| {
+        let commands = |before: Option<&HookPrograms>, after: Option<&HookPrograms>| {
             let mut lines = Vec::new();
             let text = crate::diff::hooks::command(&device, before, after);
             lines.extend(
@@ -222,12 +222,12 @@ mod tests {
             lines.iter().map(words).collect::<Vec<_>>()
         };
         let add = |way| format!("tc filter replace dev wan {way}");
-        assert_eq!(said(None, Some(&both)), [add("ingress"), add("egress")]);
+        assert_eq!(commands(None, Some(&both)), [add("ingress"), add("egress")]);
         assert_eq!(
-            said(Some(&both), Some(&one)),
+            commands(Some(&both), Some(&one)),
             ["tc filter del dev wan ingress"]
         );
-        assert_eq!(said(Some(&one), Some(&both)), [add("ingress")]);
-        assert_eq!(said(Some(&both), Some(&both)), Vec::<String>::new());
+        assert_eq!(commands(Some(&one), Some(&both)), [add("ingress")]);
+        assert_eq!(commands(Some(&both), Some(&both)), Vec::<String>::new());
     }
 }

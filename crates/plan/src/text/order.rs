@@ -17,7 +17,7 @@ mod tests {
             root: None,
             origin: Origin::default(),
         };
-        let place = |order| HookPrograms {
+        let hooks = |order| HookPrograms {
             order: Some(order),
             ..HookPrograms::default()
         };
@@ -25,7 +25,7 @@ mod tests {
             devices: [(name.clone(), device)].into(),
             hooks: order
                 .into_iter()
-                .map(|order| (name.clone(), place(order)))
+                .map(|order| (name.clone(), hooks(order)))
                 .collect(),
             ..State::default()
         }
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn both_programs_come_are_exchanged_and_go() {
-        let said = |before: &State, after: &State| {
+        let commands = |before: &State, after: &State| {
             let plan = crate::plan(before, after).unwrap();
             let end = crate::run(&plan.steps, before).unwrap();
             assert_eq!(crate::verify(&end, after), []);
@@ -51,15 +51,15 @@ mod tests {
             "tc filter replace dev wan ingress",
             "tc filter replace dev wan egress",
         ];
-        assert_eq!(said(&none, &own)[0], "tc qdisc add dev wan clsact");
-        assert_eq!(said(&none, &own)[1..], replace);
-        assert_eq!(said(&own, &own), Vec::<String>::new());
+        assert_eq!(commands(&none, &own)[0], "tc qdisc add dev wan clsact");
+        assert_eq!(commands(&none, &own)[1..], replace);
+        assert_eq!(commands(&own, &own), Vec::<String>::new());
         let gone = [
             "tc filter del dev wan ingress",
             "tc filter del dev wan egress",
             "tc qdisc del dev wan clsact",
         ];
-        assert_eq!(said(&own, &none), gone);
+        assert_eq!(commands(&own, &none), gone);
         let mut old = own.clone();
         for hooks in old.hooks.values_mut() {
             hooks.stale.insert(Program::Order);
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!((plan.steps.len(), lines.lines().count()), (1, 2));
         assert_eq!(crate::verify(&old, &own).len(), 1);
         assert_eq!(crate::verify(&own, &old), [], "the old ones cannot return");
-        let said = plan.steps[0].action.to_string();
-        assert_eq!(said, format!("wan: {IN_SHORT}"));
+        let text = plan.steps[0].action.to_string();
+        assert_eq!(text, format!("wan: {IN_SHORT}"));
     }
 }

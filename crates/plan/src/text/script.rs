@@ -73,7 +73,7 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
         let mut lines: Vec<String> = inlined(command.lines().map(with_sets).collect());
         if let Action::SetHooks {
             device,
-            after: Some(place),
+            after: Some(hooks),
             ..
         } = &step.action
         {
@@ -82,34 +82,34 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
             if lines.iter().all(|line| line.ends_with(" clsact")) {
                 lines.clear();
             }
-            if place.payload.is_some() {
+            if hooks.payload.is_some() {
                 inexact.push(format!(
                     "{device}: the classifier of payloads, a program; rules with `payload` match nothing"
                 ));
             }
-            if place.virtual_queue.is_some() {
+            if hooks.virtual_queue.is_some() {
                 inexact.push(format!(
                     "{device}: the filter that holds what arrives to a rate, a program; nothing does"
                 ));
             }
-            if place.windows.is_some() {
+            if hooks.windows.is_some() {
                 inexact.push(format!(
                     "{device}: receive windows that hold TCP to a rate, two programs; nothing does"
                 ));
             }
-            if place.order.is_some() {
+            if hooks.order.is_some() {
                 inexact.push(format!(
                     "{device}: connections that change their class in order, two programs; they \
                      change it at once"
                 ));
             }
-            if place.entering.is_some() || place.leaving.is_some() {
+            if hooks.entering.is_some() || hooks.leaving.is_some() {
                 inexact.push(format!(
                     "{device}: the traffic conditioner, a program; no packet is measured, marked \
                      or dropped by its colour"
                 ));
             }
-            if place.datagrams.is_some() {
+            if hooks.datagrams.is_some() {
                 inexact.push(format!(
                     "{device}: streams of datagrams held to a rate, a program; nothing does, and \
                      the rule that refuses them matches nothing"
@@ -212,9 +212,9 @@ fn inlined(mut lines: Vec<String>) -> Vec<String> {
 /// A line of a table; what stands there for a set of segments without payload
 /// becomes the set: IP length, header lengths in words of four bytes.
 fn with_sets(line: &str) -> String {
-    let said = line.strip_prefix("  # set ");
-    let said = said.and_then(|rest| rest.strip_suffix(" of a segment without payload"));
-    let Some((name, key)) = said.and_then(|rest| rest.split_once(": each ")) else {
+    let fields = line.strip_prefix("  # set ");
+    let fields = fields.and_then(|rest| rest.strip_suffix(" of a segment without payload"));
+    let Some((name, key)) = fields.and_then(|rest| rest.split_once(": each ")) else {
         return line.to_owned();
     };
     let words = 5..=15_u32;

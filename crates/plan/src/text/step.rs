@@ -112,7 +112,7 @@ impl fmt::Display for Action {
 
 impl fmt::Display for Step {
     /// The action and, where known, the policy line behind it; below, what the
-    /// kit's shaper or the engine of rows is told.
+    /// kit's shaper or the engine of rows is configured with.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.action)?;
         if self.origin.line != 0 || !self.origin.reason.is_empty() {

@@ -10,15 +10,15 @@ pub(crate) fn text(filter: &VirtualQueueFilter) -> String {
         CakeFraming::Atm => " atm",
         CakeFraming::Ptm => " ptm",
     };
-    let said: Vec<String> = filter
+    let parameters: Vec<String> = filter
         .settings
         .iter()
         .filter(|one| !one.usual)
         .map(|one| format!(" {}={}", one.name, one.value))
         .collect();
-    let said = said.concat();
+    let parameters = parameters.concat();
     format!(
-        "held to {} overhead {} mpu {}{framing} mtu {} flows {}{said}",
+        "held to {} overhead {} mpu {}{framing} mtu {} flows {}{parameters}",
         filter.rate, filter.wire.overhead, filter.wire.mpu, filter.mtu, filter.parts
     )
 }

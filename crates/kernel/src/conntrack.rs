@@ -129,7 +129,7 @@ pub struct ConnectionTable {
 impl ConnectionTable {
     /// Connections that are kept one by one.
     pub const MOST: usize = 32_768;
-    /// Services that are told apart.
+    /// Services that are distinguished.
     pub const MOST_SERVICES: usize = 4_096;
 
     /// Adds a connection.

@@ -54,9 +54,9 @@ pub enum KernelError {
         #[source]
         source: weirgate_bpf::BpfError,
     },
-    /// Occurs when others made a place at a device that cannot have what would be attached.
+    /// Occurs when the hook qdisc that others made at a device cannot have what would be attached.
     #[error("K318: {device}: its `{kind}` qdisc, which weirgate did not make, {why}")]
-    Place {
+    HookQdisc {
         /// The device.
         device: DeviceName,
         /// The kind of the qdisc.

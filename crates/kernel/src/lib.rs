@@ -160,7 +160,7 @@ impl Kernel {
         self.ledger.count()
     }
 
-    /// From now on, every request that changes something is told to `witness`
+    /// From now on, every request that changes something is reported to `witness`
     /// in words, just before it is sent.
     pub fn witness(&self, witness: Witness) {
         self.ledger.set_witness(witness);

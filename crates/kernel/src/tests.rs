@@ -274,13 +274,13 @@ fn decode_all(all: &[Vec<u8>]) -> (Option<Qdisc>, Table) {
     let _ = decode::table(false, "t", all, all, sets.clone(), device);
     let mut classes = entries();
     classes.retain(|entry| entry.handle & 0xffff != 0);
-    for parent in listed::places(&entries(), &classes) {
-        let place = listed::Place {
+    for parent in listed::filter_parents(&entries(), &classes) {
+        let point = listed::FilterPoint {
             parent,
             chains: all.to_vec(),
             filters: all.to_vec(),
         };
-        if let Some(listed) = listed::tree(&entries(), &classes, &[place]) {
+        if let Some(listed) = listed::tree(&entries(), &classes, &[point]) {
             let _ = listed::requests(1, &listed, true);
         }
     }
@@ -314,13 +314,13 @@ proptest! {
     }
 
     #[test]
-    fn decoders_bear_damage(places in vec((any::<usize>(), any::<usize>(), any::<u8>()), 1..12)) {
+    fn decoders_bear_damage(changes in vec((any::<usize>(), any::<usize>(), any::<u8>()), 1..12)) {
         let mut all = valid();
-        for (message, place, value) in places {
+        for (message, offset, value) in changes {
             let count = all.len();
             let message = &mut all[message % count];
-            match place % (message.len() + 8) {
-                place if place < message.len() => message[place] = value,
+            match offset % (message.len() + 8) {
+                offset if offset < message.len() => message[offset] = value,
                 _ => message.truncate(usize::from(value)),
             }
         }

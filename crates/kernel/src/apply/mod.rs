@@ -7,8 +7,8 @@
 //! planned from the state that is observed then. That is safer than inverting
 //! steps.
 
+mod hook_qdisc;
 pub(crate) mod parts;
-mod place;
 mod tree;
 
 use crate::apply::parts::{Parts, transactions};
@@ -94,7 +94,7 @@ impl Kernel {
     }
 
     async fn attempt(&self, plan: &Plan, scope: &Scope, since: &Since) -> Result<Observed, Cause> {
-        self.check_places(plan).await?;
+        self.check_hook_qdiscs(plan).await?;
         let mut written = Written::default();
         self.execute(&plan.steps, &since.handles, &mut written)
             .await?;
@@ -213,7 +213,7 @@ impl Kernel {
                 ProgramChange::Detach => attached.push((program, None)),
             }
         }
-        // A place that comes with this step has room for all of them.
+        // A qdisc that comes with this step has room for all of them.
         let room = match before {
             Some(_) => self.room(index).await?,
             None => Room::default(),

@@ -84,14 +84,14 @@ impl Events {
     }
 
     /// Waits until something changed. Words that were lost count as one: more
-    /// were said than could be kept.
+    /// were sent than could be kept.
     pub async fn next(&self) {
         loop {
             // An error here is ENOBUFS, or a socket that the kernel took away,
             // after which looking at what is there is right as well.
             let concerns = tokio::select! {
                 _ = self.route.word() => true,
-                said = self.tables.word() => said.map_or(true, |said| of_ours(&said)),
+                message = self.tables.word() => message.map_or(true, |message| of_ours(&message)),
             };
             if concerns {
                 while let Ok(Some(_)) = self.route.queued_word() {}
@@ -128,12 +128,12 @@ impl DeviceNews {
     /// it may have been any. May be dropped and called again.
     pub async fn next(&self) -> Option<BTreeSet<DeviceName>> {
         let mut names = BTreeSet::new();
-        let mut said = self.0.word().await.ok()?;
+        let mut message = self.0.word().await.ok()?;
         loop {
-            let messages = MessageIter::new(&said).map_while(Result::ok);
+            let messages = MessageIter::new(&message).map_while(Result::ok);
             names.extend(messages.filter_map(|(_, payload)| Some(link::read(payload)?.name)));
             match self.0.queued_word() {
-                Ok(Some(more)) => said = more,
+                Ok(Some(more)) => message = more,
                 Ok(None) => return Some(names),
                 Err(_) => return None,
             }

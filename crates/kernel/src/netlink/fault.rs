@@ -21,7 +21,7 @@ pub enum Fault {
     Missing(usize),
 }
 
-/// Who is told of each request that changes something, in words.
+/// Receives each request that changes something, in words.
 pub type Witness = Box<dyn Fn(&str) + Send + Sync>;
 
 /// The requests of one [`Kernel`](crate::Kernel).
@@ -69,7 +69,7 @@ impl Ledger {
         let Some(Fault::Missing(at)) = *fault else {
             return;
         };
-        let Some(first) = kind_in(raw).and_then(|place| raw.get_mut(place)) else {
+        let Some(first) = kind_in(raw).and_then(|range| raw.get_mut(range)) else {
             return;
         };
         if self.kinds.fetch_add(1, Ordering::Relaxed) == at {

@@ -83,14 +83,14 @@ fn head(payload: &[u8], table: &str) -> Option<Head> {
         return None;
     }
     let hook = attrs.nest(NFTA_CHAIN_HOOK);
-    let place = hook.u32_be(NFTA_HOOK_HOOKNUM).map(|number| {
+    let base = hook.u32_be(NFTA_HOOK_HOOKNUM).map(|number| {
         let priority = hook.u32_be(NFTA_HOOK_PRIORITY).unwrap_or(0) as i32;
         let device = hook.text(NFTA_HOOK_DEV).and_then(DeviceName::new);
         (number, priority, device)
     });
     Some(Head {
         name: attrs.text(NFTA_CHAIN_NAME)?,
-        hook: place,
+        hook: base,
         accepts: attrs
             .u32_be(NFTA_CHAIN_POLICY)
             .is_none_or(|policy| policy == NF_ACCEPT as u32),
@@ -108,11 +108,11 @@ pub(super) fn is_of(payload: &[u8], table: &str, chain: &str) -> bool {
 /// none of weirgate's.
 pub(super) fn one(
     payload: &[u8],
-    place: (&str, &str),
+    path: (&str, &str),
     known: Known<'_>,
     expected: End,
 ) -> Option<Rule> {
-    match rule_of(payload, place, known)? {
+    match rule_of(payload, path, known)? {
         (Read::Rule(rule, end), origin) if end.is_none_or(|end| end == expected) => {
             Some(Rule { origin, ..rule })
         }

@@ -253,16 +253,16 @@ fn constants(table: &Table) -> BTreeSet<sets::ConstantSet> {
 }
 
 fn chain_head(table: &Table, chain: &Chain, title: &str) -> Result<Request, KernelError> {
-    let place = format!("{title} chain {}", chain.name);
+    let path = format!("{title} chain {}", chain.name);
     let mut head = message(NFT_MSG_NEWCHAIN, NLM_F_CREATE, family(table.netdev));
     head.append_attr_str(NFTA_CHAIN_TABLE, &table.name);
     head.append_attr_str(NFTA_CHAIN_NAME, &chain.name);
     let number = match &chain.hook {
         Hook::Other(text) => {
-            return Err(KernelError::Unwritable(format!("{place} at {text}")));
+            return Err(KernelError::Unwritable(format!("{path} at {text}")));
         }
         Hook::Called | Hook::Switched { .. } => {
-            return Ok(request(head, place, &Origin::default()));
+            return Ok(request(head, path, &Origin::default()));
         }
         // Before source NAT, so that inside addresses are seen.
         Hook::Postrouting { .. } => (HOOK_POSTROUTING, NF_IP_PRI_MANGLE, None),
@@ -283,7 +283,7 @@ fn chain_head(table: &Table, chain: &Chain, title: &str) -> Result<Request, Kern
     head.nest_end(nest);
     head.append_attr_u32_be(NFTA_CHAIN_POLICY, NF_ACCEPT as u32);
     head.append_attr_str(NFTA_CHAIN_TYPE, "filter");
-    Ok(request(head, place, &Origin::default()))
+    Ok(request(head, path, &Origin::default()))
 }
 
 /// Where a `Final` rule of a chain sends packets: a called chain's, where the
@@ -294,8 +294,8 @@ pub(super) fn end_of(
     index: impl Fn(&DeviceName) -> Option<u32>,
 ) -> Result<End, KernelError> {
     let own = matches!(chain.hook, Hook::Ingress { .. });
-    let places = table.chains.iter().filter(|other| !own || *other == chain);
-    let target = places.into_iter().find_map(|chain| match &chain.hook {
+    let chains = table.chains.iter().filter(|other| !own || *other == chain);
+    let target = chains.into_iter().find_map(|chain| match &chain.hook {
         Hook::Ingress { redirect_to, .. } => Some(redirect_to),
         _ => None,
     });
@@ -318,7 +318,7 @@ fn chain_rules(
 ) -> Result<(), KernelError> {
     let none = Origin::default();
     let end = end_of(table, chain, index)?;
-    let place = format!("{} chain {}", label(table.netdev, &table.name), chain.name);
+    let path = format!("{} chain {}", label(table.netdev, &table.name), chain.name);
     let before = edit.and_then(Edit::before);
     let mut push = |exprs: &[Expr], origin: &Origin| {
         // At a position, a rule that is not appended comes before it.
@@ -339,7 +339,7 @@ fn chain_rules(
         if origin.line != 0 || !origin.reason.is_empty() {
             message.append_attr(NFTA_RULE_USERDATA, &comment(&origin.to_string()));
         }
-        out.push(request(message, format!("{place} rule"), origin));
+        out.push(request(message, format!("{path} rule"), origin));
     };
     if let (Hook::Postrouting { device }, None) = (&chain.hook, edit) {
         push(&rule::write_other_devices(device), &none);
@@ -355,7 +355,7 @@ fn chain_rules(
                 switched,
             },
         );
-        let exprs = written.ok_or_else(|| KernelError::Unwritable(format!("{place} rule")))?;
+        let exprs = written.ok_or_else(|| KernelError::Unwritable(format!("{path} rule")))?;
         push(&exprs, &rule.origin);
     }
     if matches!((&chain.hook, edit), (Hook::Ingress { .. }, None)) {

@@ -176,10 +176,10 @@ impl Kernel {
         for handle in &fresh.came {
             let ask = handle::ask(table.netdev, &table.name, &chain.name, *handle);
             let found = self.nft.get(&ask, &what, true).await?;
-            let place = (table.name.as_str(), chain.name.as_str());
+            let path = (table.name.as_str(), chain.name.as_str());
             let rule = found
                 .first()
-                .and_then(|payload| decode::one(payload, place, known, end));
+                .and_then(|payload| decode::one(payload, path, known, end));
             let Some(rule) = rule else {
                 return Ok(false);
             };

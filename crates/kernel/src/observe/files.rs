@@ -60,7 +60,7 @@ pub(crate) fn device(name: &DeviceName, device: &mut Interface) {
     let limits: Vec<Option<u64>> = sending
         .map(|path| number(path.join("byte_queue_limits/limit")))
         .collect();
-    // A limit stays 0 until the driver has told for the first time.
+    // A limit stays 0 until the driver has reported for the first time.
     device.bql = if limits.iter().flatten().any(|limit| *limit > 0) {
         Some(true)
     } else if limits.iter().all(Option::is_none) || at("statistics/tx_packets") >= Some(TRIED) {
@@ -221,7 +221,7 @@ fn present<'a>(listing: &[u8], wanted: &BTreeSet<&'a str>) -> BTreeSet<&'a str> 
 /// list.
 fn modules(release: &str) -> Option<BTreeMap<String, bool>> {
     let folder = ["/lib/modules", "/usr/lib/modules"]
-        .map(|place| Path::new(place).join(release))
+        .map(|root| Path::new(root).join(release))
         .into_iter()
         .find(|folder| folder.join("modules.dep").exists())?;
     let mut modules = BTreeMap::new();

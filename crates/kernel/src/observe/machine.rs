@@ -126,7 +126,7 @@ impl Kernel {
             } else if entry.parent == TC_H_CLSACT {
                 let (own, others) = self.clsact_filters(entry.ifindex).await?;
                 device.filters = others;
-                // A place that has filters of weirgate's alone is weirgate's.
+                // A qdisc that has filters of weirgate's alone is weirgate's.
                 device.clsact = (own == 0 || others > 0).then_some(entry.kind);
             }
         }
@@ -194,8 +194,8 @@ impl Kernel {
 }
 
 /// A driver says that it does not know by the greatest number.
-fn known_speed(told: Option<u32>) -> Option<u32> {
-    told.filter(|speed| *speed != 0 && *speed != u32::MAX)
+fn known_speed(reported: Option<u32>) -> Option<u32> {
+    reported.filter(|speed| *speed != 0 && *speed != u32::MAX)
 }
 
 /// One device and the number of its master; `None` for bytes that are none.

@@ -19,8 +19,8 @@ use crate::nft::sets::Sets;
 use crate::nft::sets::{self, ConstantSet, Listed};
 use crate::nft::{self, NFGENMSG, family};
 use crate::tc::decode::{self, Entry};
-use crate::tc::filters::{CLSACT_PLACES, TC_H_CLSACT, by_hook};
-use crate::tc::listed::{self, Place};
+use crate::tc::filters::{CLSACT_PARENTS, TC_H_CLSACT, by_hook};
+use crate::tc::listed::{self, FilterPoint};
 use crate::tc::{self};
 use crate::{DeviceIndex, Kernel};
 use libc::RTM_GETTFILTER;
@@ -148,9 +148,9 @@ impl Kernel {
         let mut state = State::default();
         for link in &links {
             if link.owned_ifb || scope.devices.contains(&link.name) {
-                let (device, place) = self.observe_device(link, &qdiscs, scope).await?;
+                let (device, hooks) = self.observe_device(link, &qdiscs, scope).await?;
                 state.devices.insert(link.name.clone(), device);
-                let hooks = place.map(|place| (link.name.clone(), place));
+                let hooks = hooks.map(|hooks| (link.name.clone(), hooks));
                 state.hooks.extend(hooks);
             }
         }
@@ -243,15 +243,17 @@ impl Kernel {
         }
         if let Some(root) = &mut root {
             // Filters are not in the state's words, nor are their chains.
-            let mut places = Vec::new();
+            let mut parents = Vec::new();
             if !named {
-                filtered_places(root, &mut places);
+                filter_parents(root, &mut parents);
             }
-            let mut told = named || decode::is_told(root) && is_plannable(&link.name, root);
-            for place in places {
-                told = told && self.chains(link.index, place.as_u32()).await?.is_empty();
+            let mut expressible =
+                named || decode::is_expressible(root) && is_plannable(&link.name, root);
+            for parent in parents {
+                expressible =
+                    expressible && self.chains(link.index, parent.as_u32()).await?.is_empty();
             }
-            if !told {
+            if !expressible {
                 root.kind = self
                     .as_listed(link.index, &own, &classes, &root.kind)
                     .await?;
@@ -263,34 +265,34 @@ impl Kernel {
             root,
             origin: Origin::default(),
         };
-        let place = if has_clsact && !link.owned_ifb {
+        let hooks = if has_clsact && !link.owned_ifb {
             Some(self.hook_programs(link.index).await?)
         } else {
             None
         };
-        Ok((device, place))
+        Ok((device, hooks))
     }
 
     /// What of weirgate's is attached at the hooks of a device that has `clsact`.
     async fn hook_programs(&self, index: u32) -> Result<HookPrograms, KernelError> {
-        let (mut place, found) = self.at_hooks(index).await?;
+        let (mut hooks, found) = self.at_hooks(index).await?;
         for program in Program::ALL {
             let filters = found.of(program);
             if !filters.is_empty() {
-                read_program(program, &filters, index, &mut place);
+                read_program(program, &filters, index, &mut hooks);
             }
         }
-        Ok(place)
+        Ok(hooks)
     }
 
     /// The filters of a device's hooks, as they are listed, but for the parent ([`by_hook`]).
     pub(crate) async fn hook_filters(&self, index: u32) -> Result<Vec<Vec<u8>>, KernelError> {
-        let [arrives, leaves] = CLSACT_PLACES;
+        let [arrives, leaves] = CLSACT_PARENTS;
         let arrives = self.filters(index, arrives).await?;
         Ok(by_hook(arrives, self.filters(index, leaves).await?))
     }
 
-    /// The filters of a place, as they are listed.
+    /// The filters of a parent, as they are listed.
     pub(crate) async fn filters(
         &self,
         index: u32,
@@ -300,7 +302,7 @@ impl Kernel {
         self.route.get(&ask, "listing filters", false).await
     }
 
-    /// The chains of a place, as they are listed: those that have a filter, and those that
+    /// The chains of a parent, as they are listed: those that have a filter, and those that
     /// somebody made.
     async fn chains(&self, index: u32, parent: u32) -> Result<Vec<Vec<u8>>, KernelError> {
         let ask = tc::encode::message(NlMsgType::RTM_GETCHAIN, 0, index, 0, parent);
@@ -317,15 +319,15 @@ impl Kernel {
         kind: &QdiscKind,
     ) -> Result<QdiscKind, KernelError> {
         let classes = entries(classes, index);
-        let mut places = Vec::new();
-        for parent in listed::places(qdiscs, &classes) {
-            places.push(Place {
+        let mut points = Vec::new();
+        for parent in listed::filter_parents(qdiscs, &classes) {
+            points.push(FilterPoint {
                 parent,
                 chains: self.chains(index, parent).await?,
                 filters: self.filters(index, parent).await?,
             });
         }
-        Ok(match listed::tree(qdiscs, &classes, &places) {
+        Ok(match listed::tree(qdiscs, &classes, &points) {
             Some(listed) => QdiscKind::Listed(listed),
             None => QdiscKind::Other(kind.name().to_owned()),
         })
@@ -422,7 +424,7 @@ impl Kernel {
 
 /// Where filters of a tree are looked up by the kernel: at its qdiscs, and at
 /// classes that have children (`htb_classify`, net/sched/sch_htb.c).
-fn filtered_places(qdisc: &Qdisc, places: &mut Vec<Handle>) {
+fn filter_parents(qdisc: &Qdisc, found: &mut Vec<Handle>) {
     // Plain queues have no classes, and so no filters (`tc_dump_tfilter`,
     // net/sched/cls_api.c).
     if matches!(
@@ -431,12 +433,12 @@ fn filtered_places(qdisc: &Qdisc, places: &mut Vec<Handle>) {
     ) {
         return;
     }
-    places.push(qdisc.handle);
+    found.push(qdisc.handle);
     if let QdiscKind::Htb(htb) = &qdisc.kind {
         let parents: BTreeSet<Handle> = htb.classes.iter().map(|class| class.parent).inserted();
-        places.extend(parents.into_iter().filter(|parent| parent.minor != 0));
+        found.extend(parents.into_iter().filter(|parent| parent.minor != 0));
         for leaf in htb.classes.iter().filter_map(|class| class.leaf.as_ref()) {
-            filtered_places(leaf, places);
+            filter_parents(leaf, found);
         }
     }
 }

@@ -125,7 +125,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Whether something translates what leaves; `None` where that is not told.
+    /// Whether something translates what leaves; `None` where that is unknown.
     async fn translates(&self) -> Option<bool> {
         let older = files::older_nat();
         if older == Some(true) {

@@ -101,7 +101,7 @@ impl Kernel {
 
     /// Bytes that wait in a device's root qdisc; 0 where it has none. One
     /// request for all qdiscs: before Linux 6.8 one that asks for a single
-    /// qdisc is told to everybody who listens for changes (`qdisc_notify`).
+    /// qdisc is reported to everybody who listens for changes (`qdisc_notify`).
     pub async fn backlog(&self, device: DeviceIndex) -> Result<u64, KernelError> {
         let DeviceIndex(index) = device;
         let ask = tc::encode::message(RTM_GETQDISC, 0, index, 0, 0);
@@ -120,7 +120,7 @@ fn device(payload: &[u8]) -> Option<DeviceOverview> {
     let attrs = Attrs::after(payload, IFINFOMSG);
     let counters = attrs.bytes(IFLA_STATS64).unwrap_or_default();
     // `struct rtnl_link_stats64` (linux/if_link.h).
-    let number = |place: usize| wire::u64_at(counters, place * 8).unwrap_or(0);
+    let number = |index: usize| wire::u64_at(counters, index * 8).unwrap_or(0);
     let way = |first: usize| Traffic {
         packets: number(first),
         bytes: number(first + 2),

@@ -55,10 +55,10 @@ struct KeyValue<'a> {
     value: &'a str,
 }
 
-/// Adds what managers of devices are told, and what other shapers left.
+/// Adds the settings of managers of devices, and what other shapers left.
 pub(crate) fn read(machine: &mut Machine) {
-    for place in ["/etc/systemd/network", "/run/systemd/network"] {
-        for file in files(Path::new(place), &mut machine.unread) {
+    for folder in ["/etc/systemd/network", "/run/systemd/network"] {
+        for file in files(Path::new(folder), &mut machine.unread) {
             let ending = file.extension().unwrap_or_default().to_string_lossy();
             let own = text(&file, &mut machine.unread);
             let found = match &*ending {
@@ -69,8 +69,8 @@ pub(crate) fn read(machine: &mut Machine) {
             machine.settings.extend(found);
         }
     }
-    for place in ["/etc", "/run"] {
-        let folder = Path::new(place).join("NetworkManager/system-connections");
+    for root in ["/etc", "/run"] {
+        let folder = Path::new(root).join("NetworkManager/system-connections");
         for file in files(&folder, &mut machine.unread) {
             let own = text(&file, &mut machine.unread);
             machine.settings.extend(network_manager(&file, &own));

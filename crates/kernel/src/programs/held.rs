@@ -55,7 +55,7 @@ impl Kernel {
     /// the programs that the device before it had; whether it did. It does not where one of
     /// them is missing.
     ///
-    /// What they are told is what the one before was told. Nothing is read back: a
+    /// Their settings are those of the one before. Nothing is read back: a
     /// comparison follows.
     ///
     /// # Errors

@@ -154,20 +154,20 @@ impl Kernel {
     }
 
     /// Tells receive-window control of a device that a session of high priority goes
-    /// on for so long, unless this is said again; no time ends it. False where the
+    /// on for so long, unless this is called again; no time ends it. False where the
     /// device has no receive-window control.
     ///
     /// # Errors
     ///
-    /// Occurs where the device is not there, or its programs cannot be told.
+    /// Occurs where the device is not there, or its programs cannot be reached.
     pub async fn announce(
         &self,
         device: &DeviceName,
         lease: Duration,
     ) -> Result<bool, KernelError> {
-        let told = self.windows(device).await?.map(|maps| maps.announce(lease));
-        let told = told.transpose();
-        Ok(told
+        let announced = self.windows(device).await?.map(|maps| maps.announce(lease));
+        let announced = announced.transpose();
+        Ok(announced
             .map_err(unread(device, "announce a session"))?
             .is_some())
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The engine of rows in a plan: loaded for its device when a step needs it, told
+//! The engine of rows in a plan: loaded for its device when a step needs it, configured
 //! through its maps, and unloaded when the device has it no more.
 
 use crate::Kernel;
@@ -9,7 +9,7 @@ use crate::netlink::channel::Request;
 use crate::tc::decode::Entry;
 use crate::tc::encode;
 use std::path::Path;
-use weirgate_bpf::{BpfError, Place, RowTree, Store};
+use weirgate_bpf::{AttachPoint, BpfError, RowTree, Store};
 use weirgate_plan::{Action, Step};
 use weirgate_state::{DeviceName, QdiscKind, Rows};
 
@@ -41,17 +41,17 @@ impl Kernel {
         device: u32,
         rows: &Rows,
     ) -> Result<Vec<Request>, KernelError> {
-        let place = self.place(device).await?;
+        let point = self.point(device).await?;
         // The program that tells hosts apart asks for their connections.
         if rows.hosts.is_some() {
             self.load_tracking().await;
         }
-        let said = within(self.netns.as_ref(), || {
-            Store::open().and_then(|store| store.set_rows(place, rows))
+        let configured = within(self.netns.as_ref(), || {
+            Store::open().and_then(|store| store.set_rows(point, rows))
         });
-        let said = said.map_err(BpfError::Namespace).flatten();
-        said.map_err(failed(step.action.to_string()))?;
-        let kind = RowTree::kind(place);
+        let configured = configured.map_err(BpfError::Namespace).flatten();
+        configured.map_err(failed(step.action.to_string()))?;
+        let kind = RowTree::kind(point);
         let message = match &step.action {
             Action::AddQdisc { parent, qdisc, .. } => {
                 encode::add_of_kind(device, *parent, qdisc, &kind)
@@ -69,24 +69,24 @@ impl Kernel {
         }])
     }
 
-    /// The engine at a device's root, with what it is told; `None` where there is none, or
-    /// this process may not look. Where its pins are gone, or nobody could have told it
-    /// that, it is of a kind without more: still weirgate's, and to be put there anew.
+    /// The engine at a device's root, with its configuration; `None` where there is none, or
+    /// this process may not look. Where its pins are gone, or nobody could have configured it
+    /// so, it is of a kind without more: still weirgate's, and to be put there anew.
     pub(crate) async fn read_rows(&self, device: u32, kind: &QdiscKind) -> Option<QdiscKind> {
         if !kind.name().starts_with(RowTree::KIND) {
             return None;
         }
-        let place = self.place(device).await.ok()?;
-        if kind.name() != RowTree::kind(place) {
+        let point = self.point(device).await.ok()?;
+        if kind.name() != RowTree::kind(point) {
             return None;
         }
-        let said = if Path::new(Store::ROWS_FOLDER).try_exists().ok()? {
-            Store::open().ok()?.rows_said(place).ok()?
+        let configured = if Path::new(Store::ROWS_FOLDER).try_exists().ok()? {
+            Store::open().ok()?.configured_rows(point).ok()?
         } else {
             None
         };
         let other = || QdiscKind::Other(Rows::KIND.to_owned());
-        Some(said.map_or_else(other, QdiscKind::Rows))
+        Some(configured.map_or_else(other, QdiscKind::Rows))
     }
 
     /// Unloads the engines of devices of this namespace that have them no more.
@@ -94,18 +94,18 @@ impl Kernel {
         if !Path::new(Store::ROWS_FOLDER).exists() {
             return Ok(());
         }
-        let own = self.place(0).await?.netns;
+        let own = self.point(0).await?.netns;
         let qdiscs = self.qdiscs().await?;
-        let there = |place: &Place| {
-            let kind = RowTree::kind(*place);
+        let there = |point: &AttachPoint| {
+            let kind = RowTree::kind(*point);
             let mut entries = qdiscs.iter().filter_map(|payload| Entry::of(payload));
-            entries.any(|entry| entry.ifindex == place.ifindex && entry.kind == kind)
+            entries.any(|entry| entry.ifindex == point.ifindex && entry.kind == kind)
         };
         let tidied = Store::open().and_then(|store| {
-            let places = store.rows_of(own).into_iter();
-            places
-                .filter(|place| !there(place))
-                .try_for_each(|place| store.remove_rows(place))
+            let points = store.rows_of(own).into_iter();
+            points
+                .filter(|point| !there(point))
+                .try_for_each(|point| store.remove_rows(point))
         });
         tidied.map_err(failed(format!("unload {}", Rows::KIND)))
     }

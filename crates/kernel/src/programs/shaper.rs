@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The kit's shaper in a plan: its program is loaded when a step needs it, what
-//! it is told goes through its maps, and it is unloaded when no device has it.
+//! it is configured with goes through its maps, and it is unloaded when no device has it.
 
 use crate::Kernel;
 use crate::error::KernelError;
 use crate::namespace::within;
 use std::path::Path;
-use weirgate_bpf::{BpfError, Classes, Place, Shaper, Store, own_of};
+use weirgate_bpf::{AttachPoint, BpfError, Classes, Shaper, Store, own_of};
 use weirgate_plan::{Action, Step};
 use weirgate_state::{DeviceName, Kit, QdiscKind};
 
@@ -35,20 +35,20 @@ impl Kernel {
         (kit, there): (&Kit, bool),
     ) -> Result<(), KernelError> {
         let object = || step.action.to_string();
-        let place = self.place(device).await?;
-        let said = || {
+        let point = self.point(device).await?;
+        let configure = || {
             let own = own_of(kit)?;
             let classes = Classes::of_kit(kit, own)?;
             let store = Store::open()?;
             let shaper = store.shaper_or_load(own)?;
-            self.mark(&store, &shaper, place, &classes)?;
+            self.mark(&store, &shaper, point, &classes)?;
             if there {
-                shaper.set(place, &classes)
+                shaper.set(point, &classes)
             } else {
-                shaper.prepare(place, &classes)
+                shaper.prepare(point, &classes)
             }
         };
-        said().map_err(|source| KernelError::Kit {
+        configure().map_err(|source| KernelError::Kit {
             object: object(),
             source,
         })
@@ -61,38 +61,38 @@ impl Kernel {
         &self,
         store: &Store,
         shaper: &Shaper,
-        place: Place,
+        point: AttachPoint,
         classes: &Classes,
     ) -> Result<(), BpfError> {
         if !classes.mark() {
-            return store.unmark(shaper, place);
+            return store.unmark(shaper, point);
         }
-        if store.marks(shaper, place)? {
+        if store.marks(shaper, point)? {
             return Ok(());
         }
-        let marked = within(self.netns.as_ref(), || store.mark(shaper, place));
+        let marked = within(self.netns.as_ref(), || store.mark(shaper, point));
         marked.map_err(BpfError::Namespace).flatten()
     }
 
-    /// What the shaper at a device's root is told; `None` where there is none,
+    /// The configuration of the shaper at a device's root; `None` where there is none,
     /// or this process may not look.
     pub(crate) async fn read_kit(&self, device: u32, kind: &QdiscKind) -> Option<Kit> {
         if !Kit::is_kind(kind.name()) {
             return None;
         }
-        let place = self.place(device).await.ok()?;
+        let point = self.point(device).await.ok()?;
         let (store, shaper) = present(kind.name())?.ok()?;
-        let marks = store.marks(&shaper, place).ok()?;
-        shaper.setup(place).ok()??.kit(marks, shaper.own())
+        let marks = store.marks(&shaper, point).ok()?;
+        shaper.setup(point).ok()??.kit(marks, shaper.own())
     }
 
-    /// Forgets what was said for devices of this namespace that have no shaper,
+    /// Forgets the settings of devices of this namespace that have no shaper,
     /// and unloads the program with the last.
     pub(crate) async fn tidy_kit(&self) -> Result<(), KernelError> {
         if !Store::has_shapers() {
             return Ok(());
         }
-        let own = self.place(0).await?.netns;
+        let own = self.point(0).await?.netns;
         let tidied = Store::open().and_then(|store| store.tidy_shapers(own));
         tidied.map_err(|source| KernelError::Kit {
             object: format!("unload {}", Kit::KIND),
@@ -108,13 +108,13 @@ impl Kernel {
     }
 
     /// The root of a device of this namespace.
-    pub(crate) async fn place(&self, ifindex: u32) -> Result<Place, KernelError> {
+    pub(crate) async fn point(&self, ifindex: u32) -> Result<AttachPoint, KernelError> {
         let netns = self.route.namespace().await;
         let netns = netns.map_err(|error| KernelError::Kit {
             object: format!("find where {} is", Kit::KIND),
             source: BpfError::Namespace(error),
         })?;
-        Ok(Place {
+        Ok(AttachPoint {
             netns,
             ifindex,
             queue: 0,

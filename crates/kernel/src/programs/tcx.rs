@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs of a device's hooks where the place of filters is somebody else's and cannot
+//! Programs of a device's hooks where the hook qdisc is somebody else's and cannot
 //! have them: they are put there by tcx.
 //!
 //! An `ingress` qdisc takes filters for what leaves, too, and runs them for what arrives
@@ -12,10 +12,10 @@ use crate::error::KernelError;
 use crate::namespace::within;
 use crate::observe;
 use crate::tc::decode::Entry;
-use crate::tc::filters::{self, CLSACT_PLACES, Change, Found, Room, TC_H_CLSACT};
+use crate::tc::filters::{self, CLSACT_PARENTS, Change, Found, Room, TC_H_CLSACT};
 use std::os::fd::AsFd;
 use std::path::Path;
-use weirgate_bpf::{BpfError, Place, Store, TcxProgram, filter_name};
+use weirgate_bpf::{AttachPoint, BpfError, Store, TcxProgram, filter_name};
 use weirgate_plan::Step;
 use weirgate_state::{Attached, ClsactHook, HookPrograms};
 
@@ -23,7 +23,7 @@ use weirgate_state::{Attached, ClsactHook, HookPrograms};
 const TCA_INGRESS_BLOCK: u16 = 13;
 const TCA_EGRESS_BLOCK: u16 = 14;
 
-/// The hooks whose programs go elsewhere than to this qdisc, which is at the place of a
+/// The hooks whose programs go elsewhere than to this qdisc, which has a
 /// device's filters.
 pub(crate) fn elsewhere(entry: &Entry<'_>) -> Vec<ClsactHook> {
     let shared = |kind| entry.attrs.u32(kind).is_some_and(|block| block != 0);
@@ -40,13 +40,13 @@ pub(crate) fn elsewhere(entry: &Entry<'_>) -> Vec<ClsactHook> {
 impl Kernel {
     /// What of weirgate's is at the hooks of a device.
     pub(crate) async fn at_hooks(&self, index: u32) -> Result<(HookPrograms, Found), KernelError> {
-        let (place, mut found) = filters::read(&self.hook_filters(index).await?);
+        let (hooks, mut found) = filters::read(&self.hook_filters(index).await?);
         if Path::new(Store::TCX_FOLDER).exists() {
-            let device = self.place(index).await?;
+            let device = self.point(index).await?;
             // Who may not look finds what the filters tell.
             if let Ok(store) = Store::open() {
                 let mut own = store.tcx_programs();
-                own.retain(|one| one.place == device);
+                own.retain(|one| one.point == device);
                 for one in own {
                     if let Some(filter) = store.tcx_filter(&one) {
                         found.add(one.hook, one.preference, filter);
@@ -54,24 +54,24 @@ impl Kernel {
                 }
             }
         }
-        Ok((place, found))
+        Ok((hooks, found))
     }
 
     /// The hooks of a device whose programs go by tcx.
     pub(crate) async fn by_tcx(&self, index: u32) -> Result<Vec<ClsactHook>, KernelError> {
         let listed = self.qdiscs().await?;
         let own = observe::entries(&listed, index);
-        let place = own.iter().find(|entry| entry.parent == TC_H_CLSACT);
-        Ok(place.map(elsewhere).unwrap_or_default())
+        let qdisc = own.iter().find(|entry| entry.parent == TC_H_CLSACT);
+        Ok(qdisc.map(elsewhere).unwrap_or_default())
     }
 
-    /// What room the place of filters has that a device has already.
+    /// What room the hook qdisc has that a device has already.
     pub(crate) async fn room(&self, index: u32) -> Result<Room, KernelError> {
         let mut room = Room {
             by_tcx: self.by_tcx(index).await?,
             ..Room::default()
         };
-        let listed = self.filters(index, CLSACT_PLACES[0]).await?;
+        let listed = self.filters(index, CLSACT_PARENTS[0]).await?;
         if let Some(parent) = filters::listed_parent(&listed) {
             room.arriving = parent;
         }
@@ -97,7 +97,7 @@ impl Kernel {
                     _ => None,
                 };
                 let one = TcxProgram {
-                    place: self.place(index).await?,
+                    point: self.point(index).await?,
                     hook: filter.hook,
                     preference: row.preference,
                     name: filter_name(*program, at, lowest),
@@ -109,7 +109,7 @@ impl Kernel {
                         return store.put_tcx(&one, file.as_fd());
                     }
                     let mut there = store.tcx_programs();
-                    there.retain(|there| there.is_at(one.place, one.hook, one.preference));
+                    there.retain(|there| there.is_at(one.point, one.hook, one.preference));
                     there.iter().try_for_each(|one| store.remove_tcx(one))
                 };
                 let done = within(self.netns.as_ref(), put);
@@ -120,13 +120,13 @@ impl Kernel {
         Ok(())
     }
 
-    /// Takes off what is at a hook of this namespace whose place has room for filters by
+    /// Takes off what is at a hook of this namespace whose qdisc has room for filters by
     /// now, and the pins of devices that are gone.
     pub(crate) async fn tidy_tcx(&self) -> Result<(), KernelError> {
         if !Path::new(Store::TCX_FOLDER).exists() {
             return Ok(());
         }
-        let Place { netns, .. } = self.place(0).await?;
+        let AttachPoint { netns, .. } = self.point(0).await?;
         let failed = |source| KernelError::Kit {
             object: "take programs off by tcx".to_owned(),
             source,
@@ -138,8 +138,8 @@ impl Kernel {
             all.map(|one| (one.clone(), gone(&one))).collect()
         };
         for (one, gone) in there {
-            let of_others = one.place.netns != netns;
-            if !gone && (of_others || self.by_tcx(one.place.ifindex).await?.contains(&one.hook)) {
+            let of_others = one.point.netns != netns;
+            if !gone && (of_others || self.by_tcx(one.point.ifindex).await?.contains(&one.hook)) {
                 continue;
             }
             let store = Store::open().map_err(failed)?;

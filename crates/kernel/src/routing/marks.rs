@@ -43,17 +43,17 @@ impl Kernel {
         let listed = self.nft.get(&ask, &what, false).await?;
         let rules = listed.iter().map(|payload| {
             let rule = Attrs::after(payload, NFGENMSG);
-            let said = rule.bytes(NFTA_RULE_USERDATA).and_then(comment_of);
+            let comment = rule.bytes(NFTA_RULE_USERDATA).and_then(comment_of);
             (
                 rule.text(NFTA_RULE_CHAIN).unwrap_or_default(),
-                said.unwrap_or_default(),
+                comment.unwrap_or_default(),
             )
         });
         let rules: Vec<(String, String)> = rules.collect();
         let mut lines = Vec::new();
         for chain in MarkChain::ALL.map(MarkChain::name) {
             let own = rules.iter().filter(|(of, _)| of == chain);
-            lines.extend(own.map(|(_, said)| format!("{chain}: {said}")));
+            lines.extend(own.map(|(_, comment)| format!("{chain}: {comment}")));
         }
         // Of a chain that is not one of these, all lines are missing.
         let all = lines.len() == rules.len();

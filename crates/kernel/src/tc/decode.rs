@@ -77,12 +77,12 @@ pub(crate) fn tree(qdiscs: &[Entry<'_>], classes: &[Entry<'_>], known: &[Stab]) 
 }
 
 /// Whether the state has words for all of a tree.
-pub(crate) fn is_told(qdisc: &Qdisc) -> bool {
+pub(crate) fn is_expressible(qdisc: &Qdisc) -> bool {
     match &qdisc.kind {
         QdiscKind::Other(_) => false,
         QdiscKind::Htb(htb) => {
             let mut leaves = htb.classes.iter().filter_map(|class| class.leaf.as_ref());
-            leaves.all(|leaf| is_told(leaf))
+            leaves.all(|leaf| is_expressible(leaf))
         }
         _ => true,
     }

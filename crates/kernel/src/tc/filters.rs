@@ -34,13 +34,13 @@ use weirgate_bpf::{FoundFilter, filter_name};
 use weirgate_plan::RESTORE_PREFERENCE;
 use weirgate_state::{Attached, ClsactHook, HookPrograms, Program};
 
-/// The parent and the handle of a `clsact` or `ingress` qdisc, and the places
+/// The parent and the handle of a `clsact` or `ingress` qdisc, and the parents
 /// of its filters, for arriving packets first (linux/pkt_sched.h).
 pub(crate) const TC_H_CLSACT: u32 = 0xffff_fff1;
 const CLSACT_HANDLE: u32 = 0xffff_0000;
 const TC_H_MIN_INGRESS: u32 = 0xffff_fff2;
 const TC_H_MIN_EGRESS: u32 = 0xffff_fff3;
-pub(crate) const CLSACT_PLACES: [u32; 2] = [TC_H_MIN_INGRESS, TC_H_MIN_EGRESS];
+pub(crate) const CLSACT_PARENTS: [u32; 2] = [TC_H_MIN_INGRESS, TC_H_MIN_EGRESS];
 
 /// Where `struct tcmsg` has the parent.
 const PARENT: usize = 12;
@@ -92,14 +92,14 @@ impl Room {
     }
 }
 
-/// The parent that the filters of a place are listed with; `None` where there is none.
+/// The parent that the filters of a hook are listed with; `None` where there is none.
 pub(crate) fn listed_parent(payloads: &[Vec<u8>]) -> Option<u32> {
     payloads
         .iter()
         .find_map(|payload| wire::u32_at(payload, PARENT))
 }
 
-/// What is listed at the places of a device, each with the parent of its hook. An `ingress`
+/// What is listed at the hooks of a device, each with the parent of its hook. An `ingress`
 /// qdisc has the same filters at both, and runs them for what arrives.
 pub(crate) fn by_hook(mut arrives: Vec<Vec<u8>>, leaves: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let one = listed_parent(&arrives).is_some_and(|own| Some(own) == listed_parent(&leaves));
@@ -134,12 +134,12 @@ pub(crate) fn change(
         out.push(add);
     }
     let (old, new) = (
-        before.and_then(|place| place.restore),
-        after.and_then(|place| place.restore),
+        before.and_then(|hooks| hooks.restore),
+        after.and_then(|hooks| hooks.restore),
     );
     if old.is_some() && old != new {
-        let place = (room.arriving, RESTORE_PREFERENCE);
-        let mut delete = at(RTM_DELTFILTER, 0, ifindex, place);
+        let slot = (room.arriving, RESTORE_PREFERENCE);
+        let mut delete = at(RTM_DELTFILTER, 0, ifindex, slot);
         delete.append_attr_str(TCA_KIND, "matchall");
         out.push(delete);
     }
@@ -152,7 +152,7 @@ pub(crate) fn change(
             if room.by_tcx.contains(&filter.hook) {
                 continue;
             }
-            let place = (room.parent(filter.hook), row.preference);
+            let slot = (room.parent(filter.hook), row.preference);
             out.push(match attached {
                 Some((wanted, loaded)) => {
                     let lowest = match wanted {
@@ -161,13 +161,13 @@ pub(crate) fn change(
                     };
                     let name = filter_name(*program, at, lowest);
                     let descriptor = loaded.get(at).map_or(-1, AsRawFd::as_raw_fd);
-                    attach(ifindex, place, &name, descriptor)
+                    attach(ifindex, slot, &name, descriptor)
                 }
-                None => detach(ifindex, place),
+                None => detach(ifindex, slot),
             });
         }
     }
-    if after.is_none() && before.is_some_and(|place| !place.others) {
+    if after.is_none() && before.is_some_and(|hooks| !hooks.others) {
         out.push(remove(ifindex));
     }
     out
@@ -181,7 +181,7 @@ const fn parent(hook: ClsactHook) -> u32 {
     }
 }
 
-/// Deletes the place with all filters.
+/// Deletes the qdisc with all filters.
 pub(crate) fn remove(ifindex: u32) -> MessageBuilder {
     message(RTM_DELQDISC, 0, (ifindex, CLSACT_HANDLE, TC_H_CLSACT, 0))
 }
@@ -226,8 +226,8 @@ fn restore(ifindex: u32, parent: u32, mask: u32) -> MessageBuilder {
 
 /// A program, in place of one that is there: it is exchanged between two packets
 /// (`cls_bpf_change`, net/sched/cls_bpf.c).
-fn attach(ifindex: u32, place: (u32, u16), name: &str, program: RawFd) -> MessageBuilder {
-    let mut message = at(RTM_NEWTFILTER, NLM_F_CREATE, ifindex, place);
+fn attach(ifindex: u32, slot: (u32, u16), name: &str, program: RawFd) -> MessageBuilder {
+    let mut message = at(RTM_NEWTFILTER, NLM_F_CREATE, ifindex, slot);
     message.append_attr_str(TCA_KIND, "bpf");
     let options = message.nest_start(TCA_OPTIONS);
     message.append_attr_u32(TCA_BPF_FD, program.cast_unsigned());
@@ -239,13 +239,13 @@ fn attach(ifindex: u32, place: (u32, u16), name: &str, program: RawFd) -> Messag
 }
 
 /// Takes a program away.
-fn detach(ifindex: u32, place: (u32, u16)) -> MessageBuilder {
-    let mut message = at(RTM_DELTFILTER, 0, ifindex, place);
+fn detach(ifindex: u32, slot: (u32, u16)) -> MessageBuilder {
+    let mut message = at(RTM_DELTFILTER, 0, ifindex, slot);
     message.append_attr_str(TCA_KIND, "bpf");
     message
 }
 
-/// A request about a filter of a place, by its preference.
+/// A request about a filter of a parent, by its preference.
 fn at(kind: u16, flags: u16, ifindex: u32, (parent, preference): (u32, u16)) -> MessageBuilder {
     let info = u32::from(preference) << 16 | u32::from(ETH_P_ALL.to_be());
     message(kind, flags, (ifindex, 1, parent, info))
@@ -293,23 +293,23 @@ impl Found {
 }
 
 /// What the filters of a device's hooks are; each with the bytes that it was listed
-/// in. What programs are told is not in the listing.
+/// in. The settings of programs are not in the listing.
 pub(crate) fn read(payloads: &[Vec<u8>]) -> (HookPrograms, Found) {
-    let mut place = HookPrograms::default();
+    let mut hooks = HookPrograms::default();
     let mut found = Found::default();
     for payload in payloads {
         let Some(entry) = Entry::of(payload).filter(is_filter) else {
             continue;
         };
         if let Some(mask) = restored(payload, &entry) {
-            place.restore = Some(mask);
+            hooks.restore = Some(mask);
         } else if let Some((own, filter)) = program(payload, &entry) {
             found.0.insert(own, filter);
         } else {
-            place.others = true;
+            hooks.others = true;
         }
     }
-    (place, found)
+    (hooks, found)
 }
 
 /// Whether a filter is weirgate's.
@@ -378,15 +378,15 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let (place, _) = read(&[listed(restore(7, TC_H_MIN_INGRESS, 0xff_0000))]);
-        assert_eq!(place.restore, Some(0xff_0000));
-        assert!(!place.others);
+        let (hooks, _) = read(&[listed(restore(7, TC_H_MIN_INGRESS, 0xff_0000))]);
+        assert_eq!(hooks.restore, Some(0xff_0000));
+        assert!(!hooks.others);
         assert_eq!(read(&[]), (HookPrograms::default(), Found::default()));
     }
 
     /// A filter as the kernel lists it.
-    fn program_listed(place: (u32, u16), name: &str) -> Vec<u8> {
-        let mut message = at(RTM_NEWTFILTER, 0, 7, place);
+    fn program_listed(slot: (u32, u16), name: &str) -> Vec<u8> {
+        let mut message = at(RTM_NEWTFILTER, 0, 7, slot);
         message.append_attr_str(TCA_KIND, "bpf");
         let options = message.nest_start(TCA_OPTIONS);
         message.append_attr_str(TCA_BPF_NAME, name);
@@ -403,9 +403,9 @@ mod tests {
             let row = program.row();
             let lowest = (program == Program::Payload).then_some(24);
             for (at, filter) in row.filters.iter().enumerate() {
-                let place = (parent(filter.hook), row.preference);
+                let slot = (parent(filter.hook), row.preference);
                 let name = filter_name(program, at, lowest);
-                let (hooks, found) = read(&[program_listed(place, &name)]);
+                let (hooks, found) = read(&[program_listed(slot, &name)]);
                 let own = FoundFilter {
                     id: 5,
                     name: name.clone(),
@@ -413,12 +413,12 @@ mod tests {
                 };
                 assert_eq!((hooks.others, found.of(program)), (false, vec![own]));
                 // What a request asks for has no tag yet.
-                let (_, asked) = read(&[listed(attach(7, place, &name, 3))]);
+                let (_, asked) = read(&[listed(attach(7, slot, &name, 3))]);
                 assert!(asked.of(program).iter().all(|filter| !filter.direct));
-                let (hooks, found) = read(&[program_listed(place, "other")]);
+                let (hooks, found) = read(&[program_listed(slot, "other")]);
                 assert!(hooks.others && found == Found::default());
                 // At the other hook it is another's.
-                let other = (place.0 ^ 1, place.1);
+                let other = (slot.0 ^ 1, slot.1);
                 assert!(read(&[program_listed(other, &name)]).0.others);
             }
         }
@@ -431,10 +431,10 @@ mod tests {
             let (mut current, mut old) = (Vec::new(), Vec::new());
             let lowest = (program == Program::Payload).then_some(24);
             for (at, filter) in row.filters.iter().enumerate() {
-                let place = (parent(filter.hook), row.preference);
-                current.push(program_listed(place, &filter_name(program, at, lowest)));
+                let slot = (parent(filter.hook), row.preference);
+                current.push(program_listed(slot, &filter_name(program, at, lowest)));
                 let name = format!("{}24-00000000", filter.label);
-                old.push(program_listed(place, &name));
+                old.push(program_listed(slot, &name));
             }
             let stale = |listed: &[Vec<u8>]| {
                 let (mut hooks, found) = read(listed);
@@ -464,10 +464,10 @@ mod tests {
             assert_eq!(listed_parent(&one()), Some(parent));
             let all = by_hook(one(), one());
             assert_eq!(all, [listed_with(TC_H_MIN_INGRESS)]);
-            let (place, _) = read(&all);
-            assert_eq!((place.restore, place.others), (Some(0xff_0000), false));
+            let (hooks, _) = read(&all);
+            assert_eq!((hooks.restore, hooks.others), (Some(0xff_0000), false));
         }
-        let [arrives, leaves] = CLSACT_PLACES.map(|place| vec![listed_with(place)]);
+        let [arrives, leaves] = CLSACT_PARENTS.map(|parent| vec![listed_with(parent)]);
         let both = [arrives.clone(), leaves.clone()].concat();
         assert_eq!(by_hook(arrives, leaves.clone()), both);
         assert_eq!(by_hook(Vec::new(), leaves.clone()), leaves);
@@ -478,9 +478,9 @@ mod tests {
         let mut bytes = listed(restore(7, TC_H_MIN_INGRESS, 0xff_0000));
         let info = 86_u32 << 16;
         bytes[16..20].copy_from_slice(&info.to_ne_bytes());
-        let (place, _) = read(&[bytes]);
-        assert_eq!(place.restore, None);
-        assert!(place.others);
+        let (hooks, _) = read(&[bytes]);
+        assert_eq!(hooks.restore, None);
+        assert!(hooks.others);
     }
 
     #[test]

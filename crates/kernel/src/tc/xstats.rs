@@ -202,24 +202,24 @@ mod tests {
 
     #[test]
     fn tins_of_cake_are_told_apart() {
-        let tin = |place: u32| {
+        let tin = |index: u32| {
             let word = |kind, value: u32| attr(kind, &value.to_ne_bytes());
             [
                 attr(
                     TCA_CAKE_TIN_STATS_SENT_BYTES64,
-                    &(u64::from(place) << 33).to_ne_bytes(),
+                    &(u64::from(index) << 33).to_ne_bytes(),
                 ),
-                word(TCA_CAKE_TIN_STATS_SENT_PACKETS, 10 + place),
-                word(TCA_CAKE_TIN_STATS_DROPPED_PACKETS, 20 + place),
-                word(TCA_CAKE_TIN_STATS_BACKLOG_BYTES, 30 + place),
-                word(TCA_CAKE_TIN_STATS_AVG_DELAY_US, 40 + place),
+                word(TCA_CAKE_TIN_STATS_SENT_PACKETS, 10 + index),
+                word(TCA_CAKE_TIN_STATS_DROPPED_PACKETS, 20 + index),
+                word(TCA_CAKE_TIN_STATS_BACKLOG_BYTES, 30 + index),
+                word(TCA_CAKE_TIN_STATS_AVG_DELAY_US, 40 + index),
                 word(TCA_CAKE_TIN_STATS_SPARSE_FLOWS, 1),
-                word(TCA_CAKE_TIN_STATS_BULK_FLOWS, place),
+                word(TCA_CAKE_TIN_STATS_BULK_FLOWS, index),
             ]
             .concat()
         };
         let all = [1, 2, 3]
-            .map(|place| attr(place, &tin(u32::from(place))))
+            .map(|index| attr(index, &tin(u32::from(index))))
             .concat();
         let app = attr(TCA_CAKE_STATS_TIN_STATS, &all);
         let found = tins("cake", &app);

@@ -420,14 +420,14 @@ impl Wire {
     }
 
     pub fn send(&self, frame: &[u8]) {
-        // SAFETY: the buffer is as long as it is said to be.
+        // SAFETY: the buffer is as long as its length says.
         let sent = unsafe { libc::send(self.0, frame.as_ptr().cast(), frame.len(), 0) };
         assert_eq!(sent, frame.len() as isize, "{}", Error::last_os_error());
     }
 
     fn next(&self) -> Option<Vec<u8>> {
         let mut buffer = vec![0; 4096];
-        // SAFETY: the buffer is as long as it is said to be.
+        // SAFETY: the buffer is as long as its length says.
         let got = unsafe { libc::recv(self.0, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
         buffer.truncate(usize::try_from(got).ok()?);
         Some(buffer)
@@ -455,7 +455,7 @@ impl Wire {
                 events: libc::POLLIN,
                 revents: 0,
             };
-            // SAFETY: one structure, as is said.
+            // SAFETY: one structure, as the length says.
             unsafe { libc::poll(&raw mut poll, 1, left.as_millis() as i32 + 1) };
         }
     }

@@ -223,7 +223,7 @@ fn a_table_that_was_meddled_with_is_seen_and_mended() {
         let after = observe(&kernel, &[&desired]).await;
         let places: Vec<String> = verify(&after, &desired)
             .into_iter()
-            .map(|difference| difference.place)
+            .map(|difference| difference.object)
             .collect();
         // The inserted rule moves the one that was there.
         assert_eq!(

@@ -129,7 +129,7 @@ fn framed(mut matches: Vec<Match>, class: Handle, frame: Frame) -> Rule {
 #[test]
 fn any_rules_are_read_back_as_they_were_written() {
     in_namespace(|kernel| async move {
-        // What is both ICMP and ICMPv6 is not told apart, nor ever matched.
+        // What is both ICMP and ICMPv6 is not distinguished, nor ever matched.
         let both = |matches: &Vec<Match>| {
             let has = |version| {
                 let field = Field::IcmpType(version);

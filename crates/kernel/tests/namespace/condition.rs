@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Traffic conditioners: both ways come, are told something else without being
+//! Traffic conditioners: both ways come, are changed without being
 //! exchanged, count, and go.
 
 use crate::harness::{in_namespace, name, observe, only, run};
@@ -86,7 +86,7 @@ fn they_come_are_told_count_and_go() {
         // An unchanged state plans nothing.
         let now = observe(&kernel, &[&desired]).await;
         assert_eq!(plan(&now, &desired).unwrap().steps, []);
-        // Another rate of the first: told, and the other keeps its counts.
+        // Another rate of the first: changed, and the other keeps its counts.
         let other = state(
             vec![voice.clone()],
             vec![bucket("voice", 1 << 46, 128), bucket("rest", 1, 8)],

@@ -11,7 +11,7 @@ use weirgate_state::{Datagrams, HookPrograms};
 fn a_device_that_comes_back_has_the_same_programs() {
     in_namespace(|kernel| async move {
         let wan = name("wan");
-        // Conditioners are told the number of their device, and windows are two programs.
+        // Conditioners are given the number of their device, and windows are two programs.
         let mut desired = state(vec![bucket("in", 1, 64)], vec![bucket("out", 1, 64)]);
         let hooks = desired.hooks.get_mut(&wan).unwrap();
         hooks.windows = Some(Box::new(windows(4_000)));

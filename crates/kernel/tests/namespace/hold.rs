@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The filter that holds arriving packets to a rate: whole, or as it was; told
-//! something else without being exchanged.
+//! The filter that holds arriving packets to a rate: whole, or as it was; changed
+//! without being exchanged.
 
 use crate::harness::{in_namespace, name, observe, only, run};
 use weirgate_kernel::Fault;
@@ -55,7 +55,7 @@ fn it_comes_is_told_and_goes() {
         // An unchanged state plans nothing.
         let now = observe(&kernel, &[&desired]).await;
         assert_eq!(plan(&now, &desired).unwrap().steps, []);
-        // Another rate and another threshold: told, not exchanged.
+        // Another rate and another threshold: changed, not exchanged.
         let number = |shown: &str| {
             let at = shown.split(" id ").nth(1).unwrap_or_default();
             at.split_whitespace().next().unwrap_or_default().to_owned()

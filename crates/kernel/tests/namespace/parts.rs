@@ -99,7 +99,7 @@ fn maps_to_classes_are_read_back() {
 }
 
 /// A set of one range that has no end, because it reaches to the greatest key,
-/// is told from a set of one key.
+/// is distinguished from a set of one key.
 #[test]
 fn ranges_of_all_keys_are_read_back() {
     in_namespace(|kernel| async move {

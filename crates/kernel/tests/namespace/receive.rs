@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What holds senders to a rate from here: whole, or as it was; told something
-//! else without being exchanged; refused datagrams.
+//! What holds senders to a rate from here: whole, or as it was; changed
+//! without being exchanged; refused datagrams.
 
 use crate::harness::{in_namespace, name, numbers, observe, only, run};
 use weirgate_kernel::Fault;
@@ -179,8 +179,8 @@ fn beside_an_ingress_qdisc_what_leaves_is_by_tcx() {
         // Told something else, both as they were.
         let other = receiving(Some(windows(9_000)), Some(datagrams(2_000)));
         let change = plan(&applied.after, &other).unwrap();
-        let told = kernel.apply(&change).await.unwrap();
-        assert_eq!(verify(&told.after, &other), []);
+        let applied = kernel.apply(&change).await.unwrap();
+        assert_eq!(verify(&applied.after, &other), []);
         assert_eq!(by_tcx(), there);
         // A program that somebody took away is put back.
         std::fs::remove_file(format!("/sys/fs/bpf/weirgate/tcx/{}", there[0])).unwrap();

@@ -42,7 +42,7 @@ const FAMILIES: [(u128, u8); 2] = [(4, 2), (6, 10)];
 /// How a field is loaded, of the packet in a frame.
 pub(super) fn source(field: Field, frame: Frame, netdev: bool) -> Source {
     let found = plain_source(field, netdev);
-    match frame.place(field) {
+    match frame.location(field) {
         Some((offset, length)) => Source {
             load: Load::Network(offset as u32, length as u32),
             ..found
@@ -95,7 +95,7 @@ fn plain_source(field: Field, netdev: bool) -> Source {
         Field::Class => plain(Load::Meta(MetaKey::Priority)),
         Field::ConnectionId => plain(Load::Connection(CtKey::Id)),
         Field::Helper => plain(Load::Connection(CtKey::Helper)),
-        Field::Moment => turned(Load::Meta(MetaKey::TimeNs), 8),
+        Field::Time => turned(Load::Meta(MetaKey::TimeNs), 8),
         Field::Hour => turned(Load::Meta(MetaKey::TimeHour), 4),
         Field::Day => plain(Load::Meta(MetaKey::TimeDay)),
         field => Source {
@@ -109,7 +109,7 @@ fn plain_source(field: Field, netdev: bool) -> Source {
 /// The load of a header's bytes. What neither has a place in a header nor a load
 /// of its own has none that a kernel takes; a test looks for such fields.
 fn in_header(field: Field) -> Load {
-    let Some(bytes) = field.place() else {
+    let Some(bytes) = field.header_bytes() else {
         return Load::Network(0, 0);
     };
     let (offset, length) = (bytes.offset as u32, bytes.length as u32);
@@ -121,7 +121,7 @@ fn in_header(field: Field) -> Load {
 
 /// Bytes that a value in a header takes.
 fn length(field: Field) -> usize {
-    field.place().map_or(0, |bytes| bytes.length)
+    field.header_bytes().map_or(0, |bytes| bytes.length)
 }
 
 /// The frame of a rule that loads this; `None` where it may be any.
@@ -129,8 +129,8 @@ pub(super) fn frame(load: Load) -> Option<Frame> {
     let Load::Network(offset, length) = load else {
         return None;
     };
-    let place = (offset as usize, length as usize);
-    let holds = |frame: &Frame| frame.field_at(place, 0).is_some();
+    let bytes = (offset as usize, length as usize);
+    let holds = |frame: &Frame| frame.field_at(bytes, 0).is_some();
     Frame::SESSIONS.into_iter().find(holds)
 }
 
@@ -159,10 +159,10 @@ pub(super) fn field(
         })
     };
     // Both versions have the type of ICMP at the same place.
-    let told = |field: &Field| {
+    let distinct = |field: &Field| {
         !(frame.is_plain() && matches!(field, Field::IcmpType(of) if Some(*of) != version))
     };
-    let mut fields = IpVersion::BOTH.into_iter().flat_map(every).filter(told);
+    let mut fields = IpVersion::BOTH.into_iter().flat_map(every).filter(distinct);
     fields.find(|field| self::source(*field, frame, netdev) == *source)
 }
 
@@ -320,7 +320,7 @@ mod tests {
                 for one in fields {
                     let source = source(one, frame, netdev);
                     assert_ne!(source.load, Load::Network(0, 0), "{one:?}");
-                    // What is no IP version is told by its value.
+                    // What is no IP version is known by its value.
                     let wanted = match one {
                         Field::EtherType if netdev => Field::Version,
                         one => one,

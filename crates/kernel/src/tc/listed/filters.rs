@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The filters of one place in a tree, and their chains.
+//! The filters at one point of a tree, and their chains.
 
 use super::object;
 use crate::netlink::wire::{self, Attrs};
@@ -14,9 +14,9 @@ use weirgate_units::Arrange as _;
 /// linux/rtnetlink.h.
 pub(super) const TCA_CHAIN: u16 = 11;
 
-/// What is listed of one place where filters can be.
+/// What is listed of one qdisc or class that can have filters.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Place {
+pub(crate) struct FilterPoint {
     /// The qdisc or class.
     pub(crate) parent: u32,
     /// Every chain that somebody made or that has a filter.
@@ -69,7 +69,7 @@ const TCA_BPF_ID: u16 = 11;
 const TCA_U32_DIVISOR: u16 = 4;
 const TCA_U32_MARK: u16 = 10;
 
-impl Place {
+impl FilterPoint {
     /// What makes its chains and filters again; `None` where that cannot be.
     pub(super) fn objects(&self) -> Option<Vec<ListedObject>> {
         let filters = self.filters()?;

@@ -33,7 +33,7 @@ use weirgate_state::{Listed, ListedKind, ListedObject, Red};
 use weirgate_units::{Arrange as _, Inserted as _};
 use weirgate_units::{Rate, Size};
 
-pub(crate) use filters::Place;
+pub(crate) use filters::FilterPoint;
 
 /// linux/rtnetlink.h.
 const TCA_INGRESS_BLOCK: u16 = 13;
@@ -50,7 +50,7 @@ const WITH_OWN_CLASSES: [&str; 4] = ["drr", "hfsc", "htb", "qfq"];
 const NOT_KEPT: [&str; 5] = ["gred", "mqprio", "plug", "taprio", "teql0"];
 
 /// Where the filters of a tree can be: its qdiscs, and classes that may have children.
-pub(crate) fn places(qdiscs: &[Entry<'_>], classes: &[Entry<'_>]) -> BTreeSet<u32> {
+pub(crate) fn filter_parents(qdiscs: &[Entry<'_>], classes: &[Entry<'_>]) -> BTreeSet<u32> {
     let tree = |entry: &&Entry<'_>| entry.handle >> 16 != 0 && entry.parent != TC_H_CLSACT;
     let inner = classes
         .iter()
@@ -63,12 +63,12 @@ pub(crate) fn places(qdiscs: &[Entry<'_>], classes: &[Entry<'_>]) -> BTreeSet<u3
         .inserted()
 }
 
-/// The tree of a device, with what is listed of each of its [`places`]; `None` where it
+/// The tree of a device, with what is listed of each of its [`filter_parents`]; `None` where it
 /// could not be made again.
 pub(crate) fn tree(
     qdiscs: &[Entry<'_>],
     classes: &[Entry<'_>],
-    places: &[Place],
+    points: &[FilterPoint],
 ) -> Option<Listed> {
     let root = qdiscs
         .iter()
@@ -76,8 +76,8 @@ pub(crate) fn tree(
     let mut objects = Vec::new();
     let mut seen = BTreeSet::new();
     qdisc(root, qdiscs, classes, &mut seen, &mut objects)?;
-    for place in places {
-        objects.extend(place.objects()?);
+    for point in points {
+        objects.extend(point.objects()?);
     }
     Some(Listed {
         name: root.kind.clone(),
@@ -304,8 +304,8 @@ pub(crate) fn requests(ifindex: u32, listed: &Listed, replace: bool) -> Vec<Mess
         } else {
             NLM_F_EXCL
         };
-        let place = (ifindex, object.handle, object.parent, object.info);
-        let mut asked = message(kind, NLM_F_CREATE | only, place);
+        let head = (ifindex, object.handle, object.parent, object.info);
+        let mut asked = message(kind, NLM_F_CREATE | only, head);
         // Some disciplines want a nest called one, and list it without
         // (`ets_qdisc_change`, net/sched/sch_ets.c).
         for (kind, payload) in attributes(&object.attributes) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether the place that others made at a device can have what a plan attaches there.
+//! Whether the `clsact` or `ingress` qdisc that others made at a device can have the filters
+//! that a plan attaches.
 //!
-//! Programs can be beside such a place, by tcx. The filter that restores marks is no
-//! program, so it needs a place whose filters are the device's own.
+//! Programs can do without such a qdisc: they are attached by tcx. The filter that restores
+//! marks is no program, so it needs a qdisc whose filters are the device's own.
 
 use crate::error::KernelError;
 use crate::programs::tcx::elsewhere;
@@ -14,9 +15,9 @@ use weirgate_plan::{Action, Plan};
 use weirgate_state::{ClsactHook, DeviceName};
 
 impl Kernel {
-    /// Fails where a plan attaches a filter at a place that cannot have it; nothing has
+    /// Fails where a plan attaches a filter at a qdisc that cannot have it; nothing has
     /// been changed then.
-    pub(super) async fn check_places(&self, plan: &Plan) -> Result<(), KernelError> {
+    pub(super) async fn check_hook_qdiscs(&self, plan: &Plan) -> Result<(), KernelError> {
         let mut wanted: BTreeMap<u32, &DeviceName> = BTreeMap::new();
         let devices = self.devices().await?;
         for step in &plan.steps {
@@ -41,7 +42,7 @@ impl Kernel {
                 && entry.parent == TC_H_CLSACT
                 && elsewhere(&entry).contains(&ClsactHook::Ingress)
             {
-                return Err(KernelError::Place {
+                return Err(KernelError::HookQdisc {
                     device: (*device).clone(),
                     kind: entry.kind,
                     why: "shares its filters with other devices; give the device filters of \

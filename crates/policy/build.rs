@@ -9,13 +9,13 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::{env, fs, path::PathBuf};
 
-/// Before this moment a zone counts as it does then: 1 January 2026, UTC.
+/// Before this time a zone counts as it does then: 1 January 2026, UTC.
 const FROM: i64 = 1_767_225_600;
 /// From here on it stays as it is then: 1 January 2051, UTC. Nobody knows the
 /// laws of that time, and each year costs a list two numbers.
 const TO: i64 = 2_556_144_000;
 
-/// The moments in seconds since 1970 at which the zone's offset changes, each
+/// The times in seconds since 1970 at which the zone's offset changes, each
 /// with the seconds ahead of UTC from then on. The first is that of before.
 fn changes(zone: &TimeZone) -> Result<Vec<(i64, i32)>, jiff::Error> {
     let start = Timestamp::from_second(FROM)?;

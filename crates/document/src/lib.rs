@@ -29,7 +29,7 @@ mod value;
 mod vocabulary;
 
 pub use parameters::{ParameterError, quoted, with_parameters};
-pub use problem::{CODES, OUT_OF_RANGE, Problem, Problems, Severity, Span};
+pub use problem::{CODES, OUT_OF_RANGE, Problem, Problems, Severity, SourceSpan};
 pub use reader::Reader;
 pub use source::{parse, parse_with_parameters, parse_with_vocabulary};
 pub use suggest::{did_you_mean, nearest};

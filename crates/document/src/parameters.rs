@@ -7,7 +7,7 @@
 //! value is written out. Braces around anything else stay as they are. Places
 //! in problems remain those of the document as it was written.
 
-use crate::problem::{Problems, Span};
+use crate::problem::{Problems, SourceSpan};
 use crate::suggest::nearest;
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
@@ -37,7 +37,7 @@ pub(crate) fn fill(root: &mut DeTable<'_>, problems: &Problems) {
         return;
     };
     let mut values = BTreeMap::new();
-    let mut places: BTreeMap<String, Span> = BTreeMap::new();
+    let mut places: BTreeMap<String, SourceSpan> = BTreeMap::new();
     for (key, value) in table {
         let name = key.get_ref().to_string();
         if !well_formed(&name) {
@@ -163,7 +163,7 @@ pub fn with_parameters(source: &str, given: &[(String, String)]) -> Result<Strin
         let keys = table.into_iter().flat_map(|table| table.keys());
         keys.map(|key| key.get_ref().as_ref())
     };
-    let mut edits: BTreeMap<usize, (Span, String)> = BTreeMap::new();
+    let mut edits: BTreeMap<usize, (SourceSpan, String)> = BTreeMap::new();
     for (name, text) in given {
         let Some(value) = table.and_then(|table| table.get(name.as_str())) else {
             let hint = match nearest(name, names()) {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_ones_are_said() {
+    fn wrong_ones_are_reported() {
         let set = |name: &str, value: &str| {
             let given = [(name.to_owned(), value.to_owned())];
             with_parameters(SOURCE, &given).unwrap_err().to_string()

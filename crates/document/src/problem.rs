@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 /// A place in a document: byte offsets.
-pub type Span = Range<usize>;
+pub type SourceSpan = Range<usize>;
 
 /// The code of a number that is out of its range.
 pub const OUT_OF_RANGE: &str = "D005";
@@ -48,7 +48,7 @@ pub struct Problem {
     /// A stable code, such as `P012`, that the reference explains.
     pub code: &'static str,
     /// Where it is.
-    pub span: Span,
+    pub span: SourceSpan,
     /// What is wrong, one line.
     pub message: String,
     /// What would be right, one line; may be empty.
@@ -68,7 +68,7 @@ impl Problems {
     pub fn error(
         &self,
         code: &'static str,
-        span: Span,
+        span: SourceSpan,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
@@ -79,7 +79,7 @@ impl Problems {
     pub fn warning(
         &self,
         code: &'static str,
-        span: Span,
+        span: SourceSpan,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
@@ -90,7 +90,7 @@ impl Problems {
     pub fn note(
         &self,
         code: &'static str,
-        span: Span,
+        span: SourceSpan,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
@@ -101,7 +101,7 @@ impl Problems {
         &self,
         severity: Severity,
         code: &'static str,
-        span: Span,
+        span: SourceSpan,
         message: String,
         hint: String,
     ) {
@@ -196,7 +196,7 @@ pub(crate) fn line_column(source: &str, offset: usize) -> (usize, usize) {
 
 /// A span that lies within the source, on character boundaries, not empty
 /// unless the source is.
-fn clamp(span: &Span, source: &str) -> Span {
+fn clamp(span: &SourceSpan, source: &str) -> SourceSpan {
     let start = floor_char(source, span.start);
     let end = floor_char(source, span.end).max(start);
     start..end

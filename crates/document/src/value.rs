@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Values with their places.
 
-use crate::problem::Span;
+use crate::problem::SourceSpan;
 use std::ops::Deref;
 
 /// A value with its place.
@@ -10,7 +10,7 @@ pub struct Value<T> {
     /// The value.
     pub value: T,
     /// Its place in the document.
-    pub span: Span,
+    pub span: SourceSpan,
     /// Its line, from 1.
     pub line: u32,
 }

@@ -198,7 +198,7 @@ fn a_field_is_found_by_a_former_name() {
         let mut a = table("a");
         assert!(a.has("new") && !a.has_unknown());
         assert_eq!(a.kind("new"), Some(Kind::Number));
-        assert_eq!(a.place("new"), 4..7);
+        assert_eq!(a.span_of("new"), 4..7);
         assert_eq!(a.integer("new", 0..=9).map(|five| five.value), Some(5));
         assert_eq!(a.integer("new", 0..=3), None);
         let mut b = table("b");

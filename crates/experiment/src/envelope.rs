@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How a guest's result travels: the bytes, then a trailer with their length
-//! and CRC, so that a guest that stopped half way is told from one that
+//! and CRC, so that a guest that stopped half way is distinguished from one that
 //! finished. What the bytes mean is [`Recording`](crate::Recording)'s matter.
 
 use thiserror::Error;

@@ -441,9 +441,9 @@ mod tests {
         assert!(problem("iprate.x.within_35_ms.ratio").contains("mean_kbit"));
         assert!(problem("").contains("is not the name"));
         for cost in ["cost.wan.instructions", "upload1.cost.wan.instructions"] {
-            let said = problem(cost);
-            assert!(said.contains("not measured yet"), "{said}");
-            assert!(said.contains("measured are rtt, iprate"), "{said}");
+            let message = problem(cost);
+            assert!(message.contains("not measured yet"), "{message}");
+            assert!(message.contains("measured are rtt, iprate"), "{message}");
         }
     }
 }

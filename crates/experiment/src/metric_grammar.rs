@@ -109,10 +109,10 @@ quantities! {
     /// 6.4.1 after each datagram.
     Jitter: "jitter" Flow "ms" MEAN AnyLine;
     /// Congestion window: of samples of the sender's TCP state; of a group the sum over its
-    /// members; not of short flows, whose samples are not told apart.
+    /// members; not of short flows, whose samples are not distinguished.
     Cwnd: "cwnd" Flow "bytes" MAX AnyLine;
     /// Bytes sent and not acknowledged: of samples of the sender's TCP state; of a group
-    /// the sum over its members; not of short flows, whose samples are not told apart.
+    /// the sum over its members; not of short flows, whose samples are not distinguished.
     Outstanding: "outstanding" Flow "bytes" MEAN_MAX AnyLine;
     /// Smoothed round trip, as the sender has it: the smoothed round trip of samples of the
     /// sender's TCP state, each connection's by itself; not of short flows.

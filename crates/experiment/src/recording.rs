@@ -40,7 +40,7 @@ pub struct Recording {
     pub averages: Vec<NumberSample>,
     /// Class names that `Sojourn::class` indexes.
     pub classes: Vec<String>,
-    /// Commands run, policies applied, and what they said.
+    /// Commands run, policies applied, and their output.
     pub transcript: Vec<Transcript>,
     /// What the gateway's connection tracking knew at the end, in an arm with a
     /// policy.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said about wrong experiment files: every problem in one run, with
+//! What is reported about wrong experiment files: every problem in one run, with
 //! its place and what would be right.
 
 use std::fmt::Write as _;
@@ -242,13 +242,13 @@ fn netem_is_no_line_that_impairs_packets() {
         let source = with_netem().replacen(at, field, 1);
         let (experiment, problems) = parse(&source);
         assert!(experiment.is_none(), "{field}");
-        let said = problems.iter().any(|problem| {
+        let reported = problems.iter().any(|problem| {
             problem.code == "E110"
                 && problem
                     .message
                     .ends_with("in the arm `tree` that cannot be")
         });
-        assert!(said, "{field}: {problems:?}");
+        assert!(reported, "{field}: {problems:?}");
     }
 }
 
@@ -258,9 +258,9 @@ fn netem_logs_no_packets() {
     let source = with_netem();
     let (experiment, problems) = parse(&source);
     assert!(experiment.is_none());
-    let said: Vec<(&str, &str)> = problems.iter().map(|p| (p.code, &*p.message)).collect();
+    let reported: Vec<(&str, &str)> = problems.iter().map(|p| (p.code, &*p.message)).collect();
     assert_eq!(
-        said,
+        reported,
         [
             ("E110", "nothing is captured in the arm `tree`"),
             (

@@ -127,18 +127,18 @@ fn timing(root: &mut Reader<'_, '_>) -> Option<Timing> {
     if timing.silence.as_nanos() < rounds {
         let message = "`silence` is shorter than four times `every`";
         let hint = format!("write `silence = \"{}\"` or more", Span::from_nanos(rounds));
-        let place = table.place("silence");
-        table.problems().error(codes::TIMING, place, message, hint);
+        let span = table.span_of("silence");
+        table.problems().error(codes::TIMING, span, message, hint);
     }
     Some(timing)
 }
 
 fn links(root: &mut Reader<'_, '_>) -> Vec<Link> {
     let (tables, excess) = root.tables_up_to("link", MOST_LINKS);
-    if let Some(place) = excess {
+    if let Some(span) = excess {
         let message = format!("there are more than {MOST_LINKS} links");
         let hint = "take one away";
-        root.problems().error(codes::COUNT, place, message, hint);
+        root.problems().error(codes::COUNT, span, message, hint);
     }
     if tables.is_empty() {
         let hint = "add a table `[[link]]` for each link, the most preferred first";
@@ -182,7 +182,7 @@ fn link(
         return None;
     };
     let title = name.as_ref().map_or(known.as_str(), |name| &name.value);
-    let place = name.as_ref().unwrap_or(&device).span.clone();
+    let span = name.as_ref().unwrap_or(&device).span.clone();
     if !devices.insert(known.clone()) {
         let message = format!("`{known}` is the device of two links");
         let hint = "write each link once";
@@ -191,7 +191,7 @@ fn link(
     } else if title.is_empty() || !names.insert(title.to_owned()) {
         let message = format!("`{title}` cannot be the name of this link");
         let hint = "give each link a name of its own";
-        table.problems().error(codes::DEVICE, place, message, hint);
+        table.problems().error(codes::DEVICE, span, message, hint);
     }
     Some(Link {
         name: title.to_owned(),
@@ -217,10 +217,10 @@ fn addresses(table: &mut Reader<'_, '_>, key: &'static str, most: usize) -> Vec<
 
 fn rules(root: &mut Reader<'_, '_>, links: &[Link]) -> Vec<Rule> {
     let (tables, excess) = root.tables_up_to("rule", MOST_RULES);
-    if let Some(place) = excess {
+    if let Some(span) = excess {
         let message = format!("there are more than {MOST_RULES} rules");
         let hint = "put networks together";
-        root.problems().error(codes::COUNT, place, message, hint);
+        root.problems().error(codes::COUNT, span, message, hint);
     }
     let mut tables = tables;
     tables.iter_mut().map(|table| rule(table, links)).collect()
@@ -234,8 +234,8 @@ fn rule(table: &mut Reader<'_, '_>, links: &[Link]) -> Rule {
     {
         let message = "`from` and `to` are of different IP versions";
         let hint = "write a rule for each version";
-        let place = table.place("to");
-        table.problems().error(codes::ADDRESS, place, message, hint);
+        let span = table.span_of("to");
+        table.problems().error(codes::ADDRESS, span, message, hint);
     }
     let names = table.text_list("use").unwrap_or_default();
     if names.is_empty() {

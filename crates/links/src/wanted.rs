@@ -51,7 +51,7 @@ fn route(wanted: &mut Routing, version: IpVersion, links: &Links, up: &[bool], p
         let Some(gateway) = path.and_then(|path| path.hops.get(&version)) else {
             continue;
         };
-        let (table, place) = (links.table(number), number as u32);
+        let (table, index) = (links.table(number), number as u32);
         wanted.routes.insert(LinkRoute {
             table,
             version,
@@ -60,12 +60,12 @@ fn route(wanted: &mut Routing, version: IpVersion, links: &Links, up: &[bool], p
         });
         rules.insert(RoutingRule {
             bound_to: Some(link.device.clone()),
-            ..rule(BOUND + place, table)
+            ..rule(BOUND + index, table)
         });
         if up.get(number) == Some(&true) {
             rules.insert(RoutingRule {
                 mark: Some((links.mark(number), links.marks)),
-                ..rule(MARKED + place, table)
+                ..rule(MARKED + index, table)
             });
             first = first.or(Some(table));
         }

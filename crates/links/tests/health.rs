@@ -15,7 +15,7 @@ const DETECTED: u64 = 3_000 * MS;
 type Change = (u64, bool);
 
 /// A line that is cut at times, loses some of the rounds, and answers late.
-struct Line {
+struct ProbedPath {
     /// Beginning and end of each cut.
     cuts: Vec<(u64, u64)>,
     /// Of 1,000 rounds so many are lost.
@@ -25,7 +25,7 @@ struct Line {
     seed: u64,
 }
 
-impl Line {
+impl ProbedPath {
     fn carries(&self, at: u64) -> bool {
         !self
             .cuts
@@ -93,7 +93,7 @@ proptest! {
     ) {
         let (start, end) = (start * MS, (start + length) * MS);
         let timing = Timing::default();
-        let line = Line { cuts: vec![(start, end)], lost, delay: delay * MS, seed };
+        let line = ProbedPath { cuts: vec![(start, end)], lost, delay: delay * MS, seed };
         let changes = line.run(timing, end + 600_000 * MS);
         prop_assert_eq!(changes.len(), 2, "{:?}", &changes);
         let (down, up) = (changes[0], changes[1]);
@@ -108,7 +108,7 @@ proptest! {
         let hour = 3_600_000 * MS;
         let every = (cut + pause) * MS;
         let cuts = (0..hour / every).map(|n| (n * every, n * every + cut * MS)).collect();
-        let line = Line { cuts, lost: 0, delay: 20 * MS, seed: 0 };
+        let line = ProbedPath { cuts, lost: 0, delay: 20 * MS, seed: 0 };
         let changes = line.run(Timing::default(), hour);
         prop_assert!(changes.len() <= 20, "{} changes", changes.len());
     }
@@ -118,7 +118,7 @@ proptest! {
     fn short_gaps_are_no_failure(gap in 1..1_000_u64, pause in 1_500..9_000_u64) {
         let every = (gap + pause) * MS;
         let cuts = (1..200).map(|n| (n * every, n * every + gap * MS)).collect();
-        let line = Line { cuts, lost: 0, delay: 30 * MS, seed: 0 };
+        let line = ProbedPath { cuts, lost: 0, delay: 30 * MS, seed: 0 };
         prop_assert_eq!(line.run(Timing::default(), 200 * every), []);
     }
 

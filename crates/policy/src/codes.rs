@@ -32,7 +32,7 @@ codes! {
     KIND_UNSTATED "P109" "A device's name suggests a kind that the policy does not state (warning).";
     CLASS_NAME "P110" "A class name is not usable.";
     DUPLICATE_CLASS "P111" "Two classes of one direction have the same name.";
-    TOO_MANY "P112" "There are more classes or rules than can be told apart or kept fast.";
+    TOO_MANY "P112" "There are more classes or rules than can be distinguished or kept fast.";
     NO_DEFAULT "P113" "A direction has no default class, or no class at all.";
     TWO_DEFAULTS "P114" "A direction has more than one default class.";
     SHARE_ZERO "P115" "A class is guaranteed nothing, or less than 1 kbit/s.";

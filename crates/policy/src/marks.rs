@@ -9,7 +9,7 @@ use crate::condition::number::{Misread, number};
 use crate::field::{self, FieldKind, Row, Table};
 use crate::model::Rule;
 use crate::policy::Policy;
-use weirgate_document::{Problems, Reader, Span, Value};
+use weirgate_document::{Problems, Reader, SourceSpan, Value};
 use weirgate_signatures::BITS;
 
 /// The bits for stored decisions without `[marks]`: 255 rules.
@@ -176,7 +176,7 @@ struct Use {
     what: &'static str,
     /// Where the policy asks for it; `None` where it need not stand apart from
     /// what is above it, nor from what rules look at.
-    asked: Option<Span>,
+    asked: Option<SourceSpan>,
     /// What a mark says with them.
     says: &'static str,
     /// How others are chosen.
@@ -231,10 +231,10 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         ControlGroups::named(&policy.rules).len(),
         policy.marks.control_groups,
     );
-    if let Some(place) = ControlGroups::asked(&policy.rules).filter(|_| groups > room(bits)) {
+    if let Some(span) = ControlGroups::asked(&policy.rules).filter(|_| groups > room(bits)) {
         problems.error(
             codes::CONTROL_GROUP,
-            place.clone(),
+            span.clone(),
             format!(
                 "rules name {groups} control groups, and the bits {bits:#010x} have room for {}",
                 room(bits)
@@ -277,10 +277,10 @@ fn apart(policy: &Policy, problems: &Problems) {
             );
         }
         let looked_at = |rule| mark::looked_at(rule, one.bits);
-        for place in policy.rules.iter().filter_map(looked_at) {
+        for span in policy.rules.iter().filter_map(looked_at) {
             problems.error(
                 codes::MARK,
-                place.clone(),
+                span.clone(),
                 format!("{:#010x} of the mark stores {}", one.bits, one.says),
                 format!("look at other bits, or {}", one.right),
             );

@@ -8,7 +8,7 @@ use crate::field::words;
 use crate::named::member::Prefix;
 use crate::named::schedule::Schedule;
 use std::fmt;
-use weirgate_document::{Span, Value};
+use weirgate_document::{SourceSpan, Value};
 use weirgate_units::{Dscp, Rate};
 
 /// One way through the link.
@@ -120,7 +120,7 @@ pub struct Rule {
     /// The line of its table, from 1, in its file.
     pub line: u32,
     /// Where its table begins.
-    pub span: Span,
+    pub span: SourceSpan,
     /// The name of its counter, if it has one of its own.
     pub name: Option<Value<String>>,
     /// The class; `None` where it only writes a code point.
@@ -140,7 +140,7 @@ pub struct Rule {
     /// No later rule sees its packets.
     pub last: bool,
     /// Once it matched a packet of a connection, it matches all of them.
-    pub keep: Option<Span>,
+    pub keep: Option<SourceSpan>,
     /// The code point that it writes.
     pub set_dscp: Option<Value<Dscp>>,
     /// The largest TCP segment, in bytes of payload, that its SYNs and SYN-ACKs

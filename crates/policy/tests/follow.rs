@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One mistake is told once: what follows from it is not.
+//! One mistake is reported once: what follows from it is not.
 
 use weirgate_policy::parse;
 

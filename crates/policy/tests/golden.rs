@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said about the policies in `tests/policy/bad`, word by word, and
+//! What is reported about the policies in `tests/policy/bad`, word by word, and
 //! that those in `policies` are right.
 
 use std::fmt::Write;
@@ -55,7 +55,7 @@ default = true
 
 /// One mistake each: `tests/policy/mistakes.txt` has them one after the other,
 /// as `## name`, the lines that are added to a sound policy (or, after
-/// `## name (whole)`, the whole of it), and, after `--`, what is said.
+/// `## name (whole)`, the whole of it), and, after `--`, the report.
 #[test]
 fn a_hundred_mistakes_one_by_one() {
     let path = "tests/policy/mistakes.txt";
@@ -80,7 +80,7 @@ fn a_hundred_mistakes_one_by_one() {
         };
         let none = |_: &str| Err("there is no such file".to_owned());
         let parsed = weirgate_policy::parse_with("policy.toml", &source, &none);
-        assert!(!parsed.problems.is_empty(), "{name}: nothing is said");
+        assert!(!parsed.problems.is_empty(), "{name}: nothing is reported");
         let is_error = |problem: &&Problem| problem.severity == Severity::Error;
         let errors = parsed.problems.iter().filter(is_error).count();
         assert_eq!(parsed.policy.is_none(), errors > 0, "{name}");
@@ -88,8 +88,8 @@ fn a_hundred_mistakes_one_by_one() {
             assert!(problem.span.end <= source.len(), "{name}: {problem:?}");
         }
         first_words.push(parsed.problems[0].message.clone());
-        let said = rendered(&parsed);
-        write!(written, "## {title}\n{added}\n--\n{said}\n").expect("a string");
+        let report = rendered(&parsed);
+        write!(written, "## {title}\n{added}\n--\n{report}\n").expect("a string");
     }
     let head = text.split("## ").next().unwrap_or_default();
     let written = format!("{head}{}", written.trim_end()) + "\n";
@@ -122,7 +122,7 @@ fn every_mistake_is_reported() {
 }
 
 #[test]
-fn every_doubt_is_told() {
+fn every_doubt_is_reported() {
     compare("doubtful", true);
 }
 

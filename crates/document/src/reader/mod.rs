@@ -3,7 +3,7 @@
 
 mod names;
 
-use crate::problem::{OUT_OF_RANGE, Problems, Span};
+use crate::problem::{OUT_OF_RANGE, Problems, SourceSpan};
 use crate::source::Text;
 use crate::value::{Kind, Value};
 use crate::vocabulary::Vocabulary;
@@ -19,7 +19,7 @@ use toml::de::{DeTable, DeValue};
 pub struct Reader<'d, 'i> {
     text: &'d Text<'i>,
     table: &'d DeTable<'i>,
-    span: Span,
+    span: SourceSpan,
     name: String,
     problems: &'d Problems,
     vocabulary: &'static Vocabulary,
@@ -52,7 +52,7 @@ impl<'d, 'i> Reader<'d, 'i> {
 
     /// Where the table is (its header, or its braces).
     #[must_use]
-    pub fn span(&self) -> Span {
+    pub fn span(&self) -> SourceSpan {
         self.span.clone()
     }
 
@@ -151,7 +151,7 @@ impl<'d, 'i> Reader<'d, 'i> {
     /// are accepted too.
     pub fn text_list(&mut self, key: &'static str) -> Option<Vec<Value<String>>> {
         let (value, span) = self.field(key)?;
-        let items: Vec<(&DeValue<'i>, Span)> = match value {
+        let items: Vec<(&DeValue<'i>, SourceSpan)> = match value {
             DeValue::Array(items) => items.iter().map(|i| (i.get_ref(), i.span())).collect(),
             single => vec![(single, span)],
         };
@@ -267,7 +267,7 @@ impl<'d, 'i> Reader<'d, 'i> {
 
     /// Where a field's key stands; the table's place where it is absent.
     #[must_use]
-    pub fn place(&self, key: &str) -> Span {
+    pub fn span_of(&self, key: &str) -> SourceSpan {
         let found = self.entry(key);
         found.map_or_else(|| self.span(), |(key, _)| key.span())
     }
@@ -305,7 +305,7 @@ impl<'d, 'i> Reader<'d, 'i> {
         &mut self,
         key: &'static str,
         most: usize,
-    ) -> (Vec<Reader<'d, 'i>>, Option<Span>) {
+    ) -> (Vec<Reader<'d, 'i>>, Option<SourceSpan>) {
         let mut tables = self.tables(key);
         let excess = tables.get(most).map(Reader::span);
         for table in tables.iter_mut().skip(most) {
@@ -332,7 +332,7 @@ impl<'d, 'i> Reader<'d, 'i> {
         None
     }
 
-    fn nested(&self, key: &str, table: &'d DeTable<'i>, span: Span) -> Self {
+    fn nested(&self, key: &str, table: &'d DeTable<'i>, span: SourceSpan) -> Self {
         Self {
             text: self.text,
             table,
@@ -346,13 +346,13 @@ impl<'d, 'i> Reader<'d, 'i> {
         }
     }
 
-    fn field(&mut self, key: &'static str) -> Option<(&'d DeValue<'i>, Span)> {
+    fn field(&mut self, key: &'static str) -> Option<(&'d DeValue<'i>, SourceSpan)> {
         self.known.insert(key);
         let (_, value) = self.entry(key)?;
         Some((value.get_ref(), value.span()))
     }
 
-    fn value<T>(&self, value: T, span: Span) -> Value<T> {
+    fn value<T>(&self, value: T, span: SourceSpan) -> Value<T> {
         let line = self.text.line(span.start);
         Value { value, span, line }
     }
@@ -376,7 +376,13 @@ impl<'d, 'i> Reader<'d, 'i> {
         }
     }
 
-    fn wrong<T>(&self, key: &str, found: &DeValue<'_>, span: Span, wanted: &str) -> Option<T> {
+    fn wrong<T>(
+        &self,
+        key: &str,
+        found: &DeValue<'_>,
+        span: SourceSpan,
+        wanted: &str,
+    ) -> Option<T> {
         let message = format!("`{key}` is of type {}", found.type_str());
         self.problems
             .error("D004", span, message, format!("write {wanted}"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The names that a table may have: today's, former ones, and what is said of
+//! The names that a table may have: today's, former ones, and the report of
 //! any other.
 
 use super::Reader;

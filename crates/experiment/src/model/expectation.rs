@@ -73,7 +73,7 @@ impl Promise {
 }
 
 impl Expectation {
-    /// An expectation with a literal number, and nothing said about a broken promise.
+    /// An expectation with a literal number, and no field about a broken promise.
     pub fn new(
         arm: impl Into<String>,
         metric: impl Into<String>,

@@ -121,7 +121,7 @@ pub struct Line {
 pub struct LineStep {
     /// When, in virtual time since the start of traffic.
     pub at: Span,
-    /// Upstream from then on; as before where nothing is said.
+    /// Upstream from then on; as before where nothing is configured.
     pub up: Option<Rate>,
     /// Downstream from then on.
     pub down: Option<Rate>,

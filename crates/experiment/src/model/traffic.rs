@@ -89,7 +89,7 @@ pub enum TrafficKind {
         shape: f64,
         /// Before the end of each run, in which none is started any more.
         drain: Span,
-        /// Sizes in bytes by which flows are told apart, ascending.
+        /// Sizes in bytes by which flows are distinguished, ascending.
         sizes: Vec<Size>,
         /// TCP settings.
         tcp: TcpSettings,

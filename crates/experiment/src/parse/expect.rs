@@ -5,7 +5,7 @@ use super::scope::Scope;
 use super::{codes, field};
 use crate::{Expectation, Formula, Mechanism, Metric, Promise, Quantity, Subject};
 use std::collections::BTreeSet;
-use weirgate_document::{Kind, Reader, Span as Place, Value, nearest};
+use weirgate_document::{Kind, Reader, SourceSpan, Value, nearest};
 
 pub(super) fn expectations(root: &mut Reader<'_, '_>, scope: &Scope) -> Vec<Expectation> {
     let problems = root.problems();
@@ -32,7 +32,7 @@ pub(super) fn expectations(root: &mut Reader<'_, '_>, scope: &Scope) -> Vec<Expe
 fn expectation(
     table: &mut Reader<'_, '_>,
     scope: &Scope,
-    named: &mut Vec<(Mechanism, Place)>,
+    named: &mut Vec<(Mechanism, SourceSpan)>,
 ) -> Option<Vec<Expectation>> {
     let arms = if table.has("arm") {
         arms(table, scope)
@@ -87,7 +87,7 @@ fn explained(
     scope: &Scope,
     arms: &[String],
     has_reason: bool,
-) -> Option<(String, Option<String>, Place)> {
+) -> Option<(String, Option<String>, SourceSpan)> {
     let text = table.text("explained-by")?;
     if !has_reason {
         let message = "`explained-by` names a figure, but no mechanism";

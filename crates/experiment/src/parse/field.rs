@@ -4,7 +4,7 @@
 use super::codes;
 use crate::Quantity;
 use std::collections::BTreeSet;
-use weirgate_document::{Reader, Span as Place, Value, nearest};
+use weirgate_document::{Reader, SourceSpan, Value, nearest};
 use weirgate_units::{Rate, Size, Span};
 
 /// The longest run, in virtual time.
@@ -14,12 +14,12 @@ pub(super) const LONGEST: Span = Span::from_secs(4 * 3600);
 const LONGEST_NAME: usize = 32;
 
 /// Where to point for what concerns a whole table: its head, not its body.
-pub(super) fn head(reader: &Reader<'_, '_>) -> Place {
+pub(super) fn head(reader: &Reader<'_, '_>) -> SourceSpan {
     reader.span()
 }
 
 /// Where to point for what concerns the whole file.
-pub(super) const TOP: Place = 0..0;
+pub(super) const TOP: SourceSpan = 0..0;
 
 /// A time span within bounds, both included.
 pub(super) fn span(

@@ -6,7 +6,7 @@ use crate::load::MOST_PACKETS;
 use crate::{Line, Node, Phase, Topology, Traffic};
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
-use weirgate_document::{Reader, Span as Place, Value};
+use weirgate_document::{Reader, SourceSpan, Value};
 use weirgate_units::Span;
 
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(super) struct Scope {
     /// absent then.
     built: bool,
     line: Option<Line>,
-    phases: Vec<(Phase, Place)>,
+    phases: Vec<(Phase, SourceSpan)>,
     /// Names of traffic and probes, which share one space.
     pub(super) names: BTreeSet<String>,
     pub(super) flows: BTreeSet<String>,
@@ -68,7 +68,7 @@ impl Scope {
         self.phases.push((phase.clone(), field::head(table)));
     }
 
-    pub(super) fn phases(&self) -> impl Iterator<Item = (&Phase, &Place)> {
+    pub(super) fn phases(&self) -> impl Iterator<Item = (&Phase, &SourceSpan)> {
         self.phases.iter().map(|(phase, place)| (phase, place))
     }
 
@@ -158,7 +158,7 @@ impl Scope {
     pub(super) fn add_packets(&mut self, table: &Reader<'_, '_>, packets: u64) {
         let before = self.packets;
         self.packets = before.saturating_add(packets);
-        // Said once, at the entry that goes over.
+        // Reported once, at the entry that goes over.
         if before <= MOST_PACKETS && self.packets > MOST_PACKETS {
             let message = format!("from here on the run sends more than {MOST_PACKETS} packets");
             let hint = "shorten the time, or make intervals longer";
@@ -174,7 +174,7 @@ impl Scope {
             return;
         };
         let elastic = line.elastic_packets(self.duration());
-        // Where the others alone are too many, that was said.
+        // Where the others alone are too many, that was reported.
         if self.packets <= MOST_PACKETS && elastic.saturating_add(self.packets) > MOST_PACKETS {
             let message = format!(
                 "in {} this line carries up to {elastic} packets of TCP with their \

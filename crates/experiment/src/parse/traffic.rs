@@ -365,7 +365,7 @@ fn shape(table: &mut Reader<'_, '_>) -> Option<f64> {
     None
 }
 
-/// Bounds by which flows are told apart, ascending and each once.
+/// Bounds by which flows are distinguished, ascending and each once.
 fn sizes(table: &mut Reader<'_, '_>) -> Vec<Size> {
     let mut found: Vec<Size> = Vec::new();
     for size in table.parsed_list::<Size>("sizes").unwrap_or_default() {

@@ -7,7 +7,7 @@ use crate::conditioner::Conditioner;
 use crate::link::inbound::Inbound;
 use crate::model::Direction;
 use crate::policy::Policy;
-use weirgate_document::{Problems, Span as Place, did_you_mean};
+use weirgate_document::{Problems, SourceSpan, did_you_mean};
 
 /// Conditioners of one device and one direction (`CONDITIONERS` of
 /// `bpf/inbound/condition.bpf.c`).
@@ -16,7 +16,7 @@ const MOST: usize = 32;
 /// What conditioners contradict, among themselves and with the rest.
 pub(crate) fn check(policy: &Policy, problems: &Problems) {
     for (at, one) in policy.conditioners.iter().enumerate() {
-        let error = |span: &Place, wrong: String, right: String| {
+        let error = |span: &SourceSpan, wrong: String, right: String| {
             problems.error(codes::CONDITIONER, span.clone(), wrong, right);
         };
         let before = &policy.conditioners[..at];
@@ -45,9 +45,9 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
             }
         }
         classes(policy, one, &error);
-        let place =
+        let same_device =
             |other: &&Conditioner| other.enters == one.enters && other.at(policy) == one.at(policy);
-        if before.iter().filter(place).count() == MOST {
+        if before.iter().filter(same_device).count() == MOST {
             error(
                 &one.span,
                 format!("`{}` has more than {MOST} conditioners", one.at(policy)),
@@ -63,7 +63,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
 }
 
 /// Classes that do not exist, or that no packet has there yet or any more.
-fn classes(policy: &Policy, one: &Conditioner, error: &dyn Fn(&Place, String, String)) {
+fn classes(policy: &Policy, one: &Conditioner, error: &dyn Fn(&SourceSpan, String, String)) {
     let direction = one.direction(policy);
     for class in &one.classes {
         let known = || {

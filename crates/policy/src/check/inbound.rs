@@ -47,10 +47,10 @@ pub(crate) fn check(policy: &Policy, least: Rate, problems: &Problems) {
         );
         return;
     }
-    let place = |value: &Option<Value<Size>>| value.as_ref().map(|value| value.span.clone());
+    let span = |value: &Option<Value<Size>>| value.as_ref().map(|value| value.span.clone());
     let of_filter = [
         ("ecn", policing.ecn.as_ref().map(|value| value.span.clone())),
-        ("spare", place(&policing.spare)),
+        ("spare", span(&policing.spare)),
         (
             "flows",
             policing.flows.as_ref().map(|value| value.span.clone()),
@@ -59,10 +59,10 @@ pub(crate) fn check(policy: &Policy, least: Rate, problems: &Problems) {
             "leak",
             policing.leak.as_ref().map(|value| value.span.clone()),
         ),
-        ("min", place(&policing.min)),
-        ("max", place(&policing.max)),
+        ("min", span(&policing.min)),
+        ("max", span(&policing.max)),
     ];
-    let of_police = [("burst", place(&policing.burst))];
+    let of_police = [("burst", span(&policing.burst))];
     let (others, other): (&[_], _) = match kind {
         Inbound::Police => (&of_filter, "filter"),
         _ => (&of_police, "police"),

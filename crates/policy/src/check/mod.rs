@@ -79,7 +79,12 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     }
 }
 
-fn unshaped(policy: &Policy, what: &str, span: &weirgate_document::Span, problems: &Problems) {
+fn unshaped(
+    policy: &Policy,
+    what: &str,
+    span: &weirgate_document::SourceSpan,
+    problems: &Problems,
+) {
     let hint = if policy.link.down.is_none() {
         "add `down` to `[link]`, or change `direction`"
     } else {
@@ -162,7 +167,7 @@ fn ack(policy: &Policy, problems: &Problems) {
     };
     let formula = ack.reserve.value == AckRate::Formula;
     let wants_up = ack.directions.contains(Direction::Up);
-    // With an inbound side, that its rate is missing or unread has been said.
+    // With an inbound side, that its rate is missing or unread has been reported.
     let absent = policy.link.down.is_none() && policy.link.inbound.value == Inbound::None;
     if formula && wants_up && absent {
         problems.error(

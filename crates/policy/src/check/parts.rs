@@ -53,10 +53,10 @@ fn divided(policy: &Policy, cap: &HostCap, problems: &Problems) {
             );
         }
         if let Some(share) = policy.shares.iter().find(|one| one.divides(name)) {
-            let place = cap.class.as_ref().map_or(&cap.span, |class| &class.span);
+            let span = cap.class.as_ref().map_or(&cap.span, |class| &class.span);
             problems.error(
                 codes::HOST_CAP,
-                place.clone(),
+                span.clone(),
                 format!(
                     "`{name}` is divided between groups on line {} already",
                     share.line

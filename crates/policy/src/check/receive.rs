@@ -8,11 +8,11 @@ use crate::model::{Direction, in_kbit};
 use crate::policy::Policy;
 use crate::policy::rates::HEADERS;
 use crate::receive::{Algorithm, Asked, LEAST_ASKED, REFUSE_MARK, Receive, ReceiveUdp};
-use weirgate_document::{Problems, Span as Place};
+use weirgate_document::{Problems, SourceSpan};
 use weirgate_units::{Rate, Share, Span};
 
-/// The round trip by which a rate is told that acknowledgements alone do not
-/// hold to: that to another continent. Most are shorter, and need more.
+/// The round trip at which acknowledgements alone no longer hold a sender to its rate:
+/// that to another continent. Most are shorter, and need more.
 const FAR: Span = Span::from_millis(100);
 
 /// The longest time that an acknowledgement may be held back: half of the
@@ -24,7 +24,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     let Some(receive) = &policy.receive else {
         return;
     };
-    let error = |span: &Place, wrong: String, right: &str| {
+    let error = |span: &SourceSpan, wrong: String, right: &str| {
         problems.error(codes::RECEIVE, span.clone(), wrong, right);
     };
     let chooses = receive.chooses();
@@ -62,7 +62,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     }
 }
 
-type Say<'a> = &'a dyn Fn(&Place, String, &str);
+type Say<'a> = &'a dyn Fn(&SourceSpan, String, &str);
 
 /// The smallest that full segments may be, in bytes of payload.
 fn segment(policy: &Policy, receive: &Receive) -> u32 {
@@ -204,7 +204,7 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
     }
 }
 
-/// Rates of nothing, shares of a line whose rate is not said, rates that what
+/// Rates of nothing, shares of a line whose rate is not configured, rates that what
 /// follows never lets through.
 fn amounts(policy: &Policy, receive: &Receive, error: Say<'_>) {
     let rate = receive.rate.iter().map(|rate| (rate.value, &rate.span));

@@ -7,20 +7,20 @@ use crate::model::Direction;
 use crate::model::{in_kbit, less};
 use crate::policy::Policy;
 use crate::policy::shares::SharedClass;
-use weirgate_document::{Problems, Span};
-use weirgate_units::{Rate, Share, Size, Span as Time};
+use weirgate_document::{Problems, SourceSpan};
+use weirgate_units::{Rate, Share, Size, Span};
 
 /// Below this a class could not send a full packet in ten seconds.
 const LEAST_RATE: Rate = Rate::kbit(1);
 /// Below this no gate is set up.
 pub(crate) const LEAST_GATE: Rate = Rate::kbit(8);
 /// The longest burst, at the class's own rate.
-const LONGEST_BURST: Time = Time::from_secs(10);
+const LONGEST_BURST: Span = Span::from_secs(10);
 
 pub(crate) fn check(policy: &Policy, problems: &Problems) {
     let mut report = Report {
         problems,
-        told: Vec::new(),
+        reported: Vec::new(),
     };
     for direction in Direction::BOTH {
         let (Some(line), Some(gate)) = (policy.line_rate(direction), policy.gate(direction)) else {
@@ -40,13 +40,13 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
 /// Reports once what is true of both directions.
 struct Report<'p> {
     problems: &'p Problems,
-    told: Vec<(&'static str, Span)>,
+    reported: Vec<(&'static str, SourceSpan)>,
 }
 
 impl Report<'_> {
-    fn error(&mut self, code: &'static str, span: &Span, message: String, hint: &str) {
-        if !self.told.contains(&(code, span.clone())) {
-            self.told.push((code, span.clone()));
+    fn error(&mut self, code: &'static str, span: &SourceSpan, message: String, hint: &str) {
+        if !self.reported.contains(&(code, span.clone())) {
+            self.reported.push((code, span.clone()));
             self.problems.error(code, span.clone(), message, hint);
         }
     }

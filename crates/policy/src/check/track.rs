@@ -9,7 +9,7 @@ use crate::link::track::Track;
 use crate::model::Direction;
 use crate::policy::Policy;
 use std::collections::BTreeSet;
-use weirgate_document::{Problems, Severity, Span as Place};
+use weirgate_document::{Problems, Severity, SourceSpan};
 
 /// Of more nobody gains anything.
 const MOST_REFLECTORS: usize = 16;
@@ -19,7 +19,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     let Some(track) = &policy.track else {
         return;
     };
-    let wrong = |span: &Place, wrong: String, right: &str| {
+    let wrong = |span: &SourceSpan, wrong: String, right: &str| {
         problems.error(codes::TRACK, span.clone(), wrong, right);
     };
     let mut seen = BTreeSet::new();
@@ -79,7 +79,7 @@ fn drops(policy: &Policy, track: &Track, problems: &Problems) {
 }
 
 fn one_way(policy: &Policy, track: &Track, direction: Direction, problems: &Problems) {
-    let wrong = |span: &Place, wrong: String, right: String| {
+    let wrong = |span: &SourceSpan, wrong: String, right: String| {
         problems.error(codes::TRACK, span.clone(), wrong, right);
     };
     let (floor, ceiling) = track.written(direction);
@@ -170,8 +170,9 @@ mod tests {
 
     fn problems(track: &str) -> Vec<(String, (usize, usize))> {
         let text = format!("{LINK}[track]\n{track}");
-        let told = parse(&text).1;
-        told.iter()
+        let reported = parse(&text).1;
+        reported
+            .iter()
             .map(|one| (one.message.clone(), one.line_column(&text)))
             .collect()
     }

@@ -8,7 +8,7 @@ use crate::field::{self, Cell, FieldKind, Row, Table, row, set};
 use crate::model::Directions;
 use crate::queue::{self, Queue};
 use crate::read::implied;
-use weirgate_document::{Kind, Reader, Span, Value};
+use weirgate_document::{Kind, Reader, SourceSpan, Value};
 use weirgate_units::{Rate, Share, Size};
 
 /// The name of the class that `[ack]` creates.
@@ -31,7 +31,7 @@ pub struct Ack {
     /// The line of the table, from 1.
     pub line: u32,
     /// Where the table begins.
-    pub span: Span,
+    pub span: SourceSpan,
     /// The rate.
     pub reserve: Value<AckRate>,
     /// Data packets per ACK, in tenths; for the formula.
@@ -52,7 +52,7 @@ pub struct Ack {
 }
 
 impl Ack {
-    /// IP bytes of an acknowledgement where nothing is said: IPv4 with time stamps.
+    /// IP bytes of an acknowledgement where nothing is configured: IPv4 with time stamps.
     pub const SIZE: u32 = 52;
 }
 

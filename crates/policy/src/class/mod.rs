@@ -14,14 +14,14 @@ use crate::model::Directions;
 use crate::named::group::{USABLE, usable};
 use crate::queue::{self, Queue};
 use crate::read::implied;
-use weirgate_document::{Reader, Span, Value};
-use weirgate_units::{Rate, Share, Size, Span as Delay};
+use weirgate_document::{Reader, SourceSpan, Value};
+use weirgate_units::{Rate, Share, Size, Span};
 
 /// The priority of a class that states none.
 const MIDDLE: u8 = 4;
 
 /// The shortest and longest `delay`.
-const DELAYS: (Delay, Delay) = (Delay::from_micros(100), Delay::from_secs(1));
+const DELAYS: (Span, Span) = (Span::from_micros(100), Span::from_secs(1));
 
 /// What a class is guaranteed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Class {
     /// The line of its table, from 1.
     pub line: u32,
     /// Where its table begins.
-    pub span: Span,
+    pub span: SourceSpan,
     /// Its name.
     pub name: Value<String>,
     /// What it is guaranteed.
@@ -57,11 +57,11 @@ pub struct Class {
     /// The class of ITU-T Y.1541, 0 to 5, whose delay it should have.
     pub objective: Option<Value<u8>>,
     /// How long one packet of another class may be in its way upstream.
-    pub delay: Option<Value<Delay>>,
+    pub delay: Option<Value<Span>>,
     /// Its directions.
     pub directions: Directions,
     /// Takes what no rule matches; where it says so.
-    pub default: Option<Span>,
+    pub default: Option<SourceSpan>,
 }
 
 /// The table.

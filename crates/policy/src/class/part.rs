@@ -11,7 +11,7 @@ use crate::model::Direction;
 use crate::named::group::{self, Groups};
 use crate::named::member::Prefix;
 use std::net::IpAddr;
-use weirgate_document::{Reader, Span, Value};
+use weirgate_document::{Reader, SourceSpan, Value};
 use weirgate_units::Arrange as _;
 use weirgate_units::{Rate, Share};
 
@@ -24,7 +24,7 @@ pub struct GroupShare {
     /// The line of its table, from 1.
     pub line: u32,
     /// Where its table begins.
-    pub span: Span,
+    pub span: SourceSpan,
     /// The group's name.
     pub group: Value<String>,
     /// The group's addresses.
@@ -43,7 +43,7 @@ pub struct HostCap {
     /// The line of its table, from 1.
     pub line: u32,
     /// Where its table begins.
-    pub span: Span,
+    pub span: SourceSpan,
     /// The group's name.
     pub group: Value<String>,
     /// Its hosts: IPv4 addresses one by one, IPv6 addresses and prefixes of 64

@@ -7,7 +7,7 @@ use crate::condition::facts::{ConditionRow, Conditions, Facts, Finding, first, w
 use crate::field::{Cell, FieldKind};
 use crate::named::group::{self, Groups};
 use crate::named::member::{Prefix, prefix};
-use weirgate_document::{Span, Value};
+use weirgate_document::{SourceSpan, Value};
 
 /// Addresses of the inside host, any of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,7 +118,7 @@ pub(super) fn versions(when: &Conditions) -> (bool, bool) {
 }
 
 impl Facts for LocalAddresses {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         first(&self.0)
     }
 
@@ -133,7 +133,7 @@ impl Facts for LocalAddresses {
 }
 
 impl Facts for RemoteAddresses {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         first(&self.0)
     }
 
@@ -157,13 +157,13 @@ impl Facts for RemoteAddresses {
 }
 
 impl Facts for LocalNames {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         Some(&self.0.span)
     }
 }
 
 impl Facts for RemoteNames {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         Some(&self.0.span)
     }
 }

@@ -6,7 +6,7 @@ use crate::codes;
 use crate::condition::facts::{ConditionRow, Conditions, Facts, first, within};
 use crate::field::{FieldKind, Word, words};
 use crate::read::{choose, one_of};
-use weirgate_document::{Span, Value};
+use weirgate_document::{SourceSpan, Value};
 use weirgate_units::Dscp;
 
 /// Any of these code points.
@@ -63,7 +63,7 @@ fn tos(text: &str) -> Result<Dscp, (String, String)> {
 }
 
 impl Facts for CodePoints {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         first(&self.0)
     }
 

@@ -6,7 +6,7 @@ use crate::condition::facts::{ConditionRow, Facts};
 use crate::condition::length::Lengths;
 use crate::field::{self, FieldKind, Row, Table, Word, row, words};
 use crate::read::{choose, one_of};
-use weirgate_document::{Span, Value};
+use weirgate_document::{SourceSpan, Value};
 use weirgate_units::Size;
 
 /// A state of connection tracking.
@@ -119,7 +119,7 @@ fn helper(text: &str) -> Result<String, (String, String)> {
 }
 
 impl Facts for Connection {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         let states = self.states.first().map(|one| &one.span);
         let helper = self.helper.as_ref().map(|one| &one.span);
         let bytes = self.bytes_over.as_ref().map(|one| &one.span);

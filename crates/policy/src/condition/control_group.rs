@@ -7,7 +7,7 @@ use crate::condition::facts::{ConditionRow, Facts, Origin, first};
 use crate::field::FieldKind;
 use crate::model::Rule;
 use std::fmt;
-use weirgate_document::{Span, Value};
+use weirgate_document::{SourceSpan, Value};
 
 /// The deepest path. The kernel counts to 255 (`nft_socket_init`).
 const DEEPEST: usize = 32;
@@ -87,7 +87,7 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 );
 
 impl Facts for ControlGroups {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         first(&self.0)
     }
 
@@ -114,7 +114,7 @@ impl ControlGroups {
 
     /// Where a rule first asks for one: the condition, or the rule where a service
     /// does, whose own place is in another text.
-    pub(crate) fn asked(rules: &[Rule]) -> Option<&Span> {
+    pub(crate) fn asked(rules: &[Rule]) -> Option<&SourceSpan> {
         rules.iter().find_map(|rule| {
             rule.find::<Self>().next()?;
             let own = rule.when.find::<Self>().and_then(Facts::span);

@@ -82,7 +82,7 @@ pub(crate) const IMPORTANCE: ConditionRow = ConditionRow::new(
 fn asked(table: &mut Reader<'_, '_>) -> Vec<Value<Dscp>> {
     let urgencies = understood_list(table, "urgency", codes::TOS, urgency);
     let levels = understood_list(table, "importance", codes::TOS, importance);
-    let Some(place) = urgencies
+    let Some(span) = urgencies
         .first()
         .map(|one| one.clone().map(|_| ()))
         .or_else(|| levels.first().map(|one| one.clone().map(|_| ())))
@@ -93,7 +93,7 @@ fn asked(table: &mut Reader<'_, '_>) -> Vec<Value<Dscp>> {
         if table.has(key) {
             table.problems().error(
                 codes::TOS,
-                table.place(key),
+                table.span_of(key),
                 format!(
                     "`{key}` excludes `urgency` and `importance`, which select code points too"
                 ),
@@ -111,6 +111,6 @@ fn asked(table: &mut Reader<'_, '_>) -> Vec<Value<Dscp>> {
     let points = Urgency::BOTH.into_iter().filter(|one| asks(*one));
     points
         .flat_map(|urgency| levels().map(move |level| urgency.code_point(level)))
-        .map(|code| place.clone().map(|()| code))
+        .map(|code| span.clone().map(|()| code))
         .collect()
 }

@@ -9,7 +9,7 @@ use crate::named::group::Groups;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use weirgate_document::{Span, Value};
+use weirgate_document::{SourceSpan, Value};
 
 /// A condition's row in the registry of fields. Its reader adds the condition to
 /// a [`Conditions`].
@@ -59,15 +59,15 @@ pub(crate) enum Origin {
 
 /// Two conditions that exclude each other: the problem's code, its place, what
 /// is wrong, and what would be right.
-pub(crate) type Finding = (&'static str, Span, String, &'static str);
+pub(crate) type Finding = (&'static str, SourceSpan, String, &'static str);
 
 /// What a condition says about itself.
 pub(crate) trait Facts: Same + Any + fmt::Debug + Send + Sync {
     /// Where it stands first.
-    fn span(&self) -> Option<&Span>;
+    fn span(&self) -> Option<&SourceSpan>;
 
     /// Whether it holds for every packet that `later` takes. Where that cannot
-    /// be told, it is false: the rule is then not reported as hidden.
+    /// be decided, it is false: the rule is then not reported as hidden.
     fn covers(&self, _later: &Conditions) -> bool {
         false
     }
@@ -200,7 +200,7 @@ impl Conditions {
 }
 
 /// Where a list begins.
-pub(super) fn first<T>(list: &[Value<T>]) -> Option<&Span> {
+pub(super) fn first<T>(list: &[Value<T>]) -> Option<&SourceSpan> {
     list.first().map(|one| &one.span)
 }
 

@@ -6,7 +6,7 @@ use crate::condition::facts::{Carrier, ConditionRow, Conditions, Facts, Finding,
 use crate::condition::protocol::Protocols;
 use crate::field::{Word, words};
 use crate::read::{choose, one_of};
-use weirgate_document::{Span, Value};
+use weirgate_document::{SourceSpan, Value};
 
 /// A type of ICMP and of `ICMPv6`; `None` where a version has no such type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 );
 
 impl Facts for IcmpTypes {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         first(&self.0)
     }
 

@@ -5,7 +5,7 @@ use crate::codes;
 use crate::condition::facts::{ConditionRow, Facts, Origin, first};
 use crate::field::FieldKind;
 use crate::read::device;
-use weirgate_document::{Span, Value};
+use weirgate_document::{SourceSpan, Value};
 use weirgate_state::DeviceName;
 
 /// Any of these devices.
@@ -20,7 +20,7 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 );
 
 impl Facts for Interfaces {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         first(&self.0)
     }
 

@@ -6,7 +6,7 @@ use crate::condition::address;
 use crate::condition::facts::{ConditionRow, Conditions, Facts, Finding, first, within};
 use crate::condition::number::{Misread, range};
 use crate::field::FieldKind;
-use weirgate_document::{Span, Value};
+use weirgate_document::{SourceSpan, Value};
 
 /// IP packet lengths from..=to, headers included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 );
 
 impl Facts for PacketLengths {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         first(&self.0)
     }
 

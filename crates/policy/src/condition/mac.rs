@@ -6,7 +6,7 @@ use crate::condition::facts::{ConditionRow, Facts, Origin, first};
 use crate::field::FieldKind;
 use crate::named::group;
 use crate::named::member::Mac;
-use weirgate_document::{Span, Value};
+use weirgate_document::{SourceSpan, Value};
 
 /// Any of these cards: the inside host's, or that of the router it is behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 );
 
 impl Facts for Macs {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         first(&self.0)
     }
 

@@ -6,7 +6,7 @@ use crate::condition::facts::{ConditionRow, Conditions, Facts};
 use crate::condition::number::{Misread, number};
 use crate::field::{FieldKind, elements};
 use crate::model::Rule;
-use weirgate_document::{Span, Value};
+use weirgate_document::{SourceSpan, Value};
 
 /// A packet's mark under a mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,14 +53,14 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 );
 
 impl Facts for PacketMark {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         Some(&self.0.span)
     }
 }
 
 /// Where a rule looks at some of these bits: the condition itself, or the rule
 /// where a service does, whose own place is in another text.
-pub(crate) fn looked_at(rule: &Rule, bits: u32) -> Option<&Span> {
+pub(crate) fn looked_at(rule: &Rule, bits: u32) -> Option<&SourceSpan> {
     let mark = |when: &'_ Conditions| {
         let mark = when.find::<PacketMark>();
         mark.is_some_and(|mark| mark.0.value.mask & bits != 0)

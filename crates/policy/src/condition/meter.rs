@@ -17,7 +17,7 @@ const MOST_KEYS: i64 = 262_144;
 pub struct Meter {
     /// What is counted.
     pub count: Count,
-    /// By what packets are told apart.
+    /// By what packets are distinguished.
     pub per: Per,
     /// True to match what is beyond, false to match what is within.
     pub over: bool,
@@ -48,7 +48,7 @@ pub enum Count {
     Connections(u32),
 }
 
-/// By what packets are told apart.
+/// By what packets are distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Per {
     /// The inside host.
@@ -113,7 +113,7 @@ const RATE_ROWS: &[Row<Written>] = &[
     row!(Written: "over": FieldKind::List("20/s") => over, "Matches what is beyond the rate"),
     row!(Written: "within": FieldKind::List("20/s") => within, "Matches what is not"),
     row!(Written: "per": FieldKind::Word(&["local", "remote", "connection", "all"]) => per,
-        "By what packets are told apart")
+        "By what packets are distinguished")
     .default("\"local\""),
     row!(Written: "burst": FieldKind::Integer(1, u32::MAX as i64) => burst,
         "How much beyond the rate at once")
@@ -127,7 +127,7 @@ const CONNECTIONS_ROWS: &[Row<Written>] = &[
     row!(Written: "over": FieldKind::List("200") => over, "Matches what is beyond"),
     row!(Written: "within": FieldKind::List("200") => within, "Matches what is not"),
     row!(Written: "per": FieldKind::Word(&["local", "remote", "all"]) => per,
-        "By what packets are told apart")
+        "By what packets are distinguished")
     .default("\"local\""),
     row!(Written: "size": FieldKind::Integer(1, MOST_KEYS) => size,
         "How many hosts are remembered")
@@ -181,8 +181,8 @@ pub(crate) fn read(mut table: Reader<'_, '_>, connections: bool) -> Option<Value
     let count = match found {
         Ok(count) => count,
         Err((wrong, right)) => {
-            let place = amount.span.clone();
-            table.problems().error(codes::METER, place, wrong, right);
+            let span = amount.span.clone();
+            table.problems().error(codes::METER, span, wrong, right);
             return None;
         }
     };

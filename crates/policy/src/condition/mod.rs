@@ -50,7 +50,7 @@ use crate::condition::facts::{ConditionRow, Facts, Finding};
 use crate::field::{self, Rows, Table};
 use crate::named::group::Groups;
 use std::any::Any;
-use weirgate_document::{Reader, Span};
+use weirgate_document::{Reader, SourceSpan};
 
 /// Conditions that may also stand in `not`, because each is about one field of
 /// a packet.
@@ -198,7 +198,7 @@ conditions! {
 impl<'a> Condition<'a> {
     /// Where it stands first in the policy's text.
     #[must_use]
-    pub fn span(self) -> Option<&'a Span> {
+    pub fn span(self) -> Option<&'a SourceSpan> {
         self.facts().span()
     }
 
@@ -238,8 +238,8 @@ pub(crate) fn read(table: &mut Reader<'_, '_>, groups: &Groups) -> Conditions {
     let mut when = Conditions::default();
     field::read(table, PLAIN, groups, &mut when);
     field::read(table, MORE, groups, &mut when);
-    let mut add = |(code, place, wrong, right): Finding| {
-        table.problems().error(code, place, wrong, right);
+    let mut add = |(code, span, wrong, right): Finding| {
+        table.problems().error(code, span, wrong, right);
     };
     for one in when.facts() {
         one.contradictions(&when, &mut add);

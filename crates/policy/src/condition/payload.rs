@@ -7,7 +7,7 @@ use crate::condition::protocol::{Protocol, Protocols};
 use crate::field::{Word, words};
 use crate::model::Rule;
 use crate::read::{choose, one_of};
-use weirgate_document::{Span, Value};
+use weirgate_document::{SourceSpan, Value};
 use weirgate_signatures::Signature;
 
 /// Any of these signatures.
@@ -32,7 +32,7 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 );
 
 impl Facts for Payloads {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         first(&self.0)
     }
 
@@ -63,7 +63,7 @@ impl Rule {
     /// The place of that in the policy's own text: the condition, or the rule
     /// where a service asks.
     #[must_use]
-    pub fn payload_span(&self) -> Option<Span> {
+    pub fn payload_span(&self) -> Option<SourceSpan> {
         self.payload()?;
         let own = self.when.find::<Payloads>().and_then(Facts::span);
         Some(own.unwrap_or(&self.span).clone())

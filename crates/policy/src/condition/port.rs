@@ -7,7 +7,7 @@ use crate::condition::facts::{Carrier, ConditionRow, Conditions, Facts, first, w
 use crate::field::{Cell, FieldKind};
 use crate::named::group::{self, Groups};
 use crate::named::member::Ports;
-use weirgate_document::{Span, Value};
+use weirgate_document::{SourceSpan, Value};
 
 /// Ports of the inside host, any of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(crate) fn ports(cell: &mut Cell<'_, '_, '_, Groups>) -> Vec<Value<Ports>> {
 macro_rules! facts {
     ($($type:ident)+) => {$(
         impl Facts for $type {
-            fn span(&self) -> Option<&Span> {
+            fn span(&self) -> Option<&SourceSpan> {
                 first(&self.0)
             }
 

@@ -9,7 +9,7 @@ use crate::condition::tcp::PureAck;
 use crate::field::{FieldKind, elements};
 use crate::read::{choose, one_of};
 use std::fmt;
-use weirgate_document::{Reader, Span, Value};
+use weirgate_document::{Reader, SourceSpan, Value};
 
 /// An upper-layer protocol: the number in the IPv4 header's protocol field, or
 /// in the last next-header field of IPv6.
@@ -108,7 +108,7 @@ impl Protocols {
 }
 
 impl Facts for Protocols {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         first(&self.0)
     }
 

@@ -3,7 +3,7 @@
 
 use crate::condition::facts::{ConditionRow, Facts, Origin};
 use crate::field::{Word, words};
-use weirgate_document::{Span, Value};
+use weirgate_document::{SourceSpan, Value};
 
 /// Who sends a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 );
 
 impl Facts for SentBy {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         Some(&self.0.span)
     }
 

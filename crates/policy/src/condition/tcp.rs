@@ -8,7 +8,7 @@ use crate::condition::length::PacketLengths;
 use crate::condition::number::Misread;
 use crate::field::FieldKind;
 use crate::read::{choose, one_of};
-use weirgate_document::{Span, Value};
+use weirgate_document::{SourceSpan, Value};
 
 /// The longest packet without TCP payload: two headers of 60 bytes.
 pub const LONGEST_PURE_ACK: u16 = 120;
@@ -90,7 +90,7 @@ pub struct Flags(pub Value<TcpFlags>);
 /// An acknowledgement without data: TCP, ACK set, SYN, FIN and RST clear, no
 /// payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PureAck(pub Span);
+pub struct PureAck(pub SourceSpan);
 
 pub(crate) const FLAGS_ROW: ConditionRow = ConditionRow::new(
     "tcp-flags",
@@ -117,7 +117,7 @@ pub(crate) const PURE_ACK: ConditionRow = ConditionRow::new(
 );
 
 impl Facts for Flags {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         Some(&self.0.span)
     }
 
@@ -134,7 +134,7 @@ impl Facts for Flags {
 }
 
 impl Facts for PureAck {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         Some(&self.0)
     }
 

@@ -5,7 +5,7 @@ use crate::codes;
 use crate::condition::facts::{ConditionRow, Facts, Origin, first};
 use crate::condition::number::{Misread, digits};
 use crate::field::FieldKind;
-use weirgate_document::{Span, Value};
+use weirgate_document::{SourceSpan, Value};
 
 /// Numbers of users or groups from..=to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(crate) const GID: ConditionRow = ConditionRow::new(
 );
 
 impl Facts for Users {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         first(&self.0)
     }
 
@@ -73,7 +73,7 @@ impl Facts for Users {
 }
 
 impl Facts for UserGroups {
-    fn span(&self) -> Option<&Span> {
+    fn span(&self) -> Option<&SourceSpan> {
         first(&self.0)
     }
 

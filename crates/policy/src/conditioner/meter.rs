@@ -10,12 +10,12 @@ use weirgate_document::{Reader, Value};
 use weirgate_state::ColourMeter;
 use weirgate_units::{Rate, Size, Span};
 
-/// A burst that is not said: what the rate brings in that time, and at least two
+/// A burst that is not configured: what the rate brings in that time, and at least two
 /// packets of 1500 bytes.
 const BURST: Span = Span::from_millis(100);
 const LEAST_BURST: u64 = 3000;
 
-/// An interval that is not said, and those that may be.
+/// An interval that is not configured, and those that may be.
 const INTERVAL: Span = Span::from_millis(100);
 const INTERVALS: (Span, Span) = (Span::from_millis(1), Span::from_secs(1000));
 
@@ -28,7 +28,7 @@ pub(super) fn strangers(table: &mut Reader<'_, '_>, kind: Option<Kind>, unread: 
         if table.has(key) {
             table.problems().error(
                 codes::CONDITIONER,
-                table.place(key),
+                table.span_of(key),
                 format!("`{key}` belongs to a conditioner with `nominal-rate`"),
                 "leave it out, or write `nominal-rate`, the rate by which importance is given",
             );
@@ -46,7 +46,7 @@ pub(super) fn strangers(table: &mut Reader<'_, '_>, kind: Option<Kind>, unread: 
             .collect();
         table.problems().error(
             codes::CONDITIONER,
-            table.place(key),
+            table.span_of(key),
             format!("`{key}` belongs to {}", names.join(", ")),
             "leave it out, or choose such a meter",
         );

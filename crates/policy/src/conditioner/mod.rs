@@ -17,7 +17,7 @@ use crate::conditioner::carried::Carried;
 use crate::field::{self};
 use crate::named::group::Groups;
 use crate::named::member::Prefix;
-use weirgate_document::{Reader, Span as Place, Value};
+use weirgate_document::{Reader, SourceSpan, Value};
 use weirgate_state::{ColourAction, ColourMeter, DeviceName};
 use weirgate_units::{Dscp, Size};
 
@@ -27,7 +27,7 @@ pub struct Conditioner {
     /// The line of the table, from 1.
     pub line: u32,
     /// Where the table begins.
-    pub span: Place,
+    pub span: SourceSpan,
     /// Its name, by which it is counted.
     pub name: Value<String>,
     /// Whether packets are conditioned that enter the device, and not those
@@ -72,7 +72,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>, groups: &Groups) -> Option<Conditi
             let right = format!("write at least one element, or leave `{key}` out");
             table
                 .problems()
-                .error(codes::CONDITIONER, table.place(key), wrong, right);
+                .error(codes::CONDITIONER, table.span_of(key), wrong, right);
         }
     }
     let kind = written.meter.as_ref().map(|kind| kind.value);
@@ -93,7 +93,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>, groups: &Groups) -> Option<Conditi
     if written.color_aware && kind.is_none() && !nominal && !unread {
         table.problems().error(
             codes::CONDITIONER,
-            table.place("color-aware"),
+            table.span_of("color-aware"),
             "`color-aware` needs a meter, which this conditioner lacks",
             "write a `meter`, or leave `color-aware` out",
         );

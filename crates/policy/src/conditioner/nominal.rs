@@ -16,7 +16,7 @@ pub(super) fn meter(table: &mut Reader<'_, '_>, written: &Written) -> Option<Col
         if table.has(key) {
             table.problems().error(
                 codes::CONDITIONER,
-                table.place(key),
+                table.span_of(key),
                 format!("`{key}` excludes `nominal-rate`, which has a meter of its own"),
                 "leave one of them out",
             );
@@ -47,7 +47,7 @@ pub(super) fn actions(table: &mut Reader<'_, '_>, written: &Written) -> [ColourA
         if table.has(key) {
             table.problems().error(
                 codes::CONDITIONER,
-                table.place(key),
+                table.span_of(key),
                 format!(
                     "`{key}` excludes `nominal-rate`, which has a meter and actions of its own"
                 ),

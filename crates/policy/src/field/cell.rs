@@ -6,7 +6,7 @@ use crate::field::{FieldKind, Word};
 use crate::read::{line, one_of, understood, understood_list};
 use std::fmt::Display;
 use std::str::FromStr;
-use weirgate_document::{Kind, Problems, Reader, Span, Value};
+use weirgate_document::{Kind, Problems, Reader, SourceSpan, Value};
 use weirgate_units::Size;
 
 /// What a reader is given: the table, the field's name, and what the table's
@@ -46,7 +46,7 @@ impl<'r, 'd, 'i, C> Cell<'r, 'd, 'i, C> {
     pub(crate) fn error(
         &self,
         code: &'static str,
-        span: Span,
+        span: SourceSpan,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
@@ -124,7 +124,7 @@ impl<'r, 'd, 'i, C> Cell<'r, 'd, 'i, C> {
     }
 
     /// Where the field is `true`.
-    pub(crate) fn flagged(&mut self) -> Option<Span> {
+    pub(crate) fn flagged(&mut self) -> Option<SourceSpan> {
         self.boolean()
             .filter(|flag| flag.value)
             .map(|flag| flag.span)

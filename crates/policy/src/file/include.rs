@@ -10,7 +10,7 @@ use crate::named::group::{self, Groups};
 use crate::named::schedule::{self, Schedule};
 use crate::named::service::{self, LIBRARY, Services};
 use std::collections::{BTreeMap, BTreeSet};
-use weirgate_document::{Problem, Problems, Span};
+use weirgate_document::{Problem, Problems, SourceSpan};
 use weirgate_units::Arrange as _;
 
 /// Includes within includes.
@@ -36,14 +36,14 @@ struct Source {
 }
 
 impl Sources {
-    fn file(&self, span: &Span) -> Option<&Source> {
+    fn file(&self, span: &SourceSpan) -> Option<&Source> {
         let after = self.files.partition_point(|file| file.base <= span.start);
         self.files.get(after.checked_sub(1)?)
     }
 
     /// The name of the file that a span is in, unless it is the policy itself.
     #[must_use]
-    pub fn included(&self, span: &Span) -> Option<&str> {
+    pub fn included(&self, span: &SourceSpan) -> Option<&str> {
         self.file(span)
             .filter(|file| file.base > 0)
             .map(|file| file.name.as_str())
@@ -169,7 +169,7 @@ impl Gathering<'_> {
         self.order.push(at);
     }
 
-    fn include(&mut self, written: &str, span: Span, from: &str) {
+    fn include(&mut self, written: &str, span: SourceSpan, from: &str) {
         let complain = |wrong: String, right: &str| {
             let span = span.clone();
             self.problems.error(codes::INCLUDE, span, wrong, right);

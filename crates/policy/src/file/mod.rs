@@ -227,12 +227,12 @@ const ROWS: &[PolicyRow] = &[
 
 impl Parts {
     /// Two files must not define the same thing.
-    fn once(&mut self, place: &Reader<'_, '_>, kind: &'static str, name: String) {
+    fn once(&mut self, reader: &Reader<'_, '_>, kind: &'static str, name: String) {
         let wrong = format!("another file has a {kind} `{name}` already");
         if !self.defined.insert((kind, name)) {
-            place.problems().error(
+            reader.problems().error(
                 codes::INCLUDE,
-                place.span(),
+                reader.span(),
                 wrong,
                 "choose another name, or leave one of the files out",
             );
@@ -275,7 +275,7 @@ pub(crate) fn read(root: &mut Reader<'_, '_>, env: &Env, main: bool, parts: &mut
         if !main && root.has(key) {
             root.problems().error(
                 codes::MISPLACED,
-                root.place(key),
+                root.span_of(key),
                 format!("`{key}` belongs into the policy itself"),
                 "leave it out of the included file",
             );

@@ -19,7 +19,7 @@ pub struct Automatic {
     /// Whether the policy says so; else it is the default.
     pub stated: bool,
     /// Why it is queued there.
-    pub place: Placement,
+    pub placement: Placement,
     /// Whether the rate of `[receive]` is chosen.
     pub windows: Windowed,
     /// Whether classes that name no queue have one downstream that charges what it
@@ -76,7 +76,7 @@ pub(crate) fn settle(policy: &mut Policy) {
     if inbound.value != Inbound::Auto {
         return;
     }
-    let (kind, place) = if policy.link.bridge {
+    let (kind, placement) = if policy.link.bridge {
         (Inbound::Lan, Placement::Bridge)
     } else if let Some(why) = needs_inside(policy) {
         (Inbound::Lan, Placement::Inside(why))
@@ -86,7 +86,7 @@ pub(crate) fn settle(policy: &mut Policy) {
     policy.link.inbound.value = kind;
     policy.link.automatic = Some(Automatic {
         stated: inbound.span != policy.link.span,
-        place,
+        placement,
         windows: choose_rate(policy, &inbound),
         charges: true,
     });

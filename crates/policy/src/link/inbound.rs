@@ -4,7 +4,7 @@
 
 use crate::codes;
 use crate::field::{self, Row, Table, row, words};
-use weirgate_document::{Reader, Span as Place, Value};
+use weirgate_document::{Reader, SourceSpan, Value};
 use weirgate_units::{Share, Size};
 
 /// Where packets that arrive from outside are shaped.
@@ -41,7 +41,7 @@ pub struct Policing {
     /// The line of the table, from 1.
     pub line: u32,
     /// Where the table begins.
-    pub span: Place,
+    pub span: SourceSpan,
     /// Whether packets whose senders understand it are marked rather than
     /// dropped.
     pub ecn: Option<Value<bool>>,

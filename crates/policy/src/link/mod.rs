@@ -24,7 +24,7 @@ use crate::codes;
 use crate::field::{self, Cell, FieldKind, Row, Table, elements, row, set, words};
 use crate::link::engine::TIMER_SLACK;
 use crate::read::{device, implied};
-use weirgate_document::{Reader, Span, Value};
+use weirgate_document::{Reader, SourceSpan, Value};
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
 use weirgate_state::DeviceName;
 use weirgate_units::{Rate, Share};
@@ -35,7 +35,7 @@ elements!(DeviceName: codes::DEVICE, device);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     /// Where the table begins, for problems that concern the whole link.
-    pub span: Span,
+    pub span: SourceSpan,
     /// Whether `device` and `lan` are the two ports of a transparent bridge.
     pub bridge: bool,
     /// Upstream packets leave through this device.
@@ -212,8 +212,8 @@ fn unread() -> DeviceName {
 impl Link {
     /// A link with every default, whose values all have the same place. What
     /// has no default is never part of a returned policy.
-    pub(crate) fn new(span: Span, line: u32) -> Self {
-        fn at<T>(value: T, span: &Span, line: u32) -> Value<T> {
+    pub(crate) fn new(span: SourceSpan, line: u32) -> Self {
+        fn at<T>(value: T, span: &SourceSpan, line: u32) -> Value<T> {
             Value {
                 value,
                 span: span.clone(),
@@ -301,7 +301,7 @@ fn inbound_side(table: &mut Reader<'_, '_>, link: &mut Link) {
     }
     let (kind, span) = (link.inbound.value, link.inbound.span.clone());
     let has_down = table.has("down");
-    let problem = |span: &Span, message: &str, hint: &str| {
+    let problem = |span: &SourceSpan, message: &str, hint: &str| {
         table
             .problems()
             .error(codes::INBOUND, span.clone(), message, hint);

@@ -6,7 +6,7 @@ use crate::codes;
 use crate::field::{self, FieldKind, Row, Table, row};
 use crate::model::Direction;
 use std::net::IpAddr;
-use weirgate_document::{Reader, Span as Place, Value};
+use weirgate_document::{Reader, SourceSpan, Value};
 use weirgate_units::{Dscp, Rate, Span};
 
 /// `[track]`.
@@ -15,7 +15,7 @@ pub struct Track {
     /// The line of the table, from 1.
     pub line: u32,
     /// Where the table begins.
-    pub span: Place,
+    pub span: SourceSpan,
     /// Who is asked for echoes; nobody where what passes is looked at alone.
     pub reflectors: Vec<Value<IpAddr>>,
     /// Whether round trips of the traffic itself are looked at.
@@ -54,21 +54,21 @@ impl Track {
         }
     }
 
-    /// The time between two probes, 100 ms unless something is said.
+    /// The time between two probes, 100 ms unless another is configured.
     #[must_use]
     pub fn interval(&self) -> Span {
         let written = self.interval.as_ref().map(|value| value.value);
         written.unwrap_or(Span::from_millis(100))
     }
 
-    /// The queue that is too long, 8 ms unless something is said.
+    /// The queue that is too long, 8 ms unless another is configured.
     #[must_use]
     pub fn delay_threshold(&self) -> Span {
         let written = self.delay_threshold.as_ref().map(|value| value.value);
         written.unwrap_or(Span::from_millis(8))
     }
 
-    /// The code point of probes, 46 (EF) unless something is said.
+    /// The code point of probes, 46 (EF) unless another is configured.
     #[must_use]
     pub fn dscp(&self) -> u8 {
         self.dscp.as_ref().map_or(46, |value| value.value.value())

@@ -28,11 +28,11 @@ impl Schedule {
     }
 }
 
-/// The moments with one offset from UTC, and what is meant in them.
+/// The times with one offset from UTC, and what is meant in them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Season {
     /// Seconds since 1970 from..=to; none where it is always.
-    pub moments: Vec<(u64, u64)>,
+    pub intervals: Vec<(u64, u64)>,
     /// Seconds of the day from..=to, and the days on which they are meant,
     /// Sunday is 0; apart from each other.
     pub spans: Vec<TimeSpan>,
@@ -175,8 +175,8 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Option<Schedule> {
             Vec::new()
         }),
     };
-    let season = |(ahead, moments)| Season {
-        moments,
+    let season = |(ahead, intervals)| Season {
+        intervals,
         spans: spans(&on, &ranges, ahead),
     };
     usable.then(|| Schedule {

@@ -7,7 +7,7 @@ use weirgate_document::nearest;
 
 use zones::{LAWS, ZONES};
 
-/// `ZONES`: names, each with its law's place in `LAWS`. A law is the moments in seconds
+/// `ZONES`: names, each with its law's place in `LAWS`. A law is the times in seconds
 /// since 1970 at which the offset changes, with the seconds ahead of UTC from then on.
 /// The first is that of 1970. `build.rs` says which years it knows.
 #[expect(clippy::unreadable_literal, reason = "nobody reads what is generated")]
@@ -15,13 +15,13 @@ mod zones {
     include!(concat!(env!("OUT_DIR"), "/zones.rs"));
 }
 
-/// Later than any moment that a kernel's clock says: about the year 2255.
+/// Later than any time that a kernel's clock says: about the year 2255.
 const ALWAYS: u64 = 9_000_000_000;
 
-/// Seconds east of Greenwich, and when a zone has them: moments from and to.
+/// Seconds east of Greenwich, and when a zone has them: times from and to.
 type Offset = (i64, Vec<(u64, u64)>);
 
-/// Seconds ahead of UTC, each with the moments at which it is so, in seconds
+/// Seconds ahead of UTC, each with the times at which it is so, in seconds
 /// since 1970 from..=to; none where it is always. The last second of one is the
 /// first of the next.
 ///
@@ -42,8 +42,8 @@ pub(crate) fn offsets(zone: &str) -> Result<Vec<Offset>, Option<&'static str>> {
     let ends = law.iter().skip(1).map(|(from, _)| u64::from(*from));
     let mut seasons: BTreeMap<i64, Vec<(u64, u64)>> = BTreeMap::new();
     for ((from, ahead), end) in law.iter().zip(ends.chain([ALWAYS])) {
-        let moments = seasons.entry(i64::from(*ahead)).or_default();
-        moments.push((u64::from(*from), end));
+        let intervals = seasons.entry(i64::from(*ahead)).or_default();
+        intervals.push((u64::from(*from), end));
     }
     Ok(seasons.into_iter().collect())
 }

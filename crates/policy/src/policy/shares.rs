@@ -13,7 +13,7 @@ use crate::link::{Engine, Link};
 use crate::model::{Direction, less, whole_bytes};
 use crate::policy::Policy;
 use crate::{CakeQueue, Class, Fair, Queue};
-use weirgate_document::{Span, Value};
+use weirgate_document::{SourceSpan, Value};
 use weirgate_linklayer::ack::AckReserve;
 use weirgate_units::{Rate, Size};
 
@@ -41,13 +41,13 @@ pub struct SharedClass {
     /// The line of its table in the policy, from 1.
     pub line: u32,
     /// Where its table begins.
-    pub span: Span,
+    pub span: SourceSpan,
     /// The guaranteed rate; a multiple of 8 bit/s.
     pub rate: Rate,
     /// The greatest rate; the gate's where nothing less is asked for.
     pub ceiling: Rate,
     /// Where the ceiling stands.
-    pub ceiling_span: Span,
+    pub ceiling_span: SourceSpan,
     /// 0 first, 7 last.
     pub priority: u8,
     /// The queue, where stated.

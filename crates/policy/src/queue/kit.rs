@@ -7,21 +7,21 @@ use crate::codes;
 use crate::field::{Field, FieldKind, Rows};
 use std::sync::LazyLock;
 use weirgate_aqm::{Discipline, PRESET, Row, Settings};
-use weirgate_document::{Kind, Problems, Reader, Span};
+use weirgate_document::{Kind, Problems, Reader, SourceSpan};
 use weirgate_units::Size;
 
 /// What every discipline's name for the kernel begins with. It tells the kit's
 /// `red` and `fq_codel` from the kernel's own.
 const PREFIX: &str = "weir_";
 
-/// A discipline with what is said of its parameters.
+/// A discipline with its explicit parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KitQueue {
     /// Its name for people: `meredt`.
     pub discipline: &'static str,
-    /// Parameters of which something is said, in the order of the discipline's
+    /// Explicit parameters, in the order of the discipline's
     /// table, each in its table's unit and within its range.
-    pub said: Vec<(&'static str, u64)>,
+    pub explicit: Vec<(&'static str, u64)>,
 }
 
 impl KitQueue {
@@ -37,10 +37,10 @@ impl KitQueue {
         Discipline::installed(name.strip_prefix(PREFIX).unwrap_or(name))?.err()
     }
 
-    /// What is said of a parameter.
+    /// The explicit value of a parameter.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<u64> {
-        let found = self.said.iter().find(|(own, _)| *own == name);
+        let found = self.explicit.iter().find(|(own, _)| *own == name);
         found.map(|(_, value)| *value)
     }
 }
@@ -59,7 +59,7 @@ pub(crate) fn names(taken: &[&str]) -> Vec<String> {
 pub(crate) fn from_words(
     discipline: Discipline,
     preset: Option<&str>,
-    span: &Span,
+    span: &SourceSpan,
     problems: &Problems,
 ) -> KitQueue {
     let mut own = Reading::new(discipline);
@@ -190,7 +190,7 @@ fn about(all: &[Discipline], name: &str) -> String {
     format!("Of the kit: {}", each.join("; "))
 }
 
-/// The value of a parameter where nothing is said, as a policy has it.
+/// The value of a parameter where nothing is set, as a policy has it.
 fn example(row: &Row) -> String {
     if row.unit == "bytes" {
         return Size::bytes(row.default).to_string();
@@ -202,18 +202,18 @@ fn example(row: &Row) -> String {
 /// A queue while it is read.
 struct Reading {
     settings: Settings,
-    said: Vec<&'static str>,
+    explicit: Vec<&'static str>,
 }
 
 impl Reading {
     fn new(discipline: Discipline) -> Self {
         Self {
             settings: Settings::new(discipline),
-            said: Vec::new(),
+            explicit: Vec::new(),
         }
     }
 
-    fn preset(&mut self, name: &str, span: &Span, problems: &Problems) {
+    fn preset(&mut self, name: &str, span: &SourceSpan, problems: &Problems) {
         if let Err(error) = self.settings.set_text(PRESET, name) {
             let hint = "`weirgate aqm list` with the discipline's name lists them";
             problems.error(codes::QUEUE_SETTINGS, span.clone(), error.to_string(), hint);
@@ -221,23 +221,23 @@ impl Reading {
         }
         let found = self.settings.discipline().presets();
         let own = found.filter(|one| one.name == name.trim());
-        self.said
+        self.explicit
             .extend(own.flat_map(|one| one.set).map(|(name, _)| *name));
     }
 
     fn set(&mut self, name: &'static str, value: u64) {
         // Within its range, and in the table: it was read by that.
         if self.settings.set(name, value).is_ok() {
-            self.said.push(name);
+            self.explicit.push(name);
         }
     }
 
     fn done(self) -> KitQueue {
         let rows = self.settings.rows().into_iter();
-        let said = rows.filter(|(row, _)| self.said.contains(&row.name));
+        let explicit = rows.filter(|(row, _)| self.explicit.contains(&row.name));
         KitQueue {
             discipline: self.settings.discipline().name(),
-            said: said.map(|(row, value)| (row.name, value)).collect(),
+            explicit: explicit.map(|(row, value)| (row.name, value)).collect(),
         }
     }
 }
@@ -257,11 +257,11 @@ mod tests {
         );
         let (policy, problems) = parse(&text);
         let queue = policy.and_then(|policy| policy.classes[0].queue.clone());
-        let told = |one: &weirgate_document::Problem| format!("{}: {}", one.message, one.hint);
+        let shown = |one: &weirgate_document::Problem| format!("{}: {}", one.message, one.hint);
         let wrong = problems
             .iter()
             .filter(|one| one.severity == weirgate_document::Severity::Error);
-        (queue.map(|queue| queue.value), wrong.map(told).collect())
+        (queue.map(|queue| queue.value), wrong.map(shown).collect())
     }
 
     fn kit(queue: &str) -> KitQueue {
@@ -278,7 +278,7 @@ mod tests {
              mark = \"mark-or-drop\", flows = \"pairs\", bands = 4 }",
         );
         assert_eq!(own.discipline, "meredt");
-        let said = [
+        let explicit = [
             ("bands", 4),
             ("queue_bytes", 30_000),
             ("weight2", 1 << 15),
@@ -286,7 +286,7 @@ mod tests {
             ("spare_ns", 2_000_000_000),
             ("flows", 3),
         ];
-        assert_eq!(own.said, said);
+        assert_eq!(own.explicit, explicit);
         assert_eq!(own.value("bands"), Some(4));
         assert_eq!(own.value("max_bytes"), None);
     }
@@ -302,15 +302,15 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_and_the_kits_are_told_apart() {
+    fn the_kernels_and_the_kits_are_distinguished() {
         assert!(matches!(read("\"fq_codel\"").0, Some(Queue::FqCodel(_))));
         assert_eq!(kit("\"weir_fq_codel\"").discipline, "fq_codel");
         assert_eq!(kit("\"weir_pie\""), kit("\"pie\""));
     }
 
     #[test]
-    fn mistakes_are_told_with_what_is_right() {
-        for (queue, told) in [
+    fn mistakes_are_reported_with_what_is_right() {
+        for (queue, hint) in [
             ("\"meredt sfj\"", "sjf"),
             ("\"merdt\"", "did you mean `meredt`"),
             ("{ kind = \"codel\", target_ns = \"soon\" }", "`soon`"),
@@ -323,7 +323,7 @@ mod tests {
         ] {
             let (_, wrong) = read(queue);
             assert_eq!(wrong.len(), 1, "{queue}: {wrong:?}");
-            assert!(wrong[0].contains(told), "{queue}: {wrong:?}");
+            assert!(wrong[0].contains(hint), "{queue}: {wrong:?}");
         }
     }
 
@@ -334,9 +334,9 @@ mod tests {
                default = true\nqueue = \"meredt\"\n";
         let (policy, problems) = parse(&text);
         assert!(policy.is_none());
-        let told = problems
+        let hints = problems
             .iter()
             .filter(|one| one.hint.contains("engine = \"kit\""));
-        assert_eq!(told.count(), 2, "{problems:#?}");
+        assert_eq!(hints.count(), 2, "{problems:#?}");
     }
 }

@@ -9,8 +9,8 @@ use crate::field::{self, Cell, FieldKind, OfKind, Row, Table, row};
 use crate::queue::kit::{KitQueue, KitRows};
 use crate::read::one_of;
 use weirgate_aqm::{Discipline, INSTALLED};
-use weirgate_document::{Kind, Problems, Reader, Span, Value, did_you_mean};
-use weirgate_units::{Size, Span as Time};
+use weirgate_document::{Kind, Problems, Reader, SourceSpan, Value, did_you_mean};
+use weirgate_units::{Size, Span};
 
 /// A queue with the settings that the policy states.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,9 +65,9 @@ pub struct FqCodelQueue {
     /// Number of flow queues.
     pub flows: Option<u32>,
     /// Acceptable standing delay.
-    pub target: Option<Time>,
+    pub target: Option<Span>,
     /// Time over which the delay must stay high.
-    pub interval: Option<Time>,
+    pub interval: Option<Span>,
     /// Wire bytes per round.
     pub quantum: Option<u32>,
     /// Marks ECN-capable packets instead of dropping them.
@@ -75,14 +75,14 @@ pub struct FqCodelQueue {
     /// Most bytes held.
     pub memory: Option<Size>,
     /// ECT(1) packets that have waited longer are marked.
-    pub ce_threshold: Option<Time>,
+    pub ce_threshold: Option<Span>,
 }
 
 /// Settings of cake.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CakeQueue {
     /// Round-trip time for which its AQM is tuned.
-    pub rtt: Option<Time>,
+    pub rtt: Option<Span>,
     /// Looks through NAT for the inside host; on where it is left out.
     pub nat: Option<bool>,
     /// Most bytes held.
@@ -172,7 +172,7 @@ pub(crate) fn read(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Queue>> {
     Some(text.map(|_| queue))
 }
 
-fn unknown(name: &str, span: Span, problems: &Problems) {
+fn unknown(name: &str, span: SourceSpan, problems: &Problems) {
     if let Some(why) = KitQueue::refusal(name) {
         let what = format!("the discipline `{name}` of your own cannot be used: {why}");
         let hint = format!("copy what `weirgate-lab aqm build` makes, as root, to {INSTALLED}");
@@ -206,7 +206,7 @@ fn choose(name: &str) -> String {
     })
 }
 
-fn read_text(text: &str, span: Span, problems: &Problems) -> Option<Queue> {
+fn read_text(text: &str, span: SourceSpan, problems: &Problems) -> Option<Queue> {
     let mut words = text.split_whitespace();
     let name = words.next().unwrap_or_default();
     let limit = words.next();
@@ -382,14 +382,14 @@ fn read_rows<T: Default>(table: &mut Reader<'_, '_>, rows: &'static [Row<T>]) ->
 
 /// The kernel takes a threshold of some 36 minutes for none (`CODEL_DISABLED_THRESHOLD`,
 /// include/net/codel.h).
-const LONGEST_THRESHOLD: Time = Time::from_secs(30 * 60);
+const LONGEST_THRESHOLD: Span = Span::from_secs(30 * 60);
 
 fn check_fq_codel(table: &Reader<'_, '_>, queue: &FqCodelQueue) {
     // The kernel keeps both in units of 1.024 us and 32 bits.
-    let unit = |time: Time| time.as_nanos() >> 10;
-    let usable = |time: Time| unit(time) > 0 && u32::try_from(unit(time)).is_ok();
-    let target = queue.target.unwrap_or(Time::from_millis(1));
-    let interval = queue.interval.unwrap_or(Time::from_secs(100));
+    let unit = |time: Span| time.as_nanos() >> 10;
+    let usable = |time: Span| unit(time) > 0 && u32::try_from(unit(time)).is_ok();
+    let target = queue.target.unwrap_or(Span::from_millis(1));
+    let interval = queue.interval.unwrap_or(Span::from_secs(100));
     let wrong = if queue.flows.is_some_and(|flows| flows > 65_535) {
         Some(("more than 65535 flow queues", "leave `flows` out for 1024"))
     } else if !usable(target) || !usable(interval) {

@@ -9,7 +9,7 @@ use crate::condition::mark::Mark;
 use crate::condition::number::number;
 use crate::field::{self, Cell, FieldKind, Row, Table, Word, row, words};
 use crate::read::{implied, in_two, word};
-use weirgate_document::{Kind, Reader, Span as Place, Value};
+use weirgate_document::{Kind, Reader, SourceSpan, Value};
 use weirgate_units::{Rate, Size, Span};
 
 /// `[receive]`.
@@ -18,7 +18,7 @@ pub struct Receive {
     /// The line of the table, from 1.
     pub line: u32,
     /// Where the table begins.
-    pub span: Place,
+    pub span: SourceSpan,
     /// What all connections of no class of their own may have together, of
     /// TCP's payload.
     pub rate: Option<Value<Amount>>,
@@ -66,7 +66,7 @@ pub struct Receive {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Announced {
     /// Where the table begins.
-    pub span: Place,
+    pub span: SourceSpan,
     /// The largest segment that new connections ask for.
     pub mss: Option<Value<u16>>,
     /// Whether older connections that have received much are reset.
@@ -142,7 +142,7 @@ pub(crate) const LEAST_ASKED: u32 = 88;
 /// window has 30 bits (RFC 7323 section 2.3).
 const WINDOWS: (Size, Size) = (Size::bytes(1), Size::bytes(1 << 30));
 
-/// Windows before the other end has said how it scales: 16 bits.
+/// Windows before the other end has announced its scale: 16 bits.
 const UNSCALED: (Size, Size) = (Size::bytes(1), Size::bytes(65_535));
 
 /// Times that are neither nothing nor forever, and lengths of chunks.
@@ -204,7 +204,7 @@ const ROWS: &[ReceiveRow] = &[
     row!(Receive: "protect-mark": FieldKind::Text("0x100/0xf00") => protect_mark,
         "The mark of packets, coming or going, of what is not limited"),
     row!(Receive: "share" => share,
-        "Between whom a rate is shared: by hosts where the link is `fair` by them, if nothing is said"),
+        "Between whom a rate is shared: by hosts where the link is `fair` by them, if nothing is configured"),
     row!(Receive: "algorithm" => algorithm, "How receive windows are chosen").default("\"ours\""),
     row!(Receive: "window" => window in WINDOWS or codes::RECEIVE,
         "This receive window and no other"),
@@ -355,12 +355,12 @@ fn read_udp(mut table: Reader<'_, '_>) -> Option<ReceiveUdp> {
     field::read(&mut table, UDP_ROWS, &(), &mut udp);
     field::read(&mut table, METERS, &(), &mut udp.measured);
     let bucket = udp.bucket;
-    let place = |value: &Option<Value<Span>>| value.as_ref().map(|value| value.span.clone());
+    let span = |value: &Option<Value<Span>>| value.as_ref().map(|value| value.span.clone());
     let (others, other): (&[_], _) = if bucket {
         (
             &[
-                ("drop-time", place(&udp.drop)),
-                ("warn-time", place(&udp.warn)),
+                ("drop-time", span(&udp.drop)),
+                ("warn-time", span(&udp.warn)),
                 ("mark", udp.mark.as_ref().map(|mark| mark.span.clone())),
             ],
             "states",
@@ -395,7 +395,7 @@ fn bits(text: &str) -> Result<u32, (String, String)> {
 
 impl Receive {
     /// One that states nothing.
-    pub(crate) fn new(line: u32, span: Place) -> Self {
+    pub(crate) fn new(line: u32, span: SourceSpan) -> Self {
         Self {
             line,
             span,
@@ -426,7 +426,7 @@ impl Receive {
     }
 
     /// The fields that say something of the edge of windows alone, as written.
-    pub(crate) fn of_ours(&self) -> Vec<(&'static str, &Place)> {
+    pub(crate) fn of_ours(&self) -> Vec<(&'static str, &SourceSpan)> {
         let fields = [
             self.horizon.as_ref().map(|one| ("horizon", &one.span)),
             self.max_ack_delay

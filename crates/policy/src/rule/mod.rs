@@ -16,7 +16,7 @@ use crate::named::group::{USABLE, usable};
 use crate::named::schedule::Schedule;
 use crate::named::service;
 use crate::read::implied;
-use weirgate_document::{Reader, Span, Value, did_you_mean};
+use weirgate_document::{Reader, SourceSpan, Value, did_you_mean};
 use weirgate_units::Dscp;
 
 /// The fields of a rule that are no conditions on a single packet.
@@ -28,7 +28,7 @@ struct Written {
     last: Option<Value<bool>>,
     set_dscp: Option<Value<Dscp>>,
     mss: Option<Value<u16>>,
-    keep: Option<Span>,
+    keep: Option<SourceSpan>,
     services: Option<Vec<ServiceMatch>>,
     during: Option<Schedule>,
     rate: Option<Value<Meter>>,
@@ -227,11 +227,11 @@ pub(crate) fn read(
         );
     }
     protocol::one_version(&table, &rule.when);
-    if let (Some(payload), Some(place), None) = (rule.payload(), rule.payload_span(), &rule.keep) {
+    if let (Some(payload), Some(span), None) = (rule.payload(), rule.payload_span(), &rule.keep) {
         let name = payload.value.name();
         table.problems().error(
             codes::PAYLOAD,
-            place,
+            span,
             format!("only the first packets of a flow show that it is {name}"),
             "write `keep = true`, so that the decision holds for the whole connection",
         );

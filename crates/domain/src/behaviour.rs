@@ -121,15 +121,15 @@ mod tests {
     /// low-priority data.
     #[test]
     fn selectors_are_served_in_their_order() {
-        let place = |number| Behaviour::ClassSelector(number).priority();
+        let priority = |number| Behaviour::ClassSelector(number).priority();
         for higher in 2..=7 {
-            assert!(place(higher) <= place(higher - 1), "CS{higher}");
-            assert!(place(higher) <= Behaviour::Default.priority());
+            assert!(priority(higher) <= priority(higher - 1), "CS{higher}");
+            assert!(priority(higher) <= Behaviour::Default.priority());
         }
         // Network control before all of the others (11x000).
         for control in [6, 7] {
-            assert!((1..=5).all(|other| place(control) < place(other)));
+            assert!((1..=5).all(|other| priority(control) < priority(other)));
         }
-        assert!(place(1) > Behaviour::Default.priority());
+        assert!(priority(1) > Behaviour::Default.priority());
     }
 }

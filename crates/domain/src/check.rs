@@ -176,7 +176,7 @@ fn overload(domain: &Domain, ports: &[Port], load: &Load) -> Option<Finding> {
     let changes = mend::overload(domain, port, load);
     Some(Finding {
         service: None,
-        line: class.place.line,
+        line: class.position.line,
         what,
         changes,
     })
@@ -191,7 +191,7 @@ fn own_lines(domain: &Domain) -> Vec<Finding> {
         let sum = Rate::bits_per_second(rates.fold(0, u64::saturating_add));
         (sum > customer.rate_from).then(|| Finding {
             service: None,
-            line: customer.place.line,
+            line: customer.position.line,
             what: format!(
                 "the line of `{name}` brings {}, and {} are promised to what is sent there",
                 in_kbit(customer.rate_from),
@@ -229,7 +229,7 @@ fn late(domain: &Domain, worst: &[Option<Delay>]) -> Vec<Finding> {
         .enumerate()
         .map(|(number, (at, service, timed, stated, found))| Finding {
             service: Some(at),
-            line: service.place.line,
+            line: service.position.line,
             what: format!(
                 "`{}` is promised a {} of {stated}; at worst it is {:.2} ms",
                 service.name,
@@ -249,7 +249,7 @@ fn unbounded(domain: &Domain, at: usize, service: &Service) -> Option<Finding> {
     let timed = service.delay.is_some() || service.jitter.is_some();
     (levelled && timed && domain.tells_levels()).then(|| Finding {
         service: Some(at),
-        line: service.place.line,
+        line: service.position.line,
         what: format!(
             "`{}` is promised a time in `{}` ({behaviour}), whose queue holds what exceeds \
              profiles as well; no worst case is derived for it",
@@ -281,7 +281,7 @@ fn unfit(domain: &Domain, ports: &[Port]) -> Vec<Finding> {
 }
 
 fn no_delay(domain: &Domain, ports: &[Port], paths: &[Option<Path>], reason: &NoDelay) -> Finding {
-    let line = domain.services.first().map_or(1, |one| one.place.line);
+    let line = domain.services.first().map_or(1, |one| one.position.line);
     match reason {
         NoDelay::Circle(circle) => Finding {
             service: None,
@@ -337,10 +337,10 @@ fn in_circle(domain: &Domain, ports: &[Port], paths: &[Option<Path>], circle: &[
 fn unusable(domain: &Domain, id: PortId, error: &crate::NodeError) -> Finding {
     let customers = domain.customers.values();
     let line = match domain.links.get(id.0 / 2) {
-        Some(link) => Some(link.place.line),
+        Some(link) => Some(link.position.line),
         None => customers
             .skip(id.0 - domain.links.len() * 2)
-            .map(|customer| customer.place.line)
+            .map(|customer| customer.position.line)
             .next(),
     };
     Finding {

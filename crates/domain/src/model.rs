@@ -36,7 +36,7 @@ impl Domain {
     }
 }
 
-/// A place in the file: bytes, and the line from 1.
+/// A position in the file: its bytes, and its line from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
     /// The bytes.
@@ -62,10 +62,10 @@ pub struct Router {
     /// Whether its ports are shaped by the kit (`engine = "kit"`), which can
     /// tell drop precedences apart.
     pub kit: bool,
-    /// How ssh calls it; by its name here where nothing is said.
+    /// How ssh calls it; by its name here where nothing is configured.
     pub host: Option<String>,
     /// Where it is written.
-    pub place: Position,
+    pub position: Position,
 }
 
 /// A link between two routers.
@@ -82,7 +82,7 @@ pub struct Link {
     /// What packets cost there.
     pub layer: Layer,
     /// Where it is written.
-    pub place: Position,
+    pub position: Position,
 }
 
 /// A link layer, by the name that a policy gives it.
@@ -102,7 +102,7 @@ pub struct Class {
     /// Its part of each port; none for lower effort, which has no part.
     pub share: Option<Share>,
     /// Where it is written.
-    pub place: Position,
+    pub position: Position,
 }
 
 /// A customer, and the port of the boundary router that leads there.
@@ -128,7 +128,7 @@ pub struct Customer {
     /// are taken for.
     pub networks: Vec<Prefix>,
     /// Where it is written.
-    pub place: Position,
+    pub position: Position,
 }
 
 impl Customer {
@@ -178,7 +178,7 @@ pub struct Service {
     /// The most of its packets that is lost, to a full queue or on the way.
     pub loss: Option<Share>,
     /// Where it is written.
-    pub place: Position,
+    pub position: Position,
 }
 
 /// What a multi-field classifier looks at beside addresses (RFC 2475 section

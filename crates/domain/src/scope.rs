@@ -28,7 +28,7 @@ pub(crate) fn findings(domain: &Domain) -> Vec<Finding> {
             .count();
         Some(Finding {
             service: None,
-            line: customer.place.line,
+            line: customer.position.line,
             what: format!(
                 "{} of {} has to tell {count} promises of `{name}` apart, by class and receiver \
                  ({}) or by what is selected ({selecting}), and has room for {}",

@@ -78,9 +78,9 @@ pub fn together(parts: Vec<(DeviceName, State)>) -> Result<State, Vec<String>> {
                 },
             }
         }
-        for (name, place) in state.hooks {
-            let other = whole.hooks.insert(name.clone(), place.clone());
-            if other.is_some_and(|other| other != place) {
+        for (name, hooks) in state.hooks {
+            let other = whole.hooks.insert(name.clone(), hooks.clone());
+            if other.is_some_and(|other| other != hooks) {
                 problems.push(format!(
                     "two policies treat what passes `{name}` before the tables see it; leave it \
                      to one of them"

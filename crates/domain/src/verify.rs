@@ -191,7 +191,7 @@ pub struct State {
     /// What was promised, in the unit of its quantity. Another promise is
     /// another matter.
     pub promised: f64,
-    /// The first of the measurements in a row that said so, in words.
+    /// The first of the measurements in a row that found so, in words.
     pub when: String,
 }
 

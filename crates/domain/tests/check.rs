@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a domain promises: sums, worst cases, and what is said where they do
+//! What a domain promises: sums, worst cases, and what is reported where they do
 //! not fit.
 //!
 //! Over 500 lines: one test for each promise and each warning of `domain check`.
@@ -29,7 +29,7 @@ fn findings(text: &str) -> Vec<String> {
 }
 
 /// What is held to nothing is promised nothing, and what a router has no room
-/// for is told before it is applied.
+/// for is reported before it is applied.
 #[test]
 fn what_no_router_could_hold_is_refused() {
     let free = ROW.replace("class = \"gold\"", "class = \"rest\"");
@@ -268,8 +268,8 @@ fn machines_and_versions_are_told_apart() {
     let refused = |text: &str, says: &str| {
         let (domain, problems) = parse(text);
         assert!(domain.is_none(), "{text}");
-        let said: Vec<&str> = problems.iter().map(|one| one.message.as_str()).collect();
-        assert!(said.contains(&says), "{said:?}");
+        let messages: Vec<&str> = problems.iter().map(|one| one.message.as_str()).collect();
+        assert!(messages.contains(&says), "{messages:?}");
     };
     let text = ring(&[("a", "c")], "");
     let hosts = text.replacen(
@@ -286,8 +286,8 @@ fn machines_and_versions_are_told_apart() {
     assert_eq!(problems.len(), 1, "{problems:?}");
     let lost = format!("{text}[router.lost]\nrole = \"interior\"\n");
     let (domain, _) = parse(&lost);
-    let said = "Nothing is joined to `lost`, which gets no policy.";
-    assert!(check(&domain.unwrap()).notes.iter().any(|one| one == said));
+    let note = "Nothing is joined to `lost`, which gets no policy.";
+    assert!(check(&domain.unwrap()).notes.iter().any(|one| one == note));
     let mut versions = text.clone();
     for (at, address) in [("a", "192.0.2.1"), ("c", "2001:db8::1")] {
         let customer = format!("[customer.at-{at}]\n");
@@ -297,7 +297,7 @@ fn machines_and_versions_are_told_apart() {
     refused(&versions, "`at-a` and `at-c` have no IP version in common");
 }
 
-/// Far more than a file may hold is one problem, and soon said.
+/// Far more than a file may hold is one problem, and soon found.
 #[test]
 fn too_many_services_are_one_problem() {
     let many: Vec<(&str, &str)> = std::iter::repeat_n(("a", "c"), 6000).collect();
@@ -309,8 +309,8 @@ fn too_many_services_are_one_problem() {
         text.push_str(part);
     }
     let (_, problems) = parse(&text);
-    let said: Vec<&str> = problems.iter().map(|one| one.message.as_str()).collect();
-    assert_eq!(said, ["there are more than 4096 services"]);
+    let messages: Vec<&str> = problems.iter().map(|one| one.message.as_str()).collect();
+    assert_eq!(messages, ["there are more than 4096 services"]);
 }
 
 /// All mistakes of a file at once, each with its place and what would be right.
@@ -542,12 +542,12 @@ fn snapshot(name: &str, text: &str) {
     weirgate_testing::golden(format!("crates/domain/tests/snapshots/{name}.txt"), text);
 }
 
-/// A list of routers, which `[[router]]` makes, is told the form that is right.
+/// A list of routers, which `[[router]]` makes, is answered with the form that is right.
 #[test]
-fn the_form_of_a_router_is_told() {
+fn the_form_of_a_router_is_reported() {
     let (_, problems) = parse("version = 1\n[[router]]\nhost = \"a\"\n");
-    let told = problems
+    let reported = problems
         .iter()
         .any(|one| format!("{one:?}").contains("[router.NAME]"));
-    assert!(told, "{problems:?}");
+    assert!(reported, "{problems:?}");
 }

@@ -110,9 +110,9 @@ fn conditioners_tell_receivers_and_ports_apart() {
     snapshot("conditioners_tell_receivers_and_ports_apart", &text);
 }
 
-/// Without networks, a promise is by its class as before, and that is said.
+/// Without networks, a promise is by its class as before, and a note says so.
 #[test]
-fn what_is_left_open_is_said() {
+fn what_is_left_open_is_reported() {
     let left = |line: &&str| !line.starts_with("networks") && !line.starts_with("address");
     let open: Vec<&str> = SCOPE.lines().filter(left).collect();
     let open = open.join("\n").replacen("packet = \"200B\"\n", "", 1);

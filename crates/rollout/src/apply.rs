@@ -5,7 +5,7 @@
 //! Each router gets its policy under a guard of its own: it returns by itself
 //! unless it is confirmed, and it is confirmed only when all have it. A router
 //! that is cut off by the change thus returns without being reached. Where one
-//! refuses, or one of the confirmations fails, all others are told to return.
+//! refuses, or one of the confirmations fails, all others are ordered to return.
 
 use crate::ssh::{Answer, PATIENCE, Ssh};
 use std::collections::BTreeMap;
@@ -46,8 +46,8 @@ pub fn plan(domain: &Domain, texts: &Texts, ssh: &Ssh) -> Outcome {
 }
 
 /// The steps of a plan, without the comparison of set-ups that follows them.
-fn indented(said: &PeerText) -> String {
-    let lines = said.lines().take_while(|line| !line.is_blank());
+fn indented(plan: &PeerText) -> String {
+    let lines = plan.lines().take_while(|line| !line.is_blank());
     let lines = lines.map(|line| format!("  {line}"));
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -93,7 +93,7 @@ pub fn apply(domain: &Domain, texts: &Texts, ssh: &Ssh, confirm: Duration, adopt
     let (done, failed): (BTreeMap<_, _>, BTreeMap<_, _>) =
         answers.into_iter().partition(|(_, answer)| answer.done());
     if !failed.is_empty() {
-        told(&failed, "not applied");
+        report(&failed, "not applied");
         let done: Vec<String> = done.into_keys().collect();
         let others = Others {
             waiting: &done,
@@ -120,7 +120,7 @@ pub fn apply(domain: &Domain, texts: &Texts, ssh: &Ssh, confirm: Duration, adopt
     let (kept, lost): (BTreeMap<_, _>, BTreeMap<_, _>) =
         answers.into_iter().partition(|(_, answer)| answer.done());
     if !lost.is_empty() {
-        told(&lost, "not confirmed");
+        report(&lost, "not confirmed");
         let kept: Vec<String> = kept.into_keys().collect();
         let failed = lost.len();
         let (reached, unsure): (BTreeMap<_, _>, BTreeMap<_, _>) = lost
@@ -141,13 +141,13 @@ pub fn apply(domain: &Domain, texts: &Texts, ssh: &Ssh, confirm: Duration, adopt
     Ok(Status::Done)
 }
 
-fn told(answers: &BTreeMap<String, Answer>, what: &str) {
+fn report(answers: &BTreeMap<String, Answer>, what: &str) {
     for (name, answer) in answers {
         output::note(&format!("weirgate: {name}: {what}: {}", answer.why()));
     }
 }
 
-/// Routers that have not said that they confirmed.
+/// Routers that have not reported that they confirmed.
 struct Others<'a> {
     /// Those that wait for it, or have returned.
     waiting: &'a [String],

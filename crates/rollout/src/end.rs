@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate domain end`: one end of a measurement, on a customer's machine,
-//! told by lines of JSON what to do.
+//! directed by lines of JSON.
 //!
 //! It answers and counts only datagrams that hold the number which it was given for
 //! their flow, so that nobody but a flow's sender can make it send or count.
@@ -20,7 +20,7 @@ use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_units::Inserted as _;
 
-/// What an end is told.
+/// An order to an end.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
@@ -158,7 +158,7 @@ impl Arrivals {
 
     /// Whether a packet is of a flow that is awaited.
     pub fn awaits(&self, packet: &[u8]) -> bool {
-        Label::of(packet).is_some_and(|told| self.numbers.get(&told.flow) == Some(&told.number))
+        Label::of(packet).is_some_and(|label| self.numbers.get(&label.flow) == Some(&label.number))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Arrived>> {
@@ -205,7 +205,7 @@ impl End {
         };
         let mut trips = BTreeMap::new();
         for flow in flows {
-            // One without a socket sends nothing, and is told apart by that.
+            // One without a socket sends nothing, and is recognised by that.
             let Ok(mut socket) = FlowSocket::open(own.ip(), &flow, PATIENCE) else {
                 continue;
             };
@@ -249,14 +249,14 @@ fn trip(flow: &Sending, socket: &mut FlowSocket) -> Option<Trip> {
         let mut answer = vec![0; packet.len()];
         let mut read = |socket: &mut FlowSocket| -> io::Result<Option<Trip>> {
             let length = socket.hear(&mut answer)?;
-            let told = Label::of(&answer[..length]).filter(|told| {
-                told.kind == ANSWER
-                    && told.place == place
-                    && (told.flow, told.number) == (flow.flow, flow.number)
+            let label = Label::of(&answer[..length]).filter(|label| {
+                label.kind == ANSWER
+                    && label.place == place
+                    && (label.flow, label.number) == (flow.flow, flow.number)
             });
-            Ok(told.map(|told| Trip {
+            Ok(label.map(|label| Trip {
                 round_ns: now().saturating_sub(sent),
-                there_ns: difference(told.time, sent),
+                there_ns: difference(label.time, sent),
             }))
         };
         // A late answer to an earlier echo is none; a lost one is one fewer.
@@ -341,11 +341,11 @@ pub fn receive(socket: &UdpSocket, arrivals: &Arrivals) {
 /// point.
 pub fn answered(packet: &mut [u8], arrivals: &Arrivals) -> Option<u8> {
     let came = now();
-    let told = Label::of(packet).filter(|_| arrivals.awaits(packet))?;
-    if told.kind == COUNTED {
-        let took = difference(came, told.time);
+    let label = Label::of(packet).filter(|_| arrivals.awaits(packet))?;
+    if label.kind == COUNTED {
+        let took = difference(came, label.time);
         let mut arrived = arrivals.lock();
-        let flow = arrived.entry(told.flow).or_insert(Arrived {
+        let flow = arrived.entry(label.flow).or_insert(Arrived {
             packets: 0,
             least_ns: took,
             most_ns: took,
@@ -355,12 +355,12 @@ pub fn answered(packet: &mut [u8], arrivals: &Arrivals) -> Option<u8> {
         flow.most_ns = flow.most_ns.max(took);
         return None;
     }
-    (told.kind == ECHO).then(|| {
-        let point = (told.flow & 63) as u8;
+    (label.kind == ECHO).then(|| {
+        let point = (label.flow & 63) as u8;
         Label {
             kind: ANSWER,
             time: came,
-            ..told
+            ..label
         }
         .write(packet);
         point

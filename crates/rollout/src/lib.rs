@@ -35,7 +35,7 @@ pub type Sound = (Domain, Check, apply::Texts);
 /// Reads a domain file and checks what it promises.
 ///
 /// # Errors
-/// The file cannot be read or is wrong; every problem is told.
+/// The file cannot be read or is wrong; every problem is reported.
 pub fn read(path: &Path) -> Result<(Domain, Check), Failure> {
     let domain = source::parse(path, &source::read(path)?, weirgate_domain::parse)?;
     let check = weirgate_domain::check(&domain);
@@ -46,7 +46,7 @@ pub fn read(path: &Path) -> Result<(Domain, Check), Failure> {
 /// says what cannot.
 ///
 /// # Errors
-/// The file cannot be read or is wrong; every problem is told.
+/// The file cannot be read or is wrong; every problem is reported.
 pub fn sound(path: &Path) -> Result<Option<Sound>, Failure> {
     let (domain, check) = read(path)?;
     if !check.findings.is_empty() {

@@ -4,7 +4,7 @@
 //! the devices that stand there.
 //!
 //! Routes are those that [`Domain::first_ports`] gives. No router has an
-//! address but the link-local ones of its ports, and all neighbours are told in
+//! address but the link-local ones of its ports, and all neighbours are set in
 //! advance, so that nothing but the domain's own traffic is under way. A line
 //! that takes time goes through a bridge in a namespace of its own, at whose
 //! ports netem delays: the ports of the routers are their policies'.
@@ -158,7 +158,7 @@ fn built(domain: &Domain) -> anyhow::Result<()> {
     batches.run()?;
     for router in domain.routers.keys() {
         let words = ["netns", "exec", router, "sysctl", "-q", "-w"];
-        told("ip", &[&words[..], &FORWARDING].concat(), "")?;
+        run_with("ip", &[&words[..], &FORWARDING].concat(), "")?;
     }
     Ok(())
 }
@@ -245,7 +245,7 @@ struct End<'a> {
     at: LineEnd,
 }
 
-/// What `ip -batch` is told: of namespaces and lines, then in each namespace.
+/// The input of `ip -batch`: of namespaces and lines, then in each namespace.
 #[derive(Default)]
 struct Batches {
     whole: String,
@@ -322,19 +322,19 @@ impl Batches {
     }
 
     fn run(&self) -> anyhow::Result<()> {
-        told("ip", &["-batch", "-"], &self.whole)?;
+        run_with("ip", &["-batch", "-"], &self.whole)?;
         for (space, lines) in &self.within {
-            told("ip", &["-n", space, "-batch", "-"], lines)?;
+            run_with("ip", &["-n", space, "-batch", "-"], lines)?;
         }
         if !self.delays.is_empty() {
-            told("tc", &["-n", WIRES, "-batch", "-"], &self.delays)?;
+            run_with("tc", &["-n", WIRES, "-batch", "-"], &self.delays)?;
         }
         Ok(())
     }
 }
 
 /// Runs a program to its end that reads this.
-fn told(program: &str, words: &[&str], input: &str) -> anyhow::Result<()> {
+fn run_with(program: &str, words: &[&str], input: &str) -> anyhow::Result<()> {
     let mut child = Command::new(program)
         .args(words)
         .stdin(Stdio::piped())
@@ -347,8 +347,8 @@ fn told(program: &str, words: &[&str], input: &str) -> anyhow::Result<()> {
     }
     let output = child.wait_with_output()?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("{program} {}: {}", words.join(" "), said.trim());
+        let message = String::from_utf8_lossy(&output.stderr);
+        bail!("{program} {}: {}", words.join(" "), message.trim());
     }
     Ok(())
 }

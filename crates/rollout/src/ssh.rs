@@ -60,7 +60,7 @@ pub struct Answer {
     pub status: Option<i32>,
     /// What it printed.
     pub out: PeerText,
-    /// What it said beside that.
+    /// What it wrote to standard error.
     pub err: PeerText,
 }
 
@@ -86,7 +86,7 @@ impl Answer {
     pub fn why(&self) -> String {
         match (self.status, self.err.is_blank()) {
             (_, false) => self.err.to_string(),
-            (Some(status), true) => format!("it ended with status {status} and said nothing"),
+            (Some(status), true) => format!("it ended with status {status} and printed nothing"),
             (None, true) => "it was not reached".to_owned(),
         }
     }
@@ -137,7 +137,7 @@ impl Ssh {
         // One that ends without reading says why itself. What a machine that
         // does not answer leaves open is left to these threads.
         thread::spawn(move || to.write_all(input.as_bytes()));
-        let (sender, said) = mpsc::sync_channel(2);
+        let (sender, output) = mpsc::sync_channel(2);
         all_of(out, MOST_PRINTED, sender.clone(), Ok);
         all_of(err, MOST_BESIDE, sender, Err);
         let end = Instant::now() + patience;
@@ -145,7 +145,7 @@ impl Ssh {
         let mut heard = Ok(());
         for _ in 0..2 {
             let rest = end.saturating_duration_since(Instant::now());
-            heard = match said.recv_timeout(rest) {
+            heard = match output.recv_timeout(rest) {
                 Ok(Ok(Some(out))) => {
                     answer.out = out;
                     Ok(())
@@ -156,7 +156,7 @@ impl Ssh {
                 }
                 Ok(Ok(None)) => Err(format!("{host} printed more than {MOST_PRINTED} bytes")),
                 Ok(Err(None)) => Err(format!(
-                    "{host} said more than {MOST_BESIDE} bytes beside its answer"
+                    "{host} wrote more than {MOST_BESIDE} bytes beside its answer"
                 )),
                 Err(_) => Err(format!(
                     "{host} has not answered for {} s",
@@ -212,7 +212,7 @@ pub fn all_of<T: Send + 'static>(
     pipe: impl Read + Send + 'static,
     most: u64,
     to: SyncSender<T>,
-    told: impl FnOnce(Option<PeerText>) -> T + Send + 'static,
+    message: impl FnOnce(Option<PeerText>) -> T + Send + 'static,
 ) {
     thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -221,7 +221,7 @@ pub fn all_of<T: Send + 'static>(
         let _ = pipe.read_to_end(&mut bytes);
         let all = (bytes.len() as u64 <= most).then(|| String::from_utf8_lossy(&bytes));
         // Nobody may wait for it any more.
-        let _ = to.send(told(all.map(PeerText::new)));
+        let _ = to.send(message(all.map(PeerText::new)));
     });
 }
 
@@ -257,7 +257,7 @@ mod tests {
     fn who_says_too_much_is_named_and_ended() {
         for (to, what) in [
             ("", "far printed more than 4194304 bytes"),
-            (" >&2", "far said more than 65536 bytes beside its answer"),
+            (" >&2", "far wrote more than 65536 bytes beside its answer"),
         ] {
             let begun = Instant::now();
             let answer = answer(&format!("exec cat /dev/zero{to}"));

@@ -2,7 +2,7 @@
 //! How the two ends of a measurement reach one another: datagrams or a
 //! connection, from and to the ports that a service asks for.
 //!
-//! A connection carries messages of one size, told in its first two bytes, each
+//! A connection carries messages of one size, given in its first two bytes, each
 //! in a segment of its own while nothing is lost.
 
 use crate::end::{Arrivals, Sending, answered};
@@ -72,7 +72,7 @@ pub fn by_connection(service: &Service) -> bool {
     service.select.protocols == [Protocol::TCP]
 }
 
-/// Ports from..=to, as they are told.
+/// Ports from..=to, as they are given.
 pub fn pairs(ports: &[Ports]) -> Vec<(u16, u16)> {
     ports.iter().map(|one| (one.from, one.to)).collect()
 }

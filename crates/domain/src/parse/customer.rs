@@ -28,7 +28,7 @@ pub(super) fn customers(
         used.extend(ends.map(|(router, device)| (router.clone(), device.clone())));
     }
     for (name, mut table) in field::named_tables(root, "customer", MOST) {
-        let place = Position {
+        let position = Position {
             span: name.span.clone(),
             line: name.line,
         };
@@ -39,7 +39,7 @@ pub(super) fn customers(
             let at = name.span.clone();
             table.problems().error(codes::NAME, at, message, hint);
         }
-        if let Some(customer) = customer(&mut table, routers, &mut used, &customers, place) {
+        if let Some(customer) = customer(&mut table, routers, &mut used, &customers, position) {
             customers.insert(name.value, customer);
         }
     }
@@ -58,8 +58,8 @@ fn measured_once(root: &Reader<'_, '_>, customers: &BTreeMap<String, Customer>) 
         if let Some(other) = reached.insert(host, name) {
             let message = format!("`{other}` and `{name}` are both the machine `{host}`");
             let hint = "write a machine of each customer's own as `host`, or leave it out";
-            let place = customer.place.span.clone();
-            root.problems().error(codes::NAME, place, message, hint);
+            let span = customer.position.span.clone();
+            root.problems().error(codes::NAME, span, message, hint);
         }
     }
 }
@@ -69,7 +69,7 @@ fn customer(
     routers: &BTreeMap<String, Router>,
     used: &mut BTreeSet<(String, String)>,
     others: &BTreeMap<String, Customer>,
-    place: Position,
+    position: Position,
 ) -> Option<Customer> {
     let names = routers.keys().map(String::as_str);
     let router = field::known(table, "router", "router", names);
@@ -108,7 +108,7 @@ fn customer(
         host,
         address: address.map(|address| address.value),
         networks: networks.into_iter().map(|network| network.value).collect(),
-        place,
+        position,
     })
 }
 

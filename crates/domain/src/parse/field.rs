@@ -153,9 +153,9 @@ pub(super) fn both_ways(reader: &mut Reader<'_, '_>, hint: &str) -> Option<[Rate
         _ => {
             let message = "`rate` lists more than two rates, and a line has two directions";
             let hint = "write one rate, or one for each direction";
-            let place = reader.place(key);
+            let span = reader.span_of(key);
             let problems = reader.problems();
-            problems.error(codes::LIMIT, place, message, hint);
+            problems.error(codes::LIMIT, span, message, hint);
             None
         }
     }
@@ -172,14 +172,14 @@ pub(super) fn layer(reader: &mut Reader<'_, '_>) -> Option<Layer> {
     if stated.is_none() && reader.has("layer") {
         return None;
     }
-    let place = reader.place("layer");
+    let span = reader.span_of("layer");
     let name = stated.map_or_else(|| "ethernet".to_owned(), |text| text.value);
     match LinkLayer::named(&name) {
         Ok(layer) => Some(Layer { name, layer }),
         Err(error) => {
             let text = error.to_string();
             let (wrong, right) = text.split_once("; ").unwrap_or((&text, ""));
-            reader.problems().error(codes::WORD, place, wrong, right);
+            reader.problems().error(codes::WORD, span, wrong, right);
             None
         }
     }
@@ -229,8 +229,8 @@ pub(super) fn several<T>(
     } else if texts.is_empty() && reader.has(key) && !reader.problems().has_errors() {
         let hint = format!("write at least one element, or leave `{key}` out");
         let message = format!("the list `{key}` is empty");
-        let place = reader.place(key);
-        reader.problems().error(codes::LIMIT, place, message, hint);
+        let span = reader.span_of(key);
+        reader.problems().error(codes::LIMIT, span, message, hint);
     }
     let mut list = Vec::new();
     for text in texts {

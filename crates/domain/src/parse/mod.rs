@@ -9,7 +9,7 @@ mod topology;
 use crate::codes;
 use crate::{Behaviour, Class, Domain, Position};
 use std::collections::BTreeMap;
-use weirgate_document::{Problem, Problems, Reader, Span};
+use weirgate_document::{Problem, Problems, Reader, SourceSpan};
 use weirgate_units::Share;
 
 /// The only version of the format so far.
@@ -22,7 +22,7 @@ const MOST_CLASSES: usize = Behaviour::ALL.len();
 const WHOLE: u64 = 1_000_000;
 
 /// The whole file's place, for what concerns no single one.
-const TOP: Span = 0..0;
+const TOP: SourceSpan = 0..0;
 
 /// Reads a domain file. The domain is there if no problem is an error.
 #[must_use]
@@ -60,8 +60,8 @@ fn read(root: &mut Reader<'_, '_>) -> Option<Domain> {
                 service.from, service.to
             );
             let hint = "join their routers by links";
-            let place = service.place.span.clone();
-            root.problems().error(codes::PATH, place, message, hint);
+            let span = service.position.span.clone();
+            root.problems().error(codes::PATH, span, message, hint);
         }
     }
     Some(domain)
@@ -98,15 +98,15 @@ fn classes(root: &mut Reader<'_, '_>) -> BTreeMap<String, Class> {
         if let Some(other) = used.insert(behaviour, name.value.clone()) {
             let message = format!("class `{other}` has the behaviour {behaviour} already");
             let hint = "give each behaviour one class";
-            let place = table.place("behaviour");
-            table.problems().error(codes::NAME, place, message, hint);
+            let span = table.span_of("behaviour");
+            table.problems().error(codes::NAME, span, message, hint);
         }
         let none = behaviour == Behaviour::LowerEffort;
         if none && stated {
             let hint = "take `share` away: lower effort has what others leave";
             let message = "lower effort has no share";
-            let place = table.place("share");
-            table.problems().error(codes::SHARE, place, message, hint);
+            let span = table.span_of("share");
+            table.problems().error(codes::SHARE, span, message, hint);
         }
         if !none && !stated {
             table.missing::<()>(
@@ -126,18 +126,18 @@ fn classes(root: &mut Reader<'_, '_>) -> BTreeMap<String, Class> {
                     "a share of 0 guarantees nothing".to_owned()
                 };
                 let hint = "write shares above 0 that sum to 100% at most";
-                let place = share.span.clone();
-                table.problems().error(codes::SHARE, place, message, hint);
+                let span = share.span.clone();
+                table.problems().error(codes::SHARE, span, message, hint);
             }
         }
-        let place = Position {
+        let position = Position {
             span: name.span.clone(),
             line: name.line,
         };
         let class = Class {
             behaviour,
             share: share.map(|share| share.value),
-            place,
+            position,
         };
         classes.insert(name.value, class);
     }

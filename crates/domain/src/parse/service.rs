@@ -30,8 +30,8 @@ pub(super) fn of_one_version(domain: &Domain, problems: &Problems) {
                 service.from, service.to
             );
             let hint = "add networks or an address of the other version to one of them";
-            let place = service.place.span.clone();
-            problems.error(codes::PATH, place, message, hint);
+            let span = service.position.span.clone();
+            problems.error(codes::PATH, span, message, hint);
         }
     }
 }
@@ -55,10 +55,10 @@ pub(super) fn services(
     classes: &BTreeMap<String, Class>,
 ) -> Vec<Service> {
     let (mut tables, excess) = root.tables_up_to("service", MOST);
-    if let Some(place) = excess {
+    if let Some(span) = excess {
         let message = format!("there are more than {MOST} services");
         root.problems()
-            .error(codes::LIMIT, place, message, "divide the domain");
+            .error(codes::LIMIT, span, message, "divide the domain");
     }
     let mut used = BTreeSet::new();
     let services = tables.iter_mut();
@@ -73,7 +73,7 @@ fn service(
     classes: &BTreeMap<String, Class>,
     used: &mut BTreeSet<String>,
 ) -> Option<Service> {
-    let place = Position {
+    let position = Position {
         span: table.span(),
         line: table.line(),
     };
@@ -125,7 +125,7 @@ fn service(
         delay,
         jitter,
         loss,
-        place,
+        position,
     })
 }
 
@@ -172,11 +172,11 @@ pub(super) fn apart(domain: &Domain, problems: &Problems) {
         if let Some(other) = domain.services[..at].iter().find(same) {
             let message = format!(
                 "packets that `{}` selects may belong to `{}` on line {} as well",
-                service.name, other.name, other.place.line
+                service.name, other.name, other.position.line
             );
             let hint = "give them ports of their own, or `networks` to their receivers";
-            let place = service.place.span.clone();
-            problems.error(codes::SELECT, place, message, hint);
+            let span = service.position.span.clone();
+            problems.error(codes::SELECT, span, message, hint);
         }
     }
 }
@@ -208,9 +208,9 @@ fn size(table: &mut Reader<'_, '_>, key: &'static str, bounds: (Size, Size)) -> 
         return field::within(table, key, &one, bounds);
     }
     let message = format!("`{key}` takes one size");
-    let place = table.place(key);
+    let span = table.span_of(key);
     table
         .problems()
-        .error(codes::LIMIT, place, message, "write one size");
+        .error(codes::LIMIT, span, message, "write one size");
     None
 }

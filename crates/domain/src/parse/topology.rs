@@ -13,7 +13,7 @@ pub(super) fn routers(root: &mut Reader<'_, '_>) -> BTreeMap<String, Router> {
         let role = role(&mut table);
         let kit = engine(&mut table) == Some(KIT);
         let host = field::host(&mut table);
-        let place = Position {
+        let position = Position {
             span: name.span.clone(),
             line: name.line,
         };
@@ -24,7 +24,7 @@ pub(super) fn routers(root: &mut Reader<'_, '_>) -> BTreeMap<String, Router> {
                 role,
                 kit,
                 host,
-                place,
+                position,
             },
         );
     }
@@ -41,8 +41,8 @@ fn reached_once(root: &Reader<'_, '_>, routers: &BTreeMap<String, Router>) {
         if let Some(other) = reached.insert(host, name) {
             let message = format!("`{other}` and `{name}` are both the machine `{host}`");
             let hint = "write each router's own machine as its `host`";
-            let place = router.place.span.clone();
-            root.problems().error(codes::NAME, place, message, hint);
+            let span = router.position.span.clone();
+            root.problems().error(codes::NAME, span, message, hint);
         }
     }
 }
@@ -86,10 +86,10 @@ fn role(table: &mut Reader<'_, '_>) -> Option<Role> {
 
 pub(super) fn links(root: &mut Reader<'_, '_>, routers: &BTreeMap<String, Router>) -> Vec<Link> {
     let (mut tables, excess) = root.tables_up_to("link", MOST);
-    if let Some(place) = excess {
+    if let Some(span) = excess {
         let message = format!("there are more than {MOST} links");
         root.problems()
-            .error(codes::LIMIT, place, message, "divide the domain");
+            .error(codes::LIMIT, span, message, "divide the domain");
     }
     let mut used = BTreeSet::new();
     let links = tables.iter_mut();
@@ -103,7 +103,7 @@ fn link(
     routers: &BTreeMap<String, Router>,
     used: &mut BTreeSet<(String, String)>,
 ) -> Option<Link> {
-    let place = Position {
+    let position = Position {
         span: table.span(),
         line: table.line(),
     };
@@ -123,8 +123,8 @@ fn link(
     if between[0].value == between[1].value {
         let message = format!("the link joins `{}` to itself", between[0].value);
         let hint = "name two routers";
-        let place = between[1].span.clone();
-        table.problems().error(codes::LINK, place, message, hint);
+        let span = between[1].span.clone();
+        table.problems().error(codes::LINK, span, message, hint);
         sound = false;
     }
     for end in [0, 1] {
@@ -138,7 +138,7 @@ fn link(
         rates,
         delay,
         layer,
-        place,
+        position,
     })
 }
 
@@ -175,8 +175,8 @@ fn pair(table: &mut Reader<'_, '_>, key: &'static str, what: &str) -> Option<[Va
         .map_err(|_| {
             let message = format!("`{key}` lists {count} names in place of two");
             let hint = format!("list {what}");
-            let place = table.place(key);
-            table.problems().error(codes::LINK, place, message, hint);
+            let span = table.span_of(key);
+            table.problems().error(codes::LINK, span, message, hint);
         })
         .ok()
 }

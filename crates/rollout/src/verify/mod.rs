@@ -353,7 +353,7 @@ rate = "500kbit"
         let forged = r#"echo '{"arrived":{"10":{"packets":100,"least_ns":0,"most_ns":0}}}'"#;
         let found = fates(forged);
         assert!(found[0].broken(), "nothing of it arrived: {found:?}");
-        let expected = "mallory: it told of traffic that it neither sends nor receives";
+        let expected = "mallory: it reported traffic that it neither sends nor receives";
         assert_eq!(why(&found[1]), expected);
         assert!(fates(r#"echo '{"arrived":{}}'"#)[1].broken());
     }
@@ -363,15 +363,15 @@ rate = "500kbit"
         for (tells, expected) in [
             (
                 "cat /dev/zero",
-                "mallory: it said a line of more than 1048576 bytes",
+                "mallory: it sent a line of more than 1048576 bytes",
             ),
             (
                 r#"cat /dev/zero | head -c 100000 >&2; sleep 0.3; echo '{"arrived":{}}'"#,
-                "mallory: it said more than 65536 bytes beside its answers",
+                "mallory: it wrote more than 65536 bytes beside its answers",
             ),
             (
                 r"printf '\033[2J\n'",
-                r"mallory: it said what is no answer: expected value at line 1 column 1: \u{1b}[2J",
+                r"mallory: it sent what is no answer: expected value at line 1 column 1: \u{1b}[2J",
             ),
             (
                 r#"printf '{"failed":"\\u001b[2J"}\n'"#,

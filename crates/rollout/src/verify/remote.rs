@@ -22,7 +22,7 @@ pub const PATIENCE: Duration = Duration::from_mins(2);
 /// The most bytes of a line that an end says.
 const LONGEST: u64 = 1 << 20;
 
-/// How long it takes what an end said beside to come after it has ended.
+/// How long it takes what an end wrote to standard error to come after it has ended.
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// One end, on its customer's machine.
@@ -52,7 +52,7 @@ impl End {
             bail!("{host} cannot be spoken to");
         };
         let (sender, beside) = mpsc::sync_channel(1);
-        all_of(errors, MOST_BESIDE, sender, |said| said);
+        all_of(errors, MOST_BESIDE, sender, |line| line);
         let mut end = Self {
             child,
             input: written(input),
@@ -101,12 +101,12 @@ impl End {
         let rest = until.saturating_duration_since(Instant::now());
         let line = match self.output.recv_timeout(rest) {
             Ok(Some(line)) => line,
-            Ok(None) => bail!("it said a line of more than {LONGEST} bytes"),
+            Ok(None) => bail!("it sent a line of more than {LONGEST} bytes"),
             Err(RecvTimeoutError::Timeout) => {
-                bail!("it said nothing for {} s", patience.as_secs())
+                bail!("it sent nothing for {} s", patience.as_secs())
             }
             Err(RecvTimeoutError::Disconnected) => match self.beside.recv_timeout(SETTLED) {
-                Ok(Some(said)) if !said.is_blank() => bail!("it ended: {said}"),
+                Ok(Some(line)) if !line.is_blank() => bail!("it ended: {line}"),
                 _ => bail!("it ended"),
             },
         };
@@ -115,10 +115,10 @@ impl End {
                 self.beside.try_recv(),
                 Ok(None) | Err(TryRecvError::Disconnected)
             ),
-            "it said more than {MOST_BESIDE} bytes beside its answers"
+            "it wrote more than {MOST_BESIDE} bytes beside its answers"
         );
-        line.read(|said| serde_json::from_str(said))
-            .map_err(|error| anyhow::anyhow!("it said what is no answer: {error}"))
+        line.read(|line| serde_json::from_str(line))
+            .map_err(|error| anyhow::anyhow!("it sent what is no answer: {error}"))
     }
 }
 
@@ -155,14 +155,14 @@ fn lines(output: ChildStdout) -> Receiver<Option<PeerText>> {
         let mut output = BufReader::new(output);
         loop {
             let mut line = String::new();
-            let said = match output.by_ref().take(LONGEST).read_line(&mut line) {
+            let line = match output.by_ref().take(LONGEST).read_line(&mut line) {
                 Ok(1..) if line.ends_with('\n') => Some(PeerText::new(line)),
                 Ok(bytes) if bytes as u64 == LONGEST => None,
                 // It ended, maybe in the middle of a line.
                 Ok(_) | Err(_) => return,
             };
-            let last = said.is_none();
-            if sender.send(said).is_err() || last {
+            let last = line.is_none();
+            if sender.send(line).is_err() || last {
                 return;
             }
         }
@@ -177,7 +177,7 @@ fn unexpected(answer: &Answer) -> String {
     }
 }
 
-/// What the ends told.
+/// What the ends reported.
 #[derive(Default)]
 pub struct Answers {
     pub failed: BTreeMap<String, String>,
@@ -203,7 +203,7 @@ impl Answers {
             Answer::Listening(..) | Answer::Failed(_) => return Err(unexpected(&answer)),
         };
         if !own {
-            return Err("it told of traffic that it neither sends nor receives".to_owned());
+            return Err("it reported traffic that it neither sends nor receives".to_owned());
         }
         match answer {
             Answer::Prepared(trips) => self.trips.extend(trips),
@@ -221,20 +221,20 @@ pub fn traffic(
     orders: &BTreeMap<&str, Vec<Sending>>,
     patience: Duration,
 ) -> Answers {
-    let mut told = Answers::default();
+    let mut answers = Answers::default();
     let prepare = |sends: &[Sending]| Order::Prepare(sends.to_vec());
-    each(open, &mut told, orders, patience, &prepare);
-    each(open, &mut told, orders, patience, &|_| Order::Send);
+    each(open, &mut answers, orders, patience, &prepare);
+    each(open, &mut answers, orders, patience, &|_| Order::Send);
     // What the last packets wait for is over when all that was sent before is.
     thread::sleep(Duration::from_millis(300));
-    each(open, &mut told, orders, patience, &|_| Order::Tell);
-    told
+    each(open, &mut answers, orders, patience, &|_| Order::Tell);
+    answers
 }
 
 /// Tells every end something, and hears them all.
 fn each(
     open: &mut BTreeMap<&str, End>,
-    told: &mut Answers,
+    answers: &mut Answers,
     orders: &BTreeMap<&str, Vec<Sending>>,
     patience: Duration,
     order: &dyn Fn(&[Sending]) -> Order,
@@ -254,13 +254,13 @@ fn each(
         }
         let heard = end.hear(patience, until);
         let heard = heard.map_err(|error| format!("{error:#}"));
-        let taken = heard.and_then(|answer| told.take(answer, sends(host), &end.hears));
+        let taken = heard.and_then(|answer| answers.take(answer, sends(host), &end.hears));
         if let Err(why) = taken {
             gone.push(((*host).to_owned(), why));
         }
     }
     for (host, why) in gone {
         open.remove(host.as_str());
-        told.failed.insert(host, why);
+        answers.failed.insert(host, why);
     }
 }

@@ -4,12 +4,12 @@
 use crate::address::Prefix;
 use crate::codes::{DEEP, ORDER, RATE, SOLD, TWICE, UNKNOWN, UNREACHED, UNUSED};
 use crate::hash::Known;
-use crate::located::{Mistakes, Place};
+use crate::located::{FileSpan, Mistakes};
 use crate::model::{Circuit, List, Pair, Plan, Site};
 use crate::raw::{Collected, RATES, RawCircuit, RawPlan, RawSite};
 use crate::rows::Direction;
 use std::collections::BTreeMap;
-use weirgate_document::{Span, did_you_mean};
+use weirgate_document::{SourceSpan, did_you_mean};
 use weirgate_units::Rate;
 
 /// The most circuits and sites of a list.
@@ -20,8 +20,8 @@ const MOST_SITES: usize = 65_000;
 /// many names do not take long.
 const COMPARED: usize = 2_000;
 
-/// Compares, and makes the list. It is right where nothing was told to be wrong.
-pub(crate) fn check(all: Collected, told: &Mistakes<'_>) -> List {
+/// Compares, and makes the list. It is right where no mistake was reported.
+pub(crate) fn check(all: Collected, mistakes: &Mistakes<'_>) -> List {
     let Collected {
         sites,
         plans,
@@ -32,16 +32,16 @@ pub(crate) fn check(all: Collected, told: &Mistakes<'_>) -> List {
     let by_site = names(
         sites.iter().map(|site| (&*site.name, &site.at)),
         "site",
-        told,
+        mistakes,
     );
     let by_plan = names(
         plans.iter().map(|plan| (&*plan.name, &plan.at)),
         "plan",
-        told,
+        mistakes,
     );
     for plan in &plans {
         let of = || format!("the plan `{}`", plan.name);
-        ordered(&plan.rates.rates, &plan.rates.spans, &plan.at, of, told);
+        ordered(&plan.rates.rates, &plan.rates.spans, &plan.at, of, mistakes);
     }
     for (many, most, what) in [
         (circuits.len(), MOST_CIRCUITS, "circuits"),
@@ -49,9 +49,9 @@ pub(crate) fn check(all: Collected, told: &Mistakes<'_>) -> List {
     ] {
         if many > most {
             let message = format!("there are {many} {what}");
-            told.error(
+            mistakes.error(
                 DEEP,
-                &Place::default(),
+                &FileSpan::default(),
                 message,
                 format!("a list has at most {most}"),
             );
@@ -62,7 +62,7 @@ pub(crate) fn check(all: Collected, told: &Mistakes<'_>) -> List {
         .find(|one| !has_network && !one.parent.is_empty())
     {
         let message = "no file has sites, so all circuits are below the link itself";
-        told.warning(
+        mistakes.warning(
             UNUSED,
             &first.parent_at,
             message,
@@ -74,14 +74,14 @@ pub(crate) fn check(all: Collected, told: &Mistakes<'_>) -> List {
         let parent = match &*raw.parent {
             "" => None,
             _ if !has_network => None,
-            name => found(name, &by_site, "site", &raw.parent_at, told),
+            name => found(name, &by_site, "site", &raw.parent_at, mistakes),
         };
         let plan = match &*raw.plan {
             "" => None,
-            name => found(name, &by_plan, "plan", &raw.plan_at, told),
+            name => found(name, &by_plan, "plan", &raw.plan_at, mistakes),
         };
         let plan_rates = plan.and_then(|plan| plans.get(plan));
-        let [least, most] = resolved(raw, plan_rates, told);
+        let [least, most] = resolved(raw, plan_rates, mistakes);
         Circuit {
             id: raw.id.clone(),
             parent,
@@ -89,7 +89,7 @@ pub(crate) fn check(all: Collected, told: &Mistakes<'_>) -> List {
             least,
             most,
             suspended: raw.suspended,
-            prefixes: prefixes(number, raw, &circuits, &mut owners, told),
+            prefixes: prefixes(number, raw, &circuits, &mut owners, mistakes),
         }
     });
     let circuits: Vec<Circuit> = made.collect();
@@ -105,7 +105,7 @@ pub(crate) fn check(all: Collected, told: &Mistakes<'_>) -> List {
         circuits,
         plans: plans.iter().map(planned).collect(),
     };
-    sold(&list, &sites, told);
+    sold(&list, &sites, mistakes);
     list
 }
 
@@ -127,52 +127,52 @@ fn pairs(rates: &[Option<Rate>; 4]) -> [Pair; 2] {
     })
 }
 
-/// The places of names, each of which may be there once.
+/// The spans of names, each of which may be there once.
 fn names<'n>(
-    all: impl Iterator<Item = (&'n str, &'n Place)>,
+    all: impl Iterator<Item = (&'n str, &'n FileSpan)>,
     of: &str,
-    told: &Mistakes<'_>,
-) -> BTreeMap<&'n str, (usize, &'n Place)> {
-    let mut places: BTreeMap<&str, (usize, &Place)> = BTreeMap::new();
+    mistakes: &Mistakes<'_>,
+) -> BTreeMap<&'n str, (usize, &'n FileSpan)> {
+    let mut spans: BTreeMap<&str, (usize, &FileSpan)> = BTreeMap::new();
     for (number, (name, at)) in all.enumerate() {
-        match places.get(name) {
+        match spans.get(name) {
             _ if name.is_empty() => {}
             Some((_, first)) => {
                 let message = format!(
                     "the {of} `{name}` is there twice, first in {}",
-                    told.named(first)
+                    mistakes.named(first)
                 );
-                told.error(TWICE, at, message, "give one of them another name");
+                mistakes.error(TWICE, at, message, "give one of them another name");
             }
             None => {
-                places.insert(name, (number, at));
+                spans.insert(name, (number, at));
             }
         }
     }
-    places
+    spans
 }
 
 /// The place of a name that has to be there.
 fn found(
     name: &str,
-    places: &BTreeMap<&str, (usize, &Place)>,
+    spans: &BTreeMap<&str, (usize, &FileSpan)>,
     of: &str,
-    at: &Place,
-    told: &Mistakes<'_>,
+    at: &FileSpan,
+    mistakes: &Mistakes<'_>,
 ) -> Option<usize> {
-    if let Some((number, _)) = places.get(name) {
+    if let Some((number, _)) = spans.get(name) {
         return Some(*number);
     }
-    let hint = did_you_mean(name, places.keys().take(COMPARED).copied(), || match of {
-        "plan" if places.is_empty() => "give the file of plans too".to_owned(),
+    let hint = did_you_mean(name, spans.keys().take(COMPARED).copied(), || match of {
+        "plan" if spans.is_empty() => "give the file of plans too".to_owned(),
         _ => format!("name a {of} of the list, or leave the field empty"),
     });
-    told.error(UNKNOWN, at, format!("there is no {of} `{name}`"), hint);
+    mistakes.error(UNKNOWN, at, format!("there is no {of} `{name}`"), hint);
     None
 }
 
 /// Least and most of a circuit: its own, and else those of its plan.
-fn resolved(raw: &RawCircuit, plan: Option<&RawPlan>, told: &Mistakes<'_>) -> [Pair; 2] {
+fn resolved(raw: &RawCircuit, plan: Option<&RawPlan>, mistakes: &Mistakes<'_>) -> [Pair; 2] {
     let mut rates = raw.rates.rates;
     if let Some(plan) = plan {
         for (own, of_plan) in rates.iter_mut().zip(plan.rates.rates) {
@@ -184,12 +184,12 @@ fn resolved(raw: &RawCircuit, plan: Option<&RawPlan>, told: &Mistakes<'_>) -> [P
     if !raw.rates.wrong && known {
         for (number, rate) in rates.iter().enumerate().skip(2) {
             if rate.is_none() {
-                let at = Place {
+                let at = FileSpan {
                     file: raw.at.file,
                     span: raw.rates.spans[number].clone(),
                 };
                 let message = format!("{} has no `{}`", of(), RATES[number]);
-                told.error(
+                mistakes.error(
                     RATE,
                     &at,
                     message,
@@ -197,7 +197,7 @@ fn resolved(raw: &RawCircuit, plan: Option<&RawPlan>, told: &Mistakes<'_>) -> [P
                 );
             }
         }
-        ordered(&rates, &raw.rates.spans, &raw.at, of, told);
+        ordered(&rates, &raw.rates.spans, &raw.at, of, mistakes);
     }
     pairs(&rates)
 }
@@ -205,22 +205,22 @@ fn resolved(raw: &RawCircuit, plan: Option<&RawPlan>, told: &Mistakes<'_>) -> [P
 /// Tells where the least is more than the most.
 fn ordered(
     rates: &[Option<Rate>; 4],
-    spans: &[Span; 4],
-    at: &Place,
+    spans: &[SourceSpan; 4],
+    at: &FileSpan,
     of: impl Fn() -> String,
-    told: &Mistakes<'_>,
+    mistakes: &Mistakes<'_>,
 ) {
     for number in 0..2 {
         if let (Some(least), Some(most)) = (rates[number], rates[number + 2])
             && least > most
         {
-            let at = Place {
+            let at = FileSpan {
                 file: at.file,
                 span: spans[number].clone(),
             };
             let of = of();
             let message = format!("{of} is guaranteed {least}, and may have {most} at most");
-            told.error(
+            mistakes.error(
                 ORDER,
                 &at,
                 message,
@@ -234,29 +234,29 @@ fn ordered(
     }
 }
 
-/// A circuit's prefixes. One that is another circuit's is told.
+/// A circuit's prefixes. One that is another circuit's is a mistake.
 fn prefixes(
     number: usize,
     raw: &RawCircuit,
     all: &[RawCircuit],
     owners: &mut Known<Prefix, usize>,
-    told: &Mistakes<'_>,
+    mistakes: &Mistakes<'_>,
 ) -> Vec<Prefix> {
     let mut own = Vec::with_capacity(raw.prefixes.len());
     for (prefix, at) in &raw.prefixes {
         match owners.get(prefix).copied() {
             Some(owner) if owner == number => {
                 let message = format!("`{prefix}` is there twice in the circuit `{}`", raw.id);
-                told.warning(TWICE, at, message, "once is enough");
+                mistakes.warning(TWICE, at, message, "once is enough");
             }
             Some(owner) => {
                 let other = all.get(owner).map_or("", |other| &other.id);
                 let first = all
                     .get(owner)
-                    .map(|other| told.named(&other.at))
+                    .map(|other| mistakes.named(&other.at))
                     .unwrap_or_default();
                 let message = format!("`{prefix}` is of the circuit `{other}` too, in {first}");
-                told.error(TWICE, at, message, "leave it to one of them");
+                mistakes.error(TWICE, at, message, "leave it to one of them");
             }
             None => {
                 owners.insert(*prefix, number);
@@ -267,9 +267,9 @@ fn prefixes(
     if raw.prefixes.is_empty() {
         let mut message = format!("the circuit `{}` has no address", raw.id);
         if raw.has_mac {
-            message.push_str(", and packets are not told apart by a MAC");
+            message.push_str(", and packets are not distinguished by a MAC");
         }
-        told.warning(
+        mistakes.warning(
             UNREACHED,
             &raw.at,
             message,
@@ -281,7 +281,7 @@ fn prefixes(
 }
 
 /// Tells where more is guaranteed below a site than it has: one warning for all.
-fn sold(list: &List, sites: &[RawSite], told: &Mistakes<'_>) {
+fn sold(list: &List, sites: &[RawSite], mistakes: &Mistakes<'_>) {
     let guaranteed = [Direction::Down, Direction::Up].map(|way| list.guaranteed_bytes_s(way));
     let over = |number: &usize| {
         let most = list.sites.get(*number).and_then(|site| site.most);
@@ -301,7 +301,7 @@ fn sold(list: &List, sites: &[RawSite], told: &Mistakes<'_>) {
             raw.name,
             over.len()
         );
-        told.warning(
+        mistakes.warning(
             SOLD,
             &raw.at,
             message,

@@ -2,18 +2,18 @@
 //! Which kind of CSV file it is.
 
 use crate::codes::KIND;
-use crate::located::Told;
+use crate::located::FileMistakes;
 use crate::raw::Collected;
 use crate::table::{Lines, Row, header, plain, well_formed};
 use crate::{devices, plans};
 
 /// Reads a file of devices or of plans, whichever its first line says.
-pub(crate) fn read(text: &str, told: &Told<'_, '_>, into: &mut Collected) {
+pub(crate) fn read(text: &str, mistakes: &FileMistakes<'_, '_>, into: &mut Collected) {
     let mut lines = Lines::new(text);
     let mut row = Row::default();
     if !lines.next(&mut row) {
         let hint = "give a ShapedDevices.csv, a network.json, or a file of plans";
-        told.error(KIND, &(0..0), "the file is empty", hint);
+        mistakes.error(KIND, &(0..0), "the file is empty", hint);
         return;
     }
     let names: Vec<String> = (0..row.fields())
@@ -21,24 +21,24 @@ pub(crate) fn read(text: &str, told: &Told<'_, '_>, into: &mut Collected) {
         .collect();
     let fields = row.fields();
     if names.iter().any(|name| name == "circuit id") {
-        let header = header(&row, devices::COLUMNS, told);
-        let mut devices = devices::Devices::new(header, told);
+        let header = header(&row, devices::COLUMNS, mistakes);
+        let mut devices = devices::Devices::new(header, mistakes);
         while lines.next(&mut row) {
-            if well_formed(text, &row, fields, told) {
+            if well_formed(text, &row, fields, mistakes) {
                 devices.take(&row, into);
             }
         }
         devices.finish();
     } else if names.first().is_some_and(|name| name == "plan") {
-        let header = header(&row, plans::COLUMNS, told);
+        let header = header(&row, plans::COLUMNS, mistakes);
         while lines.next(&mut row) {
-            if well_formed(text, &row, fields, told) {
-                plans::take(&row, &header, told, into);
+            if well_formed(text, &row, fields, mistakes) {
+                plans::take(&row, &header, mistakes, into);
             }
         }
     } else {
         let hint = "the first line of ShapedDevices.csv begins with `Circuit ID`, that of a file of plans with `Plan`; network.json begins with `{`";
-        told.error(
+        mistakes.error(
             KIND,
             &row.whole(),
             "the first line has no columns that are known",

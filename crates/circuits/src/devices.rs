@@ -3,11 +3,11 @@
 
 use crate::address::Prefix;
 use crate::codes::{ADDRESS, DIFFERS, SWITCH, UNUSED};
-use crate::located::Told;
+use crate::located::FileMistakes;
 use crate::raw::{Collected, RATES, RawCircuit, RawRates, identifier};
 use crate::table::{Cell, Column, Header, Row};
 use std::collections::BTreeMap;
-use weirgate_document::Span;
+use weirgate_document::SourceSpan;
 
 /// The columns, and two more, `Plan` and `Suspended`, which LibreQoS does not have.
 pub(crate) const COLUMNS: &[Column] = &[
@@ -41,34 +41,34 @@ const SUSPENDED: usize = 15;
 /// Reads the lines of a file.
 pub(crate) struct Devices<'d, 'm, 't> {
     header: Header,
-    told: &'d Told<'m, 't>,
+    mistakes: &'d FileMistakes<'m, 't>,
     /// Of columns of which nothing is made: the first field that says something, and
     /// how many do.
-    unused: BTreeMap<usize, (Span, usize)>,
+    unused: BTreeMap<usize, (SourceSpan, usize)>,
 }
 
 impl<'d, 'm, 't> Devices<'d, 'm, 't> {
-    pub(crate) fn new(header: Header, told: &'d Told<'m, 't>) -> Self {
+    pub(crate) fn new(header: Header, mistakes: &'d FileMistakes<'m, 't>) -> Self {
         // Without either no circuit has a rate.
         if !header.has(PLAN) {
             for (number, name) in RATES.iter().enumerate().skip(2) {
                 if !header.has(FIRST_RATE + number) {
                     let message = format!("the column `{name}` is missing");
                     let hint = "add it, or a column `Plan` and a file of plans";
-                    told.error(crate::codes::COLUMN, &(0..0), message, hint);
+                    mistakes.error(crate::codes::COLUMN, &(0..0), message, hint);
                 }
             }
         }
         Self {
             header,
-            told,
+            mistakes,
             unused: BTreeMap::new(),
         }
     }
 
     /// Takes a line.
     pub(crate) fn take(&mut self, row: &Row<'_>, into: &mut Collected) {
-        let told = self.told;
+        let mistakes = self.mistakes;
         for (number, _) in COLUMNS.iter().enumerate().filter(|(_, it)| it.unused) {
             let cell = self.header.cell(row, number);
             if !cell.text.is_empty() {
@@ -76,15 +76,15 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
             }
         }
         let id = self.header.cell(row, ID);
-        let named = identifier(&id, "circuit", told);
-        let rates = RawRates::read(row, &self.header, FIRST_RATE, told);
+        let named = identifier(&id, "circuit", mistakes);
+        let rates = RawRates::read(row, &self.header, FIRST_RATE, mistakes);
         let mut prefixes = Vec::new();
         for (column, version) in ADDRESSES {
             let cell = self.header.cell(row, column);
             for (text, span) in parts(&cell) {
                 match Prefix::read(text, version) {
-                    Ok(prefix) => prefixes.push((prefix, told.at(&span))),
-                    Err((message, hint)) => told.error(ADDRESS, &span, message, hint),
+                    Ok(prefix) => prefixes.push((prefix, mistakes.at(&span))),
+                    Err((message, hint)) => mistakes.error(ADDRESS, &span, message, hint),
                 }
             }
         }
@@ -96,11 +96,11 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
         let plan = self.header.cell(row, PLAN);
         let own = RawCircuit {
             id: name.to_owned(),
-            at: told.at(&id.span),
+            at: mistakes.at(&id.span),
             parent: parent.text.to_owned(),
-            parent_at: told.at(&parent.span),
+            parent_at: mistakes.at(&parent.span),
             plan: plan.text.to_owned(),
-            plan_at: told.at(&plan.span),
+            plan_at: mistakes.at(&plan.span),
             rates,
             prefixes,
             suspended,
@@ -115,11 +115,11 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
             return;
         };
         let known_at = known.at.clone();
-        let differs = |what: &str, span: &Span, has: &str, had: &str| {
-            let first = told.named(&known_at);
+        let differs = |what: &str, span: &SourceSpan, has: &str, had: &str| {
+            let first = mistakes.named(&known_at);
             let message =
                 format!("{what} of the circuit `{name}` is `{has}` here, and `{had}` in {first}");
-            told.error(
+            mistakes.error(
                 DIFFERS,
                 span,
                 message,
@@ -133,9 +133,9 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
             differs("the plan", &plan.span, &own.plan, &known.plan);
         }
         if own.suspended != known.suspended {
-            let said = |is: bool| if is { "yes" } else { "no" };
+            let word = |is: bool| if is { "yes" } else { "no" };
             let span = self.header.cell(row, SUSPENDED).span;
-            let (has, had) = (said(own.suspended), said(known.suspended));
+            let (has, had) = (word(own.suspended), word(known.suspended));
             differs("`Suspended`", &span, has, had);
         }
         if !own.rates.wrong && !known.rates.wrong {
@@ -154,7 +154,7 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
         known.has_mac |= own.has_mac;
     }
 
-    /// Whether a line's circuit is suspended; a wrong word is told.
+    /// Whether a line's circuit is suspended; a wrong word is reported.
     fn suspended(&self, row: &Row<'_>) -> bool {
         let cell = self.header.cell(row, SUSPENDED);
         match &*cell.text.to_ascii_lowercase() {
@@ -163,7 +163,7 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
             _ => {
                 let message = format!("`{}` is neither `yes` nor `no`", cell.text);
                 let hint = "write one of them, or leave the field empty";
-                self.told.error(SWITCH, &cell.span, message, hint);
+                self.mistakes.error(SWITCH, &cell.span, message, hint);
                 false
             }
         }
@@ -175,17 +175,17 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
             let name = COLUMNS.get(number).map_or("", |column| column.name);
             let message = format!("`{name}` is not used (lines with one: {lines})");
             let hint = match number {
-                MAC => "packets are told apart by addresses alone",
+                MAC => "packets are distinguished by addresses alone",
                 _ => "each circuit has flow queues with CoDel",
             };
-            self.told.warning(UNUSED, &span, message, hint);
+            self.mistakes.warning(UNUSED, &span, message, hint);
         }
     }
 }
 
 /// The addresses of a field, each with its place. Of a field whose text is not as it
 /// stands in the file, the place is that of the whole.
-fn parts<'r>(cell: &Cell<'r>) -> impl Iterator<Item = (&'r str, Span)> {
+fn parts<'r>(cell: &Cell<'r>) -> impl Iterator<Item = (&'r str, SourceSpan)> {
     let Cell { text, span } = cell.clone();
     // Quotes and spaces around the text.
     let around = span.len().checked_sub(text.len());

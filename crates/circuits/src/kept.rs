@@ -226,11 +226,11 @@ fn network(list: &List, text: &mut String) {
 
 fn sites(list: &List, own: &[usize], below: &[Vec<usize>], text: &mut String) {
     text.push('{');
-    for (place, number) in own.iter().enumerate() {
+    for (index, number) in own.iter().enumerate() {
         let (Some(site), Some(children)) = (list.sites.get(*number), below.get(*number)) else {
             continue;
         };
-        if place > 0 {
+        if index > 0 {
             text.push_str(",\n");
         }
         json(&site.name, text);

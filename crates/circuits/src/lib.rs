@@ -12,7 +12,7 @@
 //!
 //! All mistakes of all files are found in one run, each with its line and column.
 //! A [`List`] is made only where there is none. [`rows`] makes of it what the engine
-//! is told, so that nodes keep their numbers from one list to the next.
+//! is given, so that nodes keep their numbers from one list to the next.
 //!
 //! ```
 //! use weirgate_circuits::{File, read};
@@ -25,10 +25,10 @@
 //! ";
 //! let reading = read(&[File { name: "ShapedDevices.csv", text: devices }]);
 //! assert!(reading.list.is_none());
-//! let said: Vec<String> = reading.problems.iter().map(ToString::to_string).collect();
-//! assert!(said[0].starts_with("ShapedDevices.csv:3:1: warning[L202]"), "{said:?}");
-//! assert!(said[1].starts_with("ShapedDevices.csv:3:25: error[L005]"), "{said:?}");
-//! assert!(said[2].starts_with("ShapedDevices.csv:3:48: error[L006]"), "{said:?}");
+//! let reports: Vec<String> = reading.problems.iter().map(ToString::to_string).collect();
+//! assert!(reports[0].starts_with("ShapedDevices.csv:3:1: warning[L202]"), "{reports:?}");
+//! assert!(reports[1].starts_with("ShapedDevices.csv:3:25: error[L005]"), "{reports:?}");
+//! assert!(reports[2].starts_with("ShapedDevices.csv:3:48: error[L006]"), "{reports:?}");
 //! ```
 
 mod address;
@@ -75,17 +75,17 @@ pub fn read(files: &[File<'_>]) -> Reading {
     let mistakes = Mistakes::new(files);
     let mut collected = Collected::default();
     for (number, file) in files.iter().enumerate() {
-        let told = mistakes.of(number);
+        let mistakes = mistakes.of(number);
         if file
             .text
             .trim_start_matches('\u{feff}')
             .trim_start()
             .starts_with('{')
         {
-            network::read(file.text, &told, &mut collected.sites);
+            network::read(file.text, &mistakes, &mut collected.sites);
             collected.has_network = true;
         } else {
-            csv::read(file.text, &told, &mut collected);
+            csv::read(file.text, &mistakes, &mut collected);
         }
     }
     let list = check::check(collected, &mistakes);

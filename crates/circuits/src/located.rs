@@ -4,7 +4,7 @@
 use crate::file::File;
 use std::cell::OnceCell;
 use std::fmt;
-use weirgate_document::{Problem, Problems, Severity, Span};
+use weirgate_document::{Problem, Problems, Severity, SourceSpan};
 
 /// A problem with its file and place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,18 +70,18 @@ impl Own<'_> {
     }
 }
 
-/// Those of one file.
-pub(crate) struct Told<'m, 't> {
+/// The mistakes of one file.
+pub(crate) struct FileMistakes<'m, 't> {
     /// Its number.
     pub(crate) file: usize,
     mistakes: &'m Mistakes<'t>,
 }
 
-/// A place in one of the files.
+/// A span in one of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Place {
+pub(crate) struct FileSpan {
     pub(crate) file: usize,
-    pub(crate) span: Span,
+    pub(crate) span: SourceSpan,
 }
 
 impl<'t> Mistakes<'t> {
@@ -96,18 +96,18 @@ impl<'t> Mistakes<'t> {
         }
     }
 
-    pub(crate) fn of(&self, file: usize) -> Told<'_, 't> {
-        Told {
+    pub(crate) fn of(&self, file: usize) -> FileMistakes<'_, 't> {
+        FileMistakes {
             file,
             mistakes: self,
         }
     }
 
-    /// An error at a place.
+    /// An error at a span.
     pub(crate) fn error(
         &self,
         code: &'static str,
-        at: &Place,
+        at: &FileSpan,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
@@ -116,11 +116,11 @@ impl<'t> Mistakes<'t> {
         }
     }
 
-    /// A warning at a place.
+    /// A warning at a span.
     pub(crate) fn warning(
         &self,
         code: &'static str,
-        at: &Place,
+        at: &FileSpan,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
@@ -129,8 +129,8 @@ impl<'t> Mistakes<'t> {
         }
     }
 
-    /// How people find a place: the file and the line.
-    pub(crate) fn named(&self, at: &Place) -> String {
+    /// How people find a span: the file and the line.
+    pub(crate) fn named(&self, at: &FileSpan) -> String {
         let own = self.files.get(at.file);
         own.map_or_else(String::new, |own| {
             format!("{}:{}", own.file.name, own.line(at.span.start).0)
@@ -157,12 +157,12 @@ impl<'t> Mistakes<'t> {
     }
 }
 
-impl Told<'_, '_> {
+impl FileMistakes<'_, '_> {
     /// An error in this file.
     pub(crate) fn error(
         &self,
         code: &'static str,
-        span: &Span,
+        span: &SourceSpan,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
@@ -173,21 +173,21 @@ impl Told<'_, '_> {
     pub(crate) fn warning(
         &self,
         code: &'static str,
-        span: &Span,
+        span: &SourceSpan,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
         self.mistakes.warning(code, &self.at(span), message, hint);
     }
 
-    /// How people find a place of any file.
-    pub(crate) fn named(&self, at: &Place) -> String {
+    /// How people find a span of any file.
+    pub(crate) fn named(&self, at: &FileSpan) -> String {
         self.mistakes.named(at)
     }
 
-    /// A place of this file.
-    pub(crate) fn at(&self, span: &Span) -> Place {
-        Place {
+    /// A span of this file.
+    pub(crate) fn at(&self, span: &SourceSpan) -> FileSpan {
+        FileSpan {
             file: self.file,
             span: span.clone(),
         }

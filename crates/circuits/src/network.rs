@@ -6,7 +6,7 @@
 //! nothing back.
 
 use crate::codes::{DEEP, JSON, RATE, UNUSED};
-use crate::located::Told;
+use crate::located::FileMistakes;
 use crate::model::Pair;
 use crate::rate;
 use crate::raw::{RawSite, identifier};
@@ -14,7 +14,7 @@ use crate::table::Cell;
 use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::{Range, Ranged};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
-use weirgate_document::{Span, did_you_mean};
+use weirgate_document::{SourceSpan, did_you_mean};
 use weirgate_units::Rate;
 
 /// The levels of sites: the engine has eight, with the link and the circuits.
@@ -52,12 +52,12 @@ const STRICT: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-fn span(range: Range) -> Span {
+fn span(range: Range) -> SourceSpan {
     range.start..range.end
 }
 
 /// Reads the file.
-pub(crate) fn read(text: &str, told: &Told<'_, '_>, into: &mut Vec<RawSite>) {
+pub(crate) fn read(text: &str, mistakes: &FileMistakes<'_, '_>, into: &mut Vec<RawSite>) {
     let begin = text.len() - text.trim_start_matches('\u{feff}').len();
     match parse_to_ast(
         text.get(begin..).unwrap_or_default(),
@@ -65,10 +65,10 @@ pub(crate) fn read(text: &str, told: &Told<'_, '_>, into: &mut Vec<RawSite>) {
         &STRICT,
     ) {
         Ok(parsed) => {
-            let tree = Tree { told, begin };
+            let tree = Tree { mistakes, begin };
             match parsed.value {
                 Some(Value::Object(sites)) => tree.sites(&sites, None, 1, into),
-                _ => told.error(
+                _ => mistakes.error(
                     JSON,
                     &(0..0),
                     "the file has no object",
@@ -79,7 +79,7 @@ pub(crate) fn read(text: &str, told: &Told<'_, '_>, into: &mut Vec<RawSite>) {
         Err(error) => {
             let at = span(error.range());
             let at = at.start + begin..at.end + begin;
-            told.error(
+            mistakes.error(
                 JSON,
                 &at,
                 format!("this is not JSON: {}", error.kind()),
@@ -90,18 +90,18 @@ pub(crate) fn read(text: &str, told: &Told<'_, '_>, into: &mut Vec<RawSite>) {
 }
 
 struct Tree<'d, 'm, 't> {
-    told: &'d Told<'m, 't>,
+    mistakes: &'d FileMistakes<'m, 't>,
     begin: usize,
 }
 
 impl Tree<'_, '_, '_> {
-    fn place(&self, range: Range) -> Span {
+    fn span(&self, range: Range) -> SourceSpan {
         range.start + self.begin..range.end + self.begin
     }
 
     fn error(&self, code: &'static str, at: &impl Ranged, message: impl Into<String>, hint: &str) {
-        self.told
-            .error(code, &self.place(at.range()), message, hint);
+        self.mistakes
+            .error(code, &self.span(at.range()), message, hint);
     }
 
     /// Takes the sites of an object, with those below them.
@@ -130,7 +130,7 @@ impl Tree<'_, '_, '_> {
             };
             let name = Cell {
                 text: one.name.as_str().trim(),
-                span: self.place(one.name.range()),
+                span: self.span(one.name.range()),
             };
             let children = self.site(&name, fields, parent, into);
             let own = into.len().checked_sub(1);
@@ -200,15 +200,15 @@ impl Tree<'_, '_, '_> {
                 let hint = format!(
                     "write `\"{DOWN}\": 1000, \"{UP}\": 1000`, or `\"virtual\": true` for none"
                 );
-                self.told.error(RATE, &name.span, message, hint);
+                self.mistakes.error(RATE, &name.span, message, hint);
                 None
             }
         };
-        // One without a name is kept, so that those below it have a place.
-        let known = identifier(name, "site", self.told).unwrap_or_default();
+        // One without a name is kept, so that those below it have a span.
+        let known = identifier(name, "site", self.mistakes).unwrap_or_default();
         into.push(RawSite {
             name: known.to_owned(),
-            at: self.told.at(&name.span),
+            at: self.mistakes.at(&name.span),
             parent,
             most,
         });
@@ -241,8 +241,8 @@ impl Tree<'_, '_, '_> {
     fn unknown(&self, field: &ObjectProp<'_>) {
         let word = field.name.as_str();
         let hint = did_you_mean(word, FIELDS, || format!("a site has {}", FIELDS.join(", ")));
-        let at = self.place(field.name.range());
-        self.told
+        let at = self.span(field.name.range());
+        self.mistakes
             .warning(UNUSED, &at, format!("nothing is made of `{word}`"), hint);
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Plans: rates by a name. Columns are called as in `ShapedDevices.csv`.
 
-use crate::located::Told;
+use crate::located::FileMistakes;
 use crate::raw::{Collected, RATES, RawPlan, RawRates, identifier};
 use crate::table::{Column, Header, Row};
 
@@ -16,17 +16,22 @@ pub(crate) const COLUMNS: &[Column] = &[
 ];
 
 /// Takes a line.
-pub(crate) fn take(row: &Row<'_>, header: &Header, told: &Told<'_, '_>, into: &mut Collected) {
+pub(crate) fn take(
+    row: &Row<'_>,
+    header: &Header,
+    mistakes: &FileMistakes<'_, '_>,
+    into: &mut Collected,
+) {
     let name = header.cell(row, 0);
-    let named = identifier(&name, "plan", told);
-    let rates = RawRates::read(row, header, 1, told);
+    let named = identifier(&name, "plan", mistakes);
+    let rates = RawRates::read(row, header, 1, mistakes);
     let Some(name) = named else {
         return;
     };
     for (number, rate) in rates.rates.iter().enumerate().skip(2) {
         if rate.is_none() && !rates.wrong {
             let message = format!("the plan `{name}` has no `{}`", RATES[number]);
-            told.error(
+            mistakes.error(
                 crate::codes::RATE,
                 &rates.spans[number],
                 message,
@@ -36,7 +41,7 @@ pub(crate) fn take(row: &Row<'_>, header: &Header, told: &Told<'_, '_>, into: &m
     }
     into.plans.push(RawPlan {
         name: name.to_owned(),
-        at: told.at(&header.cell(row, 0).span),
+        at: mistakes.at(&header.cell(row, 0).span),
         rates,
     });
 }

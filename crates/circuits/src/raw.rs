@@ -4,11 +4,11 @@
 use crate::address::Prefix;
 use crate::codes::{NAME, RATE};
 use crate::hash::Known;
-use crate::located::{Place, Told};
+use crate::located::{FileMistakes, FileSpan};
 use crate::model::Pair;
 use crate::rate;
 use crate::table::{Cell, Header, Row};
-use weirgate_document::Span;
+use weirgate_document::SourceSpan;
 use weirgate_units::Rate;
 
 /// The columns of rates, in this order everywhere.
@@ -26,14 +26,19 @@ const LONGEST: usize = 60;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RawRates {
     pub(crate) rates: [Option<Rate>; 4],
-    pub(crate) spans: [Span; 4],
-    /// One was wrong, which has been told.
+    pub(crate) spans: [SourceSpan; 4],
+    /// One was wrong, which has been reported.
     pub(crate) wrong: bool,
 }
 
 impl RawRates {
     /// Those in four columns.
-    pub(crate) fn read(row: &Row<'_>, header: &Header, first: usize, told: &Told<'_, '_>) -> Self {
+    pub(crate) fn read(
+        row: &Row<'_>,
+        header: &Header,
+        first: usize,
+        mistakes: &FileMistakes<'_, '_>,
+    ) -> Self {
         let mut own = Self::default();
         for number in 0..4 {
             let cell = header.cell(row, first + number);
@@ -44,7 +49,7 @@ impl RawRates {
             match rate::read(cell.text, number < 2) {
                 Ok(rate) => own.rates[number] = Some(rate),
                 Err((message, hint)) => {
-                    told.error(RATE, &own.spans[number], message, hint);
+                    mistakes.error(RATE, &own.spans[number], message, hint);
                     own.wrong = true;
                 }
             }
@@ -57,7 +62,7 @@ impl RawRates {
 #[derive(Debug)]
 pub(crate) struct RawSite {
     pub(crate) name: String,
-    pub(crate) at: Place,
+    pub(crate) at: FileSpan,
     pub(crate) parent: Option<usize>,
     pub(crate) most: Option<Pair>,
 }
@@ -66,7 +71,7 @@ pub(crate) struct RawSite {
 #[derive(Debug)]
 pub(crate) struct RawPlan {
     pub(crate) name: String,
-    pub(crate) at: Place,
+    pub(crate) at: FileSpan,
     pub(crate) rates: RawRates,
 }
 
@@ -74,13 +79,13 @@ pub(crate) struct RawPlan {
 #[derive(Debug)]
 pub(crate) struct RawCircuit {
     pub(crate) id: String,
-    pub(crate) at: Place,
+    pub(crate) at: FileSpan,
     pub(crate) parent: String,
-    pub(crate) parent_at: Place,
+    pub(crate) parent_at: FileSpan,
     pub(crate) plan: String,
-    pub(crate) plan_at: Place,
+    pub(crate) plan_at: FileSpan,
     pub(crate) rates: RawRates,
-    pub(crate) prefixes: Vec<(Prefix, Place)>,
+    pub(crate) prefixes: Vec<(Prefix, FileSpan)>,
     pub(crate) has_mac: bool,
     pub(crate) suspended: bool,
 }
@@ -97,12 +102,16 @@ pub(crate) struct Collected {
     pub(crate) has_network: bool,
 }
 
-/// An identifier of a circuit, a site or a plan. A wrong one is told.
-pub(crate) fn identifier<'r>(cell: &Cell<'r>, of: &str, told: &Told<'_, '_>) -> Option<&'r str> {
+/// An identifier of a circuit, a site or a plan. A wrong one is reported.
+pub(crate) fn identifier<'r>(
+    cell: &Cell<'r>,
+    of: &str,
+    mistakes: &FileMistakes<'_, '_>,
+) -> Option<&'r str> {
     match named(cell.text, of) {
         Ok(()) => Some(cell.text),
         Err((message, hint)) => {
-            told.error(NAME, &cell.span, message, hint);
+            mistakes.error(NAME, &cell.span, message, hint);
             None
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the engine is told of a list: rows of nodes, and whose packets are a leaf's.
+//! What the engine is given of a list: rows of nodes, and whose packets are a leaf's.
 //!
 //! A node is known by its label, and keeps the number of its row as long as lists
 //! name it. So its counters go on, and what it has queued stays.
@@ -131,7 +131,7 @@ pub struct Row {
     pub id: u32,
     /// What it is.
     pub label: Label,
-    /// What is said of it.
+    /// Its configuration.
     pub row: NodeRow,
 }
 

@@ -5,8 +5,8 @@
 //! `#`, are left out.
 
 use crate::codes::{COLUMN, FORM};
-use crate::located::Told;
-use weirgate_document::{Span, did_you_mean};
+use crate::located::FileMistakes;
+use weirgate_document::{SourceSpan, did_you_mean};
 
 /// The fields of a line.
 #[derive(Debug, Default)]
@@ -24,9 +24,9 @@ pub(crate) struct Row<'t> {
 #[derive(Debug, Clone)]
 struct Field {
     /// Its place in the file, with quotes.
-    span: Span,
+    span: SourceSpan,
     /// Its text: a place in the file, or in the line's own texts.
-    text: Span,
+    text: SourceSpan,
     is_own: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Cell<'r> {
     /// What it says, without spaces around it.
     pub(crate) text: &'r str,
     /// Where it stands.
-    pub(crate) span: Span,
+    pub(crate) span: SourceSpan,
 }
 
 impl Row<'_> {
@@ -61,7 +61,7 @@ impl Row<'_> {
     }
 
     /// The place of the whole line.
-    pub(crate) fn whole(&self) -> Span {
+    pub(crate) fn whole(&self) -> SourceSpan {
         let start = self.fields.first().map_or(0, |field| field.span.start);
         start..self.fields.last().map_or(start, |field| field.span.end)
     }
@@ -236,16 +236,16 @@ impl Column {
 
 /// Where columns are in a file.
 pub(crate) struct Header {
-    /// For each column that is known, its place among the fields.
-    places: Vec<Option<usize>>,
+    /// For each column that is known, the number of its field.
+    fields: Vec<Option<usize>>,
 }
 
 impl Header {
     /// The field of a line in the column of this number; an empty one where the file
     /// has no such column.
     pub(crate) fn cell<'r>(&self, row: &'r Row<'_>, column: usize) -> Cell<'r> {
-        match self.places.get(column).copied().flatten() {
-            Some(place) => row.get(place),
+        match self.fields.get(column).copied().flatten() {
+            Some(field) => row.get(field),
             None => Cell {
                 text: "",
                 span: row.whole(),
@@ -255,7 +255,7 @@ impl Header {
 
     /// Whether the file has the column.
     pub(crate) fn has(&self, column: usize) -> bool {
-        self.places.get(column).is_some_and(Option::is_some)
+        self.fields.get(column).is_some_and(Option::is_some)
     }
 }
 
@@ -266,8 +266,8 @@ pub(crate) fn plain(name: &str) -> String {
 }
 
 /// Finds columns by the first line.
-pub(crate) fn header(row: &Row<'_>, columns: &[Column], told: &Told<'_, '_>) -> Header {
-    let mut places = vec![None; columns.len()];
+pub(crate) fn header(row: &Row<'_>, columns: &[Column], mistakes: &FileMistakes<'_, '_>) -> Header {
+    let mut fields = vec![None; columns.len()];
     for number in 0..row.fields() {
         let cell = row.get(number);
         let same = |column: &Column| plain(column.name) == plain(cell.text);
@@ -277,22 +277,22 @@ pub(crate) fn header(row: &Row<'_>, columns: &[Column], told: &Told<'_, '_>) -> 
                     "leave it out, or see the guide for what columns mean".to_owned()
                 });
                 let message = format!("nothing is made of the column `{}`", cell.text);
-                told.warning(crate::codes::UNUSED, &cell.span, message, hint);
+                mistakes.warning(crate::codes::UNUSED, &cell.span, message, hint);
             }
             continue;
         };
-        match &mut places[known] {
+        match &mut fields[known] {
             Some(_) => {
                 let message = format!("the column `{}` is there twice", cell.text);
-                told.error(COLUMN, &cell.span, message, "leave out one of them");
+                mistakes.error(COLUMN, &cell.span, message, "leave out one of them");
             }
-            place => *place = Some(number),
+            field => *field = Some(number),
         }
     }
-    for (column, place) in columns.iter().zip(&places) {
-        if column.needed && place.is_none() {
+    for (column, field) in columns.iter().zip(&fields) {
+        if column.needed && field.is_none() {
             let message = format!("the column `{}` is missing", column.name);
-            told.error(
+            mistakes.error(
                 COLUMN,
                 &row.whole(),
                 message,
@@ -300,7 +300,7 @@ pub(crate) fn header(row: &Row<'_>, columns: &[Column], told: &Told<'_, '_>) -> 
             );
         }
     }
-    Header { places }
+    Header { fields }
 }
 
 /// Whether a field behind its first quote ends in the last one, and has only doubled
@@ -310,8 +310,13 @@ fn ends(rest: &str) -> bool {
     within.is_some_and(|within| !within.contains('"') || !within.replace("\"\"", "").contains('"'))
 }
 
-/// Whether quotes and the number of fields are right. A wrong one is told.
-pub(crate) fn well_formed(text: &str, row: &Row<'_>, fields: usize, told: &Told<'_, '_>) -> bool {
+/// Whether quotes and the number of fields are right. A wrong one is reported.
+pub(crate) fn well_formed(
+    text: &str,
+    row: &Row<'_>,
+    fields: usize,
+    mistakes: &FileMistakes<'_, '_>,
+) -> bool {
     let mut right = true;
     let spans = row.fields.iter().map(|field| &field.span);
     for span in spans.filter(|_| row.odd) {
@@ -329,7 +334,7 @@ pub(crate) fn well_formed(text: &str, row: &Row<'_>, fields: usize, told: &Told<
             ),
         };
         // What such a field swallowed may be the rest of the file.
-        told.error(FORM, &(span.start..span.start + 1), message, hint);
+        mistakes.error(FORM, &(span.start..span.start + 1), message, hint);
         right = false;
     }
     let more = (fields..row.fields()).any(|number| !row.get(number).text.is_empty());
@@ -338,7 +343,7 @@ pub(crate) fn well_formed(text: &str, row: &Row<'_>, fields: usize, told: &Told<
             "the line has {} fields, and the first line {fields}",
             row.fields()
         );
-        told.error(
+        mistakes.error(
             FORM,
             &row.whole(),
             message,

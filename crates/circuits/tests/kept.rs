@@ -177,7 +177,7 @@ fn what_is_asked_for_is_judged() {
     assert_eq!(other.circuit.most, pair(200_000, 20_000));
     assert_eq!(other.circuit.prefixes, one.circuit.prefixes);
     assert!(other.circuit.suspended && other.circuit.plan.as_deref() == Some("home"));
-    let said = |asked: Asked, id: &str| asked.of(id, None, &plans).expect_err("a mistake");
+    let refusal = |asked: Asked, id: &str| asked.of(id, None, &plans).expect_err("a mistake");
     for (asked, id, expected) in [
         (home.clone(), "", "has no identifier"),
         (Asked::default(), "1", "has no `Download Max Mbps`"),
@@ -206,7 +206,7 @@ fn what_is_asked_for_is_judged() {
             "out of range",
         ),
     ] {
-        let text = said(asked, id);
+        let text = refusal(asked, id);
         assert!(text.contains(expected), "{text}");
     }
     assert!(

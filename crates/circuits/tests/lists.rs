@@ -32,9 +32,9 @@ fn list_of(text: &str) -> List {
         .unwrap_or_else(|| panic!("{:?}", reading.problems))
 }
 
-fn said(reading: &Reading) -> String {
-    let told: Vec<String> = reading.problems.iter().map(ToString::to_string).collect();
-    told.iter().flat_map(|one| [one, "\n"]).collect()
+fn report(reading: &Reading) -> String {
+    let lines: Vec<String> = reading.problems.iter().map(ToString::to_string).collect();
+    lines.iter().flat_map(|one| [one, "\n"]).collect()
 }
 
 #[test]
@@ -43,10 +43,10 @@ fn a_list_of_three_files_is_what_they_say() {
     let list = reading
         .list
         .as_ref()
-        .unwrap_or_else(|| panic!("{}", said(&reading)));
+        .unwrap_or_else(|| panic!("{}", report(&reading)));
     let made = rows::rows(list, Direction::Down, Room::of(list), None, &[]);
     let (nodes, circuits) = made.expect("room");
-    let mut text = said(&reading);
+    let mut text = report(&reading);
     for row in nodes {
         let _ = writeln!(text, "{} {} {:?}", row.id, row.label, row.row);
     }
@@ -60,7 +60,7 @@ fn a_list_of_three_files_is_what_they_say() {
 fn every_mistake_is_told_with_its_place() {
     let reading = folder("bad");
     assert!(reading.list.is_none());
-    let mut text = said(&reading);
+    let mut text = report(&reading);
     for other in [
         "",
         "{ \"a\": ",
@@ -75,7 +75,7 @@ fn every_mistake_is_told_with_its_place() {
             text: other,
         }]);
         assert!(reading.list.is_none(), "{other}");
-        text.push_str(&said(&reading));
+        text.push_str(&report(&reading));
     }
     // Without the sites' file a parent is nothing.
     let flat = format!("{HEADER}1,,,,AP_A,,10.0.0.1,,1,1,2,2,\n");
@@ -84,7 +84,7 @@ fn every_mistake_is_told_with_its_place() {
         text: &flat,
     }]);
     assert!(reading.list.is_some());
-    text.push_str(&said(&reading));
+    text.push_str(&report(&reading));
     weirgate_testing::golden("tests/circuits/bad.txt", &text);
     let many = format!("[{CODES:?}");
     for (code, _) in CODES {

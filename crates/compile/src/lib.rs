@@ -145,8 +145,8 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
         table.chains.extend(chains);
         if arriving && restored {
             for (number, lan) in link.lan.iter().enumerate() {
-                let place = (&lan.value, number);
-                let learnt = classify::learning(policy, scheduler, place, &mut inet.sets);
+                let numbered = (&lan.value, number);
+                let learnt = classify::learning(policy, scheduler, numbered, &mut inet.sets);
                 inet.chains.extend(learnt);
             }
         }
@@ -162,7 +162,7 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
         .filter(|table| !table.chains.is_empty())
         .collect();
     devices(policy, &mut roots, &mut state);
-    state.hooks = inbound::places(policy, &state.tables);
+    state.hooks = inbound::hooks(policy, &state.tables);
     state
 }
 

@@ -16,7 +16,7 @@ fn policy(source: &str) -> Policy {
     policy.unwrap_or_else(|| panic!("{problems:#?}\n{source}"))
 }
 
-/// Codes and severities of what is said about a policy.
+/// Codes and severities of what is reported about a policy.
 fn refused(source: &str, kernel: &Capabilities) -> Vec<(&'static str, Severity)> {
     let (_, problems) = compile(&policy(source), kernel);
     let each = problems.iter();
@@ -41,12 +41,12 @@ fn parts_of_inside_hosts_reach_an_ifb_by_the_packets_mark() {
     let all = Capabilities::all();
     let parts = "[group.a]\naddresses = [\"10.0.0.0/24\", \"2001:db8::/64\"]\n\
                  [[share]]\ngroup = \"a\"\nshare = \"30%\"\n";
-    let told = format!("{SITE}{parts}[marks]\ninside = \"0x0000ff00\"\n");
+    let configured = format!("{SITE}{parts}[marks]\ninside = \"0x0000ff00\"\n");
     assert_eq!(
         refused(&format!("{SITE}{parts}"), &all),
         [("C206", Severity::Warning)]
     );
-    let (state, problems) = compile(&policy(&told), &all);
+    let (state, problems) = compile(&policy(&configured), &all);
     assert_eq!(problems, []);
     let state = state.unwrap();
     let wan = DeviceName::new("wan").unwrap();
@@ -55,10 +55,10 @@ fn parts_of_inside_hosts_reach_an_ifb_by_the_packets_mark() {
         restore_marks: false,
         ..all.clone()
     };
-    assert_eq!(refused(&told, &without), [("C225", Severity::Error)]);
+    assert_eq!(refused(&configured, &without), [("C225", Severity::Error)]);
     // Two kinds of hosts, and bits for one.
     let more = format!(
-        "{told}[group.b]\naddresses = [\"10.0.1.0/24\"]\n\
+        "{configured}[group.b]\naddresses = [\"10.0.1.0/24\"]\n\
          [[share]]\ngroup = \"b\"\nshare = \"30%\"\n"
     );
     assert_eq!(refused(&more, &all), []);

@@ -20,11 +20,11 @@ fn policy(source: &str) -> Policy {
 
 fn on(source: &str, kernel: &Capabilities) -> (State, Vec<(&'static str, Severity)>) {
     let (state, problems) = compile(&policy(source), kernel);
-    let said = problems
+    let notes = problems
         .iter()
         .map(|problem| (problem.code, problem.severity))
         .collect();
-    (state.unwrap_or_else(|| panic!("{problems:#?}")), said)
+    (state.unwrap_or_else(|| panic!("{problems:#?}")), notes)
 }
 
 fn windows(state: &State) -> Option<&Windows> {
@@ -46,8 +46,8 @@ fn kinds(state: &State, device: &str) -> Vec<String> {
 /// what they drop, downstream alone.
 #[test]
 fn windows_are_over_a_queue_that_charges() {
-    let (state, said) = on(SITE, &Capabilities::all());
-    assert_eq!(said, []);
+    let (state, notes) = on(SITE, &Capabilities::all());
+    assert_eq!(notes, []);
     let held = windows(&state).expect("windows");
     assert!(held.by_hosts);
     let classes: Vec<Rate> = held.classes.iter().map(|(_, rate)| *rate).collect();
@@ -83,33 +83,33 @@ fn what_is_stated_stays() {
     );
 }
 
-/// The queue alone where there is no cls_bpf, which is said, and so without cake.
+/// The queue alone where there is no cls_bpf, which is reported, and so without cake.
 #[test]
-fn what_the_kernel_lacks_is_said() {
+fn what_the_kernel_lacks_is_reported() {
     let without = Capabilities {
         payload: false,
         ..Capabilities::all()
     };
-    let (state, said) = on(SITE, &without);
-    assert_eq!(said, [("C227", Severity::Note)]);
+    let (state, notes) = on(SITE, &without);
+    assert_eq!(notes, [("C227", Severity::Note)]);
     assert_eq!(windows(&state), None);
     assert_eq!(kinds(&state, "ifb-wan"), ["Cake(2", "FqCodel(0"]);
     let mut without = Capabilities::all();
     without.qdiscs.retain(|kind| kind != "cake");
-    let (state, said) = on(SITE, &without);
-    assert_eq!(said, [("C227", Severity::Note)]);
+    let (state, notes) = on(SITE, &without);
+    assert_eq!(notes, [("C227", Severity::Note)]);
     assert!(windows(&state).is_some());
     assert_eq!(kinds(&state, "ifb-wan"), ["Cake(0", "FqCodel(2"]);
 }
 
-/// Who has no programs is told apart: the kernel, or the program for small routers.
+/// Who has no programs is distinguished: the kernel, or the program for small routers.
 #[test]
 fn the_report_says_who_lacks_programs() {
     let without = Capabilities {
         payload: false,
         ..Capabilities::all()
     };
-    for (kernel, said) in [
+    for (kernel, reason) in [
         (without, "the kernel has no cls_bpf"),
         (
             Capabilities::small(),
@@ -117,7 +117,7 @@ fn the_report_says_who_lacks_programs() {
         ),
     ] {
         let notes = check_report_for(&policy(SITE), &kernel).policed.unwrap();
-        let words = format!("windows: none, because {said}");
+        let words = format!("windows: none, because {reason}");
         assert!(notes.contains(&words), "{notes}");
     }
 }
@@ -145,7 +145,7 @@ fn the_place_follows_the_policy() {
     }
 }
 
-/// It is what a policy has that says nothing of it, and what is said stays.
+/// It is what a policy has that configures nothing of it, and what is configured stays.
 #[test]
 fn it_is_the_default() {
     let all = Capabilities::all();
@@ -192,14 +192,14 @@ fn rules_choose_the_place() {
 fn what_windows_must_not_or_cannot_hold_is_left_alone() {
     let all = Capabilities::all();
     let protected = format!("{SITE}[receive]\nprotect = [\"first\"]\n");
-    let (state, said) = on(&protected, &all);
-    assert_eq!(said, []);
+    let (state, notes) = on(&protected, &all);
+    assert_eq!(notes, []);
     let held = windows(&state).expect("windows");
     let classes: Vec<Rate> = held.classes.iter().map(|(_, rate)| *rate).collect();
     assert_eq!(classes, [Rate::default(), held.rate]);
     let slow = SITE.replace("50mbit", "100kbit");
-    let (state, said) = on(&slow, &all);
-    assert_eq!(said, []);
+    let (state, notes) = on(&slow, &all);
+    assert_eq!(notes, []);
     assert_eq!(windows(&state), None);
     let held = check_report(&policy(&slow)).policed.unwrap();
     assert!(held.contains("windows: none, because a segment"), "{held}");
@@ -211,9 +211,12 @@ fn many_classes_have_the_queue_alone() {
     let mut source = SITE.replace("70%", "10%");
     let class = |number| format!("[[class]]\nname = \"c{number}\"\nshare = \"4%\"\n");
     source.extend((0..14).map(class));
-    let (state, said) = on(&source, &Capabilities::all());
-    assert!(said.contains(&("C227", Severity::Note)), "{said:?}");
-    assert!(said.iter().all(|one| one.1 != Severity::Error), "{said:?}");
+    let (state, notes) = on(&source, &Capabilities::all());
+    assert!(notes.contains(&("C227", Severity::Note)), "{notes:?}");
+    assert!(
+        notes.iter().all(|one| one.1 != Severity::Error),
+        "{notes:?}"
+    );
     assert_eq!(windows(&state), None);
     let held = check_report(&policy(&source)).policed.unwrap();
     assert!(

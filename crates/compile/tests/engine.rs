@@ -123,12 +123,12 @@ fn the_kit_has_the_classes_of_the_tree() {
         let queue = &leaf.leaf.as_ref().expect("a queue").kind;
         let named = |first, second| (class.discipline.as_str(), value(first), value(second));
         if let QdiscKind::Bfifo(_) = queue {
-            let told = named("limit_bytes", "measure");
-            assert_eq!(told, ("droptail", Some(20_000), Some(1)));
+            let found = named("limit_bytes", "measure");
+            assert_eq!(found, ("droptail", Some(20_000), Some(1)));
             assert!(class.ceiling.is_some());
         } else {
-            let told = named("min_bytes", "measure");
-            assert_eq!(told, ("ared", Some(15_000), Some(2)));
+            let found = named("min_bytes", "measure");
+            assert_eq!(found, ("ared", Some(15_000), Some(2)));
         }
     }
 }
@@ -136,7 +136,7 @@ fn the_kit_has_the_classes_of_the_tree() {
 /// What the kit's shaper cannot do is refused with its reason.
 #[test]
 fn the_kit_is_refused_what_it_cannot_do() {
-    let told = |fields: &str, classes: &str, kernel: &Capabilities| {
+    let problems = |fields: &str, classes: &str, kernel: &Capabilities| {
         let policy = policy(&format!("{SLOW_LINK}engine = \"kit\"\n{fields}\n{classes}"));
         let (state, problems) = compile(&policy, kernel);
         assert!(state.is_none());
@@ -145,9 +145,9 @@ fn the_kit_is_refused_what_it_cannot_do() {
     };
     let all = Capabilities::all();
     let sfq = format!("{ONE_CLASS}queue = \"sfq\"\n");
-    assert!(told("", &sfq, &all).contains("no queue `sfq`"));
-    assert!(told("fair = \"hosts\"", ONE_CLASS, &all).contains("between hosts"));
-    assert!(told("inbound = \"lan\"", ONE_CLASS, &all).contains("LAN device"));
+    assert!(problems("", &sfq, &all).contains("no queue `sfq`"));
+    assert!(problems("fair = \"hosts\"", ONE_CLASS, &all).contains("between hosts"));
+    assert!(problems("inbound = \"lan\"", ONE_CLASS, &all).contains("LAN device"));
     let mut nine = String::from("[[class]]\nname = \"all\"\nshare = \"50%\"\ndefault = true\n");
     for number in 0..8 {
         let class = [
@@ -157,10 +157,10 @@ fn the_kit_is_refused_what_it_cannot_do() {
         ];
         nine.push_str(&class.concat());
     }
-    assert!(told("", &nine, &all).contains("9 are"));
+    assert!(problems("", &nine, &all).contains("9 are"));
     let mut old = Capabilities::all();
     old.kit = false;
-    assert!(told("", ONE_CLASS, &old).contains("BPF programs"));
+    assert!(problems("", ONE_CLASS, &old).contains("BPF programs"));
 }
 
 /// The ACK filter is cake's, upstream only, at the root or in a class.
@@ -258,10 +258,10 @@ fn acknowledgements_are_filtered_where_the_rates_ask_for_it() {
         state.is_none() && problems[0].code == "C215",
         "{problems:#?}"
     );
-    let told = |policy: &Policy| weirgate_compile::check_report(policy).to_string();
-    assert!(told(&with("2mbit", "", ack)).contains("take 23 % of this: those that wait"));
-    assert!(told(&with("2mbit", "", "")).contains("`[ack]` makes one that does"));
-    assert!(!told(&with("10mbit", "", ack)).contains("one for two full packets"));
+    let report = |policy: &Policy| weirgate_compile::check_report(policy).to_string();
+    assert!(report(&with("2mbit", "", ack)).contains("take 23 % of this: those that wait"));
+    assert!(report(&with("2mbit", "", "")).contains("`[ack]` makes one that does"));
+    assert!(!report(&with("10mbit", "", ack)).contains("one for two full packets"));
 }
 
 /// A rule's `segment` lowers what its SYNs ask for, in its direction and for
@@ -382,7 +382,7 @@ fn segments_are_lowered_for_a_delay() {
 }
 
 /// A class that names no queue has the first of three that the kernel has, and it
-/// is said where that is not the usual one.
+/// is reported where that is not the usual one.
 #[test]
 fn the_usual_queue_is_the_first_that_the_kernel_has() {
     let policy = policy(&format!(
@@ -415,7 +415,7 @@ fn the_usual_queue_is_the_first_that_the_kernel_has() {
     assert_eq!(none, (None, false, true));
 }
 
-/// What shapes is always said, and why.
+/// What shapes is always reported, and why.
 #[test]
 fn the_engine_is_named_with_its_reason() {
     let line = |engine: &str, classes: &str| {

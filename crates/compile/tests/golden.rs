@@ -90,8 +90,8 @@ fn show(state: &State, out: &mut String) -> std::fmt::Result {
         let Some(filter) = &place.virtual_queue else {
             continue;
         };
-        let said = filter.settings.iter();
-        let said: Vec<_> = said
+        let params = filter.settings.iter();
+        let params: Vec<_> = params
             .map(|one| format!("{}={}", one.name, one.value))
             .collect();
         writeln!(
@@ -101,7 +101,7 @@ fn show(state: &State, out: &mut String) -> std::fmt::Result {
             filter.wire,
             filter.mtu,
             filter.parts,
-            said.join(" "),
+            params.join(" "),
             place.origin
         )?;
     }

@@ -244,15 +244,15 @@ fn nqb_is_not_washed() {
 
 #[test]
 fn check_says_what_it_does() {
-    let told = |link: &str, default: &str| {
+    let compiled = |link: &str, default: &str| {
         let report = check_report(&policy(link, default));
         (report.engine, report.directions[0].l4s.clone())
     };
-    let (engine, dual) = told("", "");
+    let (engine, dual) = compiled("", "");
     assert!(engine.contains("because `l4s`"), "{engine}");
     let dual = dual.expect("a note");
     assert!(dual.contains("class normal has two queues"), "{dual}");
-    let (engine, apart) = told("engine = \"htb\"", "");
+    let (engine, apart) = compiled("engine = \"htb\"", "");
     assert!(engine.contains("because the link asks"), "{engine}");
     assert!(apart.expect("a note").contains("keeps flows apart"));
     let mut off = policy("", "");

@@ -15,16 +15,16 @@ fn policy(source: &str) -> Policy {
     policy.unwrap_or_else(|| panic!("{problems:#?}\n{source}"))
 }
 
-/// The devices that have the programs, and what is said.
+/// The devices that have the programs, and what is reported.
 fn kept(source: &str, kernel: &Capabilities) -> (Vec<String>, Vec<(&'static str, Severity)>) {
     let (state, problems) = compile(&policy(source), kernel);
     let own = |place: &HookPrograms| place.order == Some(Order {});
     let places = state.iter().flat_map(|state| &state.hooks);
     let devices = places.filter(|(_, place)| own(place));
-    let said = problems.iter().map(|one| (one.code, one.severity));
+    let reported = problems.iter().map(|one| (one.code, one.severity));
     (
         devices.map(|(name, _)| name.to_string()).collect(),
-        said.collect(),
+        reported.collect(),
     )
 }
 
@@ -46,7 +46,7 @@ fn programs_are_where_acknowledgements_come_in() {
 }
 
 #[test]
-fn what_it_cannot_is_said() {
+fn what_it_cannot_is_reported() {
     let all = Capabilities::all();
     let doubted = vec![("C226", Severity::Warning)];
     let ifb = SITE.replace("inbound = \"lan\"\n", "");
@@ -67,8 +67,13 @@ fn what_it_cannot_is_said() {
 fn check_says_where() {
     let notes = |source: &str| -> Vec<bool> {
         let report = check_report(&policy(source));
-        let said = |notes: &Vec<String>| notes.iter().any(|one| one.contains("changes its class"));
-        report.directions.iter().map(|it| said(&it.notes)).collect()
+        let reported =
+            |notes: &Vec<String>| notes.iter().any(|one| one.contains("changes its class"));
+        report
+            .directions
+            .iter()
+            .map(|it| reported(&it.notes))
+            .collect()
     };
     assert_eq!(notes(SITE), [true, true]);
     assert_eq!(

@@ -44,8 +44,8 @@ fn rows(state: &State) -> &Rows {
     }
 }
 
-/// What is told of a policy that is refused.
-fn told(policy: &Policy, kernel: &Capabilities) -> String {
+/// What is reported of a policy that is refused.
+fn refusal(policy: &Policy, kernel: &Capabilities) -> String {
     let (state, problems) = compile(policy, kernel);
     assert!(state.is_none(), "not refused");
     let engine = problems.iter().filter(|one| one.code == "C213");
@@ -153,13 +153,13 @@ fn hosts_share_a_class() {
         );
     }
     let limited = made(&policy(&by_hosts, OVER_ALL));
-    let told: Vec<&RowsNode> = rows(&limited)
+    let hosts: Vec<&RowsNode> = rows(&limited)
         .nodes
         .iter()
         .filter(|one| one.hosts)
         .collect();
-    assert_eq!((told.len(), rows(&limited).nodes.len()), (3, 22));
-    for leaf in told {
+    assert_eq!((hosts.len(), rows(&limited).nodes.len()), (3, 22));
+    for leaf in hosts {
         let beside = rows(&limited).nodes.iter();
         let mut beside = beside.filter(|one| one.parent == leaf.parent);
         assert!(beside.all(|one| one.quantum == leaf.quantum));
@@ -227,7 +227,7 @@ fn it_is_chosen_for_a_limit_over_all_classes() {
     assert!(matches!(root(&made(&without)), QdiscKind::Htb(_)));
     let mut old = Capabilities::all();
     old.kit = false;
-    let text = told(&auto, &old);
+    let text = refusal(&auto, &old);
     assert!(
         text.contains("over all classes together") && text.contains("no qdiscs"),
         "{text}"
@@ -237,7 +237,7 @@ fn it_is_chosen_for_a_limit_over_all_classes() {
             &format!("inbound = \"ifb\"\nengine = \"{engine}\""),
             OVER_ALL,
         );
-        let text = told(&stated, &Capabilities::all());
+        let text = refusal(&stated, &Capabilities::all());
         assert!(text.contains("only `engine = \"rows\"` does"), "{text}");
     }
 }
@@ -245,7 +245,7 @@ fn it_is_chosen_for_a_limit_over_all_classes() {
 #[test]
 fn it_is_refused_what_it_cannot_do() {
     let refused = |link: &str, rest: &str, word: &str| {
-        let text = told(&policy(link, rest), &Capabilities::all());
+        let text = refusal(&policy(link, rest), &Capabilities::all());
         assert!(text.contains(word), "{text}");
     };
     refused(
@@ -260,11 +260,11 @@ fn it_is_refused_what_it_cannot_do() {
     let slow = "[[class]]\nname = \"more\"\nshare = \"10%\"\n\
                 queue = { kind = \"fq_codel\", limit = 100 }\n";
     refused(ROWS, slow, "asks for another `fq_codel`");
-    // What keeps `auto` from it is told.
+    // What keeps `auto` from it is reported.
     refused("inbound = \"lan\"", OVER_ALL, "LAN device");
     let mut old = Capabilities::all();
     old.kit = false;
-    assert!(told(&policy(ROWS, ""), &old).contains("no qdiscs made of BPF programs"));
+    assert!(refusal(&policy(ROWS, ""), &old).contains("no qdiscs made of BPF programs"));
 }
 
 #[test]

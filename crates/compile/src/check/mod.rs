@@ -82,12 +82,12 @@ fn payload(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Pro
     let Some(first) = looking.clone().next() else {
         return;
     };
-    let place = first.payload_span().unwrap_or_else(|| first.span.clone());
+    let span = first.payload_span().unwrap_or_else(|| first.span.clone());
     if !kernel.payload {
         let release = kernel.lacking_programs(release);
         problems.error(
             codes::PAYLOAD,
-            place.clone(),
+            span.clone(),
             format!("{release} has no cls_bpf, by which payloads are looked at"),
             format!("{}, or leave the rule out", kernel.bring_cls_bpf()),
         );
@@ -96,8 +96,8 @@ fn payload(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Pro
     if upstream && policy.link.lan.is_empty() {
         problems.error(
             codes::PAYLOAD,
-            place,
-            "upstream payloads are looked at where packets come from the inside, which is not said",
+            span,
+            "upstream payloads are looked at where packets come from the inside, which is not configured",
             "name the inside devices, such as `lan = \"eth1\"`, or write `direction = \"down\"`",
         );
     }
@@ -119,8 +119,8 @@ fn queues(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Prob
         .map(|class| (&class.queue, class.fair.as_ref().or(link), &class.span))
         .collect();
     queues.extend(policy.ack.iter().map(|ack| (&ack.queue, link, &ack.span)));
-    let mut said = BTreeSet::new();
-    for (queue, fair, place) in queues {
+    let mut reported = BTreeSet::new();
+    for (queue, fair, span) in queues {
         let kind = hosts::queue(queue.as_ref(), fair.map(|fair| fair.value)).kind();
         if kernel.has_qdisc(kind) {
             continue;
@@ -133,10 +133,10 @@ fn queues(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Prob
                 ", which alone shares between hosts",
                 "write `fair = \"flows\"`",
             ),
-            (None, _) => (place, "", "choose another queue"),
+            (None, _) => (span, "", "choose another queue"),
         };
-        // What the link says is said once.
-        if said.insert((span.start, kind)) {
+        // What the link says is reported once.
+        if reported.insert((span.start, kind)) {
             problems.error(
                 codes::NO_QDISC,
                 span.clone(),
@@ -163,13 +163,13 @@ pub(crate) fn doubts(policy: &Policy, kernel: &Capabilities, problems: &Problems
     translated_groups(policy, problems);
     translated_rules(policy, problems);
     let by_ifb = policy.line_rate(Direction::Down).is_some() && link.inbound.value == Inbound::Ifb;
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for rule in policy
         .rules
         .iter()
         .filter(|rule| by_ifb && rule.directions.contains(Direction::Down))
     {
-        before_tracking(rule, kernel, &mut told, problems);
+        before_tracking(rule, kernel, &mut reported, problems);
     }
 }
 
@@ -227,8 +227,8 @@ fn translated_groups(policy: &Policy, problems: &Problems) {
         .map(|share| (&share.group, &share.addresses));
     let limited = policy.caps.iter().filter(|cap| cap.down.is_some());
     let caps = limited.map(|cap| (&cap.group, &cap.hosts));
-    let told = policy.marks.inside.is_some();
-    for (group, addresses) in shares.chain(caps).filter(|_| by_ifb && !told) {
+    let configured = policy.marks.inside.is_some();
+    for (group, addresses) in shares.chain(caps).filter(|_| by_ifb && !configured) {
         if addresses.iter().any(|prefix| prefix.is_private()) {
             problems.warning(
                 codes::TRANSLATED,
@@ -247,11 +247,11 @@ fn translated_groups(policy: &Policy, problems: &Problems) {
 
 /// What packets that arrive on an IFB do not have yet. A decision that the
 /// upstream has made and kept is there all the same, where the kernel can look
-/// it up. Of a service it is told once: `told` has those of earlier rules.
+/// it up. Of a service it is reported once: `reported` has those of earlier rules.
 fn before_tracking<'p>(
     rule: &'p Rule,
     kernel: &Capabilities,
-    told: &mut BTreeSet<&'p str>,
+    reported: &mut BTreeSet<&'p str>,
     problems: &Problems,
 ) {
     let ways = rule.services.iter().filter(|way| way.when.ask_tracking());
@@ -288,9 +288,9 @@ fn before_tracking<'p>(
     let hint = "write `inbound = \"lan\"`, where it does, or `direction = \"up\"`";
     if rule.directions == Directions::Down {
         problems.error(codes::UNTRACKED, rule.span.clone(), message, hint);
-    } else if own || !services.is_subset(told) {
+    } else if own || !services.is_subset(reported) {
         problems.warning(codes::UNTRACKED, rule.span.clone(), message, hint);
-        told.extend(services);
+        reported.extend(services);
     }
 }
 

@@ -29,10 +29,10 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         return;
     }
     let mut rules = policy.rules.iter().filter(|rule| rule.keep.is_some());
-    if let Some(place) = rules.find_map(speaks_of_own) {
+    if let Some(span) = rules.find_map(speaks_of_own) {
         problems.warning(
             codes::OWN_TRAFFIC,
-            place,
+            span,
             "the answers to this router's own packets never leave by the LAN device, where the \
              downstream is shaped: they stay out of classes and rate",
             "write `inbound = \"ifb\"`, where they are shaped as they arrive, or leave `keep` out",

@@ -4,7 +4,7 @@
 
 use crate::classify::session;
 use crate::codes;
-use weirgate_document::{Problems, Span};
+use weirgate_document::{Problems, SourceSpan};
 use weirgate_policy::{Count, Known, Per, Policy, Rule as PolicyRule};
 use weirgate_state::{Capabilities, Field, Match, Origin, PPPOE_SESSION, Rule, RuleVerdict};
 
@@ -67,7 +67,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
 }
 
 /// What a rule asks for that bridged packets do not have.
-fn lacking(rule: &PolicyRule) -> Option<(Span, &'static str)> {
+fn lacking(rule: &PolicyRule) -> Option<(SourceSpan, &'static str)> {
     const CONNECTION: &str = "no connection: they do not pass connection tracking";
     const INPUT: &str =
         "no device here that they came in through, no socket here that sent them, and no mark";

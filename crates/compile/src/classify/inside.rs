@@ -172,12 +172,12 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
         return;
     };
     let asked = policy.marks.inside.as_ref().map(|mask| &mask.span);
-    let place = asked.unwrap_or(&policy.link.inbound.span);
+    let span = asked.unwrap_or(&policy.link.inbound.span);
     let room = 1_usize.checked_shl(mask.count_ones()).unwrap_or(usize::MAX) - 1;
     if hosts.len() > room {
         problems.error(
             codes::INSIDE,
-            place.clone(),
+            span.clone(),
             format!(
                 "shares and limits tell {} kinds of inside hosts apart, the bits {mask:#010x} of \
                  `[marks]` have room for {room}",
@@ -189,7 +189,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
     if !kernel.restore_marks {
         problems.error(
             codes::INSIDE,
-            place.clone(),
+            span.clone(),
             format!(
                 "{release} has no act_ctinfo, by which arriving packets get their connection's mark"
             ),

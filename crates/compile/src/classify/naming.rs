@@ -5,7 +5,7 @@
 //! A rule without a name of its own is known by its class and a digest of its
 //! conditions. So a line added above it, or a rule put before it, leaves its
 //! counter and its meters as they are, and the plan has nothing to change
-//! there. Two rules that ask for the same are told apart by a number.
+//! there. Two rules that ask for the same are distinguished by a number.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

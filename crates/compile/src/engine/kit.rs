@@ -5,7 +5,7 @@
 //! It serves as the tree does: guarantees first, by priority, then the rest by
 //! priority and among equals in proportion to guarantees, one packet at a time.
 //! So the bounds that `bounds` derives hold for it, with the same credit. Which
-//! discipline stands for which of the kernel's queues is said in [`queue`]; one
+//! discipline stands for which of the kernel's queues is decided in [`queue`]; one
 //! that a class names itself is taken as it is stated ([`completed`]).
 
 use crate::engine;
@@ -25,7 +25,7 @@ const ONE: u64 = 1 << 32;
 const DROPTAIL_ON_WIRE: u64 = 1;
 const RED_ON_WIRE: u64 = 2;
 
-/// The target of the kit's PIE where nothing is said (`aqm/pie.c`).
+/// The target of the kit's PIE where nothing is set (`aqm/pie.c`).
 const PIE_TARGET: Span = Span::from_millis(15);
 
 /// The kit's discipline with a queue for L4S (`aqm/dualpi2.c`).
@@ -174,15 +174,15 @@ fn own_program(class: &KitClass) -> Option<KitProgram> {
     Some(KitProgram::new(name, own.shaper_number()))
 }
 
-/// Whether a class's discipline marks, by what is said of it and what it has
-/// where nothing is said.
+/// Whether a class's discipline marks, by its explicit parameters and its
+/// defaults.
 fn marks(class: &KitClass) -> bool {
     let Some(discipline) = Discipline::any_named(&class.discipline) else {
         return false;
     };
     let mut settings = Settings::new(discipline);
-    let said = class.settings.iter();
-    said.for_each(|one| _ = settings.set(&one.name, one.value));
+    let explicit = class.settings.iter();
+    explicit.for_each(|one| _ = settings.set(&one.name, one.value));
     settings.marks()
 }
 
@@ -223,7 +223,7 @@ fn class(scheduler: &Scheduler, member: &Member, mtu: u32) -> KitClass {
     }
 }
 
-/// The discipline that stands for a class's queue, and what is said of its
+/// The discipline that stands for a class's queue, and the explicit values of its
 /// parameters: the tree's own values, with bytes on the wire. `mtu` is in the
 /// device's bytes.
 fn queue(
@@ -310,7 +310,7 @@ fn completed(
     let unsaid = chosen
         .into_iter()
         .filter(|(name, _)| own.value(name).is_none());
-    let mut all: Vec<(&'static str, u64)> = own.said.clone();
+    let mut all: Vec<(&'static str, u64)> = own.explicit.clone();
     all.extend(unsaid);
     all
 }
@@ -341,11 +341,11 @@ fn dual_limit(scheduler: &Scheduler) -> u64 {
 /// The packets of a queue whose packets leave in the order in which they came,
 /// where that is known; 0 where it is not.
 pub(crate) fn packets_held(own: &KitQueue) -> u64 {
-    let said = own.value("limit_packets");
+    let explicit = own.value("limit_packets");
     match own.discipline {
-        "droptail" => said.unwrap_or(0),
-        // What their tables have where nothing is said.
-        "codel" | "pie" | "fuzzy" => said.unwrap_or(1_000),
+        "droptail" => explicit.unwrap_or(0),
+        // The defaults of their tables.
+        "codel" | "pie" | "fuzzy" => explicit.unwrap_or(1_000),
         _ => 0,
     }
 }

@@ -104,7 +104,7 @@ fn misfit(policy: &Policy) -> Option<String> {
         let at = filter.line;
         return Some(format!("it drops no acknowledgements, as line {at} asks"));
     }
-    if let Some(Placement::Inside(why)) = policy.link.automatic.map(|chosen| chosen.place) {
+    if let Some(Placement::Inside(why)) = policy.link.automatic.map(|chosen| chosen.placement) {
         return Some(format!(
             "`inbound = \"auto\"` shapes on the LAN device, where {why}, and there it would slow \
              what does not come from the link as well"
@@ -124,7 +124,7 @@ fn own_queue(engine: Engine) -> Queue {
     if engine == Engine::Kit {
         Queue::Kit(KitQueue {
             discipline: kit::DUAL,
-            said: Vec::new(),
+            explicit: Vec::new(),
         })
     } else {
         Queue::FqCodel(FqCodelQueue::default())

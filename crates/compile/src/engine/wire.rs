@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What engines made of BPF programs are told of the wire.
+//! How engines made of BPF programs are configured for the wire.
 
 use weirgate_linklayer::Framing;
 use weirgate_policy::Link;

@@ -20,14 +20,14 @@ pub(crate) fn settled<'p>(
     let Some(chosen) = policy.link.automatic else {
         return Cow::Borrowed(policy);
     };
-    let place = || policy.link.inbound.span.clone();
+    let span = || policy.link.inbound.span.clone();
     let mut settled = policy.clone();
     let mut now = chosen;
     if chosen.has_windows() && !kernel.payload {
         let release = kernel.lacking_programs(release);
         problems.note(
             codes::AUTOMATIC,
-            place(),
+            span(),
             format!(
                 "{release} has no cls_bpf, which receive windows need: `inbound = \"auto\"` is \
                  the queue alone"
@@ -45,7 +45,7 @@ pub(crate) fn settled<'p>(
     } else if chosen.has_windows() && receive::has_too_many(policy) {
         problems.note(
             codes::AUTOMATIC,
-            place(),
+            span(),
             "the policy has more classes and parts of classes upstream than receive windows tell \
              apart: `inbound = \"auto\"` is the queue alone",
             "write `inbound = \"ifb\"` or `\"lan\"`, or use fewer classes",
@@ -55,7 +55,7 @@ pub(crate) fn settled<'p>(
     if !kernel.has_qdisc("cake") {
         problems.note(
             codes::AUTOMATIC,
-            place(),
+            span(),
             format!(
                 "{release} has no cake: `inbound = \"auto\"` has queues that do not charge what \
                  they drop, so that many downloads fill the line"
@@ -123,7 +123,7 @@ fn queued(policy: &Policy, chosen: Automatic) -> String {
     let link = &policy.link;
     let lan = link.lan.first().map(|lan| lan.value.to_string());
     let lan = lan.unwrap_or_else(|| "the LAN device".to_owned());
-    match chosen.place {
+    match chosen.placement {
         Placement::Bridge => format!("on {lan}, the port to the inside"),
         Placement::Inside(why) => format!("on {lan}, where {why}"),
         Placement::Arriving => format!(

@@ -25,15 +25,15 @@ const PRECEDENCE: [u64; 2] = [
     1 << 14 | 1 << 22 | 1 << 30 | 1 << 38,
 ];
 
-/// Puts the conditioners into the places of their devices.
-pub(crate) fn places(policy: &Policy, places: &mut BTreeMap<DeviceName, HookPrograms>) {
+/// Adds the conditioners to the hooks of their devices.
+pub(crate) fn add(policy: &Policy, hooks: &mut BTreeMap<DeviceName, HookPrograms>) {
     for wanted in &policy.conditioners {
         let line = match policy.sources.included(&wanted.span) {
             Some(_) => 0,
             None => wanted.line,
         };
         let device = wanted.at(policy).clone();
-        let place = places.entry(device).or_insert_with(|| HookPrograms {
+        let programs = hooks.entry(device).or_insert_with(|| HookPrograms {
             origin: Origin::new(
                 line,
                 "packets are measured, and conditioned by their colour",
@@ -41,9 +41,9 @@ pub(crate) fn places(policy: &Policy, places: &mut BTreeMap<DeviceName, HookProg
             ..HookPrograms::default()
         });
         let way = if wanted.enters {
-            &mut place.entering
+            &mut programs.entering
         } else {
-            &mut place.leaving
+            &mut programs.leaving
         };
         let all = way.get_or_insert_with(Box::<Conditioning>::default);
         all.conditioners.push(conditioner(policy, wanted));

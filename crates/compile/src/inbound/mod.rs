@@ -24,9 +24,9 @@ pub(crate) fn restores(policy: &Policy, kernel: &Capabilities) -> bool {
     by_ifb && kernel.restore_marks && kept
 }
 
-/// The places for arriving packets that the tables rely on.
-pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, HookPrograms> {
-    let mut places = restoring(policy, tables);
+/// The programs at hooks that the tables rely on.
+pub(crate) fn hooks(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, HookPrograms> {
+    let mut hooks = restoring(policy, tables);
     let payload = Some(Payload {
         lowest: policy.marks.payload_lowest,
     });
@@ -48,7 +48,7 @@ pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, 
             None => first.line,
         };
         for device in devices {
-            let place = places.entry(device.value.clone()).or_insert_with(|| {
+            let programs = hooks.entry(device.value.clone()).or_insert_with(|| {
                 let stream = direction.stream();
                 let why = format!("what the first payloads of {stream} flows betray");
                 HookPrograms {
@@ -56,32 +56,32 @@ pub(crate) fn places(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, 
                     ..HookPrograms::default()
                 }
             });
-            place.payload = payload;
+            programs.payload = payload;
         }
     }
     if let Some((filter, origin)) = virtual_queue::filter(policy) {
         let device = policy.link.device.value.clone();
-        let place = places.entry(device).or_insert_with(|| HookPrograms {
+        let programs = hooks.entry(device).or_insert_with(|| HookPrograms {
             origin,
             ..HookPrograms::default()
         });
-        place.virtual_queue = Some(filter);
+        programs.virtual_queue = Some(filter);
     }
     let (windows, datagrams) = (receive::windows(policy), receive::datagrams(policy));
     let first = windows.as_ref().map(|(_, origin)| origin);
     let first = first.or(datagrams.as_ref().map(|(_, origin)| origin));
     if let Some(origin) = first {
         let device = policy.link.device.value.clone();
-        let place = places.entry(device).or_insert_with(|| HookPrograms {
+        let programs = hooks.entry(device).or_insert_with(|| HookPrograms {
             origin: origin.clone(),
             ..HookPrograms::default()
         });
-        place.windows = windows.map(|(windows, _)| Box::new(windows));
-        place.datagrams = datagrams.map(|(datagrams, _)| Box::new(datagrams));
+        programs.windows = windows.map(|(windows, _)| Box::new(windows));
+        programs.datagrams = datagrams.map(|(datagrams, _)| Box::new(datagrams));
     }
-    conditioner::places(policy, &mut places);
-    order::places(policy, &mut places);
-    places
+    conditioner::add(policy, &mut hooks);
+    order::add(policy, &mut hooks);
+    hooks
 }
 
 fn restoring(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, HookPrograms> {
@@ -107,7 +107,7 @@ fn restoring(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, HookProg
         .iter()
         .find(|rule| rule.decides_upstream() && policy.sources.included(&rule.span).is_none())
         .map_or(0, |rule| rule.line);
-    let place = HookPrograms {
+    let programs = HookPrograms {
         restore: Some(mask),
         origin: Origin::new(
             line,
@@ -115,5 +115,5 @@ fn restoring(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, HookProg
         ),
         ..HookPrograms::default()
     };
-    [(policy.link.device.value.clone(), place)].into()
+    [(policy.link.device.value.clone(), programs)].into()
 }

@@ -13,8 +13,8 @@ use weirgate_document::Problems;
 use weirgate_policy::{Direction, Engine, Inbound, Policy};
 use weirgate_state::{Capabilities, DeviceName, HookPrograms, Order, Origin};
 
-/// Puts the programs into the places of their devices.
-pub(crate) fn places(policy: &Policy, places: &mut BTreeMap<DeviceName, HookPrograms>) {
+/// Adds the programs to the hooks of their devices.
+pub(crate) fn add(policy: &Policy, hooks: &mut BTreeMap<DeviceName, HookPrograms>) {
     let Some(moves) = policy.link.moves_in_order() else {
         return;
     };
@@ -22,16 +22,14 @@ pub(crate) fn places(policy: &Policy, places: &mut BTreeMap<DeviceName, HookProg
         let Some(device) = device(policy, direction) else {
             continue;
         };
-        let place = places
-            .entry(device.clone())
-            .or_insert_with(|| HookPrograms {
-                origin: Origin::new(
-                    moves.line,
-                    "a connection that changes its class has no segment overtaken",
-                ),
-                ..HookPrograms::default()
-            });
-        place.order = Some(Order {});
+        let programs = hooks.entry(device.clone()).or_insert_with(|| HookPrograms {
+            origin: Origin::new(
+                moves.line,
+                "a connection that changes its class has no segment overtaken",
+            ),
+            ..HookPrograms::default()
+        });
+        programs.order = Some(Order {});
     }
 }
 

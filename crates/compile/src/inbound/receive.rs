@@ -23,7 +23,7 @@ const REFUSED: &str = "refused";
 /// Classes that the programs tell apart (`WINDOW_CLASSES`).
 const MOST_CLASSES: usize = 15;
 
-/// What is measured where nothing is said: Shah's 30 chunks of 100 ms (section
+/// What is measured where nothing is configured: Shah's 30 chunks of 100 ms (section
 /// 6.2), and two of his clock's 2 s in which nothing comes.
 const CHUNK: Span = Span::from_millis(100);
 const CHUNKS: u32 = 30;
@@ -129,7 +129,7 @@ pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
 }
 
 /// What a sender may send at once: as much as it does anyway, where nothing else
-/// is said. Shah's algorithms begin with what the receiver offers.
+/// is configured. Shah's algorithms begin with what the receiver offers.
 fn initial(receive: &Receive) -> Size {
     let ours = receive
         .algorithm

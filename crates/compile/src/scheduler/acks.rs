@@ -154,7 +154,7 @@ pub(crate) fn settled<'p>(
     if !open || !worth(&policy) || kernel.has_qdisc("cake") {
         return policy;
     }
-    let place = policy
+    let span = policy
         .ack
         .as_ref()
         .map_or(&policy.link.span, |ack| &ack.span);
@@ -162,7 +162,7 @@ pub(crate) fn settled<'p>(
     if policy.ack.as_ref().is_some_and(|ack| ack.queue.is_none()) {
         problems.warning(
             codes::ACK_FILTER,
-            place.clone(),
+            span.clone(),
             "this kernel has no cake, which filters acknowledgements: uploads have less beside \
              downloads",
             "load or build the module sch_cake, or write `ack-filter = \"off\"` in `[link]`",

@@ -138,7 +138,7 @@ pub(crate) fn bucket(member: &Member) -> u64 {
 /// guaranteed rate, beyond its latency.
 ///
 /// A class in debt is not within its guarantee; those that are go first, of
-/// whatever priority. Let t be the last moment of debt: until then the class
+/// whatever priority. Let t be the last time of debt: until then the class
 /// got `r t - L` at least, L its own largest packet, and all others may have
 /// spared their buckets. So L / r in general.
 ///

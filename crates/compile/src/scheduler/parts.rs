@@ -204,12 +204,12 @@ fn capped(policy: &Policy, direction: Direction, class: &str) -> Vec<Capped> {
                 });
                 out.len() - 1
             });
-            let place = if cap.is_over_all() {
+            let slot = if cap.is_over_all() {
                 &mut out[at].over_all
             } else {
                 &mut out[at].own
             };
-            place.get_or_insert((rate, cap.line));
+            slot.get_or_insert((rate, cap.line));
         }
     }
     out

@@ -40,7 +40,7 @@
 //!
 //! A ceiling c makes up for a full packet's time or two ticks: for G bytes. A class that
 //! sends more at once is held back by it. Let u be when it sends its first packet, T after
-//! it came at most, and v the last moment at which the ceiling holds the class back. It has
+//! it came at most, and v the last time at which the ceiling holds the class back. It has
 //! sent `G + c (v - u)` by then, so that `E + k T - (c - k)(v - u)` is left at most, with
 //! `E = b + L_i - l - G`. So `v - u` is `(E + k T) / (c - k)` at most. The wheel says a tick
 //! late that it may go on, and the classes before it are waited for once more. All this

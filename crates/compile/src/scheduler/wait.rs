@@ -39,7 +39,7 @@
 //! And the class is served so only while it is within its guarantee. Its bucket is
 //! `b + r T`, which is enough in order; but here the L bytes of a packet that came
 //! later may have been sent before. Then it is in debt, and waits until its
-//! guarantee r has paid. Let v be the last moment of debt and u the last before it
+//! guarantee r has paid. Let v be the last time of debt and u the last before it
 //! at which the bucket was full. Between them the class has sent `b + r T + r (v -
 //! u)`. No more came than `b + L + k (v - u)`, and `k T` that was held back before.
 //! So

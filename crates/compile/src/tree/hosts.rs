@@ -106,7 +106,7 @@ const LEAST_HELD: u64 = 32;
 /// bytes and `struct sk_buff` (`skb->truesize`, which `cake_enqueue` adds up).
 const TRUE_SIZE: u64 = 2_304;
 
-/// What cake itself takes at most where nothing is said (`cake_reconfigure`),
+/// What cake itself takes at most where nothing is set (`cake_reconfigure`),
 /// on links below 10 Mbit/s and above.
 const MOST_HELD: [u64; 2] = [4 << 20, 32 << 20];
 
@@ -136,7 +136,7 @@ pub(crate) fn described(fair: Option<Fair>) -> String {
     }
 }
 
-/// Why a cake has no bound, with what can be said.
+/// Why a cake has no bound, with what can be promised instead.
 ///
 /// A packet of a flow that sends less than its part goes before those of flows
 /// that send more (DRR++), but nothing limits how many such flows there are; and

@@ -109,7 +109,7 @@ fn sfq(queue: &SfqQueue, scheduler: &Scheduler) -> Sfq {
     }
 }
 
-/// CoDel's target and interval for one queue, where nothing is said or its target
+/// CoDel's target and interval for one queue, where nothing is set or its target
 /// alone. RFC 8289 section 4.4: a target below the time of a full packet would
 /// drop what cannot be helped.
 pub(crate) fn codel(scheduler: &Scheduler, target: Option<Span>) -> (Span, Span) {

@@ -17,7 +17,7 @@ pub struct Packet {
     pub bytes: u32,
     pub arrived: u64,
     pub number: u64,
-    /// Whose it is, where flows of a class are told apart.
+    /// Whose it is, where flows of a class are distinguished.
     pub flow: u32,
 }
 

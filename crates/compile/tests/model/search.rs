@@ -180,7 +180,7 @@ fn attacked(number: u64, source: &str, effort: &Effort, random: &mut Random) -> 
 
 /// Attacks the policies of these numbers, fails where a bound is passed, says how near
 /// the bounds are, and returns what it found of each policy.
-#[allow(clippy::print_stdout, reason = "how near the bounds are is told")]
+#[allow(clippy::print_stdout, reason = "how near the bounds are is printed")]
 fn search(policies: Range<u64>, effort: &Effort) -> Vec<Vec<Found>> {
     let each = |number: u64| {
         // Each policy by itself, so that one can be repeated.

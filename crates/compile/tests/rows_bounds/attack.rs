@@ -299,9 +299,9 @@ impl<'s> Attack<'s> {
                     &self.site.policy,
                 );
             }
-            let turn = engine.depart(now);
-            assert!(turn.dropped.is_empty(), "no packet waits for seconds");
-            if let Some((_, _, packet, at)) = turn.sent {
+            let departure = engine.depart(now);
+            assert!(departure.dropped.is_empty(), "no packet waits for seconds");
+            if let Some((_, _, packet, at)) = departure.sent {
                 let node = &mut nodes[at];
                 node.queued -= 1;
                 // What was borrowed does not count.
@@ -322,7 +322,7 @@ impl<'s> Attack<'s> {
                 first = first.filter(|first| *first != at);
                 continue;
             }
-            opens = turn.opens_ns.filter(|at| *at > now).unwrap_or(opens);
+            opens = departure.opens_ns.filter(|at| *at > now).unwrap_or(opens);
             // What happens next: the gate, a packet of the own class, another's begin.
             let short = Some(-tokens).filter(|short| *short > 0 && !plan.lone);
             let earn = short.map(|short| now + (short / keeps.max(1)) as u64 + 1);

@@ -106,7 +106,7 @@ fn worst(
 
 /// Attacks the policies of these numbers, fails where a bound is passed, and says how near
 /// the bounds are, and how many classes have none.
-#[allow(clippy::print_stdout, reason = "how near the bounds are is told")]
+#[allow(clippy::print_stdout, reason = "how near the bounds are is printed")]
 fn search(policies: Range<u64>, plans: u64) -> Vec<Found> {
     let (mut all, mut without, mut of_ceilings) = (Vec::new(), 0, 0);
     for number in policies {

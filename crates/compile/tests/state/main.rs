@@ -272,7 +272,7 @@ fn doubts_are_warnings() {
         refused(&inside, &Capabilities::all()),
         [("C206", Severity::Warning)]
     );
-    // However many rules there are, it is said once, and where.
+    // However many rules there are, it is reported once, and where.
     let many =
         inside.clone() + &"[[rule]]\nclass = \"all\"\nlocal-address = \"10.1.0.0/16\"\n".repeat(12);
     let (_, problems) = compile(&policy(&many), &Capabilities::all());

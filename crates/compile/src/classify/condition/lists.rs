@@ -17,7 +17,7 @@ pub(super) type Ranges = Vec<(u128, u128)>;
 pub(crate) struct Lists<'a> {
     sets: &'a mut Vec<Set>,
     /// Where each is, by name.
-    places: BTreeMap<String, usize>,
+    indices: BTreeMap<String, usize>,
     /// Contents of groups by name.
     named: Vec<(String, Key, Ranges)>,
     /// Names of groups that are looked up.
@@ -58,11 +58,11 @@ impl<'a> Lists<'a> {
                 (group.name.value.clone(), refreshed)
             })
             .collect();
-        let places = sets.iter().enumerate();
-        let places = places.map(|(at, set)| (set.name.clone(), at)).inserted();
+        let indices = sets.iter().enumerate();
+        let indices = indices.map(|(at, set)| (set.name.clone(), at)).inserted();
         Self {
             sets,
-            places,
+            indices,
             named,
             refreshed,
         }
@@ -84,8 +84,8 @@ impl<'a> Lists<'a> {
 
     /// Adds a set unless one of its name is there.
     pub(crate) fn add(&mut self, set: Set) {
-        if !self.places.contains_key(&set.name) {
-            self.places.insert(set.name.clone(), self.sets.len());
+        if !self.indices.contains_key(&set.name) {
+            self.indices.insert(set.name.clone(), self.sets.len());
             self.sets.push(set);
         }
     }
@@ -133,7 +133,7 @@ impl<'a> Lists<'a> {
         let name = format!("list_{}", naming::digest(&format!("{key:?}{raw:?}")));
         let content = Content::Fixed(raw);
         let taken = |name: &str| {
-            let known = self.places.get(name).and_then(|at| self.sets.get(*at));
+            let known = self.indices.get(name).and_then(|at| self.sets.get(*at));
             known.is_some_and(|set| set.key != key || set.content != content)
         };
         let mut free = name.clone();

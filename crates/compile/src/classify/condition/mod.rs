@@ -32,15 +32,15 @@ pub(crate) fn times(schedule: Option<&Schedule>, lists: &mut Lists<'_>) -> Vec<V
     };
     let mut found = Vec::new();
     for season in &schedule.seasons {
-        let moments: Ranges = season
-            .moments
+        let intervals: Ranges = season
+            .intervals
             .iter()
             .map(|(from, to)| (nanoseconds(*from), nanoseconds(*to)))
             .collect();
         for span in &season.spans {
             let mut matches = Vec::new();
-            if !moments.is_empty() {
-                matches.push(lists.any(Field::Moment, &moments));
+            if !intervals.is_empty() {
+                matches.push(lists.any(Field::Time, &intervals));
             }
             if span.days.len() < 7 {
                 let days = span.days.iter().map(|day| single((*day).into())).collect();

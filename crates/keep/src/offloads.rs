@@ -9,7 +9,7 @@ use crate::store::sealed;
 use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use weirgate_bpf::Place;
+use weirgate_bpf::AttachPoint;
 use weirgate_kernel::Kernel;
 use weirgate_state::{DeviceName, Offloads};
 
@@ -21,7 +21,7 @@ const SAVED: &str = "/run/weirgate/offloads";
 pub async fn offloads_off(
     kernel: &Kernel,
     name: &DeviceName,
-    place: Place,
+    point: AttachPoint,
 ) -> Result<bool, KeepError> {
     let found = kernel.offloads(std::slice::from_ref(name)).await?;
     let Some(before) = found.into_iter().flatten().next() else {
@@ -29,7 +29,7 @@ pub async fn offloads_off(
     };
     let joins = before.tso || before.gso || before.segments != Some(1);
     if joins {
-        let path = saved(place);
+        let path = saved(point);
         // What an earlier load found stays.
         if !path.exists() {
             folder(Path::new(SAVED))?;
@@ -55,9 +55,9 @@ pub async fn offloads_off(
 pub async fn offloads_back(
     kernel: &Kernel,
     name: &DeviceName,
-    place: Place,
+    point: AttachPoint,
 ) -> Result<(), KeepError> {
-    let path = saved(place);
+    let path = saved(point);
     let Ok(bytes) = fs::read(&path) else {
         return Ok(());
     };
@@ -70,8 +70,8 @@ pub async fn offloads_back(
 }
 
 /// Forgets what a device had that has gone.
-pub(crate) fn forget(place: Place) -> Result<(), KeepError> {
-    let path = saved(place);
+pub(crate) fn forget(point: AttachPoint) -> Result<(), KeepError> {
+    let path = saved(point);
     match fs::remove_file(&path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(KeepError::file(path)(error)),
         _ => Ok(()),
@@ -90,7 +90,7 @@ pub async fn joining(kernel: &Kernel, name: &DeviceName) -> Result<Vec<DeviceNam
 }
 
 /// A device's file, by its network namespace and number.
-fn saved(place: Place) -> PathBuf {
-    let name = format!("{}-{}.json", place.netns, place.ifindex);
+fn saved(point: AttachPoint) -> PathBuf {
+    let name = format!("{}-{}.json", point.netns, point.ifindex);
     Path::new(SAVED).join(name)
 }

@@ -56,7 +56,7 @@ fn the_history_of_an_earlier_version_is_read_whole() {
 }
 
 #[test]
-fn what_is_kept_says_what_it_said() {
+fn what_is_stored_reads_as_before() {
     let history = History::of(&folders());
     let arriving = history.entry(1).unwrap().desired.hooks;
     assert!(

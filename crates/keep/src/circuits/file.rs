@@ -185,8 +185,8 @@ mod tests {
 
     #[test]
     fn a_list_and_its_changes_are_what_was_written() {
-        let place = tempfile::tempdir().unwrap();
-        let folders = folders(place.path());
+        let folder = tempfile::tempdir().unwrap();
+        let folders = folders(folder.path());
         let device = DeviceName::new("access0.7").unwrap();
         let file = ListFile::of(&folders, &device);
         assert!(file.read(true).unwrap().is_none());

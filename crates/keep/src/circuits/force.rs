@@ -59,8 +59,8 @@ impl Circuits<'_> {
         kept: &Kept,
         adopt: bool,
     ) -> Result<(CircuitTree, CircuitsDone), CircuitsRefused> {
-        let (kernel, store, place) = (self.kernel, &self.store, target.place);
-        let kind = CircuitTree::kind(place);
+        let (kernel, store, point) = (self.kernel, &self.store, target.point);
+        let kind = CircuitTree::kind(point);
         let root = kernel.root_kind(target.index).await?;
         if let Some(other) = root.as_ref().filter(|root| **root != kind && !adopt) {
             return Err(CircuitsRefused::Foreign {
@@ -68,7 +68,7 @@ impl Circuits<'_> {
                 kind: other.clone(),
             });
         }
-        let present = store.circuits(place)?;
+        let present = store.circuits(point)?;
         let is_new = present.is_none();
         let mut tree = if let Some(tree) = present {
             if tree.direction()? != kept.direction {
@@ -81,17 +81,17 @@ impl Circuits<'_> {
                 return Err(CircuitsRefused::Unable(able.release));
             }
             // What a process left that died before the end.
-            store.remove_circuits(place)?;
-            CircuitTree::load(place, kept.direction, &size(&kept.list))?
+            store.remove_circuits(point)?;
+            CircuitTree::load(point, kept.direction, &size(&kept.list))?
         };
         let mut done = CircuitsDone {
             change: tree.reconcile(&kept.list, kept.link)?,
             ..CircuitsDone::default()
         };
         if is_new {
-            store.keep_circuits(place, &mut tree)?;
-        } else if !store.circuits_are_on(place) {
-            store.put_circuits_on(place, &tree)?;
+            store.keep_circuits(point, &mut tree)?;
+        } else if !store.circuits_are_on(point) {
+            store.put_circuits_on(point, &tree)?;
             done.reattached = true;
         }
         if root.as_deref() != Some(&*kind) {
@@ -99,7 +99,7 @@ impl Circuits<'_> {
             match self.put(target, &kind).await {
                 Ok(switched) => done.switched = switched,
                 Err(refused) => {
-                    store.remove_circuits(place)?;
+                    store.remove_circuits(point)?;
                     return Err(refused);
                 }
             }
@@ -112,7 +112,7 @@ impl Circuits<'_> {
     async fn put(&self, target: &Target<'_>, kind: &str) -> Result<bool, CircuitsRefused> {
         let (kernel, name, device) = (self.kernel, target.name, target.index);
         // One packet of the device is to be one on the wire.
-        let switched = offloads_off(kernel, name, target.place).await?;
+        let switched = offloads_off(kernel, name, target.point).await?;
         let put = kernel.put_root(name, device, kind).await;
         let found = match put {
             Ok(()) => kernel.root_kind(device).await,
@@ -130,7 +130,7 @@ impl Circuits<'_> {
             kernel.drop_root(name, device).await?;
         }
         if switched {
-            offloads_back(kernel, name, target.place).await?;
+            offloads_back(kernel, name, target.point).await?;
         }
         Err(refused)
     }

@@ -18,7 +18,7 @@ use crate::error::KeepError;
 use crate::offloads;
 use crate::store::folder::Folders;
 use file::{ListFile, Text};
-use weirgate_bpf::{CircuitTree, Place, Store};
+use weirgate_bpf::{AttachPoint, CircuitTree, Store};
 use weirgate_circuits::kept::{Kept, gone, put};
 use weirgate_circuits::{One, Plan};
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
@@ -35,7 +35,7 @@ pub struct Circuits<'k> {
 struct Target<'n> {
     name: &'n DeviceName,
     index: DeviceIndex,
-    place: Place,
+    point: AttachPoint,
 }
 
 /// What became of one device.
@@ -65,7 +65,7 @@ impl<'k> Circuits<'k> {
     /// The programs and maps of a device.
     pub async fn tree(&self, name: &DeviceName) -> Result<CircuitTree, CircuitsRefused> {
         let target = self.target(name).await?;
-        let tree = self.store.circuits(target.place)?;
+        let tree = self.store.circuits(target.point)?;
         tree.ok_or_else(|| CircuitsRefused::None(name.clone()))
     }
 
@@ -131,14 +131,14 @@ impl<'k> Circuits<'k> {
             other => other?,
         };
         let is_there = self.has_root(&target).await?;
-        if !is_there && !was_kept && self.store.circuits(target.place)?.is_none() {
+        if !is_there && !was_kept && self.store.circuits(target.point)?.is_none() {
             return Err(CircuitsRefused::None(name.clone()));
         }
         if is_there {
             self.kernel.drop_root(name, target.index).await?;
         }
-        self.store.remove_circuits(target.place)?;
-        offloads::offloads_back(self.kernel, name, target.place).await?;
+        self.store.remove_circuits(target.point)?;
+        offloads::offloads_back(self.kernel, name, target.point).await?;
         Ok(())
     }
 
@@ -169,9 +169,9 @@ impl<'k> Circuits<'k> {
         &self,
         target: &Target<'_>,
     ) -> Result<(CircuitTree, CircuitsDone), CircuitsRefused> {
-        if self.store.circuits_are_on(target.place)
+        if self.store.circuits_are_on(target.point)
             && self.has_root(target).await?
-            && let Some(tree) = self.store.circuits(target.place)?
+            && let Some(tree) = self.store.circuits(target.point)?
             && !tree.is_open()?
         {
             return Ok((tree, CircuitsDone::default()));
@@ -191,28 +191,28 @@ impl<'k> Circuits<'k> {
         Ok(Target {
             name,
             index,
-            place: Place::root(index.number())?,
+            point: AttachPoint::root(index.number())?,
         })
     }
 
     /// Whether the device's root is the qdisc of its circuits.
     async fn has_root(&self, target: &Target<'_>) -> Result<bool, CircuitsRefused> {
         let root = self.kernel.root_kind(target.index).await?;
-        Ok(root.as_deref() == Some(&*CircuitTree::kind(target.place)))
+        Ok(root.as_deref() == Some(&*CircuitTree::kind(target.point)))
     }
 
     /// Takes away what devices left that have gone.
     async fn forget_gone(&self) -> Result<(), CircuitsRefused> {
-        let pinned = self.store.circuits_places()?;
+        let pinned = self.store.circuits_points()?;
         if pinned.is_empty() {
             return Ok(());
         }
         let devices = self.kernel.devices().await?;
         let there: Vec<u32> = devices.into_values().map(DeviceIndex::number).collect();
-        for place in pinned {
-            if !there.contains(&place.ifindex) {
-                self.store.remove_circuits(place)?;
-                offloads::forget(place)?;
+        for point in pinned {
+            if !there.contains(&point.ifindex) {
+                self.store.remove_circuits(point)?;
+                offloads::forget(point)?;
             }
         }
         Ok(())

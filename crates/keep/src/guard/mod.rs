@@ -76,7 +76,7 @@ impl Charge {
     }
 }
 
-/// What is said to a guard.
+/// A message to a guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Word {
     /// The change is fully applied. With no deadline it is final.
@@ -92,7 +92,7 @@ enum Word {
 /// What a guard says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum Answer {
-    /// It is on guard, or has done what it was told.
+    /// It is on guard, or has done as it was asked.
     Done,
     /// It could not.
     Failed(String),
@@ -151,7 +151,7 @@ impl Guard {
     }
 }
 
-/// A guard that was told that the change is whole, and waits for its parent to
+/// A guard that knows that the change is whole, and waits for its parent to
 /// go, for [`LINGER`] at most.
 #[derive(Debug)]
 pub struct Left(Stream);
@@ -190,7 +190,7 @@ impl Starting {
     }
 }
 
-/// A guard that was told what it is to guard.
+/// A guard that knows what it is to guard.
 pub struct Charged(Stream);
 
 impl Charged {
@@ -380,7 +380,7 @@ impl Post {
     /// settled already. Records `outcome`, or that the time of the change is over.
     async fn take_back(&self, outcome: Option<Outcome>) -> Result<(), KeepError> {
         let charge = &self.charge;
-        let lock = charge.folders.in_turn().await?;
+        let lock = charge.folders.lock_when_free().await?;
         let Some(mut head) = Head::for_guard(self.found(), &charge.head) else {
             return Ok(());
         };

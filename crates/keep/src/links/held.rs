@@ -83,8 +83,8 @@ impl<'a> Held<'a> {
         health.chain(asks).chain(self.look).min()
     }
 
-    /// The kernel said something.
-    pub(super) fn told(&mut self) {
+    /// The kernel reported a change.
+    pub(super) fn kernel_changed(&mut self) {
         let at = clock::now().max(self.looked.saturating_add(PAUSE));
         self.look = Some(self.look.map_or(at, |look| look.min(at)));
     }

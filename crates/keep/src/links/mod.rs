@@ -150,7 +150,7 @@ pub async fn hold_links(
                 let _ = fs::remove_file(LinksNow::file(folders));
                 return Ok(());
             }
-            () = events.next() => held.told(),
+            () = events.next() => held.kernel_changed(),
             over = due.over() => {
                 over?;
                 held.time();

@@ -141,9 +141,13 @@ impl Rates {
     }
 
     /// Notes decisions; true if a rate is another one.
-    pub(crate) fn note(&mut self, folders: &Folders, told: &[Decision]) -> Result<bool, KeepError> {
+    pub(crate) fn note(
+        &mut self,
+        folders: &Folders,
+        decisions: &[Decision],
+    ) -> Result<bool, KeepError> {
         let mut other = false;
-        for decision in told {
+        for decision in decisions {
             match decision.what {
                 Decided::Rate {
                     direction,
@@ -228,7 +232,7 @@ impl Rates {
                     done?;
                     return Ok(more);
                 }
-                told = self.tracker.next() => more.extend(told?),
+                decisions = self.tracker.next() => more.extend(decisions?),
             }
         }
     }
@@ -242,7 +246,7 @@ impl Rates {
 }
 
 impl Site {
-    /// Until something else is said, this is what is in force in place of what
+    /// Until the next call, this is what is in force in place of what
     /// the entry of this number says.
     pub(crate) fn keep_at(&self, number: u64, state: Option<&State>) {
         let mut at = self

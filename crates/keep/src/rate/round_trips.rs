@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Round trips of the traffic itself, for a controller: of whom they are it is
-//! told by numbers alone.
+//! Round trips of the traffic itself, for a controller: it knows
+//! their hosts by numbers alone.
 
 use crate::error::KeepError;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ impl Passing {
     }
 
     /// What was seen at the device since the last time. A map that cannot be read
-    /// has told nothing.
+    /// has no round trips.
     pub(crate) fn look(&mut self, line: DeviceIndex, at: u64) -> Vec<Input> {
         if self.watched != Some(line) {
             self.watched = self.programs.watch(line.number()).ok().map(|()| line);

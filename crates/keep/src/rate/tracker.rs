@@ -32,7 +32,7 @@ pub struct Tracker {
     idle: bool,
 }
 
-/// What counters said the last time.
+/// What counters had the last time.
 #[derive(Debug, Clone, Copy)]
 struct Counted {
     line: DeviceIndex,
@@ -134,7 +134,7 @@ impl Tracker {
                     over = look.over() => { over?; Event::Look }
                 }
             };
-            let told = match event {
+            let decisions = match event {
                 Event::Answer(number, Ok(answer)) => self.answered(number, answer),
                 // Such as a network that went down: it is as silence.
                 Event::Answer(_, Err(_)) => Vec::new(),
@@ -146,8 +146,8 @@ impl Tracker {
             };
             let idle = self.controller().idle();
             let other = std::mem::replace(&mut self.idle, idle) != idle;
-            if other || !told.is_empty() {
-                return Ok(told);
+            if other || !decisions.is_empty() {
+                return Ok(decisions);
             }
         }
     }
@@ -168,10 +168,10 @@ impl Tracker {
         if let Some(one) = self.asked.get_mut(number) {
             one.ask(id as u16);
         }
-        let told = self.record.take(&input);
+        let decisions = self.record.take(&input);
         self.probe
             .set(clock::now() + self.controller().pause().max(1))?;
-        Ok(told)
+        Ok(decisions)
     }
 
     fn answered(&mut self, number: usize, answer: Answer) -> Vec<Decision> {
@@ -196,10 +196,10 @@ impl Tracker {
             return Vec::new();
         };
         let at = self.now();
-        let mut told = Vec::new();
+        let mut decisions = Vec::new();
         let passed = self.passing.as_mut().map(|one| one.look(counted.line, at));
         for input in passed.into_iter().flatten() {
-            told.extend(self.record.take(&input));
+            decisions.extend(self.record.take(&input));
         }
         for direction in LineDirection::BOTH {
             if self.setup.settings.limits(direction).is_none() {
@@ -208,14 +208,14 @@ impl Tracker {
             let index = usize::from(direction == LineDirection::Down);
             // Counters that were set back have counted nothing.
             let bytes = counted.wire[index].saturating_sub(before.wire[index]);
-            told.extend(self.record.take(&Input::Load {
+            decisions.extend(self.record.take(&Input::Load {
                 at,
                 direction,
                 bytes,
                 backlog: backlog[index],
             }));
         }
-        told
+        decisions
     }
 
     async fn counters(&self) -> Result<(Counted, [u64; 2]), KernelError> {

@@ -18,7 +18,7 @@ use weirgate_units::Inserted as _;
 pub(super) struct Known {
     /// The machine's devices.
     pub(super) devices: BTreeMap<DeviceName, DeviceIndex>,
-    /// Damaged files of which was told.
+    /// Damaged files that were reported.
     pub(super) damages: Vec<Damage>,
     /// The number of the confirmed entry.
     confirmed: Option<u64>,
@@ -98,12 +98,12 @@ impl Known {
     /// Whether a device of the confirmed state is there under another number than when it
     /// was seen last: it came, or was made anew. Nothing holds it until it is mended, so
     /// that it does not wait for a swarm of changes to end, and one that was held before
-    /// gets its tree here. Each is told once: what fails then is tried again at the pace of
+    /// gets its tree here. Each is reported once: what fails then is tried again at the pace of
     /// repairs.
     pub(super) async fn returned(&mut self, site: &Site) -> bool {
         let mut returned = false;
         for (name, wanted) in &mut self.wanted {
-            // One that is not there is told when it comes.
+            // One that is not there is reported when it comes.
             let now = site.kernel.device(name).await.ok();
             if let Some(index) = now
                 && now != wanted.seen

@@ -42,7 +42,7 @@ const MILLISECOND: u64 = 1_000_000;
 /// its guard to take it back.
 const GRACE: u64 = 250 * MILLISECOND;
 /// How often programs are looked at that circuits or a policy's classes are in, where
-/// there are any: nobody tells that one was taken off a device, or told something else.
+/// there are any: nobody reports that one was taken off a device, or changed.
 const LOOK: u64 = 10_000 * MILLISECOND;
 
 /// How the service is to be for others.
@@ -50,7 +50,7 @@ const LOOK: u64 = 10_000 * MILLISECOND;
 pub struct Terms {
     /// The number of the group that may announce sessions, beside root.
     pub announcers: Option<u32>,
-    /// What a watchdog is told, and how often.
+    /// How a watchdog is notified, and how often.
     pub pulse: Option<Pulse>,
 }
 
@@ -137,7 +137,7 @@ pub async fn keep(
             over = timer.over(), if waits => over.map(|()| true)?,
             over = programs.over() => {
                 over?;
-                // What stands in the way is told, and tried again at the pace of repairs.
+                // What stands in the way is reported, and tried again at the pace of repairs.
                 if waits || stand(site, &mut report).await {
                     continue;
                 }
@@ -272,7 +272,7 @@ async fn put(
         } else {
             Vec::new()
         };
-        // That the load ended or began is told to those who ask.
+        // Those who ask learn that the load ended or began.
         if decided {
             report(Report::Rates(rates.now.clone()));
         }
@@ -426,7 +426,7 @@ async fn work(
     if let Some(number) = settled {
         report(Report::TakenBack { number });
     }
-    // What becomes of it is written, which is told.
+    // What becomes of it is written, and so reported.
     if site.unconfirmed()?.is_some() {
         return Ok(Some(0));
     }

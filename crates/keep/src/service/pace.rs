@@ -37,7 +37,7 @@ impl Pace {
         self.last = now;
     }
 
-    /// When to look at a change that is told now: after the swarm, and not
+    /// When to look at a change that is reported now: after the swarm, and not
     /// before the pause since the last repair is over.
     pub(super) fn next(&self, now: u64) -> u64 {
         (now + SWARM).max(self.last.saturating_add(self.pause))

@@ -4,7 +4,7 @@
 //! A program connects to a socket below `/run/weirgate`, and a session goes on as long as the connection is open: one that dies has
 //! ended its session. It is answered with a line: `ok`, or `no` and why. What it
 //! says is not read. While a session goes on the programs that choose receive
-//! windows are told so again and again, so that a service that dies ends them
+//! windows are notified again and again, so that a service that dies ends them
 //! all within [`LEASE`].
 
 use crate::clock::{self, Timer};
@@ -131,11 +131,11 @@ impl Sessions {
 
     /// Tells every device whose programs are to heed it.
     async fn tell(&self, site: &Site, lease: Duration) -> Result<(), KeepError> {
-        let mut told = false;
+        let mut announced = false;
         for device in heeding(site)? {
-            told |= site.kernel.announce(&device, lease).await?;
+            announced |= site.kernel.announce(&device, lease).await?;
         }
-        if told || lease.is_zero() {
+        if announced || lease.is_zero() {
             return Ok(());
         }
         Err(KeepError::Nothing(
@@ -164,7 +164,7 @@ fn heeding(site: &Site) -> Result<Vec<DeviceName>, KeepError> {
     Ok(heeds.map(|(device, _)| device.clone()).collect())
 }
 
-/// The first stream whose other end is gone; what is said on others is dropped.
+/// The first stream whose other end is gone; what others send is dropped.
 fn ended(open: &[UnixStream], cx: &mut Context<'_>) -> Poll<usize> {
     for (index, stream) in open.iter().enumerate() {
         while stream.poll_read_ready(cx).is_ready() {

@@ -79,7 +79,7 @@ impl Site {
 
     /// Takes everything away that weirgate made, by the plan of
     /// [`Site::plan`] for an empty state. The history has it as an entry
-    /// without a state, so that it can be told and gone back to; nothing is in
+    /// without a state, so that it can be listed and gone back to; nothing is in
     /// force then, and nothing is restored when the machine starts.
     pub async fn remove(&self, lock: &Lock, planned: &Planned) -> Result<(), KeepError> {
         // The memory stays as it is until nothing is left to remember.

@@ -67,7 +67,7 @@ impl Site {
     }
 
     /// Whether shapers of the kit and engines of rows are as they are to be on the devices
-    /// that are there, with what they are told and the programs beside them.
+    /// that are there, with their configuration and the programs beside them.
     pub(crate) async fn programs_stand(&self) -> Result<bool, KeepError> {
         let Some(entry) = self.confirmed()? else {
             return Ok(true);

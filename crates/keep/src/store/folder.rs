@@ -112,13 +112,13 @@ impl Folders {
 
     /// The same, waiting so long at most. Needs a tokio runtime.
     pub(crate) async fn soon(&self, patience: Duration) -> Result<Lock, KeepError> {
-        let waited = tokio::time::timeout(patience, self.in_turn()).await;
+        let waited = tokio::time::timeout(patience, self.lock_when_free()).await;
         waited.unwrap_or(Err(KeepError::Busy))
     }
 
     /// The same, waiting as long as it takes: the kernel lets go of the lock
     /// when its owner dies. Needs a tokio runtime.
-    pub(crate) async fn in_turn(&self) -> Result<Lock, KeepError> {
+    pub(crate) async fn lock_when_free(&self) -> Result<Lock, KeepError> {
         match self.lock() {
             Err(KeepError::Busy) => {}
             other => return other,

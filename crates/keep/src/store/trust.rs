@@ -21,11 +21,11 @@ pub fn trusted(path: &Path) -> Result<(), KeepError> {
     // Where links lead.
     let real = named
         .ancestors()
-        .find_map(|place| fs::canonicalize(place).ok());
+        .find_map(|path| fs::canonicalize(path).ok());
     let real = real.unwrap_or_else(|| named.clone());
     let own = geteuid().as_raw();
-    for place in real.ancestors().chain(named.ancestors()) {
-        let found = match fs::metadata(place) {
+    for path in real.ancestors().chain(named.ancestors()) {
+        let found = match fs::metadata(path) {
             Err(error)
                 if matches!(
                     error.kind(),
@@ -34,16 +34,16 @@ pub fn trusted(path: &Path) -> Result<(), KeepError> {
             {
                 continue;
             }
-            other => other.map_err(KeepError::file(place))?,
+            other => other.map_err(KeepError::file(path))?,
         };
-        let is_last = place == named || (place == real && named.exists());
+        let is_last = path == named || (path == real && named.exists());
         let Some((wrong, right)) = fault(&found, is_last, own) else {
             continue;
         };
         return Err(KeepError::Untrusted {
-            path: place.to_owned(),
+            path: path.to_owned(),
             wrong,
-            right: format!("`{right} {}`", place.display()),
+            right: format!("`{right} {}`", path.display()),
         });
     }
     Ok(())

@@ -130,7 +130,7 @@ impl Head {
     /// A file that is gone reads as [`Head::default`], and a damaged one as `None`.
     /// Nobody can have begun a newer change then, since that needs the file. The
     /// guard does its duty, and goes on from the head that its change was `begun`
-    /// with. If its change was confirmed before the file went, it has been told so
+    /// with. If its change was confirmed before the file went, it has learnt so
     /// ([`Head::let_go`]).
     pub(crate) fn for_guard(found: Option<Self>, begun: &Self) -> Option<Self> {
         match found.filter(|head| head.generation > 0) {
@@ -139,7 +139,7 @@ impl Head {
         }
     }
 
-    /// Whether the guard of a change may go that is told that its change is
+    /// Whether the guard of a change may go that learns that its change is
     /// settled. It believes this unless the head says otherwise: where the file is
     /// gone, nothing else tells whether the change was confirmed.
     pub(crate) fn let_go(found: Option<&Self>, number: u64) -> bool {

@@ -67,7 +67,7 @@ enum Next {
     Change,
     Changed,
     Keep,
-    /// The guard is told that the change is whole.
+    /// The guard learns that the change is whole.
     Tell,
     Confirm,
     Unlock,
@@ -81,7 +81,7 @@ struct Process {
     /// The change that it makes, or guards.
     number: u64,
     /// What a guard knows: the kernel and the head before, and until when it
-    /// waits, once it is told.
+    /// waits, once it knows.
     before: Kernel,
     begun: Head,
     until: Option<u64>,

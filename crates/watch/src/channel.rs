@@ -19,13 +19,13 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::{UnixDatagram, UnixStream};
 use tokio::time::timeout;
 
-/// Descriptors of one message: no service listens at more places.
-pub(crate) const PLACES: usize = 16;
+/// Descriptors of one message: no service listens at more addresses.
+pub(crate) const LISTENERS: usize = 16;
 /// A frame of an answer.
 pub(crate) const PIECE: usize = 65_536;
 /// A request: a path and a query.
 pub(crate) const LONGEST_REQUEST: usize = 20_000;
-/// What the web process is told at first: certificates, and names with hashes.
+/// What the web process is sent at first: certificates, and names with hashes.
 pub(crate) const LONGEST_SETTINGS: usize = 4 << 20;
 /// The request that is answered with settings, each time they change.
 pub(crate) const SETTINGS: &str = "settings";
@@ -92,7 +92,7 @@ impl Channel {
     /// Hands descriptors over.
     pub(crate) async fn hand(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let hand = || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PLACES))];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(LISTENERS))];
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
             if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
                 return Err(io::ErrorKind::InvalidInput.into());
@@ -107,7 +107,7 @@ impl Channel {
     /// Takes the descriptors of one message.
     pub(crate) async fn take(&self) -> io::Result<Vec<OwnedFd>> {
         let take = || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PLACES))];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(LISTENERS))];
             let mut ancillary = RecvAncillaryBuffer::new(&mut space);
             let mut byte = [0];
             let into = &mut [IoSliceMut::new(&mut byte)];

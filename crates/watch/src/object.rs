@@ -237,8 +237,8 @@ pub(crate) fn label_text(labels: &[(&'static str, String)]) -> String {
         return String::new();
     }
     let mut text = String::from("{");
-    for (place, (label, value)) in labels.iter().enumerate() {
-        let comma = if place > 0 { "," } else { "" };
+    for (index, (label, value)) in labels.iter().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
         let _ = write!(text, "{comma}{label}=\"");
         for letter in value.chars() {
             match letter {

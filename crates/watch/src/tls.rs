@@ -50,7 +50,7 @@ fn text(path: &Path) -> Result<String, WatchError> {
 
 impl Tls {
     /// The texts of both files, of which [`server`] makes a configuration; what is wrong
-    /// in them is said.
+    /// in them is reported.
     pub(crate) fn read(&self) -> Result<(String, String), WatchError> {
         let (chain, key) = (text(&self.certificate)?, text(&self.key)?);
         certificates(&chain).map_err(|error| wrong(&self.certificate, error))?;

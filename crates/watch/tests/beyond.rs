@@ -265,7 +265,7 @@ fn certificates_and_names_are_followed() {
 }
 
 #[test]
-fn what_lacks_is_said() {
+fn what_lacks_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let both = secured(folder.path(), "0.0.0.0:0");
     for (config, part) in [
@@ -281,7 +281,7 @@ fn what_lacks_is_said() {
                 access: None,
                 ..both.clone()
             },
-            "who may look is not said",
+            "who may look is not configured",
         ),
         (
             Config {
@@ -293,25 +293,25 @@ fn what_lacks_is_said() {
         ),
         (both.clone(), "cert.pem: "),
     ] {
-        let said = refused(config);
-        assert!(said.contains(part), "{said}");
+        let refusal = refused(config);
+        assert!(refusal.contains(part), "{refusal}");
     }
     certificate(folder.path());
-    let said = refused(both.clone());
-    assert!(said.contains("access: No such file"), "{said}");
+    let refusal = refused(both.clone());
+    assert!(refusal.contains("access: No such file"), "{refusal}");
     std::fs::write(folder.path().join("access"), "a token\nb/ token\n").unwrap();
-    let said = refused(both.clone());
-    assert!(said.contains("access:1: a line is"), "{said}");
-    assert!(said.contains("access:2: `b/` is no name"), "{said}");
+    let refusal = refused(both.clone());
+    assert!(refusal.contains("access:1: a line is"), "{refusal}");
+    assert!(refusal.contains("access:2: `b/` is no name"), "{refusal}");
     std::fs::write(folder.path().join("access"), "# nobody\n").unwrap();
     assert!(refused(both.clone()).contains("weirgate watch admit"));
     let other = rcgen::generate_simple_self_signed(vec![String::from("localhost")]).unwrap();
     let key = folder.path().join("key.pem");
     std::fs::write(&key, other.signing_key.serialize_pem()).unwrap();
-    let said = refused(both);
+    let refusal = refused(both);
     assert!(
-        said.contains("is") && said.contains("the key of this certificate"),
-        "{said}"
+        refusal.contains("is") && refusal.contains("the key of this certificate"),
+        "{refusal}"
     );
     assert!(!folder.path().join("deep").exists());
 }

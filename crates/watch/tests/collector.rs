@@ -58,9 +58,9 @@ fn attribute<'v>(pairs: &'v Value, key: &str) -> Option<&'v str> {
 fn the_collector_takes_what_is_sent_and_reads_it_as_it_was_meant() {
     if !Path::new(RECEIVER).exists() {
         // Beside the harness, which keeps what a test prints unless it fails.
-        let mut said = std::io::stderr().lock();
+        let mut stderr = std::io::stderr().lock();
         let why = "`cargo xtask setup` builds it with Go";
-        writeln!(said, "SKIPPED: {RECEIVER} is not there; {why}").unwrap();
+        writeln!(stderr, "SKIPPED: {RECEIVER} is not there; {why}").unwrap();
         return;
     }
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -88,7 +88,7 @@ fn the_collector_takes_what_is_sent_and_reads_it_as_it_was_meant() {
             serde_json::from_str(&line).unwrap()
         })
         .collect();
-    // It refused nothing, so nothing is told of it.
+    // It refused nothing, so nothing is reported of it.
     let complaints: Vec<String> = service
         .end()
         .into_iter()

@@ -85,6 +85,6 @@ fn what_stands_there_has_a_name() {
         assert!(html.contains(&format!("id=\"{id}\"")), "{id}");
     }
     // What is another each second is not read aloud each second.
-    let told = tags(&html, "span").find(|tag| tag.contains("role=\"status\""));
-    assert!(told.is_some_and(|tag| tag.contains("id=\"state\"")));
+    let status = tags(&html, "span").find(|tag| tag.contains("role=\"status\""));
+    assert!(status.is_some_and(|tag| tag.contains("id=\"state\"")));
 }

@@ -119,14 +119,14 @@ mod telemetry {
 /// A request as it came: its head in lower case, and its body.
 type Came = (String, Vec<u8>);
 
-/// A receiver that answers one request after the other as it is told, and then
+/// A receiver that answers one request after the other as it is configured, and then
 /// always with 204.
-struct Place {
+struct HttpReceiver {
     address: SocketAddr,
     came: mpsc::Receiver<Came>,
 }
 
-fn receive(answers: Vec<&'static str>, tls: Option<Arc<ServerConfig>>) -> Place {
+fn receive(answers: Vec<&'static str>, tls: Option<Arc<ServerConfig>>) -> HttpReceiver {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (send, came) = mpsc::channel();
@@ -159,7 +159,7 @@ fn receive(answers: Vec<&'static str>, tls: Option<Arc<ServerConfig>>) -> Place 
             }
         }
     });
-    Place { address, came }
+    HttpReceiver { address, came }
 }
 
 trait Duplex: Read + Write {}
@@ -180,7 +180,7 @@ fn read(stream: &mut dyn Duplex) -> Came {
     (head, body)
 }
 
-impl Place {
+impl HttpReceiver {
     fn next(&self) -> Came {
         self.came.recv_timeout(Duration::from_mins(1)).unwrap()
     }
@@ -228,7 +228,7 @@ fn written(body: &[u8]) -> prometheus::WriteRequest {
 
 #[test]
 fn prometheus_gets_what_it_would_have_scraped() {
-    let place = receive(
+    let receiver = receive(
         vec!["503 Busy\r\nRetry-After: 1", "500 Worse", "200 OK"],
         None,
     );
@@ -237,11 +237,11 @@ fn prometheus_gets_what_it_would_have_scraped() {
     std::fs::write(&secret, "Bearer open-sesame\n").unwrap();
     let url = format!(
         "http://{}/api/v1/write?x=1,{}",
-        place.address,
+        receiver.address,
         secret.display()
     );
     let service = Service::start(Kind::RemoteWrite, &url, folder, false);
-    let (head, body) = place.next();
+    let (head, body) = receiver.next();
     for part in [
         "post /api/v1/write?x=1 http/1.1\r\n",
         "content-encoding: snappy\r\n",
@@ -253,8 +253,8 @@ fn prometheus_gets_what_it_would_have_scraped() {
         assert!(head.contains(part), "{part} in {head}");
     }
     // What was not taken comes again as it was, and nothing before it.
-    assert_eq!(place.next().1, body);
-    assert_eq!(place.next().1, body);
+    assert_eq!(receiver.next().1, body);
+    assert_eq!(receiver.next().1, body);
     service.running.hears("takes no metrics: it answers 503");
     service.running.hears("takes metrics again");
     let request = written(&body);
@@ -285,10 +285,10 @@ fn prometheus_gets_what_it_would_have_scraped() {
     };
     assert!(sample.timestamp > 1_600_000_000_000 && sample.value > 0.0);
     // Each sample is later than the one before: out of order, it is refused.
-    let later = written(&place.next().1);
+    let later = written(&receiver.next().1);
     assert!(later.timeseries[0].samples[0].timestamp > sample.timestamp);
     let metrics = service.get("/metrics");
-    let labels = format!("{{receiver=\"http://{}/api/v1/write\"}}", place.address);
+    let labels = format!("{{receiver=\"http://{}/api/v1/write\"}}", receiver.address);
     assert!(metrics.contains(&format!("weirgate_send_lost_total{labels} 0\n")));
     assert!(metrics.contains(&format!("weirgate_send_failing{labels} 0\n")));
     let events = service.get("/api/events");
@@ -314,17 +314,17 @@ fn a_collector_gets_the_same_by_otlp_and_tls() {
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)
         .unwrap();
-    let place = receive(vec!["400 Bad\r\n\r\nnot like this"], Some(Arc::new(tls)));
-    let url = format!("https://localhost:{}", place.address.port());
+    let receiver = receive(vec!["400 Bad\r\n\r\nnot like this"], Some(Arc::new(tls)));
+    let url = format!("https://localhost:{}", receiver.address.port());
     let service = Service::start(Kind::Otlp, &url, folder, true);
-    let (head, first) = place.next();
+    let (head, first) = receiver.next();
     assert!(head.starts_with("post /v1/metrics http/1.1\r\n"), "{head}");
     assert!(head.contains("content-encoding: gzip\r\n"), "{head}");
     // What is refused for good does not come again.
     service
         .running
         .hears("refuses metrics: it answers 400 Bad Request: not like this");
-    let (_, body) = place.next();
+    let (_, body) = receiver.next();
     assert_ne!(first, body);
     service.running.hears("takes metrics again");
     let metrics = service.get("/metrics");

@@ -60,7 +60,7 @@ impl Service {
         answer.split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 
-    /// The first of the events that the page is told.
+    /// The first of the events that the page gets.
     fn live(&self) -> String {
         let mut stream = TcpStream::connect(self.running.address()).unwrap();
         stream
@@ -221,12 +221,12 @@ fn clients_that_say_nothing_do_not_keep_others_out() {
     drop(silent);
 }
 
-/// Those who are told each look leave room for others, and one too many is told so.
+/// Those who follow each look leave room for others, and one too many is refused.
 #[test]
 fn who_looks_on_does_not_keep_others_out() {
     let service = Service::start();
     let ask = b"GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    let mut told = Vec::new();
+    let mut followers = Vec::new();
     for place in 0..26 {
         let mut stream = TcpStream::connect(service.running.address()).unwrap();
         stream.write_all(ask).unwrap();
@@ -234,10 +234,10 @@ fn who_looks_on_does_not_keep_others_out() {
         stream.read_exact(&mut line).unwrap();
         let expected = if place < 24 { "200" } else { "503" };
         assert_eq!(&line, format!("HTTP/1.1 {expected}").as_bytes(), "{place}");
-        told.push(stream);
+        followers.push(stream);
     }
     assert!(service.get("/api/about").starts_with("HTTP/1.1 200"));
-    drop(told);
+    drop(followers);
 }
 
 /// What a power cut leaves is what the file has: never without the last five seconds
@@ -323,7 +323,7 @@ fn who_asks_for_much_and_reads_little_does_no_harm() {
     std::thread::sleep(Duration::from_secs(2));
     let looked = seen() - first;
     assert!(looked >= 1_000, "{looked} ms");
-    // One more is told to come again, within the time that it waits for a place.
+    // One more is asked to come again, within the time that it waits for a place.
     let begin = Instant::now();
     let busy = service.raw(ask.as_bytes());
     assert!(busy.starts_with("HTTP/1.1 503"), "{busy:.60}");

@@ -81,7 +81,7 @@ pub(crate) fn families(changes: &[Change], own: &[Own]) -> Vec<Family> {
             .map(|(name, value)| ((*name).to_owned(), value.clone()))
             .collect()
     };
-    let numbers = METRICS.iter().enumerate().map(|(place, metric)| Family {
+    let numbers = METRICS.iter().enumerate().map(|(index, metric)| Family {
         name: full_name(metric),
         help: metric.help,
         counter: metric.width != Width::Gauge,
@@ -89,7 +89,7 @@ pub(crate) fn families(changes: &[Change], own: &[Own]) -> Vec<Family> {
             let of = changes.iter().filter(|one| one.object.sort == metric.sort);
             of.filter_map(|one| {
                 let mut numbers = one.object.numbers.iter();
-                let (_, value) = numbers.find(|(number, _)| *number as usize == place)?;
+                let (_, value) = numbers.find(|(number, _)| *number as usize == index)?;
                 let value = *value as f64 / f64::from(metric.divisor);
                 Some((owned(&one.object.labels), value))
             })
@@ -201,7 +201,7 @@ pub(crate) fn export_request(
     request.0
 }
 
-/// A `Metric`. When a counter began is not known, and so not said: the kernel
+/// A `Metric`. When a counter began is not known, and so left out: the kernel
 /// tells no such thing.
 fn exported(family: &Family, time: i64) -> Message {
     let mut points = Message::default();

@@ -34,7 +34,7 @@ impl Own {
 /// is bounded by what is looked at.
 pub fn openmetrics(changes: &[Change], own: &[Own]) -> String {
     let mut text = String::new();
-    for (place, metric) in METRICS.iter().enumerate() {
+    for (index, metric) in METRICS.iter().enumerate() {
         let family = format!("weirgate_{}_{}", metric.sort.word(), metric.name);
         let counter = metric.width != Width::Gauge;
         let mut begun = false;
@@ -45,7 +45,7 @@ pub fn openmetrics(changes: &[Change], own: &[Own]) -> String {
             let numbers = change.object.numbers.iter();
             let Some((_, value)) = numbers
                 .clone()
-                .find(|(number, _)| *number as usize == place)
+                .find(|(number, _)| *number as usize == index)
             else {
                 continue;
             };

@@ -28,7 +28,7 @@ const SHOWN: usize = 160;
 /// Why a message was not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failed {
-    /// It may be taken later; after a time, if the receiver said one.
+    /// It may be taken later; after a time, if the receiver named one.
     Later(String, Option<Duration>),
     /// It will never be taken.
     Never(String),
@@ -56,8 +56,8 @@ async fn exchange(
     tls: Option<&Arc<ClientConfig>>,
     body: Bytes,
 ) -> Result<(), Failed> {
-    let place = (&*receiver.host, receiver.port);
-    let stream = TcpStream::connect(place).await.map_err(later)?;
+    let address = (&*receiver.host, receiver.port);
+    let stream = TcpStream::connect(address).await.map_err(later)?;
     match tls.filter(|_| receiver.tls) {
         None if receiver.tls => Err(later("there is no TLS")),
         None => deliver(receiver, stream, body).await,

@@ -52,7 +52,7 @@ struct Outcome {
     delivered: AtomicU64,
     lost: AtomicU64,
     failing: AtomicU64,
-    told: Mutex<Vec<String>>,
+    notes: Mutex<Vec<String>>,
 }
 
 impl Outcome {
@@ -183,8 +183,8 @@ impl Outlets {
     }
 
     /// What an administrator should know since this was called last.
-    pub(crate) fn told(&self) -> Vec<String> {
-        let of = |outlet: &Outlet| std::mem::take(&mut *lock(&outlet.outcome.told));
+    pub(crate) fn take_notes(&self) -> Vec<String> {
+        let of = |outlet: &Outlet| std::mem::take(&mut *lock(&outlet.outcome.notes));
         self.all.iter().flat_map(of).collect()
     }
 
@@ -236,7 +236,7 @@ impl Outlets {
 
 /// Delivers one batch after the other until it is aborted.
 async fn deliver(receiver: Receiver, tls: Option<Arc<ClientConfig>>, outcome: Arc<Outcome>) {
-    let tell = |text: String| lock(&outcome.told).push(text);
+    let tell = |text: String| lock(&outcome.notes).push(text);
     loop {
         let batch = outcome.next().await;
         let mut pause = FIRST;

@@ -40,22 +40,22 @@ impl Receiver {
             (_, Some(rest)) => (false, rest),
             _ => return Err(wrong("say `https://HOST/PATH`")),
         };
-        let (place, path) = match rest.find('/') {
+        let (authority, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
         };
-        if place.contains('@') {
+        if authority.contains('@') {
             return Err(wrong(
                 "put what it asks for into a file, and the file's name behind a comma: all can \
                  read a command line",
             ));
         }
-        let (host, port) = match place.rsplit_once(':') {
+        let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.contains(']') => {
                 let number = port.parse().ok().filter(|number| *number > 0);
                 (host, number.ok_or_else(|| wrong("a port is 1 to 65535"))?)
             }
-            _ => (place, if tls { 443 } else { 80 }),
+            _ => (authority, if tls { 443 } else { 80 }),
         };
         let bare = host
             .strip_prefix('[')

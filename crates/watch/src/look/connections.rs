@@ -14,7 +14,7 @@ use weirgate_units::{Arrange as _, Inserted as _};
 
 /// Services that have numbers at most; those of all others are added up.
 const MOST_SERVICES: usize = 32;
-/// Readings without a connection after which a service gives its place away.
+/// Readings without a connection after which a service gives its slot away.
 const SILENT: u32 = 60;
 /// Flows that are shown.
 const MOST_FLOWS: usize = 20;
@@ -87,7 +87,7 @@ struct Known {
     sorted: Option<Sorted>,
     /// Readings since its class was found.
     age: u32,
-    /// What it was told by.
+    /// What it was known by.
     by: (u32, bool),
 }
 
@@ -215,8 +215,8 @@ impl Connections {
         };
         let begin = self.next.min(all.len());
         let mut old: Vec<(u32, &Connection)> = Vec::new();
-        for place in (begin..all.len()).chain(0..begin) {
-            let one = &all[place];
+        for index in (begin..all.len()).chain(0..begin) {
+            let one = &all[index];
             let known = before.remove(&one.original).map(|known| Known {
                 age: known.age + 1,
                 ..known
@@ -234,7 +234,7 @@ impl Connections {
                 _ if room > 0 => {
                     room -= 1;
                     if room == 0 {
-                        self.next = place + 1;
+                        self.next = index + 1;
                     }
                     found(one)
                 }

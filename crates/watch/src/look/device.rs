@@ -35,7 +35,7 @@ pub(crate) fn of_device(device: &DeviceOverview, legend: &Legend) -> Vec<Object>
             begins: false,
             labels: vec![
                 ("device", device.name.clone()),
-                ("parent", place(qdisc)),
+                ("parent", parent(qdisc)),
                 ("kind", qdisc.kind.clone()),
             ],
             numbers: of_qdisc(qdisc),
@@ -108,7 +108,7 @@ fn of_qdisc(qdisc: &Counters) -> Vec<(Number, u64)> {
     ];
     numbers.extend(qdisc.marks.map(|marks| (Number::QdiscMarks, marks)));
     let inside = &qdisc.inside;
-    let told = [
+    let values = [
         (Number::QdiscDelay, inside.delay_us),
         (Number::QdiscPeak, inside.peak_us),
         (Number::QdiscProbability, inside.probability),
@@ -118,8 +118,8 @@ fn of_qdisc(qdisc: &Counters) -> Vec<(Number, u64)> {
         (Number::QdiscFullDrops, inside.full_drops),
         (Number::QdiscMemory, inside.memory),
     ];
-    let told = told.into_iter();
-    numbers.extend(told.filter_map(|(number, value)| Some((number, value?.into()))));
+    let values = values.into_iter();
+    numbers.extend(values.filter_map(|(number, value)| Some((number, value?.into()))));
     numbers
 }
 
@@ -137,7 +137,7 @@ fn of_tins(device: &DeviceOverview, qdisc: &Counters) -> Vec<Object> {
         begins: false,
         labels: vec![
             ("device", device.name.clone()),
-            ("parent", place(qdisc)),
+            ("parent", parent(qdisc)),
             ("tin", (*name).to_owned()),
         ],
         numbers: vec![
@@ -157,7 +157,7 @@ fn of_tins(device: &DeviceOverview, qdisc: &Counters) -> Vec<Object> {
 
 /// Where a qdisc hangs. The kernel's own default has no handle, and is named by
 /// its place.
-fn place(qdisc: &Counters) -> String {
+fn parent(qdisc: &Counters) -> String {
     match qdisc.parent {
         None => String::from("root"),
         Some(parent) => parent.to_string(),
@@ -192,8 +192,8 @@ mod tests {
 
     fn cake(tins: usize) -> DeviceOverview {
         let handle = Handle::new(0x18f, 0);
-        let tin = |place: usize| Tin {
-            bytes: place as u64 * 1000,
+        let tin = |index: usize| Tin {
+            bytes: index as u64 * 1000,
             ..Tin::default()
         };
         let root = Counters {

@@ -7,7 +7,7 @@ use crate::look::device::class_object;
 use crate::look::link::GATE;
 use crate::object::{Number, Object, Sort};
 use weirgate_aqm::Row;
-use weirgate_bpf::{Class, Classes, Instance, Place, Shaper, Store};
+use weirgate_bpf::{AttachPoint, Class, Classes, Instance, Shaper, Store};
 use weirgate_kernel::DeviceOverview;
 use weirgate_units::{Handle, Rate};
 
@@ -34,22 +34,22 @@ impl Kits {
         let Some(kind) = root.map(|root| root.kind.clone()) else {
             return;
         };
-        let Ok(place) = Place::root(device.index) else {
+        let Ok(point) = AttachPoint::root(device.index) else {
             return;
         };
         let known = self.shaper.as_ref().filter(|shaper| shaper.kind() == kind);
-        let mut found = known.and_then(|shaper| read(shaper, place));
+        let mut found = known.and_then(|shaper| read(shaper, point));
         if found.is_none() {
             // Not opened yet, or it was loaded anew since, with other maps.
             self.shaper = Store::shaper_unlocked(&kind);
-            found = self.shaper.as_ref().and_then(|shaper| read(shaper, place));
+            found = self.shaper.as_ref().and_then(|shaper| read(shaper, point));
         }
         let Some((setup, queues)) = found else {
             return;
         };
         let gate = rate(setup.gate_bytes_s);
         device.rates.insert(GATE, (gate, gate));
-        // A class 0 is a place that one left.
+        // A class 0 is a slot that one left.
         let classes = setup.classes.iter().zip(queues);
         for (Class { rule, .. }, instance) in classes.filter(|(class, _)| class.rule.classid != 0) {
             let handle = Handle::from_u32(rule.classid);
@@ -76,10 +76,10 @@ impl Kits {
     }
 }
 
-/// The shaper at a place, with its classes' queues; `None` where there is none.
-fn read(shaper: &Shaper, place: Place) -> Option<(Classes, Vec<Instance>)> {
-    let setup = shaper.setup(place).ok()??;
-    let instance = shaper.instance(place).ok()??;
+/// The shaper at an attach point, with its classes' queues; `None` where there is none.
+fn read(shaper: &Shaper, point: AttachPoint) -> Option<(Classes, Vec<Instance>)> {
+    let setup = shaper.setup(point).ok()??;
+    let instance = shaper.instance(point).ok()??;
     Some((setup, instance.classes))
 }
 
@@ -100,13 +100,13 @@ fn short(count: u64) -> u64 {
 /// Bytes are those on the wire.
 fn of_class(queue: &Instance) -> Vec<(Number, u64)> {
     let of = |number, name| Some((number, queue.number(name)?));
-    let told = [
+    let values = [
         of(Number::ClassSentBytes, "sent_wire_bytes"),
         of(Number::ClassSentPackets, "sent_packets"),
         of(Number::ClassBacklogBytes, "queued_wire_bytes"),
         of(Number::ClassBacklogPackets, "queued_packets"),
     ];
-    let mut numbers: Vec<_> = told.into_iter().flatten().collect();
+    let mut numbers: Vec<_> = values.into_iter().flatten().collect();
     numbers.push((Number::ClassDrops, short(sum(&queue.drops(), |_| true))));
     numbers.push((Number::ClassMarks, sum(&queue.marks(), |_| true)));
     numbers
@@ -116,7 +116,7 @@ pub(crate) fn of_queue(queue: &Instance) -> Vec<(Number, u64)> {
     let of = |number, name| Some((number, queue.number(name)?));
     let drops = queue.drops();
     let full = sum(&drops, |row| FULL.contains(&row.name));
-    let told = [
+    let values = [
         of(Number::QdiscSentBytes, "sent_wire_bytes"),
         of(Number::QdiscSentPackets, "sent_packets"),
         of(Number::QdiscBacklogBytes, "queued_wire_bytes"),
@@ -129,7 +129,7 @@ pub(crate) fn of_queue(queue: &Instance) -> Vec<(Number, u64)> {
         Some((Number::QdiscFullDrops, short(full))),
         Some((Number::QdiscMarks, sum(&queue.marks(), |_| true))),
     ];
-    told.into_iter().flatten().collect()
+    values.into_iter().flatten().collect()
 }
 
 /// By which it drops or marks, in millionths: `probability`, whose unit says what a

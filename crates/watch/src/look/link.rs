@@ -37,7 +37,7 @@ pub(crate) fn gate(device: &DeviceOverview) -> Option<u64> {
 }
 
 /// Whether a shaper made of a program stands there: the kit's, or the engine of rows. Its
-/// rate is in maps, which are root's; its kind is told to anybody.
+/// rate is in maps, which are root's; anybody may read its kind.
 fn by_a_program(device: &DeviceOverview) -> bool {
     let own = |kind: &str| Shaper::is_kind(kind) || kind.starts_with(RowTree::KIND);
     let mut qdiscs = device.counters.qdiscs.iter();

@@ -16,7 +16,7 @@ use weirgate_units::{Arrange as _, Inserted as _};
 
 /// Hosts that have numbers at most: a flood of new ones adds no series.
 const MOST_HOSTS: usize = 512;
-/// Looks without a packet after which a host gives its place to another.
+/// Looks without a packet after which a host gives its slot to another.
 const SILENT: u32 = 600;
 
 /// Of a thousand: what the greater figure of a spread is.
@@ -152,7 +152,7 @@ impl PacketStats {
         self.untimed
     }
 
-    /// Gives places to hosts: who has one keeps it while he is heard of.
+    /// Gives slots to hosts: a host keeps its slot while packets of it come.
     fn seat(&mut self, known: &BTreeMap<(u32, IpAddr), Host>) {
         for (key, seat) in &mut self.hosts {
             let now = known.get(key);

@@ -150,12 +150,12 @@ impl Prober {
             (Number::ProbeSent, count.sent),
             (Number::ProbeLost, count.lost),
         ];
-        let told = |number, time: Duration| (number, time.as_micros() as u64);
+        let micros = |number, time: Duration| (number, time.as_micros() as u64);
         if let Some(rtt) = count.rtt.take() {
-            numbers.push(told(Number::ProbeRtt, rtt));
+            numbers.push(micros(Number::ProbeRtt, rtt));
             let before = count.before.replace(rtt);
             let varied = before.map(|before| rtt.abs_diff(before));
-            numbers.extend(varied.map(|varied| told(Number::ProbeVariation, varied)));
+            numbers.extend(varied.map(|varied| micros(Number::ProbeVariation, varied)));
         }
         Object {
             sort: Sort::Probe,

@@ -7,7 +7,7 @@ use crate::look::device::class_object;
 use crate::look::link::GATE;
 use crate::object::{Number, Object};
 use weirgate_aqm::NodeCounts;
-use weirgate_bpf::{Place, RowCounts, RowTree};
+use weirgate_bpf::{AttachPoint, RowCounts, RowTree};
 use weirgate_kernel::DeviceOverview;
 use weirgate_units::Rate;
 
@@ -29,7 +29,7 @@ pub(crate) fn look(device: &mut DeviceOverview, legend: &Legend, objects: &mut V
 }
 
 fn read(ifindex: u32) -> Option<(Rate, Vec<RowCounts>)> {
-    let tree = RowTree::at(Place::root(ifindex).ok()?).ok()??;
+    let tree = RowTree::at(AttachPoint::root(ifindex).ok()?).ok()??;
     tree.counts().ok()?
 }
 

@@ -37,7 +37,7 @@ fn of_conditioners(device: &DeviceName, counts: &Conditioned) -> Vec<Object> {
         colours
             .into_iter()
             .enumerate()
-            .map(move |(place, colour)| Object {
+            .map(move |(index, colour)| Object {
                 sort: Sort::Conditioner,
                 identity: String::new(),
                 begins: false,
@@ -48,8 +48,8 @@ fn of_conditioners(device: &DeviceName, counts: &Conditioned) -> Vec<Object> {
                     ("colour", colour.to_owned()),
                 ],
                 numbers: vec![
-                    (Number::ConditionerPackets, one.packets[place]),
-                    (Number::ConditionerBytes, one.bytes[place]),
+                    (Number::ConditionerPackets, one.packets[index]),
+                    (Number::ConditionerBytes, one.bytes[index]),
                 ],
             })
     });

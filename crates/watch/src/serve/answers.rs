@@ -37,10 +37,10 @@ pub(crate) async fn answer(mut stream: UnixStream, shared: &Arc<Shared>) -> io::
             whole(&mut stream, OK, &openmetrics(&seen.changes, &own)).await
         }
         _ => match (
-            history::WAYS.iter().find(|way| way.0 == path),
+            history::LOOKUPS.iter().find(|lookup| lookup.0 == path),
             Query::parse(query),
         ) {
-            (Some((_, way)), Ok(query)) => history::read(*way, query, stream, shared).await,
+            (Some((_, lookup)), Ok(query)) => history::read(*lookup, query, stream, shared).await,
             (Some(_), Err(wrong)) => whole(&mut stream, BAD_REQUEST, &format!("{wrong}\n")).await,
             (None, _) => Err(io::ErrorKind::InvalidData.into()),
         },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Certificate, key and the list of who may look: read here, where files may be read,
-//! and told to the web process. All are read again when their files change.
+//! and sent to the web process. All are read again when their files change.
 
 use crate::WatchError;
 use crate::channel::{STALLED, gone, read, write};
@@ -20,7 +20,7 @@ use tokio::time::timeout;
 /// For so long others wait until the web process has what is new.
 const TAKEN: Duration = Duration::from_secs(10);
 
-/// What the web process is told, and what it has.
+/// What the web process is sent, and what it has.
 pub(crate) struct Credentials {
     tls: Option<Tls>,
     access: Option<PathBuf>,
@@ -52,7 +52,7 @@ impl Credentials {
         self.access.is_some()
     }
 
-    /// Returns once a web process has what it is told.
+    /// Returns once a web process has what it is sent.
     pub(crate) async fn taken(&self) {
         // Its sender is this.
         let _ = self.taken.subscribe().wait_for(Option::is_some).await;
@@ -73,8 +73,8 @@ impl Credentials {
         }
     }
 
-    /// Follows the files until it is dropped; `told` hears what became of them.
-    pub(crate) async fn follow(&self, told: impl Fn(&str)) {
+    /// Follows the files until it is dropped; `report` receives what became of them.
+    pub(crate) async fn follow(&self, report: impl Fn(&str)) {
         let tls = self.tls.iter();
         let files = tls.flat_map(|files| [files.certificate.clone(), files.key.clone()]);
         let files: Vec<PathBuf> = files.chain(self.access.clone()).collect();
@@ -87,7 +87,7 @@ impl Credentials {
         let changed = match Changed::watch(files.clone()) {
             Ok(changed) => changed,
             Err(error) => {
-                told(&format!(
+                report(&format!(
                     "certificates and access are not followed: {error}"
                 ));
                 return std::future::pending().await;
@@ -96,7 +96,7 @@ impl Credentials {
         let mut before = content(&files);
         loop {
             if let Err(error) = changed.next().await {
-                told(&format!(
+                report(&format!(
                     "certificates and access are not followed any more: {error}"
                 ));
                 return std::future::pending().await;
@@ -104,13 +104,13 @@ impl Credentials {
             let now = content(&files);
             if now != before {
                 before = now;
-                self.read_again(&told).await;
+                self.read_again(&report).await;
             }
         }
     }
 
     /// Reads the files; what cannot be read leaves the old one in force.
-    async fn read_again(&self, told: impl Fn(&str)) {
+    async fn read_again(&self, report: impl Fn(&str)) {
         let mut settings = Settings::clone(&self.current.borrow());
         let mut done = Vec::new();
         if let Some(files) = &self.tls {
@@ -119,7 +119,7 @@ impl Credentials {
                     settings.tls = Some(read);
                     done.push("the certificate was read again");
                 }
-                Err(error) => told(&format!("{error}; the old certificate is used on")),
+                Err(error) => report(&format!("{error}; the old certificate is used on")),
             }
         }
         if let Some(path) = &self.access {
@@ -129,7 +129,7 @@ impl Credentials {
                     settings.access = Some(list);
                     done.push("who may look was read again");
                 }
-                Err(error) => told(&format!("{error}; the old list holds on")),
+                Err(error) => report(&format!("{error}; the old list holds on")),
             }
         }
         let settings = Arc::new(settings);
@@ -140,8 +140,8 @@ impl Credentials {
                 .is_some_and(|one| Arc::ptr_eq(one, &settings))
         };
         let mut taken = self.taken.subscribe();
-        // Without a web process the next one is told.
+        // Without a web process the next one is sent them.
         let _ = timeout(TAKEN, taken.wait_for(same)).await;
-        done.into_iter().for_each(told);
+        done.into_iter().for_each(report);
     }
 }

@@ -51,7 +51,7 @@ impl Default for Readers {
 
 /// What is read of the history.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Way {
+pub(crate) enum Lookup {
     Names,
     Events,
     Json,
@@ -59,11 +59,11 @@ pub(crate) enum Way {
 }
 
 /// The paths that name it.
-pub(crate) const WAYS: [(&str, Way); 4] = [
-    ("/api/series", Way::Names),
-    ("/api/events", Way::Events),
-    ("/api/read", Way::Json),
-    ("/api/read.csv", Way::Csv),
+pub(crate) const LOOKUPS: [(&str, Lookup); 4] = [
+    ("/api/series", Lookup::Names),
+    ("/api/events", Lookup::Events),
+    ("/api/read", Lookup::Json),
+    ("/api/read.csv", Lookup::Csv),
 ];
 
 /// What was read.
@@ -75,7 +75,7 @@ enum Found {
 
 /// Answers a request of the history.
 pub(crate) async fn read(
-    way: Way,
+    lookup: Lookup,
     mut query: Query,
     mut stream: UnixStream,
     shared: &Arc<Shared>,
@@ -107,7 +107,7 @@ pub(crate) async fn read(
             file.map(|file| history.reading(file, &names))
         };
         let found = copy.map_err(HistoryError::from);
-        let found = found.and_then(|copy| gone_through(way, &copy, &names, &query));
+        let found = found.and_then(|copy| gone_through(lookup, &copy, &names, &query));
         drop(going);
         match found {
             Ok(found) => {
@@ -159,17 +159,17 @@ fn bounded(query: &mut Query, length: i64, every: Duration) -> u32 {
 }
 
 fn gone_through(
-    way: Way,
+    lookup: Lookup,
     history: &History<FileStorage>,
     names: &[&str],
     query: &Query,
 ) -> Result<Found, HistoryError> {
     let (from, to) = (query.from, query.to);
-    Ok(match way {
-        Way::Names => Found::Names(history.series(from, to)?.into_keys().collect()),
-        Way::Events => Found::Series(Vec::new(), history.events(from, to)?),
-        Way::Csv => Found::Table(history.read(names, from, to, query.step)?),
-        Way::Json => {
+    Ok(match lookup {
+        Lookup::Names => Found::Names(history.series(from, to)?.into_keys().collect()),
+        Lookup::Events => Found::Series(Vec::new(), history.events(from, to)?),
+        Lookup::Csv => Found::Table(history.read(names, from, to, query.step)?),
+        Lookup::Json => {
             let (readings, events) = history.read_with_events(names, from, to, query.step)?;
             Found::Series(readings, events)
         }

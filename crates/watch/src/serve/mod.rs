@@ -8,7 +8,7 @@ mod credentials;
 mod file_watch;
 mod history;
 mod host_names;
-mod places;
+mod listeners;
 mod shared;
 mod web_process;
 
@@ -43,8 +43,8 @@ const NEW: Duration = Duration::from_secs(1);
 
 /// Serves until `stop` is done. `again` makes the legend anew, where it can;
 /// `lines` tells before each look what `[track]` has the line to be;
-/// `ready` is told where it listens, once the web process answers there; `told` gets what an
-/// administrator should know. Needs a tokio runtime.
+/// `ready` receives where it listens, once the web process answers there; `report` receives
+/// what an administrator should know. Needs a tokio runtime.
 pub async fn serve(
     config: Config,
     legend: Legend,
@@ -52,16 +52,16 @@ pub async fn serve(
     lines: impl Fn() -> Vec<LineNow>,
     stop: impl Future<Output = ()>,
     ready: impl FnOnce(&[SocketAddr]),
-    told: impl Fn(&str),
+    report: impl Fn(&str),
 ) -> Result<(), WatchError> {
-    for place in &config.listen {
-        if let Listen::Address(address) = place
+    for listen in &config.listen {
+        if let Listen::Address(address) = listen
             && !address.ip().is_loopback()
             && !config.behind_proxy
         {
             let missing = match (&config.tls, &config.access) {
                 (Some(_), Some(_)) => continue,
-                (Some(_), None) => "who may look is not said",
+                (Some(_), None) => "who may look is not configured",
                 (None, Some(_)) => "there is no TLS",
                 (None, None) => "there is neither",
             };
@@ -72,7 +72,7 @@ pub async fn serve(
     let outlets = Mutex::new(Outlets::open(&config.sending)?);
     let history = FileStorage::open(&config.history, config.size)?;
     if let lost @ 1.. = history.status().lost {
-        told(&format!(
+        report(&format!(
             "the history's journal was damaged: {lost} rows at least are lost"
         ));
     }
@@ -95,7 +95,7 @@ pub async fn serve(
     });
     // Before anybody can ask: to load programs keeps this thread for seconds.
     let mut round = Round::new(&config, legend, Arc::clone(&shared))?;
-    let (sockets, places) = places::listen(&config.listen).await?;
+    let (sockets, addresses) = listeners::listen(&config.listen).await?;
     let mut web = WebProcess::new(config.begin_web, sockets, Arc::clone(&shared));
     let work = async {
         let mut ticks = tokio::time::interval(config.every);
@@ -109,16 +109,16 @@ pub async fn serve(
                 *lock(&shared.legend) = Arc::new(legend.clone());
                 round.steps.looker.set_legend(legend);
             }
-            for text in lock(&shared.outlets).told() {
-                told(&text);
+            for text in lock(&shared.outlets).take_notes() {
+                report(&text);
                 round.happened("send", text);
             }
             round.steps.set_lines(lines());
-            let seen = round.once(&told).await;
+            let seen = round.once(&report).await;
             *lock(&shared.refused_to_read) = round.steps.looker.refused().map(str::to_owned);
             *lock(&shared.blind) = round.steps.looker.blind().map(str::to_owned);
             if let Some(text) = round.left_out() {
-                told(&text);
+                report(&text);
                 round.happened("packets", text);
             }
             if let Some(seen) = seen {
@@ -129,8 +129,8 @@ pub async fn serve(
     };
     let ended = tokio::select! {
         () = work => Ok(()),
-        () = shared.credentials.follow(&told) => Ok(()),
-        never = web.run(|| ready(&places), &told) => never.map(drop),
+        () = shared.credentials.follow(&report) => Ok(()),
+        never = web.run(|| ready(&addresses), &report) => never.map(drop),
         () = stop => Ok(()),
     };
     web.end().await;
@@ -193,14 +193,14 @@ impl Round {
         })
     }
 
-    async fn once(&mut self, told: impl Fn(&str)) -> Option<Seen> {
+    async fn once(&mut self, report: impl Fn(&str)) -> Option<Seen> {
         let step = match self.steps.step(wall(), Instant::now()).await {
             Ok(step) => step,
             Err(error) => {
                 // Said once, not every second.
                 let error = error.to_string();
                 if self.failed.as_ref() != Some(&error) {
-                    told(&error);
+                    report(&error);
                     self.failed = Some(error);
                 }
                 return None;
@@ -209,7 +209,7 @@ impl Round {
         self.failed = None;
         self.events.extend(self.steps.events());
         let step = step?;
-        self.keep(step.time, step.interval, &step.changes, &told)
+        self.keep(step.time, step.interval, &step.changes, &report)
             .await;
         Some(Seen {
             time: step.time,
@@ -267,7 +267,7 @@ impl Round {
     }
 
     /// Puts a row into the history, away from the thread that answers requests.
-    async fn keep(&mut self, time: i64, interval: i64, changes: &[Change], told: impl Fn(&str)) {
+    async fn keep(&mut self, time: i64, interval: i64, changes: &[Change], report: impl Fn(&str)) {
         let values = row(changes);
         let events = std::mem::take(&mut self.events);
         let due = self.committed.elapsed() >= COMMIT;
@@ -295,13 +295,13 @@ impl Round {
         match work.await {
             Ok(Ok(true)) => {
                 if self.failing.take().is_some() {
-                    told("the history is written again");
+                    report("the history is written again");
                 }
             }
             Ok(Err(error)) => {
                 let text = format!("the history cannot be written: {error}");
                 if self.failing.as_ref() != Some(&text) {
-                    told(&text);
+                    report(&text);
                 }
                 self.failing = Some(text);
             }
@@ -312,7 +312,7 @@ impl Round {
 
     async fn end(self) {
         let history = Arc::clone(&self.shared.history);
-        // What cannot be written now is lost; the last word was said before.
+        // What cannot be written now is lost; the last note was sent before.
         let _ = tokio::task::spawn_blocking(move || lock(&history).commit()).await;
     }
 }

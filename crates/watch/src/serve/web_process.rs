@@ -27,7 +27,7 @@ const LONGEST: Duration = Duration::from_mins(1);
 /// The web process, and the sockets at which it takes connections.
 pub(crate) struct WebProcess {
     begin: fn(OwnedFd) -> io::Result<EndWeb>,
-    places: Vec<OwnedFd>,
+    listeners: Vec<OwnedFd>,
     shared: Arc<Shared>,
     running: Option<Running>,
 }
@@ -41,12 +41,12 @@ struct Running {
 impl WebProcess {
     pub(crate) fn new(
         begin: fn(OwnedFd) -> io::Result<EndWeb>,
-        places: Vec<OwnedFd>,
+        listeners: Vec<OwnedFd>,
         shared: Arc<Shared>,
     ) -> Self {
         Self {
             begin,
-            places,
+            listeners,
             shared,
             running: None,
         }
@@ -57,7 +57,7 @@ impl WebProcess {
     pub(crate) async fn run(
         &mut self,
         ready: impl FnOnce(),
-        told: impl Fn(&str),
+        report: impl Fn(&str),
     ) -> Result<Infallible, WatchError> {
         let shared = Arc::clone(&self.shared);
         let mut ready = Some(ready);
@@ -92,7 +92,7 @@ impl WebProcess {
                 pause = FIRST;
             }
             let seconds = pause.as_secs();
-            told(&format!(
+            report(&format!(
                 "the web process ended ({how}); another begins in {seconds} s"
             ));
             tokio::time::sleep(pause).await;
@@ -109,8 +109,8 @@ impl WebProcess {
             streams: JoinSet::new(),
             end,
         });
-        let places: Vec<_> = self.places.iter().map(OwnedFd::as_fd).collect();
-        running.channel.hand(&places).await?;
+        let listeners: Vec<_> = self.listeners.iter().map(OwnedFd::as_fd).collect();
+        running.channel.hand(&listeners).await?;
         Ok(running)
     }
 
@@ -129,7 +129,7 @@ impl WebProcess {
 impl Running {
     /// Answers until the process ends, or says what it never would.
     async fn attend(&mut self, shared: &Arc<Shared>) -> io::Result<()> {
-        let places = Arc::new(Semaphore::new(STREAMS));
+        let permits = Arc::new(Semaphore::new(STREAMS));
         let before = shared.refused.load(Ordering::Relaxed);
         loop {
             tokio::select! {
@@ -140,12 +140,12 @@ impl Running {
                     if !word.stream {
                         continue;
                     }
-                    let place = Arc::clone(&places).acquire_owned().await;
+                    let permit = Arc::clone(&permits).acquire_owned().await;
                     let (near, far) = channel::stream()?;
                     self.channel.hand(&[far.as_fd()]).await?;
                     let shared = Arc::clone(shared);
                     self.streams.spawn(async move {
-                        let _place = place;
+                        let _permit = permit;
                         // Who asked may be gone.
                         let _ = answer(near, &shared).await;
                     });

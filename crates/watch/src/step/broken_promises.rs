@@ -14,12 +14,12 @@ const MENDS: u32 = 10;
 /// What became of one class.
 #[derive(Debug, Default)]
 struct Course {
-    /// Looks in a row that say other than `told`.
+    /// Looks in a row that differ from the last event.
     looks: u32,
     /// When the first of them was.
     since: i64,
-    /// When the promise was broken that an event told of.
-    told: Option<i64>,
+    /// When the promise was broken that an event reported.
+    broken_since: Option<i64>,
 }
 
 /// The promises of all classes, from look to look.
@@ -27,9 +27,9 @@ struct Course {
 pub(crate) struct BrokenPromises(BTreeMap<String, Course>);
 
 impl BrokenPromises {
-    /// What to tell after the look at `time`, in milliseconds of Unix time.
+    /// The events after the look at `time`, in milliseconds of Unix time.
     pub(crate) fn step(&mut self, time: i64, changes: &[Change]) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         let mut before = std::mem::take(&mut self.0);
         for class in changes.iter().filter(|one| one.object.sort == Sort::Class) {
             let Some(verdict) = class.verdict else {
@@ -39,7 +39,7 @@ impl BrokenPromises {
                 .remove(&class.object.label_text())
                 .unwrap_or_default();
             let broken = verdict.promise.broken();
-            if broken == course.told.is_some() {
+            if broken == course.broken_since.is_some() {
                 course.looks = 0;
             } else {
                 if course.looks == 0 {
@@ -57,20 +57,20 @@ impl BrokenPromises {
                     Promise::Rate => "gets less than its guarantee",
                     _ => "waits longer than it was promised",
                 };
-                told.push(format!("{name} {how}"));
-                (course.told, course.looks) = (Some(course.since), 0);
+                events.push(format!("{name} {how}"));
+                (course.broken_since, course.looks) = (Some(course.since), 0);
             } else if course.looks == MENDS
-                && let Some(begin) = course.told.take()
+                && let Some(begin) = course.broken_since.take()
             {
                 let seconds = (course.since - begin) / 1000;
-                told.push(format!(
+                events.push(format!(
                     "{name} has what it was promised again, after {seconds} s"
                 ));
                 course.looks = 0;
             }
             self.0.insert(class.object.label_text(), course);
         }
-        told
+        events
     }
 }
 

@@ -225,7 +225,7 @@ mod tests {
         begin + Duration::from_millis(ms)
     }
 
-    /// A clock that is set by less than what is told of changes no rate.
+    /// A clock that is set by less than what is reported changes no rate.
     #[test]
     fn a_clock_that_is_set_by_a_little_changes_no_interval() {
         in_runtime(async {

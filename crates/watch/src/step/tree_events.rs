@@ -18,8 +18,8 @@ struct Tree {
 
 /// Looks after a gate's change in which its classes may still follow.
 const FOLLOW: u8 = 2;
-/// Where `[track]` follows the line, a change is told of that differs from the
-/// one told of before by a twentieth at least: the rate itself is in the history.
+/// Where `[track]` follows the line, a change is reported that differs from the
+/// one reported before by a twentieth at least: the rate itself is in the history.
 const PART: u64 = 20;
 
 /// Remembers the trees of the look before.
@@ -28,8 +28,8 @@ pub(crate) struct Trees {
     before: Option<BTreeMap<String, Tree>>,
     /// Devices whose gate's rate changed, and for how many looks it is so.
     gates: BTreeMap<String, u8>,
-    /// The gates' rates as they were told of, or were at first.
-    told: BTreeMap<String, u64>,
+    /// The gates' rates as they were reported, or were at first.
+    reported: BTreeMap<String, u64>,
     blind: bool,
 }
 
@@ -88,26 +88,26 @@ impl Trees {
         }
         self.gates.retain(|_, looks| *looks > 0);
         let (Some(before), Some(now)) = (old.gate, new.gate) else {
-            self.told.remove(device);
+            self.reported.remove(device);
             return;
         };
         if before == now {
             return;
         }
         self.gates.insert(device.to_owned(), FOLLOW);
-        let told = self.told.entry(device.to_owned()).or_insert(before);
+        let reported = self.reported.entry(device.to_owned()).or_insert(before);
         let mut own = legend.links.iter().filter(|link| link.1 == device);
         let tracked = own.find_map(|link| lines.iter().find(|one| one.direction == link.0));
-        if tracked.is_some() && now.abs_diff(*told) < *told / PART {
+        if tracked.is_some() && now.abs_diff(*reported) < *reported / PART {
             return;
         }
         let why = tracked.map_or_else(String::new, |line| format!(" ([track]: {})", line.reason));
         let text = format!(
             "{device}: the link has {} kbit/s, before {}{why}",
             now / 1000,
-            *told / 1000
+            *reported / 1000
         );
-        *told = now;
+        *reported = now;
         events.push(("rate", text));
     }
 }

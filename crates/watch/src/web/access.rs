@@ -78,19 +78,19 @@ impl Access {
     pub fn parse(text: &str) -> Result<Self, Vec<String>> {
         let mut access = Self::default();
         let mut problems = Vec::new();
-        for (place, line) in text.lines().enumerate() {
+        for (index, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
             match entry(line) {
                 Ok((name, _)) if access.names.contains_key(&name) => {
-                    problems.push(format!(":{}: `{name}` is named twice", place + 1));
+                    problems.push(format!(":{}: `{name}` is named twice", index + 1));
                 }
                 Ok((name, secret)) => {
                     access.names.insert(name, secret);
                 }
-                Err(why) => problems.push(format!(":{}: {why}", place + 1)),
+                Err(why) => problems.push(format!(":{}: {why}", index + 1)),
             }
         }
         if access.names.len() > MOST {

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 /// Connections at once that were let in.
 const ADMITTED: usize = 32;
-/// Of them those that are told each look: the others are for who asks once.
+/// Of them those that follow each look: the others are for who asks once.
 pub(crate) const LIVE: usize = 24;
 /// Connections at once of which no request was let in yet.
 const STRANGERS: usize = 128;
@@ -81,7 +81,7 @@ impl ConnectionLimit {
         let oldest = strangers
             .iter()
             .position(|one| Some(one.network) == crowded);
-        if let Some(gone) = oldest.and_then(|place| strangers.remove(place)) {
+        if let Some(gone) = oldest.and_then(|index| strangers.remove(index)) {
             gone.evicted.notify_one();
         }
         strangers.push_back(Stranger {
@@ -136,8 +136,8 @@ impl Slot {
     fn leave_strangers(&self) -> bool {
         let mut strangers = lock(&self.limit.strangers);
         let own = |one: &Stranger| Arc::ptr_eq(&one.evicted, &self.evicted);
-        let place = strangers.iter().position(own);
-        place.is_some_and(|place| strangers.remove(place).is_some())
+        let index = strangers.iter().position(own);
+        index.is_some_and(|index| strangers.remove(index).is_some())
     }
 }
 

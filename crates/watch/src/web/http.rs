@@ -346,13 +346,13 @@ async fn routed(request: &Request<Incoming>, site: &Arc<Site>) -> Answer {
     if let Err(wrong) = Query::parse(query) {
         return plain(StatusCode::BAD_REQUEST, &format!("{wrong}\n"));
     }
-    let place = match path {
+    let permit = match path {
         LOOKS => match Arc::clone(&site.live).try_acquire_owned() {
-            Ok(place) => Some(place),
-            Err(_) => return later("too many are told each look; try again later\n", 5),
+            Ok(permit) => Some(permit),
+            Err(_) => return later("too many follow each look; try again later\n", 5),
         },
         _ => None,
     };
     let request = format!("{path}?{query}");
-    site.collector.answer(request, kind, place).await
+    site.collector.answer(request, kind, permit).await
 }

@@ -60,16 +60,16 @@ async fn serve(channel: OwnedFd, sockets: Sockets) -> io::Result<Infallible> {
     let channel = Channel::open(channel)?;
     let listeners = channel.take().await?;
     let collector = Arc::new(Collector::new(channel));
-    let mut told = collector.ask(SETTINGS.to_owned()).await?;
-    let settings = read(&mut told, LONGEST_SETTINGS).await?;
+    let mut stream = collector.ask(SETTINGS.to_owned()).await?;
+    let settings = read(&mut stream, LONGEST_SETTINGS).await?;
     let settings = Settings::read(&settings).ok_or(io::ErrorKind::InvalidData)?;
     let (tls, access) = credentials(&settings)?;
     let auth = Auth::new(tls, access).map_err(io::Error::other)?;
     let site = Arc::new(Site::new(&settings, auth, sockets, collector));
     let _servers = http::listen(listeners, &site)?;
     loop {
-        write(&mut told, &[]).await?;
-        let settings = read(&mut told, LONGEST_SETTINGS).await?;
+        write(&mut stream, &[]).await?;
+        let settings = read(&mut stream, LONGEST_SETTINGS).await?;
         let settings = Settings::read(&settings).ok_or(io::ErrorKind::InvalidData)?;
         let (tls, access) = credentials(&settings)?;
         site.auth.set(tls, access);

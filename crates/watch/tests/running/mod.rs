@@ -39,7 +39,7 @@ fn in_a_thread(channel: OwnedFd) -> io::Result<EndWeb> {
 /// A service in a thread, which ends with this.
 pub struct Running {
     address: Option<SocketAddr>,
-    told: mpsc::Receiver<String>,
+    notes: mpsc::Receiver<String>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Result<(), WatchError>>>,
 }
@@ -49,11 +49,11 @@ impl Running {
     pub fn start(config: Config) -> Self {
         let (stop, stopped) = oneshot::channel();
         let (ready, address) = mpsc::channel();
-        let (tell, told) = mpsc::channel();
+        let (tell, notes) = mpsc::channel();
         let thread = std::thread::spawn(move || serve_until(config, stopped, &ready, &tell));
         Self {
             address: address.recv().unwrap(),
-            told,
+            notes,
             stop: Some(stop),
             thread: Some(thread),
         }
@@ -67,7 +67,7 @@ impl Running {
     /// Waits until the service tells the administrator something with this part.
     pub fn hears(&self, part: &str) {
         loop {
-            let text = self.told.recv_timeout(Duration::from_mins(1));
+            let text = self.notes.recv_timeout(Duration::from_mins(1));
             if text
                 .unwrap_or_else(|_| panic!("nothing of `{part}`"))
                 .contains(part)
@@ -77,10 +77,10 @@ impl Running {
         }
     }
 
-    /// Ends it; all that it told the administrator.
+    /// Ends it; all that it reported to the administrator.
     pub fn end(mut self) -> Vec<String> {
         self.stop();
-        self.told.try_iter().collect()
+        self.notes.try_iter().collect()
     }
 
     fn stop(&mut self) {
@@ -101,7 +101,7 @@ impl Drop for Running {
 pub fn refused(config: Config) -> String {
     let (_never, stopped) = oneshot::channel();
     let (ready, _address) = mpsc::channel();
-    let (tell, _told) = mpsc::channel();
+    let (tell, _notes) = mpsc::channel();
     let ended = serve_until(config, stopped, &ready, &tell);
     ended.unwrap_err().to_string()
 }
@@ -110,7 +110,7 @@ fn serve_until(
     config: Config,
     stop: oneshot::Receiver<()>,
     ready: &mpsc::Sender<Option<SocketAddr>>,
-    told: &mpsc::Sender<String>,
+    notes: &mpsc::Sender<String>,
 ) -> Result<(), WatchError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -120,9 +120,9 @@ fn serve_until(
         let stop = async {
             let _ = stop.await;
         };
-        let ready = |places: &[SocketAddr]| ready.send(places.first().copied()).unwrap();
+        let ready = |addresses: &[SocketAddr]| ready.send(addresses.first().copied()).unwrap();
         // Nobody listens any more where the test has ended.
-        let told = |text: &str| drop(told.send(text.to_owned()));
+        let report = |text: &str| drop(notes.send(text.to_owned()));
         serve(
             config,
             Legend::default(),
@@ -130,7 +130,7 @@ fn serve_until(
             Vec::new,
             stop,
             ready,
-            told,
+            report,
         )
         .await
     })

@@ -123,7 +123,7 @@ fn a_flood_of_ports_adds_no_series() {
 #[test]
 fn no_connection_waits_for_ever_for_its_class() {
     let stay: Vec<Connection> = (0..2_000_u16)
-        .map(|place| connection(3, 10_000 + place, 443, 100))
+        .map(|index| connection(3, 10_000 + index, 443, 100))
         .collect();
     let renamed = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&renamed);
@@ -144,7 +144,7 @@ fn no_connection_waits_for_ever_for_its_class() {
     let mut found = Connections::default();
     let begin = Instant::now();
     let mut read = |round: u16, room: usize| {
-        let passing = (0..10).map(|place| connection(4, 1 + place, 1 + round, 100));
+        let passing = (0..10).map(|index| connection(4, 1 + index, 1 + round, 100));
         let all: Vec<Connection> = passing.chain(stay.iter().cloned()).collect();
         let now = begin + Duration::from_secs(u64::from(round) * 20);
         found.take(&table(&all), &[], (&by_time, room), None, now);

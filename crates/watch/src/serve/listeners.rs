@@ -3,7 +3,7 @@
 //! there may be a right to low ports and folders, and outlive it.
 
 use crate::WatchError;
-use crate::channel::PLACES;
+use crate::channel::LISTENERS;
 use crate::serve::config::Listen;
 use std::io;
 use std::net::SocketAddr;
@@ -15,11 +15,11 @@ use tokio::net::TcpListener;
 
 /// Listens everywhere; the sockets, and the addresses of IP.
 pub(crate) async fn listen(
-    places: &[Listen],
+    listeners: &[Listen],
 ) -> Result<(Vec<OwnedFd>, Vec<SocketAddr>), WatchError> {
     let (mut sockets, mut bound) = (Vec::new(), Vec::new());
-    for place in places {
-        let name = match place {
+    for one in listeners {
+        let name = match one {
             Listen::Address(address) => address.to_string(),
             Listen::Socket(path) => path.display().to_string(),
         };
@@ -27,10 +27,10 @@ pub(crate) async fn listen(
             place: name.clone(),
             source,
         };
-        if sockets.len() == PLACES {
+        if sockets.len() == LISTENERS {
             return Err(failed(io::ErrorKind::QuotaExceeded.into()));
         }
-        sockets.push(match place {
+        sockets.push(match one {
             Listen::Address(address) => {
                 let listener = TcpListener::bind(address).await.map_err(failed)?;
                 bound.push(listener.local_addr().map_err(failed)?);

@@ -2,7 +2,7 @@
 //! `weirgate doctor`: what this kernel and machine offer, and what disturbs.
 //!
 //! Crate kernel looks, crate doctor judges. Nothing is changed, and no
-//! privilege is needed; what could not be seen without one is said.
+//! privilege is needed; what could not be seen without one is reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

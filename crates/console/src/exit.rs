@@ -38,7 +38,7 @@ pub fn wrong(text: impl std::fmt::Display) -> Failure {
 }
 
 impl Failure {
-    /// What is said about it.
+    /// Its message.
     pub fn text(&self) -> String {
         match self {
             Self::Input(text) => text.clone(),
@@ -71,7 +71,7 @@ pub fn code(outcome: Outcome) -> ExitCode {
 }
 
 /// An error and its causes. Errors of the libraries often end with their
-/// cause's text; it is not said again.
+/// cause's text; it is not repeated.
 pub fn chain(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {

@@ -156,7 +156,7 @@ fn managers(question: &Question<'_>, name: &DeviceName, findings: &mut Vec<Findi
             code: "manager",
             subject: name.to_string(),
             fact: format!(
-                "{} is told to set its queue or offloads: {}:{}: {}",
+                "{} is configured to set its queue or offloads: {}:{}: {}",
                 setting.manager, setting.file, setting.line, setting.text
             ),
             why:

@@ -9,7 +9,7 @@
 //! own connection stands in it ends the search there. What stands behind stays
 //! until a packet comes that is not in the list, or the set's collector, which
 //! comes about once a second (`nft_rhash_gc`). An answer that hangs on whether
-//! the collector has been is said to be unsure.
+//! the collector has been is reported as unsure.
 
 use crate::track::{Connection, Id, Tracked, Tracker};
 use crate::tuple::Tuple;

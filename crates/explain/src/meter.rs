@@ -52,7 +52,7 @@ pub(crate) struct Meters {
     memories: BTreeMap<(bool, String), Memory>,
 }
 
-/// What a meter said.
+/// What a meter decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reading {
     /// Whether the match holds.

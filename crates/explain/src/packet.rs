@@ -32,7 +32,7 @@ pub struct Packet {
     pub source_mac: Option<u64>,
     /// The device that it came in through; `None` for the router's own.
     pub input: Option<String>,
-    /// What is told of the socket on this machine that sends it, such as its
+    /// What is known of the socket on this machine that sends it, such as its
     /// user, by the words of a packet's text
     /// ([`Field::sender_word`](weirgate_state::Field::sender_word)).
     pub sender: BTreeMap<&'static str, SenderValue>,
@@ -305,11 +305,11 @@ impl Packet {
     /// Bytes of an IP packet that says how many follow so much of its header. One of
     /// more than 16 bits can say is of segments that were made one, and says 0 (BIG
     /// TCP; `iph_totlen()`, include/linux/ip.h).
-    fn stated(&self, header: usize, said: u16) -> usize {
-        if said == 0 && self.length > header + usize::from(u16::MAX) {
+    fn stated(&self, header: usize, length: u16) -> usize {
+        if length == 0 && self.length > header + usize::from(u16::MAX) {
             return self.length;
         }
-        header + usize::from(said)
+        header + usize::from(length)
     }
 
     /// Source and destination address as numbers.

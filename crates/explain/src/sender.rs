@@ -4,7 +4,7 @@
 
 use weirgate_state::{Field, IpVersion, SenderWord, Variant};
 
-/// What is told of the socket that sends a packet.
+/// What is known of the socket that sends a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SenderValue {
     /// A number, such as that of a user.

@@ -33,7 +33,7 @@ pub struct Devices {
 pub struct Fate {
     /// What each chain made of it that it passed, in order.
     pub passes: Vec<Pass>,
-    /// What connection tracking said, before the chain at postrouting.
+    /// What connection tracking found, before the chain at postrouting.
     pub connection: Option<Summary>,
     /// True where it waits for other fragments: connection tracking makes
     /// packets whole before their class is decided.
@@ -177,7 +177,7 @@ impl Simulator {
     }
 
     /// What happens to a packet where it arrives, before any table. Whether
-    /// what its payload betrays could not be told.
+    /// what its payload betrays could not be decided.
     fn arrive(&mut self, fate: &mut Fate, path: &Devices, now: u64) -> bool {
         self.restore(&mut fate.packet, path, now);
         self.look(fate, path)
@@ -259,7 +259,7 @@ impl Simulator {
     }
 
     /// What the classifier of payloads does, which runs next: it writes what the
-    /// packet's flow is into bits of its mark. Whether it could not be told.
+    /// packet's flow is into bits of its mark. Whether it could not be decided.
     fn look(&mut self, fate: &mut Fate, path: &Devices) -> bool {
         let device = path.arrives.as_ref();
         let Some((payload, watch)) = device.and_then(|device| self.looks.get_mut(device)) else {

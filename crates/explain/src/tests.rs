@@ -95,7 +95,7 @@ fn a_frame_that_was_cut_off_keeps_its_length() {
 }
 
 #[test]
-fn a_tag_is_looked_behind_and_said() {
+fn a_tag_is_looked_behind_and_reported() {
     let mut frame = frame();
     frame.splice(12..12, [0x81, 0, 0, 7]);
     let capture = read_capture(&pcap(&frame, frame.len() as u32));

@@ -2,7 +2,7 @@
 //! Which device is the link, and what it is made of.
 
 use crate::hosts;
-use crate::line::{Dial, Line};
+use crate::line::{AccessLine, Dial};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use thiserror::Error;
@@ -185,8 +185,8 @@ impl Found {
 
     /// The kind of line that the device looks like.
     #[must_use]
-    pub fn guess(&self) -> &'static Line {
-        Line::guessed(&self.device, self.driver.as_deref())
+    pub fn guess(&self) -> &'static AccessLine {
+        AccessLine::guessed(&self.device, self.driver.as_deref())
     }
 }
 

@@ -44,7 +44,7 @@ mod words;
 mod write;
 
 pub use found::{Asked, Found, Lack};
-pub use line::{Dial, LINES, Line};
+pub use line::{AccessLine, Dial, LINES};
 pub use purpose::{PURPOSES, Purpose, USUAL_PORTS};
 pub use question::{Question, Rates, line, purpose, rates};
 pub use write::{Answers, MOST_LINES, policy};

@@ -20,7 +20,7 @@ pub enum Dial {
 
 /// A kind of line.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct AccessLine {
     /// Its word in options.
     pub key: &'static str,
     /// It in words.
@@ -49,8 +49,8 @@ const PPPOE_ETHERNET: [&str; 5] = [
 ];
 
 /// All kinds, the most usual first.
-pub const LINES: [Line; 6] = [
-    Line {
+pub const LINES: [AccessLine; 6] = [
+    AccessLine {
         key: "fibre",
         words: "fibre, or a network socket in the wall",
         also: &["fiber", "ftth", "gpon", "xgs-pon", "ethernet"],
@@ -60,7 +60,7 @@ pub const LINES: [Line; 6] = [
         varies: false,
         hints: &[],
     },
-    Line {
+    AccessLine {
         key: "cable",
         words: "cable television",
         also: &["docsis", "coax"],
@@ -70,7 +70,7 @@ pub const LINES: [Line; 6] = [
         varies: false,
         hints: &[],
     },
-    Line {
+    AccessLine {
         key: "vdsl",
         words: "DSL of 20 Mbit/s or more (VDSL)",
         also: &["vdsl2", "dsl"],
@@ -87,7 +87,7 @@ pub const LINES: [Line; 6] = [
         varies: false,
         hints: &["ppp", "dsl"],
     },
-    Line {
+    AccessLine {
         key: "adsl",
         words: "DSL of less (ADSL)",
         also: &["adsl2", "adsl2+"],
@@ -104,7 +104,7 @@ pub const LINES: [Line; 6] = [
         varies: false,
         hints: &[],
     },
-    Line {
+    AccessLine {
         key: "mobile",
         words: "mobile (LTE, 5G)",
         also: &["lte", "4g", "5g"],
@@ -114,7 +114,7 @@ pub const LINES: [Line; 6] = [
         varies: true,
         hints: &["wwan", "wwp", "qmi_wwan", "cdc_mbim", "cdc_ncm", "mhi"],
     },
-    Line {
+    AccessLine {
         key: "satellite",
         words: "satellite (Starlink)",
         also: &["starlink"],
@@ -126,7 +126,7 @@ pub const LINES: [Line; 6] = [
     },
 ];
 
-impl Line {
+impl AccessLine {
     /// The kind with this key or other word.
     #[must_use]
     pub fn named(word: &str) -> Option<&'static Self> {
@@ -168,20 +168,21 @@ mod tests {
             assert!(words.insert(line.key));
             for word in line.also {
                 assert!(words.insert(word), "{word}");
-                assert_eq!(Line::named(word), Some(line));
+                assert_eq!(AccessLine::named(word), Some(line));
             }
             for layer in line.layers {
                 assert!(LinkLayer::named(layer).is_ok(), "{layer}");
             }
         }
-        assert_eq!(Line::named("Fibre"), Some(&LINES[0]));
-        assert_eq!(Line::named("token ring"), None);
+        assert_eq!(AccessLine::named("Fibre"), Some(&LINES[0]));
+        assert_eq!(AccessLine::named("token ring"), None);
     }
 
     #[test]
     fn devices_hint_at_a_kind() {
-        let guessed =
-            |name: &str, driver| Line::guessed(&DeviceName::new(name).expect("a name"), driver).key;
+        let guessed = |name: &str, driver| {
+            AccessLine::guessed(&DeviceName::new(name).expect("a name"), driver).key
+        };
         assert_eq!(guessed("eth0", Some("igc")), "fibre");
         assert_eq!(guessed("ppp0", None), "vdsl");
         assert_eq!(guessed("wwan0", None), "mobile");

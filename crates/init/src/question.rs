@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The three questions, and what may be answered.
 
-use crate::line::{LINES, Line};
+use crate::line::{AccessLine, LINES};
 use crate::purpose::{PURPOSES, Purpose, USUAL_PORTS};
 use weirgate_units::Arrange as _;
 use weirgate_units::Rate;
@@ -42,7 +42,7 @@ fn listed<'a>(keys: impl Iterator<Item = &'a str>) -> String {
 impl Question {
     /// What kind of line it is.
     #[must_use]
-    pub fn line(guess: &Line) -> Self {
+    pub fn line(guess: &AccessLine) -> Self {
         Self {
             title: "What kind of line is it?".to_owned(),
             choices: LINES.iter().map(|line| line.words).collect(),
@@ -56,7 +56,7 @@ impl Question {
 
     /// How fast it is.
     #[must_use]
-    pub fn rates(line: &Line) -> Self {
+    pub fn rates(line: &AccessLine) -> Self {
         Self {
             title: format!(
                 "How fast is it up and down ({}; such as `40M 100M`)? Or `measure HOST`, a host \
@@ -85,10 +85,10 @@ impl Question {
 ///
 /// # Errors
 /// What may be written instead.
-pub fn line(text: &str) -> Result<&'static Line, String> {
+pub fn line(text: &str) -> Result<&'static AccessLine, String> {
     let text = text.trim();
     let found = number(text, LINES.len()).and_then(|at| LINES.get(at));
-    found.or_else(|| Line::named(text)).ok_or_else(|| {
+    found.or_else(|| AccessLine::named(text)).ok_or_else(|| {
         format!(
             "`{text}` is no kind of line; write one of {}",
             listed(LINES.iter().map(|line| line.key))

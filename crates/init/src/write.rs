@@ -3,7 +3,7 @@
 
 use crate::found::Found;
 use crate::inbound::Inbound;
-use crate::line::Line;
+use crate::line::AccessLine;
 use crate::purpose::{Purpose, TRACKED};
 use weirgate_document::quoted;
 use weirgate_linklayer::{DeviceKind, LinkLayer};
@@ -40,7 +40,7 @@ const FLOOR: u64 = 4;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answers {
     /// The kind of line.
-    pub line: &'static Line,
+    pub line: &'static AccessLine,
     /// Its rates on the wire, upstream.
     pub up: Rate,
     /// The same downstream.

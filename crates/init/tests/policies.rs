@@ -23,24 +23,24 @@ fn name(text: &str) -> DeviceName {
 
 /// A machine and its network, made piece by piece.
 #[derive(Debug, Clone, Default)]
-struct Place {
+struct SampleMachine {
     machine: Machine,
     network: Network,
 }
 
-impl Place {
+impl SampleMachine {
     /// A router that forwards, with a default route by this device.
     fn behind(device: &str) -> Self {
-        let mut place = Self::default();
-        place.machine.forwarding_v4 = Some(true);
-        place.network.translates = Some(true);
-        place.network.defaults.push(DefaultRoute {
+        let mut sample = Self::default();
+        sample.machine.forwarding_v4 = Some(true);
+        sample.network.translates = Some(true);
+        sample.network.defaults.push(DefaultRoute {
             device: name(device),
             gateway: Some(IpAddr::from([192, 0, 2, 1])),
             metric: 0,
             port: None,
         });
-        place
+        sample
     }
 
     fn device(mut self, device: &str, link_type: u16, kind: Option<&str>) -> Self {
@@ -83,16 +83,16 @@ impl Place {
     }
 }
 
-fn plain() -> Place {
-    Place::behind("wan")
+fn plain() -> SampleMachine {
+    SampleMachine::behind("wan")
         .device("wan", ETHERNET, None)
         .device("lan", ETHERNET, None)
         .address("wan", [192, 0, 2, 2])
         .address("lan", [192, 168, 1, 1])
 }
 
-fn vlan() -> Place {
-    Place::behind("eth0.7")
+fn vlan() -> SampleMachine {
+    SampleMachine::behind("eth0.7")
         .device("eth0", ETHERNET, None)
         .device("eth0.7", ETHERNET, Some("vlan"))
         .device("eth0.1", ETHERNET, Some("vlan"))
@@ -101,8 +101,8 @@ fn vlan() -> Place {
         .address("eth0.1", [10, 0, 0, 1])
 }
 
-fn pppoe() -> Place {
-    let mut place = Place::behind("ppp0")
+fn pppoe() -> SampleMachine {
+    let mut sample = SampleMachine::behind("ppp0")
         .device("eth0", ETHERNET, None)
         .device("eth0.7", ETHERNET, Some("vlan"))
         .below("eth0.7", "eth0")
@@ -114,24 +114,24 @@ fn pppoe() -> Place {
         .address("br-lan", [192, 168, 1, 1])
         .device("docker0", ETHERNET, Some("bridge"))
         .address("docker0", [172, 17, 0, 1]);
-    place.network.sessions.insert(name("eth0.7"));
-    place.network.wireless.insert(name("wlan0"));
-    place
+    sample.network.sessions.insert(name("eth0.7"));
+    sample.network.wireless.insert(name("wlan0"));
+    sample
 }
 
 /// A transparent bridge; the next hop is behind one of its ports.
-fn bridge() -> Place {
-    let mut place = Place::behind("br0")
+fn bridge() -> SampleMachine {
+    let mut sample = SampleMachine::behind("br0")
         .device("br0", ETHERNET, Some("bridge"))
         .port("eth0", "br0")
         .port("eth1", "br0")
         .address("br0", [192, 168, 1, 2]);
-    place.network.defaults[0].port = Some(name("eth1"));
-    place
+    sample.network.defaults[0].port = Some(name("eth1"));
+    sample
 }
 
-fn virtual_machine() -> Place {
-    let mut place = Place::behind("ens3")
+fn virtual_machine() -> SampleMachine {
+    let mut sample = SampleMachine::behind("ens3")
         .device("ens3", ETHERNET, None)
         .device("ens4", ETHERNET, None)
         .device("ens5", ETHERNET, None)
@@ -140,19 +140,19 @@ fn virtual_machine() -> Place {
         .address("ens5", [10, 2, 0, 1]);
     for device in ["ens3", "ens4", "ens5"] {
         let driver = "virtio_net".to_owned();
-        place.network.drivers.insert(name(device), driver);
+        sample.network.drivers.insert(name(device), driver);
     }
-    place
+    sample
 }
 
 /// A machine that forwards nothing, at a modem that passes bare IP on.
-fn host() -> Place {
-    let mut place = Place::behind("wwan0").device("wwan0", NONE, None);
-    place.machine.forwarding_v4 = Some(false);
-    place
+fn host() -> SampleMachine {
+    let mut sample = SampleMachine::behind("wwan0").device("wwan0", NONE, None);
+    sample.machine.forwarding_v4 = Some(false);
+    sample
 }
 
-fn places() -> [(&'static str, Place); 6] {
+fn samples() -> [(&'static str, SampleMachine); 6] {
     [
         ("plain", plain()),
         ("vlan", vlan()),
@@ -246,8 +246,8 @@ fn every_purpose_has_its_policy() {
 
 #[test]
 fn every_topology_has_its_policy_and_its_words() {
-    for (title, place) in places() {
-        let found = place.found().unwrap();
+    for (title, sample) in samples() {
+        let found = sample.found().unwrap();
         let lines = found.lines().into_iter();
         let lines: Vec<String> = lines
             .map(|(title, text)| format!("# {title}: {text}"))
@@ -287,7 +287,8 @@ fn what_cannot_be_chosen_is_said_with_what_to_write() {
         device: Some(name(device)),
         lan: lan.iter().map(|lan| name(lan)).collect(),
     };
-    let of = |place: &Place, asked: &Asked| Found::of(&place.machine, &place.network, asked);
+    let of =
+        |sample: &SampleMachine, asked: &Asked| Found::of(&sample.machine, &sample.network, asked);
     let found = of(&unclear, &asked("eth0", &[])).unwrap();
     assert_eq!(
         (found.device, found.lan),
@@ -305,12 +306,12 @@ fn what_cannot_be_chosen_is_said_with_what_to_write() {
 
 #[test]
 fn a_bridge_of_one_port_is_a_device_like_others() {
-    let place = Place::behind("br-wan")
+    let sample = SampleMachine::behind("br-wan")
         .device("br-wan", ETHERNET, Some("bridge"))
         .port("eth0", "br-wan")
         .device("lan", ETHERNET, None)
         .address("lan", [10, 0, 0, 1]);
-    let found = place.found().unwrap();
+    let found = sample.found().unwrap();
     assert_eq!((found.device, found.bridge), (name("br-wan"), None));
     assert_eq!(found.lan, [name("lan")]);
 }
@@ -355,7 +356,7 @@ proptest! {
 
     #[test]
     fn whatever_is_found_and_answered_gives_a_policy_that_is_accepted(
-        place in 0..6_usize,
+        sample in 0..6_usize,
         line in 0..LINES.len(),
         purpose in 0..PURPOSES.len(),
         // Two from 128 kbit/s to 10 Gbit/s, evenly by their logarithm.
@@ -366,14 +367,14 @@ proptest! {
         mtu in prop_oneof![Just(1500_u32), 576..=9000_u32],
         ports in proptest::collection::vec(1..=u16::MAX, 1..=8),
     ) {
-        let mut place = places()[place].1.clone();
+        let mut sample = samples()[sample].1.clone();
         for ability in &lacks {
-            place = place.lacks(*ability);
+            sample = sample.lacks(*ability);
         }
-        for device in place.machine.devices.values_mut() {
+        for device in sample.machine.devices.values_mut() {
             device.mtu = mtu;
         }
-        let found = place.found().unwrap();
+        let found = sample.found().unwrap();
         let rate = |power: f64| Rate::kbit(power.exp2() as u64);
         let answers = Answers {
             line: &LINES[line],
@@ -391,11 +392,11 @@ proptest! {
 /// reserved still fits the upstream.
 #[test]
 fn acknowledgements_of_small_packets_fit_the_upstream() {
-    let mut place = plain();
-    for device in place.machine.devices.values_mut() {
+    let mut sample = plain();
+    for device in sample.machine.devices.values_mut() {
         device.mtu = 576;
     }
-    let found = place.found().unwrap();
+    let found = sample.found().unwrap();
     for line in 0..LINES.len() {
         let text = policy(&found, &answers(line, 1, 334, 5_000));
         accepted(&text, &Capabilities::all());
@@ -407,7 +408,7 @@ fn acknowledgements_of_small_packets_fit_the_upstream() {
 #[test]
 fn downloads_are_shaped_where_the_purpose_needs_it() {
     let tunnel = || plain().device("wg0", NONE, Some("wireguard"));
-    for (place, purpose, written, shaped) in [
+    for (sample, purpose, written, shaped) in [
         (plain(), 0, false, Inbound::Lan),
         (plain(), 1, false, Inbound::Ifb),
         (plain(), 2, false, Inbound::Ifb),
@@ -415,7 +416,7 @@ fn downloads_are_shaped_where_the_purpose_needs_it() {
         (tunnel(), 1, false, Inbound::Ifb),
         (plain().lacks(Ability::Ifb), 0, true, Inbound::Lan),
     ] {
-        let found = place.found().unwrap();
+        let found = sample.found().unwrap();
         let text = policy(&found, &answers(0, purpose, 40_000, 100_000));
         assert_eq!(text.contains("inbound ="), written, "{text}");
         let read = weirgate_policy::parse(&text).0.unwrap();

@@ -104,7 +104,7 @@ fn line(report: &Report) -> String {
     }
 }
 
-/// How often systemd's watchdog is to be told that the service goes on: thrice in its time, so
+/// How often systemd's watchdog is to be notified that the service goes on: thrice in its time, so
 /// that one tick may be late (`sd_watchdog_enabled(3)`).
 pub fn watchdog() -> Option<Duration> {
     Some(sd_notify::watchdog_enabled()? / 3)

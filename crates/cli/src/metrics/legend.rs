@@ -20,7 +20,7 @@ use weirgate_watch::{ClassLegend, Legend, LineNow, RuleLegend, Sorter};
 type Sort = fn(Policy, State) -> Sorter;
 
 /// The legend of a policy's file, else of the policy that is applied. Where
-/// that cannot be read, classes have only numbers, and that is said.
+/// that cannot be read, classes have only numbers, and a note says so.
 pub fn legend(state: &Path, file: Option<&Path>, sort: Sort) -> Result<Legend, Failure> {
     let mut legend = named(state, file, sort)?;
     legend.applied = applied(state);

@@ -169,7 +169,7 @@ pub async fn take_away(site: &Site, lock: &Lock) -> Outcome {
         if let Some(loss) = root.and_then(|root| Loss::of(name, root)) {
             let objects = loss.objects.join(", ");
             output::note(&format!(
-                "weirgate: warning: {name}: not restored, as `apply --adopt` said: {objects}"
+                "weirgate: warning: {name}: not restored, as `apply --adopt` warned: {objects}"
             ));
         }
     }
@@ -315,8 +315,8 @@ pub fn refused(error: KeepError) -> Failure {
     }
 }
 
-/// The same for a command that only looks: who may not read what is kept is
-/// told so, and nothing was to be changed.
+/// The same for a command that only looks: who may not read what is stored gets
+/// an error, and nothing was to be changed.
 pub fn unread(error: KeepError) -> Failure {
     match error {
         KeepError::File { path, source } if source.kind() == ErrorKind::PermissionDenied => {

@@ -157,7 +157,7 @@ fn first(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-/// What is said of a namespace that cannot be known again.
+/// The message for a namespace that cannot be known again.
 const NAMELESS: &str = "this network namespace has no name (`ip netns`): what is applied in it is \
                         not found again when the machine has restarted";
 

@@ -173,7 +173,7 @@ impl Shown {
             "confirmed": self.returns_s.is_none(),
             "returns_in_s": self.returns_s,
             "differences": self.differences.iter().map(|one| json!({
-                "place": one.place,
+                "place": one.object,
                 "expected": one.expected,
                 "found": one.found,
                 "line": one.origin.line,

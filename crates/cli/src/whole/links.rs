@@ -88,14 +88,14 @@ pub fn run(state: &Path, command: &Command) -> Outcome {
             in_runtime(async {
                 let kernel = open()?;
                 let steps = apply_links(&links, &folders(state)?, &kernel).await;
-                told(steps)
+                print_outcome(steps)
             })
         }
         Command::Run { file } => hold(state, &read(file)?),
         Command::Show { json } => show(state, *json),
         Command::Remove => in_runtime(async {
             let kernel = open()?;
-            told(remove_links(&folders(state)?, &kernel).await)
+            print_outcome(remove_links(&folders(state)?, &kernel).await)
         }),
     }
 }
@@ -112,7 +112,7 @@ fn folders(state: &Path) -> Result<Folders, Failure> {
     Folders::here(state).map_err(refused)
 }
 
-fn told(steps: Result<usize, KeepError>) -> Outcome {
+fn print_outcome(steps: Result<usize, KeepError>) -> Outcome {
     match steps {
         Ok(0) => output::data("nothing to change")?,
         Ok(steps) => {
@@ -247,7 +247,7 @@ fn hold(state: &Path, links: &Links) -> Outcome {
         let held = hold_links(links, &folders(state)?, &kernel, stop, ready, report).await;
         match held {
             Ok(()) => Ok(Status::Done),
-            Err(error) => told(Err(error)),
+            Err(error) => print_outcome(Err(error)),
         }
     })
 }

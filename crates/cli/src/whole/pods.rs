@@ -34,13 +34,13 @@ pub fn run(arguments: &Arguments) -> Outcome {
             }
         };
         let mut status = Status::Done;
-        let told = hold_pods(&arguments.folder, arguments.once, stop, ready, |report| {
+        let ended = hold_pods(&arguments.folder, arguments.once, stop, ready, |report| {
             if !matches!(report, PodReport::Set(..) | PodReport::Removed(_)) {
                 status = Status::Differs;
             }
             output::note(&line(&report));
         });
-        told.await.map_err(refused)?;
+        ended.await.map_err(refused)?;
         Ok(if arguments.once { status } else { Status::Done })
     })
 }

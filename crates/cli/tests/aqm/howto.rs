@@ -85,8 +85,8 @@ mod long {
                 .args(words)
                 .output()
                 .expect("weirgate");
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(output.status.success(), "{line}\n{said}");
+            let message = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{line}\n{message}");
             if line.contains("aqm new") {
                 with_the_idea(folder.path());
             }

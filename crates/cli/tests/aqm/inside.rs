@@ -30,7 +30,7 @@ pub fn done(line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Runs a command that must fail with this status; what it said.
+/// Runs a command that must fail with this status; its output.
 pub fn fails(line: &str, status: i32) -> String {
     let output = weirgate(line);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -34,7 +34,7 @@ fn write(up: &str, own: &str) {
     fs::write(POLICY, text).expect("a file");
 }
 
-/// A command that must succeed; what it said.
+/// A command that must succeed; its output.
 fn well(words: &[&str]) -> String {
     let (text, status) = of_policy(words);
     assert_eq!(status, Some(0), "{words:?}: {text}");
@@ -72,7 +72,7 @@ fn root() -> String {
     String::from_utf8_lossy(&output.expect("tc").stdout).into_owned()
 }
 
-/// What is wrong with a file is said where the policy names the discipline, and nothing is
+/// What is wrong with a file is reported where the policy names the discipline, and nothing is
 /// loaded.
 fn refused(why: &str) {
     for command in ["check", "apply"] {

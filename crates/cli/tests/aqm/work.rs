@@ -67,19 +67,19 @@ fn refused(folder: &Path, line: &str, expected: &[&str]) {
 fn a_new_discipline_works() {
     let folder = fresh();
     let output = weirgate(folder.path(), "test mean");
-    let said = text(&output);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("first.script: as expected"), "{said}");
+    let report = text(&output);
+    assert!(output.status.success(), "{report}");
+    assert!(report.contains("first.script: as expected"), "{report}");
     let again = weirgate(folder.path(), "new mean");
     assert_eq!(again.status.code(), Some(2), "nothing is overwritten");
     let output = weirgate(folder.path(), "verify mean --lab");
-    let said = text(&output);
-    assert!(output.status.success(), "{said}");
+    let report = text(&output);
+    assert!(output.status.success(), "{report}");
     // The qdisc's programs, and the one for arriving packets.
     for program in ["qdisc_enqueue", "inbound"] {
-        assert!(said.contains(program), "no {program}: {said}");
+        assert!(report.contains(program), "no {program}: {report}");
     }
-    assert!(said.contains("verified"), "{said}");
+    assert!(report.contains("verified"), "{report}");
 }
 
 #[test]
@@ -91,11 +91,11 @@ fn a_wrong_expectation_is_told_with_its_line() {
         "v->limit_packets + 1 ||",
     );
     let output = weirgate(folder.path(), "test mean");
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let report = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{report}");
     assert!(
-        said.contains("first.script:12: keep, not drop limit"),
-        "{said}"
+        report.contains("first.script:12: keep, not drop limit"),
+        "{report}"
     );
 }
 
@@ -119,12 +119,15 @@ pub fn a_long_loop_is_refused() {
     let line = change(folder.path(), DECIDES, &code) + 3;
     let places = [line, line + 1].map(|line| format!("mean.c:{line}: the verifier refuses it"));
     let output = weirgate(folder.path(), "verify mean --lab");
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(places.iter().any(|place| said.contains(place)), "{said}");
+    let report = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{report}");
     assert!(
-        said.contains("too large") || said.contains("too complex"),
-        "{said}"
+        places.iter().any(|place| report.contains(place)),
+        "{report}"
+    );
+    assert!(
+        report.contains("too large") || report.contains("too complex"),
+        "{report}"
     );
 }
 
@@ -241,12 +244,12 @@ fn a_loop_that_begins_again_is_refused() {
     change(folder.path(), DECIDES, &code);
     let began = Instant::now();
     let output = weirgate(folder.path(), "test mean");
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    // The line is told only where the report's stack goes beyond the signal's frame.
+    let report = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{report}");
+    // The line is reported only where the report's stack goes beyond the signal's frame.
     assert!(
-        said.contains("mean.c") && said.contains("mean_arrive() does not come to an end"),
-        "{said}"
+        report.contains("mean.c") && report.contains("mean_arrive() does not come to an end"),
+        "{report}"
     );
     assert!(
         began.elapsed() < Duration::from_mins(1),
@@ -289,11 +292,11 @@ fn what_is_not_asked_for_decides_nothing() {
         let code = format!("\tif ({code})\n\t\treturn aqm_drop(AQM_EARLY_REASON);\n{DECIDES}");
         change(folder.path(), DECIDES, &code);
         let output = weirgate(folder.path(), "test mean");
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(1), "{said}");
+        let report = text(&output);
+        assert_eq!(output.status.code(), Some(1), "{report}");
         assert!(
-            said.contains(&format!("`{what}`, which it does not ask for")),
-            "{said}"
+            report.contains(&format!("`{what}`, which it does not ask for")),
+            "{report}"
         );
         let asked = "AQM_NEEDS_RANDOM | AQM_NEEDS_FLOW | AQM_NEEDS_ECN";
         change(folder.path(), "AQM_NEEDS_NOTHING", asked);
@@ -333,8 +336,8 @@ fn verdicts_are_the_same_when_it_runs_again() {
     change(folder.path(), DECIDES, &code);
     fs::remove_file(folder.path().join("mean/first.script")).expect("a script");
     // One chance in two that both are the same.
-    let told = (0..16).any(|_| text(&weirgate(folder.path(), "test mean")).contains("addresses"));
-    assert!(told);
+    let found = (0..16).any(|_| text(&weirgate(folder.path(), "test mean")).contains("addresses"));
+    assert!(found);
 }
 
 /// A link's rate may be unknown, which is 0; and what the kernel's compiler refuses
@@ -380,18 +383,18 @@ fn a_missing_compiler_is_named() {
         .env("PATH", "/nowhere")
         .output()
         .expect("weirgate");
-    let said = text(&output);
+    let report = text(&output);
     assert!(!output.status.success());
-    assert!(said.contains("install Debian's clang-19"), "{said}");
+    assert!(report.contains("install Debian's clang-19"), "{report}");
 }
 
 #[test]
 fn the_fuzzer_finds_what_is_planted_and_what_is_wrong() {
     let folder = fresh();
     let output = weirgate(folder.path(), "fuzz mean --seconds 5 --floor 60");
-    let said = text(&output);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("found the planted mistake"), "{said}");
+    let report = text(&output);
+    assert!(output.status.success(), "{report}");
+    assert!(report.contains("found the planted mistake"), "{report}");
     let code = format!(
         "\tu64 seen[4] = {{ 0 }};\n\n\tif (packet->len > 4000 && at->packets > 3)\n\
          \t\ts->longest_packets += seen[at->packets & 7];\n{DECIDES}"
@@ -409,11 +412,11 @@ fn the_fuzzer_finds_what_is_planted_and_what_is_wrong() {
 fn the_shaper_is_tested_with_classes() {
     let folder = tempfile::tempdir().expect("a folder");
     let output = weirgate(folder.path(), "test shaper");
-    let said = text(&output);
-    assert!(output.status.success(), "{said}");
+    let report = text(&output);
+    assert!(output.status.success(), "{report}");
     assert!(
-        said.contains("as expected") && said.contains("no mistake"),
-        "{said}"
+        report.contains("as expected") && report.contains("no mistake"),
+        "{report}"
     );
     let script = "link 1mbit\nclass 1:1,queue=red\nclass 1:2,priority=1\n\
                   0ms arrive 100 = keep\n0ms arrive 100 class 1:1 = keep\n\
@@ -421,16 +424,16 @@ fn the_shaper_is_tested_with_classes() {
     fs::write(folder.path().join("own.script"), script).expect("a script");
     let output = weirgate(folder.path(), "test own.script");
     assert_eq!(output.status.code(), Some(1));
-    let said = text(&output);
+    let report = text(&output);
     assert!(
-        said.contains("own.script:6: send 1:1, not send 1:2"),
-        "{said}"
+        report.contains("own.script:6: send 1:1, not send 1:2"),
+        "{report}"
     );
     let output = weirgate(folder.path(), "fuzz shaper --seconds 2");
-    let said = text(&output);
+    let report = text(&output);
     assert!(
-        output.status.success() && said.contains("planted"),
-        "{said}"
+        output.status.success() && report.contains("planted"),
+        "{report}"
     );
 }
 

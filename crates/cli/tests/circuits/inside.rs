@@ -5,7 +5,7 @@
 #[allow(dead_code, reason = "shared with the tests of crate bpf")]
 pub(crate) mod net;
 
-use crate::lists::{Line, written};
+use crate::lists::{CircuitLine, written};
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
 use net::Far;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weirgate_bpf::{CircuitTree, CircuitsNode, Place, Store};
+use weirgate_bpf::{AttachPoint, CircuitTree, CircuitsNode, Store};
 use weirgate_circuits::rows::Label;
 
 fn weirgate(line: &str) -> Output {
@@ -35,7 +35,7 @@ pub(crate) fn done(line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &error
 }
 
-/// Runs a command that must fail with this status; what it said.
+/// Runs a command that must fail with this status; its output.
 pub(crate) fn fails(line: &str, status: i32) -> String {
     let output = weirgate(line);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -76,9 +76,9 @@ fn circuits() -> CircuitTree {
 }
 
 fn circuits_of(device: &str) -> CircuitTree {
-    let place = Place::root(net::ifindex(device)).expect("a place");
+    let point = AttachPoint::root(net::ifindex(device)).expect("an attach point");
     let store = Store::open().expect("pins");
-    store.circuits(place).expect("maps").expect("circuits")
+    store.circuits(point).expect("maps").expect("circuits")
 }
 
 /// What is in force: the ceiling of each node by its label, and the label of each
@@ -162,8 +162,8 @@ fn routes() {
 }
 
 /// The circuit of a number, with a rate of its own.
-pub(crate) fn line(number: u32) -> Line {
-    Line {
+pub(crate) fn line(number: u32) -> CircuitLine {
+    CircuitLine {
         number,
         kbit: 500 + number % 7 * 250,
         is_host: number.is_multiple_of(2),
@@ -172,7 +172,7 @@ pub(crate) fn line(number: u32) -> Line {
 }
 
 /// An address of a circuit; of one with prefixes, of IPv6 where that is asked for.
-fn address(line: &Line, six: bool) -> IpAddr {
+fn address(line: &CircuitLine, six: bool) -> IpAddr {
     let (prefix, within) = if six && !line.is_host {
         (line.ipv6().replace("::/64", "::abcd"), "")
     } else {
@@ -238,7 +238,7 @@ fn a_thousand_circuits_have_their_rates() {
     settled([0; 3]);
     let far = Far::new(1);
     routes();
-    let lines: Vec<Line> = (1..=1_000).map(line).collect();
+    let lines: Vec<CircuitLine> = (1..=1_000).map(line).collect();
     let list = written("thousand", &lines, 1_000);
     println!("{}", done(&format!("apply wan0 {list}")));
     assert!(root().contains("weir_c"), "{}", root());
@@ -292,7 +292,7 @@ fn a_thousand_circuits_have_their_rates() {
     assert!(sent(&tree, &[Label::Others])[0].0 > others);
     drop(stranger);
     // One rate is one row; the site's ceiling then binds its circuits.
-    let mut changed: Vec<Line> = (1..=1_000).map(line).collect();
+    let mut changed: Vec<CircuitLine> = (1..=1_000).map(line).collect();
     changed[1].kbit = 300;
     let list = written("changed", &changed, 1_000);
     let counted = sent(&tree, &labels)[0].0;
@@ -341,7 +341,7 @@ fn what_is_wrong_changes_nothing() {
     // What a test before this one had may still go.
     settled([0; 3]);
     let far = Far::new(1);
-    let lines: Vec<Line> = (1..=20).map(line).collect();
+    let lines: Vec<CircuitLine> = (1..=20).map(line).collect();
     let list = written("right", &lines, 100);
     let wrong = list
         .split(' ')
@@ -376,9 +376,9 @@ fn a_killed_change_leaves_one_of_the_lists() {
     const KILLS: u32 = 24;
     let _far = Far::new(1);
     // Some go, some come, some have other addresses and some other rates.
-    let old: Vec<Line> = (1..=1_500).map(line).collect();
-    let new: Vec<Line> = (500..=2_000)
-        .map(|number| Line {
+    let old: Vec<CircuitLine> = (1..=1_500).map(line).collect();
+    let new: Vec<CircuitLine> = (500..=2_000)
+        .map(|number| CircuitLine {
             kbit: 700 + number % 5 * 100,
             is_host: number.is_multiple_of(2) && !number.is_multiple_of(3),
             variant: u8::from(number.is_multiple_of(5)),
@@ -434,8 +434,8 @@ fn a_killed_change_leaves_one_of_the_lists() {
 #[ignore = "runs in the lab's kernel"]
 fn many_circuits() {
     let _far = Far::new(1);
-    let of = |changed: u32, kind: fn(u32) -> bool| -> Vec<Line> {
-        let one = |number| Line {
+    let of = |changed: u32, kind: fn(u32) -> bool| -> Vec<CircuitLine> {
+        let one = |number| CircuitLine {
             kbit: if number <= changed { 20_000 } else { 10_000 },
             is_host: kind(number),
             ..line(number)

@@ -3,7 +3,7 @@
 //! the guest. Ignored elsewhere.
 
 use crate::inside::{done, fails, in_force_of, line, net, settled};
-use crate::lists::{Line, written};
+use crate::lists::{CircuitLine, written};
 use libbpf_rs::Link;
 use std::collections::BTreeMap;
 use std::fs;
@@ -110,7 +110,7 @@ fn forget_all() {
 fn a_list_outlives_its_device() {
     settled([0; 3]);
     make();
-    let lines: Vec<Line> = (1..=300).map(line).collect();
+    let lines: Vec<CircuitLine> = (1..=300).map(line).collect();
     let list = written("kept", &lines, 100);
     done(&format!("apply sub0 {list} --rate 1gbit"));
     done("change sub0 7 --down-max 3mbit");
@@ -192,7 +192,7 @@ fn a_list_outlives_its_device() {
 fn one_circuit_comes_changes_and_goes() {
     settled([0; 3]);
     make();
-    let mut lines: Vec<Line> = (1..=100).map(line).collect();
+    let mut lines: Vec<CircuitLine> = (1..=100).map(line).collect();
     let list = written("one", &lines, 100);
     done(&format!("apply sub0 {list}"));
     let before: InForce = in_force_of("sub0");
@@ -237,7 +237,7 @@ fn one_circuit_comes_changes_and_goes() {
     // What is wrong changes nothing.
     let expected = in_force_of("sub0");
     let kept = fs::read(KEPT).expect("a file");
-    for (what, said) in [
+    for (what, part) in [
         (
             "add sub0 new,1 --addresses 203.0.113.9 --down-max 1mbit --up-max 1mbit",
             "already",
@@ -261,7 +261,7 @@ fn one_circuit_comes_changes_and_goes() {
         ("remove sub0", "--all"),
     ] {
         let text = fails(what, 2);
-        assert!(text.contains(said), "{what}: {text}");
+        assert!(text.contains(part), "{what}: {text}");
     }
     assert_eq!(in_force_of("sub0"), expected);
     assert_eq!(fs::read(KEPT).expect("a file"), kept);
@@ -294,7 +294,7 @@ fn a_killed_change_of_one_is_mended() {
     const KILLS: u32 = 24;
     settled([0; 3]);
     make();
-    let lines: Vec<Line> = (1..=200).map(line).collect();
+    let lines: Vec<CircuitLine> = (1..=200).map(line).collect();
     done(&format!("apply sub0 {}", written("killed", &lines, 100)));
     // Many addresses, so that there is much between the beginning and the end.
     let addresses = |net: u32| -> String {

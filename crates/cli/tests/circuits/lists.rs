@@ -12,7 +12,7 @@ const HEADER: &str = "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,
 pub const SITES: u32 = 10;
 
 /// A circuit of a list.
-pub struct Line {
+pub struct CircuitLine {
     pub number: u32,
     /// What it may have, in kbit/s.
     pub kbit: u32,
@@ -22,7 +22,7 @@ pub struct Line {
     pub variant: u8,
 }
 
-impl Line {
+impl CircuitLine {
     /// The IPv4 part of its addresses.
     pub fn ipv4(&self) -> String {
         let [_, _, high, low] = self.number.to_be_bytes();
@@ -51,7 +51,7 @@ impl Line {
 
 /// Writes a list of circuits below ten sites, whose rates are in Mbit/s; returns the
 /// command's arguments.
-pub fn written(name: &str, lines: &[Line], site_mbit: u32) -> String {
+pub fn written(name: &str, lines: &[CircuitLine], site_mbit: u32) -> String {
     let mut text = HEADER.to_owned();
     for line in lines {
         let _ = writeln!(

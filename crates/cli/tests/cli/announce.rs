@@ -31,31 +31,35 @@ fn until(log: &mut BufReader<ChildStderr>, wanted: &str) {
 
 #[test]
 fn a_session_lasts_as_long_as_its_program() {
-    let place = Namespace::new();
-    let alone = place.weirgate("announce true");
+    let namespace = Namespace::new();
+    let alone = namespace.weirgate("announce true");
     assert_eq!(alone.status, 1, "{}", alone.err);
     assert!(alone.err.contains("nobody takes announcements there"));
-    let applied = place.weirgate("apply announced.toml");
+    let applied = namespace.weirgate("apply announced.toml");
     assert_eq!(applied.status, 0, "{}", applied.err);
-    let mut command = place.command(WEIRGATE);
+    let mut command = namespace.command(WEIRGATE);
     command
         .args(["keep", "--announcers", "nogroup"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     let mut kept = Kept(command.spawn().unwrap());
     let mut log = BufReader::new(kept.0.stderr.take().unwrap());
-    let listening = || !place.run("find /run/weirgate -name *.announce").is_empty();
+    let listening = || {
+        !namespace
+            .run("find /run/weirgate -name *.announce")
+            .is_empty()
+    };
     let begin = std::time::Instant::now();
     while !listening() && begin.elapsed().as_secs() < 50 {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    assert_eq!(place.weirgate("announce true").status, 0);
+    assert_eq!(namespace.weirgate("announce true").status, 0);
     until(&mut log, "1 sessions are announced");
     until(&mut log, "no session is announced any more");
-    assert_eq!(place.weirgate("announce false").status, 1);
+    assert_eq!(namespace.weirgate("announce false").status, 1);
     // Two at once; the one that is killed has ended its session, too.
     let session = || {
-        let mut command = place.command(WEIRGATE);
+        let mut command = namespace.command(WEIRGATE);
         Kept(
             command
                 .arg("announce")
@@ -73,10 +77,10 @@ fn a_session_lasts_as_long_as_its_program() {
     drop(second);
     until(&mut log, "no session is announced any more");
     // Its group may, others may not; what was removed and applied again is heard.
-    assert_eq!(place.weirgate("remove").status, 0);
-    assert_eq!(place.weirgate("apply announced.toml").status, 0);
+    assert_eq!(namespace.weirgate("remove").status, 0);
+    assert_eq!(namespace.weirgate("apply announced.toml").status, 0);
     let as_user = |group: &str| {
-        place
+        namespace
             .command("setpriv")
             .args(["--reuid=65534", "--clear-groups"])
             .arg(format!("--regid={group}"))
@@ -92,8 +96,8 @@ fn a_session_lasts_as_long_as_its_program() {
     assert!(!other.status.success());
     assert!(String::from_utf8_lossy(&other.stderr).contains("Permission denied"));
     // A policy that makes no room.
-    assert_eq!(place.weirgate("apply track.toml").status, 0);
-    let refused = place.weirgate("announce true");
+    assert_eq!(namespace.weirgate("apply track.toml").status, 0);
+    let refused = namespace.weirgate("announce true");
     assert_eq!(refused.status, 3, "{}", refused.err);
     assert!(
         refused.err.contains("[receive.announced]"),
@@ -101,5 +105,5 @@ fn a_session_lasts_as_long_as_its_program() {
         refused.err
     );
     drop(kept);
-    assert_eq!(place.weirgate("remove").status, 0);
+    assert_eq!(namespace.weirgate("remove").status, 0);
 }

@@ -6,8 +6,8 @@ use crate::watch::Watch;
 use serde_json::Value;
 
 /// Frames of IPv4 and UDP that come to `wan` from outside.
-fn arrive(place: &Namespace, count: u32) {
-    let shown = place.run("ip -br link show wan");
+fn arrive(namespace: &Namespace, count: u32) {
+    let shown = namespace.run("ip -br link show wan");
     let address = shown.split_whitespace().nth(2).unwrap().replace(':', "");
     let script = format!(
         "import socket, struct\n\
@@ -18,7 +18,7 @@ fn arrive(place: &Namespace, count: u32) {
          udp = struct.pack('>HHHH', 7, 9, 1008, 0) + bytes(1000)\n\
          for _ in range({count}): s.send(ether + ip + udp)"
     );
-    let mut command = place.command("/usr/bin/python3");
+    let mut command = namespace.command("/usr/bin/python3");
     assert!(command.args(["-c", &script]).status().unwrap().success());
 }
 
@@ -41,7 +41,7 @@ fn what_holds_arriving_packets_is_seen() {
         let numbers = &ingress(now)?["numbers"];
         Some(numbers["sent_packets"].as_f64()? + numbers["drops"].as_f64()?)
     };
-    arrive(&watch.place, 200);
+    arrive(&watch.namespace, 200);
     let busy = watch.look(|now| both(now) > Some(0.0));
     println!("{}", ingress(&busy).unwrap());
     let (_, sent) = watch.counted("qdisc_sent_packets", "parent=\"ingress\"");

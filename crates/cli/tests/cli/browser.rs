@@ -31,8 +31,8 @@ impl Drop for Browser {
 
 impl Browser {
     /// Begins one in a namespace, with a screen of so many points.
-    pub fn open(place: &Namespace, width: u32, height: u32) -> Self {
-        let mut there = place.command("bash");
+    pub fn open(namespace: &Namespace, width: u32, height: u32) -> Self {
+        let mut there = namespace.command("bash");
         there.args(["-c", "command -v chromium"]);
         let there = there.stdout(Stdio::null()).status().unwrap();
         assert!(
@@ -41,7 +41,7 @@ impl Browser {
         );
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
-        place.run(&format!("mkfifo {} {}", path("in"), path("out")));
+        namespace.run(&format!("mkfifo {} {}", path("in"), path("out")));
         let line = format!(
             "exec chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
              --no-first-run --disable-extensions --disable-background-networking \
@@ -51,7 +51,7 @@ impl Browser {
             path("in"),
             path("out")
         );
-        let mut command = place.command("bash");
+        let mut command = namespace.command("bash");
         command.args(["-c", &line]).stderr(Stdio::null());
         let process = command.spawn().unwrap();
         let input = File::options().write(true).open(path("in")).unwrap();

@@ -14,17 +14,17 @@ const TOP: &str = "weirgate-test";
 
 /// A namespace whose `/run/cgroup` is the hierarchy of version 2.
 struct Site {
-    place: Namespace,
+    namespace: Namespace,
 }
 
 impl Site {
     fn new() -> Self {
-        let place = Namespace::new();
-        place.run("mkdir /run/cgroup");
-        place.run("mount -t cgroup2 none /run/cgroup");
-        place.run("ip addr add 10.9.0.1/24 dev wan");
-        place.run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev wan");
-        let site = Self { place };
+        let namespace = Namespace::new();
+        namespace.run("mkdir /run/cgroup");
+        namespace.run("mount -t cgroup2 none /run/cgroup");
+        namespace.run("ip addr add 10.9.0.1/24 dev wan");
+        namespace.run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev wan");
+        let site = Self { namespace };
         site.clear();
         site.make("");
         site
@@ -32,7 +32,7 @@ impl Site {
 
     /// The directory of a group below the test's own.
     fn folder(&self, group: &str) -> PathBuf {
-        let root = format!("/proc/{}/root/run/cgroup", self.place.holder());
+        let root = format!("/proc/{}/root/run/cgroup", self.namespace.holder());
         PathBuf::from(root).join(TOP).join(group)
     }
 
@@ -65,7 +65,11 @@ impl Site {
             format!("echo 0 > /run/cgroup/{TOP}/{group}/cgroup.procs; ")
         });
         let script = format!("{enter}echo x > /dev/udp/10.9.0.2/9");
-        let ended = self.place.command("bash").args(["-c", &script]).output();
+        let ended = self
+            .namespace
+            .command("bash")
+            .args(["-c", &script])
+            .output();
         let ended = ended.unwrap();
         assert!(ended.status.success(), "{ended:?}");
         let after = self.counters();
@@ -76,7 +80,7 @@ impl Site {
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let read = |name: &'static str| {
             let line = format!("nft list counter inet weirgate up_{name}");
-            let text = self.place.run(&line);
+            let text = self.namespace.run(&line);
             let packets = text.split("packets ").nth(1).unwrap_or_default();
             let count = packets.split(' ').next().unwrap_or_default();
             (name, count.parse().unwrap())
@@ -86,7 +90,7 @@ impl Site {
 
     /// The rules with their numbers, which a table that is left alone keeps.
     fn rules(&self) -> String {
-        let text = self.place.run("nft -a list table inet weirgate");
+        let text = self.namespace.run("nft -a list table inet weirgate");
         let rules = text.lines().filter(|line| line.contains("# handle"));
         rules.collect::<Vec<_>>().join("\n")
     }
@@ -123,15 +127,15 @@ impl Drop for Service {
 #[test]
 fn senders_are_told_apart_and_followed() {
     let site = Site::new();
-    let place = &site.place;
+    let namespace = &site.namespace;
     site.make("a");
     site.make("a/b");
-    place
+    namespace
         .weirgate("apply control-groups.toml")
         .says(0, &["there is no control group weirgate-test/c now"]);
     let rules = site.rules();
-    place.weirgate("plan control-groups.toml").says(0, &[]);
-    place.weirgate("show").says(0, &[]);
+    namespace.weirgate("plan control-groups.toml").says(0, &[]);
+    namespace.weirgate("show").says(0, &[]);
     // The deepest group decides, and a group stands for those below it: the
     // rule on `a` comes first.
     assert_eq!(site.counted(None), [""; 0]);
@@ -142,7 +146,7 @@ fn senders_are_told_apart_and_followed() {
     // else.
     site.make("c");
     assert_eq!(site.counted(Some("c")), [""; 0]);
-    let again = place.weirgate("apply control-groups.toml");
+    let again = namespace.weirgate("apply control-groups.toml");
     again.says(0, &[]);
     assert!(again.out.contains("nothing to change"), "{again:?}");
     assert_eq!(site.counted(Some("c")), ["other"]);
@@ -155,7 +159,7 @@ fn senders_are_told_apart_and_followed() {
     let log = tempfile::tempdir().unwrap();
     let file = fs::File::create(log.path().join("log")).unwrap();
     let keeper = Service(
-        place
+        namespace
             .command(crate::program::WEIRGATE)
             .arg("keep")
             .stdout(Stdio::null())
@@ -179,37 +183,37 @@ fn senders_are_told_apart_and_followed() {
     site.comes_to_count("a", &["outer"]);
     site.unmake("c");
     assert_eq!(site.rules(), rules);
-    place.weirgate("plan control-groups.toml").says(0, &[]);
-    let told = fs::read_to_string(log.path().join("log")).unwrap();
-    assert!(told.contains("control groups came, went"), "{told}");
-    assert!(!told.contains("not followed"), "{told}");
+    namespace.weirgate("plan control-groups.toml").says(0, &[]);
+    let log_text = fs::read_to_string(log.path().join("log")).unwrap();
+    assert!(log_text.contains("control groups came, went"), "{log_text}");
+    assert!(!log_text.contains("not followed"), "{log_text}");
     drop(keeper);
     // The deeper rule first takes its own.
-    place
+    namespace
         .weirgate("apply control-groups-inner.toml")
         .says(0, &[]);
     assert_eq!(site.counted(Some("a/b")), ["inner"]);
     assert_eq!(site.counted(Some("a")), ["outer"]);
-    place.weirgate("remove").says(0, &[]);
+    namespace.weirgate("remove").says(0, &[]);
 }
 
 #[test]
-fn a_machine_without_the_hierarchy_is_told() {
-    let place = Namespace::new();
+fn a_machine_without_the_hierarchy_is_reported() {
+    let namespace = Namespace::new();
     // Nothing of version 2 is mounted in this mount namespace.
-    let mounts = place.run("cat /proc/self/mounts");
+    let mounts = namespace.run("cat /proc/self/mounts");
     for line in mounts.lines() {
         let mut fields = line.split(' ').skip(1);
         if let (Some(at), Some("cgroup2")) = (fields.next(), fields.next()) {
-            place.run(&format!("umount {at}"));
+            namespace.run(&format!("umount {at}"));
         }
     }
-    place
+    namespace
         .weirgate("apply control-groups.toml")
         .says(0, &["no hierarchy of control groups of version 2"]);
-    place.weirgate("plan control-groups.toml").says(0, &[]);
-    place.weirgate("remove").says(0, &[]);
-    place
+    namespace.weirgate("plan control-groups.toml").says(0, &[]);
+    namespace.weirgate("remove").says(0, &[]);
+    namespace
         .weirgate("export control-groups.toml")
         .says(0, &["a script follows no control groups"]);
 }

@@ -11,126 +11,136 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn a_damaged_head_costs_nothing() {
-    let place = Namespace::named();
+    let namespace = Namespace::named();
     let head = "/run/kept/netns-site/head";
-    place.weirgate("apply both.toml").says(0, &["state 1"]);
-    let first = place.snapshot();
-    place.damage(head);
-    place.restart();
-    place.weirgate("boot").says(
+    namespace.weirgate("apply both.toml").says(0, &["state 1"]);
+    let first = namespace.snapshot();
+    namespace.damage(head);
+    namespace.restart();
+    namespace.weirgate("boot").says(
         0,
         &["its copy served", "head.damaged", "state 1 is in force"],
     );
-    same(&first, &place.snapshot());
-    place.weirgate("show").says(0, &["head.damaged"]);
-    let doctor = place.weirgate("doctor").out;
+    same(&first, &namespace.snapshot());
+    namespace.weirgate("show").says(0, &["head.damaged"]);
+    let doctor = namespace.weirgate("doctor").out;
     assert!(doctor.contains("note: state: the file that"), "{doctor}");
     // What nobody confirmed is in the copy, too, and stays unconfirmed.
-    place
+    namespace
         .weirgate("apply --confirm 600s upstream.toml")
         .says(0, &["state 2"]);
-    for guard in guards(&place) {
+    for guard in guards(&namespace) {
         Command::new("kill").args(["-9", &guard]).status().unwrap();
     }
-    place.damage(head);
-    place.restart();
-    place.weirgate("boot").says(0, &["state 1 is in force"]);
-    same(&first, &place.snapshot());
-    let history = place.weirgate("history").out;
+    namespace.damage(head);
+    namespace.restart();
+    namespace.weirgate("boot").says(0, &["state 1 is in force"]);
+    same(&first, &namespace.snapshot());
+    let history = namespace.weirgate("history").out;
     assert!(history.contains("returned by itself"), "{history}");
 }
 
 #[test]
 fn a_damaged_state_gives_way_to_the_newest_sound_one() {
-    let place = Namespace::named();
-    place.weirgate("apply both.toml").says(0, &["state 1"]);
-    let first = place.snapshot();
+    let namespace = Namespace::named();
+    namespace.weirgate("apply both.toml").says(0, &["state 1"]);
+    let first = namespace.snapshot();
     for (policy, state) in [("changed.toml", "state 2"), ("upstream.toml", "state 3")] {
-        place.weirgate(&format!("apply {policy}")).says(0, &[state]);
+        namespace
+            .weirgate(&format!("apply {policy}"))
+            .says(0, &[state]);
     }
-    let third = place.snapshot();
+    let third = namespace.snapshot();
     for number in [2, 3] {
-        place.damage(&format!("/run/kept/netns-site/00000{number}.state"));
+        namespace.damage(&format!("/run/kept/netns-site/00000{number}.state"));
     }
     // What the running kernel has of it is not undone.
-    place
+    namespace
         .weirgate("boot")
         .says(1, &["state 3, which is in force, is damaged"]);
-    same(&third, &place.snapshot());
-    place.run("tc qdisc del dev wan root");
-    place.weirgate("boot").says(1, &["state 3 is in force"]);
-    same(&third, &place.snapshot());
-    place.restart();
-    let mut keep = place.command("timeout");
+    same(&third, &namespace.snapshot());
+    namespace.run("tc qdisc del dev wan root");
+    namespace.weirgate("boot").says(1, &["state 3 is in force"]);
+    same(&third, &namespace.snapshot());
+    namespace.restart();
+    let mut keep = namespace.command("timeout");
     let keep = keep.args(["2", WEIRGATE, "keep"]);
     let keep = Ended::of(&keep.output().unwrap());
     let served = "state 3, the last that was confirmed, is damaged: state 1 is in force";
     assert!(keep.err.contains(served), "{keep:?}");
-    same(&first, &place.snapshot());
-    place.weirgate("boot").says(
+    same(&first, &namespace.snapshot());
+    namespace.weirgate("boot").says(
         1,
         &[served, "000003.damaged", "state 1 is in force: 0 steps"],
     );
-    place.weirgate("show").says(1, &[served]);
-    let doctor = place.weirgate("doctor");
+    namespace.weirgate("show").says(1, &[served]);
+    let doctor = namespace.weirgate("doctor");
     doctor.says(1, &[]);
     assert!(doctor.out.contains("warning: state: state 3"), "{doctor:?}");
-    place.weirgate("history").says(1, &[served]);
-    place.weirgate("apply upstream.toml").says(0, &["state 4"]);
-    same(&third, &place.snapshot());
-    place.weirgate("show").says(0, &["state 3 was damaged"]);
+    namespace.weirgate("history").says(1, &[served]);
+    namespace
+        .weirgate("apply upstream.toml")
+        .says(0, &["state 4"]);
+    same(&third, &namespace.snapshot());
+    namespace.weirgate("show").says(0, &["state 3 was damaged"]);
 }
 
 /// What comes back by itself is neither what nobody confirmed nor what was removed.
 #[test]
 fn only_a_confirmed_state_serves_in_place_of_a_damaged_one() {
-    let place = Namespace::named();
-    let bare = place.snapshot();
-    place
+    let namespace = Namespace::named();
+    let bare = namespace.snapshot();
+    namespace
         .weirgate("apply --confirm 600s both.toml")
         .says(0, &["state 1"]);
-    place
+    namespace
         .weirgate("rollback")
         .says(0, &["state 1 is taken back"]);
-    place.weirgate("apply changed.toml").says(0, &["state 2"]);
-    place.damage("/run/kept/netns-site/000002.state");
-    place.restart();
-    place
+    namespace
+        .weirgate("apply changed.toml")
+        .says(0, &["state 2"]);
+    namespace.damage("/run/kept/netns-site/000002.state");
+    namespace.restart();
+    namespace
         .weirgate("boot")
         .says(1, &["000002.state is damaged (its checksum is wrong)"]);
-    same(&bare, &place.snapshot());
-    place.weirgate("apply both.toml").says(0, &["state 3"]);
-    place.weirgate("remove").says(0, &[]);
-    place.weirgate("apply changed.toml").says(0, &["state 5"]);
-    place.damage("/run/kept/netns-site/000005.state");
-    place.restart();
-    place.weirgate("boot").says(1, &["000005.state is damaged"]);
-    same(&bare, &place.snapshot());
+    same(&bare, &namespace.snapshot());
+    namespace.weirgate("apply both.toml").says(0, &["state 3"]);
+    namespace.weirgate("remove").says(0, &[]);
+    namespace
+        .weirgate("apply changed.toml")
+        .says(0, &["state 5"]);
+    namespace.damage("/run/kept/netns-site/000005.state");
+    namespace.restart();
+    namespace
+        .weirgate("boot")
+        .says(1, &["000005.state is damaged"]);
+    same(&bare, &namespace.snapshot());
 }
 
 /// After a restart, the kernel's number of a namespace is any namespace's.
 #[test]
 fn a_namespace_without_a_name_is_not_known_again() {
-    let place = Namespace::new();
-    let bare = place.snapshot();
-    place.weirgate("apply both.toml").says(0, &["state 1"]);
-    place
+    let namespace = Namespace::new();
+    let bare = namespace.snapshot();
+    namespace.weirgate("apply both.toml").says(0, &["state 1"]);
+    namespace
         .weirgate("boot")
         .says(0, &["state 1 is in force", "has no name"]);
-    place.restart();
-    place
+    namespace.restart();
+    namespace
         .weirgate("boot")
         .says(0, &["nothing is to be in force", "has no name"]);
-    same(&bare, &place.snapshot());
+    same(&bare, &namespace.snapshot());
 }
 
 #[test]
 fn a_folder_that_others_may_change_is_not_trusted() {
-    let place = Namespace::new();
-    place.run("mkdir /run/open /run/open/state /run/weirgate");
+    let namespace = Namespace::new();
+    namespace.run("mkdir /run/open /run/open/state /run/weirgate");
     let weirgate = |line: &str| {
         let first = ["WEIRGATE_STATE_DIR=/run/open/state", WEIRGATE];
-        place.started_by("env", &first, line)
+        namespace.started_by("env", &first, line)
     };
     for (folder, remedy) in [
         ("/run/open", "chmod go-w"),
@@ -139,17 +149,17 @@ fn a_folder_that_others_may_change_is_not_trusted() {
         ("/run/weirgate", "chmod go-w"),
     ] {
         let wrong = if remedy == "chown 0" {
-            place.run(&format!("chown 1000 {folder}"));
+            namespace.run(&format!("chown 1000 {folder}"));
             "belongs to user 1000".to_owned()
         } else {
-            place.run(&format!("chmod 0777 {folder}"));
+            namespace.run(&format!("chmod 0777 {folder}"));
             "may be written by others (mode 0777)".to_owned()
         };
-        let said = [format!("{folder} {wrong}"), format!("`{remedy} {folder}`")];
+        let expected = [format!("{folder} {wrong}"), format!("`{remedy} {folder}`")];
         for command in ["apply both.toml", "boot"] {
-            weirgate(command).says(1, &[&said[0], &said[1]]);
+            weirgate(command).says(1, &[&expected[0], &expected[1]]);
         }
-        place.run(&format!("{remedy} {folder}"));
+        namespace.run(&format!("{remedy} {folder}"));
     }
     weirgate("apply both.toml").says(0, &["state 1"]);
 }
@@ -183,39 +193,39 @@ impl Drop for Running {
 }
 
 /// A service, and what it tells the service manager.
-fn watched(place: &Namespace, service: &[&str], micros: &str) -> (Running, UnixDatagram) {
-    let run = format!("/proc/{}/root/run", place.holder());
-    let told = UnixDatagram::bind(format!("{run}/notify")).unwrap();
+fn watched(namespace: &Namespace, service: &[&str], micros: &str) -> (Running, UnixDatagram) {
+    let run = format!("/proc/{}/root/run", namespace.holder());
+    let notify = UnixDatagram::bind(format!("{run}/notify")).unwrap();
     // To load programs takes seconds.
     let patience = Duration::from_mins(1);
-    told.set_read_timeout(Some(patience)).unwrap();
-    let mut command = place.command(WEIRGATE);
+    notify.set_read_timeout(Some(patience)).unwrap();
+    let mut command = namespace.command(WEIRGATE);
     command
         .args(service)
         .env("NOTIFY_SOCKET", "/run/notify")
         .env("WATCHDOG_USEC", micros)
         .stderr(Stdio::null());
-    (Running(command.spawn().unwrap()), told)
+    (Running(command.spawn().unwrap()), notify)
 }
 
-fn next(told: &UnixDatagram) -> String {
+fn next(notify: &UnixDatagram) -> String {
     let mut word = [0; 64];
-    let length = told.recv(&mut word).unwrap();
+    let length = notify.recv(&mut word).unwrap();
     String::from_utf8_lossy(&word[..length]).into_owned()
 }
 
 #[test]
 fn the_loop_of_watch_tells_the_watchdog() {
-    let place = Namespace::new();
-    place.run("ip link set lo up");
+    let namespace = Namespace::new();
+    namespace.run("ip link set lo up");
     let line = ["watch", "--listen", "127.0.0.1:0", "--history", "/run/seen"];
-    let (_watch, told) = watched(&place, &line, "3000000");
+    let (_watch, notify) = watched(&namespace, &line, "3000000");
     // The first look may be over before the web process is ready.
-    let first = [next(&told), next(&told)];
+    let first = [next(&notify), next(&notify)];
     assert!(first.contains(&"READY=1\n".to_owned()), "{first:?}");
     let begin = Instant::now();
     for _ in 0..3 {
-        assert_eq!(next(&told), "WATCHDOG=1\n");
+        assert_eq!(next(&notify), "WATCHDOG=1\n");
     }
     // Of its looks, one a second, not each tells.
     assert!(begin.elapsed() > Duration::from_secs(2));
@@ -223,16 +233,16 @@ fn the_loop_of_watch_tells_the_watchdog() {
 
 #[test]
 fn an_access_list_that_others_may_change_is_not_trusted() {
-    let place = Namespace::new();
-    place.run("touch /run/access /run/certificate /run/key");
+    let namespace = Namespace::new();
+    namespace.run("touch /run/access /run/certificate /run/key");
     let watch = "watch --tls-cert /run/certificate --tls-key /run/key --access /run/access";
     for file in ["/run/key", "/run/access"] {
-        place.run(&format!("chmod 0646 {file}"));
-        let said = format!("{file} may be written by others (mode 0646)");
-        place
+        namespace.run(&format!("chmod 0646 {file}"));
+        let expected = format!("{file} may be written by others (mode 0646)");
+        namespace
             .weirgate(watch)
-            .says(1, &[&said, &format!("`chmod go-w {file}`")]);
-        place.run(&format!("chmod go-w {file}"));
+            .says(1, &[&expected, &format!("`chmod go-w {file}`")]);
+        namespace.run(&format!("chmod go-w {file}"));
     }
 }
 
@@ -240,11 +250,11 @@ fn an_access_list_that_others_may_change_is_not_trusted() {
 /// in its work is missed.
 #[test]
 fn a_service_that_hangs_tells_the_watchdog_nothing() {
-    let place = Namespace::new();
-    place.weirgate("apply both.toml").says(0, &["state 1"]);
+    let namespace = Namespace::new();
+    namespace.weirgate("apply both.toml").says(0, &["state 1"]);
     let second = Duration::from_secs(1);
-    let (_keep, told) = watched(&place, &["keep"], "600000");
-    let next = || next(&told);
+    let (_keep, notify) = watched(&namespace, &["keep"], "600000");
+    let next = || next(&notify);
     let mut words = [next(), next()];
     words.sort();
     assert_eq!(words, ["READY=1\n", "WATCHDOG=1\n"]);
@@ -254,13 +264,13 @@ fn a_service_that_hangs_tells_the_watchdog_nothing() {
     }
     assert!(begin.elapsed() < 2 * second, "{:?}", begin.elapsed());
     // Whoever has the lock keeps the loop waiting in the middle of a repair.
-    let folder = place.run("find /run/weirgate -name net-* -type d");
-    let mut lock = place.command("flock");
+    let folder = namespace.run("find /run/weirgate -name net-* -type d");
+    let mut lock = namespace.command("flock");
     lock.arg(format!("{}.lock", folder.trim()))
         .args(["sleep", "2"]);
     let mut lock = Running(lock.spawn().unwrap());
     std::thread::sleep(second / 5);
-    place.run("ip link add other type veth peer name another");
+    namespace.run("ip link add other type veth peer name another");
     let mut longest = Duration::ZERO;
     while lock.0.try_wait().unwrap().is_none() {
         let before = Instant::now();

@@ -35,18 +35,21 @@ impl Drop for Ending {
 
 /// A namespace that one of the router's devices leads to.
 fn beyond(watch: &Watch, device: &str, lines: &[&str]) -> Namespace {
-    let place = Namespace::new();
-    place.run(&format!(
+    let namespace = Namespace::new();
+    namespace.run(&format!(
         "ip link del {}",
         if device == "far" { "wan" } else { "lan" }
     ));
-    let router = &watch.place;
-    router.run(&format!("ip link set {device} netns {}", place.holder()));
-    place.run("ip link set lo up");
+    let router = &watch.namespace;
+    router.run(&format!(
+        "ip link set {device} netns {}",
+        namespace.holder()
+    ));
+    namespace.run("ip link set lo up");
     for line in lines {
-        place.run(line);
+        namespace.run(line);
     }
-    place
+    namespace
 }
 
 /// Asks Prometheus, with a query where there is one.
@@ -56,7 +59,7 @@ fn asked(watch: &Watch, path: &str, query: &str) -> Value {
         try: r = u.urlopen(sys.argv[1] + q)\n\
         except e.HTTPError as r_: r = r_\n\
         sys.stdout.write(r.read().decode())";
-    let mut command = watch.place.command("/usr/bin/python3");
+    let mut command = watch.namespace.command("/usr/bin/python3");
     let address = format!("http://{PROMETHEUS}/api/v1/{path}");
     let output = command.args(["-c", script, &address, query]).output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
@@ -85,7 +88,7 @@ fn every_panel_shows_something_and_every_alert_is_evaluated() {
         return;
     }
     let watch = Watch::start(|_| {});
-    watch.place.run("sysctl -qw net.ipv4.ip_forward=1");
+    watch.namespace.run("sysctl -qw net.ipv4.ip_forward=1");
     let far = beyond(
         &watch,
         "far",
@@ -125,7 +128,7 @@ fn every_panel_shows_something_and_every_alert_is_evaluated() {
         target.trim_end_matches('/'),
     );
     std::fs::write(&config, text).unwrap();
-    let mut command = watch.place.command(prometheus.to_str().unwrap());
+    let mut command = watch.namespace.command(prometheus.to_str().unwrap());
     let _prometheus = spawn(command.args([
         format!("--config.file={}", config.display()),
         format!("--storage.tsdb.path={}", folder.path().display()),

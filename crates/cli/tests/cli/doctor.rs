@@ -11,8 +11,8 @@ const POLICY: &str = "upstream.toml";
 
 /// The findings as `code subject`.
 #[track_caller]
-fn findings(place: &Namespace, arguments: &str) -> Vec<String> {
-    let ended = place.weirgate(&format!("doctor --json {arguments}"));
+fn findings(namespace: &Namespace, arguments: &str) -> Vec<String> {
+    let ended = namespace.weirgate(&format!("doctor --json {arguments}"));
     assert!([0, 1].contains(&ended.status), "{ended:?}");
     let report: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
     let findings = report["findings"].as_array().unwrap();
@@ -31,35 +31,35 @@ fn findings(place: &Namespace, arguments: &str) -> Vec<String> {
 
 /// Asserts that a finding comes with a change and goes when it is undone.
 #[track_caller]
-fn comes_and_goes(place: &Namespace, finding: &str, make: &[&str], undo: &[&str]) {
-    let has = || findings(place, POLICY).contains(&finding.to_owned());
+fn comes_and_goes(namespace: &Namespace, finding: &str, make: &[&str], undo: &[&str]) {
+    let has = || findings(namespace, POLICY).contains(&finding.to_owned());
     assert!(!has(), "{finding} is there before {make:?}");
     for line in make {
-        place.run(line);
+        namespace.run(line);
     }
     assert!(has(), "{finding} is not there after {make:?}");
     for line in undo {
-        place.run(line);
+        namespace.run(line);
     }
     assert!(!has(), "{finding} is there after {undo:?}");
 }
 
 /// A namespace in which nothing disturbs the policy.
 fn quiet() -> Namespace {
-    let place = Namespace::new();
+    let namespace = Namespace::new();
     for device in ["wan", "lan"] {
-        place.run(&format!("ethtool -K {device} tso off gso off gro off"));
+        namespace.run(&format!("ethtool -K {device} tso off gso off gro off"));
     }
-    place.run("sysctl -qw net.ipv4.ip_forward=1");
-    place.run("sysctl -qw net.ipv6.conf.all.forwarding=1");
-    place.run("sysctl -qw net.netfilter.nf_conntrack_acct=1");
-    place
+    namespace.run("sysctl -qw net.ipv4.ip_forward=1");
+    namespace.run("sysctl -qw net.ipv6.conf.all.forwarding=1");
+    namespace.run("sysctl -qw net.netfilter.nf_conntrack_acct=1");
+    namespace
 }
 
 #[test]
 fn each_disturbance_is_found_and_vanishes() {
-    let place = quiet();
-    assert_eq!(findings(&place, POLICY), Vec::<String>::new());
+    let namespace = quiet();
+    assert_eq!(findings(&namespace, POLICY), Vec::<String>::new());
     for (finding, make, undo) in [
         (
             "segmentation-offload wan",
@@ -102,19 +102,19 @@ fn each_disturbance_is_found_and_vanishes() {
             "ip link set wan up",
         ),
     ] {
-        comes_and_goes(&place, finding, &[make], &[undo]);
+        comes_and_goes(&namespace, finding, &[make], &[undo]);
     }
 }
 
 #[test]
 fn who_else_is_at_work_is_found_and_vanishes() {
-    let place = quiet();
-    // Not every kernel has flow tables; how they are read and what is said
+    let namespace = quiet();
+    // Not every kernel has flow tables; how they are read and what is reported
     // of them is tested in crates kernel and doctor in any case.
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
     if symbols.contains(" nf_flow_table_init") {
         comes_and_goes(
-            &place,
+            &namespace,
             "flow-offload wan",
             &[
                 "nft add table inet fw",
@@ -124,13 +124,13 @@ fn who_else_is_at_work_is_found_and_vanishes() {
         );
     }
     comes_and_goes(
-        &place,
+        &namespace,
         "other-shaper kernel",
         &["ip link add ifb4wan type ifb"],
         &["ip link del ifb4wan"],
     );
     comes_and_goes(
-        &place,
+        &namespace,
         "other-shaper kernel",
         &["mkdir /run/sqm", "touch /run/sqm/wan.state"],
         &["rm -r /run/sqm"],
@@ -138,9 +138,9 @@ fn who_else_is_at_work_is_found_and_vanishes() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("50-wan.network");
     fs::write(&file, "[Match]\nName=w*\n[CAKE]\nBandwidth=1M\n").unwrap();
-    place.run("mkdir -p /run/systemd/network");
+    namespace.run("mkdir -p /run/systemd/network");
     comes_and_goes(
-        &place,
+        &namespace,
         "manager wan",
         &[&format!("cp {} /run/systemd/network/", file.display())],
         &["rm /run/systemd/network/50-wan.network"],
@@ -149,18 +149,18 @@ fn who_else_is_at_work_is_found_and_vanishes() {
     let name = folder.path().join("NetworkManager");
     fs::copy("/bin/cat", &name).unwrap();
     let mut manager = Command::new(&name).stdin(Stdio::piped()).spawn().unwrap();
-    let found = findings(&place, POLICY);
+    let found = findings(&namespace, POLICY);
     drop(manager.stdin.take());
     manager.wait().unwrap();
     assert!(found.contains(&"manager wan".to_owned()), "{found:?}");
-    assert!(!findings(&place, POLICY).contains(&"manager wan".to_owned()));
+    assert!(!findings(&namespace, POLICY).contains(&"manager wan".to_owned()));
 }
 
 /// Files of the kernel's that belong to the whole machine are covered by
 /// others, in the mount namespace alone.
 #[test]
 fn what_the_kernel_is_set_to_is_found_and_vanishes() {
-    let place = quiet();
+    let namespace = quiet();
     let folder = tempfile::tempdir().unwrap();
     for (finding, path, content) in [
         (
@@ -195,36 +195,36 @@ fn what_the_kernel_is_set_to_is_found_and_vanishes() {
             }
         }
         let make = format!("mount --bind {} {path}", cover.display());
-        comes_and_goes(&place, finding, &[&make], &[&format!("umount {path}")]);
+        comes_and_goes(&namespace, finding, &[&make], &[&format!("umount {path}")]);
     }
 }
 
 #[test]
 fn devices_that_are_not_as_the_policy_says() {
-    let place = quiet();
-    place.run("ip link del wan");
-    assert!(findings(&place, POLICY).contains(&"no-device wan".to_owned()));
+    let namespace = quiet();
+    namespace.run("ip link del wan");
+    assert!(findings(&namespace, POLICY).contains(&"no-device wan".to_owned()));
     // A device without Ethernet headers.
-    place.run("ip tuntap add dev wan mode tun");
-    place.run("ip link set wan up");
-    let found = findings(&place, POLICY);
+    namespace.run("ip tuntap add dev wan mode tun");
+    namespace.run("ip link set wan up");
+    let found = findings(&namespace, POLICY);
     assert!(found.contains(&"device-kind wan".to_owned()), "{found:?}");
-    place.run("ip link del wan");
-    place.run("ip link add wan numtxqueues 4 type bridge");
-    place.run("ip link set wan up");
-    let found = findings(&place, POLICY);
+    namespace.run("ip link del wan");
+    namespace.run("ip link add wan numtxqueues 4 type bridge");
+    namespace.run("ip link set wan up");
+    let found = findings(&namespace, POLICY);
     assert!(found.contains(&"many-queues wan".to_owned()), "{found:?}");
 }
 
 #[test]
 fn what_apply_does_is_found_no_more_and_what_others_change_is() {
-    let place = Namespace::new();
-    place.run("sysctl -qw net.ipv4.ip_forward=1");
-    let before = findings(&place, POLICY);
+    let namespace = Namespace::new();
+    namespace.run("sysctl -qw net.ipv4.ip_forward=1");
+    let before = findings(&namespace, POLICY);
     assert!(before.contains(&"segmentation-offload wan".to_owned()));
-    place.weirgate("apply upstream.toml").says(0, &[]);
-    let applied = place.snapshot();
-    let after = findings(&place, POLICY);
+    namespace.weirgate("apply upstream.toml").says(0, &[]);
+    let applied = namespace.snapshot();
+    let after = findings(&namespace, POLICY);
     let offload = |found: &[String]| found.iter().any(|one| one.contains("offload"));
     assert!(!offload(&after), "{after:?}");
     assert!(
@@ -232,10 +232,10 @@ fn what_apply_does_is_found_no_more_and_what_others_change_is() {
         "{after:?}"
     );
     // Without a policy, that which is in force is judged.
-    assert_eq!(findings(&place, "--device lan"), after);
-    same(&applied, &place.snapshot());
-    place.run("ethtool -K wan tso on gso on");
-    let changed = findings(&place, POLICY);
+    assert_eq!(findings(&namespace, "--device lan"), after);
+    same(&applied, &namespace.snapshot());
+    namespace.run("ethtool -K wan tso on gso on");
+    let changed = findings(&namespace, POLICY);
     assert!(
         changed.contains(&"differs kernel".to_owned()),
         "{changed:?}"
@@ -258,13 +258,13 @@ while True:
 
 #[test]
 fn what_leaves_beside_the_gate_is_found() {
-    let place = quiet();
+    let namespace = quiet();
     let passed_by = "passed-by wan".to_owned();
     let shapes = "shapes wan".to_owned();
-    assert!(!findings(&place, POLICY).contains(&shapes));
-    place.weirgate("apply upstream.toml").says(0, &[]);
-    assert!(findings(&place, POLICY).contains(&shapes));
-    let mut command = place.command("/usr/bin/python3");
+    assert!(!findings(&namespace, POLICY).contains(&shapes));
+    namespace.weirgate("apply upstream.toml").says(0, &[]);
+    assert!(findings(&namespace, POLICY).contains(&shapes));
+    let mut command = namespace.command("/usr/bin/python3");
     let mut around = command
         .args(["-c", AROUND])
         .stdout(Stdio::piped())
@@ -277,20 +277,20 @@ fn what_leaves_beside_the_gate_is_found() {
         .unwrap()
         .read_exact(&mut ready)
         .unwrap();
-    let found = findings(&place, POLICY);
+    let found = findings(&namespace, POLICY);
     around.kill().unwrap();
     around.wait().unwrap();
     assert!(
         found.contains(&passed_by) && !found.contains(&shapes),
         "{found:?}"
     );
-    assert!(findings(&place, POLICY).contains(&shapes));
+    assert!(findings(&namespace, POLICY).contains(&shapes));
 }
 
 #[test]
 fn without_a_capability_it_says_what_it_could_not_see() {
-    let place = quiet();
-    let ended = place.powerless(&format!("doctor {POLICY}"));
+    let namespace = quiet();
+    let ended = namespace.powerless(&format!("doctor {POLICY}"));
     assert_eq!(ended.status, 0, "{ended:?}");
     for part in [
         "no CAP_NET_ADMIN",
@@ -304,18 +304,20 @@ fn without_a_capability_it_says_what_it_could_not_see() {
 
 #[test]
 fn figures_are_those_of_the_link() {
-    let place = Namespace::new();
-    let ended = place.weirgate(&format!("doctor {POLICY}"));
+    let namespace = Namespace::new();
+    let ended = namespace.weirgate(&format!("doctor {POLICY}"));
     assert_eq!(ended.status, 1, "{ended:?}");
     // 46 packets of 1500 bytes carry 64 KB; each takes 32 cells of ATM.
     let words: Vec<&str> = ended.out.split_whitespace().collect();
-    let told = words.join(" ");
+    let text = words.join(" ");
     assert!(
-        told.contains("holds upstream of 512kbit for 1.2 s"),
-        "{told}"
+        text.contains("holds upstream of 512kbit for 1.2 s"),
+        "{text}"
     );
-    place
+    namespace
         .weirgate("doctor --device a/b")
         .says(2, &["1 to 15 bytes"]);
-    place.weirgate("doctor gone.toml").says(2, &["gone.toml"]);
+    namespace
+        .weirgate("doctor gone.toml")
+        .says(2, &["gone.toml"]);
 }

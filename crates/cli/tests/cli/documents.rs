@@ -99,14 +99,14 @@ fn check<T>(
     for (line, example) in examples {
         let source = whole(&example, parts);
         let (value, problems) = parse(&source);
-        let said: Vec<String> = problems
+        let messages: Vec<String> = problems
             .iter()
             .map(|one| one.render(page, &source))
             .collect();
         assert!(
-            value.is_some() && said.is_empty(),
+            value.is_some() && messages.is_empty(),
             "{page}, line {line}:\n{}",
-            said.join("\n")
+            messages.join("\n")
         );
     }
 }
@@ -158,22 +158,22 @@ fn fields(value: &toml::Value, found: &mut BTreeSet<String>) {
 }
 
 /// A file by its path from the root, or the files in a folder.
-fn files(place: &str) -> Vec<PathBuf> {
-    let place = root().join(place);
-    match fs::read_dir(&place) {
+fn files(path: &str) -> Vec<PathBuf> {
+    let path = root().join(path);
+    match fs::read_dir(&path) {
         Ok(entries) => entries.map(|entry| entry.unwrap().path()).collect(),
-        Err(_) => vec![place],
+        Err(_) => vec![path],
     }
 }
 
 /// Every field of the files, and of those in the folders, stands in one of the
 /// pages, or of those in a folder of pages.
-fn documented(pages: &[&str], places: &[&str], least: usize) {
+fn documented(pages: &[&str], paths: &[&str], least: usize) {
     let each = pages.iter().flat_map(|page| files(page));
     let text: String = each.map(|page| fs::read_to_string(page).unwrap()).collect();
     let mut found = BTreeSet::new();
-    for place in places {
-        for file in files(place) {
+    for path in paths {
+        for file in files(path) {
             if file
                 .extension()
                 .is_some_and(|extension| extension == "toml")

@@ -50,9 +50,9 @@ fn class(arguments: &[&str]) -> String {
 
 /// What comes for the router itself leaves by no LAN device.
 #[test]
-fn what_is_for_the_router_itself_is_told() {
+fn what_is_for_the_router_itself_is_reported() {
     let folder = TempDir::new().unwrap();
-    let said = |policy: &str, packet: &str| {
+    let answer = |policy: &str, packet: &str| {
         let ended = weirgate(folder.path(), &["explain", policy, packet]);
         assert_eq!(ended.status, 0, "{ended:?}");
         // Lines are broken where they are long.
@@ -63,9 +63,9 @@ fn what_is_for_the_router_itself_is_told() {
     let ifb = POLICY.replace("inbound = \"lan\"", "inbound = \"ifb\"");
     fs::write(folder.path().join("ifb.toml"), ifb).unwrap();
     let down = "down udp 203.0.113.6:9 > 198.51.100.7:51820";
-    let through = said("lan.toml", &format!("{down} => fast"));
+    let through = answer("lan.toml", &format!("{down} => fast"));
     assert!(through.contains("HTB on lan"), "{through}");
-    let own = said("lan.toml", &format!("{down} own => -"));
+    let own = answer("lan.toml", &format!("{down} own => -"));
     let parts = [
         "class none: for the router itself",
         "-> to the router itself",
@@ -73,7 +73,7 @@ fn what_is_for_the_router_itself_is_told() {
     assert!(parts.iter().all(|part| own.contains(part)), "{own}");
     assert!(!own.contains("HTB on"), "{own}");
     // On an IFB it is shaped as all that arrives.
-    let own = said("ifb.toml", &format!("{down} own => fast"));
+    let own = answer("ifb.toml", &format!("{down} own => fast"));
     let parts = ["HTB on ifb-wan", "-> to the router itself"];
     assert!(parts.iter().all(|part| own.contains(part)), "{own}");
 }
@@ -108,7 +108,7 @@ fn all_shows_what_rules_failed_at() {
 }
 
 /// A service's name stands for its packets: each rule is one line, and what a
-/// rule lacked is said in words.
+/// rule lacked is reported in words.
 #[test]
 fn a_service_is_explained_by_its_name() {
     let folder = TempDir::new().unwrap();
@@ -118,7 +118,7 @@ fn a_service_is_explained_by_its_name() {
     let ended = weirgate(folder.path(), &["explain", "ssh.toml", "ssh"]);
     assert_eq!(ended.status, 0, "{ended:?}");
     let words: Vec<&str> = ended.out.split_whitespace().collect();
-    let said = words.join(" ");
+    let text = words.join(" ");
     let parts = [
         "dscp AF21 # ssh up at 0s: class fast",
         "decides ssh.toml:10: rule for class fast: class fast",
@@ -128,7 +128,7 @@ fn a_service_is_explained_by_its_name() {
         "`ssh` takes only packets that bear its marks; `ssh-any` takes all of its port",
     ];
     for part in parts {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(text.contains(part), "{part}: {text}");
     }
     // One line for each rule, whatever number of the kernel's rules it is.
     let packets = ended.out.matches(" at 0s: class").count();
@@ -226,10 +226,10 @@ fn a_capture_is_read() {
 #[test]
 fn a_control_group_is_told_and_stands_for_those_below_it() {
     let class = |more: &str, policy: &str| {
-        let place = crate::program::root().join("tests/cli").join(policy);
+        let path = crate::program::root().join("tests/cli").join(policy);
         let folder = TempDir::new().unwrap();
         let packet = format!("udp 10.9.0.1:9 > 10.9.0.2:9 own {more}");
-        let words = ["explain", place.to_str().unwrap(), &packet, "--json"];
+        let words = ["explain", path.to_str().unwrap(), &packet, "--json"];
         let ended = weirgate(folder.path(), &words);
         assert_eq!(ended.status, 0, "{ended:?}");
         let document: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
@@ -237,19 +237,19 @@ fn a_control_group_is_told_and_stands_for_those_below_it() {
         let name = document["packets"][0]["class"].as_str().unwrap();
         (name.to_owned(), assumed)
     };
-    let told = |name: &str| (name.to_owned(), false);
+    let expected = |name: &str| (name.to_owned(), false);
     let outer = "control-groups.toml";
-    assert_eq!(class("cgroup weirgate-test/a", outer), told("good"));
-    assert_eq!(class("cgroup weirgate-test/a/b/c", outer), told("good"));
-    assert_eq!(class("cgroup weirgate-test/ab", outer), told("rest"));
-    assert_eq!(class("cgroup weirgate-test/c", outer), told("bad"));
-    assert_eq!(class("cgroup weirgate-test", outer), told("rest"));
+    assert_eq!(class("cgroup weirgate-test/a", outer), expected("good"));
+    assert_eq!(class("cgroup weirgate-test/a/b/c", outer), expected("good"));
+    assert_eq!(class("cgroup weirgate-test/ab", outer), expected("rest"));
+    assert_eq!(class("cgroup weirgate-test/c", outer), expected("bad"));
+    assert_eq!(class("cgroup weirgate-test", outer), expected("rest"));
     // What others write into the bits is no group.
-    assert_eq!(class("cgroup x mark 0x10000000", outer), told("rest"));
+    assert_eq!(class("cgroup x mark 0x10000000", outer), expected("rest"));
     assert_eq!(class("", outer), ("rest".to_owned(), true));
     let inner = "control-groups-inner.toml";
-    assert_eq!(class("cgroup weirgate-test/a/b/c", inner), told("bad"));
-    assert_eq!(class("cgroup weirgate-test/a/c", inner), told("good"));
+    assert_eq!(class("cgroup weirgate-test/a/b/c", inner), expected("bad"));
+    assert_eq!(class("cgroup weirgate-test/a/c", inner), expected("good"));
     let folder = TempDir::new().unwrap();
     explain(&folder, &[&format!("{UDP} own cgroup /a")]).says(2, &["without a `/` before it"]);
 }
@@ -292,7 +292,7 @@ fn one_of_several_links_is_chosen_by_its_device() {
     for device in ["wan", "wan2", "lan", "lan2"] {
         assert!(subjects.contains(&device), "{device} in {subjects:?}");
     }
-    // What is about the machine is said once.
+    // What is about the machine is reported once.
     assert!(
         report["findings"]
             .as_array()

@@ -9,8 +9,8 @@ use std::fs;
 use tempfile::TempDir;
 
 /// Exports a policy into a file there.
-fn export(place: &Namespace, policy: &str, folder: &TempDir) -> String {
-    let ended = place.weirgate(&format!("export {policy}"));
+fn export(namespace: &Namespace, policy: &str, folder: &TempDir) -> String {
+    let ended = namespace.weirgate(&format!("export {policy}"));
     assert_eq!(ended.status, 0, "{ended:?}");
     let script = folder.path().join("script").display().to_string();
     fs::write(&script, &ended.out).unwrap();
@@ -19,13 +19,13 @@ fn export(place: &Namespace, policy: &str, folder: &TempDir) -> String {
 
 #[test]
 fn a_script_makes_what_apply_makes() {
-    let place = Namespace::new();
+    let namespace = Namespace::new();
     let folder = TempDir::new().unwrap();
-    let script = export(&place, "both.toml", &folder);
-    place.run(&format!("sh {script}"));
+    let script = export(&namespace, "both.toml", &folder);
+    namespace.run(&format!("sh {script}"));
     // What tc takes is rounded, and what nft made has other types and the same
     // contents; crate kernel's tests send packets through it.
-    let planned = place.weirgate("plan both.toml");
+    let planned = namespace.weirgate("plan both.toml");
     assert_eq!(planned.status, 1, "{planned:?}");
     // Receive windows are programs, which a script has not and says so. The first line
     // counts the steps.
@@ -39,8 +39,8 @@ fn a_script_makes_what_apply_makes() {
         assert!(known.iter().any(|part| step.contains(part)), "{step}");
     }
     // `apply` exchanges these in place; then nothing is left to do.
-    place.weirgate("apply both.toml").says(0, &[]);
-    assert_eq!(place.weirgate("plan both.toml").status, 0);
+    namespace.weirgate("apply both.toml").says(0, &[]);
+    assert_eq!(namespace.weirgate("plan both.toml").status, 0);
 }
 
 #[test]
@@ -53,20 +53,23 @@ fn a_script_leaves_alone_what_is_there() {
         ("ip link add ifb-wan type ifb", "the device ifb-wan"),
         ("nft add table inet weirgate", "the table inet weirgate"),
     ] {
-        let place = Namespace::new();
+        let namespace = Namespace::new();
         let folder = TempDir::new().unwrap();
-        let script = export(&place, "both.toml", &folder);
-        place.run(made);
-        let before = place.snapshot();
-        let mut command = place.command("sh");
+        let script = export(&namespace, "both.toml", &folder);
+        namespace.run(made);
+        let before = namespace.snapshot();
+        let mut command = namespace.command("sh");
         let output = command.arg(&script).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains(part) && said.contains("--adopt"), "{said}");
-        same(&before, &place.snapshot());
-        place.run(&format!("sh {script} --adopt"));
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(
+            message.contains(part) && message.contains("--adopt"),
+            "{message}"
+        );
+        same(&before, &namespace.snapshot());
+        namespace.run(&format!("sh {script} --adopt"));
         // And once more, over its own.
-        place.run(&format!("sh {script} --adopt"));
+        namespace.run(&format!("sh {script} --adopt"));
     }
 }
 
@@ -81,15 +84,15 @@ fn nft_takes_the_tables_of_every_script() {
             continue;
         }
         policies += 1;
-        let place = Namespace::new();
-        let script = export(&place, &policy.display().to_string(), &folder);
+        let namespace = Namespace::new();
+        let script = export(&namespace, &policy.display().to_string(), &folder);
         let text = fs::read_to_string(&script).unwrap();
         let words = text.split_whitespace().collect::<Vec<_>>();
         let named = words.windows(2).filter(|pair| pair[0] == "dev");
         let devices: BTreeSet<&str> = named.map(|pair| pair[1]).collect();
         for device in devices {
             if !["wan", "lan", "far", "inside"].contains(&device) {
-                place.run(&format!("ip link add {device} type ifb"));
+                namespace.run(&format!("ip link add {device} type ifb"));
             }
         }
         let mut lines = text.lines();
@@ -99,7 +102,7 @@ fn nft_takes_the_tables_of_every_script() {
                 let table: Vec<&str> = lines.by_ref().take_while(|line| *line != "END").collect();
                 let file = folder.path().join("table");
                 fs::write(&file, table.join("\n") + "\n").unwrap();
-                place.run(&format!("nft -c -f {}", file.display()));
+                namespace.run(&format!("nft -c -f {}", file.display()));
                 tables += 1;
             }
         }

@@ -18,7 +18,7 @@ fn flood(watch: &Watch, net: u8, hosts: u32) {
          for i in range({hosts}):\n \
          s.sendto(bytes(100), (f'10.{net}.{{1 + i // 200}}.{{1 + i % 200}}', 10000 + i))"
     );
-    let mut command = watch.place.command("/usr/bin/python3");
+    let mut command = watch.namespace.command("/usr/bin/python3");
     assert!(command.args(["-c", &script]).status().unwrap().success());
 }
 
@@ -32,11 +32,11 @@ fn hosts(now: &Value) -> usize {
 #[test]
 fn a_flood_of_hosts_and_ports_adds_no_series() {
     let watch = Watch::start(|_| {});
-    watch.place.run("ip link set lan arp off");
+    watch.namespace.run("ip link set lan arp off");
     let mut scrapes = Vec::new();
     for net in [7, 6] {
         watch
-            .place
+            .namespace
             .run(&format!("ip addr add 10.{net}.0.1/16 dev lan"));
         flood(&watch, net, 5_000);
         watch.look(|now| hosts(now) == MOST_HOSTS);
@@ -72,7 +72,7 @@ fn a_flood_of_hosts_and_ports_adds_no_series() {
 #[test]
 fn a_hosts_first_interval_is_no_spike() {
     let watch = Watch::start(|_| {});
-    let mut sender = watch.place.command("/usr/bin/python3");
+    let mut sender = watch.namespace.command("/usr/bin/python3");
     let script = "import socket, time\n\
         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
         while True: s.sendto(bytes(100), ('10.8.0.77', 5000)); time.sleep(0.002)";

@@ -5,19 +5,19 @@ use crate::namespace::Namespace;
 use serde_json::Value;
 
 /// A namespace in which the router's own packets to 10.9.0.2 leave by `wan`.
-fn place() -> Namespace {
-    let place = Namespace::new();
-    place.run("ip addr add 10.9.0.1/24 dev wan");
-    place.run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 nud permanent dev wan");
-    place.run("sysctl -qw net.netfilter.nf_conntrack_acct=1");
-    told(&place, "apply flows.toml", 0, &[]);
-    place
+fn namespace() -> Namespace {
+    let namespace = Namespace::new();
+    namespace.run("ip addr add 10.9.0.1/24 dev wan");
+    namespace.run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 nud permanent dev wan");
+    namespace.run("sysctl -qw net.netfilter.nf_conntrack_acct=1");
+    expect(&namespace, "apply flows.toml", 0, &[]);
+    namespace
 }
 
 /// A command ends with this status and tells these parts, on either stream.
 #[track_caller]
-fn told(place: &Namespace, line: &str, status: i32, parts: &[&str]) {
-    let ended = place.weirgate(line);
+fn expect(namespace: &Namespace, line: &str, status: i32, parts: &[&str]) {
+    let ended = namespace.weirgate(line);
     assert_eq!(ended.status, status, "{line}: {ended:?}");
     let all = format!("{}{}", ended.out, ended.err);
     for part in parts {
@@ -26,21 +26,21 @@ fn told(place: &Namespace, line: &str, status: i32, parts: &[&str]) {
 }
 
 /// Sends a datagram of the router's own.
-fn send(place: &Namespace, port: u16) {
-    let mut command = place.command("bash");
+fn send(namespace: &Namespace, port: u16) {
+    let mut command = namespace.command("bash");
     let line = format!("printf 0123456789 > /dev/udp/10.9.0.2/{port}");
     assert!(command.args(["-c", &line]).status().unwrap().success());
 }
 
-fn json(place: &Namespace, line: &str) -> Value {
-    let ended = place.weirgate(line);
+fn json(namespace: &Namespace, line: &str) -> Value {
+    let ended = namespace.weirgate(line);
     assert_eq!(ended.status, 0, "{ended:?}");
     serde_json::from_str(&ended.out).unwrap()
 }
 
 /// The class upstream and the rule behind it of the flow to a port.
-fn flow(place: &Namespace, port: u16) -> (String, String) {
-    let flows = json(place, "flows --interval 10ms --json");
+fn flow(namespace: &Namespace, port: u16) -> (String, String) {
+    let flows = json(namespace, "flows --interval 10ms --json");
     let found = flows
         .as_array()
         .unwrap()
@@ -56,8 +56,8 @@ fn flow(place: &Namespace, port: u16) -> (String, String) {
 }
 
 /// What a rule counted.
-fn packets(place: &Namespace, rule: &str) -> u64 {
-    let rules = json(place, "rules --json");
+fn packets(namespace: &Namespace, rule: &str) -> u64 {
+    let rules = json(namespace, "rules --json");
     let found = rules
         .as_array()
         .unwrap()
@@ -70,75 +70,89 @@ fn packets(place: &Namespace, rule: &str) -> u64 {
 
 #[test]
 fn a_flow_has_its_class_its_rule_and_its_bytes() {
-    let place = place();
-    send(&place, 53);
-    send(&place, 4000);
-    let (class, rule) = flow(&place, 53);
+    let namespace = namespace();
+    send(&namespace, 53);
+    send(&namespace, 4000);
+    let (class, rule) = flow(&namespace, 53);
     assert_eq!(class, "urgent");
     assert!(rule.starts_with("line 24: "), "{rule}");
-    assert_eq!(flow(&place, 4000).0, "rest");
-    assert_eq!(packets(&place, "up_names"), 1);
-    told(
-        &place,
+    assert_eq!(flow(&namespace, 4000).0, "rest");
+    assert_eq!(packets(&namespace, "up_names"), 1);
+    expect(
+        &namespace,
         "flows --interval 10ms --class urgent",
         0,
         &["10.9.0.2:53"],
     );
-    told(&place, "rules", 0, &["up_names", "switched off"]);
+    expect(&namespace, "rules", 0, &["up_names", "switched off"]);
 }
 
 #[test]
 fn a_rule_set_is_switched_and_everything_else_stays() {
-    let place = place();
-    send(&place, 53);
-    send(&place, 27015);
-    assert_eq!(flow(&place, 27015).0, "rest");
-    told(&place, "ruleset", 0, &["night_games off"]);
-    told(
-        &place,
+    let namespace = namespace();
+    send(&namespace, 53);
+    send(&namespace, 27015);
+    assert_eq!(flow(&namespace, 27015).0, "rest");
+    expect(&namespace, "ruleset", 0, &["night_games off"]);
+    expect(
+        &namespace,
         "ruleset night-games on",
         0,
         &["up_set_night_games switched on"],
     );
-    told(&place, "ruleset", 0, &["night_games on"]);
-    assert_eq!(flow(&place, 27015).0, "urgent");
-    assert_eq!(packets(&place, "up_names"), 1, "counters go on");
-    assert_eq!(place.weirgate("show").status, 0);
-    told(&place, "ruleset night-games on", 0, &["nothing to change"]);
-    told(&place, "rollback", 0, &[]);
-    told(&place, "ruleset", 0, &["night_games off"]);
-    told(
-        &place,
+    expect(&namespace, "ruleset", 0, &["night_games on"]);
+    assert_eq!(flow(&namespace, 27015).0, "urgent");
+    assert_eq!(packets(&namespace, "up_names"), 1, "counters go on");
+    assert_eq!(namespace.weirgate("show").status, 0);
+    expect(
+        &namespace,
+        "ruleset night-games on",
+        0,
+        &["nothing to change"],
+    );
+    expect(&namespace, "rollback", 0, &[]);
+    expect(&namespace, "ruleset", 0, &["night_games off"]);
+    expect(
+        &namespace,
         "ruleset days on",
         2,
         &["no rule set `days`", "night_games"],
     );
-    told(&place, "ruleset night-games", 2, &[]);
-    told(&place, "ruleset night-games maybe", 2, &["on", "off"]);
+    expect(&namespace, "ruleset night-games", 2, &[]);
+    expect(&namespace, "ruleset night-games maybe", 2, &["on", "off"]);
 }
 
 #[test]
 fn without_an_applied_policy_there_is_nothing_to_tell() {
-    let place = Namespace::new();
-    told(&place, "flows --interval 10ms", 2, &["nothing is applied"]);
-    told(&place, "rules", 0, &["nothing is applied"]);
-    told(&place, "ruleset", 0, &["nothing is applied"]);
-    assert_ne!(place.weirgate("ruleset games on").status, 0);
+    let namespace = Namespace::new();
+    expect(
+        &namespace,
+        "flows --interval 10ms",
+        2,
+        &["nothing is applied"],
+    );
+    for option in ["policed", "held"] {
+        let line = format!("flows --interval 10ms --{option}");
+        expect(&namespace, &line, 2, &["nothing is applied"]);
+    }
+    expect(&namespace, "rules", 0, &["nothing is applied"]);
+    expect(&namespace, "ruleset", 0, &["nothing is applied"]);
+    assert_ne!(namespace.weirgate("ruleset games on").status, 0);
 }
 
 #[test]
 fn the_table_of_connections_is_told_in_numbers() {
-    let place = place();
+    let namespace = namespace();
     for port in [53, 53, 4000] {
-        send(&place, port);
+        send(&namespace, port);
     }
-    let told = json(&place, "flows --interval 10ms --summary --json");
+    let summary = json(&namespace, "flows --interval 10ms --summary --json");
     // Each datagram had a port of its own; nobody answered.
     for (field, number) in [("entries", 3), ("unreplied", 3), ("marked", 2)] {
-        assert_eq!(told[field], number, "{field}: {told:#}");
+        assert_eq!(summary[field], number, "{field}: {summary:#}");
     }
-    assert!(told["limit"].as_u64() > Some(3), "{told:#}");
-    let ports: Vec<(u64, u64, u64)> = told["ports"]
+    assert!(summary["limit"].as_u64() > Some(3), "{summary:#}");
+    let ports: Vec<(u64, u64, u64)> = summary["ports"]
         .as_array()
         .unwrap()
         .iter()
@@ -147,10 +161,10 @@ fn the_table_of_connections_is_told_in_numbers() {
             (number("port"), number("entries"), number("marked"))
         })
         .collect();
-    assert_eq!(ports, [(53, 2, 2), (4000, 1, 0)], "{told:#}");
-    assert_eq!(told["classes"]["urgent"]["up"], 2, "{told:#}");
-    assert_eq!(told["classes"]["rest"]["up"], 1, "{told:#}");
-    let text = place.weirgate("flows --interval 10ms --summary --most 1");
+    assert_eq!(ports, [(53, 2, 2), (4000, 1, 0)], "{summary:#}");
+    assert_eq!(summary["classes"]["urgent"]["up"], 2, "{summary:#}");
+    assert_eq!(summary["classes"]["rest"]["up"], 1, "{summary:#}");
+    let text = namespace.weirgate("flows --interval 10ms --summary --most 1");
     text.says(0, &["1 ports more"]);
     for part in [
         "3 connections of at most",

@@ -17,10 +17,10 @@ impl Drop for Ending {
     }
 }
 
-fn metrics(place: &Namespace, address: &str) -> String {
+fn metrics(namespace: &Namespace, address: &str) -> String {
     let script =
         "import sys, urllib.request as u; sys.stdout.write(u.urlopen(sys.argv[1]).read().decode())";
-    let mut command = place.command("/usr/bin/python3");
+    let mut command = namespace.command("/usr/bin/python3");
     let command = command.args(["-c", script, &format!("{address}metrics")]);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -28,23 +28,23 @@ fn metrics(place: &Namespace, address: &str) -> String {
 }
 
 /// Waits until the metrics have a line.
-fn until(place: &Namespace, address: &str, line: &str) {
+fn until(namespace: &Namespace, address: &str, line: &str) {
     for _ in 0..300 {
-        if metrics(place, address).lines().any(|one| one == line) {
+        if metrics(namespace, address).lines().any(|one| one == line) {
             return;
         }
         std::thread::sleep(Duration::from_millis(200));
     }
-    panic!("no `{line}` in {}", metrics(place, address));
+    panic!("no `{line}` in {}", metrics(namespace, address));
 }
 
 #[test]
-fn a_full_disk_stops_nothing_and_is_told() {
-    let place = Namespace::new();
-    place.run("ip link set lo up");
-    place.run("mkdir /run/small");
-    place.run("mount -t tmpfs -o size=1m none /run/small");
-    let mut fill = place.command("dd");
+fn a_full_disk_stops_nothing_and_is_reported() {
+    let namespace = Namespace::new();
+    namespace.run("ip link set lo up");
+    namespace.run("mkdir /run/small");
+    namespace.run("mount -t tmpfs -o size=1m none /run/small");
+    let mut fill = namespace.command("dd");
     fill.args([
         "if=/dev/zero",
         "of=/run/small/filler",
@@ -52,7 +52,7 @@ fn a_full_disk_stops_nothing_and_is_told() {
         "count=240",
     ]);
     assert!(fill.stderr(Stdio::null()).status().unwrap().success());
-    let mut command = place.command(WEIRGATE);
+    let mut command = namespace.command(WEIRGATE);
     command
         .args(["watch", "--listen", "127.0.0.1:0", "--every", "200ms"])
         .args(["--history", "/run/small/history"])
@@ -66,17 +66,17 @@ fn a_full_disk_stops_nothing_and_is_told() {
         }
     };
     std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-    until(&place, &address, "weirgate_history_failing 0");
+    until(&namespace, &address, "weirgate_history_failing 0");
     // Somebody else takes what is left.
-    let mut fill = place.command("dd");
+    let mut fill = namespace.command("dd");
     fill.args(["if=/dev/zero", "of=/run/small/rest", "bs=4096"]);
     assert!(!fill.stderr(Stdio::null()).status().unwrap().success());
-    until(&place, &address, "weirgate_history_failing 1");
-    place.run("rm /run/small/filler /run/small/rest");
-    until(&place, &address, "weirgate_history_failing 0");
-    until(&place, &address, "weirgate_history_lost_total 0");
+    until(&namespace, &address, "weirgate_history_failing 1");
+    namespace.run("rm /run/small/filler /run/small/rest");
+    until(&namespace, &address, "weirgate_history_failing 0");
+    until(&namespace, &address, "weirgate_history_lost_total 0");
     // What was seen meanwhile is there.
-    let ended = place.weirgate("watch export --history /run/small/history --from 1h");
+    let ended = namespace.weirgate("watch export --history /run/small/history --from 1h");
     assert_eq!(ended.status, 0, "{ended:?}");
     assert!(ended.out.contains("device_received_bytes"), "{ended:?}");
 }

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// `tests/cli/tiny.toml` with 3 s in place of 10, and more for its arm.
-fn short(place: &Path, more: &str) -> PathBuf {
-    lasting(place, "3s", more)
+fn short(folder: &Path, more: &str) -> PathBuf {
+    lasting(folder, "3s", more)
 }
 
 /// The same with another length.
-fn lasting(place: &Path, length: &str, more: &str) -> PathBuf {
+fn lasting(folder: &Path, length: &str, more: &str) -> PathBuf {
     let tiny = fs::read_to_string(root().join("tests/cli/tiny.toml")).unwrap();
-    let file = place.join("short.toml");
+    let file = folder.join("short.toml");
     fs::write(
         &file,
         tiny.replace("\"10s\"", &format!("\"{length}\"")) + more,
@@ -44,9 +44,9 @@ fn network() -> (String, String) {
 
 #[test]
 fn a_run_in_real_time() {
-    let place = TempDir::new().unwrap();
+    let folder = TempDir::new().unwrap();
     let before = network();
-    let ended = here(&short(place.path(), ""));
+    let ended = here(&short(folder.path(), ""));
     assert_eq!(ended.status, 0, "{ended:?}");
     assert_eq!(network(), before);
     let outcome: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
@@ -62,12 +62,12 @@ fn a_run_in_real_time() {
 }
 
 #[test]
-fn what_goes_wrong_in_the_arm_is_said() {
-    let place = TempDir::new().unwrap();
+fn what_goes_wrong_in_the_arm_is_reported() {
+    let folder = TempDir::new().unwrap();
     let before = network();
     let more = "commands = [\"gateway: tc qdisc add dev wan root handle 1: htb nonsense\"]\n\
                 programs = [\"tc\"]\n";
-    let ended = here(&short(place.path(), more));
+    let ended = here(&short(folder.path(), more));
     ended.says(
         1,
         &[
@@ -81,9 +81,9 @@ fn what_goes_wrong_in_the_arm_is_said() {
 }
 
 #[test]
-fn what_is_missing_is_said() {
-    let place = TempDir::new().unwrap();
-    let file = short(place.path(), "");
+fn what_is_missing_is_reported() {
+    let folder = TempDir::new().unwrap();
+    let file = short(folder.path(), "");
     let without = |capabilities: &str| {
         let output = Command::new("setpriv")
             .arg(format!("--bounding-set={capabilities}"))
@@ -102,8 +102,8 @@ fn what_is_missing_is_said() {
         let ended = without(capabilities);
         ended.says(1, &["could not be run on this kernel"]);
         for name in ["CAP_SYS_ADMIN", "CAP_NET_ADMIN"] {
-            let said = ended.err.contains(&format!("needs {name}"));
-            assert_eq!(said, missing.contains(&name), "{ended:?}");
+            let reported = ended.err.contains(&format!("needs {name}"));
+            assert_eq!(reported, missing.contains(&name), "{ended:?}");
         }
         assert_eq!(ended.out, "");
     }
@@ -120,15 +120,15 @@ fn what_is_missing_is_said() {
 
 #[test]
 fn what_is_stopped_leaves_nothing() {
-    let place = TempDir::new().unwrap();
+    let folder = TempDir::new().unwrap();
     // So long that it is not over by itself, however busy the machine.
-    let file = lasting(place.path(), "30s", "");
+    let file = lasting(folder.path(), "30s", "");
     let name = file.to_str().unwrap();
     let before = network();
     for signal in ["TERM", "INT", "KILL"] {
         let traces = Traces::new();
         let weirgate = traces.command(&root(), &["lab", "run", "--here", name]);
-        // Whoever runs the tests may have been told to ignore Ctrl-C, as a
+        // Whoever runs the tests may have been set to ignore Ctrl-C, as a
         // shell's background jobs are, and hands that down.
         let mut command = Command::new("env");
         command
@@ -141,8 +141,8 @@ fn what_is_stopped_leaves_nothing() {
         }
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         // It says that traffic flows; the agent is at work then.
-        let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
-        assert!(said.any(|line| line.unwrap().contains("traffic")));
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains("traffic")));
         assert!(traces.processes().len() > 1, "{:?}", traces.processes());
         let kill = Command::new("kill")
             .args(["-s", signal, &child.id().to_string()])

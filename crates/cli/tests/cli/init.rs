@@ -14,23 +14,23 @@ use tempfile::TempDir;
 
 /// A router with a default route, and a folder for its policy.
 struct Router {
-    place: Namespace,
+    namespace: Namespace,
     folder: TempDir,
 }
 
 impl Router {
     fn new() -> Self {
-        let place = Namespace::new();
+        let namespace = Namespace::new();
         for line in [
             "sysctl -qw net.ipv4.ip_forward=1",
             "ip addr add 192.0.2.2/24 dev wan",
             "ip addr add 192.168.1.1/24 dev lan",
             "ip route add default via 192.0.2.1",
         ] {
-            place.run(line);
+            namespace.run(line);
         }
         Self {
-            place,
+            namespace,
             folder: TempDir::new().unwrap(),
         }
     }
@@ -41,7 +41,7 @@ impl Router {
     }
 
     fn command(&self, options: &str) -> Command {
-        let mut command = self.place.command(WEIRGATE);
+        let mut command = self.namespace.command(WEIRGATE);
         command.arg("init").args(options.split_whitespace());
         command.arg("--output").arg(self.file());
         command
@@ -56,7 +56,7 @@ impl Router {
 #[test]
 fn a_script_says_everything_by_options() {
     let router = Router::new();
-    let before = router.place.snapshot();
+    let before = router.namespace.snapshot();
     let lacking = router.init("--line cable");
     lacking.says(
         2,
@@ -89,7 +89,7 @@ fn a_script_says_everything_by_options() {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    same(&before, &router.place.snapshot());
+    same(&before, &router.namespace.snapshot());
 
     router
         .init(options)
@@ -99,12 +99,15 @@ fn a_script_says_everything_by_options() {
     applied.says(0, &["it returns by itself in 60 s unless"]);
     assert!(began.elapsed() < Duration::from_secs(90));
     assert!(applied.out.contains("Keep it: `weirgate confirm`"));
-    router.place.weirgate("confirm").says(0, &["is confirmed"]);
-    let shown = router.place.weirgate("show --json");
+    router
+        .namespace
+        .weirgate("confirm")
+        .says(0, &["is confirmed"]);
+    let shown = router.namespace.weirgate("show --json");
     let shown: Value = serde_json::from_str(&shown.out).unwrap();
     assert_eq!(shown["differences"], Value::Array(Vec::new()));
-    assert_eq!(router.place.weirgate("remove").status, 0);
-    same(&before, &router.place.snapshot());
+    assert_eq!(router.namespace.weirgate("remove").status, 0);
+    same(&before, &router.namespace.snapshot());
 }
 
 /// Makes a TUN device whose link type is that of PPP (512), and keeps it: what
@@ -122,8 +125,8 @@ sys.stdin.read()
 #[test]
 fn a_session_is_shaped_by_one_command() {
     let router = Router::new();
-    let place = &router.place;
-    let mut session = place
+    let namespace = &router.namespace;
+    let mut session = namespace
         .command("/usr/bin/python3")
         .args(["-c", SESSION])
         .stdin(Stdio::piped())
@@ -138,12 +141,12 @@ fn a_session_is_shaped_by_one_command() {
         "ip link set ppp0 mtu 1492 up",
         "ip route replace default dev ppp0",
     ] {
-        place.run(line);
+        namespace.run(line);
     }
     let began = Instant::now();
     let ended = router.init("--line vdsl --up 40M --down 100M --for calls --apply");
     ended.says(0, &["steps done and read back"]);
-    place.weirgate("confirm").says(0, &["is confirmed"]);
+    namespace.weirgate("confirm").says(0, &["is confirmed"]);
     assert!(began.elapsed() < Duration::from_secs(90));
     for part in [
         "ppp0, a PPP session",
@@ -153,11 +156,15 @@ fn a_session_is_shaped_by_one_command() {
     ] {
         assert!(ended.out.contains(part), "{part} in {ended:?}");
     }
-    let shown: Value = serde_json::from_str(&place.weirgate("show --json").out).unwrap();
+    let shown: Value = serde_json::from_str(&namespace.weirgate("show --json").out).unwrap();
     assert_eq!(shown["differences"], Value::Array(Vec::new()));
     assert_eq!(shown["links"][0]["directions"][0]["device"], "ppp0");
-    assert!(place.run("tc qdisc show dev ppp0").contains("htb 1: root"));
-    assert_eq!(place.weirgate("remove").status, 0);
+    assert!(
+        namespace
+            .run("tc qdisc show dev ppp0")
+            .contains("htb 1: root")
+    );
+    assert_eq!(namespace.weirgate("remove").status, 0);
     drop(session.stdin.take());
     session.wait().unwrap();
 }
@@ -165,7 +172,7 @@ fn a_session_is_shaped_by_one_command() {
 #[test]
 fn what_was_found_is_json_too() {
     let router = Router::new();
-    let mut command = router.place.command(WEIRGATE);
+    let mut command = router.namespace.command(WEIRGATE);
     let ended = command.args(["init", "--json", "--up", "40M", "--down", "100M"]);
     let ended = Ended::of(&ended.stdin(Stdio::null()).output().unwrap());
     assert_eq!(ended.status, 0, "{ended:?}");
@@ -180,14 +187,14 @@ fn what_was_found_is_json_too() {
 fn a_root_of_somebody_else_is_named_and_left_alone() {
     let router = Router::new();
     let root = "tc qdisc add dev wan root handle 5: tbf rate 1mbit burst 2000 limit 3000";
-    router.place.run(root);
-    let before = router.place.snapshot();
+    router.namespace.run(root);
+    let before = router.namespace.snapshot();
     let ended = router.init("--yes --up 40M --down 100M --apply");
     ended.says(2, &["K302: wan", "--adopt"]);
     for part in ["shapers       tbf 5: on wan", "[foreign-root]"] {
         assert!(ended.out.contains(part), "{part} in {ended:?}");
     }
-    same(&before, &router.place.snapshot());
+    same(&before, &router.namespace.snapshot());
 }
 
 /// The program at a terminal, which script(1) makes.
@@ -203,7 +210,7 @@ impl Terminal {
             "echo pid $$ end; exec {WEIRGATE} init {options} --output {}",
             router.file().display()
         );
-        let mut command = router.place.command("script");
+        let mut command = router.namespace.command("script");
         let mut script = command
             .args(["-qefc", &line, "/dev/null"])
             .env("TERM", "dumb")
@@ -249,7 +256,7 @@ impl Terminal {
 #[test]
 fn three_answers_at_a_terminal_shape_the_line() {
     let router = Router::new();
-    let before = router.place.snapshot();
+    let before = router.namespace.snapshot();
     let mut terminal = Terminal::new(&router, "");
     terminal.until("What kind of line is it?");
     terminal.until("> [1] ");
@@ -273,15 +280,15 @@ fn three_answers_at_a_terminal_shape_the_line() {
     assert_eq!(text.matches('?').count(), 5, "three questions, two offers");
     let policy = fs::read_to_string(router.file()).unwrap();
     assert!(policy.contains("layer = \"docsis\""), "{policy}");
-    assert_eq!(router.place.weirgate("show").status, 0);
-    assert_eq!(router.place.weirgate("remove").status, 0);
-    same(&before, &router.place.snapshot());
+    assert_eq!(router.namespace.weirgate("show").status, 0);
+    assert_eq!(router.namespace.weirgate("remove").status, 0);
+    same(&before, &router.namespace.snapshot());
 }
 
 #[test]
 fn an_interruption_anywhere_changes_nothing() {
     let router = Router::new();
-    let before = router.place.snapshot();
+    let before = router.namespace.snapshot();
     let asked = "--up 40M --down 100M --line fibre --for calls";
     // At a question, at the offer, and while what was applied waits.
     for (options, texts) in [
@@ -305,10 +312,10 @@ fn an_interruption_anywhere_changes_nothing() {
         assert_eq!(status, Some(130), "{text}");
         // What a guard takes back, it does at once.
         let until = Instant::now() + Duration::from_secs(5);
-        while router.place.snapshot() != before && Instant::now() < until {
+        while router.namespace.snapshot() != before && Instant::now() < until {
             sleep(Duration::from_millis(50));
         }
-        same(&before, &router.place.snapshot());
+        same(&before, &router.namespace.snapshot());
         assert!(!router.folder.path().join("weirgate").exists(), "{text}");
     }
 }

@@ -55,8 +55,8 @@ fn several_experiments_are_all_read_before_one_is_run() {
 
 #[test]
 fn files_that_are_none() {
-    let place = TempDir::new().unwrap();
-    let path = place.path();
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
     fs::write(path.join("garbage"), [0xff, 0xfe, 0, 1, 0x80].repeat(999)).unwrap();
     fs::write(path.join("zeros"), [0; 500]).unwrap();
     fs::write(path.join("empty"), "").unwrap();
@@ -93,8 +93,8 @@ fn files_that_are_none() {
 
 #[test]
 fn a_failed_check_is_one_document() {
-    let place = TempDir::new().unwrap();
-    let path = place.path();
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
     let policy = "version = 1\n[link]\ndevice = \"wan\"\nup = \"40 furlongs\"\n";
     fs::write(path.join("policy.toml"), policy).unwrap();
     let ended = weirgate(path, &["check", "--json", "policy.toml"]);
@@ -115,7 +115,7 @@ fn a_failed_check_is_one_document() {
 
 #[test]
 fn wrong_arguments() {
-    let place = TempDir::new().unwrap();
+    let folder = TempDir::new().unwrap();
     for (arguments, part) in [
         (&[][..], "Usage: weirgate [OPTIONS] <COMMAND>"),
         (&["frobnicate"], "unrecognized subcommand 'frobnicate'"),
@@ -147,18 +147,18 @@ fn wrong_arguments() {
         (&["report"], "<FOLDERS>"),
         (&["try", "a"], "unexpected argument 'a'"),
     ] {
-        weirgate(place.path(), arguments).says(2, &[part]);
+        weirgate(folder.path(), arguments).says(2, &[part]);
     }
     let tiny = root().join("tests/cli/tiny.toml");
     let arguments = ["lab", "run", tiny.to_str().unwrap(), "--arm", "modem"];
-    weirgate(place.path(), &arguments).says(
+    weirgate(folder.path(), &arguments).says(
         2,
         &["tests/cli/tiny.toml: there is no arm `modem`; it has modem-only"],
     );
     for arguments in [&["--version"][..], &["--help"], &["lab", "run", "--help"]] {
-        weirgate(place.path(), arguments).says(0, &[]);
+        weirgate(folder.path(), arguments).says(0, &[]);
     }
-    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]
@@ -178,18 +178,18 @@ fn a_right_policy_is_told_what_it_promises() {
 
 #[test]
 fn experiments_are_found_without_their_folder() {
-    let place = TempDir::new().unwrap();
+    let folder = TempDir::new().unwrap();
     // A program that is installed: experiments in `share`, found from anywhere.
-    fs::create_dir_all(place.path().join("bin")).unwrap();
-    let program = place.path().join("bin/weirgate");
+    fs::create_dir_all(folder.path().join("bin")).unwrap();
+    let program = folder.path().join("bin/weirgate");
     fs::copy(crate::program::WEIRGATE, &program).unwrap();
-    fs::copy(crate::program::LAB, place.path().join("bin/weirgate-lab")).unwrap();
+    fs::copy(crate::program::LAB, folder.path().join("bin/weirgate-lab")).unwrap();
     let list = |program: &std::path::Path| {
         let mut command = std::process::Command::new(program);
         let output = command.args(["lab", "list"]).current_dir("/").output();
         crate::program::Ended::of(&output.unwrap())
     };
-    let share = place.path().join("share/weirgate/experiments");
+    let share = folder.path().join("share/weirgate/experiments");
     list(&program).says(
         2,
         &[
@@ -209,8 +209,8 @@ fn experiments_are_found_without_their_folder() {
 /// A router without the laboratory says so, and says how to get it.
 #[test]
 fn without_the_laboratory_it_is_told_how_to_get_it() {
-    let place = TempDir::new().unwrap();
-    let program = place.path().join("weirgate");
+    let folder = TempDir::new().unwrap();
+    let program = folder.path().join("weirgate");
     fs::copy(crate::program::WEIRGATE, &program).unwrap();
     for arguments in [
         &["lab", "run", "a.toml"][..],
@@ -231,10 +231,10 @@ fn without_the_laboratory_it_is_told_how_to_get_it() {
 
 #[test]
 fn what_cannot_be_written_is_told_before_anything_runs() {
-    let place = TempDir::new().unwrap();
+    let folder = TempDir::new().unwrap();
     let tiny = root().join("tests/cli/tiny.toml");
     let tiny = tiny.to_str().unwrap();
-    fs::write(place.path().join("file"), "old").unwrap();
+    fs::write(folder.path().join("file"), "old").unwrap();
     for options in [
         ["--report", "file/report.html"],
         ["--report", "."],
@@ -243,12 +243,12 @@ fn what_cannot_be_written_is_told_before_anything_runs() {
         ["--out", "/proc/weirgate"],
     ] {
         let arguments = [&["lab", "run", tiny][..], &options].concat();
-        let ended = weirgate(place.path(), &arguments);
+        let ended = weirgate(folder.path(), &arguments);
         ended.says(2, &[options[1], "cannot be written", "nothing was run"]);
         assert!(!ended.err.contains("virtual seconds"), "{ended:?}");
     }
-    weirgate(place.path(), &["try", "--report", "file/x"]).says(2, &["nothing was run"]);
-    let left: Vec<_> = fs::read_dir(place.path()).unwrap().flatten().collect();
+    weirgate(folder.path(), &["try", "--report", "file/x"]).says(2, &["nothing was run"]);
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }
 

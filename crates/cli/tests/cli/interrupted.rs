@@ -55,32 +55,32 @@ mod long {
 
 /// Refuses every request of each policy; how many there were.
 fn refusals<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
-    let place = Namespace::new();
-    let far = Far::of(&place);
+    let namespace = Namespace::new();
+    let far = Far::of(&namespace);
     let mut all = 0;
     for policy in policies {
         let policy = policy.as_ref();
-        let refused = requests(&task(&place, "refuse", policy));
+        let refused = requests(&task(&namespace, "refuse", policy));
         assert!(refused > 5, "{policy}");
         assert!(far.reached(), "{policy}");
         all += refused;
     }
-    assert!(unguarded(&place));
+    assert!(unguarded(&namespace));
     all
 }
 
 /// Lets the kernel lack the kind of every request; how many requests have one.
 fn missing_kinds<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
-    let place = Namespace::new();
-    let _far = Far::of(&place);
+    let namespace = Namespace::new();
+    let _far = Far::of(&namespace);
     let mut all = 0;
     for policy in policies {
         let policy = policy.as_ref();
-        let missed = requests(&task(&place, "miss", policy));
+        let missed = requests(&task(&namespace, "miss", policy));
         assert!(missed > 2, "{policy}");
         all += missed;
     }
-    assert!(unguarded(&place));
+    assert!(unguarded(&namespace));
     all
 }
 
@@ -89,32 +89,32 @@ fn vanishings<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
     let mut all = 0;
     for policy in policies {
         let policy = policy.as_ref();
-        let place = Namespace::new();
+        let namespace = Namespace::new();
         let back = || {
-            place.run("ip link add wan type veth peer name far");
-            place.run("ip link set wan up");
-            place.run("ip link set far up");
+            namespace.run("ip link add wan type veth peer name far");
+            namespace.run("ip link set wan up");
+            namespace.run("ip link set far up");
         };
-        place.weirgate(&format!("apply {policy}")).says(0, &[]);
-        let whole = place.snapshot();
-        place.weirgate("remove").says(0, &[]);
-        let bare = place.snapshot();
+        namespace.weirgate(&format!("apply {policy}")).says(0, &[]);
+        let whole = namespace.snapshot();
+        namespace.weirgate("remove").says(0, &[]);
+        let bare = namespace.snapshot();
         let mut vanished = 0;
         loop {
-            let ended = task(&place, &format!("vanish {vanished}"), policy);
+            let ended = task(&namespace, &format!("vanish {vanished}"), policy);
             assert_eq!(ended.status, 0, "{policy} {vanished}: {ended:?}");
             within(Duration::from_secs(30), "end of the guard", || {
-                unguarded(&place)
+                unguarded(&namespace)
             });
             if !ended.out.contains("vanished") {
                 break;
             }
             assert!(ended.out.contains("made false"), "{policy} {vanished}");
             back();
-            same(&bare, &place.snapshot());
-            place.weirgate(&format!("apply {policy}")).says(0, &[]);
-            same(&whole, &place.snapshot());
-            place.weirgate("remove").says(0, &[]);
+            same(&bare, &namespace.snapshot());
+            namespace.weirgate(&format!("apply {policy}")).says(0, &[]);
+            same(&whole, &namespace.snapshot());
+            namespace.weirgate("remove").says(0, &[]);
             vanished += 1;
         }
         assert!(vanished > 2, "{policy}");
@@ -125,28 +125,28 @@ fn vanishings<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
 
 /// Kills the apply at every request of each policy; how often it did.
 fn kills<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
-    let place = Namespace::new();
-    let far = Far::of(&place);
+    let namespace = Namespace::new();
+    let far = Far::of(&namespace);
     let mut all = 0;
     for policy in policies {
         let policy = policy.as_ref();
-        let before = place.snapshot();
+        let before = namespace.snapshot();
         let mut killed = 0;
         loop {
-            let ended = task(&place, &format!("kill {killed}"), policy);
+            let ended = task(&namespace, &format!("kill {killed}"), policy);
             within(Duration::from_secs(30), "end of the guard", || {
-                unguarded(&place)
+                unguarded(&namespace)
             });
             if ended.out.contains("not killed") {
                 break;
             }
             killed += 1;
-            same(&before, &place.snapshot());
+            same(&before, &namespace.snapshot());
             assert!(far.reached(), "{policy} {killed}");
         }
         assert!(killed > 5, "{policy}");
         assert!(far.reached(), "{policy}");
-        assert_eq!(place.weirgate("show").status, 0);
+        assert_eq!(namespace.weirgate("show").status, 0);
         all += killed;
     }
     all

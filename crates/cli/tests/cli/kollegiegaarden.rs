@@ -85,7 +85,7 @@ fn write(path: &Path, size: u64, eras: &[(i64, i64)], others: usize) {
         .unwrap()
         .as_millis() as i64;
     // What lasts a minute is in two of the page's minutes, whenever this runs: in one
-    // alone its ways would be told apart.
+    // alone its paths would be distinguished.
     let now = now - (now + MINUTE / 2) % MINUTE;
     let names = KOLLEGIEGAARDEN
         .map(|(class, ..)| METRICS.map(|metric| format!("{metric}{}", labels(class))));
@@ -100,8 +100,8 @@ fn write(path: &Path, size: u64, eras: &[(i64, i64)], others: usize) {
         .collect();
     let mut random = Random(7);
     let mut rows = 0_u32;
-    for (place, (ago, step)) in eras.iter().enumerate() {
-        let end = eras.get(place + 1).map_or(0, |next| next.0);
+    for (index, (ago, step)) in eras.iter().enumerate() {
+        let end = eras.get(index + 1).map_or(0, |next| next.0);
         for row in 1..=(ago - end) / step {
             let before = ago - row * step;
             // A day's rise and fall, and once a day the worst, for a minute.
@@ -186,8 +186,8 @@ fn twelve_hours_and_nine_months_are_one_click() {
         (6600, "id=\"nine\"", "measured; dotted: estimated"),
     ] {
         let page = watch.browser(&format!("#history/{hours}"), &["--dump-dom"]);
-        let place = page.find(button).unwrap();
-        let tag = &page[page[..place].rfind('<').unwrap()..];
+        let offset = page.find(button).unwrap();
+        let tag = &page[page[..offset].rfind('<').unwrap()..];
         let tag = &tag[..tag.find('>').unwrap()];
         assert!(tag.contains("aria-pressed=\"true\""), "{tag}");
         for part in [
@@ -248,7 +248,7 @@ fn twelve_hours_and_nine_months_are_one_click() {
 /// time, their figures are the same, but for the first and last step of the long one.
 fn compare_nine_months_with_twelve_hours() {
     let watch = Watch::under(POLICY, nine_months_of_1500);
-    let mut browser = Browser::open(&watch.place, 1280, 1400);
+    let mut browser = Browser::open(&watch.namespace, 1280, 1400);
     browser.go(&format!("{}#history/1", watch.address));
     browser.until("document.querySelectorAll('#graphs figure').length > 0");
     as_fast("1,500 series", &watch, &mut browser);
@@ -316,7 +316,7 @@ fn points(
     let path = format!("api/read?series={encoded}&from={from}&to={to}&step={step}");
     let read: Value = watch.json(&path);
     let points = read["series"][name]["points"].as_array().unwrap();
-    let whole = |point: &Value, place: usize| point[place].as_i64().unwrap();
+    let whole = |point: &Value, index: usize| point[index].as_i64().unwrap();
     points
         .iter()
         .map(|one| {

@@ -50,12 +50,12 @@ fn a_run_that_takes_too_long_is_stopped() {
 
 #[test]
 fn a_guest_that_panics_shows_its_console() {
-    let place = TempDir::new().unwrap();
+    let temporary = TempDir::new().unwrap();
     let tiny = fs::read_to_string(root().join("tests/cli/tiny.toml")).unwrap();
     let panic = "programs = [\"sh\"]\n\
                  commands = [\"gateway: sh -c 'echo c > /proc/sysrq-trigger'\"]\n\
                  [[arm]]\nname = \"quiet\"\n";
-    fs::write(place.path().join("panic.toml"), tiny + panic).unwrap();
+    fs::write(temporary.path().join("panic.toml"), tiny + panic).unwrap();
     let arguments = [
         "lab",
         "run",
@@ -65,7 +65,7 @@ fn a_guest_that_panics_shows_its_console() {
         "--report",
         "report.html",
     ];
-    let ended = weirgate(place.path(), &arguments);
+    let ended = weirgate(temporary.path(), &arguments);
     ended.says(
         1,
         &[
@@ -76,14 +76,14 @@ fn a_guest_that_panics_shows_its_console() {
         ],
     );
     assert_eq!(ended.out, "");
-    let left: Vec<_> = fs::read_dir(place.path()).unwrap().flatten().collect();
+    let left: Vec<_> = fs::read_dir(temporary.path()).unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
 #[test]
 fn one_that_fails_takes_nothing_from_the_others() {
-    let place = TempDir::new().unwrap();
-    let at = |name: &str| place.path().join(name).display().to_string();
+    let temporary = TempDir::new().unwrap();
+    let at = |name: &str| temporary.path().join(name).display().to_string();
     let fails = fs::read_to_string(root().join("tests/cli/tiny.toml")).unwrap()
         + "programs = [\"sh\"]\ncommands = [\"gateway: sh -c 'exit 9'\"]\n";
     fs::write(at("fails.toml"), fails.replace("\"tiny\"", "\"fails\"")).unwrap();
@@ -114,16 +114,16 @@ fn one_that_fails_takes_nothing_from_the_others() {
     for part in ["Not run to the end", "exit 9", "adsl-2.3"] {
         assert!(page.contains(part), "`{part}` in {page}");
     }
-    assert!(place.path().join("out/adsl-2.3/outcome.json").exists());
-    assert!(!place.path().join("out/fails").exists());
+    assert!(temporary.path().join("out/adsl-2.3/outcome.json").exists());
+    assert!(!temporary.path().join("out/fails").exists());
     // The heading of a calculation's figures is whole.
     assert!(!ended.out.contains("..."), "{}", ended.out);
 }
 
 #[test]
 fn kernels_that_are_none() {
-    let place = TempDir::new().unwrap();
-    let at = |name: &str| place.path().join(name).display().to_string();
+    let temporary = TempDir::new().unwrap();
+    let at = |name: &str| temporary.path().join(name).display().to_string();
     fs::write(at("garbage"), [0x5a; 9000]).unwrap();
     fs::write(at("empty"), "").unwrap();
     fs::create_dir(at("folder")).unwrap();
@@ -144,12 +144,13 @@ fn kernels_that_are_none() {
     ] {
         let kernel = at(name);
         tiny(&["--kernel", &kernel]).says(2, &[name, part]);
-        weirgate(place.path(), &["try", "--kernel", &kernel]).says(2, &[name, part]);
+        weirgate(temporary.path(), &["try", "--kernel", &kernel]).says(2, &[name, part]);
         if name != "folder" {
-            weirgate(place.path(), &["lab", "prepare", "--kernel", &kernel]).says(2, &[name, part]);
+            weirgate(temporary.path(), &["lab", "prepare", "--kernel", &kernel])
+                .says(2, &[name, part]);
         }
     }
-    assert!(!place.path().join("weirgate-try.html").exists());
+    assert!(!temporary.path().join("weirgate-try.html").exists());
 }
 
 /// What only `make test-all` waits for.
@@ -159,8 +160,8 @@ mod long {
     /// Fails once in a while: docs/lab.md says why.
     #[test]
     fn one_seed_gives_one_result() {
-        let place = TempDir::new().unwrap();
-        let folder = place.path().to_str().unwrap();
+        let temporary = TempDir::new().unwrap();
+        let folder = temporary.path().to_str().unwrap();
         let first = tiny(&["--seed", "11", "--out", folder]);
         assert_eq!(first.status, 0, "{first:?}");
         let second = tiny(&["--seed", "11"]);
@@ -183,6 +184,6 @@ mod long {
         };
         // The seed itself stands in the document, so the figures are compared.
         assert_ne!(metrics(&first), metrics(&other));
-        saved_results_are_drawn_again(&place.path().join("tiny"), &first.out);
+        saved_results_are_drawn_again(&temporary.path().join("tiny"), &first.out);
     }
 }

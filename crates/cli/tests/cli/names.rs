@@ -68,13 +68,13 @@ fn answer(query: &[u8], zone: &str) -> Option<Vec<u8>> {
 
 /// A namespace whose resolver asks 127.0.0.1.
 struct Site {
-    place: Namespace,
+    namespace: Namespace,
     folder: tempfile::TempDir,
 }
 
 impl Site {
     fn new() -> Self {
-        let place = Namespace::new();
+        let namespace = Namespace::new();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("resolv.conf");
         fs::write(
@@ -84,13 +84,13 @@ impl Site {
         .unwrap();
         let switch = folder.path().join("nsswitch.conf");
         fs::write(&switch, "hosts: files dns\n").unwrap();
-        place.run("ip link set lo up");
-        place.run(&format!("mount --bind {} /etc/resolv.conf", file.display()));
-        place.run(&format!(
+        namespace.run("ip link set lo up");
+        namespace.run(&format!("mount --bind {} /etc/resolv.conf", file.display()));
+        namespace.run(&format!(
             "mount --bind {} /etc/nsswitch.conf",
             switch.display()
         ));
-        Self { place, folder }
+        Self { namespace, folder }
     }
 
     fn zone(&self, text: &str) {
@@ -99,7 +99,7 @@ impl Site {
 
     fn serve(&self) -> Served {
         let program = std::env::current_exe().unwrap();
-        let mut command = self.place.command(program.to_str().unwrap());
+        let mut command = self.namespace.command(program.to_str().unwrap());
         command
             .args(["--exact", "names::server", "--nocapture"])
             .env(ZONE, self.folder.path().join("zone"))
@@ -109,7 +109,7 @@ impl Site {
 
     /// What both sets have, and the numbers of the table's rules.
     fn sets(&self) -> (String, String) {
-        let text = self.place.run("nft -a list table inet weirgate");
+        let text = self.namespace.run("nft -a list table inet weirgate");
         let mut sets = String::new();
         for set in text.split("set group_updates_").skip(1) {
             let body = set.split('}').take(2).collect::<Vec<_>>().join("}");
@@ -151,10 +151,10 @@ const SOON: Duration = Duration::from_secs(8);
 #[test]
 fn names_are_looked_up_replaced_in_place_and_remembered() {
     let site = Site::new();
-    let place = &site.place;
+    let namespace = &site.namespace;
     // Nobody answers: the policy is in force all the same.
     let begin = Instant::now();
-    place
+    namespace
         .weirgate("apply names.toml")
         .says(0, &["updates.example.org", "or none", "state 1"]);
     assert!(
@@ -163,7 +163,7 @@ fn names_are_looked_up_replaced_in_place_and_remembered() {
         begin.elapsed()
     );
     assert!(
-        place
+        namespace
             .run("tc class show dev wan")
             .contains("class htb 2:4a6b")
     );
@@ -177,7 +177,7 @@ fn names_are_looked_up_replaced_in_place_and_remembered() {
     while site.sets().0 == ";;" {
         // The server needs a moment to begin.
         assert!(begin.elapsed() < SOON);
-        let again = place.weirgate("apply names.toml");
+        let again = namespace.weirgate("apply names.toml");
         assert!(again.out.contains("nothing to change"), "{again:?}");
     }
     assert_eq!(
@@ -187,12 +187,12 @@ fn names_are_looked_up_replaced_in_place_and_remembered() {
             rules.clone()
         )
     );
-    place.weirgate("plan names.toml").says(0, &[]);
+    namespace.weirgate("plan names.toml").says(0, &[]);
     // The service looks when it starts, and again after `refresh`.
     site.zone("updates.example.org 192.0.2.2\n");
     let log = fs::File::create(site.folder.path().join("log")).unwrap();
     let keeper = Served(
-        place
+        namespace
             .command(crate::program::WEIRGATE)
             .arg("keep")
             .stderr(log)
@@ -209,26 +209,26 @@ fn names_are_looked_up_replaced_in_place_and_remembered() {
         "looked up too often: after {late:?}"
     );
     assert_eq!(site.sets().1, rules);
-    place.weirgate("plan names.toml").says(0, &[]);
-    place.weirgate("show").says(0, &[]);
+    namespace.weirgate("plan names.toml").says(0, &[]);
+    namespace.weirgate("show").says(0, &[]);
     // Without a name server, what is made anew has what was known.
     drop(served);
-    place.run("nft flush ruleset");
+    namespace.run("nft flush ruleset");
     let begin = Instant::now();
-    while !place.run("nft list tables").contains("weirgate") {
+    while !namespace.run("nft list tables").contains("weirgate") {
         assert!(begin.elapsed() < SOON);
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(site.sets().0, "192.0.2.3, 192.0.2.7;;");
     drop(keeper);
-    place.weirgate("remove").says(0, &[]);
-    place.weirgate("boot").says(0, &[]);
+    namespace.weirgate("remove").says(0, &[]);
+    namespace.weirgate("boot").says(0, &[]);
 }
 
 #[test]
 fn a_script_says_that_it_looks_nothing_up() {
-    let place = Namespace::new();
-    place
+    let namespace = Namespace::new();
+    namespace
         .weirgate("export names.toml")
         .says(0, &["group_updates_4 is empty", "group_updates_6 is empty"]);
 }

@@ -25,7 +25,7 @@ const SHOWN: &str = "new Promise((done) => { const look = () =>
 fn the_page_is_light_and_comes_at_once() {
     let watch = Watch::start(|_| {});
     watch.look(|now| class(now, "urgent").is_some());
-    let mut browser = Browser::open(&watch.place, 1280, 900);
+    let mut browser = Browser::open(&watch.namespace, 1280, 900);
     // As at the first visit, each time.
     browser.ask("Network.enable", &json!({}));
     browser.ask(
@@ -67,7 +67,7 @@ pub fn shown(browser: &mut Browser, button: &str) -> (f64, f64) {
 #[test]
 fn nine_months_open_as_fast_as_twelve_hours() {
     let watch = Watch::under(POLICY, nine_months);
-    let mut browser = Browser::open(&watch.place, 1280, 1400);
+    let mut browser = Browser::open(&watch.namespace, 1280, 1400);
     browser.go(&format!("{}#history/1", watch.address));
     browser.until("document.querySelectorAll('#graphs figure').length > 0");
     as_fast("24 series", &watch, &mut browser);
@@ -109,7 +109,7 @@ pub fn as_fast(what: &str, watch: &Watch, browser: &mut Browser) {
 #[test]
 fn a_time_is_dragged_out_and_compared_with_the_day_before() {
     let watch = Watch::under(POLICY, nine_months);
-    let mut browser = Browser::open(&watch.place, 1280, 1400);
+    let mut browser = Browser::open(&watch.namespace, 1280, 1400);
     browser.go(&format!("{}#history/24", watch.address));
     let ready = "document.getElementById('graphs').dataset.ready";
     browser.until("document.querySelectorAll('#graphs figure').length > 0");
@@ -144,8 +144,8 @@ fn a_time_is_dragged_out_and_compared_with_the_day_before() {
     // From three tenths of the drawing's width to six.
     let before = browser.value(ready);
     let box_of = "document.querySelector('#graphs figure svg').getBoundingClientRect()";
-    let place = browser.value(&format!("[{box_of}.x, {box_of}.y, {box_of}.width]"));
-    let place = [0, 1, 2].map(|part| place[part].as_f64().unwrap());
+    let bounds = browser.value(&format!("[{box_of}.x, {box_of}.y, {box_of}.width]"));
+    let bounds = [0, 1, 2].map(|part| bounds[part].as_f64().unwrap());
     for (kind, part) in [
         ("mousePressed", 0.3),
         ("mouseMoved", 0.5),
@@ -153,7 +153,7 @@ fn a_time_is_dragged_out_and_compared_with_the_day_before() {
         ("mouseReleased", 0.6),
     ] {
         let event = json!({
-            "type": kind, "x": place[0] + part * place[2], "y": place[1] + 60.0,
+            "type": kind, "x": bounds[0] + part * bounds[2], "y": bounds[1] + 60.0,
             "button": "left", "buttons": 1, "clickCount": 1,
         });
         browser.ask("Input.dispatchMouseEvent", &event);
@@ -187,7 +187,7 @@ fn an_hour_ahead(path: &Path) {
 fn a_clock_that_was_ahead_hides_nothing() {
     let watch = Watch::start(an_hour_ahead);
     watch.look(|now| class(now, "urgent").is_some());
-    let mut browser = Browser::open(&watch.place, 1280, 900);
+    let mut browser = Browser::open(&watch.namespace, 1280, 900);
     browser.go(&format!("{}#history/0.25", watch.address));
     browser.until("document.querySelectorAll('#graphs figure').length > 0");
     let text = browser.value("document.getElementById('graphs').innerText");
@@ -207,15 +207,15 @@ fn keys_reach_everything_and_stay_where_they_are() {
         let objects = now["objects"].as_array();
         objects.is_some_and(|all| all.iter().any(|one| one["labels"]["host"] == "10.8.0.77"))
     });
-    let mut browser = Browser::open(&watch.place, 390, 844);
+    let mut browser = Browser::open(&watch.namespace, 390, 844);
     browser.go(&format!("{}#hosts", watch.address));
     browser.until("document.querySelectorAll('#hosts-rows tbody a').length > 0");
-    let place = "document.activeElement.getAttribute('href') || document.activeElement.id \
+    let focused = "document.activeElement.getAttribute('href') || document.activeElement.id \
                  || document.activeElement.getAttribute('aria-label')";
     let mut met = Vec::new();
     for _ in 0..30 {
         browser.press("Tab", 9, "");
-        let at = browser.value(place);
+        let at = browser.value(focused);
         met.push(at.as_str().unwrap_or_default().to_owned());
         if met.last().unwrap() == "#hosts/10.8.0.77" {
             break;
@@ -237,7 +237,7 @@ fn keys_reach_everything_and_stay_where_they_are() {
         let before = browser.value(at);
         browser.until(&format!("{at} !== {before}"));
     }
-    assert_eq!(browser.value(place), "#hosts/10.8.0.77");
+    assert_eq!(browser.value(focused), "#hosts/10.8.0.77");
     browser.press("Enter", 13, "\r");
     browser.until("document.getElementById('host-name').textContent === 'Host 10.8.0.77'");
     browser.until("document.querySelectorAll('#host-graphs figure').length > 0");

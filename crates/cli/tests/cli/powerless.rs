@@ -25,8 +25,8 @@ const COMMANDS: [(&str, i32); 9] = [
 
 /// Runs a command that must end within seconds.
 #[track_caller]
-fn soon(place: &Namespace, guard: &[&str], program: &str, line: &str) -> Ended {
-    let mut command = place.command("timeout");
+fn soon(namespace: &Namespace, guard: &[&str], program: &str, line: &str) -> Ended {
+    let mut command = namespace.command("timeout");
     command.args(["20", "setpriv"]).args(guard).arg(program);
     for word in line.split(' ') {
         if Path::new(word).extension().is_some() {
@@ -42,52 +42,58 @@ fn soon(place: &Namespace, guard: &[&str], program: &str, line: &str) -> Ended {
 
 #[test]
 fn without_the_capability_every_command_names_it() {
-    let place = Namespace::new();
-    place.weirgate(&format!("apply {POLICY}")).says(0, &[]);
-    let before = place.snapshot();
+    let namespace = Namespace::new();
+    namespace.weirgate(&format!("apply {POLICY}")).says(0, &[]);
+    let before = namespace.snapshot();
     let guard = ["--bounding-set=-net_admin", "--inh-caps=-net_admin"];
     for (line, status) in COMMANDS {
-        let ended = soon(&place, &guard, WEIRGATE, line);
+        let ended = soon(&namespace, &guard, WEIRGATE, line);
         assert_eq!(ended.status, status, "{line}: {ended:?}");
         assert!(ended.err.contains("CAP_NET_ADMIN"), "{line}: {ended:?}");
     }
-    same(&before, &place.snapshot());
+    same(&before, &namespace.snapshot());
     // What waits is found by its files; root without the capability has those.
-    soon(&place, &guard, WEIRGATE, "confirm").says(1, &["nothing waits"]);
-    soon(&place, &guard, WEIRGATE, "history").says(0, &[]);
+    soon(&namespace, &guard, WEIRGATE, "confirm").says(1, &["nothing waits"]);
+    soon(&namespace, &guard, WEIRGATE, "history").says(0, &[]);
 }
 
 #[test]
 fn an_ordinary_user_is_told_what_is_missing() {
-    let place = Namespace::new();
-    place.weirgate(&format!("apply {POLICY}")).says(0, &[]);
-    let before = place.snapshot();
+    let namespace = Namespace::new();
+    namespace.weirgate(&format!("apply {POLICY}")).says(0, &[]);
+    let before = namespace.snapshot();
     // The repository may be where others do not come.
-    place.run(&format!("cp {WEIRGATE} /run/program"));
-    place.run("chmod 755 /run /run/program");
+    namespace.run(&format!("cp {WEIRGATE} /run/program"));
+    namespace.run("chmod 755 /run /run/program");
     let policy = crate::program::root().join("tests/cli").join(POLICY);
-    place.run(&format!("cp {} /run/policy.conf", policy.display()));
+    namespace.run(&format!("cp {} /run/policy.conf", policy.display()));
     let guard = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     for (line, status) in COMMANDS {
         let line = line.replace("changed.toml", "/run/policy.conf");
-        let ended = soon(&place, &guard, "/run/program", &line);
+        let ended = soon(&namespace, &guard, "/run/program", &line);
         // What is kept may be read by its owner alone.
         assert_eq!(ended.status, status, "{line}: {ended:?}");
-        let told = ["CAP_NET_ADMIN", "the right to read it"];
+        let reasons = ["CAP_NET_ADMIN", "the right to read it"];
         assert!(
-            told.iter().any(|part| ended.err.contains(part)),
+            reasons.iter().any(|part| ended.err.contains(part)),
             "{line}: {ended:?}"
         );
     }
     for (line, status) in [("confirm", 3), ("history", 1)] {
-        soon(&place, &guard, "/run/program", line).says(status, &["Permission denied", "root has"]);
+        soon(&namespace, &guard, "/run/program", line)
+            .says(status, &["Permission denied", "root has"]);
     }
     for line in ["check /run/policy.conf", "export /run/policy.conf"] {
-        soon(&place, &guard, "/run/program", line).says(0, &[]);
+        soon(&namespace, &guard, "/run/program", line).says(0, &[]);
     }
-    let doctor = soon(&place, &guard, "/run/program", "doctor /run/policy.conf");
+    let doctor = soon(
+        &namespace,
+        &guard,
+        "/run/program",
+        "doctor /run/policy.conf",
+    );
     assert!(doctor.out.contains("[privilege]"), "{doctor:?}");
-    same(&before, &place.snapshot());
+    same(&before, &namespace.snapshot());
 }
 
 /// The capabilities that the packaged service has.
@@ -102,13 +108,13 @@ fn of_the_unit() -> String {
 
 #[test]
 fn the_service_may_put_back_what_holds_arriving_packets() {
-    let place = Namespace::new();
-    place.weirgate("apply arriving.toml").says(0, &[]);
-    place.run("tc qdisc del dev wan clsact");
+    let namespace = Namespace::new();
+    namespace.weirgate("apply arriving.toml").says(0, &[]);
+    namespace.run("tc qdisc del dev wan clsact");
     let guard = [&*of_the_unit(), "--inh-caps=-all"];
-    soon(&place, &guard, WEIRGATE, "boot").says(0, &[]);
-    place.weirgate("show").says(0, &[]);
-    let filters = place.run("tc filter show dev wan ingress");
+    soon(&namespace, &guard, WEIRGATE, "boot").says(0, &[]);
+    namespace.weirgate("show").says(0, &[]);
+    let filters = namespace.run("tc filter show dev wan ingress");
     assert!(filters.contains("weirgate-window-in"), "{filters}");
 }
 
@@ -123,20 +129,20 @@ const INSIDE: [(&str, i32); 4] = [
 
 #[test]
 fn what_looks_at_connections_and_rules_names_what_it_lacks() {
-    let place = Namespace::new();
-    place.weirgate("apply flows.toml").says(0, &[]);
-    place.run(&format!("cp {WEIRGATE} /run/program"));
-    place.run("chmod 755 /run /run/program");
-    let before = place.snapshot();
+    let namespace = Namespace::new();
+    namespace.weirgate("apply flows.toml").says(0, &[]);
+    namespace.run(&format!("cp {WEIRGATE} /run/program"));
+    namespace.run("chmod 755 /run /run/program");
+    let before = namespace.snapshot();
     let without = ["--bounding-set=-net_admin", "--inh-caps=-net_admin"];
     let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     for (line, status) in INSIDE {
         for guard in [&without[..], &nobody] {
-            let ended = soon(&place, guard, "/run/program", line);
+            let ended = soon(&namespace, guard, "/run/program", line);
             assert_eq!(ended.status, status, "{line}: {ended:?}");
-            let told = ["CAP_NET_ADMIN", "the right to read it"];
+            let reasons = ["CAP_NET_ADMIN", "the right to read it"];
             assert!(
-                told.iter().any(|part| ended.err.contains(part)),
+                reasons.iter().any(|part| ended.err.contains(part)),
                 "{line}: {ended:?}"
             );
         }
@@ -144,9 +150,9 @@ fn what_looks_at_connections_and_rules_names_what_it_lacks() {
     let blind = "--bounding-set=-bpf,-perfmon,-sys_admin";
     let blind = [blind, "--inh-caps=-bpf,-perfmon,-sys_admin"];
     for guard in [&blind[..], &nobody] {
-        let ended = soon(&place, guard, "/run/program", "survey wan --for 1s");
+        let ended = soon(&namespace, guard, "/run/program", "survey wan --for 1s");
         assert_eq!(ended.status, 2, "{ended:?}");
         assert!(ended.err.contains("CAP_BPF, CAP_PERFMON"), "{ended:?}");
     }
-    same(&before, &place.snapshot());
+    same(&before, &namespace.snapshot());
 }

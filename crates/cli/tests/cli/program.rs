@@ -51,8 +51,8 @@ pub struct Ended {
 impl Ended {
     /// What a command printed, with this repository's place taken out.
     pub fn of(output: &Output) -> Self {
-        let place = format!("{}/", root().display());
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&place, "");
+        let prefix = format!("{}/", root().display());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&prefix, "");
         Self {
             // A status that no program returns stands for a signal.
             status: output.status.code().unwrap_or(-1),

@@ -21,10 +21,10 @@ impl Drop for Server {
 /// A namespace whose loopback carries 20 Mbit/s and holds 300,000 bytes, which
 /// wait 120 ms, with an iperf3 server. Both directions share it.
 fn line() -> (Namespace, Server) {
-    let place = Namespace::new();
-    place.run("ip link set lo mtu 1500 up");
-    place.run("tc qdisc add dev lo root tbf rate 20mbit burst 3000 limit 300000");
-    let mut command = place.command("iperf3");
+    let namespace = Namespace::new();
+    namespace.run("ip link set lo mtu 1500 up");
+    namespace.run("tc qdisc add dev lo root tbf rate 20mbit burst 3000 limit 300000");
+    let mut command = namespace.command("iperf3");
     command
         .args(["-s", "--forceflush", "-p", "5299"])
         .stdout(Stdio::piped());
@@ -33,11 +33,11 @@ fn line() -> (Namespace, Server) {
     let mut lines = out.lines();
     while !lines.next().unwrap().unwrap().contains("Server listening") {}
     std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-    (place, Server(server))
+    (namespace, Server(server))
 }
 
-fn probe(place: &Namespace, words: &[&str]) -> Ended {
-    let mut command = place.command(WEIRGATE);
+fn probe(namespace: &Namespace, words: &[&str]) -> Ended {
+    let mut command = namespace.command(WEIRGATE);
     Ended::of(&command.arg("probe").args(words).output().unwrap())
 }
 
@@ -49,8 +49,8 @@ fn an_irtt_server_of_its_makers_answers() {
         skipped("irtt (package irtt) is not installed");
         return;
     }
-    let (place, _server) = line();
-    let mut command = place.command(irtt.to_str().unwrap());
+    let (namespace, _server) = line();
+    let mut command = namespace.command(irtt.to_str().unwrap());
     command
         .args(["server", "-b", "127.0.0.1:2112"])
         .stdout(Stdio::piped());
@@ -60,7 +60,10 @@ fn an_irtt_server_of_its_makers_answers() {
     while !lines.next().unwrap().unwrap().contains("IPv4 listener") {}
     std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
     let irtt = ["--irtt", "127.0.0.1", "--iperf3", "127.0.0.1:5299"];
-    let ended = probe(&place, &[&irtt[..], &["--time", "4s", "--json"]].concat());
+    let ended = probe(
+        &namespace,
+        &[&irtt[..], &["--time", "4s", "--json"]].concat(),
+    );
     assert_eq!(ended.status, 0, "{ended:?}");
     let found: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(found["idle_lost"], 0, "{found}");
@@ -70,8 +73,8 @@ fn an_irtt_server_of_its_makers_answers() {
 
 #[test]
 fn an_iperf3_server_fills_the_line_while_echoes_are_sent() {
-    let (place, _server) = line();
-    let mut sysctl = place.command("sysctl");
+    let (namespace, _server) = line();
+    let mut sysctl = namespace.command("sysctl");
     let everyone = "net.ipv4.ping_group_range=0 2147483647";
     assert!(sysctl.args(["-qw", everyone]).status().unwrap().success());
     let folder = tempfile::tempdir().unwrap();
@@ -86,7 +89,7 @@ fn an_iperf3_server_fills_the_line_while_echoes_are_sent() {
         "--write",
         &kept_at,
     ];
-    let ended = probe(&place, &words);
+    let ended = probe(&namespace, &words);
     assert_eq!(ended.status, 0, "{ended:?}");
     let found: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(found["mtu_bytes"], 1500, "{found}");
@@ -134,27 +137,27 @@ fn an_iperf3_server_fills_the_line_while_echoes_are_sent() {
         "{echoes}"
     );
     // A folder that is there already is not written over.
-    let again = probe(&place, &words);
+    let again = probe(&namespace, &words);
     assert_ne!(again.status, 0, "{again:?}");
     assert!(again.err.contains("File exists"), "{again:?}");
 }
 
 #[test]
-fn what_is_missing_for_echoes_is_said() {
-    let place = Namespace::new();
-    place.run("ip link set lo up");
-    let mut sysctl = place.command("sysctl");
+fn what_is_missing_for_echoes_is_reported() {
+    let namespace = Namespace::new();
+    namespace.run("ip link set lo up");
+    let mut sysctl = namespace.command("sysctl");
     let nobody = "net.ipv4.ping_group_range=1 0";
     assert!(sysctl.args(["-qw", nobody]).status().unwrap().success());
-    let ended = probe(&place, &["--icmp", "127.0.0.1"]);
+    let ended = probe(&namespace, &["--icmp", "127.0.0.1"]);
     assert_ne!(ended.status, 0, "{ended:?}");
     assert!(ended.err.contains("ping_group_range"), "{ended:?}");
-    let mut sysctl = place.command("sysctl");
+    let mut sysctl = namespace.command("sysctl");
     let everyone = "net.ipv4.ping_group_range=0 2147483647";
     assert!(sysctl.args(["-qw", everyone]).status().unwrap().success());
-    let ended = probe(&place, &["--iperf3", "127.0.0.1:1", "--time", "2s"]);
+    let ended = probe(&namespace, &["--iperf3", "127.0.0.1:1", "--time", "2s"]);
     assert!(ended.err.contains("does not answer"), "{ended:?}");
-    let ended = probe(&place, &["--bulk", "ftp://a/"]);
+    let ended = probe(&namespace, &["--bulk", "ftp://a/"]);
     assert_eq!(ended.status, 2, "{ended:?}");
 }
 
@@ -252,13 +255,13 @@ name = "as-is"
 /// in one folder.
 #[test]
 fn an_experiment_is_played_on_real_hosts() {
-    let place = Namespace::new();
-    place.run("ip link set lo mtu 1500 up");
-    place.run("tc qdisc add dev lo root tbf rate 20mbit burst 3000 limit 300000");
-    let mut sysctl = place.command("sysctl");
+    let namespace = Namespace::new();
+    namespace.run("ip link set lo mtu 1500 up");
+    namespace.run("tc qdisc add dev lo root tbf rate 20mbit burst 3000 limit 300000");
+    let mut sysctl = namespace.command("sysctl");
     let everyone = "net.ipv4.ping_group_range=0 2147483647";
     assert!(sysctl.args(["-qw", everyone]).status().unwrap().success());
-    let mut command = place.command(WEIRGATE);
+    let mut command = namespace.command(WEIRGATE);
     command
         .args(["probe", "--serve", "127.0.0.1:7887"])
         .stderr(Stdio::piped());
@@ -286,14 +289,14 @@ fn an_experiment_is_played_on_real_hosts() {
         .map(str::to_owned)
     };
     let owned = words(&kept_at);
-    let ended = probe(&place, &owned.each_ref().map(|word| &**word));
+    let ended = probe(&namespace, &owned.each_ref().map(|word| &**word));
     assert_eq!(ended.status, 0, "{ended:?}");
     assert!(ended.err.contains("of 8 s uploads"), "{ended:?}");
     let found: Value = serde_json::from_str(&ended.out).unwrap();
     let transfers = found["transfers"].as_array().unwrap();
     let of = |name: &'static str| transfers.iter().filter(move |one| one["flow"] == name);
     for one in transfers {
-        // What of the pages was not whole at the end is said.
+        // What of the pages was not whole at the end is reported.
         assert!(one["failed"].is_null() || one["flow"] == "web", "{found}");
     }
     assert_eq!((of("down").count(), of("up").count()), (1, 2), "{found}");
@@ -345,7 +348,7 @@ fn an_experiment_is_played_on_real_hosts() {
     std::fs::write(&script, wrong).unwrap();
     let other_at = folder.path().join("other").display().to_string();
     let owned = words(&other_at);
-    let ended = probe(&place, &owned.each_ref().map(|word| &**word));
+    let ended = probe(&namespace, &owned.each_ref().map(|word| &**word));
     assert_eq!(ended.status, 2, "{ended:?}");
     assert!(
         ended.err.contains("script.toml:38: it has to go between"),

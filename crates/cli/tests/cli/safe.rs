@@ -33,15 +33,15 @@ pub fn within(limit: Duration, what: &str, mut test: impl FnMut() -> bool) -> Du
 }
 
 /// No guard stands in the namespace any more.
-pub fn unguarded(place: &Namespace) -> bool {
-    let run = format!("/proc/{}/root/run/weirgate", place.holder());
+pub fn unguarded(namespace: &Namespace) -> bool {
+    let run = format!("/proc/{}/root/run/weirgate", namespace.holder());
     let mut entries = fs::read_dir(run).into_iter().flatten().flatten();
     !entries.any(|entry| entry.file_name().to_string_lossy().contains(".guard"))
 }
 
-pub fn task(place: &Namespace, task: &str, policy: &str) -> Ended {
+pub fn task(namespace: &Namespace, task: &str, policy: &str) -> Ended {
     let program = std::env::current_exe().unwrap();
-    let mut command = place.command(program.to_str().unwrap());
+    let mut command = namespace.command(program.to_str().unwrap());
     command
         .args(["--exact", "victim::victim", "--nocapture"])
         .env(victim::TASK, task)
@@ -61,22 +61,22 @@ pub fn requests(ended: &Ended) -> usize {
 
 #[test]
 fn an_unconfirmed_change_returns_in_time_with_everything_else_killed() {
-    let place = Namespace::new();
-    place.weirgate("apply both.toml").says(0, &["state 1"]);
-    let before = place.snapshot();
-    let keeper = Keeper::new(&place);
+    let namespace = Namespace::new();
+    namespace.weirgate("apply both.toml").says(0, &["state 1"]);
+    let before = namespace.snapshot();
+    let keeper = Keeper::new(&namespace);
     let begin = Instant::now();
-    place
+    namespace
         .weirgate("apply --confirm 5s changed.toml")
         .says(0, &["state 2", "in 5 s"]);
     let end = SystemTime::now();
     drop(keeper);
-    place
+    namespace
         .weirgate("apply upstream.toml")
         .says(1, &["change 2 is not confirmed yet"]);
     // The rate that both.toml has and changed.toml has not.
     let back = || {
-        place
+        namespace
             .run("tc class show dev wan classid 2:4a6b")
             .contains("83192bit")
     };
@@ -85,166 +85,179 @@ fn an_unconfirmed_change_returns_in_time_with_everything_else_killed() {
     assert!(!back(), "it returned too early");
     within(Duration::from_secs(2), "return", back);
     within(Duration::from_secs(1), "end of the guard", || {
-        unguarded(&place)
+        unguarded(&namespace)
     });
     // The guard writes what became of the change when all is back.
-    let root = format!("/proc/{}/root", place.holder());
-    let head = place.run("find /run/kept -name head");
+    let root = format!("/proc/{}/root", namespace.holder());
+    let head = namespace.run("find /run/kept -name head");
     let written = fs::metadata(format!("{root}{}", head.trim())).unwrap();
     let late = written.modified().unwrap().duration_since(end).unwrap();
     let late = late.saturating_sub(Duration::from_secs(5));
     println!("all was back at most {late:?} after its time");
     assert!(late < Duration::from_millis(200), "{late:?} late");
-    same(&before, &place.snapshot());
-    let history = place.weirgate("history").out;
+    same(&before, &namespace.snapshot());
+    let history = namespace.weirgate("history").out;
     assert!(history.contains("returned by itself"), "{history}");
-    place
+    namespace
         .weirgate("confirm")
         .says(1, &["nothing waits to be confirmed"]);
 }
 
 #[test]
 fn a_removal_is_in_the_history_and_a_rollback_goes_back_to_it() {
-    let place = Namespace::new();
-    let bare = place.snapshot();
-    place.weirgate("apply both.toml").says(0, &["state 1"]);
-    let shaped = place.snapshot();
-    place.weirgate("remove").says(0, &[]);
-    same(&bare, &place.snapshot());
-    place.weirgate("apply both.toml").says(0, &["state 3"]);
-    let history = place.weirgate("history").out;
+    let namespace = Namespace::new();
+    let bare = namespace.snapshot();
+    namespace.weirgate("apply both.toml").says(0, &["state 1"]);
+    let shaped = namespace.snapshot();
+    namespace.weirgate("remove").says(0, &[]);
+    same(&bare, &namespace.snapshot());
+    namespace.weirgate("apply both.toml").says(0, &["state 3"]);
+    let history = namespace.weirgate("history").out;
     assert!(history.contains("everything was removed"), "{history}");
-    place
+    namespace
         .weirgate("rollback --confirm 60s")
         .says(1, &["state 2 is a removal"]);
-    place.weirgate("rollback").says(0, &[]);
-    same(&bare, &place.snapshot());
+    namespace.weirgate("rollback").says(0, &[]);
+    same(&bare, &namespace.snapshot());
     // Nothing is in force, and nothing comes back at the next start.
-    place
+    namespace
         .weirgate("boot")
         .says(0, &["nothing is to be in force"]);
-    place.weirgate("rollback").says(0, &["state 5"]);
-    same(&shaped, &place.snapshot());
+    namespace.weirgate("rollback").says(0, &["state 5"]);
+    same(&shaped, &namespace.snapshot());
 }
 
 #[test]
 fn a_confirmed_change_stays_and_earlier_ones_can_be_had_again() {
-    let place = Namespace::new();
-    place
+    let namespace = Namespace::new();
+    namespace
         .weirgate("rollback")
         .says(1, &["there is no earlier state"]);
-    place.weirgate("apply --confirm 1s both.toml").says(0, &[]);
-    place.weirgate("confirm").says(0, &["state 1 is confirmed"]);
+    namespace
+        .weirgate("apply --confirm 1s both.toml")
+        .says(0, &[]);
+    namespace
+        .weirgate("confirm")
+        .says(0, &["state 1 is confirmed"]);
     std::thread::sleep(Duration::from_millis(1_200));
-    let first = place.snapshot();
+    let first = namespace.snapshot();
     assert!(first.contains("htb 1:"));
-    place.weirgate("apply upstream.toml").says(0, &["state 2"]);
-    let second = place.snapshot();
-    place
+    namespace
+        .weirgate("apply upstream.toml")
+        .says(0, &["state 2"]);
+    let second = namespace.snapshot();
+    namespace
         .weirgate("apply --confirm 60s changed.toml")
         .says(0, &[]);
-    place
+    namespace
         .weirgate("rollback")
         .says(0, &["state 3 is taken back"]);
-    same(&second, &place.snapshot());
-    place.weirgate("rollback").says(0, &["state 4"]);
-    same(&first, &place.snapshot());
-    place.weirgate("rollback 2").says(0, &["state 5"]);
-    same(&second, &place.snapshot());
-    place
+    same(&second, &namespace.snapshot());
+    namespace.weirgate("rollback").says(0, &["state 4"]);
+    same(&first, &namespace.snapshot());
+    namespace.weirgate("rollback 2").says(0, &["state 5"]);
+    same(&second, &namespace.snapshot());
+    namespace
         .weirgate("rollback 9")
         .says(1, &["there is no state 9"]);
-    let history = place.weirgate("history").out;
+    let history = namespace.weirgate("history").out;
     for part in ["taken back", "(state 1 again)", "(state 2 again)  in force"] {
         assert!(history.contains(part), "{part} in {history}");
     }
-    assert!(unguarded(&place));
+    assert!(unguarded(&namespace));
 }
 
 #[test]
 fn what_the_kernel_offers_is_asked_once_in_its_run() {
-    let place = Namespace::new();
-    place.weirgate("apply both.toml").says(0, &["state 1"]);
-    let answers = || place.run("find /run -name asked.json").trim().to_owned();
+    let namespace = Namespace::new();
+    namespace.weirgate("apply both.toml").says(0, &["state 1"]);
+    let answers = || {
+        namespace
+            .run("find /run -name asked.json")
+            .trim()
+            .to_owned()
+    };
     let file = answers();
-    let kept = place.run(&format!("cat {file}"));
+    let kept = namespace.run(&format!("cat {file}"));
     assert!(kept.contains("\"htb\""), "{kept}");
     // What is broken is asked again, and what is there is taken as it is.
-    place.run(&format!("truncate -s 20 {file}"));
-    place.weirgate("apply changed.toml").says(0, &["state 2"]);
-    assert_eq!(place.run(&format!("cat {file}")), kept);
-    place.weirgate("apply both.toml").says(0, &["state 3"]);
-    place.weirgate("remove").says(0, &[]);
+    namespace.run(&format!("truncate -s 20 {file}"));
+    namespace
+        .weirgate("apply changed.toml")
+        .says(0, &["state 2"]);
+    assert_eq!(namespace.run(&format!("cat {file}")), kept);
+    namespace.weirgate("apply both.toml").says(0, &["state 3"]);
+    namespace.weirgate("remove").says(0, &[]);
     assert_eq!(answers(), "");
 }
 
 #[test]
 fn damaged_states_are_named_and_the_others_serve() {
-    let place = Namespace::new();
+    let namespace = Namespace::new();
     for policy in ["both.toml", "changed.toml", "upstream.toml"] {
-        place.weirgate(&format!("apply {policy}")).says(0, &[]);
+        namespace.weirgate(&format!("apply {policy}")).says(0, &[]);
     }
-    let folder = place.run("find /run/kept -name head");
+    let folder = namespace.run("find /run/kept -name head");
     let folder = folder.trim().trim_end_matches("head");
-    place.run(&format!("truncate -s 500 {folder}000002.state"));
-    let listed = place.weirgate("history");
+    namespace.run(&format!("truncate -s 500 {folder}000002.state"));
+    let listed = namespace.weirgate("history");
     listed.says(1, &["000002.state is damaged"]);
     assert!(listed.out.contains("   1  ") && listed.out.contains("   3  "));
-    place
+    namespace
         .weirgate("rollback 2")
         .says(1, &["000002.state is damaged"]);
-    place.weirgate("rollback 1").says(0, &["state 4"]);
-    let settled = place.snapshot();
-    place.run(&format!("truncate -s 50 {folder}head"));
-    place
+    namespace.weirgate("rollback 1").says(0, &["state 4"]);
+    let settled = namespace.snapshot();
+    namespace.run(&format!("truncate -s 50 {folder}head"));
+    namespace
         .weirgate("boot")
         .says(0, &["its copy served", "state 4 is in force: 0 steps"]);
-    same(&settled, &place.snapshot());
+    same(&settled, &namespace.snapshot());
     // Without its copy, too, nothing says which state is confirmed.
     for file in ["head", "head.copy"] {
-        place.run(&format!("truncate -s 50 {folder}{file}"));
+        namespace.run(&format!("truncate -s 50 {folder}{file}"));
     }
     for command in ["rollback 1", "boot", "apply both.toml", "history"] {
-        place
+        namespace
             .weirgate(command)
             .says(1, &["head is damaged (", "delete it"]);
     }
-    same(&settled, &place.snapshot());
+    same(&settled, &namespace.snapshot());
 }
 
 #[test]
 fn boot_brings_the_confirmed_state_back() {
-    let place = Namespace::named();
-    let bare = place.snapshot();
-    place
+    let namespace = Namespace::named();
+    let bare = namespace.snapshot();
+    namespace
         .weirgate("boot")
         .says(0, &["nothing is to be in force"]);
-    place.weirgate("apply both.toml").says(0, &[]);
-    let confirmed = place.snapshot();
-    place
+    namespace.weirgate("apply both.toml").says(0, &[]);
+    let confirmed = namespace.snapshot();
+    namespace
         .weirgate("apply --confirm 600s upstream.toml")
         .says(0, &[]);
-    for guard in guards(&place) {
+    for guard in guards(&namespace) {
         Command::new("kill").args(["-9", &guard]).status().unwrap();
     }
-    place.restart();
-    same(&bare, &place.snapshot());
-    place.weirgate("boot").says(0, &["state 1 is in force"]);
-    same(&confirmed, &place.snapshot());
-    place
+    namespace.restart();
+    same(&bare, &namespace.snapshot());
+    namespace.weirgate("boot").says(0, &["state 1 is in force"]);
+    same(&confirmed, &namespace.snapshot());
+    namespace
         .weirgate("boot")
         .says(0, &["state 1 is in force: 0 steps"]);
-    place.weirgate("remove").says(0, &[]);
-    same(&bare, &place.snapshot());
-    place
+    namespace.weirgate("remove").says(0, &[]);
+    same(&bare, &namespace.snapshot());
+    namespace
         .weirgate("boot")
         .says(0, &["nothing is to be in force"]);
-    same(&bare, &place.snapshot());
+    same(&bare, &namespace.snapshot());
 }
 
 /// Guards of the namespace, as process numbers.
-pub fn guards(place: &Namespace) -> Vec<String> {
-    let own = fs::read_link(format!("/proc/{}/ns/net", place.holder())).unwrap();
+pub fn guards(namespace: &Namespace) -> Vec<String> {
+    let own = fs::read_link(format!("/proc/{}/ns/net", namespace.holder())).unwrap();
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let path = entry.path();
@@ -259,18 +272,18 @@ pub fn guards(place: &Namespace) -> Vec<String> {
 
 #[test]
 fn an_unchanged_policy_makes_no_request() {
-    let place = Namespace::new();
+    let namespace = Namespace::new();
     for policy in policies() {
-        assert_ne!(requests(&task(&place, "plain", &policy)), 0);
-        assert_eq!(requests(&task(&place, "plain", &policy)), 0);
+        assert_ne!(requests(&task(&namespace, "plain", &policy)), 0);
+        assert_eq!(requests(&task(&namespace, "plain", &policy)), 0);
     }
 }
 
 #[test]
 fn class_edits_under_load_lose_no_packet() {
-    let place = Namespace::new();
-    let far = Far::of(&place);
-    place.weirgate("apply safe/01.toml").says(0, &[]);
+    let namespace = Namespace::new();
+    let far = Far::of(&namespace);
+    namespace.weirgate("apply safe/01.toml").says(0, &[]);
     let stream = far.stream(1_000);
     let mut steps = 0;
     for round in 0..25 {
@@ -281,7 +294,7 @@ fn class_edits_under_load_lose_no_packet() {
             "safe/01.toml",
         ] {
             // Adding and removing a class is part of it.
-            let ended = place.weirgate(&format!("apply {policy}"));
+            let ended = namespace.weirgate(&format!("apply {policy}"));
             assert_eq!(ended.status, 0, "{round} {ended:?}");
             for line in ended.out.lines().filter(|line| line.starts_with("wan")) {
                 assert!(!line.contains("htb"), "a tree is exchanged: {line}");
@@ -296,16 +309,18 @@ fn class_edits_under_load_lose_no_packet() {
     } = fate;
     println!("{steps} steps, {sent} sent, {late} late, {gap:?} at most");
     if !fate.lost.is_empty() {
-        println!("{}", place.run("tc -s class show dev wan"));
+        println!("{}", namespace.run("tc -s class show dev wan"));
     }
     assert!(fate.lost.is_empty() && fate.failed.is_none(), "{fate:?}");
     assert!(fate.sent > 500);
 }
 
 /// Whether `wan` has its tree, its table and what comes last: the arriving one.
-fn shaped(place: &Namespace) -> bool {
-    place.run("tc qdisc show dev wan").contains("htb 1: root")
-        && place
+fn shaped(namespace: &Namespace) -> bool {
+    namespace
+        .run("tc qdisc show dev wan")
+        .contains("htb 1: root")
+        && namespace
             .run("nft list ruleset")
             .contains("table netdev weirgate")
 }
@@ -314,8 +329,8 @@ fn shaped(place: &Namespace) -> bool {
 pub struct Keeper(Child);
 
 impl Keeper {
-    pub fn new(place: &Namespace) -> Self {
-        let mut command = place.command(WEIRGATE);
+    pub fn new(namespace: &Namespace) -> Self {
+        let mut command = namespace.command(WEIRGATE);
         Self(
             command
                 .arg("keep")
@@ -343,22 +358,22 @@ impl Drop for Keeper {
 
 #[test]
 fn devices_come_and_go_and_get_their_state() {
-    let place = Namespace::new();
-    place.weirgate("apply safe/01.toml").says(0, &[]);
-    let keeper = Keeper::new(&place);
+    let namespace = Namespace::new();
+    namespace.weirgate("apply safe/01.toml").says(0, &[]);
+    let keeper = Keeper::new(&namespace);
     let second = Duration::from_secs(1);
     // A busy machine takes longer for one round than for another, so that the quickest counts.
     let (mut cleared, mut returned) = (Duration::MAX, Duration::MAX);
     for round in 0..3 {
-        place.run("ip link del wan");
+        namespace.run("ip link del wan");
         let gone = || {
-            let devices = place.run("ip link show");
-            !devices.contains("ifb") && place.run("nft list ruleset").is_empty()
+            let devices = namespace.run("ip link show");
+            !devices.contains("ifb") && namespace.run("nft list ruleset").is_empty()
         };
         let took = within(10 * second, "clearing", gone);
-        place.run("ip link add wan type veth peer name far");
-        place.run("ip link set wan up");
-        let back = within(10 * second, "return", || shaped(&place));
+        namespace.run("ip link add wan type veth peer name far");
+        namespace.run("ip link set wan up");
+        let back = within(10 * second, "return", || shaped(&namespace));
         println!("{round}: cleared after {took:?}, back after {back:?}");
         (cleared, returned) = (cleared.min(took), returned.min(back));
         // A pause as between real changes.
@@ -377,44 +392,46 @@ fn devices_come_and_go_and_get_their_state() {
 
 #[test]
 fn a_renamed_device_is_freed_and_shaped_again_by_its_name() {
-    let place = Namespace::new();
-    place.weirgate("apply safe/01.toml").says(0, &[]);
-    let settled = place.snapshot();
-    let _keeper = Keeper::new(&place);
+    let namespace = Namespace::new();
+    namespace.weirgate("apply safe/01.toml").says(0, &[]);
+    let settled = namespace.snapshot();
+    let _keeper = Keeper::new(&namespace);
     std::thread::sleep(Duration::from_millis(300));
     let rename = |from: &str, to: &str| {
-        place.run(&format!("ip link set {from} down"));
-        place.run(&format!("ip link set {from} name {to}"));
-        place.run(&format!("ip link set {to} up"));
+        namespace.run(&format!("ip link set {from} down"));
+        namespace.run(&format!("ip link set {from} name {to}"));
+        namespace.run(&format!("ip link set {to} up"));
     };
     rename("wan", "uplink");
     // That it happens counts here; how fast, where devices come and go.
     let patience = Duration::from_secs(5);
     within(patience, "freeing", || {
-        !place.run("tc qdisc show dev uplink").contains("htb")
-            && !place.run("nft list ruleset").contains("wan")
+        !namespace.run("tc qdisc show dev uplink").contains("htb")
+            && !namespace.run("nft list ruleset").contains("wan")
     });
     rename("uplink", "wan");
-    within(patience, "return", || shaped(&place));
-    same(&settled, &place.snapshot());
+    within(patience, "return", || shaped(&namespace));
+    same(&settled, &namespace.snapshot());
 }
 
 #[test]
 fn a_device_that_returns_does_not_wait_for_a_swarm_to_end() {
-    let place = Namespace::new();
-    place.weirgate("apply safe/07.toml").says(0, &[]);
-    let _keeper = Keeper::new(&place);
+    let namespace = Namespace::new();
+    namespace.weirgate("apply safe/07.toml").says(0, &[]);
+    let _keeper = Keeper::new(&namespace);
     let pause = Duration::from_millis(300);
     std::thread::sleep(pause);
     // The pause for a swarm is 50 ms. A busy machine takes longer for one repair than for
     // another, so that the quickest of several counts.
     let rounds = (0..20).map(|_| {
-        place.run("ip link del wan");
+        namespace.run("ip link del wan");
         std::thread::sleep(pause);
         let begin = Instant::now();
-        place.run("ip link add wan type veth peer name far");
+        namespace.run("ip link add wan type veth peer name far");
         within(Duration::from_secs(5), "return", || {
-            place.run("tc qdisc show dev wan").contains("htb 1: root")
+            namespace
+                .run("tc qdisc show dev wan")
+                .contains("htb 1: root")
         });
         // With the look that found it.
         begin.elapsed()
@@ -431,16 +448,20 @@ fn a_device_that_returns_does_not_wait_for_a_swarm_to_end() {
 
 #[test]
 fn someone_who_undoes_it_again_and_again_causes_no_storm() {
-    let place = Namespace::new();
-    place.weirgate("apply safe/07.toml").says(0, &[]);
-    let _keeper = Keeper::new(&place);
+    let namespace = Namespace::new();
+    namespace.weirgate("apply safe/07.toml").says(0, &[]);
+    let _keeper = Keeper::new(&namespace);
     std::thread::sleep(Duration::from_millis(300));
-    let shaped = || place.run("tc qdisc show dev wan").contains("htb 1: root");
+    let shaped = || {
+        namespace
+            .run("tc qdisc show dev wan")
+            .contains("htb 1: root")
+    };
     let (begin, mut repairs) = (Instant::now(), 0);
     while begin.elapsed() < Duration::from_secs(5) {
         if shaped() {
             repairs += 1;
-            place.run("tc qdisc del dev wan root");
+            namespace.run("tc qdisc del dev wan root");
         }
         std::thread::sleep(Duration::from_millis(5));
     }

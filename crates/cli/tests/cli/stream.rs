@@ -80,22 +80,22 @@ fn socket_in(path: &str, bind: &str) -> UdpSocket {
 
 impl Far {
     /// Moves `far` out of the namespace and gives both ends addresses.
-    pub fn of(place: &Namespace) -> Self {
-        place.run("ip netns add beyond");
-        place.run("ip link set far netns beyond");
+    pub fn of(namespace: &Namespace) -> Self {
+        namespace.run("ip netns add beyond");
+        namespace.run("ip link set far netns beyond");
         for line in [
             "ip addr add 10.9.0.1/24 dev wan",
             "ip netns exec beyond ip addr add 10.9.0.2/24 dev far",
             "ip netns exec beyond ip link set far up",
         ] {
-            place.run(line);
+            namespace.run(line);
         }
-        let mac = place.run("ip netns exec beyond cat /sys/class/net/far/address");
+        let mac = namespace.run("ip netns exec beyond cat /sys/class/net/far/address");
         let mac = mac.trim();
-        place.run(&format!(
+        namespace.run(&format!(
             "ip neigh replace 10.9.0.2 lladdr {mac} nud permanent dev wan"
         ));
-        let holder = place.holder();
+        let holder = namespace.holder();
         Self {
             socket: socket_in(&format!("/proc/{holder}/root/run/netns/beyond"), FAR),
             sender: socket_in(&format!("/proc/{holder}/ns/net"), "10.9.0.1:0"),
@@ -128,7 +128,7 @@ impl Far {
             loop {
                 match socket.recv(&mut buffer) {
                     Ok(_) => {}
-                    // Who is stopped and goes on is told so where he waits
+                    // A process that is stopped and goes on learns so where it waits
                     // with a limit (signal(7)).
                     Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                     Err(error) => return (arrived, Some(error)),
@@ -154,7 +154,7 @@ impl Far {
                 socket.send_to(&packet, FAR).unwrap();
                 number += 1;
             }
-            // What waits in queues is let through before the end is said.
+            // What waits in queues is let through before the end is reported.
             std::thread::sleep(Duration::from_millis(500));
             socket.send_to(&[0xff; PAYLOAD], FAR).unwrap();
             number

@@ -17,11 +17,11 @@ fn row<'a>(table: &'a Value, name: &str) -> &'a Value {
 
 #[test]
 fn what_passes_is_counted() {
-    let place = Namespace::new();
-    place.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1");
-    place.run("ip addr add 10.9.0.1/24 dev wan");
-    place.run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 nud permanent dev wan");
-    let mut survey = place
+    let namespace = Namespace::new();
+    namespace.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1");
+    namespace.run("ip addr add 10.9.0.1/24 dev wan");
+    namespace.run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 nud permanent dev wan");
+    let mut survey = namespace
         .command(WEIRGATE)
         .args(["survey", "wan", "--for", "1h", "--rate", "1mbit", "--json"])
         .args(["--link", "adsl:bridged-llc"])
@@ -34,12 +34,12 @@ fn what_passes_is_counted() {
     assert!(note.contains("looks at wan for 3600 s"), "{note}");
     let line = "for i in $(seq 40); do printf %0100d 0 > /dev/udp/10.9.0.2/5001; done; \
                 for i in $(seq 10); do printf %0400d 0 > /dev/udp/10.9.0.2/53; done";
-    let mut sender = place.command("bash");
+    let mut sender = namespace.command("bash");
     assert!(sender.args(["-c", line]).status().unwrap().success());
     // Ten datagrams that the kernel has as one: UDP_SEGMENT is 103 (linux/udp.h).
     let merged = "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
         s.setsockopt(17, 103, 500)\ns.sendto(bytes(5000), ('10.9.0.2', 5002))";
-    let mut sender = place.command("/usr/bin/python3");
+    let mut sender = namespace.command("/usr/bin/python3");
     assert!(sender.args(["-c", merged]).status().unwrap().success());
     let end = Command::new("kill")
         .args(["-INT", &survey.id().to_string()])
@@ -84,35 +84,35 @@ fn what_passes_is_counted() {
     }
     assert_eq!(found["arrives"]["all"], counted(0, 0));
 
-    let ended = place.weirgate("survey nowhere");
+    let ended = namespace.weirgate("survey nowhere");
     assert_eq!(ended.status, 2, "{ended:?}");
     assert!(ended.err.contains("no device `nowhere`"), "{ended:?}");
-    let powerless = place
+    let powerless = namespace
         .command("setpriv")
         .args(["--bounding-set=-all", "--inh-caps=-all", WEIRGATE])
         .args(["survey", "wan", "--for", "1s"])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&powerless.stderr).into_owned();
-    assert_eq!(powerless.status.code(), Some(2), "{said}");
-    assert!(said.contains("CAP_PERFMON"), "{said}");
-    let ended = place.weirgate("survey wan --for 1s --rate 1mbit --link ethernet");
+    let message = String::from_utf8_lossy(&powerless.stderr).into_owned();
+    assert_eq!(powerless.status.code(), Some(2), "{message}");
+    assert!(message.contains("CAP_PERFMON"), "{message}");
+    let ended = namespace.weirgate("survey wan --for 1s --rate 1mbit --link ethernet");
     assert_eq!(ended.status, 0, "{ended:?}");
     assert!(
         ended.out.contains("on the wire: 0 % of the line"),
         "{ended:?}"
     );
-    let ended = place.weirgate("survey wan --for 1s --rate 1mbit");
+    let ended = namespace.weirgate("survey wan --for 1s --rate 1mbit");
     assert_eq!(ended.status, 0, "{ended:?}");
     assert!(ended.out.contains("% of the line"), "{ended:?}");
 }
 
 #[test]
 fn the_report_is_kept_with_the_run() {
-    let place = Namespace::new();
+    let namespace = Namespace::new();
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("run");
-    let mut command = place.command(WEIRGATE);
+    let mut command = namespace.command(WEIRGATE);
     command.args(["survey", "wan", "--for", "1s", "--write"]);
     let output = command.arg(&kept).output().unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -6,7 +6,7 @@ use crate::watch::{Watch, class};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// What is said of applied states, in order.
+/// The events of applied states, in order.
 fn applied(watch: &Watch) -> Vec<String> {
     let read: Value = watch.json("api/events");
     let all = read["events"].as_array().unwrap();
@@ -15,16 +15,19 @@ fn applied(watch: &Watch) -> Vec<String> {
         .collect()
 }
 
-/// Waits until this is the last thing said of them.
+/// Waits until this is the last of them.
 #[track_caller]
 fn until(watch: &Watch, text: &str) {
     let begin = Instant::now();
     loop {
-        let said = applied(watch);
-        if said.last().is_some_and(|last| last == text) {
+        let events = applied(watch);
+        if events.last().is_some_and(|last| last == text) {
             return;
         }
-        assert!(begin.elapsed() < Duration::from_mins(1), "{text}: {said:?}");
+        assert!(
+            begin.elapsed() < Duration::from_mins(1),
+            "{text}: {events:?}"
+        );
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -45,7 +48,7 @@ fn what_is_applied_is_told_with_its_number() {
         ("remove", "no state is applied any more"),
     ];
     for (line, text) in steps {
-        let ended = watch.place.weirgate(line);
+        let ended = watch.namespace.weirgate(line);
         assert_eq!(ended.status, 0, "{line}: {ended:?}");
         until(&watch, text);
     }

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 /// A service in a namespace, with packets upstream.
 pub struct Watch {
-    pub place: Namespace,
+    pub namespace: Namespace,
     service: Child,
     folder: TempDir,
     pub address: String,
@@ -40,22 +40,22 @@ impl Watch {
 
     /// The same under a policy of `tests/cli`.
     pub fn under(policy: &str, prepare: impl FnOnce(&Path)) -> Self {
-        let place = Namespace::new();
-        place.run("ip link set lo up");
+        let namespace = Namespace::new();
+        namespace.run("ip link set lo up");
         // No other packets than those that are sent here.
-        place.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1");
-        let mut sysctl = place.command("sysctl");
+        namespace.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1");
+        let mut sysctl = namespace.command("sysctl");
         let everyone = "net.ipv4.ping_group_range=0 2147483647";
         assert!(sysctl.args(["-qw", everyone]).status().unwrap().success());
-        place.run("ip addr add 10.9.0.1/24 dev wan");
-        place.run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 nud permanent dev wan");
-        place.run("ip addr add 10.8.0.1/24 dev lan");
-        place.run("ip neigh add 10.8.0.77 lladdr 02:00:00:00:00:77 nud permanent dev lan");
-        let ended = place.weirgate(&format!("apply {policy}"));
+        namespace.run("ip addr add 10.9.0.1/24 dev wan");
+        namespace.run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 nud permanent dev wan");
+        namespace.run("ip addr add 10.8.0.1/24 dev lan");
+        namespace.run("ip neigh add 10.8.0.77 lladdr 02:00:00:00:00:77 nud permanent dev lan");
+        let ended = namespace.weirgate(&format!("apply {policy}"));
         assert_eq!(ended.status, 0, "{ended:?}");
         let folder = tempfile::tempdir().unwrap();
         prepare(&folder.path().join("history"));
-        let mut command = place.command(WEIRGATE);
+        let mut command = namespace.command(WEIRGATE);
         command
             .args(["watch", "--listen", "127.0.0.1:0", "--every", "200ms"])
             .args(["--probe", "here=127.0.0.1,46", "--history"])
@@ -72,7 +72,7 @@ impl Watch {
         // What it says later must not fill the pipe.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         Self {
-            place,
+            namespace,
             service,
             folder,
             address,
@@ -101,14 +101,14 @@ impl Watch {
 
     /// Datagrams of 100 bytes of the router's own to a port: 53 is urgent.
     pub fn send(&self, to: &str, port: u16, count: u32) {
-        let mut command = self.place.command("bash");
+        let mut command = self.namespace.command("bash");
         let line =
             format!("for i in $(seq {count}); do printf %0100d 0 > /dev/udp/{to}/{port}; done");
         assert!(command.args(["-c", &line]).status().unwrap().success());
     }
 
     pub fn get(&self, path: &str) -> String {
-        let mut command = self.place.command("/usr/bin/python3");
+        let mut command = self.namespace.command("/usr/bin/python3");
         let script = "import sys, urllib.request as u; sys.stdout.write(u.urlopen(sys.argv[1]).read().decode())";
         let output = command
             .args(["-c", script, &format!("{}{path}", self.address)])
@@ -178,7 +178,7 @@ impl Watch {
     /// The page as a browser has it after its scripts, or a picture of it.
     pub fn browser(&self, fragment: &str, options: &[&str]) -> String {
         let profile = self.folder.path().join("profile");
-        let mut command = self.place.command("chromium");
+        let mut command = self.namespace.command("chromium");
         command
             .args([
                 "--headless",
@@ -214,7 +214,7 @@ fn what_is_shown_is_what_passed() {
     watch.send("10.9.0.2", 53, 30);
     watch.send("10.8.0.77", 5_000, 25);
     // More than a megabit by the second, for as long as it is needed.
-    let mut flood = watch.place.command("bash");
+    let mut flood = watch.namespace.command("bash");
     let line = "while :; do printf %01000d 0 > /dev/udp/10.9.0.2/9000; done";
     let mut flood = flood
         .args(["-c", line])
@@ -234,7 +234,7 @@ fn what_is_shown_is_what_passed() {
         "top --once --packets --json --every 1s --policy {}",
         file.display()
     );
-    let top = watch.place.weirgate(&words);
+    let top = watch.namespace.weirgate(&words);
     assert_eq!(top.status, 0, "{top:?}");
     let top: Value = serde_json::from_str(&top.out).unwrap();
     let rest = class(&top, "rest").unwrap();
@@ -281,19 +281,19 @@ fn what_is_shown_is_what_passed() {
     }));
     page(&watch);
     let file = watch.folder.path().join("history");
-    let ended = watch.place.weirgate(&format!(
+    let ended = watch.namespace.weirgate(&format!(
         "watch export --from 1h --history {}",
         file.display()
     ));
     assert_eq!(ended.status, 0, "{ended:?}");
     assert!(ended.out.contains(&name), "{ended:?}");
     let top = watch
-        .place
+        .namespace
         .powerless("top --once --json --every 200ms --policy flows.toml");
     assert_eq!(top.status, 0, "{top:?}");
     let top: Value = serde_json::from_str(&top.out).unwrap();
     assert_eq!(class(&top, "urgent").unwrap()["promise"], "idle");
-    let text = watch.place.weirgate("top --once --every 200ms");
+    let text = watch.namespace.weirgate("top --once --every 200ms");
     assert_eq!(text.status, 0, "{text:?}");
     assert!(
         text.out.lines().all(|line| line.chars().count() <= 80),
@@ -323,10 +323,10 @@ fn link(now: &Value) {
 
 /// `top` in a terminal of its own: a key shows hosts, another ends it.
 fn keys(watch: &Watch) {
-    let mut sender = watch.place.command("bash");
+    let mut sender = watch.namespace.command("bash");
     let line = "while :; do echo > /dev/udp/10.8.0.77/5000; sleep 0.05; done";
     let mut sender = sender.args(["-c", line]).spawn().unwrap();
-    let mut command = watch.place.command("script");
+    let mut command = watch.namespace.command("script");
     let line = format!("{WEIRGATE} top --every 200ms");
     let mut top = command
         .args(["--quiet", "--return", "--command", &line, "/dev/null"])

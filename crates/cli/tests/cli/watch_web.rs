@@ -27,7 +27,7 @@ fn status(process: u32, name: &str) -> String {
 }
 
 /// Asks as a user of this machine; how the answer begins.
-fn asked_by(place: &Namespace, user: u32, address: &str) -> String {
+fn asked_by(namespace: &Namespace, user: u32, address: &str) -> String {
     let address = address.trim_start_matches("http://").trim_end_matches('/');
     let (host, port) = address.rsplit_once(':').unwrap();
     let script = format!(
@@ -35,7 +35,7 @@ fn asked_by(place: &Namespace, user: u32, address: &str) -> String {
          printf 'GET /api/now HTTP/1.0\\r\\n\\r\\n' >&3; head -c 4000 <&3"
     );
     let user = [format!("--reuid={user}"), format!("--regid={user}")];
-    let mut command = place.command("setpriv");
+    let mut command = namespace.command("setpriv");
     command
         .args(user)
         .args(["--clear-groups", "bash", "-c", &script]);
@@ -62,7 +62,7 @@ fn the_web_process_has_nothing_to_lose() {
         assert_eq!(status(web, name), value, "{name}");
     }
     // It has sockets, what waits for them, and the lists of sockets; none can be written
-    // but where errors are told.
+    // but where errors go.
     let folder = format!("/proc/{web}/fd");
     let mut files = Vec::new();
     for entry in std::fs::read_dir(&folder).unwrap() {
@@ -147,9 +147,9 @@ fn kill(process: u32) {
 #[test]
 fn other_users_of_this_machine_are_not_told_of_connections() {
     let watch = Watch::start(|_| {});
-    assert!(asked_by(&watch.place, 0, &watch.address).starts_with("HTTP/1.0 200"));
+    assert!(asked_by(&watch.namespace, 0, &watch.address).starts_with("HTTP/1.0 200"));
     for user in [1000, 65_534] {
-        let answer = asked_by(&watch.place, user, &watch.address);
+        let answer = asked_by(&watch.namespace, user, &watch.address);
         assert!(answer.starts_with("HTTP/1.0 403"), "{answer}");
         assert!(answer.contains("--user NAME"), "{answer}");
     }
@@ -158,10 +158,10 @@ fn other_users_of_this_machine_are_not_told_of_connections() {
 /// Who is named may look, and who called it by sudo.
 #[test]
 fn who_is_named_or_called_sudo_may_look() {
-    let place = Namespace::new();
-    place.run("ip link set lo up");
+    let namespace = Namespace::new();
+    namespace.run("ip link set lo up");
     let folder = tempfile::tempdir().unwrap();
-    let mut command = place.command(WEIRGATE);
+    let mut command = namespace.command(WEIRGATE);
     command
         .args(["watch", "--listen", "127.0.0.1:0", "--user", "1000"])
         .arg("--history")
@@ -169,7 +169,7 @@ fn who_is_named_or_called_sudo_may_look() {
         .env("SUDO_UID", "1001")
         .stderr(Stdio::piped());
     let mut service = command.spawn().unwrap();
-    let lines = told(service.stderr.take().unwrap());
+    let lines = messages(service.stderr.take().unwrap());
     let address = loop {
         let line = lines.recv_timeout(Duration::from_mins(1)).unwrap();
         if let Some((_, address)) = line.split_once("the page is at ") {
@@ -177,7 +177,7 @@ fn who_is_named_or_called_sudo_may_look() {
         }
     };
     for (user, status) in [(0, "200"), (1000, "200"), (1001, "200"), (1002, "403")] {
-        let answer = asked_by(&place, user, &address);
+        let answer = asked_by(&namespace, user, &address);
         assert!(
             answer.starts_with(&format!("HTTP/1.0 {status}")),
             "{user}: {answer}"
@@ -187,7 +187,7 @@ fn who_is_named_or_called_sudo_may_look() {
     service.wait().unwrap();
 }
 
-fn told(stderr: std::process::ChildStderr) -> Receiver<String> {
+fn messages(stderr: std::process::ChildStderr) -> Receiver<String> {
     let (send, lines) = channel();
     std::thread::spawn(move || {
         let read = BufReader::new(stderr).lines().map_while(Result::ok);

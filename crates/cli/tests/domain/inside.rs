@@ -107,7 +107,7 @@ fn eight_timed() {
         timed(|| drop(run(&format!("{at} apply /run/files/{router}.toml"))))
     });
     let longest = alone.iter().copied().fold(0.0, f64::max);
-    // All but the other routers' work: what is asked and told beside the
+    // All but the other routers' work: what is asked and answered beside the
     // policies counts whole.
     let apart = all - alone.iter().sum::<f64>() + longest;
     println!(

@@ -58,24 +58,24 @@ fn tried(file: &str, more: &[&str]) -> (Option<i32>, String) {
         .args(["domain", "try", file].iter().chain(more))
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let report = String::from_utf8_lossy(&output.stdout).into_owned();
     let noted = String::from_utf8_lossy(&output.stderr);
-    println!("{said}{noted}");
-    (output.status.code(), said)
+    println!("{report}{noted}");
+    (output.status.code(), report)
 }
 
 /// A small domain with lines that take time and customers of both IP versions.
 #[test]
 fn a_domain_is_tried_before_it_is_built() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/domain/small.toml");
-    let (status, said) = tried(file, &["--time", "2s", "--beside", "3mbit"]);
-    assert_eq!(status, Some(0), "{said}");
+    let (status, report) = tried(file, &["--time", "2s", "--beside", "3mbit"]);
+    assert_eq!(status, Some(0), "{report}");
     assert!(
-        said.contains("Everything that was promised is kept."),
-        "{said}"
+        report.contains("Everything that was promised is kept."),
+        "{report}"
     );
     // 15 ms of travel to the other end, and no more than the wait beside it.
-    let kept = said.lines().filter(|line| line.contains(" kept since "));
+    let kept = report.lines().filter(|line| line.contains(" kept since "));
     let delays = kept.map(|line| {
         let cells: Vec<&str> = line.split("  ").filter(|cell| !cell.is_empty()).collect();
         // Rate, delay, jitter, loss, state.
@@ -83,7 +83,7 @@ fn a_domain_is_tried_before_it_is_built() {
         delay.split(' ').next().unwrap().parse::<f64>().unwrap()
     });
     let delays: Vec<f64> = delays.collect();
-    assert_eq!(delays.len(), 2, "{said}");
+    assert_eq!(delays.len(), 2, "{report}");
     assert!(
         delays.iter().all(|ms| (15.0..30.0).contains(ms)),
         "{delays:?}"
@@ -131,16 +131,16 @@ mod long {
     #[test]
     fn the_university_is_tried() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../domains/university.toml");
-        let (status, said) = tried(file, &["--time", "2s", "--beside", "1mbit"]);
-        assert_eq!(status, Some(0), "{said}");
-        assert!(said.contains("Of 120 promises 120 are kept."), "{said}");
-        assert_eq!(said.matches(" kept since ").count(), 60, "{said}");
-        let report = said
+        let (status, report) = tried(file, &["--time", "2s", "--beside", "1mbit"]);
+        assert_eq!(status, Some(0), "{report}");
+        assert!(report.contains("Of 120 promises 120 are kept."), "{report}");
+        assert_eq!(report.matches(" kept since ").count(), 60, "{report}");
+        let page = report
             .lines()
             .skip_while(|line| !line.starts_with("Measured"));
         let end = "Everything that was promised is kept.";
-        let lines = report.take_while(|line| *line != end).count() + 1;
-        assert!(lines <= 66, "no page has {lines} lines: {said}");
+        let lines = page.take_while(|line| *line != end).count() + 1;
+        assert!(lines <= 66, "no page has {lines} lines: {report}");
     }
 
     /// Tunnels of both IP versions, classified by what is inside and outside.

@@ -64,14 +64,14 @@ impl Router {
     fn shaped(&self, options: &str, device: &str, parts: &[&str]) {
         let file = format!("/run/{}.toml", self.0);
         let began = Instant::now();
-        let said = self.weirgate(&format!(
+        let output = self.weirgate(&format!(
             "init {options} --up 40M --down 100M --for calls --apply --output {file}"
         ));
         self.weirgate("confirm");
         let took = began.elapsed();
         let policy = fs::read_to_string(&file).unwrap();
         for part in parts {
-            assert!(said.contains(part), "{}: `{part}` in {said}", self.0);
+            assert!(output.contains(part), "{}: `{part}` in {output}", self.0);
         }
         let lines = policy.lines().count();
         assert!(lines <= 40, "{policy}");
@@ -223,14 +223,14 @@ fn measured() {
         .unwrap();
     let _serving = Serving(serving);
     let began = Instant::now();
-    let said = router.weirgate(
+    let output = router.weirgate(
         "init --line cable --measure 192.0.2.1 --for server --apply --output /run/measured.toml",
     );
-    println!("{said}\n{:.1} s", began.elapsed().as_secs_f64());
-    assert!(said.contains("# measured with 192.0.2.1"), "{said}");
+    println!("{output}\n{:.1} s", began.elapsed().as_secs_f64());
+    assert!(output.contains("# measured with 192.0.2.1"), "{output}");
     // The rates on the wire, within a tenth.
     let found = |name: &str| -> f64 {
-        let line = said.lines().find(|line| line.starts_with(name)).unwrap();
+        let line = output.lines().find(|line| line.starts_with(name)).unwrap();
         let rate = line.split('"').nth(1).unwrap();
         rate.trim_end_matches("kbit").parse().unwrap()
     };
@@ -239,11 +239,11 @@ fn measured() {
         assert!((0.9..1.02).contains(&part), "{name}{part}");
     }
     let delays = |title: &str| -> Vec<f64> {
-        let line = said.lines().find(|line| line.starts_with(title)).unwrap();
+        let line = output.lines().find(|line| line.starts_with(title)).unwrap();
         let words: Vec<&str> = line.split_whitespace().collect();
         words.iter().filter_map(|word| word.parse().ok()).collect()
     };
     let (before, after) = (delays("before"), delays("after"));
-    assert!(after[1] < before[1] / 3.0, "{said}");
-    assert!(after[2] < before[2] / 3.0, "{said}");
+    assert!(after[1] < before[1] / 3.0, "{output}");
+    assert!(after[2] < before[2] / 3.0, "{output}");
 }

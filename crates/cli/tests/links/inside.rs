@@ -55,13 +55,13 @@ impl Service {
             .spawn()
             .unwrap();
         let stderr = child.stderr.take().unwrap();
-        let (send, said) = channel();
+        let (send, messages) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 let _ = send.send((Instant::now(), line));
             }
         });
-        Self(child, said)
+        Self(child, messages)
     }
 
     /// When it says something with this text.
@@ -90,7 +90,7 @@ impl Service {
 /// Datagrams of the load at the server: when, and by which of the router's addresses.
 type Arrived = Vec<(Instant, IpAddr)>;
 
-/// Sends the load until told to stop.
+/// Sends the load until it is stopped.
 fn load(stop: &Arc<AtomicBool>) {
     let stop = Arc::clone(stop);
     thread_in("host", move || {

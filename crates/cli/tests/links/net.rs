@@ -32,8 +32,8 @@ fn output(line: &str) -> Output {
 #[track_caller]
 pub fn run(line: &str) -> String {
     let output = output(line);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{line}: {said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {message}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 

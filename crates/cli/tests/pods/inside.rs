@@ -96,11 +96,11 @@ fn files_and_devices_are_followed() {
     fs::remove_file(format!("{FOLDER}/a name with blanks")).unwrap();
     let mut once = Command::new("weirgate");
     let once = once.args(["pods", "--once", FOLDER]).output().unwrap();
-    let said = String::from_utf8_lossy(&once.stderr).into_owned();
-    assert!(once.status.success(), "{said}");
+    let message = String::from_utf8_lossy(&once.stderr).into_owned();
+    assert!(once.status.success(), "{message}");
     // Of a device that is down the kernel shows `noop`.
-    assert!(!root("late").contains("cake"), "{said}");
-    assert!(root("pod1").contains("bandwidth 50Mbit"), "{said}");
+    assert!(!root("late").contains("cake"), "{message}");
+    assert!(root("pod1").contains("bandwidth 50Mbit"), "{message}");
     assert!(root("pod3").contains("pfifo 77:"));
     write("pod2", "rate = 7\n");
     let mut once = Command::new("weirgate");
@@ -148,15 +148,15 @@ fn receive_sparse(end: &AtomicBool, begin: Instant) -> Vec<f64> {
     waits
 }
 
-/// How long changes take, from before the file is written until it is told that the change
+/// How long changes take, from before the file is written until it is reported that the change
 /// was made and read back, in ms.
 fn changes(service: &Service, pods: Range<usize>, first: usize) -> Vec<f64> {
     let one = |(number, pod): (usize, usize)| {
         let rate = first + number;
         let before = Instant::now();
         write(&format!("pod{pod}"), &format!("rate = \"{rate}mbit\"\n"));
-        let told = service.says(&format!("pod{pod}: {rate}mbit"));
-        let took = (told - before).as_secs_f64() * 1e3;
+        let reported = service.says(&format!("pod{pod}: {rate}mbit"));
+        let took = (reported - before).as_secs_f64() * 1e3;
         let tc = format!("bandwidth {rate}Mbit");
         assert!(root(&format!("pod{pod}")).contains(&tc), "{tc}");
         took
@@ -204,7 +204,7 @@ fn a_thousand_pods_have_their_rates() {
     let (before, begin) = (free_kb(), Instant::now());
     let service = Service::start();
     for _ in 0..PODS {
-        // In the order of their names, so that the last said is not the last number.
+        // In the order of their names, so that the last reported is not the last number.
         service.says(": 40mbit");
     }
     let start = begin.elapsed().as_secs_f64();

@@ -32,8 +32,8 @@ pub fn run(line: &str) -> String {
         .args(words)
         .output()
         .unwrap_or_else(|error| panic!("{line}: {error}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{line}: {said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {message}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -118,16 +118,16 @@ impl Service {
             .stderr(Stdio::piped())
             .spawn()
             .expect("weirgate");
-        let said = child.stderr.take().expect("its messages");
-        let (tell, told) = channel();
+        let message = child.stderr.take().expect("its messages");
+        let (tell, lines) = channel();
         thread::spawn(move || {
-            for line in BufReader::new(said).lines().map_while(Result::ok) {
+            for line in BufReader::new(message).lines().map_while(Result::ok) {
                 if tell.send((Instant::now(), line)).is_err() {
                     break;
                 }
             }
         });
-        Self(child, told)
+        Self(child, lines)
     }
 
     /// Waits for a line that has these words; when it came.
@@ -135,8 +135,8 @@ impl Service {
     pub fn says(&self, words: &str) -> Instant {
         let mut before = Vec::new();
         loop {
-            let said = self.1.recv_timeout(Duration::from_mins(1));
-            let (at, line) = said.unwrap_or_else(|_| panic!("`{words}` after {before:?}"));
+            let message = self.1.recv_timeout(Duration::from_mins(1));
+            let (at, line) = message.unwrap_or_else(|_| panic!("`{words}` after {before:?}"));
             if line.contains(words) {
                 return at;
             }
@@ -144,10 +144,10 @@ impl Service {
         }
     }
 
-    /// Nothing is said for a while.
+    /// Nothing is reported for a while.
     pub fn is_silent(&self) {
-        let said = self.1.recv_timeout(Duration::from_millis(200));
-        assert!(said.is_err(), "{said:?}");
+        let message = self.1.recv_timeout(Duration::from_millis(200));
+        assert!(message.is_err(), "{message:?}");
     }
 
     /// How long it was ready to run and did not, since it was started (`run_delay`, proc(5)'s

@@ -4,8 +4,8 @@
 use crate::CUTS;
 use crate::daemons::{Daemon, KEEP_LOG};
 use crate::inside::{apply, dialled, kernel, passed, upstream};
+use crate::monitor::{What, Word, monitor};
 use crate::session::{Load, SERVER, host_connects, run, say, set_up, until};
-use crate::told::{What, Word, monitor};
 use crate::ways::{Ends, WAYS};
 use crate::wire::capture;
 use serde_json::Value;

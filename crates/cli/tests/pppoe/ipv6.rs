@@ -134,7 +134,7 @@ fn prefix() {
     assert_eq!(segments, [None, Some(1_432)], "on a link of 1492 bytes");
     let load = Load::new("[::]:0", SERVER);
     for way in 0..3 {
-        // Everything else has been said by now.
+        // Everything else has been sent by now.
         thread::sleep(Duration::from_secs(2));
         let before = passed(&runtime, &kernel, "ppp0").unwrap();
         seen.lock().unwrap().lengths = Some(Vec::new());

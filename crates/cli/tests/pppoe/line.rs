@@ -9,7 +9,7 @@ use crate::wire::index;
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
 use std::rc::Rc;
-use weirgate_bpf::{Line, LineFraming, LineImpairments, LineRecord, LineSide};
+use weirgate_bpf::{LineEmulator, LineFraming, LineImpairments, LineRecord, LineSide};
 
 /// PPPoE's header and PPP's protocol number (RFC 2516), which are in the frame.
 const SESSION: i32 = 6 + 2;
@@ -122,7 +122,7 @@ pub struct Logged {
 
 /// The line, until this is dropped.
 pub struct Emulated {
-    line: Option<Line>,
+    line: Option<LineEmulator>,
     log: Rc<RefCell<Vec<Logged>>>,
 }
 
@@ -143,9 +143,12 @@ impl Emulated {
                     take(&mut shared.borrow_mut(), number as usize, record);
                 }
             };
-            let mut line = Line::load(devices, sides, false, take).unwrap();
+            let mut line = LineEmulator::load(devices, sides, false, take).unwrap();
             for port in ["port0", "port1"] {
-                run(&format!("tc qdisc add dev {port} root {}", Line::KIND));
+                run(&format!(
+                    "tc qdisc add dev {port} root {}",
+                    LineEmulator::KIND
+                ));
             }
             line.attach().unwrap();
             line

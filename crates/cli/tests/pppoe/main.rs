@@ -20,8 +20,8 @@ mod daemons;
 mod inside;
 mod ipv6;
 mod line;
+mod monitor;
 mod session;
-mod told;
 mod ways;
 mod wire;
 
@@ -136,8 +136,8 @@ mod long {
     /// 50 of them, unless the variable says how many.
     #[test]
     fn many_sessions_end_under_load() {
-        let told = std::env::var(super::CUTS).ok();
-        let count = told.map_or(50, |told| told.parse().unwrap());
+        let cuts = std::env::var(super::CUTS).ok();
+        let count = cuts.map_or(50, |cuts| cuts.parse().unwrap());
         super::cuts("home", count, 30);
     }
 

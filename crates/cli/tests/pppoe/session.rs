@@ -69,7 +69,7 @@ pub fn set_up(device: &str, echo: u32) {
     configure(device, echo);
     for line in [
         "modprobe pppoe",
-        // No router answers here, and a host that asks for one sends without being told.
+        // No router answers here, and a host that asks for one sends without an answer.
         "sysctl -qw net.ipv6.conf.default.accept_ra=0",
         "sysctl -qw net.ipv4.ip_forward=1",
         "ip netns add isp",

@@ -46,7 +46,7 @@ pub fn socket(domain: i32, kind: i32, protocol: i32) -> File {
         let (level, name) = (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE);
         libc::setsockopt(descriptor, level, name, value, size)
     };
-    assert_eq!(set, 0, "room for what is told");
+    assert_eq!(set, 0, "room for what is sent");
     // SAFETY: the descriptor was opened above.
     unsafe { File::from_raw_fd(descriptor) }
 }
@@ -69,8 +69,8 @@ pub fn index(device: &str) -> Option<u32> {
 /// The hardware address of a device of the calling thread's namespace.
 pub fn address(device: &str) -> Vec<u8> {
     // `sysfs` shows the namespace of who mounted it; what netlink says goes with the thread.
-    let told = crate::session::run(&format!("ip -o link show dev {device}"));
-    let mut words = told.split_whitespace();
+    let listing = crate::session::run(&format!("ip -o link show dev {device}"));
+    let mut words = listing.split_whitespace();
     let address = words.find(|word| *word == "link/ether").and(words.next());
     let bytes = address.unwrap().split(':');
     bytes
@@ -105,7 +105,7 @@ pub fn capture(device: &str) -> Arc<Mutex<Frames>> {
     thread::spawn(move || {
         let mut frame = [0; 4096];
         loop {
-            // A device that is switched off is told as an error, once.
+            // A device that is switched off is reported as an error, once.
             let Ok(length) = socket.read(&mut frame) else {
                 continue;
             };

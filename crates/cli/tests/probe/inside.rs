@@ -21,7 +21,7 @@ enum Layer {
 
 /// A kind of line.
 #[derive(Debug, Clone, Copy)]
-pub struct Line {
+pub struct LineUnderTest {
     layer: Layer,
     /// Bytes beside the IP packet.
     pub overhead: i32,
@@ -31,7 +31,7 @@ pub struct Line {
     pub room: [u32; 2],
 }
 
-impl Line {
+impl LineUnderTest {
     fn cells(&self) -> bool {
         self.layer == Layer::Cells
     }
@@ -65,7 +65,7 @@ struct Ends {
 }
 
 impl Ends {
-    fn of(line: &Line) -> Self {
+    fn of(line: &LineUnderTest) -> Self {
         run("ip netns add near");
         run("ip netns add far");
         let words = (line.layer == Layer::Words).then(|| Words::begin(line));
@@ -91,8 +91,8 @@ impl Ends {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        let said = server.stderr.as_mut().unwrap();
-        BufReader::new(said).read_line(&mut line).unwrap();
+        let messages = server.stderr.as_mut().unwrap();
+        BufReader::new(messages).read_line(&mut line).unwrap();
         assert!(line.contains("answers at 10.0.0.2:7887"), "{line}");
         Self {
             server,
@@ -102,7 +102,7 @@ impl Ends {
 
     /// Makes the line, where it is netem's; `before` is what packets meet beside it,
     /// in netem's words.
-    fn lay(line: &Line, before: &str) {
+    fn lay(line: &LineUnderTest, before: &str) {
         if line.layer == Layer::Words {
             for place in ["near", "far"] {
                 run(&format!(
@@ -125,7 +125,7 @@ impl Ends {
         }
     }
 
-    fn measured(line: &Line) -> Value {
+    fn measured(line: &LineUnderTest) -> Value {
         if line.layer != Layer::Words {
             Self::lay(line, "");
         }
@@ -134,7 +134,7 @@ impl Ends {
     }
 
     /// By echoes of the kernel at the far end alone.
-    fn echoed(line: &Line, before: &str) -> Value {
+    fn echoed(line: &LineUnderTest, before: &str) -> Value {
         Self::lay(line, before);
         let text = run("ip netns exec near weirgate probe --json --icmp 10.0.0.2");
         serde_json::from_str(&text).unwrap()
@@ -165,7 +165,7 @@ struct Score {
 
 impl Score {
     /// The wire bytes of an IP packet of 1400 bytes.
-    fn full(line: &Line) -> f64 {
+    fn full(line: &LineUnderTest) -> f64 {
         let frame = f64::from(1400 + line.overhead);
         match line.layer {
             Layer::Cells => (frame / 48.0).ceil() * 53.0,
@@ -174,7 +174,7 @@ impl Score {
         }
     }
 
-    fn add(&mut self, line: &Line, at: usize, found: &Value) {
+    fn add(&mut self, line: &LineUnderTest, at: usize, found: &Value) {
         let mut close = |what: usize, value: &Value, true_one: f64, part: f64| {
             let off = (value.as_f64().unwrap_or(0.0) / true_one - 1.0).abs();
             self.worst[what] = self.worst[what].max(off);
@@ -194,7 +194,7 @@ impl Score {
     }
 }
 
-fn score(lines: &[Line]) -> Score {
+fn score(lines: &[LineUnderTest]) -> Score {
     let mut score = Score::default();
     for line in lines {
         let _ends = Ends::of(line);
@@ -212,13 +212,13 @@ fn score(lines: &[Line]) -> Score {
 #[ignore = "runs in the guest"]
 fn two_lines() {
     let lines = [
-        Line {
+        LineUnderTest {
             layer: Layer::Cells,
             overhead: 28,
             kbit: [512, 2000],
             room: [40, 60],
         },
-        Line {
+        LineUnderTest {
             layer: Layer::Bytes,
             overhead: 22,
             kbit: [10_000, 50_000],
@@ -235,7 +235,7 @@ fn two_lines() {
 
 /// Half of them in cells, a quarter in code words, a quarter in bytes, overheads
 /// from 8 to 48.
-fn kinds() -> Vec<Line> {
+fn kinds() -> Vec<LineUnderTest> {
     let rates = [
         [128, 1024],
         [512, 2000],
@@ -243,7 +243,7 @@ fn kinds() -> Vec<Line> {
         [2000, 20_000],
         [10_000, 50_000],
     ];
-    let line = |number: usize| Line {
+    let line = |number: usize| LineUnderTest {
         layer: [Layer::Cells, Layer::Bytes, Layer::Cells, Layer::Words][number % 4],
         overhead: 8 + number as i32 * 40 / 39,
         kbit: rates[number % rates.len()],
@@ -253,7 +253,7 @@ fn kinds() -> Vec<Line> {
 }
 
 /// Those of this part of the run.
-fn part() -> Vec<Line> {
+fn part() -> Vec<LineUnderTest> {
     let stated = std::env::var(super::LINES).unwrap();
     let all = kinds();
     let numbers = stated.split('+').map(|one| one.parse::<usize>().unwrap());
@@ -275,8 +275,8 @@ fn forty_lines() {
 /// below a cell's to far above it.
 const VARIED: [&str; 4] = ["", " delay 5ms 50us", " delay 10ms 1ms", " delay 30ms 10ms"];
 
-/// Whatever is said by echoes alone is right; where nothing else is on the way,
-/// it is said.
+/// Whatever echoes alone report is right; where nothing else is on the way,
+/// they report it.
 #[test]
 #[ignore = "runs in the guest, for long"]
 fn forty_lines_by_echoes() {

@@ -2,7 +2,7 @@
 //! A line of code words (PTM) between two TAP devices: the lab's own, which knows
 //! nothing of what measures it; the kernel's emulator has no code words.
 
-use super::inside::Line;
+use super::inside::LineUnderTest;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
@@ -40,7 +40,7 @@ impl Drop for Words {
 impl Words {
     /// Its devices `near0` and `far0` are made here, for the caller to put where
     /// they belong before anything is sent.
-    pub fn begin(line: &Line) -> Self {
+    pub fn begin(line: &LineUnderTest) -> Self {
         let side = |at: usize| LineSide {
             rate: Rate::bits_per_second(u64::from(line.kbit[at]) * 1000),
             delay: Span::from_nanos(0),
@@ -62,8 +62,8 @@ impl Words {
         let sides = [&whole.up, &whole.down].map(|side| Side::new(side, 0).unwrap());
         let wire = Wire::of(&whole);
         let ends = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&ends);
-        let thread = std::thread::spawn(move || carry(&taps, sides, wire, &told));
+        let ended = Arc::clone(&ends);
+        let thread = std::thread::spawn(move || carry(&taps, sides, wire, &ended));
         Self {
             ends,
             thread: Some(thread),
@@ -71,7 +71,7 @@ impl Words {
     }
 }
 
-/// Carries frames both ways until it is told to end.
+/// Carries frames both ways until it is ended.
 fn carry(taps: &[OwnedFd; 2], mut sides: [Side<Vec<u8>>; 2], wire: Wire, ends: &AtomicBool) {
     // Else the kernel wakes it up to 50 us late.
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).unwrap();

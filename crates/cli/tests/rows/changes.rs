@@ -2,7 +2,8 @@
 //! Changes of a policy in force: under traffic, unconfirmed, and how long one takes.
 
 use crate::inside::{
-    Busy, SITE, Site, asked, done, gone, many, place, programs, root, said, site, unguarded, within,
+    Busy, SITE, Site, asked, attach_point, configured, done, gone, many, programs, root, site,
+    unguarded, within,
 };
 use crate::net;
 use std::collections::BTreeMap;
@@ -16,7 +17,9 @@ use weirgate_units::Handle;
 /// Wire bytes that each leaf had within a time.
 fn had(span: Duration) -> BTreeMap<Handle, f64> {
     let counts = || -> BTreeMap<Handle, u64> {
-        let tree = RowTree::at(place("wan0")).expect("pins").expect("a tree");
+        let tree = RowTree::at(attach_point("wan0"))
+            .expect("pins")
+            .expect("a tree");
         let (_, counts) = tree.counts().expect("maps").expect("a tree");
         let sent = counts
             .iter()
@@ -56,7 +59,7 @@ fn differing(before: &Rows, after: &Rows) -> [usize; 2] {
 fn edits_under_traffic_store_what_differs() {
     let far = site();
     SITE.applied();
-    let first = said("wan0").expect("a tree");
+    let first = configured("wan0").expect("a tree");
     let (loaded, kind) = (programs(), root("wan0"));
     assert!(kind.contains("qdisc weir_r"), "{kind}");
     let gate = first.gate;
@@ -97,11 +100,11 @@ fn edits_under_traffic_store_what_differs() {
         ("a class goes", SITE),
     ];
     for (what, edit) in edits {
-        let (before, looks) = (said("wan0").expect("a tree"), asked("wan0"));
+        let (before, looks) = (configured("wan0").expect("a tree"), asked("wan0"));
         let began = Instant::now();
         edit.applied();
         let took = began.elapsed();
-        let after = said("wan0").expect("a tree");
+        let after = configured("wan0").expect("a tree");
         let [written, ended] = differing(&before, &after);
         let looks = asked("wan0").wrapping_sub(looks);
         println!(
@@ -142,7 +145,7 @@ fn edits_under_traffic_store_what_differs() {
     let looks = asked("wan0");
     SITE.applied();
     assert_eq!(asked("wan0"), looks);
-    assert_eq!(said("wan0").expect("a tree"), first);
+    assert_eq!(configured("wan0").expect("a tree"), first);
     busy.end(gate, 0.0);
     gone(far);
 }
@@ -153,7 +156,7 @@ fn edits_under_traffic_store_what_differs() {
 fn an_unconfirmed_change_returns() {
     let far = site();
     SITE.applied();
-    let first = ["wan0", "ifb-wan0"].map(said);
+    let first = ["wan0", "ifb-wan0"].map(configured);
     let gate = first[0].as_ref().expect("a tree").gate;
     let loaded = programs();
     let busy = Busy::begin();
@@ -165,9 +168,9 @@ fn an_unconfirmed_change_returns() {
     };
     let path = other.written("policy");
     done(&format!("apply --confirm 1s {path}"));
-    assert_ne!(["wan0", "ifb-wan0"].map(said), first);
+    assert_ne!(["wan0", "ifb-wan0"].map(configured), first);
     let took = within(Duration::from_secs(3), "the return", || {
-        unguarded() && ["wan0", "ifb-wan0"].map(said) == first
+        unguarded() && ["wan0", "ifb-wan0"].map(configured) == first
     });
     println!("taken back {} ms later", took.as_millis());
     assert_eq!(programs(), loaded);
@@ -175,10 +178,10 @@ fn an_unconfirmed_change_returns() {
     // And what is taken back by hand.
     done(&format!("apply --confirm 60s {path}"));
     done("rollback");
-    assert_eq!(["wan0", "ifb-wan0"].map(said), first);
+    assert_eq!(["wan0", "ifb-wan0"].map(configured), first);
     done(&format!("apply {path}"));
     done("rollback");
-    assert_eq!(["wan0", "ifb-wan0"].map(said), first);
+    assert_eq!(["wan0", "ifb-wan0"].map(configured), first);
     assert_eq!(programs(), loaded);
     // The limit of the other policy leaves the gate its slack.
     thread::sleep(Duration::from_secs(2));
@@ -207,7 +210,7 @@ fn one_change_among_many() {
             println!("{engine}, {hosts} hosts: {what}: {took:.1} ms, rows up: {rows:?}");
         };
         time("first", (20, 1_500));
-        if let Some(tree) = said("wan0") {
+        if let Some(tree) = configured("wan0") {
             println!("{engine}, {hosts} hosts: {} nodes up", tree.nodes.len());
         }
         time("again", (20, 1_500));

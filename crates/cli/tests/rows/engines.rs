@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A policy goes from engine to engine under traffic.
 
-use crate::inside::{Busy, PINS, SITE, Site, gone, root, said, site};
+use crate::inside::{Busy, PINS, SITE, Site, configured, gone, root, site};
 use std::fs;
 
 /// Into the engine of rows and out of it. What lets packets out next does not know what
@@ -11,7 +11,7 @@ use std::fs;
 fn take_turns() {
     let far = site();
     SITE.applied();
-    let gate = said("wan0").expect("a tree").gate;
+    let gate = configured("wan0").expect("a tree").gate;
     let busy = Busy::begin();
     for (engine, kind) in [
         ("htb", "qdisc htb"),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
-use weirgate_bpf::{Place, Store};
+use weirgate_bpf::{AttachPoint, Store};
 use weirgate_state::Rows;
 use weirgate_units::Rate;
 
@@ -137,21 +137,21 @@ pub fn many(engine: &str, up: u64, hosts: u32, (first, limit): (u32, u32)) -> St
     text
 }
 
-/// The place of a device.
-pub fn place(device: &str) -> Place {
-    Place::root(net::ifindex(device)).expect("a place")
+/// The root of a device.
+pub fn attach_point(device: &str) -> AttachPoint {
+    AttachPoint::root(net::ifindex(device)).expect("an attach point")
 }
 
-/// What the tree of a device is said to be.
-pub fn said(device: &str) -> Option<Rows> {
+/// The configuration of the tree of a device.
+pub fn configured(device: &str) -> Option<Rows> {
     let store = Store::open().expect("pins");
-    store.rows_said(place(device)).expect("maps")
+    store.configured_rows(attach_point(device)).expect("maps")
 }
 
 /// The pins of a device's tree.
 pub fn pins(device: &str) -> PathBuf {
-    let place = place(device);
-    Path::new(PINS).join(format!("{}-{}", place.netns, place.ifindex))
+    let point = attach_point(device);
+    Path::new(PINS).join(format!("{}-{}", point.netns, point.ifindex))
 }
 
 /// How often the program of a device was asked to look at a row that changed: the first

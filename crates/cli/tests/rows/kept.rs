@@ -2,7 +2,7 @@
 //! What somebody takes off or changes, and what a device takes with it, comes back.
 
 use crate::inside::{
-    Busy, PINS, SITE, asked, bare, done, gone, pins, place, root, said, site, within,
+    Busy, PINS, SITE, asked, attach_point, bare, configured, done, gone, pins, root, site, within,
 };
 use crate::net;
 use libbpf_rs::Link;
@@ -39,7 +39,7 @@ fn meddle(first: &Rows) {
     other.nodes[0].guarantee = Rate::kbit(1);
     other.nodes[1].ceiling = Some(Rate::kbit(700));
     let store = Store::open().expect("pins");
-    store.set_rows(place("wan0"), &other).expect("maps");
+    store.set_rows(attach_point("wan0"), &other).expect("maps");
 }
 
 /// The program that makes marks.
@@ -54,16 +54,16 @@ fn detach() {
 fn what_somebody_removed_comes_back() {
     let far = site();
     SITE.applied();
-    let first = ["wan0", "ifb-wan0"].map(|device| said(device).expect("a tree"));
-    let whole = || ["wan0", "ifb-wan0"].map(said) == first.clone().map(Some);
+    let first = ["wan0", "ifb-wan0"].map(|device| configured(device).expect("a tree"));
+    let whole = || ["wan0", "ifb-wan0"].map(configured) == first.clone().map(Some);
     let busy = Busy::begin();
     // Nothing runs: the next command finds it.
     meddle(&first[0]);
     assert!(!whole());
     println!("{}", done("boot"));
-    assert!(whole(), "{:?}", said("wan0"));
+    assert!(whole(), "{:?}", configured("wan0"));
     detach();
-    assert!(!said("wan0").expect("a tree").marks);
+    assert!(!configured("wan0").expect("a tree").marks);
     println!("{}", done("boot"));
     assert!(whole());
     busy.end(first[0].gate, 0.0);

@@ -3,7 +3,7 @@
 //! and one that came to its end leaves what it made.
 
 use crate::inside::{
-    Busy, SITE, Site, bare, done, gone, many, root, said, site, tables, unguarded, within,
+    Busy, SITE, Site, bare, configured, done, gone, many, root, site, tables, unguarded, within,
 };
 use std::fs;
 use std::process::{Command, Stdio};
@@ -35,7 +35,7 @@ impl Made {
             kind.get(..6).unwrap_or(kind).to_owned()
         };
         Self {
-            rows: devices.map(|device| said(device?)),
+            rows: devices.map(|device| configured(device?)),
             roots: devices.map(|device| device.map(root).map(kind).unwrap_or_default()),
             tables,
         }
@@ -66,7 +66,7 @@ fn whole(path: &str) -> (Duration, Made) {
 }
 
 /// Kills so many changes from one policy to another, and as often back. How often
-/// each moment found the change at its beginning, in it and at its end is told.
+/// each moment found the change at its beginning, in it and at its end is printed.
 fn kills(paths: [&str; 2], each: u32) {
     whole(paths[1]);
     let (to_first, first) = whole(paths[0]);
@@ -109,7 +109,7 @@ fn a_killed_change_leaves_the_old_rows_or_the_new() {
     fs::write(paths[0], many("rows", 2_000, 4, (20, 1_500))).expect("a file");
     fs::write(paths[1], many("rows", 2_000, 3, (200, 1_400))).expect("a file");
     done(&format!("apply {}", paths[0]));
-    let gate = said("wan0").expect("a tree").gate;
+    let gate = configured("wan0").expect("a tree").gate;
     let busy = Busy::begin();
     kills(paths, 8);
     busy.end(gate, 0.0);

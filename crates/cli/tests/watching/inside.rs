@@ -57,8 +57,8 @@ pub fn begin(more: &[&str]) -> Service {
         .unwrap();
     let mut lines = BufReader::new(service.stderr.take().unwrap()).lines();
     let service = Service(service);
-    let said = lines.find(|line| line.as_ref().unwrap().contains("the page is at"));
-    said.unwrap().unwrap();
+    let line = lines.find(|line| line.as_ref().unwrap().contains("the page is at"));
+    line.unwrap().unwrap();
     thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
     service
 }
@@ -77,9 +77,9 @@ pub fn get(path: &str) -> Value {
     serde_json::from_str(body).unwrap_or_else(|error| panic!("{path}: {error}: {answer}"))
 }
 
-/// What the page is told, in the connection that it opened at first.
+/// What the page gets, in the connection that it opened at first.
 fn page() -> Receiver<Value> {
-    let (send, told) = channel();
+    let (send, looks) = channel();
     thread::spawn(move || {
         for line in BufReader::new(ask("/api/live")).lines() {
             let Ok(line) = line else { return };
@@ -91,7 +91,7 @@ fn page() -> Receiver<Value> {
             }
         }
     });
-    told
+    looks
 }
 
 fn set_clock(by: i64) {
@@ -135,7 +135,7 @@ fn clock_is_set() {
         }
     });
     let service = begin(&["--probe", "here=127.0.0.1"]);
-    let told = page();
+    let looks = page();
     for by in SET {
         sleep(QUIET);
         set_clock(by);
@@ -143,10 +143,10 @@ fn clock_is_set() {
     sleep(QUIET);
 
     // The page went on, a look a second.
-    let told: Vec<Value> = told.try_iter().collect();
-    println!("{} looks were told", told.len());
-    assert!(told.len() >= 45, "{}", told.len());
-    for look in &told {
+    let looks: Vec<Value> = looks.try_iter().collect();
+    println!("{} looks came", looks.len());
+    assert!(looks.len() >= 45, "{}", looks.len());
+    for look in &looks {
         let interval = look["interval_ms"].as_i64().unwrap();
         assert!((900..=1100).contains(&interval), "{interval}");
     }

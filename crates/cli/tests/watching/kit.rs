@@ -163,10 +163,10 @@ fn cake_has_the_links_rate() {
     assert_eq!(rate(), (Some(500_000.0), policy));
     let events = get("/api/events");
     let events = events["events"].as_array().unwrap();
-    let told = events.iter().any(|event| {
+    let reported = events.iter().any(|event| {
         let text = event["text"].as_str().unwrap();
         event["kind"] == "rate" && text.starts_with("wan: the link has 500 kbit/s, before ")
     });
-    assert!(told, "{events:?}");
+    assert!(reported, "{events:?}");
     drop(service);
 }

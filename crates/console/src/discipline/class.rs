@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said of a shaper's class: its place behind the gate and its queue.
+//! The configuration of a shaper's class: its place behind the gate and its queue.
 
 use super::{discipline, set};
 use crate::exit::{Failure, wrong};
@@ -38,11 +38,11 @@ pub fn class(text: &str, queue: &Settings) -> Result<Class, Failure> {
             _ => rest.push(word.to_owned()),
         }
     }
-    said(&mut class, &rest).map_err(|failure| about(text, failure))?;
+    configure(&mut class, &rest).map_err(|failure| about(text, failure))?;
     Ok(class)
 }
 
-/// Takes over what is said of a class that is there; what it has queued stays.
+/// Takes over the new configuration of a class that is there; what it has queued stays.
 pub fn change(class: &mut Class, words: &[String]) -> Result<(), Failure> {
     if words.iter().any(|word| word.starts_with("queue=")) {
         return Err(wrong(
@@ -50,12 +50,12 @@ pub fn change(class: &mut Class, words: &[String]) -> Result<(), Failure> {
              --replace",
         ));
     }
-    said(class, words)
+    configure(class, words)
 }
 
 /// The class's own words, then its queue's parameters; every mistake of those
-/// is told.
-fn said(class: &mut Class, words: &[String]) -> Result<(), Failure> {
+/// is reported.
+fn configure(class: &mut Class, words: &[String]) -> Result<(), Failure> {
     let mut params = Vec::new();
     let rule = &mut class.rule;
     for word in words {
@@ -90,7 +90,7 @@ fn number(name: &str, value: &str, least: u64, most: u64) -> Result<u64, Failure
 /// The same mistakes, with the class in which they are.
 fn about(text: &str, failure: Failure) -> Failure {
     match failure {
-        Failure::Input(said) => Failure::Input(format!("{said}\n  in --class {text}")),
+        Failure::Input(message) => Failure::Input(format!("{message}\n  in --class {text}")),
         other => other,
     }
 }
@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_and_what_is_right() {
-        let said = |text: &str| match class(text, &red()) {
-            Err(Failure::Input(said)) => said,
+    fn mistakes_are_reported_and_what_is_right() {
+        let refusal = |text: &str| match class(text, &red()) {
+            Err(Failure::Input(message)) => message,
             _ => panic!("{text}"),
         };
-        assert!(said("1:10,weight=0").contains("write 1 to 1048576"));
-        assert!(said("1:10,priority=8").contains("in --class 1:10,priority=8"));
-        assert!(said("1:10,guarantee=fast").contains("guarantee is `fast`"));
+        assert!(refusal("1:10,weight=0").contains("write 1 to 1048576"));
+        assert!(refusal("1:10,priority=8").contains("in --class 1:10,priority=8"));
+        assert!(refusal("1:10,guarantee=fast").contains("guarantee is `fast`"));
         let mut own = class("1:10", &red()).expect("a class");
         assert!(change(&mut own, &["queue=codel".to_owned()]).is_err());
     }

@@ -58,7 +58,7 @@ impl LinkArguments {
     }
 }
 
-/// Sets parameters from `name=value`; every mistake is told.
+/// Sets parameters from `name=value`; every mistake is reported.
 pub fn set(settings: &mut Settings, words: &[String]) -> Result<(), Failure> {
     let mut mistakes = String::new();
     for word in words {

@@ -88,13 +88,13 @@ fn compiled(source: &Path) -> Result<Built, Failure> {
             _folder: Some(folder),
         });
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.trim_end();
+    let message = String::from_utf8_lossy(&output.stderr);
+    let message = message.trim_end();
     Err(match output.status.code() {
-        Some(2) => Failure::Input(said.to_owned()),
+        Some(2) => Failure::Input(message.to_owned()),
         _ => Failure::Other(anyhow::anyhow!(
             "{}",
-            said.trim_start_matches("weirgate: ").to_owned()
+            message.trim_start_matches("weirgate: ").to_owned()
         )),
     })
 }

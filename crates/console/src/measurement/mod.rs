@@ -28,7 +28,7 @@ pub struct Found {
 }
 
 /// Prints what was found, for people or for programs.
-pub fn told(found: &Found, json: bool) -> Outcome {
+pub fn print_found(found: &Found, json: bool) -> Outcome {
     if json {
         output::data(&format!("{:#}\n", found.json))?;
     } else {

@@ -15,7 +15,7 @@ use weirgate_probe::Capture;
 /// Of the steps of a stage, one in so many has a line where standard error is no terminal.
 const QUIET_STEPS: usize = 12;
 
-/// What is said while it runs, with the time since it began.
+/// The notes while it runs, with the time since it began.
 pub struct Log {
     text: String,
     begin: Instant,
@@ -57,7 +57,7 @@ impl Log {
         }
     }
 
-    /// All that was said, a line each.
+    /// All notes, a line each.
     pub fn text(&self) -> &str {
         &self.text
     }

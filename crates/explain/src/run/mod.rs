@@ -35,7 +35,7 @@ pub struct Tried {
     pub held_behind: Vec<usize>,
     /// What the packet had there, where that is a number.
     pub found: Option<u128>,
-    /// What its meters said, those that were reached.
+    /// What its meters decided, those that were reached.
     pub levels: Vec<Level>,
     /// Whether its effects ended early for want of a connection.
     pub without_connection: bool,

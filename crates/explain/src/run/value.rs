@@ -83,13 +83,13 @@ impl Run<'_, '_> {
             Value::Number(bytes) => Value::Number(field.of_raw(bytes)),
             other => other,
         };
-        if let Some((offset, length)) = self.frame.place(field) {
+        if let Some((offset, length)) = self.frame.location(field) {
             return masked(self.network(offset, length));
         }
         if let Some(known) = field.sender_word() {
             return self.of_sender(field, known.word);
         }
-        if let Some(bytes) = field.place() {
+        if let Some(bytes) = field.header_bytes() {
             return masked(match bytes.header {
                 Header::Ip => self.network(bytes.offset, bytes.length),
                 Header::Upper => self.transport(bytes.offset, bytes.length),
@@ -123,13 +123,13 @@ impl Run<'_, '_> {
                 let class = self.pass.class.map_or(0, Handle::as_u32);
                 Value::Number(class.into())
             }
-            Field::Moment | Field::Hour | Field::Day => {
+            Field::Time | Field::Hour | Field::Day => {
                 if self.context.clock.is_none() {
                     self.pass.unknown.push(Unknown::Time);
                 }
                 let seconds = self.context.clock.unwrap_or_default();
                 let value = match field {
-                    Field::Moment => seconds.saturating_mul(1_000_000_000),
+                    Field::Time => seconds.saturating_mul(1_000_000_000),
                     Field::Hour => seconds.rem_euclid(86_400),
                     // 1 January 1970 was a Thursday.
                     _ => (seconds.div_euclid(86_400) + 4).rem_euclid(7),

@@ -44,11 +44,11 @@ pub enum PacketTime {
 pub struct PacketLine {
     /// When; `None` at once.
     pub when: Option<PacketTime>,
-    /// In which direction; `None` where it is not said.
+    /// In which direction; `None` where none is given.
     pub direction: Option<Direction>,
     /// Whether the router made it or, downstream, it is for the router itself.
     pub own: bool,
-    /// The device it comes in through, where it is said.
+    /// The device it comes in through, where one is given.
     pub device: Option<DeviceName>,
     /// The packet; its `input` is not set yet.
     pub packet: Packet,
@@ -71,7 +71,7 @@ pub struct Mistake {
     pub right: String,
 }
 
-/// What the words of a line have said so far.
+/// What the words of a line have given so far.
 pub(crate) struct Reading<'a> {
     words: Vec<Word<'a>>,
     at: usize,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The words of a packet's text behind its two ends: what the packet has, and
-//! what is told about it.
+//! what is known about it.
 
 use crate::build::Blueprint;
 use crate::packet::{GivenConnection, GivenState, Packet};
@@ -222,8 +222,8 @@ impl<'a> Rest<'a> {
     fn about(&mut self, reading: &mut Reading<'a>, word: &Word<'a>) {
         if let Some((known, field)) = sender::word(word.text) {
             let right = sender_right(known, field);
-            let told = reading.value(word, &right, |text| sender_value(known, text));
-            self.sender.extend(told.map(|told| (known.word, told)));
+            let value = reading.value(word, &right, |text| sender_value(known, text));
+            self.sender.extend(value.map(|value| (known.word, value)));
             return;
         }
         match word.text {

@@ -9,7 +9,7 @@ use std::collections::hash_map::RandomState;
 use std::fs;
 use std::hash::{BuildHasher, Hasher};
 use weirgate_aqm::{Discipline, Link, Settings, VirtualQueue};
-use weirgate_bpf::{FilterMaps, FilterSetup, IngressPlace, Store};
+use weirgate_bpf::{FilterMaps, FilterSetup, IngressAttachment, Store};
 use weirgate_console::discipline::{LinkArguments, discipline, failed, known, set};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
@@ -24,7 +24,7 @@ const ETHERNET: u32 = 1;
 
 /// A discipline on the packets that arrive at a device.
 pub struct AtIngress {
-    pub one: IngressPlace,
+    pub one: IngressAttachment,
     pub discipline: Discipline,
     pub maps: FilterMaps,
 }
@@ -32,7 +32,7 @@ pub struct AtIngress {
 impl AtIngress {
     /// The discipline on a device's arriving packets, if there is one.
     pub fn on(target: &Target, store: &Store) -> Result<Option<Self>, Failure> {
-        let Some(one) = store.ingress_at(target.place) else {
+        let Some(one) = store.ingress_at(target.point) else {
             return Ok(None);
         };
         let Some(discipline) = known(&one.discipline) else {
@@ -98,7 +98,7 @@ pub fn load(load: &Load) -> Outcome {
         // Nobody outside may know which flows have one hash.
         let seed = RandomState::new().build_hasher().finish() as u32;
         store
-            .put_ingress(target.place, &setup, seed)
+            .put_ingress(target.point, &setup, seed)
             .map_err(failed)?;
         own::keep(discipline)?;
         if let Some(before) = before.filter(|before| before.discipline != discipline) {

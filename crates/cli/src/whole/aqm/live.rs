@@ -7,7 +7,7 @@ use crate::whole::aqm::offloads;
 use crate::whole::aqm::own;
 use crate::whole::aqm::target::{Target, refused};
 use weirgate_aqm::{Link, Settings};
-use weirgate_bpf::{CLASSES, Class, Classes, Place, Qdisc, Setup};
+use weirgate_bpf::{AttachPoint, CLASSES, Class, Classes, Qdisc, Setup};
 use weirgate_console::discipline::class::{self, class, class_id};
 use weirgate_console::discipline::{LinkArguments, discipline, failed, set};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
@@ -153,12 +153,12 @@ pub fn load(load: &Load) -> Outcome {
             dropped.map_err(refused)?;
         }
         match (&loaded, &wanted) {
-            (Loaded::One(qdisc), Wanted::One(setup)) => qdisc.set(target.place, setup),
-            (Loaded::Shaper(shaper), Wanted::Shaper(setup)) => shaper.prepare(target.place, setup),
+            (Loaded::One(qdisc), Wanted::One(setup)) => qdisc.set(target.point, setup),
+            (Loaded::Shaper(shaper), Wanted::Shaper(setup)) => shaper.prepare(target.point, setup),
             _ => Ok(()),
         }
         .map_err(failed)?;
-        let marked = loaded.mark(&store, target.place, wanted.marking());
+        let marked = loaded.mark(&store, target.point, wanted.marking());
         let put = match marked {
             Ok(()) => {
                 let put = target.kernel.put_root(name, target.device, kind).await;
@@ -167,7 +167,7 @@ pub fn load(load: &Load) -> Outcome {
             Err(failure) => Err(failure),
         };
         if let Err(failure) = put {
-            loaded.forget(&store, target.place).map_err(failed)?;
+            loaded.forget(&store, target.point).map_err(failed)?;
             loaded.release(&store)?;
             // A gate that was there before keeps them off.
             if switched {
@@ -176,7 +176,7 @@ pub fn load(load: &Load) -> Outcome {
             return Err(failure);
         }
         if let Some(before) = before.filter(|before| before.kind() != kind) {
-            before.forget(&store, target.place).map_err(failed)?;
+            before.forget(&store, target.point).map_err(failed)?;
             before.release(&store)?;
         }
         if wanted.has_gate() {
@@ -205,17 +205,17 @@ pub fn change(
                 return Err(wrong(format!("{device}: there are no classes")));
             }
             Loaded::One(qdisc) => {
-                let mut setup = in_force(qdisc, target.place)?;
+                let mut setup = in_force(qdisc, target.point)?;
                 set(&mut setup.settings, words)?;
                 link.apply(&mut setup.link, &mut setup.gate_bytes_s)?;
                 if setup.gate_bytes_s > 0 {
                     offloads::switch_off(&target).await?;
                 }
-                loaded.mark(&store, target.place, Marking::of([&setup.settings]))?;
-                qdisc.set(target.place, &setup).map_err(failed)?;
+                loaded.mark(&store, target.point, Marking::of([&setup.settings]))?;
+                qdisc.set(target.point, &setup).map_err(failed)?;
             }
             Loaded::Shaper(shaper) => {
-                let setup = shaper.setup(target.place).map_err(failed)?;
+                let setup = shaper.setup(target.point).map_err(failed)?;
                 let mut setup = setup.ok_or_else(|| {
                     wrong(format!(
                         "{device}: its classes are not known; load it again"
@@ -234,8 +234,8 @@ pub fn change(
                 }
                 link.apply(&mut setup.link, &mut setup.gate_bytes_s)?;
                 let all = setup.classes.iter().map(|class| &class.settings);
-                loaded.mark(&store, target.place, Marking::of(all))?;
-                shaper.set(target.place, &setup).map_err(failed)?;
+                loaded.mark(&store, target.point, Marking::of(all))?;
+                shaper.set(target.point, &setup).map_err(failed)?;
             }
         }
         Ok(Status::Done)
@@ -243,8 +243,8 @@ pub fn change(
 }
 
 /// What was set, or what holds where nothing was.
-fn in_force(qdisc: &Qdisc, place: Place) -> Result<Setup, Failure> {
-    let setup = qdisc.setup(place).map_err(failed)?;
+fn in_force(qdisc: &Qdisc, point: AttachPoint) -> Result<Setup, Failure> {
+    let setup = qdisc.setup(point).map_err(failed)?;
     Ok(setup.unwrap_or_else(|| Setup {
         settings: Settings::new(qdisc.discipline()),
         link: Link::default(),
@@ -260,7 +260,7 @@ pub fn unload(device: &str) -> Outcome {
         let loaded = Loaded::required(&target, &store).await?;
         let dropped = target.kernel.drop_root(&target.name, target.device).await;
         dropped.map_err(refused)?;
-        loaded.forget(&store, target.place).map_err(failed)?;
+        loaded.forget(&store, target.point).map_err(failed)?;
         loaded.release(&store)?;
         offloads::restore(&target).await?;
         Ok(Status::Done)

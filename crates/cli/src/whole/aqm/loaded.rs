@@ -4,7 +4,7 @@
 use crate::whole::aqm::own;
 use crate::whole::aqm::target::{Target, refused};
 use weirgate_aqm::{ONLY_MARKS, Settings};
-use weirgate_bpf::{BpfError, Marks, Place, Qdisc, Shaper, Store};
+use weirgate_bpf::{AttachPoint, BpfError, Marks, Qdisc, Shaper, Store};
 use weirgate_console::discipline::{failed, known};
 use weirgate_console::exit::{Failure, wrong};
 use weirgate_console::output;
@@ -49,30 +49,30 @@ impl Loaded {
         }
     }
 
-    pub fn forget(&self, store: &Store, place: Place) -> Result<(), BpfError> {
-        self.unmark(store, place)?;
+    pub fn forget(&self, store: &Store, point: AttachPoint) -> Result<(), BpfError> {
+        self.unmark(store, point)?;
         match self {
-            Self::One(qdisc) => qdisc.unset(place),
-            Self::Shaper(shaper) => shaper.unset(place),
+            Self::One(qdisc) => qdisc.unset(point),
+            Self::Shaper(shaper) => shaper.unset(point),
         }
     }
 
-    /// Lets it mark packets, or not; what may be said of that, where it cannot.
+    /// Lets it mark packets, or not; reports where it cannot.
     /// Without marks it drops what it would mark.
-    pub fn mark(&self, store: &Store, place: Place, marks: Marking) -> Result<(), Failure> {
+    pub fn mark(&self, store: &Store, point: AttachPoint, marks: Marking) -> Result<(), Failure> {
         if marks == Marking::Never {
-            return self.unmark(store, place).map_err(failed);
+            return self.unmark(store, point).map_err(failed);
         }
         let there = match self {
-            Self::One(qdisc) => store.marks(qdisc, place),
-            Self::Shaper(shaper) => store.marks(shaper, place),
+            Self::One(qdisc) => store.marks(qdisc, point),
+            Self::Shaper(shaper) => store.marks(shaper, point),
         };
         if there.map_err(failed)? {
             return Ok(());
         }
         let marked = match self {
-            Self::One(qdisc) => store.mark(qdisc, place),
-            Self::Shaper(shaper) => store.mark(shaper, place),
+            Self::One(qdisc) => store.mark(qdisc, point),
+            Self::Shaper(shaper) => store.mark(shaper, point),
         };
         match marked {
             Err(error) if marks == Marking::Only => Err(wrong(format!("{ONLY_MARKS}: {error}"))),
@@ -86,10 +86,10 @@ impl Loaded {
         }
     }
 
-    fn unmark(&self, store: &Store, place: Place) -> Result<(), BpfError> {
+    fn unmark(&self, store: &Store, point: AttachPoint) -> Result<(), BpfError> {
         match self {
-            Self::One(qdisc) => store.unmark(qdisc, place),
-            Self::Shaper(shaper) => store.unmark(shaper, place),
+            Self::One(qdisc) => store.unmark(qdisc, point),
+            Self::Shaper(shaper) => store.unmark(shaper, point),
         }
     }
 

@@ -111,7 +111,7 @@ pub enum Command {
         #[arg(long, value_name = "COUNT")]
         packets: Option<u64>,
     },
-    /// Record what a discipline on a device is told and decides, or make a recording of a capture.
+    /// Record what a discipline on a device is given and decides, or make a recording of a capture.
     Record {
         /// The device; the file to write where --capture is given.
         device: PathBuf,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Offloads of a device that a discipline's gate is loaded on, and what is said of them.
+//! Offloads of a device that a discipline's gate is loaded on, and the notes about them.
 
 use crate::policy::apply::refused;
 use crate::whole::aqm::target::Target;
@@ -12,7 +12,7 @@ use weirgate_state::DeviceName;
 /// Switches off what joins packets on their way to the device, until [`restore`].
 /// Whether anything was switched.
 pub async fn switch_off(target: &Target) -> Result<bool, Failure> {
-    let switched = offloads_off(&target.kernel, &target.name, target.place).await;
+    let switched = offloads_off(&target.kernel, &target.name, target.point).await;
     let switched = switched.map_err(refused)?;
     if switched {
         say_off(&target.name);
@@ -44,6 +44,6 @@ pub async fn warn_of_joined(kernel: &Kernel, name: &DeviceName) -> Result<(), Fa
 
 /// Switches on again what [`switch_off`] switched off.
 pub async fn restore(target: &Target) -> Result<(), Failure> {
-    let back = offloads_back(&target.kernel, &target.name, target.place).await;
+    let back = offloads_back(&target.kernel, &target.name, target.point).await;
     back.map_err(refused)
 }

@@ -10,8 +10,8 @@ use weirgate_bpf::Store;
 use weirgate_console::discipline::{LOADED, failed, known, open, stored};
 use weirgate_console::exit::{Failure, wrong};
 
-/// Refuses another version of what is in the kernel: the two would not be told
-/// apart there.
+/// Refuses another version of what is in the kernel: the two would not be
+/// distinguished there.
 pub fn same_as_loaded(discipline: Discipline) -> Result<(), Failure> {
     let name = discipline.name();
     let Some(version) = discipline.version() else {
@@ -28,18 +28,18 @@ pub fn same_as_loaded(discipline: Discipline) -> Result<(), Failure> {
 
 /// Keeps the file of one that was loaded, for those who ask by its name.
 pub fn keep(discipline: Discipline) -> Result<(), Failure> {
-    let (Some(bytes), Some(place)) = (discipline.file(), stored(discipline.name())) else {
+    let (Some(bytes), Some(path)) = (discipline.file(), stored(discipline.name())) else {
         return Ok(());
     };
     let mut folders = fs::DirBuilder::new();
     folders.recursive(true).mode(0o755);
     folders.create(LOADED).context(LOADED)?;
-    let beside = place.with_extension("new");
+    let beside = path.with_extension("new");
     // What a process that died left of it may be somebody's link.
     let _ = fs::remove_file(&beside);
     let written = File::create_new(&beside).and_then(|mut file| file.write_all(bytes));
     written.with_context(|| beside.display().to_string())?;
-    fs::rename(&beside, &place).with_context(|| place.display().to_string())?;
+    fs::rename(&beside, &path).with_context(|| path.display().to_string())?;
     Ok(())
 }
 
@@ -68,9 +68,9 @@ pub fn release(store: &Store, discipline: Discipline) -> Result<(), Failure> {
 
 fn forget(discipline: Discipline) {
     if discipline.file().is_some()
-        && let Some(place) = stored(discipline.name())
+        && let Some(path) = stored(discipline.name())
     {
         // What is left of it is replaced by the next one of this name.
-        let _ = fs::remove_file(place);
+        let _ = fs::remove_file(path);
     }
 }

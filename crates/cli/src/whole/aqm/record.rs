@@ -39,10 +39,10 @@ impl Recorded {
         let device = &target.name;
         match self {
             Self::One(qdisc) => {
-                let recorder = qdisc.record(target.place, RING).map_err(failed)?;
+                let recorder = qdisc.record(target.point, RING).map_err(failed)?;
                 recorder.map(|recorder| (qdisc.discipline(), recorder))
             }
-            Self::Class(shaper, id) => shaper.record(target.place, *id, RING).map_err(failed)?,
+            Self::Class(shaper, id) => shaper.record(target.point, *id, RING).map_err(failed)?,
         }
         .ok_or_else(|| wrong(format!("{device}: the qdisc is gone")))
     }
@@ -81,7 +81,7 @@ fn class_of(
     device: &str,
     class: Option<&str>,
 ) -> Result<u32, Failure> {
-    let setup = shaper.setup(target.place).map_err(failed)?;
+    let setup = shaper.setup(target.point).map_err(failed)?;
     let classes = setup.map_or_else(Vec::new, |setup| setup.classes);
     let ids = classes.iter().map(|class| class.rule.classid);
     let ids: Vec<u32> = ids.filter(|id| *id != 0).collect();
@@ -121,7 +121,7 @@ pub fn trace(device: &str, class: Option<&str>, packets: Option<u64>) -> Outcome
                         output::data(&line).is_ok() && left > 0
                     }
                     Ok(_) => true,
-                    // What is lost is told; the trace goes on from a new state.
+                    // What is lost is reported; the trace goes on from a new state.
                     Err(error @ (MirrorError::Lost { .. } | MirrorError::Malformed { .. })) => {
                         output::note(&error.to_string());
                         mirror = Mirror::new(discipline);

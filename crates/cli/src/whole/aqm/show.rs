@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weirgate_aqm::{Link, Row};
-use weirgate_bpf::{Class, FilterSetup, Instance, MarkCount, Place};
+use weirgate_bpf::{AttachPoint, Class, FilterSetup, Instance, MarkCount};
 use weirgate_console::discipline::{failed, known};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
@@ -46,13 +46,13 @@ pub fn run(device: Option<&str>, json: bool) -> Outcome {
             if arriving.is_none() && loaded.is_none() {
                 Loaded::required(&target, &store).await?;
             }
-            let names = BTreeMap::from([(target.place, device.to_owned())]);
+            let names = BTreeMap::from([(target.point, device.to_owned())]);
             if let Some(loaded) = &loaded {
                 collect(loaded, &names, &mut shown, &mut 0)?;
             }
             shown.extend(arriving.map(|it| at_ingress(&it, device)).transpose()?);
         } else {
-            let names = places().await?;
+            let names = points().await?;
             let store = own::store()?;
             for discipline in store.names().iter().filter_map(|name| known(name)) {
                 if let Some(qdisc) = store.qdisc(discipline).map_err(failed)? {
@@ -85,40 +85,40 @@ pub fn run(device: Option<&str>, json: bool) -> Outcome {
 }
 
 /// Roots of all devices of this namespace.
-async fn places() -> Result<BTreeMap<Place, String>, Failure> {
+async fn points() -> Result<BTreeMap<AttachPoint, String>, Failure> {
     let kernel = Kernel::open()?;
     let mut names = BTreeMap::new();
     for (name, device) in kernel.devices().await? {
-        let place = Place::root(device.number()).map_err(failed)?;
-        names.insert(place, name.to_string());
+        let point = AttachPoint::root(device.number()).map_err(failed)?;
+        names.insert(point, name.to_string());
     }
     Ok(names)
 }
 
 fn collect(
     loaded: &Loaded,
-    names: &BTreeMap<Place, String>,
+    names: &BTreeMap<AttachPoint, String>,
     shown: &mut Vec<Shown>,
     elsewhere: &mut usize,
 ) -> Result<(), Failure> {
     // Under mq a device has several, each with the number of its queue.
-    let name = |place: Place| names.get(&Place { queue: 0, ..place }).cloned();
-    let marks = |place: Place| loaded.marks().count(place).map_err(failed);
+    let name = |point: AttachPoint| names.get(&AttachPoint { queue: 0, ..point }).cloned();
+    let marks = |point: AttachPoint| loaded.marks().count(point).map_err(failed);
     match loaded {
         Loaded::One(qdisc) => {
             for instance in qdisc.instances().map_err(failed)? {
-                let Some(device) = name(instance.place()) else {
+                let Some(device) = name(instance.point()) else {
                     *elsewhere += 1;
                     continue;
                 };
-                let setup = qdisc.setup(instance.place()).map_err(failed)?;
+                let setup = qdisc.setup(instance.point()).map_err(failed)?;
                 shown.push(Shown {
                     at: "root",
                     device,
                     kind: qdisc.kind().to_owned(),
                     gate_bytes_s: setup.map_or(0, |setup| setup.gate_bytes_s),
                     class: None,
-                    marks: marks(instance.place())?,
+                    marks: marks(instance.point())?,
                     instance,
                     setup: None,
                 });
@@ -126,11 +126,11 @@ fn collect(
         }
         Loaded::Shaper(shaper) => {
             for one in shaper.instances().map_err(failed)? {
-                let Some(device) = name(one.place) else {
+                let Some(device) = name(one.point) else {
                     *elsewhere += 1;
                     continue;
                 };
-                let setup = shaper.setup(one.place).map_err(failed)?;
+                let setup = shaper.setup(one.point).map_err(failed)?;
                 for (number, instance) in one.classes.into_iter().enumerate() {
                     let class = setup.as_ref().and_then(|setup| setup.classes.get(number));
                     // A place that a class left.
@@ -143,7 +143,7 @@ fn collect(
                         kind: shaper.kind().to_owned(),
                         gate_bytes_s: setup.as_ref().map_or(0, |setup| setup.gate_bytes_s),
                         class: class.cloned(),
-                        marks: marks(one.place)?,
+                        marks: marks(one.point)?,
                         instance,
                         setup: None,
                     });
@@ -207,7 +207,7 @@ impl Shown {
         json!({
             "device": self.device,
             "at": self.at,
-            "queue": self.instance.place().queue,
+            "queue": self.instance.point().queue,
             "kind": self.kind,
             "class": self.class.as_ref().map(class_name),
             "share": self.class.as_ref().map(|Class { rule, .. }| json!({
@@ -239,8 +239,8 @@ impl Shown {
 
     fn heading(&self) -> String {
         let mut text = format!("{}: {}", self.device, self.kind);
-        if self.instance.place().queue > 0 {
-            let _ = write!(text, ", transmit queue {}", self.instance.place().queue);
+        if self.instance.point().queue > 0 {
+            let _ = write!(text, ", transmit queue {}", self.instance.point().queue);
         }
         if let Some(class) = &self.class {
             let name = self.instance.discipline().name();

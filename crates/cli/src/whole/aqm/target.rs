@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The device that a command of `weirgate aqm` is about.
 
-use weirgate_bpf::Place;
+use weirgate_bpf::AttachPoint;
 use weirgate_console::discipline::failed;
 use weirgate_console::exit::{Failure, wrong};
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
@@ -12,7 +12,7 @@ pub struct Target {
     pub kernel: Kernel,
     pub name: DeviceName,
     pub device: DeviceIndex,
-    pub place: Place,
+    pub point: AttachPoint,
 }
 
 impl Target {
@@ -21,12 +21,12 @@ impl Target {
             .ok_or_else(|| wrong(format!("`{name}` cannot be a network device's name")))?;
         let kernel = Kernel::open().map_err(refused)?;
         let device = kernel.device(&name).await.map_err(refused)?;
-        let place = Place::root(device.number()).map_err(failed)?;
+        let point = AttachPoint::root(device.number()).map_err(failed)?;
         Ok(Self {
             kernel,
             name,
             device,
-            place,
+            point,
         })
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn here(state: &Path) -> Result<(Folders, Kernel), Failure> {
 }
 
 /// What differed, in words.
-fn told(change: &CircuitsChange) -> String {
+fn summary(change: &CircuitsChange) -> String {
     format!(
         "{} nodes added, {} changed, {} removed, {} entries written",
         change.added, change.changed, change.removed, change.written
@@ -70,7 +70,7 @@ pub(super) fn apply(state: &Path, name: &str, kept: &Kept, adopt: bool) -> Outco
         output::note(&format!(
             "{name}: {}; {}, in {:.0} ms",
             files::summary(&kept.list),
-            told(&done.change),
+            summary(&done.change),
             began.elapsed().as_secs_f64() * 1e3
         ));
         Ok(Status::Done)
@@ -120,7 +120,7 @@ fn changed(
             say(&name, &done);
             output::note(&format!(
                 "{name}: circuit {id}: {}, in {:.1} ms",
-                told(&done.change),
+                summary(&done.change),
                 began.elapsed().as_secs_f64() * 1e3
             ));
         }

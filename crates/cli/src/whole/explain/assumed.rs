@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an answer rests on that nobody said.
+//! What an answer rests on that nobody gave.
 
 use crate::whole::explain::input::Item;
 use weirgate_explain::{Fate, GivenConnection, Unknown};
 use weirgate_units::Arrange as _;
 
-/// What the outcome rests on that nobody said.
+/// What the outcome rests on that nobody gave.
 pub fn assumptions(item: &Item, fate: &Fate) -> Vec<String> {
     let mut list = item.taken.clone();
     let unknown = fate.passes.iter().flat_map(|pass| &pass.unknown);

@@ -280,13 +280,13 @@ impl Reading<'_> {
         });
     }
 
-    /// In which direction a packet goes: as it is said, as its answer did not, from or
+    /// In which direction a packet goes: as it is given, as its answer did not, from or
     /// to what is inside, or up.
-    fn direction(&mut self, packet: &Packet, said: Option<Direction>) -> (Direction, Vec<String>) {
+    fn direction(&mut self, packet: &Packet, given: Option<Direction>) -> (Direction, Vec<String>) {
         let carried = packet.carried();
         let packet = carried.as_ref().unwrap_or(packet);
         let Some((source, destination)) = packet.addresses() else {
-            return (said.unwrap_or(Direction::Up), Vec::new());
+            return (given.unwrap_or(Direction::Up), Vec::new());
         };
         let address = |value: u128| match packet.ethertype {
             weirgate_explain::IPV4 => IpAddr::V4((value as u32).into()),
@@ -296,7 +296,7 @@ impl Reading<'_> {
         let known = self.directions.get(&(source, destination)).copied();
         let answered = self.directions.get(&(destination, source)).copied();
         let mut taken = Vec::new();
-        let direction = said
+        let direction = given
             .or(known)
             .or(answered.map(opposite))
             .or_else(|| inside(source).then_some(Direction::Up))

@@ -167,7 +167,7 @@ mod tests {
         assert_eq!((all[0].at, all[0].green.packets), ("leave", 3));
         assert_eq!((all[0].red.bytes, &*all[0].red.action), (10, "drop"));
         assert_eq!(&*all[0].green.action, "AF11");
-        // One that is not told yet has counted nothing.
+        // One that is not configured yet has counted nothing.
         assert_eq!((&*all[1].name, all[1].green.packets), ("new", 0));
     }
 }

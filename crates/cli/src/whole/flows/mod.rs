@@ -62,13 +62,13 @@ pub struct Arguments {
     #[arg(long, default_value_t = 50)]
     most: usize,
     /// List what `[receive]` holds to a rate instead: rates, windows, states.
-    #[arg(long)]
-    held: bool,
+    #[arg(long, alias = "held")]
+    policed: bool,
     /// List what each `[[conditioner]]` found green, yellow and red instead.
-    #[arg(long, conflicts_with = "held")]
+    #[arg(long, conflicts_with = "policed")]
     conditioners: bool,
     /// Print numbers instead: entries, unreplied and marked ones, by port and by class.
-    #[arg(long, conflicts_with_all = ["held", "conditioners", "host", "class"])]
+    #[arg(long, conflicts_with_all = ["policed", "conditioners", "host", "class"])]
     summary: bool,
     /// Of several links, the one on this device.
     #[arg(long, value_name = "DEVICE", value_parser = policy::device)]
@@ -133,7 +133,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         if arguments.conditioners {
             return conditioners::run(&site, &memory.applied, arguments.json).await;
         }
-        if arguments.held {
+        if arguments.policed {
             let wanted = Wanted {
                 host: arguments.host,
                 class: arguments.class.as_deref(),

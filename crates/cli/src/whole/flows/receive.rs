@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate flows --held`: the connections and streams that `[receive]` holds
+//! `weirgate flows --policed`: the connections and streams that `[receive]` holds
 //! to a rate, with what was measured of them, their windows and states (the
 //! reports of Shah 1999, section 5.3).
 
@@ -69,17 +69,17 @@ pub async fn run(
         .map(|member| (member.id.as_u32(), member.class.name))
         .inserted();
     let mut flows: Vec<HeldFlow> = Vec::new();
-    let mut held = false;
+    let mut policed = false;
     for (device, place) in &applied.hooks {
         if place.windows.is_none() && place.datagrams.is_none() {
             continue;
         }
-        held = true;
+        policed = true;
         let received = site.kernel.received(device).await;
         let received = received.map_err(|error| crate::policy::apply::unread(error.into()))?;
         flows.extend(of_device(device.as_str(), &received, &numbers));
     }
-    if !held {
+    if !policed {
         output::note(
             "nothing of the applied policy holds connections or streams to a rate; `[receive]` does",
         );

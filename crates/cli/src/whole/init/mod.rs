@@ -23,14 +23,14 @@ use weirgate_console::policy::{self, Loaded};
 use weirgate_console::runtime::in_runtime;
 use weirgate_console::{output, time};
 use weirgate_doctor::{Finding, Question, Severity, examine};
-use weirgate_init::{Answers, Asked, Dial, Found, LINES, Line, PURPOSES, Purpose, Rates};
+use weirgate_init::{AccessLine, Answers, Asked, Dial, Found, LINES, PURPOSES, Purpose, Rates};
 use weirgate_kernel::Kernel;
 use weirgate_linklayer::LinkLayer;
 use weirgate_state::{Capabilities, DeviceName, Machine, Network};
 use weirgate_units::Inserted as _;
 use weirgate_units::Rate;
 
-/// What is wanted, as far as it is said.
+/// What is wanted, as far as it is given.
 #[derive(clap::Args)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -39,7 +39,7 @@ use weirgate_units::Rate;
 pub struct Arguments {
     /// The kind of line: fibre, cable, vdsl, adsl, mobile or satellite.
     #[arg(long, value_name = "KIND", value_parser = weirgate_init::line)]
-    line: Option<&'static Line>,
+    line: Option<&'static AccessLine>,
     /// The line's upstream rate, such as 40M.
     #[arg(long, value_name = "RATE", requires = "down")]
     up: Option<Rate>,
@@ -137,7 +137,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         undo.keep();
         let file = arguments.output.display();
         let next = format!("Apply it: `weirgate apply --confirm 60s {file}`.\n");
-        return told(before.as_ref(), None, &next);
+        return print_delays(before.as_ref(), None, &next);
     }
     let confirm = Some(arguments.confirm);
     let adopt = arguments.adopt;
@@ -158,9 +158,9 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
     if !ask.asks() {
         undo.keep();
         let next = "Keep it: `weirgate confirm`. Whether it shapes: `weirgate doctor`.\n";
-        return told(before.as_ref(), after.as_ref(), next);
+        return print_delays(before.as_ref(), after.as_ref(), next);
     }
-    told(before.as_ref(), after.as_ref(), "")?;
+    print_delays(before.as_ref(), after.as_ref(), "")?;
     let kept = ask.offer("Can you still reach what you need, and is it to be kept?")?;
     undo.keep();
     if kept {
@@ -190,7 +190,7 @@ fn listed(found: &Found) -> String {
 
 /// The three answers.
 struct Wanted {
-    line: &'static Line,
+    line: &'static AccessLine,
     rates: Rates,
     purpose: (&'static Purpose, Vec<u16>),
 }
@@ -321,7 +321,7 @@ fn document(found: &Found, text: &str, findings: &[Finding], before: Option<&Del
 }
 
 /// The delay, or how to measure it; and what is to be done next.
-fn told(before: Option<&Delay>, after: Option<&Delay>, next: &str) -> Outcome {
+fn print_delays(before: Option<&Delay>, after: Option<&Delay>, next: &str) -> Outcome {
     let delay = before.map_or_else(
         || "\nNo host was named, so the delay is not measured: `--measure HOST`.\n".to_owned(),
         |before| delay::table(before, after),

@@ -12,7 +12,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use weirgate_console::exit::{Failure, Outcome, Status};
-use weirgate_console::measurement::{Found, Log, PORT, RunFolder, captured, named, resolve, told};
+use weirgate_console::measurement::{
+    Found, Log, PORT, RunFolder, captured, named, print_found, resolve,
+};
 use weirgate_console::output;
 use weirgate_linklayer::{Framing, LinkLayer, ack};
 use weirgate_probe::{
@@ -21,7 +23,7 @@ use weirgate_probe::{
 };
 use weirgate_units::Rate;
 
-/// Where others are served unless told.
+/// Where others are served unless configured.
 const EVERYWHERE: &str = "[::]:7887";
 
 /// Round trips on the idle line.
@@ -49,7 +51,7 @@ pub struct Arguments {
     to: Option<String>,
     #[command(flatten)]
     remote: remote::Arguments,
-    /// Keep what was asked and said, every echo, the result, and where that is allowed the
+    /// Keep what was asked and answered, every echo, the result, and where that is allowed the
     /// beginning of every packet in a new folder.
     #[arg(long, value_name = "FOLDER")]
     write: Option<PathBuf>,
@@ -92,7 +94,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
             folder.file("echoes.csv", echoes)?;
         }
     }
-    told(&found, arguments.json)
+    print_found(&found, arguments.json)
 }
 
 fn serve(address: SocketAddr) -> Outcome {
@@ -132,7 +134,7 @@ fn ask(host: &str, address: SocketAddr, log: &mut Log) -> Result<Found, Failure>
     let mtu = echoes.and_then(|mut echoes| largest_packet(&mut echoes));
     let mut one = |direction| {
         measure(&mut client, direction, &mut |progress| {
-            let text = said(progress);
+            let text = text_of(progress);
             match progress {
                 Progress::Sweep(_, done, _) => log.step(&text, done + 1),
                 Progress::Look(_) | Progress::Fill(_) => log.note(&text),
@@ -143,7 +145,7 @@ fn ask(host: &str, address: SocketAddr, log: &mut Log) -> Result<Found, Failure>
         host: host.to_owned(),
         address,
         idle,
-        // What cannot be told this way is not told.
+        // What cannot be decided this way is left out.
         mtu: mtu.ok().flatten(),
         up: one(ProbeDirection::Up)?,
         down: one(ProbeDirection::Down)?,
@@ -155,7 +157,7 @@ fn ask(host: &str, address: SocketAddr, log: &mut Log) -> Result<Found, Failure>
     })
 }
 
-fn said(progress: Progress) -> String {
+fn text_of(progress: Progress) -> String {
     match progress {
         Progress::Look(direction) => format!("{}: how fast is it?", named(direction)),
         Progress::Sweep(direction, done, of) => {

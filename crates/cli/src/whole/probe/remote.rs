@@ -94,7 +94,7 @@ pub fn ask(
             &mut *reflector,
             load.as_ref(),
             arguments.time,
-            &mut |stage| log.note(&said(stage)),
+            &mut |stage| log.note(&text_of(stage)),
         )
     });
     let measured = Measured {
@@ -114,7 +114,7 @@ fn icmp(host: SocketAddr) -> Result<(SocketAddr, Box<dyn Reflector + Send>), Fai
     Ok((host, Box::new(reflector)))
 }
 
-fn said(stage: Stage) -> String {
+fn text_of(stage: Stage) -> String {
     match stage {
         Stage::Idle => String::from("round trips on the idle line"),
         Stage::Mtu => String::from("the largest packet"),

@@ -34,7 +34,7 @@ pub struct Arguments {
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
     /// The link's layer by its name in policies, such as `adsl:bridged-llc` or `ethernet`: how full
-    /// the line was is then told with what the layer adds to each packet.
+    /// the line was is then given with what the layer adds to each packet.
     #[arg(long, value_name = "LAYER", value_parser = layer)]
     link: Option<LinkLayer>,
     /// Keep what was asked, every second and the result in a new folder.

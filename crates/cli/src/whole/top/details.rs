@@ -19,7 +19,7 @@ fn part(some: Option<i64>, whole: Option<i64>) -> Option<f64> {
     Some((some? as f64 / whole as f64).min(1.0))
 }
 
-/// What is known of classes beside the first table: what packets told that
+/// What is known of classes beside the first table: what packets showed that
 /// passed, marks, what was borrowed, what the link layer took.
 pub fn classes(all: &[&Change], step: &Step) -> Vec<String> {
     let mut lines = vec![format!(

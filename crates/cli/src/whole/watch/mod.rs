@@ -220,7 +220,7 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
             }
             crate::keep::ready();
         };
-        let told = |text: &str| output::note(&format!("weirgate: {text}"));
+        let report = |text: &str| output::note(&format!("weirgate: {text}"));
         let policy = arguments.policy;
         // A file that is being written may be wrong for a moment; what was known
         // holds until it can be read.
@@ -235,7 +235,7 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
             }
             here.as_ref().map(tracked).unwrap_or_default()
         };
-        let served = serve(config, legend, again, lines, stop, ready, told).await;
+        let served = serve(config, legend, again, lines, stop, ready, report).await;
         served.map_err(wrong)?;
         Ok(Status::Done)
     })

@@ -37,7 +37,7 @@ pub fn users(named: &[User]) -> Vec<u32> {
 }
 
 /// Begins it. It gets no variable and no folder, and of this process' descriptors the
-/// channel and what errors are told to. A terminal's Ctrl-C reaches the collector alone,
+/// channel and where errors go. A terminal's Ctrl-C reaches the collector alone,
 /// which ends it.
 pub fn begin(channel: OwnedFd) -> io::Result<EndWeb> {
     // The same program even where its file was replaced.

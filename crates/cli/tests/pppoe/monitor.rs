@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel tells of devices and their queues, each with the moment when it was told.
+//! What the kernel reports of devices and their queues, each with the time of the report.
 
 #![allow(unsafe_code, reason = "an address that is made of zeros")]
 
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
-/// What was told of a device or of what hangs on it.
+/// A report about a device or what hangs on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// It came, or changed: its name, and whether it is up.

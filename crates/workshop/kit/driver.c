@@ -53,7 +53,7 @@ struct slot {
 
 static unsigned char *memory;
 /* Link and parameters as they were set: no discipline may write to them. */
-static unsigned char *told;
+static unsigned char *inputs;
 static unsigned char *used;
 /* A virtual queue, which the same packets come to; none where the discipline
  * keeps account of packets that wait. */
@@ -120,8 +120,8 @@ static size_t params_bytes(void)
 
 static void set_up(void)
 {
-	memcpy(told, the_link(), sizeof(struct aqm_link));
-	memcpy(told + sizeof(struct aqm_link), numbers(D->params_offset),
+	memcpy(inputs, the_link(), sizeof(struct aqm_link));
+	memcpy(inputs + sizeof(struct aqm_link), numbers(D->params_offset),
 	       params_bytes());
 	call("setup");
 	D->setup(memory);
@@ -132,14 +132,14 @@ static void set_up(void)
 	}
 }
 
-static void check_told(const char *function)
+static void check_inputs(const char *function)
 {
-	if (memcmp(told, the_link(), sizeof(struct aqm_link)))
-		broken(function, "writes to the link, which it is only told");
-	if (memcmp(told + sizeof(struct aqm_link), numbers(D->params_offset),
+	if (memcmp(inputs, the_link(), sizeof(struct aqm_link)))
+		broken(function, "writes to the link, which it may only read");
+	if (memcmp(inputs + sizeof(struct aqm_link), numbers(D->params_offset),
 		   params_bytes()))
 		broken(function,
-		       "writes to the parameters, which it is only told");
+		       "writes to the parameters, which it may only read");
 }
 
 static void restart(void)
@@ -150,13 +150,13 @@ static void restart(void)
 	free(memory);
 	free(at_ingress);
 	free(used);
-	free(told);
+	free(inputs);
 	memory = calloc(1, D->size + (size_t)D->packets * sizeof(struct slot));
 	used = calloc(1, D->packets + 1);
-	told = calloc(1, sizeof(struct aqm_link) + params_bytes());
+	inputs = calloc(1, sizeof(struct aqm_link) + params_bytes());
 	at_ingress = D->needs & AQM_NEEDS_QUEUE ? NULL :
 						  calloc(1, D->virtual_size);
-	if (!memory || !used || !told ||
+	if (!memory || !used || !inputs ||
 	    (!at_ingress && !(D->needs & AQM_NEEDS_QUEUE)))
 		exit(3);
 	fence(__asan_poison_memory_region);
@@ -205,12 +205,12 @@ static void arrive_at_ingress(const struct aqm_packet *packet, u32 random)
 	call("arrive");
 	D->virtual_arrive(at_ingress, &shown, random, &verdict);
 	if (memcmp(&shown, packet, sizeof(shown)))
-		broken("arrive", "writes to the packet, which it is only told");
-	if (memcmp(told + sizeof(struct aqm_link),
+		broken("arrive", "writes to the packet, which it may only read");
+	if (memcmp(inputs + sizeof(struct aqm_link),
 		   at_ingress + D->virtual_offset + D->params_offset,
 		   params_bytes()))
 		broken("arrive",
-		       "writes to the parameters, which it is only told");
+		       "writes to the parameters, which it may only read");
 	if (verdict.action > AQM_DROP)
 		broken("arrive", "answers with neither pass, mark nor drop");
 	check_verdict("arrive", packet->ecn, &verdict);
@@ -224,9 +224,9 @@ static void arrive(const struct aqm_packet *packet, u32 random)
 
 	call("arrive");
 	slot = D->arrive(memory, &shown, random, &verdict);
-	check_told("arrive");
+	check_inputs("arrive");
 	if (memcmp(&shown, packet, sizeof(shown)))
-		broken("arrive", "writes to the packet, which it is only told");
+		broken("arrive", "writes to the packet, which it may only read");
 	if (verdict.action != AQM_PASS && verdict.action != AQM_MARK &&
 	    verdict.action != AQM_DROP)
 		broken("arrive", "answers with neither pass, mark nor drop");
@@ -252,7 +252,7 @@ static void arrive(const struct aqm_packet *packet, u32 random)
 
 		call("evict");
 		gone = D->evict(memory, packet->arrived_ns);
-		check_told("evict");
+		check_inputs("evict");
 		if (!gone)
 			break;
 		take(gone, "evict");
@@ -266,15 +266,15 @@ static void arrive(const struct aqm_packet *packet, u32 random)
 /* One opportunity to send; bytes on the wire that went, or 0. */
 static u32 depart(u64 now_ns)
 {
-	u32 turns = 4 * (D->packets + D->queues) + 4;
+	u32 rounds = 4 * (D->packets + D->queues) + 4;
 	struct aqm_verdict verdict = {};
 	u32 slot, wire, ecn;
 
-	while (turns--) {
+	while (rounds--) {
 		call("depart");
 		slot = D->depart(memory, now_ns,
 				 out_random ? *out_random : word(), &verdict);
-		check_told("depart");
+		check_inputs("depart");
 		if (verdict.action > AQM_AGAIN)
 			broken("depart", "gives an action that there is not");
 		if (!slot) {
@@ -378,7 +378,7 @@ static void fuzzed(const unsigned char *data, size_t size)
 							    46 * (choice - 210);
 	}
 	set_up();
-	check_told("setup");
+	check_inputs("setup");
 	while (end - data >= 4) {
 		u64 wait = data[1];
 
@@ -399,7 +399,7 @@ static void fuzzed(const unsigned char *data, size_t size)
 			if (data[0] & 1)
 				some_link(data, (size_t)(end - data));
 			set_up();
-			check_told("setup");
+			check_inputs("setup");
 		}
 		data += 4;
 	}
@@ -450,7 +450,7 @@ int main(int argc, char **argv)
 			break;
 		case 'b':
 			set_up();
-			check_told("setup");
+			check_inputs("setup");
 			break;
 		case 'q':
 			quiet = 1;

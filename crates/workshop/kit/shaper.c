@@ -142,7 +142,7 @@ static u32 word(void)
 	return (u32)(state >> 32);
 }
 
-/* Takes what was said over. */
+/* Takes the configuration over. */
 static void settle(void)
 {
 	struct aqm_link *own;
@@ -244,12 +244,12 @@ static void check_rate(u32 wire)
 /* One opportunity to send: 1 if a packet went, or when to ask again. */
 static int depart(u64 *opens_ns)
 {
-	struct native_turn turn = {};
+	struct native_departure departure = {};
 	const struct aqm_slot *slots;
-	u32 turns = 0, slot, wire, i;
+	u32 rounds = 0, slot, wire, i;
 
 	for (i = 0; i < count; i++)
-		turns +=
+		rounds +=
 			4 * (queues[i].kind->packets + queues[i].kind->queues) +
 			4;
 	*opens_ns = 0;
@@ -258,28 +258,28 @@ static int depart(u64 *opens_ns)
 			printf("d none\n");
 		return 0;
 	}
-	while (turns--) {
-		slot = aqm_shaper_depart(s, queues, now_ns, word(), &turn);
+	while (rounds--) {
+		slot = aqm_shaper_depart(s, queues, now_ns, word(), &departure);
 		if (!slot) {
-			if (turn.verdict.action == AQM_AGAIN)
+			if (departure.verdict.action == AQM_AGAIN)
 				continue;
-			*opens_ns = turn.opens_ns;
+			*opens_ns = departure.opens_ns;
 			check();
 			if (!quiet)
 				printf("d none\n");
 			return 0;
 		}
 		slots = (const struct aqm_slot
-				 *)((char *)queues[turn.class].memory +
-				    queues[turn.class].kind->size);
+				 *)((char *)queues[departure.class].memory +
+				    queues[departure.class].kind->size);
 		wire = slots[slot - 1].packet.wire;
-		take(turn.class, slot);
+		take(departure.class, slot);
 		check();
 		if (!quiet)
-			printf("d %u %s %u\n", turn.verdict.action,
-			       aqm_reasons[turn.verdict.reason].name,
-			       rules[turn.class].classid);
-		if (turn.verdict.action != AQM_DROP) {
+			printf("d %u %s %u\n", departure.verdict.action,
+			       aqm_reasons[departure.verdict.reason].name,
+			       rules[departure.class].classid);
+		if (departure.verdict.action != AQM_DROP) {
 			check_rate(wire);
 			return 1;
 		}
@@ -297,7 +297,7 @@ static u32 all_queued(void)
 	return all;
 }
 
-/* Whatever is queued must go, if one asks whenever one is told to. */
+/* Whatever is queued must go, if one asks whenever the shaper says to. */
 static void drain(void)
 {
 	u32 idle = 0;

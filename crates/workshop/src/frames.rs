@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a discipline is told of the packets of a capture. It needs nothing else
+//! What a discipline is given of the packets of a capture. It needs nothing else
 //! of this crate, so that fuzzing reads it too (`fuzz/src/capture.rs`).
 
 use pcap_file::DataLink;
@@ -22,7 +22,7 @@ struct Frame<'a> {
     data: &'a [u8],
 }
 
-/// Goes through a capture's packets, pcap or pcapng, as what a discipline is told
+/// Goes through a capture's packets, pcap or pcapng, as what a discipline is given
 /// of them, until `take` has enough; what is wrong with it, in words.
 pub fn each(mut file: impl BufRead, mut take: impl FnMut(&Packet) -> bool) -> Result<(), String> {
     let begin = file.fill_buf().map_err(worded)?;
@@ -74,7 +74,7 @@ fn worded(error: impl std::fmt::Display) -> String {
 }
 
 impl Frame<'_> {
-    /// What a discipline is told of it.
+    /// What a discipline is given of it.
     fn packet(&self) -> Result<Packet, String> {
         let (header, counted) = match self.link {
             DataLink::ETHERNET => (ETHERNET, 0),

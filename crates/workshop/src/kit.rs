@@ -259,7 +259,7 @@ impl Subject {
     pub fn library(&self) -> Result<PathBuf, Failure> {
         let (program, ingress) = (self.bpf(Host::Qdisc)?, self.bpf(Host::Ingress)?);
         let shaper = self.kit.path().join("shaper.o");
-        // What its instances are made of is told by the file itself, so it is built twice.
+        // The file itself states what its instances are made of, so it is built twice.
         fs::write(&shaper, "")?;
         // Under another name: the loader gives a file again that it has by its name.
         let first = self.shared_object(&[&program, &ingress, &shaper], "first")?;
@@ -373,7 +373,7 @@ impl Subject {
         Ok(object)
     }
 
-    /// A compiler of programs for the kernel, with what it is always told.
+    /// A compiler of programs for the kernel, with its constant options.
     fn bpf_compiler(&self) -> Result<Command, Failure> {
         let (compiler, _) = compiler("CLANG", &BPF)?;
         let kit = self.kit.path();

@@ -2,7 +2,7 @@
 //! What a discipline's source must not hold and shows at sight: floating point,
 //! loops without a bound, memory of its own, other files.
 //!
-//! This is for its author, who is told the line at once. What is hidden from it,
+//! This is for its author, who gets the line at once. What is hidden from it,
 //! by a macro for example, the sanitizers or the verifier find.
 
 mod calls;
@@ -28,8 +28,8 @@ const FORBIDDEN: [(&str, &str); 9] = [
     ("__asm__", "code that is not C"),
 ];
 
-/// Loops of more turns than this no packet waits for, and no verifier follows.
-const MOST_TURNS: u64 = 1 << 20;
+/// Loops of more rounds than this no packet waits for, and no verifier follows.
+const MOST_ROUNDS: u64 = 1 << 20;
 
 /// Why there are no variables outside of functions.
 const OWN_MEMORY: &str = "memory that all instances would share; put it into the table of state";
@@ -56,10 +56,10 @@ pub fn mistakes(text: &str) -> Vec<(usize, String)> {
                 ),
             ));
         }
-        if let Some(turns) = turns(text).filter(|turns| *turns > MOST_TURNS) {
+        if let Some(rounds) = rounds(text).filter(|rounds| *rounds > MOST_ROUNDS) {
             found.push((
                 line,
-                format!("a loop of {turns} turns; {MOST_TURNS} are the most"),
+                format!("a loop of {rounds} rounds; {MOST_ROUNDS} are the most"),
             ));
         }
     }
@@ -92,8 +92,8 @@ fn included(line: &str) -> Option<&str> {
     (!sources().iter().any(header)).then_some(file)
 }
 
-/// How often a loop with a number for its bound turns.
-fn turns(line: &str) -> Option<u64> {
+/// How often a loop with a number for its bound runs.
+fn rounds(line: &str) -> Option<u64> {
     let (_, rest) = line
         .split_once("_LOOP (")
         .or_else(|| line.split_once("_LOOP("))?;
@@ -104,7 +104,7 @@ fn turns(line: &str) -> Option<u64> {
     bound[..digits].parse().ok()
 }
 
-/// What a loop turns by and is its bound: of `AQM_LOOP (i, 10)`.
+/// What a loop counts by and is its bound: of `AQM_LOOP (i, 10)`.
 fn head(line: &str) -> Option<(&str, &str)> {
     let rest = ["_LOOP (", "_LOOP("]
         .iter()
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_without_end_is_told() {
+    fn a_loop_without_end_is_reported() {
         assert_eq!(
             mistakes("AQM_LOOP (i, 4000000000U)\nAQM_LOOP (i, 24)\n").len(),
             1

@@ -41,7 +41,7 @@ pub fn run(
     let begun = begun(one, &recording);
     let mut settings = begun.as_ref().filter(|_| same).map_or_else(
         || Settings::new(one),
-        // What is not said again stays as it was.
+        // What is not set again stays as it was.
         Queue::settings,
     );
     set(&mut settings, words)?;

@@ -64,7 +64,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Reads a script; every mistake is told as `LINE: what`.
+    /// Reads a script; every mistake is reported as `LINE: what`.
     pub fn read(text: &str, about: &Described) -> Result<Self, Vec<String>> {
         Self::begun(Self::default(), text, about)
     }
@@ -203,7 +203,7 @@ impl Script {
         Ok(())
     }
 
-    /// The class that an arrival names, as the driver is told.
+    /// The class that an arrival names, as the driver is given it.
     fn class_of(&self, words: &[&str]) -> Result<String, String> {
         let Some(classes) = &self.classes else {
             return Ok(String::new());
@@ -258,9 +258,9 @@ impl Script {
         Ok(())
     }
 
-    /// Compares what the driver said; every difference as `LINE: what`.
-    pub fn compare(&self, said: &str) -> Vec<String> {
-        let mut lines = said.lines().filter(|line| *line != "e").peekable();
+    /// Compares the output of the driver; every difference as `LINE: what`.
+    pub fn compare(&self, output: &str) -> Vec<String> {
+        let mut lines = output.lines().filter(|line| *line != "e").peekable();
         let mut found = Vec::new();
         for (number, expected) in &self.expected {
             match expected {
@@ -328,12 +328,12 @@ fn stated(row: Option<&Row>, due: &str) -> Result<u64, String> {
     })
 }
 
-/// Whether a line says what its discipline is never told.
+/// Whether a line says what its discipline is never given.
 fn asks(words: &[&str], (name, needs, flag): (&str, u32, &str), own: u32) -> Result<(), String> {
-    let said = words.chunks(2).any(|pair| pair.first() == Some(&name));
-    if said && own & needs == 0 {
+    let given = words.chunks(2).any(|pair| pair.first() == Some(&name));
+    if given && own & needs == 0 {
         return Err(format!(
-            "`{name}`: the discipline is not told it; it has to ask for it by {flag}"
+            "`{name}`: the discipline is not given it; it has to ask for it by {flag}"
         ));
     }
     Ok(())
@@ -399,8 +399,8 @@ mod tests {
     fn numbers_are_written_as_parameters_are() {
         let text = "0ms depart\nstat probability = 0.5\nstat mtu_bytes = 0x10\n";
         let script = Script::read(text, &described("pie", 0)).expect("a script");
-        let said = "d none\nn probability 36028797018963968\nend\nn mtu_bytes 16\nend\n";
-        assert_eq!(script.compare(said), [""; 0]);
+        let output = "d none\nn probability 36028797018963968\nend\nn mtu_bytes 16\nend\n";
+        assert_eq!(script.compare(output), [""; 0]);
         let wrong = Script::read("stat probability = half\n", &described("pie", 0));
         assert!(wrong.expect_err("no number")[0].contains("ratio/2^56"));
     }
@@ -409,15 +409,16 @@ mod tests {
     fn what_a_discipline_is_not_told_no_script_says() {
         let text = "0ms arrive 9 random 0x5\n0ms arrive 9 flow 1\n0ms arrive 9 ecn 1\n\
                     1ms depart random 4\n";
-        let told = Script::read(text, &described("droptail", 0)).expect_err("mistakes");
+        let mistakes = Script::read(text, &described("droptail", 0)).expect_err("mistakes");
         let flags = ["_RANDOM", "_FLOW", "_ECN", "_RANDOM_OUT"];
-        for ((line, flag), said) in (1..).zip(flags).zip(&told) {
+        for ((line, flag), mistake) in (1..).zip(flags).zip(&mistakes) {
             assert!(
-                said.starts_with(&format!("{line}: ")) && said.ends_with(flag) || flag == "_FLOW",
-                "{said}"
+                mistake.starts_with(&format!("{line}: ")) && mistake.ends_with(flag)
+                    || flag == "_FLOW",
+                "{mistake}"
             );
         }
-        assert_eq!(told.len(), 4, "{told:#?}");
+        assert_eq!(mistakes.len(), 4, "{mistakes:#?}");
         assert!(Script::read(text, &described("droptail", u32::MAX)).is_ok());
     }
 
@@ -442,18 +443,18 @@ mod tests {
         let text = "0ms arrive 100 = keep\n1ms arrive 100 = drop limit\n2ms depart = send\n\
                     stat sent_packets = 2\n";
         let script = Script::read(text, &params()).expect("a script");
-        let said = "a 0 none\na 0 none\nd 2 sojourn\nd 0 none\nn sent_packets 1\nend\n";
+        let output = "a 0 none\na 0 none\nd 2 sojourn\nd 0 none\nn sent_packets 1\nend\n";
         assert_eq!(
-            script.compare(said),
+            script.compare(output),
             ["2: keep, not drop limit", "4: sent_packets is 1, not 2"]
         );
     }
 
     proptest! {
         #[test]
-        fn no_script_panics(text in "([a-z0-9 =.]{0,20}\n){0,5}", said in "([a-z0-9 ]{0,9}\n){0,5}") {
+        fn no_script_panics(text in "([a-z0-9 =.]{0,20}\n){0,5}", output in "([a-z0-9 ]{0,9}\n){0,5}") {
             if let Ok(script) = Script::read(&text, &params()) {
-                let _ = script.compare(&said);
+                let _ = script.compare(&output);
             }
         }
     }

@@ -33,11 +33,11 @@ pub fn test(what: &Path) -> Outcome {
         (name, text)
     };
     let script = Script::with_classes(&text, class_calls).map_err(|mistakes| {
-        let told = mistakes.iter().map(|it| format!("{name}:{it}"));
-        Failure::Input(told.collect::<Vec<_>>().join("\n"))
+        let mistakes = mistakes.iter().map(|it| format!("{name}:{it}"));
+        Failure::Input(mistakes.collect::<Vec<_>>().join("\n"))
     })?;
-    let said = drive(&subject, &driver, &format!("{}z\n", script.calls))?;
-    let differences = script.compare(&said);
+    let output = drive(&subject, &driver, &format!("{}z\n", script.calls))?;
+    let differences = script.compare(&output);
     for difference in &differences {
         output::data(&format!("{name}:{difference}"))?;
     }

@@ -49,9 +49,9 @@ pub fn verify(what: &[PathBuf], lab: bool, kernels: &[KernelChoice]) -> Outcome 
     let mut all = Status::Done;
     for kernel in own.into_iter().chain(named) {
         match in_the_lab(&objects, kernel) {
-            Err(Failure::Input(said)) => {
+            Err(Failure::Input(message)) => {
                 let place = kernel.map(|kernel| format!("{kernel}: "));
-                refusals.push(place.unwrap_or_default() + &said);
+                refusals.push(place.unwrap_or_default() + &message);
             }
             Ok(Status::Done) => {}
             other => all = other?,
@@ -71,14 +71,14 @@ fn each(objects: &[PathBuf]) -> Outcome {
         let bytes = fs::read(object).with_context(|| object.display().to_string())?;
         let costs = load_once(&bytes)
             .map_err(|refused| Failure::Input(format!("{}{}", refusal(&refused), refused.log)))?;
-        told(&mut text, costs);
+        write_costs(&mut text, costs);
     }
     output::data(&text)?;
     Ok(Status::Done)
 }
 
 /// A line for each program.
-fn told(text: &mut String, costs: Vec<Cost>) {
+fn write_costs(text: &mut String, costs: Vec<Cost>) {
     for cost in costs {
         // Writing to a String cannot fail.
         let _ = writeln!(
@@ -178,12 +178,12 @@ fn in_the_lab(objects: &[PathBuf], kernel: Option<&KernelChoice>) -> Outcome {
             error => anyhow::Error::from(error).into(),
         })?;
     let text = String::from_utf8_lossy(&output.result).into_owned();
-    let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
+    let (status, message) = text.split_once('\n').unwrap_or((&text, ""));
     let status = match status {
         "status: 0" => Status::Done,
         "status: 1" if objects.is_empty() => Status::Differs,
-        _ => return Err(Failure::Input(said.trim_end().to_owned())),
+        _ => return Err(Failure::Input(message.trim_end().to_owned())),
     };
-    output::data(&format!("kernel {}\n{said}", output.kernel))?;
+    output::data(&format!("kernel {}\n{message}", output.kernel))?;
     Ok(status)
 }

@@ -134,12 +134,12 @@ pub fn test(what: &Path, recording: Option<&Path>, rate: Option<Rate>) -> Outcom
     for path in &subject.scripts {
         let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
         let script = Script::read(&text, &about).map_err(|mistakes| {
-            let told = mistakes.iter().map(|it| format!("{}:{it}", path.display()));
-            Failure::Input(told.collect::<Vec<_>>().join("\n"))
+            let lines = mistakes.iter().map(|it| format!("{}:{it}", path.display()));
+            Failure::Input(lines.collect::<Vec<_>>().join("\n"))
         })?;
         let calls = format!("{}z\n", script.calls);
-        let said = drive(&subject, &driver, &calls)?;
-        let differences = script.compare(&said);
+        let output = drive(&subject, &driver, &calls)?;
+        let differences = script.compare(&output);
         failed |= !differences.is_empty();
         for difference in &differences {
             output::data(&format!("{}:{difference}", path.display()))?;
@@ -152,10 +152,10 @@ pub fn test(what: &Path, recording: Option<&Path>, rate: Option<Rate>) -> Outcom
     // A link of unknown rate, by which nobody may divide.
     let unknown = calls.replacen(&link_of(rate), "l 0 1514 0 0 0\n", 1);
     drive(&subject, &driver, &unknown)?;
-    let said = drive(&subject, &driver, &calls)?;
+    let output = drive(&subject, &driver, &calls)?;
     failed |= !tells_by_what_it_asks_for(&subject, &driver, &calls, about.needs)?;
     let number = |name: &str| {
-        let line = said
+        let line = output
             .lines()
             .rfind(|line| line.starts_with(&format!("n {name} ")));
         line.and_then(|line| line.rsplit(' ').next())
@@ -258,9 +258,9 @@ fn tells_by_what_it_asks_for(
 
 /// Parameters, numbers and needs as the driver describes them.
 fn describe(subject: &Subject, driver: &Path) -> Result<Described, Failure> {
-    let said = drive(subject, driver, "?\n")?;
+    let output = drive(subject, driver, "?\n")?;
     let leak = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
-    let numbers = said.lines().filter_map(|line| {
+    let numbers = output.lines().filter_map(|line| {
         let (name, unit) = line.strip_prefix("number\t")?.split_once('\t')?;
         Some(Row {
             name: leak(name),
@@ -271,8 +271,8 @@ fn describe(subject: &Subject, driver: &Path) -> Result<Described, Failure> {
             most: u64::MAX,
         })
     });
-    let needs = said.lines().find_map(|line| line.strip_prefix("needs\t"));
-    let rows = said.lines().filter_map(|line| {
+    let needs = output.lines().find_map(|line| line.strip_prefix("needs\t"));
+    let rows = output.lines().filter_map(|line| {
         let words: Vec<&str> = line.strip_prefix("param\t")?.split('\t').collect();
         let number = |at: usize| words.get(at).and_then(|word| word.parse().ok());
         Some(Row {
@@ -291,7 +291,7 @@ fn describe(subject: &Subject, driver: &Path) -> Result<Described, Failure> {
     })
 }
 
-/// Gives the driver calls; what it said, or what is wrong with the discipline.
+/// Gives the driver calls; its output, or what is wrong with the discipline.
 pub fn drive(subject: &Subject, driver: &Path, calls: &str) -> Result<String, Failure> {
     let mut input = tempfile::tempfile()?;
     input.write_all(calls.as_bytes())?;
@@ -335,14 +335,14 @@ fn place(subject: &Subject, driver: &Path, report: &str) -> String {
         let rest = word.strip_prefix(&program)?;
         Some(rest.split(')').next().unwrap_or_default().to_owned())
     });
-    let told = Command::new("addr2line")
+    let output = Command::new("addr2line")
         .arg("--inlines")
         .arg("--exe")
         .arg(driver)
         .args(offsets)
         .output();
-    let told = told.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    told.ok().and_then(|lines| named(&lines)).unwrap_or(own)
+    let output = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    output.ok().and_then(|lines| named(&lines)).unwrap_or(own)
 }
 
 /// A sanitizer's or the driver's report, with the line that it is about first.

@@ -15,7 +15,7 @@ use weirgate_lab::{Lab, Limits, Options};
 /// How packets are held back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Way {
+pub(super) enum Limiting {
     /// Not at all: ceilings are there, and are never reached.
     Free,
     /// By the ceiling of each circuit.
@@ -46,7 +46,8 @@ pub(super) enum Scheduler {
 pub(super) struct Subject {
     pub scheduler: Scheduler,
     pub circuits: u32,
-    pub way: Way,
+    #[serde(rename = "way")]
+    pub limiting: Limiting,
 }
 
 /// What was found. Times are of the guest, in milliseconds.
@@ -109,14 +110,14 @@ impl Subject {
         let quoted = |part: &str| format!("\"{part}\"");
         let scheduler = serde_json::from_str(&quoted(parts.next()?)).ok()?;
         let circuits = parts.next()?.parse().ok()?;
-        let way = serde_json::from_str(&quoted(parts.next()?)).ok()?;
+        let limiting = serde_json::from_str(&quoted(parts.next()?)).ok()?;
         let of_htb = matches!(scheduler, Scheduler::HtbCake | Scheduler::HtbFqCodel);
         let most = if of_htb { 60_000 } else { 2_000_000 };
         let known = (50..=most).contains(&circuits) && parts.next().is_none();
-        (known && !(of_htb && way == Way::Rates)).then_some(Self {
+        (known && !(of_htb && limiting == Limiting::Rates)).then_some(Self {
             scheduler,
             circuits,
-            way,
+            limiting,
         })
     }
 }
@@ -194,12 +195,12 @@ fn table(found: &[Found]) -> String {
         let Subject {
             scheduler,
             circuits,
-            way,
+            limiting,
         } = one.subject;
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "{scheduler:?} {circuits} {way:?}: {} instructions over {} without a qdisc, {} left \
+            "{scheduler:?} {circuits} {limiting:?}: {} instructions over {} without a qdisc, {} left \
              of 100; loaded in {} ms, rows in {} ms, again in {}, 10,000 in {}; put on in {:.1} \
              ms, off in {:.1} with {} packets; {:.0} MiB; {} packets/s wrong at most, {} in the \
              mean, of {}",
@@ -233,7 +234,7 @@ fn in_the_lab(word: &str, subject: Subject) -> Result<(String, Found), Failure> 
     };
     let lab = Lab::open(&options, &mut |_| ()).map_err(anyhow::Error::from)?;
     // Up to three packets of each circuit, with 1.3 kB of memory each, and rows.
-    let each = if subject.way == Way::Free {
+    let each = if subject.limiting == Limiting::Free {
         1_000
     } else {
         5_000
@@ -246,7 +247,7 @@ fn in_the_lab(word: &str, subject: Subject) -> Result<(String, Found), Failure> 
     let line = [&*base, "aqm", "circuits", "--inside", word];
     let (kernel, all) = figures_of::<Found>(&lab, &line, limits)?;
     let found = all.into_iter().next();
-    let found = found.ok_or_else(|| Failure::Refused("it said no figures".to_owned()))?;
+    let found = found.ok_or_else(|| Failure::Refused("it printed no figures".to_owned()))?;
     Ok((kernel, found))
 }
 

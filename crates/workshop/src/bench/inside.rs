@@ -13,7 +13,7 @@
 //! - **Paced**, for what holds a rate. [`STANDING`] packets are queued, then as
 //!   many come as leave, at the line's rate but each at another moment between
 //!   two departures; a timer lets each go. Time in which there is nothing to do
-//!   is spent on turns of known length, and what is missing of them is what was
+//!   is spent on spins of known length, and what is missing of them is what was
 //!   done. It is done for two counts of packets, and the difference counts.
 //!
 //! In either, making ready cancels out; and each is done without a qdisc too,
@@ -31,7 +31,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_aqm::{Discipline, Link, Settings, ShaperRule};
 use weirgate_bpf::{
-    Attached, Class, Classes, Copies, Least, Place, Qdisc, Sender, Setup, Shaper, Spent, Timed,
+    AttachPoint, Attached, Class, Classes, Copies, Least, Qdisc, Sender, Setup, Shaper, Spent,
+    Timed,
 };
 use weirgate_console::discipline::failed;
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
@@ -50,7 +51,7 @@ const BATCH: u32 = 16;
 const STANDING: u32 = 32;
 
 /// Turns by which the length of one is measured.
-const TURNS: u64 = 2_000_000;
+const SPINS: u64 = 2_000_000;
 
 /// Paced packets take their time, so there are fewer: one for so many others.
 const FEWER: u64 = 4;
@@ -208,8 +209,8 @@ struct Bench {
     /// What is held, and one packet's time at that rate.
     rate: Rate,
     gap: Duration,
-    /// Nanoseconds of an idle turn.
-    turn: f64,
+    /// Nanoseconds of an idle spin.
+    spin: f64,
     /// Where programs' times are taken, and what was taken last.
     timed: Option<Timed>,
     ran: BTreeMap<String, Spent>,
@@ -225,14 +226,14 @@ enum Held {
     Shaper(Shaper, Option<Attached>),
 }
 
-/// Nanoseconds of a turn that does nothing but look at the clock.
-pub(super) fn turn() -> f64 {
+/// Nanoseconds of a spin that does nothing but look at the clock.
+pub(super) fn spin() -> f64 {
     let start = Instant::now();
-    let mut turns = 0_u64;
-    while turns < TURNS {
-        turns += u64::from(start.elapsed() < Duration::from_hours(1));
+    let mut spins = 0_u64;
+    while spins < SPINS {
+        spins += u64::from(start.elapsed() < Duration::from_hours(1));
     }
-    start.elapsed().as_nanos() as f64 / TURNS as f64
+    start.elapsed().as_nanos() as f64 / SPINS as f64
 }
 
 impl Bench {
@@ -270,7 +271,7 @@ impl Bench {
             applied: desired,
             rate,
             gap: Duration::from_nanos(gap.as_nanos()),
-            turn: turn(),
+            spin: spin(),
             timed: None,
             ran: BTreeMap::new(),
         })
@@ -367,17 +368,17 @@ impl Bench {
             self.send(&flows[number as usize % flows.len()], number, 1)?;
         }
         let start = Instant::now();
-        let (mut sent, mut turns, mut due) = (0, 0_u64, Duration::ZERO);
+        let (mut sent, mut spins, mut due) = (0, 0_u64, Duration::ZERO);
         while sent < packets {
             if start.elapsed() < due {
-                turns += 1;
+                spins += 1;
             } else {
                 self.send(&flows[sent as usize % flows.len()], sent, 1)?;
                 sent += 1;
-                due = self.gap * u32::try_from(sent).unwrap_or(u32::MAX) + moment(sent, self.gap);
+                due = self.gap * u32::try_from(sent).unwrap_or(u32::MAX) + offset(sent, self.gap);
             }
         }
-        Ok(start.elapsed().as_nanos() as f64 - turns as f64 * self.turn)
+        Ok(start.elapsed().as_nanos() as f64 - spins as f64 * self.spin)
     }
 
     fn send(&mut self, packet: &[u8], number: u64, count: u32) -> Result<(), Failure> {
@@ -408,7 +409,7 @@ impl Bench {
     }
 
     fn kit(&self, name: &str) -> Result<(Held, String), Failure> {
-        let place = Place::root(self.device.number()).map_err(failed)?;
+        let point = AttachPoint::root(self.device.number()).map_err(failed)?;
         let rate = self.rate.as_bits_per_second() / 8;
         let link = Link {
             rate_bytes_s: rate,
@@ -443,8 +444,8 @@ impl Bench {
                 classes: (0..CLASSES).map(class).collect(),
                 other: 0,
             };
-            shaper.set(place, &classes).map_err(failed)?;
-            let marker = marks.then(|| shaper.mark(place)).transpose();
+            shaper.set(point, &classes).map_err(failed)?;
+            let marker = marks.then(|| shaper.mark(point)).transpose();
             let held = Held::Shaper(shaper, marker.map_err(failed)?);
             return Ok((held, Shaper::KIND.to_owned()));
         }
@@ -454,9 +455,9 @@ impl Bench {
             link,
             gate_bytes_s: if name.ends_with(GATED) { rate } else { 0 },
         };
-        qdisc.set(place, &setup).map_err(failed)?;
+        qdisc.set(point, &setup).map_err(failed)?;
         let kind = qdisc.kind().to_owned();
-        let marker = marks.then(|| qdisc.mark(place)).transpose();
+        let marker = marks.then(|| qdisc.mark(point)).transpose();
         Ok((Held::One(qdisc, marker.map_err(failed)?), kind))
     }
 
@@ -478,9 +479,9 @@ impl Bench {
 /// When within a gap a packet comes: everywhere alike often, over and over.
 /// Packets that came always at the same time before a departure would measure
 /// what that time happens to be.
-fn moment(number: u64, gap: Duration) -> Duration {
+fn offset(number: u64, gap: Duration) -> Duration {
     // The multiples of 2^64 over the golden ratio.
-    let turn = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let nanos = (u128::from(turn) * gap.as_nanos()) >> 64;
+    let spin = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let nanos = (u128::from(spin) * gap.as_nanos()) >> 64;
     Duration::from_nanos(nanos as u64)
 }

@@ -185,15 +185,15 @@ fn figures_of<T: DeserializeOwned>(
         .execute(line, &[], (1, limits), &mut |_| ())
         .map_err(anyhow::Error::from)?;
     let text = String::from_utf8_lossy(&output.result).into_owned();
-    let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
+    let (status, message) = text.split_once('\n').unwrap_or((&text, ""));
     if status != "status: 0" {
-        return Err(Failure::Refused(said.trim_end().to_owned()));
+        return Err(Failure::Refused(message.trim_end().to_owned()));
     }
-    let figures = said
+    let figures = message
         .lines()
         .find_map(|line| serde_json::from_str(line).ok());
     let figures =
-        figures.ok_or_else(|| Failure::Refused(format!("no figures in what it said: {said}")))?;
+        figures.ok_or_else(|| Failure::Refused(format!("no figures in its output: {message}")))?;
     Ok((output.kernel, figures))
 }
 

@@ -4,12 +4,12 @@
 //! Packets come from inside of the kernel and leave by an IFB, as `inside.rs` has it.
 //! Not held back, they come in bursts of two sizes to any of the circuits. Held back,
 //! each circuit has packets queued, and [`BATCH`] more come, one to each circuit in
-//! turn, as often as ceilings let that many go. Time without work is spent on turns of
+//! turn, as often as ceilings let that many go. Time without work is spent on spins of
 //! known length.
 
-use super::circuits::{Found, Scheduler, Subject, Way};
+use super::circuits::{Found, Limiting, Scheduler, Subject};
 use super::devices::{DEVICE, SINK, apply, packet_of, refused, state, through};
-use super::inside::turn;
+use super::inside::spin;
 use super::rivals::{self, Leaf};
 use std::fs;
 use std::thread;
@@ -63,18 +63,18 @@ struct Tree {
     sink: DeviceIndex,
     bare: State,
     subject: Subject,
-    turn: f64,
+    spin: f64,
 }
 
 /// Measures it.
 pub(super) async fn measure(subject: Subject) -> Result<Found, Failure> {
     let mut tree = Tree::set_up(subject).await?;
     room(2 * BURSTS[1])?;
-    let free = subject.way == Way::Free;
-    let noqueue = match subject.way {
-        Way::Free => Some(tree.bursts()?),
-        Way::Circuits | Way::Sites => Some(tree.paced(2 * PACKETS)?),
-        Way::Rates => None,
+    let free = subject.limiting == Limiting::Free;
+    let noqueue = match subject.limiting {
+        Limiting::Free => Some(tree.bursts()?),
+        Limiting::Circuits | Limiting::Sites => Some(tree.paced(2 * PACKETS)?),
+        Limiting::Rates => None,
     };
     room(ROOM)?;
     let mut found = Found {
@@ -191,7 +191,7 @@ impl Tree {
             sink: indices[1],
             bare,
             subject,
-            turn: turn(),
+            spin: spin(),
             kernel,
         })
     }
@@ -199,14 +199,14 @@ impl Tree {
     /// What a site and a circuit may have, in bytes a second.
     fn rates(&self, number: u32) -> (u64, u64) {
         let all = PACED * PACKET as u64;
-        match self.subject.way {
-            Way::Circuits => (UNREACHED, all / u64::from(self.subject.circuits)),
-            Way::Sites => (all / u64::from(SITES), UNREACHED),
+        match self.subject.limiting {
+            Limiting::Circuits => (UNREACHED, all / u64::from(self.subject.circuits)),
+            Limiting::Sites => (all / u64::from(SITES), UNREACHED),
             // From 10 to 100 packets a second, with a part of one.
-            Way::Rates if number < SAMPLED => {
+            Limiting::Rates if number < SAMPLED => {
                 (UNREACHED, 10 * PACKET as u64 + 18 * u64::from(number) + 1)
             }
-            Way::Free | Way::Rates => (UNREACHED, UNREACHED),
+            Limiting::Free | Limiting::Rates => (UNREACHED, UNREACHED),
         }
     }
 
@@ -220,7 +220,7 @@ impl Tree {
                 quantum: 1_514,
                 // What stands in the queues is not to be dropped.
                 target_ns: 1_000_000_000,
-                limit_bytes: if self.subject.way == Way::Rates {
+                limit_bytes: if self.subject.limiting == Limiting::Rates {
                     40 * PACKET as u32
                 } else {
                     0
@@ -239,9 +239,9 @@ impl Tree {
             Scheduler::HtbCake | Scheduler::HtbFqCodel => return Ok(None),
         };
         let circuits = self.subject.circuits;
-        let (queues, slots) = match self.subject.way {
-            Way::Free | Way::Rates => FREE,
-            Way::Circuits | Way::Sites => (circuits + 1_024, 3 * circuits + 65_536),
+        let (queues, slots) = match self.subject.limiting {
+            Limiting::Free | Limiting::Rates => FREE,
+            Limiting::Circuits | Limiting::Sites => (circuits + 1_024, 3 * circuits + 65_536),
         };
         let began = Instant::now();
         let engine = Engine::load(EngineSize {
@@ -304,9 +304,9 @@ impl Tree {
             return Ok(None);
         }
         let (site, circuit) = self.rates(0);
-        let own = match self.subject.way {
+        let own = match self.subject.limiting {
             // What a site's circuits have together is half of what it has.
-            Way::Sites => site * u64::from(SITES) / u64::from(self.subject.circuits) / 2,
+            Limiting::Sites => site * u64::from(SITES) / u64::from(self.subject.circuits) / 2,
             _ => circuit,
         };
         let rate = |bytes: u64| Rate::bits_per_second(bytes * 8);
@@ -356,8 +356,8 @@ impl Tree {
 
     /// Circuits that packets come for.
     fn backlogged(&self) -> u32 {
-        match self.subject.way {
-            Way::Rates => self.subject.circuits.min(SAMPLED),
+        match self.subject.limiting {
+            Limiting::Rates => self.subject.circuits.min(SAMPLED),
             _ => self.subject.circuits,
         }
     }
@@ -381,17 +381,17 @@ impl Tree {
     fn paced(&mut self, packets: u64) -> Result<f64, Failure> {
         let gap = Duration::from_nanos(1_000_000_000 * u64::from(BATCH) / PACED);
         let start = Instant::now();
-        let (mut sent, mut turns, mut due) = (0, 0_u64, Duration::ZERO);
+        let (mut sent, mut spins, mut due) = (0, 0_u64, Duration::ZERO);
         while sent < packets {
             if start.elapsed() < due {
-                turns += 1;
+                spins += 1;
             } else {
                 self.send(BATCH, true)?;
                 sent += u64::from(BATCH);
                 due += gap;
             }
         }
-        let work = start.elapsed().as_nanos() as f64 - turns as f64 * self.turn;
+        let work = start.elapsed().as_nanos() as f64 - spins as f64 * self.spin;
         Ok(work / sent.max(1) as f64)
     }
 
@@ -401,13 +401,13 @@ impl Tree {
     fn fill(&mut self) -> Result<u64, Failure> {
         let all = self.backlogged();
         let mut sent = 0;
-        let passes = if self.subject.way == Way::Rates {
+        let passes = if self.subject.limiting == Limiting::Rates {
             40
         } else {
             4
         };
         for pass in 0..passes {
-            if pass == 1 && self.subject.way == Way::Circuits {
+            if pass == 1 && self.subject.limiting == Limiting::Circuits {
                 self.paced(u64::from(all))?;
                 sent += u64::from(all).next_multiple_of(BATCH.into());
                 continue;
@@ -438,7 +438,7 @@ impl Tree {
 
     /// How far what circuits sent is from their rates.
     fn judge(&self, engine: &Engine, before: &[(u32, u64, Instant)], found: &mut Found) {
-        if self.subject.way == Way::Sites {
+        if self.subject.limiting == Limiting::Sites {
             return;
         }
         let after = self.counts(engine);

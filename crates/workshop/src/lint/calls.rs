@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_call_themselves_are_told() {
+    fn functions_that_call_themselves_are_reported() {
         let text = "AQM_FN u64 down(u64 n)\n{\n\treturn n ? down(n - 1) : 0;\n}\n\
                     AQM_FN u64 odd(u64 n);\nAQM_FN u64 even(u64 n)\n{\n\treturn odd(n);\n}\n\
                     AQM_FN u64 odd(u64 n)\n{\n\treturn even(n - 1);\n}\n\
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_that_set_their_counter_are_told() {
+    fn loops_that_set_their_counter_are_reported() {
         let text = "\tAQM_LOOP (i, 10)\n\t\ti = 0;\n\tAQM_LOOP (i, 10) i = 0;\n\
                     \tAQM_LOOP (j, 4) {\n\t\tif (a == j)\n\t\t\tj--;\n\t\tb.j = j + 1;\n\t}\n\tj = 7;\n\
                     \tAQM_LOOP (k, 4)\n\t\ta[k] += k == 2;\n";
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_that_are_read_are_told() {
+    fn bounds_that_are_read_are_reported() {
         let text = "AQM_LOOP (i, at->bytes)\nAQM_LOOP (i, MOST)\nAQM_LOOP (i, MOST - 1)\n\
                     AQM_LOOP (j, digit)\nAQM_LOOP (i, most[2])\n";
         assert_eq!(lines(text), [1, 5]);

@@ -13,7 +13,7 @@ use weirgate_guest::agent::{self, Machine};
 const TUN: &str = "/dev/net/tun";
 
 /// Does a job and writes its result, sealed as in a virtual machine.
-#[allow(clippy::print_stderr, reason = "progress is told to a person")]
+#[allow(clippy::print_stderr, reason = "progress is printed for a person")]
 pub(crate) fn run(job: &Path, result: &Path) -> Result<()> {
     let missing = missing();
     if !missing.is_empty() {

@@ -148,25 +148,25 @@ fn a_command_that_fails_ends_the_run() {
 programs = ["cat"]
 commands = ["gateway: cat /nowhere"]
 "#;
-    let said = failure(&job("fails", more));
+    let failed = failure(&job("fails", more));
     assert!(
-        said.starts_with("gateway: cat /nowhere: exit status: 1"),
-        "{said}"
+        failed.starts_with("gateway: cat /nowhere: exit status: 1"),
+        "{failed}"
     );
-    assert!(said.contains("No such file or directory"), "{said}");
+    assert!(failed.contains("No such file or directory"), "{failed}");
 
     let more = r#"
 programs = ["weirgate-no-such-program"]
 commands = ["gateway: weirgate-no-such-program"]
 "#;
-    let said = failure(&job("absent", more));
-    assert!(said.contains("cannot be started"), "{said}");
+    let failed = failure(&job("absent", more));
+    assert!(failed.contains("cannot be started"), "{failed}");
 }
 
 #[test]
 fn what_netem_cannot_express_is_refused() {
-    let said = failure(&job("netem", "emulator = \"netem\"\n"));
-    assert!(said.contains("its limit is in packets"), "{said}");
+    let failed = failure(&job("netem", "emulator = \"netem\"\n"));
+    assert!(failed.contains("its limit is in packets"), "{failed}");
 }
 
 #[test]
@@ -177,20 +177,20 @@ fn a_job_that_cannot_be_understood_names_the_mistake() {
 
     let mut broken = job("one", "");
     broken.experiment.push_str("nonsense = 1\n");
-    let said = failure(&broken);
-    assert!(said.contains("nonsense"), "{said}");
+    let failed = failure(&broken);
+    assert!(failed.contains("nonsense"), "{failed}");
 
-    let said = failure(&job("one", "policy = \"house.toml\"\n"));
+    let failed = failure(&job("one", "policy = \"house.toml\"\n"));
     assert!(
-        said.contains("its text did not come with the job"),
-        "{said}"
+        failed.contains("its text did not come with the job"),
+        "{failed}"
     );
 
     let mut wrong = job("one", "policy = \"house.toml\"\n");
     let policy = ("house.toml".to_owned(), "version = 7\n".to_owned());
     wrong.files = BTreeMap::from([policy]);
-    let said = failure(&wrong);
-    assert!(said.contains("house.toml has mistakes"), "{said}");
+    let failed = failure(&wrong);
+    assert!(failed.contains("house.toml has mistakes"), "{failed}");
 }
 
 #[test]
@@ -201,20 +201,20 @@ fn the_machine_itself_is_not_changed() {
         "module-parameters = [\"kernel.panic={}\"]\n",
         current.trim_end().parse::<i64>().unwrap() + 1
     );
-    let said = failure(&job("parameter", &more));
+    let failed = failure(&job("parameter", &more));
     assert!(
-        said.contains("changing it would change the machine"),
-        "{said}"
+        failed.contains("changing it would change the machine"),
+        "{failed}"
     );
     assert_eq!(fs::read_to_string(file).unwrap(), current);
 
-    let said = failure(&job(
+    let failed = failure(&job(
         "absent",
         "module-parameters = [\"sch_none.none=1\"]\n",
     ));
     assert!(
-        said.contains("/sys/module/sch_none/parameters/none"),
-        "{said}"
+        failed.contains("/sys/module/sch_none/parameters/none"),
+        "{failed}"
     );
 }
 
@@ -276,10 +276,10 @@ then = [
 
     let broken = ("house.toml".to_owned(), "version = 7\n".to_owned());
     job.files = BTreeMap::from([broken]);
-    let said = failure(&job);
+    let failed = failure(&job);
     assert!(
-        said.contains("apply the policy house.toml at 500ms"),
-        "{said}"
+        failed.contains("apply the policy house.toml at 500ms"),
+        "{failed}"
     );
-    assert!(said.contains("house.toml has mistakes"), "{said}");
+    assert!(failed.contains("house.toml has mistakes"), "{failed}");
 }

@@ -42,7 +42,7 @@ fn set_parameter(parameter: &str, value: &str, machine: Machine) -> Result<()> {
         ensure!(
             load.status.success(),
             "the module {module} cannot be loaded: {}",
-            said(&load)
+            output_of(&load)
         );
     }
     let current = fs::read_to_string(&file).with_context(|| format!("read {file}"))?;
@@ -94,7 +94,7 @@ fn run_command(
     let output = nodes
         .enter(command.node, run)
         .with_context(|| format!("{what}: cannot be started"))?;
-    let text = said(&output);
+    let text = output_of(&output);
     let status = output.status.code().unwrap_or(-1);
     recorder.transcript(what.clone(), text.clone(), status);
     ensure!(
@@ -107,7 +107,7 @@ fn run_command(
 }
 
 /// What a program printed, errors last.
-fn said(output: &Output) -> String {
+fn output_of(output: &Output) -> String {
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.push_str(&String::from_utf8_lossy(&output.stderr));
     text

@@ -105,7 +105,7 @@ fn note(nodes: &Nodes, recorder: &Recorder, shaper: &InForce, done: Done) -> Res
 
 /// Carries an order out in a thread of its own, without holding up this one.
 async fn elsewhere(order: Order) -> Result<Done> {
-    let (tell, told) = oneshot::channel();
+    let (tell, applied) = oneshot::channel();
     let work = move || {
         let result = yielding().and_then(|()| {
             let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -117,7 +117,9 @@ async fn elsewhere(order: Order) -> Result<Done> {
     thread::Builder::new()
         .name("change".to_owned())
         .spawn(work)?;
-    told.await.context("the run was over before the change")?
+    applied
+        .await
+        .context("the run was over before the change")?
 }
 
 /// Lets this thread run only when nothing else wants to.

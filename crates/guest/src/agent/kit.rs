@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use weirgate_aqm::{Discipline, Link, Settings};
-use weirgate_bpf::{Attached, Place, Qdisc, Setup, kit_number};
+use weirgate_bpf::{AttachPoint, Attached, Qdisc, Setup, kit_number};
 use weirgate_experiment::{Job, Kit, Node, NumberSample};
 use weirgate_kernel::Kernel;
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
@@ -23,7 +23,7 @@ const AVERAGE: &str = "average";
 #[derive(Debug)]
 pub struct Loaded {
     qdisc: Qdisc,
-    place: Place,
+    point: AttachPoint,
     /// Makes its marks.
     _marker: Option<Attached>,
 }
@@ -35,26 +35,26 @@ impl Loaded {
         let kernel = Kernel::open_in(nodes.space(Node::Gateway)?)?;
         let name = DeviceName::new(WAN).context("the device's name")?;
         let device = kernel.device(&name).await?;
-        let place = nodes.enter(Node::Gateway, || {
-            Place::root(device.number()).map_err(io::Error::other)
+        let point = nodes.enter(Node::Gateway, || {
+            AttachPoint::root(device.number()).map_err(io::Error::other)
         })?;
         let qdisc = Qdisc::load(setup.settings.discipline())?;
-        qdisc.set(place, &setup)?;
+        qdisc.set(point, &setup)?;
         let marking = setup.settings.marks();
-        let mark = || qdisc.mark(place).map_err(io::Error::other);
+        let mark = || qdisc.mark(point).map_err(io::Error::other);
         let marker = marking
             .then(|| nodes.enter(Node::Gateway, mark))
             .transpose()?;
         kernel.put_root(&name, device, qdisc.kind()).await?;
         let rows = setup.settings.rows().into_iter();
-        let said: Vec<String> = rows
+        let lines: Vec<String> = rows
             .map(|(row, value)| format!("{}={value}", row.name))
             .collect();
         let what = format!("gateway: {} on {WAN}", qdisc.kind());
-        recorder.transcript(what, said.join("\n"), 0);
+        recorder.transcript(what, lines.join("\n"), 0);
         Ok(Self {
             qdisc,
-            place,
+            point,
             _marker: marker,
         })
     }
@@ -65,7 +65,7 @@ impl Loaded {
         if kind != self.qdisc.kind() {
             return Ok(None);
         }
-        let count = self.qdisc.marks().count(self.place)?;
+        let count = self.qdisc.marks().count(self.point)?;
         Ok(count.map(|count| count.made))
     }
 
@@ -87,7 +87,7 @@ impl Loaded {
             let place = own.recorder.place(WAN);
             loop {
                 super::sample::tick::tick(&own.clock, interval).await?;
-                let instance = self.qdisc.instance(self.place)?;
+                let instance = self.qdisc.instance(self.point)?;
                 let average = instance.and_then(|instance| instance.number(AVERAGE));
                 let value = average.context("the discipline is gone from its device")? >> shift;
                 let at_ns = own.clock.now_ns();

@@ -42,7 +42,7 @@ struct Flow {
     class: Option<u16>,
     /// Sequence number and time of stamped packets that left the line downwards.
     left_line: VecDeque<(u32, u64)>,
-    /// The same of those that reached their receiver, where the line has not told
+    /// The same of those that reached their receiver, where the line has not reported
     /// yet that they left it.
     received: VecDeque<(u32, u64)>,
 }

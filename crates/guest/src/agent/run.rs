@@ -26,7 +26,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// which devices become usable and announce themselves.
 const SETTLE_NS: u64 = 200_000_000;
 
-/// Progress is told so long after each second: telling takes time, and traffic
+/// Progress is reported so long after each second: a report takes time, and traffic
 /// begins at round times.
 const ASIDE_NS: u64 = 437_000_000;
 
@@ -41,7 +41,7 @@ pub enum Machine {
     Shared,
 }
 
-/// Runs one arm of an experiment. `progress` is told the seconds of traffic
+/// Runs one arm of an experiment. `progress` is called with the seconds of traffic
 /// that have passed, those there will be, and what is going on. Errors name
 /// the step that failed.
 pub fn run(

@@ -68,8 +68,8 @@ async fn run(mut tracker: Tracker, mut applier: Applier, written: Written) -> Re
     let (mut busy, mut wanted): (bool, Option<Rates>) = (false, None);
     loop {
         tokio::select! {
-            told = tracker.next() => {
-                for decision in told? {
+            decisions = tracker.next() => {
+                for decision in decisions? {
                     if let Decided::Rate { .. } = decision.what {
                         let rate = |way| tracker.controller().rate(way).map(Rate::bits_per_second);
                         wanted = Some(LineDirection::BOTH.map(rate));

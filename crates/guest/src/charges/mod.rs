@@ -37,7 +37,7 @@ const PATIENCE: u32 = 1_000;
 
 /// Measures everything. Makes devices in the network namespace of the calling
 /// thread and leaves them there, so it needs a machine of its own. `progress`
-/// is told the layers done, those there are, and the one under work.
+/// is called with the layers done, those there are, and the one under work.
 pub fn measure(progress: &mut dyn FnMut(u64, u64, &str)) -> Result<Vec<u8>> {
     let runtime = Builder::new_current_thread()
         .enable_all()

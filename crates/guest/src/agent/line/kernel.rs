@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
-use weirgate_bpf::{Line as Program, LineFraming, LineImpairments, LineRecord, LineSide};
+use weirgate_bpf::{LineEmulator, LineFraming, LineImpairments, LineRecord, LineSide};
 use weirgate_experiment::{Buffer, Direction, DropEnd, Framing, Impairments, Line};
 use weirgate_units::Rate;
 
@@ -29,13 +29,13 @@ const LATE_NS: u64 = 5_000_000;
 /// A line in the kernel.
 #[derive(Debug)]
 pub struct Emulation {
-    program: Program,
+    program: LineEmulator,
     seen: Rc<RefCell<Seen>>,
     clock: Clock,
     longest_ns: u64,
 }
 
-/// What the kernel's records have said so far.
+/// What the kernel's records have had so far.
 #[derive(Debug)]
 struct Seen {
     log: Log,
@@ -76,7 +76,7 @@ impl Emulation {
             side(line, Direction::Down, run_seed)?,
         ];
         let longest_ns = sides.iter().map(LineSide::travels_ns).max();
-        let mut program = Program::load(devices, sides, line.half_duplex, take)?;
+        let mut program = LineEmulator::load(devices, sides, line.half_duplex, take)?;
         nodes.enter_modem(|| program.attach().map_err(io::Error::other))?;
         Ok(Self {
             program,
@@ -176,7 +176,7 @@ impl Seen {
     }
 }
 
-/// One direction, as the program is told of it.
+/// One direction, as the program is configured for it.
 fn side(line: &Line, direction: Direction, seed: u64) -> Result<LineSide> {
     let (side, name) = match direction {
         Direction::Up => (&line.up, "upstream"),

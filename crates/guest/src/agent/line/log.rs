@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the recorder is told of packets on the line, whoever emulates it.
+//! What the recorder is given of packets on the line, whoever emulates it.
 
 use super::entry::Entry;
 use super::packet::Facts;

@@ -100,7 +100,7 @@ impl Emulation {
         })
     }
 
-    /// The line has other rates from now on, as far as they are said.
+    /// The line has other rates from now on, as far as they are given.
     fn set_rates(&mut self, rates: [Option<Rate>; 2]) {
         let now_ns = self.clock.now_ns();
         for (index, rate) in rates.into_iter().enumerate() {

@@ -11,7 +11,7 @@ use nlink::netlink::Ethtool;
 use nlink::netlink::link::VethLink;
 use nlink::{Connection, Route};
 use std::io;
-use weirgate_bpf::Line as Program;
+use weirgate_bpf::LineEmulator;
 use weirgate_experiment::{Line, Node};
 use weirgate_kernel::Kernel;
 use weirgate_state::DeviceName;
@@ -74,7 +74,7 @@ pub async fn build(
     let numbers = devices.each_ref().map(|(index, _)| index.number());
     let emulation = Emulation::load(nodes, numbers, line, seed, log, clock)?;
     for (index, name) in devices {
-        kernel.put_root(&name, index, Program::KIND).await?;
+        kernel.put_root(&name, index, LineEmulator::KIND).await?;
         ends::switch_on(&route, name.as_str()).await?;
     }
     configure_line(nodes).await?;

@@ -27,7 +27,7 @@ const SETTINGS: [(&str, &str); 18] = [
     // Addresses are usable at once.
     ("ipv6/conf/all/accept_dad", "0"),
     ("ipv6/conf/default/accept_dad", "0"),
-    // Nothing is asked of or told to neighbours: no link-local address, and
+    // Nothing is asked of or sent to neighbours: no link-local address, and
     // reports of group membership only while the device is switched on.
     ("ipv6/conf/default/addr_gen_mode", "1"),
     ("ipv6/conf/default/router_solicitations", "0"),

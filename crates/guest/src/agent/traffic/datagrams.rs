@@ -119,8 +119,8 @@ fn send(flow: &Flow, index: u16, endpoint: &Rc<Endpoint>, stream: Stream) -> Res
                     // A full socket loses the datagram, as a full queue would:
                     // its number is missed at the receiver.
                     match endpoint.send_now(&payload) {
-                        // The far end said that nobody listens: as a program
-                        // that is told so, it gives up.
+                        // The far end answered that nobody listens: as a program
+                        // that gets this answer, it gives up.
                         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
                             return Ok(());
                         }

@@ -73,7 +73,7 @@ impl ControllerFactory for Counting {
     }
 }
 
-/// A congestion control, and the bytes in flight as it is told of them.
+/// A congestion control, and the bytes in flight as it is given them.
 struct Counted {
     inner: Box<dyn Controller>,
     in_flight: Arc<AtomicU64>,

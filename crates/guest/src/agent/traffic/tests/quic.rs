@@ -126,7 +126,7 @@ fn one_that_nobody_answers_is_recorded_as_not_connected() {
 }
 
 #[test]
-fn ecn_fields_are_sent_and_told() {
+fn ecn_fields_are_sent_and_reported() {
     let nodes = topology(None);
     for (ipv6, address) in [
         (false, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),

@@ -211,7 +211,7 @@ impl Question {
     }
 
     fn traffic(&self, text: &mut String) {
-        // What the chosen packets are told by, in the lab.
+        // How the chosen packets are recognised in the lab.
         let mark = match &self.chosen {
             Match::Dscp(point) => format!("dscp = \"{point}\"\n"),
             Match::Port(port) => format!("port = {port}\n"),
@@ -276,7 +276,7 @@ impl Question {
     }
 }
 
-/// The port that answers where the chosen packets are not told by one.
+/// The port that answers where the chosen packets are not recognised by one.
 const ECHO: u16 = 7007;
 
 fn path(name: &str) -> String {

@@ -8,7 +8,7 @@ use weirgate_linklayer::LinkLayer;
 use weirgate_units::{Rate, Share, Size, Span};
 
 /// A question: a link, what is wanted of it, and how the chosen packets are
-/// told from all others.
+/// distinguished from all others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
     /// The link.
@@ -72,7 +72,7 @@ pub enum Goal {
     },
 }
 
-/// How the chosen packets are told from all others.
+/// How the chosen packets are distinguished from all others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Match {
     /// By their code point.
@@ -85,7 +85,7 @@ pub enum Match {
     Address(String),
 }
 
-/// Occurs when a text does not say how packets are told apart.
+/// Occurs when a text does not say how packets are distinguished.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("write `udp`, `dscp=EF`, `port=5004` or `address=10.0.0.0/28`")]
 pub struct MatchError;
@@ -195,7 +195,7 @@ impl Question {
                     return refuse(problem, "50% is the most");
                 }
                 if self.chosen == Match::Udp {
-                    let problem = "a department's TCP is not told by being UDP".to_owned();
+                    let problem = "a department's TCP is not recognised by being UDP".to_owned();
                     return refuse(problem, "tell it by address=, port= or dscp=");
                 }
             }

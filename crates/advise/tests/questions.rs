@@ -96,7 +96,7 @@ fn questions_without_sense_are_refused() {
     assert!(refused(of(10_000, 12_000), "udp").contains("no limit on a link of 10mbit"));
     assert!(refused(of(2000, 1000), "udp").contains("keeps to 2mbit by itself"));
     assert!(refused(prefer(60), "address=10.0.0.1").contains("50% is the most"));
-    assert!(refused(prefer(10), "udp").contains("not told by being UDP"));
+    assert!(refused(prefer(10), "udp").contains("not recognised by being UDP"));
     let many = Goal::Voice { calls: 60, tcp: 1 };
     assert!(refused(many, "dscp=EF").contains("ask for fewer"));
     let mut slow = question(VOICE, "dscp=EF");

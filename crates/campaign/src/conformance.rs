@@ -14,7 +14,7 @@ use weirgate_units::Span;
 /// How the traffic of a class keeps to its guarantee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeping {
-    /// It does not, or that cannot be told.
+    /// It does not, or that cannot be decided.
     Unknown,
     /// It keeps to the rate and the burst.
     Within,

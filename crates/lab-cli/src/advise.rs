@@ -41,7 +41,7 @@ enum Wanted {
         /// Hold it also where nobody else sends.
         #[arg(long)]
         always: bool,
-        /// How its packets are told: `udp`, `dscp=AF41`, `port=5004` or `address=PREFIX`.
+        /// How its packets are recognised: `udp`, `dscp=AF41`, `port=5004` or `address=PREFIX`.
         #[arg(long = "match", value_name = "WHAT", default_value = "udp")]
         chosen: Match,
         #[command(flatten)]
@@ -58,7 +58,7 @@ enum Wanted {
         /// What the others must get, as a part of the link.
         #[arg(long, value_name = "SHARE", default_value = "10%")]
         leave: Share,
-        /// How its packets are told: `address=PREFIX`, `dscp=AF21` or `port=443`.
+        /// How its packets are recognised: `address=PREFIX`, `dscp=AF21` or `port=443`.
         #[arg(long = "match", value_name = "WHAT")]
         chosen: Match,
         #[command(flatten)]
@@ -72,7 +72,7 @@ enum Wanted {
         /// TCP connections beside them.
         #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=100))]
         tcp: u16,
-        /// How their packets are told: `dscp=EF`, `udp`, `port=5004` or `address=PREFIX`.
+        /// How their packets are recognised: `dscp=EF`, `udp`, `port=5004` or `address=PREFIX`.
         #[arg(long = "match", value_name = "WHAT", default_value = "dscp=EF")]
         chosen: Match,
         #[command(flatten)]

@@ -109,7 +109,7 @@ pub struct Arguments {
 
 /// Boots the machine with the domain file, and prints what it says.
 fn boot(domain: &Domain, text: &str, arguments: &Arguments) -> Outcome {
-    // What does not go there is said here.
+    // What does not go there is reported here.
     namespaces::settle(&mut domain.clone())?;
     let own = std::env::current_exe()?;
     let name = own.file_name().unwrap_or_default().to_string_lossy();
@@ -147,13 +147,13 @@ fn boot(domain: &Domain, text: &str, arguments: &Arguments) -> Outcome {
         })
         .map_err(anyhow::Error::from)?;
     let text = String::from_utf8_lossy(&output.result).into_owned();
-    let (status, said) = text.split_once('\n').unwrap_or((&text, ""));
+    let (status, message) = text.split_once('\n').unwrap_or((&text, ""));
     let status = match status {
         "status: 0" => Status::Done,
         "status: 1" => Status::Differs,
-        _ => return Err(Failure::Other(anyhow!("{}", said.trim_end()))),
+        _ => return Err(Failure::Other(anyhow!("{}", message.trim_end()))),
     };
-    output::data(&format!("kernel {}\n{}", output.kernel, said.trim_end()))?;
+    output::data(&format!("kernel {}\n{}", output.kernel, message.trim_end()))?;
     Ok(status)
 }
 
@@ -167,7 +167,7 @@ fn memory(domain: &Domain) -> u32 {
 /// Tells the program outside of the machine what is done.
 fn tell(what: &str) {
     let console = fs::File::options().write(true).open("/dev/console");
-    // Without a console nobody waits to be told.
+    // Without a console nobody waits for it.
     let _ = console.and_then(|mut console| writeln!(console, "@progress 0 0 {what}"));
 }
 

@@ -6,7 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 /// A line to try.
 #[derive(Debug)]
-pub struct Line {
+pub struct TrialLine {
     /// Its word in `--line`.
     pub key: &'static str,
     /// It in words.
@@ -27,29 +27,29 @@ macro_rules! experiment {
 }
 
 /// All of them; the first is tried where none is named.
-pub static LINES: [Line; 4] = [
-    Line {
+pub static LINES: [TrialLine; 4] = [
+    TrialLine {
         key: "dsl",
         about: "an ADSL line, 2 Mbit/s down and 512 kbit/s up",
         takes: "About a minute",
         experiment: experiment!("try.toml"),
         policy: experiment!("../policies/default.toml"),
     },
-    Line {
+    TrialLine {
         key: "fibre",
         about: "a fibre line, 200 Mbit/s down and 100 Mbit/s up",
         takes: "Some minutes",
         experiment: experiment!("try-fibre.toml"),
         policy: experiment!("policies/try-fibre.toml"),
     },
-    Line {
+    TrialLine {
         key: "cable",
         about: "a cable line, 100 Mbit/s down and 10 Mbit/s up",
         takes: "Some minutes",
         experiment: experiment!("try-cable.toml"),
         policy: experiment!("policies/try-cable.toml"),
     },
-    Line {
+    TrialLine {
         key: "lte",
         about: "a mobile line (LTE) that changes between 9 and 30 Mbit/s down, 10 Mbit/s up",
         takes: "About two minutes",
@@ -59,7 +59,7 @@ pub static LINES: [Line; 4] = [
 ];
 
 /// Reads the word of one.
-pub fn parser() -> impl TypedValueParser<Value = &'static Line> {
+pub fn parser() -> impl TypedValueParser<Value = &'static TrialLine> {
     let words = LINES
         .iter()
         .map(|line| PossibleValue::new(line.key).help(line.about));

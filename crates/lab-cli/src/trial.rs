@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate try`: an experiment of those that come with the program.
 
-use crate::lines::{self, Line};
+use crate::lines::{self, TrialLine};
 use clap::Args;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use weirgate_report::try_summary;
 pub struct Arguments {
     /// The kind of line.
     #[arg(long, value_parser = lines::parser(), default_value = lines::LINES[0].key)]
-    line: &'static Line,
+    line: &'static TrialLine,
     /// The HTML report to write.
     #[arg(long, default_value = "weirgate-try.html", value_name = "FILE")]
     report: PathBuf,

@@ -59,7 +59,7 @@ impl Ledger {
     fn says(&self, arguments: &str, status: i32, parts: &[&str]) {
         let mut command = self.command(arguments);
         command.env("WEIRGATE_CACHE", self.0.path().join("cache"));
-        Self::told(&mut command, arguments, status, parts);
+        Self::runs(&mut command, arguments, status, parts);
     }
 
     fn command(&self, arguments: &str) -> Command {
@@ -70,7 +70,7 @@ impl Ledger {
     }
 
     #[track_caller]
-    fn told(command: &mut Command, arguments: &str, status: i32, parts: &[&str]) {
+    fn runs(command: &mut Command, arguments: &str, status: i32, parts: &[&str]) {
         let output = command.output().expect("the program runs");
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
@@ -139,11 +139,11 @@ fn a_loosened_expectation_ends_with_1_and_words_change_nothing() {
         "experiments/half.toml",
         &HALF.replacen("tolerance = 0", "tolerance = 1", 1),
     );
-    let told = [
+    let parts = [
         "half: changed: what is expected",
         "5 within 0 (5, kept) is now 5 within 1",
     ];
-    ledger.says("run", 1, &told);
+    ledger.says("run", 1, &parts);
 }
 
 #[test]
@@ -176,20 +176,20 @@ fn shards_of_what_is_calculated_have_no_run() {
     fs::create_dir_all(ledger.0.path().join("runs/half")).expect("a folder");
     ledger.says("merge runs --only half", 2, &["runs: has no runs"]);
     ledger.write("runs/half/calculation-1.json", "{}");
-    let told = [
+    let parts = [
         "runs cannot be put together",
         "runs/half/calculation-1.json: is not a run of `--shard`: missing field `experiment`",
     ];
-    ledger.says("merge runs --only half", 2, &told);
+    ledger.says("merge runs --only half", 2, &parts);
     ledger.write("file", "");
     ledger.says("run half --shard 1/2 --to file", 2, &["nothing was run"]);
-    for (wrong, told) in [
+    for (wrong, part) in [
         ("run half --shard 3/2 --to runs", "it is not K/N"),
         ("run half --shard 1/2", "--to <FOLDER>"),
         ("run half --to runs", "--shard <K/N>"),
         ("merge", "<FOLDER>..."),
     ] {
-        ledger.says(wrong, 2, &[told]);
+        ledger.says(wrong, 2, &[part]);
     }
 }
 
@@ -211,7 +211,7 @@ fn the_job_array_gives_each_task_its_shard() {
         for (name, value) in [("ID", "3"), ("MIN", "1"), ("MAX", last), ("COUNT", "7")] {
             bash.env(format!("SLURM_ARRAY_TASK_{name}"), value);
         }
-        Ledger::told(&mut bash, last, status, parts);
+        Ledger::runs(&mut bash, last, status, parts);
     };
     task("7", 0, &["shard 3/7: 0 runs"]);
     // Tasks 1, 3 and 9 alone would be taken for thirds.
@@ -245,7 +245,7 @@ fn the_indexed_job_gives_each_index_its_shard() {
     let program = Path::new(env!("CARGO_BIN_EXE_weirgate-lab"));
     shell.env("PATH", program.parent().expect("its folder"));
     shell.env("JOB_COMPLETION_INDEX", "19").env("SHARDS", "20");
-    Ledger::told(&mut shell, &line, 0, &["shard 20/20: 0 runs"]);
+    Ledger::runs(&mut shell, &line, 0, &["shard 20/20: 0 runs"]);
 }
 
 /// What only `make test-all` waits for: runs in the laboratory.
@@ -266,7 +266,7 @@ mod long {
         ledger.write("experiments/short.toml", &few);
         ledger.write("experiments/policies/short.toml", POLICY);
         let says = |arguments: &str, status, parts: &[&str]| {
-            Ledger::told(&mut ledger.command(arguments), arguments, status, parts);
+            Ledger::runs(&mut ledger.command(arguments), arguments, status, parts);
         };
 
         // Killed when its first run is there, a shard goes on from there.
@@ -283,12 +283,12 @@ mod long {
         killed.kill().expect("it runs");
         killed.wait().expect("it has ended");
         says(first, 0, &["shard 1/2: 3 runs, 1 of them were in runs"]);
-        let told = [
+        let parts = [
             "runs are missing",
             "short, arm `modem-only`: seeds 2\n",
             "short, arm `weirgate`: seeds 1, 3",
         ];
-        says("merge runs --only short", 2, &told);
+        says("merge runs --only short", 2, &parts);
         let second = "run short --shard 2/2 --to others --jobs 1";
         says(second, 0, &["shard 2/2: 3 runs, 0 of them"]);
         says("merge runs others --only short", 0, &["1 were run"]);

@@ -71,7 +71,7 @@ impl Cache {
     }
 
     /// A file made by `make` unless it is kept already, and whole; `note` is
-    /// told of one that is damaged. Written aside and then renamed: a reader
+    /// called for one that is damaged. Written aside and then renamed: a reader
     /// sees all of it or none, also when two processes make it at once or one
     /// is killed.
     pub(crate) fn keep(

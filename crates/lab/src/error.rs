@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can go wrong around a virtual machine, said so that its user can act.
+//! What can go wrong around a virtual machine, reported so that its user can act.
 
 use std::fmt;
 use std::io;
@@ -105,7 +105,7 @@ pub enum LabError {
         command: String,
         /// How it ended.
         status: String,
-        /// The end of what it said.
+        /// The end of its output.
         output: String,
     },
     /// Occurs when a file of the host cannot be read or written.
@@ -176,7 +176,7 @@ pub enum Failure {
     Ended {
         /// How qemu ended.
         status: String,
-        /// What qemu itself said.
+        /// The output of qemu itself.
         emulator: String,
     },
     /// Occurs when the guest says it is done and its result is not whole.

@@ -102,7 +102,7 @@ pub struct Lab {
 
 /// Makes a lab ready on this machine, fetching a kernel where there is none or
 /// a damaged one, or a new one where `refresh` says so; likewise an emulator where none
-/// here repeats a run bit for bit. `note` is told what is done.
+/// here repeats a run bit for bit. `note` is called with what is done.
 pub fn prepare(
     options: &Options,
     refresh: bool,
@@ -157,15 +157,15 @@ fn prepare_emulator(
 }
 
 impl Lab {
-    /// A lab from what is on this machine; nothing is fetched. `note` is told
-    /// of damage that was mended.
+    /// A lab from what is on this machine; nothing is fetched. `note` is called
+    /// for damage that was mended.
     pub fn open(options: &Options, note: &mut dyn FnMut(&str)) -> Result<Self, LabError> {
         SETPRIV.path()?;
         let kernel = Kernel::find(options.kernel.as_ref(), &options.cache, note)?;
         Self::with_kernel(kernel, options, note)
     }
 
-    /// The same, told at length.
+    /// The same, with all notes.
     fn with_notes(options: &Options, note: &mut dyn FnMut(&str)) -> Result<Self, LabError> {
         let kernel = Kernel::find(options.kernel.as_ref(), &options.cache, note)?;
         note(&format!(
@@ -236,7 +236,7 @@ impl Lab {
     /// else: for tests of what only the lab's kernel can do. No word may hold a
     /// comma or a space. `files` are what it finds there to read, by path. The
     /// result is the line `status: N`, then all that the program printed.
-    /// `progress` is told what the program writes to the console, in lines of
+    /// `progress` is called with what the program writes to the console, in lines of
     /// `@progress 0 0 WHAT`.
     pub fn execute(
         &self,
@@ -272,7 +272,7 @@ impl Lab {
     }
 
     /// Runs one arm in a virtual machine of its own. Blocks its thread, which
-    /// must not end before; `progress` is told how far the run is.
+    /// must not end before; `progress` is called with how far the run is.
     pub fn run(
         &self,
         request: &Request,
@@ -315,7 +315,7 @@ impl Lab {
     }
 
     /// Runs several arms, at most `jobs` at once, and returns their outcomes
-    /// in the order of the requests. `progress` is told the request's index
+    /// in the order of the requests. `progress` is called with the request's index
     /// too, from any thread.
     pub fn run_all(
         &self,

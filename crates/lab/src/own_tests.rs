@@ -74,7 +74,7 @@ pub struct Together {
     own: fn() -> OwnTests<'static>,
     paths: &'static [&'static str],
     /// What the tests wrote; an error of the machine.
-    told: OnceLock<Result<String, String>>,
+    listed: OnceLock<Result<String, String>>,
 }
 
 impl Together {
@@ -82,8 +82,8 @@ impl Together {
     /// as many as there are. Nothing runs before the first is asked for.
     #[must_use]
     pub const fn new(own: fn() -> OwnTests<'static>, paths: &'static [&'static str]) -> Self {
-        let told = OnceLock::new();
-        Self { own, paths, told }
+        let listed = OnceLock::new();
+        Self { own, paths, listed }
     }
 
     /// What the test of this path wrote.
@@ -93,14 +93,14 @@ impl Together {
     /// these: this is for tests.
     #[must_use]
     pub fn run(&self, path: &str) -> String {
-        let told = self.told.get_or_init(|| {
+        let listed = self.listed.get_or_init(|| {
             let words = [self.paths, &["--show-output"]].concat();
             let mut own = (self.own)();
             own.limits.wall *= self.paths.len() as u32;
             let output = own.execute(&words).map_err(|error| error.to_string())?;
             Ok(String::from_utf8_lossy(&output.result).into_owned())
         });
-        match told {
+        match listed {
             Ok(text) => {
                 let written = written(text, path);
                 assert!(passed(text, path), "{}", written.unwrap_or(text));

@@ -15,7 +15,7 @@ const LIBRARIES: [&str; 6] = ["libcli", "libfl", "libjq", "libnet1", "libonig", 
 
 /// Fetches a package of this machine's own release into the cache, unless it is there; the
 /// directory that holds its files. The release is this machine's so that its libraries
-/// serve. `note` is told each step.
+/// serve. `note` is called for each step.
 ///
 /// # Errors
 ///

@@ -114,8 +114,8 @@ pub(crate) fn output(command: &mut Command) -> Result<String, LabError> {
     if output.status.success() {
         return Ok(text);
     }
-    let said = format!("{text}{}", String::from_utf8_lossy(&output.stderr));
-    Err(failed(&shown, output.status.to_string(), &said))
+    let printed = format!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    Err(failed(&shown, output.status.to_string(), &printed))
 }
 
 fn failed(command: &str, status: String, output: &str) -> LabError {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_commands_show_the_end_of_what_they_said() {
+    fn failed_commands_show_the_end_of_their_output() {
         let error = output(Command::new("sh").args(["-c", "seq 100; echo why >&2; exit 3"]));
         let text = error.unwrap_err().to_string();
         assert!(text.ends_with("\n  100\n  why"), "{text}");

@@ -109,7 +109,7 @@ fn the_same_seed_gives_the_same_bytes() {
 
 #[test]
 fn a_guest_that_does_nothing_is_stopped_at_its_limit() {
-    // Its kernel has said something by then.
+    // Its kernel has printed something by then.
     let wall = Duration::from_secs(8);
     let limits = Limits {
         wall,

@@ -18,7 +18,7 @@ fn real_kernel() -> PathBuf {
     kernel.modules.join("vmlinuz")
 }
 
-/// What is said about a kernel file with this content.
+/// The report about a kernel file with this content.
 fn verdict(content: &[u8]) -> String {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("vmlinuz");
@@ -114,7 +114,7 @@ fn a_kernel_that_was_not_fetched() {
     }
 }
 
-/// What is said when a lab is opened with these parts.
+/// The report when a lab is opened with these parts.
 fn refusal(change: impl FnOnce(&mut Options, &TempDir)) -> LabError {
     let place = tempfile::tempdir().unwrap();
     let mut options = Options::default();

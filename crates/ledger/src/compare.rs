@@ -122,7 +122,7 @@ fn changes(before: &[&Figure], after: &[&Figure]) -> Vec<(Change, String)> {
         };
         found.push((
             change,
-            told(&stored.promise, (old, stored), (new, expected)),
+            difference(&stored.promise, (old, stored), (new, expected)),
         ));
     }
     if !dropped.is_empty() {
@@ -163,7 +163,7 @@ fn expected(line: &Figure) -> Option<(&Figure, &Expected)> {
     Some((line, line.expected.as_ref()?))
 }
 
-fn told(promise: &str, old: (&Figure, &Expected), new: (&Figure, &Expected)) -> String {
+fn difference(promise: &str, old: (&Figure, &Expected), new: (&Figure, &Expected)) -> String {
     format!(
         "{promise}: {}; the ledger has {}",
         state(new.0, new.1),

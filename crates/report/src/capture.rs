@@ -235,16 +235,16 @@ mod tests {
         assert_eq!(one.timestamp, Duration::from_nanos(1_000_000_007));
         assert_eq!((one.original_len, &*one.data), (1_514, &[7; 128][..]));
         assert_eq!((two.original_len, &*two.data), (54, &[8; 54][..]));
-        let said = |options: &[EnhancedPacketOption<'_>]| format!("{options:?}");
+        let comment = |options: &[EnhancedPacketOption<'_>]| format!("{options:?}");
         assert!(
-            said(&one.options).contains(
+            comment(&one.options).contains(
                 "up: 2 packets ahead (80 IP bytes); \
                  sent 1.500000001 to 1.526500001 s in 1696 line bytes"
             ),
             "{:?}",
             one.options
         );
-        assert!(said(&two.options).contains("(80 IP bytes); dropped"));
+        assert!(comment(&two.options).contains("(80 IP bytes); dropped"));
         let lost = |count| InterfaceStatisticsOption::IsbOsDrop(count);
         assert!(of_up.options.contains(&lost(0)), "{of_up:?}");
         assert!(of_down.options.contains(&lost(1)), "{of_down:?}");

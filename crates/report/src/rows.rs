@@ -211,7 +211,7 @@ fn metrics(experiment: &Experiment, phase: Option<&str>) -> Vec<Metric> {
     };
     let mut found: Vec<Metric> = Vec::new();
     let few = experiment.phases.len() <= FEW_PHASES;
-    // The whole run is told by its phases where there are some.
+    // The whole run is shown by its phases where there are some.
     if phase.is_some() || experiment.phases.is_empty() {
         found.extend(usual(experiment, few).into_iter().map(in_phase));
     }

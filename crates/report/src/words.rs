@@ -33,19 +33,19 @@ pub(crate) fn capitalised(text: &str) -> String {
 ///
 /// The round trip is the first probe's; download and upload are the first TCP
 /// transfers towards the hosts and from them; the phase is the one with the
-/// most uploads beside the download. What cannot be told is left out.
+/// most uploads beside the download. What cannot be decided is left out.
 #[must_use]
 pub fn try_summary(experiment: &Experiment, before: &ArmFigures, after: &ArmFigures) -> String {
-    let told = Roles::new(experiment, before, after);
+    let roles = Roles::new(experiment, before, after);
     let mut out = String::new();
-    for sentence in told.sentences() {
+    for sentence in roles.sentences() {
         for line in wrapped(&sentence, 78, "") {
             out += &line;
             out.push('\n');
         }
         out.push('\n');
     }
-    out += &told.table();
+    out += &roles.table();
     out
 }
 

@@ -13,7 +13,7 @@ use weirgate_console::output;
 use weirgate_experiment::Arm;
 use weirgate_ledger::{MadeWith, Measurement, Shard, SingleRun};
 
-/// So many mistakes of runs are told.
+/// So many mistakes of runs are reported.
 const MOST_TOLD: usize = 20;
 
 /// An experiment, and what a measurement of it is made with here.
@@ -68,13 +68,13 @@ impl Planned<'_> {
     fn foreign(&self, run: &SingleRun) -> Option<String> {
         let key = (run.experiment.clone(), run.arm.clone(), run.seed);
         if key != self.key() {
-            return Some(format!("is of {}", told(&key)));
+            return Some(format!("is of {}", run_name(&key)));
         }
         let differences = self.swept.made_with.differences(&run.made_with);
         (!differences.is_empty()).then(|| {
             format!(
                 "{} was made with something else than here: {}",
-                told(&key),
+                run_name(&key),
                 differences.join(", ")
             )
         })
@@ -108,7 +108,7 @@ impl<'s> Sweep<'s> {
         own.map(|place| list[place]).collect()
     }
 
-    /// Runs what the folder lacks of a shard. A run that fails is told, and the others go on.
+    /// Runs what the folder lacks of a shard. A run that fails is reported, and the others go on.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl<'s> Sweep<'s> {
                 let (subject, made_with) = (&swept.subject, &swept.made_with);
                 let ran = bench.single_runs(subject, made_with, &arms, &seeds, &mut keep);
                 if let Err(failure) = ran {
-                    output::note(&format!("{}: {}", told(&some[0].key()), failure.text()));
+                    output::note(&format!("{}: {}", run_name(&some[0].key()), failure.text()));
                     done.failed += some.len() - written;
                 }
             }
@@ -220,7 +220,7 @@ impl<'s> Sweep<'s> {
             let other = other.display();
             return Err(refused(format!(
                 "{} gave something else than in {other}",
-                told(&key)
+                run_name(&key)
             )));
         }
         found.insert(key, (file.to_owned(), run));
@@ -242,7 +242,7 @@ impl<'s> Sweep<'s> {
 }
 
 /// A run, in words.
-fn told((experiment, arm, seed): &Key) -> String {
+fn run_name((experiment, arm, seed): &Key) -> String {
     format!("{experiment}, arm `{arm}`, seed {seed}")
 }
 

@@ -321,7 +321,7 @@ mod tests {
         for round in 0..300 {
             let mut settings = Settings::new(discipline);
             for row in discipline.params() {
-                // A third of the rounds as it is where nothing is said.
+                // A third of the rounds as it is where nothing is set.
                 if round % 3 > 0 && below(2) == 0 {
                     let span = (row.most - row.least).max(1);
                     let bits = u64::from(64 - span.leading_zeros());

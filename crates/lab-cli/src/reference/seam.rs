@@ -12,7 +12,7 @@ const TEXT: &str = include_str!("seam.md");
 /// Structures and lists of the header that have a section, with its heading.
 const PARTS: [(&str, &str); 7] = [
     ("struct aqm_packet {", "A PACKET"),
-    ("struct aqm_moment {", "THE MOMENT"),
+    ("struct aqm_context {", "THE CONTEXT"),
     ("struct aqm_link {", "THE LINK"),
     ("struct aqm_verdict {", "A VERDICT"),
     ("enum aqm_action {", "ACTIONS"),
@@ -79,7 +79,7 @@ mod tests {
             assert!(entries(begin).len() >= 4, "{heading}: {:?}", entries(begin));
         }
         assert_eq!(
-            entries("struct aqm_moment {")[0],
+            entries("struct aqm_context {")[0],
             ("now_ns", "never goes backwards")
         );
         assert_eq!(entries("enum aqm_action {")[4].0, "AQM_AGAIN");

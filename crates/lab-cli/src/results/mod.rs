@@ -43,11 +43,11 @@ pub enum Command {
         /// The folders that `run --shard K/N --to FOLDER` wrote; all may have written into one.
         #[arg(required = true, value_name = "FOLDER")]
         folders: Vec<PathBuf>,
-        /// The experiment that the shards were told to run (repeatable); those that changed unless
+        /// The experiment that the shards were given to run (repeatable); those that changed unless
         /// given.
         #[arg(long = "only", value_name = "NAME")]
         names: Vec<String>,
-        /// All of them, as the shards were told.
+        /// All of them, as the shards were given them.
         #[arg(long)]
         all: bool,
         #[command(flatten)]

@@ -23,7 +23,7 @@ pub(super) fn verify(ledger: &Ledger, names: &[String], bench: &mut Bench) -> Ou
         let again = bench.measured(&subject, &made_with, &stored.seeds, true)?;
         let repetition = repeats(&stored, &subject.judge(&again)?);
         agrees &= repetition.agrees();
-        output::data(&format!("{name}: {}", told(&repetition)))?;
+        output::data(&format!("{name}: {}", text_of(&repetition)))?;
     }
     Ok(if agrees {
         Status::Done
@@ -32,7 +32,7 @@ pub(super) fn verify(ledger: &Ledger, names: &[String], bench: &mut Bench) -> Ou
     })
 }
 
-fn told(repetition: &Repetition) -> String {
+fn text_of(repetition: &Repetition) -> String {
     match repetition {
         Repetition::Bits { same, other } if other.is_empty() => {
             format!("{same} recordings and figures repeat bit for bit")

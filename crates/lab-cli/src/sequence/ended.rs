@@ -174,8 +174,12 @@ impl Ended<'_> {
         for one in &self.played.transfers {
             for counted in &one.counted {
                 let (name, from) = (self.name(one.play), one.begin.as_secs_f64());
-                let said = arrived(counted);
-                let _ = writeln!(text, "\n{name} {} from {from:.1} s, {said}", one.member + 1);
+                let packets = arrived(counted);
+                let _ = writeln!(
+                    text,
+                    "\n{name} {} from {from:.1} s, {packets}",
+                    one.member + 1
+                );
             }
         }
         text.push_str(&self.shorts());

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weirgate_campaign::load;
 use weirgate_console::exit::Failure;
 use weirgate_console::exit::Outcome;
-use weirgate_console::measurement::{Found, Log, PORT, RunFolder, captured, resolve, told};
+use weirgate_console::measurement::{Found, Log, PORT, RunFolder, captured, print_found, resolve};
 use weirgate_console::output;
 use weirgate_experiment::{Experiment, Phase};
 use weirgate_probe::{Played, Sequence, Stop, play};
@@ -42,7 +42,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Outcome {
     let server = resolve(&arguments.to, PORT)?;
     let found = play_file(&arguments.sequence, server, arguments.write.as_deref())?;
-    told(&found, arguments.json)
+    print_found(&found, arguments.json)
 }
 
 /// Plays the experiment of a file towards a serving end. `folder` is where all
@@ -71,7 +71,7 @@ fn play_file(file: &Path, server: SocketAddr, folder: Option<&Path>) -> Result<F
         log.note("ports are those of the serving end, not the experiment's: rules see those");
     }
     let played = watched(&sequence, &experiment, server, &kept, &mut log);
-    // What was asked and said is kept of a run that failed, too.
+    // What was asked and answered is kept of a run that failed, too.
     kept.file("counters-after.txt", &counters())?;
     let played = played.inspect_err(|error| {
         log.note(&format!("it failed: {error}"));
@@ -142,7 +142,7 @@ fn watched(
     log: &mut Log,
 ) -> Result<Played, weirgate_probe::RemoteError> {
     let stop = Stop::default();
-    let told = format!("of {} s", sequence.length.as_secs());
+    let length = format!("of {} s", sequence.length.as_secs());
     captured(Some(kept), server.ip(), log, |log| {
         std::thread::scope(|scope| {
             let stop = &stop;
@@ -164,7 +164,7 @@ fn watched(
                 let second = at.as_secs();
                 if now != phase || second.is_multiple_of(10) || second < 3 {
                     let name = now.clone().unwrap_or_default();
-                    log.note(&format!("{second} {told} {name}: {}", rates.join(", ")));
+                    log.note(&format!("{second} {length} {name}: {}", rates.join(", ")));
                 }
                 phase = now;
             };

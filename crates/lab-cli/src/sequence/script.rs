@@ -42,7 +42,7 @@ fn table_lines(text: &str, kind: &'static str) -> Vec<TableLines> {
                 table: table.line(),
                 fields: fields
                     .into_iter()
-                    .map(|field| (field, line(table.place(field).start)))
+                    .map(|field| (field, line(table.span_of(field).start)))
                     .collect(),
             }
         };

@@ -282,14 +282,14 @@ fn machine_stanzas(base: &[&str], suite: &str) -> Result<Vec<String>, LabError> 
         "parts",
         "Dir::Etc::sourceparts/d",
     ]))?;
-    let told = |name: &str| {
+    let path = |name: &str| {
         asked
             .lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
             .map(|value| PathBuf::from(value.trim_matches('\'')))
     };
-    let mut files: Vec<PathBuf> = told("list").into_iter().collect();
-    if let Some(parts) = told("parts") {
+    let mut files: Vec<PathBuf> = path("list").into_iter().collect();
+    if let Some(parts) = path("parts") {
         let entries = fs::read_dir(parts).into_iter().flatten().flatten();
         files.extend(entries.map(|entry| entry.path()));
     }

@@ -18,7 +18,7 @@ const WANTED: Wanted = Wanted {
 };
 
 /// Fetches the emulator into the cache and makes it the one that [`Emulator::find`] finds.
-/// `note` is told each step.
+/// `note` is called for each step.
 pub(crate) fn fetch(cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<Emulator, LabError> {
     let apt = Apt::new(WANTED, cache)?;
     note("reading the list of a newer Debian");

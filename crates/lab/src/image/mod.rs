@@ -32,7 +32,7 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// The image, from the cache or built; `note` is told of damage that was
+    /// The image, from the cache or built; `note` is called for damage that was
     /// mended.
     pub(crate) fn image(
         &self,

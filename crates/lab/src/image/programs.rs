@@ -17,7 +17,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Directories that a loader searches without being told (`/lib` is a link to
+/// Directories that a loader searches without configuration (`/lib` is a link to
 /// the first); the first is where libraries from elsewhere go.
 const SEARCHED: [&str; 2] = ["/usr/lib", "/usr/lib/x86_64-linux-gnu"];
 

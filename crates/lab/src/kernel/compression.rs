@@ -3,7 +3,7 @@
 
 use std::io::{self, Read};
 
-/// A compression, told by its first bytes.
+/// A compression, recognised by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compression {
     Gzip,

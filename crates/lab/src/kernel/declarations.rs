@@ -26,7 +26,7 @@ const LIBRARIES: Wanted = Wanted {
 };
 
 /// The header (`vmlinux.h`) of a kernel, from the type information that it carries. `note` is
-/// told each step.
+/// called for each step.
 ///
 /// # Errors
 ///

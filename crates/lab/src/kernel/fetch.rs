@@ -38,7 +38,7 @@ fn wanted(name: KernelName) -> Wanted {
 }
 
 /// Fetches a kernel into the cache, where [`Kernel::find`](super::Kernel::find) finds it;
-/// returns its directory. `note` is told each step.
+/// returns its directory. `note` is called for each step.
 pub fn fetch(
     name: KernelName,
     cache: &Cache,

@@ -37,7 +37,7 @@ pub struct Kernel {
 
 impl Kernel {
     /// The kernel to use: `explicit` where given; else the fetched cloud kernel; else the
-    /// newest of this machine's own that can be read. `note` is told of damage that was
+    /// newest of this machine's own that can be read. `note` is called for damage that was
     /// mended.
     pub fn find(
         explicit: Option<&KernelChoice>,

@@ -29,7 +29,7 @@ const PARTS: [&str; 7] = [
 ];
 
 /// Fetches the source of the newest kernel that Debian's backports have into the cache,
-/// unless it is there; the directory that holds its `Makefile`. `note` is told each step.
+/// unless it is there; the directory that holds its `Makefile`. `note` is called for each step.
 ///
 /// # Errors
 ///

@@ -112,7 +112,7 @@ impl Console {
         self.under_way
     }
 
-    /// What the guest said went wrong. Its own words before the kernel's: a
+    /// What the guest reported as wrong. Its own words before the kernel's: a
     /// panic may follow from them.
     pub(super) fn failure(&self) -> Option<Failure> {
         let error = self.error.clone().map(Failure::Guest);

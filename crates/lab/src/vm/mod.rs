@@ -84,7 +84,7 @@ pub(crate) struct Run {
 impl Machine<'_> {
     /// Boots, waits for the end and returns the guest's result.
     ///
-    /// Blocks its thread, which must outlive the call: the emulator is told to
+    /// Blocks its thread, which must outlive the call: the emulator is made to
     /// end with it.
     pub(crate) fn run(&self, progress: &mut dyn FnMut(Progress)) -> Result<Run, LabError> {
         self.check_memory()?;
@@ -127,7 +127,7 @@ impl Machine<'_> {
             failure,
             console: monitor.console.last_lines(),
         };
-        // What the guest said explains more than how its machine ended.
+        // The message of the guest explains more than how its machine ended.
         let outcome = outcome?;
         if let Some(failure) = monitor.console.failure() {
             return Err(failed(failure));
@@ -235,7 +235,7 @@ impl Monitor {
                 return Ok(Err(Failure::Hang { limit }));
             }
             // Both pipes close when the machine ends; only then is its
-            // process waited for, so that nothing it said is lost.
+            // process waited for, so that nothing of its output is lost.
             let mut watched = Vec::new();
             if console_open {
                 watched.push(PollFd::new(&console, PollFlags::IN));

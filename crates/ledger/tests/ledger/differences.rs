@@ -4,15 +4,17 @@
 use crate::sample::{Other, entry};
 use weirgate_ledger::{Change, Repetition, compare, repeats};
 
-fn told(stored: &Other<'_>, new: &Other<'_>) -> Vec<(Change, String)> {
+fn differences(stored: &Other<'_>, new: &Other<'_>) -> Vec<(Change, String)> {
     let findings = compare(&entry(stored), &entry(new));
-    let told = findings.iter();
-    told.map(|one| (one.change, one.to_string())).collect()
+    let differences = findings.iter();
+    differences
+        .map(|one| (one.change, one.to_string()))
+        .collect()
 }
 
 #[test]
 fn nothing_changed_tells_nothing() {
-    assert_eq!(told(&Other::default(), &Other::default()), []);
+    assert_eq!(differences(&Other::default(), &Other::default()), []);
 }
 
 #[test]
@@ -21,12 +23,12 @@ fn a_kept_expectation_that_breaks_is_worse_and_names_its_figure() {
         figures: &[("gate", "rtt.p.max_ms", 1.25)],
         ..Other::default()
     };
-    let found = told(&Other::default(), &slower);
+    let found = differences(&Other::default(), &slower);
     let worse = "worse: sample, arm `gate`: rtt.p.max_ms: at most 38: 45.125, missed; the ledger has \
                  36.1, kept";
     assert_eq!(found[0], (Change::Worse, worse.to_owned()));
     // And back again.
-    assert_eq!(told(&slower, &Other::default())[0].0, Change::Better);
+    assert_eq!(differences(&slower, &Other::default())[0].0, Change::Better);
 }
 
 #[test]
@@ -35,7 +37,7 @@ fn an_old_miss_is_no_difference() {
         figures: &[("plain", "rtt.p.mean_ms", 1.001)],
         ..Other::default()
     };
-    assert_eq!(told(&Other::default(), &lossy), []);
+    assert_eq!(differences(&Other::default(), &lossy), []);
 }
 
 #[test]
@@ -44,7 +46,7 @@ fn an_explanation_that_breaks_is_worse() {
         figures: &[("plain", "queue.modem.max_bytes", 1.1)],
         ..Other::default()
     };
-    let found = told(&Other::default(), &fuller);
+    let found = differences(&Other::default(), &fuller);
     let changes: Vec<Change> = found.iter().map(|one| one.0).collect();
     assert_eq!(changes, [Change::Worse, Change::Worse], "{found:?}");
 }
@@ -55,19 +57,19 @@ fn a_mean_that_leaves_its_interval_has_moved() {
         figures: &[("plain", "rtt.p.mean_ms", 1.02)],
         ..Other::default()
     };
-    let found = told(&Other::default(), &moved);
+    let found = differences(&Other::default(), &moved);
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].0, Change::Moved);
 }
 
 #[test]
-fn a_loosened_expectation_is_told() {
+fn a_loosened_expectation_is_reported() {
     for (from, to) in [("at-most = 38", "at-most = 40"), ("\"10%\"", "\"12%\"")] {
         let loosened = Other {
             file: &[(from, to)],
             ..Other::default()
         };
-        let found = told(&Other::default(), &loosened);
+        let found = differences(&Other::default(), &loosened);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].0, Change::Expectation);
         assert!(found[0].0.is_worse());
@@ -80,10 +82,10 @@ fn a_loosened_expectation_is_told() {
         )],
         ..Other::default()
     };
-    let found = told(&Other::default(), &dropped);
+    let found = differences(&Other::default(), &dropped);
     assert!(found[0].1.contains("is expected no more"), "{found:?}");
     // The other way round, it is new and missed.
-    assert_eq!(told(&dropped, &Other::default())[0].0, Change::Worse);
+    assert_eq!(differences(&dropped, &Other::default())[0].0, Change::Worse);
 }
 
 #[test]

@@ -70,9 +70,9 @@ fn pages_have_thesis_theory_and_measurement() {
 }
 
 #[test]
-fn mistakes_are_told_with_line_and_column() {
+fn mistakes_are_reported_with_line_and_column() {
     let good = entry(&Other::default()).to_toml();
-    let mut said = String::new();
+    let mut report = String::new();
     for (from, to) in [
         ("version = 1", "version = 2"),
         ("seeds = [1, 2, 3]", "seeds = [1, 2, \"x\"]"),
@@ -97,15 +97,15 @@ fn mistakes_are_told_with_line_and_column() {
         for problem in problems {
             let (line, column) = problem.line_column(&wrong);
             writeln!(
-                said,
+                report,
                 "{line}:{column}: {}: {}",
                 problem.code, problem.message
             )
             .unwrap();
         }
-        said.push('\n');
+        report.push('\n');
     }
-    golden("crates/ledger/tests/golden/mistakes.txt", &said);
+    golden("crates/ledger/tests/golden/mistakes.txt", &report);
 }
 
 fn digest() -> impl Strategy<Value = Digest> {

@@ -151,8 +151,8 @@ fn service_row(arm: &str, probe: &str, minutes: &[&Minute]) -> Vec<Cell> {
     ]
 }
 
-/// What one arm did: its commands with the sweep's choice, its policy, what
-/// they said.
+/// What one arm did: its commands with the sweep's choice, its policy, and
+/// their output.
 fn of_arm(out: &mut String, findings: &Findings, run: &Run, arm: &Arm) {
     let mut content = String::new();
     if !arm.about.is_empty() {

@@ -92,7 +92,7 @@ fn direction(side: &LineSide) -> String {
             reordering.by
         )
     };
-    let said = [
+    let facts = [
         (loss > 0).then(|| format!("{} lost", percent(loss))),
         (jitter > Span::ZERO).then(|| format!("up to {jitter} longer")),
         (reordering.part > 0).then(late),
@@ -102,7 +102,7 @@ fn direction(side: &LineSide) -> String {
         "{}/s, {} fixed delay, buffer {buffer} that drops {drop}",
         side.rate, side.delay
     );
-    let parts = std::iter::once(plain).chain(said.into_iter().flatten());
+    let parts = std::iter::once(plain).chain(facts.into_iter().flatten());
     parts.collect::<Vec<_>>().join(", ")
 }
 

@@ -16,7 +16,7 @@ const HEIGHT: f64 = 210.0;
 const STEP: f64 = HEIGHT + 70.0;
 const TOP: f64 = 26.0;
 
-/// Lengths of the excerpts before and after their moments, nanoseconds.
+/// Lengths of the excerpts before and after their times, nanoseconds.
 const BEGINNING: (u64, u64) = (500_000_000, 3_000_000_000);
 const LOSS: (u64, u64) = (300_000_000, 1_700_000_000);
 
@@ -70,8 +70,8 @@ fn of_arm<'a>(findings: &Findings<'a>, arm: &'a str, recording: &'a Recording) -
         return Vec::new();
     };
     let name = recording.flows[flow].name.as_str();
-    let cut = |moment: u64, around: (u64, u64), what: String| {
-        let (from, to) = (moment.saturating_sub(around.0), moment + around.1);
+    let cut = |time: u64, around: (u64, u64), what: String| {
+        let (from, to) = (time.saturating_sub(around.0), time + around.1);
         let mut marks = series::time_sequence(experiment, recording, flow, from, to);
         marks.truncate(MOST);
         let (from_s, to_s) = (from as f64 / 1e9, to as f64 / 1e9);
@@ -97,8 +97,8 @@ fn of_arm<'a>(findings: &Findings<'a>, arm: &'a str, recording: &'a Recording) -
     let settled = experiment.settle.as_secs_f64();
     let loss = all.iter().filter(again).find(|mark| mark.at_s >= settled);
     if let Some(mark) = loss.or_else(|| all.iter().find(again)) {
-        let moment = (mark.at_s * 1e9) as u64;
-        found.push(cut(moment, LOSS, "around a retransmission".to_owned()));
+        let time = (mark.at_s * 1e9) as u64;
+        found.push(cut(time, LOSS, "around a retransmission".to_owned()));
     }
     found.retain(|excerpt| !excerpt.marks.is_empty());
     found

@@ -19,7 +19,7 @@ const SPACE: f64 = 30.0;
 /// Pixels below the last panel.
 const BELOW: f64 = 42.0;
 
-/// Sampled queues or TCP senders in one panel; more could not be told apart.
+/// Sampled queues or TCP senders in one panel; more could not be distinguished.
 const MOST_SAMPLED: usize = 4;
 
 /// How curves are drawn.

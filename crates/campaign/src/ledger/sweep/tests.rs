@@ -34,12 +34,12 @@ name = "other"
 "#;
 
 /// A folder with experiments of so many seeds, named `a`, `b` and so on.
-struct Place {
+struct Fixture {
     folder: TempDir,
     experiments: Vec<Swept>,
 }
 
-impl Place {
+impl Fixture {
     fn new(seeds: &[u16]) -> Self {
         let folder = TempDir::new().unwrap();
         let ledger = Ledger {
@@ -111,7 +111,7 @@ fn made_with(guest: &str) -> MadeWith {
 
 fn run(planned: &Planned<'_>) -> SingleRun {
     let (experiment, arm, seed) = planned.key();
-    let recording = Digest::of(told(&planned.key()).as_bytes());
+    let recording = Digest::of(run_name(&planned.key()).as_bytes());
     // As figures are: six decimals at most.
     let figure = f64::from(recording.to_string().as_bytes()[0]) * (seed as f64) / 64.0;
     SingleRun {
@@ -131,9 +131,9 @@ proptest! {
         of in 1_usize..12,
         seeds in prop::collection::vec(1_u16..9, 1..4),
     ) {
-        let place = Place::new(&seeds);
-        let sweep = place.sweep();
-        let whole: Vec<(String, Measurement)> = place.experiments.iter().map(|swept| {
+        let fixture = Fixture::new(&seeds);
+        let sweep = fixture.sweep();
+        let whole: Vec<(String, Measurement)> = fixture.experiments.iter().map(|swept| {
             let name = swept.subject.experiment().name.clone();
             let all = sweep.list().into_iter().filter(|one| one.key().0 == name);
             let all: Vec<SingleRun> = all.map(|one| run(&one)).collect();
@@ -141,7 +141,7 @@ proptest! {
             (name, Measurement::of_single_runs(&swept.made_with, &seeds, &all))
         }).collect();
         let shards: Vec<PathBuf> = (1..=of)
-            .map(|number| place.shard(&format!("{number}/{of}"), &format!("shard{number}")))
+            .map(|number| fixture.shard(&format!("{number}/{of}"), &format!("shard{number}")))
             // One that has nothing to do writes nothing.
             .filter(|folder| folder.exists())
             .collect();
@@ -164,57 +164,57 @@ proptest! {
 
 #[test]
 fn what_is_missing_is_named() {
-    let place = Place::new(&[4, 3]);
-    let first = place.shard("1/2", "first");
+    let fixture = Fixture::new(&[4, 3]);
+    let first = fixture.shard("1/2", "first");
     fs::remove_file(first.join("a/plain-1.json")).unwrap();
-    let told = "weirgate: runs are missing:\n  a, arm `plain`: seeds 1-2, 4\n  \
+    let refusal = "weirgate: runs are missing:\n  a, arm `plain`: seeds 1-2, 4\n  \
                 a, arm `other`: seeds 2, 4\n  b, arm `plain`: seeds 2\n  \
                 b, arm `other`: seeds 1, 3";
-    assert_eq!(place.refused(&[first]), told);
-    let nothing = place.at("nothing");
-    let told = place.refused(std::slice::from_ref(&nothing));
-    assert!(told.contains("nothing: No such file"), "{told}");
+    assert_eq!(fixture.refused(&[first]), refusal);
+    let nothing = fixture.at("nothing");
+    let refusal = fixture.refused(std::slice::from_ref(&nothing));
+    assert!(refusal.contains("nothing: No such file"), "{refusal}");
     fs::create_dir(&nothing).unwrap();
-    let told = place.refused(&[nothing]);
-    assert!(told.contains("nothing: has no runs"), "{told}");
+    let refusal = fixture.refused(&[nothing]);
+    assert!(refusal.contains("nothing: has no runs"), "{refusal}");
 }
 
 #[test]
 fn what_was_made_with_something_else_is_refused() {
-    let mut place = Place::new(&[3]);
-    place.experiments[0].made_with = made_with("other");
-    let foreign = place.shard("1/3", "foreign");
-    place.experiments[0].made_with = made_with("guest");
+    let mut fixture = Fixture::new(&[3]);
+    fixture.experiments[0].made_with = made_with("other");
+    let foreign = fixture.shard("1/3", "foreign");
+    fixture.experiments[0].made_with = made_with("guest");
     let own = [
-        place.shard("2/3", "own"),
-        place.shard("3/3", "own"),
+        fixture.shard("2/3", "own"),
+        fixture.shard("3/3", "own"),
         foreign,
     ];
-    let told = place.refused(&own);
+    let refusal = fixture.refused(&own);
     let line = "foreign/a/plain-1.json: a, arm `plain`, seed 1 was made with something else than \
                 here: the guest's image";
-    assert!(told.contains("runs cannot be put together"), "{told}");
-    assert!(told.contains(line), "{told}");
+    assert!(refusal.contains("runs cannot be put together"), "{refusal}");
+    assert!(refusal.contains(line), "{refusal}");
     // The same shard refuses to go on in that folder, before it runs anything.
     let mut bench = Bench::new(&how());
-    let on = place
+    let on = fixture
         .sweep()
         .run(&mut bench, "1/3".parse().unwrap(), &own[2]);
-    let told = on.map_err(|failure| failure.text()).unwrap_err();
-    assert!(told.contains("the guest's image"), "{told}");
+    let refusal = on.map_err(|failure| failure.text()).unwrap_err();
+    assert!(refusal.contains("the guest's image"), "{refusal}");
 }
 
 #[test]
 fn what_is_no_run_of_these_is_refused() {
-    let place = Place::new(&[3]);
-    let folder = place.shard("1/1", "all");
+    let fixture = Fixture::new(&[3]);
+    let folder = fixture.shard("1/1", "all");
     let file = folder.join("a/plain-2.json");
     let good = fs::read_to_string(&file).unwrap();
     let with = |from: &str, to: &str| {
         assert!(good.contains(from), "{from}");
         good.replacen(from, to, 1).into_bytes()
     };
-    for (bytes, told) in [
+    for (bytes, refusal) in [
         (Vec::new(), "plain-2.json: is not a run of `--shard`: EOF"),
         (good.as_bytes()[..good.len() / 2].to_vec(), "is not a run"),
         (vec![0xff; 40], "is not UTF-8"),
@@ -241,30 +241,30 @@ fn what_is_no_run_of_these_is_refused() {
         ),
     ] {
         fs::write(&file, bytes).unwrap();
-        let refused = place.refused(std::slice::from_ref(&folder));
-        assert!(refused.contains(told), "{told}: {refused}");
+        let refused = fixture.refused(std::slice::from_ref(&folder));
+        assert!(refused.contains(refusal), "{refusal}: {refused}");
     }
     // A file twice is no mistake.
     fs::write(&file, &good).unwrap();
     let twice = [folder.clone(), folder.clone()];
-    assert_eq!(place.sweep().merge(&twice).unwrap().len(), 1);
+    assert_eq!(fixture.sweep().merge(&twice).unwrap().len(), 1);
     let large = fs::File::create(&file).unwrap();
     large.set_len(1 << 30).unwrap();
-    assert!(place.refused(&twice).contains("are read"));
+    assert!(fixture.refused(&twice).contains("are read"));
 }
 
 #[test]
 fn a_shard_that_is_done_runs_nothing() {
-    let place = Place::new(&[3, 2]);
-    let folder = place.shard("2/3", "shard");
+    let fixture = Fixture::new(&[3, 2]);
+    let folder = fixture.shard("2/3", "shard");
     let shard = "2/3".parse().unwrap();
     let mut bench = Bench::new(&how());
-    let done = place.sweep().run(&mut bench, shard, &folder).unwrap();
+    let done = fixture.sweep().run(&mut bench, shard, &folder).unwrap();
     let there = runs::files(&folder).unwrap().len();
     assert_eq!((done.runs, done.there, done.failed), (there, there, 0));
     let file = runs::files(&folder).unwrap().remove(0);
     fs::write(&file, "{").unwrap();
-    let failure = place.sweep().run(&mut bench, shard, &folder).unwrap_err();
+    let failure = fixture.sweep().run(&mut bench, shard, &folder).unwrap_err();
     assert!(failure.text().contains("remove it"), "{}", failure.text());
 }
 

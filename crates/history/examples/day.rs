@@ -23,7 +23,7 @@ const ROW_US: u128 = 10_000;
 /// Of memory at most while a day is written, with all that is sealed and condensed
 /// meanwhile, in kilobytes: this program's own included.
 const PEAK_KB: u64 = 16_000;
-/// What `weirgate watch` gives a history unless it is told otherwise.
+/// What `weirgate watch` gives a history unless configured otherwise.
 const SIZE: u64 = 512_000_000;
 /// After so many days there are chunks of the longest steps; rows so far apart
 /// make steps of a hundred rows each, in the time of a day by the second.

@@ -71,7 +71,7 @@ fn what_a_shell_would_compute_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_device_that_is_switched_off_is_told() {
+fn a_device_that_is_switched_off_is_reported() {
     let imported = sqm::import("ENABLED=0\nUPLINK=1000\n", Some("eth0")).expect("a queue");
     let left = imported.left_out.join("\n");
     assert!(

@@ -84,7 +84,7 @@ impl KernelCase {
         self.layer.wire_bytes(ip_len)
     }
 
-    /// What tc-stab(8), tc-htb(8) or tc-cake(8) would be told: overhead
+    /// The options of tc-stab(8), tc-htb(8) or tc-cake(8): overhead
     /// relative to the device, mpu, framing.
     #[must_use]
     pub const fn tc_arguments(&self) -> (i32, u32, Framing) {

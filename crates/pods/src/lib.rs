@@ -27,7 +27,7 @@ const HANDLE: Handle = Handle::new(0x706f, 0);
 const LOWEST: Rate = Rate::bits_per_second(64_000);
 const HIGHEST: Rate = Rate::bits_per_second(100_000_000_000);
 
-/// The round-trip time that cake is made for unless told otherwise (tc-cake(8)).
+/// The round-trip time that cake is made for unless configured otherwise (tc-cake(8)).
 const RTT: Span = Span::from_millis(100);
 const SHORTEST: Span = Span::from_micros(100);
 const LONGEST: Span = Span::from_secs(10);

@@ -5,7 +5,7 @@
 //!
 //! A pattern is fixed bytes at fixed places of a packet's payload, with the
 //! text that says so ([`PATTERNS`]). There are no regular expressions: what
-//! cannot be said by a few bytes is not looked for, and what is encrypted has
+//! cannot be recognised by a few bytes is not looked for, and what is encrypted has
 //! none; QUIC's first packets are known by what precedes the encrypted part.
 //! [`SeenFlows`] is what the classifier remembers of flows.
 //!
@@ -162,8 +162,8 @@ impl Pattern {
             Length::Any => true,
             Length::Exactly(exact) => length == exact,
             Length::Stated => {
-                let said = head.get(1..5).and_then(|four| four.try_into().ok());
-                said.map(u32::from_le_bytes) == length.checked_sub(5)
+                let stated = head.get(1..5).and_then(|four| four.try_into().ok());
+                stated.map(u32::from_le_bytes) == length.checked_sub(5)
             }
         };
         let set = |bits: Bits| {

@@ -47,7 +47,7 @@ const fn direct_connect(bytes: &'static [(usize, &'static [u8])], source: &'stat
 }
 
 /// A packet with a long header: the form and the fixed bit, then the version.
-/// The fixed bit may be another one only once both ends have said so (RFC 9287
+/// The fixed bit may be another one only once both ends have agreed (RFC 9287
 /// section 3.1), which is later.
 const fn quic(version: &'static [(usize, &'static [u8])], source: &'static str) -> Pattern {
     let (is, udp) = (Signature::Quic, Transport::Udp);

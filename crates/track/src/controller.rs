@@ -19,7 +19,7 @@ pub struct Controller {
     idle: Option<u64>,
     now: u64,
     begun: bool,
-    /// Whether the traffic's own round trips were told since the last look.
+    /// Whether the traffic's own round trips were reported since the last look.
     heard: bool,
 }
 
@@ -206,7 +206,7 @@ impl Controller {
                 line.late(at, delta, news)
             } else if line.draining() && least < limit / 2 {
                 let change = line.clear(at);
-                // What was said before is about the queue that is gone.
+                // What was reported before is about the queue that is gone.
                 self.votes.forget();
                 change
             } else if line.trying() {

@@ -53,7 +53,7 @@ enum Phase {
         /// What the line is thought to carry, and the most that it can.
         estimate: u64,
         most: u64,
-        /// Upstream: how long the queue was when enough answers had said so,
+        /// Upstream: how long the queue was when enough answers had shown it,
         /// and how many have.
         first: u64,
         answers: u32,
@@ -94,7 +94,7 @@ impl LineState {
         }
     }
 
-    /// Takes what counters said.
+    /// Takes what counters reported.
     pub(crate) fn load(&mut self, at: u64, bytes: u64, backlog: u64) {
         let Some(last) = self.last.replace(at) else {
             self.phase = Phase::Hold { since: at };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a controller is told and what it answers.
+//! What a controller is given and what it answers.
 
 use std::fmt;
 
@@ -137,7 +137,7 @@ pub enum Input {
     },
     /// The least round trip of the traffic itself to an end outside, of those
     /// that ended since the last time. What follows from it follows when the
-    /// counters of the same look are told.
+    /// counters of the same look are given.
     Passive {
         /// When.
         at: u64,
@@ -146,7 +146,7 @@ pub enum Input {
         /// Nanoseconds.
         round_trip: u64,
     },
-    /// What counters said of a direction, since the last time.
+    /// What counters reported of a direction, since the last time.
     Load {
         /// When.
         at: u64,

@@ -107,19 +107,19 @@ mod tests {
             (2, 50 * MILLISECOND),
             (3, 90 * MILLISECOND),
         ]);
-        let mut said = None;
+        let mut queue = None;
         for (end, round_trip) in [(1, 10), (2, 90), (3, 90)] {
-            said = passive.take(SECOND, end, round_trip * MILLISECOND, true);
+            queue = passive.take(SECOND, end, round_trip * MILLISECOND, true);
         }
-        assert_eq!(said, Some(0));
+        assert_eq!(queue, Some(0));
         let then = SECOND + SECOND / 10;
         for (end, round_trip) in [(1, 50), (2, 90), (3, 130)] {
-            said = passive.take(then, end, round_trip * MILLISECOND, true);
+            queue = passive.take(then, end, round_trip * MILLISECOND, true);
         }
-        let said = said.expect("they are known");
+        let queue = queue.expect("they are known");
         assert!(
-            (39 * MILLISECOND..=40 * MILLISECOND).contains(&said),
-            "{said}"
+            (39 * MILLISECOND..=40 * MILLISECOND).contains(&queue),
+            "{queue}"
         );
     }
 

@@ -32,7 +32,7 @@ use std::fmt::{self, Write as _};
 /// The first line of a record.
 pub const HEAD: &str = "weirgate-track 1";
 
-/// A controller that writes down what it is told and what it answers.
+/// A controller that writes down what it is given and what it answers.
 #[derive(Debug)]
 pub struct Record {
     controller: Controller,

@@ -72,7 +72,7 @@ pub(crate) struct Reflector {
     seen: u32,
     /// Since when it says what no other says.
     alone: Option<u64>,
-    /// Since when it has said nothing wrong.
+    /// Since when it has reported nothing wrong.
     good: Option<u64>,
     pub(crate) trouble: Option<Trouble>,
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 const SECOND: u64 = 1_000_000_000;
 /// After this time a probe counts as lost.
 const LOST: u64 = 3 * SECOND / 2;
-/// What was said longer ago counts no more.
+/// What was reported longer ago counts no more.
 const FRESH: u64 = SECOND;
 /// How many of the last answers are asked.
 const VOTES: usize = 3;
@@ -41,7 +41,7 @@ pub(crate) struct QueueDelay {
     pub(crate) delta: u64,
     /// The least of the last two: whether it is over already.
     pub(crate) least: u64,
-    /// The same as `delta` for each direction, where times are told.
+    /// The same as `delta` for each direction, where times are reported.
     pub(crate) one_way: Option<[u64; 2]>,
 }
 
@@ -202,11 +202,11 @@ impl Votes {
         };
         let all: Vec<Option<u64>> = (0..self.reflectors.len()).map(newest).collect();
         let late = all.iter().flatten().filter(|rtt| **rtt > threshold).count();
-        let told = all.iter().flatten().count();
+        let known = all.iter().flatten().count();
         for (index, one) in self.reflectors.iter_mut().enumerate() {
             let own = all[index].is_some_and(|rtt| rtt > threshold);
             // Of two, nobody knows which one is wrong.
-            let alone = own && late == 1 && told >= 3;
+            let alone = own && late == 1 && known >= 3;
             if one.judge(at, alone) {
                 tell.push(Decision {
                     at,
@@ -219,7 +219,7 @@ impl Votes {
         }
     }
 
-    /// What is said now; `None` where too little is. Probes that are late
+    /// The verdict now; `None` where too little is. Probes that are late
     /// already count as what they show: that it takes so long at least.
     pub(crate) fn delay(&self, at: u64) -> Option<QueueDelay> {
         let trusted = |reflector: u16| {
@@ -278,7 +278,7 @@ impl Votes {
         })
     }
 
-    /// Forgets what was said so far of the queue.
+    /// Forgets what was reported so far of the queue.
     pub(crate) fn forget(&mut self) {
         self.last.clear();
     }

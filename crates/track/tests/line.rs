@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The controller on a modelled line, and what holds whatever it is told.
+//! The controller on a modelled line, and what holds whatever it is given.
 //!
 //! The model is a fluid: a sender that keeps the shaper full, two queues (the
 //! shaper's and the far end's), a rate that changes. It is no proof of what a
@@ -70,18 +70,18 @@ impl Passing {
 
     /// The least of each end that are over.
     fn look(&mut self, at: u64, record: &mut Record) -> Vec<Decision> {
-        let mut told = Vec::new();
+        let mut decisions = Vec::new();
         for (end, _) in ENDS {
             let over = self.0.extract_if(.., |one| one.0 <= at && one.1 == end);
             if let Some(round_trip) = over.map(|one| one.2).min() {
-                told.extend(record.take(&Input::Passive {
+                decisions.extend(record.take(&Input::Passive {
                     at,
                     end,
                     round_trip,
                 }));
             }
         }
-        told
+        decisions
     }
 }
 
@@ -93,7 +93,7 @@ struct Shown {
     reasons: Vec<(u64, Reason)>,
 }
 
-/// Runs a download over a line whose rate is told by `line`, with probes of
+/// Runs a download over a line whose rate is given by `line`, with probes of
 /// which `answered` says whether they are; where there are no reflectors, with
 /// round trips of the traffic itself to two ends, which are seen then.
 fn run(
@@ -149,10 +149,10 @@ fn run(
         if far + here < 100_000.0 {
             far += 3_000.0;
         }
-        let mut told = Vec::new();
+        let mut decisions = Vec::new();
         if reflectors > 0 && at >= next_probe {
             let reflector = (id % u32::from(reflectors)) as u16;
-            told.extend(record.take(&Input::Sent { at, reflector, id }));
+            decisions.extend(record.take(&Input::Sent { at, reflector, id }));
             let jitter = some(&mut noise, 12_000 * SECOND / line(at).max(1));
             let wait = (far / rate * 1e9) as u64;
             if answered(at) {
@@ -164,7 +164,7 @@ fn run(
         replies.sort_unstable();
         while replies.first().is_some_and(|first| first.0 <= at) {
             let (_, reflector, id) = replies.remove(0);
-            told.extend(record.take(&Input::Reply {
+            decisions.extend(record.take(&Input::Reply {
                 at,
                 reflector,
                 id,
@@ -177,8 +177,8 @@ fn run(
         }
         if at - last_load >= 50 * MS {
             last_load = at;
-            told.extend(passing.look(at, &mut record));
-            told.extend(record.take(&Input::Load {
+            decisions.extend(passing.look(at, &mut record));
+            decisions.extend(record.take(&Input::Load {
                 at,
                 direction,
                 bytes: (counted / 8.0) as u64,
@@ -190,7 +190,7 @@ fn run(
             }));
             counted = 0.0;
         }
-        for decision in told {
+        for decision in decisions {
             if let Decided::Rate { reason, .. } = decision.what {
                 shown.reasons.push((decision.at, reason));
             }
@@ -289,7 +289,7 @@ fn without_answers_the_floor_is_held() {
     for step in &shown.steps[1_250..2_000] {
         assert_eq!(step.0, 500_000);
     }
-    let words: Vec<Reason> = shown.reasons.iter().map(|told| told.1).collect();
+    let words: Vec<Reason> = shown.reasons.iter().map(|(_, reason)| *reason).collect();
     assert!(
         words.contains(&Reason::Blind) && words.contains(&Reason::Sees),
         "{words:?}"

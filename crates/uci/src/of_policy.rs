@@ -149,11 +149,13 @@ impl Writer<'_> {
     fn plain(&self, field: &Field, value: &Value) -> Result<String, UciError> {
         Ok(match value {
             // Where a number may stand, too, UCI's words for true and false would be one.
-            Value::Boolean(said) if matches!(field.kind, FieldKind::Setting(_)) => said.to_string(),
+            Value::Boolean(value) if matches!(field.kind, FieldKind::Setting(_)) => {
+                value.to_string()
+            }
             Value::String(text) => text.clone(),
             Value::Integer(number) => number.to_string(),
             Value::Float(number) => format!("{number:?}"),
-            Value::Boolean(said) => (if *said { "1" } else { "0" }).to_owned(),
+            Value::Boolean(value) => (if *value { "1" } else { "0" }).to_owned(),
             _ => return Err(self.refused(field.name, "is nothing that UCI can say")),
         })
     }

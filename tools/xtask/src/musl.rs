@@ -120,7 +120,7 @@ fn one(root: &Path, processor: &str, small: bool) -> Result<Built> {
 }
 
 /// Runs the program where backtraces are asked for: a mistake in a policy, and an error of
-/// the system, are told all the same.
+/// the system, are reported all the same.
 fn tells_mistakes(system: &Path, processor: &str) -> Result<()> {
     let emulator = (processor != PROCESSORS[0]).then(|| format!("qemu-{processor}"));
     // Whatever is written there fails (full(4)).
@@ -140,20 +140,21 @@ fn tells_mistakes(system: &Path, processor: &str) -> Result<()> {
         let _ = (&policy).write_all(WRONG.as_bytes());
         drop(policy);
         let ended = running.wait_with_output()?;
-        let told = String::from_utf8_lossy(&ended.stderr);
+        let stderr = String::from_utf8_lossy(&ended.stderr);
         ensure!(
-            ended.status.code() == Some(status) && told.contains("weirgate"),
-            "with RUST_BACKTRACE, {arguments:?} ended with {}: {told}",
+            ended.status.code() == Some(status) && stderr.contains("weirgate"),
+            "with RUST_BACKTRACE, {arguments:?} ended with {}: {stderr}",
             ended.status
         );
     }
     Ok(())
 }
 
-/// Where this machine's cargo finds certificates, if it is told.
+/// Where this machine's cargo finds certificates, if it is configured.
 fn certificates() -> String {
-    let told = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter();
-    told.filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)))
+    let variables = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter();
+    variables
+        .filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)))
         .collect::<Vec<_>>()
         .join(" ")
 }

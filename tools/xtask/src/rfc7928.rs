@@ -127,8 +127,8 @@ fn one(root: &Path, folder: &Path, run: (&str, &str)) -> Result<()> {
     lab.args(["--set", &format!("discipline={}", run.1)]);
     lab.args(["--jobs", "1", "--json", "--limit", LONGEST_SECONDS]);
     let output = lab.stdin(Stdio::null()).output()?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    anyhow::ensure!(output.status.success(), "{told}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "{message}");
     Ok(fs::write(folder.join(file(run)), &output.stdout)?)
 }
 
@@ -136,11 +136,11 @@ fn one(root: &Path, folder: &Path, run: (&str, &str)) -> Result<()> {
 fn section(root: &Path, folder: &Path, scenario: &Scenario, names: &[&str]) -> Result<String> {
     let path = format!("experiments/rfc7928/{}.toml", scenario.experiment);
     let text = fs::read_to_string(root.join(&path)).context(path.clone())?;
-    let told: Experiment = toml::from_str(&text).context(path.clone())?;
-    let about = told.about.trim().replace('\n', " ");
+    let experiment: Experiment = toml::from_str(&text).context(path.clone())?;
+    let about = experiment.about.trim().replace('\n', " ");
     let mut out = format!(
         "## {}\n\n{}: `{path}`. {about}\n\n| discipline |",
-        told.title, told.source
+        experiment.title, experiment.source
     );
     for column in &scenario.columns {
         let _ = write!(

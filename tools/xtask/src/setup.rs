@@ -203,14 +203,14 @@ fn collector() {
 #[allow(clippy::print_stdout, reason = "set-up tells what it finds")]
 fn rust() -> Result<()> {
     let asked = Command::new("rustc").arg("--version").output();
-    let told = asked.map_or_else(
+    let printed = asked.map_or_else(
         |error| error.to_string(),
         |output| String::from_utf8_lossy(&output.stdout).into_owned(),
     );
-    if version(&told).is_none_or(|found| Some(found) < version(RUST)) {
+    if version(&printed).is_none_or(|found| Some(found) < version(RUST)) {
         bail!(
             "Rust {RUST} or later is needed; rustc says `{}`\n  run: rustup update stable",
-            told.trim()
+            printed.trim()
         );
     }
     for (component, word) in COMPONENTS {

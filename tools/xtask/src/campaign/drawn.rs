@@ -2,7 +2,7 @@
 //! Lines and loads that nobody chose: drawn from ranges by a seed, so that what
 //! `inbound = "auto"` does is not tuned to the rows of a list.
 
-use super::list::{Arm, Beside, Cake, Campaign, Line, Load};
+use super::list::{Arm, Beside, Cake, Campaign, CampaignLine, Load};
 use std::ops::RangeInclusive;
 
 /// A kind of line, and what is drawn of it.
@@ -138,7 +138,7 @@ pub fn campaign(seed: u64, rows: u64) -> Campaign {
 }
 
 /// A row; a later one is the same however many are drawn.
-fn drawn(seed: u64, row: u64) -> (Line, Load) {
+fn drawn(seed: u64, row: u64) -> (CampaignLine, Load) {
     let mut draw = Draw(seed.wrapping_mul(1_000_003).wrapping_add(row));
     let kind = draw.one(&KINDS);
     // Two digits are enough for anybody.
@@ -162,7 +162,7 @@ fn drawn(seed: u64, row: u64) -> (Line, Load) {
         1 => format!("1 download, {congestion}, {round_trip} ms{also}"),
         _ => format!("{downloads} downloads, {congestion}, {round_trip} ms{also}"),
     };
-    let line = Line {
+    let line = CampaignLine {
         name,
         about: format!("{}, {down}/{up} kbit/s, a queue of {buffer} kB", kind.name),
         up,

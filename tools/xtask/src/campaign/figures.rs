@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A run of the campaign and what its page shows of it.
 
-use super::list::{Line, Load};
+use super::list::{CampaignLine, Load};
 use serde_json::Value;
 
 /// The figures of a run that the page shows.
@@ -21,7 +21,7 @@ pub struct Figures {
 /// One run of the list.
 #[derive(Debug)]
 pub struct Run<'c> {
-    pub line: &'c Line,
+    pub line: &'c CampaignLine,
     pub load: &'c Load,
     pub arm: &'c str,
     /// `None` where it was not made yet, or failed.

@@ -14,7 +14,7 @@ use std::path::Path;
 pub struct Campaign {
     groups: BTreeMap<String, Vec<String>>,
     #[serde(rename = "line")]
-    pub lines: Vec<Line>,
+    pub lines: Vec<CampaignLine>,
     #[serde(rename = "load")]
     loads: Vec<Load>,
     #[serde(rename = "arm")]
@@ -26,7 +26,7 @@ pub struct Campaign {
 /// A line. Rates are kilobits per second on the wire; times are seconds.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Line {
+pub struct CampaignLine {
     pub name: String,
     pub about: String,
     pub up: u64,
@@ -119,7 +119,7 @@ struct Entry {
 /// A line and a load, and the arms that are run with them.
 #[derive(Debug)]
 pub struct Runs<'c> {
-    pub line: &'c Line,
+    pub line: &'c CampaignLine,
     pub load: &'c Load,
     pub arms: Vec<&'c Arm>,
 }
@@ -133,8 +133,8 @@ impl Campaign {
     }
 
     /// One of these rows, each with every arm.
-    pub fn of(rows: Vec<(Line, Load)>, arms: Vec<Arm>) -> Self {
-        let entry = |(line, load): &(Line, Load)| Entry {
+    pub fn of(rows: Vec<(CampaignLine, Load)>, arms: Vec<Arm>) -> Self {
+        let entry = |(line, load): &(CampaignLine, Load)| Entry {
             line: line.name.clone(),
             load: load.name.clone(),
             arms: arms.iter().map(|arm| arm.name.clone()).collect(),
@@ -189,7 +189,7 @@ impl Beside {
     }
 }
 
-impl Line {
+impl CampaignLine {
     /// Kilobits of TCP's payload that the downstream carries in a second of the
     /// time that is looked at, if nothing else is on it.
     pub fn payload(&self) -> f64 {

@@ -26,7 +26,7 @@ use std::process::{Command, Stdio};
 const LONGEST_SECONDS: &str = "3600";
 
 /// Makes the runs that are missing, unless `page_only`, then writes the page.
-/// `weirgate` is the program with the lab, this workspace's unless told.
+/// `weirgate` is the program with the lab, this workspace's unless given.
 pub fn run(
     root: &Path,
     folder: Option<&Path>,

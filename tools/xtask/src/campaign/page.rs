@@ -2,7 +2,7 @@
 //! The page: a table for each line and load.
 
 use super::figures::Run;
-use super::list::Line;
+use super::list::CampaignLine;
 use std::fmt::Write as _;
 
 const HEAD: &str = "<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->\n\
@@ -36,7 +36,7 @@ const HEAD: &str = "<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->\n\
     slow down within the run.\n";
 
 /// The page of these runs.
-pub fn text(lines: &[Line], runs: &[Run<'_>]) -> String {
+pub fn text(lines: &[CampaignLine], runs: &[Run<'_>]) -> String {
     let mut text = HEAD.to_owned();
     let made = runs.iter().filter(|run| run.figures.is_some()).count();
     let _ = write!(text, "\n{made} of {} runs have been made.", runs.len());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Experiments and policies of the campaign, as files of the lab.
 
-use super::list::{Arm, Beside, Cake, Htb, Line, Runs};
+use super::list::{Arm, Beside, Cake, CampaignLine, Htb, Runs};
 use std::fmt::Write as _;
 
 /// The experiment of a line and a load, with every arm that is run with it.
@@ -60,7 +60,7 @@ pub fn experiment(Runs { line, load, arms }: &Runs<'_>) -> String {
     text
 }
 
-fn traffic(line: &Line, beside: Beside) -> String {
+fn traffic(line: &CampaignLine, beside: Beside) -> String {
     // Datagrams of 1000 bytes: microseconds between two at so many kilobits.
     let datagrams = |name: &str, kbit: u64| {
         let gap = 8_000_000 / kbit.max(1);
@@ -95,7 +95,7 @@ fn commands(all: &[String]) -> String {
     text + "]\n"
 }
 
-fn cakes(line: &Line, Cake { percent, mode }: &Cake) -> [String; 2] {
+fn cakes(line: &CampaignLine, Cake { percent, mode }: &Cake) -> [String; 2] {
     let (up, down) = (line.up * 98 / 100, line.down * percent / 100);
     let layer = &line.cake;
     [
@@ -104,7 +104,7 @@ fn cakes(line: &Line, Cake { percent, mode }: &Cake) -> [String; 2] {
     ]
 }
 
-fn classes(line: &Line, Htb { percent }: &Htb) -> Vec<String> {
+fn classes(line: &CampaignLine, Htb { percent }: &Htb) -> Vec<String> {
     let of = |(device, kbit): (&str, u64)| {
         let rate = kbit * percent / 100;
         [
@@ -122,7 +122,7 @@ fn classes(line: &Line, Htb { percent }: &Htb) -> Vec<String> {
 }
 
 /// The policy of an arm of weirgate's on a line; `None` for other arms.
-pub fn policy(line: &Line, arm: &Arm) -> Option<String> {
+pub fn policy(line: &CampaignLine, arm: &Arm) -> Option<String> {
     let mut text = format!(
         "version = 1\n\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"{}kbit\"\n\
          down = \"{}kbit\"\ninbound = \"{}\"\nlayer = \"{}\"\n",

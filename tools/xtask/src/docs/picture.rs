@@ -19,7 +19,7 @@ const ROW: f64 = 62.0;
 const BAR: f64 = 20.0;
 
 /// A line of the table: its name, and delays in milliseconds.
-struct Line<'a> {
+struct TableRow<'a> {
     name: &'a str,
     before: f64,
     after: f64,
@@ -64,7 +64,7 @@ pub fn draw(readme: &str) -> Result<String> {
     Ok(text + "</svg>\n")
 }
 
-fn table(readme: &str) -> Result<Vec<Line<'_>>> {
+fn table(readme: &str) -> Result<Vec<TableRow<'_>>> {
     let marks = "`cargo xtask docs` draws docs/before-after.svg";
     let (_, after) = readme
         .split_once(marks)
@@ -73,20 +73,20 @@ fn table(readme: &str) -> Result<Vec<Line<'_>>> {
         .split_once("<!-- pictures:end")
         .context("README.md: no end of the table")?;
     let rows = table.lines().filter(|line| line.starts_with("| ")).skip(1);
-    let lines: Result<Vec<Line>> = rows.map(line).collect();
+    let lines: Result<Vec<TableRow>> = rows.map(line).collect();
     let lines = lines?;
     ensure!(!lines.is_empty(), "README.md: the table of lines is empty");
     Ok(lines)
 }
 
-fn line(row: &str) -> Result<Line<'_>> {
+fn line(row: &str) -> Result<TableRow<'_>> {
     let cells: Vec<&str> = row.split('|').map(str::trim).collect();
     let delay = |index: usize| -> Result<f64> {
         let cell = cells.get(index).and_then(|cell| cell.strip_suffix(" ms"));
         let number = cell.and_then(|cell| cell.parse().ok());
         number.with_context(|| format!("README.md: no delay in column {index} of `{row}`"))
     };
-    Ok(Line {
+    Ok(TableRow {
         name: cells.get(1).copied().unwrap_or_default(),
         before: delay(2)?,
         after: delay(3)?,

@@ -26,7 +26,7 @@ const UNSEEN: usize = 1;
 
 /// Tries every fault, or those whose name or area has one of these texts in it, and
 /// writes the page where all were tried.
-#[allow(clippy::print_stdout, reason = "what takes minutes is told")]
+#[allow(clippy::print_stdout, reason = "what takes minutes is printed")]
 pub fn run(root: &Path, only: &[String]) -> Result<()> {
     let all = read::all(root)?;
     let asked = |fault: &Fault, text: &String| fault.name.contains(text) || fault.area == *text;

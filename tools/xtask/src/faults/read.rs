@@ -108,8 +108,8 @@ pub(super) fn all(root: &Path) -> Result<Vec<Fault>> {
             if !names.insert(fault.name.clone()) {
                 mistakes.push("its name is another's too".to_owned());
             }
-            let told = mistakes.into_iter();
-            wrong.extend(told.map(|one| format!("{place}: `{}`: {one}", fault.name)));
+            let lines = mistakes.into_iter();
+            wrong.extend(lines.map(|one| format!("{place}: `{}`: {one}", fault.name)));
             fault.area = area.to_string();
             faults.push(fault);
         }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_with_file_and_entry() {
+    fn all_mistakes_are_reported_with_file_and_entry() {
         let faults = [
             fault("nowhere", "let c", &sees("it_opens")),
             fault("twice", "= 1;", &sees("it_opens")),
@@ -290,8 +290,8 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_cannot_be_there_is_told() {
-        for (from, to, told) in [
+    fn a_test_that_cannot_be_there_is_reported() {
+        for (from, to, message) in [
             ("weirgate-gate", "gate", "there is no package `gate`"),
             (
                 "weirgate-gate",
@@ -313,7 +313,9 @@ mod tests {
             let found = wrong(&fault("one", "let a = 1;", &seen_by));
             assert_eq!(
                 found,
-                [format!("tests/faults/gate.toml: `one`: `seen-by`: {told}")]
+                [format!(
+                    "tests/faults/gate.toml: `one`: `seen-by`: {message}"
+                )]
             );
         }
     }

@@ -202,7 +202,7 @@ mod tests {
         fs::write(root.path().join(PAGE), "a page\n").unwrap();
         clean(root.path()).unwrap();
         fs::write(root.path().join("b.rs"), "other\n").unwrap();
-        let told = clean(root.path()).unwrap_err().to_string();
-        assert!(told.contains("b.rs"), "{told}");
+        let refusal = clean(root.path()).unwrap_err().to_string();
+        assert!(refusal.contains("b.rs"), "{refusal}");
     }
 }

@@ -23,7 +23,7 @@ const AT_LEAST: Duration = Duration::from_mins(1);
 /// The longest that a test may take where no fault is.
 const WITHOUT: Duration = Duration::from_mins(30);
 
-/// The same random numbers each time, a failure that is told soon, and no seeds in
+/// The same random numbers each time, a failure that is reported soon, and no seeds in
 /// the sources, with which the next fault would be tried (proptest's book, "Config").
 const PROPTEST: [(&str, &str); 3] = [
     ("PROPTEST_RNG_SEED", "1"),
@@ -68,8 +68,8 @@ pub(super) struct Bench(BTreeMap<Witness, Duration>);
 
 impl Bench {
     /// Builds and runs the tests of all faults where none is. One that fails anyway
-    /// proves nothing, so all of those are told.
-    #[allow(clippy::print_stdout, reason = "what takes minutes is told")]
+    /// proves nothing, so all of those are reported.
+    #[allow(clippy::print_stdout, reason = "what takes minutes is printed")]
     pub(super) fn of(tree: &Tree, faults: &[Fault]) -> Result<Self> {
         let mut times = BTreeMap::new();
         let mut wrong = Vec::new();
@@ -81,10 +81,10 @@ impl Bench {
                 bail!("{witness}: the test does not build");
             };
             let ran = run(&binary, witness, WITHOUT)?;
-            match &ran.verdict {
-                Verdict::Passed(0) => wrong.push(format!("{witness}: there is no such test")),
-                Verdict::Passed(_) => {}
-                Verdict::Failed(test) => {
+            match &ran.outcome {
+                TrialOutcome::Passed(0) => wrong.push(format!("{witness}: there is no such test")),
+                TrialOutcome::Passed(_) => {}
+                TrialOutcome::Failed(test) => {
                     wrong.push(format!(
                         "{witness}: {test} fails without a fault:\n{}",
                         ran.text
@@ -116,7 +116,7 @@ impl Bench {
             };
             let usual = self.0.get(witness).copied().unwrap_or_default();
             let ran = run(&binary, witness, AT_LEAST.max(usual * TIMES))?;
-            if let Verdict::Failed(test) = ran.verdict {
+            if let TrialOutcome::Failed(test) = ran.outcome {
                 let (folder, target) = (witness.folder(), &witness.target);
                 return Ok(Outcome::Seen(format!("{folder} {target} {test}")));
             }
@@ -164,9 +164,9 @@ fn built(tree: &Tree, witness: &Witness) -> Result<Option<Binary>> {
     Ok(Some(binary))
 }
 
-/// What tests said.
+/// What became of the tests.
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum TrialOutcome {
     /// So many passed.
     Passed(u32),
     /// The first of those that failed, and how many more did.
@@ -175,7 +175,7 @@ enum Verdict {
 
 /// What a run of tests was.
 struct Ran {
-    verdict: Verdict,
+    outcome: TrialOutcome,
     time: Duration,
     text: String,
 }
@@ -200,7 +200,7 @@ fn run(binary: &Binary, witness: &Witness, patience: Duration) -> Result<Ran> {
     let status = ended(&mut child, start + patience)?;
     let text = String::from_utf8_lossy(&fs::read(&place)?).into_owned();
     Ok(Ran {
-        verdict: verdict(status, &text, &witness.filter),
+        outcome: outcome(status, &text, &witness.filter),
         time: start.elapsed(),
         text,
     })
@@ -227,20 +227,20 @@ fn ended(child: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
 }
 
 /// What libtest wrote, judged by how the program ended.
-fn verdict(status: Option<ExitStatus>, text: &str, filter: &str) -> Verdict {
+fn outcome(status: Option<ExitStatus>, text: &str, filter: &str) -> TrialOutcome {
     let Some(status) = status else {
-        return Verdict::Failed(format!("{filter}, which has no end"));
+        return TrialOutcome::Failed(format!("{filter}, which has no end"));
     };
     if status.success() {
         let [passed, ..] = binaries::counts(text);
-        return Verdict::Passed(passed);
+        return TrialOutcome::Passed(passed);
     }
     let name = |line: &str| {
         let name = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
         Some(name.trim_end_matches(" - should panic").to_owned())
     };
     let failed: Vec<String> = text.lines().filter_map(name).collect();
-    Verdict::Failed(match failed.as_slice() {
+    TrialOutcome::Failed(match failed.as_slice() {
         [] => format!("{filter}, which ends with {status}"),
         [one] => one.clone(),
         [one, others @ ..] => format!("{one} and {} more", others.len()),
@@ -252,28 +252,28 @@ mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt;
 
-    fn judged(code: i32, text: &str) -> Verdict {
-        verdict(Some(ExitStatus::from_raw(code << 8)), text, "mod")
+    fn judged(code: i32, text: &str) -> TrialOutcome {
+        outcome(Some(ExitStatus::from_raw(code << 8)), text, "mod")
     }
 
     #[test]
     fn the_first_test_that_fails_is_named() {
         let text = "test mod::a ... ok\ntest mod::b ... FAILED\ntest mod::c ... FAILED\n\
                     test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured\n";
-        let failed = |test: &str| Verdict::Failed(test.to_owned());
+        let failed = |test: &str| TrialOutcome::Failed(test.to_owned());
         assert_eq!(judged(101, text), failed("mod::b and 1 more"));
         let one = text.replace("test mod::c ... FAILED\n", "");
         assert_eq!(judged(101, &one), failed("mod::b"));
         let crash = judged(101, "running 3 tests\n");
         assert_eq!(crash, failed("mod, which ends with exit status: 101"));
-        assert_eq!(verdict(None, text, "mod"), failed("mod, which has no end"));
+        assert_eq!(outcome(None, text, "mod"), failed("mod, which has no end"));
     }
 
     #[test]
     fn a_filter_that_nothing_passes_is_told_from_one_that_tests_do() {
         let line = |passed: u32| format!("test result: ok. {passed} passed; 0 failed; 0 ignored;");
-        assert_eq!(judged(0, &line(0)), Verdict::Passed(0));
-        assert_eq!(judged(0, &line(3)), Verdict::Passed(3));
+        assert_eq!(judged(0, &line(0)), TrialOutcome::Passed(0));
+        assert_eq!(judged(0, &line(3)), TrialOutcome::Passed(3));
     }
 
     #[test]

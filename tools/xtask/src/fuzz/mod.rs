@@ -47,7 +47,7 @@ pub struct Arguments {
 }
 
 /// Runs the named targets, or all: the planted mistake, then `seconds` without it.
-#[allow(clippy::print_stdout, reason = "what takes minutes is told")]
+#[allow(clippy::print_stdout, reason = "what takes minutes is printed")]
 pub fn all(root: &Path, arguments: &Arguments) -> Result<()> {
     let named = &arguments.target;
     for name in named {
@@ -97,7 +97,7 @@ pub fn all(root: &Path, arguments: &Arguments) -> Result<()> {
 }
 
 /// Runs a target, records that, and judges it.
-#[allow(clippy::print_stdout, reason = "what takes minutes is told")]
+#[allow(clippy::print_stdout, reason = "what takes minutes is printed")]
 fn long(root: &Path, target: &Target, seconds: u32, record: &mut Record) -> Result<()> {
     let name = target.name;
     let before = artifacts(root, name)?;

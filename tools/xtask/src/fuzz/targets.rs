@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The targets, and how the one program is told which of them to run.
+//! The targets, and how the one program learns which of them to run.
 
 use std::path::Path;
 use std::process::Command;

@@ -21,17 +21,17 @@ fn counted(text: &str) -> Vec<(usize, &str)> {
 }
 
 /// Finds runs of more than [`MOST`] lines that stand twice in these files; each
-/// is told once, where it stands again.
+/// is reported once, where it stands again.
 pub(super) fn check(files: &[(String, String)], findings: &mut Vec<String>) {
     let counted: Vec<Vec<(usize, &str)>> = files.iter().map(|file| counted(&file.1)).collect();
     let mut known: HashMap<Vec<&str>, (usize, usize)> = HashMap::new();
     for (file, lines) in counted.iter().enumerate() {
-        let mut told = 0;
+        let mut reported = 0;
         for (at, run) in lines.windows(MOST + 1).enumerate() {
             let text = run.iter().map(|(_, line)| *line).collect();
             let first = *known.entry(text).or_insert((file, at));
             let overlaps = first.0 == file && at <= first.1 + MOST;
-            if overlaps || at < told {
+            if overlaps || at < reported {
                 continue;
             }
             let same = |length: &usize| {
@@ -39,7 +39,7 @@ pub(super) fn check(files: &[(String, String)], findings: &mut Vec<String>) {
                 here.is_some() && here == counted[first.0].get(first.1 + length).map(|line| line.1)
             };
             let length = (0..lines.len()).take_while(same).count();
-            told = at + length;
+            reported = at + length;
             findings.push(format!(
                 "{}:{}: {length} lines stand in {}:{} too",
                 files[file].0, run[0].0, files[first.0].0, counted[first.0][first.1].0

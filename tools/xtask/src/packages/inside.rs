@@ -43,7 +43,7 @@ fn tell(words: &str) {
     println!("{MARK} - {words}");
 }
 
-/// Works the packages; an error is told, and its figures are missing.
+/// Works the packages; an error is reported, and its figures are missing.
 pub fn run() {
     if let Err(error) = all() {
         tell(&format!("{error:#}"));

@@ -32,7 +32,7 @@ pub fn kernel() -> Result<PathBuf> {
     Ok(kernel)
 }
 
-/// Boots, and returns the words and numbers that the guest said; keeps its console.
+/// Boots, and returns the words and numbers that the guest printed; keeps its console.
 #[allow(
     clippy::print_stdout,
     reason = "shows what the guest says while it works"
@@ -52,7 +52,7 @@ pub fn boot(kernel: &Path, image: &Path, console: &Path) -> Result<Vec<(String, 
     let mut child = machine.spawn().context("qemu")?;
     let output = child.stdout.take().context("its console")?;
     let mut kept = fs::File::create(console)?;
-    let mut told = Vec::new();
+    let mut figures = Vec::new();
     for line in BufReader::new(output).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).trim_end().to_owned();
         writeln!(kept, "{line}")?;
@@ -63,10 +63,10 @@ pub fn boot(kernel: &Path, image: &Path, console: &Path) -> Result<Vec<(String, 
         if let Some((name, value)) = words.trim().split_once(' ')
             && let Ok(value) = value.parse()
         {
-            told.push((name.to_owned(), value));
+            figures.push((name.to_owned(), value));
         }
     }
     let status = child.wait()?;
     ensure!(status.success(), "qemu ended with {status}");
-    Ok(told)
+    Ok(figures)
 }

@@ -129,10 +129,10 @@ pub fn test(root: &Path, arguments: &Arguments) -> Result<()> {
     };
     let kernel = arguments.kernel.clone().map_or_else(machine::kernel, Ok)?;
     let image = clean::image(&folder, &kernel, &older, &newer)?;
-    let told = machine::boot(&kernel, &image, &folder.join("console"))?;
+    let printed = machine::boot(&kernel, &image, &folder.join("console"))?;
     let mut figures = Vec::new();
     for (word, what, goal) in FIGURES {
-        let value = told.iter().find(|(name, _)| name == word);
+        let value = printed.iter().find(|(name, _)| name == word);
         let value = value
             .with_context(|| format!("the machine did not say `{word}`"))?
             .1;

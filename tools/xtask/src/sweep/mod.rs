@@ -53,7 +53,7 @@ pub fn run(root: &Path, seeds: u16) -> Result<()> {
     drop(cluster);
     let there = sweep.there()?;
     ensure!(there == runs, "{there} of {runs} runs are there");
-    let again = sweep.told(lost.trim())?;
+    let again = sweep.report(lost.trim())?;
     let folder = sweep.folder.join("runs");
     sweep.lab(&["merge", &folder.to_string_lossy(), "--only", "short"])?;
     let parts = sweep.accepted("of-parts")?;
@@ -115,11 +115,11 @@ impl Sweep {
 
     /// Hands the array to Slurm.
     fn submit(&self, cluster: &Cluster, root: &Path) -> Result<()> {
-        fs::create_dir(self.folder.join("told"))?;
+        fs::create_dir(self.folder.join("reports"))?;
         let mut sbatch = cluster.command("sbatch");
         sbatch.env("WEIRGATE_LAB", &self.program);
         sbatch.arg(format!("--array=1-{}", self.tasks()));
-        sbatch.arg(format!("--output={}/told/%a", self.folder.display()));
+        sbatch.arg(format!("--output={}/reports/%a", self.folder.display()));
         sbatch.arg(root.join("packaging/sweeps/weirgate.sbatch"));
         sbatch.arg(self.folder.join("runs")).arg("short");
         sbatch
@@ -140,12 +140,12 @@ impl Sweep {
         Ok(names.iter().filter(whole).count())
     }
 
-    /// What a task's shard said at its end.
-    fn told(&self, task: &str) -> Result<String> {
-        let file = self.folder.join("told").join(task);
+    /// What a task's shard reported at its end.
+    fn report(&self, task: &str) -> Result<String> {
+        let file = self.folder.join("reports").join(task);
         let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-        let said = text.lines().rfind(|line| line.starts_with("shard "));
-        Ok(said.with_context(|| text.clone())?.to_owned())
+        let report = text.lines().rfind(|line| line.starts_with("shard "));
+        Ok(report.with_context(|| text.clone())?.to_owned())
     }
 
     /// Runs `weirgate-lab results` on the sweep's experiments.

@@ -99,7 +99,7 @@ impl Cluster {
     }
 
     /// Kills a node with all that runs on it, as a loss of power does. The controller is not
-    /// told.
+    /// notified.
     pub fn kill(&mut self, node: &'static str) -> Result<()> {
         let mut daemon = self.daemons.remove(node).context("no such node")?;
         daemon.kill()?;

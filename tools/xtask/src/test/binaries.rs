@@ -254,7 +254,7 @@ impl Run {
             command
         } else {
             // What waits for clocks goes first when its time has come. Who may not have
-            // that is told so by nice(1), which runs it all the same.
+            // that gets a warning of nice(1), which runs it all the same.
             let mut command = Command::new("nice");
             command.args(["-n", "-10"]);
             command

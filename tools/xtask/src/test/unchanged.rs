@@ -4,7 +4,7 @@
 //!
 //! A run depends on its own program, on the guest's, on every file of the project that
 //! no program is made of, and on the kernels. Those of the crates of the two programs
-//! depend on these too. What is the same is told by size and time of change, as cargo
+//! depend on these too. What is the same is known by size and time of change, as cargo
 //! does.
 
 use anyhow::Result;

@@ -49,37 +49,37 @@ fn of_a_receiver(kind: Kind, answer: &[u8]) {
         runtime.expect("a runtime")
     });
     let receiver = Receiver::parse(kind, "http://localhost/v1/metrics").expect("a receiver");
-    let told = RUNTIME.block_on(async {
+    let delivered = RUNTIME.block_on(async {
         let (own, theirs) = duplex(1 << 16);
-        let (mut asked, mut said) = split(theirs);
+        let (mut asked, mut near) = split(theirs);
         let peer = async {
             // What it does not wait for, it does not read.
-            let _ = said.write_all(answer).await;
-            let _ = said.shutdown().await;
+            let _ = near.write_all(answer).await;
+            let _ = near.shutdown().await;
             let _ = copy(&mut asked, &mut sink()).await;
         };
-        let told = deliver(&receiver, own, b"numbers".to_vec().into());
-        let both = async { tokio::join!(told, peer).0 };
+        let delivered = deliver(&receiver, own, b"numbers".to_vec().into());
+        let both = async { tokio::join!(delivered, peer).0 };
         let ended = tokio::time::timeout(Duration::from_secs(20), both).await;
         ended.expect("it ends when the connection does")
     });
-    if let Err(Failed::Later(why, _) | Failed::Never(why)) = told {
+    if let Err(Failed::Later(why, _) | Failed::Never(why)) = delivered {
         assert!(why.chars().count() <= MOST, "{why}");
         assert!(!why.chars().any(char::is_control), "{why:?}");
     }
 }
 
-/// A connection on which all is said already.
+/// A connection on which all was sent already.
 #[derive(Debug)]
-struct Said<'a>(Cursor<&'a [u8]>);
+struct Reply<'a>(Cursor<&'a [u8]>);
 
-impl Read for Said<'_> {
+impl Read for Reply<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         self.0.read(to)
     }
 }
 
-impl Write for Said<'_> {
+impl Write for Reply<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Ok(bytes.len())
     }
@@ -93,7 +93,7 @@ impl Write for Said<'_> {
 fn of_a_server(answer: &[u8]) {
     let bulk = Bulk::parse("http://192.0.2.1/file").expect("a URL");
     let counted = AtomicU64::new(0);
-    let asked = bulk.ask(Said(Cursor::new(answer)), &counted);
+    let asked = bulk.ask(Reply(Cursor::new(answer)), &counted);
     assert!(counted.into_inner() <= answer.len() as u64);
     if let Err(error) = asked {
         let why = error.to_string();

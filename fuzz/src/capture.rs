@@ -29,7 +29,7 @@ pub fn run(data: &[u8]) {
         one += 1;
         false
     });
-    assert_eq!(one, packets.min(1), "it ends when it is told to");
+    assert_eq!(one, packets.min(1), "it ends when it is asked to");
     if is_capture(data) {
         assert!(read_capture(data).packets.len() <= MOST);
     }

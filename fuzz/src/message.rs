@@ -22,8 +22,8 @@ pub fn run(data: &[u8]) {
                 assert!(u64::from(train.count) * u64::from(train.payload) <= 64 << 20);
                 assert!(u64::from(train.count) * train.gap_ns <= 12_000_000_000);
             }
-            // No wait for a train that was told of is longer than a train.
-            Message::Told { seen, .. } => assert!(seen.gap_ns <= 12e9),
+            // No wait for a train that was announced is longer than a train.
+            Message::Report { seen, .. } => assert!(seen.gap_ns <= 12e9),
             _ => {}
         }
     }
@@ -38,9 +38,9 @@ pub fn run(data: &[u8]) {
         assert!(interval <= Duration::from_secs(1));
     }
     if let Ok(text) = std::str::from_utf8(data)
-        && let Ok(Some(told)) = DatagramReport::read(text)
+        && let Ok(Some(report)) = DatagramReport::read(text)
     {
-        assert!(told.sent.checked_add(told.received.bytes).is_some());
+        assert!(report.sent.checked_add(report.received.bytes).is_some());
     }
 }
 

@@ -4,7 +4,7 @@
 //! interrupted or never end, attributes of any kind. The first byte says what is asked.
 //!
 //! What must hold beyond "no panic": each question ends when the answers do, with an
-//! error or with what fits in what was said.
+//! error or with what fits in the answers.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -39,8 +39,8 @@ pub fn run(data: &[u8]) {
     if asked & 128 != 0 {
         answers = vec![answers; ENDLESS].concat();
     }
-    let said = answers.iter().map(|answer| answer.bytes.len()).sum();
-    RUNTIME.block_on(asking(asked & 127, answers, said));
+    let bytes = answers.iter().map(|answer| answer.bytes.len()).sum();
+    RUNTIME.block_on(asking(asked & 127, answers, bytes));
 }
 
 /// The datagrams of a script.
@@ -76,12 +76,12 @@ fn answers(mut script: &[u8]) -> Vec<PlayedAnswer> {
 }
 
 /// Asks one thing.
-async fn asking(what: u8, answers: Vec<PlayedAnswer>, said: usize) {
+async fn asking(what: u8, answers: Vec<PlayedAnswer>, bytes: usize) {
     let name = DeviceName::new("wan0").expect("a device's name");
     if what == b'd' {
         let news = DeviceNews::played(answers);
         while let Some(names) = news.next().await {
-            assert!(names.len() <= said / 16);
+            assert!(names.len() <= bytes / 16);
         }
         return;
     }
@@ -99,12 +99,12 @@ async fn asking(what: u8, answers: Vec<PlayedAnswer>, said: usize) {
                 ..Scope::default()
             };
             if let Ok(state) = kernel.observe(&scope).await {
-                assert!(state.tables.len() <= said / 16 + 2);
+                assert!(state.tables.len() <= bytes / 16 + 2);
             }
         }
         b'r' => {
             if let Ok(routing) = kernel.routing().await {
-                assert!(routing.rules.len() + routing.routes.len() <= said / 16);
+                assert!(routing.rules.len() + routing.routes.len() <= bytes / 16);
             }
         }
         b's' => drop(kernel.set_routing(&Routing::default()).await),
@@ -121,7 +121,7 @@ async fn asking(what: u8, answers: Vec<PlayedAnswer>, said: usize) {
         b'c' => {
             if let Ok(table) = kernel.connection_table().await {
                 planted(&table);
-                assert!(table.count.all as usize <= said / 16);
+                assert!(table.count.all as usize <= bytes / 16);
                 assert!(table.count.unanswered <= table.count.all);
             }
         }

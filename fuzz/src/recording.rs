@@ -84,7 +84,7 @@ fn file(discipline: Discipline, records: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// A state with parameters as they are where nothing is said, changed here and
+/// A state with parameters as they are where nothing is set, changed here and
 /// there, and events.
 fn records(discipline: Discipline, changes: &[u8], events: &[u8]) -> Vec<Vec<u8>> {
     let layout = discipline.layout();

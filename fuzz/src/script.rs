@@ -27,9 +27,9 @@ pub fn run(data: &[u8]) {
         return;
     };
     // What the driver says comes after a line of its own.
-    let (script, said) = text.split_once("\nsaid\n").unwrap_or((text, ""));
-    judged(script, said, Script::read(script, &ABOUT));
-    judged(script, said, Script::with_classes(script, number_alone));
+    let (script, output) = text.split_once("\nsaid\n").unwrap_or((text, ""));
+    judged(script, output, Script::read(script, &ABOUT));
+    judged(script, output, Script::with_classes(script, number_alone));
 }
 
 /// A class by its number alone, as many as there are.
@@ -38,7 +38,7 @@ fn number_alone(text: &str, at: usize) -> Result<(u32, String), String> {
     Ok((number.as_u32(), format!("c {at}\n")))
 }
 
-fn judged(script: &str, said: &str, read: Result<Script, Vec<String>>) {
+fn judged(script: &str, output: &str, read: Result<Script, Vec<String>>) {
     match read {
         Ok(read) => {
             planted(&read.calls);
@@ -47,7 +47,7 @@ fn judged(script: &str, said: &str, read: Result<Script, Vec<String>>) {
                 .lines()
                 .filter(|line| matches!(&line[..1], "a" | "d" | "s"));
             let calls = calls.count();
-            let found = read.compare(said);
+            let found = read.compare(output);
             assert!(
                 found.len() <= calls,
                 "{} mistakes in {calls} calls",

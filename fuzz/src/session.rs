@@ -2,7 +2,7 @@
 //! A whole conversation of `weirgate probe` with a hostile peer: any bytes as all that the
 //! peer says, in its order. The first byte says what the conversation is.
 //!
-//! What must hold beyond "no panic": it ends when the peer has said all, and what was
+//! What must hold beyond "no panic": it ends when the peer has sent all, and what was
 //! measured lies within what was sent.
 
 use std::cell::RefCell;
@@ -24,17 +24,17 @@ const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
 const SHORT: Duration = Duration::from_millis(2);
 
 pub fn run(data: &[u8]) {
-    let Some((first, said)) = data.split_first() else {
+    let Some((first, bytes)) = data.split_first() else {
         return;
     };
     match first {
-        b'u' => trains(said, ProbeDirection::Up),
-        b'd' => trains(said, ProbeDirection::Down),
-        b's' => served(said),
-        b'e' => echoes(said),
-        b'i' => iperf3(said, ProbeDirection::Up),
-        b'j' => iperf3(said, ProbeDirection::Down),
-        b'0'..=b'4' => sequence(first - b'0', said),
+        b'u' => trains(bytes, ProbeDirection::Up),
+        b'd' => trains(bytes, ProbeDirection::Down),
+        b's' => served(bytes),
+        b'e' => echoes(bytes),
+        b'i' => iperf3(bytes, ProbeDirection::Up),
+        b'j' => iperf3(bytes, ProbeDirection::Down),
+        b'0'..=b'4' => sequence(first - b'0', bytes),
         _ => {}
     }
 }
@@ -44,12 +44,12 @@ pub fn run(data: &[u8]) {
 /// as it should be where it says 0.
 #[derive(Debug)]
 struct Script {
-    said: Vec<u8>,
-    told: RefCell<Told>,
+    bytes: Vec<u8>,
+    cursor: RefCell<Cursor>,
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct Cursor {
     at: usize,
     rounds: usize,
     asked: Option<Message>,
@@ -60,42 +60,42 @@ const AGAIN: u8 = 255;
 const ROUNDS: usize = 200;
 
 impl Script {
-    fn of(said: &[u8]) -> Self {
+    fn of(bytes: &[u8]) -> Self {
         Self {
-            said: said.to_vec(),
-            told: RefCell::default(),
+            bytes: bytes.to_vec(),
+            cursor: RefCell::default(),
         }
     }
 
     /// The next datagram.
     fn next(&self) -> Option<Vec<u8>> {
-        let mut told = self.told.borrow_mut();
-        let mut length = *self.said.get(told.at)?;
-        if length == AGAIN && told.rounds < ROUNDS {
-            told.rounds += 1;
-            told.at = 0;
-            length = *self.said.first()?;
+        let mut cursor = self.cursor.borrow_mut();
+        let mut length = *self.bytes.get(cursor.at)?;
+        if length == AGAIN && cursor.rounds < ROUNDS {
+            cursor.rounds += 1;
+            cursor.at = 0;
+            length = *self.bytes.first()?;
         }
-        let begin = told.at + 1;
-        told.at = (begin + usize::from(length)).min(self.said.len());
-        Some(self.said[begin..told.at].to_vec())
+        let begin = cursor.at + 1;
+        cursor.at = (begin + usize::from(length)).min(self.bytes.len());
+        Some(self.bytes[begin..cursor.at].to_vec())
     }
 }
 
 impl Datagrams for Script {
     fn send(&self, payload: &[u8]) -> io::Result<()> {
-        self.told.borrow_mut().asked = Message::read(payload).ok().flatten();
+        self.cursor.borrow_mut().asked = Message::read(payload).ok().flatten();
         Ok(())
     }
 
     fn hear(&self, to: &mut [u8], _: Duration) -> io::Result<usize> {
-        let said = self.next().ok_or(io::ErrorKind::UnexpectedEof)?;
-        let said = match Message::read(&said) {
-            Ok(Some(message)) => fitting(message, self.told.borrow().asked.as_ref()).bytes(),
-            _ => said,
+        let bytes = self.next().ok_or(io::ErrorKind::UnexpectedEof)?;
+        let bytes = match Message::read(&bytes) {
+            Ok(Some(message)) => fitting(message, self.cursor.borrow().asked.as_ref()).bytes(),
+            _ => bytes,
         };
-        to[..said.len()].copy_from_slice(&said);
-        Ok(said.len())
+        to[..bytes.len()].copy_from_slice(&bytes);
+        Ok(bytes.len())
     }
 
     fn send_train(&self, train: &Train, _: Instant) -> io::Result<()> {
@@ -109,31 +109,31 @@ impl Datagrams for Script {
 }
 
 /// An answer with the number of what was asked.
-fn fitting(mut said: Message, asked: Option<&Message>) -> Message {
+fn fitting(mut answer: Message, asked: Option<&Message>) -> Message {
     let asked_id = match asked {
         Some(Message::Send { train, .. } | Message::Expect { train, .. }) => Some(train.id),
         Some(Message::Ask { id, .. }) => Some(*id),
         _ => None,
     };
-    match (&mut said, asked) {
+    match (&mut answer, asked) {
         (Message::Welcome { nonce, .. }, Some(Message::Hello { nonce: own })) if *nonce == 0 => {
             *nonce = *own;
         }
         (
             Message::Ready { id }
-            | Message::Told { id, .. }
+            | Message::Report { id, .. }
             | Message::Data { id, .. }
             | Message::Refused { id },
             _,
         ) if *id == 0 => *id = asked_id.unwrap_or(0),
         _ => {}
     }
-    said
+    answer
 }
 
 /// A measurement of one direction with a serving end.
-fn trains(said: &[u8], direction: ProbeDirection) {
-    let Ok(mut client) = Client::over(Box::new(Script::of(said)), PEER) else {
+fn trains(bytes: &[u8], direction: ProbeDirection) {
+    let Ok(mut client) = Client::over(Box::new(Script::of(bytes)), PEER) else {
         return;
     };
     if let Ok(found) = client.train(direction, 100, 40, Duration::ZERO) {
@@ -146,11 +146,11 @@ fn trains(said: &[u8], direction: ProbeDirection) {
 }
 
 /// A client of a serving end, which knows the cookie.
-fn served(said: &[u8]) {
+fn served(bytes: &[u8]) {
     let Ok(mut server) = Server::bind((Ipv4Addr::LOCALHOST, 0).into()) else {
         return;
     };
-    let script = Script::of(said);
+    let script = Script::of(bytes);
     let mut own = None;
     while let Some(payload) = script.next() {
         let Ok(Some(mut message)) = Message::read(&payload) else {
@@ -164,7 +164,7 @@ fn served(said: &[u8]) {
             *cookie = own.unwrap_or(*cookie);
         }
         let answer = server.answer(&message, PEER, u64::from(payload.len() as u32) << 20);
-        // What is told of times that a client made up may be refused by the client.
+        // What is reported of times that a client made up may be refused by the client.
         if let Some(Message::Welcome { cookie, .. }) = answer {
             own = Some(cookie);
         }
@@ -172,8 +172,8 @@ fn served(said: &[u8]) {
 }
 
 /// A conversation with an irtt server: its opening, two echoes and its end.
-fn echoes(said: &[u8]) {
-    let Ok(mut irtt) = Irtt::over(Box::new(Script::of(said)), PEER) else {
+fn echoes(bytes: &[u8]) {
+    let Ok(mut irtt) = Irtt::over(Box::new(Script::of(bytes)), PEER) else {
         return;
     };
     for _ in 0..2 {
@@ -181,17 +181,17 @@ fn echoes(said: &[u8]) {
     }
 }
 
-/// What a peer says on a connection; it takes all that it is told.
+/// What a peer says on a connection; it takes all that it is sent.
 #[derive(Debug)]
-struct Said<'a>(&'a [u8]);
+struct Replies<'a>(&'a [u8]);
 
-impl Read for Said<'_> {
+impl Read for Replies<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         self.0.read(to)
     }
 }
 
-impl Write for Said<'_> {
+impl Write for Replies<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Ok(bytes.len())
     }
@@ -201,16 +201,16 @@ impl Write for Said<'_> {
     }
 }
 
-impl Talk for Said<'_> {
+impl Talk for Replies<'_> {
     fn wait(&mut self, _: Option<Duration>) -> io::Result<()> {
         Ok(())
     }
 }
 
-fn iperf3(said: &[u8], direction: ProbeDirection) {
+fn iperf3(bytes: &[u8], direction: ProbeDirection) {
     let sent = 1 << 40;
     let time = Duration::from_secs(10);
-    if let Ok(Some(transfer)) = converse(Said(said), PEER, direction, (sent, time)) {
+    if let Ok(Some(transfer)) = converse(Replies(bytes), PEER, direction, (sent, time)) {
         assert!(transfer.bytes <= sent + (1 << 20) && transfer.time >= time / 2);
     }
 }
@@ -247,12 +247,12 @@ fn says(mut stream: &TcpStream, text: &[u8]) -> io::Result<()> {
 }
 
 /// One flow of a sequence.
-fn sequence(kind: u8, said: &[u8]) {
+fn sequence(kind: u8, bytes: &[u8]) {
     static LIAR: LazyLock<Option<Mutex<Liar>>> = LazyLock::new(|| Liar::new().ok().map(Mutex::new));
     static PLACE: AtomicU16 = AtomicU16::new(0);
     let Some(liar) = &*LIAR else { return };
     let liar = liar.lock().unwrap_or_else(PoisonError::into_inner);
-    let _ = liar.texts.send(said.to_vec());
+    let _ = liar.texts.send(bytes.to_vec());
     let [high, low] = PLACE.fetch_add(1, Ordering::Relaxed).to_be_bytes();
     let server = SocketAddr::new(Ipv4Addr::new(127, 1, high, low).into(), liar.port);
     let stream = Stream {

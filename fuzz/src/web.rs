@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Any bytes as all that a stranger says on a connection to `weirgate watch`.
 //!
-//! What must hold beyond "no panic": the connection ends when he has said all, unless he
-//! asked to be told each look, and each answer is one of HTTP.
+//! What must hold beyond "no panic": the connection ends when the client has sent all, unless it
+//! asked to follow each look, and each answer is one of HTTP.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
@@ -36,7 +36,7 @@ pub fn run(data: &[u8]) {
     let _ = stream.write_all(data);
     let _ = stream.shutdown(Shutdown::Write);
     let (mut answer, mut part) = (Vec::new(), [0; 4096]);
-    // Looks are told as they come, for as long as somebody listens.
+    // Looks are sent as they come, for as long as somebody listens.
     while !answer.windows(LOOKS.len()).any(|words| words == LOOKS) {
         match stream.read(&mut part) {
             Ok(0) => break,

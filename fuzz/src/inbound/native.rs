@@ -54,7 +54,7 @@ unsafe extern "C" {
     fn inbound(context: *mut Context) -> c_int;
 }
 
-/// All three, as if just loaded, told what the first bytes say.
+/// All three, as if just loaded, configured by the first bytes.
 pub struct Programs {
     now_ns: u64,
     /// Whether windows may reset connections.
@@ -112,13 +112,13 @@ impl Programs {
             ..Link::default()
         };
         let mut filter = Settings::new(Discipline::named("meredt").expect("one of the kit"));
-        let said = [
+        let params = [
             ("mark", 2),
             ("min_bytes", 1_000),
             ("max_bytes", 3_000),
             ("weight1", 1 << 16),
         ];
-        for (name, value) in said {
+        for (name, value) in params {
             filter.set(name, value).expect("a parameter");
         }
         let filter = VirtualQueue::in_force(&filter);

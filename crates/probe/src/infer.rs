@@ -140,13 +140,13 @@ pub fn infer(times: &[Timed], timing: Timing) -> Inference {
     };
     // Errors of round trips are guessed by how far they differ: where times lie
     // further from what fits best than those say, all differences count less. And
-    // where time does not grow with size at all, nothing fits, and nothing is told.
+    // where time does not grow with size at all, nothing fits, and nothing is inferred.
     let sure = match timing {
         Timing::Busy => SURE,
         Timing::RoundTrip => SURE * (least / freedom).max(1.0),
     };
-    let told = timing == Timing::Busy || (of_cells.is_finite() && of_bytes.is_finite());
-    if !told || (of_cells - of_bytes).abs() < sure || least > FITS * freedom {
+    let decided = timing == Timing::Busy || (of_cells.is_finite() && of_bytes.is_finite());
+    if !decided || (of_cells - of_bytes).abs() < sure || least > FITS * freedom {
         return unsure;
     }
     layers.retain(|fit| fit.chi_squared < least + APART);

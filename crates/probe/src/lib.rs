@@ -34,9 +34,9 @@ mod bound;
 mod datagrams;
 mod infer;
 mod patient;
-mod places;
 mod remote;
 mod sequence;
+mod source_limit;
 mod train;
 
 pub use bound::OutOfRange;

@@ -62,7 +62,7 @@ fn a_packet_that_is_none_of_the_train_is_named() {
 fn a_gap_that_would_take_minutes_ends_a_measurement() {
     for (gap_ns, bound) in [(1e12, "1 to 12000000000"), (1e10, "0 to 250000000")] {
         let server = train_server(move |message| match message {
-            Message::Ask { id, .. } => Some(Message::Told {
+            Message::Ask { id, .. } => Some(Message::Report {
                 id,
                 seen: Seen {
                     received: 40,

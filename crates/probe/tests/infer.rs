@@ -195,10 +195,10 @@ fn lines_of_code_words_are_measured() {
         let found = infer(&times, Timing::Busy);
         let line = format!("{overhead} at {rate}: {found:?}");
         assert_eq!(found.cut, Some(Cut::Bytes), "{line}");
-        let told = found
+        let inferred = found
             .rate()
             .map_or(0.0, |one| one.as_bits_per_second() as f64);
-        worst = worst.max((told / rate - 1.0).abs());
+        worst = worst.max((inferred / rate - 1.0).abs());
         assert!(rate_within(&found, rate, 0.02), "{line}");
         all += 1;
         exact += usize::from(found.overhead() == Some(overhead));

@@ -34,7 +34,7 @@ fn message() -> impl Strategy<Value = Message> {
             (0..=60_000_000_000_u64, any::<prop::sample::Index>())
         )
             .prop_map(|((id, received), gap_ns, gap_error_ns, (delay_ns, part))| {
-                Message::Told {
+                Message::Report {
                     id,
                     seen: Seen {
                         received,
@@ -93,7 +93,7 @@ fn numbers_that_cannot_be_are_refused() {
         delay_ns: 5_000_000,
         standing_ns: 4_000_000,
     };
-    let read = |seen| Message::read(&Message::Told { id: 1, seen }.bytes());
+    let read = |seen| Message::read(&Message::Report { id: 1, seen }.bytes());
     assert!(read(fine).unwrap().is_some());
     let untold = Seen {
         gap_error_ns: f64::INFINITY,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A file of a web server with TLS fills the line; a certificate that is not
-//! trusted is said, and nothing is fetched.
+//! trusted is reported, and nothing is fetched.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};

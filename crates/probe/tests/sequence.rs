@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A scripted sequence towards a serving end on loopback: what each flow moved,
-//! when, and what is said where something is wrong.
+//! when, and what is reported where something is wrong.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use rustix::net::{self, AddressFamily, SocketType};
@@ -74,18 +74,18 @@ fn downloads_uploads_and_requests_run_when_they_are_told_to() {
         twice,
         flow("last", last, (2500, 3000)),
     ];
-    let mut told = 0;
+    let mut reports = 0;
     let played = play(
         &sequence(plays, 3000),
         server(),
         &Stop::default(),
         &mut |_, moved| {
             assert_eq!(moved.len(), 5);
-            told += 1;
+            reports += 1;
         },
     );
     let played = played.unwrap();
-    assert_eq!(told, 3);
+    assert_eq!(reports, 3);
     for one in &played.transfers {
         assert_eq!(one.failed, None, "{one:?}");
     }
@@ -187,7 +187,7 @@ fn datagrams_short_flows_syns_and_echoes_run_too() {
 }
 
 /// Nobody can have somebody else sent datagrams: they go to the address of the
-/// connection, and only after the word that was said there has come from it.
+/// connection, and only after the word that was sent there has come from it.
 #[test]
 fn datagrams_wait_for_the_word() {
     let address = server();
@@ -195,13 +195,13 @@ fn datagrams_wait_for_the_word() {
     let line = b"weirgate-load 2 datagrams down 1000000 100 - 0\n";
     (&stream).write_all(line).unwrap();
     let mut from = BufReader::new(&stream);
-    let mut told = || {
+    let mut line = || {
         let mut line = String::new();
         from.read_line(&mut line).unwrap();
         line
     };
-    assert_eq!(told(), "yes\n");
-    let place = told();
+    assert_eq!(line(), "yes\n");
+    let place = line();
     let (port, word) = place.trim_end().split_once(' ').unwrap();
     assert_eq!(word.len(), 32);
     let to = (address.ip(), port.parse().unwrap());
@@ -302,7 +302,7 @@ fn connected(from: [u8; 4], to: SocketAddr) -> TcpStream {
 #[test]
 fn one_network_does_not_take_every_place() {
     let server = server();
-    let said = |mut stream: &TcpStream| {
+    let line = |mut stream: &TcpStream| {
         let mut line = String::new();
         let wanted = Wanted::Send {
             bytes: Some(10),
@@ -321,5 +321,5 @@ fn one_network_does_not_take_every_place() {
     let mut refused = String::new();
     BufReader::new(last).read_line(&mut refused).unwrap();
     assert_eq!(refused, "no: too many ask at a time\n");
-    assert_eq!(said(&connected([127, 0, 1, 1], server)), "yes\n");
+    assert_eq!(line(&connected([127, 0, 1, 1], server)), "yes\n");
 }

@@ -18,11 +18,11 @@ fn socket(server: SocketAddr) -> UdpSocket {
     socket
 }
 
-fn told(socket: &UdpSocket, message: &Message) {
+fn send(socket: &UdpSocket, message: &Message) {
     socket.send(&message.bytes()).expect("a socket");
 }
 
-/// What comes next; a greeting is answered whatever was said before it, so
+/// What comes next; a greeting is answered whatever was sent before it, so
 /// that its answer shows that nothing else came.
 fn next(socket: &UdpSocket) -> Message {
     let mut payload = [0; 2048];
@@ -87,23 +87,23 @@ fn without_a_cookie_there_is_only_a_greeting() {
         },
         Message::Hello { nonce: 1 },
     ] {
-        told(&one, &message);
+        send(&one, &message);
     }
     let Message::Welcome { nonce: 1, cookie } = next(&one) else {
         panic!("no welcome");
     };
     // The cookie is of this address and no other.
     let other = socket(server);
-    told(
+    send(
         &other,
         &Message::Send {
             cookie,
             train: TRAIN,
         },
     );
-    told(&other, &Message::Hello { nonce: 2 });
+    send(&other, &Message::Hello { nonce: 2 });
     assert!(matches!(next(&other), Message::Welcome { nonce: 2, .. }));
-    told(
+    send(
         &one,
         &Message::Send {
             cookie,
@@ -123,7 +123,7 @@ fn without_a_cookie_there_is_only_a_greeting() {
 #[test]
 fn too_much_is_refused() {
     let one = socket(server());
-    told(&one, &Message::Hello { nonce: 1 });
+    send(&one, &Message::Hello { nonce: 1 });
     let Message::Welcome { cookie, .. } = next(&one) else {
         panic!("no welcome");
     };
@@ -150,14 +150,14 @@ fn too_much_is_refused() {
         },
         Train { count: 1, ..TRAIN },
     ] {
-        told(&one, &Message::Send { cookie, train });
+        send(&one, &Message::Send { cookie, train });
         assert_eq!(next(&one), Message::Refused { id: 7 }, "{train:?}");
-        told(&one, &Message::Expect { cookie, train });
+        send(&one, &Message::Expect { cookie, train });
         assert_eq!(next(&one), Message::Refused { id: 7 }, "{train:?}");
     }
     // Two long trains to a network at a time; a third is refused.
     for id in 0..3 {
-        told(
+        send(
             &one,
             &Message::Send {
                 cookie,
@@ -175,7 +175,7 @@ fn too_much_is_refused() {
 fn greeted(address: &str, server: SocketAddr) -> (UdpSocket, [u8; COOKIE]) {
     let socket = UdpSocket::bind((address, 0)).expect("a socket");
     socket.connect(server).expect("a socket");
-    told(&socket, &Message::Hello { nonce: 3 });
+    send(&socket, &Message::Hello { nonce: 3 });
     match next(&socket) {
         Message::Welcome { cookie, .. } => (socket, cookie),
         other => panic!("no welcome: {other:?}"),
@@ -188,11 +188,11 @@ fn one_network_does_not_take_all_trains_that_are_sent() {
     let (crowd, cookie) = greeted("127.0.0.1", server);
     for id in 0..8 {
         let train = Train { id, ..LONG };
-        told(&crowd, &Message::Send { cookie, train });
+        send(&crowd, &Message::Send { cookie, train });
     }
     let (other, cookie) = greeted("127.0.1.1", server);
     let train = TRAIN;
-    told(&other, &Message::Send { cookie, train });
+    send(&other, &Message::Send { cookie, train });
     let first = next(&other);
     assert!(matches!(first, Message::Data { id: 7, .. }), "{first:?}");
 }
@@ -202,15 +202,15 @@ fn one_network_does_not_evict_trains_of_another() {
     let server = server();
     let (other, own) = greeted("127.0.1.1", server);
     let train = TRAIN;
-    told(&other, &Message::Expect { cookie: own, train });
+    send(&other, &Message::Expect { cookie: own, train });
     assert_eq!(next(&other), Message::Ready { id: 7 });
     for _ in 0..20 {
         let (crowd, cookie) = greeted("127.0.0.1", server);
-        told(&crowd, &Message::Expect { cookie, train });
+        send(&crowd, &Message::Expect { cookie, train });
         assert_eq!(next(&crowd), Message::Ready { id: 7 });
     }
-    told(&other, &Message::Ask { cookie: own, id: 7 });
-    told(&other, &Message::Hello { nonce: 4 });
+    send(&other, &Message::Ask { cookie: own, id: 7 });
+    send(&other, &Message::Hello { nonce: 4 });
     let first = next(&other);
-    assert!(matches!(first, Message::Told { id: 7, .. }), "{first:?}");
+    assert!(matches!(first, Message::Report { id: 7, .. }), "{first:?}");
 }

@@ -41,7 +41,7 @@ const DISPLAY_RESULTS: i8 = 14;
 const IPERF_DONE: i8 = 16;
 const ACCESS_DENIED: i8 = -1;
 
-/// One test's connection that all is said on.
+/// One test's connection that carries all messages.
 struct Control<S> {
     stream: S,
     server: SocketAddr,
@@ -53,13 +53,13 @@ impl<S: Talk> Control<S> {
         let mut byte = [0];
         self.read(&mut byte)?;
         match i8::from_le_bytes(byte) {
-            said if said == state => Ok(()),
+            code if code == state => Ok(()),
             ACCESS_DENIED => Err(RemoteError::Refused(format!(
                 "the iperf3 server {} (it is busy with another test)",
                 self.server
             ))),
-            said => Err(RemoteError::Strange(format!(
-                "the iperf3 server {} says {said} where {state} is to come",
+            code => Err(RemoteError::Strange(format!(
+                "the iperf3 server {} says {code} where {state} is to come",
                 self.server
             ))),
         }
@@ -197,7 +197,7 @@ fn started(control: &mut Control<impl Talk>) -> Result<(), RemoteError> {
     control.expect(TEST_RUNNING)
 }
 
-/// All that is said on the control connection of a test that sent so many bytes in
+/// All messages on the control connection of a test that sent so many bytes in
 /// this time; what the server counted of what it received.
 pub fn converse(
     stream: impl Talk,

@@ -133,7 +133,7 @@ mod tests {
     use weirgate_linklayer::{Framing, LinkLayer};
 
     /// A host behind a line of one kind, whose time is reckoned, not lived through.
-    struct Line {
+    struct ReflectingLine {
         layer: LinkLayer,
         bits: f64,
         mtu: u32,
@@ -142,7 +142,7 @@ mod tests {
         state: u64,
     }
 
-    impl Reflector for Line {
+    impl Reflector for ReflectingLine {
         fn echo(&mut self, size: u32, _patience: Duration) -> Result<Echo, RemoteError> {
             if size > self.mtu {
                 return Ok(Echo::Lost);
@@ -166,8 +166,8 @@ mod tests {
         }
     }
 
-    fn line(framing: Framing, overhead: i32, noise: u64) -> Line {
-        Line {
+    fn line(framing: Framing, overhead: i32, noise: u64) -> ReflectingLine {
+        ReflectingLine {
             layer: LinkLayer::custom(overhead, 0, framing).unwrap(),
             bits: 1e6,
             mtu: 1492,
@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    fn found(line: &mut Line) -> (Option<Mtu>, Inference) {
+    fn found(line: &mut ReflectingLine) -> (Option<Mtu>, Inference) {
         let most = mtu(line, 1500, Duration::ZERO).unwrap();
         (
             most,
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    /// Whatever is said must be right, however large the noise is beside a cell's
+    /// Whatever is inferred must be right, however large the noise is beside a cell's
     /// time.
     #[test]
     fn noise_is_never_taken_for_cells_or_bytes() {
@@ -223,7 +223,7 @@ mod tests {
             (state >> 11) as f64 / (1_u64 << 53) as f64
         };
         let sizes: Vec<u32> = sizes().collect();
-        let (mut all, mut said) = (0, 0);
+        let (mut all, mut inferred) = (0, 0);
         for round in 0..12_000_usize {
             let framing = [Framing::Atm, Framing::None][round % 2];
             let overhead = 8 + (round % 41) as i32;
@@ -250,8 +250,8 @@ mod tests {
                 "round {round}: {found:?}"
             );
             all += 1;
-            said += usize::from(found.is_some());
+            inferred += usize::from(found.is_some());
         }
-        assert!(said > all / 3, "{said} of {all}");
+        assert!(inferred > all / 3, "{inferred} of {all}");
     }
 }

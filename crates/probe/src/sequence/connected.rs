@@ -147,9 +147,9 @@ impl Session {
         let connected = &mut self.connected;
         connected.stream.shutdown(Shutdown::Write)?;
         let line = connected.line(LAST_WORD)?;
-        let told = DatagramReport::read(&line)
+        let report = DatagramReport::read(&line)
             .map_err(RemoteError::out_of_range(self.server.to_string()))?;
-        told.ok_or_else(|| {
+        report.ok_or_else(|| {
             RemoteError::Strange(String::from("the serving end did not say what arrived"))
         })
     }

@@ -127,7 +127,7 @@ impl DatagramReport {
 }
 
 /// Sends a stream until it is over; how many were sent. A sender that is late
-/// catches up. `each` is told the bytes
+/// catches up. `each` is called with the bytes
 /// of each.
 pub(crate) fn send(
     socket: &UdpSocket,
@@ -312,8 +312,8 @@ mod tests {
             let delays = late.map(|[a, b, c, d]| Delays {
                 p50: us(a), p95: us(b), p99: us(c), max: us(d),
             });
-            let told = DatagramReport { sent, received: Received { count, bytes, delays } };
-            prop_assert_eq!(DatagramReport::read(&told.to_string()), Ok(Some(told)));
+            let report = DatagramReport { sent, received: Received { count, bytes, delays } };
+            prop_assert_eq!(DatagramReport::read(&report.to_string()), Ok(Some(report)));
         }
 
         #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A scripted sequence on real hosts: transfers and echoes that begin and end
-//! when they are told to, towards one serving end.
+//! at the configured times, towards one serving end.
 
 mod connected;
 pub(crate) mod datagram;
@@ -25,7 +25,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_units::Arrange as _;
 
-/// Plays a sequence towards a serving end. `progress` is told each second how
+/// Plays a sequence towards a serving end. `progress` is called each second with how
 /// far it is and how many bytes each flow has moved. Before anything begins the
 /// serving end is asked, so that a mistake shows at once.
 pub fn play(

@@ -195,15 +195,15 @@ impl Runner<'_> {
             self.stop.until(end);
             silent.store(true, Ordering::Relaxed);
             let sent = sending.map(thread::ScopedJoinHandle::join).transpose();
-            let told = session.end();
+            let report = session.end();
             over.store(true, Ordering::Relaxed);
             let received = listening.map(thread::ScopedJoinHandle::join).transpose();
             let joined = |error| RemoteError::Strange(format!("a thread failed: {error:?}"));
-            let told = told?;
+            let report = report?;
             if let Some(sent) = sent.map_err(joined)? {
-                let (direction, received) = (ProbeDirection::Up, Some(told.received));
+                let (direction, received) = (ProbeDirection::Up, Some(report.received));
                 let sent = sent?;
-                done.bytes += told.received.bytes;
+                done.bytes += report.received.bytes;
                 done.counted.push(Counted {
                     direction,
                     sent,
@@ -217,7 +217,7 @@ impl Runner<'_> {
                 done.bytes += received.bytes;
                 done.counted.push(Counted {
                     direction,
-                    sent: told.sent,
+                    sent: report.sent,
                     received: Some(received),
                 });
             }
@@ -266,8 +266,8 @@ impl Runner<'_> {
             let ended = &ended;
             scope.spawn(move || {
                 let left = end.saturating_duration_since(Instant::now());
-                let told = finish.recv_timeout(left.min(Duration::from_hours(24)));
-                if told == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                let finished = finish.recv_timeout(left.min(Duration::from_hours(24)));
+                if finished == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
                     ended.store(true, Ordering::SeqCst);
                     // Of an upload, what is on the way may still arrive.
                     let how = if up { Shutdown::Write } else { Shutdown::Both };

@@ -9,7 +9,7 @@ use std::time::Instant;
 #[derive(Debug, Default)]
 pub struct Stop {
     over: Mutex<bool>,
-    told: Condvar,
+    changed: Condvar,
     open: Mutex<Vec<TcpStream>>,
 }
 
@@ -17,7 +17,7 @@ impl Stop {
     /// Ends what runs.
     pub fn stop(&self) {
         *lock(&self.over) = true;
-        self.told.notify_all();
+        self.changed.notify_all();
         for stream in lock(&self.open).drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
@@ -43,7 +43,7 @@ impl Stop {
             if left.is_zero() {
                 return true;
             }
-            let waited = self.told.wait_timeout(over, left);
+            let waited = self.changed.wait_timeout(over, left);
             over = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         false

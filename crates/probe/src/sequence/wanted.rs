@@ -26,12 +26,12 @@ const SHORTEST_GAP: Duration = Duration::from_micros(10);
 pub struct Manner {
     /// The code point, 0 to 63.
     pub dscp: u8,
-    /// The congestion control of who sends; the system's own where none is said.
+    /// The congestion control of who sends; the system's own where none is given.
     pub congestion: Option<String>,
     /// Bytes of the receiver's buffer, which bounds its window; the system's own
-    /// where none is said.
+    /// where none is given.
     pub window: Option<u32>,
-    /// Bytes of the sender's buffer; the system's own where none is said.
+    /// Bytes of the sender's buffer; the system's own where none is given.
     pub send_buffer: Option<u32>,
 }
 
@@ -42,7 +42,7 @@ pub struct Stream {
     pub interval: Duration,
     /// Bytes of UDP payload.
     pub payload: u16,
-    /// How many; until the run ends where none is said.
+    /// How many; until the run ends where none is given.
     pub count: Option<u64>,
 }
 
@@ -192,14 +192,15 @@ impl Wanted {
         let Some(manner) = self.manner() else {
             return Ok(());
         };
-        let said = |what: &'static str| move |error: rustix::io::Errno| format!("{what}: {error}");
+        let failed =
+            |what: &'static str| move |error: rustix::io::Errno| format!("{what}: {error}");
         let sends = match self {
             Self::Send { .. } => !client,
             Self::Take { .. } => client,
             _ => true,
         };
         let address = stream.peer_addr().map_err(|error| error.to_string())?;
-        mark(stream, address.ip(), manner.dscp).map_err(said("its code point"))?;
+        mark(stream, address.ip(), manner.dscp).map_err(failed("its code point"))?;
         if let Some(name) = manner.congestion.as_ref().filter(|_| sends) {
             sockopt::set_tcp_congestion(stream, name).map_err(|error| {
                 format!("the congestion control `{name}` cannot be had there: {error}")
@@ -208,11 +209,11 @@ impl Wanted {
         let receives = !sends || matches!(self, Self::Answer { .. });
         if let Some(window) = manner.window.filter(|_| receives) {
             sockopt::set_socket_recv_buffer_size(stream, window as usize)
-                .map_err(said("its receive buffer"))?;
+                .map_err(failed("its receive buffer"))?;
         }
         if let Some(bytes) = manner.send_buffer.filter(|_| sends) {
             sockopt::set_socket_send_buffer_size(stream, bytes as usize)
-                .map_err(said("its send buffer"))?;
+                .map_err(failed("its send buffer"))?;
         }
         Ok(())
     }

@@ -158,7 +158,7 @@ impl Client {
         self.socket.send_train(train, self.clock)?;
         // The question waits behind the train, and so comes when all has come.
         self.asked(&Message::Ask { cookie, id }, |message| match message {
-            Message::Told { id: own, seen } if own == id => Some(seen),
+            Message::Report { id: own, seen } if own == id => Some(seen),
             _ => None,
         })
     }

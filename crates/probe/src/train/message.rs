@@ -139,7 +139,7 @@ pub enum Message {
         id: u32,
     },
     /// The answer to [`Message::Ask`].
-    Told {
+    Report {
         /// The train's number.
         id: u32,
         /// What was seen.
@@ -191,7 +191,7 @@ impl Message {
                 out.extend(cookie);
                 out.extend(id.to_be_bytes());
             }
-            Self::Told { id, seen } => {
+            Self::Report { id, seen } => {
                 out.push(8);
                 out.extend(id.to_be_bytes());
                 out.extend(seen.received.to_be_bytes());
@@ -212,7 +212,7 @@ impl Message {
     /// is checked by who takes part in it, who answers with a refusal.
     pub fn read(payload: &[u8]) -> Result<Option<Self>, OutOfRange> {
         let message = Self::fields(payload);
-        if let Some(Self::Told { seen, .. }) = message {
+        if let Some(Self::Report { seen, .. }) = message {
             seen.check()?;
         }
         Ok(message)
@@ -247,7 +247,7 @@ impl Message {
                 cookie: rest.take()?,
                 id: rest.word()?,
             },
-            8 => Self::Told {
+            8 => Self::Report {
                 id: rest.word()?,
                 seen: rest.seen()?,
             },

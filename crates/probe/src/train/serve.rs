@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The serving end: answers whoever greets, sends and receives trains.
 
-use crate::places::{Places, Room, network};
+use crate::source_limit::{Quota, SourceLimit, network};
 use crate::train::message::{COOKIE, Message, Train};
 use crate::train::pace::{self, since};
 use crate::train::{Arrival, Arrivals};
@@ -15,11 +15,11 @@ use std::thread;
 use std::time::Instant;
 
 /// Trains that are sent at a time, and that are received.
-const SENDING: Room = Room {
+const SENDING: Quota = Quota {
     all: 4,
     of_network: 2,
 };
-const RECEIVING: Room = Room {
+const RECEIVING: Quota = Quota {
     all: 16,
     of_network: 4,
 };
@@ -30,7 +30,7 @@ pub struct Server {
     socket: Arc<UdpSocket>,
     secret: [u8; 32],
     clock: Instant,
-    sending: Arc<Places>,
+    sending: Arc<SourceLimit>,
     receiving: BTreeMap<SocketAddr, Receiving>,
 }
 
@@ -51,7 +51,7 @@ impl Server {
             socket: Arc::new(UdpSocket::bind(address)?),
             secret,
             clock: Instant::now(),
-            sending: Places::new(SENDING),
+            sending: SourceLimit::new(SENDING),
             receiving: BTreeMap::new(),
         })
     }
@@ -116,7 +116,7 @@ impl Server {
             }
             Message::Ask { cookie, id } if cookie == self.cookie(from) => {
                 let receiving = self.receiving.get(&from)?;
-                (receiving.train.id == id).then(|| Message::Told {
+                (receiving.train.id == id).then(|| Message::Report {
                     id,
                     seen: receiving.arrivals.seen(),
                 })

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The serving end of datagrams: a port for one client, as long as his TCP
 //! connection lasts. It sends only to the address that the connection is with,
-//! and only after a datagram has come from there with a word that was said over
+//! and only after a datagram has come from there with a word that was sent over
 //! the connection.
 
 use crate::sequence::datagram::{self, DatagramReport, TURN};
@@ -38,18 +38,18 @@ pub(crate) fn serve(
         });
         let done = exchanged(stream, (exchange, dscp), longest, over);
         let mut to = stream;
-        let said = match done {
-            Ok(Some(told)) => write!(to, "{told}"),
+        let written = match done {
+            Ok(Some(report)) => write!(to, "{report}"),
             Ok(None) => Ok(()),
             Err(error) => writeln!(to, "no: {error}"),
         };
         // The thread that reads ends with the connection.
         let _ = stream.shutdown(Shutdown::Both);
-        said
+        written
     })
 }
 
-/// Has the kernel see to it that a connection on which nothing is said ends
+/// Has the kernel see to it that a connection on which nothing is sent ends
 /// where the other end is gone.
 pub(crate) fn lasting(stream: &TcpStream) -> io::Result<()> {
     stream.set_read_timeout(None)?;

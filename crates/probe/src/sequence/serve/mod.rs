@@ -8,16 +8,16 @@
 mod datagrams;
 pub(crate) mod ports;
 
-use crate::places::{Places, Room};
 use crate::sequence::serve::ports::Silence;
 use crate::sequence::wanted::{LINE, Wanted};
+use crate::source_limit::{Quota, SourceLimit};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Connections at a time.
-const CONNECTIONS: Room = Room {
+const CONNECTIONS: Quota = Quota {
     all: 512,
     of_network: 128,
 };
@@ -44,14 +44,14 @@ impl BulkServer {
 
     /// Serves as long as the process lasts.
     pub fn run(self) {
-        let places = Places::new(CONNECTIONS);
+        let limit = SourceLimit::new(CONNECTIONS);
         loop {
             let Ok((stream, from)) = self.0.accept() else {
                 // Out of descriptors: connections that are open end some time.
                 thread::sleep(Duration::from_millis(100));
                 continue;
             };
-            let Some(place) = places.take(from.ip()) else {
+            let Some(slot) = limit.take(from.ip()) else {
                 let _ = (&stream).write_all(b"no: too many ask at a time\n");
                 continue;
             };
@@ -59,7 +59,7 @@ impl BulkServer {
                 // What a client does wrong, or breaks off, is its own matter.
                 let _ = served(&stream);
                 let _ = stream.shutdown(Shutdown::Both);
-                drop(place);
+                drop(slot);
             });
         }
     }
@@ -95,9 +95,9 @@ fn served(stream: &TcpStream) -> io::Result<()> {
         }
         Wanted::Take { .. } => {
             let mut taken = 0_u64;
-            let mut room = block;
+            let mut buffer = block;
             while begin.elapsed() < LONGEST {
-                match from.read(&mut room)? {
+                match from.read(&mut buffer)? {
                     0 => return writeln!(to, "{taken}"),
                     read => taken += read as u64,
                 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Places of a serving end, of which one network has a part at most: sshd's
+//! Slots of a serving end, of which one network has a part at most: sshd's
 //! `PerSourceMaxStartups` does the same for logins.
 
 use std::collections::BTreeMap;
@@ -15,46 +15,46 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// How many places there are, and how many of them are one network's at most.
+/// How many slots there are, and how many of them are one network's at most.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
+pub(crate) struct Quota {
     pub(crate) all: usize,
     pub(crate) of_network: usize,
 }
 
-/// Places that are taken, by network.
+/// The slots that are taken, by network.
 #[derive(Debug)]
-pub(crate) struct Places {
-    room: Room,
+pub(crate) struct SourceLimit {
+    quota: Quota,
     taken: Mutex<BTreeMap<IpAddr, usize>>,
 }
 
 /// One of them; dropping it frees it.
 #[derive(Debug)]
-pub(crate) struct Place {
-    of: Arc<Places>,
+pub(crate) struct Slot {
+    of: Arc<SourceLimit>,
     network: IpAddr,
 }
 
-impl Places {
+impl SourceLimit {
     /// All are free.
-    pub(crate) fn new(room: Room) -> Arc<Self> {
+    pub(crate) fn new(quota: Quota) -> Arc<Self> {
         let taken = Mutex::default();
-        Arc::new(Self { room, taken })
+        Arc::new(Self { quota, taken })
     }
 
-    /// A place for somebody at this address; none where his network, or all, has
+    /// A slot for a client at this address; none where its network, or all, has
     /// too many.
-    pub(crate) fn take(self: &Arc<Self>, from: IpAddr) -> Option<Place> {
+    pub(crate) fn take(self: &Arc<Self>, from: IpAddr) -> Option<Slot> {
         let network = network(from);
         let mut taken = self.lock();
         let own = taken.get(&network).copied().unwrap_or(0);
-        if own >= self.room.of_network || taken.values().sum::<usize>() >= self.room.all {
+        if own >= self.quota.of_network || taken.values().sum::<usize>() >= self.quota.all {
             return None;
         }
         taken.insert(network, own + 1);
         drop(taken);
-        Some(Place {
+        Some(Slot {
             of: Arc::clone(self),
             network,
         })
@@ -65,7 +65,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut taken = self.of.lock();
         match taken.get_mut(&self.network) {
@@ -83,11 +83,11 @@ mod tests {
 
     #[test]
     fn a_network_has_a_part_at_most() {
-        let places = Places::new(Room {
+        let limit = SourceLimit::new(Quota {
             all: 3,
             of_network: 2,
         });
-        let take = |text: &str| places.take(text.parse().unwrap());
+        let take = |text: &str| limit.take(text.parse().unwrap());
         let one = take("192.0.2.1").unwrap();
         let two = take("::ffff:192.0.2.200").unwrap();
         assert!(take("192.0.2.3").is_none());
@@ -96,7 +96,7 @@ mod tests {
         drop(two);
         let other = take("198.51.100.1").unwrap();
         drop((one, six, other));
-        assert!(places.lock().is_empty());
+        assert!(limit.lock().is_empty());
         assert_eq!(
             network("2001:db8::1:2:3:4".parse().unwrap()),
             network("2001:db8::".parse().unwrap())

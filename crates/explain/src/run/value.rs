@@ -123,13 +123,13 @@ impl Run<'_, '_> {
                 let class = self.pass.class.map_or(0, Handle::as_u32);
                 Value::Number(class.into())
             }
-            Field::Time | Field::Hour | Field::Day => {
+            Field::Moment | Field::Hour | Field::Day => {
                 if self.context.clock.is_none() {
                     self.pass.unknown.push(Unknown::Time);
                 }
                 let seconds = self.context.clock.unwrap_or_default();
                 let value = match field {
-                    Field::Time => seconds.saturating_mul(1_000_000_000),
+                    Field::Moment => seconds.saturating_mul(1_000_000_000),
                     Field::Hour => seconds.rem_euclid(86_400),
                     // 1 January 1970 was a Thursday.
                     _ => (seconds.div_euclid(86_400) + 4).rem_euclid(7),

@@ -145,9 +145,8 @@ fields! {
     Helper,
     /// Nanoseconds since 1970, UTC (`meta time`). Whole seconds, which is what
     /// a text for nft can say.
-    // Stored states have this name.
-    #[serde(rename = "Moment")]
-    Time,
+    // Names of sets and counters in the kernel are hashes of this name.
+    Moment,
     /// Seconds since midnight, UTC.
     Hour,
     /// Day of the week, Sunday is 0, by the kernel's own time zone, which is
@@ -250,7 +249,7 @@ impl Field {
             Self::Class => Facts::number("meta priority", u32::MAX as u128).called("class"),
             Self::ConnectionId => Facts::typed("ct id", Key::Long).called("connection"),
             Self::Helper => Facts::text("ct helper").called("helper"),
-            Self::Time => Facts::listed("meta time", Key::Time).called("time"),
+            Self::Moment => Facts::listed("meta time", Key::Moment).called("time"),
             Self::Hour => Facts::typed("meta hour", Key::Long)
                 .to(86_399)
                 .called("time of day"),

@@ -118,7 +118,7 @@ pub(crate) fn value_text(key: Key, value: u128) -> String {
             each.join(":")
         }
         // A number is taken for seconds.
-        Key::Time => (value / 1_000_000_000).to_string(),
+        Key::Moment => (value / 1_000_000_000).to_string(),
         _ => value.to_string(),
     }
 }

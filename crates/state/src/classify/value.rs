@@ -43,9 +43,7 @@ pub enum Key {
     /// directory.
     ControlGroup,
     /// Nanoseconds since 1970.
-    // Stored states have this name.
-    #[serde(rename = "Moment")]
-    Time,
+    Moment,
 }
 
 /// The facts of the values of a set.
@@ -86,7 +84,7 @@ impl Key {
         Self::Short,
         Self::Long,
         Self::ControlGroup,
-        Self::Time,
+        Self::Moment,
     ];
 
     /// The facts of each key, once: its bytes, how nft declares it, and nft's
@@ -101,7 +99,7 @@ impl Key {
             Self::Long => KeyFacts::new(4, "type mark", 19),
             Self::ControlGroup => KeyFacts::new(8, "type cgroupsv2", 46).of("control groups"),
             // nft has two types of the name `time`.
-            Self::Time => KeyFacts::new(8, "typeof meta time", 43),
+            Self::Moment => KeyFacts::new(8, "typeof meta time", 43),
         }
     }
 

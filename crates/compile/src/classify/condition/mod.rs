@@ -40,7 +40,7 @@ pub(crate) fn times(schedule: Option<&Schedule>, lists: &mut Lists<'_>) -> Vec<V
         for span in &season.spans {
             let mut matches = Vec::new();
             if !intervals.is_empty() {
-                matches.push(lists.any(Field::Time, &intervals));
+                matches.push(lists.any(Field::Moment, &intervals));
             }
             if span.days.len() < 7 {
                 let days = span.days.iter().map(|day| single((*day).into())).collect();

@@ -95,7 +95,7 @@ fn plain_source(field: Field, netdev: bool) -> Source {
         Field::Class => plain(Load::Meta(MetaKey::Priority)),
         Field::ConnectionId => plain(Load::Connection(CtKey::Id)),
         Field::Helper => plain(Load::Connection(CtKey::Helper)),
-        Field::Time => turned(Load::Meta(MetaKey::TimeNs), 8),
+        Field::Moment => turned(Load::Meta(MetaKey::TimeNs), 8),
         Field::Hour => turned(Load::Meta(MetaKey::TimeHour), 4),
         Field::Day => plain(Load::Meta(MetaKey::TimeDay)),
         field => Source {

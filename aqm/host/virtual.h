@@ -115,6 +115,13 @@ AQM_FN void virtual_add(struct virtual_queue *v, u32 wire, u64 now_ns)
 	aqm_gate_pass(&v->gate, wire, now_ns, 0);
 }
 
+/* Bytes that the line carried, of packets that nobody looks at. */
+AQM_FN void virtual_carried(struct virtual_queue *v, u32 wire, u64 now_ns)
+{
+	virtual_drain(v, now_ns);
+	virtual_add(v, wire, now_ns);
+}
+
 /* A packet that the line carried and nothing may be done to. */
 AQM_FN void virtual_count(struct virtual_queue *v,
 			  const struct aqm_packet *packet, u64 now_ns)
@@ -126,8 +133,7 @@ AQM_FN void virtual_count(struct virtual_queue *v,
 	counts->sent_packets++;
 	counts->sent_bytes += packet->len;
 	counts->sent_wire_bytes += packet->wire;
-	virtual_drain(v, now_ns);
-	virtual_add(v, packet->wire, now_ns);
+	virtual_carried(v, packet->wire, now_ns);
 }
 
 /* A packet that the line carried: to pass, to be marked or to be dropped. */

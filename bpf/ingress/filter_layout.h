@@ -16,6 +16,7 @@ struct filter_state_head {
 	u32 lock;
 	u32 changes_seen;
 	u64 missed; /* packets that found it locked for too long */
+	u64 missed_wire; /* bytes of these that the virtual queue has not got yet */
 	u64 other; /* packets of no flow */
 	u64 random; /* state of random.h */
 	u32 parts; /* as settings have them */

@@ -244,26 +244,41 @@ static __always_inline void filter_record(const struct filter_call *call)
 	bpf_ringbuf_output(&records, &record, sizeof(record), 0);
 }
 
-static __always_inline int filter_lock(struct filter_state *state)
+/* Takes the lock. A packet that cannot passes, and leaves its bytes for the next one
+ * that can. */
+static __always_inline int filter_lock(struct filter_state *state, u32 wire)
 {
 	if (lock_take(&state->head.lock))
 		return 1;
 	__sync_fetch_and_add(&state->head.missed, 1);
+	__sync_fetch_and_add(&state->head.missed_wire, wire);
 	return 0;
 }
 
-/* Settings are new, unless another processor has seen to them meanwhile. */
-static __always_inline int filter_change(struct filter_state *state, u32 count,
-					 u64 now_ns)
+/* Gives the virtual queue the bytes of packets that could not take the lock. */
+__noinline u32 filter_missed(struct filter_state *state, u64 now_ns)
 {
-	if (!filter_lock(state))
+	u64 wire;
+
+	if (!state)
 		return 0;
+	wire = aqm_min(state->head.missed_wire, ~0U);
+	__sync_fetch_and_sub(&state->head.missed_wire, wire);
+	virtual_carried(&state->v, wire, now_ns);
+	return 1;
+}
+
+/* Settings are new, unless another processor has seen to them meanwhile. */
+static __always_inline void filter_change(struct filter_state *state, u32 count,
+					  u64 now_ns)
+{
+	if (!lock_take(&state->head.lock))
+		return;
 	if (count != state->head.changes_seen) {
 		filter_settle(state, now_ns);
 		state->head.changes_seen = count;
 	}
 	lock_release(&state->head.lock);
-	return 1;
 }
 
 SEC("tc")
@@ -278,14 +293,18 @@ int inbound(struct __sk_buff *skb)
 	if (!state || !count)
 		return TC_ACT_UNSPEC;
 	call.packet.arrived_ns = bpf_ktime_get_ns();
-	if (*count != state->head.changes_seen &&
-	    !filter_change(state, *count, call.packet.arrived_ns))
+	/* A packet that cannot take new settings over goes by those of before. */
+	if (*count != state->head.changes_seen)
+		filter_change(state, *count, call.packet.arrived_ns);
+	if (!state->v.full_wire)
 		return TC_ACT_UNSPEC;
 	filter_look(skb, state, &call);
-	if (!filter_lock(state))
+	if (!filter_lock(state, call.packet.wire))
 		return TC_ACT_UNSPEC;
 	call.random = random_word(&state->head.random);
 	call.packet.arrived_ns = virtual_now(&state->v, call.packet.arrived_ns);
+	if (state->head.missed_wire)
+		filter_missed(state, call.packet.arrived_ns);
 	if (call.is_flow) {
 		filter_decide(state, &call);
 #ifdef AQM_FLOWS_H

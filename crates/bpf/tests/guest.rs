@@ -85,6 +85,7 @@ mod together {
             payload_finds_signatures: "payload::signatures";
             filter_and_native_host_agree: "filter::parity";
             filter_takes_any_packet: "filter::any_packet";
+            filter_counts_what_finds_it_locked: "filter::locked";
             odd_packets_are_understood: "odd::padded", "odd::merged_segments_are_received";
             a_syn_frees_nobody: "odd::a_syn_from_outside_frees_nobody", "odd::a_syn_sent_again_frees_nobody";
             conditioners_choose_and_carry: "condition::choice", "condition::carried";

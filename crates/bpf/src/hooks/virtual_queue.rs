@@ -68,7 +68,8 @@ pub struct FilterMaps {
 pub struct FilterState {
     /// The virtual queue's discipline.
     pub instance: Instance,
-    /// Packets let go because several processors were at it for too long.
+    /// Packets let go because several processors were at it for too long. The virtual
+    /// queue counts their bytes.
     pub missed: u64,
     /// Packets of no flow, which are counted and let go.
     pub other: u64,

@@ -8,10 +8,8 @@
 mod definition;
 
 use super::filter::{Chance, checksum, frame};
+use super::loaded;
 use definition::Definition;
-use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
-use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
-use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::thread::sleep;
 use std::time::Duration;
 use weirgate_aqm::MeterKind;
@@ -478,15 +476,7 @@ fn locked() {
     let made = frame(4, UDP, 0, 7, 72);
     assert!(program.run(&made, 0).expect("a run").0, "within the burst");
     let held = program.attachable().expect("a program");
-    let options = ProgInfoQueryOptions::default().include_map_ids(true);
-    let info = ProgInfoIter::with_query_opts(options).find(|info| info.id == number(&held));
-    let maps = info.expect("the program").map_ids;
-    let mut maps = maps.iter().map(|id| MapHandle::from_map_id(*id).unwrap());
-    let states = maps.find(|map| map.name() == "instances").expect("a map");
-    let first = 0_u32.to_ne_bytes();
-    let mut state = states.lookup(&first, MapFlags::ANY).unwrap().unwrap();
-    state[..4].copy_from_slice(&1_u32.to_ne_bytes());
-    states.update(&first, &state, MapFlags::ANY).unwrap();
+    loaded::set_lock(&held, 1);
     assert!(!program.run(&made, 0).expect("a run").0, "beyond the burst");
     let counts = program.maps().and_then(|maps| maps.counts()).expect("maps");
     assert_eq!(counts[0].packets, [1, 0, 1]);
@@ -518,20 +508,11 @@ fn devices() {
     maps.set(&[]).unwrap();
     assert!(program.run(&made, 0).unwrap().0);
     let held = program.attachable().unwrap();
-    let id = number(&held);
+    let id = loaded::number(&held);
     let other = ConditionMaps::of_program(id, 7).unwrap();
     assert_eq!(other.rules().unwrap(), Some(vec![marking]));
     assert_eq!(other.counts().unwrap()[0].packets, [0; 3]);
     assert!(ConditionMaps::of_program(id, 8).is_none());
-}
-
-/// A loaded program's number.
-fn number(program: &OwnedFd) -> u32 {
-    let path = format!("/proc/self/fdinfo/{}", program.as_raw_fd());
-    let text = std::fs::read_to_string(path).expect("a program");
-    let id = text.lines().find_map(|line| line.strip_prefix("prog_id:"));
-    let id = id.expect("a number").trim().parse();
-    id.expect("a number")
 }
 
 /// Cut, spoiled, padded: nothing but code points and their checksum is

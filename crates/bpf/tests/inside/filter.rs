@@ -2,6 +2,7 @@
 //! The filter of a virtual queue: its verdicts against the native host's, and
 //! what it does to packets of every kind, in the kernel's own run of it.
 
+use super::loaded;
 use weirgate_aqm::{Action, Discipline, Link, Packet, Record, Settings, VirtualQueue};
 use weirgate_bpf::{Filter, FilterFlow, FilterMaps, FilterSetup};
 
@@ -279,6 +280,37 @@ fn marked(before: &[u8], after: &[u8]) {
         assert_eq!(after[15] >> 4 & 3, 3);
         assert!(differs.iter().all(|at| *at == 15));
     }
+}
+
+/// Packets that cannot take the lock pass. The virtual queue gets their bytes from the
+/// next one that can.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn locked() {
+    let params = [("min_bytes", 100_000), ("max_bytes", 300_000)];
+    let filter = Filter::load(&setup(1, &params), 3).unwrap_or_else(|error| panic!("{error}"));
+    let program = filter.program().expect("a program");
+    let maps = filter.maps().expect("maps");
+    let made = frame(4, 17, 0, 7, 100);
+    let run = || assert!(filter.run(&made).expect("a run").0);
+    (0..2).for_each(|_| run());
+    loaded::set_lock(&program, 1);
+    (0..10).for_each(|_| run());
+    let waits = |maps: &FilterMaps| {
+        let instance = maps.state().expect("a map").instance;
+        instance.number("queued_wire_bytes").expect("a count")
+    };
+    // What the last one found; a byte leaves in a second.
+    let of_one = waits(&maps);
+    assert!(of_one > 0);
+    assert_eq!(maps.state().expect("a map").missed, 10);
+    loaded::set_lock(&program, 0);
+    run();
+    let waits = waits(&maps);
+    assert!(
+        (12 * of_one..=12 * (of_one + 1)).contains(&waits),
+        "{waits} of 12 * {of_one}"
+    );
 }
 
 /// Cut, spoiled, fragmented and without end: nothing is refused by the kernel,

@@ -11,6 +11,7 @@ mod filter;
 mod flood;
 mod flows;
 mod l4s;
+mod loaded;
 pub mod marks;
 mod net;
 mod odd;

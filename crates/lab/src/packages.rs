@@ -2,7 +2,7 @@
 //! Programs of Debian that tests run in the guest, fetched so that no machine need have
 //! them installed.
 
-use crate::apt::{Apt, Wanted, adopt, own_release};
+use crate::apt::{Apt, MAIN, Wanted, adopt, own_release};
 use crate::cache::Cache;
 use crate::error::LabError;
 use std::path::PathBuf;
@@ -10,8 +10,20 @@ use std::path::PathBuf;
 /// The directory of the cache with what was fetched.
 const KEPT: &str = "packages";
 
-/// Libraries that few machines have and that such programs need.
-const LIBRARIES: [&str; 6] = ["libcli", "libfl", "libjq", "libnet1", "libonig", "libpcap"];
+/// What such programs need and few machines have: libraries, and Python with its own.
+const NEEDED: [&str; 8] = [
+    "libcli",
+    "libfl",
+    "libjq",
+    "libnet1",
+    "libonig",
+    "libpcap",
+    "libpython3.",
+    "python3.",
+];
+
+/// Packages that Debian may not count as its own, since their licences forbid to sell them.
+const NON_FREE: [&str; 1] = ["netperf"];
 
 /// Fetches a package of this machine's own release into the cache, unless it is there; the
 /// directory that holds its files. The release is this machine's so that its libraries
@@ -33,6 +45,11 @@ pub fn package(
         Wanted {
             package: name,
             suites: own_release()?,
+            components: if NON_FREE.contains(&name) {
+                "main non-free"
+            } else {
+                MAIN
+            },
             kept: KEPT,
             instead: "use a machine with Debian",
         },
@@ -40,8 +57,7 @@ pub fn package(
     )?;
     let suite = apt.update()?;
     let mut packages = apt.dependencies()?;
-    packages
-        .retain(|package| package == name || LIBRARIES.iter().any(|own| package.starts_with(own)));
+    packages.retain(|package| package == name || NEEDED.iter().any(|own| package.starts_with(own)));
     note(&format!("fetching {} from {suite}", packages.join(", ")));
     let root = apt.unpack(&packages)?;
     let place = cache.root().join(KEPT).join(format!("{name}-{suite}"));

@@ -8,6 +8,7 @@ mod sources;
 use crate::cache::Cache;
 use crate::error::LabError;
 use crate::tool::{APT_CACHE, APT_CONFIG, APT_GET, DPKG_DEB, Tool, output};
+pub(crate) use sources::MAIN;
 use sources::{from_deb822, from_list};
 use std::env::consts::ARCH;
 use std::fs;
@@ -37,6 +38,8 @@ pub(crate) struct Wanted {
     pub(crate) package: &'static str,
     /// Suites that may have it, the first choice first.
     pub(crate) suites: &'static [&'static str],
+    /// The parts of the archive that have it, separated by spaces.
+    pub(crate) components: &'static str,
     /// The directory of the cache where it is going to be kept.
     pub(crate) kept: &'static str,
     /// What its user can do where it cannot be fetched.
@@ -63,7 +66,7 @@ impl Apt {
         let stanzas: Vec<(&str, Vec<String>)> = wanted
             .suites
             .iter()
-            .map(|&suite| Ok((suite, machine_stanzas(&base, suite)?)))
+            .map(|&suite| Ok((suite, machine_stanzas(&base, suite, wanted.components)?)))
             .collect::<Result<_, LabError>>()?;
         if stanzas.iter().all(|(_, stanzas)| stanzas.is_empty()) {
             return Err(LabError::Fetch {
@@ -273,8 +276,8 @@ fn machine_suites() -> Result<Vec<String>, LabError> {
         .collect())
 }
 
-/// The machine's Debian archives, rewritten for `suite`.
-fn machine_stanzas(base: &[&str], suite: &str) -> Result<Vec<String>, LabError> {
+/// The machine's Debian archives, rewritten for these parts of `suite`.
+fn machine_stanzas(base: &[&str], suite: &str, components: &str) -> Result<Vec<String>, LabError> {
     let asked = output(APT_CONFIG.command()?.args([
         "shell",
         "list",
@@ -301,9 +304,9 @@ fn machine_stanzas(base: &[&str], suite: &str) -> Result<Vec<String>, LabError> 
         };
         let kind = file.extension().unwrap_or_default();
         if kind == "list" {
-            stanzas.extend(from_list(&text, base, suite));
+            stanzas.extend(from_list(&text, base, suite, components));
         } else if kind == "sources" {
-            stanzas.extend(from_deb822(&text, base, suite));
+            stanzas.extend(from_deb822(&text, base, suite, components));
         }
     }
     // One mirror serves; a second of the same name would only be fetched too.

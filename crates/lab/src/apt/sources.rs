@@ -7,12 +7,15 @@
 //! is left out: what is fetched here is run, so apt has to find it signed and not
 //! expired.
 
+/// The part of an archive that is Debian proper.
+pub(crate) const MAIN: &str = "main";
+
 /// The option of a source that still means the same for another suite: its key.
 const SIGNED_BY: &str = "signed-by";
 
-/// The Debian archives that a `.list` file names, as deb822 stanzas for
-/// `suite`. `base` holds the names of the machine's own release.
-pub(crate) fn from_list(text: &str, base: &[&str], suite: &str) -> Vec<String> {
+/// The Debian archives that a `.list` file names, as deb822 stanzas for these
+/// `components` of `suite`. `base` holds the names of the machine's own release.
+pub(crate) fn from_list(text: &str, base: &[&str], suite: &str, components: &str) -> Vec<String> {
     let mut stanzas = Vec::new();
     for line in text.lines() {
         let line = line.split('#').next().unwrap_or_default();
@@ -28,7 +31,7 @@ pub(crate) fn from_list(text: &str, base: &[&str], suite: &str) -> Vec<String> {
         let (Some(address), Some(found)) = (words.next(), words.next()) else {
             continue;
         };
-        if !base.contains(&found) || !words.any(|component| component == "main") {
+        if !base.contains(&found) || !words.any(|component| component == MAIN) {
             continue;
         }
         let mut fields = vec![("URIs".to_owned(), address.to_owned())];
@@ -39,13 +42,13 @@ pub(crate) fn from_list(text: &str, base: &[&str], suite: &str) -> Vec<String> {
                 fields.push((name.to_owned(), value.replace(',', " ")));
             }
         }
-        stanzas.push(stanza(&fields, suite));
+        stanzas.push(stanza(&fields, suite, components));
     }
     stanzas
 }
 
 /// The same for a `.sources` file (deb822).
-pub(crate) fn from_deb822(text: &str, base: &[&str], suite: &str) -> Vec<String> {
+pub(crate) fn from_deb822(text: &str, base: &[&str], suite: &str, components: &str) -> Vec<String> {
     let mut stanzas = Vec::new();
     for fields in stanzas_of(text) {
         let words = |name: &str| {
@@ -60,7 +63,7 @@ pub(crate) fn from_deb822(text: &str, base: &[&str], suite: &str) -> Vec<String>
             .any(|value| ["no", "false", "off", "0"].contains(value));
         if disabled
             || !words("Types").contains(&"deb")
-            || !words("Components").contains(&"main")
+            || !words("Components").contains(&MAIN)
             || !words("Suites").iter().any(|found| base.contains(found))
         {
             continue;
@@ -73,7 +76,7 @@ pub(crate) fn from_deb822(text: &str, base: &[&str], suite: &str) -> Vec<String>
             })
             .cloned()
             .collect();
-        stanzas.push(stanza(&kept, suite));
+        stanzas.push(stanza(&kept, suite, components));
     }
     stanzas
 }
@@ -100,8 +103,8 @@ fn stanzas_of(text: &str) -> Vec<Vec<(String, String)>> {
     stanzas
 }
 
-fn stanza(fields: &[(String, String)], suite: &str) -> String {
-    let mut text = format!("Types: deb\nSuites: {suite}\nComponents: main\n");
+fn stanza(fields: &[(String, String)], suite: &str, components: &str) -> String {
+    let mut text = format!("Types: deb\nSuites: {suite}\nComponents: {components}\n");
     for (name, value) in fields {
         for part in [name, ": ", value, "\n"] {
             text.push_str(part);
@@ -132,7 +135,7 @@ deb http://other.example/apt cloud-bookworm main
 deb http://other.example/apt bookworm extras
 ";
         assert_eq!(
-            from_list(text, &BASE, "new-backports"),
+            from_list(text, &BASE, "new-backports", MAIN),
             [
                 "Types: deb\nSuites: new-backports\nComponents: main\n\
                  URIs: http://mirror.example/debian\n",
@@ -167,10 +170,20 @@ Suites: bookworm
 Components: main
 ";
         assert_eq!(
-            from_deb822(text, &BASE, "new-backports"),
+            from_deb822(text, &BASE, "new-backports", MAIN),
             ["Types: deb\nSuites: new-backports\nComponents: main\n\
               URIs: http://mirror.example/debian\n\
               Signed-By: \n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n abc\n"]
+        );
+    }
+
+    #[test]
+    fn other_parts_of_an_archive_are_asked_for_by_name() {
+        let line = "deb http://mirror.example/debian bookworm main\n";
+        let stanzas = from_list(line, &BASE, "bookworm", "main non-free");
+        assert!(
+            stanzas[0].contains("\nComponents: main non-free\n"),
+            "{stanzas:?}"
         );
     }
 
@@ -183,7 +196,10 @@ Components: main
                       Allow-Insecure: yes\n";
         let expected = "Types: deb\nSuites: new-backports\nComponents: main\n\
                         URIs: http://mirror.example/debian\n";
-        assert_eq!(from_list(line, &BASE, "new-backports"), [expected]);
-        assert_eq!(from_deb822(stanza, &BASE, "new-backports"), [expected]);
+        assert_eq!(from_list(line, &BASE, "new-backports", MAIN), [expected]);
+        assert_eq!(
+            from_deb822(stanza, &BASE, "new-backports", MAIN),
+            [expected]
+        );
     }
 }

@@ -3,7 +3,7 @@
 //! than this machine's may be.
 
 use super::Emulator;
-use crate::apt::{Apt, CURRENT, Wanted, adopt};
+use crate::apt::{Apt, CURRENT, MAIN, Wanted, adopt};
 use crate::cache::Cache;
 use crate::error::LabError;
 
@@ -13,6 +13,7 @@ pub(super) const KEPT: &str = "emulators";
 const WANTED: Wanted = Wanted {
     package: "qemu-system-x86",
     suites: &["trixie"],
+    components: MAIN,
     kept: KEPT,
     instead: "install qemu 10",
 };

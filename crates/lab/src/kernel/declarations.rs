@@ -3,7 +3,7 @@
 //! BPF may call.
 
 use super::Kernel;
-use crate::apt::{Apt, CURRENT, Wanted, adopt};
+use crate::apt::{Apt, CURRENT, MAIN, Wanted, adopt};
 use crate::cache::{Cache, Key};
 use crate::error::LabError;
 use crate::tool::output;
@@ -15,6 +15,7 @@ use std::process::Command;
 const WANTED: Wanted = Wanted {
     package: "bpftool",
     suites: &["trixie-backports"],
+    components: MAIN,
     kept: "bpftool",
     instead: "use a machine with Debian's backports",
 };

@@ -2,7 +2,7 @@
 //! Fetches the kernels that Debian builds.
 
 use super::link;
-use crate::apt::{Apt, Wanted, adopt};
+use crate::apt::{Apt, MAIN, Wanted, adopt};
 use crate::cache::Cache;
 use crate::error::LabError;
 use std::fs;
@@ -32,6 +32,7 @@ fn wanted(name: KernelName) -> Wanted {
     Wanted {
         package,
         suites,
+        components: MAIN,
         kept: "kernels",
         instead: "name a kernel with --kernel",
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Fetches the source of Debian's kernel, for what compares with the kernel's own files.
 
-use crate::apt::{Apt, CURRENT, Wanted, adopt};
+use crate::apt::{Apt, CURRENT, MAIN, Wanted, adopt};
 use crate::cache::Cache;
 use crate::error::LabError;
 use crate::tool::{TAR, output};
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 const WANTED: Wanted = Wanted {
     package: "linux-source",
     suites: &["trixie-backports", "bookworm-backports"],
+    components: MAIN,
     kept: "sources",
     instead: "name an unpacked kernel with --source",
 };

@@ -30,4 +30,4 @@ mod track;
 pub mod traffic;
 pub mod watch;
 
-pub use run::{Machine, run};
+pub use run::{Machine, run, run_beside};

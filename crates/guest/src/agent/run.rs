@@ -49,6 +49,17 @@ pub fn run(
     machine: Machine,
     progress: &mut dyn FnMut(u64, u64, &str),
 ) -> Result<Recording> {
+    run_beside(job, machine, &mut |_| Ok(()), progress)
+}
+
+/// The same, with programs of others in the nodes: `begin` starts them when all is built,
+/// a moment before traffic begins. The line carries their packets too, until the run ends.
+pub fn run_beside(
+    job: &Job,
+    machine: Machine,
+    begin: &mut dyn FnMut(&Nodes) -> Result<()>,
+    progress: &mut dyn FnMut(u64, u64, &str),
+) -> Result<Recording> {
     let (experiment, arm) = read(job)?;
     let duration_ns = experiment.duration().as_nanos();
     ensure!(duration_ns > 0, "the experiment has no phase to run");
@@ -65,6 +76,7 @@ pub fn run(
     }
     progress(0, seconds, "building the topology");
     let mut stage = Stage::build(&runtime, job, machine, experiment, arm, recorder.clone())?;
+    begin(&stage.session.nodes)?;
     stage.play(&runtime, job, duration_ns, &mut |at| {
         progress(at, seconds, "traffic");
     })?;

@@ -45,6 +45,7 @@ outside: build
 	$(if $(PACKETDRILL),target/release/outside scripts --packetdrill $(PACKETDRILL) \
 		--page docs/measurements/outside.md)
 	target/release/outside forwarding --page docs/measurements/outside.md
+	target/release/outside generators --page docs/measurements/outside.md
 	target/release/outside decisions --decisions 100000000 \
 		--page docs/measurements/kernel-decisions.md
 	target/release/outside soak --page docs/measurements/outside.md

@@ -14,6 +14,7 @@
 
 mod decisions;
 mod forwarding;
+mod generators;
 mod kept;
 mod machine;
 mod packetdrill;
@@ -84,6 +85,15 @@ enum Task {
         #[command(flatten)]
         suite: Suite,
     },
+    /// Measure the same loads with irtt and flent as with weirgate's own generators.
+    Generators {
+        /// Loads whose title has this alone, such as `rrul`.
+        #[arg(long, default_value = "")]
+        only: String,
+        /// The page whose section is written anew; without, it is printed.
+        #[arg(long)]
+        page: Option<PathBuf>,
+    },
     /// Hold a policy in force for hours under every command in turn, with faults among them.
     Soak {
         /// Runs, each in a machine of its own; those that were done are not done again.
@@ -149,6 +159,8 @@ enum Inside {
     Programs,
     /// A part of the forwarding tests.
     Forwarding,
+    /// A load of generators.
+    Generators,
     /// A run of the soak.
     Soak { seed: u64, seconds: u64 },
 }
@@ -207,6 +219,11 @@ fn task(task: Task) -> Result<()> {
             let title = format!("Forwarding tests with {}", tdc::version()?);
             suite.tell("forwarding", &title, &forwarding::text(&found, &left))
         }
+        Task::Generators { only, page } => {
+            let (found, versions) = generators::compared(&only)?;
+            let text = generators::text(&found, &versions);
+            show(page.as_deref(), "generators", &text)
+        }
         Task::Soak {
             runs,
             seconds,
@@ -229,6 +246,9 @@ fn task(task: Task) -> Result<()> {
         Task::Inside {
             what: Inside::Forwarding,
         } => forwarding::run(),
+        Task::Inside {
+            what: Inside::Generators,
+        } => generators::run(),
     }
 }
 

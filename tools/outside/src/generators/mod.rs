@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! irtt and flent as generators beside the laboratory's own: the same echoes and transfers
+//! on the same line under the same policy, once by each, and the figures side by side.
+
+mod cases;
+mod echoes;
+mod figures;
+mod flent;
+mod inside;
+mod irtt;
+mod python;
+mod report;
+
+use crate::kept::Kept;
+use crate::machine::{LIMITS, lab, lines};
+use anyhow::{Context, Result};
+use cases::{CASES, Case};
+use figures::Figures;
+use inside::{PART, Part};
+use python::PYTHON;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use weirgate_lab::{Cache, Lab, package};
+
+pub use inside::run;
+pub use report::text;
+
+/// Programs of this machine that flent asks for facts.
+const PROGRAMS: [&str; 9] = [
+    "env", "ethtool", "find", "ip", "readlink", "sh", "sysctl", "tc", "uname",
+];
+
+/// Programs that few machines have: the package, and the program's place in it.
+const FETCHED: [(&str, &str); 5] = [
+    ("irtt", "usr/bin/irtt"),
+    ("netperf", "usr/bin/netperf"),
+    ("netperf", "usr/bin/netserver"),
+    ("fping", "usr/bin/fping"),
+    ("flent", "usr/bin/python3.11"),
+];
+
+/// What was measured in a case.
+pub struct Found {
+    case: &'static Case,
+    ours: Figures,
+    theirs: Figures,
+}
+
+/// Runs every case whose title has `only`, or takes what a run before found of it.
+///
+/// # Errors
+///
+/// Where a program cannot be fetched, there is no laboratory, or a program measured nothing.
+pub fn compared(only: &str) -> Result<(Vec<Found>, String)> {
+    let cache = Cache::of_user();
+    let fetched = |name| package(name, &cache, &mut |note| eprintln!("{note}"));
+    let mut programs = Vec::new();
+    for (name, place) in FETCHED {
+        programs.push(fetched(name)?.join(place));
+    }
+    let flent = fetched("flent")?;
+    programs.extend(python::libraries(&flent)?);
+    let names: Vec<String> = programs.iter().map(|path| shown(path)).collect();
+    let lab = lab(PROGRAMS.into_iter().chain(names.iter().map(String::as_str)))?;
+    let versions = versions(&fetched("irtt")?, &fetched("netperf")?, &flent)?;
+    let machine = Machine {
+        kept: Kept::of("generators", &[&lab.kernel().release, &versions])?,
+        python: python::files(&flent)?,
+        lab,
+    };
+    let mut all = Vec::new();
+    for case in CASES.iter().filter(|case| case.title.contains(only)) {
+        all.push(Found {
+            case,
+            ours: machine.figures(case, case.ours())?,
+            theirs: machine.figures(case, case.theirs())?,
+        });
+    }
+    Ok((all, versions))
+}
+
+/// Where parts run, and what was found of them before.
+struct Machine {
+    lab: Lab,
+    kept: Kept,
+    python: Vec<(String, Vec<u8>)>,
+}
+
+impl Machine {
+    fn figures(&self, case: &Case, part: Part) -> Result<Figures> {
+        let asked = serde_json::to_vec(&part)?;
+        if let Some(figures) = self.kept.read(&asked) {
+            return Ok(figures);
+        }
+        let named = (PART.to_owned(), asked.clone());
+        let files: Vec<(&str, &[u8])> = self
+            .python
+            .iter()
+            .chain([&named])
+            .map(|(path, bytes)| (&**path, &**bytes))
+            .collect();
+        let words = ["outside", "inside", "generators"];
+        let output = self.lab.execute(&words, &files, (1, LIMITS), &mut |_| ())?;
+        let mut told: Vec<Figures> = lines(&output)?;
+        let figures = told.pop().context("nothing was measured")?;
+        eprintln!("{} {}: {} s", case.title, part.arm, output.wall.as_secs());
+        self.kept.write(&asked, &figures)?;
+        Ok(figures)
+    }
+}
+
+/// What the programs say of their versions.
+fn versions(irtt: &Path, netperf: &Path, flent: &Path) -> Result<String> {
+    let first = |program: PathBuf, words: &[&str]| {
+        let done = Command::new(&program)
+            .env("PYTHONHOME", flent.join("usr"))
+            .env("PYTHONPATH", flent.join(python::FLENT))
+            .args(words)
+            .output()
+            .with_context(|| program.display().to_string())?;
+        let text = String::from_utf8_lossy(&done.stdout).into_owned();
+        let digits = |word: &&str| {
+            word.trim_matches('v')
+                .starts_with(|c: char| c.is_ascii_digit())
+        };
+        let words = text.split_whitespace().find(digits);
+        let version = words.with_context(|| format!("{} says no version", program.display()))?;
+        anyhow::Ok(version.trim_matches(['v', '.']).to_owned())
+    };
+    let python = flent.join("usr/bin").join(PYTHON);
+    Ok(format!(
+        "irtt {}, flent {}, netperf {}",
+        first(irtt.join("usr/bin/irtt"), &["version"])?,
+        first(python, &["-S", "-m", "flent", "--version"])?,
+        first(netperf.join("usr/bin/netperf"), &["-V"])?,
+    ))
+}
+
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

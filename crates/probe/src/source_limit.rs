@@ -3,17 +3,9 @@
 //! `PerSourceMaxStartups` does the same for logins.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Who has one of its addresses may have all: the /24 of an IPv4 address, the /64 of
-/// an IPv6 one.
-pub(crate) fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => Ipv4Addr::from(u32::from(address) & 0xffff_ff00).into(),
-        IpAddr::V6(address) => Ipv6Addr::from(u128::from(address) >> 64 << 64).into(),
-    }
-}
+use weirgate_units::network;
 
 /// How many slots there are, and how many of them are one network's at most.
 #[derive(Debug, Clone, Copy)]
@@ -97,9 +89,5 @@ mod tests {
         let other = take("198.51.100.1").unwrap();
         drop((one, six, other));
         assert!(limit.lock().is_empty());
-        assert_eq!(
-            network("2001:db8::1:2:3:4".parse().unwrap()),
-            network("2001:db8::".parse().unwrap())
-        );
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The serving end: answers whoever greets, sends and receives trains.
 
-use crate::source_limit::{Quota, SourceLimit, network};
+use crate::source_limit::{Quota, SourceLimit};
 use crate::train::message::{COOKIE, Message, Train};
 use crate::train::pace::{self, since};
 use crate::train::{Arrival, Arrivals};
@@ -13,6 +13,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
+use weirgate_units::network;
 
 /// Trains that are sent at a time, and that are received.
 const SENDING: Quota = Quota {

@@ -4,13 +4,13 @@
 //! its slot where there are many. sshd's `MaxStartups` does the same for logins.
 
 use crate::lock::lock;
-use crate::web::guesses::network;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
+use weirgate_units::network;
 
 /// Connections at once that were let in.
 const ADMITTED: usize = 32;
@@ -60,7 +60,7 @@ impl ConnectionLimit {
     /// the oldest of them ends; where there are too many in all, the oldest of the
     /// network that has most.
     pub(crate) fn enter(self: &Arc<Self>, from: IpAddr) -> Slot {
-        let network = subnet(from);
+        let network = network(from);
         let evicted = Arc::new(Notify::new());
         let mut strangers = lock(&self.strangers);
         let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
@@ -147,17 +147,10 @@ impl Drop for Slot {
     }
 }
 
-/// The /24 of an IPv4 address, the /64 of an IPv6 one.
-fn subnet(address: IpAddr) -> IpAddr {
-    match network(address) {
-        IpAddr::V4(address) => Ipv4Addr::from(u32::from(address) & 0xffff_ff00).into(),
-        other @ IpAddr::V6(_) => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
 
     fn from(text: &str) -> IpAddr {
         text.parse().unwrap()

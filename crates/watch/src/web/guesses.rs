@@ -2,8 +2,9 @@
 //! How often somebody may guess a password.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
+use weirgate_units::network;
 
 /// Guesses of passwords at once from one network, and the time after which it has
 /// another.
@@ -22,7 +23,7 @@ pub(crate) struct Tries {
 impl Tries {
     /// Takes a guess; else after how many seconds there is one again.
     pub(crate) fn take(&mut self, from: IpAddr, now: Instant) -> Result<(), u64> {
-        let from = network(from);
+        let from = guesser(from);
         let (used, since) = self.left(from, now);
         if used >= TRIES {
             let wait = (since + EACH).saturating_duration_since(now);
@@ -40,7 +41,7 @@ impl Tries {
 
     /// Gives a guess back: it was right.
     pub(crate) fn give_back(&mut self, from: IpAddr) {
-        let from = network(from);
+        let from = guesser(from);
         if let Some((used, _)) = self.used.get_mut(&from) {
             *used = used.saturating_sub(1);
             if *used == 0 {
@@ -62,14 +63,12 @@ impl Tries {
     }
 }
 
-/// Who has an address of IPv6 has all of its /64.
-pub(crate) fn network(address: IpAddr) -> IpAddr {
+/// Whom a guess is counted for. Who has an address of IPv6 has all of its network; one of
+/// IPv4 is often all that somebody has.
+fn guesser(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let upper = u128::from(address) >> 64 << 64;
-            IpAddr::V6(Ipv6Addr::from(upper))
-        }
-        other @ IpAddr::V4(_) => other,
+        address @ IpAddr::V6(_) => network(address),
+        address @ IpAddr::V4(_) => address,
     }
 }
 

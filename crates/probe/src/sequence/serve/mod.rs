@@ -5,27 +5,39 @@
 //! One line says what is wanted, another whether it is done; then come bytes.
 //! Nobody can have others sent anything: a connection's bytes go to who made it.
 
+mod bounded;
 mod datagrams;
 pub(crate) mod ports;
 
+use crate::sequence::serve::bounded::Bounded;
 use crate::sequence::serve::ports::Silence;
 use crate::sequence::wanted::{LINE, Wanted};
 use crate::source_limit::{Quota, SourceLimit};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Connections at a time.
 const CONNECTIONS: Quota = Quota {
     all: 512,
     of_network: 128,
 };
-/// Nothing comes or goes for so long, and a connection is over; none is longer
-/// than an hour.
-const PATIENCE: Duration = Duration::from_mins(1);
-const LONGEST: Duration = Duration::from_hours(1);
+/// How long connections last, whatever their clients do.
+const LASTING: Lasting = Lasting {
+    patience: Duration::from_mins(1),
+    longest: Duration::from_hours(1),
+};
 const BLOCK: usize = 65_536;
+
+#[derive(Debug, Clone, Copy)]
+struct Lasting {
+    /// Until the line that says what is wanted has come; and nothing comes or goes for so
+    /// long, and a connection is over.
+    patience: Duration,
+    /// None is longer.
+    longest: Duration,
+}
 
 /// A serving end of TCP connections.
 #[derive(Debug)]
@@ -57,7 +69,7 @@ impl BulkServer {
             };
             thread::spawn(move || {
                 // What a client does wrong, or breaks off, is its own matter.
-                let _ = served(&stream);
+                let _ = served(&stream, LASTING);
                 let _ = stream.shutdown(Shutdown::Both);
                 drop(slot);
             });
@@ -65,15 +77,14 @@ impl BulkServer {
     }
 }
 
-fn served(stream: &TcpStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+fn served(stream: &TcpStream, lasting: Lasting) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let begin = Instant::now();
-    let mut from = BufReader::with_capacity(BLOCK, stream);
-    let mut to = stream;
+    let Lasting { patience, longest } = lasting;
+    let mut from = BufReader::with_capacity(BLOCK, Bounded::new(stream, patience, patience));
+    let mut to = Bounded::new(stream, patience, longest);
     let mut line = String::new();
     (&mut from).take(LINE).read_line(&mut line)?;
+    *from.get_mut() = Bounded::new(stream, patience, longest);
     let wanted = match Wanted::read(&line) {
         Ok(wanted) => wanted,
         Err(why) => return writeln!(to, "no: {why}"),
@@ -86,31 +97,27 @@ fn served(stream: &TcpStream) -> io::Result<()> {
     match wanted {
         Wanted::Send { bytes, .. } => {
             let mut left = bytes.unwrap_or(u64::MAX);
-            while left > 0 && begin.elapsed() < LONGEST {
+            while left > 0 {
                 let part = left.min(BLOCK as u64) as usize;
                 left -= to.write(&block[..part])? as u64;
             }
             // The client has all of it when it sees the end.
-            to.shutdown(Shutdown::Write)
+            stream.shutdown(Shutdown::Write)
         }
         Wanted::Take { .. } => {
             let mut taken = 0_u64;
             let mut buffer = block;
-            while begin.elapsed() < LONGEST {
+            loop {
                 match from.read(&mut buffer)? {
                     0 => return writeln!(to, "{taken}"),
                     read => taken += read as u64,
                 }
             }
-            Ok(())
         }
         Wanted::Answer {
             request, response, ..
         } => {
-            while begin.elapsed() < LONGEST {
-                if !skipped(&mut from, request)? {
-                    return Ok(());
-                }
+            while skipped(&mut from, request)? {
                 let mut left = response;
                 while left > 0 {
                     let part = left.min(BLOCK as u64) as usize;
@@ -121,7 +128,9 @@ fn served(stream: &TcpStream) -> io::Result<()> {
             Ok(())
         }
         Wanted::Datagrams { exchange, dscp } => {
-            datagrams::serve(stream, &mut from, (exchange, dscp), LONGEST)
+            // It says nothing more.
+            *from.get_mut() = Bounded::new(stream, longest, longest);
+            datagrams::serve(stream, &mut from, (exchange, dscp), longest)
         }
         Wanted::Silence => {
             let silence = match Silence::open(stream.local_addr()?) {
@@ -130,8 +139,8 @@ fn served(stream: &TcpStream) -> io::Result<()> {
             };
             writeln!(to, "{} silent", silence.port())?;
             datagrams::lasting(stream)?;
-            stream.set_read_timeout(Some(LONGEST))?;
             // Until the client ends it.
+            *from.get_mut() = Bounded::new(stream, longest, longest);
             io::copy(&mut from, &mut io::sink()).map(|_| ())
         }
     }
@@ -141,4 +150,54 @@ fn served(stream: &TcpStream) -> io::Result<()> {
 fn skipped(from: &mut impl io::BufRead, bytes: u64) -> io::Result<bool> {
     let came = io::copy(&mut from.take(bytes), &mut io::sink())?;
     Ok(came == bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    const SHORT: Lasting = Lasting {
+        patience: Duration::from_millis(400),
+        longest: Duration::from_millis(1500),
+    };
+
+    /// How long a connection lasts whose client says this, and then `drips` a byte again
+    /// and again, or reads nothing.
+    fn lasts(line: &str, drips: bool) -> Duration {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        client.write_all(line.as_bytes()).unwrap();
+        let served = thread::spawn(move || {
+            let begin = Instant::now();
+            let _ = served(&stream, SHORT);
+            begin.elapsed()
+        });
+        while !served.is_finished() {
+            if drips {
+                let _ = client.write_all(b"x");
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        served.join().unwrap()
+    }
+
+    #[test]
+    fn a_client_that_drips_cannot_stretch_its_connection() {
+        let late = Duration::from_secs(1);
+        let line = lasts("weirgate-load 2 ", true);
+        assert!(line < SHORT.patience + late, "{line:?}");
+        for wanted in ["take 0 - - -", "answer 1000000 1 0 - - -", "silence"] {
+            let took = lasts(&format!("weirgate-load 2 {wanted}\n"), true);
+            assert!(took >= SHORT.longest, "{wanted}: {took:?}");
+            assert!(took < SHORT.longest + late, "{wanted}: {took:?}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_loses_its_connection() {
+        let took = lasts("weirgate-load 2 send - 0 - - -\n", false);
+        assert!(took < SHORT.longest, "{took:?}");
+    }
 }

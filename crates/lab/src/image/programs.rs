@@ -21,6 +21,9 @@ use std::process::Command;
 /// the first); the first is where libraries from elsewhere go.
 const SEARCHED: [&str; 2] = ["/usr/lib", "/usr/lib/x86_64-linux-gnu"];
 
+/// The loader of all programs of this processor.
+const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
+
 /// Where a tree of Debian's has its libraries, below `usr`.
 const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 
@@ -89,7 +92,12 @@ impl Packing {
         let loader =
             loader(&program).map_err(|error| bad(format!("not an x86-64 program: {error}")))?;
         self.files.insert(place.to_owned(), path.to_owned());
-        let Some(loader) = loader else {
+        // A library that programs load by name names no loader, and needs others all the same.
+        let of_library = || {
+            let library = path.extension().is_some_and(|kind| kind == "so");
+            library.then(|| PathBuf::from(LOADER))
+        };
+        let Some(loader) = loader.or_else(of_library) else {
             return Ok(());
         };
         // The loader's own answer is the only one that is right in every case.

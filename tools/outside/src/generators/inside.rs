@@ -140,7 +140,7 @@ fn ended(program: &Program, mut child: Child) -> Result<Figures> {
     let read = |path: &str| fs::read_to_string(path).with_context(|| format!("{path}: {log}"));
     match output {
         Output::Irtt => irtt::figures(&read(&format!("{place}.json"))?),
-        Output::Flent => flent::figures(&flent::unpacked(&place)?),
+        Output::Flent => flent::unpacked(&place).and_then(|text| flent::figures(&text)),
         Output::Echoes => echoes::figures(&read(&format!("{place}/echoes.csv"))?),
     }
     .with_context(|| format!("{}: {log}", program.name))

@@ -26,8 +26,8 @@ pub use inside::run;
 pub use report::text;
 
 /// Programs of this machine that flent asks for facts.
-const PROGRAMS: [&str; 9] = [
-    "env", "ethtool", "find", "ip", "readlink", "sh", "sysctl", "tc", "uname",
+const PROGRAMS: [&str; 11] = [
+    "basename", "dd", "env", "ethtool", "find", "ip", "readlink", "sh", "sysctl", "tc", "uname",
 ];
 
 /// Programs that few machines have: the package, and the program's place in it.
@@ -37,6 +37,12 @@ const FETCHED: [(&str, &str); 5] = [
     ("netperf", "usr/bin/netserver"),
     ("fping", "usr/bin/fping"),
     ("flent", "usr/bin/python3.11"),
+];
+
+/// Where fping looks up the numbers of its protocols, and this machine, which flent has it ping.
+const NAMES: [(&str, &[u8]); 2] = [
+    ("/etc/protocols", b"icmp 1 ICMP\nipv6-icmp 58 IPv6-ICMP\n"),
+    ("/etc/hosts", b"127.0.0.1 localhost\n"),
 ];
 
 /// What was measured in a case.
@@ -98,6 +104,7 @@ impl Machine {
             .iter()
             .chain([&named])
             .map(|(path, bytes)| (&**path, &**bytes))
+            .chain(NAMES)
             .collect();
         let words = ["outside", "inside", "generators"];
         let output = self.lab.execute(&words, &files, (1, LIMITS), &mut |_| ())?;

@@ -258,15 +258,15 @@ fn prometheus_gets_what_it_would_have_scraped() {
     service.running.hears("takes no metrics: it answers 503");
     service.running.hears("takes metrics again");
     let request = written(&body);
-    let received = request.timeseries.iter().find(|one| {
+    let bytes = request.timeseries.iter().find(|one| {
         let has = |name: &str, value: &str| {
             let mut labels = one.labels.iter();
             labels.any(|label| label.name == name && label.value == value)
         };
         has("__name__", "weirgate_device_received_bytes_total") && has("device", "lo")
     });
-    let received = received.unwrap_or_else(|| panic!("{request:?}"));
-    let labels: Vec<(&str, &str)> = received
+    let bytes = bytes.unwrap_or_else(|| panic!("{request:?}"));
+    let labels: Vec<(&str, &str)> = bytes
         .labels
         .iter()
         .map(|label| (&*label.name, &*label.value))
@@ -280,8 +280,8 @@ fn prometheus_gets_what_it_would_have_scraped() {
             ("job", "weirgate"),
         ]
     );
-    let [sample] = &received.samples[..] else {
-        panic!("{received:?}")
+    let [sample] = &bytes.samples[..] else {
+        panic!("{bytes:?}")
     };
     assert!(sample.timestamp > 1_600_000_000_000 && sample.value > 0.0);
     // Each sample is later than the one before: out of order, it is refused.
@@ -348,9 +348,9 @@ fn a_collector_gets_the_same_by_otlp_and_tls() {
     );
     let metrics = &of_box.scope_metrics[0].metrics;
     let named = |name: &str| metrics.iter().find(|one| one.name == name).unwrap();
-    let received = named("weirgate_device_received_bytes");
-    assert_eq!(received.unit, "By");
-    let sum = received.sum.as_ref().unwrap();
+    let bytes = named("weirgate_device_received_bytes");
+    assert_eq!(bytes.unit, "By");
+    let sum = bytes.sum.as_ref().unwrap();
     assert!(sum.monotonic && sum.temporality == 2);
     let lo =
         |point: &&telemetry::Point| value(&point.attributes, "device").as_deref() == Some("lo");

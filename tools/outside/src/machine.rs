@@ -4,8 +4,8 @@
 
 use anyhow::{Context, Result, ensure};
 use serde::de::DeserializeOwned;
-use std::env;
 use std::time::Duration;
+use std::{env, fs};
 use weirgate_lab::{ArmOutput, Lab, Limits, Options};
 
 /// How long one part of a suite may take.
@@ -47,4 +47,15 @@ pub fn lines<T: DeserializeOwned>(output: &ArmOutput) -> Result<Vec<T>> {
     let lines = text.lines().filter(|line| line.starts_with('{'));
     let read: Result<Vec<T>, _> = lines.map(serde_json::from_str).collect();
     read.with_context(|| text.clone().into_owned())
+}
+
+/// The numbers of ematches, which tc reads: the file's place in the guest as here, and what
+/// is in it.
+///
+/// # Errors
+///
+/// Where this machine has no such file.
+pub fn ematches() -> Result<(&'static str, Vec<u8>)> {
+    let place = "/etc/iproute2/ematch_map";
+    Ok((place, fs::read(place).context(place)?))
 }

@@ -139,7 +139,7 @@ impl Suite {
     }
 
     /// Writes a section of the page, or prints it; `suite` is what was run.
-    fn tell(&self, name: &str, suite: &str, text: &str) -> Result<()> {
+    fn report(&self, name: &str, suite: &str, text: &str) -> Result<()> {
         let tree = tree(self.source.clone())?;
         let suite = format!(
             "{suite}, from the source of Linux {}.\n\n{text}",
@@ -193,31 +193,31 @@ fn task(task: Task) -> Result<()> {
             let source = tree(suite.source.clone())?;
             let (files, left) = tdc::states(&source, &suite.only, suite.until())?;
             let title = format!("tc-testing with {}", tdc::version()?);
-            suite.tell("tc-testing", &title, &tdc::text(&files, &left))
+            suite.report("tc-testing", &title, &tdc::text(&files, &left))
         }
         Task::Programs { source, page } => {
             let tree = tree(source)?;
-            let told = programs::loaded(&tree)?;
+            let results = programs::loaded(&tree)?;
             let title = format!(
                 "From the source of Linux {}.\n\n{}",
                 decisions::version(&tree)?,
-                programs::text(&told)
+                programs::text(&results)
             );
             show(page.as_deref(), "bpf-qdisc", &title)
         }
         Task::Scripts { suite, packetdrill } => {
             let source = tree(suite.source.clone())?;
             let until = suite.until();
-            let (told, left) = packetdrill::scripts(&source, &packetdrill, &suite.only, until)?;
+            let (results, left) = packetdrill::scripts(&source, &packetdrill, &suite.only, until)?;
             let of = packetdrill::version(&packetdrill)?;
             let title = format!("packetdrill {of}, with the scripts");
-            suite.tell("packetdrill", &title, &packetdrill::text(&told, left))
+            suite.report("packetdrill", &title, &packetdrill::text(&results, left))
         }
         Task::Forwarding { suite } => {
             let source = tree(suite.source.clone())?;
             let (found, left) = forwarding::tests(&source, &suite.only, suite.until())?;
             let title = format!("Forwarding tests with {}", tdc::version()?);
-            suite.tell("forwarding", &title, &forwarding::text(&found, &left))
+            suite.report("forwarding", &title, &forwarding::text(&found, &left))
         }
         Task::Generators { only, page } => {
             let (found, versions) = generators::compared(&only)?;

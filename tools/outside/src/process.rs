@@ -18,7 +18,7 @@ pub struct Done {
 
 impl Done {
     /// The first line that says why it ended as it did.
-    pub fn said(&self) -> String {
+    pub fn message(&self) -> String {
         let lines = self.error.lines().chain(self.output.lines());
         let line = lines
             .map(str::trim)

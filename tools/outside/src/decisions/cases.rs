@@ -85,7 +85,7 @@ const PIE: &[Replaced] = &[
 /// aqm/pie.c).
 const CATCH_UP: u64 = 512;
 
-/// What is said where an episode differs for that.
+/// What is written where an episode differs for that.
 pub const PAUSE: &str = "after a pause of more than 512 updates the kit has made 512, while the \
     kernel's timer has made all: a high probability may not have come down yet (aqm/pie.c, \
     PIE_CATCH_UP)";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What both sides are told, and what they answer: the formats of `kernel/main.h`.
+//! What both sides are given, and what they answer: the formats of `kernel/main.h`.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 

@@ -78,7 +78,7 @@ impl Kernel {
         let program = self.folder.path().join(format!("{discipline}{suffix}"));
         let altered = self.folder.path().join(format!("{discipline}-altered"));
         self.alter(replaced, &altered)?;
-        let said = Command::new("cc")
+        let compiled = Command::new("cc")
             .args(["-std=gnu11", "-O2", "-w", "-fno-strict-aliasing"])
             .arg("-I")
             .arg(self.folder.path())
@@ -99,8 +99,8 @@ impl Kernel {
             .arg("-lm")
             .output()
             .context("cc, the C compiler, cannot be run")?;
-        if !said.status.success() {
-            let text = String::from_utf8_lossy(&said.stderr);
+        if !compiled.status.success() {
+            let text = String::from_utf8_lossy(&compiled.stderr);
             bail!("the kernel's {discipline} cannot be compiled:\n{text}");
         }
         Ok(program)

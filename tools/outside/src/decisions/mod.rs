@@ -136,12 +136,12 @@ fn ways(case: &Case) -> Vec<(&'static [Replaced], String)> {
 /// Why disciplines differ, each once.
 fn explained(cases: &[Case]) -> String {
     let mut out = String::new();
-    let mut told = Vec::new();
+    let mut explained = Vec::new();
     for case in cases {
-        if told.contains(&case.discipline()) {
+        if explained.contains(&case.discipline()) {
             continue;
         }
-        told.push(case.discipline());
+        explained.push(case.discipline());
         let (places, method) = match case.why {
             Why::Equal => (&[][..], None),
             Why::Lines(places) => (places, None),

@@ -83,20 +83,20 @@ pub enum Outcome {
 
 /// A line of the suite's report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct TestResult {
     pub name: String,
     pub outcome: Outcome,
     /// What the suite says to it, such as what it measured.
-    pub said: Vec<String>,
+    pub messages: Vec<String>,
 }
 
-impl Told {
+impl TestResult {
     /// What stands for all tests of a part.
     fn refused(why: &str) -> Self {
         Self {
             name: String::new(),
             outcome: Outcome::Cannot(why.to_owned()),
-            said: Vec::new(),
+            messages: Vec::new(),
         }
     }
 }
@@ -109,7 +109,7 @@ pub fn run() -> Result<()> {
         &["ip", "netns", "add", shim::MIRROR],
     ] {
         let done = direct(words)?;
-        ensure!(done.status == Some(0), "{}", done.said());
+        ensure!(done.status == Some(0), "{}", done.message());
     }
     fs::create_dir_all(SHIM)?;
     symlink(OWN, format!("{SHIM}/tc"))?;
@@ -139,9 +139,9 @@ pub fn run() -> Result<()> {
     let read = |place: &str| fs::read_to_string(place).unwrap_or_default();
     if let Some(why) = read(shim::REFUSED).lines().next() {
         script.kill()?;
-        println!("{}", serde_json::to_string(&Told::refused(why))?);
+        println!("{}", serde_json::to_string(&TestResult::refused(why))?);
     } else {
-        for one in told(&read(REPORT)) {
+        for one in results(&read(REPORT)) {
             println!("{}", serde_json::to_string(&one)?);
         }
     }
@@ -152,8 +152,8 @@ pub fn run() -> Result<()> {
 }
 
 /// Reads the suite's report.
-fn told(output: &str) -> Vec<Told> {
-    let mut all: Vec<Told> = Vec::new();
+fn results(output: &str) -> Vec<TestResult> {
+    let mut all: Vec<TestResult> = Vec::new();
     let mut of = String::new();
     for line in output.lines() {
         if let Some(what) = line.strip_prefix("Testing ") {
@@ -164,14 +164,14 @@ fn told(output: &str) -> Vec<Told> {
                 "OK" => Outcome::Passes,
                 _ => Outcome::Fails,
             };
-            all.push(Told {
+            all.push(TestResult {
                 name: of.clone() + name.trim(),
                 outcome,
-                said: Vec::new(),
+                messages: Vec::new(),
             });
         } else if let Some(last) = all.last_mut() {
-            let said = line.strip_prefix("INFO: ").or(line.strip_prefix('\t'));
-            last.said.extend(said.map(str::to_owned));
+            let message = line.strip_prefix("INFO: ").or(line.strip_prefix('\t'));
+            last.messages.extend(message.map(str::to_owned));
         }
     }
     all
@@ -189,11 +189,11 @@ mod tests {
 
     #[test]
     fn a_report_is_read() {
-        let told = told(TEXT);
-        assert_eq!(told[0].name, "ets bands 2, streams 0 1: band 0");
-        assert_eq!(told[0].outcome, Outcome::Passes);
-        assert!(told[0].said[0].starts_with("Expected"));
-        assert_eq!(told[1].outcome, Outcome::Fails);
-        assert_eq!(told[1].said, ["Too much traffic"]);
+        let results = results(TEXT);
+        assert_eq!(results[0].name, "ets bands 2, streams 0 1: band 0");
+        assert_eq!(results[0].outcome, Outcome::Passes);
+        assert!(results[0].messages[0].starts_with("Expected"));
+        assert_eq!(results[1].outcome, Outcome::Fails);
+        assert_eq!(results[1].messages, ["Too much traffic"]);
     }
 }

@@ -49,7 +49,7 @@ pub fn asked(device: &str, words: &[String]) -> Result<Done> {
 /// Where tc does not list them.
 pub fn qdiscs(device: &str) -> Result<Vec<Listed>> {
     let words = [TC, "-n", MIRROR, "-j", "-d", "qdisc", "show", "dev", device];
-    let shown = told(&[&words[..], &["invisible"]].concat())?;
+    let shown = output(&[&words[..], &["invisible"]].concat())?;
     serde_json::from_str(&shown).with_context(|| shown.clone())
 }
 
@@ -60,16 +60,16 @@ pub fn qdiscs(device: &str) -> Result<Vec<Listed>> {
 /// Where tc does not list them.
 pub fn filters(device: &str, handle: &str) -> Result<String> {
     let words = [TC, "-n", MIRROR, "filter", "show", "dev", device];
-    told(&[&words[..], &["parent", handle]].concat())
+    output(&[&words[..], &["parent", handle]].concat())
 }
 
-fn told(words: &[&str]) -> Result<String> {
+fn output(words: &[&str]) -> Result<String> {
     let done = direct(words)?;
     ensure!(
         done.status == Some(0),
         "{}: {}",
         words.join(" "),
-        done.said()
+        done.message()
     );
     Ok(done.output)
 }
@@ -81,10 +81,10 @@ fn stand(device: &str) -> Result<()> {
     if there.status == Some(0) {
         return Ok(());
     }
-    told(&[&mirror[..], &["add", device, "type", "dummy"]].concat())?;
+    output(&[&mirror[..], &["add", device, "type", "dummy"]].concat())?;
     let place = format!("/sys/class/net/{device}/mtu");
     let mtu = fs::read_to_string(&place).context(place)?;
     let words = ["set", device, "up", "txqueuelen", "1000", "mtu", mtu.trim()];
-    told(&[&mirror[..], &words].concat())?;
+    output(&[&mirror[..], &words].concat())?;
     Ok(())
 }

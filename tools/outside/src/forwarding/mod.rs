@@ -9,10 +9,10 @@ mod shim;
 mod translate;
 
 use crate::kept::Kept;
-use crate::machine::{LIMITS, lab, lines};
+use crate::machine::{LIMITS, ematches, lab, lines};
 use crate::tdc;
 use anyhow::{Context, Result};
-use inside::{FOLDER, Outcome, PART, Part, Told, Way};
+use inside::{FOLDER, Outcome, PART, Part, TestResult, Way};
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
@@ -80,7 +80,7 @@ const FETCHED: [(&str, &str); 3] = [
 /// What was found of a part: in each way that it ran, its tests.
 pub struct Found {
     pub part: Part,
-    pub ways: Vec<(Way, Vec<Told>)>,
+    pub ways: Vec<(Way, Vec<TestResult>)>,
 }
 
 /// Runs the parts of the suite whose name has `only`; what came of them, and how many were
@@ -109,19 +109,21 @@ pub fn tests(
     let suite = source.join(SUITE);
     let machine = Machine { lab, kept, until };
     let (mut all, mut left) = (Vec::new(), Vec::new());
+    let (place, ematches) = ematches()?;
     for script in &SCRIPTS {
-        let files = files(&suite, script)?;
+        let mut files = files(&suite, script)?;
+        files.push((place.to_owned(), ematches.clone()));
         for part in parts(script, &files) {
             if !part.title().contains(only) {
                 continue;
             }
-            let mut ways: Vec<(Way, Vec<Told>)> = Vec::new();
+            let mut ways: Vec<(Way, Vec<TestResult>)> = Vec::new();
             for way in Way::ALL {
                 // What the kernel's own do not pass says nothing.
-                let passes = |one: &Told| one.outcome == Outcome::Passes;
+                let passes = |one: &TestResult| one.outcome == Outcome::Passes;
                 if ways
                     .first()
-                    .is_some_and(|(_, told)| !told.iter().any(passes))
+                    .is_some_and(|(_, results)| !results.iter().any(passes))
                 {
                     break;
                 }
@@ -129,12 +131,12 @@ pub fn tests(
                     way,
                     ..part.clone()
                 };
-                let Some(told) = machine.told(&files, &part)? else {
+                let Some(results) = machine.results(&files, &part)? else {
                     // Nor is it in the ways that follow.
                     left.push(part.title());
                     break;
                 };
-                ways.push((way, told));
+                ways.push((way, results));
             }
             all.push(Found { part, ways });
         }
@@ -151,14 +153,14 @@ struct Machine {
 
 impl Machine {
     /// What became of a part; `None` where it was not to be begun.
-    fn told(&self, files: &[Text], part: &Part) -> Result<Option<Vec<Told>>> {
+    fn results(&self, files: &[Text], part: &Part) -> Result<Option<Vec<TestResult>>> {
         let asked = serde_json::to_vec(part)?;
         let mut with = asked.clone();
         for (_, text) in files {
             with.extend(text);
         }
-        if let Some(told) = self.kept.read(&with) {
-            return Ok(Some(told));
+        if let Some(results) = self.kept.read(&with) {
+            return Ok(Some(results));
         }
         if self.until.is_some_and(|until| Instant::now() > until) {
             return Ok(None);
@@ -169,11 +171,11 @@ impl Machine {
             .chain([(PART, &*asked)])
             .collect();
         let words = ["outside", "inside", "forwarding"];
-        let told: Vec<Told> =
+        let results: Vec<TestResult> =
             lines(&self.lab.execute(&words, &files, (1, LIMITS), &mut |_| ())?)?;
-        eprintln!("{} {}: {told:?}", part.title(), part.way.name());
-        self.kept.write(&with, &told)?;
-        Ok(Some(told))
+        eprintln!("{} {}: {results:?}", part.title(), part.way.name());
+        self.kept.write(&with, &results)?;
+        Ok(Some(results))
     }
 }
 

@@ -2,7 +2,7 @@
 //! The section of the page: a row for each test, and why it is not passed.
 
 use super::Found;
-use super::inside::{Outcome, Told, Way};
+use super::inside::{Outcome, TestResult, Way};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -16,11 +16,11 @@ pub fn text(found: &[Found], left: &[String]) -> String {
     let (mut tests, mut apply) = (0, BTreeMap::<Way, usize>::new());
     for one in found {
         let kernel = of(one, Way::Kernel);
-        for (at, told) in kernel.iter().enumerate() {
+        for (at, result) in kernel.iter().enumerate() {
             tests += 1;
-            let valid = told.outcome == Outcome::Passes;
-            let mut cells = vec![word(Some(told))];
-            let mut reasons = reason("kernel", told);
+            let valid = result.outcome == Outcome::Passes;
+            let mut cells = vec![word(Some(result))];
+            let mut reasons = reason("kernel", result);
             *passed.entry(Way::Kernel).or_default() += usize::from(valid);
             for way in [Way::Tree, Way::Kit] {
                 let ours = of(one, way);
@@ -47,7 +47,7 @@ pub fn text(found: &[Found], left: &[String]) -> String {
                 "| `{}` {}: {} | {} | {} |",
                 one.part.script,
                 one.part.tests.join(" "),
-                told.name,
+                result.name,
                 cells.join(" | "),
                 reasons.join("; ").replace('|', "\\|"),
             );
@@ -71,13 +71,13 @@ pub fn text(found: &[Found], left: &[String]) -> String {
     out
 }
 
-fn of(found: &Found, way: Way) -> &[Told] {
+fn of(found: &Found, way: Way) -> &[TestResult] {
     let own = found.ways.iter().find(|(one, _)| *one == way);
-    own.map_or(&[], |(_, told)| told)
+    own.map_or(&[], |(_, results)| results)
 }
 
-fn word(told: Option<&Told>) -> String {
-    let word = match told.map(|told| &told.outcome) {
+fn word(result: Option<&TestResult>) -> String {
+    let word = match result.map(|result| &result.outcome) {
         None => "not run",
         Some(Outcome::Passes) => "passes",
         Some(Outcome::Fails) => "fails",
@@ -87,10 +87,10 @@ fn word(told: Option<&Told>) -> String {
 }
 
 /// Why a test did not pass, and what was measured.
-fn reason(way: &str, told: &Told) -> Vec<String> {
-    match &told.outcome {
+fn reason(way: &str, result: &TestResult) -> Vec<String> {
+    match &result.outcome {
         Outcome::Passes => Vec::new(),
         Outcome::Cannot(why) => vec![format!("{way}: {why}")],
-        Outcome::Fails => vec![format!("{way}: {}", told.said.join(", "))],
+        Outcome::Fails => vec![format!("{way}: {}", result.messages.join(", "))],
     }
 }

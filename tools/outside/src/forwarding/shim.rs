@@ -139,7 +139,7 @@ fn weirgate(words: &[&str]) -> Result<String> {
         done.status == Some(0),
         "weirgate {}: {}",
         words[0],
-        done.said()
+        done.message()
     );
     Ok(done.output)
 }

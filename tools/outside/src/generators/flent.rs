@@ -37,7 +37,7 @@ pub fn unpacked(folder: &str) -> Result<String> {
     let packed = packed.to_string_lossy();
     // It writes `NAME` beside `NAME.gz`.
     let done = direct(&[PYTHON, "-S", "-m", "gzip", "-d", &packed])?;
-    ensure!(done.status == Some(0), "{}", done.said());
+    ensure!(done.status == Some(0), "{}", done.message());
     let plain = packed.trim_end_matches(".gz");
     fs::read_to_string(plain).with_context(|| plain.to_owned())
 }

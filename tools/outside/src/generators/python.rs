@@ -14,7 +14,7 @@ pub const PYTHON: &str = "python3.11";
 const LIBRARY: &str = "usr/lib/python3.11";
 pub const FLENT: &str = "usr/share/flent";
 
-/// What the guest's interpreter is told: where its modules are, and where those in C are,
+/// What the guest's interpreter is given: where its modules are, and where those in C are,
 /// which are packed as programs.
 pub const SETTINGS: [&str; 3] = [
     "PYTHONHOME=/usr",

@@ -64,10 +64,10 @@ dscp = "EF"
 
 /// What came of a script.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct ScriptResult {
     pub name: String,
     pub version: Version,
-    /// What it said without weirgate; nothing where it passed.
+    /// Its message without weirgate; nothing where it passed.
     pub without: Option<String>,
     /// The same with weirgate. A script that does not pass without is not run.
     pub with: Option<String>,
@@ -79,7 +79,7 @@ pub struct Told {
     pub segmented: Option<String>,
 }
 
-impl Told {
+impl ScriptResult {
     /// The script, and the version of IP.
     pub fn title(&self) -> String {
         format!("`{}` ({})", self.name, self.version.name())
@@ -189,14 +189,14 @@ pub fn run() -> Result<()> {
     names.sort();
     for name in names {
         let text = fs::read_to_string(format!("{FOLDER}/{name}")).context(name.clone())?;
-        let told = told(name, Version::of(&text))?;
-        println!("{}", serde_json::to_string(&told)?);
+        let result = script(name, Version::of(&text))?;
+        println!("{}", serde_json::to_string(&result)?);
     }
     Ok(())
 }
 
 /// Runs a script in each way that is left to ask about.
-fn told(name: String, version: Version) -> Result<Told> {
+fn script(name: String, version: Version) -> Result<ScriptResult> {
     let without = once(&name, version, PLAIN)?;
     let (with, given_back) = match without {
         None => (
@@ -209,7 +209,7 @@ fn told(name: String, version: Version) -> Result<Told> {
         Some(_) => once(&name, version, SEGMENTED)?,
         None => None,
     };
-    Ok(Told {
+    Ok(ScriptResult {
         name,
         version,
         without,
@@ -225,7 +225,7 @@ fn once(name: &str, version: Version, defaults: &str) -> Result<Option<String>> 
     fs::copy(defaults, &start).context(start)?;
     let _ = fs::remove_file("/tmp/applied");
     let made = direct(&["ip", "netns", "add", NAMESPACE])?;
-    anyhow::ensure!(made.status == Some(0), "{}", made.said());
+    anyhow::ensure!(made.status == Some(0), "{}", made.message());
     let arguments = version.arguments();
     let words: Vec<&str> = ["timeout", "300", "packetdrill", TOLERANCE]
         .into_iter()
@@ -240,5 +240,5 @@ fn once(name: &str, version: Version, defaults: &str) -> Result<Option<String>> 
     }
     let applied = fs::read_to_string("/tmp/applied").unwrap_or_default();
     let refused = applied.lines().find(|line| line.starts_with("weirgate: K"));
-    Ok(Some(refused.map_or_else(|| done.said(), str::to_owned)))
+    Ok(Some(refused.map_or_else(|| done.message(), str::to_owned)))
 }

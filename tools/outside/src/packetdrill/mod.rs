@@ -7,7 +7,7 @@ mod inside;
 use crate::kept::Kept;
 use crate::machine::{LIMITS, lab, lines};
 use anyhow::{Context, Result, ensure};
-use inside::{FOLDER, Told};
+use inside::{FOLDER, ScriptResult};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ pub fn scripts(
     checkout: &Path,
     only: &str,
     until: Option<Instant>,
-) -> Result<(Vec<Told>, usize)> {
+) -> Result<(Vec<ScriptResult>, usize)> {
     let program = build(checkout)?;
     let program = program.to_string_lossy();
     let lab = lab(PROGRAMS.into_iter().chain([PYTHON, &*program]))?;
@@ -79,12 +79,12 @@ pub fn scripts(
     let release = &lab.kernel().release;
     let with = [&**release, &version(checkout)?, inside::POLICY];
     let kept = Kept::of("packetdrill", &with)?;
-    let (mut told, mut left): (Vec<Told>, Vec<Text>) = (Vec::new(), Vec::new());
+    let (mut results, mut left): (Vec<ScriptResult>, Vec<Text>) = (Vec::new(), Vec::new());
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let text = fs::read(&path).with_context(|| path.display().to_string())?;
         match kept.read(&text) {
-            Some(one) => told.push(one),
+            Some(one) => results.push(one),
             None => left.push((format!("{FOLDER}/{name}"), text)),
         }
     }
@@ -101,7 +101,7 @@ pub fn scripts(
             .collect();
         let words = ["outside", "inside", "packetdrill"];
         let ran = lab.execute(&words, &files, (1, LIMITS), &mut |_| ())?;
-        let some: Vec<Told> = lines(&ran)?;
+        let some: Vec<ScriptResult> = lines(&ran)?;
         for (one, (_, text)) in some.iter().zip(batch) {
             eprintln!(
                 "{} {:?} {:?} {:?}",
@@ -112,10 +112,10 @@ pub fn scripts(
             );
             kept.write(text, one)?;
         }
-        told.extend(some);
+        results.extend(some);
     }
-    told.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok((told, left.len() - begun))
+    results.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok((results, left.len() - begun))
 }
 
 /// The place of a file in the machine, and what is in it.
@@ -182,16 +182,20 @@ pub fn version(checkout: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
-/// A title, the scripts below it, and what is said of each.
-type Listed<'a> = (&'a str, Vec<&'a Told>, fn(&Told) -> &Option<String>);
+/// A title, the scripts below it, and what is shown of each.
+type Listed<'a> = (
+    &'a str,
+    Vec<&'a ScriptResult>,
+    fn(&ScriptResult) -> &Option<String>,
+);
 
 /// The section of the page; `left` scripts were not run.
-pub fn text(told: &[Told], left: usize) -> String {
-    let (apply, without): (Vec<&Told>, Vec<&Told>) =
-        told.iter().partition(|one| one.without.is_none());
-    let given_back: Vec<&Told> = of(&apply, |one| one.given_back.is_some());
+pub fn text(results: &[ScriptResult], left: usize) -> String {
+    let (apply, without): (Vec<&ScriptResult>, Vec<&ScriptResult>) =
+        results.iter().partition(|one| one.without.is_none());
+    let given_back: Vec<&ScriptResult> = of(&apply, |one| one.given_back.is_some());
     let shaped = of(&apply, |one| one.with.is_some());
-    let (segmented, other): (Vec<&Told>, Vec<&Told>) =
+    let (segmented, other): (Vec<&ScriptResult>, Vec<&ScriptResult>) =
         shaped.iter().partition(|one| one.segmented == one.with);
     let share = |part: usize, whole: usize| {
         format!(
@@ -202,8 +206,8 @@ pub fn text(told: &[Told], left: usize) -> String {
     let mut out = format!(
         "| scripts | pass without weirgate | of these, with the policy and the device's offloads \
          | with the policy alone |\n|--:|--:|--:|--:|\n| {} | {} | {} | {} |\n",
-        told.len(),
-        share(apply.len(), told.len()),
+        results.len(),
+        share(apply.len(), results.len()),
         share(apply.len() - given_back.len(), apply.len()),
         share(apply.len() - shaped.len(), apply.len()),
     );
@@ -246,6 +250,6 @@ pub fn text(told: &[Told], left: usize) -> String {
 }
 
 /// Those of the scripts that are so.
-fn of<'a>(told: &[&'a Told], so: fn(&Told) -> bool) -> Vec<&'a Told> {
-    told.iter().copied().filter(|one| so(one)).collect()
+fn of<'a>(results: &[&'a ScriptResult], so: fn(&ScriptResult) -> bool) -> Vec<&'a ScriptResult> {
+    results.iter().copied().filter(|one| so(one)).collect()
 }

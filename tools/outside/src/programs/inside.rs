@@ -33,7 +33,7 @@ pub struct Asked {
 
 /// What became of one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Told {
+pub struct CaseResult {
     pub name: String,
     pub object: String,
     /// Why it failed; `None` where it passed.
@@ -48,12 +48,12 @@ pub fn run() -> Result<()> {
     for one in asked {
         let object = fs::read(format!("{FOLDER}/{}", one.object))?;
         let failed = done(&object, &one.case).err();
-        let told = Told {
+        let result = CaseResult {
             name: one.name,
             object: one.object,
             failed: failed.map(|error| format!("{error:#}")),
         };
-        println!("{}", serde_json::to_string(&told)?);
+        println!("{}", serde_json::to_string(&result)?);
     }
     Ok(())
 }
@@ -77,12 +77,12 @@ fn done(object: &[u8], case: &Case) -> Result<()> {
             there.and_then(|shown| ensure_shown(&shown, &format!("qdisc {kind} 0: ")))
         }
         Case::Incomplete => {
-            verify(object).map_err(said)?;
+            verify(object).map_err(message)?;
             ensure!(register(object).is_err(), "its operations are taken");
             Ok(())
         }
         Case::Loaded => {
-            verify(object).map_err(said)?;
+            verify(object).map_err(message)?;
             Ok(())
         }
         Case::Refused(words) => {
@@ -104,10 +104,10 @@ fn done(object: &[u8], case: &Case) -> Result<()> {
 }
 
 fn registered(object: &[u8]) -> Result<Registered> {
-    register(object).map_err(said)
+    register(object).map_err(message)
 }
 
-fn said(Refused { why, log, .. }: Refused) -> anyhow::Error {
+fn message(Refused { why, log, .. }: Refused) -> anyhow::Error {
     anyhow::anyhow!(why + &log)
 }
 
@@ -115,7 +115,7 @@ fn said(Refused { why, log, .. }: Refused) -> anyhow::Error {
 fn tc(line: &str) -> Result<String> {
     let words: Vec<&str> = line.split(' ').collect();
     let done = direct(&words)?;
-    ensure!(done.status == Some(0), "`{line}`: {}", done.said());
+    ensure!(done.status == Some(0), "`{line}`: {}", done.message());
     Ok(done.output)
 }
 

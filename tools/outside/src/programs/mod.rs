@@ -9,7 +9,7 @@ mod inside;
 use crate::machine::{LIMITS, lab, lines};
 use anyhow::{Context, Result, ensure};
 use case::{Case, marked, stated};
-use inside::{Asked, FOLDER, Told};
+use inside::{Asked, CaseResult, FOLDER};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ const COMPILERS: [&str; 2] = ["clang-19", "clang"];
 /// # Errors
 ///
 /// Where there is no source, compiler or laboratory.
-pub fn loaded(source: &Path) -> Result<Vec<Told>> {
+pub fn loaded(source: &Path) -> Result<Vec<CaseResult>> {
     let suite = source.join(SUITE);
     let lab = lab(PROGRAMS)?;
     let note = &mut |note: &str| eprintln!("{note}");
@@ -77,19 +77,20 @@ pub fn loaded(source: &Path) -> Result<Vec<Told>> {
         .map(|(path, bytes)| (&**path, &**bytes))
         .collect();
     let words = ["outside", "inside", "programs"];
-    let told: Vec<Told> = lines(&lab.execute(&words, &files, (1, LIMITS), &mut |_| ())?)?;
+    let results: Vec<CaseResult> =
+        lines(&lab.execute(&words, &files, (1, LIMITS), &mut |_| ())?)?;
     ensure!(
-        told.len() == asked.len(),
-        "{} of {} cases were told",
-        told.len(),
+        results.len() == asked.len(),
+        "{} of {} cases were reported",
+        results.len(),
         asked.len()
     );
-    for one in &told {
+    for one in &results {
         if let Some(why) = &one.failed {
             eprintln!("{}: {why}", one.name);
         }
     }
-    Ok(told)
+    Ok(results)
 }
 
 /// The sources of BPF qdiscs, by name.
@@ -150,15 +151,15 @@ fn compiled(suite: &Path, folder: &Path, source: &Path) -> Result<Vec<u8>> {
 }
 
 /// The section: a table of the cases, and what failed.
-pub fn text(told: &[Told]) -> String {
+pub fn text(results: &[CaseResult]) -> String {
     let mut out = String::from("| case | source | outcome |\n|---|---|---|\n");
-    for one in told {
+    for one in results {
         let outcome = one.failed.as_ref().map_or("passes", |_| "fails");
         let _ = writeln!(out, "| {} | `{}` | {outcome} |", one.name, one.object);
     }
-    let passed = told.iter().filter(|one| one.failed.is_none()).count();
-    let _ = writeln!(out, "\n{passed} of {} cases pass.", told.len());
-    for one in told {
+    let passed = results.iter().filter(|one| one.failed.is_none()).count();
+    let _ = writeln!(out, "\n{passed} of {} cases pass.", results.len());
+    for one in results {
         if let Some(why) = &one.failed {
             let line = why.lines().find(|line| !line.is_empty());
             let line = line.unwrap_or_default().replace('|', "\\|");

@@ -264,8 +264,8 @@ fn remove() -> Result<Expected> {
 /// of the way takes no time here.
 fn bound(policy: &str) -> Result<f64> {
     let done = direct(&["weirgate", "check", "--json", policy])?;
-    let told: Value = serde_json::from_str(&done.output).context("check --json")?;
-    let directions = told["links"][0]["directions"].as_array();
+    let report: Value = serde_json::from_str(&done.output).context("check --json")?;
+    let directions = report["links"][0]["directions"].as_array();
     let classes = directions
         .context("no directions")?
         .iter()
@@ -328,7 +328,7 @@ fn lan() -> Result<()> {
 fn asked(line: &str) -> Result<()> {
     let done = direct(&line.split(' ').collect::<Vec<_>>())?;
     if done.status != Some(0) {
-        bail!("{line}: {}", done.said());
+        bail!("{line}: {}", done.message());
     }
     Ok(())
 }

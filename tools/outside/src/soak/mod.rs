@@ -43,7 +43,7 @@ pub fn soak(root: &Path, runs: u64, seconds: u64) -> Result<String> {
         (CIRCUITS[0], devices.as_bytes()),
         (CIRCUITS[1], network.as_bytes()),
     ];
-    let mut told = String::new();
+    let mut report = String::new();
     for seed in 0..runs {
         let part = seed.to_string();
         let rounds: Vec<Round> = if let Some(rounds) = kept.read(part.as_bytes()) {
@@ -56,9 +56,9 @@ pub fn soak(root: &Path, runs: u64, seconds: u64) -> Result<String> {
             kept.write(part.as_bytes(), &rounds)?;
             rounds
         };
-        told += &text(seed, &rounds);
+        report += &text(seed, &rounds);
     }
-    Ok(told)
+    Ok(report)
 }
 
 /// What a run was like.

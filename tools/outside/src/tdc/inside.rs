@@ -31,7 +31,7 @@ pub enum Outcome {
     Restored,
     /// weirgate refused with these words; all is as it was.
     Refused(String),
-    /// Applied and removed, and these lines differ. The flag: weirgate said before it
+    /// Applied and removed, and these lines differ. The flag: weirgate announced it before it
     /// changed anything that it could not restore this.
     Lost(bool, Vec<String>),
     /// A command of weirgate's failed otherwise.
@@ -40,7 +40,7 @@ pub enum Outcome {
 
 /// A case with what became of it under each policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct CaseResult {
     /// The file, by its number among those that the guest has.
     pub file: usize,
     pub id: String,
@@ -60,13 +60,13 @@ pub fn run() -> Result<()> {
                 Some(what) => Outcome::Cannot(format!("it needs {what}")),
                 None => one(&case)?,
             };
-            let told = Told {
+            let result = CaseResult {
                 file,
                 id: case.id,
                 name: case.name,
                 outcome,
             };
-            println!("{}", serde_json::to_string(&told)?);
+            println!("{}", serde_json::to_string(&result)?);
         }
     }
     Ok(())
@@ -128,7 +128,7 @@ fn unlike(command: &Command) -> Result<Option<String>> {
     }
     Ok(Some(match done.status {
         Some(124) => format!("`{text}` does not end"),
-        _ => done.said(),
+        _ => done.message(),
     }))
 }
 
@@ -137,17 +137,17 @@ fn under(policy: &str, before: &str) -> Result<Outcome> {
     let file = "/tmp/policy.toml";
     fs::write(file, policy).context(file)?;
     let applied = direct(&["weirgate", "apply", "--adopt", file])?;
-    let said = applied.error.clone();
+    let message = applied.error.clone();
     if applied.status != Some(0) {
         let after = dump()?;
         return Ok(match differing(before, &after) {
-            lines if lines.is_empty() => Outcome::Refused(said),
-            lines => Outcome::Failed(format!("{said}\n{}", lines.join("\n"))),
+            lines if lines.is_empty() => Outcome::Refused(message),
+            lines => Outcome::Failed(format!("{message}\n{}", lines.join("\n"))),
         });
     }
     // So many steps done and read back.
-    if !said.contains(" steps done and read back") {
-        return Ok(Outcome::Failed(format!("nothing was applied: {said}")));
+    if !message.contains(" steps done and read back") {
+        return Ok(Outcome::Failed(format!("nothing was applied: {message}")));
     }
     let removed = direct(&["weirgate", "remove"])?;
     if removed.status != Some(0) {
@@ -159,7 +159,7 @@ fn under(policy: &str, before: &str) -> Result<Outcome> {
     }
     // What it says of a root that it could not make again.
     let said_then = removed.error.lines().map(|line| format!("remove: {line}"));
-    let announced = said.contains("K305");
+    let announced = message.contains("K305");
     Ok(Outcome::Lost(
         announced,
         lines.into_iter().chain(said_then).collect(),
@@ -341,7 +341,7 @@ fn namespace() -> Result<Option<String>> {
     for line in lines {
         let done = direct(&line.split(' ').collect::<Vec<_>>())?;
         if done.status != Some(0) {
-            return Ok(Some(done.said()));
+            return Ok(Some(done.message()));
         }
     }
     Ok(None)

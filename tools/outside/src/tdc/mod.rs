@@ -7,10 +7,10 @@ mod inside;
 mod report;
 
 use crate::kept::Kept;
-use crate::machine::{LIMITS, lab, lines};
+use crate::machine::{LIMITS, ematches, lab, lines};
 use crate::process;
 use anyhow::{Context, Result};
-use inside::{FOLDER, Outcome, Told};
+use inside::{CaseResult, FOLDER, Outcome};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -32,7 +32,7 @@ const PROGRAMS: [&str; 16] = [
 pub struct File {
     /// Its path in the suite, such as `qdiscs/red.json`.
     pub name: String,
-    pub told: Vec<Told>,
+    pub results: Vec<CaseResult>,
 }
 
 /// Files that one machine runs: to boot it takes as long as a handful of cases.
@@ -56,7 +56,7 @@ pub fn states(
     for (name, path) in suite(&source.join(SUITE), only)? {
         let text = fs::read(&path).with_context(|| path.display().to_string())?;
         match kept.read(&text) {
-            Some(told) => files.push(File { name, told }),
+            Some(results) => files.push(File { name, results }),
             None => left.push((name, text)),
         }
     }
@@ -73,7 +73,7 @@ pub fn states(
             Ok(found) => found,
         };
         for (file, (_, text)) in found.iter().zip(batch) {
-            kept.write(text, &file.told)?;
+            kept.write(text, &file.results)?;
         }
         files.extend(found);
     }
@@ -86,14 +86,11 @@ pub fn states(
 fn alone(lab: &Lab, files: &[Text]) -> Result<Vec<File>> {
     let mut found = Vec::new();
     for one in files {
-        let told = together(lab, std::slice::from_ref(one));
-        found.extend(told.or_else(|error| ended(one, &error))?);
+        let results = together(lab, std::slice::from_ref(one));
+        found.extend(results.or_else(|error| ended(one, &error))?);
     }
     Ok(found)
 }
-
-/// The numbers of ematches, which tc reads.
-const EMATCHES: &str = "/etc/iproute2/ematch_map";
 
 /// The name of a file, and what is in it.
 type Text = (String, Vec<u8>);
@@ -104,24 +101,24 @@ fn together(lab: &Lab, batch: &[Text]) -> Result<Vec<File>> {
         .map(|number| format!("{FOLDER}/{number}.json"))
         .collect();
     let texts = batch.iter().map(|(_, text)| &**text);
-    let ematches = fs::read(EMATCHES).context(EMATCHES)?;
+    let (place, ematches) = ematches()?;
     let files: Vec<(&str, &[u8])> = paths
         .iter()
         .map(|path| &**path)
         .zip(texts)
-        .chain([(EMATCHES, &*ematches)])
+        .chain([(place, &*ematches)])
         .collect();
     let words = ["outside", "inside", "tdc"];
     let output = lab.execute(&words, &files, (1, LIMITS), &mut |_| ())?;
-    let told: Vec<Told> = lines(&output)?;
+    let results: Vec<CaseResult> = lines(&output)?;
     let file = |(number, (name, _)): (usize, &Text)| {
-        let own = told.iter().filter(|one| one.file == number);
-        let own: Vec<Told> = own.cloned().collect();
+        let own = results.iter().filter(|one| one.file == number);
+        let own: Vec<CaseResult> = own.cloned().collect();
         for one in &own {
             eprintln!("{name} {} {:?}", one.id, one.outcome);
         }
         let name = name.clone();
-        File { name, told: own }
+        File { name, results: own }
     };
     Ok(batch.iter().enumerate().map(file).collect())
 }
@@ -130,7 +127,7 @@ fn together(lab: &Lab, batch: &[Text]) -> Result<Vec<File>> {
 fn ended((name, text): &Text, error: &anyhow::Error) -> Result<Vec<File>> {
     let text = String::from_utf8_lossy(text);
     let cases = case::cases(&text).context(name.clone())?;
-    let told = cases.into_iter().map(|case| Told {
+    let results = cases.into_iter().map(|case| CaseResult {
         file: 0,
         id: case.id,
         name: case.name,
@@ -138,7 +135,7 @@ fn ended((name, text): &Text, error: &anyhow::Error) -> Result<Vec<File>> {
     });
     Ok(vec![File {
         name: name.clone(),
-        told: told.collect(),
+        results: results.collect(),
     }])
 }
 

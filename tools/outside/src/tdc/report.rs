@@ -2,7 +2,7 @@
 //! What became of tc-testing's cases, as a section of the page.
 
 use super::File;
-use super::inside::{Outcome, Told};
+use super::inside::{CaseResult, Outcome};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -68,7 +68,7 @@ pub fn text(files: &[File], left: &[String]) -> String {
     let mut sum = [0; 6];
     let mut apply = 0;
     for file in files {
-        let counts = counts(&file.told);
+        let counts = counts(&file.results);
         let _ = writeln!(out, "| `{}` | {} |", file.name, cells(counts));
         for (all, one) in sum.iter_mut().zip(counts) {
             *all += one;
@@ -95,10 +95,10 @@ pub fn text(files: &[File], left: &[String]) -> String {
             names.join(", ")
         );
     }
-    let told = || files.iter().flat_map(|file| &file.told);
+    let results = || files.iter().flat_map(|file| &file.results);
     out.push_str("\nWhy cases do not apply:\n\n");
     let mut reasons: BTreeMap<String, u32> = BTreeMap::new();
-    for one in told() {
+    for one in results() {
         if let Outcome::Cannot(why) = &one.outcome {
             *reasons.entry(reason(why)).or_default() += 1;
         }
@@ -110,7 +110,7 @@ pub fn text(files: &[File], left: &[String]) -> String {
     }
     out.push_str("\nWhat is not restored:\n\n");
     let mut causes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for one in told() {
+    for one in results() {
         if let Some(why) = cause(&one.outcome) {
             causes.entry(why).or_default().push(&one.id);
         }
@@ -122,9 +122,9 @@ pub fn text(files: &[File], left: &[String]) -> String {
 }
 
 /// Cases; those that apply; restored; refused; lost as announced; failed.
-fn counts(told: &[Told]) -> [u32; 6] {
+fn counts(results: &[CaseResult]) -> [u32; 6] {
     let mut counts = [0; 6];
-    for one in told {
+    for one in results {
         counts[0] += 1;
         let at = match &one.outcome {
             Outcome::Cannot(_) => continue,
@@ -163,8 +163,8 @@ fn cause(outcome: &Outcome) -> Option<String> {
     };
     match outcome {
         Outcome::Cannot(_) | Outcome::Restored => None,
-        Outcome::Refused(said) => {
-            let line = said.lines().last().unwrap_or_default();
+        Outcome::Refused(message) => {
+            let line = message.lines().last().unwrap_or_default();
             Some(format!("refused: {}", line.replace('|', "\\|")))
         }
         Outcome::Failed(what) => {
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_case_counts_once_and_is_explained() {
-        let told = |id: &str, outcome| Told {
+        let result = |id: &str, outcome| CaseResult {
             file: 0,
             id: id.to_owned(),
             name: String::new(),
@@ -195,14 +195,14 @@ mod tests {
         let lost = |line: &str| Outcome::Lost(true, vec![line.to_owned()]);
         let files = [File {
             name: "qdiscs/x.json".to_owned(),
-            told: vec![
-                told("a", Outcome::Restored),
-                told(
+            results: vec![
+                result("a", Outcome::Restored),
+                result(
                     "b",
                     Outcome::Cannot("Unknown qdisc \"x\", hence".to_owned()),
                 ),
-                told("c", lost("- qdisc netem 1: root delay 1ms 1ms")),
-                told("d", Outcome::Lost(false, vec!["- qdisc y 1:".to_owned()])),
+                result("c", lost("- qdisc netem 1: root delay 1ms 1ms")),
+                result("d", Outcome::Lost(false, vec!["- qdisc y 1:".to_owned()])),
             ],
         }];
         let text = text(&files, &["filters/y.json".to_owned()]);

@@ -77,13 +77,13 @@ pub fn run() -> Result<()> {
         disciplines: BTreeMap::new(),
     };
     let mut begun = Vec::new();
-    let mut begin = |nodes: &Nodes| {
+    let mut start = |nodes: &Nodes| {
         for program in &part.programs {
             begun.push(later(program.clone(), nodes)?);
         }
         Ok(())
     };
-    let recording = run_beside(&job, Machine::Own, &mut begin, &mut |_, _, _| ())?;
+    let recording = run_beside(&job, Machine::Own, &mut start, &mut |_, _, _| ())?;
     let mut figures = measure(&experiment, &recording)?.metrics;
     figures.extend(variations(&experiment, &recording));
     for (program, begun) in part.programs.iter().zip(begun) {

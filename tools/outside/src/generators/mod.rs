@@ -78,8 +78,8 @@ pub fn compared(only: &str) -> Result<(Vec<Found>, String)> {
     for case in CASES.iter().filter(|case| case.title.contains(only)) {
         all.push(Found {
             case,
-            ours: machine.figures(case, case.ours())?,
-            theirs: machine.figures(case, case.theirs())?,
+            ours: machine.figures(case, &case.ours())?,
+            theirs: machine.figures(case, &case.theirs())?,
         });
     }
     Ok((all, versions))
@@ -93,8 +93,8 @@ struct Machine {
 }
 
 impl Machine {
-    fn figures(&self, case: &Case, part: Part) -> Result<Figures> {
-        let asked = serde_json::to_vec(&part)?;
+    fn figures(&self, case: &Case, part: &Part) -> Result<Figures> {
+        let asked = serde_json::to_vec(part)?;
         if let Some(figures) = self.kept.read(&asked) {
             return Ok(figures);
         }
@@ -108,8 +108,8 @@ impl Machine {
             .collect();
         let words = ["outside", "inside", "generators"];
         let output = self.lab.execute(&words, &files, (1, LIMITS), &mut |_| ())?;
-        let mut told: Vec<Figures> = lines(&output)?;
-        let figures = told.pop().context("nothing was measured")?;
+        let mut measured: Vec<Figures> = lines(&output)?;
+        let figures = measured.pop().context("nothing was measured")?;
         eprintln!("{} {}: {} s", case.title, part.arm, output.wall.as_secs());
         self.kept.write(&asked, &figures)?;
         Ok(figures)

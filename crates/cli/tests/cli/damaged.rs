@@ -265,11 +265,18 @@ fn a_service_that_hangs_tells_the_watchdog_nothing() {
     assert!(begin.elapsed() < 2 * second, "{:?}", begin.elapsed());
     // Whoever has the lock keeps the loop waiting in the middle of a repair.
     let folder = namespace.run("find /run/weirgate -name net-* -type d");
-    let mut lock = namespace.command("flock");
-    lock.arg(format!("{}.lock", folder.trim()))
-        .args(["sleep", "2"]);
-    let mut lock = Running(lock.spawn().unwrap());
-    std::thread::sleep(second / 5);
+    let file = format!("{}.lock", folder.trim());
+    let flock = |options: &[&str], words: &[&str]| {
+        let mut flock = namespace.command("flock");
+        flock.args(options).arg(&file).args(words);
+        flock
+    };
+    let is_free = || {
+        let tried = flock(&["--nonblock"], &["true"]).status();
+        tried.unwrap().success()
+    };
+    let mut lock = Running(flock(&[], &["sleep", "3"]).spawn().unwrap());
+    within(5 * second, "the lock", || !is_free());
     namespace.run("ip link add other type veth peer name another");
     let mut longest = Duration::ZERO;
     while lock.0.try_wait().unwrap().is_none() {

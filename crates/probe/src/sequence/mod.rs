@@ -9,6 +9,7 @@ mod pinger;
 pub(crate) mod plan;
 mod runner;
 pub(crate) mod serve;
+mod skip;
 pub(crate) mod stop;
 pub(crate) mod wanted;
 

@@ -8,6 +8,7 @@ use crate::sequence::connected::{Connected, LAST_WORD, Session};
 use crate::sequence::datagram;
 use crate::sequence::outcome::{Counted, Transferred};
 use crate::sequence::plan::{Doing, Play};
+use crate::sequence::skip::skip;
 use crate::sequence::stop::{Stop, lock};
 use crate::sequence::wanted::{Exchange, Stream, Wanted};
 use crate::train::client::ProbeDirection;
@@ -366,7 +367,7 @@ impl Runner<'_> {
                 to.write_all(&block[..part])?;
                 left -= part as u64;
             }
-            let came = io::copy(&mut from.by_ref().take(response), &mut io::sink())?;
+            let came = skip(from, response)?;
             if came < response {
                 return Err(io::Error::other("the serving end ended it"));
             }

@@ -6,12 +6,13 @@
 
 use crate::sequence::datagram::{self, DatagramReport, TURN};
 use crate::sequence::serve::ports;
+use crate::sequence::skip::skip;
 use crate::sequence::wanted::{Exchange, mark};
 use crate::train::pace::passing;
 use rustix::net::sockopt;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, Read, Write as _};
+use std::io::{self, BufRead, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -23,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Serves until the client ends it, or `longest` has passed.
 pub(crate) fn serve(
     stream: &TcpStream,
-    from: &mut (impl Read + Send),
+    from: &mut (dyn BufRead + Send),
     (exchange, dscp): (Exchange, u8),
     longest: Duration,
 ) -> io::Result<()> {
@@ -33,7 +34,7 @@ pub(crate) fn serve(
         lasting(stream)?;
         scope.spawn(move || {
             // It says nothing more; what comes is its end.
-            let _ = io::copy(from, &mut io::sink());
+            let _ = skip(from, u64::MAX);
             over.store(true, Ordering::Relaxed);
         });
         let done = exchanged(stream, (exchange, dscp), longest, over);

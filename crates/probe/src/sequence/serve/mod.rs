@@ -11,6 +11,7 @@ pub(crate) mod ports;
 
 use crate::sequence::serve::bounded::Bounded;
 use crate::sequence::serve::ports::Silence;
+use crate::sequence::skip::skip;
 use crate::sequence::wanted::{LINE, Wanted};
 use crate::source_limit::{Quota, SourceLimit};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -117,7 +118,7 @@ fn served(stream: &TcpStream, lasting: Lasting) -> io::Result<()> {
         Wanted::Answer {
             request, response, ..
         } => {
-            while skipped(&mut from, request)? {
+            while skip(&mut from, request)? == request {
                 let mut left = response;
                 while left > 0 {
                     let part = left.min(BLOCK as u64) as usize;
@@ -141,15 +142,9 @@ fn served(stream: &TcpStream, lasting: Lasting) -> io::Result<()> {
             datagrams::lasting(stream)?;
             // Until the client ends it.
             *from.get_mut() = Bounded::new(stream, longest, longest);
-            io::copy(&mut from, &mut io::sink()).map(|_| ())
+            skip(&mut from, u64::MAX).map(|_| ())
         }
     }
-}
-
-/// Reads so many bytes; false where the connection ends before.
-fn skipped(from: &mut impl io::BufRead, bytes: u64) -> io::Result<bool> {
-    let came = io::copy(&mut from.take(bytes), &mut io::sink())?;
-    Ok(came == bytes)
 }
 
 #[cfg(test)]

@@ -323,8 +323,12 @@ const LIBBPF: [&str; 4] = [
 /// Packs the objects into files, and lists both. Objects are much alike, so those of a
 /// block are packed as one; to load one, those before it in its block are unpacked too.
 fn packed(objects: &[(String, Vec<u8>)], out: &Path) -> Result<String, Box<dyn Error>> {
+    // Instructions have 8 bytes, and begin at multiples of these.
     let options = LzmaOptions {
         dict_size: DICTIONARY,
+        lc: 0,
+        lp: 3,
+        pb: 3,
         ..LzmaOptions::with_preset(9)
     };
     let mut blocks = String::new();

@@ -23,20 +23,22 @@
 
 #include "engine_cap.h"
 
-/* A free row of a pool; 0 where there is none. `next` is that of the row that
- * heads the list of free ones. */
-AQM_FN u32 engine_pool_take(struct engine_pool *pool, const u32 *next)
+/* The free row of a pool that is taken next; 0 where there is none. */
+AQM_FN u32 engine_pool_next(const struct engine_pool *pool)
 {
-	u32 row = pool->free;
+	if (pool->free)
+		return pool->free;
+	return pool->fresh < pool->rows ? pool->fresh + 1 : 0;
+}
 
-	if (row && next)
-		pool->free = *next;
-	else if (pool->fresh < pool->rows)
-		row = ++pool->fresh;
+/* Takes it. `next` is what the row has of the list of free ones. */
+AQM_FN void engine_pool_take(struct engine_pool *pool, u32 next)
+{
+	if (pool->free)
+		pool->free = next;
 	else
-		return 0;
+		pool->fresh++;
 	pool->used++;
-	return row;
 }
 
 AQM_FN void engine_pool_give(struct engine_pool *pool, u32 row, u32 *next)
@@ -175,13 +177,15 @@ AQM_FN void engine_forget(struct engine *e, struct engine_host *h)
  * longest. 0: all have something to send. */
 AQM_FN u32 engine_lend(struct engine *e)
 {
-	u32 row = engine_pool_take(&e->hosts, NULL);
+	u32 row = engine_pool_next(&e->hosts);
 	struct engine_host *h;
 	struct engine_node *n;
 	u32 id;
 
-	if (row)
+	if (row) {
+		engine_pool_take(&e->hosts, 0);
 		return e->rule.lent + row;
+	}
 	id = e->resting;
 	n = engine_node(e, id);
 	h = engine_host_of(e, id);

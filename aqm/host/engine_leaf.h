@@ -70,6 +70,19 @@ AQM_FN u32 engine_from(u32 set, u32 from)
 			  ENGINE_FLOWS - 1);
 }
 
+/* Lends a free queue to a flow of a host. */
+AQM_FN void engine_flow_begin(struct engine_queue *q, u32 at, u32 host,
+			      u32 flow)
+{
+	struct engine_flow *f = &q->flow[at];
+
+	__builtin_memset(f, 0, sizeof(*f));
+	f->host = host;
+	f->flow = flow;
+	f->deficit = ENGINE_TURN_BYTES;
+	q->fresh |= 1U << at;
+}
+
 /*
  * The queue of a packet: its flow's, or a free one, or one that it shares. A host
  * without a queue takes any that is free; one that has some, only while more than
@@ -81,7 +94,6 @@ AQM_WHOLE_FN u32 engine_flow_for(struct engine_queue *q AQM_NONNULL, u32 host,
 	u32 active = q->fresh | q->old;
 	u32 free = ~active & ENGINE_FLOW_BITS;
 	u32 i, of_host = 0, same = 0;
-	struct engine_flow *f;
 
 	if (active) {
 		of_host = engine_flows_of(q, host);
@@ -93,12 +105,7 @@ AQM_WHOLE_FN u32 engine_flow_for(struct engine_queue *q AQM_NONNULL, u32 host,
 		return engine_from(same, 0);
 	if (free && (!of_host || engine_bits(free) > ENGINE_FLOWS / 2)) {
 		i = engine_from(free, 0);
-		f = &q->flow[i];
-		__builtin_memset(f, 0, sizeof(*f));
-		f->host = host;
-		f->flow = flow;
-		f->deficit = ENGINE_TURN_BYTES;
-		q->fresh |= 1U << i;
+		engine_flow_begin(q, i, host, flow);
 		return i;
 	}
 	return engine_from(of_host ? of_host : active, flow);
@@ -222,42 +229,45 @@ AQM_WHOLE_FN u32 engine_arrive(struct engine *e AQM_NONNULL, u32 id,
 	struct engine_node *above;
 	struct engine_queue *q;
 	struct engine_flow *flow;
-	u32 index;
+	u32 index, at;
 
 	if (!n)
 		return 0;
 	/* Flows of one host are equals. */
 	if (h)
 		host = packet->flow;
+	index = n->queue ? n->queue : engine_pool_next(&e->queues);
+	q = engine_queue(e, index);
+	if (!q) {
+		engine_whole(e, id, n)->drops++;
+		return 0;
+	}
 	if (!n->queue) {
-		q = engine_queue(e, e->queues.free);
-		n->queue = engine_pool_take(&e->queues, q ? &q->next : NULL);
-		q = engine_queue(e, n->queue);
-		if (q) {
-			q->fresh = 0;
-			q->old = 0;
-		}
-		above = h && q ? engine_node(e, n->config.parent) : NULL;
+		engine_pool_take(&e->queues, q->next);
+		n->queue = index;
+		q->fresh = 0;
+		q->old = 0;
+		above = h ? engine_node(e, n->config.parent) : NULL;
 		if (above) {
 			above->queue++;
 			h->above = n->config.parent;
 		}
 	}
-	q = engine_queue(e, n->queue);
-	if (!q) {
-		engine_whole(e, id, n)->drops++;
-		return 0;
-	}
-	slot = engine_slot(e, e->slots.free);
-	index = engine_pool_take(&e->slots, slot ? &slot->next : NULL);
+	index = engine_pool_next(&e->slots);
 	slot = engine_slot(e, index);
 	if (!slot) {
 		engine_whole(e, id, n)->drops++;
 		engine_give_back(e, id, n, q);
 		return 0;
 	}
-	flow = &q->flow[AQM_MASKED(engine_flow_for(q, host, packet->flow),
-				   ENGINE_FLOWS - 1)];
+	engine_pool_take(&e->slots, slot->next);
+	at = 0;
+	if (q->fresh | q->old)
+		at = AQM_MASKED(engine_flow_for(q, host, packet->flow),
+				ENGINE_FLOWS - 1);
+	else
+		engine_flow_begin(q, 0, host, packet->flow);
+	flow = &q->flow[at];
 	slot->packet = *packet;
 	slot->next = 0;
 	last = engine_slot(e, flow->tail);
@@ -343,9 +353,13 @@ AQM_WHOLE_FN u32 engine_take(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	q = engine_queue(e, n->queue);
 	if (!q)
 		return 0;
-	at = engine_flow_turn(q);
-	if (at >= ENGINE_FLOWS)
-		return 0;
+	/* The only packet of a leaf has its turn in any case. */
+	at = engine_from(q->fresh | q->old, 0);
+	if (n->packets > 1 || !q->flow[at].head) {
+		at = engine_flow_turn(q);
+		if (at >= ENGINE_FLOWS)
+			return 0;
+	}
 	flow = &q->flow[AQM_MASKED(at, ENGINE_FLOWS - 1)];
 	index = engine_off(e, id, n, flow);
 	slot = engine_slot(e, index);
@@ -370,8 +384,9 @@ AQM_WHOLE_FN u32 engine_take(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	}
 	if (e->verdict.action == AQM_MARK)
 		whole->marks++;
-	/* Nothing waits in an empty queue, so no delay goes on either. */
-	if (!flow->head)
+	/* Nothing waits in an empty queue, so no delay goes on either. A leaf without
+	 * packets returns all. */
+	if (!flow->head && n->packets)
 		codel_head(&flow->codel, &codel, codel.mtu_bytes, 1, NULL, 0,
 			   now_ns);
 	engine_give_back(e, id, n, q);

@@ -75,15 +75,20 @@ AQM_FN void engine_link(struct engine *e, struct engine_fork *f, u32 id,
 		f->head[list] = id;
 }
 
-/* Takes a node out of its list. */
-AQM_FN void engine_unlink(struct engine *e, u32 id, struct engine_node *n)
+/* The lists in which a node's children are; NULL for none. */
+AQM_FN struct engine_fork *engine_lists(struct engine *e,
+					const struct engine_node *n)
 {
-	struct engine_node *parent = engine_node(e, n->parent);
+	return n ? engine_fork(e, n->config.fork) : NULL;
+}
+
+/* Takes a node out of its list, which is one of `f`. */
+AQM_FN void engine_unlink_from(struct engine *e, struct engine_fork *f, u32 id,
+			       struct engine_node *n)
+{
 	u32 list = AQM_MASKED(n->list, ENGINE_LISTS - 1);
 	struct engine_node *next, *prev;
-	struct engine_fork *f;
 
-	f = parent ? engine_fork(e, parent->config.fork) : NULL;
 	if (!f)
 		return;
 	if (n->next == id) {
@@ -101,21 +106,25 @@ AQM_FN void engine_unlink(struct engine *e, u32 id, struct engine_node *n)
 		f->head[list] = n->next;
 }
 
+AQM_FN void engine_unlink(struct engine *e, u32 id, struct engine_node *n)
+{
+	engine_unlink_from(e, engine_lists(e, engine_node(e, n->parent)), id,
+			   n);
+}
+
 /*
  * Puts a node that may send into the list where it belongs. One that lost its
  * place in the middle of its turn goes on with that; a ceiling would otherwise
  * take a part of its share. So does a host that sends less than its share.
  */
 AQM_FN int engine_join_in(struct engine *e, u32 id, struct engine_node *n,
-			  struct engine_node *parent, u64 now_ns)
+			  const struct engine_node *parent,
+			  struct engine_fork *f, u64 now_ns)
 {
-	struct engine_fork *f;
-	u32 list;
+	u32 list = engine_priority(n);
 
-	f = parent ? engine_fork(e, parent->config.fork) : NULL;
 	if (!f)
 		return 0;
-	list = engine_priority(n);
 	if (engine_owed(n, now_ns)) {
 		engine_link(e, f, id, n, list, 0);
 		return 1;
@@ -134,10 +143,13 @@ AQM_FN int engine_join_in(struct engine *e, u32 id, struct engine_node *n,
 AQM_WHOLE_FN int engine_join(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 {
 	struct engine_node *n = engine_node(e, id);
+	const struct engine_node *parent;
 
 	if (!n)
 		return 0;
-	return engine_join_in(e, id, n, engine_node(e, n->parent), now_ns);
+	parent = engine_node(e, n->parent);
+	return engine_join_in(e, id, n, parent, engine_lists(e, parent),
+			      now_ns);
 }
 
 /* A node that had nothing to send keeps a little of what it was owed meanwhile. */
@@ -154,46 +166,41 @@ AQM_FN void engine_keep_credit(const struct engine *e, struct engine_node *n,
 }
 
 /*
- * One node has something to send, which had not or was above its ceiling.
- * Returns its parent, which has to be looked at in the same way; else 0.
+ * A node may have something to send, which had not or was above its ceiling. So have
+ * those above it then, each of which is looked at in the same way.
  */
-AQM_WHOLE_FN u32 engine_wake_one(struct engine *e AQM_NONNULL, u32 id,
-				 u64 now_ns)
+AQM_WHOLE_FN int engine_wake(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 {
 	struct engine_node *n = engine_node(e, id);
 	struct engine_node *parent;
-
-	if (!n || n->state != ENGINE_IDLE || !engine_has_work(e, n))
-		return 0;
-	engine_rise(e, id, n);
-	if (n->config.guarantee_bytes_s)
-		engine_keep_credit(e, n, now_ns);
-	if (engine_shut(e, n, now_ns)) {
-		n->state = ENGINE_HELD;
-		engine_wheel_put(e, id, engine_opens(e, n));
-		return 0;
-	}
-	if (id == e->rule.root) {
-		n->state = ENGINE_READY;
-		return 0;
-	}
-	n->parent = n->config.parent;
-	parent = engine_node(e, n->parent);
-	if (!engine_join_in(e, id, n, parent, now_ns))
-		return 0;
-	n->state = ENGINE_READY;
-	return parent->state == ENGINE_IDLE ? n->parent : 0;
-}
-
-/* The same, and of every node above that it wakes. */
-AQM_WHOLE_FN int engine_wake(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
-{
+	struct engine_fork *f;
 	u32 i;
 
-	AQM_LOOP (i, ENGINE_LEVELS) {
-		if (!id)
+	if (!n || !engine_has_work(e, n))
+		return 0;
+	AQM_QUICK_LOOP (i, ENGINE_LEVELS) {
+		if (!n || n->state != ENGINE_IDLE)
 			break;
-		id = engine_wake_one(e, id, now_ns);
+		engine_rise(e, id, n);
+		if (n->config.guarantee_bytes_s)
+			engine_keep_credit(e, n, now_ns);
+		if (engine_shut(e, n, now_ns)) {
+			n->state = ENGINE_HELD;
+			engine_wheel_put(e, id, engine_opens(e, n));
+			break;
+		}
+		if (id == e->rule.root) {
+			n->state = ENGINE_READY;
+			break;
+		}
+		n->parent = n->config.parent;
+		parent = engine_node(e, n->parent);
+		f = engine_lists(e, parent);
+		if (!engine_join_in(e, id, n, parent, f, now_ns))
+			break;
+		n->state = ENGINE_READY;
+		id = n->parent;
+		n = parent;
 	}
 	return 0;
 }
@@ -257,43 +264,39 @@ AQM_WHOLE_FN u32 engine_settle_one(struct engine *e AQM_NONNULL, u32 id,
 				   u32 wire, u32 full, u64 now_ns)
 {
 	struct engine_node *n = engine_node(e, id);
-	struct engine_node *parent;
+	int over, owed, stays = 1;
 	struct engine_fork *f;
-	int root, over, owed;
 
 	if (!n || n->state != ENGINE_READY)
 		return 0;
-	root = id == e->rule.root;
 	over = wire && engine_charge(e, id, n, wire, full, now_ns);
 	if (!engine_has_work(e, n)) {
 		n->state = ENGINE_IDLE;
+		stays = 0;
 	} else if (engine_shut(e, n, now_ns)) {
 		n->state = ENGINE_HELD;
 		engine_wheel_put(e, id, engine_opens(e, n));
-	} else if (root) {
-		return 0;
-	} else {
-		owed = n->list < ENGINE_PRIORITIES;
-		if (over && owed && !engine_owed(n, now_ns)) {
-			engine_unlink(e, id, n);
-			engine_join(e, id, now_ns);
-			return n->parent;
-		}
-		/* It may have been given a guarantee meanwhile. */
-		if (!owed && n->config.guarantee_bytes_s && !n->wheel)
-			engine_wheel_put(e, id, n->guarantee.opens_ns);
-		parent = over ? engine_node(e, n->parent) : NULL;
-		f = parent ? engine_fork(e, parent->config.fork) : NULL;
-		if (f)
-			f->head[AQM_MASKED(n->list, ENGINE_LISTS - 1)] =
-				n->next;
-		return n->parent;
+		stays = 0;
 	}
-	if (root)
+	if (id == e->rule.root)
 		return 0;
-	engine_unlink(e, id, n);
-	engine_let_on(e, id, n);
-	engine_rest(e, id, n);
+	owed = n->list < ENGINE_PRIORITIES;
+	/* It may have been given a guarantee meanwhile. */
+	if (stays && !owed && n->config.guarantee_bytes_s && !n->wheel)
+		engine_wheel_put(e, id, n->guarantee.opens_ns);
+	if (stays && !over)
+		return n->parent;
+	f = engine_lists(e, engine_node(e, n->parent));
+	if (!stays) {
+		engine_unlink_from(e, f, id, n);
+		engine_let_on(e, id, n);
+		engine_rest(e, id, n);
+	} else if (owed && !engine_owed(n, now_ns)) {
+		engine_unlink_from(e, f, id, n);
+		engine_join(e, id, now_ns);
+	} else if (f) {
+		f->head[AQM_MASKED(n->list, ENGINE_LISTS - 1)] = n->next;
+	}
 	return n->parent;
 }
 

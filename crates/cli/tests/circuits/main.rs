@@ -77,9 +77,16 @@ mod together {
     }
 }
 
-/// How long 10^5 circuits take. Part of the measurements.
+/// How long 10^5 circuits take. Part of the measurements. `WEIRGATE_PROGRAM` is the path
+/// of another program to measure, such as the packaged one.
 #[test]
 #[ignore = "a figure: docs/measurements/circuits.md"]
 fn many_circuits() {
-    println!("{}", own(1_536).run("inside::many_circuits"));
+    let named = std::env::var("WEIRGATE_PROGRAM");
+    let program = named.as_deref().unwrap_or(env!("CARGO_BIN_EXE_weirgate"));
+    let tests = OwnTests {
+        programs: &[program, "ip", "tc"],
+        ..own(1_536)
+    };
+    println!("{}", tests.run("inside::many_circuits"));
 }

@@ -65,6 +65,9 @@ pub enum KeepError {
     /// Occurs when another weirgate is changing this kernel.
     #[error("another weirgate is changing this kernel")]
     Busy,
+    /// Occurs when a service holds the like in this network namespace: `links` or `pods`.
+    #[error("`weirgate {0}` holds the {0} of this network namespace already; end it first")]
+    Held(&'static str),
     /// Occurs when a change has to be confirmed or taken back first.
     #[error(
         "change {number} is not confirmed yet and {}: `weirgate confirm` or `weirgate rollback` \

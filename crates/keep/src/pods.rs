@@ -7,6 +7,7 @@
 
 use crate::error::KeepError;
 use crate::service::inotify::Inotify;
+use crate::store::folder::Folders;
 use rustix::fs::inotify::WatchFlags;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -47,13 +48,19 @@ pub enum PodReport {
 
 /// Brings all devices to what the folder says; then, unless that is to be done `once`, each
 /// that comes and each whose file changes, until `stop`. `ready` is called between.
+///
+/// # Errors
+/// [`KeepError::Held`] where another does so in this network namespace: each would take the
+/// queue from a device that has a file in the other's folder alone.
 pub async fn hold_pods(
+    folders: &Folders,
     folder: &Path,
     once: bool,
     stop: impl Future<Output = ()>,
     ready: impl FnOnce(),
     mut tell: impl FnMut(PodReport),
 ) -> Result<(), KeepError> {
+    let _lock = folders.lock_held("pods")?;
     let kernel = Kernel::open()?;
     // Listening begins before looking, so that nothing is missed between.
     let (files, news) = (watched(folder)?, DeviceNews::open()?);

@@ -303,6 +303,7 @@ pub fn refused(error: KeepError) -> Failure {
             ApplyError::Restored { .. } => Failure::Refused(error.to_string()),
         },
         KeepError::Kernel(error) => Failure::Refused(error.to_string()),
+        held @ KeepError::Held(_) => Failure::Refused(held.to_string()),
         // Who may not write below /run may not change the kernel either.
         KeepError::File { path, source } if source.kind() == ErrorKind::PermissionDenied => {
             Failure::Refused(format!(

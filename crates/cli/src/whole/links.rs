@@ -119,10 +119,6 @@ fn print_outcome(steps: Result<usize, KeepError>) -> Outcome {
             let steps = output::count(steps, "step");
             output::note(&format!("{steps} done and read back"));
         }
-        Err(KeepError::Busy) => {
-            let why = "weirgate: `weirgate links run` holds the links: end it first";
-            return Err(Failure::Refused(why.to_owned()));
-        }
         Err(error) => return Err(refused(error)),
     }
     Ok(Status::Done)

@@ -126,7 +126,7 @@ impl Command {
             Self::Init(arguments) => init::run(state, &arguments),
             Self::Try(_) | Self::Lab(_) | Self::Advise(_) | Self::Report(_) => handed::over(),
             Self::Links { command } => links::run(state, &command),
-            Self::Pods(arguments) => pods::run(&arguments),
+            Self::Pods(arguments) => pods::run(state, &arguments),
             Self::Probe(arguments) => probe::run(&arguments),
             Self::Services { json } => services::run(json),
             Self::Survey(arguments) => survey::run(&arguments),

@@ -3,12 +3,12 @@
 
 use crate::keep::ready;
 use crate::policy::apply::refused;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 use weirgate_console::exit::{Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
-use weirgate_keep::{PodReport, hold_pods};
+use weirgate_keep::{Folders, PodReport, hold_pods};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -23,7 +23,8 @@ pub struct Arguments {
 }
 
 /// Does it.
-pub fn run(arguments: &Arguments) -> Outcome {
+pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
+    let folders = Folders::here(state).map_err(refused)?;
     in_runtime(async {
         let mut term = signal(SignalKind::terminate())?;
         let mut int = signal(SignalKind::interrupt())?;
@@ -34,14 +35,15 @@ pub fn run(arguments: &Arguments) -> Outcome {
             }
         };
         let mut status = Status::Done;
-        let ended = hold_pods(&arguments.folder, arguments.once, stop, ready, |report| {
+        let (folder, once) = (&arguments.folder, arguments.once);
+        let ended = hold_pods(&folders, folder, once, stop, ready, |report| {
             if !matches!(report, PodReport::Set(..) | PodReport::Removed(_)) {
                 status = Status::Differs;
             }
             output::note(&line(&report));
         });
         ended.await.map_err(refused)?;
-        Ok(if arguments.once { status } else { Status::Done })
+        Ok(if once { status } else { Status::Done })
     })
 }
 

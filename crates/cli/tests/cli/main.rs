@@ -24,6 +24,7 @@ mod exported;
 mod flood;
 mod flows;
 mod full;
+mod held;
 mod here;
 mod init;
 mod input;

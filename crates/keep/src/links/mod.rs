@@ -11,7 +11,7 @@ mod held;
 use crate::clock::{NEVER, Timer};
 use crate::error::KeepError;
 use crate::links::held::Held;
-use crate::store::folder::{Folders, Lock};
+use crate::store::folder::Folders;
 use crate::store::sealed;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -90,22 +90,18 @@ async fn paths(links: &Links, kernel: &Kernel) -> Result<Vec<LinkPath>, KeepErro
     Ok(kernel.link_paths(&devices).await?)
 }
 
-fn locked(folders: &Folders) -> Result<Lock, KeepError> {
-    folders.lock_links()
-}
-
 /// Routes over all links that have a device and a way, and answers the steps that
 /// it took. Nobody is asked.
 ///
 /// # Errors
-/// [`KeepError::Busy`] where a service holds links already; what the kernel
+/// [`KeepError::Held`] where a service holds links already; what the kernel
 /// refuses, after which the former routing is back.
 pub async fn apply_links(
     links: &Links,
     folders: &Folders,
     kernel: &Kernel,
 ) -> Result<usize, KeepError> {
-    let _lock = locked(folders)?;
+    let _lock = folders.lock_held("links")?;
     let paths = paths(links, kernel).await?;
     let up: Vec<bool> = paths.iter().map(|path| path.up).collect();
     Ok(kernel.set_routing(&routing(links, &up, &paths)).await?)
@@ -116,7 +112,7 @@ pub async fn apply_links(
 /// # Errors
 /// As [`apply_links`].
 pub async fn remove_links(folders: &Folders, kernel: &Kernel) -> Result<usize, KeepError> {
-    let _lock = locked(folders)?;
+    let _lock = folders.lock_held("links")?;
     let _ = fs::remove_file(LinksNow::file(folders));
     Ok(kernel.set_routing(&Routing::default()).await?)
 }
@@ -125,7 +121,7 @@ pub async fn remove_links(folders: &Folders, kernel: &Kernel) -> Result<usize, K
 /// first time.
 ///
 /// # Errors
-/// [`KeepError::Busy`] where another holds links; what is not permitted.
+/// [`KeepError::Held`] where another holds links; what is not permitted.
 pub async fn hold_links(
     links: &Links,
     folders: &Folders,
@@ -135,7 +131,7 @@ pub async fn hold_links(
     mut report: impl FnMut(LinkReport),
 ) -> Result<(), KeepError> {
     kernel.permitted().await?;
-    let _lock = locked(folders)?;
+    let _lock = folders.lock_held("links")?;
     // Listening begins before looking, so that nothing is missed in between.
     let events = Events::open(Topic::Routes)?;
     let due = Timer::new()?;

@@ -100,10 +100,14 @@ impl Folders {
         lock_by(self.lock_file(), File::try_lock)
     }
 
-    /// Keeps two programs from routing over several links at once: apart from the
-    /// other lock, because whoever holds links holds it for as long as it runs.
-    pub(crate) fn lock_links(&self) -> Result<Lock, KeepError> {
-        lock_by(self.run.with_extension("links-lock"), File::try_lock)
+    /// Keeps two programs from holding `links` or `pods` at once: apart from the other lock,
+    /// because a service holds it for as long as it runs.
+    pub(crate) fn lock_held(&self, what: &'static str) -> Result<Lock, KeepError> {
+        let file = self.run.with_extension(format!("{what}-lock"));
+        lock_by(file, File::try_lock).map_err(|error| match error {
+            KeepError::Busy => KeepError::Held(what),
+            other => other,
+        })
     }
 
     fn lock_file(&self) -> PathBuf {

@@ -214,18 +214,17 @@ fn read_text(text: &str, span: SourceSpan, problems: &Problems) -> Option<Queue>
         unknown(name, span, problems);
         return None;
     };
-    let wrong = |hint: &str| {
-        problems.error(
-            codes::QUEUE,
-            span.clone(),
-            format!("`{text}` is not a queue"),
-            hint,
-        );
+    let wrong = |what: &str, hint: &str| {
+        problems.error(codes::QUEUE, span.clone(), format!("`{text}` {what}"), hint);
         None
     };
     if words.next().is_some() {
-        return wrong("write a name and a limit, or a table `{ kind = \"...\", ... }`");
+        return wrong(
+            "is more than a name and a limit",
+            "write a name and a limit, or a table `{ kind = \"...\", ... }`",
+        );
     }
+    let (none, no_number) = ("has no limit", "has a limit that is no number of packets");
     let packets = |limit: &str| {
         limit
             .parse::<u32>()
@@ -235,32 +234,37 @@ fn read_text(text: &str, span: SourceSpan, problems: &Problems) -> Option<Queue>
     match (kind, limit) {
         (Name::Bfifo, Some(limit)) => match limit.parse() {
             Ok(limit) => Some(Queue::Bfifo(limit)),
-            Err(_) => wrong("write its limit in bytes, such as `bfifo 28125` or `bfifo 64KiB`"),
+            Err(_) => wrong(
+                "has a limit that is no number of bytes",
+                "write its limit in bytes, such as `bfifo 28125` or `bfifo 64KiB`",
+            ),
         },
-        (Name::Bfifo, None) => wrong("add its limit in bytes, such as `bfifo 28125`"),
+        (Name::Bfifo, None) => wrong(none, "add its limit in bytes, such as `bfifo 28125`"),
         (Name::Pfifo, Some(limit)) => match packets(limit) {
             Some(limit) => Some(Queue::Pfifo(limit)),
-            None => wrong("write its limit in packets, such as `pfifo 50`"),
+            None => wrong(no_number, "write its limit in packets, such as `pfifo 50`"),
         },
-        (Name::Pfifo, None) => wrong("add its limit in packets, such as `pfifo 50`"),
+        (Name::Pfifo, None) => wrong(none, "add its limit in packets, such as `pfifo 50`"),
         (Name::Sfq, None) => Some(Queue::Sfq(SfqQueue::default())),
         (Name::Sfq, Some(limit)) => match packets(limit) {
             Some(limit) => Some(Queue::Sfq(SfqQueue {
                 limit: Some(limit),
                 perturb: None,
             })),
-            None => wrong("write its limit in packets, such as `sfq 64`"),
+            None => wrong(no_number, "write its limit in packets, such as `sfq 64`"),
         },
         (Name::FqCodel, None) => Some(Queue::FqCodel(FqCodelQueue::default())),
         (Name::Cake, None) => Some(Queue::Cake(CakeQueue::default())),
-        (Name::FqCodel | Name::Cake, Some(_)) => {
-            wrong("settings of this queue need a table, `{ kind = \"...\", ... }`")
-        }
+        (Name::FqCodel | Name::Cake, Some(_)) => wrong(
+            "has a setting without its name",
+            "settings of this queue need a table, `{ kind = \"...\", ... }`",
+        ),
         (Name::Kit(discipline), preset) => {
             let queue = kit::from_words(discipline, preset, &span, problems);
             Some(Queue::Kit(queue))
         }
         (Name::Red, _) => wrong(
+            "has no `min` and `max`",
             "write a table: `{ kind = \"red\", limit = \"60kB\", min = \"15kB\", max = \"45kB\" }`",
         ),
     }

@@ -33,10 +33,10 @@ const BLOCK: usize = 65_536;
 
 #[derive(Debug, Clone, Copy)]
 struct Lasting {
-    /// Until the line that says what is wanted has come; and nothing comes or goes for so
-    /// long, and a connection is over.
+    /// A connection ends if its first line takes longer than this to come, or if a later read
+    /// or write waits for longer.
     patience: Duration,
-    /// None is longer.
+    /// A connection ends after this time at the latest.
     longest: Duration,
 }
 

@@ -10,8 +10,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What Debian's smallest system lacks for this.
-const INCLUDED: &str = "systemd-sysv,kmod,iproute2,nftables,libelf1,zlib1g,gzip";
+/// What Debian's smallest system lacks for this. By D-Bus the guard asks for a unit of its own.
+const INCLUDED: &str = "systemd-sysv,dbus,kmod,iproute2,nftables,libelf1,zlib1g,gzip";
 
 /// The unit that works the packages, and ends the machine.
 const UNIT: &str = "[Unit]\nDescription=Works the packages\nAfter=multi-user.target\n\
@@ -24,7 +24,8 @@ const MODULES: [&str; 2] = ["net", "drivers/net"];
 
 /// Builds the image. The Debian below is fetched once, and used again.
 pub fn image(folder: &Path, kernel: &Path, older: &Path, newer: &Path) -> Result<PathBuf> {
-    let base = folder.join("debian.tar");
+    // By what it holds, so that one with less is not used again.
+    let base = folder.join(format!("debian,{INCLUDED}.tar"));
     if !base.exists() {
         debian(folder, &base)?;
     }

@@ -128,6 +128,7 @@ fn all() -> Result<()> {
     step("upgrade again", NEWER)?;
     let deleted = deletions(monitor)?;
     pending()?;
+    abandoned()?;
 
     fs::remove_file(GOES_ON)?;
     let sent = ended(sender)?;
@@ -240,6 +241,42 @@ fn pending() -> Result<()> {
         "a change that nobody confirms is taken back after an upgrade",
         before.traffic_control == after.traffic_control && before.rules == after.rules,
     );
+    Ok(())
+}
+
+/// A change that waits for confirmation, while the unit that made it is stopped, as a session
+/// is that ends: systemd ends all that is in it, and nobody holds the kernel to its state. The
+/// guard has a unit of its own, outlives both, and takes the change back.
+fn abandoned() -> Result<()> {
+    tell("a change whose caller is stopped");
+    let before = traffic_control()?;
+    printed("systemctl stop weirgate")?;
+    // It stays when its process has ended.
+    printed(&format!(
+        "systemd-run --quiet --unit=caller --remain-after-exit \
+         weirgate apply --confirm {CONFIRM} /tmp/changed.toml"
+    ))?;
+    for _ in 0..100 {
+        if printed("systemctl show -P SubState caller")?.trim() == "exited" {
+            break;
+        }
+        sleep(Duration::from_millis(100));
+    }
+    let guards = || printed("systemctl list-units --plain --no-legend weirgate-guard-*.scope");
+    let waits = traffic_control()?;
+    check("the caller's change is in force", waits != before);
+    check("its guard has a unit", guards()?.lines().count() == 1);
+    printed("systemctl stop caller")?;
+    let still = traffic_control()?;
+    check("the change outlives its caller", still == waits);
+    check("so does its guard", guards()?.lines().count() == 1);
+    sleep(RETURNED);
+    check(
+        "the guard alone takes the change back",
+        traffic_control()? == before,
+    );
+    check("the guard's unit ends with it", guards()?.is_empty());
+    printed("systemctl start weirgate")?;
     Ok(())
 }
 

@@ -31,7 +31,8 @@ pub fn plan(domain: &Domain, texts: &Texts, ssh: &Ssh) -> Outcome {
             Some(0) => output::data("  nothing to change")?,
             Some(1) if !answer.out.is_blank() => {
                 status = Status::Differs;
-                output::data(&indented(&answer.out))?;
+                let steps = answer.steps().map(|step| format!("  {step}"));
+                output::data(&steps.collect::<Vec<_>>().join("\n"))?;
             }
             _ => wrong.push(format!("weirgate: {name}: {}", answer.why())),
         }
@@ -43,13 +44,6 @@ pub fn plan(domain: &Domain, texts: &Texts, ssh: &Ssh) -> Outcome {
             wrong.join("\n").trim_start_matches("weirgate: ").to_owned(),
         )))
     }
-}
-
-/// The steps of a plan, without the comparison of set-ups that follows them.
-fn indented(plan: &PeerText) -> String {
-    let lines = plan.lines().take_while(|line| !line.is_blank());
-    let lines = lines.map(|line| format!("  {line}"));
-    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Writes each router's policy into a folder, for other means of carrying it

@@ -82,6 +82,12 @@ impl Answer {
         self.status == Some(0)
     }
 
+    /// The steps of the plan that it printed, without the comparison of set-ups that follows
+    /// them.
+    pub fn steps(&self) -> impl Iterator<Item = PeerText> {
+        self.out.lines().take_while(|line| !line.is_blank())
+    }
+
     /// What went wrong, in a few lines, for people.
     pub fn why(&self) -> String {
         match (self.status, self.err.is_blank()) {

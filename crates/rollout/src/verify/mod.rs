@@ -3,7 +3,7 @@
 //! each service's traffic sent from end to end and measured.
 
 pub mod record;
-mod remote;
+pub mod remote;
 
 use crate::apply::Texts;
 use crate::end::{Arrived, Sending, Trip};
@@ -81,20 +81,23 @@ pub fn run(
 /// Whether each router is as planned.
 fn asked(domain: &Domain, texts: &Texts, ssh: &Ssh) -> BTreeMap<String, Found> {
     let answers = ssh.ask_all(domain, &["plan", "-"], texts, PATIENCE);
-    let found = |answer: &ssh::Answer| match answer.status {
-        Some(0) => Found::AsPlanned,
-        Some(1) if !answer.out.is_blank() => {
-            let steps = answer.out.lines().take_while(|line| !line.is_blank());
-            Found::Differs(steps.map(|step| step.to_string()).collect())
-        }
-        // It refuses the policy, or what is there stands in its way.
-        Some(1..=4) => Found::Differs(answer.why().lines().map(str::to_owned).collect()),
-        _ => Found::Unknown(answer.why()),
-    };
     answers
         .iter()
         .map(|(name, answer)| (name.clone(), found(answer)))
         .inserted()
+}
+
+/// What a router is, by its answer to `plan`.
+pub fn found(answer: &ssh::Answer) -> Found {
+    match answer.status {
+        Some(0) => Found::AsPlanned,
+        Some(1) if !answer.out.is_blank() => {
+            Found::Differs(answer.steps().map(|step| step.to_string()).collect())
+        }
+        // It refuses the policy, or what is there stands in its way.
+        Some(1..=4) => Found::Differs(answer.why().lines().map(str::to_owned).collect()),
+        _ => Found::Unknown(answer.why()),
+    }
 }
 
 /// Who sends a service's packets to whom: machine and address of both.
@@ -244,7 +247,9 @@ fn flow(number: u32, point: u8) -> u32 {
     number << 6 | u32::from(point)
 }
 
-fn figures(sent: u64, took: u64, trip: Option<Trip>, arrived: Option<Arrived>) -> Measured {
+/// What the ends of a flow tell of it: its packets and how long they were sent, in nanoseconds,
+/// the round trip before, and what arrived.
+pub fn figures(sent: u64, took: u64, trip: Option<Trip>, arrived: Option<Arrived>) -> Measured {
     let least = [
         trip.map(|one| one.there_ns),
         arrived.map(|one| one.least_ns),

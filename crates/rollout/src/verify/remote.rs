@@ -7,10 +7,10 @@ use crate::ssh::{MOST_BESIDE, Ssh, all_of};
 use crate::transport::Wanted;
 use anyhow::{Context as _, bail, ensure};
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStdin, ChildStdout};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::process::{Child, ChildStdin};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_units::{Inserted as _, PeerText};
@@ -30,10 +30,7 @@ pub struct End {
     child: Child,
     /// Lines, for a thread that waits until they are read.
     input: Sender<String>,
-    /// Lines; nothing in place of one that is too long.
-    output: Receiver<Option<PeerText>>,
-    /// What it says beside, when it has ended; nothing where that is too much.
-    beside: Receiver<Option<PeerText>>,
+    replies: Replies,
     at: SocketAddr,
     /// Ports of services that have one of their own; none where it is taken.
     ports: BTreeMap<usize, Option<u16>>,
@@ -42,6 +39,10 @@ pub struct End {
 }
 
 impl End {
+    /// Starts it, and has it listen.
+    ///
+    /// # Errors
+    /// Why it does not, in words.
     pub fn start(ssh: &Ssh, host: &str, wanted: &Wanted) -> anyhow::Result<Self> {
         let address = wanted.address;
         let mut child = ssh
@@ -51,13 +52,10 @@ impl End {
         let (Some(input), Some(output), Some(errors)) = pipes else {
             bail!("{host} cannot be spoken to");
         };
-        let (sender, beside) = mpsc::sync_channel(1);
-        all_of(errors, MOST_BESIDE, sender, |line| line);
         let mut end = Self {
             child,
             input: written(input),
-            output: lines(output),
-            beside,
+            replies: Replies::of(output, errors),
             at: SocketAddr::new(address, 0),
             ports: BTreeMap::new(),
             hears: wanted.numbers.clone(),
@@ -67,7 +65,7 @@ impl End {
             numbers: wanted.numbers.clone(),
             places: wanted.places.clone(),
         })?;
-        match end.hear(PATIENCE, Instant::now() + PATIENCE)? {
+        match end.replies.next(PATIENCE, Instant::now() + PATIENCE)? {
             Answer::Listening(port, ports) => {
                 end.at.set_port(port);
                 end.ports = wanted.services.iter().copied().zip(ports).inserted();
@@ -96,8 +94,32 @@ impl End {
         let _ = self.input.send(line);
         Ok(())
     }
+}
 
-    fn hear(&self, patience: Duration, until: Instant) -> anyhow::Result<Answer> {
+/// What an end says.
+pub struct Replies {
+    /// Lines; nothing in place of one that is too long.
+    output: Receiver<Option<PeerText>>,
+    /// What it says beside, when it has ended; nothing where that is too much.
+    beside: Receiver<Option<PeerText>>,
+}
+
+impl Replies {
+    /// Of its standard output and standard error.
+    pub fn of(output: impl Read + Send + 'static, errors: impl Read + Send + 'static) -> Self {
+        let (sender, beside) = mpsc::sync_channel(1);
+        all_of(errors, MOST_BESIDE, sender, |line| line);
+        Self {
+            output: lines(output),
+            beside,
+        }
+    }
+
+    /// The next answer, which is waited for until then; `patience` is how long that is.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub fn next(&self, patience: Duration, until: Instant) -> anyhow::Result<Answer> {
         let rest = until.saturating_duration_since(Instant::now());
         let line = match self.output.recv_timeout(rest) {
             Ok(Some(line)) => line,
@@ -111,10 +133,7 @@ impl End {
             },
         };
         ensure!(
-            !matches!(
-                self.beside.try_recv(),
-                Ok(None) | Err(TryRecvError::Disconnected)
-            ),
+            self.beside.try_recv() != Ok(None),
             "it wrote more than {MOST_BESIDE} bytes beside its answers"
         );
         line.read(|line| serde_json::from_str(line))
@@ -148,7 +167,7 @@ fn written(mut input: ChildStdin) -> Sender<String> {
 }
 
 /// The lines that an end says, as they come. It is read no further than it is heard.
-fn lines(output: ChildStdout) -> Receiver<Option<PeerText>> {
+fn lines(output: impl Read + Send + 'static) -> Receiver<Option<PeerText>> {
     let (sender, receiver) = mpsc::sync_channel(1);
     // It ends when the end does.
     thread::spawn(move || {
@@ -180,16 +199,23 @@ fn unexpected(answer: &Answer) -> String {
 /// What the ends reported.
 #[derive(Default)]
 pub struct Answers {
+    /// By machine: why it is asked no more.
     pub failed: BTreeMap<String, String>,
+    /// By flow: the shortest round trip; none where no echo came.
     pub trips: BTreeMap<u32, Option<Trip>>,
+    /// By flow: packets that were sent, and for how long, in nanoseconds.
     pub sent: BTreeMap<u32, (u64, u64)>,
+    /// By flow: what arrived.
     pub arrived: BTreeMap<u32, Arrived>,
 }
 
 impl Answers {
     /// Takes an answer of one end: only of flows that it was ordered to send, or to
     /// hear. One that tells of others is not believed at all.
-    fn take(
+    ///
+    /// # Errors
+    /// It told of others, or answered something else.
+    pub fn take(
         &mut self,
         answer: Answer,
         sends: &[Sending],
@@ -252,7 +278,7 @@ fn each(
         if gone.iter().any(|(name, _)| name == host) {
             continue;
         }
-        let heard = end.hear(patience, until);
+        let heard = end.replies.next(patience, until);
         let heard = heard.map_err(|error| format!("{error:#}"));
         let taken = heard.and_then(|answer| answers.take(answer, sends(host), &end.hears));
         if let Err(why) = taken {
@@ -262,5 +288,21 @@ fn each(
     for (host, why) in gone {
         open.remove(host.as_str());
         answers.failed.insert(host, why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Cursor, empty};
+
+    #[test]
+    fn an_end_may_close_its_standard_error_before_it_answers() {
+        let replies = Replies::of(Cursor::new("{\"sent\":{}}\n".repeat(50)), empty());
+        for _ in 0..50 {
+            let answer = replies.next(PATIENCE, Instant::now() + PATIENCE);
+            assert!(matches!(answer, Ok(Answer::Sent(_))), "{:?}", answer.err());
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }

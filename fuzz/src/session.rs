@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A whole conversation of `weirgate probe` with a hostile peer: any bytes as all that the
-//! peer says, in its order. The first byte says what the conversation is.
+//! A whole conversation of `weirgate probe` or `probe --serve` with a hostile peer: any bytes
+//! as all that the peer says, in its order. The first byte says what the conversation is.
 //!
 //! What must hold beyond "no panic": it ends when the peer has sent all, and what was
 //! measured lies within what was sent.
+
+mod bulk;
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
@@ -31,6 +33,7 @@ pub fn run(data: &[u8]) {
         b'u' => trains(bytes, ProbeDirection::Up),
         b'd' => trains(bytes, ProbeDirection::Down),
         b's' => served(bytes),
+        b'b' => bulk::run(bytes),
         b'e' => echoes(bytes),
         b'i' => iperf3(bytes, ProbeDirection::Up),
         b'j' => iperf3(bytes, ProbeDirection::Down),

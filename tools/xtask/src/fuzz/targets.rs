@@ -26,7 +26,8 @@ pub const TARGETS: [Target; 22] = [
     target(
         "answered",
         1,
-        "answers of a domain's ends, of receivers of metrics (OTLP, remote write), of web servers",
+        "answers of a domain's routers and ends, packets at its ends; answers of receivers of \
+         metrics (OTLP, remote write), of web servers",
     ),
     target(
         "asked",
@@ -59,7 +60,8 @@ pub const TARGETS: [Target; 22] = [
     target(
         "session",
         1,
-        "whole conversations of `probe`, iperf3, irtt and sequences with a hostile peer",
+        "whole conversations of `probe`, its serving ends, iperf3, irtt and sequences with a \
+         hostile peer",
     ),
     target("track", 1, "records of rate tracking"),
     target("tree", 1, "calls of the engine"),

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as what those answer whom weirgate asks: the ends of a domain's measurement,
-//! receivers of metrics, and web servers. The first byte says which.
+//! Any bytes as what those answer whom weirgate asks: a domain's routers and the ends of its
+//! measurement, receivers of metrics, and web servers. The first byte says which.
 //!
 //! What must hold beyond "no panic": an answer that is read is the same when it is written
-//! and read again; what is shown of an answer is short and has no control characters.
+//! and read again; what is shown of an answer is short and has no control characters but the
+//! end of a line and the tab.
+
+mod domain;
 
 use std::io::{self, Cursor, Read, Write};
 use std::sync::LazyLock;
@@ -23,23 +26,14 @@ pub fn run(data: &[u8]) {
         return;
     };
     match first {
-        b'e' => of_an_end(rest),
+        b'a' => domain::packets(rest),
+        b'e' => domain::end(rest),
+        b'r' => domain::router(rest),
         b'o' => of_a_receiver(Kind::Otlp, rest),
         b'w' => of_a_receiver(Kind::RemoteWrite, rest),
         b'h' => of_a_server(rest),
         _ => {}
     }
-}
-
-/// A line of `weirgate domain end`.
-fn of_an_end(line: &[u8]) {
-    let Ok(answer) = serde_json::from_slice::<Answer>(line) else {
-        return;
-    };
-    planted(&answer);
-    let text = serde_json::to_string(&answer).expect("an answer can be written");
-    let again: Answer = serde_json::from_str(&text).expect("what was written is read");
-    assert_eq!(format!("{answer:?}"), format!("{again:?}"));
 }
 
 /// A whole HTTP answer of a receiver of metrics, which then ends the connection.
@@ -96,9 +90,15 @@ fn of_a_server(answer: &[u8]) {
     let asked = bulk.ask(Reply(Cursor::new(answer)), &counted);
     assert!(counted.into_inner() <= answer.len() as u64);
     if let Err(error) = asked {
-        let why = error.to_string();
-        assert!(!why.chars().any(char::is_control), "{why:?}");
+        is_plain(&error.to_string());
     }
+}
+
+/// A terminal does nothing with it but show it.
+#[track_caller]
+fn is_plain(shown: &str) {
+    let plain = |one: char| !one.is_control() || "\n\t".contains(one);
+    assert!(shown.chars().all(plain), "{shown:?}");
 }
 
 /// The planted mistake: a flow of one number, in none of the seeds.

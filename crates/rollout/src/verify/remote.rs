@@ -7,7 +7,7 @@ use crate::ssh::{MOST_BESIDE, Ssh, all_of};
 use crate::transport::Wanted;
 use anyhow::{Context as _, bail, ensure};
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::io::{BufRead, BufReader, Read, Write as _};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStdin};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -97,7 +97,7 @@ impl End {
 }
 
 /// What an end says.
-pub struct Replies {
+struct Replies {
     /// Lines; nothing in place of one that is too long.
     output: Receiver<Option<PeerText>>,
     /// What it says beside, when it has ended; nothing where that is too much.
@@ -106,7 +106,7 @@ pub struct Replies {
 
 impl Replies {
     /// Of its standard output and standard error.
-    pub fn of(output: impl Read + Send + 'static, errors: impl Read + Send + 'static) -> Self {
+    fn of(output: impl Read + Send + 'static, errors: impl Read + Send + 'static) -> Self {
         let (sender, beside) = mpsc::sync_channel(1);
         all_of(errors, MOST_BESIDE, sender, |line| line);
         Self {
@@ -116,14 +116,10 @@ impl Replies {
     }
 
     /// The next answer, which is waited for until then; `patience` is how long that is.
-    ///
-    /// # Errors
-    /// Why there is none, in words.
-    pub fn next(&self, patience: Duration, until: Instant) -> anyhow::Result<Answer> {
+    fn next(&self, patience: Duration, until: Instant) -> anyhow::Result<Answer> {
         let rest = until.saturating_duration_since(Instant::now());
         let line = match self.output.recv_timeout(rest) {
-            Ok(Some(line)) => line,
-            Ok(None) => bail!("it sent a line of more than {LONGEST} bytes"),
+            Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => {
                 bail!("it sent nothing for {} s", patience.as_secs())
             }
@@ -136,8 +132,7 @@ impl Replies {
             self.beside.try_recv() != Ok(None),
             "it wrote more than {MOST_BESIDE} bytes beside its answers"
         );
-        line.read(|line| serde_json::from_str(line))
-            .map_err(|error| anyhow::anyhow!("it sent what is no answer: {error}"))
+        answer(line)
     }
 }
 
@@ -173,12 +168,8 @@ fn lines(output: impl Read + Send + 'static) -> Receiver<Option<PeerText>> {
     thread::spawn(move || {
         let mut output = BufReader::new(output);
         loop {
-            let mut line = String::new();
-            let line = match output.by_ref().take(LONGEST).read_line(&mut line) {
-                Ok(1..) if line.ends_with('\n') => Some(PeerText::new(line)),
-                Ok(bytes) if bytes as u64 == LONGEST => None,
-                // It ended, maybe in the middle of a line.
-                Ok(_) | Err(_) => return,
+            let Some(line) = line(&mut output) else {
+                return;
             };
             let last = line.is_none();
             if sender.send(line).is_err() || last {
@@ -187,6 +178,29 @@ fn lines(output: impl Read + Send + 'static) -> Receiver<Option<PeerText>> {
         }
     });
     receiver
+}
+
+/// The next line that an end says, with nothing in place of one that is too long. There is
+/// none where it ended, maybe in the middle of a line.
+pub fn line(output: &mut impl BufRead) -> Option<Option<PeerText>> {
+    let mut line = String::new();
+    match output.take(LONGEST).read_line(&mut line) {
+        Ok(1..) if line.ends_with('\n') => Some(Some(PeerText::new(line))),
+        Ok(bytes) if bytes as u64 == LONGEST => Some(None),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+/// What such a line says.
+///
+/// # Errors
+/// It is no answer.
+pub fn answer(line: Option<PeerText>) -> anyhow::Result<Answer> {
+    let Some(line) = line else {
+        bail!("it sent a line of more than {LONGEST} bytes");
+    };
+    line.read(|line| serde_json::from_str(line))
+        .map_err(|error| anyhow::anyhow!("it sent what is no answer: {error}"))
 }
 
 fn unexpected(answer: &Answer) -> String {

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A domain's machines: routers that answer over ssh, ends that answer what
+//! `weirgate domain verify` orders, and packets that arrive at an end.
+
+use super::is_plain;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::LazyLock;
+use weirgate_domain::{Domain, Found, comparisons};
+use weirgate_rollout::end::{Answer, Arrivals, Sending, answered};
+use weirgate_rollout::ssh;
+use weirgate_rollout::verify::remote::{Answers, answer, line};
+use weirgate_rollout::verify::{figures, found};
+use weirgate_units::PeerText;
+
+/// What divides standard output from standard error; no text of UTF-8 has it.
+const BESIDE: u8 = 0xff;
+
+/// In place of an exit status: the machine was not reached.
+const UNREACHED: u8 = 0xff;
+
+/// The flow that the end sends, and the one that it is to hear.
+const SENT: u32 = 64;
+const HEARD: u32 = 128;
+/// What packets of the latter hold.
+const NUMBER: u64 = 7;
+
+const DOMAIN: &str = r#"
+version = 1
+[class.gold]
+behaviour = "AF1"
+share = "40%"
+[class.rest]
+behaviour = "DF"
+share = "25%"
+[router.west]
+role = "boundary"
+[customer.alfa]
+router = "west"
+device = "alfa"
+rate = "10mbit"
+[customer.beta]
+router = "west"
+device = "beta"
+rate = "10mbit"
+[[service]]
+name = "books"
+from = "alfa"
+to = "beta"
+class = "gold"
+rate = "500kbit"
+delay = "50ms"
+jitter = "20ms"
+loss = "1%"
+"#;
+
+static PROMISED: LazyLock<Domain> = LazyLock::new(|| {
+    let (domain, problems) = weirgate_domain::parse(DOMAIN);
+    assert!(problems.is_empty(), "{problems:?}");
+    domain.expect("a domain")
+});
+
+/// A router's exit status, and what it printed.
+pub fn router(said: &[u8]) {
+    let Some((status, said)) = said.split_first() else {
+        return;
+    };
+    let end = said.iter().position(|byte| *byte == BESIDE);
+    let (out, err) = said.split_at(end.unwrap_or(said.len()));
+    let text = |bytes| PeerText::new(String::from_utf8_lossy(bytes));
+    let answer = ssh::Answer {
+        status: (*status != UNREACHED).then_some(i32::from(*status)),
+        out: text(out),
+        err: text(err.get(1..).unwrap_or_default()),
+    };
+    match found(&answer) {
+        Found::AsPlanned => assert_eq!(*status, 0),
+        Found::Differs(lines) => {
+            for line in lines {
+                is_plain(&line);
+                assert!(!line.contains('\n'), "{line:?}");
+            }
+        }
+        Found::Unknown(why) => is_plain(&why),
+    }
+}
+
+/// What `weirgate domain end` answers, line by line.
+pub fn end(mut said: &[u8]) {
+    let (sends, hears) = ([sending()], BTreeMap::from([(HEARD, NUMBER)]));
+    let mut answers = Answers::default();
+    // One that said what is wrong is asked no more.
+    while let Some(line) = line(&mut said) {
+        let taken = answer(line).map_err(|why| format!("{why:#}"));
+        let taken = taken.and_then(|answer| {
+            super::planted(&answer);
+            is_written_again(&answer);
+            answers.take(answer, &sends, &hears)
+        });
+        if let Err(why) = taken {
+            is_plain(&why);
+            break;
+        }
+    }
+    assert!(answers.trips.keys().all(|flow| *flow == SENT));
+    assert!(answers.sent.keys().all(|flow| *flow == SENT));
+    assert!(answers.arrived.keys().all(|flow| *flow == HEARD));
+    let (sent, took) = answers.sent.get(&SENT).copied().unwrap_or_default();
+    let trip = answers.trips.get(&SENT).copied().flatten();
+    let arrived = answers.arrived.get(&HEARD).copied();
+    let measured = figures(sent, took, trip, arrived);
+    for comparison in comparisons(&PROMISED.services[0], &measured) {
+        let is_number = comparison.measured.is_finite() && comparison.measured >= 0.0;
+        assert!(is_number, "{comparison:?}");
+    }
+}
+
+fn is_written_again(answer: &Answer) {
+    let text = serde_json::to_string(answer).expect("an answer can be written");
+    let again: Answer = serde_json::from_str(&text).expect("what was written is read");
+    assert_eq!(format!("{answer:?}"), format!("{again:?}"));
+}
+
+fn sending() -> Sending {
+    Sending {
+        flow: SENT,
+        number: 1,
+        to: (IpAddr::V4(Ipv4Addr::LOCALHOST), 9).into(),
+        tcp: false,
+        from: Vec::new(),
+        dscp: 10,
+        packet: 200,
+        rate: 500_000,
+        burst: 400,
+        milliseconds: 1_000,
+    }
+}
+
+/// Packets at an end, each behind its length, from anybody.
+pub fn packets(mut said: &[u8]) {
+    let arrivals = Arrivals::of(BTreeMap::from([(HEARD, NUMBER)]));
+    while let Some((length, rest)) = said.split_first() {
+        let (packet, rest) = rest.split_at(usize::from(*length).min(rest.len()));
+        said = rest;
+        let mut answer = packet.to_vec();
+        let point = answered(&mut answer, &arrivals);
+        assert_eq!(answer.len(), packet.len());
+        // Whoever does not know the number of a flow gets no answer.
+        assert!(point.is_none() || arrivals.awaits(packet));
+        assert!(point.is_some() || answer == packet);
+    }
+}

@@ -25,7 +25,7 @@ const fn target(name: &'static str, floor: u32, reads: &'static str) -> Target {
 pub const TARGETS: [Target; 22] = [
     target(
         "answered",
-        1,
+        11_300,
         "answers of a domain's routers and ends, packets at its ends; answers of receivers of \
          metrics (OTLP, remote write), of web servers",
     ),
@@ -59,7 +59,7 @@ pub const TARGETS: [Target; 22] = [
     target("script", 600, "scripts of disciplines"),
     target(
         "session",
-        1,
+        4_200,
         "whole conversations of `probe`, its serving ends, iperf3, irtt and sequences with a \
          hostile peer",
     ),

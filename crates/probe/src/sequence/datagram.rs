@@ -58,6 +58,15 @@ pub struct Received {
 }
 
 impl Received {
+    /// What the other end received, if it can be true of so many datagrams: a path may deliver
+    /// one twice.
+    pub(crate) fn check_of(self, sent: u64, payload: u16) -> Result<Self, OutOfRange> {
+        within("datagrams received", self.count, 0..=sent.saturating_mul(2))?;
+        let bytes = self.count.saturating_mul(payload.into());
+        within("bytes received", self.bytes, 0..=bytes)?;
+        Ok(self)
+    }
+
     /// What was received, if it can be true: delays are by the sender's clock, and
     /// the other numbers may be the other end's.
     pub(crate) fn check(self) -> Result<Self, OutOfRange> {
@@ -288,6 +297,23 @@ mod tests {
         assert_eq!(delays.p50, Duration::from_millis(1));
         assert_eq!(delays.max, Duration::from_millis(7));
         assert_eq!(Heard::default().received(), Received::default());
+    }
+
+    #[test]
+    fn no_more_arrived_than_was_sent() {
+        let received = |count, bytes| Received {
+            count,
+            bytes,
+            delays: None,
+        };
+        received(20, 2_000).check_of(10, 100).unwrap();
+        let many = received(21, 2_000).check_of(10, 100).unwrap_err();
+        assert_eq!(
+            (many.field, &*many.bound),
+            ("datagrams received", "0 to 20")
+        );
+        let long = received(2, 1_207_776).check_of(2, 60).unwrap_err();
+        assert_eq!((long.field, &*long.bound), ("bytes received", "0 to 120"));
     }
 
     #[test]

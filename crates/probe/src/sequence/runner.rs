@@ -201,20 +201,21 @@ impl Runner<'_> {
             let received = listening.map(thread::ScopedJoinHandle::join).transpose();
             let joined = |error| RemoteError::Strange(format!("a thread failed: {error:?}"));
             let report = report?;
+            let named = || RemoteError::out_of_range(self.server.to_string());
             if let Some(sent) = sent.map_err(joined)? {
-                let (direction, received) = (ProbeDirection::Up, Some(report.received));
                 let sent = sent?;
-                done.bytes += report.received.bytes;
+                let received = report.received.check_of(sent, stream.payload);
+                let received = received.map_err(named())?;
+                done.bytes += received.bytes;
                 done.counted.push(Counted {
-                    direction,
+                    direction: ProbeDirection::Up,
                     sent,
-                    received,
+                    received: Some(received),
                 });
             }
             if let Some(received) = received.map_err(joined)? {
-                let named = RemoteError::out_of_range(self.server.to_string());
                 let (direction, received) =
-                    (ProbeDirection::Down, received?.check().map_err(named)?);
+                    (ProbeDirection::Down, received?.check().map_err(named())?);
                 done.bytes += received.bytes;
                 done.counted.push(Counted {
                     direction,

@@ -27,27 +27,27 @@ const NUMBER: u64 = 7;
 
 const DOMAIN: &str = r#"
 version = 1
-[class.gold]
-behaviour = "AF1"
-share = "40%"
+[router.hub]
+role = "boundary"
+[customer.near]
+router = "hub"
+device = "near0"
+rate = "20mbit"
+[customer.far]
+router = "hub"
+device = "far0"
+rate = "20mbit"
+[class.voice]
+behaviour = "EF"
+share = "20%"
 [class.rest]
 behaviour = "DF"
-share = "25%"
-[router.west]
-role = "boundary"
-[customer.alfa]
-router = "west"
-device = "alfa"
-rate = "10mbit"
-[customer.beta]
-router = "west"
-device = "beta"
-rate = "10mbit"
+share = "60%"
 [[service]]
-name = "books"
-from = "alfa"
-to = "beta"
-class = "gold"
+name = "calls"
+from = "near"
+to = "far"
+class = "voice"
 rate = "500kbit"
 delay = "50ms"
 jitter = "20ms"

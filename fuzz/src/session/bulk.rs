@@ -68,6 +68,7 @@ pub fn run(bytes: &[u8]) {
     }
     assert_eq!(answer, "yes\n");
     let wanted = wanted.expect("what is wrong is refused");
+    planted(&wanted);
     if let Some(exchange) = exchange {
         return datagrams(&stream, &mut from, exchange, rest);
     }
@@ -168,3 +169,14 @@ fn datagrams(stream: &TcpStream, from: &mut impl io::BufRead, exchange: Exchange
     let sends = matches!(exchange, Exchange::Down(_) | Exchange::Both(_));
     assert!(sends || report.sent == 0, "{report:?}");
 }
+
+/// The planted mistake: responses of a size that no seed has.
+#[cfg(feature = "planted")]
+fn planted(wanted: &Wanted) {
+    if let Wanted::Answer { response, .. } = wanted {
+        assert!(response % 4 != 3, "the planted mistake: {response} bytes");
+    }
+}
+
+#[cfg(not(feature = "planted"))]
+fn planted(_: &Wanted) {}

@@ -27,21 +27,17 @@
 
 mod capabilities;
 mod classify;
-mod condition;
 mod device;
 mod hooks;
 mod kit;
 mod listed;
 mod machine;
 mod network;
-mod program;
 mod qdisc;
-mod receive;
 mod refreshed;
 mod routing;
 mod rows;
 mod shared;
-mod virtual_queue;
 mod wire;
 
 pub use capabilities::Capabilities;
@@ -55,9 +51,18 @@ pub use classify::{
     PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS, Rule, RuleVerdict, Set, Table, Values, extension_headers,
     port_protocols, switch_name,
 };
-pub use condition::{ColourAction, ColourMeter, Conditioner, Conditioning};
 pub use device::{Device, DeviceName, Offloads};
-pub use hooks::{HookPrograms, Order, Payload};
+pub use hooks::conditioner::{
+    ColourAction, ColourMeter, Conditioner, Conditioning, EgressConditioners, IngressConditioners,
+};
+pub use hooks::datagrams::{Datagrams, UDP};
+pub use hooks::measured::{Measured, SparedMark};
+pub use hooks::order::Order;
+pub use hooks::payload::Payload;
+pub use hooks::program::{Clause, ClsactHook, HookProgram, ProgramFilter, ProgramRow};
+pub use hooks::virtual_queue::VirtualQueueFilter;
+pub use hooks::window::{WindowAlgorithm, Windows};
+pub use hooks::{HookPrograms, InHooks, Program, ProgramChange};
 pub use kit::{Kit, KitClass, KitProgram, KitSetting};
 pub use listed::{Listed, ListedKind, ListedObject};
 pub use machine::{
@@ -65,12 +70,10 @@ pub use machine::{
     Timers,
 };
 pub use network::{DefaultRoute, Network};
-pub use program::{Attached, ClsactHook, Program, ProgramChange, ProgramFilter, ProgramRow};
 pub use qdisc::{
     Bfifo, Cake, CakeAckFilter, CakeFlowMode, CakeTins, CakeWire, Fq, FqCodel, Htb, HtbClass,
     Pfifo, Qdisc, QdiscKind, Red, Sfq, Stab,
 };
-pub use receive::{Datagrams, Measured, SparedMark, UDP, WindowAlgorithm, Windows};
 pub use refreshed::Refreshed;
 pub use routing::{
     Choice, END_PRIORITY, FIRST_PRIORITY, FIRST_TABLE, LinkPath, LinkRoute, MARKS_TABLE,
@@ -78,7 +81,6 @@ pub use routing::{
 };
 pub use rows::{HostAddress, Rows, RowsNode, RowsRole};
 pub use shared::Shared;
-pub use virtual_queue::VirtualQueueFilter;
 pub use wire::{CakeFraming, KitWire};
 
 use serde::{Deserialize, Serialize};

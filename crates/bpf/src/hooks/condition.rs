@@ -4,13 +4,14 @@
 
 mod rule;
 
+use super::attach::{Attach, FoundFilter, Loader};
 use crate::error::BpfError;
 use crate::layout::{CONDITIONERS, condition_record, condition_rule, condition_state};
 use crate::maps::{Find, Map, drain};
 use crate::programs::packet::{Given, PacketPrograms, maps_of};
 use std::os::fd::OwnedFd;
 use weirgate_aqm::Colour;
-use weirgate_state::Conditioner;
+use weirgate_state::{Conditioner, Conditioning, EgressConditioners, IngressConditioners};
 use zerocopy::{FromBytes, FromZeros};
 
 /// Its file, and the program in it.
@@ -293,6 +294,70 @@ impl ConditionMaps {
     fn keys(&self) -> impl Iterator<Item = u32> {
         self.first..self.first.saturating_add(CONDITIONERS)
     }
+}
+
+impl Attach for IngressConditioners {
+    fn load(
+        settings: &Conditioning,
+        device: u32,
+        loader: &mut Loader,
+    ) -> Result<Vec<OwnedFd>, BpfError> {
+        Ok(vec![loader.conditioners(
+            false,
+            &settings.conditioners,
+            device,
+        )?])
+    }
+
+    fn update(settings: &Conditioning, id: u32, device: u32) -> Result<(), BpfError> {
+        update(settings, id, device)
+    }
+
+    fn read(found: &[FoundFilter], device: u32) -> Option<Conditioning> {
+        read(found, device)
+    }
+
+    fn readdress(id: u32, before: u32, after: u32) -> Result<(), BpfError> {
+        ConditionMaps::readdress(id, before, after)
+    }
+}
+
+impl Attach for EgressConditioners {
+    fn load(
+        settings: &Conditioning,
+        device: u32,
+        loader: &mut Loader,
+    ) -> Result<Vec<OwnedFd>, BpfError> {
+        Ok(vec![loader.conditioners(
+            true,
+            &settings.conditioners,
+            device,
+        )?])
+    }
+
+    fn update(settings: &Conditioning, id: u32, device: u32) -> Result<(), BpfError> {
+        update(settings, id, device)
+    }
+
+    fn read(found: &[FoundFilter], device: u32) -> Option<Conditioning> {
+        read(found, device)
+    }
+
+    fn readdress(id: u32, before: u32, after: u32) -> Result<(), BpfError> {
+        ConditionMaps::readdress(id, before, after)
+    }
+}
+
+fn update(settings: &Conditioning, id: u32, device: u32) -> Result<(), BpfError> {
+    let maps = ConditionMaps::of_program(id, device);
+    let maps = maps.ok_or(BpfError::NoProgram(FILE))?;
+    maps.set(&settings.conditioners)
+}
+
+fn read(found: &[FoundFilter], device: u32) -> Option<Conditioning> {
+    let maps = ConditionMaps::of_program(found.first()?.id, device)?;
+    let conditioners = maps.rules().ok()??;
+    Some(Conditioning { conditioners })
 }
 
 fn colour(number: u32) -> Colour {

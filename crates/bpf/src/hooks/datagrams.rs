@@ -2,6 +2,7 @@
 //! The filter that holds each stream of datagrams to a rate
 //! (`bpf/inbound/udp.bpf.c`).
 
+use super::attach::{Attach, FoundFilter, Loader};
 use crate::error::BpfError;
 use crate::layout::{meter_rule, tuple, udp_rule, udp_settings, udp_stream};
 use crate::maps::{Find, Map};
@@ -185,6 +186,21 @@ impl From<meter_rule> for Measured {
             chunks: u32::try_from(rule.chunks).unwrap_or(u32::MAX),
             age: Span::from_nanos(rule.age_ns),
         }
+    }
+}
+
+impl Attach for Datagrams {
+    fn load(settings: &Self, _: u32, _: &mut Loader) -> Result<Vec<OwnedFd>, BpfError> {
+        Ok(vec![UdpControl::load(settings)?.program()?])
+    }
+
+    fn update(settings: &Self, id: u32, _: u32) -> Result<(), BpfError> {
+        let maps = UdpMaps::of_program(id);
+        maps.ok_or(BpfError::NoProgram(FILE))?.set(settings)
+    }
+
+    fn read(found: &[FoundFilter], _: u32) -> Option<Self> {
+        UdpMaps::of_program(found.first()?.id)?.settings().ok()
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Programs at a device's ingress and egress hooks (`clsact`).
 
+mod attach;
 mod attached;
 pub(crate) mod condition;
 pub(crate) mod datagrams;
@@ -11,6 +12,7 @@ mod tcx;
 pub(crate) mod virtual_queue;
 pub(crate) mod window;
 
-pub use attached::{FoundFilter, Loader, filter_name, hold, read, readdress, update};
+pub use attach::{FoundFilter, Loader};
+pub use attached::{filter_name, hold, read, readdress, update};
 pub use ingress::IngressAttachment;
 pub use tcx::TcxProgram;

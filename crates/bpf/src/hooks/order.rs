@@ -2,12 +2,14 @@
 //! The programs by which a connection that changes its class has no segment
 //! overtaken (`bpf/order/order.bpf.c`).
 
+use super::attach::{Attach, FoundFilter, Loader};
 use crate::error::BpfError;
 use crate::layout::order_totals;
 use crate::maps::Map;
 use crate::programs::packet::{Given, PacketPrograms};
 use libbpf_rs::MapCore;
 use std::os::fd::OwnedFd;
+use weirgate_state::Order as OrderState;
 
 /// Its file, and the programs in it.
 const FILE: &str = "order";
@@ -85,4 +87,19 @@ impl Order {
 
 fn named(ingress: bool) -> &'static str {
     if ingress { IN } else { OUT }
+}
+
+impl Attach for OrderState {
+    fn load(_: &Self, _: u32, _: &mut Loader) -> Result<Vec<OwnedFd>, BpfError> {
+        let order = Order::load()?;
+        Ok(vec![order.program(true)?, order.program(false)?])
+    }
+
+    fn update(_: &Self, _: u32, _: u32) -> Result<(), BpfError> {
+        Ok(())
+    }
+
+    fn read(_: &[FoundFilter], _: u32) -> Option<Self> {
+        Some(Self {})
+    }
 }

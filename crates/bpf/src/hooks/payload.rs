@@ -2,10 +2,12 @@
 //! The filter that finds signatures in the first packets of a flow
 //! (`bpf/payload/payload.bpf.c`).
 
+use super::attach::{Attach, FoundFilter, Loader};
 use crate::error::BpfError;
 use crate::programs::packet::PacketPrograms;
 use std::os::fd::OwnedFd;
 use weirgate_signatures::BITS;
+use weirgate_state::Payload as PayloadState;
 
 /// Its name, as a file and as a program.
 const NAME: &str = "payload";
@@ -24,12 +26,6 @@ impl Payload {
         PacketPrograms::load(NAME, NAME, Some(&constants)).map(Self)
     }
 
-    /// Loads it and gives the program alone: it is gone when that is closed,
-    /// unless a device has it by then.
-    pub fn attachable(lowest: u8) -> Result<OwnedFd, BpfError> {
-        Self::load(lowest.into())?.program()
-    }
-
     /// The program, for a filter that acts by itself (`direct-action` of
     /// cls_bpf).
     pub fn program(&self) -> Result<OwnedFd, BpfError> {
@@ -40,5 +36,20 @@ impl Payload {
     /// What it found in a flow is remembered from run to run, as for packets.
     pub fn run(&self, frame: &[u8], mark: u32) -> Result<u32, BpfError> {
         Ok(self.0.run(NAME, frame, mark)?.mark)
+    }
+}
+
+impl Attach for PayloadState {
+    fn load(settings: &Self, _: u32, _: &mut Loader) -> Result<Vec<OwnedFd>, BpfError> {
+        Ok(vec![Payload::load(settings.lowest.into())?.program()?])
+    }
+
+    fn update(_: &Self, _: u32, _: u32) -> Result<(), BpfError> {
+        Ok(())
+    }
+
+    fn read(found: &[FoundFilter], _: u32) -> Option<Self> {
+        let lowest = Self::of_name(&found.first()?.name)?;
+        Some(Self { lowest })
     }
 }

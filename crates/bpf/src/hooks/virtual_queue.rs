@@ -2,6 +2,7 @@
 //! The filter that holds what arrives to a rate by a virtual queue, on which any
 //! discipline decides that can (`bpf/ingress/ingress.bpf.h`).
 
+use super::attach::{Attach, FoundFilter, Loader};
 use crate::error::BpfError;
 use crate::layout::{filter_flow, filter_settings_head, filter_state_head};
 use crate::maps::{Find, Map, Named, Tailed, drain};
@@ -16,7 +17,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings, VirtualQueue};
-use weirgate_state::VirtualQueueFilter;
+use weirgate_state::{HookProgram as _, VirtualQueueFilter};
 use weirgate_units::Rate;
 use zerocopy::IntoBytes;
 
@@ -130,15 +131,6 @@ impl Filter {
         };
         filter.maps()?.set(setup)?;
         Ok(filter)
-    }
-
-    /// Loads a policy's filter and gives the program alone: it is gone when that is
-    /// closed, unless a device has it by then.
-    pub(crate) fn attachable(filter: &VirtualQueueFilter) -> Result<OwnedFd, BpfError> {
-        // Nobody outside may know which flows have one hash: by the random keys of
-        // the standard library's maps.
-        let seed = RandomState::new().build_hasher().finish() as u32;
-        Self::load(&setup(filter)?, seed)?.program()
     }
 
     /// The program, for a filter that acts by itself (`direct-action` of
@@ -267,17 +259,6 @@ impl FilterMaps {
         }))
     }
 
-    /// Sets a policy's filter anew. It forgets nothing.
-    pub(crate) fn set_filter(&self, filter: &VirtualQueueFilter) -> Result<(), BpfError> {
-        self.set(&setup(filter)?)
-    }
-
-    /// The policy's filter that it is; `None` where [`FilterMaps::set_filter`] could not
-    /// have made it.
-    pub(crate) fn filter(&self) -> Result<Option<VirtualQueueFilter>, BpfError> {
-        Ok(self.setup()?.as_ref().and_then(filter))
-    }
-
     /// What it has done.
     pub fn state(&self) -> Result<FilterState, BpfError> {
         let Tailed { head, tail } = self.instances.first()?;
@@ -346,10 +327,31 @@ impl filter_flow {
     }
 }
 
+impl Attach for VirtualQueueFilter {
+    fn load(settings: &Self, _: u32, _: &mut Loader) -> Result<Vec<OwnedFd>, BpfError> {
+        // Nobody outside may know which flows have one hash: by the random keys of
+        // the standard library's maps.
+        let seed = RandomState::new().build_hasher().finish() as u32;
+        Ok(vec![Filter::load(&setup(settings)?, seed)?.program()?])
+    }
+
+    fn update(settings: &Self, id: u32, _: u32) -> Result<(), BpfError> {
+        let maps = FilterMaps::of_program(id)?;
+        let maps = maps.ok_or(BpfError::NoProgram(Self::ROW.object))?;
+        maps.set(&setup(settings)?)
+    }
+
+    /// `None` where [`Attach::update`] could not have made it.
+    fn read(found: &[FoundFilter], _: u32) -> Option<Self> {
+        let maps = FilterMaps::of_program(found.first()?.id).ok()??;
+        filter(&maps.setup().ok()??)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::{Attached, CakeFraming, KitSetting, KitWire};
+    use weirgate_state::{CakeFraming, KitSetting, KitWire};
 
     #[test]
     fn the_map_holds_all_of_it() {
@@ -370,7 +372,7 @@ mod tests {
             settings: vec![explicit("min_bytes", 3392), explicit("mark", 2)],
         };
         let same = |one: &VirtualQueueFilter, other: &VirtualQueueFilter| {
-            Attached::VirtualQueue(one).same(Attached::VirtualQueue(other))
+            VirtualQueueFilter::same(one, other)
         };
         let back = filter(&setup(&wanted).unwrap()).unwrap();
         assert!(same(&wanted, &back));

@@ -2,6 +2,7 @@
 //! The programs that choose the receive window of what leaves
 //! (`bpf/inbound/window.bpf.c`).
 
+use super::attach::{Attach, FoundFilter, Loader};
 use crate::error::BpfError;
 use crate::layout::{
     SHARE_ONE, WINDOW_EDGE, WINDOW_MSS, WINDOW_STEPS, announced, tuple, window_class,
@@ -326,6 +327,28 @@ fn monotonic() -> u64 {
 
 fn named(ingress: bool) -> &'static str {
     if ingress { IN } else { OUT }
+}
+
+impl Attach for Windows {
+    fn load(settings: &Self, _: u32, _: &mut Loader) -> Result<Vec<OwnedFd>, BpfError> {
+        let control = WindowControl::load(settings)?;
+        Ok(vec![control.program(true)?, control.program(false)?])
+    }
+
+    fn update(settings: &Self, id: u32, _: u32) -> Result<(), BpfError> {
+        let maps = WindowMaps::of_program(id);
+        maps.ok_or(BpfError::NoProgram(FILE))?.set(settings)
+    }
+
+    /// `None` where the two do not belong together.
+    fn read(found: &[FoundFilter], _: u32) -> Option<Self> {
+        let [ingress, egress] = found else {
+            return None;
+        };
+        let maps = WindowMaps::of_program(ingress.id)?;
+        let same = maps.are(&WindowMaps::of_program(egress.id)?);
+        same.then(|| maps.settings().ok()).flatten()
+    }
 }
 
 #[cfg(test)]

@@ -201,8 +201,7 @@ impl Kernel {
             match program.change(before, after) {
                 ProgramChange::Keep => {}
                 ProgramChange::Attach(wanted) => {
-                    // Programs of windows ask connection tracking for the host inside.
-                    if program == Program::Windows {
+                    if program.row().tracks {
                         self.load_tracking().await;
                     }
                     let files = loader.load(program, wanted, index);

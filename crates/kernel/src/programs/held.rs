@@ -76,9 +76,9 @@ impl Kernel {
         };
         let mut attached: Vec<Change<'_>> = Vec::new();
         for program in Program::ALL {
-            let Some(one) = wanted.program(program) else {
+            if !wanted.has(program) {
                 continue;
-            };
+            }
             let own = held.programs.iter().find(|(held, _)| *held == program);
             let Some((_, filters)) = own else {
                 return Ok(false);
@@ -92,7 +92,7 @@ impl Kernel {
                 })?;
                 files.push(copied);
             }
-            attached.push((program, Some((one, files))));
+            attached.push((program, Some((wanted, files))));
         }
         held.device = index;
         let step = Step {

@@ -17,7 +17,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use weirgate_bpf::{AttachPoint, BpfError, Store, TcxProgram, filter_name};
 use weirgate_plan::Step;
-use weirgate_state::{Attached, ClsactHook, HookPrograms};
+use weirgate_state::{ClsactHook, HookPrograms};
 
 /// Attributes of a qdisc whose filters are shared with other devices (rtnetlink.h).
 const TCA_INGRESS_BLOCK: u16 = 13;
@@ -92,24 +92,24 @@ impl Kernel {
                 if !hooks.contains(&filter.hook) {
                     continue;
                 }
-                let lowest = match change {
-                    Some((Attached::Payload(payload), _)) => Some(payload.lowest),
-                    _ => None,
-                };
-                let one = TcxProgram {
-                    point: self.point(index).await?,
-                    hook: filter.hook,
-                    preference: row.preference,
-                    name: filter_name(*program, at, lowest),
-                };
-                let loaded = change.as_ref().and_then(|(_, files)| files.get(at));
+                let point = self.point(index).await?;
+                let (hook, preference) = (filter.hook, row.preference);
+                let loaded = change
+                    .as_ref()
+                    .and_then(|(wanted, files)| Some((wanted, files.get(at)?)));
                 let put = || {
                     let store = Store::open()?;
-                    if let Some(file) = loaded {
+                    if let Some((wanted, file)) = loaded {
+                        let one = TcxProgram {
+                            point,
+                            hook,
+                            preference,
+                            name: filter_name(*program, at, wanted),
+                        };
                         return store.put_tcx(&one, file.as_fd());
                     }
                     let mut there = store.tcx_programs();
-                    there.retain(|there| there.is_at(one.point, one.hook, one.preference));
+                    there.retain(|there| there.is_at(point, hook, preference));
                     there.iter().try_for_each(|one| store.remove_tcx(one))
                 };
                 let done = within(self.netns.as_ref(), put);

@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use weirgate_bpf::{FoundFilter, filter_name};
 use weirgate_plan::RESTORE_PREFERENCE;
-use weirgate_state::{Attached, ClsactHook, HookPrograms, Program};
+use weirgate_state::{ClsactHook, HookPrograms, Program};
 
 /// The parent and the handle of a `clsact` or `ingress` qdisc, and the parents
 /// of its filters, for arriving packets first (linux/pkt_sched.h).
@@ -57,9 +57,9 @@ const COOKIE: &[u8] = b"weirgate";
 /// `struct tc_ctinfo`: index, capabilities, action, two counts of users.
 const TC_CTINFO: usize = 20;
 
-/// What a change attaches: a program with a descriptor for each of its filters; none
-/// where it goes.
-pub(crate) type Change<'a> = (Program, Option<(Attached<'a>, Vec<OwnedFd>)>);
+/// What a change attaches: a program as these hooks have it, with a descriptor for each
+/// of its filters; none where it goes.
+pub(crate) type Change<'a> = (Program, Option<(&'a HookPrograms, Vec<OwnedFd>)>);
 
 /// What room a device's hooks have for filters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,11 +155,7 @@ pub(crate) fn change(
             let slot = (room.parent(filter.hook), row.preference);
             out.push(match attached {
                 Some((wanted, loaded)) => {
-                    let lowest = match wanted {
-                        Attached::Payload(payload) => Some(payload.lowest),
-                        _ => None,
-                    };
-                    let name = filter_name(*program, at, lowest);
+                    let name = filter_name(*program, at, wanted);
                     let descriptor = loaded.get(at).map_or(-1, AsRawFd::as_raw_fd);
                     attach(ifindex, slot, &name, descriptor)
                 }
@@ -370,6 +366,7 @@ fn restored(payload: &[u8], entry: &Entry<'_>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weirgate_state::Payload;
 
     /// A request as the kernel would list it.
     fn listed(message: MessageBuilder) -> Vec<u8> {
@@ -397,14 +394,21 @@ mod tests {
         listed(message)
     }
 
+    /// Hooks whose classifier of payloads has the label of those below.
+    fn looking() -> HookPrograms {
+        HookPrograms {
+            payload: Some(Payload { lowest: 24 }),
+            ..HookPrograms::default()
+        }
+    }
+
     #[test]
     fn programs_are_known_by_their_names() {
         for program in Program::ALL {
             let row = program.row();
-            let lowest = (program == Program::Payload).then_some(24);
             for (at, filter) in row.filters.iter().enumerate() {
                 let slot = (parent(filter.hook), row.preference);
-                let name = filter_name(program, at, lowest);
+                let name = filter_name(program, at, &looking());
                 let (hooks, found) = read(&[program_listed(slot, &name)]);
                 let own = FoundFilter {
                     id: 5,
@@ -429,10 +433,9 @@ mod tests {
         for program in Program::ALL {
             let row = program.row();
             let (mut current, mut old) = (Vec::new(), Vec::new());
-            let lowest = (program == Program::Payload).then_some(24);
             for (at, filter) in row.filters.iter().enumerate() {
                 let slot = (parent(filter.hook), row.preference);
-                current.push(program_listed(slot, &filter_name(program, at, lowest)));
+                current.push(program_listed(slot, &filter_name(program, at, &looking())));
                 let name = format!("{}24-00000000", filter.label);
                 old.push(program_listed(slot, &name));
             }

@@ -3,12 +3,8 @@
 //! steps, and how they read.
 
 use crate::action::{Action, Step};
-use crate::text::conditioner;
-use crate::text::order;
-use crate::text::receive_window;
-use crate::text::virtual_queue;
 use std::fmt;
-use weirgate_state::{Attached, DeviceName, HookPrograms, Origin, Program, ProgramChange, State};
+use weirgate_state::{Clause, DeviceName, HookPrograms, Origin, Program, ProgramChange, State};
 use weirgate_units::Arrange as _;
 
 /// The preference of weirgate's filter that restores marks. A low one, so that
@@ -90,7 +86,7 @@ pub fn text(hooks: Option<&HookPrograms>) -> String {
     let restored = restored.map(|mask| format!("the connection's mark under {mask:#010x}"));
     let programs = Program::ALL.into_iter().filter_map(|program| {
         let hooks = hooks?;
-        let text = program_text(program, hooks.program(program)?);
+        let text = program.text(hooks)?;
         Some(if hooks.stale.contains(&program) {
             format!("{text}, by another version's program")
         } else {
@@ -105,67 +101,36 @@ pub fn text(hooks: Option<&HookPrograms>) -> String {
     }
 }
 
-/// A program, in words.
-fn program_text(program: Program, attached: Attached<'_>) -> String {
-    match attached {
-        Attached::Payload(payload) => {
-            format!("what is found in payloads in {:#010x}", payload.mask())
-        }
-        Attached::VirtualQueue(filter) => virtual_queue::text(filter),
-        Attached::Windows(windows) => receive_window::windows(windows),
-        Attached::Datagrams(datagrams) => receive_window::datagrams(datagrams),
-        Attached::Conditioners(own) if program == Program::EgressConditioners => {
-            conditioner::text(own, "leaves")
-        }
-        Attached::Conditioners(own) => conditioner::text(own, "enters"),
-        Attached::Order(_) => order::IN_SHORT.to_owned(),
-    }
-}
-
 /// One line of plain English.
 pub fn describe(
     f: &mut fmt::Formatter<'_>,
     device: &DeviceName,
     after: Option<&HookPrograms>,
 ) -> fmt::Result {
-    if after.is_none_or(HookPrograms::is_bare) {
+    let Some(hooks) = after.filter(|hooks| !hooks.is_bare()) else {
         return write!(f, "{device}: arriving packets get nothing any more");
+    };
+    let restored = hooks.restore;
+    let restored = restored.map(|mask| format!("their connection's mark under {mask:#010x}"));
+    let mut marks = Vec::from_iter(restored);
+    let (mut arriving, mut others, mut alone) = (Vec::new(), Vec::new(), Vec::new());
+    for program in Program::ALL {
+        match program.clause(hooks) {
+            Some(Clause::Policed(text)) => arriving.push(text),
+            Some(Clause::Mark(text)) => marks.push(text),
+            Some(Clause::Arriving(text)) => others.push(text),
+            Some(Clause::Alone(text)) => alone.push(text),
+            None => {}
+        }
     }
-    let mut parts: Vec<String> = Vec::new();
-    let hooks = after.cloned().unwrap_or_default();
-    if let Some(held) = &hooks.virtual_queue {
-        parts.push(format!("are held to {} without a queue", held.rate));
+    if !marks.is_empty() {
+        arriving.push(format!("get {}", marks.join(" and ")));
     }
-    let restored = hooks
-        .restore
-        .map(|mask| format!("their connection's mark under {mask:#010x}"));
-    let payload = hooks.payload.map(|payload| {
-        format!(
-            "what is found in their flow's payload in {:#010x} of their mark",
-            payload.mask()
-        )
-    });
-    let gets: Vec<String> = [restored, payload].into_iter().flatten().collect();
-    if !gets.is_empty() {
-        parts.push(format!("get {}", gets.join(" and ")));
+    arriving.append(&mut others);
+    if !arriving.is_empty() {
+        alone.insert(0, format!("arriving packets {}", arriving.join(" and ")));
     }
-    if let Some(windows) = &hooks.windows {
-        parts.push(receive_window::windows_in_short(windows));
-    }
-    if let Some(datagrams) = &hooks.datagrams {
-        parts.push(receive_window::datagrams_in_short(datagrams));
-    }
-    if let Some(own) = &hooks.entering {
-        parts.push(conditioner::in_short(own, "enter"));
-    }
-    let arriving = (!parts.is_empty()).then(|| format!("arriving packets {}", parts.join(" and ")));
-    let leaving = hooks
-        .leaving
-        .as_ref()
-        .map(|own| format!("packets {}", conditioner::in_short(own, "leave")));
-    let ordered = hooks.order.map(|_| order::IN_SHORT.to_owned());
-    let text: Vec<String> = arriving.into_iter().chain(leaving).chain(ordered).collect();
-    write!(f, "{device}: {}", text.join("; "))
+    write!(f, "{device}: {}", alone.join("; "))
 }
 
 /// The nearest command lines.
@@ -209,12 +174,7 @@ pub fn command(
                         [_] => "section tc".to_owned(),
                         _ => format!("program {}", filter.function),
                     },
-                    match wanted {
-                        Attached::Payload(payload) => {
-                            format!("bits {:#010x} of the mark", payload.mask())
-                        }
-                        _ => program_text(program, wanted),
-                    }
+                    program.comment(wanted).unwrap_or_default()
                 ),
                 None => format!("tc filter del dev {device} {hook} pref {preference}"),
             });
@@ -232,7 +192,9 @@ const COOKIE_HEX: &str = "7765697267617465";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::{Datagrams, Device, Payload, VirtualQueueFilter, Windows};
+    use weirgate_state::{
+        Conditioning, Datagrams, Device, Order, Payload, VirtualQueueFilter, Windows,
+    };
 
     fn state(hooks: Option<HookPrograms>) -> State {
         let name = DeviceName::new("wan").unwrap();
@@ -363,6 +325,61 @@ mod tests {
             text,
             "wan: arriving packets are answered with receive windows that hold TCP to 4mbit and are \
              dropped, in the end refused, where a stream of datagrams is above 2mbit"
+        );
+    }
+
+    #[test]
+    fn conditioners_of_each_direction_come_and_go_by_themselves() {
+        let own = Some(Box::<Conditioning>::default());
+        let hooks = |entering, leaving| {
+            Some(HookPrograms {
+                entering,
+                leaving,
+                ..HookPrograms::default()
+            })
+        };
+        let both = hooks(own.clone(), own.clone());
+        let leaving = hooks(None, own);
+        let add = [
+            "tc qdisc add dev wan clsact",
+            "tc filter replace dev wan ingress",
+            "tc filter replace dev wan egress",
+        ];
+        assert_eq!(lines(None, both.clone()), add);
+        let delete = ["tc filter del dev wan ingress"];
+        assert_eq!(lines(both.clone(), leaving.clone()), delete);
+        assert_eq!(lines(leaving, both.clone()), add[1..2]);
+        assert_eq!(lines(both.clone(), both), Vec::<String>::new());
+    }
+
+    #[test]
+    fn both_programs_that_keep_order_come_are_exchanged_and_go() {
+        let own = Some(HookPrograms {
+            order: Some(Order {}),
+            ..HookPrograms::default()
+        });
+        let add = [
+            "tc qdisc add dev wan clsact",
+            "tc filter replace dev wan ingress",
+            "tc filter replace dev wan egress",
+        ];
+        assert_eq!(lines(None, own.clone()), add);
+        assert_eq!(lines(own.clone(), own.clone()), Vec::<String>::new());
+        let gone = [
+            "tc filter del dev wan ingress",
+            "tc filter del dev wan egress",
+            "tc qdisc del dev wan clsact",
+        ];
+        assert_eq!(lines(own.clone(), None), gone);
+        let (old, own) = (state(stale(Program::Order, own.clone())), state(own));
+        let plan = crate::plan(&old, &own).unwrap();
+        assert_eq!(plan.steps.len(), 1);
+        assert_eq!(plan.steps[0].action.command().lines().count(), 2);
+        assert_eq!(crate::verify(&old, &own).len(), 1);
+        assert_eq!(crate::verify(&own, &old), [], "the old ones cannot return");
+        assert_eq!(
+            plan.steps[0].action.to_string(),
+            "wan: connections that leave change their class in order"
         );
     }
 

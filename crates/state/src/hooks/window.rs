@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What holds senders to a rate from the receiving side: TCP's by the receive
-//! window, streams of datagrams by states or a token bucket.
+//! Receive-window control: TCP's senders are held to a rate from the receiving side.
 
+use super::measured::{Measured, SparedMark};
+use super::program::{Clause, HookProgram, ProgramRow, egress, ingress};
 use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
 use weirgate_units::{Handle, Rate, Size, Span};
-
-/// UDP's protocol number.
-pub const UDP: u8 = 17;
 
 /// How receive windows are chosen (`aqm/include/window.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -18,27 +17,6 @@ pub enum WindowAlgorithm {
     Steps,
     /// Shah's algorithm 2: steps of a segment, never less than one.
     Segments,
-}
-
-/// How a rate is measured: bytes in chunks of time, averaged over a ring of
-/// them, forgotten after a silence (`aqm/include/meter.h`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Measured {
-    /// The length of a chunk.
-    pub chunk: Span,
-    /// How many are averaged, up to 64.
-    pub chunks: u32,
-    /// The silence.
-    pub age: Span,
-}
-
-/// A mark, and the mask of the bits that are looked at; a mask of 0 is nobody's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct SparedMark {
-    /// The mark, within the mask.
-    pub mark: u32,
-    /// The bits.
-    pub mask: u32,
 }
 
 /// Two programs at a device's `clsact` qdisc that choose the receive windows of
@@ -103,28 +81,6 @@ pub struct Windows {
     pub l4s: bool,
 }
 
-/// A filter for arriving packets that holds each stream of datagrams to a rate
-/// (`bpf/inbound/udp.bpf.c`).
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Datagrams {
-    /// What each stream may have, of IP packets.
-    pub rate: Rate,
-    /// Whether by a token bucket, and not by states.
-    pub bucket: bool,
-    /// What the token bucket lets through at once.
-    pub burst: Size,
-    /// How long a stream above the rate is discarded.
-    pub drop: Span,
-    /// How long it is then delivered before it is judged.
-    pub warn: Span,
-    /// How the rate is measured.
-    pub measured: Measured,
-    /// The bits that are set in the mark of what is to be refused.
-    pub refuse: u32,
-    /// Whose streams are let go.
-    pub spared: SparedMark,
-}
-
 /// What is as ever is not written down.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
@@ -148,5 +104,102 @@ impl Windows {
     #[must_use]
     pub const fn heeds_announcements(&self) -> bool {
         self.announced_segment != 0 || self.announced_resets
+    }
+}
+
+impl HookProgram for Windows {
+    type Settings = Self;
+
+    const ROW: ProgramRow = ProgramRow {
+        object: "window",
+        // Before the filter that may drop packets, because what that drops has crossed
+        // the line too. Were it not counted, windows would open the wider the more is
+        // dropped.
+        preference: 89,
+        filters: &[
+            ingress("window_in", "weirgate-window-in-"),
+            egress("window_out", "weirgate-window-out-"),
+        ],
+        // It asks for the host inside.
+        tracks: true,
+        ..ProgramRow::DEFAULT
+    };
+
+    fn text(windows: &Self) -> String {
+        let mut text = String::from("receive windows by ");
+        text.push_str(match windows.algorithm {
+            WindowAlgorithm::Edge => "their edge",
+            WindowAlgorithm::Steps => "steps (shah-1)",
+            WindowAlgorithm::Segments => "segments (shah-2)",
+        });
+        if windows.fixed != Size::default() {
+            text = format!("receive windows of {}", windows.fixed);
+        }
+        text.push_str(&limit(windows.rate));
+        if windows.by_hosts {
+            text.push_str(", shared by hosts");
+        }
+        if windows.beside_others {
+            text.push_str(", less what no window holds");
+        }
+        if windows.l4s {
+            text.push_str(", senders of L4S too");
+        }
+        // Writing to a String cannot fail.
+        for (class, rate) in &windows.classes {
+            let _ = write!(text, ", class {class}{}", limit(*rate));
+        }
+        let _ = write!(
+            text,
+            ", horizon {} max-ack-delay {}{}",
+            windows.horizon, windows.hold, windows.measured
+        );
+        if windows.initial != Size::default() {
+            let _ = write!(text, ", {} at first", windows.initial);
+        }
+        if windows.limit != Size::default() {
+            let _ = write!(text, ", never more than {}", windows.limit);
+        }
+        if windows.acknowledgements != Handle::default() {
+            let _ = write!(text, ", ACKs in {}", windows.acknowledgements);
+        }
+        let _ = write!(text, "{}", windows.spared);
+        if windows.round_trip != Span::default() {
+            let _ = write!(
+                text,
+                ", segments of a part of a round trip, {} where none is known",
+                windows.round_trip
+            );
+        }
+        if windows.announced_segment != 0 {
+            let _ = write!(
+                text,
+                ", segments of {} B while a session is announced",
+                windows.announced_segment
+            );
+        }
+        if windows.announced_resets {
+            text.push_str(", others reset while a session is announced");
+        }
+        text
+    }
+
+    fn clause(windows: &Self) -> Clause {
+        Clause::Arriving(if windows.fixed == Size::default() {
+            format!(
+                "are answered with receive windows that hold TCP{}",
+                limit(windows.rate).replace(" at", " to")
+            )
+        } else {
+            format!("are answered with receive windows of {}", windows.fixed)
+        })
+    }
+}
+
+fn limit(rate: Rate) -> String {
+    if rate == Rate::default() {
+        String::from(" without a limit")
+    } else {
+        format!(" at {rate}")
     }
 }

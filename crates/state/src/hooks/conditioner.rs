@@ -1,23 +1,179 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How traffic conditioners read.
+//! Traffic conditioners: what gives packets a colour where they enter a device or leave it, and
+//! acts on each colour as configured.
 
-use weirgate_state::{ColourAction, ColourMeter, Conditioner, Conditioning};
-use weirgate_units::Dscp;
+use super::program::{Clause, HookProgram, ProgramFilter, ProgramRow, egress, ingress};
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+use weirgate_units::{Dscp, Handle, Rate, Size, Span};
 
-/// All of a place and a way, in words.
-pub(crate) fn text(own: &Conditioning, way: &str) -> String {
-    let each: Vec<String> = own.conditioners.iter().map(one).collect();
-    format!("what {way} is conditioned ({})", each.join("; "))
+/// A program at a device's `clsact` qdisc, for what enters or for what leaves
+/// (`bpf/inbound/condition.bpf.c`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Conditioning {
+    /// The conditioners; the first whose packets they are conditions them.
+    pub conditioners: Vec<Conditioner>,
 }
 
-/// In short, for one line of a plan.
-pub(crate) fn in_short(own: &Conditioning, way: &str) -> String {
-    let names: Vec<&str> = own
-        .conditioners
-        .iter()
-        .map(|one| one.name.as_str())
-        .collect();
-    format!("are conditioned where they {way} it ({})", names.join(", "))
+/// One conditioner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conditioner {
+    /// Its name, by which it is counted.
+    pub name: String,
+    /// The classes that it is about; none is all.
+    pub classes: Vec<Handle>,
+    /// Whose packets it is about, as networks; none is everybody's.
+    pub source: Vec<(IpAddr, u8)>,
+    /// For whom.
+    pub destination: Vec<(IpAddr, u8)>,
+    /// Protocols that packets carry, in ascending order; none is all.
+    #[serde(default)]
+    pub protocols: Vec<u8>,
+    /// Ports from..=to that they come from; none is all.
+    #[serde(default)]
+    pub source_ports: Vec<(u16, u16)>,
+    /// Ports that they go to.
+    #[serde(default)]
+    pub destination_ports: Vec<(u16, u16)>,
+    /// The code points that it is about, a bit for each value.
+    pub codes: u64,
+    /// What it measures by; `None` takes every packet as green.
+    pub meter: Option<ColourMeter>,
+    /// What a smaller packet is measured as, in IP bytes: the minimum policed
+    /// unit (RFC 2215 section 3.6). 0 measures every packet as it is.
+    #[serde(default)]
+    pub smallest: u32,
+    /// Whether the colours that code points bring count.
+    pub aware: bool,
+    /// Code points that bring yellow and those that bring red, a bit for each;
+    /// others bring green.
+    pub brings: [u64; 2],
+    /// What is done with green, yellow and red packets.
+    pub actions: [ColourAction; 3],
+}
+
+/// A meter; rates and sizes are of IP packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ColourMeter {
+    /// One rate and one burst: green or red (RFC 3290 section 5.1.3).
+    Bucket {
+        /// The rate.
+        rate: Rate,
+        /// What may come at once.
+        burst: Size,
+    },
+    /// The single rate three colour marker (RFC 2697).
+    SingleRate {
+        /// CIR.
+        rate: Rate,
+        /// CBS.
+        burst: Size,
+        /// EBS.
+        excess: Size,
+    },
+    /// The two rate three colour marker (RFC 2698).
+    TwoRate {
+        /// CIR.
+        rate: Rate,
+        /// CBS.
+        burst: Size,
+        /// PIR.
+        peak: Rate,
+        /// PBS.
+        peak_burst: Size,
+    },
+    /// A rate's bytes in each interval (RFC 3290 section 5.1.1).
+    Average {
+        /// The rate.
+        rate: Rate,
+        /// The interval.
+        interval: Span,
+    },
+    /// An exponential average of what is offered (RFC 3290 section 5.1.2).
+    Moving {
+        /// The rate.
+        rate: Rate,
+        /// The interval.
+        interval: Span,
+        /// The gain, in 2^-32.
+        gain: u64,
+    },
+}
+
+/// What is done with packets of a colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum ColourAction {
+    /// Nothing.
+    #[default]
+    Pass,
+    /// They get another code point.
+    Mark(Dscp),
+    /// They end here.
+    Drop,
+}
+
+/// The conditioners of what enters a device.
+#[derive(Debug)]
+pub enum IngressConditioners {}
+
+/// The conditioners of what leaves it.
+#[derive(Debug)]
+pub enum EgressConditioners {}
+
+const fn row(filters: &'static [ProgramFilter]) -> ProgramRow {
+    ProgramRow {
+        object: "condition",
+        // After all that drop packets, to measure what they let go.
+        preference: 92,
+        filters,
+        ..ProgramRow::DEFAULT
+    }
+}
+
+impl HookProgram for IngressConditioners {
+    type Settings = Conditioning;
+
+    const ROW: ProgramRow = row(&[ingress("condition", "weirgate-condition-in-")]);
+
+    fn text(own: &Conditioning) -> String {
+        format!("what enters is conditioned ({})", own.text())
+    }
+
+    fn clause(own: &Conditioning) -> Clause {
+        Clause::Arriving(format!(
+            "are conditioned where they enter it ({})",
+            own.names()
+        ))
+    }
+}
+
+impl HookProgram for EgressConditioners {
+    type Settings = Conditioning;
+
+    const ROW: ProgramRow = row(&[egress("condition", "weirgate-condition-out-")]);
+
+    fn text(own: &Conditioning) -> String {
+        format!("what leaves is conditioned ({})", own.text())
+    }
+
+    fn clause(own: &Conditioning) -> Clause {
+        Clause::Alone(format!(
+            "packets are conditioned where they leave it ({})",
+            own.names()
+        ))
+    }
+}
+
+impl Conditioning {
+    fn text(&self) -> String {
+        let each: Vec<String> = self.conditioners.iter().map(one).collect();
+        each.join("; ")
+    }
+
+    fn names(&self) -> String {
+        let each: Vec<&str> = self.conditioners.iter().map(|one| &*one.name).collect();
+        each.join(", ")
+    }
 }
 
 /// A conditioner, in words.
@@ -122,8 +278,6 @@ fn meter(meter: ColourMeter) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::{DeviceName, HookPrograms};
-    use weirgate_units::{Handle, Rate, Size, Span};
 
     fn conditioner() -> Conditioner {
         Conditioner {
@@ -193,41 +347,5 @@ mod tests {
         ] {
             assert!(meter(other).contains("8kbit"));
         }
-    }
-
-    #[test]
-    fn each_way_comes_and_goes_by_itself() {
-        let device = DeviceName::new("wan").unwrap();
-        let own = Some(Box::new(Conditioning {
-            conditioners: vec![conditioner()],
-        }));
-        let both = HookPrograms {
-            entering: own.clone(),
-            leaving: own,
-            ..HookPrograms::default()
-        };
-        let one = HookPrograms {
-            entering: None,
-            ..both.clone()
-        };
-        let commands = |before: Option<&HookPrograms>, after: Option<&HookPrograms>| {
-            let mut lines = Vec::new();
-            let text = crate::diff::hooks::command(&device, before, after);
-            lines.extend(
-                text.lines()
-                    .filter(|line| !line.contains("clsact"))
-                    .map(str::to_owned),
-            );
-            let words = |line: &String| line.split(" pref").next().unwrap_or_default().to_owned();
-            lines.iter().map(words).collect::<Vec<_>>()
-        };
-        let add = |way| format!("tc filter replace dev wan {way}");
-        assert_eq!(commands(None, Some(&both)), [add("ingress"), add("egress")]);
-        assert_eq!(
-            commands(Some(&both), Some(&one)),
-            ["tc filter del dev wan ingress"]
-        );
-        assert_eq!(commands(Some(&one), Some(&both)), [add("ingress")]);
-        assert_eq!(commands(Some(&both), Some(&both)), Vec::<String>::new());
     }
 }

@@ -101,14 +101,14 @@ mod together {
         use super::*;
 
         in_one_guest! {
-            announced_sessions_have_room_made_for_them: "announced::segments", "announced::resets";
-            handshakes_ask_for_a_share_of_a_round_trip: "ask::shares";
-            windows_are_shared_by_hosts: "window_tcp::shares_by_hosts";
-            answered_streams_have_a_share: "streams::answered_ones_have_a_share";
-            timestamps_tell_the_path: "window_path::timestamps_tell_the_path";
+            announced_sessions_have_room_made_for_them: "window::announced::segments", "window::announced::resets";
+            handshakes_ask_for_a_share_of_a_round_trip: "window::ask::shares";
+            windows_are_shared_by_hosts: "window::tcp::shares_by_hosts";
+            answered_streams_have_a_share: "window::streams::answered_ones_have_a_share";
+            timestamps_tell_the_path: "window::path::timestamps_tell_the_path";
             windows_are_written: "window::writes", "window::begins", "window::spares";
-            windows_leave_senders_of_l4s_alone: "l4s::left_alone";
-            servers_are_known_once_acknowledged: "window_handshakes::servers_are_known_once_acknowledged";
+            windows_leave_senders_of_l4s_alone: "window::l4s::left_alone";
+            servers_are_known_once_acknowledged: "window::handshakes::servers_are_known_once_acknowledged";
             connections_change_class_in_order: "order::moves", "order::returns", "order::ends";
             streams_walk_the_states: "udp::states";
         }
@@ -121,7 +121,7 @@ mod together {
         in_one_guest! {
             what_passes_tells_waits: "passive::waits";
             what_passes_tells_round_trips: "passive::round_trips";
-            round_trips_are_of_the_path_alone: "round_trip::of_the_path_alone";
+            round_trips_are_of_the_path_alone: "passive::round_trip::of_the_path_alone";
             what_went_leaves_its_room: "passive::devices_come_and_go";
             hosts_are_counted_and_bounded: "passive::hosts";
         }
@@ -199,7 +199,10 @@ fn old_connections_are_learnt() {
         programs: &["env", "ip", "nft", "tc"],
         ..own(&[], Limits::default())
     };
-    println!("{}", own.run("inside::streams::old_connections_are_learnt"));
+    println!(
+        "{}",
+        own.run("inside::window::streams::old_connections_are_learnt")
+    );
 }
 
 /// Part of `cargo xtask bench`.
@@ -261,10 +264,10 @@ mod long {
 
     in_the_guest! {
         windows_leave_all_else: "window::any_packet";
-        forged_handshakes_evict_nobody: "window_handshakes::forged_handshakes_evict_nobody";
-        windows_hold_a_rate: "window_tcp::holds", "second::accepts", "second::recovers";
-        announced_sessions_leave_all_else: "announced::any_packet_while_announced";
-        announced_sessions_end_downloads: "announced::ends_downloads";
+        forged_handshakes_evict_nobody: "window::handshakes::forged_handshakes_evict_nobody";
+        windows_hold_a_rate: "window::tcp::holds", "window::second::accepts", "window::second::recovers";
+        announced_sessions_leave_all_else: "window::announced::any_packet_while_announced";
+        announced_sessions_end_downloads: "window::announced::ends_downloads";
         connections_in_order_leave_all_else: "order::any_packet";
         streams_leave_all_else: "udp::any_packet";
         conditioners_leave_all_else: "condition::any_packet";
@@ -273,7 +276,7 @@ mod long {
         filter_and_native_host_agree_on_all: "filter::parity_of_all";
         what_passes_tells_waits_of_engines: "passive::waits_of_engines";
         what_passes_tells_all_round_trips: "passive::all_round_trips";
-        other_round_trips_are_of_the_path_alone: "round_trip::of_other_paths_alone";
+        other_round_trips_are_of_the_path_alone: "passive::round_trip::of_other_paths_alone";
         hosts_are_counted_in_a_queue: "passive::hosts_in_a_queue";
         flows_are_what_is_asked_for: "flows::by_parts";
         two_devices_keep_two_states: "two_devices";

@@ -4,8 +4,8 @@
 
 use super::filter::{frame, setup};
 use super::net::{self, Far};
+use super::window::tcp::received;
 use super::window::{control, edge};
-use super::window_tcp::received;
 use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHookBuilder};
 use smoltcp::phy::{Device, Medium, TunTapInterface, TxToken};
 use smoltcp::time::Instant as Moment;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What runs in the guest. Ignored elsewhere.
 
-mod announced;
-mod ask;
 mod condition;
 mod cost;
 mod engine;
@@ -10,7 +8,6 @@ mod equal;
 mod filter;
 mod flood;
 mod flows;
-mod l4s;
 mod loaded;
 pub mod marks;
 mod net;
@@ -21,15 +18,9 @@ mod passive;
 mod payload;
 mod prague;
 mod rate;
-mod round_trip;
-mod second;
-mod streams;
 mod tap;
 mod udp;
 mod window;
-mod window_handshakes;
-mod window_path;
-mod window_tcp;
 
 use libbpf_rs::query::ProgInfoIter;
 use net::{Far, Flood};

@@ -13,7 +13,7 @@
 //! what is pending is over.
 //!
 //! Not modelled: damaged or deleted files (tests of `history`), a lost lock file (the fencing
-//! test of `tests/cli/late.rs`), two guards of one change, `remove`, refills of sets, circuits,
+//! test of `tests/cli/apply/late.rs`), two guards of one change, `remove`, refills of sets, circuits,
 //! and how long a step takes: the service's quarter of a second stands for any time.
 //!
 //! Over 500 lines, because a process's steps mean nothing without the world that

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What disciplines promise: a file for each, and what holds for all of them.
+
+#[path = "../support/bottleneck.rs"]
+mod bottleneck;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod band;
+mod blue;
+mod bursts;
+mod codel;
+mod confined;
+mod drt;
+mod dualpi2;
+mod ef;
+mod every;
+mod fuzzy;
+mod mice;
+mod nqb;
+mod pie;
+mod red;
+mod seam;
+mod shallow;
+mod sred;
+mod wred;

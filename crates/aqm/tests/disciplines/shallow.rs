@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a virtual queue does to senders of L4S: it marks them at a step of their own, and
+//! couples what it does to classic ones (RFC 9332, section 2.1).
+
+use crate::support::{Chance, MS, ONE, S};
+use weirgate_aqm::{Action, Discipline, Link, Packet, Settings, VirtualQueue};
+
+const NOT_ECT: u32 = 0;
+const ECT_1: u32 = 1;
+
+/// Ethernet, of which a full packet takes 1538 bytes.
+fn ethernet(bits_s: u64) -> Link {
+    Link {
+        rate_bytes_s: bits_s / 8,
+        mtu_bytes: 1_514,
+        overhead_bytes: 24,
+        ..Link::default()
+    }
+}
+
+fn queue(link: &Link, given: &[(&str, u64)]) -> VirtualQueue {
+    let mut settings = Settings::new(Discipline::named("meredt").expect("one of the kit"));
+    let usual = [
+        ("measure", 2),
+        ("mark", 2),
+        ("spare_ns", 0),
+        ("l4s_step_ns", MS),
+    ];
+    for (name, value) in usual.iter().chain(given) {
+        settings.set(name, *value).expect("a parameter");
+    }
+    VirtualQueue::new(&settings, link, 0)
+}
+
+fn full(link: &Link, flow: u32, ecn: u32, now: u64) -> Packet {
+    Packet {
+        arrived_ns: now,
+        len: 1_514,
+        wire: link.wire_bytes(1_514),
+        flow: flow.wrapping_mul(0x9e37_79b1),
+        ecn,
+    }
+}
+
+/// Thresholds that nothing reaches.
+const OUT_OF_REACH: [(&str, u64); 3] = [
+    ("min_bytes", 10_000_000),
+    ("max_bytes", 20_000_000),
+    ("limit_bytes", 80_000_000),
+];
+
+/// Of packets of L4S that come at once, those are marked that others of their kind would
+/// make wait for a millisecond, or for two packets where that is longer. What classic
+/// senders have queued does not count.
+#[test]
+fn the_step_is_of_l4s_alone() {
+    // A packet takes 0.246 ms, and 12.3 ms.
+    for (bits_s, unmarked) in [(50_000_000, 5), (1_000_000, 2)] {
+        let link = ethernet(bits_s);
+        let mut queue = queue(&link, &OUT_OF_REACH);
+        for _ in 0..100 {
+            let verdict = queue.arrive(&full(&link, 1, NOT_ECT, S), 7);
+            assert_eq!(verdict.action, Action::Pass);
+        }
+        for index in 0..20 {
+            let verdict = queue.arrive(&full(&link, 2, ECT_1, S), 7);
+            let marked = verdict.action == Action::Mark;
+            assert_eq!(marked, index >= unmarked, "{bits_s}: {index}");
+        }
+        let verdict = queue.arrive(&full(&link, 1, NOT_ECT, S), 7);
+        assert_eq!(verdict.action, Action::Pass);
+        // Twenty packets later none of them would be left.
+        let later = S + 20 * u64::from(link.wire_bytes(1_514)) * S / link.rate_bytes_s;
+        let verdict = queue.arrive(&full(&link, 2, ECT_1, later), 7);
+        assert_eq!(verdict.action, Action::Pass);
+        assert_eq!(queue.number("l4s_packets"), Some(21));
+        assert_eq!(queue.number("l4s_step_marks"), Some(20 - unmarked));
+    }
+}
+
+/// What happens to classic and L4S packets that take turns, in the middle between the
+/// thresholds: shares dropped of the first, marked and dropped of the others.
+fn in_the_middle(max_p: u64) -> [f64; 3] {
+    let link = ethernet(50_000_000);
+    let wire = u64::from(link.wire_bytes(1_514));
+    let mut queue = queue(
+        &link,
+        &[
+            ("min_bytes", 100_000),
+            ("max_bytes", 300_000),
+            ("limit_bytes", 1_200_000),
+            ("weight", ONE / 512),
+            ("max_p", max_p),
+            ("most_p", ONE / 2),
+            ("least_p", ONE / 100),
+            // In the middle of the band nothing is adapted.
+            ("rule", 1),
+            ("weight1", 1 << 16),
+            ("weight2", 1 << 16),
+            ("weight3", 1 << 16),
+        ],
+    );
+    let mut chance = Chance(3);
+    // What comes is what goes, so the virtual queue stays where it is.
+    for _ in 0..200_000 / wire {
+        queue.count(&full(&link, 9, NOT_ECT, S));
+    }
+    let rounds = 100_000;
+    let mut counts = [0_u64; 3];
+    for index in 0..2 * (rounds + 5_000) {
+        let now = S + index * wire * S / link.rate_bytes_s;
+        let l4s = index % 2 == 1;
+        let ecn = if l4s { ECT_1 } else { NOT_ECT };
+        let verdict = queue.arrive(&full(&link, u32::from(l4s), ecn, now), chance.word());
+        // The average has to come up first.
+        if index >= 10_000 {
+            match verdict.action {
+                Action::Mark => counts[1] += 1,
+                Action::Drop => counts[2 * usize::from(l4s)] += 1,
+                Action::Pass => {}
+            }
+        }
+    }
+    assert_eq!(queue.number("l4s_step_marks"), Some(0));
+    counts.map(|count| count as f64 / rounds as f64)
+}
+
+/// Of classic packets p'^2 are dropped, of L4S packets 2 p' marked and none dropped.
+#[test]
+fn marks_are_twice_the_root_of_drops() {
+    for max_p in [ONE / 50, ONE / 10] {
+        let [dropped, marked, lost] = in_the_middle(max_p);
+        let law = 2.0 * dropped.sqrt();
+        assert!((marked / law - 1.0).abs() < 0.03, "{marked}, not {law}");
+        // Spaced evenly, 2 p / (1 + p) are chosen of those with a probability of p.
+        let half = max_p as f64 / ONE as f64 / 2.0;
+        let chosen = 2.0 * half / (1.0 + half);
+        assert!(
+            (dropped / chosen - 1.0).abs() < 0.1,
+            "{dropped}, not {chosen}"
+        );
+        assert!(lost < f64::EPSILON, "{lost}");
+    }
+}
+
+/// Where 2 p' is 1 and more, L4S packets are dropped as classic ones are, and the others
+/// marked (RFC 9332, section 4.2.3).
+#[test]
+fn overload_drops_both_alike() {
+    let [dropped, marked, lost] = in_the_middle(ONE / 2);
+    assert!(dropped > 0.3, "{dropped}");
+    assert!((lost / dropped - 1.0).abs() < 0.05, "{lost}, not {dropped}");
+    assert!((marked + lost - 1.0).abs() < 0.001, "{marked}, {lost}");
+}
+
+/// Without a step they are as all others.
+#[test]
+fn nothing_said_nothing_done() {
+    let link = ethernet(1_000_000);
+    let mut queue = queue(&link, &[&OUT_OF_REACH[..], &[("l4s_step_ns", 0)]].concat());
+    for _ in 0..100 {
+        let verdict = queue.arrive(&full(&link, 2, ECT_1, S), 7);
+        assert_eq!(verdict.action, Action::Pass);
+    }
+    assert_eq!(queue.number("l4s_packets"), Some(0));
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the engine of rows promises.
+
+#[path = "../support/growth.rs"]
+mod growth;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod caps;
+mod hosts;
+mod promises;
+mod trees;

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the engine promises, whatever the tree is and however late its host is
+//! woken. What was sent is judged by its bytes and times alone.
+
+use crate::support::{Chance, MS, S, link};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use weirgate_aqm::{Engine, EngineSize, Link, NodeRule, Packet};
+
+/// What a ceiling makes up for (`ENGINE_LATE_NS`).
+const LATE: u64 = 65_536;
+
+/// Room for small trees.
+const SIZE: EngineSize = EngineSize {
+    nodes: 200,
+    inner: 60,
+    queues: 150,
+    slots: 2_000,
+    limit_bytes: 3_000_000,
+    hosts: 0,
+};
+
+/// A packet that was sent.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    at_ns: u64,
+    leaf: u32,
+    host: u32,
+    wire: u32,
+}
+
+/// A node that shares by this quantum.
+fn share(quantum: u32) -> NodeRule {
+    NodeRule {
+        quantum,
+        target_ns: u32::MAX,
+        ..NodeRule::default()
+    }
+}
+
+/// What one leaf is always sent: packets of `lengths`, of flows of hosts.
+#[derive(Debug, Clone)]
+struct Load {
+    leaf: u32,
+    lengths: std::ops::Range<u32>,
+    flows: Vec<(u32, u32)>,
+}
+
+impl Load {
+    fn of(leaf: u32, lengths: std::ops::Range<u32>) -> Self {
+        let flows = vec![(1, leaf)];
+        Self {
+            leaf,
+            lengths,
+            flows,
+        }
+    }
+}
+
+/// Sends for so long from leaves that always have something to send, each flow some
+/// packets. The host is woken up to `late` behind the time that it asked for, and
+/// every other time it asks before that, as it does when a packet comes.
+fn saturated(
+    engine: &mut Engine<(u32, u32)>,
+    link: &Link,
+    loads: &[Load],
+    span: u64,
+    late: u64,
+    chance: &mut Chance,
+) -> Vec<Sent> {
+    let (mut now, mut sent) = (S, Vec::new());
+    let mut queued = BTreeMap::new();
+    let end = now + span;
+    // What is missing is filled up, at first of all.
+    let mut short: Vec<(usize, usize)> = Vec::new();
+    for (number, load) in loads.iter().enumerate() {
+        short.extend((0..load.flows.len()).map(|flow| (number, flow)));
+    }
+    let place: BTreeMap<(u32, u32, u32), (usize, usize)> = short
+        .iter()
+        .map(|(number, flow)| {
+            let load = &loads[*number];
+            let (host, name) = load.flows[*flow];
+            ((load.leaf, host, name), (*number, *flow))
+        })
+        .collect();
+    while now < end {
+        for (number, flow) in short.drain(..) {
+            let load = &loads[number];
+            let (host, name) = load.flows[flow];
+            let count: &mut u32 = queued.entry((load.leaf, host, name)).or_default();
+            while *count < 3 {
+                let spread = u64::from(load.lengths.end - load.lengths.start);
+                let len = load.lengths.start + chance.below(spread) as u32;
+                let packet = Packet {
+                    arrived_ns: now,
+                    len,
+                    wire: link.wire_bytes(len),
+                    flow: name,
+                    ecn: 0,
+                };
+                let arrival = engine.arrive(load.leaf, &packet, host, (host, name));
+                assert!(arrival.refused.is_none() && arrival.evicted.is_empty());
+                *count += 1;
+            }
+        }
+        let departure = engine.depart(now);
+        // CoDel takes from who waits for seconds; that counts for no rate.
+        for (leaf, (host, flow)) in departure.dropped {
+            *queued.get_mut(&(leaf, host, flow)).expect("it came") -= 1;
+            short.push(place[&(leaf, host, flow)]);
+        }
+        if let Some((leaf, _, packet, (host, flow))) = departure.sent {
+            *queued.get_mut(&(leaf, host, flow)).expect("it came") -= 1;
+            short.push(place[&(leaf, host, flow)]);
+            sent.push(Sent {
+                at_ns: now,
+                leaf,
+                host,
+                wire: packet.wire,
+            });
+        } else {
+            engine.audit_idle(now).expect("nobody could send");
+            let opens = departure.opens_ns.expect("something is queued");
+            assert!(opens > now, "asked again at {now} for {opens}");
+            now = if chance.below(2) == 0 {
+                now + 1 + chance.below(opens - now)
+            } else {
+                opens + chance.below(late + 1)
+            };
+        }
+    }
+    engine.audit().expect("rows that agree");
+    sent
+}
+
+/// Bytes of those that are wanted.
+fn bytes(sent: &[Sent], wanted: impl Fn(&Sent) -> bool) -> f64 {
+    let all: u64 = sent
+        .iter()
+        .filter(|it| wanted(it))
+        .map(|it| u64::from(it.wire))
+        .sum();
+    all as f64
+}
+
+/// Any link, from 1 Mbit/s to 1 Gbit/s.
+fn any_link() -> impl Strategy<Value = Link> {
+    let rate = (16.93_f64..26.9).prop_map(f64::exp2);
+    (rate, 0_u32..3, -14_i32..45, 0_u32..90).prop_map(|(rate, framing, overhead, mpu)| Link {
+        rate_bytes_s: rate as u64,
+        mtu_bytes: 1514,
+        overhead_bytes: overhead,
+        mpu_bytes: mpu,
+        framing,
+        ..Link::default()
+    })
+}
+
+/// How long a thousand and more packets take.
+fn span(link: &Link) -> u64 {
+    (1500 * 1514 * S / link.rate_bytes_s).clamp(20 * MS, 20 * S)
+}
+
+/// A node of a random tree: below which of those before it, and its rule by
+/// shares of the link.
+#[derive(Debug, Clone)]
+struct Twig {
+    below: prop::sample::Index,
+    inner: bool,
+    ceiling: u64,
+    guarantee: u64,
+    quantum: u32,
+    priority: u32,
+}
+
+fn twig() -> impl Strategy<Value = Twig> {
+    (
+        any::<prop::sample::Index>(),
+        any::<bool>(),
+        0_u64..40,
+        0_u64..8,
+        256_u32..6000,
+        0_u32..9,
+    )
+        .prop_map(
+            |(below, inner, ceiling, guarantee, quantum, priority)| Twig {
+                below,
+                inner,
+                ceiling,
+                guarantee,
+                quantum,
+                priority,
+            },
+        )
+}
+
+/// A tree with its leaves, and of each node its parent and ceiling.
+struct Grown {
+    engine: Engine<(u32, u32)>,
+    leaves: Vec<u32>,
+    nodes: BTreeMap<u32, (u32, u64)>,
+}
+
+fn grown(link: &Link, twigs: &[Twig]) -> Grown {
+    let mut engine = Engine::new(link, SIZE);
+    let root = engine.root();
+    let mut inner = vec![(root, 1)];
+    let mut leaves = Vec::new();
+    let mut nodes = BTreeMap::from([(root, (0, link.rate_bytes_s))]);
+    for (number, twig) in twigs.iter().enumerate() {
+        let (parent, depth) = *twig.below.get(&inner);
+        let rule = NodeRule {
+            // Every fourth has none.
+            ceiling_bytes_s: if twig.ceiling > 10 {
+                link.rate_bytes_s * twig.ceiling / 40
+            } else {
+                0
+            },
+            guarantee_bytes_s: link.rate_bytes_s * twig.guarantee / 100,
+            priority: twig.priority,
+            ..share(twig.quantum)
+        };
+        // The first is a leaf, so that there is one.
+        let forks = twig.inner && depth < 7 && number > 0;
+        let id = engine.add(parent, forks, &rule).expect("room");
+        nodes.insert(id, (parent, rule.ceiling_bytes_s));
+        if forks {
+            inner.push((id, depth + 1));
+        } else {
+            leaves.push(id);
+        }
+    }
+    Grown {
+        engine,
+        leaves,
+        nodes,
+    }
+}
+
+impl Grown {
+    fn above(&self, leaf: u32) -> impl Iterator<Item = u32> {
+        std::iter::successors(Some(leaf), |id| {
+            Some(self.nodes[id].0).filter(|it| *it != 0)
+        })
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Over any time that begins with a packet of a node, what begins in it is the
+    /// ceiling's, one full packet (of the root: what a host may be late) and the
+    /// last packet at most: of every node of any tree.
+    #[test]
+    fn no_node_is_above_its_ceiling(
+        link in any_link(),
+        twigs in prop::collection::vec(twig(), 1..24),
+        late in prop_oneof![Just(0_u64), 0_u64..33_000],
+        seed in any::<u64>(),
+    ) {
+        let mut tree = grown(&link, &twigs);
+        let loads: Vec<Load> = tree.leaves.iter().map(|leaf| Load::of(*leaf, 40..1515)).collect();
+        let sent = saturated(&mut tree.engine, &link, &loads, span(&link), late, &mut Chance(seed));
+        prop_assert!(!sent.is_empty());
+        let full = u64::from(link.wire_bytes(1514));
+        for (node, (_, ceiling)) in &tree.nodes {
+            if *ceiling == 0 {
+                continue;
+            }
+            let slack = if *node == tree.engine.root() { LATE } else { LATE.max(full * S / ceiling) };
+            // The least of `sent - ceiling * time` before each packet so far.
+            let (mut had, mut least) = (0.0_f64, f64::MAX);
+            for one in sent.iter().filter(|one| tree.above(one.leaf).any(|it| it == *node)) {
+                let due = *ceiling as f64 * (one.at_ns - S) as f64 / 1e9;
+                least = least.min(had - due);
+                // What has begun before this one, over the shortest time and the longest.
+                let over = had - due - least;
+                let allowed = *ceiling as f64 * slack as f64 / 1e9 + 1.0;
+                prop_assert!(over <= allowed, "node {} is {} bytes over, {} allowed", node, over, allowed);
+                had += f64::from(one.wire);
+            }
+        }
+    }
+
+    /// The link is never idle, but for what its host is woken late beyond what is
+    /// made up for, while a leaf without ceilings has packets.
+    #[test]
+    fn the_link_is_never_idle(
+        link in any_link(),
+        twigs in prop::collection::vec(twig(), 1..24),
+        seed in any::<u64>(),
+    ) {
+        let mut tree = grown(&link, &twigs);
+        let root = tree.engine.root();
+        let free = tree.engine.add(root, false, &NodeRule { priority: 7, ..share(2000) }).expect("room");
+        tree.leaves.push(free);
+        let loads: Vec<Load> = tree.leaves.iter().map(|leaf| Load::of(*leaf, 40..1515)).collect();
+        let span = span(&link);
+        let sent = saturated(&mut tree.engine, &link, &loads, span, 32_000, &mut Chance(seed));
+        let had = bytes(&sent, |_| true);
+        let due = link.rate_bytes_s as f64 * span as f64 / 1e9;
+        let full = f64::from(link.wire_bytes(1514));
+        let late = link.rate_bytes_s as f64 * LATE as f64 / 1e9;
+        prop_assert!((had - due).abs() <= full + late, "{} bytes for {}", had, due);
+    }
+
+    /// Equals share as their quanta, to one percent of their shares and a turn.
+    #[test]
+    fn equals_share_by_their_quanta(
+        link in any_link(),
+        children in prop::collection::vec((1_u32..20, 100_u32..1515), 2..12),
+        nested in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let mut engine = Engine::new(&link, SIZE);
+        let root = engine.root();
+        let mut loads = Vec::new();
+        for (weight, most) in &children {
+            let rule = share(weight * 512);
+            let leaf = if nested {
+                // Two levels down, where a leaf has no equals.
+                let site = engine.add(root, true, &rule).expect("room");
+                engine.add(site, false, &share(1514)).expect("room")
+            } else {
+                engine.add(root, false, &rule).expect("room")
+            };
+            loads.push(Load::of(leaf, 40..most + 1));
+        }
+        let weights: u32 = children.iter().map(|(weight, _)| weight).sum();
+        // Two hundred turns of all.
+        let span = u64::from(weights) * 512 * 200 * S / link.rate_bytes_s;
+        let sent = saturated(&mut engine, &link, &loads, span, 32_000, &mut Chance(seed));
+        let all = bytes(&sent, |_| true);
+        for (load, (weight, most)) in loads.iter().zip(&children) {
+            let had = bytes(&sent, |it| it.leaf == load.leaf);
+            let due = all * f64::from(*weight) / f64::from(weights);
+            let turn = f64::from(weight * 512 + link.wire_bytes(*most));
+            prop_assert!((had - due).abs() <= 0.01 * due + turn, "{} of {} for {:?}", had, due, children);
+        }
+    }
+
+    /// Who is guaranteed gets it, under a flood of siblings that are more urgent and
+    /// guaranteed nothing, at any level.
+    #[test]
+    fn guarantees_hold_under_a_flood(
+        link in any_link(),
+        sites in prop::collection::vec(prop::collection::vec((1_u64..6, 0_u32..8, 100_u32..1515), 1..4), 1..5),
+        seed in any::<u64>(),
+    ) {
+        let mut engine = Engine::new(&link, SIZE);
+        let root = engine.root();
+        let mut loads = Vec::new();
+        let mut owed = Vec::new();
+        for site in &sites {
+            let part: u64 = site.iter().map(|(part, ..)| part).sum();
+            let guarantee_bytes_s = link.rate_bytes_s * part / 80;
+            let above = engine
+                .add(root, true, &NodeRule { guarantee_bytes_s, priority: 7, ..share(256) })
+                .expect("room");
+            for (part, priority, most) in site {
+                let guarantee_bytes_s = link.rate_bytes_s * part / 80;
+                let rule = NodeRule { guarantee_bytes_s, priority: *priority, ..share(256) };
+                let leaf = engine.add(above, false, &rule).expect("room");
+                loads.push(Load::of(leaf, 40..most + 1));
+                owed.push((leaf, guarantee_bytes_s));
+            }
+            let flood = engine.add(above, false, &share(1 << 16)).expect("room");
+            loads.push(Load::of(flood, 1514..1515));
+        }
+        let flood = engine.add(root, false, &share(1 << 16)).expect("room");
+        loads.push(Load::of(flood, 1514..1515));
+        let span = 3 * span(&link);
+        let sent = saturated(&mut engine, &link, &loads, span, 32_000, &mut Chance(seed));
+        // Each may wait for a packet of everybody, once in its parent and once at
+        // the root.
+        let full = f64::from(link.wire_bytes(1514));
+        let behind = full * (loads.len() + sites.len()) as f64;
+        for (leaf, rate) in owed {
+            let had = bytes(&sent, |it| it.leaf == leaf);
+            let due = rate as f64 * span as f64 / 1e9;
+            prop_assert!(had >= due - behind, "leaf {} had {} of {}", leaf, had, due);
+        }
+    }
+
+    /// Hosts of a leaf share equally, whatever flows they have.
+    #[test]
+    fn hosts_share_before_flows(
+        link in any_link(),
+        flows in prop::collection::vec(1_usize..5, 2..5),
+        lengths in prop::collection::vec(200_u32..1515, 4),
+        seed in any::<u64>(),
+    ) {
+        let mut engine = Engine::new(&link, SIZE);
+        let leaf = engine.add(engine.root(), false, &share(1514)).expect("room");
+        let mut all: Vec<(u32, u32)> = Vec::new();
+        for (host, count) in (1_u32..).zip(&flows) {
+            all.extend((0..*count as u32).map(|flow| (host, host * 1000 + flow)));
+        }
+        let most = *lengths.iter().max().expect("four");
+        let loads = [Load { leaf, lengths: 200..most + 1, flows: all.clone() }];
+        let span = 8000 * 1514 * S / link.rate_bytes_s;
+        let sent = saturated(&mut engine, &link, &loads, span, 32_000, &mut Chance(seed));
+        let total = bytes(&sent, |_| true);
+        let due = total / flows.len() as f64;
+        for host in 1..=flows.len() as u32 {
+            let had = bytes(&sent, |it| it.host == host);
+            prop_assert!((had - due).abs() <= 0.01 * due, "host {} had {} of {}: {:?}", host, had, due, flows);
+        }
+    }
+}
+
+/// A ceiling a little above its share costs a node nothing of that, though it is
+/// held after each of its packets: it goes on with its turn.
+#[test]
+fn a_ceiling_takes_no_part_of_a_turn() {
+    let link = link(10_000_000);
+    let mut engine = Engine::new(&link, SIZE);
+    let heavy = NodeRule {
+        ceiling_bytes_s: link.rate_bytes_s * 15 / 16,
+        ..share(15_140)
+    };
+    let heavy = engine.add(engine.root(), false, &heavy).expect("room");
+    let light = engine
+        .add(engine.root(), false, &share(1_514))
+        .expect("room");
+    let loads = [heavy, light].map(|leaf| Load::of(leaf, 1_500..1_501));
+    let sent = saturated(&mut engine, &link, &loads, 10 * S, 32_000, &mut Chance(1));
+    let part = bytes(&sent, |it| it.leaf == heavy) / bytes(&sent, |_| true);
+    assert!((part - 10.0 / 11.0).abs() < 0.01, "{part} of the link");
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a tree of the engine can be, how it changes under traffic, and who pays for a
+//! flood.
+
+use crate::support::{S, link};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use weirgate_aqm::{Engine, EngineError, EngineSize, NodeRule, Packet};
+
+/// Room for small trees.
+const SIZE: EngineSize = EngineSize {
+    nodes: 20,
+    inner: 10,
+    queues: 8,
+    slots: 400,
+    limit_bytes: 300_000,
+    hosts: 0,
+};
+
+/// A node that shares by this quantum.
+fn share(quantum: u32) -> NodeRule {
+    NodeRule {
+        quantum,
+        ..NodeRule::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Whatever is done to the tree while packets are queued, each goes out once or is
+    /// dropped once, rows agree, nobody is above its ceiling, and nothing waits that
+    /// could go.
+    #[test]
+    fn trees_change_under_traffic(calls in prop::collection::vec(any::<[u8; 6]>(), 1..700)) {
+        crate::growth::grow(&calls.concat());
+    }
+}
+
+/// A leaf that floods does not take the room of others, and a flow that floods not
+/// that of another in the same leaf.
+#[test]
+fn who_floods_pays_for_it() {
+    let link = link(8_000_000);
+    let mut engine = Engine::new(&link, SIZE);
+    let leaves: Vec<u32> = (0..3)
+        .map(|_| {
+            engine
+                .add(engine.root(), false, &share(1514))
+                .expect("room")
+        })
+        .collect();
+    let packet = |flow| Packet {
+        arrived_ns: S,
+        len: 1000,
+        wire: 1000,
+        flow,
+        ecn: 0,
+    };
+    let mut lost = BTreeMap::new();
+    for _ in 0..2000 {
+        let arrival = engine.arrive(leaves[0], &packet(1), 1, (0, 1));
+        for (_, flow) in arrival.evicted.into_iter().chain(arrival.refused) {
+            *lost.entry(flow).or_insert(0) += 1;
+        }
+    }
+    // Half of the room is the flood's, the other is free.
+    let flood = engine.counts(leaves[0]).expect("a leaf");
+    assert_eq!((flood.packets, flood.bytes), (150, 150_000));
+    for _ in 0..20 {
+        for (leaf, flow) in [(leaves[0], 2), (leaves[1], 3), (leaves[2], 4)] {
+            let arrival = engine.arrive(leaf, &packet(flow), 1, (0, flow));
+            assert!(arrival.refused.is_none(), "{flow}");
+            for (_, flow) in arrival.evicted {
+                *lost.entry(flow).or_insert(0) += 1;
+            }
+        }
+    }
+    assert_eq!(
+        lost.keys().collect::<Vec<_>>(),
+        [&1],
+        "only the flood loses packets"
+    );
+    assert_eq!(engine.counts(leaves[1]).expect("a leaf").packets, 20);
+    engine.audit().expect("rows that agree");
+}
+
+/// The tree is refused what it cannot be.
+#[test]
+fn trees_have_their_bounds() {
+    let mut engine: Engine<()> = Engine::new(&link(1_000_000), SIZE);
+    let mut at = engine.root();
+    let second = engine.add(at, true, &share(1514)).expect("room");
+    let leaf = engine.add(at, false, &share(1514)).expect("room");
+    assert_eq!(
+        engine.add(leaf, false, &share(1)),
+        Err(EngineError::NoParent)
+    );
+    assert_eq!(engine.add(0, false, &share(1)), Err(EngineError::NoParent));
+    assert_eq!(
+        engine.add(9999, false, &share(1)),
+        Err(EngineError::NoParent)
+    );
+    assert_eq!(engine.reparent(1, second), Err(EngineError::Root));
+    for _ in 0..6 {
+        at = engine.add(at, true, &share(1514)).expect("room");
+    }
+    let eighth = engine.add(at, true, &share(1514)).expect("eight levels");
+    assert_eq!(
+        engine.add(eighth, false, &share(1)),
+        Err(EngineError::TooDeep)
+    );
+    assert_eq!(engine.reparent(second, eighth), Err(EngineError::TooDeep));
+    let below = engine.add(second, true, &share(1514)).expect("room");
+    assert_eq!(
+        engine.reparent(second, below),
+        Err(EngineError::BelowItself)
+    );
+    assert_eq!(engine.remove(second), Err(EngineError::HasChildren));
+    engine.remove(below).expect("a node without children");
+    engine.remove(second).expect("its children are gone");
+    assert_eq!(engine.remove(second), Err(EngineError::NoNode));
+}

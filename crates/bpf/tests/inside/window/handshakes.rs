@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Receive-window control and the handshakes by which it knows connections.
+
+use super::{ACK, SCALE_7, SYN, Segment, control, edge, handshake, window};
+use std::time::Instant;
+use weirgate_state::Windows;
+use weirgate_units::Size;
+
+/// SYNs from forged addresses, whether somebody inside answers them or not, make
+/// nobody forget a connection, however long it was idle.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn forged_handshakes_evict_nobody() {
+    let control = control(&Windows {
+        fixed: Size::bytes(4_000),
+        ..edge(1_000_000)
+    });
+    handshake(&control, 4, 1_001, &SCALE_7, &SCALE_7);
+    let data = Segment {
+        version: 4,
+        port: 1_001,
+        out: false,
+        flags: ACK,
+        seq: 1,
+        ack: 2,
+        window: 500,
+        options: &[],
+        payload: 1_448,
+    };
+    control.run(true, &data.frame()).expect("a run");
+    let flood = |count: u32, answered: bool| {
+        let syn = Segment {
+            flags: SYN,
+            options: &SCALE_7,
+            payload: 0,
+            ..data
+        };
+        let answer = Segment {
+            out: true,
+            flags: SYN | ACK,
+            ..syn
+        };
+        let (mut syn, mut answer) = (syn.frame(), answer.frame());
+        let start = Instant::now();
+        for address in 0..count {
+            let address = (0x0b00_0000 + address).to_be_bytes();
+            syn[26..30].copy_from_slice(&address);
+            control.run(true, &syn).expect("a run");
+            if answered {
+                answer[30..34].copy_from_slice(&address);
+                control.run(false, &answer).expect("a run");
+            }
+        }
+        println!("{count} forged SYNs in {:?}", start.elapsed());
+    };
+    flood(1_000_000, false);
+    flood(120_000, true);
+    assert_eq!(control.connections().expect("a map"), 1);
+    let ack = Segment {
+        out: true,
+        ack: 5_000,
+        window: 60_000,
+        payload: 0,
+        ..data
+    };
+    let frame = ack.frame();
+    let after = control.run(false, &frame).expect("a run");
+    assert_eq!(window(&ack, &frame, &after), 32, "still held");
+}
+
+/// A server inside: its SYN-ACK tells how both ends scale, and only the client that
+/// has seen it makes a connection of it.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn servers_are_known_once_acknowledged() {
+    let plain = [2, 4, 5, 0xb4];
+    for (version, options, expected) in [(4, &SCALE_7[..], 32), (6, &plain, 4_000)] {
+        let control = control(&Windows {
+            fixed: Size::bytes(4_000),
+            ..edge(1_000_000)
+        });
+        let answer = Segment {
+            version,
+            port: 1_001,
+            out: true,
+            flags: SYN | ACK,
+            seq: 70_000,
+            ack: 2,
+            window: 60_000,
+            options,
+            payload: 0,
+        };
+        let run = |segment: &Segment<'_>| {
+            let frame = segment.frame();
+            let after = control.run(!segment.out, &frame).expect("a run");
+            window(segment, &frame, &after)
+        };
+        let third = |ack, flags| {
+            let segment = Segment {
+                out: false,
+                flags,
+                seq: 2,
+                ack,
+                options: &[],
+                ..answer
+            };
+            run(&segment);
+            control.connections().expect("a map")
+        };
+        assert_eq!(run(&answer), 4_000, "a SYN-ACK's window is not scaled");
+        assert_eq!(third(70_000, ACK), 0);
+        assert_eq!(third(70_002, ACK), 0);
+        assert_eq!(third(70_001, 4), 0, "a reset");
+        assert_eq!(third(70_001, ACK), 1);
+        let data = Segment {
+            out: false,
+            flags: ACK,
+            seq: 2,
+            ack: 70_001,
+            options: &[],
+            payload: 1_448,
+            ..answer
+        };
+        run(&data);
+        let ack = Segment {
+            flags: ACK,
+            seq: 70_001,
+            ack: 5_000,
+            options: &[],
+            ..answer
+        };
+        assert_eq!(run(&ack), expected);
+    }
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is kept, where it is damaged, another namespace's, or somebody else's to change;
+//! and a service that hangs.
+
+use crate::apply::safe::{guards, within};
+use crate::namespace::{Namespace, same};
+use crate::program::{Ended, WEIRGATE};
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_damaged_head_costs_nothing() {
+    let namespace = Namespace::named();
+    let head = "/run/kept/netns-site/head";
+    namespace.weirgate("apply both.toml").says(0, &["state 1"]);
+    let first = namespace.snapshot();
+    namespace.damage(head);
+    namespace.restart();
+    namespace.weirgate("boot").says(
+        0,
+        &["its copy served", "head.damaged", "state 1 is in force"],
+    );
+    same(&first, &namespace.snapshot());
+    namespace.weirgate("show").says(0, &["head.damaged"]);
+    let doctor = namespace.weirgate("doctor").out;
+    assert!(doctor.contains("note: state: the file that"), "{doctor}");
+    // What nobody confirmed is in the copy, too, and stays unconfirmed.
+    namespace
+        .weirgate("apply --confirm 600s upstream.toml")
+        .says(0, &["state 2"]);
+    for guard in guards(&namespace) {
+        Command::new("kill").args(["-9", &guard]).status().unwrap();
+    }
+    namespace.damage(head);
+    namespace.restart();
+    namespace.weirgate("boot").says(0, &["state 1 is in force"]);
+    same(&first, &namespace.snapshot());
+    let history = namespace.weirgate("history").out;
+    assert!(history.contains("returned by itself"), "{history}");
+}
+
+#[test]
+fn a_damaged_state_gives_way_to_the_newest_sound_one() {
+    let namespace = Namespace::named();
+    namespace.weirgate("apply both.toml").says(0, &["state 1"]);
+    let first = namespace.snapshot();
+    for (policy, state) in [("changed.toml", "state 2"), ("upstream.toml", "state 3")] {
+        namespace
+            .weirgate(&format!("apply {policy}"))
+            .says(0, &[state]);
+    }
+    let third = namespace.snapshot();
+    for number in [2, 3] {
+        namespace.damage(&format!("/run/kept/netns-site/00000{number}.state"));
+    }
+    // What the running kernel has of it is not undone.
+    namespace
+        .weirgate("boot")
+        .says(1, &["state 3, which is in force, is damaged"]);
+    same(&third, &namespace.snapshot());
+    namespace.run("tc qdisc del dev wan root");
+    namespace.weirgate("boot").says(1, &["state 3 is in force"]);
+    same(&third, &namespace.snapshot());
+    namespace.restart();
+    let mut keep = namespace.command("timeout");
+    let keep = keep.args(["2", WEIRGATE, "keep"]);
+    let keep = Ended::of(&keep.output().unwrap());
+    let served = "state 3, the last that was confirmed, is damaged: state 1 is in force";
+    assert!(keep.err.contains(served), "{keep:?}");
+    same(&first, &namespace.snapshot());
+    namespace.weirgate("boot").says(
+        1,
+        &[served, "000003.damaged", "state 1 is in force: 0 steps"],
+    );
+    namespace.weirgate("show").says(1, &[served]);
+    let doctor = namespace.weirgate("doctor");
+    doctor.says(1, &[]);
+    assert!(doctor.out.contains("warning: state: state 3"), "{doctor:?}");
+    namespace.weirgate("history").says(1, &[served]);
+    namespace
+        .weirgate("apply upstream.toml")
+        .says(0, &["state 4"]);
+    same(&third, &namespace.snapshot());
+    namespace.weirgate("show").says(0, &["state 3 was damaged"]);
+}
+
+/// What comes back by itself is neither what nobody confirmed nor what was removed.
+#[test]
+fn only_a_confirmed_state_serves_in_place_of_a_damaged_one() {
+    let namespace = Namespace::named();
+    let bare = namespace.snapshot();
+    namespace
+        .weirgate("apply --confirm 600s both.toml")
+        .says(0, &["state 1"]);
+    namespace
+        .weirgate("rollback")
+        .says(0, &["state 1 is taken back"]);
+    namespace
+        .weirgate("apply changed.toml")
+        .says(0, &["state 2"]);
+    namespace.damage("/run/kept/netns-site/000002.state");
+    namespace.restart();
+    namespace
+        .weirgate("boot")
+        .says(1, &["000002.state is damaged (its checksum is wrong)"]);
+    same(&bare, &namespace.snapshot());
+    namespace.weirgate("apply both.toml").says(0, &["state 3"]);
+    namespace.weirgate("remove").says(0, &[]);
+    namespace
+        .weirgate("apply changed.toml")
+        .says(0, &["state 5"]);
+    namespace.damage("/run/kept/netns-site/000005.state");
+    namespace.restart();
+    namespace
+        .weirgate("boot")
+        .says(1, &["000005.state is damaged"]);
+    same(&bare, &namespace.snapshot());
+}
+
+/// After a restart, the kernel's number of a namespace is any namespace's.
+#[test]
+fn a_namespace_without_a_name_is_not_known_again() {
+    let namespace = Namespace::new();
+    let bare = namespace.snapshot();
+    namespace.weirgate("apply both.toml").says(0, &["state 1"]);
+    namespace
+        .weirgate("boot")
+        .says(0, &["state 1 is in force", "has no name"]);
+    namespace.restart();
+    namespace
+        .weirgate("boot")
+        .says(0, &["nothing is to be in force", "has no name"]);
+    same(&bare, &namespace.snapshot());
+}
+
+#[test]
+fn a_folder_that_others_may_change_is_not_trusted() {
+    let namespace = Namespace::new();
+    namespace.run("mkdir /run/open /run/open/state /run/weirgate");
+    let weirgate = |line: &str| {
+        let first = ["WEIRGATE_STATE_DIR=/run/open/state", WEIRGATE];
+        namespace.started_by("env", &first, line)
+    };
+    for (folder, remedy) in [
+        ("/run/open", "chmod go-w"),
+        ("/run/open/state", "chmod go-w"),
+        ("/run/open", "chown 0"),
+        ("/run/weirgate", "chmod go-w"),
+    ] {
+        let wrong = if remedy == "chown 0" {
+            namespace.run(&format!("chown 1000 {folder}"));
+            "belongs to user 1000".to_owned()
+        } else {
+            namespace.run(&format!("chmod 0777 {folder}"));
+            "may be written by others (mode 0777)".to_owned()
+        };
+        let expected = [format!("{folder} {wrong}"), format!("`{remedy} {folder}`")];
+        for command in ["apply both.toml", "boot"] {
+            weirgate(command).says(1, &[&expected[0], &expected[1]]);
+        }
+        namespace.run(&format!("{remedy} {folder}"));
+    }
+    weirgate("apply both.toml").says(0, &["state 1"]);
+}
+
+/// `keep` is started again however often it fails, and where it hangs.
+#[test]
+fn no_number_of_failures_ends_a_service() {
+    for unit in ["weirgate.service", "weirgate-watch.service"] {
+        let path = crate::program::root().join("packaging/systemd").join(unit);
+        let text = std::fs::read_to_string(path).unwrap();
+        for line in [
+            "StartLimitIntervalSec=0",
+            "Restart=on-failure",
+            "Type=notify",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line} in {unit}");
+        }
+        assert!(text.contains("\nWatchdogSec="), "{unit}");
+        assert!(!text.contains("StartLimitBurst"), "{unit}");
+    }
+}
+
+/// A process that is ended with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A service, and what it tells the service manager.
+fn watched(namespace: &Namespace, service: &[&str], micros: &str) -> (Running, UnixDatagram) {
+    let run = format!("/proc/{}/root/run", namespace.holder());
+    let notify = UnixDatagram::bind(format!("{run}/notify")).unwrap();
+    // To load programs takes seconds.
+    let patience = Duration::from_mins(1);
+    notify.set_read_timeout(Some(patience)).unwrap();
+    let mut command = namespace.command(WEIRGATE);
+    command
+        .args(service)
+        .env("NOTIFY_SOCKET", "/run/notify")
+        .env("WATCHDOG_USEC", micros)
+        .stderr(Stdio::null());
+    (Running(command.spawn().unwrap()), notify)
+}
+
+fn next(notify: &UnixDatagram) -> String {
+    let mut word = [0; 64];
+    let length = notify.recv(&mut word).unwrap();
+    String::from_utf8_lossy(&word[..length]).into_owned()
+}
+
+#[test]
+fn the_loop_of_watch_tells_the_watchdog() {
+    let namespace = Namespace::new();
+    namespace.run("ip link set lo up");
+    let line = ["watch", "--listen", "127.0.0.1:0", "--history", "/run/seen"];
+    let (_watch, notify) = watched(&namespace, &line, "3000000");
+    // The first look may be over before the web process is ready.
+    let first = [next(&notify), next(&notify)];
+    assert!(first.contains(&"READY=1\n".to_owned()), "{first:?}");
+    let begin = Instant::now();
+    for _ in 0..3 {
+        assert_eq!(next(&notify), "WATCHDOG=1\n");
+    }
+    // Of its looks, one a second, not each tells.
+    assert!(begin.elapsed() > Duration::from_secs(2));
+}
+
+#[test]
+fn an_access_list_that_others_may_change_is_not_trusted() {
+    let namespace = Namespace::new();
+    namespace.run("touch /run/access /run/certificate /run/key");
+    let watch = "watch --tls-cert /run/certificate --tls-key /run/key --access /run/access";
+    for file in ["/run/key", "/run/access"] {
+        namespace.run(&format!("chmod 0646 {file}"));
+        let expected = format!("{file} may be written by others (mode 0646)");
+        namespace
+            .weirgate(watch)
+            .says(1, &[&expected, &format!("`chmod go-w {file}`")]);
+        namespace.run(&format!("chmod go-w {file}"));
+    }
+}
+
+/// The loop that does the work tells the watchdog, and nothing else does: one that hangs
+/// in its work is missed.
+#[test]
+fn a_service_that_hangs_tells_the_watchdog_nothing() {
+    let namespace = Namespace::new();
+    namespace.weirgate("apply both.toml").says(0, &["state 1"]);
+    let second = Duration::from_secs(1);
+    let (_keep, notify) = watched(&namespace, &["keep"], "600000");
+    let next = || next(&notify);
+    let mut words = [next(), next()];
+    words.sort();
+    assert_eq!(words, ["READY=1\n", "WATCHDOG=1\n"]);
+    let begin = Instant::now();
+    for _ in 0..5 {
+        assert_eq!(next(), "WATCHDOG=1\n");
+    }
+    assert!(begin.elapsed() < 2 * second, "{:?}", begin.elapsed());
+    // Whoever has the lock keeps the loop waiting in the middle of a repair.
+    let folder = namespace.run("find /run/weirgate -name net-* -type d");
+    let file = format!("{}.lock", folder.trim());
+    let flock = |options: &[&str], words: &[&str]| {
+        let mut flock = namespace.command("flock");
+        flock.args(options).arg(&file).args(words);
+        flock
+    };
+    let is_free = || {
+        let tried = flock(&["--nonblock"], &["true"]).status();
+        tried.unwrap().success()
+    };
+    let mut lock = Running(flock(&[], &["sleep", "3"]).spawn().unwrap());
+    within(5 * second, "the lock", || !is_free());
+    namespace.run("ip link add other type veth peer name another");
+    let mut longest = Duration::ZERO;
+    while lock.0.try_wait().unwrap().is_none() {
+        let before = Instant::now();
+        next();
+        longest = longest.max(before.elapsed());
+    }
+    assert!(longest > second, "{longest:?}");
+    within(second, "the next word", || next() == "WATCHDOG=1\n");
+}

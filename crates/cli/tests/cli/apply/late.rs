@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Processes that come too late, or not at all, to a change that waits for
+//! confirmation: no confirmed state is undone, and none that nobody confirmed
+//! stays.
+
+use crate::apply::safe::{Keeper, guards, unguarded, within};
+use crate::apply::victim;
+use crate::namespace::{Namespace, same};
+use crate::program::{Ended, WEIRGATE, root};
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn signal(which: &str, processes: &[String]) {
+    assert!(!processes.is_empty(), "no guard");
+    let ended = Command::new("kill").arg(which).args(processes).status();
+    assert!(ended.unwrap().success());
+}
+
+/// The guard of the change that waits. One of an earlier change may linger until
+/// its parent is gone.
+fn only_guard(namespace: &Namespace) -> Vec<String> {
+    within(3 * SECOND, "one guard", || guards(namespace).len() == 1);
+    guards(namespace)
+}
+
+/// `apply -`, whose standard input stays open until it is written.
+fn apply_slowly(namespace: &Namespace) -> Child {
+    let mut command = namespace.command(WEIRGATE);
+    command
+        .args(["apply", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+#[test]
+fn a_guard_that_was_stopped_undoes_no_newer_state() {
+    let namespace = Namespace::new();
+    namespace.weirgate("apply both.toml").says(0, &["state 1"]);
+    namespace
+        .weirgate("apply --confirm 2s changed.toml")
+        .says(0, &["state 2"]);
+    let late = only_guard(&namespace);
+    signal("-STOP", &late);
+    sleep(3 * SECOND);
+    namespace
+        .weirgate("apply upstream.toml")
+        .says(0, &["state 3"]);
+    let settled = namespace.snapshot();
+    signal("-CONT", &late);
+    within(2 * SECOND, "end of the guard", || {
+        guards(&namespace).is_empty()
+    });
+    same(&settled, &namespace.snapshot());
+    let history = namespace.weirgate("history").out;
+    for part in ["returned by itself", "in force"] {
+        assert!(history.contains(part), "{part} in {history}");
+    }
+    namespace
+        .weirgate("boot")
+        .says(0, &["state 3 is in force: 0 steps"]);
+}
+
+#[test]
+fn a_guard_that_was_stopped_holds_up_neither_confirm_nor_rollback() {
+    let namespace = Namespace::new();
+    namespace.weirgate("apply both.toml").says(0, &["state 1"]);
+    let first = namespace.snapshot();
+    namespace
+        .weirgate("apply --confirm 600s changed.toml")
+        .says(0, &["state 2"]);
+    let late = only_guard(&namespace);
+    signal("-STOP", &late);
+    namespace
+        .weirgate("rollback")
+        .says(0, &["state 2 is taken back"]);
+    same(&first, &namespace.snapshot());
+    signal("-CONT", &late);
+    within(2 * SECOND, "end of the guard", || {
+        guards(&namespace).is_empty()
+    });
+    namespace
+        .weirgate("apply --confirm 600s changed.toml")
+        .says(0, &["state 3"]);
+    let late = only_guard(&namespace);
+    signal("-STOP", &late);
+    namespace
+        .weirgate("confirm")
+        .says(0, &["state 3 is confirmed"]);
+    let second = namespace.snapshot();
+    signal("-CONT", &late);
+    within(2 * SECOND, "end of the guard", || {
+        guards(&namespace).is_empty()
+    });
+    same(&second, &namespace.snapshot());
+    assert!(unguarded(&namespace));
+}
+
+/// A guard cannot read what became of its change where the head is gone; but it
+/// was notified, while it was stopped.
+#[test]
+fn a_confirmed_change_stays_where_the_head_was_lost() {
+    let namespace = Namespace::new();
+    namespace.weirgate("apply both.toml").says(0, &["state 1"]);
+    namespace
+        .weirgate("apply --confirm 3s changed.toml")
+        .says(0, &["state 2"]);
+    let late = only_guard(&namespace);
+    signal("-STOP", &late);
+    namespace
+        .weirgate("confirm")
+        .says(0, &["state 2 is confirmed"]);
+    let confirmed = namespace.snapshot();
+    namespace.run("find /run/kept -name head -delete");
+    sleep(3 * SECOND);
+    signal("-CONT", &late);
+    within(2 * SECOND, "end of the guard", || {
+        guards(&namespace).is_empty()
+    });
+    same(&confirmed, &namespace.snapshot());
+}
+
+#[test]
+fn what_nobody_confirmed_returns_where_the_head_was_lost() {
+    let namespace = Namespace::new();
+    namespace.weirgate("apply both.toml").says(0, &["state 1"]);
+    let before = namespace.snapshot();
+    namespace
+        .weirgate("apply --confirm 2s changed.toml")
+        .says(0, &["state 2"]);
+    namespace.run("find /run/kept -name head -delete");
+    within(5 * SECOND, "end of the guard", || {
+        guards(&namespace).is_empty()
+    });
+    same(&before, &namespace.snapshot());
+}
+
+#[test]
+fn what_a_killed_guard_did_not_take_back_the_service_does() {
+    let namespace = Namespace::new();
+    namespace.weirgate("apply both.toml").says(0, &["state 1"]);
+    let before = namespace.snapshot();
+    let _keeper = Keeper::new(&namespace);
+    sleep(SECOND / 2);
+    let begin = Instant::now();
+    namespace
+        .weirgate("apply --confirm 2s changed.toml")
+        .says(0, &["state 2"]);
+    signal("-KILL", &only_guard(&namespace));
+    assert_ne!(before, namespace.snapshot());
+    let returned = || {
+        let history = namespace.weirgate("history").out;
+        history.contains("returned by itself")
+    };
+    assert!(!returned());
+    sleep(Duration::from_millis(1_900).saturating_sub(begin.elapsed()));
+    assert!(!returned(), "it returned too early");
+    let took = within(2 * SECOND, "return", returned);
+    println!("back after {took:?}");
+    assert!(begin.elapsed() < 4 * SECOND, "{:?}", begin.elapsed());
+    same(&before, &namespace.snapshot());
+}
+
+#[test]
+fn without_guard_and_service_the_next_command_takes_it_back() {
+    let namespace = Namespace::new();
+    let bare = namespace.snapshot();
+    namespace
+        .weirgate("apply --confirm 1s changed.toml")
+        .says(0, &["state 1"]);
+    signal("-KILL", &only_guard(&namespace));
+    sleep(SECOND + SECOND / 5);
+    let shown = namespace.weirgate("show");
+    let late = "state 1 is not confirmed: it is being taken back now, because its time is over\n";
+    assert!(shown.out.contains(late), "{shown:?}");
+    namespace
+        .weirgate("confirm")
+        .says(1, &["nothing waits to be confirmed"]);
+    same(&bare, &namespace.snapshot());
+    assert!(unguarded(&namespace));
+}
+
+#[test]
+fn a_standard_input_that_stalls_holds_up_nobody() {
+    let namespace = Namespace::new();
+    let mut slow = apply_slowly(&namespace);
+    sleep(SECOND / 2);
+    namespace.weirgate("apply both.toml").says(0, &["state 1"]);
+    let text = fs::read(root().join("tests/cli/upstream.toml")).unwrap();
+    slow.stdin.take().unwrap().write_all(&text).unwrap();
+    let ended = slow.wait_with_output().unwrap();
+    let message = String::from_utf8_lossy(&ended.stderr);
+    assert!(
+        ended.status.success() && message.contains("state 2"),
+        "{message}"
+    );
+    let history = namespace.weirgate("history").out;
+    assert!(history.contains("standard input  in force"), "{history}");
+}
+
+/// A policy whose text comes at about the deadline of the change before.
+#[test]
+fn near_the_deadline_each_state_is_exact() {
+    let namespace = Namespace::new();
+    namespace.weirgate("apply upstream.toml").says(0, &[]);
+    let third = namespace.snapshot();
+    namespace.weirgate("apply both.toml").says(0, &[]);
+    let first = namespace.snapshot();
+    let text = fs::read(root().join("tests/cli/upstream.toml")).unwrap();
+    let mut applied = 0;
+    for number in 0..16 {
+        let mut slow = apply_slowly(&namespace);
+        namespace
+            .weirgate("apply --confirm 1s changed.toml")
+            .says(0, &[]);
+        sleep(Duration::from_millis(920 + 10 * number));
+        slow.stdin.take().unwrap().write_all(&text).unwrap();
+        let ended = slow.wait_with_output().unwrap();
+        let message = String::from_utf8_lossy(&ended.stderr);
+        within(2 * SECOND, "end of the guard", || {
+            guards(&namespace).is_empty()
+        });
+        if ended.status.success() {
+            applied += 1;
+            same(&third, &namespace.snapshot());
+            namespace.weirgate("rollback").says(0, &[]);
+        } else {
+            assert!(message.contains("is not confirmed yet"), "{message}");
+        }
+        same(&first, &namespace.snapshot());
+    }
+    println!("{applied} of 16 came after the deadline");
+}
+
+/// Its guard takes long to start, and meanwhile somebody deletes the lock's file.
+#[test]
+fn a_change_that_lost_the_lock_is_given_up() {
+    let namespace = Namespace::new();
+    let slow = format!("/proc/{}/root/run/slow", namespace.holder());
+    let script = format!("#!/bin/sh\nsleep 3\nexec {WEIRGATE} \"$@\"\n");
+    fs::write(&slow, script).unwrap();
+    fs::set_permissions(&slow, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut first = namespace.command(std::env::current_exe().unwrap().to_str().unwrap());
+    first
+        .args(["--exact", "apply::victim::victim", "--nocapture"])
+        .env(victim::TASK, "outlast")
+        .env(victim::POLICY, root().join("tests/cli/changed.toml"))
+        .env(victim::PROGRAM, "/run/slow")
+        .stdout(Stdio::piped());
+    let first = first.spawn().unwrap();
+    let written = || !namespace.run("find /run -name state.json").is_empty();
+    within(3 * SECOND, "the change", written);
+    namespace.run("find /run/weirgate -name *.lock -delete");
+    namespace
+        .weirgate("apply upstream.toml")
+        .says(0, &["state 2"]);
+    let settled = namespace.snapshot();
+    let message = first.wait_with_output().unwrap().stdout;
+    let message = String::from_utf8_lossy(&message);
+    assert!(
+        message.contains("change 2 was begun meanwhile"),
+        "{message}"
+    );
+    within(2 * SECOND, "end of the guard", || unguarded(&namespace));
+    same(&settled, &namespace.snapshot());
+    namespace.weirgate("show").says(0, &[]);
+}
+
+/// Where systemd runs, the guard is given a unit of its own; what asks for that
+/// may fail.
+#[test]
+fn a_guard_that_lasts_gets_a_unit_of_its_own() {
+    let namespace = Namespace::new();
+    namespace.run("mkdir -p /run/systemd/system /run/bin");
+    let run = format!("/proc/{}/root/run", namespace.holder());
+    let fake = format!("{run}/bin/busctl");
+    let path = format!("/run/bin:{}", std::env::var("PATH").unwrap());
+    let apply = |policy: &str, more: &[&str]| {
+        let file = root().join("tests/cli").join(policy);
+        let mut command = namespace.command(WEIRGATE);
+        let ended = command.env("PATH", &path).arg("apply").arg(file).args(more);
+        let ended = Ended::of(&ended.output().unwrap());
+        assert_eq!(ended.status, 0, "{policy}: {ended:?}");
+        ended.err.contains("no unit of its own")
+    };
+    for status in ["0", "1"] {
+        let script = format!("#!/bin/sh\necho \"$@\" > /run/asked\nexit {status}\n");
+        fs::write(&fake, script).unwrap();
+        fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
+        let applied = apply("both.toml", &["--confirm", "600s"]);
+        assert_eq!(applied, status == "1", "{status}");
+        let guard = only_guard(&namespace).concat();
+        let asked = fs::read_to_string(format!("{run}/asked")).unwrap();
+        assert_eq!(
+            asked.trim(),
+            format!(
+                "--timeout=2 call org.freedesktop.systemd1 /org/freedesktop/systemd1 \
+                 org.freedesktop.systemd1.Manager StartTransientUnit ssa(sv)a(sa(sv)) \
+                 weirgate-guard-{guard}.scope fail 3 Description s weirgate: guard of a change \
+                 CollectMode s inactive-or-failed PIDs au 1 {guard} 0"
+            )
+        );
+        namespace.weirgate("rollback").says(0, &["is taken back"]);
+    }
+    // A change that waits for nothing needs none.
+    fs::remove_file(format!("{run}/asked")).unwrap();
+    assert!(!apply("upstream.toml", &[]));
+    assert!(!fs::exists(format!("{run}/asked")).unwrap());
+}

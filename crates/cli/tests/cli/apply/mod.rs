@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Policies in force: put there, changed, kept and taken away, on this machine's kernel.
+
+pub(crate) mod announce;
+pub(crate) mod control_groups;
+pub(crate) mod damaged;
+pub(crate) mod exported;
+pub(crate) mod interrupted;
+pub(crate) mod kernel;
+pub(crate) mod late;
+pub(crate) mod names;
+pub(crate) mod powerless;
+pub(crate) mod safe;
+pub(crate) mod track;
+pub(crate) mod victim;

@@ -8,31 +8,24 @@
 //! Conntrack's events have no target: nothing here subscribes to them. Its dump is read by
 //! `netlink`.
 
-mod answered;
-mod asked;
 mod capture;
 mod circuits;
-mod dictionary;
 mod domain;
 mod experiment;
 mod history;
 mod imported;
 mod inbound;
 mod kept;
-mod lines;
 mod links;
-mod message;
-mod netlink;
+mod mutate;
 mod packet;
+mod peer;
 mod policy;
 mod recording;
 mod script;
-mod session;
 mod track;
 mod tree;
 mod uci;
-mod web;
-mod words;
 
 /// Whether what was tried is worth developing further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,8 +69,8 @@ use Run::{Always, Judged};
 
 /// All targets.
 pub static TARGETS: [Target; 22] = [
-    target("answered", Always(answered::run), Bytes),
-    target("asked", Always(asked::run), Bytes),
+    target("answered", Always(peer::answered::run), Bytes),
+    target("asked", Always(peer::asked::run), Bytes),
     target("capture", Always(capture::run), Bytes),
     target("circuits", Always(circuits::run), Bytes),
     target("domain", Judged(domain::run), Lines),
@@ -87,17 +80,17 @@ pub static TARGETS: [Target; 22] = [
     target("inbound", Always(inbound::run), Bytes),
     target("kept", Judged(kept::run), Bytes),
     target("links", Judged(links::run), Lines),
-    target("message", Always(message::run), Bytes),
-    target("netlink", Always(netlink::run), Bytes),
+    target("message", Always(peer::message::run), Bytes),
+    target("netlink", Always(peer::netlink::run), Bytes),
     target("packet", Always(packet::run), Words),
     target("policy", Judged(policy::run), Lines),
     target("recording", Always(recording::run), Bytes),
     target("script", Always(script::run), Words),
-    target("session", Always(session::run), Bytes),
+    target("session", Always(peer::session::run), Bytes),
     target("track", Always(track::run), Words),
     target("tree", Always(tree::run), Bytes),
     target("uci", Always(uci::run), Bytes),
-    target("web", Always(web::run), Bytes),
+    target("web", Always(peer::web::run), Bytes),
 ];
 
 const fn target(name: &'static str, run: Run, mutated: Mutation) -> Target {
@@ -137,8 +130,8 @@ impl Target {
     ) -> Option<Vec<u8>> {
         match self.mutated {
             Bytes => None,
-            Lines => lines::mutated(data, most, seed, dictionary),
-            Words => words::mutated(data, most, seed, dictionary),
+            Lines => mutate::lines::mutated(data, most, seed, dictionary),
+            Words => mutate::words::mutated(data, most, seed, dictionary),
         }
     }
 }

@@ -34,6 +34,7 @@ mod engine;
 mod ffi;
 mod file;
 mod follow;
+mod inbound;
 mod installed;
 mod meter;
 mod mirror;
@@ -45,11 +46,7 @@ mod replay;
 mod seal;
 mod settings;
 mod shaper;
-mod share;
 mod text;
-mod udp;
-mod virtual_queue;
-mod window;
 
 pub use chance::Chance;
 pub use discipline::{Discipline, Layout, Row, reasons};
@@ -59,6 +56,10 @@ pub use engine::{
 };
 pub use ffi::{Link, Packet, SLOT_BYTES};
 pub use file::{About, FileError, Recording, Writer};
+pub use inbound::share::{ShareMember, ShareSum, WHOLE_SHARE};
+pub use inbound::udp::{Udp, UdpRule, UdpState, UdpVerdict};
+pub use inbound::virtual_queue::VirtualQueue;
+pub use inbound::window::{Window, WindowAlgorithm, WindowRule};
 pub use installed::{INSTALLED, scan};
 pub use meter::{Colour, Meter, MeterError, MeterKind, MeterParams};
 pub use mirror::{Mirror, MirrorError, Taken};
@@ -70,10 +71,6 @@ pub use replay::{Event, Outcome, What, replay};
 pub use seal::{SealError, check as check_seal, seal};
 pub use settings::{ONLY_MARKS, Settings, SettingsError};
 pub use shaper::{Shaper, ShaperDeparture, ShaperRule};
-pub use share::{ShareMember, ShareSum, WHOLE_SHARE};
-pub use udp::{Udp, UdpRule, UdpState, UdpVerdict};
-pub use virtual_queue::VirtualQueue;
-pub use window::{Window, WindowAlgorithm, WindowRule};
 
 /// The kit's shared arithmetic, for tests of it.
 #[doc(hidden)]

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How inputs are changed that are texts.
+
+mod dictionary;
+pub(crate) mod lines;
+pub(crate) mod words;

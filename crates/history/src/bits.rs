@@ -204,7 +204,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// A number of so many bytes at a place, lowest byte first.
+/// A number of so many bytes at an offset, lowest byte first.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     let four = bytes.get(at..at + 4)?.try_into().ok()?;
     Some(u32::from_le_bytes(four))

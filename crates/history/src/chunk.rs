@@ -18,7 +18,7 @@ pub(crate) const MAX_ROWS: usize = 1 << 16;
 /// What a chunk's header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// The place in [`crate::STEPS`].
+    /// The index in [`crate::STEPS`].
     pub(crate) tier: u32,
     /// Its number in its ring; later ones are larger.
     pub(crate) number: u64,
@@ -170,7 +170,7 @@ pub(crate) struct Chunk {
     pub(crate) times: Vec<i64>,
     pub(crate) intervals: Vec<i64>,
     pub(crate) events: Vec<Event>,
-    /// Name, kind and the place of its columns, in the order of the chunk.
+    /// Name, kind and the range of its columns, in the order of the chunk.
     series: Vec<(String, Kind, usize, usize)>,
     columns: Vec<u8>,
 }
@@ -220,16 +220,16 @@ impl Chunk {
 
     /// Which of its series has this name: they are in order.
     pub(crate) fn find(&self, name: &str) -> Option<(usize, Kind)> {
-        let place = self
+        let index = self
             .series
             .binary_search_by(|one| (*one.0).cmp(name))
             .ok()?;
-        Some((place, self.series[place].1))
+        Some((index, self.series[index].1))
     }
 
     /// So many columns of a series.
-    pub(crate) fn columns<const N: usize>(&self, place: usize) -> Option<[Vec<i64>; N]> {
-        let (_, _, start, end) = self.series.get(place)?;
+    pub(crate) fn columns<const N: usize>(&self, index: usize) -> Option<[Vec<i64>; N]> {
+        let (_, _, start, end) = self.series.get(index)?;
         columns(self.columns.get(*start..*end)?, self.times.len())
     }
 
@@ -246,8 +246,8 @@ impl Chunk {
         };
         let at = end - self.columns.len() as u64;
         let series = self.series.into_iter().map(|(name, kind, start, end)| {
-            let place = at + start as u64;
-            (known(name), kind, place, end - start)
+            let offset = at + start as u64;
+            (known(name), kind, offset, end - start)
         });
         Outline {
             series: series.collect(),
@@ -315,14 +315,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_damaged_body_does_no_harm(place in 0_usize..200, value: u8, cut in 0_usize..200) {
+        fn a_damaged_body_does_no_harm(index in 0_usize..200, value: u8, cut in 0_usize..200) {
             let mut bytes = body();
             let length = bytes.len();
-            bytes[place % length] = value;
+            bytes[index % length] = value;
             bytes.truncate(length - cut % 8);
             if let Some(chunk) = Chunk::read(&bytes) {
-                for place in 0..chunk.series().count() {
-                    let _ = chunk.columns::<4>(place);
+                for index in 0..chunk.series().count() {
+                    let _ = chunk.columns::<4>(index);
                 }
             }
         }

@@ -145,7 +145,7 @@ impl<S: Storage> History<S> {
         }
     }
 
-    /// The bytes that rows have which are kept in one of [`STEPS`], by its place
+    /// The bytes that rows have which are kept in one of [`STEPS`], by its index
     /// there, and how many that ring may have.
     pub fn bytes_of(&self, step: usize) -> Option<(u64, u64)> {
         let slots = self.rings.get(step)?.slots.iter();
@@ -196,18 +196,18 @@ impl<S: Storage> History<S> {
         let mut known: Vec<i64> = vec![ABSENT; self.live.columns.len()];
         for (name, kind, value) in values {
             let before = self.live.columns.len();
-            let Some(place) = self.live.place(name, kind).filter(|_| value != ABSENT) else {
+            let Some(index) = self.live.index_of(name, kind).filter(|_| value != ABSENT) else {
                 self.refused += 1;
                 continue;
             };
-            if place == before {
+            if index == before {
                 known.push(ABSENT);
                 if !self.closed {
                     self.journal.series(name, kind);
                 }
             }
-            if known[place] == ABSENT {
-                known[place] = value;
+            if known[index] == ABSENT {
+                known[index] = value;
             }
         }
         if !self.closed {
@@ -216,9 +216,9 @@ impl<S: Storage> History<S> {
             self.journal.row(time, interval, changes);
         }
         self.live.row(time, interval);
-        for (place, value) in known.into_iter().enumerate() {
+        for (index, value) in known.into_iter().enumerate() {
             if value != ABSENT {
-                self.live.set(place, value);
+                self.live.set(index, value);
             }
         }
         Ok(())

@@ -50,8 +50,8 @@ pub fn write_json(
     events: &[Event],
 ) -> fmt::Result {
     out.write_str("{\"series\":{")?;
-    for (place, reading) in readings.iter().enumerate() {
-        if place > 0 {
+    for (index, reading) in readings.iter().enumerate() {
+        if index > 0 {
             out.write_char(',')?;
         }
         quoted(out, &reading.name)?;
@@ -61,8 +61,8 @@ pub fn write_json(
             None => "null",
         };
         write!(out, ":{{\"kind\":{kind},\"points\":[")?;
-        for (place, point) in reading.points.iter().enumerate() {
-            let comma = if place > 0 { "," } else { "" };
+        for (index, point) in reading.points.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
             write!(
                 out,
                 "{comma}[{},{},{},{},{},{},{}]",
@@ -78,8 +78,8 @@ pub fn write_json(
         out.write_str("]}")?;
     }
     out.write_str("},\"events\":[")?;
-    for (place, event) in events.iter().enumerate() {
-        let comma = if place > 0 { "," } else { "" };
+    for (index, event) in events.iter().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
         write!(out, "{comma}{{\"time_ms\":{},\"kind\":", event.time)?;
         quoted(out, &event.kind)?;
         out.write_str(",\"text\":")?;

@@ -2,7 +2,7 @@
 //! The journal: what is not yet in a chunk, appended record by record.
 //!
 //! Its two halves take turns: that of a chunk stays until the chunk is safe. A
-//! record names its chunk and its place among the records, so that what is left
+//! record names its chunk and its index among the records, so that what is left
 //! of an earlier use of the half does not count.
 
 use crate::bits::{Bytes, put_bytes, put_varint, u32_at, u64_at, zigzag};
@@ -14,11 +14,11 @@ use crate::ring::fill;
 use crate::{Event, HistoryError, Kind, MAX_NAME, Storage, mend};
 
 const MAGIC: u32 = 0x316a_6777;
-/// A record's first bytes: magic, length, chunk, place, checksum; and where they are.
+/// A record's first bytes: magic, length, chunk, index, checksum; and where they are.
 pub(crate) const HEADER: usize = 24;
 pub(crate) const LENGTH: usize = 4;
 const CHUNK: usize = 8;
-const PLACE: usize = 16;
+const INDEX: usize = 16;
 pub(crate) const CHECK: usize = 20;
 /// What looks like a record and is none is tried so often: each may be as long as the half.
 const MOST_TRIED: u32 = 64;
@@ -220,7 +220,7 @@ pub(crate) struct Found {
     pub(crate) lost: u64,
 }
 
-/// The chunk of the whole records behind a damaged one of this place, and how many rows and
+/// The chunk of the whole records behind a damaged one of this index, and how many rows and
 /// events are lost with them, at least: one for each record.
 fn behind(bytes: &[u8], index: u32, is_own: impl Fn(u64) -> bool) -> Option<(u64, u64)> {
     let magic = MAGIC.to_le_bytes();
@@ -231,7 +231,7 @@ fn behind(bytes: &[u8], index: u32, is_own: impl Fn(u64) -> bool) -> Option<(u64
         if !rest.starts_with(&magic) {
             continue;
         }
-        let (number, other) = (u64_at(rest, CHUNK)?, u32_at(rest, PLACE)?);
+        let (number, other) = (u64_at(rest, CHUNK)?, u32_at(rest, INDEX)?);
         if other <= index || !is_own(number) {
             continue;
         }
@@ -255,7 +255,7 @@ pub(crate) fn check(head: &[u8], payload: &[u8]) -> u32 {
 
 /// The record at the front of these bytes, if it is whole and the one expected.
 pub(crate) fn record(bytes: &[u8], index: u32) -> Option<(u64, &[u8])> {
-    if u32_at(bytes, 0)? != MAGIC || u32_at(bytes, PLACE)? != index {
+    if u32_at(bytes, 0)? != MAGIC || u32_at(bytes, INDEX)? != index {
         return None;
     }
     let payload = bytes
@@ -273,7 +273,7 @@ fn replay(payload: &[u8], before: &mut (i64, i64), live: &mut Live) -> Option<()
             SERIES => {
                 let kind = kind_of(bytes.byte()?)?;
                 let name = bytes.text(MAX_NAME)?;
-                live.place(&name, kind)?;
+                live.index_of(&name, kind)?;
             }
             EVENT => {
                 live.event(get_event(&mut bytes)?);
@@ -291,17 +291,17 @@ fn replay(payload: &[u8], before: &mut (i64, i64), live: &mut Live) -> Option<()
 }
 
 fn replay_row(bytes: &mut Bytes<'_>, live: &mut Live) -> Option<()> {
-    let mut place = 0;
-    while place < live.columns.len() {
+    let mut index = 0;
+    while index < live.columns.len() {
         let token = bytes.varint()?;
         if token == SAME || token == UNKNOWN {
-            let run = bytes.length(live.columns.len() - place)?;
+            let run = bytes.length(live.columns.len() - index)?;
             if token == SAME {
-                for place in place..place + run {
-                    live.set(place, live.columns[place].latest);
+                for index in index..index + run {
+                    live.set(index, live.columns[index].latest);
                 }
             }
-            place += run;
+            index += run;
             if run == 0 {
                 return None;
             }
@@ -311,8 +311,8 @@ fn replay_row(bytes: &mut Bytes<'_>, live: &mut Live) -> Option<()> {
                 token => token - 1,
             };
             let change = crate::bits::unzigzag(number);
-            live.set(place, live.columns[place].latest.wrapping_add(change));
-            place += 1;
+            live.set(index, live.columns[index].latest.wrapping_add(change));
+            index += 1;
         }
     }
     Some(())
@@ -335,7 +335,7 @@ mod tests {
             let mut written = Live::default();
             for name in ["a", "b", "c"] {
                 journal.series(name, Kind::Gauge);
-                written.place(name, Kind::Gauge);
+                written.index_of(name, Kind::Gauge);
             }
             for (time, interval, values) in &rows {
                 let columns = written.columns.iter().zip(values);
@@ -344,9 +344,9 @@ mod tests {
                     .collect();
                 journal.row(*time, *interval, changes.into_iter());
                 written.row(*time, *interval);
-                for (place, value) in values.iter().enumerate() {
+                for (index, value) in values.iter().enumerate() {
                     if let Some(value) = value.filter(|value| *value != ABSENT) {
-                        written.set(place, value);
+                        written.set(index, value);
                     }
                 }
             }

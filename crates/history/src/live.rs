@@ -55,22 +55,22 @@ pub(crate) struct Live {
     pub(crate) intervals: Vec<i64>,
     pub(crate) columns: Vec<Column>,
     pub(crate) events: Vec<Event>,
-    places: BTreeMap<String, usize>,
+    indices: BTreeMap<String, usize>,
     /// Rows whose values are in blocks.
     sealed: usize,
 }
 
 impl Live {
-    /// The place of a series, which is made if there is room.
-    pub(crate) fn place(&mut self, name: &str, kind: Kind) -> Option<usize> {
-        if let Some(place) = self.places.get(name) {
-            return (self.columns[*place].kind == kind).then_some(*place);
+    /// The index of a series, which is made if there is room.
+    pub(crate) fn index_of(&mut self, name: &str, kind: Kind) -> Option<usize> {
+        if let Some(index) = self.indices.get(name) {
+            return (self.columns[*index].kind == kind).then_some(*index);
         }
         if self.columns.len() >= MAX_SERIES || name.len() > MAX_NAME {
             return None;
         }
-        let place = self.columns.len();
-        self.places.insert(name.to_owned(), place);
+        let index = self.columns.len();
+        self.indices.insert(name.to_owned(), index);
         let mut column = Column {
             name: name.to_owned(),
             kind,
@@ -82,11 +82,11 @@ impl Live {
             column.seal();
         }
         self.columns.push(column);
-        Some(place)
+        Some(index)
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Column> {
-        self.places.get(name).map(|place| &self.columns[*place])
+        self.indices.get(name).map(|index| &self.columns[*index])
     }
 
     /// A copy with these series alone.
@@ -100,9 +100,9 @@ impl Live {
             ..Self::default()
         };
         for column in columns {
-            // A name that stands twice keeps its first place.
-            if let Entry::Vacant(place) = some.places.entry(column.name.clone()) {
-                place.insert(some.columns.len());
+            // A name that stands twice keeps its first index.
+            if let Entry::Vacant(slot) = some.indices.entry(column.name.clone()) {
+                slot.insert(some.columns.len());
                 some.columns.push(column.clone());
             }
         }
@@ -120,9 +120,9 @@ impl Live {
     }
 
     /// A value of the row that was begun last.
-    pub(crate) fn set(&mut self, place: usize, value: i64) {
+    pub(crate) fn set(&mut self, index: usize, value: i64) {
         let before = self.times.len() - 1 - self.sealed;
-        let column = &mut self.columns[place];
+        let column = &mut self.columns[index];
         column.values.resize(before, ABSENT);
         column.values.push(value);
         column.latest = value;
@@ -168,8 +168,8 @@ impl Live {
     /// The body of a chunk with all of it.
     pub(crate) fn body(&self) -> Vec<u8> {
         let mut builder = Builder::new(&self.times, &self.intervals, &self.events);
-        for (name, place) in &self.places {
-            let column = &self.columns[*place];
+        for (name, index) in &self.indices {
+            let column = &self.columns[*index];
             let values = column.all(self.times.len());
             if values.iter().any(|value| *value != ABSENT) {
                 builder.series(name, column.kind, [&values[..]]);
@@ -197,18 +197,18 @@ mod tests {
             let mut live = Live::default();
             let mut truth = vec![Vec::new(); 3];
             for (row, values) in rows.iter().enumerate() {
-                for (place, name) in names.iter().enumerate() {
-                    if place < 2 || row >= late {
-                        live.place(name, Kind::Gauge);
+                for (index, name) in names.iter().enumerate() {
+                    if index < 2 || row >= late {
+                        live.index_of(name, Kind::Gauge);
                     }
                 }
                 live.row(row as i64, 1);
-                for (place, value) in values.iter().enumerate() {
-                    let known = value.filter(|value| *value != ABSENT && place < live.columns.len());
+                for (index, value) in values.iter().enumerate() {
+                    let known = value.filter(|value| *value != ABSENT && index < live.columns.len());
                     if let Some(value) = known {
-                        live.set(place, value);
+                        live.set(index, value);
                     }
-                    truth[place].push(known.unwrap_or(ABSENT));
+                    truth[index].push(known.unwrap_or(ABSENT));
                 }
             }
             let gone = gone.min(rows.len());

@@ -174,7 +174,7 @@ struct Window {
 impl Window {
     const SIZE: usize = 1 << 18;
 
-    /// The bytes from a place on, a header's at least, but not beyond `end`.
+    /// The bytes from an offset on, a header's at least, but not beyond `end`.
     fn at(&mut self, storage: &impl Storage, at: u64, end: u64) -> io::Result<&[u8]> {
         let inside = at >= self.start && at + HEADER as u64 <= self.start + self.bytes.len() as u64;
         if !inside {

@@ -80,12 +80,12 @@ impl Chunk {
     /// A series by its rows; `rows` tells those of a chunk that was not
     /// condensed yet from steps.
     pub(crate) fn cells(&self, name: &str, rows: bool) -> Option<(Kind, Vec<Option<Cell>>)> {
-        let (place, kind) = self.find(name)?;
+        let (index, kind) = self.find(name)?;
         let cells = if rows {
-            let [values] = self.columns(place)?;
+            let [values] = self.columns(index)?;
             of_rows(kind, &values, &self.intervals)
         } else {
-            of_steps(&self.columns(place)?, &self.intervals)
+            of_steps(&self.columns(index)?, &self.intervals)
         };
         Some((kind, cells))
     }
@@ -100,7 +100,7 @@ impl Outline {
         rows: bool,
     ) -> Result<Option<Thinned>, HistoryError> {
         let found = self.series.binary_search_by(|one| (*one.0).cmp(name));
-        let Some((_, kind, at, length)) = found.ok().and_then(|place| self.series.get(place))
+        let Some((_, kind, at, length)) = found.ok().and_then(|index| self.series.get(index))
         else {
             return Ok(None);
         };
@@ -150,11 +150,11 @@ pub(crate) fn condense(
                 continue;
             }
             for (time, cell) in source.times.iter().zip(finer) {
-                let place = times.binary_search(&start(*time, step, rows));
-                let (Ok(place), Some(cell)) = (place, cell) else {
+                let index = times.binary_search(&start(*time, step, rows));
+                let (Ok(index), Some(cell)) = (index, cell) else {
                     continue;
                 };
-                match &mut cells[place] {
+                match &mut cells[index] {
                     Some(sum) => sum.add(cell),
                     none => *none = Some(cell),
                 }

@@ -101,9 +101,9 @@ proptest! {
     fn a_cut_anywhere_leaves_what_was_committed(acts in proptest::collection::vec(act(), 1..24)) {
         let (disk, times, safe) = work(&acts);
         let mut image = Disk::default();
-        for (place, op) in disk.ops.iter().enumerate() {
+        for (index, op) in disk.ops.iter().enumerate() {
             let Op::Write(at, bytes) = op else { continue };
-            let least = safe.iter().rev().find(|(ops, _)| *ops <= place).map_or(0, |safe| safe.1);
+            let least = safe.iter().rev().find(|(ops, _)| *ops <= index).map_or(0, |safe| safe.1);
             for cut in 0..bytes.len() {
                 let mut cut_short = image.clone();
                 cut_short.put(*at, &bytes[..cut]);
@@ -135,14 +135,14 @@ fn chunks_and_steps_survive_cuts_too() {
     }
     let disk = history.into_storage();
     let mut image = Disk::default();
-    for (place, op) in disk.ops.iter().enumerate() {
+    for (index, op) in disk.ops.iter().enumerate() {
         let Op::Write(at, bytes) = op else { continue };
         // All that is large, and some of the rest.
-        if bytes.len() > 500 || place % 97 == 0 {
+        if bytes.len() > 500 || index % 97 == 0 {
             let least = safe
                 .iter()
                 .rev()
-                .find(|(ops, _)| *ops <= place)
+                .find(|(ops, _)| *ops <= index)
                 .map_or(-1, |safe| safe.1);
             for cut in (0..bytes.len()).step_by(bytes.len() / 7 + 1) {
                 let mut cut_short = image.clone();
@@ -154,7 +154,7 @@ fn chunks_and_steps_survive_cuts_too() {
                     found
                         .iter()
                         .enumerate()
-                        .all(|(place, number)| place as i64 == *number)
+                        .all(|(index, number)| index as i64 == *number)
                 );
             }
         }

@@ -34,9 +34,9 @@ fn journal() -> (Disk, Vec<std::ops::Range<usize>>) {
         Op::Write(at, bytes) => Some(*at as usize..*at as usize + bytes.len()),
         Op::Sync => None,
     });
-    let places: Vec<_> = writes.collect();
-    assert_eq!(places.len(), RECORDS);
-    (disk, places)
+    let ranges: Vec<_> = writes.collect();
+    assert_eq!(ranges.len(), RECORDS);
+    (disk, ranges)
 }
 
 fn known(history: &History<Disk>) -> Vec<i64> {
@@ -50,9 +50,9 @@ fn rows(records: usize) -> Vec<i64> {
 
 #[test]
 fn any_wrong_bit_before_the_last_record_is_put_right() {
-    let (disk, places) = journal();
-    let last = places.last().unwrap().start;
-    for at in places[0].start..last {
+    let (disk, ranges) = journal();
+    let last = ranges.last().unwrap().start;
+    for at in ranges[0].start..last {
         for bit in 0..8 {
             let mut damaged = disk.clone();
             damaged.bytes[at] ^= 1 << bit;
@@ -65,30 +65,30 @@ fn any_wrong_bit_before_the_last_record_is_put_right() {
 
 #[test]
 fn what_stands_behind_a_damaged_record_is_counted() {
-    let (disk, places) = journal();
-    for (place, record) in places[..RECORDS - 1].iter().enumerate() {
+    let (disk, ranges) = journal();
+    for (index, record) in ranges[..RECORDS - 1].iter().enumerate() {
         let mut damaged = disk.clone();
         damaged.bytes[record.clone()].fill(0xff);
         let mut history = History::open(damaged, LEAST).unwrap();
-        assert_eq!(history.status().lost, (RECORDS - place) as u64, "{place}");
-        if place > 0 {
-            assert_eq!(known(&history), rows(place));
+        assert_eq!(history.status().lost, (RECORDS - index) as u64, "{index}");
+        if index > 0 {
+            assert_eq!(known(&history), rows(index));
         }
         // It goes on, and what was lost is not taken for something new.
         append(&mut history, 1000..1001);
         append(&mut history, 1001..1002);
         let history = History::open(history.into_storage(), LEAST).unwrap();
-        let all: Vec<i64> = rows(place).into_iter().chain([1000, 1001]).collect();
+        let all: Vec<i64> = rows(index).into_iter().chain([1000, 1001]).collect();
         assert_eq!(known(&history), all);
-        assert_eq!(history.status().lost, 0, "{place}");
+        assert_eq!(history.status().lost, 0, "{index}");
     }
 }
 
 /// As after any loss of power in the middle of a write.
 #[test]
 fn a_last_record_that_was_cut_short_is_no_loss() {
-    let (disk, places) = journal();
-    let last = places.last().unwrap();
+    let (disk, ranges) = journal();
+    let last = ranges.last().unwrap();
     for cut in last.clone() {
         let mut short = disk.clone();
         short.bytes[cut..last.end].fill(0);

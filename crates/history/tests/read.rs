@@ -143,12 +143,12 @@ fn a_leap_hides_nothing_of_what_it_went_over() {
             "{chunks} chunks: {minutes} of {}",
             expected.values().sum::<i64>()
         );
-        let places: Vec<i64> = read(60_000)
+        let starts: Vec<i64> = read(60_000)
             .points
             .iter()
             .map(|p| p.start - begin)
             .collect();
-        assert_eq!(places, [-3_600_000, 0, 3_600_000], "{chunks}");
+        assert_eq!(starts, [-3_600_000, 0, 3_600_000], "{chunks}");
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// A cache at a given place, made when something is first kept there.
+    /// A cache at a given folder, made when something is first kept there.
     #[must_use]
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn files_are_made_once_and_forgotten_late() {
-        let place = tempfile::tempdir().unwrap();
-        let cache = Cache::at(place.path());
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path());
         let quiet = &mut |note: &str| unreachable!("{note}");
         let first = cache.keep("d", "a", quiet, || Ok(b"one".to_vec())).unwrap();
         let kept = cache.keep("d", "a", quiet, || unreachable!("it is kept"));
@@ -212,7 +212,7 @@ mod tests {
         assert!(first.exists());
         file.set_modified(long_ago).unwrap();
         cache.keep("d", "b", quiet, || Ok(Vec::new())).unwrap();
-        let left = fs::read_dir(place.path().join("d")).unwrap().flatten();
+        let left = fs::read_dir(folder.path().join("d")).unwrap().flatten();
         let mut left: Vec<_> = left.map(|entry| entry.file_name()).collect();
         left.sort();
         assert_eq!(left, ["b", "b.check", "c", "c.check"]);
@@ -220,8 +220,8 @@ mod tests {
 
     #[test]
     fn what_is_used_last_is_kept_where_room_is_short() {
-        let place = tempfile::tempdir().unwrap();
-        let at = |name: &str| place.path().join(name);
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
         for (age, name) in [(3, "oldest"), (1, "newest"), (2, "middle")] {
             for file in [at(name), beside(&at(name))] {
                 fs::write(&file, [0; 10]).unwrap();
@@ -230,7 +230,7 @@ mod tests {
                 file.set_modified(then).unwrap();
             }
         }
-        forget_old(place.path(), 25);
+        forget_old(folder.path(), 25);
         for (name, kept) in [("newest", true), ("middle", true), ("oldest", false)] {
             assert_eq!(at(name).exists(), kept, "{name}");
             assert_eq!(beside(&at(name)).exists(), kept, "{name}");
@@ -239,8 +239,8 @@ mod tests {
 
     #[test]
     fn a_damaged_file_is_told_and_made_again() {
-        let place = tempfile::tempdir().unwrap();
-        let cache = Cache::at(place.path());
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path());
         let whole = b"what a guest boots from".to_vec();
         let keep = || {
             let mut notes = Vec::new();
@@ -269,14 +269,14 @@ mod tests {
 
     #[test]
     fn a_failed_making_leaves_nothing() {
-        let place = tempfile::tempdir().unwrap();
-        let failed = Cache::at(place.path()).keep("d", "a", &mut |_| (), || {
+        let folder = tempfile::tempdir().unwrap();
+        let failed = Cache::at(folder.path()).keep("d", "a", &mut |_| (), || {
             Err(LabError::Fetch {
                 reason: "no".into(),
             })
         });
         assert!(failed.is_err());
-        assert_eq!(fs::read_dir(place.path().join("d")).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(folder.path().join("d")).unwrap().count(), 0);
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub enum LabError {
         join(.looked)
     )]
     NoKernel {
-        /// Places that were looked at.
+        /// Paths that were looked at.
         looked: Vec<PathBuf>,
     },
     /// Occurs when a kernel is named that has not been fetched.
@@ -48,7 +48,7 @@ pub enum LabError {
     NoModules {
         /// The kernel's release.
         version: String,
-        /// Places that were looked at.
+        /// Paths that were looked at.
         looked: Vec<PathBuf>,
     },
     /// Occurs when a module file cannot be read as a module.
@@ -75,7 +75,7 @@ pub enum LabError {
         join(.looked)
     )]
     NoGuest {
-        /// Places that were looked at.
+        /// Paths that were looked at.
         looked: Vec<PathBuf>,
     },
     /// Occurs when a program that the experiment names is not on this machine.

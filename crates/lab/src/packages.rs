@@ -60,7 +60,7 @@ pub fn package(
     packages.retain(|package| package == name || NEEDED.iter().any(|own| package.starts_with(own)));
     note(&format!("fetching {} from {suite}", packages.join(", ")));
     let root = apt.unpack(&packages)?;
-    let place = cache.root().join(KEPT).join(format!("{name}-{suite}"));
-    adopt(&root, &place, name, &root.with_file_name("replaced"))?;
+    let folder = cache.root().join(KEPT).join(format!("{name}-{suite}"));
+    adopt(&root, &folder, name, &root.with_file_name("replaced"))?;
     Ok(kept)
 }

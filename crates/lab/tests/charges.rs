@@ -20,7 +20,7 @@ const NOT_IN_THE_LAB: [DeviceKind; 2] = [DeviceKind::PppoeInterface, DeviceKind:
 
 /// One line of the guest's answer.
 struct Charged<'a> {
-    place: &'a str,
+    device: &'a str,
     case: KernelCase,
     bytes: Vec<u32>,
 }
@@ -28,9 +28,9 @@ struct Charged<'a> {
 impl<'a> Charged<'a> {
     fn read(line: &'a str) -> Self {
         let mut words = line.split(' ');
-        let [layer, place, kind] = [(); 3].map(|()| words.next().unwrap_or_default());
+        let [layer, device, kind] = [(); 3].map(|()| words.next().unwrap_or_default());
         Self {
-            place,
+            device,
             case: KernelCase {
                 layer: LinkLayer::named(layer).unwrap_or_else(|error| panic!("{error}")),
                 device: DeviceKind::named(kind).unwrap_or_else(|| panic!("`{kind}` is no kind")),
@@ -45,7 +45,7 @@ impl<'a> Charged<'a> {
     /// kernel 7.3, `vlan_dev_hard_start_xmit`). Those are counted with the tag.
     fn expected(&self, ip_len: u32) -> u32 {
         let tag = DeviceKind::VlanInline.counted() - DeviceKind::Ethernet.counted();
-        if self.place == "inline-lower" && ip_len < 2 {
+        if self.device == "inline-lower" && ip_len < 2 {
             self.case.expected(ip_len + tag)
         } else {
             self.case.expected(ip_len)
@@ -53,7 +53,7 @@ impl<'a> Charged<'a> {
     }
 
     fn label(&self) -> String {
-        format!("{} on {}", self.case.layer.name(), self.place)
+        format!("{} on {}", self.case.layer.name(), self.device)
     }
 }
 
@@ -65,7 +65,7 @@ fn the_kernel_charges_what_the_model_says() {
     let text = String::from_utf8(output.result).expect("text");
 
     let mut tested = BTreeSet::new();
-    let mut places = BTreeSet::new();
+    let mut devices = BTreeSet::new();
     let (mut compared, mut different) = (0_u32, 0_u32);
     let mut differences = String::new();
     for charged in text.lines().map(Charged::read) {
@@ -89,10 +89,10 @@ fn the_kernel_charges_what_the_model_says() {
             }
         }
         tested.insert((charged.case.layer.name(), charged.case.device));
-        places.insert(charged.place);
+        devices.insert(charged.device);
     }
     println!(
-        "kernel {}: {compared} charges compared, {different} differences, on {places:?}; \
+        "kernel {}: {compared} charges compared, {different} differences, on {devices:?}; \
          {:.1} s of which {:.1} s to boot",
         output.kernel,
         output.wall.as_secs_f64(),

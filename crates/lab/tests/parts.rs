@@ -20,12 +20,12 @@ fn real_kernel() -> PathBuf {
 
 /// The report about a kernel file with this content.
 fn verdict(content: &[u8]) -> String {
-    let place = tempfile::tempdir().unwrap();
-    let file = place.path().join("vmlinuz");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vmlinuz");
     fs::write(&file, content).unwrap();
     let kernel = KernelChoice::At(file);
-    fs::create_dir(place.path().join("kernel")).unwrap();
-    let cache = Cache::at(place.path().join("cache"));
+    fs::create_dir(folder.path().join("kernel")).unwrap();
+    let cache = Cache::at(folder.path().join("cache"));
     let error = Kernel::find(Some(&kernel), &cache, &mut |_| ()).expect_err("it is no kernel");
     assert!(matches!(error, LabError::BadKernel { .. }), "{error}");
     let text = error.to_string();
@@ -70,12 +70,12 @@ fn kernels_of_another_kind() {
 
 #[test]
 fn a_kernel_without_its_modules() {
-    let place = tempfile::tempdir().unwrap();
-    let file = place.path().join("vmlinuz");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vmlinuz");
     fs::copy(real_kernel(), &file).unwrap();
     let error = Kernel::find(
         Some(&KernelChoice::At(file)),
-        &Cache::at(place.path().join("cache")),
+        &Cache::at(folder.path().join("cache")),
         &mut |_| (),
     )
     .unwrap_err();
@@ -104,10 +104,10 @@ fn a_kernel_that_is_not_there() {
 
 #[test]
 fn a_kernel_that_was_not_fetched() {
-    let place = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
     for (word, name) in KernelName::ALL {
         let kernel = KernelChoice::Named(name);
-        let error = Kernel::find(Some(&kernel), &Cache::at(place.path()), &mut |_| ());
+        let error = Kernel::find(Some(&kernel), &Cache::at(folder.path()), &mut |_| ());
         let text = error.unwrap_err().to_string();
         let remedy = format!("run: weirgate lab prepare --kernel {word}");
         assert!(text.ends_with(&remedy), "{text}");
@@ -116,9 +116,9 @@ fn a_kernel_that_was_not_fetched() {
 
 /// The report when a lab is opened with these parts.
 fn refusal(change: impl FnOnce(&mut Options, &TempDir)) -> LabError {
-    let place = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
     let mut options = Options::default();
-    change(&mut options, &place);
+    change(&mut options, &folder);
     Lab::open(&options, &mut |_| ()).expect_err("a part is bad")
 }
 
@@ -139,8 +139,8 @@ fn guests_and_programs_that_are_not_there() {
 
 #[test]
 fn programs_that_cannot_run_in_the_guest() {
-    let error = refusal(|options, place| {
-        let script = place.path().join("script");
+    let error = refusal(|options, folder| {
+        let script = folder.path().join("script");
         fs::write(&script, "#!/bin/sh\n").unwrap();
         let mut mode = fs::metadata(&script).unwrap().permissions();
         std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
@@ -158,14 +158,14 @@ fn programs_that_cannot_run_in_the_guest() {
 
 #[test]
 fn a_broken_module_is_named() {
-    let error = refusal(|options, place| {
-        let tree = place.path().join("tree");
+    let error = refusal(|options, folder| {
+        let tree = folder.path().join("tree");
         let modules = tree.join("kernel/net/sched");
         fs::create_dir_all(&modules).unwrap();
         fs::copy(real_kernel(), tree.join("vmlinuz")).unwrap();
         fs::write(modules.join("sch_htb.ko"), "nonsense").unwrap();
         options.kernel = Some(KernelChoice::At(tree));
-        options.cache = Cache::at(place.path().join("cache"));
+        options.cache = Cache::at(folder.path().join("cache"));
     });
     assert!(matches!(error, LabError::BadModule { .. }), "{error}");
     assert!(error.to_string().contains("sch_htb.ko"), "{error}");
@@ -173,12 +173,12 @@ fn a_broken_module_is_named() {
 
 #[test]
 fn what_was_damaged_in_the_cache_is_made_again() {
-    let place = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
     // The machine may have no emulator but the one that was fetched.
     let fetched = Cache::of_user().root().join("emulators");
-    symlink(fetched, place.path().join("emulators")).unwrap();
+    symlink(fetched, folder.path().join("emulators")).unwrap();
     let options = Options {
-        cache: Cache::at(place.path()),
+        cache: Cache::at(folder.path()),
         kernel: Some(KernelChoice::At(real_kernel())),
         ..Options::default()
     };
@@ -190,7 +190,7 @@ fn what_was_damaged_in_the_cache_is_made_again() {
     };
     assert_eq!(notes(), Vec::<String>::new());
     for directory in ["images", "unpacked"] {
-        let files = fs::read_dir(place.path().join(directory)).unwrap();
+        let files = fs::read_dir(folder.path().join(directory)).unwrap();
         let mut files = files.map(|entry| entry.unwrap().path());
         let kept = |file: &PathBuf| file.extension().is_none_or(|kind| kind != "check");
         let file = files.find(kept).unwrap();

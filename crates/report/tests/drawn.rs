@@ -194,9 +194,9 @@ fn a_report_has_everything_and_stays_small() {
         assert!(html.contains(part), "{part}");
     }
     // Graphs stand before figures' names, which stand below what they say in words.
-    let place = |part: &str| html.find(part).expect(part);
-    assert!(place("<svg") < place("<code class=\"soft\">"));
-    assert!(place(": round trip ") < place("<code class=\"soft\">"));
+    let position = |part: &str| html.find(part).expect(part);
+    assert!(position("<svg") < position("<code class=\"soft\">"));
+    assert!(position(": round trip ") < position("<code class=\"soft\">"));
     // Self-contained: the only addresses are names of XML.
     for (at, _) in html.match_indices("http") {
         assert!(html[at..].starts_with("http://www.w3.org/2000/svg"));

@@ -152,14 +152,14 @@ impl Subject {
         self.kit.path().join("kinds.h").is_file()
     }
 
-    /// What is wrong at sight: every place of it.
+    /// What is wrong at sight: every line of it.
     pub fn look(&self) -> Result<(), Failure> {
-        let place = self.file.display();
+        let file = self.file.display();
         let text = fs::read_to_string(&self.file)
-            .map_err(|error| wrong(format!("{place}: no source in C: {error}")))?;
+            .map_err(|error| wrong(format!("{file}: no source in C: {error}")))?;
         let found: Vec<String> = lint::mistakes(&text)
             .into_iter()
-            .map(|(line, what)| format!("{place}:{line}: {what}"))
+            .map(|(line, what)| format!("{file}:{line}: {what}"))
             .collect();
         if found.is_empty() {
             Ok(())

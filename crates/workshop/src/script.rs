@@ -18,7 +18,7 @@ enum Expected {
     Number(String, u64),
 }
 
-/// How a class in a script is read: its text and its place among the others,
+/// How a class in a script is read: its text and its index among the others,
 /// into its number and the driver's calls.
 pub type ReadClass = fn(&str, usize) -> Result<(u32, String), String>;
 

@@ -50,8 +50,8 @@ pub fn verify(what: &[PathBuf], lab: bool, kernels: &[KernelChoice]) -> Outcome 
     for kernel in own.into_iter().chain(named) {
         match in_the_lab(&objects, kernel) {
             Err(Failure::Input(message)) => {
-                let place = kernel.map(|kernel| format!("{kernel}: "));
-                refusals.push(place.unwrap_or_default() + &message);
+                let prefix = kernel.map(|kernel| format!("{kernel}: "));
+                refusals.push(prefix.unwrap_or_default() + &message);
             }
             Ok(Status::Done) => {}
             other => all = other?,
@@ -130,12 +130,12 @@ fn refusal(refused: &Refused) -> String {
                 that nothing can be verified here; `--lab` asks the lab's kernel"
             .to_owned();
     }
-    let place = refused.line.as_deref().unwrap_or("the kernel");
+    let line = refused.line.as_deref().unwrap_or("the kernel");
     let code = match refused.code.as_str() {
         "" => String::new(),
         code => format!("\n  {code}"),
     };
-    format!("{place}: the verifier refuses it: {}{code}", refused.why)
+    format!("{line}: the verifier refuses it: {}{code}", refused.why)
 }
 
 /// Has this very program do it in the lab's kernel.
@@ -150,7 +150,7 @@ fn in_the_lab(objects: &[PathBuf], kernel: Option<&KernelChoice>) -> Outcome {
         let content = fs::read(path).with_context(|| path.display().to_string())?;
         packed.push((format!("/verified{number}.bpf.o"), content));
     }
-    words.extend(packed.iter().map(|(place, _)| place.clone()));
+    words.extend(packed.iter().map(|(path, _)| path.clone()));
     let files: Vec<(&str, &[u8])> = packed.iter().map(|(at, it)| (&**at, &it[..])).collect();
     let options = Options {
         kernel: kernel.cloned(),

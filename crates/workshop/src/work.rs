@@ -60,13 +60,13 @@ pub fn new(name: &str, folder: Option<&Path>) -> Outcome {
     fs::write(folder.join(name).with_extension("c"), text)?;
     fs::write(folder.join("first.script"), SCRIPT.replace("NAME", name))?;
     fs::write(folder.join("two-way.toml"), TWO_WAY.replace("NAME", name))?;
-    let place = folder.display();
+    let folder = folder.display();
     output::data(&format!(
-        "{place}/{name}.c        drop tail, commented: change it\n\
-         {place}/first.script  what it must do\n\
-         {place}/two-way.toml  TCP both ways over it, in the lab\n\
-         next: weirgate aqm test {place}; weirgate aqm verify {place} --lab; \
-         weirgate lab run {place}/two-way.toml"
+        "{folder}/{name}.c        drop tail, commented: change it\n\
+         {folder}/first.script  what it must do\n\
+         {folder}/two-way.toml  TCP both ways over it, in the lab\n\
+         next: weirgate aqm test {folder}; weirgate aqm verify {folder} --lab; \
+         weirgate lab run {folder}/two-way.toml"
     ))?;
     Ok(Status::Done)
 }
@@ -82,12 +82,12 @@ pub fn build(what: &Path, output: Option<&Path>) -> Outcome {
         _ => Path::new("."),
     };
     let beside = folder.join(&subject.name).with_extension("so");
-    let place = output.map_or(beside, Path::to_owned);
-    fs::copy(&library, &place).with_context(|| place.display().to_string())?;
+    let copy = output.map_or(beside, Path::to_owned);
+    fs::copy(&library, &copy).with_context(|| copy.display().to_string())?;
     let shown = if output.is_none() && what.is_dir() {
         what.join(&subject.name).with_extension("so")
     } else {
-        place
+        copy
     };
     output::data(&format!(
         "{}: for `weirgate aqm load` on any machine of this kind and weirgate of this version",
@@ -235,10 +235,10 @@ fn tells_by_what_it_asks_for(
 ) -> Result<bool, Failure> {
     let loud = calls.replacen("q\n", "", 1);
     let first = drive(subject, driver, &loud)?;
-    let place = subject.file.display();
+    let file = subject.file.display();
     if drive(subject, driver, &loud)? != first {
         output::data(&format!(
-            "{place}: the same packets get other verdicts when it runs again: it decides by \
+            "{file}: the same packets get other verdicts when it runs again: it decides by \
              addresses, or by memory that it has not set"
         ))?;
         return Ok(false);
@@ -248,7 +248,7 @@ fn tells_by_what_it_asks_for(
         if needs & asked == 0 && drive(subject, driver, &format!("{other}{loud}"))? != first {
             passed = false;
             output::data(&format!(
-                "{place}: it decides by a packet's `{what}`, which it does not ask for and which \
+                "{file}: it decides by a packet's `{what}`, which it does not ask for and which \
                  is 0 in the kernel; its last line has to name the need"
             ))?;
         }
@@ -310,24 +310,24 @@ pub fn drive(subject: &Subject, driver: &Path, calls: &str) -> Result<String, Fa
     }
     let report = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(124) {
-        let place = place(subject, driver, &report);
+        let location = location(subject, driver, &report);
         return Err(Failure::Input(format!(
-            "{place}: it does not come to an end within {PATIENCE} s"
+            "{location}: it does not come to an end within {PATIENCE} s"
         )));
     }
     Err(finding(subject, driver, &report))
 }
 
 /// The line of the discipline that a report is about, or else the file.
-fn place(subject: &Subject, driver: &Path, report: &str) -> String {
+fn location(subject: &Subject, driver: &Path, report: &str) -> String {
     let own = subject.file.display().to_string();
     let named = |text: &str| {
         let mut words = text.split_whitespace();
         let found = words.find_map(|word| Some(format!("{own}{}", word.split_once(&own)?.1)))?;
         Some(found.trim_end_matches([':', ')']).to_owned())
     };
-    if let Some(place) = named(report) {
-        return place;
+    if let Some(location) = named(report) {
+        return location;
     }
     // Without a symbolizer frames are offsets: `(/tmp/x/driver+0x12ab)`.
     let program = format!("({}+", driver.display());
@@ -354,14 +354,14 @@ fn finding(subject: &Subject, driver: &Path, report: &str) -> Failure {
         }
         // A call without end was ended in the middle; the report has the line where its
         // stack goes beyond the signal's frame.
-        let place = if what.starts_with(ENDLESS) {
-            place(subject, driver, report)
+        let location = if what.starts_with(ENDLESS) {
+            location(subject, driver, report)
         } else {
             subject.line_of(function)
         };
-        return Failure::Input(format!("{place}: {}_{function}() {what}", subject.name));
+        return Failure::Input(format!("{location}: {}_{function}() {what}", subject.name));
     }
-    let place = place(subject, driver, report);
+    let location = location(subject, driver, report);
     let what = report
         .lines()
         .find_map(|line| {
@@ -369,7 +369,7 @@ fn finding(subject: &Subject, driver: &Path, report: &str) -> Failure {
                 .or_else(|| line.split_once("ERROR: "))
         })
         .map_or("the driver was ended", |(_, what)| what);
-    Failure::Input(format!("{place}: {what}\n{}", report.trim_end()))
+    Failure::Input(format!("{location}: {what}\n{}", report.trim_end()))
 }
 
 /// `weirgate aqm fuzz`.

@@ -193,11 +193,11 @@ async fn planned(kernel: &Kernel, known: Option<&Known>, desired: &State) -> Res
         let entry = former.devices.entry(name.clone());
         entry.or_insert_with(|| device.clone());
     }
-    for (name, place) in &observed.hooks {
+    for (name, programs) in &observed.hooks {
         let touched = known.is_some_and(|known| known.desired.hooks.contains_key(name));
         if !touched {
             let entry = former.hooks.entry(name.clone());
-            entry.or_insert_with(|| place.clone());
+            entry.or_insert_with(|| programs.clone());
         }
     }
     let wanted = match known {

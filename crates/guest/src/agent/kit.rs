@@ -76,11 +76,11 @@ impl Loaded {
             return;
         };
         // Fixed point, as its unit says: `bytes/2^16`.
-        let places = row
+        let binary = row
             .unit
             .split_once("/2^")
             .and_then(|parts| parts.1.parse().ok());
-        let shift: u32 = places.unwrap_or(0);
+        let shift: u32 = binary.unwrap_or(0);
         let interval = session.experiment.sampling.queues;
         let own = session.clone();
         session.spawn("sample the discipline's average".to_owned(), async move {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The topology's places: one network namespace per node, and its addresses.
+//! The topology's nodes: one network namespace per node, and its addresses.
 //!
 //! Namespaces have no name: each lives as long as this process holds its file
 //! descriptor, so nothing is left of a run however it ends. What is inside

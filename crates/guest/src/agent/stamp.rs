@@ -58,14 +58,14 @@ impl Stamp {
     /// Writes the stamp over the start of `payload`; does nothing where it is
     /// too short.
     pub fn write(&self, payload: &mut [u8]) {
-        let Some(place) = payload.first_chunk_mut::<LEN>() else {
+        let Some(start) = payload.first_chunk_mut::<LEN>() else {
             return;
         };
         let magic = if self.reply { MAGIC | REPLY } else { MAGIC };
-        place[..2].copy_from_slice(&magic.to_be_bytes());
-        place[2..4].copy_from_slice(&self.flow.to_be_bytes());
-        place[4..8].copy_from_slice(&self.seq.to_be_bytes());
-        place[8..].copy_from_slice(&self.sent.to_be_bytes());
+        start[..2].copy_from_slice(&magic.to_be_bytes());
+        start[2..4].copy_from_slice(&self.flow.to_be_bytes());
+        start[4..8].copy_from_slice(&self.seq.to_be_bytes());
+        start[8..].copy_from_slice(&self.sent.to_be_bytes());
     }
 
     /// Reads the stamp at the start of `payload`, if there is one.

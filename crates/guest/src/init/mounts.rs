@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use rustix::mount::{MountFlags, mount};
 use std::fs;
 
-/// Type, place and data of each. Namespaces get names in /run; the control
+/// Type, target and data of each. Namespaces get names in /run; the control
 /// groups and BPF's file system are there for programs that look for them.
 const MOUNTS: [(&str, &str, &str); 6] = [
     ("devtmpfs", "/dev", ""),
@@ -27,10 +27,10 @@ const SETTINGS: [(&str, &str); 2] = [
 
 /// Mounts everything and applies the settings.
 pub(crate) fn mount_all() -> Result<()> {
-    for (kind, place, data) in MOUNTS {
+    for (kind, target, data) in MOUNTS {
         let data = std::ffi::CString::new(data)?;
-        mount(kind, place, kind, MountFlags::empty(), data.as_c_str())
-            .with_context(|| format!("{place} cannot be mounted as {kind}"))?;
+        mount(kind, target, kind, MountFlags::empty(), data.as_c_str())
+            .with_context(|| format!("{target} cannot be mounted as {kind}"))?;
     }
     for (path, value) in SETTINGS {
         fs::write(path, value).context(path)?;

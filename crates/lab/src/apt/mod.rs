@@ -231,18 +231,18 @@ fn forget_abandoned(parent: &Path) {
 /// The link to what was fetched last, where there is one kind of it.
 pub(crate) const CURRENT: &str = "current";
 
-/// Moves a directory to its place in the cache, and makes the link of this name beside it
+/// Moves a directory into the cache, and makes the link of this name beside it
 /// lead there. What stood there goes to `aside`, which is going to be deleted.
-pub(crate) fn adopt(tree: &Path, place: &Path, link: &str, aside: &Path) -> Result<(), LabError> {
-    if place.exists() {
-        fs::rename(place, aside).map_err(LabError::file("cannot be replaced", place))?;
+pub(crate) fn adopt(tree: &Path, target: &Path, link: &str, aside: &Path) -> Result<(), LabError> {
+    if target.exists() {
+        fs::rename(target, aside).map_err(LabError::file("cannot be replaced", target))?;
     }
-    fs::rename(tree, place).map_err(LabError::file("cannot be moved", tree))?;
-    let next = place.with_file_name(format!("{link}.next"));
-    let link = place.with_file_name(link);
+    fs::rename(tree, target).map_err(LabError::file("cannot be moved", tree))?;
+    let next = target.with_file_name(format!("{link}.next"));
+    let link = target.with_file_name(link);
     // Left by a process that was killed between the two steps below.
     let _ = fs::remove_file(&next);
-    let name = place.file_name().unwrap_or_default();
+    let name = target.file_name().unwrap_or_default();
     symlink(name, &next).map_err(LabError::file("cannot be made", &next))?;
     fs::rename(&next, &link).map_err(LabError::file("cannot be made", &link))
 }

@@ -28,12 +28,12 @@ pub(crate) fn fetch(cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<Emulato
     let root = apt.unpack_whole()?;
     let tree = root.join("usr");
     let version = Emulator::fetched(&tree)?.version;
-    let place = cache.root().join(KEPT).join(&version);
+    let folder = cache.root().join(KEPT).join(&version);
     // Into the directory of this fetch, which is deleted with it.
-    adopt(&tree, &place, CURRENT, &root.join("replaced"))?;
+    adopt(&tree, &folder, CURRENT, &root.join("replaced"))?;
     note(&format!(
         "the emulator, qemu {version}, is in {}",
-        place.display()
+        folder.display()
     ));
-    Emulator::fetched(&place)
+    Emulator::fetched(&folder)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packs a program of this machine for the guest: itself, its loader and its
-//! shared libraries, at places where the loader looks.
+//! shared libraries, at paths where the loader looks.
 
 use super::archive::Archive;
 use crate::cache::Key;
@@ -34,7 +34,7 @@ const TABLES: [&str; 3] = [
     "/usr/share/tc",
 ];
 
-/// Files of this machine and the places they get in the guest.
+/// Files of this machine and their paths in the guest.
 #[derive(Debug, Default)]
 pub(crate) struct Packing {
     files: BTreeMap<String, PathBuf>,
@@ -83,7 +83,7 @@ impl Packing {
         }
     }
 
-    fn add_file(&mut self, path: &Path, place: &str) -> Result<(), LabError> {
+    fn add_file(&mut self, path: &Path, target: &str) -> Result<(), LabError> {
         let program = read(path)?;
         let bad = |reason: String| LabError::BadProgram {
             path: path.to_owned(),
@@ -91,7 +91,7 @@ impl Packing {
         };
         let loader =
             loader(&program).map_err(|error| bad(format!("not an x86-64 program: {error}")))?;
-        self.files.insert(place.to_owned(), path.to_owned());
+        self.files.insert(target.to_owned(), path.to_owned());
         // A library that programs load by name names no loader, and needs others all the same.
         let of_library = || {
             let library = path.extension().is_some_and(|kind| kind == "so");
@@ -114,7 +114,7 @@ impl Packing {
         });
         let found = found.map_err(bad)?;
         for library in found {
-            self.files.insert(library_place(&library)?, library);
+            self.files.insert(library_target(&library)?, library);
         }
         self.files.insert(resolved(&loader)?, loader);
         Ok(())
@@ -122,11 +122,11 @@ impl Packing {
 
     /// What the packed files are now: changes whenever one of them does.
     pub(crate) fn stamp(&self, key: &mut Key) -> Result<(), LabError> {
-        for (place, source) in &self.files {
+        for (target, source) in &self.files {
             let file = fs::metadata(source).map_err(LabError::file("cannot be read", source))?;
             let stamp = format!("{} {} {}", file.size(), file.mtime(), file.mtime_nsec());
             for part in [
-                place.as_bytes(),
+                target.as_bytes(),
                 source.as_os_str().as_bytes(),
                 stamp.as_bytes(),
             ] {
@@ -141,23 +141,23 @@ impl Packing {
         for (path, target) in &self.links {
             archive.link(path, target);
         }
-        for (place, source) in &self.files {
-            archive.program(place, read(source)?);
+        for (target, source) in &self.files {
+            archive.program(target, read(source)?);
         }
         Ok(())
     }
 }
 
-/// Where the guest's loader will find a library: at its own place where that
+/// Where the guest's loader will find a library: at its own path where that
 /// is searched.
-fn library_place(library: &Path) -> Result<String, LabError> {
+fn library_target(library: &Path) -> Result<String, LabError> {
     let name = library.file_name().unwrap_or_default().to_string_lossy();
-    let place = resolved(library)?;
+    let target = resolved(library)?;
     if SEARCHED
         .iter()
-        .any(|directory| place == format!("{directory}/{name}"))
+        .any(|directory| target == format!("{directory}/{name}"))
     {
-        Ok(place)
+        Ok(target)
     } else {
         Ok(format!("{}/{name}", SEARCHED[0]))
     }

@@ -70,7 +70,7 @@ fn bpftool(cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<PathBuf, LabErro
     let program = newer.unpack(&[WANTED.package.to_owned()])?;
     let of = |root: &Path| root.join("usr/sbin/bpftool");
     fs::rename(of(&program), of(&root)).map_err(LabError::file("cannot be moved", &root))?;
-    let place = cache.root().join(WANTED.kept).join(suite);
-    adopt(&root, &place, CURRENT, &root.with_file_name("replaced"))?;
-    Ok(place)
+    let folder = cache.root().join(WANTED.kept).join(suite);
+    adopt(&root, &folder, CURRENT, &root.with_file_name("replaced"))?;
+    Ok(folder)
 }

@@ -72,12 +72,12 @@ fn is_own(package: &str, standing: &str) -> bool {
         && package.ends_with(CLOUD) == standing.ends_with(CLOUD)
 }
 
-/// Moves an unpacked kernel to its place in the cache: `vmlinuz` and `kernel/`
+/// Moves an unpacked kernel into the cache: `vmlinuz` and `kernel/`
 /// in a directory named by its release, and a link to it.
 fn keep(root: &Path, link: &str, cache: &Cache) -> Result<PathBuf, LabError> {
     let modules = ["usr/lib/modules", "lib/modules"]
         .iter()
-        .filter_map(|place| fs::read_dir(root.join(place)).ok())
+        .filter_map(|modules| fs::read_dir(root.join(modules)).ok())
         .flat_map(Iterator::flatten)
         .map(|entry| entry.path())
         .find(|tree| tree.join("kernel").is_dir());
@@ -99,10 +99,10 @@ fn keep(root: &Path, link: &str, cache: &Cache) -> Result<PathBuf, LabError> {
             reason: "the fetched packages hold no kernel".into(),
         });
     }
-    let place = cache.kernels().join(&release);
+    let folder = cache.kernels().join(&release);
     // Into the directory of this fetch, which is deleted with it.
-    adopt(&tree, &place, link, &root.join("replaced"))?;
-    Ok(place)
+    adopt(&tree, &folder, link, &root.join("replaced"))?;
+    Ok(folder)
 }
 
 #[cfg(test)]

@@ -136,11 +136,11 @@ fn own_kernels(boot: &Path, modules: &Path) -> Vec<PathBuf> {
     let mut found: Vec<(String, PathBuf)> = Vec::new();
     for entry in fs::read_dir(modules).into_iter().flatten().flatten() {
         let release = entry.file_name().to_string_lossy().into_owned();
-        let places = [
+        let paths = [
             boot.join(format!("vmlinuz-{release}")),
             entry.path().join("vmlinuz"),
         ];
-        let readable = places
+        let readable = paths
             .into_iter()
             .find(|image| fs::File::open(image).is_ok());
         if let Some(image) = readable

@@ -66,11 +66,11 @@ pub fn source(cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<PathBuf, LabE
             .arg(&archive)
             .args(PARTS.map(|part| format!("{name}/{part}"))),
     )?;
-    let place = cache.root().join(WANTED.kept).join(&name);
+    let folder = cache.root().join(WANTED.kept).join(&name);
     // Into the directory of this fetch, which is deleted with it.
-    adopt(&tree, &place, CURRENT, &root.join("replaced"))?;
-    note(&format!("the kernel's source is in {}", place.display()));
-    Ok(place)
+    adopt(&tree, &folder, CURRENT, &root.join("replaced"))?;
+    note(&format!("the kernel's source is in {}", folder.display()));
+    Ok(folder)
 }
 
 fn first(folder: &Path, fits: impl Fn(&str) -> bool) -> Result<PathBuf, LabError> {

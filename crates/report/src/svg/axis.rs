@@ -72,7 +72,7 @@ impl Scale {
     }
 
     /// The pixel of a value; values outside stay at the ends.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    pub(super) fn position(&self, value: f64) -> f64 {
         let value = if self.log {
             value.max(1e-9).log10()
         } else {
@@ -168,8 +168,8 @@ mod tests {
     fn ticks_are_round() {
         let scale = Scale::from_zero(1769.0, (100.0, 0.0), 4);
         assert_eq!(scale.ticks(4), [0.0, 500.0, 1000.0, 1500.0, 2000.0]);
-        assert_eq!(scale.place(1000.0), 50.0);
-        assert_eq!(scale.place(99_999.0), 0.0);
+        assert_eq!(scale.position(1000.0), 50.0);
+        assert_eq!(scale.position(99_999.0), 0.0);
         let log = Scale::fitting(8.0, 1200.0, (0.0, 100.0), 4);
         assert!(log.is_log());
         assert_eq!(log.ticks(4), [10.0, 30.0, 100.0, 300.0, 1000.0]);

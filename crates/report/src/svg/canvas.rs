@@ -121,8 +121,8 @@ impl Canvas {
     }
 
     /// A filled rectangle, with a text that shows when pointed at.
-    pub(super) fn rect(&mut self, class: &str, place: (f64, f64, f64, f64), hint: &str) {
-        let (x, y, width, height) = (px(place.0), px(place.1), px(place.2), px(place.3));
+    pub(super) fn rect(&mut self, class: &str, area: (f64, f64, f64, f64), hint: &str) {
+        let (x, y, width, height) = (px(area.0), px(area.1), px(area.2), px(area.3));
         let start = format_args!(
             "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\""
         )

@@ -75,10 +75,10 @@ pub fn comparison(findings: &Findings) -> Option<Drawing> {
     let x = Scale::fitting(min, max, (LEFT, LEFT + range), 6);
     let mut grid = Path::default();
     for tick in x.ticks(6) {
-        grid.move_to(x.place(tick), TOP - 4.0);
+        grid.move_to(x.position(tick), TOP - 4.0);
         grid.vertical_to(bottom);
         canvas.text(
-            x.place(tick),
+            x.position(tick),
             bottom + 14.0,
             Anchor::Middle,
             "",
@@ -175,9 +175,9 @@ fn round_trip(canvas: &mut Canvas, row: &Row, probe: &str, x: &Scale) -> Option<
     let of = |statistic: &str| row.figure(&format!("rtt.{probe}.{statistic}_ms"));
     let (min, p50, p99, max) = (of("min")?, of("p50")?, of("p99")?, of("max")?);
     let middle = row.middle();
-    let line = Path::line(x.place(min), middle, x.place(max), middle);
+    let line = Path::line(x.position(min), middle, x.position(max), middle);
     canvas.path(&format!("l {}", stroke(row.series)), &line);
-    let width = (x.place(p99) - x.place(p50)).max(1.0);
+    let width = (x.position(p99) - x.position(p50)).max(1.0);
     let hint = format!(
         "{}, {}: min {} ms, median {} ms, p99 {} ms, max {} ms",
         row.run.figures.arm,
@@ -189,10 +189,10 @@ fn round_trip(canvas: &mut Canvas, row: &Row, probe: &str, x: &Scale) -> Option<
     );
     canvas.rect(
         &fill(row.series),
-        (x.place(p50), middle - 3.5, width, 7.0),
+        (x.position(p50), middle - 3.5, width, 7.0),
         &hint,
     );
-    canvas.dot(&fill(row.series), x.place(p50), middle, 4.5, &hint);
+    canvas.dot(&fill(row.series), x.position(p50), middle, 4.5, &hint);
     Some(format!("{hint}."))
 }
 

@@ -45,13 +45,13 @@ impl Panel {
     pub(super) fn phases(&self, canvas: &mut Canvas, experiment: &Experiment, named: bool) {
         for (index, phase) in experiment.phases.iter().enumerate() {
             let (from, to) = (
-                self.x.place(phase.start.as_secs_f64()),
-                self.x.place(phase.end.as_secs_f64()),
+                self.x.position(phase.start.as_secs_f64()),
+                self.x.position(phase.end.as_secs_f64()),
             );
             let width = to - from;
             if index % 2 == 1 {
-                let place = (from, self.top(), width, self.bottom() - self.top());
-                canvas.rect("b", place, "");
+                let area = (from, self.top(), width, self.bottom() - self.top());
+                canvas.rect("b", area, "");
             }
             // About seven pixels a character.
             if named && width > phase.name.chars().count() as f64 * 7.0 + 4.0 {
@@ -66,7 +66,7 @@ impl Panel {
         let (left, right) = self.x.pixels();
         let mut grid = Path::default();
         for tick in self.y.ticks(about) {
-            let y = self.y.place(tick);
+            let y = self.y.position(tick);
             grid.move_to(left, y);
             grid.horizontal_to(right);
             canvas.text(left - 6.0, y + 4.0, Anchor::End, "", &label(tick));
@@ -81,7 +81,7 @@ impl Panel {
         let bottom = self.bottom();
         let mut axis = Path::line(left, bottom, right, bottom);
         for tick in self.x.ticks(about) {
-            let x = self.x.place(tick);
+            let x = self.x.position(tick);
             axis.move_to(x, bottom);
             axis.vertical_to(bottom + 4.0);
             if numbers {
@@ -114,24 +114,24 @@ impl Panel {
     /// Names of series on the right, each at the height where it ends, moved
     /// apart where they would overlap.
     pub(super) fn names(&self, canvas: &mut Canvas, names: &[(usize, &str, f64)]) {
-        let mut places: Vec<(f64, usize, &str)> = names
+        let mut labels: Vec<(f64, usize, &str)> = names
             .iter()
-            .map(|&(series, name, value)| (self.y.place(value) + 4.0, series, name))
+            .map(|&(series, name, value)| (self.y.position(value) + 4.0, series, name))
             .collect();
-        places.sort_by(|one, other| one.0.total_cmp(&other.0));
+        labels.sort_by(|one, other| one.0.total_cmp(&other.0));
         let lowest = self.bottom() + 4.0;
         let mut last = f64::NEG_INFINITY;
-        for place in &mut places {
-            place.0 = place.0.max(last + NAME_HEIGHT);
-            last = place.0;
+        for label in &mut labels {
+            label.0 = label.0.max(last + NAME_HEIGHT);
+            last = label.0;
         }
         let mut next = f64::INFINITY;
-        for place in places.iter_mut().rev() {
-            place.0 = place.0.min(next - NAME_HEIGHT).min(lowest);
-            next = place.0;
+        for label in labels.iter_mut().rev() {
+            label.0 = label.0.min(next - NAME_HEIGHT).min(lowest);
+            next = label.0;
         }
         let x = self.x.pixels().1 + 8.0;
-        for (y, series, name) in places {
+        for (y, series, name) in labels {
             canvas.path(
                 &format!("d {}", stroke(series)),
                 &Path::line(x, y - 4.0, x + 8.0, y - 4.0),
@@ -155,7 +155,7 @@ impl Panel {
         for column in self.thinned(points) {
             let broken = last.is_none_or(|last| column.first_x - last > gap);
             for (index, (x, value)) in column.points().into_iter().enumerate() {
-                let (x, y) = (self.x.place(x), self.y.place(value));
+                let (x, y) = (self.x.position(x), self.y.position(value));
                 if index == 0 && broken {
                     path.move_to(x, y);
                 } else {
@@ -172,8 +172,8 @@ impl Panel {
     pub(super) fn dots(&self, points: &[(f64, f64)]) -> Path {
         let mut path = Path::default();
         for column in self.thinned(points) {
-            let x = self.x.place(column.first_x);
-            let (low, high) = (self.y.place(column.low), self.y.place(column.high));
+            let x = self.x.position(column.first_x);
+            let (low, high) = (self.y.position(column.low), self.y.position(column.high));
             path.move_to(x, low);
             path.vertical_to(high);
         }
@@ -184,20 +184,20 @@ impl Panel {
     pub(super) fn steps(&self, points: &[(f64, f64)], until: f64) -> Path {
         let mut path = Path::default();
         for column in self.thinned(points) {
-            let x = self.x.place(column.first_x);
+            let x = self.x.position(column.first_x);
             if path.is_empty() {
-                path.move_to(x, self.y.place(column.first));
+                path.move_to(x, self.y.position(column.first));
             } else {
                 path.horizontal_to(x);
             }
             if column.low < column.high {
-                path.vertical_to(self.y.place(column.low));
-                path.vertical_to(self.y.place(column.high));
+                path.vertical_to(self.y.position(column.low));
+                path.vertical_to(self.y.position(column.high));
             }
-            path.vertical_to(self.y.place(column.last));
+            path.vertical_to(self.y.position(column.last));
         }
         if !path.is_empty() {
-            path.horizontal_to(self.x.place(until));
+            path.horizontal_to(self.x.position(until));
         }
         path
     }
@@ -205,7 +205,7 @@ impl Panel {
     fn thinned(&self, points: &[(f64, f64)]) -> Vec<Column> {
         let mut columns: Vec<(i64, Column)> = Vec::new();
         for &(x, value) in points.iter().filter(|point| point.1.is_finite()) {
-            let pixel = self.x.place(x).floor() as i64;
+            let pixel = self.x.position(x).floor() as i64;
             match columns.last_mut() {
                 Some((last, column)) if *last == pixel => column.add(x, value),
                 _ => columns.push((pixel, Column::new(x, value))),

@@ -161,10 +161,10 @@ fn draw(canvas: &mut Canvas, excerpt: &Excerpt, title: &str, top: f64) {
         let mut path = Path::default();
         let own = excerpt.marks.iter().filter(|mark| mark.kind == kind);
         for mark in own {
-            let at = panel.x.place(mark.at_s);
+            let at = panel.x.position(mark.at_s);
             let (low, high) = (
-                panel.y.place(kilobytes(mark.from)),
-                panel.y.place(kilobytes(mark.to)),
+                panel.y.position(kilobytes(mark.from)),
+                panel.y.position(kilobytes(mark.to)),
             );
             if kind == MarkKind::Ack {
                 if path.is_empty() {

@@ -111,7 +111,7 @@ pub fn histogram(findings: &Findings) -> Option<Drawing> {
         let mut bars = Path::default();
         let mut last: Option<(i64, f64)> = None;
         for &(bin, count) in &histogram.bins {
-            let at = panel.x.place(ms(bin * BIN_NS + BIN_NS / 2));
+            let at = panel.x.position(ms(bin * BIN_NS + BIN_NS / 2));
             let (column, height) = (at.floor() as i64, share(count));
             // Several bins in one pixel: the highest is seen.
             if last.is_some_and(|(seen, tallest)| seen == column && tallest >= height) {
@@ -119,7 +119,7 @@ pub fn histogram(findings: &Findings) -> Option<Drawing> {
             }
             last = Some((column, height));
             bars.move_to(at, panel.bottom());
-            bars.vertical_to(panel.y.place(height));
+            bars.vertical_to(panel.y.position(height));
         }
         canvas.path(&format!("d {}", stroke(index)), &bars);
         panel.title(&mut canvas, arm);

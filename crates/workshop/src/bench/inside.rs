@@ -140,12 +140,12 @@ pub fn is_named(name: &str, word: &str) -> bool {
 /// Where the lab puts what is packed.
 const PACKED: &str = "/usr/sbin";
 
-/// What is measured of a discipline of one's own, by the place that its file
+/// What is measured of a discipline of one's own, by the path that its file
 /// has in the lab: without a rate and with one.
 pub fn own(file: &Path) -> [String; 2] {
     let base = file.file_name().unwrap_or_default().to_string_lossy();
-    let place = format!("{PACKED}/{base}");
-    [place.clone(), place + GATED]
+    let path = format!("{PACKED}/{base}");
+    [path.clone(), path + GATED]
 }
 
 /// A figure by the discipline's name in place of its file's.

@@ -223,8 +223,8 @@ fn in_the_lab(
     let rate = run.rate.to_string();
     let mut all = (String::new(), Vec::new());
     for (number, word) in (1..).zip(words) {
-        let place = format!("{number} of {}", words.len());
-        output::note(&format!("measuring {word} ({place})"));
+        let progress = format!("{number} of {}", words.len());
+        output::note(&format!("measuring {word} ({progress})"));
         let mut line = vec![
             &*base,
             "aqm",

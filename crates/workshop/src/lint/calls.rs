@@ -89,7 +89,7 @@ fn called(text: &str) -> Vec<String> {
     let ends = text.match_indices('(');
     let names = ends.filter_map(|(at, _)| {
         let before = text[..at].trim_end();
-        let begin = before.rfind(|c| !is_word(c)).map_or(0, |place| place + 1);
+        let begin = before.rfind(|c| !is_word(c)).map_or(0, |at| at + 1);
         let name = &before[begin..];
         (!name.is_empty()).then(|| name.to_owned())
     });

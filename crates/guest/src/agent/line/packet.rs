@@ -234,8 +234,8 @@ mod tests {
             mut packet in prop::collection::vec(any::<u8>(), 0..120),
         ) {
             for (at, byte) in [(0, start), (6, protocol), (9, protocol)] {
-                if let Some(place) = packet.get_mut(at) {
-                    *place = byte;
+                if let Some(there) = packet.get_mut(at) {
+                    *there = byte;
                 }
             }
             let facts = read(&frame(ethertype, &packet));

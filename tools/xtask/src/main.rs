@@ -246,7 +246,7 @@ fn main() -> ExitCode {
         }
         Task::Kernels { folder, page } => kernels::run(&root(), folder.as_deref(), page),
         Task::Rfc7928 { folder, page } => rfc7928::run(&root(), folder.as_deref(), page),
-        Task::DsTable { folder, check } => ds_table::run(&folder, check.as_deref()),
+        Task::DsTable { folder, check } => ds_table::run(&root(), &folder, check.as_deref()),
         Task::Bursts { flows, seeds } => {
             bursts::run(flows, seeds);
             Ok(())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page of drawn lines and loads: each row beside the cake of nearest goodput.
 
-use super::drawn::{OURS, RANGES};
+use super::drawn::OURS;
 use super::figures::{Figures, Run};
 use std::fmt::Write as _;
 
@@ -68,7 +68,7 @@ fn row<'r>(runs: &'r [Run<'r>]) -> Option<Row<'r>> {
 }
 
 /// The page of what has been run.
-pub fn text(seed: u64, runs: &[Run<'_>]) -> String {
+pub fn text(seed: u64, ranges: &str, runs: &[Run<'_>]) -> String {
     let rows: Vec<Row<'_>> = runs
         .chunk_by(|one, other| one.line.name == other.line.name)
         .filter_map(row)
@@ -80,7 +80,7 @@ pub fn text(seed: u64, runs: &[Run<'_>]) -> String {
         "<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->\n\
          <!-- Made by `cargo xtask inbound-drawn`; do not edit. -->\n\
          # `inbound = \"auto\"` on lines that nobody chose\n\n\
-         Lines and loads are drawn by seed {seed}, from these ranges:\n\n{RANGES}\n\
+         Lines and loads are drawn by seed {seed}, from these ranges:\n\n{ranges}\n\
          The policy states \
          rates, link layer and two classes, and nothing of `inbound` but the default. Beside it \
          stands cake `ingress` at 85, 90, 95, 97 and 99 % of the line downstream and at 98 % \

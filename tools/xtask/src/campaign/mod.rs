@@ -15,6 +15,7 @@ mod plot;
 mod text;
 
 use anyhow::{Context, Result};
+use drawn::Ranges;
 use figures::{Run, figures};
 use list::Campaign;
 use std::fs;
@@ -51,11 +52,12 @@ pub fn random(
     weirgate: Option<&Path>,
     page_only: bool,
 ) -> Result<()> {
-    let campaign = drawn::campaign(seed, rows);
+    let ranges = Ranges::read(root)?;
+    let campaign = ranges.campaign(seed, rows);
     go(root, &campaign, folder, weirgate, page_only, &|runs| {
         put(
             &root.join("docs/inbound-drawn.md"),
-            drawn_page::text(seed, runs),
+            drawn_page::text(seed, &ranges.about, runs),
         )
     })
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The section `[[arm]]`.
 
+use super::registry::{Field, Own, Table, Text, Texts, Word};
 use super::scope::Scope;
 use super::{change, codes, field, kit};
 use crate::{Arm, Command, Emulator, Metric, Sweep};
@@ -11,12 +12,101 @@ const MOST_VALUES: usize = 32;
 /// The most arguments of one command.
 const MOST_ARGUMENTS: usize = 256;
 
+pub(super) const ARM: Field<Own> = Field::new("arm", Own("tables"), "The variants to compare")
+    .required("add at least one variant: `[[arm]]` with `name = \"modem-only\"`");
+
+const NAME: Field<Own> = Field::new("name", Own("name"), "For `--arm`, expectations and reports")
+    .required("give the arm a name");
+const ABOUT: Field<Text> = Field::new("about", Text, "What it is, one line");
+const POLICY: Field<Text> = Field::new(
+    "policy",
+    Text,
+    "The path of the weirgate policy applied on the gateway; relative to the file, at most one \
+     folder up",
+);
+const COMMANDS: Field<Texts> = Field::new(
+    "commands",
+    Texts("`PLACE: PROGRAM ARGUMENT...`"),
+    "Run in order before the policy is applied and traffic starts, without a shell. Quotes keep \
+     spaces; nothing else has a meaning, but braces without spaces (see `sweep`)",
+);
+const PROGRAMS: Field<Texts> = Field::new(
+    "programs",
+    Texts("programs"),
+    "Programs of this machine that `commands` use",
+);
+const MODULE_PARAMETERS: Field<Texts> = Field::new(
+    "module-parameters",
+    Texts("`MODULE.PARAMETER=VALUE`"),
+    "Set in the guest's kernel",
+);
+const KERNEL_OPTIONS: Field<Texts> = Field::new(
+    "kernel-options",
+    Texts("options"),
+    "Added to the guest's kernel command line",
+);
+const EMULATOR: Field<Word<Emulator>> = Field::new(
+    "emulator",
+    Word(&[
+        ("own", Emulator::Own),
+        ("user-space", Emulator::UserSpace),
+        ("netem", Emulator::Netem),
+    ]),
+    "Who emulates the line: the lab's own program in the kernel, the lab's own code in user space \
+     ([why there are two](../decisions/0031-line-in-the-kernel.md)), or the kernel's netem where it \
+     can express the line. Netem logs no packets",
+)
+.default("`\"own\"`");
+const WITHOUT: Field<Texts> = Field::new(
+    "without",
+    Texts("traffic and probes"),
+    "Left out in this arm",
+);
+const SWEEP: Field<Own> = Field::new(
+    "sweep",
+    Own("table"),
+    "Runs the arm once for each value and reports the best",
+);
+
+pub(super) const TABLE: Table = Table {
+    name: "[[arm]]",
+    about: "A variant. Each runs in a virtual machine of its own, with the same traffic and seed",
+    fields: &[
+        &NAME,
+        &ABOUT,
+        &POLICY,
+        &kit::KIT,
+        &COMMANDS,
+        &PROGRAMS,
+        &MODULE_PARAMETERS,
+        &KERNEL_OPTIONS,
+        &EMULATOR,
+        &WITHOUT,
+        &change::THEN,
+        &SWEEP,
+    ],
+};
+
+const PARAMETER: Field<Text> = Field::new(
+    "parameter",
+    Text,
+    "A name. It stands in `commands` as `{name}`; `{name.2}` is the second word of a value",
+)
+.required("name what varies: `parameter = \"rate\"`");
+const VALUES: Field<Texts> = Field::new("values", Texts("1 to 32 texts"), "What is tried")
+    .required("list what is tried: `values = [\"440kbit\"]`");
+const BEST: Field<Text> = Field::new("best", Text, "The metric whose lowest value is the best")
+    .required("name the metric whose lowest value is best");
+
+pub(super) const SWEEP_TABLE: Table = Table {
+    name: "[arm.sweep]",
+    about: "The values that an arm tries for one parameter",
+    fields: &[&PARAMETER, &VALUES, &BEST],
+};
+
 pub(super) fn arms(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Arm> {
-    let tables = root.tables("arm");
-    if tables.is_empty() && !root.has("arm") {
-        let hint = "add at least one variant: `[[arm]]` with `name = \"modem-only\"`";
-        root.missing::<()>("arm", hint);
-    }
+    ARM.is_there(root);
+    let tables = root.tables(ARM.name);
     tables
         .into_iter()
         .filter_map(|mut table| arm(&mut table, scope))
@@ -24,25 +114,20 @@ pub(super) fn arms(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Arm> {
 }
 
 fn arm(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Arm> {
-    let name = field::name(table, "arm", &mut scope.arms);
-    let about = table.text("about");
-    let policy = table.text("policy").and_then(|path| file(table, path));
+    let name = field::name(table, &NAME, "arm", &mut scope.arms);
+    let about = ABOUT.get(table);
+    let policy = POLICY.get(table).and_then(|path| file(table, path));
     let kit = kit::kit(table);
-    if let (Some(_), true) = (&policy, table.has("kit")) {
+    if let (Some(_), true) = (&policy, kit::KIT.is_in(table)) {
         let message = "an arm has a policy or a discipline of the kit, not both";
         let problems = table.problems();
         problems.error(codes::ARM, field::head(table), message, "leave one out");
     }
-    let words = [
-        ("own", Emulator::Own),
-        ("user-space", Emulator::UserSpace),
-        ("netem", Emulator::Netem),
-    ];
-    let emulator = field::word(table, "emulator", &words);
+    let emulator = EMULATOR.get(table);
     if let (Some(name), Some(Emulator::Netem)) = (&name, emulator) {
         scope.netem.insert(name.value.clone());
     }
-    let sweep = table.table("sweep").and_then(|mut t| {
+    let sweep = table.table(SWEEP.name).and_then(|mut t| {
         let arm = name.as_ref().map(|name| name.value.as_str());
         read_sweep(&mut t, scope, arm)
     });
@@ -102,7 +187,7 @@ pub(super) fn file(table: &Reader<'_, '_>, path: Value<String>) -> Option<String
 }
 
 fn commands(table: &mut Reader<'_, '_>, scope: &Scope, sweep: Option<&Sweep>) -> Vec<Command> {
-    let lines = table.text_list("commands").unwrap_or_default();
+    let lines = COMMANDS.get(table).unwrap_or_default();
     let mut commands = Vec::new();
     let mut used = false;
     for line in &lines {
@@ -238,17 +323,9 @@ fn parameters(text: &str) -> Vec<&str> {
 }
 
 fn read_sweep(table: &mut Reader<'_, '_>, scope: &Scope, arm: Option<&str>) -> Option<Sweep> {
-    let parameter = if table.has("parameter") {
-        table.text("parameter")
-    } else {
-        table.missing("parameter", "name what varies: `parameter = \"rate\"`")
-    };
+    let parameter = PARAMETER.get(table);
     let parameter = parameter.filter(|name| field::well_formed(table, "parameter", name));
-    let values = if table.has("values") {
-        table.text_list("values")
-    } else {
-        table.missing("values", "list what is tried: `values = [\"440kbit\"]`")
-    };
+    let values = VALUES.get(table);
     if let Some(values) = &values
         && (values.is_empty() || values.len() > MOST_VALUES)
     {
@@ -258,11 +335,7 @@ fn read_sweep(table: &mut Reader<'_, '_>, scope: &Scope, arm: Option<&str>) -> O
             .error(codes::SWEEP, field::head(table), message, "change `values`");
         return None;
     }
-    let best = if table.has("best") {
-        table.text("best")
-    } else {
-        table.missing("best", "name the metric whose lowest value is best")
-    };
+    let best = BEST.get(table);
     let best = best.and_then(|best| {
         let metric = super::expect::metric(table, scope, &best)?;
         let arms = arm.as_slice();
@@ -277,7 +350,7 @@ fn read_sweep(table: &mut Reader<'_, '_>, scope: &Scope, arm: Option<&str>) -> O
 
 fn programs(table: &mut Reader<'_, '_>) -> Vec<String> {
     let mut programs = Vec::new();
-    for program in table.text_list("programs").unwrap_or_default() {
+    for program in PROGRAMS.get(table).unwrap_or_default() {
         let plain = program
             .value
             .bytes()
@@ -297,7 +370,7 @@ fn programs(table: &mut Reader<'_, '_>) -> Vec<String> {
 
 fn module_parameters(table: &mut Reader<'_, '_>) -> Vec<(String, String)> {
     let mut list = Vec::new();
-    for text in table.text_list("module-parameters").unwrap_or_default() {
+    for text in MODULE_PARAMETERS.get(table).unwrap_or_default() {
         let word = |part: &str| {
             !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
         };
@@ -325,7 +398,7 @@ const OWN_OPTIONS: [&str; 6] = ["console", "panic", "init", "rdinit", "root", "n
 
 fn kernel_options(table: &mut Reader<'_, '_>) -> Vec<String> {
     let mut list = Vec::new();
-    for option in table.text_list("kernel-options").unwrap_or_default() {
+    for option in KERNEL_OPTIONS.get(table).unwrap_or_default() {
         let word = option.value.split('=').next().unwrap_or_default();
         let message = if option.value.is_empty()
             || !option
@@ -350,7 +423,7 @@ fn kernel_options(table: &mut Reader<'_, '_>) -> Vec<String> {
 
 fn without(table: &mut Reader<'_, '_>, scope: &Scope) -> Vec<String> {
     let mut list = Vec::new();
-    for name in table.text_list("without").unwrap_or_default() {
+    for name in WITHOUT.get(table).unwrap_or_default() {
         if scope.names.contains(&name.value) {
             list.push(name.value);
             continue;

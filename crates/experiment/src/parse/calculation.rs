@@ -2,6 +2,7 @@
 //! Files that calculate instead of running: `[[figure]]` in place of
 //! topology, phases, traffic and arms.
 
+use super::registry::{Field, Own, Table, Text};
 use super::scope::Scope;
 use super::{codes, expect, field};
 use crate::{Arm, Emulator, Figure};
@@ -11,10 +12,28 @@ use weirgate_document::Reader;
 /// The only arm of a calculation.
 const ARM: &str = "calculation";
 
+pub(super) const FIGURE: Field<Own> = Field::new(
+    "figure",
+    Own("tables"),
+    "What is calculated, in place of topology, phases, traffic, probes and arms",
+);
+
+const NAME: Field<Own> = Field::new("name", Own("name"), "Its metric is `calculated.NAME.value`")
+    .required("give the figure a name");
+const FORMULA: Field<Text> = Field::new("formula", Text, "May use the figures before it")
+    .required("say how it is calculated: `formula = \"512 * 48 / 53\"`");
+const ABOUT: Field<Text> = Field::new("about", Text, "What it is");
+
+pub(super) const TABLE: Table = Table {
+    name: "[[figure]]",
+    about: "A file with figures calculates and runs nothing",
+    fields: &[&NAME, &FORMULA, &ABOUT],
+};
+
 /// The figures, each of which may use those before it; empty in other files.
 pub(super) fn figures(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Figure> {
     let mut names = BTreeSet::new();
-    let tables = root.tables("figure");
+    let tables = root.tables(FIGURE.name);
     if !tables.is_empty() {
         for key in [
             "machine", "topology", "phase", "traffic", "probe", "sampling", "arm",
@@ -38,16 +57,9 @@ fn figure(
     scope: &mut Scope,
     names: &mut BTreeSet<String>,
 ) -> Option<Figure> {
-    let name = field::name(table, "figure", names);
-    let about = table.text("about");
-    let text = if table.has("formula") {
-        table.text("formula")
-    } else {
-        table.missing(
-            "formula",
-            "say how it is calculated: `formula = \"512 * 48 / 53\"`",
-        )
-    };
+    let name = field::name(table, &NAME, "figure", names);
+    let about = ABOUT.get(table);
+    let text = FORMULA.get(table);
     let formula = text
         .as_ref()
         .and_then(|text| expect::formula(table, scope, text));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The field `then` of an arm: policies applied while traffic runs.
 
+use super::registry::{Field, Own, Table, Text};
 use super::scope::Scope;
 use super::{arm, codes, field};
 use crate::Change;
@@ -10,10 +11,35 @@ use weirgate_units::Span;
 /// The most changes of one arm.
 const MOST_CHANGES: usize = 32;
 
+pub(super) const THEN: Field<Own> = Field::new(
+    "then",
+    Own("list of tables"),
+    "Policies applied while traffic runs, at most 32, in order of time",
+);
+
+const AT: Field<Own> = Field::new(
+    "at",
+    Own("time"),
+    "When the change begins, after 0 and before the end of the last phase",
+)
+.required("say when the policy changes: `at = \"20s\"`");
+const POLICY: Field<Text> = Field::new(
+    "policy",
+    Text,
+    "The path of the policy that takes the place of the one before, or comes onto a plain link",
+)
+.required("name the policy: `policy = \"policies/x.toml\"`");
+
+pub(super) const TABLE: Table = Table {
+    name: "[[arm.then]]",
+    about: "A policy that changes while traffic runs",
+    fields: &[&AT, &POLICY],
+};
+
 /// The changes of an arm, in order of time, and how many are written: metrics
 /// may speak of one with a mistake, which is reported once.
 pub(super) fn changes(table: &mut Reader<'_, '_>, scope: &Scope) -> (Vec<Change>, usize) {
-    let tables = table.tables("then");
+    let tables = table.tables(THEN.name);
     let written = tables.len();
     if tables.len() > MOST_CHANGES {
         let message = format!("an arm changes its policy at most {MOST_CHANGES} times");
@@ -42,16 +68,11 @@ pub(super) fn changes(table: &mut Reader<'_, '_>, scope: &Scope) -> (Vec<Change>
 }
 
 fn change(table: &mut Reader<'_, '_>, duration: Span) -> Option<Change> {
-    let at = if table.has("at") {
-        table.parsed::<Span>("at")
-    } else {
-        table.missing("at", "say when the policy changes: `at = \"20s\"`")
-    };
-    let path = if table.has("policy") {
-        table.text("policy")
-    } else {
-        table.missing("policy", "name the policy: `policy = \"policies/x.toml\"`")
-    };
+    let at = AT
+        .is_there(table)
+        .then(|| table.parsed::<Span>(AT.name))
+        .flatten();
+    let path = POLICY.get(table);
     let policy = path.and_then(|path| arm::file(table, path));
     let at = at?;
     if at.value == Span::ZERO || (duration > Span::ZERO && at.value >= duration) {

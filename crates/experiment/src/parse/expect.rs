@@ -1,17 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The section `[[expect]]`, and whether a metric speaks of what is there.
 
+use super::registry::{Field, Number, Own, Table, Text, Texts};
 use super::scope::Scope;
 use super::{codes, field};
 use crate::{Expectation, Formula, Mechanism, Metric, Promise, Quantity, Subject};
 use std::collections::BTreeSet;
 use weirgate_document::{Kind, Reader, SourceSpan, Value, nearest};
 
+pub(super) const EXPECT: Field<Own> =
+    Field::new("expect", Own("tables"), "What the figures should be");
+
+const ARM: Field<Texts> =
+    Field::new("arm", Texts("arms"), "Of which arms").required("say which arm it speaks of");
+const METRIC: Field<Text> =
+    Field::new("metric", Text, "Of which figure; a metric").required("name the metric");
+const NUMBER: Own = Own("number or formula");
+const VALUE: Field<Own> = Field::new("value", NUMBER, "It is near this, within `tolerance`");
+const TOLERANCE: Field<Own> = Field::new(
+    "tolerance",
+    Own("`\"2%\"` of the value, or a distance such as `0.5`"),
+    "How near; beside `value`",
+);
+const AT_LEAST: Field<Own> = Field::new("at-least", NUMBER, "It is not less");
+const AT_MOST: Field<Own> = Field::new("at-most", NUMBER, "It is not more");
+const SOURCE: Field<Text> = Field::new("source", Text, "Where the expectation comes from")
+    .required("say where the figure comes from");
+const THESIS: Field<Number> = Field::new(
+    "thesis",
+    Number,
+    "The figure of the source, where what is promised is calculated or a bound",
+);
+const REASON: Field<Text> = Field::new(
+    "reason",
+    Text,
+    "Why the expectation is not kept, if it is not",
+);
+const EXPLAINED_BY: Field<Text> = Field::new(
+    "explained-by",
+    Text,
+    "A metric, or `METRIC@ARM`: the figure that shows the mechanism which `reason` names. The file \
+     expects something of it too",
+);
+
+pub(super) const TABLE: Table = Table {
+    name: "[[expect]]",
+    about: "What a figure should be. One of `value`, `at-least` and `at-most` is given",
+    fields: &[
+        &ARM,
+        &METRIC,
+        &VALUE,
+        &TOLERANCE,
+        &AT_LEAST,
+        &AT_MOST,
+        &SOURCE,
+        &THESIS,
+        &REASON,
+        &EXPLAINED_BY,
+    ],
+};
+
 pub(super) fn expectations(root: &mut Reader<'_, '_>, scope: &Scope) -> Vec<Expectation> {
     let problems = root.problems();
     let mut all = Vec::new();
     let mut named = Vec::new();
-    for mut table in root.tables("expect") {
+    for mut table in root.tables(EXPECT.name) {
         all.extend(expectation(&mut table, scope, &mut named).unwrap_or_default());
     }
     for (mechanism, place) in named {
@@ -34,29 +87,17 @@ fn expectation(
     scope: &Scope,
     named: &mut Vec<(Mechanism, SourceSpan)>,
 ) -> Option<Vec<Expectation>> {
-    let arms = if table.has("arm") {
-        arms(table, scope)
-    } else {
-        table.missing("arm", "say which arm it speaks of")
-    };
-    let name = if table.has("metric") {
-        table.text("metric")
-    } else {
-        table.missing("metric", "name the metric")
-    };
+    let arms = arms(table, scope);
+    let name = METRIC.get(table);
     let of_arms = arms.as_deref().unwrap_or_default();
     let metric = name.and_then(|name| {
         let metric = metric(table, scope, &name)?;
         measured(table, scope, &name, of_arms, [&metric]).then_some(metric)
     });
     let promise = promise(table, scope, of_arms);
-    let source = if table.has("source") {
-        table.text("source")
-    } else {
-        table.missing("source", "say where the figure comes from")
-    };
-    let thesis = table.number("thesis").map(|number| number.value);
-    let reason = table.text("reason").map(|text| text.value);
+    let source = SOURCE.get(table);
+    let thesis = THESIS.get(table);
+    let reason = REASON.get(table).map(|text| text.value);
     let explained = explained(table, scope, of_arms, reason.is_some());
     let (arms, metric, source) = (arms?, metric?, source?);
     let (promise, formula) = promise?;
@@ -88,7 +129,7 @@ fn explained(
     arms: &[String],
     has_reason: bool,
 ) -> Option<(String, Option<String>, SourceSpan)> {
-    let text = table.text("explained-by")?;
+    let text = EXPLAINED_BY.get(table)?;
     if !has_reason {
         let message = "`explained-by` names a figure, but no mechanism";
         let hint = "say what the figure shows: `reason = \"the timer fires at 250 Hz\"`";
@@ -112,7 +153,7 @@ fn explained(
 }
 
 fn arms(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<Vec<String>> {
-    let names = table.text_list("arm")?;
+    let names = ARM.get(table)?;
     let mut known = Vec::new();
     for name in names {
         if scope.arms.contains(&name.value) {
@@ -130,7 +171,7 @@ fn promise(
     scope: &Scope,
     arms: &[String],
 ) -> Option<(Promise, Option<Formula>)> {
-    let fields = ["value", "at-least", "at-most"];
+    let fields = [VALUE, AT_LEAST, AT_MOST].map(|field| field.name);
     let given: Vec<&'static str> = fields.into_iter().filter(|f| table.has(f)).collect();
     let hint = "write `value` with `tolerance`, or `at-least`, or `at-most`";
     let place = field::head(table);
@@ -138,7 +179,7 @@ fn promise(
     let wrong = |message: &str| {
         problems.error(codes::PROMISE, place, message, hint);
     };
-    let tolerated = table.has("tolerance");
+    let tolerated = TOLERANCE.is_in(table);
     match given.as_slice() {
         [] => {
             wrong("the expectation promises nothing");
@@ -146,7 +187,7 @@ fn promise(
         }
         ["value"] if tolerated => {
             let tolerance = tolerance(table);
-            let (value, formula) = number(table, scope, arms, "value")?;
+            let (value, formula) = number(table, scope, arms, VALUE)?;
             Some((tolerance?.of(value), formula))
         }
         ["value"] => {
@@ -158,11 +199,11 @@ fn promise(
             None
         }
         ["at-least"] => {
-            let (bound, formula) = number(table, scope, arms, "at-least")?;
+            let (bound, formula) = number(table, scope, arms, AT_LEAST)?;
             Some((Promise::AtLeast(bound), formula))
         }
         ["at-most"] => {
-            let (bound, formula) = number(table, scope, arms, "at-most")?;
+            let (bound, formula) = number(table, scope, arms, AT_MOST)?;
             Some((Promise::AtMost(bound), formula))
         }
         _ => {
@@ -177,12 +218,12 @@ fn number(
     table: &mut Reader<'_, '_>,
     scope: &Scope,
     arms: &[String],
-    key: &'static str,
+    of: Field<Own>,
 ) -> Option<(f64, Option<Formula>)> {
-    if table.kind(key) != Some(Kind::Text) {
-        return table.number(key).map(|number| (number.value, None));
+    if table.kind(of.name) != Some(Kind::Text) {
+        return table.number(of.name).map(|number| (number.value, None));
     }
-    let text = table.text(key)?;
+    let text = table.text(of.name)?;
     let formula = formula(table, scope, &text)?;
     if !measured(table, scope, &text, arms, formula.metrics()) {
         return None;
@@ -226,8 +267,8 @@ pub(super) fn formula(
 
 /// A promise of 0 with the tolerance of the table: `"2%"`, `"0.5"` or `0.5`.
 fn tolerance(table: &mut Reader<'_, '_>) -> Option<Promise> {
-    if table.kind("tolerance") != Some(Kind::Text) {
-        let tolerance = table.number("tolerance")?;
+    if table.kind(TOLERANCE.name) != Some(Kind::Text) {
+        let tolerance = table.number(TOLERANCE.name)?;
         if tolerance.value >= 0.0 {
             let (value, tolerance) = (0.0, tolerance.value);
             return Some(Promise::Within { value, tolerance });
@@ -237,7 +278,7 @@ fn tolerance(table: &mut Reader<'_, '_>) -> Option<Promise> {
         problems.error(codes::PROMISE, tolerance.span, message, "write `0.5`");
         return None;
     }
-    let text = table.text("tolerance")?;
+    let text = table.text(TOLERANCE.name)?;
     let (number, share) = match text.value.strip_suffix('%') {
         Some(number) => (number.trim_end(), true),
         None => (text.value.as_str(), false),

@@ -2,6 +2,7 @@
 //! Fields that several sections share: bounded values, names, words.
 
 use super::codes;
+use super::registry::{Field, Own};
 use crate::Quantity;
 use std::collections::BTreeSet;
 use weirgate_document::{Reader, SourceSpan, Value, nearest};
@@ -112,14 +113,14 @@ pub(super) fn word<T: Copy>(
 /// The required, well-formed and so far unused name of a table.
 pub(super) fn name(
     reader: &mut Reader<'_, '_>,
+    of: &Field<Own>,
     what: &str,
     used: &mut BTreeSet<String>,
 ) -> Option<Value<String>> {
-    let name = if reader.has("name") {
-        reader.text("name")?
-    } else {
-        reader.missing("name", &format!("give the {what} a name"))?
-    };
+    if !of.is_there(reader) {
+        return None;
+    }
+    let name = reader.text(of.name)?;
     if !well_formed(reader, what, &name) {
         return None;
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What happens to the packets of a direction after transmission.
 
-use super::{codes, field};
+use super::codes;
+use super::registry::{Field, Own, Table, Time};
 use crate::{Impairments, Reordering};
 use weirgate_document::Reader;
 use weirgate_units::Span;
@@ -10,13 +11,57 @@ use weirgate_units::Span;
 const LONGEST: Span = Span::from_secs(4);
 const MILLION: f64 = 1e6;
 
+pub(super) const LOSS: Field<Own> = Field::new(
+    "loss",
+    Own("`\"0%\"` to `\"100%\"`"),
+    "The part of the packets that are lost after transmission",
+)
+.default("0");
+pub(super) const JITTER: Field<Time> = Field::new(
+    "jitter",
+    Time(Span::ZERO, LONGEST),
+    "Each packet takes up to so much longer, evenly distributed. Order is kept",
+)
+.default("0");
+pub(super) const REORDERED: Field<Own> = Field::new(
+    "reordering",
+    Own("table"),
+    "Some of the packets arrive later, and those behind them pass them",
+);
+pub(super) const BURSTS: Field<Time> = Field::new(
+    "bursts",
+    Time(Span::ZERO, LONGEST),
+    "What was transmitted in each such time arrives together at its end, as from an aggregate of \
+     Wi-Fi or a grant of DOCSIS",
+)
+.default("0");
+
+const PART: Field<Own> = Field::new(
+    "part",
+    Own("percentage"),
+    "Such a part of the packets are late",
+)
+.required("say how many packets are late, such as `part = \"1%\"`");
+const BY: Field<Time> = Field::new(
+    "by",
+    Time(Span::from_nanos(1), LONGEST),
+    "So much later they arrive",
+)
+.required("say how much later they arrive, such as `by = \"5ms\"`");
+
+pub(super) const REORDERING: Table = Table {
+    name: "reordering",
+    about: "Packets of a direction that arrive late",
+    fields: &[&PART, &BY],
+};
+
 /// Those that a direction has; none where one of them is wrong.
 pub(super) fn read(side: &mut Reader<'_, '_>) -> Option<Impairments> {
-    let loss = part(side, "loss");
-    let jitter = time(side, "jitter");
-    let bursts = time(side, "bursts");
-    let reordering = if side.has("reordering") {
-        side.table("reordering")
+    let loss = part(side, LOSS.name);
+    let jitter = JITTER.or(side, Span::ZERO);
+    let bursts = BURSTS.or(side, Span::ZERO);
+    let reordering = if REORDERED.is_in(side) {
+        side.table(REORDERED.name)
             .and_then(|mut table| reordering(&mut table))
     } else {
         Some(Reordering::NONE)
@@ -30,34 +75,15 @@ pub(super) fn read(side: &mut Reader<'_, '_>) -> Option<Impairments> {
 }
 
 fn reordering(table: &mut Reader<'_, '_>) -> Option<Reordering> {
-    let part = if table.has("part") {
-        part(table, "part")
-    } else {
-        table.missing(
-            "part",
-            "say how many packets are late, such as `part = \"1%\"`",
-        )
-    };
-    let by = if table.has("by") {
-        field::span(table, "by", Span::from_nanos(1), LONGEST)
-    } else {
-        table.missing(
-            "by",
-            "say how much later they arrive, such as `by = \"5ms\"`",
-        )
-    };
+    let part = PART
+        .is_there(table)
+        .then(|| part(table, PART.name))
+        .flatten();
+    let by = BY.get(table);
     Some(Reordering {
         part: part?,
         by: by?,
     })
-}
-
-fn time(side: &mut Reader<'_, '_>, key: &'static str) -> Option<Span> {
-    if side.has(key) {
-        field::span(side, key, Span::ZERO, LONGEST)
-    } else {
-        Some(Span::ZERO)
-    }
 }
 
 /// A part of all packets in percent, as so many of a million.

@@ -4,25 +4,57 @@
 //! Which disciplines there are, and which parameters they have, crate `aqm`
 //! knows; the form is checked here.
 
-use super::{codes, field};
+use super::codes;
+use super::registry::{Field, Own, Speed, Table, Text, Texts};
 use crate::Kit;
 use weirgate_document::Reader;
 use weirgate_linklayer::LinkLayer;
 use weirgate_units::Rate;
 
+pub(super) const KIT: Field<Own> = Field::new(
+    "kit",
+    Own("table"),
+    "A discipline of the kit at the root of `wan`, in place of a policy. Where it has an average \
+     queue, that is sampled as often as queues: `average.wan.mean_bytes`",
+);
+
+const DISCIPLINE: Field<Text> = Field::new(
+    "discipline",
+    Text,
+    "A name, or the path of one of your own, its folder, source or built file, relative to the \
+     experiment's",
+)
+.required("name it: `discipline = \"meredt\"`");
+const RATE: Field<Speed> = Field::new(
+    "rate",
+    Speed(Rate::kbit(1), Rate::kbit(100_000_000)),
+    "What it holds packets back to",
+);
+const LINK: Field<Text> = Field::new(
+    "link",
+    Text,
+    "A link layer, by which it counts; beside `rate`",
+);
+const SET: Field<Texts> = Field::new(
+    "set",
+    Texts("`name=value`"),
+    "Its parameters, or `preset=NAME`, as for `weirgate aqm load`",
+);
+
+pub(super) const TABLE: Table = Table {
+    name: "[arm.kit]",
+    about: "A discipline of the kit",
+    fields: &[&DISCIPLINE, &RATE, &LINK, &SET],
+};
+
 pub(super) fn kit(table: &mut Reader<'_, '_>) -> Option<Kit> {
-    let mut table = table.table("kit")?;
-    let discipline = if table.has("discipline") {
-        table.text("discipline")
-    } else {
-        table.missing("discipline", "name it: `discipline = \"meredt\"`")
-    };
-    let (least, most) = (Rate::kbit(1), Rate::kbit(100_000_000));
-    let rate = field::rate(&mut table, "rate", least, most);
-    let layer = table.text("link");
+    let mut table = table.table(KIT.name)?;
+    let discipline = DISCIPLINE.get(&mut table);
+    let rate = RATE.get(&mut table);
+    let layer = LINK.get(&mut table);
     if let Some(layer) = &layer {
         let found = LinkLayer::named(&layer.value);
-        let wrong = match (found, table.has("rate")) {
+        let wrong = match (found, RATE.is_in(&mut table)) {
             (Err(unknown), _) => Some((unknown.to_string(), "see docs/link-layer.md")),
             (Ok(_), false) => Some((
                 "`link` says what packets cost on the wire".to_owned(),
@@ -36,7 +68,7 @@ pub(super) fn kit(table: &mut Reader<'_, '_>) -> Option<Kit> {
         }
     }
     let mut set = Vec::new();
-    for setting in table.text_list("set").unwrap_or_default() {
+    for setting in SET.get(&mut table).unwrap_or_default() {
         let named = setting.value.split_once('=');
         if named.is_some_and(|(name, value)| !name.trim().is_empty() && !value.trim().is_empty()) {
             set.push(setting.value);

@@ -15,15 +15,19 @@ mod field;
 mod impairments;
 mod kit;
 mod quic;
+mod registry;
 mod schedule;
 mod scope;
 mod topology;
 mod traffic;
 
 pub use codes::CODES;
+pub use registry::{FieldRow, Table};
 
 use crate::{Experiment, KernelName, Machine, Sampling, Topology};
+use registry::{Field, Integer, Own, Switch, Text, Texts, Time, Word};
 use scope::Scope;
+use traffic::{kind, probe};
 use weirgate_document::{Problem, Problems, Reader};
 use weirgate_units::Span;
 
@@ -33,6 +37,152 @@ const VERSION: i64 = 1;
 /// The most runs of an arm with seeds of their own.
 pub(crate) const MOST_SEEDS: i64 = 1000;
 
+const FORMAT: Field<Own> =
+    Field::new("version", Own("1"), "The version of this format").required("write `version = 1`");
+const NAME: Field<Text> = Field::new(
+    "name",
+    Text,
+    "As the file: small letters, digits, hyphens and points, a letter first, at most 64",
+)
+.required("name the experiment as its file: `name = \"adsl-3.2\"`");
+const TITLE: Field<Text> = Field::new("title", Text, "One line for lists and reports")
+    .required("say in a line what is shown");
+const SOURCE: Field<Text> = Field::new("source", Text, "Where the experiment comes from");
+const ABOUT: Field<Text> = Field::new("about", Text, "What it shows, a paragraph");
+const COVERS: Field<Texts> = Field::new(
+    "covers",
+    Texts("experiments' names"),
+    "Further figures of the source that the same run reproduces",
+);
+const SEEDS: Field<Integer> = Field::new(
+    "seeds",
+    Integer(1, MOST_SEEDS),
+    "Runs of each arm, with seeds from `seed` on; `--seeds` replaces it",
+)
+.default("1");
+const SEED: Field<Integer> = Field::new(
+    "seed",
+    Integer(0, i64::MAX),
+    "For everything random; `--seed` replaces it. Equal seeds give equal results, byte for byte",
+)
+.default("1");
+const SETTLE: Field<Time> = Field::new(
+    "settle",
+    Time(Span::ZERO, field::LONGEST),
+    "Each phase is measured from so long after its start",
+)
+.default("`\"5s\"`");
+const PARAMETERS: Field<Own> = Field::new(
+    "parameters",
+    Own("table of texts, numbers, `true` and `false`"),
+    "Values that are named in braces elsewhere",
+);
+const MACHINE: Field<Own> = Field::new("machine", Own("table"), "The machine of every arm");
+const SAMPLING: Field<Own> = Field::new("sampling", Own("table"), "What is read and recorded");
+
+/// The file itself.
+const FILE: Table = Table {
+    name: "the file",
+    about: "The head of the file, and its tables",
+    fields: &[
+        &FORMAT,
+        &NAME,
+        &TITLE,
+        &SOURCE,
+        &ABOUT,
+        &COVERS,
+        &SEEDS,
+        &SEED,
+        &SETTLE,
+        &PARAMETERS,
+        &MACHINE,
+        &topology::TOPOLOGY,
+        &schedule::PHASE,
+        &traffic::TRAFFIC,
+        &probe::PROBE,
+        &SAMPLING,
+        &arm::ARM,
+        &expect::EXPECT,
+        &calculation::FIGURE,
+    ],
+};
+
+const KERNEL: Field<Word<KernelName>> = Field::new(
+    "kernel",
+    Word(&KernelName::ALL),
+    "The kernel of every arm's machine; `--kernel` goes before it",
+)
+.default("the lab's own, which is `cloud`");
+
+const OF_MACHINE: Table = Table {
+    name: "[machine]",
+    about: "The machine that runs each arm",
+    fields: &[&KERNEL],
+};
+
+const SHORTEST: Span = Span::from_millis(1);
+const LONGEST: Span = Span::from_secs(60);
+const QUEUES: Field<Time> = Field::new(
+    "queues",
+    Time(SHORTEST, LONGEST),
+    "How often the gateway's queues are read",
+)
+.default("`\"100ms\"`");
+const TCP: Field<Time> = Field::new(
+    "tcp",
+    Time(SHORTEST, LONGEST),
+    "How often the state of TCP senders is read",
+)
+.default("`\"100ms\"`");
+const SEGMENTS: Field<Switch> = Field::new(
+    "segments",
+    Switch,
+    "Record how long TCP segments from the hosts wait in the gateway: acknowledgements without \
+     data as class `ack` (`sojourn.ack-up.max_ms`), others as the `class` of their entry. Not \
+     behind address translation",
+)
+.default("false");
+const CAPTURE: Field<Switch> = Field::new(
+    "capture",
+    Switch,
+    "Keep the beginning of every packet at the line, for wireshark and tcpdump",
+)
+.default("false");
+
+const OF_SAMPLING: Table = Table {
+    name: "[sampling]",
+    about: "What is read and recorded while an arm runs",
+    fields: &[&QUEUES, &TCP, &SEGMENTS, &CAPTURE],
+};
+
+/// Every table, in the order of the reference.
+pub const TABLES: &[Table] = &[
+    FILE,
+    OF_MACHINE,
+    topology::TABLE,
+    topology::LINE,
+    topology::STEP,
+    topology::SIDE,
+    impairments::REORDERING,
+    schedule::TABLE,
+    traffic::TABLE,
+    kind::OF_TCP,
+    quic::TABLE,
+    kind::OF_UDP,
+    kind::OF_REQUESTS,
+    kind::OF_SHORT_FLOWS,
+    kind::OF_SYNS,
+    kind::OF_VOICE,
+    probe::TABLE,
+    OF_SAMPLING,
+    arm::TABLE,
+    kit::TABLE,
+    change::TABLE,
+    arm::SWEEP_TABLE,
+    expect::TABLE,
+    calculation::TABLE,
+];
+
 /// Reads an experiment file. The experiment is there if no problem is an
 /// error; warnings may accompany it.
 #[must_use]
@@ -40,7 +190,7 @@ pub fn parse(source: &str) -> (Option<Experiment>, Vec<Problem>) {
     let problems = Problems::default();
     let experiment = weirgate_document::parse_with_parameters(source, &problems, |mut root| {
         // Their values stand where they are named.
-        root.table("parameters").map(|mut table| table.keys());
+        root.table(PARAMETERS.name).map(|mut table| table.keys());
         read(&mut root)
     });
     let experiment = experiment.filter(|_| !problems.has_errors());
@@ -49,29 +199,22 @@ pub fn parse(source: &str) -> (Option<Experiment>, Vec<Problem>) {
 
 fn read(root: &mut Reader<'_, '_>) -> Option<Experiment> {
     version(root);
-    let name = root.text("name").or_else(|| {
-        root.missing(
-            "name",
-            "name the experiment as its file: `name = \"adsl-3.2\"`",
-        )
-    });
+    let name = NAME.get(root);
     if let Some(name) = &name {
         field::experiment_name(root, name);
     }
-    let title = root
-        .text("title")
-        .or_else(|| root.missing("title", "say in a line what is shown"));
-    let source = root.text("source");
-    let about = root.text("about");
-    let covers = root.text_list("covers").unwrap_or_default();
+    let title = TITLE.get(root);
+    let source = SOURCE.get(root);
+    let about = ABOUT.get(root);
+    let covers = COVERS.get(root).unwrap_or_default();
     for other in &covers {
         field::experiment_name(root, other);
     }
-    let seed = root.integer("seed", 0..=i64::MAX);
-    let seeds = root.integer("seeds", 1..=MOST_SEEDS);
-    let settle = field::span(root, "settle", Span::ZERO, field::LONGEST);
+    let seed = SEED.get(root);
+    let seeds = SEEDS.get(root);
+    let settle = SETTLE.get(root);
 
-    let seed = seed.map_or(1, |seed| seed.value as u64);
+    let seed = seed.map_or(1, |seed| seed as u64);
     let settle = settle.unwrap_or(Span::from_secs(5));
     let body = body(root, settle);
     Some(Experiment {
@@ -81,7 +224,7 @@ fn read(root: &mut Reader<'_, '_>) -> Option<Experiment> {
         about: about.map(|text| text.value).unwrap_or_default(),
         covers: covers.into_iter().map(|other| other.value).collect(),
         seed,
-        seeds: seeds.map_or(1, |seeds| seeds.value as u16),
+        seeds: seeds.map_or(1, |seeds| seeds as u16),
         settle,
         ..body?
     })
@@ -108,7 +251,7 @@ fn body(root: &mut Reader<'_, '_>, settle: Span) -> Option<Experiment> {
         expectations: Vec::new(),
         figures: Vec::new(),
     };
-    if root.has("figure") {
+    if calculation::FIGURE.is_in(root) {
         let mut scope = Scope::new(None);
         empty.figures = calculation::figures(root, &mut scope);
         empty.arms = vec![calculation::arm()];
@@ -121,8 +264,8 @@ fn body(root: &mut Reader<'_, '_>, settle: Span) -> Option<Experiment> {
     empty.phases = schedule::phases(root, &mut scope);
     schedule::settled(root, &scope, settle);
     empty.traffic = traffic::traffic(root, &mut scope);
-    empty.probes = traffic::probes(root, &mut scope);
-    if !root.has("traffic") && !root.has("probe") {
+    empty.probes = probe::probes(root, &mut scope);
+    if !traffic::TRAFFIC.is_in(root) && !probe::PROBE.is_in(root) {
         let hint = "add a `[[traffic]]` or a `[[probe]]`";
         let message = "nothing is sent in this experiment";
         root.problems()
@@ -140,14 +283,10 @@ fn body(root: &mut Reader<'_, '_>, settle: Span) -> Option<Experiment> {
 }
 
 fn version(root: &mut Reader<'_, '_>) {
-    let hint = "write `version = 1`";
-    let Some(version) = root.integer("version", 0..=i64::MAX).or_else(|| {
-        if root.has("version") {
-            None
-        } else {
-            root.missing("version", hint)
-        }
-    }) else {
+    if !FORMAT.is_there(root) {
+        return;
+    }
+    let Some(version) = root.integer(FORMAT.name, 0..=i64::MAX) else {
         return;
     };
     if version.value != VERSION {
@@ -156,18 +295,15 @@ fn version(root: &mut Reader<'_, '_>) {
             version.value
         );
         root.problems()
-            .error(codes::VERSION, version.span, message, hint);
+            .error(codes::VERSION, version.span, message, "write `version = 1`");
     }
 }
 
 fn machine(root: &mut Reader<'_, '_>) -> Machine {
-    let Some(mut table) = root.table("machine") else {
+    let Some(mut table) = root.table(MACHINE.name) else {
         return Machine::default();
     };
-    let kernel = table.has("kernel").then(|| {
-        let words = KernelName::ALL;
-        field::word(&mut table, "kernel", &words)
-    });
+    let kernel = KERNEL.is_in(&mut table).then(|| KERNEL.get(&mut table));
     Machine {
         kernel: kernel.flatten(),
     }
@@ -175,23 +311,22 @@ fn machine(root: &mut Reader<'_, '_>) -> Machine {
 
 fn sampling(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Sampling {
     let mut sampling = Sampling::default();
-    let Some(mut table) = root.table("sampling") else {
+    let Some(mut table) = root.table(SAMPLING.name) else {
         return sampling;
     };
-    let (shortest, longest) = (Span::from_millis(1), Span::from_secs(60));
-    if let Some(interval) = field::span(&mut table, "queues", shortest, longest) {
+    if let Some(interval) = QUEUES.get(&mut table) {
         sampling.queues = interval;
     }
-    if let Some(interval) = field::span(&mut table, "tcp", shortest, longest) {
+    if let Some(interval) = TCP.get(&mut table) {
         sampling.tcp = interval;
     }
-    if let Some(segments) = table.boolean("segments") {
+    if let Some(segments) = SEGMENTS.get(&mut table) {
         sampling.segments = segments.value;
         if segments.value {
             scope.classes.insert("ack".to_owned());
         }
     }
-    if let Some(capture) = table.boolean("capture") {
+    if let Some(capture) = CAPTURE.get(&mut table) {
         sampling.capture = capture.value;
         if let Some(arm) = scope.netem.first().filter(|_| capture.value) {
             let message = format!("nothing is captured in the arm `{arm}`");

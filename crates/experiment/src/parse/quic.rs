@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The fields of a traffic entry of kind `quic`.
 
-use super::field;
+use super::registry::{Bytes, Field, Integer, Switch, Table, Word};
 use crate::{Amount, QuicCongestion, QuicSettings};
 use weirgate_document::Reader;
 use weirgate_units::Size;
@@ -9,21 +9,54 @@ use weirgate_units::Size;
 /// The most streams of a connection: what quinn-proto lets its peer open.
 const MOST_STREAMS: i64 = 100;
 
+const AMOUNT: Field<Bytes> = Field::new(
+    "bytes",
+    Bytes(Size::bytes(1), Size::bytes(1 << 30)),
+    "How much is sent",
+)
+.default("until the run ends");
+const STREAMS: Field<Integer> = Field::new(
+    "streams",
+    Integer(1, MOST_STREAMS),
+    "Streams that carry it side by side",
+)
+.default("1");
+const CONGESTION: Field<Word<QuicCongestion>> = Field::new(
+    "congestion",
+    Word(&QuicCongestion::WORDS),
+    "The congestion control",
+)
+.default("`\"cubic\"`");
+const ECN: Field<Switch> = Field::new(
+    "ecn",
+    Switch,
+    "Packets are sent as ECT(0), and marks are obeyed",
+)
+.default("false");
+const SPIN: Field<Switch> = Field::new(
+    "spin",
+    Switch,
+    "The spin bit may be used; by its own lot quinn-proto uses it in seven of eight connections",
+)
+.default("true");
+
+pub(super) const TABLE: Table = Table {
+    name: "[[traffic]] of kind quic",
+    about: "One QUIC connection (version 1, [quinn-proto](https://docs.rs/quinn-proto)) that sends \
+            as much as its congestion control lets it",
+    fields: &[&AMOUNT, &STREAMS, &CONGESTION, &ECN, &SPIN],
+};
+
 pub(super) fn settings(table: &mut Reader<'_, '_>) -> Option<QuicSettings> {
-    let amount = if table.has("bytes") {
-        let (least, most) = (Size::bytes(1), Size::bytes(1 << 30));
-        field::size(table, "bytes", least, most).map(|size| Some(Amount::Bytes(size)))
+    let amount = if AMOUNT.is_in(table) {
+        AMOUNT.get(table).map(|size| Some(Amount::Bytes(size)))
     } else {
         Some(None)
     };
-    let streams = if table.has("streams") {
-        table.integer("streams", 1..=MOST_STREAMS).map(|n| n.value)
-    } else {
-        Some(1)
-    };
-    let congestion = field::word(table, "congestion", &QuicCongestion::WORDS);
-    let ecn = switch(table, "ecn", false);
-    let spin = switch(table, "spin", true);
+    let streams = STREAMS.or(table, 1);
+    let congestion = CONGESTION.get(table);
+    let ecn = switch(table, &ECN, false);
+    let spin = switch(table, &SPIN, true);
     Some(QuicSettings {
         amount: amount?,
         streams: streams? as u16,
@@ -33,9 +66,9 @@ pub(super) fn settings(table: &mut Reader<'_, '_>) -> Option<QuicSettings> {
     })
 }
 
-fn switch(table: &mut Reader<'_, '_>, key: &'static str, absent: bool) -> Option<bool> {
-    if table.has(key) {
-        table.boolean(key).map(|value| value.value)
+fn switch(table: &mut Reader<'_, '_>, of: &Field<Switch>, absent: bool) -> Option<bool> {
+    if of.is_in(table) {
+        of.get(table).map(|value| value.value)
     } else {
         Some(absent)
     }

@@ -2,6 +2,7 @@
 //! Phases, and the stretches of time in which traffic and probes run.
 
 use super::field::LONGEST;
+use super::registry::{Field, Own, Table, Texts, Time};
 use super::scope::Scope;
 use super::{codes, field};
 use crate::Phase;
@@ -12,12 +13,45 @@ use weirgate_units::Span;
 /// The most phases that one file may have.
 const MOST_PHASES: usize = 64;
 
+pub(super) const PHASE: Field<Own> = Field::new("phase", Own("tables"), "Phases divide the time")
+    .required("add a `[[phase]]` with name, start and end");
+
+const NAME: Field<Own> = Field::new("name", Own("name"), "The first part of its metrics' names")
+    .required("give the phase a name");
+const START: Field<Time> = Field::new("start", Time(Span::ZERO, LONGEST), "When it begins")
+    .default("the end of the phase before");
+const END: Field<Time> = Field::new("end", Time(Span::ZERO, LONGEST), "When it ends")
+    .required("say when the phase ends, since the start of traffic");
+
+pub(super) const TABLE: Table = Table {
+    name: "[[phase]]",
+    about: "A stretch of time. Phases are in order and do not overlap",
+    fields: &[&NAME, &START, &END],
+};
+
+/// When traffic or a probe runs.
+pub(super) const DURING: Field<Texts> = Field::new(
+    "during",
+    Texts("phases"),
+    "When it runs; phases that touch make one run",
+)
+.default("the whole experiment");
+pub(super) const FROM_TIME: Field<Time> = Field::new(
+    "start",
+    Time(Span::ZERO, LONGEST),
+    "When it begins, in place of `during`",
+)
+.default("the experiment's start");
+pub(super) const UNTIL: Field<Time> = Field::new(
+    "stop",
+    Time(Span::ZERO, LONGEST),
+    "When it ends, in place of `during`",
+)
+.default("the experiment's end");
+
 pub(super) fn phases(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Phase> {
-    let tables = root.tables("phase");
-    if tables.is_empty() && !root.has("phase") {
-        let hint = "add a `[[phase]]` with name, start and end";
-        root.missing::<()>("phase", hint);
-    }
+    PHASE.is_there(root);
+    let tables = root.tables(PHASE.name);
     let mut names = BTreeSet::new();
     let mut phases: Vec<Phase> = Vec::new();
     for (index, mut table) in tables.into_iter().enumerate() {
@@ -40,17 +74,9 @@ fn phase(
     names: &mut BTreeSet<String>,
     previous: Option<&Phase>,
 ) -> Option<Phase> {
-    let name = field::name(table, "phase", names);
-    let start = if table.has("start") {
-        field::span(table, "start", Span::ZERO, LONGEST)
-    } else {
-        Some(previous.map_or(Span::ZERO, |phase| phase.end))
-    };
-    let end = if table.has("end") {
-        field::span(table, "end", Span::ZERO, LONGEST)
-    } else {
-        table.missing("end", "say when the phase ends, since the start of traffic")
-    };
+    let name = field::name(table, &NAME, "phase", names);
+    let start = START.or(table, previous.map_or(Span::ZERO, |phase| phase.end));
+    let end = END.get(table);
     let (name, start, end) = (name?, start?, end?);
     if end <= start {
         let message = format!("phase `{}` ends before it begins", name.value);
@@ -98,8 +124,8 @@ pub(super) fn settled(root: &Reader<'_, '_>, scope: &Scope, settle: Span) {
 /// The runs of a table: `during` some phases, or from `start` to `stop`, or
 /// the whole experiment. Phases that touch make one run.
 pub(super) fn runs(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<Vec<(Span, Span)>> {
-    let during = table.text_list("during");
-    let bounded = table.has("start") || table.has("stop");
+    let during = DURING.get(table);
+    let bounded = FROM_TIME.is_in(table) || UNTIL.is_in(table);
     if let Some(names) = during {
         if bounded {
             let message = "`during` and `start` or `stop` exclude each other";
@@ -109,16 +135,8 @@ pub(super) fn runs(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<Vec<(Spa
         }
         return during_phases(table, scope, &names);
     }
-    let start = if table.has("start") {
-        field::span(table, "start", Span::ZERO, LONGEST)?
-    } else {
-        Span::ZERO
-    };
-    let stop = if table.has("stop") {
-        field::span(table, "stop", Span::ZERO, LONGEST)?
-    } else {
-        scope.duration()
-    };
+    let start = FROM_TIME.or(table, Span::ZERO)?;
+    let stop = UNTIL.or(table, scope.duration())?;
     // Without phases there is no duration; that is reported already.
     if scope.duration() == Span::ZERO {
         return None;

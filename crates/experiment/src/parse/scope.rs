@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What later sections of a file may refer to, collected as it is read.
 
+use super::registry::{Field, Own};
 use super::{codes, field};
 use crate::load::MOST_PACKETS;
 use crate::{Line, Node, Phase, Topology, Traffic};
@@ -83,12 +84,11 @@ impl Scope {
     }
 
     /// A required node that the topology has.
-    pub(super) fn node(&self, table: &mut Reader<'_, '_>, key: &'static str) -> Option<Node> {
-        let text = if table.has(key) {
-            table.text(key)?
-        } else {
-            table.missing(key, "name a place: host1, gateway, provider, server1")?
-        };
+    pub(super) fn node(&self, table: &mut Reader<'_, '_>, of: &Field<Own>) -> Option<Node> {
+        if !of.is_there(table) {
+            return None;
+        }
+        let text = table.text(of.name)?;
         self.node_of(table, &text)
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The section `[topology]`.
 
+use super::registry::{Field, Integer, Own, Speed, Switch, Table, Time, Word};
 use super::scope::Scope;
 use super::{codes, field, impairments};
 use crate::{Buffer, DropEnd, Framing, Impairments, Line, LineSide, LineStep, Topology};
@@ -17,52 +18,174 @@ const LATEST: Span = Span::from_secs(86_400);
 const SLOWEST: Rate = Rate::kbit(1);
 const FASTEST: Rate = Rate::kbit(100_000_000);
 
+pub(super) const TOPOLOGY: Field<Own> = Field::new("topology", Own("table"), "What is built")
+    .required("describe what is built in `[topology]`");
+
+const KIND: Field<Word<()>> = Field::new(
+    "kind",
+    Word(&[("access-line", ())]),
+    "hosts - gateway - line - provider - servers",
+)
+.default("that");
+const HOSTS: Field<Integer> =
+    Field::new("hosts", Integer(1, MOST_HOSTS), "Hosts behind the gateway").default("1");
+const SERVERS: Field<Integer> = Field::new(
+    "servers",
+    Integer(1, MOST_SERVERS),
+    "Servers behind the provider",
+)
+.default("1");
+const OWN_LINE: Field<Own> = Field::new("line", Own("table"), "The line, `[topology.line]`")
+    .required("describe the line in `[topology.line]`");
+
+pub(super) const TABLE: Table = Table {
+    name: "[topology]",
+    about: "What is built",
+    fields: &[&KIND, &HOSTS, &SERVERS, &OWN_LINE],
+};
+
+const FRAMING: Field<Word<Framing>> = Field::new(
+    "framing",
+    Word(&[
+        ("none", Framing::None),
+        ("atm", Framing::Atm),
+        ("ptm", Framing::Ptm),
+    ]),
+    "Bytes as they are, ATM cells of 48 in 53, or 64/65 code words",
+)
+.default("`\"none\"`");
+const OVERHEAD: Field<Integer> = Field::new(
+    "overhead",
+    Integer(-64, 256),
+    "Bytes added to each IP packet before framing",
+)
+.default("0");
+const MPU: Field<Integer> = Field::new(
+    "mpu",
+    Integer(0, 2048),
+    "The smallest size in bytes after `overhead`, before framing",
+)
+.default("0");
+const HALF_DUPLEX: Field<Switch> = Field::new(
+    "half-duplex",
+    Switch,
+    "One direction transmits at a time, as on a radio channel; they take turns, a packet each, \
+     while both have some. Not on the line of netem",
+)
+.default("false");
+const THEN: Field<Own> = Field::new(
+    "then",
+    Own("list of tables"),
+    "Other rates of the line from a time on, at most 256, in order of time. The packet in \
+     transmission ends as it began. Only on the lab's own line",
+);
+const UP: Field<Own> =
+    Field::new("up", Own("table"), "The direction from the gateway").required(DIRECTION);
+const DOWN: Field<Own> =
+    Field::new("down", Own("table"), "The direction to the gateway").required(DIRECTION);
+const DIRECTION: &str = "describe this direction: rate, delay, buffer";
+
+pub(super) const LINE: Table = Table {
+    name: "[topology.line]",
+    about: "The line with the buffers before it: the modem's upstream, the exchange's downstream",
+    fields: &[&FRAMING, &OVERHEAD, &MPU, &HALF_DUPLEX, &THEN, &UP, &DOWN],
+};
+
+const AT: Field<Time> = Field::new(
+    "at",
+    Time(Span::from_nanos(1), LATEST),
+    "When the rates change",
+)
+.required("say when the rates change: `at = \"20s\"`");
+const UP_RATE: Field<Speed> = Field::new(
+    "up",
+    Speed(SLOWEST, FASTEST),
+    "The rate upstream from then on; one of `up` and `down` at least",
+);
+const DOWN_RATE: Field<Speed> = Field::new(
+    "down",
+    Speed(SLOWEST, FASTEST),
+    "The rate downstream from then on",
+);
+
+pub(super) const STEP: Table = Table {
+    name: "[[topology.line.then]]",
+    about: "Other rates of the line",
+    fields: &[&AT, &UP_RATE, &DOWN_RATE],
+};
+
+const RATE: Field<Speed> = Field::new(
+    "rate",
+    Speed(SLOWEST, FASTEST),
+    "The line's rate, bits on the wire",
+)
+.required("write the line rate, such as `rate = \"512kbit\"`");
+const DELAY: Field<Time> = Field::new(
+    "delay",
+    Time(Span::ZERO, Span::from_secs(10)),
+    "One way, after transmission",
+)
+.default("0");
+const BUFFER: Field<Own> = Field::new(
+    "buffer",
+    Own("text: IP bytes (2000 to 64 MB) or packets (1 to 50000)"),
+    "The queue before the line: `\"200kB\"`, `\"100 packets\"`. The packet in transmission does \
+     not count",
+)
+.required("write the queue before the line, such as `buffer = \"200kB\"` or `\"100 packets\"`");
+const DROP: Field<Word<DropEnd>> = Field::new(
+    "drop",
+    Word(&[("tail", DropEnd::Tail), ("front", DropEnd::Front)]),
+    "Which packet is dropped when it is full",
+)
+.default("`\"tail\"`");
+
+pub(super) const SIDE: Table = Table {
+    name: "[topology.line.up] and [topology.line.down]",
+    about: "A direction of the line",
+    fields: &[
+        &RATE,
+        &DELAY,
+        &BUFFER,
+        &DROP,
+        &impairments::LOSS,
+        &impairments::JITTER,
+        &impairments::REORDERED,
+        &impairments::BURSTS,
+    ],
+};
+
 pub(super) fn read(root: &mut Reader<'_, '_>) -> Option<Topology> {
-    let mut table = if root.has("topology") {
-        root.table("topology")?
-    } else {
-        root.missing("topology", "describe what is built in `[topology]`")?
-    };
-    let kind = field::word(&mut table, "kind", &[("access-line", ())]);
-    let hosts = count(&mut table, "hosts", MOST_HOSTS);
-    let servers = count(&mut table, "servers", MOST_SERVERS);
-    let line = if table.has("line") {
+    if !TOPOLOGY.is_there(root) {
+        return None;
+    }
+    let mut table = root.table(TOPOLOGY.name)?;
+    let kind = KIND.get(&mut table);
+    let hosts = HOSTS.or(&mut table, 1);
+    let servers = SERVERS.or(&mut table, 1);
+    let line = if OWN_LINE.is_there(&mut table) {
         table
-            .table("line")
+            .table(OWN_LINE.name)
             .and_then(|mut line| read_line(&mut line))
     } else {
-        table.missing("line", "describe the line in `[topology.line]`")
+        None
     };
     kind?;
     Some(Topology {
-        hosts: hosts?,
-        servers: servers?,
+        hosts: hosts? as u16,
+        servers: servers? as u16,
         line: line?,
     })
 }
 
-fn count(table: &mut Reader<'_, '_>, key: &'static str, most: i64) -> Option<u16> {
-    if !table.has(key) {
-        return Some(1);
-    }
-    table.integer(key, 1..=most).map(|count| count.value as u16)
-}
-
 fn read_line(table: &mut Reader<'_, '_>) -> Option<Line> {
-    let words = [
-        ("none", Framing::None),
-        ("atm", Framing::Atm),
-        ("ptm", Framing::Ptm),
-    ];
-    let framing = field::word(table, "framing", &words);
-    let overhead = optional(table, "overhead", -64..=256, 0);
-    let mpu = optional(table, "mpu", 0..=2048, 0);
-    let up = side(table, "up");
-    let down = side(table, "down");
+    let framing = FRAMING.get(table);
+    let overhead = OVERHEAD.or(table, 0);
+    let mpu = MPU.or(table, 0);
+    let up = side(table, &UP);
+    let down = side(table, &DOWN);
     let then = steps(table);
-    let half_duplex = table
-        .boolean("half-duplex")
-        .is_some_and(|value| value.value);
+    let half_duplex = HALF_DUPLEX.get(table).is_some_and(|value| value.value);
     Some(Line {
         up: up?,
         down: down?,
@@ -103,7 +226,7 @@ pub(super) fn is_possible_for_netem(root: &Reader<'_, '_>, scope: &Scope, topolo
 
 /// The steps of the line's rates, in order of time.
 fn steps(line: &mut Reader<'_, '_>) -> Vec<LineStep> {
-    let tables = line.tables("then");
+    let tables = line.tables(THEN.name);
     if tables.len() > MOST_STEPS {
         let message = format!("a line changes its rates at most {MOST_STEPS} times");
         let problems = line.problems();
@@ -112,17 +235,9 @@ fn steps(line: &mut Reader<'_, '_>) -> Vec<LineStep> {
     }
     let mut found: Vec<LineStep> = Vec::new();
     for mut table in tables {
-        let at = if table.has("at") {
-            field::span(&mut table, "at", Span::from_nanos(1), LATEST)
-        } else {
-            table.missing("at", "say when the rates change: `at = \"20s\"`")
-        };
-        let mut rate = |key| {
-            table
-                .has(key)
-                .then(|| field::rate(&mut table, key, SLOWEST, FASTEST))
-        };
-        let (up, down) = (rate("up"), rate("down"));
+        let at = AT.get(&mut table);
+        let mut rate = |of: Field<Speed>| of.is_in(&mut table).then(|| of.get(&mut table));
+        let (up, down) = (rate(UP_RATE), rate(DOWN_RATE));
         if up.is_none() && down.is_none() {
             let hint = "write `up`, `down` or both";
             let message = "this changes neither rate";
@@ -147,44 +262,18 @@ fn steps(line: &mut Reader<'_, '_>) -> Vec<LineStep> {
     found
 }
 
-fn optional(
-    table: &mut Reader<'_, '_>,
-    key: &'static str,
-    range: std::ops::RangeInclusive<i64>,
-    absent: i64,
-) -> Option<i64> {
-    if !table.has(key) {
-        return Some(absent);
+fn side(line: &mut Reader<'_, '_>, of: &Field<Own>) -> Option<LineSide> {
+    if !of.is_there(line) {
+        return None;
     }
-    table.integer(key, range).map(|value| value.value)
-}
-
-fn side(line: &mut Reader<'_, '_>, key: &'static str) -> Option<LineSide> {
-    let mut table = if line.has(key) {
-        line.table(key)?
-    } else {
-        line.missing(key, "describe this direction: rate, delay, buffer")?
-    };
-    let rate = if table.has("rate") {
-        field::rate(&mut table, "rate", SLOWEST, FASTEST)
-    } else {
-        table.missing("rate", "write the line rate, such as `rate = \"512kbit\"`")
-    };
-    let delay = if table.has("delay") {
-        field::span(&mut table, "delay", Span::ZERO, Span::from_secs(10))
-    } else {
-        Some(Span::ZERO)
-    };
-    let buffer = if table.has("buffer") {
-        buffer(&mut table)
-    } else {
-        table.missing(
-            "buffer",
-            "write the queue before the line, such as `buffer = \"200kB\"` or `\"100 packets\"`",
-        )
-    };
-    let ends = [("tail", DropEnd::Tail), ("front", DropEnd::Front)];
-    let drop = field::word(&mut table, "drop", &ends);
+    let mut table = line.table(of.name)?;
+    let rate = RATE.get(&mut table);
+    let delay = DELAY.or(&mut table, Span::ZERO);
+    let buffer = BUFFER
+        .is_there(&mut table)
+        .then(|| buffer(&mut table))
+        .flatten();
+    let drop = DROP.get(&mut table);
     let impairments = impairments::read(&mut table);
     Some(LineSide {
         rate: rate?,
@@ -196,7 +285,7 @@ fn side(line: &mut Reader<'_, '_>, key: &'static str) -> Option<LineSide> {
 }
 
 fn buffer(table: &mut Reader<'_, '_>) -> Option<Buffer> {
-    let text = table.text("buffer")?;
+    let text = table.text(BUFFER.name)?;
     let packets = text
         .value
         .strip_suffix("packets")

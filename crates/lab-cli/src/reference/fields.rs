@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fields of a policy, as a page and as the manual page weirgate-policy(5), from
-//! the registry that policies are read by.
+//! The fields of a policy, as a page and as the manual page weirgate-policy(5), and those
+//! of an experiment, from the registries that they are read by.
 
 use crate::reference::disciplines::escaped;
 use std::fmt::Write as _;
@@ -13,19 +13,44 @@ pub fn page() -> String {
          them. A file's own fields are those of `policy`.\n",
     );
     for table in TABLES {
-        let (name, about) = (table.name, table.about);
-        let _ = write!(
-            text,
-            "\n## `{name}`\n\n{about}.\n\n| field | what may be written | default | meaning |\n\
-             |---|---|---|---|\n"
-        );
-        for field in table.fields() {
-            let cells = [field.kind.to_string(), absent(&field), about_of(&field)];
-            let cells = cells.map(|cell| cell.replace('|', "\\|"));
-            let _ = writeln!(text, "| `{}` | {} |", field.name, cells.join(" | "));
-        }
+        let fields = table.fields();
+        let rows = fields.iter().map(|field| {
+            let (kind, default) = (field.kind.to_string(), absent(field));
+            [field.name.to_owned(), kind, default, about_of(field)]
+        });
+        section(&mut text, table.name, table.about, rows);
     }
     text
+}
+
+/// The page about experiment files.
+pub fn of_experiments() -> String {
+    let mut text = String::from(
+        "# Fields of an experiment\n\nEvery table and field of an experiment file. [The experiment \
+         file](../experiments.md) explains them, and says how values are written.\n",
+    );
+    for table in weirgate_experiment::TABLES {
+        let rows = table.rows().into_iter().map(|row| {
+            let (name, default) = (row.name.to_owned(), row.default.to_owned());
+            [name, row.kind, default, row.about.to_owned()]
+        });
+        section(&mut text, table.name, table.about, rows);
+    }
+    text
+}
+
+/// A table: name, what may be written, default and meaning of each field.
+fn section(text: &mut String, name: &str, about: &str, rows: impl Iterator<Item = [String; 4]>) {
+    // Writing to a String cannot fail.
+    let _ = write!(
+        text,
+        "\n## `{name}`\n\n{about}.\n\n| field | what may be written | default | meaning |\n\
+         |---|---|---|---|\n"
+    );
+    for [field, kind, default, meaning] in rows {
+        let cells = [kind, default, meaning].map(|cell| cell.replace('|', "\\|"));
+        let _ = writeln!(text, "| `{field}` | {} |", cells.join(" | "));
+    }
 }
 
 /// The manual page.

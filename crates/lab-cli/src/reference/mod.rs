@@ -21,6 +21,8 @@ pub fn pages(folder: &Path) -> Result<Pages, Failure> {
     pages.insert("link-layers.md".to_owned(), link_layers().into_bytes());
     pages.insert("metrics.md".to_owned(), metrics().into_bytes());
     pages.insert("fields.md".to_owned(), fields::page().into_bytes());
+    let experiments = fields::of_experiments().into_bytes();
+    pages.insert("experiment-fields.md".to_owned(), experiments);
     let manual = fields::manual().into_bytes();
     pages.insert("man/weirgate-policy.5".to_owned(), manual);
     for (name, page) in disciplines::pages(folder)? {

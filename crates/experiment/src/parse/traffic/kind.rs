@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The kinds of traffic, each with fields of its own.
+
+use super::common::{PACKET, SHORTEST_INTERVAL, SPAN_HINT, STAMP, packet};
+use crate::parse::field::LONGEST;
+use crate::parse::registry::{Bytes, Field, Integer, Own, Table, Text, Time, Word};
+use crate::parse::{codes, quic};
+use crate::{Amount, TcpSettings, TrafficKind};
+use weirgate_document::Reader;
+use weirgate_units::{Size, Span};
+
+pub(super) const KIND: Field<Word<KindWord>> = Field::new(
+    "kind",
+    Word(&[
+        ("tcp", KindWord::Tcp),
+        ("quic", KindWord::Quic),
+        ("udp", KindWord::Udp),
+        ("requests", KindWord::Requests),
+        ("short-flows", KindWord::ShortFlows),
+        ("syns", KindWord::Syns),
+        ("voice", KindWord::Voice),
+    ]),
+    "What is sent",
+)
+.required("write tcp, quic, udp, requests, short-flows, syns or voice");
+const LARGEST_SIZE: Size = Size::bytes(10_000_000_000);
+const LARGEST_BUFFER: Size = Size::bytes(1 << 30);
+const SIZE_HINT: &str = "write a size, such as `\"5000\"`";
+
+const AMOUNT: Field<Bytes> = Field::new(
+    "bytes",
+    Bytes(Size::bytes(1), LARGEST_BUFFER),
+    "How much is sent; for kind `tcp` alone",
+)
+.default("until the run ends");
+const WINDOW: Field<Bytes> = Field::new(
+    "window",
+    Bytes(Size::bytes(1_000), LARGEST_BUFFER),
+    "The largest window that the receiver offers",
+);
+const SEND_BUFFER: Field<Bytes> = Field::new(
+    "send-buffer",
+    Bytes(Size::bytes(4_096), LARGEST_BUFFER),
+    "Of the sender's socket, for large windows",
+)
+.default("the kernel's");
+const RECEIVE_BUFFER: Field<Bytes> = Field::new(
+    "receive-buffer",
+    Bytes(Size::bytes(4_096), LARGEST_BUFFER),
+    "Of the receiver's socket, for large windows",
+)
+.default("the kernel's");
+const CONGESTION: Field<Text> = Field::new(
+    "congestion",
+    Text,
+    "The congestion control: `cubic`, `reno`, `bbr` and so on, or [`prague`](../prague.md), which \
+     the lab brings",
+)
+.default("the kernel's");
+
+pub(in crate::parse) const OF_TCP: Table = Table {
+    name: "[[traffic]] of TCP",
+    about: "Kind `tcp`: one connection that sends as much as TCP lets it. Kinds `requests` and \
+            `short-flows` have these fields too, but for `bytes`",
+    fields: &[&AMOUNT, &WINDOW, &SEND_BUFFER, &RECEIVE_BUFFER, &CONGESTION],
+};
+
+const INTERVAL: Field<Time> = Field::new(
+    "interval",
+    Time(SHORTEST_INTERVAL, LONGEST),
+    "Between two of them",
+)
+.required(SPAN_HINT);
+const SLOW_INTERVAL: Field<Time> = Field::new(
+    "interval",
+    Time(Span::from_millis(1), LONGEST),
+    "Between two of them",
+)
+.required(SPAN_HINT);
+const PACKETS: Field<Integer> =
+    Field::new("packets", Integer(1, u32::MAX as i64), "How many at most").default("no limit");
+
+pub(in crate::parse) const OF_UDP: Table = Table {
+    name: "[[traffic]] of kind udp",
+    about: "Datagrams at a fixed rate",
+    fields: &[&INTERVAL, &PACKET, &PACKETS],
+};
+
+const REQUEST: Field<Bytes> = Field::new(
+    "request",
+    Bytes(Size::bytes(1), LARGEST_SIZE),
+    "What is asked with",
+)
+.required(SIZE_HINT);
+const RESPONSE: Field<Bytes> = Field::new(
+    "response",
+    Bytes(Size::bytes(1), LARGEST_SIZE),
+    "What is answered",
+)
+.required(SIZE_HINT);
+const THINK: Field<Time> = Field::new(
+    "think",
+    Time(Span::ZERO, LONGEST),
+    "From a response to the next request",
+)
+.default("0");
+
+pub(in crate::parse) const OF_REQUESTS: Table = Table {
+    name: "[[traffic]] of kind requests",
+    about: "A request and its response over one connection, again and again",
+    fields: &[&REQUEST, &RESPONSE, &THINK],
+};
+
+const MEAN_GAP: Field<Time> = Field::new(
+    "mean-gap",
+    Time(Span::from_millis(1), LONGEST),
+    "Between starts, in the mean",
+)
+.required(SPAN_HINT);
+const MEAN_LENGTH: Field<Bytes> = Field::new(
+    "mean-length",
+    Bytes(Size::bytes(1), LARGEST_SIZE),
+    "Of a flow, in the mean",
+)
+.required(SIZE_HINT);
+const SHAPE: Field<Own> = Field::new(
+    "shape",
+    Own("number above 1, at most 10"),
+    "The shape of the Pareto distribution of lengths",
+)
+.required("write the Pareto shape, such as `shape = 1.4`");
+const DRAIN: Field<Time> = Field::new(
+    "drain",
+    Time(Span::ZERO, LONGEST),
+    "Time before the end of a run in which none starts, so that all can end",
+)
+.default("0");
+const SIZES: Field<Own> = Field::new(
+    "sizes",
+    Own("list of ascending sizes"),
+    "Sizes by which flows are distinguished, subjects of `connect`, `response`, `slowdown`, \
+     `started` and `unfinished`. `mice:2000` are flows of at most 2000 bytes (and more than the \
+     bound before), `mice:more` those above all bounds",
+);
+
+pub(in crate::parse) const OF_SHORT_FLOWS: Table = Table {
+    name: "[[traffic]] of kind short-flows",
+    about: "TCP flows that start at random (Poisson), with random lengths (Pareto)",
+    fields: &[&MEAN_GAP, &MEAN_LENGTH, &SHAPE, &DRAIN, &SIZES],
+};
+
+pub(in crate::parse) const OF_SYNS: Table = Table {
+    name: "[[traffic]] of kind syns",
+    about: "SYNs to a port that takes nothing, as to hosts that are not there: none but the first \
+            is answered, none is sent again",
+    fields: &[&SLOW_INTERVAL],
+};
+
+pub(in crate::parse) const OF_VOICE: Table = Table {
+    name: "[[traffic]] of kind voice",
+    about: "A datagram each way in each interval",
+    fields: &[&SLOW_INTERVAL, &PACKET],
+};
+
+#[derive(Clone, Copy)]
+pub(super) enum KindWord {
+    Tcp,
+    Quic,
+    Udp,
+    Requests,
+    ShortFlows,
+    Syns,
+    Voice,
+}
+
+pub(super) fn kind(table: &mut Reader<'_, '_>, ipv6: bool) -> Option<TrafficKind> {
+    match KIND.get(table)? {
+        KindWord::Tcp => tcp(table, true).map(TrafficKind::Tcp),
+        KindWord::Quic => quic::settings(table).map(TrafficKind::Quic),
+        KindWord::Udp => {
+            let interval = INTERVAL.get(table);
+            let packet = required_packet(table, ipv6);
+            let packets = if PACKETS.is_in(table) {
+                PACKETS.get(table).map(|packets| Some(packets as u64))
+            } else {
+                Some(None)
+            };
+            Some(TrafficKind::Udp {
+                interval: interval?,
+                packet: packet?,
+                packets: packets?,
+            })
+        }
+        KindWord::Requests => {
+            let request = REQUEST.get(table);
+            let response = RESPONSE.get(table);
+            let think = THINK.or(table, Span::ZERO);
+            let tcp = tcp(table, false);
+            Some(TrafficKind::Requests {
+                request: request?,
+                response: response?,
+                think: think?,
+                tcp: tcp?,
+            })
+        }
+        KindWord::ShortFlows => {
+            let mean_gap = MEAN_GAP.get(table);
+            let mean_length = MEAN_LENGTH.get(table);
+            let shape = shape(table);
+            let drain = DRAIN.or(table, Span::ZERO);
+            let sizes = sizes(table);
+            let tcp = tcp(table, false);
+            Some(TrafficKind::ShortFlows {
+                mean_gap: mean_gap?,
+                mean_length: mean_length?,
+                shape: shape?,
+                drain: drain?,
+                sizes,
+                tcp: tcp?,
+            })
+        }
+        KindWord::Syns => {
+            let interval = SLOW_INTERVAL.get(table);
+            Some(TrafficKind::Syns {
+                interval: interval?,
+            })
+        }
+        KindWord::Voice => {
+            let interval = SLOW_INTERVAL.get(table);
+            let packet = required_packet(table, ipv6);
+            Some(TrafficKind::Voice {
+                interval: interval?,
+                packet: packet?,
+            })
+        }
+    }
+}
+
+/// The length of a datagram's packet.
+fn required_packet(table: &mut Reader<'_, '_>, ipv6: bool) -> Option<u16> {
+    let there = PACKET.is_there(table);
+    there.then(|| packet(table, ipv6, 8 + STAMP)).flatten()
+}
+
+/// A Pareto shape; at 1 and below there is no mean.
+fn shape(table: &mut Reader<'_, '_>) -> Option<f64> {
+    if !SHAPE.is_there(table) {
+        return None;
+    }
+    let shape = table.number(SHAPE.name)?;
+    if shape.value > 1.0 && shape.value <= 10.0 {
+        return Some(shape.value);
+    }
+    let message = "a Pareto distribution of this shape has no usable mean";
+    let hint = "write a number above 1, at most 10";
+    table
+        .problems()
+        .error(codes::LIMIT, shape.span, message, hint);
+    None
+}
+
+/// Bounds by which flows are distinguished, ascending and each once.
+fn sizes(table: &mut Reader<'_, '_>) -> Vec<Size> {
+    let mut found: Vec<Size> = Vec::new();
+    for size in table.parsed_list::<Size>(SIZES.name).unwrap_or_default() {
+        if found.last().is_none_or(|last| *last < size.value) && size.value > Size::bytes(0) {
+            found.push(size.value);
+            continue;
+        }
+        let message = format!("`{}` is no further bound of sizes", size.value);
+        let hint = "write sizes above 0, each larger than the one before";
+        let problems = table.problems();
+        problems.error(codes::LIMIT, size.span, message, hint);
+    }
+    found
+}
+
+fn tcp(table: &mut Reader<'_, '_>, bulk: bool) -> Option<TcpSettings> {
+    let mut settings = TcpSettings::default();
+    let mut complete = true;
+    let mut size = |table: &mut Reader<'_, '_>, of: &Field<Bytes>| {
+        if !of.is_in(table) {
+            return None;
+        }
+        let size = of.get(table);
+        complete &= size.is_some();
+        size
+    };
+    if bulk {
+        settings.amount = size(table, &AMOUNT).map(Amount::Bytes);
+    }
+    settings.window = size(table, &WINDOW);
+    settings.send_buffer = size(table, &SEND_BUFFER);
+    settings.receive_buffer = size(table, &RECEIVE_BUFFER);
+    if let Some(congestion) = CONGESTION.get(table) {
+        let plain = congestion
+            .value
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        // TCP_CA_NAME_MAX (include/net/tcp.h) is 16 with the final zero.
+        if plain && !congestion.value.is_empty() && congestion.value.len() < 16 {
+            settings.congestion = Some(congestion.value);
+        } else {
+            let message = format!("`{}` cannot name a congestion control", congestion.value);
+            let hint = "write the kernel's name, such as `cubic`, `reno`, `bbr`, or `prague`";
+            table
+                .problems()
+                .error(codes::WORD, congestion.span, message, hint);
+            complete = false;
+        }
+    }
+    complete.then_some(settings)
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The fields that readers know are those that the registry declares.
+
+use std::collections::BTreeSet;
+use weirgate_experiment::{TABLES, parse};
+
+/// Every table once, each with a field that there is not.
+const EVERY_TABLE: &str = include_str!("fields.toml");
+
+/// The tables of [`TABLES`] that each of its tables is, by their names, and what it does
+/// not have of them.
+const TABLES_OF: &[(&[&str], &str)] = &[
+    (&["the file"], ""),
+    (&["[machine]"], ""),
+    (&["[topology]"], ""),
+    (&["[topology.line]"], ""),
+    (&["[[topology.line.then]]"], ""),
+    (&["[topology.line.up] and [topology.line.down]"], ""),
+    (&["reordering"], ""),
+    (&["[[phase]]"], ""),
+    (&["[[traffic]]", "[[traffic]] of TCP"], ""),
+    (&["[[traffic]]", "[[traffic]] of kind quic"], ""),
+    (&["[[traffic]]", "[[traffic]] of kind udp"], ""),
+    (
+        &[
+            "[[traffic]]",
+            "[[traffic]] of kind requests",
+            "[[traffic]] of TCP",
+        ],
+        "bytes",
+    ),
+    (
+        &[
+            "[[traffic]]",
+            "[[traffic]] of kind short-flows",
+            "[[traffic]] of TCP",
+        ],
+        "bytes",
+    ),
+    (&["[[traffic]]", "[[traffic]] of kind syns"], ""),
+    (&["[[traffic]]", "[[traffic]] of kind voice"], ""),
+    (&["[[probe]]"], ""),
+    (&["[sampling]"], ""),
+    (&["[[arm]]"], ""),
+    (&["[arm.kit]"], ""),
+    (&["[[arm.then]]"], ""),
+    (&["[arm.sweep]"], ""),
+    (&["[[expect]]"], ""),
+];
+
+fn declared(names: &[&str], but: &str) -> BTreeSet<String> {
+    let tables = TABLES.iter().filter(|table| names.contains(&table.name));
+    let rows = tables.flat_map(|table| table.rows());
+    let fields = rows.map(|row| row.name).filter(|name| *name != but);
+    fields.map(str::to_owned).collect()
+}
+
+/// What each table's unknown field is answered with, in the order of the file.
+fn known(source: &str) -> Vec<BTreeSet<String>> {
+    let (_, problems) = parse(source);
+    let mut found = Vec::new();
+    for problem in &problems {
+        let text = problem.render("file.toml", source);
+        assert_eq!(problem.code, "D003", "{text}");
+        let (_, list) = text.split_once("known here: ").expect("a list of fields");
+        let list = list.lines().next().unwrap_or_default();
+        found.push(list.split(", ").map(str::to_owned).collect());
+    }
+    found
+}
+
+#[test]
+fn readers_know_what_is_declared() {
+    let found = known(EVERY_TABLE);
+    assert_eq!(found.len(), TABLES_OF.len());
+    for (own, (names, but)) in found.iter().zip(TABLES_OF) {
+        assert_eq!(own, &declared(names, but), "{names:?}");
+    }
+    let figures = "version = 1\nname = \"a\"\ntitle = \"a\"\n\
+                   [[figure]]\nqqqqqqqq = 1\nname = \"b\"\nformula = \"1\"\n";
+    assert_eq!(known(figures), [declared(&["[[figure]]"], "")]);
+    let tables: BTreeSet<&str> = TABLES_OF.iter().flat_map(|one| one.0).copied().collect();
+    let all = TABLES.iter().map(|table| table.name);
+    let rest: Vec<&str> = all.filter(|name| !tables.contains(name)).collect();
+    assert_eq!(rest, ["[[figure]]"]);
+}

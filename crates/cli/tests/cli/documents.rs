@@ -209,7 +209,7 @@ fn every_field_in_use_is_explained() {
         45,
     );
     documented(
-        &["docs/experiments.md"],
+        &["docs/experiments.md", "docs/reference/experiment-fields.md"],
         &["experiments", "crates/experiment/tests/good.toml"],
         50,
     );

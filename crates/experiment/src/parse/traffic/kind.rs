@@ -58,7 +58,7 @@ const CONGESTION: Field<Text> = Field::new(
 )
 .default("the kernel's");
 
-pub(in crate::parse) const OF_TCP: Table = Table {
+pub(crate) const OF_TCP: Table = Table {
     name: "[[traffic]] of TCP",
     about: "Kind `tcp`: one connection that sends as much as TCP lets it. Kinds `requests` and \
             `short-flows` have these fields too, but for `bytes`",
@@ -80,7 +80,7 @@ const SLOW_INTERVAL: Field<Time> = Field::new(
 const PACKETS: Field<Integer> =
     Field::new("packets", Integer(1, u32::MAX as i64), "How many at most").default("no limit");
 
-pub(in crate::parse) const OF_UDP: Table = Table {
+pub(crate) const OF_UDP: Table = Table {
     name: "[[traffic]] of kind udp",
     about: "Datagrams at a fixed rate",
     fields: &[&INTERVAL, &PACKET, &PACKETS],
@@ -105,7 +105,7 @@ const THINK: Field<Time> = Field::new(
 )
 .default("0");
 
-pub(in crate::parse) const OF_REQUESTS: Table = Table {
+pub(crate) const OF_REQUESTS: Table = Table {
     name: "[[traffic]] of kind requests",
     about: "A request and its response over one connection, again and again",
     fields: &[&REQUEST, &RESPONSE, &THINK],
@@ -143,20 +143,20 @@ const SIZES: Field<Own> = Field::new(
      bound before), `mice:more` those above all bounds",
 );
 
-pub(in crate::parse) const OF_SHORT_FLOWS: Table = Table {
+pub(crate) const OF_SHORT_FLOWS: Table = Table {
     name: "[[traffic]] of kind short-flows",
     about: "TCP flows that start at random (Poisson), with random lengths (Pareto)",
     fields: &[&MEAN_GAP, &MEAN_LENGTH, &SHAPE, &DRAIN, &SIZES],
 };
 
-pub(in crate::parse) const OF_SYNS: Table = Table {
+pub(crate) const OF_SYNS: Table = Table {
     name: "[[traffic]] of kind syns",
     about: "SYNs to a port that takes nothing, as to hosts that are not there: none but the first \
             is answered, none is sent again",
     fields: &[&SLOW_INTERVAL],
 };
 
-pub(in crate::parse) const OF_VOICE: Table = Table {
+pub(crate) const OF_VOICE: Table = Table {
     name: "[[traffic]] of kind voice",
     about: "A datagram each way in each interval",
     fields: &[&SLOW_INTERVAL, &PACKET],

@@ -12,7 +12,7 @@ use crate::parse::{codes, field, schedule};
 use crate::{Probe, ProbeKind};
 use weirgate_document::Reader;
 
-pub(in crate::parse) const PROBE: Field<Own> = Field::new(
+pub(crate) const PROBE: Field<Own> = Field::new(
     "probe",
     Own("tables"),
     "Questions at an interval, and the time to each answer",
@@ -48,7 +48,7 @@ const WITHIN_MS: Field<Texts> = Field::new(
     "Bounds for `rtt.PROBE.within_N_ms.ratio`",
 );
 
-pub(in crate::parse) const TABLE: Table = Table {
+pub(crate) const TABLE: Table = Table {
     name: "[[probe]]",
     about: "A probe sends questions at an interval, and measures the time until each answer",
     fields: &[
@@ -69,7 +69,7 @@ pub(in crate::parse) const TABLE: Table = Table {
     ],
 };
 
-pub(in crate::parse) fn probes(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Probe> {
+pub(crate) fn probes(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Probe> {
     let tables = root.tables(PROBE.name).into_iter();
     tables
         .filter_map(|mut table| probe(&mut table, scope))

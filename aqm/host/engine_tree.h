@@ -165,10 +165,8 @@ AQM_FN void engine_keep_credit(const struct engine *e, struct engine_node *n,
 		n->guarantee.opens_ns = now_ns - kept;
 }
 
-/*
- * A node may have something to send, which had not or was above its ceiling. So have
- * those above it then, each of which is looked at in the same way.
- */
+/* A node may have something to send, which had not or was above its ceiling; then so
+ * may those above it. */
 AQM_WHOLE_FN int engine_wake(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 {
 	struct engine_node *n = engine_node(e, id);

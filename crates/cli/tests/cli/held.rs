@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Services of which a network namespace has one at most.
 
-use crate::namespace::Namespace;
+use crate::namespace::{Namespace, Running};
 use crate::program::WEIRGATE;
-use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 #[test]
 fn pods_have_one_service() {

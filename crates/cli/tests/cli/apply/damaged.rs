@@ -3,10 +3,10 @@
 //! and a service that hangs.
 
 use crate::apply::safe::{guards, within};
-use crate::namespace::{Namespace, same};
+use crate::namespace::{Namespace, Running, same};
 use crate::program::{Ended, WEIRGATE};
 use std::os::unix::net::UnixDatagram;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -182,16 +182,6 @@ fn no_number_of_failures_ends_a_service() {
     }
 }
 
-/// A process that is ended with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// A service, and what it tells the service manager.
 fn watched(namespace: &Namespace, service: &[&str], micros: &str) -> (Running, UnixDatagram) {
     let run = format!("/proc/{}/root/run", namespace.holder());
@@ -263,7 +253,8 @@ fn a_service_that_hangs_tells_the_watchdog_nothing() {
         assert_eq!(next(), "WATCHDOG=1\n");
     }
     assert!(begin.elapsed() < 2 * second, "{:?}", begin.elapsed());
-    // Whoever has the lock keeps the loop waiting in the middle of a repair.
+    // Whoever has the lock keeps the loop waiting in the middle of a repair. `cat` ends
+    // with its input.
     let folder = namespace.run("find /run/weirgate -name net-* -type d");
     let file = format!("{}.lock", folder.trim());
     let flock = |options: &[&str], words: &[&str]| {
@@ -275,15 +266,18 @@ fn a_service_that_hangs_tells_the_watchdog_nothing() {
         let tried = flock(&["--nonblock"], &["true"]).status();
         tried.unwrap().success()
     };
-    let mut lock = Running(flock(&[], &["sleep", "3"]).spawn().unwrap());
+    let held = flock(&[], &["cat"]).stdin(Stdio::piped()).spawn();
+    let mut lock = Running(held.unwrap());
     within(5 * second, "the lock", || !is_free());
     namespace.run("ip link add other type veth peer name another");
-    let mut longest = Duration::ZERO;
-    while lock.0.try_wait().unwrap().is_none() {
-        let before = Instant::now();
-        next();
-        longest = longest.max(before.elapsed());
-    }
-    assert!(longest > second, "{longest:?}");
-    within(second, "the next word", || next() == "WATCHDOG=1\n");
+    notify.set_read_timeout(Some(second)).unwrap();
+    within(10 * second, "a second without a word", || {
+        notify.recv(&mut [0; 64]).is_err()
+    });
+    drop(lock.0.stdin.take());
+    within(5 * second, "the next word", || {
+        let mut word = [0; 64];
+        let length = notify.recv(&mut word);
+        length.is_ok_and(|length| &word[..length] == b"WATCHDOG=1\n")
+    });
 }

@@ -11,7 +11,9 @@ use crate::maps::{Find, Map, drain};
 use crate::programs::packet::{Given, PacketPrograms, maps_of};
 use std::os::fd::OwnedFd;
 use weirgate_aqm::Colour;
-use weirgate_state::{Conditioner, Conditioning, EgressConditioners, IngressConditioners};
+use weirgate_state::{
+    ClsactHook, Conditioner, Conditioning, EgressConditioners, InHooks, IngressConditioners,
+};
 use zerocopy::{FromBytes, FromZeros};
 
 /// Its file, and the program in it.
@@ -296,43 +298,24 @@ impl ConditionMaps {
     }
 }
 
-impl Attach for IngressConditioners {
+/// The conditioners of one of a device's hooks, which its row in `state` names.
+trait OfHook: InHooks<Settings = Conditioning> {}
+
+impl OfHook for IngressConditioners {}
+impl OfHook for EgressConditioners {}
+
+impl<T: OfHook> Attach for T {
     fn load(
         settings: &Conditioning,
         device: u32,
         loader: &mut Loader,
     ) -> Result<Vec<OwnedFd>, BpfError> {
-        Ok(vec![loader.conditioners(
-            false,
-            &settings.conditioners,
-            device,
-        )?])
-    }
-
-    fn update(settings: &Conditioning, id: u32, device: u32) -> Result<(), BpfError> {
-        update(settings, id, device)
-    }
-
-    fn read(found: &[FoundFilter], device: u32) -> Option<Conditioning> {
-        read(found, device)
-    }
-
-    fn readdress(id: u32, before: u32, after: u32) -> Result<(), BpfError> {
-        ConditionMaps::readdress(id, before, after)
-    }
-}
-
-impl Attach for EgressConditioners {
-    fn load(
-        settings: &Conditioning,
-        device: u32,
-        loader: &mut Loader,
-    ) -> Result<Vec<OwnedFd>, BpfError> {
-        Ok(vec![loader.conditioners(
-            true,
-            &settings.conditioners,
-            device,
-        )?])
+        let egress = T::ROW
+            .filters
+            .iter()
+            .any(|filter| filter.hook == ClsactHook::Egress);
+        let program = loader.conditioners(egress, &settings.conditioners, device)?;
+        Ok(vec![program])
     }
 
     fn update(settings: &Conditioning, id: u32, device: u32) -> Result<(), BpfError> {

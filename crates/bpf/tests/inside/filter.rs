@@ -22,6 +22,21 @@ impl Chance {
         self.0 ^= self.0 << 17;
         self.0 % end
     }
+
+    /// Damages a frame behind its addresses, once in three times; whether it did.
+    pub fn spoils(&mut self, bytes: &mut Vec<u8>) -> bool {
+        let spoils = self.below(3) == 0;
+        if spoils {
+            for _ in 0..self.below(5) {
+                let at = 12 + self.below(bytes.len() as u64 - 12) as usize;
+                bytes[at] = self.below(256) as u8;
+            }
+            if self.below(2) == 0 {
+                bytes.truncate(14 + self.below(bytes.len() as u64 - 13) as usize);
+            }
+        }
+        spoils
+    }
 }
 
 pub fn setup(rate_bytes_s: u64, params: &[(&str, u64)]) -> FilterSetup {

@@ -272,16 +272,7 @@ fn any_packet() {
             payload: chance.below(3) as usize * 724,
         };
         let mut bytes = segment.frame();
-        let spoiled = chance.below(3) == 0;
-        if spoiled {
-            for _ in 0..chance.below(5) {
-                let at = 12 + chance.below(bytes.len() as u64 - 12) as usize;
-                bytes[at] = chance.below(256) as u8;
-            }
-            if chance.below(2) == 0 {
-                bytes.truncate(14 + chance.below(bytes.len() as u64 - 13) as usize);
-            }
-        }
+        let spoiled = chance.spoils(&mut bytes);
         let class = [WEB, WEB, BULK][chance.below(3) as usize];
         let Ok((after, went)) = order.run(!segment.out, &bytes, class) else {
             assert!(spoiled, "the kernel runs what is whole");

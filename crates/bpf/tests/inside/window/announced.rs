@@ -188,16 +188,7 @@ fn any_packet_while_announced() {
             ..syn(4 + 2 * (port % 2) as u8, port, &options)
         };
         let mut bytes = segment.frame();
-        let spoiled = chance.below(3) == 0;
-        if spoiled {
-            for _ in 0..chance.below(5) {
-                let at = 12 + chance.below(bytes.len() as u64 - 12) as usize;
-                bytes[at] = chance.below(256) as u8;
-            }
-            if chance.below(2) == 0 {
-                bytes.truncate(14 + chance.below(bytes.len() as u64 - 13) as usize);
-            }
-        }
+        let spoiled = chance.spoils(&mut bytes);
         // A session that began now has only older connections.
         if chance.below(50) == 0 {
             announce(&control, Duration::ZERO);

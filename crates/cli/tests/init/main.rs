@@ -43,4 +43,9 @@ mod long {
     fn the_delay_is_measured_before_and_after() {
         super::in_the_guest("measured");
     }
+
+    #[test]
+    fn a_fast_line_is_measured() {
+        super::in_the_guest("measured_fast");
+    }
 }

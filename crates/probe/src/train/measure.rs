@@ -4,7 +4,7 @@
 use crate::bound::within;
 use crate::infer::{Inference, Timed, Timing, infer, sizes};
 use crate::train::client::{Client, ProbeDirection, ProbeError};
-use crate::train::message::{MOST_PACKETS, Seen};
+use crate::train::message::{Seen, most_packets};
 use std::time::Duration;
 use weirgate_units::{Rate, Size, Span};
 
@@ -133,12 +133,13 @@ fn fill(
     full: f64,
 ) -> Result<(Seen, bool), ProbeError> {
     let mut length = FILL_S;
+    let most = most_packets(payload);
     loop {
         let gap = full / FASTER / FASTER;
-        let count = ((length / gap) as u32).clamp(FEWEST, MOST_PACKETS);
+        let count = ((length / gap) as u32).clamp(FEWEST, most);
         let seen = client.train(direction, payload, count, Duration::from_secs_f64(gap))?;
         let lost = seen.received < count;
-        if lost || length >= FILL_MOST_S || count == MOST_PACKETS {
+        if lost || length >= FILL_MOST_S || count == most {
             return Ok((seen, lost));
         }
         length *= 2.0;

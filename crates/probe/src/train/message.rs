@@ -26,6 +26,13 @@ pub const MOST_PACKETS: u32 = 65_536;
 pub const MOST_BYTES: u64 = 64 << 20;
 /// See [`MOST_PACKETS`].
 pub const LONGEST_NS: u64 = 12_000_000_000;
+/// The most packets of this payload in one train. On a fast line it is [`MOST_BYTES`] that
+/// ends one, before [`MOST_PACKETS`] or its time do.
+pub fn most_packets(payload: u16) -> u32 {
+    let fit = MOST_BYTES / u64::from(payload.max(1));
+    u32::try_from(fit).map_or(MOST_PACKETS, |fit| fit.min(MOST_PACKETS))
+}
+
 /// The longest that packets of one train may wait beside each other: a train on
 /// a slow line, behind a modem's full buffer.
 const MOST_DELAY_NS: u64 = 60_000_000_000;

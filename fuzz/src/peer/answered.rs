@@ -101,11 +101,12 @@ fn is_plain(shown: &str) {
     assert!(shown.chars().all(plain), "{shown:?}");
 }
 
-/// The planted mistake: a flow of one number, in none of the seeds.
+/// The planted mistake: a flow whose number ends so, in none of the seeds.
 #[cfg(feature = "planted")]
 fn planted(answer: &Answer) {
     if let Answer::Sent(sent) = answer {
-        assert!(!sent.contains_key(&77), "the planted mistake: flow 77");
+        let sevens = sent.keys().any(|flow| flow % 10 == 7);
+        assert!(!sevens, "the planted mistake: a flow that ends in 7");
     }
 }
 

@@ -70,30 +70,36 @@ pub fn all(root: &Path, arguments: &Arguments) -> Result<()> {
         }
         return Ok(());
     }
-    // One feature after the other: each is a build.
-    for target in TARGETS
-        .iter()
-        .filter(asked)
-        .filter(|_| !arguments.unplanted)
-    {
-        let output = fuzz(root, target.name, PATIENCE, "fuzzing,planted")?;
-        ensure!(
-            output.contains(PLANTED),
-            "fuzz target {}: the planted mistake was not found within {PATIENCE} s ({} runs)",
-            target.name,
-            ran(&output)
-        );
-        println!(
-            "{}: found the planted mistake ({} runs)",
-            target.name,
-            ran(&output)
-        );
+    // One feature after the other: each is a build. What fails keeps none of the others
+    // from being run.
+    let mut failed = Vec::new();
+    if !arguments.unplanted {
+        build(root, "fuzzing,planted")?;
+        for target in TARGETS.iter().filter(asked) {
+            match proved(root, target.name) {
+                Ok(runs) => println!("{}: found the planted mistake ({runs} runs)", target.name),
+                Err(error) => failed.push(format!("{error:#}")),
+            }
+        }
     }
     build(root, "fuzzing")?;
     for target in TARGETS.iter().filter(asked) {
-        long(root, target, arguments.seconds, &mut record)?;
+        let run = long(root, target, arguments.seconds, &mut record);
+        failed.extend(run.err().map(|error| format!("{error:#}")));
     }
+    ensure!(failed.is_empty(), "{}", failed.join("\n"));
     Ok(())
+}
+
+/// Has the fuzzer find a target's planted mistake; how many runs it took.
+fn proved(root: &Path, target: &str) -> Result<u64> {
+    let output = fuzz(root, target, PATIENCE, "fuzzing,planted")?;
+    let runs = ran(&output);
+    ensure!(
+        output.contains(PLANTED),
+        "fuzz target {target}: the planted mistake was not found within {PATIENCE} s ({runs} runs)"
+    );
+    Ok(runs)
 }
 
 /// Runs a target, records that, and judges it.

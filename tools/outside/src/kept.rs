@@ -9,7 +9,6 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
-use std::env;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -28,11 +27,10 @@ impl Kept {
     ///
     /// # Errors
     ///
-    /// Where weirgate's program is not beside this one.
+    /// Where one of the programs cannot be read.
     pub fn of(suite: &str, words: &[&str]) -> Result<Self> {
-        let own = env::current_exe()?;
         let mut with = Sha256::new();
-        for program in [own.with_file_name("weirgate"), own] {
+        for program in crate::machine::own()? {
             with.update(fs::read(&program).with_context(|| program.display().to_string())?);
         }
         for word in words {

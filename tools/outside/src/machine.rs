@@ -4,6 +4,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde::de::DeserializeOwned;
+use std::path::PathBuf;
 use std::time::Duration;
 use std::{env, fs};
 use weirgate_lab::{ArmOutput, Lab, Limits, Options};
@@ -15,18 +16,29 @@ pub const LIMITS: Limits = Limits {
     console_bytes: 4 << 20,
 };
 
+/// This program, and the weirgate that is tried: what `WEIRGATE_PROGRAM` names, such as the
+/// packaged one, else what is beside this program.
+///
+/// # Errors
+///
+/// Where this program's path is not known.
+pub fn own() -> Result<[PathBuf; 2]> {
+    let own = env::current_exe()?;
+    let beside = || own.with_file_name("weirgate");
+    let weirgate = env::var_os("WEIRGATE_PROGRAM").map_or_else(beside, PathBuf::from);
+    Ok([own, weirgate])
+}
+
 /// A machine with these programs, by name or path.
 ///
 /// # Errors
 ///
 /// Where this machine lacks one, or there is no laboratory.
 pub fn lab<'a>(programs: impl IntoIterator<Item = &'a str>) -> Result<Lab> {
-    let own = env::current_exe()?;
-    let weirgate = own.with_file_name("weirgate");
     let programs = programs
         .into_iter()
         .map(str::to_owned)
-        .chain([own, weirgate].map(|path| path.to_string_lossy().into_owned()))
+        .chain(own()?.map(|path| path.to_string_lossy().into_owned()))
         .collect();
     let options = Options {
         programs,

@@ -4,7 +4,7 @@
 
 use super::judge::{Expected, Look, look};
 use super::traffic::Probe;
-use crate::process::direct;
+use crate::process::{direct, within};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub const CIRCUITS: [&str; 2] = ["/soak/devices.csv", "/soak/network.json"];
 
 /// Where weirgate keeps states: a file system of its own, which can be filled.
 const STATES: &str = "/var/lib/weirgate";
-const ROOM: &str = "size=64m";
+const ROOM: &str = "size=64m,mode=0755";
 
 /// An `apply` of these policies sends about so many times.
 const CALLS: u64 = 80;
@@ -44,12 +44,35 @@ pub struct Round {
     pub longest: Option<(f64, f64)>,
 }
 
+/// Commands that change nothing, and the statuses that they may end with. `plan` ends with 1
+/// where something would change, `doctor` where it warns.
+const READERS: [(&str, &[i32]); 16] = [
+    ("check /soak/one.toml", &[0]),
+    ("plan /soak/other.toml", &[0, 1]),
+    ("export /soak/one.toml", &[0]),
+    ("explain /soak/one.toml ssh", &[0]),
+    ("doctor /soak/one.toml", &[0, 1]),
+    ("show --json", &[0]),
+    ("history --json", &[0]),
+    ("rules", &[0]),
+    ("ruleset", &[0]),
+    ("metrics", &[0]),
+    ("top --once", &[0]),
+    ("flows", &[0]),
+    ("flows --summary", &[0]),
+    ("schema", &[0]),
+    ("services", &[0]),
+    ("aqm list", &[0]),
+];
+
 /// Does something, and says what is in force afterwards.
 type Step = fn(&mut Soak) -> Result<Expected>;
 
 /// What is done in turn.
-const STEPS: [(&str, Step); 15] = [
+const STEPS: [(&str, Step); 17] = [
     ("apply", |_| apply(0)),
+    ("commands that read", |soak| soak.read()),
+    ("probe and survey", |soak| soak.measured()),
     ("apply another, confirm", Soak::confirmed),
     ("apply, not confirmed", Soak::forgotten),
     ("rollback", Soak::rolled_back),
@@ -110,11 +133,10 @@ pub fn run(seed: u64, seconds: u64) -> Result<()> {
             }
         };
         faults.extend(super::judge::wrong(soak.now, &soak.bare)?);
-        let processes = [soak.keep.id(), soak.watch.id()];
         let round = Round {
             step: (*name).to_owned(),
             faults,
-            look: look(processes)?,
+            look: look(&soak.services()?)?,
             longest,
         };
         println!("{}", serde_json::to_string(&round)?);
@@ -127,9 +149,45 @@ pub fn run(seed: u64, seconds: u64) -> Result<()> {
 }
 
 impl Soak {
+    /// `keep`, `watch`, and the process of `watch` that browsers speak to.
+    fn services(&self) -> Result<[u32; 3]> {
+        let (keep, watch) = (self.keep.id(), self.watch.id());
+        // Any of its threads may have begun it.
+        let threads = format!("/proc/{watch}/task");
+        let threads = fs::read_dir(&threads).context(threads)?.flatten();
+        let lists = threads.map(|thread| fs::read_to_string(thread.path().join("children")));
+        let lists: Vec<String> = lists.flatten().collect();
+        let web = lists.iter().find_map(|list| list.split_whitespace().next());
+        let none = || {
+            let said = fs::read_to_string(said("watch")).unwrap_or_default();
+            format!("watch has no process for browsers: {said}")
+        };
+        let web = web.with_context(none)?;
+        Ok([keep, watch, web.parse()?])
+    }
+
     /// The policy that is not in force.
     fn other(&self) -> usize {
         usize::from(self.now == Expected::Policy(0))
+    }
+
+    fn read(&self) -> Result<Expected> {
+        for (line, statuses) in READERS {
+            weirgate(&line.split(' ').collect::<Vec<_>>(), statuses)?;
+        }
+        Ok(self.now)
+    }
+
+    /// The line is measured with a serving end at the provider's, and then counted.
+    fn measured(&self) -> Result<Expected> {
+        let mut server = within("isp", || begun(&["probe", "--serve"]))?;
+        thread::sleep(Duration::from_secs(2));
+        let probed = weirgate(&["probe", "--time", "3s", "192.0.2.2"], &[0]);
+        server.kill()?;
+        server.wait()?;
+        probed?;
+        weirgate(&["survey", "--for", "3s", "wan"], &[0])?;
+        Ok(self.now)
     }
 
     fn confirmed(&mut self) -> Result<Expected> {
@@ -350,8 +408,14 @@ fn weirgate(words: &[&str], statuses: &[i32]) -> Result<()> {
 fn begun(words: &[&str]) -> Result<Child> {
     let mut command = Command::new("weirgate");
     let quiet = command.args(words).stdin(Stdio::null());
-    let child = quiet.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let said = fs::File::create(said(words[0])).context("what it says")?;
+    let child = quiet.stdout(Stdio::null()).stderr(said).spawn();
     child.with_context(|| words.join(" "))
+}
+
+/// Where a command's messages go.
+fn said(command: &str) -> String {
+    format!("/tmp/{command}.said")
 }
 
 /// Begins a service, and waits until it is likely to be ready.

@@ -20,10 +20,10 @@ pub enum Expected {
 /// Things that would grow if something were left behind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
-    /// Open files of `keep` and of `watch`.
-    pub files: [u64; 2],
-    /// Memory of both, in KiB (`VmRSS`).
-    pub resident: [u64; 2],
+    /// Open files of `keep`, of `watch`, and of its process for browsers.
+    pub files: Vec<u64>,
+    /// Memory of each, in KiB (`VmRSS`).
+    pub resident: Vec<u64>,
     /// Memory of the machine that is in use, in KiB: all but `MemAvailable`.
     pub used: u64,
     /// Programs that the kernel has compiled.
@@ -60,8 +60,8 @@ pub fn wrong(expected: Expected, bare: &str) -> Result<Vec<String>> {
     })
 }
 
-/// Looks at the machine, and at the processes of `keep` and `watch`.
-pub fn look(processes: [u32; 2]) -> Result<Look> {
+/// Looks at the machine, and at these processes.
+pub fn look(processes: &[u32]) -> Result<Look> {
     let lines =
         |words: &[&str]| -> Result<u64> { Ok(direct(words)?.output.lines().count() as u64) };
     let symbols = fs::read_to_string("/proc/kallsyms")?;
@@ -85,10 +85,12 @@ pub fn look(processes: [u32; 2]) -> Result<Look> {
             .count() as u64,
         ..Look::default()
     };
-    for (at, process) in processes.into_iter().enumerate() {
+    for process in processes {
         let open = format!("/proc/{process}/fd");
-        found.files[at] = fs::read_dir(&open).context(open)?.count() as u64;
-        found.resident[at] = kib(&format!("/proc/{process}/status"), "VmRSS:")?;
+        let count = fs::read_dir(&open).context(open)?.count() as u64;
+        found.files.push(count);
+        let status = format!("/proc/{process}/status");
+        found.resident.push(kib(&status, "VmRSS:")?);
     }
     Ok(found)
 }

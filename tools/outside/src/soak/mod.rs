@@ -85,7 +85,7 @@ fn text(seed: u64, rounds: &[Round]) -> String {
         let _ = writeln!(out, "- {fault}");
     }
     out.push_str(
-        "\n| after `remove` | files of keep, watch | memory of both, KiB | in use, KiB | \
+        "\n| after `remove` | files of keep, watch, its web | memory of each, KiB | in use, KiB | \
          programs | pins | rules | tree | processes |\n|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     let ends = rounds.iter().filter(|round| round.step == "remove");
@@ -93,12 +93,10 @@ fn text(seed: u64, rounds: &[Round]) -> String {
         let look = &round.look;
         let _ = writeln!(
             out,
-            "| {} | {}, {} | {}, {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             turn + 1,
-            look.files[0],
-            look.files[1],
-            look.resident[0],
-            look.resident[1],
+            listed(&look.files),
+            listed(&look.resident),
             look.used,
             look.programs,
             look.pins,
@@ -109,4 +107,9 @@ fn text(seed: u64, rounds: &[Round]) -> String {
     }
     out.push('\n');
     out
+}
+
+fn listed(numbers: &[u64]) -> String {
+    let texts: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    texts.join(", ")
 }

@@ -8,6 +8,7 @@
 //! Conntrack's events have no target: nothing here subscribes to them. Its dump is read by
 //! `netlink`.
 
+mod applied;
 mod capture;
 mod circuits;
 mod domain;
@@ -68,8 +69,9 @@ use Mutation::{Bytes, Lines, Words};
 use Run::{Always, Judged};
 
 /// All targets.
-pub static TARGETS: [Target; 22] = [
+pub static TARGETS: [Target; 23] = [
     target("answered", Always(peer::answered::run), Bytes),
+    target("applied", Always(applied::run), Bytes),
     target("asked", Always(peer::asked::run), Bytes),
     target("capture", Always(capture::run), Bytes),
     target("circuits", Always(circuits::run), Bytes),

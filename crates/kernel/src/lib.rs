@@ -49,6 +49,8 @@ pub use conntrack::{Carried, Connection, ConnectionCount, ConnectionTable, Tuple
 pub use error::{ApplyError, Cause, Denial, KernelError, Refusal};
 pub use link::address::Subnet;
 pub use namespace::namespace_cookie;
+#[cfg(feature = "played")]
+pub use netlink::altered::{Alteration, AlteredAnswer};
 pub use netlink::events::{DeviceNews, Events, Topic, watch};
 pub use netlink::fault::{Fault, Witness};
 #[cfg(feature = "played")]
@@ -70,7 +72,7 @@ use libc::{RTM_GETQDISC, RTM_GETTCLASS};
 use netlink::channel::{self, Channel};
 use netlink::fault::Ledger;
 #[cfg(feature = "played")]
-use netlink::{played::Played, socket::Socket};
+use netlink::{altered::Altered, played::Played, socket::Socket};
 use nlink::netlink::Protocol;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -152,6 +154,27 @@ impl Kernel {
             ledger: Arc::clone(&ledger),
             netns: None,
         }
+    }
+
+    /// The kernel of a namespace, some of whose answers are changed on their way. It waits
+    /// for none: what was not said when a request returns is an error.
+    #[cfg(feature = "played")]
+    pub fn altered(
+        netns: BorrowedFd<'_>,
+        answers: Vec<AlteredAnswer>,
+    ) -> Result<Self, KernelError> {
+        let kernel = Self::open_in(netns)?;
+        let altered = Altered::new(answers);
+        let channel = |protocol, tables| {
+            let socket = channel::opened(protocol, Some(netns))?;
+            let socket = Socket::Altered(socket, Arc::clone(&altered));
+            Ok::<_, KernelError>(Channel::over(socket, tables, &kernel.ledger))
+        };
+        Ok(Self {
+            route: channel(Protocol::Route, false)?,
+            nft: channel(Protocol::Netfilter, true)?,
+            ..kernel
+        })
     }
 
     /// How many requests that change something were made, since this was

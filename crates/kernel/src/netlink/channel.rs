@@ -82,18 +82,8 @@ impl Channel {
         ledger: &Arc<Ledger>,
     ) -> Result<Self, KernelError> {
         let tables = matches!(protocol, Protocol::Netfilter);
-        let socket = match netns {
-            Some(fd) => NetlinkSocket::new_in_namespace(protocol, fd),
-            None => NetlinkSocket::new(protocol),
-        };
-        let failed = |source| KernelError::Socket {
-            doing: "opening a netlink socket",
-            source,
-        };
-        let socket = socket.map_err(failed)?;
-        socket.set_ext_ack(true).map_err(failed)?;
-        socket.set_cap_ack(true).map_err(failed)?;
-        Ok(Self::over(Socket::Netlink(socket), tables, ledger))
+        let socket = Socket::Netlink(opened(protocol, netns)?);
+        Ok(Self::over(socket, tables, ledger))
     }
 
     /// The same over a socket that is open already.
@@ -270,6 +260,25 @@ impl Channel {
             what: what.to_owned(),
         })
     }
+}
+
+/// A socket in the namespace, or in the calling thread's, that tells why it refuses.
+pub(crate) fn opened(
+    protocol: Protocol,
+    netns: Option<BorrowedFd<'_>>,
+) -> Result<NetlinkSocket, KernelError> {
+    let socket = match netns {
+        Some(fd) => NetlinkSocket::new_in_namespace(protocol, fd),
+        None => NetlinkSocket::new(protocol),
+    };
+    let failed = |source| KernelError::Socket {
+        doing: "opening a netlink socket",
+        source,
+    };
+    let socket = socket.map_err(failed)?;
+    socket.set_ext_ack(true).map_err(failed)?;
+    socket.set_cap_ack(true).map_err(failed)?;
+    Ok(socket)
 }
 
 /// One dump; `false` where the kernel says that it changed meanwhile.

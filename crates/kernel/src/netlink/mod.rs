@@ -2,6 +2,8 @@
 //! Netlink itself: sockets, requests and their answers, events, and the bytes
 //! of messages. What a message means is in `link`, `tc`, `nft` and `conntrack`.
 
+#[cfg(feature = "played")]
+pub(crate) mod altered;
 pub(crate) mod channel;
 pub(crate) mod events;
 pub(crate) mod fault;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where a message's length and number stand in its header (`struct nlmsghdr`).
 const LENGTH: usize = 0;
-const NUMBER: usize = 8;
-const HEADER: usize = 16;
+pub(crate) const NUMBER: usize = 8;
+pub(crate) const HEADER: usize = 16;
 /// Numbers below are counted back from that of the newest request: scripts cannot know it.
 const COUNTED_BACK: u32 = 256;
 const FIRST: u32 = 1_000;
@@ -68,17 +68,28 @@ impl Played {
 
     fn numbered(&self, mut bytes: Vec<u8>) -> Vec<u8> {
         let newest = self.number.load(Ordering::Relaxed);
-        let mut rest = &mut bytes[..];
-        while rest.len() >= HEADER {
-            let word = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|byte| rest[at + byte]));
-            let (length, number) = (word(LENGTH) as usize, word(NUMBER));
+        for at in messages(&bytes) {
+            let number = word(&bytes, at + NUMBER);
             if number < COUNTED_BACK {
                 let number = newest.wrapping_sub(number);
-                rest[NUMBER..NUMBER + 4].copy_from_slice(&number.to_ne_bytes());
+                bytes[at + NUMBER..at + NUMBER + 4].copy_from_slice(&number.to_ne_bytes());
             }
-            let next = length.max(HEADER).next_multiple_of(4).min(rest.len());
-            rest = &mut rest[next..];
         }
         bytes
     }
+}
+
+/// Where the messages of a datagram begin, each with a whole header.
+pub(crate) fn messages(datagram: &[u8]) -> Vec<usize> {
+    let (mut starts, mut at) = (Vec::new(), 0);
+    while datagram.len().saturating_sub(at) >= HEADER {
+        starts.push(at);
+        let length = word(datagram, at + LENGTH) as usize;
+        at = length.max(HEADER).next_multiple_of(4).saturating_add(at);
+    }
+    starts
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes([0, 1, 2, 3].map(|byte| bytes[at + byte]))
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a channel speaks through: a socket of netlink, or with the feature `played` a
-//! script of answers that a lying kernel gives.
+//! script of answers that a lying kernel gives, or a socket whose answers are changed.
 
 use crate::error::KernelError;
 #[cfg(feature = "played")]
-use crate::netlink::played::Played;
+use crate::netlink::{altered::Altered, played::Played};
 use nlink::netlink::NetlinkSocket;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -21,6 +21,8 @@ pub(crate) enum Socket {
     Netlink(NetlinkSocket),
     #[cfg(feature = "played")]
     Played(Arc<Played>),
+    #[cfg(feature = "played")]
+    Altered(NetlinkSocket, Arc<Altered>),
 }
 
 impl Socket {
@@ -30,6 +32,8 @@ impl Socket {
             Self::Netlink(socket) => Ok(socket),
             #[cfg(feature = "played")]
             Self::Played(_) => Err(io::ErrorKind::Unsupported.into()),
+            #[cfg(feature = "played")]
+            Self::Altered(socket, _) => Ok(socket),
         }
     }
 
@@ -39,6 +43,8 @@ impl Socket {
             Self::Netlink(socket) => socket.next_seq(),
             #[cfg(feature = "played")]
             Self::Played(played) => played.next_seq(),
+            #[cfg(feature = "played")]
+            Self::Altered(socket, _) => socket.next_seq(),
         }
     }
 
@@ -47,6 +53,8 @@ impl Socket {
             Self::Netlink(socket) => socket.send(bytes).await,
             #[cfg(feature = "played")]
             Self::Played(_) => Ok(()),
+            #[cfg(feature = "played")]
+            Self::Altered(socket, _) => socket.send(bytes).await,
         };
         sent.map_err(|source| KernelError::Socket {
             doing: "sending to the kernel",
@@ -63,6 +71,9 @@ impl Socket {
             Self::Netlink(socket) => socket.recv_unicast().await,
             #[cfg(feature = "played")]
             Self::Played(played) => played.next(),
+            // All that the kernel says is queued before it returns from what asks.
+            #[cfg(feature = "played")]
+            Self::Altered(..) => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
         };
         waited.map(Cow::Owned).map_err(unread)
     }
@@ -76,13 +87,20 @@ impl Socket {
     /// Reads a datagram that is queued, in one call and not in two, of which the
     /// first only asks for its length. The socket is in no group, so each is for it.
     fn waiting(&self, room: &mut [u8]) -> Result<Option<usize>, KernelError> {
-        let size = room.len();
+        let (size, flags) = (room.len(), RecvFlags::DONTWAIT | RecvFlags::TRUNC);
         let received = match self {
-            Self::Netlink(socket) => {
-                rustix::net::recv(socket, room, RecvFlags::DONTWAIT | RecvFlags::TRUNC)
-            }
+            Self::Netlink(socket) => rustix::net::recv(socket, &mut *room, flags),
             #[cfg(feature = "played")]
             Self::Played(played) => return Ok(played.queued(room)),
+            #[cfg(feature = "played")]
+            Self::Altered(socket, altered) => match altered.again(room) {
+                Some(length) => return Ok(Some(length)),
+                None => rustix::net::recv(socket, &mut *room, flags).map(|(filled, length)| {
+                    let whole = length <= size;
+                    let changed = whole.then(|| altered.change(&mut room[..length]));
+                    (filled, changed.unwrap_or(length))
+                }),
+            },
         };
         match received {
             Ok((_, length)) if length <= size => Ok(Some(length)),
@@ -100,6 +118,8 @@ impl Socket {
             Self::Netlink(socket) => socket.recv_msg().await,
             #[cfg(feature = "played")]
             Self::Played(played) => played.next(),
+            #[cfg(feature = "played")]
+            Self::Altered(socket, _) => socket.recv_msg().await,
         }
     }
 
@@ -109,6 +129,8 @@ impl Socket {
             Self::Netlink(socket) => socket.try_recv_msg(),
             #[cfg(feature = "played")]
             Self::Played(played) => Ok(played.next_queued()),
+            #[cfg(feature = "played")]
+            Self::Altered(socket, _) => socket.try_recv_msg(),
         }
     }
 

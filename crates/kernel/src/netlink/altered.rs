@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A kernel that does what it is asked, and whose answers are changed on their way.
+
+use crate::netlink::played::{HEADER, NUMBER, messages};
+use libc::{ENODEV, ENOENT, NLM_F_DUMP_INTR, NLMSG_DONE, NLMSG_ERROR};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Where a message's type and flags stand in its header, and the error behind it.
+const TYPE: usize = 4;
+const FLAGS: usize = 6;
+
+/// A change of one datagram.
+#[derive(Debug, Clone, Copy)]
+pub struct AlteredAnswer {
+    /// Which datagram, counted from 0 over all sockets of a kernel.
+    pub at: usize,
+    /// What becomes of it.
+    pub how: Alteration,
+}
+
+/// What becomes of a datagram.
+#[derive(Debug, Clone, Copy)]
+pub enum Alteration {
+    /// Where it answers a request: the error is this one, 0 for none.
+    Errno(u8),
+    /// Its parts are of a dump that was interrupted.
+    Interrupted,
+    /// It comes twice.
+    Twice,
+    /// It is of the request before.
+    Stale,
+    /// It ends after so many bytes.
+    Cut(u16),
+    /// This byte has other bits.
+    Flipped(u16, u8),
+}
+
+impl Alteration {
+    /// Whether the kernel says nothing wrong of what it holds. With ENOENT or ENODEV it says
+    /// that something is not there.
+    #[must_use]
+    pub fn is_plausible(self) -> bool {
+        match self {
+            Self::Errno(errno) => ![ENOENT, ENODEV].contains(&i32::from(errno)),
+            Self::Interrupted | Self::Twice | Self::Stale => true,
+            Self::Cut(_) | Self::Flipped(..) => false,
+        }
+    }
+}
+
+/// What is changed, for all sockets of a kernel.
+#[derive(Debug)]
+pub(crate) struct Altered {
+    answers: Vec<AlteredAnswer>,
+    /// How many datagrams came, and those that come once more.
+    state: Mutex<(usize, VecDeque<Vec<u8>>)>,
+}
+
+impl Altered {
+    pub(crate) fn new(answers: Vec<AlteredAnswer>) -> Arc<Self> {
+        Arc::new(Self {
+            answers,
+            state: Mutex::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (usize, VecDeque<Vec<u8>>)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a datagram there that comes once more; how long it is.
+    pub(crate) fn again(&self, room: &mut [u8]) -> Option<usize> {
+        let bytes = self.lock().1.pop_front()?;
+        room[..bytes.len()].copy_from_slice(&bytes);
+        Some(bytes.len())
+    }
+
+    /// Changes a datagram; how long it is then.
+    pub(crate) fn change(&self, datagram: &mut [u8]) -> usize {
+        let mut state = self.lock();
+        let number = state.0;
+        state.0 += 1;
+        let mut length = datagram.len();
+        for answer in self.answers.iter().filter(|answer| answer.at == number) {
+            let bytes = &mut datagram[..length];
+            match answer.how {
+                Alteration::Errno(errno) => {
+                    for at in messages(bytes) {
+                        set_error(&mut bytes[at..], errno);
+                    }
+                }
+                Alteration::Interrupted => {
+                    for at in messages(bytes) {
+                        let [low, high] = (NLM_F_DUMP_INTR as u16).to_ne_bytes();
+                        bytes[at + FLAGS] |= low;
+                        bytes[at + FLAGS + 1] |= high;
+                    }
+                }
+                Alteration::Twice => state.1.push_back(bytes.to_vec()),
+                Alteration::Stale => {
+                    state.1.push_back(bytes.to_vec());
+                    for at in messages(bytes) {
+                        let number = &mut bytes[at + NUMBER..at + NUMBER + 4];
+                        let own = [0, 1, 2, 3].map(|byte| number[byte]);
+                        let before = u32::from_ne_bytes(own).wrapping_sub(1);
+                        number.copy_from_slice(&before.to_ne_bytes());
+                    }
+                }
+                Alteration::Cut(end) => length = length.min(usize::from(end)),
+                Alteration::Flipped(at, bits) => {
+                    if let Some(byte) = bytes.get_mut(usize::from(at)) {
+                        *byte ^= bits;
+                    }
+                }
+            }
+        }
+        length
+    }
+}
+
+/// Sets the error of a message that says how a request ended.
+fn set_error(message: &mut [u8], errno: u8) {
+    let kind = i32::from(u16::from_ne_bytes([message[TYPE], message[TYPE + 1]]));
+    if [NLMSG_ERROR, NLMSG_DONE].contains(&kind)
+        && let Some(error) = message.get_mut(HEADER..HEADER + 4)
+    {
+        error.copy_from_slice(&(-i32::from(errno)).to_ne_bytes());
+    }
+}

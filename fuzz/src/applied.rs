@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A plan is carried out by a kernel that refuses one of its requests, and whose answers
-//! are changed on their way: a request that was refused is said to be done, one that was
-//! done is said to be refused, dumps are interrupted, datagrams come twice, are cut, have
-//! wrong bits.
+//! are changed on their way. What was refused is said to be done, and what was done to be
+//! refused. Dumps are interrupted; datagrams come twice, are cut, or have wrong bits.
 //!
 //! The kernel is this machine's, in a network namespace. What must hold beyond "no panic":
-//! the change ends; where the kernel said nothing wrong of what it holds, the change is
-//! there exactly if that is what was said, and else what was before is; and in every case
-//! a kernel that tells the truth can be brought back to what was before.
+//!
+//! - The change ends.
+//! - Where the kernel said nothing wrong of what it holds, it holds what `apply` says: the
+//!   change, or what was before.
+//! - A kernel that tells the truth can be brought back to what was before.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;

@@ -56,12 +56,12 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// The planted mistake: a step that no seed has, with two series.
+/// The planted mistake: a step whose number ends so, in none of the seeds.
 #[cfg(feature = "planted")]
 fn planted(query: &Query) {
     assert!(
-        query.step != 61 || query.series.len() != 2,
-        "the planted mistake: two series in steps of 61"
+        query.step % 10 != 7,
+        "the planted mistake: a step that ends in 7"
     );
 }
 

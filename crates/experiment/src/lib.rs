@@ -51,7 +51,7 @@ pub use parse::{CODES, FieldRow, TABLES, Table, parse};
 pub use part::{Kit, Part};
 pub use random::{Random, ShortFlow, ShortFlowSchedule};
 pub use recording::{
-    Capture, Changed, Connection, Delivered, Direction, Fate, FlowName, LinePacket, NumberSample,
-    ProbeReply, QueueSample, Recording, RecordingError, Sojourn, TcpSample, TcpSegment, Tracked,
-    Transcript, Written,
+    Capture, Changed, Connection, Delivered, Direction, Fate, FlowName, IdleSample, LinePacket,
+    NumberSample, ProbeReply, QueueSample, Recording, RecordingError, Sojourn, TcpSample,
+    TcpSegment, Tracked, Transcript, Written,
 };

@@ -88,6 +88,8 @@ pub enum Subject {
     Figure,
     /// A change of the policy, by its number from 1.
     Change,
+    /// A part of the laboratory's machine: `processor`.
+    Machine,
 }
 
 /// The word of a quantity that is agreed and not computed. It is what packets
@@ -147,6 +149,7 @@ impl Subject {
             Self::Connections => "`all`, `answered`, `unanswered` or `kept`",
             Self::Figure => "figure",
             Self::Change => "number of a change",
+            Self::Machine => "`processor`",
         }
     }
 }
@@ -345,6 +348,7 @@ fn form(quantity: Quantity) -> String {
         Subject::Connections => "CONNECTIONS",
         Subject::Figure => "FIGURE",
         Subject::Change => "N",
+        Subject::Machine => "processor",
     };
     format!(
         "write `PHASE.{}.{subject}.` and one of {}; the phase may be left out",

@@ -216,6 +216,10 @@ quantities! {
     Unshaped: "unshaped" Link "packets" ONLY OwnLine;
     /// Packets that left a place: that left the place, counted in the window.
     Sent: "sent" Place "packets" ONLY AnyLine;
+    /// Time in which the laboratory's processors had nothing to do, over the window's
+    /// length: from samples a second apart. Near 0 the line is not what holds traffic up, and
+    /// other figures of the window are those of the laboratory's machine.
+    Spare: "spare" Machine "ratio" ONLY AnyLine;
     /// A figure of a calculation.
     Calculated: "calculated" Figure "value" ONLY AnyLine;
 }

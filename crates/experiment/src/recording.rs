@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Version of the encoding; another is refused.
-const VERSION: u16 = 5;
+const VERSION: u16 = 6;
 
 /// One run of one arm.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -45,6 +45,9 @@ pub struct Recording {
     /// What the gateway's connection tracking knew at the end, in an arm with a
     /// policy.
     pub tracked: Option<Vec<Tracked>>,
+    /// How long the machine's processors had nothing to do; empty where it was not a
+    /// machine of the run's own.
+    pub idle: Vec<IdleSample>,
     /// What was kept of packets' contents; empty unless asked for.
     pub capture: Capture,
     /// Policies that were applied while traffic ran, in order.
@@ -278,6 +281,15 @@ pub struct NumberSample {
     pub at_ns: u64,
     /// The number.
     pub value: u64,
+}
+
+/// How long the machine's processors have had nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdleSample {
+    /// When.
+    pub at_ns: u64,
+    /// How long since the machine's start, in the mean of its processors.
+    pub idle_ns: u64,
 }
 
 /// A connection as connection tracking knows it.

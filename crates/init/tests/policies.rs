@@ -220,7 +220,7 @@ fn every_kind_of_line_has_its_policy() {
 fn the_policies_of_lines_to_try_are_made_here() {
     let found = plain().found().unwrap();
     for (name, key, up, down) in [
-        ("fibre", "fibre", 100_000, 200_000),
+        ("fibre", "fibre", 50_000, 100_000),
         ("cable", "cable", 10_000, 100_000),
         ("lte", "mobile", 10_000, 30_000),
     ] {

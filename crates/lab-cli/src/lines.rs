@@ -37,7 +37,7 @@ pub static LINES: [TrialLine; 4] = [
     },
     TrialLine {
         key: "fibre",
-        about: "a fibre line, 200 Mbit/s down and 100 Mbit/s up",
+        about: "a fibre line, 100 Mbit/s down and 50 Mbit/s up",
         takes: "Some minutes",
         experiment: experiment!("try-fibre.toml"),
         policy: experiment!("policies/try-fibre.toml"),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Collects figures under their names, rounded.
 
+use crate::metric::processor::PROCESSOR;
 use std::collections::BTreeMap;
 use weirgate_experiment::{Experiment, Metric, NoValue, Quantity, Statistic};
 
@@ -11,6 +12,22 @@ pub struct ArmFigures {
     pub arm: String,
     /// Figures by metric name; one without data is absent.
     pub metrics: BTreeMap<String, f64>,
+}
+
+/// Below this part of the time to spare, the laboratory's machine may be what holds traffic
+/// up. It is not even time: within a second there is more and less of it.
+const SPARE: f64 = 0.05;
+
+impl ArmFigures {
+    /// The phases in which the laboratory's machine had next to no time to spare, so that
+    /// figures may be the machine's and not the line's.
+    pub fn overloaded(&self) -> Vec<&str> {
+        let spare = Metric::new(Quantity::Spare, PROCESSOR, Statistic::Only).to_string();
+        let phases = self.metrics.iter().filter(|(_, value)| **value < SPARE);
+        phases
+            .filter_map(|(name, _)| name.strip_suffix(&spare)?.strip_suffix('.'))
+            .collect()
+    }
 }
 
 /// The figures of an experiment that is calculated, not run
@@ -76,6 +93,17 @@ fn rounded(value: f64, decimals: i32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_that_has_no_time_to_spare_is_overloaded() {
+        let spare = [("spare", 0.01), ("a.spare", 0.2), ("b.spare", 0.04)];
+        let named = |(name, value): (&str, f64)| (format!("{name}.processor.ratio"), value);
+        let figures = ArmFigures {
+            arm: String::new(),
+            metrics: spare.map(named).into(),
+        };
+        assert_eq!(figures.overloaded(), ["b"]);
+    }
 
     #[test]
     fn figures_without_a_number_are_absent() {

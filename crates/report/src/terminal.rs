@@ -30,7 +30,11 @@ pub fn terminal(findings: &Findings) -> String {
     }
     out.push('\n');
     table(&mut out, &rows::table(findings));
-    if let Some(text) = findings.repeated() {
+    let runs = findings.runs.iter().map(|run| run.figures);
+    for text in [findings.repeated(), words::overloaded(runs)]
+        .into_iter()
+        .flatten()
+    {
         for line in wrapped(&text, WIDTH, "") {
             out += &line;
             out.push('\n');

@@ -28,6 +28,23 @@ pub(crate) fn capitalised(text: &str) -> String {
     }
 }
 
+/// Says of each arm in which phases the laboratory's machine had no time to spare; `None`
+/// where it always had.
+pub(crate) fn overloaded<'a>(arms: impl Iterator<Item = &'a ArmFigures>) -> Option<String> {
+    let all = arms.filter_map(|arm| {
+        let phases = arm.overloaded().join(", ");
+        (!phases.is_empty()).then(|| format!("{} ({phases})", arm.arm))
+    });
+    let all: Vec<String> = all.collect();
+    (!all.is_empty()).then(|| {
+        format!(
+            "The laboratory's machine had less than 5 % of its time to spare in {}: figures there \
+             may be what the machine can carry, not what the line does.",
+            all.join(" and in ")
+        )
+    })
+}
+
 /// What happened to the interactive round trip, download and upload: before
 /// (the modem alone), and after (under the policy).
 ///
@@ -217,6 +234,7 @@ impl<'a> Roles<'a> {
                 }
             ));
         }
+        found.extend(overloaded([self.before, self.after].into_iter()));
         found
     }
 

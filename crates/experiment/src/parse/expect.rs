@@ -421,6 +421,7 @@ fn exists(table: &Reader<'_, '_>, scope: &Scope, text: &Value<String>, metric: &
         Subject::Connections => ("kind of connections", &connections()),
         Subject::Figure => ("figure", &scope.figures),
         Subject::Change => ("change of the policy", &changes()),
+        Subject::Machine => ("part of the machine", &["processor".to_owned()].into()),
         Subject::Place => return place_exists(table, text, metric),
     };
     if known.contains(named(metric)) {

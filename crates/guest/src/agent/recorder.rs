@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use weirgate_experiment::{
-    Capture, Changed, Connection, Delivered, Direction, Fate, FlowName, LinePacket, NumberSample,
-    ProbeReply, QueueSample, Recording, Sojourn, TcpSample, Tracked, Transcript,
+    Capture, Changed, Connection, Delivered, Direction, Fate, FlowName, IdleSample, LinePacket,
+    NumberSample, ProbeReply, QueueSample, Recording, Sojourn, TcpSample, Tracked, Transcript,
 };
 
 /// Stamped packets of one flow between line and receiver that are remembered;
@@ -114,6 +114,11 @@ impl Recorder {
     /// The index of a class in sojourn records.
     pub fn class(&self, name: &str) -> u16 {
         index_of(&mut self.shared.borrow_mut().recording.classes, name)
+    }
+
+    /// Keeps how long the processors have had nothing to do.
+    pub fn idle(&self, sample: IdleSample) {
+        self.shared.borrow_mut().recording.idle.push(sample);
     }
 
     /// Keeps a sample of the average that the kit's discipline decides by.

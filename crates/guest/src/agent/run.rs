@@ -6,6 +6,7 @@ use super::limits;
 use super::line::{Emulation, Entry, Log, tap};
 use super::nodes::Nodes;
 use super::recorder::Recorder;
+use super::sample::Processors;
 use super::session::Session;
 use super::shaper::Shaper;
 use super::{arm, change, kit, prague, topology, track, traffic};
@@ -77,7 +78,7 @@ pub fn run_beside(
     progress(0, seconds, "building the topology");
     let mut stage = Stage::build(&runtime, job, machine, experiment, arm, recorder.clone())?;
     begin(&stage.session.nodes)?;
-    stage.play(&runtime, job, duration_ns, &mut |at| {
+    stage.play(&runtime, (job, machine), duration_ns, &mut |at| {
         progress(at, seconds, "traffic");
     })?;
     progress(seconds, seconds, "taking down");
@@ -222,11 +223,13 @@ impl Stage {
     fn play(
         &mut self,
         runtime: &Runtime,
-        job: &Job,
+        (job, machine): (&Job, Machine),
         duration_ns: u64,
         progress: &mut dyn FnMut(u64),
     ) -> Result<()> {
         let tasks = LocalSet::new();
+        let own = machine == Machine::Own;
+        let processors = own.then(Processors::open).transpose()?;
         let session = self.session.clone();
         runtime.block_on(tasks.run_until(async {
             traffic::start(&session)?;
@@ -247,8 +250,13 @@ impl Stage {
             if let Some(line) = &self.line {
                 line.start(duration_ns)?;
             }
+            let processors = processors.as_ref();
             let mut next_ns = SECOND_NS + ASIDE_NS;
             loop {
+                if let Some(processors) = processors {
+                    let at_ns = session.clock.now_ns();
+                    session.recorder.idle(processors.idle(at_ns)?);
+                }
                 tokio::select! {
                     biased;
                     Some(failure) = self.failures.recv() => return Err(failure),

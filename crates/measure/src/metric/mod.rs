@@ -10,6 +10,7 @@ mod gap;
 pub(crate) mod line;
 mod order;
 pub(crate) mod probe;
+pub(crate) mod processor;
 pub(crate) mod queue;
 mod tcp;
 mod tracked;
@@ -50,6 +51,7 @@ fn figures(run: &Run, window: &Window, figures: &mut Figures) {
     gap::of_line(run, window, figures);
     queue::figures(run, window, figures);
     average::figures(run, window, figures);
+    processor::figures(run.recording, window, figures);
     for subject in &run.subjects {
         let active = clipped(&subject.active, window.start_ns, window.end_ns);
         if active.is_empty() {

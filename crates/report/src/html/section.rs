@@ -211,7 +211,11 @@ fn figures_table(out: &mut String, findings: &Findings) {
     columns.extend(figures.columns.iter().map(String::as_str));
     *out += "<h3>Figures</h3>\n";
     table(out, "Chosen figures", &columns, &lines);
-    if let Some(text) = findings.repeated() {
+    let runs = findings.runs.iter().map(|run| run.figures);
+    for text in [findings.repeated(), words::overloaded(runs)]
+        .into_iter()
+        .flatten()
+    {
         let _ = writeln!(out, "<p class=\"soft\">{}</p>", escaped(&text));
     }
 }

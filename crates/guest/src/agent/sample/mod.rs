@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sampling of senders' TCP state and of the gateway's queues.
+//! Sampling of senders' TCP state, of the gateway's queues, and of the machine.
 
+mod processor;
 mod queues;
 mod tcp;
 pub(super) mod tick;
 
+pub use processor::Processors;
 pub use tcp::Senders;
 
 use super::session::Session;

@@ -10,9 +10,10 @@ use crate::error::LabError;
 use sha2::{Digest, Sha256};
 use std::env;
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tempfile::NamedTempFile;
 
@@ -23,6 +24,34 @@ const KEPT: Duration = Duration::from_hours(7 * 24);
 const ROOM: u64 = 2 << 30;
 /// What the name of a file's check ends with.
 const CHECK: &str = ".check";
+
+/// A kept file. It is not forgotten, by whichever process, while this is there.
+#[derive(Debug, Clone)]
+pub(crate) struct HeldFile {
+    path: PathBuf,
+    /// With a shared lock, where the file may be opened.
+    _held: Option<Arc<File>>,
+}
+
+impl HeldFile {
+    fn at(path: PathBuf) -> Self {
+        let file = File::open(&path).ok();
+        let held = file.filter(|file| file.try_lock_shared().is_ok());
+        Self {
+            path,
+            _held: held.map(Arc::new),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its path alone; it may be forgotten from now on.
+    pub(crate) fn into_path(self) -> PathBuf {
+        self.path
+    }
+}
 
 /// A cache directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,15 +109,16 @@ impl Cache {
         name: &str,
         note: &mut dyn FnMut(&str),
         make: impl FnOnce() -> Result<Vec<u8>, LabError>,
-    ) -> Result<PathBuf, LabError> {
+    ) -> Result<HeldFile, LabError> {
         let directory = self.directory(directory)?;
         let path = directory.join(name);
         let beside = beside(&path);
+        let held = HeldFile::at(path.clone());
         if let Ok(content) = fs::read(&path) {
             match fs::read_to_string(&beside) {
                 Ok(check) if check == check_of(&content) => {
                     used(&path);
-                    return Ok(path);
+                    return Ok(held);
                 }
                 Ok(_) => note(&format!("{} is damaged and is made again", path.display())),
                 Err(_) => note(&format!(
@@ -102,8 +132,9 @@ impl Cache {
         // without it is not trusted.
         write_whole(&beside, check_of(&content).as_bytes())?;
         write_whole(&path, &content)?;
+        let held = HeldFile::at(path);
         forget_old(&directory, ROOM);
-        Ok(path)
+        Ok(held)
     }
 }
 
@@ -126,15 +157,14 @@ fn write_whole(path: &Path, content: &[u8]) -> Result<(), LabError> {
 /// Notes that a kept file was used just now, by its time.
 fn used(path: &Path) {
     // Of a file that is not ours to change, the time it was made serves.
-    let _ = fs::File::options()
+    let _ = File::options()
         .append(true)
         .open(path)
         .and_then(|file| file.set_modified(SystemTime::now()));
 }
 
 /// Deletes files used long ago, and those used last of what is more than
-/// `room` bytes: each build of the guest leaves an image. What is still needed
-/// is made again.
+/// `room` bytes: each build of the guest leaves an image. A file that is held stays.
 fn forget_old(directory: &Path, room: u64) {
     let mut files: Vec<(SystemTime, u64, PathBuf)> = fs::read_dir(directory)
         .into_iter()
@@ -150,12 +180,19 @@ fn forget_old(directory: &Path, room: u64) {
     let mut kept = 0_u64;
     for (used, length, path) in files {
         kept = kept.saturating_add(length);
-        if kept > room || used.elapsed().is_ok_and(|age| age > KEPT) {
+        let old = kept > room || used.elapsed().is_ok_and(|age| age > KEPT);
+        if old && !is_held(&path) {
             // Another process may have deleted it first.
             let _ = fs::remove_file(beside(&path));
             let _ = fs::remove_file(path);
         }
     }
+}
+
+/// Whether a process holds a file.
+fn is_held(path: &Path) -> bool {
+    let file = File::open(path).ok();
+    file.is_some_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
 /// Where a file's check stands.
@@ -197,12 +234,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path());
         let quiet = &mut |note: &str| unreachable!("{note}");
-        let first = cache.keep("d", "a", quiet, || Ok(b"one".to_vec())).unwrap();
+        let made = cache.keep("d", "a", quiet, || Ok(b"one".to_vec()));
+        let first = made.unwrap().into_path();
         let kept = cache.keep("d", "a", quiet, || unreachable!("it is kept"));
-        assert_eq!(kept.unwrap(), first);
+        let kept = kept.unwrap();
+        assert_eq!(kept.path(), first);
         assert_eq!(fs::read(&first).unwrap(), b"one");
         let long_ago = SystemTime::now() - KEPT - KEPT;
-        let file = fs::File::options().append(true).open(&first).unwrap();
+        let file = File::options().append(true).open(&first).unwrap();
         file.set_modified(long_ago).unwrap();
         // One that is used is young again.
         cache
@@ -212,10 +251,15 @@ mod tests {
         assert!(first.exists());
         file.set_modified(long_ago).unwrap();
         cache.keep("d", "b", quiet, || Ok(Vec::new())).unwrap();
+        // It is held.
+        assert!(first.exists());
+        drop(kept);
+        cache.keep("d", "e", quiet, || Ok(Vec::new())).unwrap();
+        assert!(!first.exists());
         let left = fs::read_dir(folder.path().join("d")).unwrap().flatten();
         let mut left: Vec<_> = left.map(|entry| entry.file_name()).collect();
         left.sort();
-        assert_eq!(left, ["b", "b.check", "c", "c.check"]);
+        assert_eq!(left, ["b", "b.check", "c", "c.check", "e", "e.check"]);
     }
 
     #[test]
@@ -225,7 +269,7 @@ mod tests {
         for (age, name) in [(3, "oldest"), (1, "newest"), (2, "middle")] {
             for file in [at(name), beside(&at(name))] {
                 fs::write(&file, [0; 10]).unwrap();
-                let file = fs::File::options().append(true).open(file).unwrap();
+                let file = File::options().append(true).open(file).unwrap();
                 let then = SystemTime::now() - Duration::from_mins(age);
                 file.set_modified(then).unwrap();
             }
@@ -245,7 +289,8 @@ mod tests {
         let keep = || {
             let mut notes = Vec::new();
             let note = &mut |note: &str| notes.push(note.to_owned());
-            let path = cache.keep("d", "a", note, || Ok(whole.clone())).unwrap();
+            let kept = cache.keep("d", "a", note, || Ok(whole.clone())).unwrap();
+            let path = kept.into_path();
             assert_eq!(fs::read(&path).unwrap(), whole);
             (path, notes)
         };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the command line calls: a lab made ready once, and runs in it.
 
-use crate::cache::Cache;
+use crate::cache::{Cache, HeldFile};
 use crate::emulator::{self, Emulator};
 use crate::error::LabError;
 use crate::image::{Parts, files_archive, guest_binary, job_archive};
@@ -97,7 +97,7 @@ pub struct ArmOutput {
 pub struct Lab {
     emulator: Emulator,
     kernel: Kernel,
-    image: PathBuf,
+    image: HeldFile,
 }
 
 /// Makes a lab ready on this machine, fetching a kernel where there is none or
@@ -174,7 +174,7 @@ impl Lab {
             kernel.modules.display()
         ));
         let lab = Self::with_kernel(kernel, options, note)?;
-        note(&format!("guest image {}", lab.image.display()));
+        note(&format!("guest image {}", lab.image().display()));
         note(&format!("qemu {}", lab.emulator.version));
         Ok(lab)
     }
@@ -213,7 +213,7 @@ impl Lab {
     /// The guest's image.
     #[must_use]
     pub fn image(&self) -> &Path {
-        &self.image
+        self.image.path()
     }
 
     /// Boots the machine for a look at itself, without a job: proves that the
@@ -260,7 +260,7 @@ impl Lab {
         let machine = Machine {
             emulator: &self.emulator,
             kernel: &self.kernel,
-            image: &self.image,
+            image: self.image(),
             job: files,
             seed,
             boot_options: &[word.to_owned()],
@@ -290,7 +290,7 @@ impl Lab {
         let machine = Machine {
             emulator: &self.emulator,
             kernel: &self.kernel,
-            image: &self.image,
+            image: self.image(),
             job: &job_archive(&request.job)?,
             seed: request.job.seed,
             boot_options: &request.boot_options,

@@ -7,7 +7,7 @@ mod archive;
 mod modules;
 mod programs;
 
-use crate::cache::{Cache, Key};
+use crate::cache::{Cache, HeldFile, Key};
 use crate::error::LabError;
 use crate::kernel::Kernel;
 use archive::Archive;
@@ -38,7 +38,7 @@ impl Parts<'_> {
         &self,
         cache: &Cache,
         note: &mut dyn FnMut(&str),
-    ) -> Result<PathBuf, LabError> {
+    ) -> Result<HeldFile, LabError> {
         let mut packing = Packing::of_guest(self.guest)?;
         for program in self.programs {
             packing.add(program)?;

@@ -41,7 +41,7 @@ pub fn declarations(
     let mut key = Key::default();
     key.add(&image);
     let tree = bpftool(cache, note)?;
-    cache.keep("declarations", &key.name(), note, || {
+    let kept = cache.keep("declarations", &key.name(), note, || {
         let at = |part: &str| tree.join("usr").join(part);
         let mut command = Command::new(at("lib64/ld-linux-x86-64.so.2"));
         command
@@ -52,7 +52,8 @@ pub fn declarations(
             .arg(&kernel.boot)
             .args(["format", "c"]);
         Ok(output(&mut command)?.into_bytes())
-    })
+    })?;
+    Ok(kept.into_path())
 }
 
 /// bpftool with the libraries that it needs.

@@ -91,6 +91,7 @@ impl Kernel {
         let unpacked = cache.keep("unpacked", &name, note, || {
             Ok(parsed.unpacked().map_err(bad)?.unwrap_or_default())
         })?;
+        let unpacked = unpacked.into_path();
         let size = fs::metadata(&unpacked).map_err(LabError::file("kernel", &unpacked))?;
         Ok(Self {
             release: parsed.release,

@@ -34,9 +34,15 @@ pub(super) struct Waits {
 
 /// Those of the tree and of the kit's shaper.
 pub(super) fn of(policy: &Policy, scheduler: &Scheduler, at: usize, queue: &Queue) -> Waits {
-    let within = within(policy, scheduler, at, queue);
+    let mut within = within(policy, scheduler, at, queue);
+    let lone = lone(scheduler, at);
+    // A packet that is alone is traffic that keeps to its rate. Without a burst of its own
+    // the other bound is of traffic that comes bit by bit, and no packet does.
+    if within.bound.wait < lone.wait {
+        within.bound = lone.clone();
+    }
     Waits {
-        lone: Some(lone(scheduler, at)),
+        lone: Some(lone),
         within: Some(within.bound),
         keeps: within.keeps,
         turns: within.turns,

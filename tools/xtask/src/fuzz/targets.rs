@@ -31,7 +31,7 @@ pub const TARGETS: [Target; 23] = [
     ),
     target(
         "applied",
-        1,
+        12_000,
         "what a kernel answers while a plan is carried out",
     ),
     target(
@@ -40,14 +40,14 @@ pub const TARGETS: [Target; 23] = [
         "queries of `watch`, wishes of `probe`, lists of who may look, URLs",
     ),
     target("capture", 840, "captures, pcap and pcapng"),
-    target("circuits", 1, "lists of circuits"),
+    target("circuits", 2_800, "lists of circuits"),
     target("domain", 4_700, "domain files"),
     target("experiment", 3_300, "experiment files"),
     target("history", 1_150, "the history's file, damaged"),
     target("imported", 4_000, "files of sqm-scripts and of LibreQoS"),
     target("inbound", 690, "packets at the programs for what arrives"),
     target("kept", 2_400, "states kept on disk"),
-    target("links", 1, "files of links"),
+    target("links", 5_200, "files of links"),
     target(
         "message",
         140,
@@ -55,7 +55,7 @@ pub const TARGETS: [Target; 23] = [
     ),
     target(
         "netlink",
-        1,
+        9_300,
         "a kernel's answers: dumps, errors, conntrack, word of devices",
     ),
     target("packet", 1_400, "packets of `explain`"),
@@ -68,10 +68,10 @@ pub const TARGETS: [Target; 23] = [
         "whole conversations of `probe`, its serving ends, iperf3, irtt and sequences with a \
          hostile peer",
     ),
-    target("track", 1, "records of rate tracking"),
-    target("tree", 1, "calls of the engine"),
-    target("uci", 1, "OpenWrt's configuration"),
-    target("web", 1, "bytes at the web service"),
+    target("track", 850, "records of rate tracking"),
+    target("tree", 1_600, "calls of the engine"),
+    target("uci", 3_500, "OpenWrt's configuration"),
+    target("web", 8_200, "bytes at the web service"),
 ];
 
 /// Has a command run this target.

@@ -6,11 +6,13 @@
  *
  * In two queues theirs goes first, so it has to pass the whole link. What would wait
  * there is known by the times of their packets alone: each keeps the link for as
- * long as it takes. A packet that finds it kept for a step or longer is marked.
+ * long as it takes. The longer a packet finds it kept, the more likely it is marked:
+ * the probability rises in a ramp, from 0 where nothing is before it. With a step, all
+ * senders hear of it at once, and fall back and grow together.
  *
  * The probability that the AQM has for classic packets is coupled (section 2.1):
- * where that is p'^2, L4S packets are marked with k p'. Where k p' is 1 or more,
- * marks say no more, and the AQM drops them as classic ones (section 4.2.3).
+ * where that is p'^2, L4S packets are marked with k p' at least. Where k p' is 1 or
+ * more, marks say no more, and the AQM drops them as classic ones (section 4.2.3).
  */
 #ifndef AQM_SHALLOW_H
 #define AQM_SHALLOW_H
@@ -19,26 +21,26 @@
 #include "fixed.h"
 
 #define SHALLOW_PARAMS(P) \
-	P(l4s_step_ns, AQM_NS, 0, 0, 1000000000, \
-	  "L4S packets are marked where those before them would keep the " \
-	  "link for so long, two full packets at least; 0: they are as all " \
-	  "others") \
+	P(l4s_ramp_ns, AQM_NS, 0, 0, 1000000000, \
+	  "marks of L4S packets rise from none to all over so long a time " \
+	  "that those before them would keep the link, four full packets " \
+	  "at least; 0: they are as all others") \
 	P(coupling, AQM_NUMBER, 2, 1, 16, \
 	  "k: probability for L4S packets over the root of the classic one")
 
 #define SHALLOW_VARS(N) \
 	N(l4s_rate, AQM_NUMBER, "bytes/s of the link, for L4S packets alone") \
-	N(l4s_step_ns, AQM_NS, "step in force") \
+	N(l4s_ramp_ns, AQM_NS, "ramp in force") \
 	N(l4s_until_ns, AQM_NS, "for how long L4S packets would keep the link")
 
 #define SHALLOW_STATS(N) \
 	N(l4s_packets, AQM_PACKETS, "arrivals of L4S packets") \
-	N(l4s_step_marks, AQM_PACKETS, "of them marked by the step") \
+	N(l4s_ramp_marks, AQM_PACKETS, "of them marked by the ramp") \
 	N(l4s_coupled_marks, AQM_PACKETS, \
-	  "of them marked by the classic probability")
+	  "of them marked by the classic probability alone")
 
-/* What would wait says no more beyond so many steps, and is forgotten as soon. */
-#define SHALLOW_STEPS_MOST 16
+/* What would wait says no more beyond so many ramps, and is forgotten as soon. */
+#define SHALLOW_RAMPS_MOST 8
 
 struct shallow_params {
 	SHALLOW_PARAMS(AQM_PARAM_FIELD)
@@ -55,8 +57,8 @@ struct shallow_stats {
 /* What is to happen to a packet of L4S. */
 enum shallow_answer {
 	SHALLOW_PASS = 0,
-	SHALLOW_MARK = 1, /* by the step */
-	SHALLOW_COUPLED = 2, /* marked by the classic probability */
+	SHALLOW_MARK = 1, /* by the ramp */
+	SHALLOW_COUPLED = 2, /* marked by the classic probability alone */
 	SHALLOW_OVERLOAD = 3, /* marked, unless the AQM drops it */
 };
 
@@ -67,10 +69,10 @@ AQM_FN void shallow_setup(struct shallow_vars *v,
 	u64 full = aqm_wire(link, (u32)aqm_clamp(link->mtu_bytes, 64, 65536));
 
 	v->l4s_rate = link->rate_bytes_s;
-	v->l4s_step_ns = p->l4s_step_ns;
-	if (v->l4s_step_ns && v->l4s_rate)
-		v->l4s_step_ns = aqm_max(v->l4s_step_ns,
-					 2 * full * 1000000000 / v->l4s_rate);
+	v->l4s_ramp_ns = p->l4s_ramp_ns;
+	if (v->l4s_ramp_ns && v->l4s_rate)
+		v->l4s_ramp_ns = aqm_max(v->l4s_ramp_ns,
+					 4 * full * 1000000000 / v->l4s_rate);
 }
 
 /* Whether a packet is one of L4S: ECT(1) says so, and CE may have been that
@@ -78,7 +80,7 @@ AQM_FN void shallow_setup(struct shallow_vars *v,
 AQM_FN int shallow_is(const struct shallow_params *p,
 		      const struct aqm_packet *packet)
 {
-	return p->l4s_step_ns && packet->ecn & AQM_ECT_1;
+	return p->l4s_ramp_ns && packet->ecn & AQM_ECT_1;
 }
 
 /*
@@ -96,7 +98,7 @@ AQM_WHOLE_FN u64 shallow_add(struct shallow_vars *v AQM_NONNULL, u32 wire,
 	if (!v || !v->l4s_rate)
 		return 0;
 	waits = v->l4s_until_ns > now_ns ? v->l4s_until_ns - now_ns : 0;
-	most = SHALLOW_STEPS_MOST * v->l4s_step_ns;
+	most = SHALLOW_RAMPS_MOST * v->l4s_ramp_ns;
 	v->l4s_until_ns =
 		now_ns +
 		aqm_min(waits + (u64)wire * 1000000000 / v->l4s_rate, most);
@@ -110,7 +112,7 @@ AQM_WHOLE_FN u64 shallow_add(struct shallow_vars *v AQM_NONNULL, u32 wire,
  * The AQM spaces its choices evenly (red.h): the mean gap is (1 + 1/p) / 2, so that
  * 2 p / (1 + p) of all packets are chosen, and p' is the root of that.
  */
-AQM_NUMBER_FN u32 shallow_answer(u64 waits, u64 step_ns, u64 coupling,
+AQM_NUMBER_FN u32 shallow_answer(u64 waits, u64 ramp_ns, u64 coupling,
 				 u64 probability, u32 random)
 {
 	u64 coupled = AQM_ONE;
@@ -121,7 +123,7 @@ AQM_NUMBER_FN u32 shallow_answer(u64 waits, u64 step_ns, u64 coupling,
 					     (AQM_ONE + probability) / 2));
 	if (coupled >= AQM_ONE)
 		return SHALLOW_OVERLOAD;
-	if (waits >= step_ns)
+	if (random < aqm_ratio(waits, ramp_ns))
 		return SHALLOW_MARK;
 	return random < coupled ? SHALLOW_COUPLED : SHALLOW_PASS;
 }
@@ -134,11 +136,11 @@ AQM_FN u32 shallow_decide(struct shallow_vars *v,
 			  const struct aqm_context *at)
 {
 	u64 waits = shallow_add(v, packet->wire, at->now_ns);
-	u32 answer = shallow_answer(waits, v->l4s_step_ns, p->coupling,
+	u32 answer = shallow_answer(waits, v->l4s_ramp_ns, p->coupling,
 				    probability, at->random);
 
 	s->l4s_packets++;
-	s->l4s_step_marks += answer == SHALLOW_MARK;
+	s->l4s_ramp_marks += answer == SHALLOW_MARK;
 	s->l4s_coupled_marks += answer == SHALLOW_COUPLED;
 	return answer;
 }

@@ -260,12 +260,12 @@ fn check_says_what_it_does() {
     assert_eq!(check_report(&off).directions[0].l4s, None);
 }
 
-/// A virtual queue marks ECT(1) by a step of its own with `l4s`, and only with it; one that
+/// A virtual queue marks ECT(1) by a ramp of its own with `l4s`, and only with it; one that
 /// may mark nobody is refused.
 #[test]
 fn a_virtual_queue_marks_l4s() {
     let filter = "down = \"50mbit\"\ninbound = \"filter\"";
-    let step = |l4s: &str, link: &str| {
+    let ramp = |l4s: &str, link: &str| {
         let text = source(link, "").replace("l4s = true", l4s);
         let (policy, problems) = parse(&text);
         let policy = policy.unwrap_or_else(|| panic!("{problems:#?}"));
@@ -278,17 +278,17 @@ fn a_virtual_queue_marks_l4s() {
         let found = filter
             .settings
             .into_iter()
-            .find(|one| one.name == "l4s_step_ns");
+            .find(|one| one.name == "l4s_ramp_ns");
         Ok(found.map(|one| one.value))
     };
     assert_eq!(
-        step("l4s = true", filter).expect("a state"),
-        Some(1_000_000)
+        ramp("l4s = true", filter).expect("a state"),
+        Some(2_000_000)
     );
-    assert_eq!(step("l4s = false", filter).expect("a state"), None);
+    assert_eq!(ramp("l4s = false", filter).expect("a state"), None);
     let unmarked = format!("{filter}\n[inbound]\necn = false");
-    assert_eq!(step("l4s = false", &unmarked).expect("a state"), None);
-    let problems = step("l4s = true", &unmarked).expect_err("refused");
+    assert_eq!(ramp("l4s = false", &unmarked).expect("a state"), None);
+    let problems = ramp("l4s = true", &unmarked).expect_err("refused");
     let found = problems.iter().find(|one| one.code == "C228");
     let found = found.unwrap_or_else(|| panic!("{problems:#?}"));
     assert!(found.message.contains("`ecn = false`"), "{found:?}");

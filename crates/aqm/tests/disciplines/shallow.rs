@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a virtual queue does to senders of L4S: it marks them at a step of their own, and
+//! What a virtual queue does to senders of L4S: it marks them by a ramp of their own, and
 //! couples what it does to classic ones (RFC 9332, section 2.1).
 
 use crate::support::{Chance, MS, ONE, S};
@@ -24,7 +24,7 @@ fn queue(link: &Link, given: &[(&str, u64)]) -> VirtualQueue {
         ("measure", 2),
         ("mark", 2),
         ("spare_ns", 0),
-        ("l4s_step_ns", MS),
+        ("l4s_ramp_ns", 2 * MS),
     ];
     for (name, value) in usual.iter().chain(given) {
         settings.set(name, *value).expect("a parameter");
@@ -49,32 +49,43 @@ const OUT_OF_REACH: [(&str, u64); 3] = [
     ("limit_bytes", 80_000_000),
 ];
 
-/// Of packets of L4S that come at once, those are marked that others of their kind would
-/// make wait for a millisecond, or for two packets where that is longer. What classic
-/// senders have queued does not count.
+/// Packets of L4S that come at once are marked the more likely, the longer others of their
+/// kind would make them wait: all from 2 ms on, or from four packets on where that is
+/// longer. What classic senders have queued does not count.
 #[test]
-fn the_step_is_of_l4s_alone() {
+fn the_ramp_is_of_l4s_alone() {
+    const BURSTS: u64 = 4_000;
     // A packet takes 0.246 ms, and 12.3 ms.
-    for (bits_s, unmarked) in [(50_000_000, 5), (1_000_000, 2)] {
+    for (bits_s, whole) in [(50_000_000, 2.0 / 0.246_08), (1_000_000, 4.0)] {
         let link = ethernet(bits_s);
         let mut queue = queue(&link, &OUT_OF_REACH);
-        for _ in 0..100 {
-            let verdict = queue.arrive(&full(&link, 1, NOT_ECT, S), 7);
+        let mut chance = Chance(5);
+        let mut marked = [0_u64; 20];
+        for burst in 0..BURSTS {
+            // Of the burst before nothing is left.
+            let now = S + burst * S;
+            for _ in 0..20 {
+                let verdict = queue.arrive(&full(&link, 1, NOT_ECT, now), chance.word());
+                assert_eq!(verdict.action, Action::Pass);
+            }
+            for count in &mut marked {
+                let verdict = queue.arrive(&full(&link, 2, ECT_1, now), chance.word());
+                *count += u64::from(verdict.action == Action::Mark);
+            }
+            let verdict = queue.arrive(&full(&link, 1, NOT_ECT, now), chance.word());
             assert_eq!(verdict.action, Action::Pass);
         }
-        for index in 0..20 {
-            let verdict = queue.arrive(&full(&link, 2, ECT_1, S), 7);
-            let marked = verdict.action == Action::Mark;
-            assert_eq!(marked, index >= unmarked, "{bits_s}: {index}");
+        for (index, count) in marked.iter().enumerate() {
+            let due = (index as f64 / whole).min(1.0);
+            let found = *count as f64 / BURSTS as f64;
+            // Three standard deviations of 4,000 choices are 2.4 % at most.
+            assert!(
+                (found - due).abs() < 0.025,
+                "{bits_s}: {index}: {found}, not {due}"
+            );
         }
-        let verdict = queue.arrive(&full(&link, 1, NOT_ECT, S), 7);
-        assert_eq!(verdict.action, Action::Pass);
-        // Twenty packets later none of them would be left.
-        let later = S + 20 * u64::from(link.wire_bytes(1_514)) * S / link.rate_bytes_s;
-        let verdict = queue.arrive(&full(&link, 2, ECT_1, later), 7);
-        assert_eq!(verdict.action, Action::Pass);
-        assert_eq!(queue.number("l4s_packets"), Some(21));
-        assert_eq!(queue.number("l4s_step_marks"), Some(20 - unmarked));
+        assert_eq!(queue.number("l4s_packets"), Some(20 * BURSTS));
+        assert_eq!(queue.number("l4s_ramp_marks"), Some(marked.iter().sum()));
     }
 }
 
@@ -121,7 +132,7 @@ fn in_the_middle(max_p: u64) -> [f64; 3] {
             }
         }
     }
-    assert_eq!(queue.number("l4s_step_marks"), Some(0));
+    assert_eq!(queue.number("l4s_ramp_marks"), Some(0));
     counts.map(|count| count as f64 / rounds as f64)
 }
 
@@ -153,11 +164,11 @@ fn overload_drops_both_alike() {
     assert!((marked + lost - 1.0).abs() < 0.001, "{marked}, {lost}");
 }
 
-/// Without a step they are as all others.
+/// Without a ramp they are as all others.
 #[test]
 fn nothing_said_nothing_done() {
     let link = ethernet(1_000_000);
-    let mut queue = queue(&link, &[&OUT_OF_REACH[..], &[("l4s_step_ns", 0)]].concat());
+    let mut queue = queue(&link, &[&OUT_OF_REACH[..], &[("l4s_ramp_ns", 0)]].concat());
     for _ in 0..100 {
         let verdict = queue.arrive(&full(&link, 2, ECT_1, S), 7);
         assert_eq!(verdict.action, Action::Pass);

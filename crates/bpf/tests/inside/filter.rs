@@ -122,13 +122,13 @@ fn parity() {
             ("gentle", 2),
         ];
         // First one that nothing reaches, so that there is coupling alone.
-        let step = |ns| [&params[..], &[("l4s_step_ns", mark / 2 * ns)]].concat();
-        let changed = setup(4_000_000, &step(1_000_000));
-        let wanted = setup(12_000_000, &step(1_000_000_000));
+        let ramp = |ns| [&params[..], &[("l4s_ramp_ns", mark / 2 * ns)]].concat();
+        let changed = setup(4_000_000, &ramp(2_000_000));
+        let wanted = setup(12_000_000, &ramp(1_000_000_000));
         let (maps, counts) = agreed(&wanted, &changed, PACKETS, 77 + mark);
         assert!(counts[2] > 100, "drops");
         assert_eq!(counts[1] > 100, mark != 0, "marks");
-        for name in ["l4s_step_marks", "l4s_coupled_marks"] {
+        for name in ["l4s_ramp_marks", "l4s_coupled_marks"] {
             let marks = stat(&maps, name);
             println!("{name}: {marks}");
             assert_eq!(marks > 20, mark != 0, "{name}: {marks}");

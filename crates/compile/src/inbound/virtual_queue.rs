@@ -27,9 +27,10 @@ const SPARE: u64 = 20_000;
 /// lost of the line both grow (experiments/inbound-filter.toml).
 const REACH_SECONDS: u64 = 6;
 
-/// What L4S packets alone may have waiting, as dualpi2 has it (RFC 9332 appendix A.1);
-/// two full packets at least are the discipline's.
-const L4S_STEP: Span = Span::from_millis(1);
+/// Marks of L4S rise from none to all while what L4S packets alone would have waiting
+/// comes to this. Half of them are made at a millisecond, dualpi2's step (RFC 9332,
+/// appendix A.1).
+const L4S_RAMP: Span = Span::from_millis(2);
 
 /// `measure=wire`, `gentle=double`, `mark=drop` and `mark-or-drop`
 /// (aqm/include/red.h, aqm/meredt.c).
@@ -175,7 +176,7 @@ fn virtual_queue(policy: &Policy, rate: Rate) -> Vec<(&'static str, u64)> {
         ("mark", mark),
     ];
     if policy.link.low_latency().is_some() {
-        settings.push(("l4s_step_ns", L4S_STEP.as_nanos()));
+        settings.push(("l4s_ramp_ns", L4S_RAMP.as_nanos()));
     }
     if let Some(leak) = leak {
         settings.push((

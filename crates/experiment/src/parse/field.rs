@@ -149,12 +149,12 @@ pub(super) fn well_formed(reader: &Reader<'_, '_>, what: &str, name: &Value<Stri
         )
     } else if !plain || !starts {
         (
-            format!("`{text}` cannot name a {what}"),
+            format!("`{text}` cannot be the name of the {what}"),
             "use small letters, digits and hyphens, with a letter first".to_owned(),
         )
     } else if Quantity::from_word(text).is_some() {
         (
-            format!("`{text}` cannot name a {what}: metric names use the word"),
+            format!("`{text}` cannot be the name of the {what}: metric names use the word"),
             "choose another name".to_owned(),
         )
     } else {

@@ -85,7 +85,8 @@ pub fn summary(policy: &Policy, report: &CheckReport) -> String {
     let rules = policy.rules.len();
     let _ = writeln!(
         text,
-        "\n{rules} rule{}. Rates are those on the wire. `--all` derives each bound.",
+        "\n{rules} rule{}. Rates are those on the wire, and waits those on an idle processor.\n\
+         `--all` derives each bound.",
         if rules == 1 { "" } else { "s" }
     );
     text

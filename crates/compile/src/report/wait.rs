@@ -92,9 +92,10 @@ fn step(ahead: Ahead) -> Step {
     }
 }
 
+/// The condition stands with the number: no rate says what else the processor does.
 fn host() -> Step {
     Step {
-        what: "timers and the kernel's own work".to_owned(),
+        what: "timers and the kernel's own work, on an idle processor".to_owned(),
         time: HOST,
     }
 }

@@ -188,8 +188,8 @@ pub struct TcpSegment {
     pub sack: Option<(u32, u32)>,
 }
 
-/// How long a stamped packet waited in the gateway, from its sending (upstream)
-/// or its leaving the line (downstream) to its leaving the gateway.
+/// How long a stamped packet waited in the gateway, from its leaving the host
+/// (upstream) or the line (downstream) to its leaving the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sojourn {
     /// Its direction.

@@ -148,12 +148,8 @@ impl Stage {
             let line = &experiment.topology.line;
             let clock = Clock::new();
             let log = |nodes: &Nodes| {
-                let entry = experiment.sampling.segments.then(|| Entry::open(nodes));
-                anyhow::Ok(Log::new(
-                    recorder.clone(),
-                    clock.clone(),
-                    entry.transpose()?,
-                ))
+                let entry = Entry::open(nodes, experiment.sampling.segments)?;
+                anyhow::Ok(Log::new(recorder.clone(), clock.clone(), entry))
             };
             let in_kernel = machine == Machine::Own && clock.is_precise() && has_program_qdiscs();
             let line = match arm.emulator {

@@ -9,8 +9,10 @@
 /// Bytes of a stamp. A shorter payload has none.
 pub const LEN: usize = 12;
 
-const MAGIC: u16 = 0x5749;
-const REPLY: u16 = 0x8000;
+/// The first two bytes, but for [`REPLY`].
+pub const MAGIC: u16 = 0x5749;
+/// The bit that an answer has in them.
+pub const REPLY: u16 = 0x8000;
 const UNIT_SHIFT: u32 = 6;
 
 /// What a stamped packet says of itself.

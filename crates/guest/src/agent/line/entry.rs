@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When TCP segments came to the gateway from its hosts, so that their wait in
-//! the gateway is known without a stamp in them.
+//! When packets came to the gateway from its hosts, so that their wait in the
+//! gateway is known.
 //!
-//! A packet socket on the gateway's LAN device sees them come. It has no task:
-//! the line reads it whenever a segment has come through, and finds that
-//! segment among those that came.
+//! A stamp does not tell: it is from before the sender's system call. Where the
+//! processor is busy, a packet may be in its host for longer than in the gateway, and
+//! all of them share one processor here.
+//!
+//! A packet socket on the gateway's LAN device sees packets come. The kernel notes
+//! their time as they leave the host's device (`net.core.netdev_tstamp_prequeue`), so
+//! that what they wait for the gateway's softirq counts. The socket has no task: the
+//! line reads it whenever such a packet has come through, and finds it among those
+//! that came.
 
 use super::packet::{ETHERNET, Facts};
 use crate::agent::clock::Clock;
 use crate::agent::nodes::{LAN, Nodes};
+use crate::agent::stamp;
 use crate::agent::traffic::endpoint::Noted;
 use crate::agent::traffic::options;
 use anyhow::{Context, Result};
@@ -17,39 +24,59 @@ use std::io;
 use std::os::fd::OwnedFd;
 use weirgate_experiment::Node;
 
-/// Segments that are remembered at most; what is beyond was lost in queues.
+/// Packets that are remembered at most; what is beyond was lost in queues.
 const REMEMBERED: usize = 1 << 17;
 
-/// What tells a segment from all others: ports, sequence and acknowledgement
-/// number, payload, and IPv4's identification, which a segment that is sent
-/// again has anew. A later one that is equal takes the place of an earlier.
-type Key = (u16, u16, u32, u32, u16, u16);
+/// Bytes of an IPv4 header without options, of IPv6's, and of ICMP's or UDP's.
+const HEADERS: [u32; 3] = [20, 40, 8];
+
+/// What tells a packet from all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    /// A stamp's flow and number.
+    Stamp(u16, u32),
+    /// A segment's ports, sequence and acknowledgement number, payload, and IPv4's
+    /// identification, which a segment that is sent again has anew. A later one that
+    /// is equal takes the place of an earlier.
+    Segment(u16, u16, u32, u32, u16, u16),
+}
 
 /// The gateway's side towards the hosts.
 #[derive(Debug)]
 pub struct Entry {
     socket: OwnedFd,
+    /// Whether TCP segments are of interest, besides what has a stamp.
+    segments: bool,
     noted: Noted,
     came: BTreeMap<Key, u64>,
     buffer: Vec<u8>,
 }
 
 impl Entry {
-    /// Watches the gateway's LAN device.
-    pub fn open(nodes: &Nodes) -> Result<Self> {
+    /// Watches the gateway's LAN device for stamped packets, and for TCP segments where
+    /// they are asked for.
+    pub fn open(nodes: &Nodes, segments: bool) -> Result<Self> {
         let socket = nodes
             .enter(Node::Gateway, || options::open_arrivals(LAN))
             .context("watch what comes to the gateway from the hosts")?;
+        Self::of(socket, segments)
+    }
+
+    fn of(socket: OwnedFd, segments: bool) -> Result<Self> {
+        if !segments {
+            options::set_filter(&socket, &stamped()).context("see stamped packets only")?;
+        }
         Ok(Self {
             socket,
+            segments,
             noted: Noted::default(),
             came: BTreeMap::new(),
             buffer: vec![0; 2_048],
         })
     }
 
-    /// Nanoseconds that a segment, now at the line, was in the gateway; `None`
-    /// of what is no TCP or did not come from a host.
+    /// Nanoseconds that a packet, now at the line, was in the gateway; `None`
+    /// of what is not watched or did not come from a host.
     pub fn waited(
         &mut self,
         facts: &Facts,
@@ -57,12 +84,20 @@ impl Entry {
         now_ns: u64,
         clock: &Clock,
     ) -> io::Result<Option<u64>> {
-        let Some(key) = key(facts, frame) else {
+        let Some(key) = self.key(facts, frame) else {
             return Ok(None);
         };
         self.read(clock)?;
         let came = self.came.remove(&key);
         Ok(came.map(|came_ns| now_ns.saturating_sub(came_ns)))
+    }
+
+    fn key(&self, facts: &Facts, frame: &[u8]) -> Option<Key> {
+        match facts.stamp {
+            Some(stamp) => (!stamp.reply).then_some(Key::Stamp(stamp.flow, stamp.seq)),
+            None if self.segments => segment(facts, frame),
+            None => None,
+        }
     }
 
     /// Takes what has come since the last time.
@@ -75,7 +110,7 @@ impl Entry {
             };
             let frame = &self.buffer[..length.min(self.buffer.len())];
             let ip_bytes = length.saturating_sub(ETHERNET) as u32;
-            let Some(key) = key(&Facts::read(frame, ip_bytes), frame) else {
+            let Some(key) = self.key(&Facts::read(frame, ip_bytes), frame) else {
                 continue;
             };
             let now_ns = clock.now_ns();
@@ -88,14 +123,14 @@ impl Entry {
     }
 }
 
-fn key(facts: &Facts, frame: &[u8]) -> Option<Key> {
+fn segment(facts: &Facts, frame: &[u8]) -> Option<Key> {
     let (_, source, destination) = facts.ports?;
     let tcp = facts.tcp?;
     let identification = match frame.get(12..20)? {
         [0x08, 0x00, .., high, low] => u16::from_be_bytes([*high, *low]),
         _ => 0,
     };
-    Some((
+    Some(Key::Segment(
         source,
         destination,
         tcp.seq,
@@ -105,11 +140,120 @@ fn key(facts: &Facts, frame: &[u8]) -> Option<Key> {
     ))
 }
 
+/// A filter that takes frames with a stamp at the start of the payload of ICMP or UDP.
+fn stamped() -> [libc::sock_filter; 9] {
+    const LOAD: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
+    const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    const AND: u32 = libc::BPF_ALU | libc::BPF_AND | libc::BPF_K;
+    const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+    let [ipv4, ipv6, transport] = HEADERS;
+    let payload = |header: u32| ETHERNET as u32 + header + transport;
+    let step = |code: u32, jt, jf, k| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    [
+        step(LOAD, 0, 0, ETHERNET as u32 - 2),
+        step(EQUAL, 2, 0, libc::ETH_P_IPV6 as u32),
+        // What ends before it is not taken.
+        step(LOAD, 0, 0, payload(ipv4)),
+        step(libc::BPF_JMP | libc::BPF_JA, 0, 0, 1),
+        step(LOAD, 0, 0, payload(ipv6)),
+        step(AND, 0, 0, u32::from(!stamp::REPLY)),
+        step(EQUAL, 0, 1, u32::from(stamp::MAGIC)),
+        step(RETURN, 0, 0, u32::MAX),
+        step(RETURN, 0, 0, 0),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Facts, key};
+    use super::super::log::{Arrival, Log};
+    use super::{Clock, ETHERNET, Entry, Facts, Key, segment};
+    use crate::agent::recorder::Recorder;
+    use crate::agent::stamp::Stamp;
+    use std::os::unix::net::UnixDatagram;
+    use weirgate_experiment::Direction;
 
-    fn segment(identification: u16, sequence: u32) -> Vec<u8> {
+    /// A frame of a UDP datagram with a stamp.
+    fn datagram(ipv6: bool, stamp: &Stamp) -> Vec<u8> {
+        let header = if ipv6 { 40 } else { 20 };
+        let mut frame = vec![0; ETHERNET + header + 8 + 12];
+        let length = (frame.len() - ETHERNET) as u8;
+        if ipv6 {
+            frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+            (frame[14], frame[19], frame[20]) = (0x60, length - 40, 17);
+        } else {
+            frame[12..14].copy_from_slice(&[0x08, 0x00]);
+            (frame[14], frame[17], frame[23]) = (0x45, length, 17);
+        }
+        stamp.write(&mut frame[ETHERNET + header + 8..]);
+        frame
+    }
+
+    fn facts(frame: &[u8]) -> Facts {
+        Facts::read(frame, (frame.len() - ETHERNET) as u32)
+    }
+
+    #[test]
+    fn a_packet_waits_from_its_arrival_not_from_its_stamp() {
+        const IN_ITS_HOST_NS: u64 = 100_000_000_000;
+        let (lan, gateway) = UnixDatagram::pair().unwrap();
+        gateway.set_nonblocking(true).unwrap();
+        let (recorder, clock) = (Recorder::new(), Clock::new());
+        clock.start();
+        let flow = recorder.flow("probe", 0, Some("urgent"));
+        let entry = Entry::of(gateway.into(), false).unwrap();
+        let mut log = Log::new(recorder.clone(), clock.clone(), entry);
+        let mut arrived = |seq: u32, ipv6, seen: bool| {
+            let sent_ns = clock.now_ns().wrapping_sub(IN_ITS_HOST_NS);
+            let frame = datagram(ipv6, &Stamp::new(flow, seq, sent_ns));
+            if seen {
+                lan.send(&frame).unwrap();
+            }
+            let arrival = Arrival {
+                direction: Direction::Up,
+                at_ns: clock.now_ns(),
+                facts: facts(&frame),
+                frame: &frame,
+                wire_bytes: 122,
+                ahead: (0, 0),
+            };
+            log.arrived(&arrival).unwrap();
+        };
+        arrived(0, false, true);
+        arrived(1, true, true);
+        // From the gateway itself, which nobody sees come.
+        arrived(2, false, false);
+        let waits: Vec<bool> = recorder
+            .take()
+            .sojourns
+            .iter()
+            .map(|sojourn| sojourn.wait_ns < IN_ITS_HOST_NS / 2)
+            .collect();
+        assert_eq!(waits, [true, true, false]);
+    }
+
+    #[test]
+    fn only_stamped_packets_are_seen_where_segments_are_not_asked_for() {
+        let (lan, gateway) = UnixDatagram::pair().unwrap();
+        gateway.set_nonblocking(true).unwrap();
+        let seen = gateway.try_clone().unwrap();
+        let _entry = Entry::of(gateway.into(), false).unwrap();
+        let sent = datagram(false, &Stamp::new(7, 1, 0));
+        for other in [tcp(7, 100), vec![0; 40], sent[..42].to_vec()] {
+            // A filter that drops is no error of the sender.
+            let _ = lan.send(&other);
+        }
+        lan.send(&sent).unwrap();
+        let mut buffer = [0; 128];
+        assert_eq!(seen.recv(&mut buffer).unwrap(), sent.len());
+        assert!(seen.recv(&mut buffer).is_err());
+    }
+
+    fn tcp(identification: u16, sequence: u32) -> Vec<u8> {
         let mut frame = vec![0; 14 + 40];
         frame[12..14].copy_from_slice(&[0x08, 0x00]);
         frame[14] = 0x45;
@@ -124,17 +268,17 @@ mod tests {
 
     #[test]
     fn a_segment_sent_again_is_another() {
-        let key_of = |frame: &[u8]| key(&Facts::read(frame, frame.len() as u32 - 14), frame);
-        let first = key_of(&segment(7, 100));
-        assert_eq!(first, Some((20_000, 22, 100, 0, 0, 7)));
-        assert_ne!(first, key_of(&segment(8, 100)));
-        assert_ne!(first, key_of(&segment(7, 101)));
+        let key_of = |frame: &[u8]| segment(&facts(frame), frame);
+        let first = key_of(&tcp(7, 100));
+        assert_eq!(first, Some(Key::Segment(20_000, 22, 100, 0, 0, 7)));
+        assert_ne!(first, key_of(&tcp(8, 100)));
+        assert_ne!(first, key_of(&tcp(7, 101)));
         // Time to live and code point change on the way.
-        let mut forwarded = segment(7, 100);
+        let mut forwarded = tcp(7, 100);
         forwarded[15] = 0x28;
         forwarded[22] = 63;
         assert_eq!(first, key_of(&forwarded));
-        let mut datagram = segment(7, 100);
+        let mut datagram = tcp(7, 100);
         datagram[23] = 17;
         assert_eq!(key_of(&datagram), None);
     }

@@ -13,8 +13,7 @@ use weirgate_experiment::{Direction, Fate, LinePacket};
 pub struct Log {
     recorder: Recorder,
     clock: Clock,
-    /// Where waits of TCP segments are asked for.
-    entry: Option<Entry>,
+    entry: Entry,
 }
 
 /// A packet that came to the line.
@@ -44,8 +43,8 @@ pub struct Logged {
 }
 
 impl Log {
-    /// A log; where waits of TCP segments are asked for, with what sees them come.
-    pub const fn new(recorder: Recorder, clock: Clock, entry: Option<Entry>) -> Self {
+    /// A log, with what sees packets come to the gateway.
+    pub const fn new(recorder: Recorder, clock: Clock, entry: Entry) -> Self {
         Self {
             recorder,
             clock,
@@ -65,17 +64,18 @@ impl Log {
         let stamp = facts.stamp;
         let flow = self.flow_of(direction, &facts);
         if direction == Direction::Up {
-            if let Some(stamp) = stamp
-                && !stamp.reply
-            {
-                let waited_ns = stamp.age_ns(at_ns);
-                self.recorder.waited_up(stamp.flow, at_ns, waited_ns);
-            }
-            if let (Some(entry), Some(tcp)) = (self.entry.as_mut(), facts.tcp)
-                && let Some(waited_ns) = entry.waited(&facts, frame, at_ns, &self.clock)?
-            {
-                let ack = tcp.is_pure_ack();
-                self.recorder.segment_waited(flow, ack, at_ns, waited_ns);
+            let waited_ns = self.entry.waited(&facts, frame, at_ns, &self.clock)?;
+            match (stamp, facts.tcp, waited_ns) {
+                (Some(stamp), ..) if !stamp.reply => {
+                    // What the gateway itself sends begins with its stamp.
+                    let waited_ns = waited_ns.unwrap_or_else(|| stamp.age_ns(at_ns));
+                    self.recorder.waited_up(stamp.flow, at_ns, waited_ns);
+                }
+                (None, Some(tcp), Some(waited_ns)) => {
+                    let ack = tcp.is_pure_ack();
+                    self.recorder.segment_waited(flow, ack, at_ns, waited_ns);
+                }
+                _ => {}
             }
         }
         let packet = LinePacket {

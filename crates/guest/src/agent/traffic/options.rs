@@ -134,17 +134,31 @@ pub fn note_arrivals(socket: impl AsFd) -> io::Result<()> {
     set_number(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }
 
-#[expect(unsafe_code, reason = "rustix does not have these socket options")]
+/// Has the socket take only what a filter of classic BPF lets through (socket(7)).
+pub fn set_filter(socket: impl AsFd, filter: &[libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        len: u16::try_from(filter.len()).map_err(io::Error::other)?,
+        // The kernel only reads it.
+        filter: filter.as_ptr().cast_mut(),
+    };
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
 fn set_number(socket: impl AsFd, level: c_int, option: c_int, value: u32) -> io::Result<()> {
     let value = c_int::try_from(value).unwrap_or(c_int::MAX);
-    // SAFETY: the option's value is an `int` that lives through the call.
+    set_option(socket, level, option, &value)
+}
+
+#[expect(unsafe_code, reason = "rustix does not have these socket options")]
+fn set_option<T>(socket: impl AsFd, level: c_int, option: c_int, value: &T) -> io::Result<()> {
+    // SAFETY: the option's value lives through the call, and what it points to too.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
             level,
             option,
-            (&raw const value).cast(),
-            size_of::<c_int>() as libc::socklen_t,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
         )
     };
     if result == 0 {

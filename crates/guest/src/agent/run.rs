@@ -251,7 +251,8 @@ impl Stage {
             loop {
                 if let Some(processors) = processors {
                     let at_ns = session.clock.now_ns();
-                    session.recorder.idle(processors.idle(at_ns)?);
+                    let up_ns = session.clock.zero_ns() + at_ns;
+                    session.recorder.idle(processors.idle(at_ns, up_ns)?);
                 }
                 tokio::select! {
                     biased;

@@ -18,6 +18,9 @@ use weirgate_units::Span;
 /// of its class before it). Returns the expectations that no packet waited longer
 /// than its bound, wherever waits were measured.
 ///
+/// An expectation of the file that demands the same stands in its place, because it
+/// may say why it is missed.
+///
 /// Of an arm that changes its policy while it runs, a class has the bounds that
 /// all of its `policies` state for it, the longest of each: its packets may
 /// have waited under any.
@@ -39,9 +42,21 @@ pub fn of(
             Some((others, earlier)) => (longest(&others, &bounds), common(&earlier, &expectations)),
         });
     }
-    let (bounds, expectations) = stated.unwrap_or_default();
+    let (bounds, mut expectations) = stated.unwrap_or_default();
     figures.metrics.extend(bounds);
+    let written = &experiment.expectations;
+    expectations.retain(|own| {
+        !written
+            .iter()
+            .any(|other| demands(other, own, &figures.metrics))
+    });
     expectations
+}
+
+/// Whether what a file expects is that bound.
+fn demands(written: &Expectation, own: &Expectation, metrics: &BTreeMap<String, f64>) -> bool {
+    (&written.arm, &written.metric) == (&own.arm, &own.metric)
+        && written.promise_for(metrics).ok() == Some(own.promise)
 }
 
 /// The bounds that both have, the longer of each.
@@ -191,7 +206,7 @@ impl One<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{common, longest};
+    use super::{common, demands, longest};
     use std::collections::BTreeMap;
     use weirgate_experiment::{Expectation, Promise};
 
@@ -219,5 +234,29 @@ mod tests {
         ];
         let other = [promise("a", "full", 4.0), promise("b", "short", 2.0)];
         assert_eq!(common(&one, &other), [promise("a", "full", 5.0)]);
+    }
+
+    #[test]
+    fn only_the_same_bound_stands_in_the_place_of_one() {
+        let figures = BTreeMap::from([("lone.a-up.max_ms".to_owned(), 0.347)]);
+        let of = |arm: &str, promise| Expectation::new(arm, "sojourn.a-up.max_ms", promise, "");
+        let own = of("x", Promise::AtMost(0.347));
+        let named = Expectation {
+            formula: Some("lone.a-up.max_ms".parse().unwrap()),
+            ..of("x", Promise::AtMost(0.0))
+        };
+        assert!(demands(&named, &own, &figures));
+        assert!(
+            !demands(&named, &own, &BTreeMap::new()),
+            "a bound of no figure"
+        );
+        assert!(demands(&own, &own, &figures));
+        for other in [
+            of("x", Promise::AtMost(0.4)),
+            of("x", Promise::AtLeast(0.347)),
+            of("y", Promise::AtMost(0.347)),
+        ] {
+            assert!(!demands(&other, &own, &figures), "{other:?}");
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::netlink::channel::Request;
 use crate::nft;
 use crate::observe::btf;
 use crate::tc::{self, TC_H_ROOT, encode};
-use libc::{EINVAL, ENOENT, EOPNOTSUPP, EPERM, RTM_NEWQDISC, TCA_KIND, TCA_OPTIONS};
+use libc::{EINVAL, ENOENT, EOPNOTSUPP, EPERM, RTM_NEWQDISC, TCA_KIND, TCA_STAB};
 use nlink::netlink::MessageBuilder;
 use weirgate_state::{
     Capabilities, Chain, Content, DeviceName, Effect, Field, Frame, Hook, IpVersion, Match, Origin,
@@ -183,19 +183,14 @@ fn permitted(refusal: Option<Refusal>) -> Result<Option<Refusal>, KernelError> {
     }
 }
 
-/// A qdisc with settings of a size that its kind does not take.
+/// A qdisc with a size table that says nothing, which the kernel refuses of any kind, and
+/// tells nobody else (`qdisc_get_stab`, net/sched/sch_api.c). Settings of a wrong size
+/// would be a line in its log each.
 fn probe_qdisc(index: u32, kind: &str) -> MessageBuilder {
     let mut message = encode::message(RTM_NEWQDISC, NLM_F_CREATE_EXCL, index, 0, TC_H_ROOT);
     message.append_attr_str(TCA_KIND, kind);
-    if ["pfifo", "bfifo", "sfq"].contains(&kind) {
-        message.append_attr(TCA_OPTIONS, &[0]);
-    } else {
-        let nest = message.nest_start(TCA_OPTIONS);
-        for attribute in 1..=4 {
-            message.append_attr(attribute, &[0]);
-        }
-        message.nest_end(nest);
-    }
+    let nest = message.nest_start(TCA_STAB);
+    message.nest_end(nest);
     message
 }
 

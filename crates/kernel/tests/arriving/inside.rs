@@ -2,7 +2,10 @@
 //! What runs in the guest: this namespace is the router and its own host, the
 //! other end of `wan0` is the outside, in a namespace of its own.
 
+use std::fs::OpenOptions;
+use std::io::Read as _;
 use std::net::UdpSocket;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -51,6 +54,22 @@ dscp = "EF"
 keep = true
 "#;
     policy(DOWN, rule)
+}
+
+/// The kernel's log so far, a record each.
+fn log() -> Vec<String> {
+    let mut file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open("/dev/kmsg")
+        .unwrap();
+    let mut records = Vec::new();
+    let mut bytes = [0; 8_192];
+    while let Ok(length) = file.read(&mut bytes) {
+        records.push(String::from_utf8_lossy(&bytes[..length]).into_owned());
+    }
+    assert!(!records.is_empty());
+    records
 }
 
 pub fn run(line: &str) -> String {
@@ -169,6 +188,9 @@ fn kept_behind_nat() {
     rt().block_on(async {
         let kernel = Kernel::open().unwrap();
         assert!(kernel.capabilities().await.unwrap().restore_marks);
+        let told: Vec<String> = log();
+        let told = told.iter().filter(|line| line.contains("netlink: '"));
+        assert_eq!(told.collect::<Vec<_>>(), Vec::<&String>::new());
         let wanted = desired();
         assert!(apply(&kernel, &wanted, &wanted).await > 0);
         assert_eq!(

@@ -21,6 +21,8 @@ pub const CODES: &[(&str, &str)] = &[
         TIMING,
         "the times of the health check contradict one another",
     ),
+    (PROTOCOL, "a rule's protocol is not one, or has no ports"),
+    (PORT, "a rule's ports are none that a packet can have"),
 ];
 
 pub(crate) const VERSION: &str = "L101";
@@ -31,3 +33,5 @@ pub(crate) const ADDRESS: &str = "L105";
 pub(crate) const MARKS: &str = "L106";
 pub(crate) const UNKNOWN: &str = "L107";
 pub(crate) const TIMING: &str = "L108";
+pub(crate) const PROTOCOL: &str = "L109";
+pub(crate) const PORT: &str = "L110";

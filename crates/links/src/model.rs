@@ -3,7 +3,7 @@
 
 use crate::health::Timing;
 use std::net::IpAddr;
-use weirgate_policy::Prefix;
+use weirgate_policy::{Ports, Prefix, Protocol};
 use weirgate_state::{DeviceName, FIRST_TABLE};
 
 /// How links share the connections that no rule is about.
@@ -54,6 +54,10 @@ pub struct Rule {
     pub from: Option<Prefix>,
     /// Their destination.
     pub to: Option<Prefix>,
+    /// Their protocol, any of these; none: any at all.
+    pub protocols: Vec<Protocol>,
+    /// Their destination port, in any of these; none: any at all. Each protocol has ports.
+    pub to_ports: Vec<Ports>,
     /// Links by their number: the first that is up. If none is, the rule is
     /// passed over.
     pub links: Vec<usize>,

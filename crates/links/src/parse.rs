@@ -7,7 +7,7 @@ use crate::model::{Link, Links, Rule, Use};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use weirgate_document::{Problem, Problems, Reader, Value, did_you_mean};
-use weirgate_policy::Prefix;
+use weirgate_policy::{Ports, Prefix, Protocol};
 use weirgate_state::{DeviceName, MOST_LINKS};
 use weirgate_units::Span;
 
@@ -18,6 +18,8 @@ const MARKS: u32 = 0x0000_0f00;
 /// Rules, and hosts that are asked over one link.
 const MOST_RULES: usize = 64;
 const MOST_PROBES: usize = 4;
+/// Protocols, and ranges of ports, of one rule.
+const MOST_ELEMENTS: usize = 16;
 /// Limits of the health check.
 const FASTEST: Span = Span::from_millis(100);
 const SLOWEST: Span = Span::from_secs(60);
@@ -237,6 +239,7 @@ fn rule(table: &mut Reader<'_, '_>, links: &[Link]) -> Rule {
         let span = table.span_of("to");
         table.problems().error(codes::ADDRESS, span, message, hint);
     }
+    let (protocols, to_ports) = transport(table);
     let names = table.text_list("use").unwrap_or_default();
     if names.is_empty() {
         let hint = "name the links, the most preferred first, such as `use = [\"lte\"]`";
@@ -260,8 +263,54 @@ fn rule(table: &mut Reader<'_, '_>, links: &[Link]) -> Rule {
     Rule {
         from,
         to,
+        protocols,
+        to_ports,
         links: numbers,
     }
+}
+
+/// Protocols and destination ports of a rule. With ports alone both are meant that hosts
+/// have connections of.
+fn transport(table: &mut Reader<'_, '_>) -> (Vec<Protocol>, Vec<Ports>) {
+    let protocols = elements(table, "protocol", codes::PROTOCOL, Protocol::read);
+    let ports = elements(table, "to-port", codes::PORT, Ports::read);
+    let ports: Vec<Ports> = ports.into_iter().map(|one| one.value).collect();
+    let without = protocols.iter().find(|one| !one.value.has_ports());
+    if let (Some(one), false) = (without, ports.is_empty()) {
+        let message = format!("{} has no ports", one.value);
+        let hint = "leave `to-port` out, or write a rule for each";
+        let problems = table.problems();
+        problems.error(codes::PROTOCOL, one.span.clone(), message, hint);
+    }
+    let mut protocols: Vec<Protocol> = protocols.into_iter().map(|one| one.value).collect();
+    if protocols.is_empty() && !ports.is_empty() {
+        protocols = vec![Protocol::TCP, Protocol::UDP];
+    }
+    (protocols, ports)
+}
+
+/// The elements of a list of words, of which there are at most so many.
+fn elements<T>(
+    table: &mut Reader<'_, '_>,
+    key: &'static str,
+    code: &'static str,
+    read: impl Fn(&str) -> Result<T, (String, String)>,
+) -> Vec<Value<T>> {
+    let words = table.text_list(key).unwrap_or_default();
+    if let Some(one) = words.get(MOST_ELEMENTS) {
+        let message = format!("`{key}` has more than {MOST_ELEMENTS} elements");
+        let hint = "write ranges, or another rule";
+        let problems = table.problems();
+        problems.error(codes::COUNT, one.span.clone(), message, hint);
+    }
+    let mut found = Vec::new();
+    for word in words {
+        match read(&word.value) {
+            Ok(value) => found.push(word.map(|_| value)),
+            Err((message, hint)) => table.problems().error(code, word.span, message, hint),
+        }
+    }
+    found
 }
 
 fn prefix(table: &mut Reader<'_, '_>, key: &'static str) -> Option<Prefix> {

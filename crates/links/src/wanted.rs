@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The routing that follows from the links that are up.
 
-use crate::model::{Links, Use};
+use crate::model::{Links, Rule, Use};
 use std::collections::BTreeSet;
+use weirgate_policy::{Ports, Prefix};
 use weirgate_state::{
-    Choice, FIRST_PRIORITY, IpVersion, LinkPath, LinkRoute, Marking, Routing, RoutingRule,
+    Choice, FIRST_PRIORITY, IpVersion, LinkPath, LinkRoute, Marking, Routing, RoutingRule, Selector,
 };
 
 /// Where rules begin, from [`FIRST_PRIORITY`]. More particular routes of the main
@@ -85,12 +86,12 @@ pub(crate) fn marking(links: &Links, up: &[bool]) -> Marking {
     let is_up = |number: usize| up.get(number) == Some(&true);
     let mut choices = Vec::new();
     for rule in &links.rules {
-        let chosen = rule.links.iter().find(|number| is_up(**number));
-        choices.extend(chosen.map(|number| Choice {
-            from: rule.from.map(|prefix| (prefix.address, prefix.length)),
-            to: rule.to.map(|prefix| (prefix.address, prefix.length)),
-            links: vec![(links.mark(*number), 1)],
-        }));
+        if let Some(number) = rule.links.iter().find(|number| is_up(**number)) {
+            choices.extend(selectors(rule).map(|of| Choice {
+                of,
+                links: vec![(links.mark(*number), 1)],
+            }));
+        }
     }
     let weighted: Vec<(u32, u32)> = (0..links.links.len())
         .filter(|number| is_up(*number))
@@ -98,8 +99,7 @@ pub(crate) fn marking(links: &Links, up: &[bool]) -> Marking {
         .collect();
     if links.usage == Use::Balance && weighted.len() > 1 {
         choices.push(Choice {
-            from: None,
-            to: None,
+            of: Selector::default(),
             links: weighted,
         });
     }
@@ -111,4 +111,29 @@ pub(crate) fn marking(links: &Links, up: &[bool]) -> Marking {
             .collect(),
         choices,
     }
+}
+
+/// The connections of a rule: those of each protocol and each range of ports.
+fn selectors(rule: &Rule) -> impl Iterator<Item = Selector> {
+    let net = |prefix: &Prefix| (prefix.address, prefix.length);
+    let (from, to) = (rule.from.as_ref().map(net), rule.to.as_ref().map(net));
+    let ports: Vec<Option<(u16, u16)>> = if rule.to_ports.is_empty() {
+        vec![None]
+    } else {
+        let bounds = |ports: &Ports| Some((ports.from, ports.to));
+        rule.to_ports.iter().map(bounds).collect()
+    };
+    let protocols: Vec<Option<u8>> = if rule.protocols.is_empty() {
+        vec![None]
+    } else {
+        rule.protocols.iter().map(|one| Some(one.0)).collect()
+    };
+    protocols.into_iter().flat_map(move |protocol| {
+        ports.clone().into_iter().map(move |to_port| Selector {
+            from,
+            to,
+            protocol,
+            to_port,
+        })
+    })
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use weirgate_links::{Links, Use, parse, routing};
-use weirgate_state::{IpVersion, LinkPath, Routing};
+use weirgate_state::{IpVersion, LinkPath, Marking, Routing};
 
 const TWO: &str = r#"
 version = 1
@@ -105,9 +105,9 @@ fn both_links_up() {
             "prerouting: iifname wan1 accept",
             "prerouting: ct mark & 0xf00 == 0x100 set mark 0x100 accept",
             "prerouting: ct mark & 0xf00 == 0x200 set mark 0x200 accept",
-            "prerouting: from 10.0.2.0/24 1/1 mark 0x200",
+            "prerouting: from 10.0.2.0/24 mark 0x200",
             "prerouting: 3/4 mark 0x100",
-            "prerouting: 1/1 mark 0x200",
+            "prerouting: mark 0x200",
             "output: ct mark & 0xf00 == 0x100 set mark 0x100 accept",
             "output: ct mark & 0xf00 == 0x200 set mark 0x200 accept",
             "postrouting: oifname wan0 ct mark & 0xf00 == 0 set ct mark 0x100",
@@ -157,6 +157,34 @@ fn a_device_that_is_gone_has_no_rule() {
     assert!(nothing.rules.is_empty() && nothing.routes.is_empty());
 }
 
+/// A rule of protocols and ports is one for each of both. Ports alone are those of TCP and
+/// UDP.
+#[test]
+fn a_rule_by_port() {
+    let rule = |fields: &str| {
+        let links = links(&format!("{TWO}\n[[rule]]\n{fields}\nuse = \"fibre\"\n"));
+        let wanted = routing(&links, &[true, true], &paths(&links));
+        let marks = wanted.marks.unwrap();
+        assert_eq!(Marking::of_lines(&marks.lines()), Some(marks.clone()));
+        let lines = marks.lines();
+        let own = lines.iter().filter_map(|line| {
+            let line = line.strip_prefix("prerouting: ")?;
+            line.strip_suffix(" mark 0x100").map(str::to_owned)
+        });
+        own.filter(|line| line != "3/4" && !line.starts_with("iifname"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        rule("protocol = \"udp\"\nto-port = [\"5060-5061\", 53]"),
+        ["udp 5060-5061", "udp 53"]
+    );
+    assert_eq!(rule("to-port = 443"), ["tcp 443", "udp 443"]);
+    assert_eq!(
+        rule("protocol = [\"esp\", \"tcp\"]\nto = \"203.0.113.0/24\""),
+        ["to 203.0.113.0/24 50", "to 203.0.113.0/24 tcp"]
+    );
+}
+
 /// What is wrong with a text, as codes.
 fn codes(text: &str) -> Vec<&'static str> {
     let (links, problems) = parse(text);
@@ -196,6 +224,14 @@ use = ["lte"]
         ]
     );
     assert_eq!(codes("version = 1\n"), ["D002"]);
+    let rule = |fields: &str| codes(&format!("{TWO}\n[[rule]]\n{fields}\nuse = \"fibre\"\n"));
+    assert_eq!(
+        rule("protocol = \"tpc\"\nto-port = [0, \"9-8\"]"),
+        ["L109", "L110", "L110"]
+    );
+    assert_eq!(rule("protocol = \"icmp\"\nto-port = 7"), ["L109"]);
+    let many = (1..18).map(|port| port.to_string()).collect::<Vec<_>>();
+    assert_eq!(rule(&format!("to-port = [{}]", many.join(", "))), ["L102"]);
     let nine = "[[link]]\ndevice = \"a\"\n".repeat(9);
     assert!(codes(&format!("version = 1\n{nine}")).contains(&"L102"));
 }
@@ -220,5 +256,5 @@ fn the_guide_shows_a_file_of_links() {
     let pieces = page.split("```toml links\n").skip(1);
     let pieces = pieces.map(|piece| piece.split("```").next().unwrap());
     let shown = links(&pieces.collect::<String>());
-    assert_eq!((shown.links.len(), shown.rules.len()), (2, 1));
+    assert_eq!((shown.links.len(), shown.rules.len()), (2, 2));
 }

@@ -6,6 +6,10 @@
 //! remembered to take it away: [`PROTOCOL`], the priorities from
 //! [`FIRST_PRIORITY`] and the tables from [`FIRST_TABLE`].
 
+mod selector;
+
+pub use selector::Selector;
+
 use crate::{DeviceName, IpVersion};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,10 +76,8 @@ pub struct Marking {
 /// Links among which the connections that fit are divided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
-    /// The source, as address and length of the prefix.
-    pub from: Option<(IpAddr, u8)>,
-    /// The destination.
-    pub to: Option<(IpAddr, u8)>,
+    /// Which connections.
+    pub of: Selector,
     /// Values of links, each with its weight above 0.
     pub links: Vec<(u32, u32)>,
 }
@@ -103,10 +105,8 @@ pub enum MarkRule {
     Restore(u32),
     /// One of `of` connections that fit gets the value, `part` of `of` times.
     Choose {
-        /// The source.
-        from: Option<(IpAddr, u8)>,
-        /// The destination.
-        to: Option<(IpAddr, u8)>,
+        /// Which connections.
+        selector: Selector,
         /// The value.
         value: u32,
         /// How many of them.
@@ -182,8 +182,7 @@ impl Marking {
                 rules.push((
                     MarkChain::Prerouting,
                     MarkRule::Choose {
-                        from: choice.from,
-                        to: choice.to,
+                        selector: choice.of,
                         value: *value,
                         part: *weight,
                         of,
@@ -242,22 +241,23 @@ impl Marking {
                 found
                     .devices
                     .insert(DeviceName::new(device)?, number(value)?);
-            } else if let [.., part, "mark", value] = words[..]
-                && !["ct", "iifname"].contains(&words[0])
-            {
-                let (part, of) = part.split_once('/')?;
-                let weight = part.parse().ok()?;
+            } else if !["ct", "iifname"].contains(&words[0]) {
+                let (of, rest) = Selector::of_words(&words)?;
+                let (part, all, value) = match rest {
+                    ["mark", value] => ("1", "1", value),
+                    [part, "mark", value] => {
+                        let (part, all) = part.split_once('/')?;
+                        (part, all, value)
+                    }
+                    _ => return None,
+                };
                 if complete {
-                    let [from, to] = ["from", "to"].map(|word| net_after(&words, word));
-                    found.choices.push(Choice {
-                        from,
-                        to,
-                        links: Vec::new(),
-                    });
+                    let links = Vec::new();
+                    found.choices.push(Choice { of, links });
                 }
                 let choice = found.choices.last_mut()?;
-                choice.links.push((number(value)?, weight));
-                complete = part == of;
+                choice.links.push((number(value)?, part.parse().ok()?));
+                complete = part == all;
             }
         }
         (found.lines() == lines).then_some(found)
@@ -277,20 +277,17 @@ impl Marking {
                 format!("ct mark & {bits:#x} == {value:#x} set mark {value:#x} accept")
             }
             MarkRule::Choose {
-                from,
-                to,
+                selector,
+                value,
+                part: 1,
+                of: 1,
+            } => format!("{selector}mark {value:#x}"),
+            MarkRule::Choose {
+                selector,
                 value,
                 part,
                 of,
-            } => {
-                let net = |word: &str, net: &Option<(IpAddr, u8)>| {
-                    net.map_or_else(String::new, |(address, length)| {
-                        format!("{word} {address}/{length} ")
-                    })
-                };
-                let (from, to) = (net("from", from), net("to", to));
-                format!("{from}{to}{part}/{of} mark {value:#x}")
-            }
+            } => format!("{selector}{part}/{of} mark {value:#x}"),
             MarkRule::Leaves(device, value) => {
                 format!("oifname {device} ct mark & {bits:#x} == 0 set ct mark {value:#x}")
             }
@@ -301,13 +298,6 @@ impl Marking {
 /// A number as `{:#x}` writes it.
 fn number(text: &str) -> Option<u32> {
     u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
-}
-
-/// The prefix behind a word.
-fn net_after(words: &[&str], word: &str) -> Option<(IpAddr, u8)> {
-    let at = words.iter().position(|one| *one == word)?;
-    let (address, length) = words.get(at + 1)?.split_once('/')?;
-    Some((address.parse().ok()?, length.parse().ok()?))
 }
 
 impl fmt::Display for RoutingRule {
@@ -351,17 +341,42 @@ mod tests {
     #[test]
     fn each_link_gets_its_part_and_lines_are_short() {
         let name = |text: &str| DeviceName::new(text).unwrap();
-        let net = Some(("2001:db8:1111:2222:3333:4444:5555:0".parse().unwrap(), 112));
+        let net = Some((
+            "2001:1db8:1111:2222:3333:4444:5555:6660".parse().unwrap(),
+            127,
+        ));
         let marking = Marking {
             mask: 0xf000_0000,
             devices: (1..=8)
                 .map(|n| (name(&format!("fifteen-bytes-{n}")), n << 28))
                 .collect(),
-            choices: vec![Choice {
-                from: net,
-                to: net,
-                links: vec![(1 << 28, 3), (2 << 28, 2), (3 << 28, 1)],
-            }],
+            choices: vec![
+                Choice {
+                    of: Selector {
+                        from: net,
+                        to: net,
+                        protocol: Some(132),
+                        to_port: Some((10_000, 10_001)),
+                    },
+                    links: vec![(8 << 28, 1)],
+                },
+                Choice {
+                    of: Selector {
+                        protocol: Some(17),
+                        to_port: Some((53, 53)),
+                        ..Selector::default()
+                    },
+                    links: vec![(8 << 28, 1)],
+                },
+                Choice {
+                    of: Selector {
+                        from: net,
+                        to: net,
+                        ..Selector::default()
+                    },
+                    links: vec![(1 << 28, 3), (2 << 28, 2), (3 << 28, 1)],
+                },
+            ],
         };
         let parts: Vec<(u32, u32)> = marking
             .rules()
@@ -371,7 +386,7 @@ mod tests {
                 _ => None,
             })
             .collect();
-        assert_eq!(parts, [(3, 6), (2, 3), (1, 1)]);
+        assert_eq!(parts, [(1, 1), (1, 1), (3, 6), (2, 3), (1, 1)]);
         let mut lines = marking.lines();
         assert_eq!(Marking::of_lines(&lines), Some(marking.clone()));
         lines.swap(0, 1);

@@ -292,8 +292,8 @@ fn a_link_dies_silently() {
 }
 
 /// Opens so many connections, and counts those that came by each address.
-fn opened(from: &'static str, connections: u16) -> BTreeMap<IpAddr, u16> {
-    let socket = thread_in("server", || UdpSocket::bind((SERVER, 7_000)).unwrap());
+fn opened(from: &'static str, to: u16, connections: u16) -> BTreeMap<IpAddr, u16> {
+    let socket = thread_in("server", move || UdpSocket::bind((SERVER, to)).unwrap());
     let socket = socket.join().unwrap();
     socket
         .set_read_timeout(Some(Duration::from_millis(500)))
@@ -301,9 +301,9 @@ fn opened(from: &'static str, connections: u16) -> BTreeMap<IpAddr, u16> {
     let opens = thread_in("host", move || {
         for port in 0..connections {
             let socket = UdpSocket::bind((from, 20_000 + port)).unwrap();
-            socket.send_to(b"hello", (SERVER, 7_000)).unwrap();
+            socket.send_to(b"hello", (SERVER, to)).unwrap();
             // A second packet, before any answer, goes the same way.
-            socket.send_to(b"again", (SERVER, 7_000)).unwrap();
+            socket.send_to(b"again", (SERVER, to)).unwrap();
             sleep(Duration::from_millis(1));
         }
     });
@@ -326,7 +326,8 @@ fn opened(from: &'static str, connections: u16) -> BTreeMap<IpAddr, u16> {
 fn balance() {
     build();
     run("ip -n host address add 10.0.0.3/24 dev eth");
-    let rule = "[[rule]]\nfrom = \"10.0.0.3\"\nuse = [\"second\", \"first\"]\n";
+    let rule = "[[rule]]\nfrom = \"10.0.0.3\"\nuse = [\"second\", \"first\"]\n\
+                [[rule]]\nprotocol = \"udp\"\nto-port = \"7001-7002\"\nuse = [\"first\"]\n";
     let text = LINKS.replace("version = 1", "version = 1\nuse = \"balance\"");
     fs::write(FILE, format!("{text}{rule}")).unwrap();
     let before = routing();
@@ -338,16 +339,21 @@ fn balance() {
     let text = router(&format!("weirgate links plan {FILE}"));
     assert_eq!(text.trim(), "nothing to change");
     let [first, second] = OWN.map(IpAddr::from);
-    let by = opened("10.0.0.2", 400);
+    let by = opened("10.0.0.2", 7_000, 400);
     println!("weights 3 and 1: {by:?}");
     assert!(by[&first].abs_diff(300) <= 4, "{by:?}");
     // The rule's hosts have the second link alone.
-    let by = opened("10.0.0.3", 50);
+    let by = opened("10.0.0.3", 7_000, 50);
     assert_eq!(by, BTreeMap::from([(second, 50)]));
+    // The rule's ports have the first one, and no others.
+    for (port, all_first) in [(7_000, false), (7_001, true), (7_002, true), (7_003, false)] {
+        let by = opened("10.0.0.2", port, 40);
+        assert_eq!(by.get(&first) == Some(&40), all_first, "{port}: {by:?}");
+    }
     // A table that somebody flushed is made again.
     router("nft flush table inet weirgate-links");
     router(&format!("weirgate links apply {FILE}"));
-    let by = opened("10.0.0.3", 50);
+    let by = opened("10.0.0.3", 7_000, 50);
     assert_eq!(by, BTreeMap::from([(second, 50)]));
     router("weirgate links remove");
     assert_eq!(routing(), before);

@@ -24,7 +24,7 @@ use nlink::netlink::nftables::{
     Verdict, write_expressions,
 };
 use std::net::IpAddr;
-use weirgate_state::{DeviceName, MARKS_TABLE, MarkChain, MarkRule, Marking, Origin};
+use weirgate_state::{DeviceName, MARKS_TABLE, MarkChain, MarkRule, Marking, Origin, Selector};
 
 /// `IFNAMSIZ` (linux/if.h).
 const NAME: usize = 16;
@@ -142,18 +142,12 @@ fn expressions(mask: u32, rule: &MarkRule) -> Vec<Expr> {
             mark(&mut out, mask, *value);
         }
         MarkRule::Choose {
-            from,
-            to,
+            selector,
             value,
             part,
             of,
         } => {
-            let nets = [(from, true), (to, false)];
-            for (net, source) in nets {
-                if let Some((address, length)) = net {
-                    prefix(&mut out, *address, *length, source);
-                }
-            }
+            selected(&mut out, selector);
             if part < of {
                 out.extend([
                     Expr::Numgen {
@@ -181,6 +175,42 @@ fn expressions(mask: u32, rule: &MarkRule) -> Vec<Expr> {
         }
     }
     out
+}
+
+fn selected(out: &mut Vec<Expr>, selector: &Selector) {
+    let nets = [(selector.from, true), (selector.to, false)];
+    for (net, source) in nets {
+        if let Some((address, length)) = net {
+            prefix(out, address, length, source);
+        }
+    }
+    if let Some(protocol) = selector.protocol {
+        out.extend([
+            Expr::Meta {
+                dreg: Register::R0,
+                key: MetaKey::L4Proto,
+            },
+            equal(vec![protocol]),
+        ]);
+    }
+    if let Some((from, to)) = selector.to_port {
+        let bound = |op, port: u16| Expr::Cmp {
+            sreg: Register::R0,
+            op,
+            data: port.to_be_bytes().to_vec(),
+        };
+        out.extend([
+            // The second two bytes of each header that has ports (RFC 768).
+            Expr::Payload {
+                dreg: Register::R0,
+                base: PayloadBase::Transport,
+                offset: 2,
+                len: 2,
+            },
+            bound(CmpOp::Gte, from),
+            bound(CmpOp::Lte, to),
+        ]);
+    }
 }
 
 fn by_device(out: &mut Vec<Expr>, key: MetaKey, device: &DeviceName) {

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use weirgate_kernel::Fault;
 use weirgate_state::{
     Choice, FIRST_PRIORITY, FIRST_TABLE, IpVersion, LinkRoute, Marking, Routing, RoutingRule,
+    Selector,
 };
 
 fn wanted(gateway: &str) -> Routing {
@@ -99,8 +100,12 @@ fn whatever_is_refused_the_former_routing_is_back() {
             mask: 0xf000,
             devices: BTreeMap::from([(name("wan"), 0x1000)]),
             choices: vec![Choice {
-                from: Some(("10.0.0.0".parse().unwrap(), 8)),
-                to: None,
+                of: Selector {
+                    from: Some(("10.0.0.0".parse().unwrap(), 8)),
+                    protocol: Some(17),
+                    to_port: Some((5_060, 5_061)),
+                    ..Selector::default()
+                },
                 links: vec![(0x1000, 1)],
             }],
         });

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which connections a choice among links is about.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::IpAddr;
+
+/// Connections whose first packet has all that is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Selector {
+    /// The source, as address and length of the prefix.
+    pub from: Option<(IpAddr, u8)>,
+    /// The destination.
+    pub to: Option<(IpAddr, u8)>,
+    /// The upper-layer protocol.
+    pub protocol: Option<u8>,
+    /// The first and the last destination port, of a protocol that has ports.
+    pub to_port: Option<(u16, u16)>,
+}
+
+/// The names of those protocols that have one here.
+const NAMES: [(u8, &str); 2] = [(6, "tcp"), (17, "udp")];
+
+impl Selector {
+    /// What a line begins with, and the words after that.
+    pub(super) fn of_words<'w, 'a>(words: &'w [&'a str]) -> Option<(Self, &'w [&'a str])> {
+        let mut found = Self::default();
+        let mut words = words;
+        for (word, net) in [("from", &mut found.from), ("to", &mut found.to)] {
+            if let [first, prefix, rest @ ..] = words
+                && *first == word
+            {
+                let (address, length) = prefix.split_once('/')?;
+                *net = Some((address.parse().ok()?, length.parse().ok()?));
+                words = rest;
+            }
+        }
+        let numbered = |word: &str| match NAMES.iter().find(|(_, name)| *name == word) {
+            Some((number, _)) => Some(*number),
+            None => word.parse().ok(),
+        };
+        if let [word, rest @ ..] = words
+            && let Some(protocol) = numbered(word)
+        {
+            found.protocol = Some(protocol);
+            words = rest;
+            if let [ports, rest @ ..] = words
+                && let (from, to) = ports.split_once('-').unwrap_or((ports, ports))
+                && let (Ok(from), Ok(to)) = (from.parse(), to.parse())
+            {
+                found.to_port = Some((from, to));
+                words = rest;
+            }
+        }
+        Some((found, words))
+    }
+}
+
+/// Each part with a space behind it.
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (word, net) in [("from", self.from), ("to", self.to)] {
+            if let Some((address, length)) = net {
+                write!(f, "{word} {address}/{length} ")?;
+            }
+        }
+        if let Some(protocol) = self.protocol {
+            match NAMES.iter().find(|(number, _)| *number == protocol) {
+                Some((_, name)) => write!(f, "{name} ")?,
+                None => write!(f, "{protocol} ")?,
+            }
+        }
+        match self.to_port {
+            Some((from, to)) if from == to => write!(f, "{from} "),
+            Some((from, to)) => write!(f, "{from}-{to} "),
+            None => Ok(()),
+        }
+    }
+}

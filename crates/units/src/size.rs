@@ -9,17 +9,30 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Size(u64);
 
-const DECIMAL: [Unit; 3] = [("B", 1), ("kB", 1_000), ("MB", 1_000_000)];
-const BINARY: [Unit; 3] = [("B", 1), ("KiB", 1_024), ("MiB", 1_048_576)];
-const ACCEPTED: [Unit; 6] = [
+const DECIMAL: [Unit; 4] = [
+    ("B", 1),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+];
+const BINARY: [Unit; 4] = [
+    ("B", 1),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+];
+const ACCEPTED: [Unit; 8] = [
     ("", 1),
     ("b", 1),
     ("kb", 1_000),
     ("mb", 1_000_000),
-    ("kib", 1_024),
-    ("mib", 1_048_576),
+    ("gb", 1_000_000_000),
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
 ];
-const HINT: &str = "write a number of bytes with no unit, B, kB, MB, KiB or MiB, such as `28125`";
+const HINT: &str =
+    "write a number of bytes with no unit, B, kB, MB, GB, KiB, MiB or GiB, such as `28125`";
 
 impl Size {
     /// A size of so many bytes.
@@ -44,12 +57,12 @@ impl FromStr for Size {
     }
 }
 
-/// `{:#}` also has KiB and MiB, where no decimal unit is exact: as a person
-/// would write the size.
+/// As a person would write the size: in KiB, MiB or GiB where no decimal unit is
+/// exact.
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let binary = f.alternate() && !self.0.is_multiple_of(DECIMAL[1].1);
-        parse::canonical(f, self.0, if binary { &BINARY } else { &DECIMAL })
+        let decimal = self.0.is_multiple_of(DECIMAL[1].1);
+        parse::canonical(f, self.0, if decimal { &DECIMAL } else { &BINARY })
     }
 }
 

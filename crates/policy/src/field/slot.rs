@@ -182,8 +182,8 @@ pub(crate) fn within<T: PartialOrd + Display, C>(
         cell.error(
             code,
             found.span.clone(),
-            format!("`{}` of {:#} is out of range", cell.key, found.value),
-            format!("write from {least:#} to {most:#}"),
+            format!("`{}` of {} is out of range", cell.key, found.value),
+            format!("write from {least} to {most}"),
         );
     }
 }

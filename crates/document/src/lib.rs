@@ -23,6 +23,7 @@
 mod parameters;
 mod problem;
 mod reader;
+pub mod registry;
 mod source;
 mod suggest;
 mod value;

@@ -74,7 +74,7 @@ pub use edge::conditioners;
 pub use finding::{Finding, Load};
 pub use model::{Class, Customer, Domain, Link, Position, Role, Router, Select, Service};
 pub use node::{NodeError, policy_text};
-pub use parse::parse;
+pub use parse::{TABLES, parse};
 pub use report::Report;
 pub use route::{Path, Port, PortId};
 pub use together::{DIVIDER, divide, router_policies, together};

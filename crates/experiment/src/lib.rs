@@ -47,7 +47,7 @@ pub use model::{
 };
 pub use node::NodeError;
 pub use outcome::{ArmOutcome, Expected, Outcome};
-pub use parse::{CODES, FieldRow, TABLES, Table, parse};
+pub use parse::{CODES, TABLES, parse};
 pub use part::{Kit, Part};
 pub use random::{Random, ShortFlow, ShortFlowSchedule};
 pub use recording::{

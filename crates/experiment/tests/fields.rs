@@ -2,7 +2,8 @@
 //! The fields that readers know are those that the registry declares.
 
 use std::collections::BTreeSet;
-use weirgate_experiment::{TABLES, Table, parse};
+use weirgate_document::registry::Table;
+use weirgate_experiment::{TABLES, parse};
 
 /// Every table once, each with a field that there is not.
 const EVERY_TABLE: &str = include_str!("fields.toml");
@@ -55,18 +56,8 @@ fn declared(names: &[&str], but: &str) -> BTreeSet<String> {
     fields.map(str::to_owned).collect()
 }
 
-/// What each table's unknown field is answered with, in the order of the file.
 fn known(source: &str) -> Vec<BTreeSet<String>> {
-    let (_, problems) = parse(source);
-    let mut found = Vec::new();
-    for problem in &problems {
-        let text = problem.render("file.toml", source);
-        assert_eq!(problem.code, "D003", "{text}");
-        let (_, list) = text.split_once("known here: ").expect("a list of fields");
-        let list = list.lines().next().unwrap_or_default();
-        found.push(list.split(", ").map(str::to_owned).collect());
-    }
-    found
+    weirgate_testing::known_fields(source, &parse(source).1)
 }
 
 #[test]

@@ -14,8 +14,10 @@
 
 pub mod line;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use weirgate_document::Problem;
 
 /// The project's root folder.
 ///
@@ -105,4 +107,22 @@ pub fn adsl(name: &str, down: &str) -> String {
          up = {{ rate = \"512kbit\", delay = \"2ms\", buffer = \"200kB\" }}\n\
          down = {{ rate = \"2000kbit\", delay = \"2ms\", buffer = \"{down}\" }}\n\n"
     )
+}
+
+/// The fields that each table of a file may have, in the order of the file: what the
+/// reader says of an unknown one, in every table that has one.
+///
+/// # Panics
+///
+/// Occurs where such a report has no list of fields.
+#[track_caller]
+pub fn known_fields(source: &str, problems: &[Problem]) -> Vec<BTreeSet<String>> {
+    let unknown = problems.iter().filter(|problem| problem.code == "D003");
+    let known = unknown.map(|problem| {
+        let text = problem.render("file.toml", source);
+        let (_, list) = text.split_once("known here: ").expect("a list of fields");
+        let list = list.lines().next().unwrap_or_default();
+        list.split(", ").map(str::to_owned).collect()
+    });
+    known.collect()
 }

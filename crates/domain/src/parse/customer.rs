@@ -1,14 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `[customer.NAME]`.
 
-use super::field::{self, MOST};
+use super::field::{self, MOST, Rates};
 use super::topology;
 use crate::codes;
 use crate::{Customer, Link, Position, Role, Router};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use weirgate_document::registry::{Field, Own, Table, Text, Texts};
 use weirgate_document::{Reader, Value};
 use weirgate_policy::Prefix;
+
+pub(super) const CUSTOMER: Field<Own> =
+    Field::new("customer", Own("a table for each name"), "The customers")
+        .required("add a table `[customer.NAME]`");
+
+const ROUTER: Field<Text> =
+    Field::new("router", Text, "The boundary router that connects it").required("name the router");
+const DEVICE: Field<Text> = Field::new("device", Text, "The router's device towards it")
+    .required("name the router's device towards the customer");
+const RATE: Field<Rates> = Field::new(
+    "rate",
+    field::RATES,
+    "What that line carries; one rate, or one towards the customer and one from there",
+)
+.required("write what the line carries towards the customer, and from there where that differs");
+const NETWORKS: Field<Texts> = Field::new(
+    "networks",
+    Texts("prefixes of IPv4 and IPv6, 8 at most"),
+    "Its networks, and nobody else's. What is promised to it is promised to these",
+)
+.default("`address` alone");
+const HOST: Field<Text> = Field::new(
+    "host",
+    Text,
+    "A machine there that can send and receive, as ssh calls it; for `verify`",
+);
+const ADDRESS: Field<Own> = Field::new(
+    "address",
+    Own("address of IPv4 or IPv6"),
+    "That machine's address within the domain, in `networks`",
+);
+
+pub(super) const OF_CUSTOMER: Table = Table::new(
+    "[customer.NAME]",
+    "A customer",
+    &[
+        &ROUTER,
+        &DEVICE,
+        &RATE,
+        &field::LAYER,
+        &field::DELAY,
+        &NETWORKS,
+        &HOST,
+        &ADDRESS,
+    ],
+);
 
 /// Networks of one customer, as a conditioner has of each side
 /// (`CONDITION_NETS`).
@@ -27,7 +74,7 @@ pub(super) fn customers(
         let ends = link.between.iter().zip(&link.devices);
         used.extend(ends.map(|(router, device)| (router.clone(), device.clone())));
     }
-    for (name, mut table) in field::named_tables(root, "customer", MOST) {
+    for (name, mut table) in field::named_tables(root, &CUSTOMER, MOST) {
         let position = Position {
             span: name.span.clone(),
             line: name.line,
@@ -72,20 +119,15 @@ fn customer(
     position: Position,
 ) -> Option<Customer> {
     let names = routers.keys().map(String::as_str);
-    let router = field::known(table, "router", "router", names);
-    let device = table.text("device").or_else(|| {
-        let hint = "name the router's device towards the customer";
-        (!table.has("device")).then(|| table.missing::<()>("device", hint));
-        None
-    });
-    let rates = field::both_ways(
-        table,
-        "write what the line carries towards the customer, and from there where that differs",
-    );
-    let delay = field::travelling(table);
+    let router = ROUTER.get(table);
+    let router = router.filter(|name| field::exists(table, name, "router", names));
+    let device = DEVICE.get(table);
+    let rates = RATE.get(table);
+    let delay = field::delay(table);
     let layer = field::layer(table);
-    let host = field::host(table);
-    let address = table.parsed::<IpAddr>("address");
+    let host = HOST.get(table);
+    let host = field::host(table, host);
+    let address = table.parsed::<IpAddr>(ADDRESS.name);
     let networks = networks(table, address.as_ref(), others);
     let (router, device) = (router?, device?);
     if routers.get(&router.value).map(|one| one.role) == Some(Role::Interior) {
@@ -121,7 +163,7 @@ fn networks(
 ) -> Vec<Value<Prefix>> {
     let networks = field::several(
         table,
-        "networks",
+        NETWORKS.name,
         codes::NETWORK,
         MOST_NETWORKS,
         Prefix::of_text,

@@ -3,11 +3,10 @@
 
 use crate::codes;
 use crate::model::Layer;
-use std::fmt::Display;
-use std::str::FromStr;
+use weirgate_document::registry::{Field, FieldType, Own, Within};
 use weirgate_document::{Reader, Value, did_you_mean};
 use weirgate_linklayer::LinkLayer;
-use weirgate_units::{Rate, Span};
+use weirgate_units::{Rate, Size, Span};
 
 /// The most of anything in one file.
 pub(super) const MOST: usize = 4096;
@@ -24,16 +23,15 @@ const FASTEST: Rate = Rate::kbit(100_000_000);
 /// The longest way: to a geostationary satellite and back.
 const FARTHEST: Span = Span::from_millis(1000);
 
-/// The tables below `[KEY.NAME]`, each with its well-formed name.
+/// The tables below `[FIELD.NAME]`, each with its well-formed name.
 pub(super) fn named_tables<'d, 'i>(
     root: &mut Reader<'d, 'i>,
-    key: &'static str,
+    of: &Field<Own>,
     most: usize,
 ) -> Vec<(Value<String>, Reader<'d, 'i>)> {
-    let Some(mut all) = root.named_tables(key) else {
-        if !root.has(key) {
-            root.missing::<()>(key, &format!("add a table `[{key}.NAME]`"));
-        }
+    let key = of.name;
+    let found = of.is_there(root).then(|| root.named_tables(key));
+    let Some(mut all) = found.flatten() else {
         return Vec::new();
     };
     let names = all.keys();
@@ -71,22 +69,6 @@ pub(super) fn well_formed(reader: &Reader<'_, '_>, name: &Value<String>) {
     }
 }
 
-/// A required name of something that is there.
-pub(super) fn known<'n>(
-    reader: &mut Reader<'_, '_>,
-    key: &'static str,
-    what: &str,
-    names: impl Iterator<Item = &'n str> + Clone,
-) -> Option<Value<String>> {
-    let Some(name) = reader.text(key) else {
-        if !reader.has(key) {
-            reader.missing::<()>(key, &format!("name the {what}"));
-        }
-        return None;
-    };
-    exists(reader, &name, what, names).then_some(name)
-}
-
 /// Whether a name is that of something; reports it otherwise.
 pub(super) fn exists<'n>(
     reader: &Reader<'_, '_>,
@@ -105,74 +87,82 @@ pub(super) fn exists<'n>(
     false
 }
 
-/// A value within bounds, both included.
-pub(super) fn bounded<T>(
-    reader: &mut Reader<'_, '_>,
-    key: &'static str,
-    (least, most): (T, T),
-) -> Option<T>
-where
-    T: FromStr<Err: Display> + PartialOrd + Display + Copy,
-{
-    let value = reader.parsed::<T>(key)?;
-    within(reader, key, &value, (least, most))
+/// A time within bounds.
+pub(super) const fn time(least: Span, most: Span) -> Within<Span> {
+    Within::new("time", codes::LIMIT, least, most)
 }
 
-/// The value if it is within bounds; reports it otherwise.
-pub(super) fn within<T: PartialOrd + Display + Copy>(
-    reader: &Reader<'_, '_>,
-    key: &str,
-    value: &Value<T>,
-    (least, most): (T, T),
-) -> Option<T> {
-    if (least..=most).contains(&value.value) {
-        return Some(value.value);
-    }
-    let message = format!("`{key}` is out of range");
-    let hint = format!("write a value from {least} to {most}");
-    reader
-        .problems()
-        .error(codes::LIMIT, value.span.clone(), message, hint);
-    None
+/// A rate within bounds.
+pub(super) const fn rate(least: Rate, most: Rate) -> Within<Rate> {
+    Within::new("rate", codes::LIMIT, least, most)
 }
 
-/// The required rates of a line: what it carries one way and the other, which is
-/// the same where one rate is written.
-pub(super) fn both_ways(reader: &mut Reader<'_, '_>, hint: &str) -> Option<[Rate; 2]> {
-    let key = "rate";
-    if !reader.has(key) {
-        return reader.missing(key, hint);
-    }
-    let list = reader.parsed_list::<Rate>(key)?;
-    let inside = |value: &Value<Rate>| within(reader, key, value, (SLOWEST, FASTEST));
-    let rates: Vec<Rate> = list.iter().filter_map(inside).collect();
-    match rates[..] {
-        [both] => Some([both, both]),
-        [there, back] => Some([there, back]),
-        [] => None,
-        _ => {
-            let message = "`rate` lists more than two rates, and a line has two directions";
-            let hint = "write one rate, or one for each direction";
-            let span = reader.span_of(key);
-            let problems = reader.problems();
-            problems.error(codes::LIMIT, span, message, hint);
-            None
+/// A size within bounds, in quotes or as a whole number of bytes.
+pub(super) const fn size(least: Size, most: Size) -> Within<Size> {
+    Within::new("size", codes::LIMIT, least, most).bare()
+}
+
+/// The rates of a line: what it carries one way and the other, which is the same
+/// where one rate is written.
+#[derive(Clone, Copy)]
+pub(super) struct Rates(Within<Rate>);
+
+/// The rates of any line here.
+pub(super) const RATES: Rates = Rates(rate(SLOWEST, FASTEST));
+
+impl FieldType for Rates {
+    type Value = [Rate; 2];
+
+    fn read(&self, reader: &mut Reader<'_, '_>, key: &'static str) -> Option<[Rate; 2]> {
+        let list = reader.parsed_list::<Rate>(key)?;
+        let inside = |value: &Value<Rate>| self.0.check(reader, key, value);
+        let rates: Vec<Rate> = list.iter().filter_map(inside).collect();
+        match rates[..] {
+            [both] => Some([both, both]),
+            [there, back] => Some([there, back]),
+            [] => None,
+            _ => {
+                let message = "`rate` lists more than two rates, and a line has two directions";
+                let hint = "write one rate, or one for each direction";
+                let span = reader.span_of(key);
+                let problems = reader.problems();
+                problems.error(codes::LIMIT, span, message, hint);
+                None
+            }
         }
+    }
+
+    fn text(&self) -> String {
+        format!("{}, or a list of two", self.0.text())
     }
 }
 
 /// How long a bit travels: no time where it is not stated.
-pub(super) fn travelling(reader: &mut Reader<'_, '_>) -> Span {
-    bounded(reader, "delay", (Span::ZERO, FARTHEST)).unwrap_or(Span::ZERO)
+pub(super) const DELAY: Field<Within<Span>> = Field::new(
+    "delay",
+    time(Span::ZERO, FARTHEST),
+    "How long a bit travels",
+)
+.default("0");
+
+pub(super) fn delay(table: &mut Reader<'_, '_>) -> Span {
+    DELAY.get(table).unwrap_or(Span::ZERO)
 }
+
+pub(super) const LAYER: Field<Own> = Field::new(
+    "layer",
+    Own("[link layer](link-layers.md)"),
+    "What a packet costs on the wire, as in a policy",
+)
+.default("`\"ethernet\"`");
 
 /// The link layer: `ethernet` where it is not stated.
 pub(super) fn layer(reader: &mut Reader<'_, '_>) -> Option<Layer> {
-    let stated = reader.text("layer");
-    if stated.is_none() && reader.has("layer") {
+    let stated = reader.text(LAYER.name);
+    if stated.is_none() && LAYER.is_in(reader) {
         return None;
     }
-    let span = reader.span_of("layer");
+    let span = reader.span_of(LAYER.name);
     let name = stated.map_or_else(|| "ethernet".to_owned(), |text| text.value);
     match LinkLayer::named(&name) {
         Ok(layer) => Some(Layer { name, layer }),
@@ -244,8 +234,8 @@ pub(super) fn several<T>(
 
 /// How ssh calls a machine: `[USER@]HOST`. What could be taken for an option
 /// of a program, or for more than one word, is refused.
-pub(super) fn host(reader: &mut Reader<'_, '_>) -> Option<String> {
-    let host = reader.text("host")?;
+pub(super) fn host(reader: &Reader<'_, '_>, host: Option<Value<String>>) -> Option<String> {
+    let host = host?;
     let text = &host.value;
     let plain = |c: char| c.is_ascii_alphanumeric() || "@._:%-".contains(c);
     if text.chars().all(plain) && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == ':')

@@ -9,6 +9,7 @@ mod topology;
 use crate::codes;
 use crate::{Behaviour, Class, Domain, Position};
 use std::collections::BTreeMap;
+use weirgate_document::registry::{Field, Own, Table, Text};
 use weirgate_document::{Problem, Problems, Reader, SourceSpan};
 use weirgate_units::Share;
 
@@ -20,6 +21,54 @@ const MOST_CLASSES: usize = Behaviour::ALL.len();
 
 /// What all classes have together, in millionths.
 const WHOLE: u64 = 1_000_000;
+
+const FORMAT: Field<Own> =
+    Field::new("version", Own("1"), "The version of this format").required("write `version = 1`");
+const CLASS: Field<Own> = Field::new(
+    "class",
+    Own("a table for each name"),
+    "The classes that every port has",
+)
+.required("add a table `[class.NAME]`");
+
+const FILE: Table = Table::new(
+    "the file",
+    "The head of the file, and its tables",
+    &[
+        &FORMAT,
+        &topology::ROUTER,
+        &topology::LINK,
+        &CLASS,
+        &customer::CUSTOMER,
+        &service::SERVICE,
+    ],
+);
+
+const BEHAVIOUR: Field<Text> = Field::new(
+    "behaviour",
+    Text,
+    "`EF`, `AF1` to `AF4`, `CS1` to `CS7`, `RT` and `NRT` \
+     ([DRT](../conditioners.md#urgency-and-importance)), `DF` or `LE`; each once, and `DF` must be \
+     there",
+)
+.required("name it: EF, AF1 to AF4, CS1 to CS7, RT, NRT, DF or LE");
+const SHARE: Field<Own> = Field::new(
+    "share",
+    Own("percentage"),
+    "Its part of each port; of `EF` also the most that it gets. Required, but not for `LE`",
+);
+
+const OF_CLASS: Table = Table::new("[class.NAME]", "A class", &[&BEHAVIOUR, &SHARE]);
+
+/// Every table of a domain file, for the reference.
+pub const TABLES: &[Table] = &[
+    FILE,
+    topology::OF_ROUTER,
+    topology::OF_LINK,
+    OF_CLASS,
+    customer::OF_CUSTOMER,
+    service::OF_SERVICE,
+];
 
 /// The whole file's place, for what concerns no single one.
 const TOP: SourceSpan = 0..0;
@@ -68,12 +117,10 @@ fn read(root: &mut Reader<'_, '_>) -> Option<Domain> {
 }
 
 fn version(root: &mut Reader<'_, '_>) {
-    let hint = "write `version = 1`";
-    let found = root.integer("version", 0..=i64::MAX);
-    let Some(version) = found else {
-        if !root.has("version") {
-            root.missing::<()>("version", hint);
-        }
+    if !FORMAT.is_there(root) {
+        return;
+    }
+    let Some(version) = root.integer(FORMAT.name, 0..=i64::MAX) else {
         return;
     };
     if version.value != VERSION {
@@ -81,6 +128,7 @@ fn version(root: &mut Reader<'_, '_>) {
             "version {} of the format is not known to this weirgate",
             version.value
         );
+        let hint = "write `version = 1`";
         root.problems()
             .error(codes::VERSION, version.span, message, hint);
     }
@@ -90,27 +138,27 @@ fn classes(root: &mut Reader<'_, '_>) -> BTreeMap<String, Class> {
     let mut classes = BTreeMap::new();
     let mut used: BTreeMap<Behaviour, String> = BTreeMap::new();
     let mut sum: u64 = 0;
-    for (name, mut table) in field::named_tables(root, "class", MOST_CLASSES) {
+    for (name, mut table) in field::named_tables(root, &CLASS, MOST_CLASSES) {
         let behaviour = behaviour(&mut table);
-        let share = table.parsed::<Share>("share");
-        let stated = table.has("share");
+        let share = table.parsed::<Share>(SHARE.name);
+        let stated = SHARE.is_in(&mut table);
         let Some(behaviour) = behaviour else { continue };
         if let Some(other) = used.insert(behaviour, name.value.clone()) {
             let message = format!("class `{other}` has the behaviour {behaviour} already");
             let hint = "give each behaviour one class";
-            let span = table.span_of("behaviour");
+            let span = table.span_of(BEHAVIOUR.name);
             table.problems().error(codes::NAME, span, message, hint);
         }
         let none = behaviour == Behaviour::LowerEffort;
         if none && stated {
             let hint = "take `share` away: lower effort has what others leave";
             let message = "lower effort has no share";
-            let span = table.span_of("share");
+            let span = table.span_of(SHARE.name);
             table.problems().error(codes::SHARE, span, message, hint);
         }
         if !none && !stated {
             table.missing::<()>(
-                "share",
+                SHARE.name,
                 "give its part of each port, such as `share = \"20%\"`",
             );
         }
@@ -150,16 +198,11 @@ fn classes(root: &mut Reader<'_, '_>) -> BTreeMap<String, Class> {
 }
 
 fn behaviour(table: &mut Reader<'_, '_>) -> Option<Behaviour> {
-    let hint = "name it: EF, AF1 to AF4, CS1 to CS7, RT, NRT, DF or LE";
-    let Some(text) = table.text("behaviour") else {
-        if !table.has("behaviour") {
-            table.missing::<()>("behaviour", hint);
-        }
-        return None;
-    };
+    let text = BEHAVIOUR.get(table)?;
     let found = Behaviour::named(&text.value);
     if found.is_none() {
         let message = format!("`{}` is not a behaviour", text.value);
+        let hint = "name it: EF, AF1 to AF4, CS1 to CS7, RT, NRT, DF or LE";
         table
             .problems()
             .error(codes::WORD, text.span, message, hint);

@@ -5,6 +5,7 @@ use super::field::{self, MOST};
 use crate::codes;
 use crate::{Behaviour, Class, Domain, Position, Select, Service};
 use std::collections::{BTreeMap, BTreeSet};
+use weirgate_document::registry::{Field, FieldType, Own, Table, Text, Texts, Within};
 use weirgate_document::{Problems, Reader, Value};
 use weirgate_policy::{Ports, Prefix, Protocol};
 use weirgate_units::{Rate, Share, Size, Span};
@@ -36,25 +37,105 @@ pub(super) fn of_one_version(domain: &Domain, problems: &Problems) {
     }
 }
 
-/// The smallest and the largest IP packet of a service.
-const SMALLEST: Size = Size::bytes(20);
+pub(super) const SERVICE: Field<Own> = Field::new("service", Own("tables"), "What was promised");
+
+const NAME: Field<Text> = Field::new(
+    "name",
+    Text,
+    "Small letters, digits and hyphens, a letter first, at most 32",
+)
+.required("give the service a name");
+const FROM: Field<Text> =
+    Field::new("from", Text, "The customer who may send").required("name the customer");
+const TO: Field<Text> =
+    Field::new("to", Text, "The customer who receives").required("name the customer");
+const CLASS: Field<Text> =
+    Field::new("class", Text, "The class of its packets").required("name the class");
+const PROTOCOL: Field<Texts> = Field::new(
+    "protocol",
+    Texts("`tcp` and `udp`"),
+    "Its packets are found by this and the ports, and marked at the boundary",
+);
+const PORTS: Field<Texts> = Field::new(
+    "ports",
+    Texts("ports and ranges, 8 at most"),
+    "Ports at the receiver",
+);
+const FROM_PORTS: Field<Texts> = Field::new(
+    "from-ports",
+    Texts("ports and ranges, 8 at most"),
+    "Ports at the sender",
+);
+const RATE: Field<Within<Rate>> = Field::new(
+    "rate",
+    field::rate(Rate::kbit(1), Rate::kbit(100_000_000)),
+    "How much, in IP bytes",
+)
+.required("write what may be sent, such as `rate = \"1mbit\"`");
+
+/// The largest IP packet of a service.
 const LARGEST: Size = Size::bytes(1500);
+const PACKET: Field<Within<Size>> = Field::new(
+    "packet",
+    field::size(Size::bytes(20), LARGEST),
+    "The size of its IP packets, which decides what they cost on the wire; the smallest, where sizes \
+     differ. Where it is stated, smaller ones are measured as that size",
+)
+.default("`\"1500B\"`");
+
 /// The largest burst.
 const MOST_BURST: Size = Size::bytes(1_000_000_000);
-/// The least and the most that a service is promised.
-const LEAST_RATE: Rate = Rate::kbit(1);
-const MOST_RATE: Rate = Rate::kbit(100_000_000);
-/// Elements of a list by which packets are selected (`CONDITION_PORTS`).
-const MOST_SELECTED: usize = 8;
+const BURST: Field<Own> =
+    Field::new("burst", Own("size, `packet` to 1GB"), "How much at once").default("one packet");
+
 /// The longest delay that can be promised.
 const LONGEST: Span = Span::from_secs(60);
+const DELAY: Field<Within<Span>> = Field::new(
+    "delay",
+    field::time(Span::from_micros(1), LONGEST),
+    "What is promised: the longest time from the sender's machine to the receiver's",
+);
+const JITTER: Field<Within<Span>> = Field::new(
+    "jitter",
+    field::time(Span::ZERO, LONGEST),
+    "What is promised: the most by which two packets' times differ",
+);
+const LOSS: Field<Within<Share>> = Field::new(
+    "loss",
+    Within::new("share", codes::LIMIT, Share::millionths(0), Share::WHOLE),
+    "The most that may be lost, `\"0%\"` for nothing; ports always have room for what may come at once \
+     within the promises",
+);
+
+pub(super) const OF_SERVICE: Table = Table::new(
+    "[[service]]",
+    "What was promised: who may send how much to whom in which class",
+    &[
+        &NAME,
+        &FROM,
+        &TO,
+        &CLASS,
+        &PROTOCOL,
+        &PORTS,
+        &FROM_PORTS,
+        &RATE,
+        &PACKET,
+        &BURST,
+        &DELAY,
+        &JITTER,
+        &LOSS,
+    ],
+);
+
+/// Elements of a list by which packets are selected (`CONDITION_PORTS`).
+const MOST_SELECTED: usize = 8;
 
 pub(super) fn services(
     root: &mut Reader<'_, '_>,
     customers: &BTreeSet<String>,
     classes: &BTreeMap<String, Class>,
 ) -> Vec<Service> {
-    let (mut tables, excess) = root.tables_up_to("service", MOST);
+    let (mut tables, excess) = root.tables_up_to(SERVICE.name, MOST);
     if let Some(span) = excess {
         let message = format!("there are more than {MOST} services");
         root.problems()
@@ -79,21 +160,19 @@ fn service(
     };
     let name = name(table, used);
     let ends = customers.iter().map(String::as_str);
-    let from = field::known(table, "from", "customer", ends.clone());
-    let to = field::known(table, "to", "customer", ends);
+    let [from, to] = [FROM.get(table), TO.get(table)]
+        .map(|name| name.filter(|name| field::exists(table, name, "customer", ends.clone())));
     let names = classes.keys().map(String::as_str);
-    let class = field::known(table, "class", "class", names);
-    let rate = if table.has("rate") {
-        field::bounded(table, "rate", (LEAST_RATE, MOST_RATE))
-    } else {
-        table.missing("rate", "write what may be sent, such as `rate = \"1mbit\"`")
-    };
-    let stated = size(table, "packet", (SMALLEST, LARGEST));
+    let class = CLASS.get(table);
+    let class = class.filter(|name| field::exists(table, name, "class", names));
+    let rate = RATE.get(table);
+    let stated = PACKET.get(table);
     let packet = stated.unwrap_or(LARGEST);
-    let burst = size(table, "burst", (packet, MOST_BURST)).unwrap_or(packet);
-    let delay = field::bounded(table, "delay", (Span::from_micros(1), LONGEST));
-    let jitter = field::bounded(table, "jitter", (Span::ZERO, LONGEST));
-    let loss = field::bounded(table, "loss", (Share::default(), Share::WHOLE));
+    let burst = field::size(packet, MOST_BURST).read(table, BURST.name);
+    let burst = burst.unwrap_or(packet);
+    let delay = DELAY.get(table);
+    let jitter = JITTER.get(table);
+    let loss = LOSS.get(table);
     let select = select(table);
     let (from, to, class) = (from?, to?, class?);
     if from.value == to.value {
@@ -142,9 +221,9 @@ fn select(table: &mut Reader<'_, '_>) -> Select {
             "write `tcp` or `udp`; other packets are marked where they are sent".to_owned(),
         ))
     };
-    let protocols = field::several(table, "protocol", codes::SELECT, MOST_SELECTED, measured);
+    let protocols = field::several(table, PROTOCOL.name, codes::SELECT, MOST_SELECTED, measured);
     let mut ports = |key| field::several(table, key, codes::SELECT, MOST_SELECTED, Ports::read);
-    let (to, from) = (ports("ports"), ports("from-ports"));
+    let (to, from) = (ports(PORTS.name), ports(FROM_PORTS.name));
     Select {
         protocols: plain(protocols),
         ports: plain(to),
@@ -182,12 +261,7 @@ pub(super) fn apart(domain: &Domain, problems: &Problems) {
 }
 
 fn name(table: &mut Reader<'_, '_>, used: &mut BTreeSet<String>) -> Option<String> {
-    let Some(name) = table.text("name") else {
-        if !table.has("name") {
-            table.missing::<()>("name", "give the service a name");
-        }
-        return None;
-    };
+    let name = NAME.get(table)?;
     field::well_formed(table, &name);
     if !used.insert(name.value.clone()) {
         let message = format!("the name `{}` is taken", name.value);
@@ -198,19 +272,4 @@ fn name(table: &mut Reader<'_, '_>, used: &mut BTreeSet<String>) -> Option<Strin
         return None;
     }
     Some(name.value)
-}
-
-/// A size within bounds, in quotes or as a whole number of bytes.
-fn size(table: &mut Reader<'_, '_>, key: &'static str, bounds: (Size, Size)) -> Option<Size> {
-    let mut texts = table.text_list(key)?;
-    if let (Some(text), true) = (texts.pop(), texts.is_empty()) {
-        let one: Value<Size> = table.convert(key, text)?;
-        return field::within(table, key, &one, bounds);
-    }
-    let message = format!("`{key}` takes one size");
-    let span = table.span_of(key);
-    table
-        .problems()
-        .error(codes::LIMIT, span, message, "write one size");
-    None
 }

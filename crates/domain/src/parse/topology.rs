@@ -1,18 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `[router.NAME]` and `[[link]]`.
 
-use super::field::{self, MOST};
+use super::field::{self, MOST, Rates};
 use crate::codes;
 use crate::{Link, Position, Role, Router};
 use std::collections::{BTreeMap, BTreeSet};
+use weirgate_document::registry::{Field, FieldType, Own, Table, Text};
 use weirgate_document::{Reader, Value};
+
+pub(super) const ROUTER: Field<Own> =
+    Field::new("router", Own("a table for each name"), "The routers")
+        .required("add a table `[router.NAME]`");
+
+const ROLE: Field<Own> = Field::new(
+    "role",
+    Own("`\"boundary\"`, `\"interior\"`"),
+    "`boundary` where customers are connected, else `interior`. It is checked, no more: a customer \
+     at an interior router is refused, and conditioners stand wherever a customer is",
+)
+.required("write `boundary` where customers are connected, else `interior`");
+const ENGINE: Field<Own> = Field::new(
+    "engine",
+    Own("`\"htb\"`, `\"kit\"`"),
+    "`kit` where the router's kernel takes BPF disciplines: then AF's drop precedences are \
+     distinguished (`queue = \"wred\"`)",
+)
+.default("`\"htb\"`");
+const HOST: Field<Text> =
+    Field::new("host", Text, "How ssh calls it: `[USER@]HOST`").default("the router's name");
+
+pub(super) const OF_ROUTER: Table =
+    Table::new("[router.NAME]", "A router", &[&ROLE, &ENGINE, &HOST]);
+
+pub(super) const LINK: Field<Own> = Field::new("link", Own("tables"), "The links between routers");
+
+const BETWEEN: Field<Pair> = Field::new(
+    "between",
+    Pair("the two routers that it joins"),
+    "The two routers",
+)
+.required("list the two routers that it joins");
+const DEVICES: Field<Pair> = Field::new(
+    "devices",
+    Pair("the device of each towards the other"),
+    "The device of each towards the other",
+)
+.required("list the device of each towards the other");
+const RATE: Field<Rates> = Field::new(
+    "rate",
+    field::RATES,
+    "What the line carries; one rate, or one from the first to the second and one back",
+)
+.required("write what it carries, such as `rate = \"10mbit\"`");
+
+pub(super) const OF_LINK: Table = Table::new(
+    "[[link]]",
+    "A link between two routers",
+    &[&BETWEEN, &DEVICES, &RATE, &field::DELAY, &field::LAYER],
+);
 
 pub(super) fn routers(root: &mut Reader<'_, '_>) -> BTreeMap<String, Router> {
     let mut routers = BTreeMap::new();
-    for (name, mut table) in field::named_tables(root, "router", MOST) {
+    for (name, mut table) in field::named_tables(root, &ROUTER, MOST) {
         let role = role(&mut table);
         let kit = engine(&mut table) == Some(KIT);
-        let host = field::host(&mut table);
+        let host = HOST.get(&mut table);
+        let host = field::host(&table, host);
         let position = Position {
             span: name.span.clone(),
             line: name.line,
@@ -51,7 +104,7 @@ fn reached_once(root: &Reader<'_, '_>, routers: &BTreeMap<String, Router>) {
 const KIT: &str = "kit";
 
 fn engine(table: &mut Reader<'_, '_>) -> Option<&'static str> {
-    let word = table.text("engine")?;
+    let word = table.text(ENGINE.name)?;
     let known = ["htb", KIT].into_iter().find(|one| *one == word.value);
     if known.is_none() {
         let message = format!("`{}` does not shape a domain's routers", word.value);
@@ -64,18 +117,14 @@ fn engine(table: &mut Reader<'_, '_>) -> Option<&'static str> {
 }
 
 fn role(table: &mut Reader<'_, '_>) -> Option<Role> {
-    let hint = "write `boundary` where customers are connected, else `interior`";
-    let Some(word) = table.text("role") else {
-        if !table.has("role") {
-            table.missing::<()>("role", hint);
-        }
-        return None;
-    };
+    let stated = ROLE.is_there(table).then(|| table.text(ROLE.name));
+    let word = stated.flatten()?;
     match word.value.as_str() {
         "boundary" => Some(Role::Boundary),
         "interior" => Some(Role::Interior),
         other => {
             let message = format!("`{other}` is not a role");
+            let hint = "write `boundary` where customers are connected, else `interior`";
             table
                 .problems()
                 .error(codes::WORD, word.span, message, hint);
@@ -85,7 +134,7 @@ fn role(table: &mut Reader<'_, '_>) -> Option<Role> {
 }
 
 pub(super) fn links(root: &mut Reader<'_, '_>, routers: &BTreeMap<String, Router>) -> Vec<Link> {
-    let (mut tables, excess) = root.tables_up_to("link", MOST);
+    let (mut tables, excess) = root.tables_up_to(LINK.name, MOST);
     if let Some(span) = excess {
         let message = format!("there are more than {MOST} links");
         root.problems()
@@ -107,10 +156,10 @@ fn link(
         span: table.span(),
         line: table.line(),
     };
-    let between = pair(table, "between", "the two routers that it joins");
-    let devices = pair(table, "devices", "the device of each towards the other");
-    let rates = field::both_ways(table, "write what it carries, such as `rate = \"10mbit\"`");
-    let delay = field::travelling(table);
+    let between = BETWEEN.get(table);
+    let devices = DEVICES.get(table);
+    let rates = RATE.get(table);
+    let delay = field::delay(table);
     let layer = field::layer(table);
     let (between, devices) = (between?, devices?);
     let mut sound = true;
@@ -164,19 +213,27 @@ pub(super) fn unused(
     false
 }
 
-/// A required list of two texts.
-fn pair(table: &mut Reader<'_, '_>, key: &'static str, what: &str) -> Option<[Value<String>; 2]> {
-    if !table.has(key) {
-        return table.missing(key, &format!("list {what}"));
+/// A list of two texts, by what they are.
+#[derive(Clone, Copy)]
+struct Pair(&'static str);
+
+impl FieldType for Pair {
+    type Value = [Value<String>; 2];
+
+    fn read(&self, table: &mut Reader<'_, '_>, key: &'static str) -> Option<[Value<String>; 2]> {
+        let list = table.text_list(key)?;
+        let count = list.len();
+        <[Value<String>; 2]>::try_from(list)
+            .map_err(|_| {
+                let message = format!("`{key}` lists {count} names in place of two");
+                let hint = format!("list {}", self.0);
+                let span = table.span_of(key);
+                table.problems().error(codes::LINK, span, message, hint);
+            })
+            .ok()
     }
-    let list = table.text_list(key)?;
-    let count = list.len();
-    <[Value<String>; 2]>::try_from(list)
-        .map_err(|_| {
-            let message = format!("`{key}` lists {count} names in place of two");
-            let hint = format!("list {what}");
-            let span = table.span_of(key);
-            table.problems().error(codes::LINK, span, message, hint);
-        })
-        .ok()
+
+    fn text(&self) -> String {
+        "list of two names".to_owned()
+    }
 }

@@ -68,10 +68,10 @@ const SWEEP: Field<Own> = Field::new(
     "Runs the arm once for each value and reports the best",
 );
 
-pub(super) const TABLE: Table = Table {
-    name: "[[arm]]",
-    about: "A variant. Each runs in a virtual machine of its own, with the same traffic and seed",
-    fields: &[
+pub(super) const TABLE: Table = Table::new(
+    "[[arm]]",
+    "A variant. Each runs in a virtual machine of its own, with the same traffic and seed",
+    &[
         &NAME,
         &ABOUT,
         &POLICY,
@@ -85,7 +85,7 @@ pub(super) const TABLE: Table = Table {
         &change::THEN,
         &SWEEP,
     ],
-};
+);
 
 const PARAMETER: Field<Text> = Field::new(
     "parameter",
@@ -98,11 +98,11 @@ const VALUES: Field<Texts> = Field::new("values", Texts("1 to 32 texts"), "What 
 const BEST: Field<Text> = Field::new("best", Text, "The metric whose lowest value is the best")
     .required("name the metric whose lowest value is best");
 
-pub(super) const SWEEP_TABLE: Table = Table {
-    name: "[arm.sweep]",
-    about: "The values that an arm tries for one parameter",
-    fields: &[&PARAMETER, &VALUES, &BEST],
-};
+pub(super) const SWEEP_TABLE: Table = Table::new(
+    "[arm.sweep]",
+    "The values that an arm tries for one parameter",
+    &[&PARAMETER, &VALUES, &BEST],
+);
 
 pub(super) fn arms(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Arm> {
     ARM.is_there(root);

@@ -24,11 +24,11 @@ const FORMULA: Field<Text> = Field::new("formula", Text, "May use the figures be
     .required("say how it is calculated: `formula = \"512 * 48 / 53\"`");
 const ABOUT: Field<Text> = Field::new("about", Text, "What it is");
 
-pub(super) const TABLE: Table = Table {
-    name: "[[figure]]",
-    about: "A file with figures calculates and runs nothing",
-    fields: &[&NAME, &FORMULA, &ABOUT],
-};
+pub(super) const TABLE: Table = Table::new(
+    "[[figure]]",
+    "A file with figures calculates and runs nothing",
+    &[&NAME, &FORMULA, &ABOUT],
+);
 
 /// The figures, each of which may use those before it; empty in other files.
 pub(super) fn figures(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Figure> {

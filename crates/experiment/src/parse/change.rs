@@ -30,11 +30,11 @@ const POLICY: Field<Text> = Field::new(
 )
 .required("name the policy: `policy = \"policies/x.toml\"`");
 
-pub(super) const TABLE: Table = Table {
-    name: "[[arm.then]]",
-    about: "A policy that changes while traffic runs",
-    fields: &[&AT, &POLICY],
-};
+pub(super) const TABLE: Table = Table::new(
+    "[[arm.then]]",
+    "A policy that changes while traffic runs",
+    &[&AT, &POLICY],
+);
 
 /// The changes of an arm, in order of time, and how many are written: metrics
 /// may speak of one with a mistake, which is reported once.

@@ -43,10 +43,10 @@ const EXPLAINED_BY: Field<Text> = Field::new(
      expects something of it too",
 );
 
-pub(super) const TABLE: Table = Table {
-    name: "[[expect]]",
-    about: "What a figure should be. One of `value`, `at-least` and `at-most` is given",
-    fields: &[
+pub(super) const TABLE: Table = Table::new(
+    "[[expect]]",
+    "What a figure should be. One of `value`, `at-least` and `at-most` is given",
+    &[
         &ARM,
         &METRIC,
         &VALUE,
@@ -58,7 +58,7 @@ pub(super) const TABLE: Table = Table {
         &REASON,
         &EXPLAINED_BY,
     ],
-};
+);
 
 pub(super) fn expectations(root: &mut Reader<'_, '_>, scope: &Scope) -> Vec<Expectation> {
     let problems = root.problems();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fields that several sections share: bounded values, names, words.
+//! Fields that several sections share: names, words.
 
 use super::codes;
 use super::registry::{Field, Own};
 use crate::Quantity;
 use std::collections::BTreeSet;
 use weirgate_document::{Reader, SourceSpan, Value, nearest};
-use weirgate_units::{Rate, Size, Span};
+use weirgate_units::Span;
 
 /// The longest run, in virtual time.
 pub(super) const LONGEST: Span = Span::from_secs(4 * 3600);
@@ -21,70 +21,6 @@ pub(super) fn head(reader: &Reader<'_, '_>) -> SourceSpan {
 
 /// Where to point for what concerns the whole file.
 pub(super) const TOP: SourceSpan = 0..0;
-
-/// A time span within bounds, both included.
-pub(super) fn span(
-    reader: &mut Reader<'_, '_>,
-    key: &'static str,
-    least: Span,
-    most: Span,
-) -> Option<Span> {
-    let value = reader.parsed::<Span>(key)?;
-    bounded(reader, key, &value, (least, most))
-}
-
-/// A rate within bounds, both included.
-pub(super) fn rate(
-    reader: &mut Reader<'_, '_>,
-    key: &'static str,
-    least: Rate,
-    most: Rate,
-) -> Option<Rate> {
-    let value = reader.parsed::<Rate>(key)?;
-    bounded(reader, key, &value, (least, most))
-}
-
-/// A size within bounds, both included.
-pub(super) fn size(
-    reader: &mut Reader<'_, '_>,
-    key: &'static str,
-    least: Size,
-    most: Size,
-) -> Option<Size> {
-    let value = size_value(reader, key)?;
-    bounded(reader, key, &value, (least, most))
-}
-
-/// A size, in quotes or as a whole number of bytes.
-fn size_value(reader: &mut Reader<'_, '_>, key: &'static str) -> Option<Value<Size>> {
-    let list = reader.parsed_list::<Size>(key)?;
-    let mut items = list.into_iter();
-    let first = items.next()?;
-    if let Some(second) = items.next() {
-        let message = format!("`{key}` takes one size");
-        reader
-            .problems()
-            .error(codes::LIMIT, second.span, message, "write one size");
-    }
-    Some(first)
-}
-
-fn bounded<T: Copy + PartialOrd + std::fmt::Display>(
-    reader: &Reader<'_, '_>,
-    key: &str,
-    value: &Value<T>,
-    (least, most): (T, T),
-) -> Option<T> {
-    if value.value < least || value.value > most {
-        let message = format!("`{key}` is out of range");
-        let hint = format!("write a value from {least} to {most}");
-        reader
-            .problems()
-            .error(codes::LIMIT, value.span.clone(), message, hint);
-        return None;
-    }
-    Some(value.value)
-}
 
 /// One of a few words; the first is used where the field is absent.
 pub(super) fn word<T: Copy>(

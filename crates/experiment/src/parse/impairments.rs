@@ -2,7 +2,7 @@
 //! What happens to the packets of a direction after transmission.
 
 use super::codes;
-use super::registry::{Field, Own, Table, Time};
+use super::registry::{Field, Own, Table, Within, time};
 use crate::{Impairments, Reordering};
 use weirgate_document::Reader;
 use weirgate_units::Span;
@@ -17,9 +17,9 @@ pub(super) const LOSS: Field<Own> = Field::new(
     "The part of the packets that are lost after transmission",
 )
 .default("0");
-pub(super) const JITTER: Field<Time> = Field::new(
+pub(super) const JITTER: Field<Within<Span>> = Field::new(
     "jitter",
-    Time(Span::ZERO, LONGEST),
+    time(Span::ZERO, LONGEST),
     "Each packet takes up to so much longer, evenly distributed. Order is kept",
 )
 .default("0");
@@ -28,9 +28,9 @@ pub(super) const REORDERED: Field<Own> = Field::new(
     Own("table"),
     "Some of the packets arrive later, and those behind them pass them",
 );
-pub(super) const BURSTS: Field<Time> = Field::new(
+pub(super) const BURSTS: Field<Within<Span>> = Field::new(
     "bursts",
-    Time(Span::ZERO, LONGEST),
+    time(Span::ZERO, LONGEST),
     "What was transmitted in each such time arrives together at its end, as from an aggregate of \
      Wi-Fi or a grant of DOCSIS",
 )
@@ -42,18 +42,18 @@ const PART: Field<Own> = Field::new(
     "Such a part of the packets are late",
 )
 .required("say how many packets are late, such as `part = \"1%\"`");
-const BY: Field<Time> = Field::new(
+const BY: Field<Within<Span>> = Field::new(
     "by",
-    Time(Span::from_nanos(1), LONGEST),
+    time(Span::from_nanos(1), LONGEST),
     "So much later they arrive",
 )
 .required("say how much later they arrive, such as `by = \"5ms\"`");
 
-pub(super) const REORDERING: Table = Table {
-    name: "reordering",
-    about: "Packets of a direction that arrive late",
-    fields: &[&PART, &BY],
-};
+pub(super) const REORDERING: Table = Table::new(
+    "reordering",
+    "Packets of a direction that arrive late",
+    &[&PART, &BY],
+);
 
 /// Those that a direction has; none where one of them is wrong.
 pub(super) fn read(side: &mut Reader<'_, '_>) -> Option<Impairments> {

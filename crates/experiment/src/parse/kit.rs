@@ -5,7 +5,7 @@
 //! knows; the form is checked here.
 
 use super::codes;
-use super::registry::{Field, Own, Speed, Table, Text, Texts};
+use super::registry::{Field, Own, Table, Text, Texts, Within, rate};
 use crate::Kit;
 use weirgate_document::Reader;
 use weirgate_linklayer::LinkLayer;
@@ -25,9 +25,9 @@ const DISCIPLINE: Field<Text> = Field::new(
      experiment's",
 )
 .required("name it: `discipline = \"meredt\"`");
-const RATE: Field<Speed> = Field::new(
+const RATE: Field<Within<Rate>> = Field::new(
     "rate",
-    Speed(Rate::kbit(1), Rate::kbit(100_000_000)),
+    rate(Rate::kbit(1), Rate::kbit(100_000_000)),
     "What it holds packets back to",
 );
 const LINK: Field<Text> = Field::new(
@@ -41,11 +41,11 @@ const SET: Field<Texts> = Field::new(
     "Its parameters, or `preset=NAME`, as for `weirgate aqm load`",
 );
 
-pub(super) const TABLE: Table = Table {
-    name: "[arm.kit]",
-    about: "A discipline of the kit",
-    fields: &[&DISCIPLINE, &RATE, &LINK, &SET],
-};
+pub(super) const TABLE: Table = Table::new(
+    "[arm.kit]",
+    "A discipline of the kit",
+    &[&DISCIPLINE, &RATE, &LINK, &SET],
+);
 
 pub(super) fn kit(table: &mut Reader<'_, '_>) -> Option<Kit> {
     let mut table = table.table(KIT.name)?;

@@ -22,10 +22,9 @@ mod topology;
 mod traffic;
 
 pub use codes::CODES;
-pub use registry::{FieldRow, Table};
 
 use crate::{Experiment, KernelName, Machine, Sampling, Topology};
-use registry::{Field, Integer, Own, Switch, Text, Texts, Time, Word};
+use registry::{Field, Integer, Own, Switch, Table, Text, Texts, Within, Word, time};
 use scope::Scope;
 use traffic::{kind, probe};
 use weirgate_document::{Problem, Problems, Reader};
@@ -66,9 +65,9 @@ const SEED: Field<Integer> = Field::new(
     "For everything random; `--seed` replaces it. Equal seeds give equal results, byte for byte",
 )
 .default("1");
-const SETTLE: Field<Time> = Field::new(
+const SETTLE: Field<Within<Span>> = Field::new(
     "settle",
-    Time(Span::ZERO, field::LONGEST),
+    time(Span::ZERO, field::LONGEST),
     "Each phase is measured from so long after its start",
 )
 .default("`\"5s\"`");
@@ -81,10 +80,10 @@ const MACHINE: Field<Own> = Field::new("machine", Own("table"), "The machine of 
 const SAMPLING: Field<Own> = Field::new("sampling", Own("table"), "What is read and recorded");
 
 /// The file itself.
-const FILE: Table = Table {
-    name: "the file",
-    about: "The head of the file, and its tables",
-    fields: &[
+const FILE: Table = Table::new(
+    "the file",
+    "The head of the file, and its tables",
+    &[
         &FORMAT,
         &NAME,
         &TITLE,
@@ -105,7 +104,7 @@ const FILE: Table = Table {
         &expect::EXPECT,
         &calculation::FIGURE,
     ],
-};
+);
 
 const KERNEL: Field<Word<KernelName>> = Field::new(
     "kernel",
@@ -114,23 +113,19 @@ const KERNEL: Field<Word<KernelName>> = Field::new(
 )
 .default("the lab's own, which is `cloud`");
 
-const OF_MACHINE: Table = Table {
-    name: "[machine]",
-    about: "The machine that runs each arm",
-    fields: &[&KERNEL],
-};
+const OF_MACHINE: Table = Table::new("[machine]", "The machine that runs each arm", &[&KERNEL]);
 
 const SHORTEST: Span = Span::from_millis(1);
 const LONGEST: Span = Span::from_secs(60);
-const QUEUES: Field<Time> = Field::new(
+const QUEUES: Field<Within<Span>> = Field::new(
     "queues",
-    Time(SHORTEST, LONGEST),
+    time(SHORTEST, LONGEST),
     "How often the gateway's queues are read",
 )
 .default("`\"100ms\"`");
-const TCP: Field<Time> = Field::new(
+const TCP: Field<Within<Span>> = Field::new(
     "tcp",
-    Time(SHORTEST, LONGEST),
+    time(SHORTEST, LONGEST),
     "How often the state of TCP senders is read",
 )
 .default("`\"100ms\"`");
@@ -149,11 +144,11 @@ const CAPTURE: Field<Switch> = Field::new(
 )
 .default("false");
 
-const OF_SAMPLING: Table = Table {
-    name: "[sampling]",
-    about: "What is read and recorded while an arm runs",
-    fields: &[&QUEUES, &TCP, &SEGMENTS, &CAPTURE],
-};
+const OF_SAMPLING: Table = Table::new(
+    "[sampling]",
+    "What is read and recorded while an arm runs",
+    &[&QUEUES, &TCP, &SEGMENTS, &CAPTURE],
+);
 
 /// Every table, in the order of the reference.
 pub const TABLES: &[Table] = &[

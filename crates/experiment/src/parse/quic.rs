@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The fields of a traffic entry of kind `quic`.
 
-use super::registry::{Bytes, Field, Integer, Switch, Table, Word};
+use super::registry::{Field, Integer, Switch, Table, Within, Word, size};
 use crate::{Amount, QuicCongestion, QuicSettings};
 use weirgate_document::Reader;
 use weirgate_units::Size;
@@ -9,9 +9,9 @@ use weirgate_units::Size;
 /// The most streams of a connection: what quinn-proto lets its peer open.
 const MOST_STREAMS: i64 = 100;
 
-const AMOUNT: Field<Bytes> = Field::new(
+const AMOUNT: Field<Within<Size>> = Field::new(
     "bytes",
-    Bytes(Size::bytes(1), Size::bytes(1 << 30)),
+    size(Size::bytes(1), Size::bytes(1 << 30)),
     "How much is sent",
 )
 .default("until the run ends");
@@ -40,12 +40,12 @@ const SPIN: Field<Switch> = Field::new(
 )
 .default("true");
 
-pub(super) const TABLE: Table = Table {
-    name: "[[traffic]] of kind quic",
-    about: "One QUIC connection (version 1, [quinn-proto](https://docs.rs/quinn-proto)) that sends \
+pub(super) const TABLE: Table = Table::new(
+    "[[traffic]] of kind quic",
+    "One QUIC connection (version 1, [quinn-proto](https://docs.rs/quinn-proto)) that sends \
             as much as its congestion control lets it",
-    fields: &[&AMOUNT, &STREAMS, &CONGESTION, &ECN, &SPIN],
-};
+    &[&AMOUNT, &STREAMS, &CONGESTION, &ECN, &SPIN],
+);
 
 pub(super) fn settings(table: &mut Reader<'_, '_>) -> Option<QuicSettings> {
     let amount = if AMOUNT.is_in(table) {

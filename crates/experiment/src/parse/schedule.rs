@@ -2,7 +2,7 @@
 //! Phases, and the stretches of time in which traffic and probes run.
 
 use super::field::LONGEST;
-use super::registry::{Field, Own, Table, Texts, Time};
+use super::registry::{Field, Own, Table, Texts, Within, time};
 use super::scope::Scope;
 use super::{codes, field};
 use crate::Phase;
@@ -18,16 +18,16 @@ pub(super) const PHASE: Field<Own> = Field::new("phase", Own("tables"), "Phases 
 
 const NAME: Field<Own> = Field::new("name", Own("name"), "The first part of its metrics' names")
     .required("give the phase a name");
-const START: Field<Time> = Field::new("start", Time(Span::ZERO, LONGEST), "When it begins")
+const START: Field<Within<Span>> = Field::new("start", time(Span::ZERO, LONGEST), "When it begins")
     .default("the end of the phase before");
-const END: Field<Time> = Field::new("end", Time(Span::ZERO, LONGEST), "When it ends")
+const END: Field<Within<Span>> = Field::new("end", time(Span::ZERO, LONGEST), "When it ends")
     .required("say when the phase ends, since the start of traffic");
 
-pub(super) const TABLE: Table = Table {
-    name: "[[phase]]",
-    about: "A stretch of time. Phases are in order and do not overlap",
-    fields: &[&NAME, &START, &END],
-};
+pub(super) const TABLE: Table = Table::new(
+    "[[phase]]",
+    "A stretch of time. Phases are in order and do not overlap",
+    &[&NAME, &START, &END],
+);
 
 /// When traffic or a probe runs.
 pub(super) const DURING: Field<Texts> = Field::new(
@@ -36,15 +36,15 @@ pub(super) const DURING: Field<Texts> = Field::new(
     "When it runs; phases that touch make one run",
 )
 .default("the whole experiment");
-pub(super) const FROM_TIME: Field<Time> = Field::new(
+pub(super) const FROM_TIME: Field<Within<Span>> = Field::new(
     "start",
-    Time(Span::ZERO, LONGEST),
+    time(Span::ZERO, LONGEST),
     "When it begins, in place of `during`",
 )
 .default("the experiment's start");
-pub(super) const UNTIL: Field<Time> = Field::new(
+pub(super) const UNTIL: Field<Within<Span>> = Field::new(
     "stop",
-    Time(Span::ZERO, LONGEST),
+    time(Span::ZERO, LONGEST),
     "When it ends, in place of `during`",
 )
 .default("the experiment's end");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The section `[topology]`.
 
-use super::registry::{Field, Integer, Own, Speed, Switch, Table, Time, Word};
+use super::registry::{Field, Integer, Own, Switch, Table, Within, Word, rate, time};
 use super::scope::Scope;
 use super::{codes, field, impairments};
 use crate::{Buffer, DropEnd, Framing, Impairments, Line, LineSide, LineStep, Topology};
@@ -38,11 +38,11 @@ const SERVERS: Field<Integer> = Field::new(
 const OWN_LINE: Field<Own> = Field::new("line", Own("table"), "The line, `[topology.line]`")
     .required("describe the line in `[topology.line]`");
 
-pub(super) const TABLE: Table = Table {
-    name: "[topology]",
-    about: "What is built",
-    fields: &[&KIND, &HOSTS, &SERVERS, &OWN_LINE],
-};
+pub(super) const TABLE: Table = Table::new(
+    "[topology]",
+    "What is built",
+    &[&KIND, &HOSTS, &SERVERS, &OWN_LINE],
+);
 
 const FRAMING: Field<Word<Framing>> = Field::new(
     "framing",
@@ -85,44 +85,44 @@ const DOWN: Field<Own> =
     Field::new("down", Own("table"), "The direction to the gateway").required(DIRECTION);
 const DIRECTION: &str = "describe this direction: rate, delay, buffer";
 
-pub(super) const LINE: Table = Table {
-    name: "[topology.line]",
-    about: "The line with the buffers before it: the modem's upstream, the exchange's downstream",
-    fields: &[&FRAMING, &OVERHEAD, &MPU, &HALF_DUPLEX, &THEN, &UP, &DOWN],
-};
+pub(super) const LINE: Table = Table::new(
+    "[topology.line]",
+    "The line with the buffers before it: the modem's upstream, the exchange's downstream",
+    &[&FRAMING, &OVERHEAD, &MPU, &HALF_DUPLEX, &THEN, &UP, &DOWN],
+);
 
-const AT: Field<Time> = Field::new(
+const AT: Field<Within<Span>> = Field::new(
     "at",
-    Time(Span::from_nanos(1), LATEST),
+    time(Span::from_nanos(1), LATEST),
     "When the rates change",
 )
 .required("say when the rates change: `at = \"20s\"`");
-const UP_RATE: Field<Speed> = Field::new(
+const UP_RATE: Field<Within<Rate>> = Field::new(
     "up",
-    Speed(SLOWEST, FASTEST),
+    rate(SLOWEST, FASTEST),
     "The rate upstream from then on; one of `up` and `down` at least",
 );
-const DOWN_RATE: Field<Speed> = Field::new(
+const DOWN_RATE: Field<Within<Rate>> = Field::new(
     "down",
-    Speed(SLOWEST, FASTEST),
+    rate(SLOWEST, FASTEST),
     "The rate downstream from then on",
 );
 
-pub(super) const STEP: Table = Table {
-    name: "[[topology.line.then]]",
-    about: "Other rates of the line",
-    fields: &[&AT, &UP_RATE, &DOWN_RATE],
-};
+pub(super) const STEP: Table = Table::new(
+    "[[topology.line.then]]",
+    "Other rates of the line",
+    &[&AT, &UP_RATE, &DOWN_RATE],
+);
 
-const RATE: Field<Speed> = Field::new(
+const RATE: Field<Within<Rate>> = Field::new(
     "rate",
-    Speed(SLOWEST, FASTEST),
+    rate(SLOWEST, FASTEST),
     "The line's rate, bits on the wire",
 )
 .required("write the line rate, such as `rate = \"512kbit\"`");
-const DELAY: Field<Time> = Field::new(
+const DELAY: Field<Within<Span>> = Field::new(
     "delay",
-    Time(Span::ZERO, Span::from_secs(10)),
+    time(Span::ZERO, Span::from_secs(10)),
     "One way, after transmission",
 )
 .default("0");
@@ -140,10 +140,10 @@ const DROP: Field<Word<DropEnd>> = Field::new(
 )
 .default("`\"tail\"`");
 
-pub(super) const SIDE: Table = Table {
-    name: "[topology.line.up] and [topology.line.down]",
-    about: "A direction of the line",
-    fields: &[
+pub(super) const SIDE: Table = Table::new(
+    "[topology.line.up] and [topology.line.down]",
+    "A direction of the line",
+    &[
         &RATE,
         &DELAY,
         &BUFFER,
@@ -153,7 +153,7 @@ pub(super) const SIDE: Table = Table {
         &impairments::REORDERED,
         &impairments::BURSTS,
     ],
-};
+);
 
 pub(super) fn read(root: &mut Reader<'_, '_>) -> Option<Topology> {
     if !TOPOLOGY.is_there(root) {
@@ -236,7 +236,7 @@ fn steps(line: &mut Reader<'_, '_>) -> Vec<LineStep> {
     let mut found: Vec<LineStep> = Vec::new();
     for mut table in tables {
         let at = AT.get(&mut table);
-        let mut rate = |of: Field<Speed>| of.is_in(&mut table).then(|| of.get(&mut table));
+        let mut rate = |of: Field<Within<Rate>>| of.is_in(&mut table).then(|| of.get(&mut table));
         let (up, down) = (rate(UP_RATE), rate(DOWN_RATE));
         if up.is_none() && down.is_none() {
             let hint = "write `up`, `down` or both";

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The fields of a policy, as a page and as the manual page weirgate-policy(5), and those
-//! of an experiment, from the registries that they are read by.
+//! of experiments and domains, from the registries that they are read by.
 
 use crate::reference::disciplines::escaped;
 use std::fmt::Write as _;
+use weirgate_document::registry;
 use weirgate_policy::{Field, TABLES};
 
 /// The page below the reference.
@@ -25,11 +26,21 @@ pub fn page() -> String {
 
 /// The page about experiment files.
 pub fn of_experiments() -> String {
-    let mut text = String::from(
-        "# Fields of an experiment\n\nEvery table and field of an experiment file. [The experiment \
-         file](../experiments.md) explains them, and says how values are written.\n",
-    );
-    for table in weirgate_experiment::TABLES {
+    let head = "# Fields of an experiment\n\nEvery table and field of an experiment file. [The \
+                experiment file](../experiments.md) explains them, and says how values are written.\n";
+    declared(head, weirgate_experiment::TABLES)
+}
+
+/// The page about domain files.
+pub fn of_domains() -> String {
+    let head = "# Fields of a domain\n\nEvery table and field of a domain file. [A DiffServ \
+                domain](../domain.md) explains them.\n";
+    declared(head, weirgate_domain::TABLES)
+}
+
+fn declared(head: &str, tables: &[registry::Table]) -> String {
+    let mut text = head.to_owned();
+    for table in tables {
         let rows = table.rows().into_iter().map(|row| {
             let (name, default) = (row.name.to_owned(), row.default.to_owned());
             [name, row.kind, default, row.about.to_owned()]

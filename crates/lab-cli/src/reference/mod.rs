@@ -23,6 +23,8 @@ pub fn pages(folder: &Path) -> Result<Pages, Failure> {
     pages.insert("fields.md".to_owned(), fields::page().into_bytes());
     let experiments = fields::of_experiments().into_bytes();
     pages.insert("experiment-fields.md".to_owned(), experiments);
+    let domains = fields::of_domains().into_bytes();
+    pages.insert("domain-fields.md".to_owned(), domains);
     let manual = fields::manual().into_bytes();
     pages.insert("man/weirgate-policy.5".to_owned(), manual);
     for (name, page) in disciplines::pages(folder)? {

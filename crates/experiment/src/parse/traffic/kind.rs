@@ -3,7 +3,7 @@
 
 use super::common::{PACKET, SHORTEST_INTERVAL, SPAN_HINT, STAMP, packet};
 use crate::parse::field::LONGEST;
-use crate::parse::registry::{Bytes, Field, Integer, Own, Table, Text, Time, Word};
+use crate::parse::registry::{Field, Integer, Own, Table, Text, Within, Word, size, time};
 use crate::parse::{codes, quic};
 use crate::{Amount, TcpSettings, TrafficKind};
 use weirgate_document::Reader;
@@ -27,26 +27,26 @@ const LARGEST_SIZE: Size = Size::bytes(10_000_000_000);
 const LARGEST_BUFFER: Size = Size::bytes(1 << 30);
 const SIZE_HINT: &str = "write a size, such as `\"5000\"`";
 
-const AMOUNT: Field<Bytes> = Field::new(
+const AMOUNT: Field<Within<Size>> = Field::new(
     "bytes",
-    Bytes(Size::bytes(1), LARGEST_BUFFER),
+    size(Size::bytes(1), LARGEST_BUFFER),
     "How much is sent; for kind `tcp` alone",
 )
 .default("until the run ends");
-const WINDOW: Field<Bytes> = Field::new(
+const WINDOW: Field<Within<Size>> = Field::new(
     "window",
-    Bytes(Size::bytes(1_000), LARGEST_BUFFER),
+    size(Size::bytes(1_000), LARGEST_BUFFER),
     "The largest window that the receiver offers",
 );
-const SEND_BUFFER: Field<Bytes> = Field::new(
+const SEND_BUFFER: Field<Within<Size>> = Field::new(
     "send-buffer",
-    Bytes(Size::bytes(4_096), LARGEST_BUFFER),
+    size(Size::bytes(4_096), LARGEST_BUFFER),
     "Of the sender's socket, for large windows",
 )
 .default("the kernel's");
-const RECEIVE_BUFFER: Field<Bytes> = Field::new(
+const RECEIVE_BUFFER: Field<Within<Size>> = Field::new(
     "receive-buffer",
-    Bytes(Size::bytes(4_096), LARGEST_BUFFER),
+    size(Size::bytes(4_096), LARGEST_BUFFER),
     "Of the receiver's socket, for large windows",
 )
 .default("the kernel's");
@@ -58,68 +58,68 @@ const CONGESTION: Field<Text> = Field::new(
 )
 .default("the kernel's");
 
-pub(crate) const OF_TCP: Table = Table {
-    name: "[[traffic]] of TCP",
-    about: "Kind `tcp`: one connection that sends as much as TCP lets it. Kinds `requests` and \
+pub(crate) const OF_TCP: Table = Table::new(
+    "[[traffic]] of TCP",
+    "Kind `tcp`: one connection that sends as much as TCP lets it. Kinds `requests` and \
             `short-flows` have these fields too, but for `bytes`",
-    fields: &[&AMOUNT, &WINDOW, &SEND_BUFFER, &RECEIVE_BUFFER, &CONGESTION],
-};
+    &[&AMOUNT, &WINDOW, &SEND_BUFFER, &RECEIVE_BUFFER, &CONGESTION],
+);
 
-const INTERVAL: Field<Time> = Field::new(
+const INTERVAL: Field<Within<Span>> = Field::new(
     "interval",
-    Time(SHORTEST_INTERVAL, LONGEST),
+    time(SHORTEST_INTERVAL, LONGEST),
     "Between two of them",
 )
 .required(SPAN_HINT);
-const SLOW_INTERVAL: Field<Time> = Field::new(
+const SLOW_INTERVAL: Field<Within<Span>> = Field::new(
     "interval",
-    Time(Span::from_millis(1), LONGEST),
+    time(Span::from_millis(1), LONGEST),
     "Between two of them",
 )
 .required(SPAN_HINT);
 const PACKETS: Field<Integer> =
     Field::new("packets", Integer(1, u32::MAX as i64), "How many at most").default("no limit");
 
-pub(crate) const OF_UDP: Table = Table {
-    name: "[[traffic]] of kind udp",
-    about: "Datagrams at a fixed rate",
-    fields: &[&INTERVAL, &PACKET, &PACKETS],
-};
+pub(crate) const OF_UDP: Table = Table::new(
+    "[[traffic]] of kind udp",
+    "Datagrams at a fixed rate",
+    &[&INTERVAL, &PACKET, &PACKETS],
+);
 
-const REQUEST: Field<Bytes> = Field::new(
+const REQUEST: Field<Within<Size>> = Field::new(
     "request",
-    Bytes(Size::bytes(1), LARGEST_SIZE),
+    size(Size::bytes(1), LARGEST_SIZE),
     "What is asked with",
 )
 .required(SIZE_HINT);
-const RESPONSE: Field<Bytes> = Field::new(
+const RESPONSE: Field<Within<Size>> = Field::new(
     "response",
-    Bytes(Size::bytes(1), LARGEST_SIZE),
+    size(Size::bytes(1), LARGEST_SIZE),
     "What is answered",
 )
 .required(SIZE_HINT);
-const THINK: Field<Time> = Field::new(
+const THINK: Field<Within<Span>> = Field::new(
     "think",
-    Time(Span::ZERO, LONGEST),
+    time(Span::ZERO, LONGEST),
     "From a response to the next request",
 )
 .default("0");
 
-pub(crate) const OF_REQUESTS: Table = Table {
-    name: "[[traffic]] of kind requests",
-    about: "A request and its response over one connection, again and again",
-    fields: &[&REQUEST, &RESPONSE, &THINK],
-};
+pub(crate) const OF_REQUESTS: Table = Table::new(
+    "[[traffic]] of kind requests",
+    "A request and its response over one connection, again and again",
+    &[&REQUEST, &RESPONSE, &THINK],
+);
 
-const MEAN_GAP: Field<Time> = Field::new(
+const MEAN_GAP: Field<Within<Span>> = Field::new(
     "mean-gap",
-    Time(Span::from_millis(1), LONGEST),
+    time(Span::from_millis(1), LONGEST),
     "Between starts, in the mean",
 )
 .required(SPAN_HINT);
-const MEAN_LENGTH: Field<Bytes> = Field::new(
+const MEAN_LENGTH: Field<Within<Size>> = Field::new(
     "mean-length",
-    Bytes(Size::bytes(1), LARGEST_SIZE),
+    size(Size::bytes(1), LARGEST_SIZE),
     "Of a flow, in the mean",
 )
 .required(SIZE_HINT);
@@ -129,9 +129,9 @@ const SHAPE: Field<Own> = Field::new(
     "The shape of the Pareto distribution of lengths",
 )
 .required("write the Pareto shape, such as `shape = 1.4`");
-const DRAIN: Field<Time> = Field::new(
+const DRAIN: Field<Within<Span>> = Field::new(
     "drain",
-    Time(Span::ZERO, LONGEST),
+    time(Span::ZERO, LONGEST),
     "Time before the end of a run in which none starts, so that all can end",
 )
 .default("0");
@@ -143,24 +143,24 @@ const SIZES: Field<Own> = Field::new(
      bound before), `mice:more` those above all bounds",
 );
 
-pub(crate) const OF_SHORT_FLOWS: Table = Table {
-    name: "[[traffic]] of kind short-flows",
-    about: "TCP flows that start at random (Poisson), with random lengths (Pareto)",
-    fields: &[&MEAN_GAP, &MEAN_LENGTH, &SHAPE, &DRAIN, &SIZES],
-};
+pub(crate) const OF_SHORT_FLOWS: Table = Table::new(
+    "[[traffic]] of kind short-flows",
+    "TCP flows that start at random (Poisson), with random lengths (Pareto)",
+    &[&MEAN_GAP, &MEAN_LENGTH, &SHAPE, &DRAIN, &SIZES],
+);
 
-pub(crate) const OF_SYNS: Table = Table {
-    name: "[[traffic]] of kind syns",
-    about: "SYNs to a port that takes nothing, as to hosts that are not there: none but the first \
+pub(crate) const OF_SYNS: Table = Table::new(
+    "[[traffic]] of kind syns",
+    "SYNs to a port that takes nothing, as to hosts that are not there: none but the first \
             is answered, none is sent again",
-    fields: &[&SLOW_INTERVAL],
-};
+    &[&SLOW_INTERVAL],
+);
 
-pub(crate) const OF_VOICE: Table = Table {
-    name: "[[traffic]] of kind voice",
-    about: "A datagram each way in each interval",
-    fields: &[&SLOW_INTERVAL, &PACKET],
-};
+pub(crate) const OF_VOICE: Table = Table::new(
+    "[[traffic]] of kind voice",
+    "A datagram each way in each interval",
+    &[&SLOW_INTERVAL, &PACKET],
+);
 
 #[derive(Clone, Copy)]
 pub(super) enum KindWord {
@@ -278,7 +278,7 @@ fn sizes(table: &mut Reader<'_, '_>) -> Vec<Size> {
 fn tcp(table: &mut Reader<'_, '_>, bulk: bool) -> Option<TcpSettings> {
     let mut settings = TcpSettings::default();
     let mut complete = true;
-    let mut size = |table: &mut Reader<'_, '_>, of: &Field<Bytes>| {
+    let mut size = |table: &mut Reader<'_, '_>, of: &Field<Within<Size>>| {
         if !of.is_in(table) {
             return None;
         }

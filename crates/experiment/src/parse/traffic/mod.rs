@@ -6,7 +6,7 @@ pub(super) mod kind;
 pub(super) mod probe;
 
 use super::field::LONGEST;
-use super::registry::{Field, Integer, Own, Table, Text, Time};
+use super::registry::{Field, Integer, Own, Table, Text, Within, time};
 use super::scope::{Scope, Transport};
 use super::{codes, field, schedule};
 use crate::{Node, Traffic, TrafficKind};
@@ -43,9 +43,9 @@ const HOSTS: Field<Own> = Field::new(
      and those that follow",
 )
 .default("1");
-const STAGGER: Field<Time> = Field::new(
+const STAGGER: Field<Within<Span>> = Field::new(
     "stagger",
-    Time(Span::ZERO, LONGEST),
+    time(Span::ZERO, LONGEST),
     "Between the starts of two of them",
 )
 .default("0");
@@ -55,10 +55,10 @@ const GROUP: Field<Text> = Field::new(
     "A name. Entries of one group are compared: `jain.GROUP.index` is Jain's index of what each \
      of them got",
 );
-pub(super) const TABLE: Table = Table {
-    name: "[[traffic]]",
-    about: "What every kind of traffic has",
-    fields: &[
+pub(super) const TABLE: Table = Table::new(
+    "[[traffic]]",
+    "What every kind of traffic has",
+    &[
         &NAME,
         &KIND,
         &FROM,
@@ -75,7 +75,7 @@ pub(super) const TABLE: Table = Table {
         &GROUP,
         &CLASS,
     ],
-};
+);
 
 pub(super) fn traffic(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Traffic> {
     let tables = root.tables(TRAFFIC.name).into_iter();

@@ -6,11 +6,12 @@ use super::common::{
     packet,
 };
 use crate::parse::field::LONGEST;
-use crate::parse::registry::{Field, Own, Table, Texts, Time, Word};
+use crate::parse::registry::{Field, Own, Table, Texts, Within, Word, time};
 use crate::parse::scope::{Scope, Transport};
 use crate::parse::{codes, field, schedule};
 use crate::{Probe, ProbeKind};
 use weirgate_document::Reader;
+use weirgate_units::Span;
 
 pub(crate) const PROBE: Field<Own> = Field::new(
     "probe",
@@ -29,9 +30,9 @@ const KIND: Field<Word<bool>> = Field::new(
 const ASKS: Field<Own> =
     Field::new("from", Own("place"), "Who asks; across the line from `to`").required(NODE_HINT);
 const ANSWERS: Field<Own> = Field::new("to", Own("place"), "Who answers").required(NODE_HINT);
-const BETWEEN: Field<Time> = Field::new(
+const BETWEEN: Field<Within<Span>> = Field::new(
     "interval",
-    Time(SHORTEST_INTERVAL, LONGEST),
+    time(SHORTEST_INTERVAL, LONGEST),
     "Between two questions",
 )
 .required(SPAN_HINT);
@@ -48,10 +49,10 @@ const WITHIN_MS: Field<Texts> = Field::new(
     "Bounds for `rtt.PROBE.within_N_ms.ratio`",
 );
 
-pub(crate) const TABLE: Table = Table {
-    name: "[[probe]]",
-    about: "A probe sends questions at an interval, and measures the time until each answer",
-    fields: &[
+pub(crate) const TABLE: Table = Table::new(
+    "[[probe]]",
+    "A probe sends questions at an interval, and measures the time until each answer",
+    &[
         &NAME,
         &KIND,
         &ASKS,
@@ -67,7 +68,7 @@ pub(crate) const TABLE: Table = Table {
         &IPV6,
         &CLASS,
     ],
-};
+);
 
 pub(crate) fn probes(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Probe> {
     let tables = root.tables(PROBE.name).into_iter();

@@ -64,6 +64,9 @@ enum Task {
     BenchPolicy,
     /// Measure size, `check` and an idle `keep` of the router's program, as root.
     BenchRouter,
+    /// Find the functions that `keep` runs, and write the list by which they stand together, as
+    /// root; needs gdb.
+    KeepOrder,
     /// Measure what `weirgate watch` costs with 300 hosts, as root.
     BenchWatch {
         /// Send and receive, as in its namespace.
@@ -213,6 +216,7 @@ fn main() -> ExitCode {
         Task::Bench => bench::run_all(&root()),
         Task::BenchPolicy => bench::run_policy(&root()),
         Task::BenchRouter => bench::run_router(&root()),
+        Task::KeepOrder => bench::keep_order::write(&root()),
         Task::BenchWatch { inside: true, .. } => bench::traffic::router(),
         Task::BenchWatch { hosts: true, .. } => bench::traffic::hosts(),
         Task::BenchWatch { series: true, .. } => bench::watch::series(),

@@ -6,6 +6,7 @@
 
 mod arriving;
 mod figure;
+pub mod keep_order;
 mod policy;
 mod router;
 pub mod traffic;

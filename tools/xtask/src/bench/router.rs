@@ -77,19 +77,24 @@ fn check_ms(root: &Path, program: &Path) -> Result<f64> {
     Ok(median(times))
 }
 
-/// What `keep` takes while nothing happens: its memory, and how often it wakes up.
-fn idle(program: &Path) -> Result<[Figure; 2]> {
+/// A namespace in which the program has applied what `keep` holds to.
+pub(super) fn applied(program: &Path) -> Result<Namespace> {
     let place = Namespace::new()?;
-    let program = program.display();
     let folder = tempfile::tempdir()?;
     let policy = folder.path().join("policy.toml");
     fs::write(&policy, KEPT)?;
-    let apply = format!("{program} apply {}", policy.display());
+    let apply = format!("{} apply {}", program.display(), policy.display());
     run(place
         .command(&apply)
         .stdout(Stdio::null())
         .stderr(Stdio::null()))?;
-    let mut keep = place.command(&format!("{program} keep"));
+    Ok(place)
+}
+
+/// What `keep` takes while nothing happens: its memory, and how often it wakes up.
+fn idle(program: &Path) -> Result<[Figure; 2]> {
+    let place = applied(program)?;
+    let mut keep = place.command(&format!("{} keep", program.display()));
     let keep = keep.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let keep = super::figure::Ended(keep.context("weirgate keep")?);
     sleep(SETTLE);

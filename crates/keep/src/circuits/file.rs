@@ -15,6 +15,7 @@ use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use weirgate_state::DeviceName;
+use weirgate_units::Arrange as _;
 
 /// The folder below that of applied states, and how names of files end.
 const FOLDER: &str = "circuits";
@@ -61,7 +62,7 @@ pub(super) fn devices(folders: &Folders) -> Result<Vec<DeviceName>, KeepError> {
         let device = name.to_str().and_then(|name| name.strip_suffix(ENDS));
         devices.extend(device.and_then(DeviceName::new));
     }
-    devices.sort();
+    devices.arrange();
     Ok(devices)
 }
 

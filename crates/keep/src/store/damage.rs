@@ -10,6 +10,7 @@ use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use weirgate_units::Arrange as _;
 
 const ASIDE: &str = "damaged";
 
@@ -109,6 +110,6 @@ pub(super) fn found(folder: &Path) -> Result<Vec<(PathBuf, Option<u64>)>, KeepEr
             all.push((path, number));
         }
     }
-    all.sort();
+    all.arrange();
     Ok(all)
 }

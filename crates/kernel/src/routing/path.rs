@@ -14,6 +14,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use weirgate_state::{DeviceName, IpVersion, LinkPath};
+use weirgate_units::Arrange as _;
 
 impl Kernel {
     /// How each of the devices leads to the internet: by the next hop that is
@@ -40,7 +41,7 @@ impl Kernel {
             let found = routes.iter().filter_map(|one| default_route(one, &names));
             defaults.extend(found.map(|route| (version, route)));
         }
-        defaults.sort_by_key(|(_, route)| route.metric);
+        defaults.arrange_by_key(|(_, route)| route.metric);
         let subnets = self.subnets().await?;
         let path = |(device, stated): &(&DeviceName, &[IpAddr])| {
             let flags = flags.get(*device).copied().unwrap_or(0);

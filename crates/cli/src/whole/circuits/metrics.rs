@@ -14,6 +14,7 @@ use weirgate_console::exit::{Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_keep::Circuits;
+use weirgate_units::Arrange as _;
 
 /// The most circuits that may be asked for: each is ten series.
 const MOST: usize = 1_000;
@@ -170,7 +171,7 @@ fn shown(tree: &Tree, top: usize) -> Vec<&CircuitsNode> {
         circuits.select_nth_unstable_by_key(top, by_bytes);
         circuits.truncate(top);
     }
-    circuits.sort_unstable_by_key(by_bytes);
+    circuits.arrange_by_key(by_bytes);
     all.append(&mut circuits);
     all
 }

@@ -166,8 +166,8 @@ fn a_rule_by_port() {
         let wanted = routing(&links, &[true, true], &paths(&links));
         let marks = wanted.marks.unwrap();
         assert_eq!(Marking::of_lines(&marks.lines()), Some(marks.clone()));
-        let lines = marks.lines();
-        let own = lines.iter().filter_map(|line| {
+        let all = marks.lines();
+        let own = all.iter().filter_map(|line| {
             let line = line.strip_prefix("prerouting: ")?;
             line.strip_suffix(" mark 0x100").map(str::to_owned)
         });

@@ -252,8 +252,10 @@ impl Marking {
                     _ => return None,
                 };
                 if complete {
-                    let links = Vec::new();
-                    found.choices.push(Choice { of, links });
+                    found.choices.push(Choice {
+                        of,
+                        links: Vec::new(),
+                    });
                 }
                 let choice = found.choices.last_mut()?;
                 choice.links.push((number(value)?, part.parse().ok()?));

@@ -22,9 +22,9 @@
 
 #define SHALLOW_PARAMS(P) \
 	P(l4s_ramp_ns, AQM_NS, 0, 0, 1000000000, \
-	  "marks of L4S packets rise from none to all over so long a time " \
-	  "that those before them would keep the link, four full packets " \
-	  "at least; 0: they are as all others") \
+	  "an L4S packet is marked for certain if those before it keep the " \
+	  "link for this long, and in proportion if for less; at least " \
+	  "four full packets; 0: L4S packets are treated as all others") \
 	P(coupling, AQM_NUMBER, 2, 1, 16, \
 	  "k: probability for L4S packets over the root of the classic one")
 
@@ -69,10 +69,13 @@ AQM_FN void shallow_setup(struct shallow_vars *v,
 	u64 full = aqm_wire(link, (u32)aqm_clamp(link->mtu_bytes, 64, 65536));
 
 	v->l4s_rate = link->rate_bytes_s;
-	v->l4s_ramp_ns = p->l4s_ramp_ns;
-	if (v->l4s_ramp_ns && v->l4s_rate)
-		v->l4s_ramp_ns = aqm_max(v->l4s_ramp_ns,
-					 4 * full * 1000000000 / v->l4s_rate);
+	u64 least = v->l4s_rate ? 4 * full * 1000000000 / v->l4s_rate : 0;
+
+	v->l4s_ramp_ns = 0;
+	/* What is divided by it must be below 2^32. */
+	if (p->l4s_ramp_ns)
+		v->l4s_ramp_ns =
+			aqm_min(aqm_max(p->l4s_ramp_ns, least), 0xffffffffU);
 }
 
 /* Whether a packet is one of L4S: ECT(1) says so, and CE may have been that

@@ -21,7 +21,10 @@ pub const CODES: &[(&str, &str)] = &[
         TIMING,
         "the times of the health check contradict one another",
     ),
-    (PROTOCOL, "a rule's protocol is not one, or has no ports"),
+    (
+        PROTOCOL,
+        "a rule's protocol is not one, has no ports, or is of another IP version",
+    ),
     (PORT, "a rule's ports are none that a packet can have"),
 ];
 

@@ -20,6 +20,8 @@ const MOST_RULES: usize = 64;
 const MOST_PROBES: usize = 4;
 /// Protocols, and ranges of ports, of one rule.
 const MOST_ELEMENTS: usize = 16;
+/// Pairs of both, each of which is a rule of nftables.
+const MOST_PAIRS: usize = 32;
 /// Limits of the health check.
 const FASTEST: Span = Span::from_millis(100);
 const SLOWEST: Span = Span::from_secs(60);
@@ -240,6 +242,19 @@ fn rule(table: &mut Reader<'_, '_>, links: &[Link]) -> Rule {
         table.problems().error(codes::ADDRESS, span, message, hint);
     }
     let (protocols, to_ports) = transport(table);
+    if let Some(net) = from.or(to) {
+        let other = if net.is_v4() {
+            Protocol::ICMPV6
+        } else {
+            Protocol::ICMP
+        };
+        if protocols[..] == [other] {
+            let message = format!("{other} is not of the rule's IP version");
+            let hint = "write `icmp` with addresses of IPv4, `icmpv6` with those of IPv6";
+            let span = table.span_of("protocol");
+            table.problems().error(codes::PROTOCOL, span, message, hint);
+        }
+    }
     let names = table.text_list("use").unwrap_or_default();
     if names.is_empty() {
         let hint = "name the links, the most preferred first, such as `use = [\"lte\"]`";
@@ -269,8 +284,8 @@ fn rule(table: &mut Reader<'_, '_>, links: &[Link]) -> Rule {
     }
 }
 
-/// Protocols and destination ports of a rule. With ports alone both are meant that hosts
-/// have connections of.
+/// Protocols and destination ports of a rule. Ports without a protocol are those of TCP and
+/// UDP.
 fn transport(table: &mut Reader<'_, '_>) -> (Vec<Protocol>, Vec<Ports>) {
     let protocols = elements(table, "protocol", codes::PROTOCOL, Protocol::read);
     let ports = elements(table, "to-port", codes::PORT, Ports::read);
@@ -286,6 +301,12 @@ fn transport(table: &mut Reader<'_, '_>) -> (Vec<Protocol>, Vec<Ports>) {
     if protocols.is_empty() && !ports.is_empty() {
         protocols = vec![Protocol::TCP, Protocol::UDP];
     }
+    if protocols.len() * ports.len() > MOST_PAIRS {
+        let message = format!("protocols and ports make more than {MOST_PAIRS} pairs");
+        let hint = "divide it into several rules";
+        let span = table.span_of("to-port");
+        table.problems().error(codes::COUNT, span, message, hint);
+    }
     (protocols, ports)
 }
 
@@ -299,7 +320,7 @@ fn elements<T>(
     let words = table.text_list(key).unwrap_or_default();
     if let Some(one) = words.get(MOST_ELEMENTS) {
         let message = format!("`{key}` has more than {MOST_ELEMENTS} elements");
-        let hint = "write ranges, or another rule";
+        let hint = "divide it into several rules";
         let problems = table.problems();
         problems.error(codes::COUNT, one.span.clone(), message, hint);
     }

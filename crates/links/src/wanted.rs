@@ -3,9 +3,10 @@
 
 use crate::model::{Links, Rule, Use};
 use std::collections::BTreeSet;
-use weirgate_policy::{Ports, Prefix};
+use weirgate_policy::Prefix;
 use weirgate_state::{
-    Choice, FIRST_PRIORITY, IpVersion, LinkPath, LinkRoute, Marking, Routing, RoutingRule, Selector,
+    Choice, FIRST_PRIORITY, IpVersion, LinkPath, LinkRoute, Marking, Routing, RoutingRule,
+    Selector, Transport,
 };
 
 /// Where rules begin, from [`FIRST_PRIORITY`]. More particular routes of the main
@@ -87,7 +88,7 @@ pub(crate) fn marking(links: &Links, up: &[bool]) -> Marking {
     let mut choices = Vec::new();
     for rule in &links.rules {
         if let Some(number) = rule.links.iter().find(|number| is_up(**number)) {
-            choices.extend(selectors(rule).map(|of| Choice {
+            choices.extend(selectors(rule).into_iter().map(|of| Choice {
                 of,
                 links: vec![(links.mark(*number), 1)],
             }));
@@ -114,26 +115,33 @@ pub(crate) fn marking(links: &Links, up: &[bool]) -> Marking {
 }
 
 /// The connections of a rule: those of each protocol and each range of ports.
-fn selectors(rule: &Rule) -> impl Iterator<Item = Selector> {
+fn selectors(rule: &Rule) -> Vec<Selector> {
     let net = |prefix: &Prefix| (prefix.address, prefix.length);
-    let (from, to) = (rule.from.as_ref().map(net), rule.to.as_ref().map(net));
-    let ports: Vec<Option<(u16, u16)>> = if rule.to_ports.is_empty() {
-        vec![None]
-    } else {
-        let bounds = |ports: &Ports| Some((ports.from, ports.to));
-        rule.to_ports.iter().map(bounds).collect()
+    let of = |transport| Selector {
+        from: rule.from.as_ref().map(net),
+        to: rule.to.as_ref().map(net),
+        transport,
     };
-    let protocols: Vec<Option<u8>> = if rule.protocols.is_empty() {
-        vec![None]
-    } else {
-        rule.protocols.iter().map(|one| Some(one.0)).collect()
-    };
-    protocols.into_iter().flat_map(move |protocol| {
-        ports.clone().into_iter().map(move |to_port| Selector {
-            from,
-            to,
-            protocol,
-            to_port,
-        })
-    })
+    if rule.protocols.is_empty() {
+        return vec![of(None)];
+    }
+    let mut ranges: Vec<_> = rule
+        .to_ports
+        .iter()
+        .map(|one| Some((one.from, one.to)))
+        .collect();
+    if ranges.is_empty() {
+        ranges.push(None);
+    }
+    let mut all = Vec::new();
+    for protocol in &rule.protocols {
+        let protocol = protocol.0;
+        all.extend(ranges.iter().map(|to_port| {
+            of(Some(Transport {
+                protocol,
+                to_port: *to_port,
+            }))
+        }));
+    }
+    all
 }

@@ -230,8 +230,26 @@ use = ["lte"]
         ["L109", "L110", "L110"]
     );
     assert_eq!(rule("protocol = \"icmp\"\nto-port = 7"), ["L109"]);
+    assert_eq!(
+        rule("protocol = \"icmpv6\"\nfrom = \"10.0.0.0/8\""),
+        ["L109"]
+    );
+    assert_eq!(
+        rule("protocol = \"icmp\"\nto = \"2001:db8::/32\""),
+        ["L109"]
+    );
+    let some = (1..17).map(|port| port.to_string()).collect::<Vec<_>>();
+    let ports = some.join(", ");
+    assert_eq!(
+        rule(&format!(
+            "protocol = [\"tcp\", \"udp\", \"sctp\"]\nto-port = [{ports}]"
+        )),
+        ["L102"]
+    );
     let many = (1..18).map(|port| port.to_string()).collect::<Vec<_>>();
-    assert_eq!(rule(&format!("to-port = [{}]", many.join(", "))), ["L102"]);
+    let ports = many.join(", ");
+    let one = format!("protocol = \"tcp\"\nto-port = [{ports}]");
+    assert_eq!(rule(&one), ["L102"]);
     let nine = "[[link]]\ndevice = \"a\"\n".repeat(9);
     assert!(codes(&format!("version = 1\n{nine}")).contains(&"L102"));
 }

@@ -77,7 +77,7 @@ pub use qdisc::{
 pub use refreshed::Refreshed;
 pub use routing::{
     Choice, END_PRIORITY, FIRST_PRIORITY, FIRST_TABLE, LinkPath, LinkRoute, MARKS_TABLE,
-    MOST_LINKS, MarkChain, MarkRule, Marking, PROTOCOL, Routing, RoutingRule, Selector,
+    MOST_LINKS, MarkChain, MarkRule, Marking, PROTOCOL, Routing, RoutingRule, Selector, Transport,
 };
 pub use rows::{HostAddress, Rows, RowsNode, RowsRole};
 pub use shared::Shared;

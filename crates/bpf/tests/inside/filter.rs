@@ -121,7 +121,7 @@ fn parity() {
             ("bands", 1),
             ("gentle", 2),
         ];
-        // First one that nothing reaches, so that there is coupling alone.
+        // First one that is so long that most marks are those of coupling.
         let ramp = |ns| [&params[..], &[("l4s_ramp_ns", mark / 2 * ns)]].concat();
         let changed = setup(4_000_000, &ramp(2_000_000));
         let wanted = setup(12_000_000, &ramp(1_000_000_000));

@@ -92,7 +92,7 @@ fn step(ahead: Ahead) -> Step {
     }
 }
 
-/// The condition stands with the number: no rate says what else the processor does.
+/// The text names the condition, because `check` cannot know what else the processor does.
 fn host() -> Step {
     Step {
         what: "timers and the kernel's own work, on an idle processor".to_owned(),

@@ -184,16 +184,17 @@ fn selected(out: &mut Vec<Expr>, selector: &Selector) {
             prefix(out, address, length, source);
         }
     }
-    if let Some(protocol) = selector.protocol {
-        out.extend([
-            Expr::Meta {
-                dreg: Register::R0,
-                key: MetaKey::L4Proto,
-            },
-            equal(vec![protocol]),
-        ]);
-    }
-    if let Some((from, to)) = selector.to_port {
+    let Some(transport) = selector.transport else {
+        return;
+    };
+    out.extend([
+        Expr::Meta {
+            dreg: Register::R0,
+            key: MetaKey::L4Proto,
+        },
+        equal(vec![transport.protocol]),
+    ]);
+    if let Some((from, to)) = transport.to_port {
         let bound = |op, port: u16| Expr::Cmp {
             sreg: Register::R0,
             op,

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use weirgate_kernel::Fault;
 use weirgate_state::{
     Choice, FIRST_PRIORITY, FIRST_TABLE, IpVersion, LinkRoute, Marking, Routing, RoutingRule,
-    Selector,
+    Selector, Transport,
 };
 
 fn wanted(gateway: &str) -> Routing {
@@ -102,8 +102,10 @@ fn whatever_is_refused_the_former_routing_is_back() {
             choices: vec![Choice {
                 of: Selector {
                     from: Some(("10.0.0.0".parse().unwrap(), 8)),
-                    protocol: Some(17),
-                    to_port: Some((5_060, 5_061)),
+                    transport: Some(Transport {
+                        protocol: 17,
+                        to_port: Some((5_060, 5_061)),
+                    }),
                     ..Selector::default()
                 },
                 links: vec![(0x1000, 1)],

@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which connections a choice among links is about.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::fmt;
 use std::net::IpAddr;
 
 /// Connections whose first packet has all that is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Selector {
     /// The source, as address and length of the prefix.
     pub from: Option<(IpAddr, u8)>,
     /// The destination.
     pub to: Option<(IpAddr, u8)>,
     /// The upper-layer protocol.
-    pub protocol: Option<u8>,
-    /// The first and the last destination port, of a protocol that has ports.
+    pub transport: Option<Transport>,
+}
+
+/// An upper-layer protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Transport {
+    /// Its number.
+    pub protocol: u8,
+    /// The first and the last destination port, where it has ports.
     pub to_port: Option<(u16, u16)>,
 }
 
@@ -42,15 +49,16 @@ impl Selector {
         if let [word, rest @ ..] = words
             && let Some(protocol) = numbered(word)
         {
-            found.protocol = Some(protocol);
             words = rest;
+            let mut to_port = None;
             if let [ports, rest @ ..] = words
                 && let (from, to) = ports.split_once('-').unwrap_or((ports, ports))
                 && let (Ok(from), Ok(to)) = (from.parse(), to.parse())
             {
-                found.to_port = Some((from, to));
+                to_port = Some((from, to));
                 words = rest;
             }
+            found.transport = Some(Transport { protocol, to_port });
         }
         Some((found, words))
     }
@@ -64,13 +72,14 @@ impl fmt::Display for Selector {
                 write!(f, "{word} {address}/{length} ")?;
             }
         }
-        if let Some(protocol) = self.protocol {
-            match NAMES.iter().find(|(number, _)| *number == protocol) {
-                Some((_, name)) => write!(f, "{name} ")?,
-                None => write!(f, "{protocol} ")?,
-            }
+        let Some(Transport { protocol, to_port }) = self.transport else {
+            return Ok(());
+        };
+        match NAMES.iter().find(|(number, _)| *number == protocol) {
+            Some((_, name)) => write!(f, "{name} ")?,
+            None => write!(f, "{protocol} ")?,
         }
-        match self.to_port {
+        match to_port {
             Some((from, to)) if from == to => write!(f, "{from} "),
             Some((from, to)) => write!(f, "{from}-{to} "),
             None => Ok(()),

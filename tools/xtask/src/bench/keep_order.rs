@@ -29,7 +29,7 @@ const HEAD: &str = "# SPDX-License-Identifier: Apache-2.0 OR MIT\n\
 /// What gdb does.
 const SCRIPT: &str = include_str!("met.py");
 
-/// `keep` waits when it has met no function for so long.
+/// Without a new function for so long, `keep` counts as waiting.
 const QUIET: Duration = Duration::from_secs(20);
 
 /// So many functions are met at least; fewer are a failure of the trace.

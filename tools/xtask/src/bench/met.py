@@ -2,8 +2,8 @@
 """For gdb: runs a program, and prints the address of each function that it meets.
 
 MET_FUNCTIONS names a file with the address of each function in the program's file, one
-a line. `process NUMBER` is printed first, which SIGTERM ends, and `met ADDRESS` where a
-function is met for the first time. Until then a function begins with an instruction
+a line. It first prints `process NUMBER`, the process to end by SIGTERM, then `met
+ADDRESS` whenever a function is met for the first time. Until then a function begins with an instruction
 that stops the program (int3). gdb's own breakpoints would do, but setting 30,000 of
 them takes too long.
 """

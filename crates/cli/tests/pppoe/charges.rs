@@ -48,13 +48,19 @@ fn charges() {
             step
         };
         let (mut bytes, mut packets) = passed(&runtime, &kernel, "ppp0").unwrap();
-        let mut logged = line.log().len();
+        // What keeps the session up crosses the line too.
+        let data = || {
+            let mut log = line.log();
+            log.retain(|one| !one.control);
+            log
+        };
+        let mut logged = data().len();
         for length in (UDP + number % step..=MTU).step_by(step) {
             seen.lock().unwrap().lengths = Some(Vec::new());
             socket.send_to(&vec![0; length - UDP], (PEER, 9)).unwrap();
             let (now, log) = until("packet", || {
                 let now = passed(&runtime, &kernel, "ppp0")?;
-                let log = line.log();
+                let log = data();
                 let frames = seen.lock().unwrap();
                 let captured = frames.lengths.as_ref().is_some_and(|all| !all.is_empty());
                 (captured && now.1 > packets && log.len() > logged).then_some((now, log))

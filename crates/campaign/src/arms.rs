@@ -293,11 +293,7 @@ mod tests {
     fn guests_read_the_experiment() {
         let folder = weirgate_testing::root().join("experiments");
         let mut read = 0;
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_none_or(|ending| ending != "toml") {
-                continue;
-            }
+        for path in crate::folder::files(&folder).unwrap().into_values() {
             let (text, whole) = load(&path, &[]).unwrap();
             let (bare, problems) = weirgate_experiment::parse(&setup_text(&text));
             assert_eq!(problems.len(), 0, "{}: {problems:?}", path.display());

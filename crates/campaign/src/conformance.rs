@@ -220,7 +220,8 @@ mod tests {
     use super::*;
     use weirgate_compile::check_report;
 
-    const POLICY: &str = include_str!("../../../experiments/policies/adsl-three-classes-both.toml");
+    const POLICY: &str =
+        include_str!("../../../experiments/bounds/policies/adsl-three-classes-both.toml");
 
     const LINE: &str = "version = 1\nname = \"t\"\ntitle = \"T\"\n[topology]\n[topology.line]\n\
         framing = \"atm\"\noverhead = 28\nup = { rate = \"512kbit\", buffer = \"187kB\" }\n\

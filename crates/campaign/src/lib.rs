@@ -8,7 +8,7 @@
 //! ```
 //! use std::path::Path;
 //!
-//! let file = Path::new("../../experiments/adsl-3.2.toml");
+//! let file = Path::new("../../experiments/adsl/3.2.toml");
 //! let Ok((_, experiment)) = weirgate_campaign::load(file, &[]) else {
 //!     panic!("an experiment of this project");
 //! };
@@ -22,6 +22,7 @@
 mod arms;
 mod conformance;
 mod disciplines;
+pub mod folder;
 mod here;
 pub mod ledger;
 mod promises;

@@ -19,7 +19,7 @@ use weirgate_report::terminal;
 /// Arguments of `lab run`.
 #[derive(Args)]
 pub struct Run {
-    /// Experiment files.
+    /// Experiment files, or names of those that come with weirgate.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// Run only this arm (repeatable).

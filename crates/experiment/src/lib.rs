@@ -9,7 +9,7 @@
 //! ```
 //! use weirgate_experiment::{Metric, parse};
 //!
-//! let text = weirgate_testing::read("experiments/adsl-3.2.toml");
+//! let text = weirgate_testing::read("experiments/adsl/3.2.toml");
 //! let (experiment, problems) = parse(&text);
 //! assert!(problems.is_empty());
 //! let promise = &experiment.expect("it has no problems").expectations[1];

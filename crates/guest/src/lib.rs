@@ -12,7 +12,7 @@
 //! ```
 //! use weirgate_guest::agent::line::framing::Wire;
 //!
-//! let text = weirgate_testing::read("experiments/adsl-3.2.toml");
+//! let text = weirgate_testing::read("experiments/adsl/3.2.toml");
 //! let (experiment, _) = weirgate_experiment::parse(&text);
 //! let line = experiment.expect("a file of this project").topology.line;
 //! // 28 bytes of overhead: an acknowledgement of 40 bytes takes two ATM cells.

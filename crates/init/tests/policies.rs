@@ -228,7 +228,7 @@ fn the_policies_of_lines_to_try_are_made_here() {
         let text = policy(&found, &answers(number, 0, up, down));
         assert_eq!(warnings(&text), Vec::<&str>::new(), "{text}");
         weirgate_testing::golden(
-            format!("experiments/policies/try-{name}.toml"),
+            format!("experiments/try/policies/try-{name}.toml"),
             &format!("# SPDX-License-Identifier: Apache-2.0 OR MIT\n{text}"),
         );
     }

@@ -2,11 +2,13 @@
 //! `weirgate lab`: run, list, prepare; and `weirgate report`.
 
 use clap::Subcommand;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weirgate_campaign::{Run, load, saved, unusable};
-use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
+use weirgate_document::did_you_mean;
 use weirgate_lab::KernelChoice;
 use weirgate_report::html::Section;
 
@@ -20,7 +22,8 @@ pub enum Command {
     Run(Run),
     /// Describe experiments.
     List {
-        /// Experiment files, or folders of them; those that come with weirgate unless given.
+        /// Experiment files, folders of them, or names of those that come with weirgate; all
+        /// of these unless given.
         paths: Vec<PathBuf>,
     },
     /// Make the laboratory ready: fetch a guest kernel, build the guest image.
@@ -38,7 +41,12 @@ pub enum Command {
 /// Runs the subcommand.
 pub fn run(command: Command) -> Outcome {
     match command {
-        Command::Run(arguments) => weirgate_campaign::run(&arguments),
+        Command::Run(mut arguments) => {
+            for file in &mut arguments.files {
+                *file = by_name(file)?;
+            }
+            weirgate_campaign::run(&arguments)
+        }
         Command::List { paths } => list(&paths),
         Command::Prepare { refresh, kernel } => prepare(refresh, kernel),
     }
@@ -113,35 +121,48 @@ fn above(folder: &Path, levels: usize) -> &Path {
     folder.ancestors().nth(levels).unwrap_or(folder)
 }
 
-/// The named files, and the `.toml` files of named folders in order of name.
+/// The named files, and those of named folders in order of name.
 fn experiment_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {
-        if !path.is_dir() {
-            files.push(path.clone());
-            continue;
-        }
-        let unreadable = |error: std::io::Error| {
-            Failure::Input(format!("weirgate: {}: {error}", path.display()))
-        };
-        let mut inside = Vec::new();
-        for entry in std::fs::read_dir(path).map_err(unreadable)? {
-            let file = entry.map_err(unreadable)?.path();
-            if file
-                .extension()
-                .is_some_and(|extension| extension == "toml")
-            {
-                inside.push(file);
+        let path = by_name(path)?;
+        if path.is_dir() {
+            let inside = in_folder(&path)?;
+            if inside.is_empty() {
+                let message = format!("{}: no experiment files (*.toml)", path.display());
+                return Err(wrong(message));
             }
+            files.extend(inside.into_values());
+        } else {
+            files.push(path);
         }
-        inside.sort();
-        if inside.is_empty() {
-            let message = format!("weirgate: {}: no experiment files (*.toml)", path.display());
-            return Err(Failure::Input(message));
-        }
-        files.extend(inside);
     }
     Ok(files)
+}
+
+fn in_folder(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
+    weirgate_campaign::folder::files(folder)
+        .map_err(|error| wrong(format!("{}: {error}", folder.display())))
+}
+
+/// A file or folder as it is given, or the file of an experiment that comes with weirgate and
+/// has this name.
+fn by_name(given: &Path) -> Result<PathBuf, Failure> {
+    let is_there = given.symlink_metadata().is_ok();
+    let Some(name) = given
+        .to_str()
+        .filter(|name| !is_there && !name.contains('/') && !name.ends_with(".toml"))
+    else {
+        return Ok(given.to_owned());
+    };
+    let mut own = in_folder(&own_experiments()?)?;
+    own.remove(name).ok_or_else(|| {
+        let otherwise = || "`weirgate-lab lab list` names those that come with it".to_owned();
+        let hint = did_you_mean(name, own.keys().map(String::as_str), otherwise);
+        wrong(format!(
+            "{name}: No such file or directory, and no experiment is called so; {hint}"
+        ))
+    })
 }
 
 /// `weirgate report`: draws saved results again.

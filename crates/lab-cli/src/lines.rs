@@ -19,10 +19,16 @@ pub struct TrialLine {
     pub policy: (&'static str, &'static str),
 }
 
-/// An experiment under `experiments`, and its name.
+/// A file that is named beside the experiments of a folder, and its text.
 macro_rules! experiment {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../experiments/", $name)))
+        experiment!($name, "")
+    };
+    ($name:literal, $folder:literal) => {
+        (
+            $name,
+            include_str!(concat!("../../../experiments/", $folder, $name)),
+        )
     };
 }
 
@@ -39,22 +45,22 @@ pub static LINES: [TrialLine; 4] = [
         key: "fibre",
         about: "a fibre line, 100 Mbit/s down and 50 Mbit/s up",
         takes: "Some minutes",
-        experiment: experiment!("try-fibre.toml"),
-        policy: experiment!("policies/try-fibre.toml"),
+        experiment: experiment!("fibre.toml", "try/"),
+        policy: experiment!("policies/try-fibre.toml", "try/"),
     },
     TrialLine {
         key: "cable",
         about: "a cable line, 100 Mbit/s down and 10 Mbit/s up",
         takes: "Some minutes",
-        experiment: experiment!("try-cable.toml"),
-        policy: experiment!("policies/try-cable.toml"),
+        experiment: experiment!("cable.toml", "try/"),
+        policy: experiment!("policies/try-cable.toml", "try/"),
     },
     TrialLine {
         key: "lte",
         about: "a mobile line (LTE) that changes between 9 and 30 Mbit/s down, 10 Mbit/s up",
         takes: "About two minutes",
-        experiment: experiment!("try-lte.toml"),
-        policy: experiment!("policies/try-lte.toml"),
+        experiment: experiment!("lte.toml", "try/"),
+        policy: experiment!("policies/try-lte.toml", "try/"),
     },
 ];
 

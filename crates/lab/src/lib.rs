@@ -21,7 +21,7 @@
 //! let lab = prepare(&Options::default(), false, &mut |note| println!("{note}"))?;
 //! let request = Request {
 //!     job: Job {
-//!         experiment: std::fs::read_to_string("experiments/adsl-3.2.toml")?,
+//!         experiment: std::fs::read_to_string("experiments/adsl/3.2.toml")?,
 //!         arm: "modem-only".to_owned(),
 //!         parameters: BTreeMap::new(),
 //!         seed: 1,

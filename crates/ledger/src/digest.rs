@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn the_guest_reads_what_is_run_alone() {
-        let text = weirgate_testing::read("experiments/adsl-6.2.toml");
+        let text = weirgate_testing::read("experiments/adsl/6.2.toml");
         let bare = setup_text(&text);
         let other = text.replacen("title = \"", "# x\nseeds = 100\ntitle = \"Not ", 1);
         let other = other.replacen("at-most = 36", "at-most = 37", 1);
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_is_run_counts_field_by_field() {
-        let text = weirgate_testing::read("experiments/adsl-6.2.toml");
+        let text = weirgate_testing::read("experiments/adsl/6.2.toml");
         let before = content(&text);
         for (from, to) in [
             ("rate = \"512kbit\"", "rate = \"511kbit\""),

@@ -23,7 +23,7 @@
 //! use std::collections::BTreeMap;
 //! use weirgate_measure::{judge, measure};
 //!
-//! let text = weirgate_testing::read("experiments/adsl-3.2.toml");
+//! let text = weirgate_testing::read("experiments/adsl/3.2.toml");
 //! let (experiment, _) = weirgate_experiment::parse(&text);
 //! let experiment = experiment.expect("a file of this project");
 //! // A model of the line stands in for the laboratory.

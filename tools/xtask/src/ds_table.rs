@@ -244,7 +244,8 @@ mod tests {
         let pairs = Pairs::read(&root).expect("the pairs are right").pair;
         assert!(!pairs.is_empty());
         for pair in pairs {
-            let path = root.join(format!("experiments/{}.toml", pair.experiment));
+            let stem = pair.experiment.strip_prefix("ds-").expect("one of these");
+            let path = root.join(format!("experiments/ds/{stem}.toml"));
             let text = fs::read_to_string(path).expect("an experiment");
             for name in [
                 &pair.arm,

@@ -164,9 +164,7 @@ fn make(root: &Path, folder: &Path, promise: &Promise, kernel: &str) -> Result<(
     let messages = at(folder, promise, kernel, "messages");
     let file = fs::File::create(&messages).with_context(|| messages.display().to_string())?;
     let mut command = lab(root);
-    command
-        .args(["lab", "run"])
-        .arg(format!("experiments/{}.toml", promise.experiment));
+    command.args(["lab", "run", promise.experiment]);
     command.args(["--arm", promise.arm, "--seeds", "1", "--jobs", "1"]);
     command.args(["--json", "--kernel", kernel]);
     let output = command.stderr(file).output().context("the lab")?;
@@ -276,7 +274,7 @@ fn text(folder: &Path) -> String {
             continue;
         }
         let (about, experiment, arm) = (promise.about, promise.experiment, promise.arm);
-        let place = format!("`experiments/{experiment}.toml`, arm `{arm}`");
+        let place = format!("`{experiment}`, arm `{arm}`");
         let _ = writeln!(text, "| {about} ({place}) | {} |", cells.join(" | "));
     }
     let of = PROMISES.len() * KERNELS.len();

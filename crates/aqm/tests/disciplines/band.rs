@@ -7,7 +7,7 @@
 //! The senders have CUBIC's law (RFC 9438) and nothing else. The window shrinks by
 //! three tenths at a loss, once in a round trip. Then it follows the cubic curve,
 //! or the additive increase of 0.53 packets in a round trip where that is more.
-//! `experiments/aqm-ared.toml` shows what a real kernel's TCP does.
+//! `experiments/aqm/ared.toml` shows what a real kernel's TCP does.
 
 use crate::support::{Chance, MS, S, link, packet, queue};
 use std::cmp::Reverse;
@@ -28,7 +28,7 @@ struct Bottleneck {
     settles_s: u64,
 }
 
-/// That of `experiments/aqm-ared.toml`: 470 packets queued, 330 under way.
+/// That of `experiments/aqm/ared.toml`: 470 packets queued, 330 under way.
 const EXPERIMENT: Bottleneck = Bottleneck {
     bits_s: 20_000_000,
     rtt_ns: 200 * MS,

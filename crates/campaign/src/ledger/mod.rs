@@ -11,11 +11,13 @@ pub use measured::{Bench, How};
 pub use sweep::{Done, Sweep, Swept};
 
 use crate::arms::Loaded;
+use crate::folder;
 use crate::result::ExperimentResult;
 use crate::saved::replace;
+use anyhow::Context as _;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weirgate_console::exit::{Failure, wrong};
 use weirgate_console::source;
 use weirgate_document::did_you_mean;
@@ -46,18 +48,7 @@ impl Ledger {
     ///
     /// Where the folder cannot be read.
     pub fn names(&self) -> Result<Vec<String>, Failure> {
-        let folder = self.experiments.display();
-        let unreadable = |error: std::io::Error| wrong(format!("{folder}: {error}"));
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.experiments).map_err(unreadable)? {
-            let path = entry.map_err(unreadable)?.path();
-            let is_file = path.extension().is_some_and(|it| it == "toml");
-            if let Some(name) = path.file_stem().filter(|_| is_file) {
-                names.push(name.to_string_lossy().into_owned());
-            }
-        }
-        names.sort();
-        Ok(names)
+        Ok(self.files()?.into_keys().collect())
     }
 
     /// The experiments of these names.
@@ -66,15 +57,8 @@ impl Ledger {
     ///
     /// Where there is none of a name.
     pub fn chosen(&self, names: &[String]) -> Result<Vec<String>, Failure> {
-        let known = self.names()?;
-        if let Some(name) = names.iter().find(|name| !known.contains(name)) {
-            let folder = self.experiments.display();
-            let known = known.iter().map(String::as_str);
-            let otherwise = || "`weirgate-lab lab list` names them".to_owned();
-            let hint = did_you_mean(name, known, otherwise);
-            return Err(wrong(format!(
-                "there is no experiment `{name}` in {folder}; {hint}"
-            )));
+        for name in names {
+            self.place(name)?;
         }
         Ok(names.to_vec())
     }
@@ -85,7 +69,7 @@ impl Ledger {
     ///
     /// Where a file is absent or wrong.
     pub fn subject(&self, name: &str) -> Result<Subject, Failure> {
-        let file = self.experiments.join(format!("{name}.toml"));
+        let file = self.experiments.join(self.place(name)?);
         let loaded = Loaded::read(&file, &[])?;
         Ok(Subject { loaded })
     }
@@ -96,7 +80,7 @@ impl Ledger {
     ///
     /// Where it cannot be read, or is not what was written.
     pub fn stored(&self, name: &str) -> Result<Option<Entry>, Failure> {
-        let file = self.file(name);
+        let file = self.results.join(self.place(name)?);
         if !file.exists() {
             return Ok(None);
         }
@@ -109,14 +93,37 @@ impl Ledger {
     /// # Errors
     ///
     /// Where it cannot be written.
-    pub fn store(&self, entry: &Entry) -> anyhow::Result<PathBuf> {
-        let file = self.file(&entry.experiment);
+    pub fn store(&self, entry: &Entry) -> Result<PathBuf, Failure> {
+        let file = self.results.join(self.place(&entry.experiment)?);
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        }
         replace(&file, entry.to_toml().as_bytes())?;
         Ok(file)
     }
 
-    fn file(&self, name: &str) -> PathBuf {
-        self.results.join(format!("{name}.toml"))
+    /// The experiment files by name.
+    fn files(&self) -> Result<BTreeMap<String, PathBuf>, Failure> {
+        let folder = &self.experiments;
+        folder::files(folder).map_err(|error| wrong(format!("{}: {error}", folder.display())))
+    }
+
+    /// The place of an experiment in the folder of all, which is that of its result, too.
+    fn place(&self, name: &str) -> Result<PathBuf, Failure> {
+        let folder = &self.experiments;
+        let files = self.files()?;
+        let place = files
+            .get(name)
+            .and_then(|file| file.strip_prefix(folder).ok());
+        place.map(Path::to_owned).ok_or_else(|| {
+            let known = files.keys().map(String::as_str);
+            let otherwise = || "`weirgate-lab lab list` names them".to_owned();
+            let hint = did_you_mean(name, known, otherwise);
+            let folder = folder.display();
+            wrong(format!(
+                "there is no experiment `{name}` in {folder}; {hint}"
+            ))
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 //! The ledger's pages, from experiments, their stored results and a table of promises.
 
 use super::Ledger;
+use crate::folder;
 use std::collections::BTreeMap;
 use std::path::Path;
 use weirgate_console::exit::{Failure, wrong};
@@ -29,8 +30,7 @@ impl Ledger {
     fn rows(&self, promises: &Path) -> Result<Vec<Row>, Failure> {
         let mut held = promised(&source::read(promises)?);
         let mut rows = Vec::new();
-        for name in self.names()? {
-            let file = self.experiments.join(format!("{name}.toml"));
+        for (name, file) in self.files()? {
             let text = source::read(&file)?;
             rows.push(Row {
                 holds: held.remove(&name).unwrap_or_default(),
@@ -49,18 +49,18 @@ impl Ledger {
 }
 
 /// The promises of the table by the experiments that its second column names, as
-/// `NAME.toml` in backticks.
+/// `experiments/PLACE.toml` in backticks.
 fn promised(page: &str) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in page.lines().filter_map(|line| line.strip_prefix("| ")) {
         let Some((promise, held)) = row.split_once(" | ") else {
             continue;
         };
-        let names = held
+        let places = held
             .split('`')
-            .filter_map(|word| word.strip_suffix(".toml"));
-        for name in names {
-            let name = name.trim_start_matches("experiments/").to_owned();
+            .filter_map(|word| word.strip_prefix("experiments/"));
+        for place in places {
+            let name = folder::name(Path::new(place));
             found.entry(name).or_default().push(promise.to_owned());
         }
     }
@@ -74,11 +74,11 @@ mod tests {
     #[test]
     fn promises_are_found_by_experiment() {
         let page = "| promise | held by |\n|---|---|\n\
-                    | Calm | `experiments/a.toml`, `b.toml`: at most 3 |\n\
-                    | Fair | `crates/x/tests/y.rs`, `b.toml` |\n";
+                    | Calm | `experiments/a/1.toml`, `experiments/b.toml`: at most 3 |\n\
+                    | Fair | `crates/x/tests/y.rs`, `experiments/b.toml` |\n";
         let found = promised(page);
         let of = |name: &str| found.get(name).cloned().unwrap_or_default();
-        assert_eq!(of("a"), ["Calm"]);
+        assert_eq!(of("a-1"), ["Calm"]);
         assert_eq!(of("b"), ["Calm", "Fair"]);
         assert_eq!(found.len(), 2);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ADSL-6.2 (`experiments/adsl-6.2.toml`) on `ppp0`: a small packet of the first class beside
+//! ADSL-6.2 (`experiments/adsl/6.2.toml`) on `ppp0`: a small packet of the first class beside
 //! an upload and a stream, on the same line, whose cells carry a session of PPPoE.
 
 use crate::daemons::Daemon;
@@ -126,7 +126,7 @@ fn probe() -> Answers {
 
 /// The policy of the experiment, on the session's device.
 fn policy() -> String {
-    let text = include_str!("../../../../experiments/policies/adsl-three-classes.toml");
+    let text = include_str!("../../../../experiments/adsl/policies/adsl-three-classes.toml");
     let mut policy = text.to_owned();
     for (from, to) in [
         ("\"wan\"", "\"ppp0\"\ndevice-kind = \"pppoe\"\nmtu = 1492"),

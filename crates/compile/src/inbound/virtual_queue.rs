@@ -24,7 +24,7 @@ const SPARE: u64 = 20_000;
 /// The probability is the full one where the line has been full for so long. A
 /// shorter time answers a queue at the far end sooner, and more harshly than
 /// senders can follow: with 16 downloads on 8000 kbit/s the queue and what is
-/// lost of the line both grow (experiments/inbound-filter.toml).
+/// lost of the line both grow (experiments/inbound/filter.toml).
 const REACH_SECONDS: u64 = 6;
 
 /// Marks of L4S rise from none to all while what L4S packets alone would have waiting

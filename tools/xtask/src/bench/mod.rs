@@ -97,7 +97,7 @@ fn of_experiment(root: &Path) -> Result<Vec<Figure>> {
     run(weirgate(root)
         .args(["lab", "run", "--arm", arm, "--out"])
         .arg(folder.path())
-        .arg(format!("experiments/{experiment}.toml"))
+        .arg(experiment)
         .stdout(Stdio::null()))?;
     let read = |name: &str| -> Result<Value> {
         let path = folder.path().join(experiment).join(name);

@@ -92,7 +92,7 @@ fn one_that_fails_takes_nothing_from_the_others() {
         + "programs = [\"sh\"]\ncommands = [\"gateway: sh -c 'exit 9'\"]\n";
     fs::write(at("fails.toml"), fails.replace("\"tiny\"", "\"fails\"")).unwrap();
     fs::write(at("report.html"), "old").unwrap();
-    let calculation = "experiments/adsl-2.3.toml";
+    let calculation = "experiments/adsl/2.3.toml";
     let (fails, report, out) = (at("fails.toml"), at("report.html"), at("out"));
     let ended = weirgate(
         &root(),

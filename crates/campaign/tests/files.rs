@@ -2,6 +2,7 @@
 //! Every experiment file in the repository loads, and none promises less than
 //! it may.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weirgate_experiment::{Experiment, parse};
 
@@ -9,20 +10,8 @@ fn folder() -> PathBuf {
     weirgate_testing::root().join("experiments")
 }
 
-fn files() -> Vec<(PathBuf, String)> {
-    let entries = std::fs::read_dir(folder()).expect("the repository has its experiments");
-    let mut paths: Vec<PathBuf> = entries
-        .map(|entry| entry.expect("the repository has its experiments").path())
-        .collect();
-    paths.retain(|path| path.extension().is_some_and(|ending| ending == "toml"));
-    paths.sort();
-    paths
-        .into_iter()
-        .map(|path| {
-            let text = std::fs::read_to_string(&path).expect("the repository has its experiments");
-            (path, text)
-        })
-        .collect()
+fn files() -> BTreeMap<String, PathBuf> {
+    weirgate_campaign::folder::files(&folder()).expect("the repository has its experiments")
 }
 
 fn load(path: &Path, text: &str) -> Experiment {
@@ -40,17 +29,13 @@ fn load(path: &Path, text: &str) -> Experiment {
 fn every_file_loads_without_problems_and_has_its_own_name() {
     let files = files();
     assert!(!files.is_empty());
-    for (path, text) in &files {
-        let experiment = load(path, text);
-        assert_eq!(
-            path.file_stem()
-                .expect("the repository has its experiments")
-                .to_str(),
-            Some(experiment.name.as_str())
-        );
+    for (name, file) in &files {
+        let text = std::fs::read_to_string(file).expect("the repository has its experiments");
+        let experiment = load(file, &text);
+        assert_eq!(*name, experiment.name);
         for arm in &experiment.arms {
             if let Some(policy) = &arm.policy {
-                let path = folder().join(policy);
+                let path = file.with_file_name(policy);
                 let text = std::fs::read_to_string(&path)
                     .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
                 let (_, problems) = weirgate_policy::parse(&text);

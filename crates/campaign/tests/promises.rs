@@ -92,14 +92,10 @@ fn no_file_widens_a_tolerance_or_drops_a_promise() {
     let mut list = list();
     let folder = weirgate_testing::root().join("experiments");
     let mut wrong = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let toml = path
-            .extension()
-            .is_some_and(|extension| extension == "toml");
-        if !toml {
-            continue;
-        }
+    for path in weirgate_campaign::folder::files(&folder)
+        .unwrap()
+        .into_values()
+    {
         let text = std::fs::read_to_string(&path).unwrap();
         let experiment = parse(&text).0.unwrap();
         for expectation in &experiment.expectations {

@@ -33,7 +33,8 @@ struct Arguments {
 enum Command {
     /// Show what weirgate does: an emulated line, before and after.
     ///
-    /// Needs no root and changes nothing on this machine.
+    /// Needs no root and changes nothing on this machine. Exit status 1 if a figure is not as
+    /// expected, and what else was measured does not explain it.
     Try(trial::Arguments),
     /// Run experiments in the laboratory.
     Lab {

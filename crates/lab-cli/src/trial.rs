@@ -8,10 +8,11 @@ use std::path::PathBuf;
 use weirgate_campaign::bundled;
 use weirgate_campaign::result::ExperimentResult;
 use weirgate_campaign::saved;
-use weirgate_console::exit::Outcome;
+use weirgate_console::exit::{Outcome, Status};
 use weirgate_console::output;
+use weirgate_measure::JudgedExpectation;
 use weirgate_report::html::Section;
-use weirgate_report::try_summary;
+use weirgate_report::{missed, try_summary};
 
 /// Arguments of `try`.
 #[derive(Args)]
@@ -58,6 +59,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     };
     let (before, after) = (figures("modem-only")?, figures("weirgate")?);
     output::data(&try_summary(&result.experiment, before, after))?;
+    output::data(&missed(&result.verdicts))?;
     let section = result.findings(Section::new);
     saved::write_report(
         "weirgate: before and after",
@@ -65,5 +67,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
         &[],
         &arguments.report,
     )?;
-    Ok(result.status())
+    let as_known = |one: &JudgedExpectation| one.kept() || one.has_mechanism(&result.verdicts);
+    Ok(if result.verdicts.iter().all(as_known) {
+        Status::Done
+    } else {
+        Status::Differs
+    })
 }

@@ -3,7 +3,7 @@
 
 use crate::measurement::Measurement;
 use crate::{Arm, Digest, Entry, Expected, Figure, Standing};
-use weirgate_experiment::{Expectation, Experiment, Mechanism, Promise};
+use weirgate_experiment::{Expectation, Experiment, Promise};
 use weirgate_measure::{self as measure, Judgement};
 
 /// Those who wrote the theses: a source that begins with one of them gives the thesis's
@@ -139,7 +139,7 @@ fn verdict_of(
         return Standing::Kept;
     }
     match &expectation.mechanism {
-        Some(mechanism) if shown(mechanism, all) => Standing::Explained {
+        Some(mechanism) if verdict.has_mechanism(all) => Standing::Explained {
             by: if mechanism.arm == expectation.arm {
                 mechanism.metric.clone()
             } else {
@@ -160,13 +160,4 @@ fn verdict_of(
             },
         },
     }
-}
-
-/// Whether all that is expected of a mechanism's figure is kept.
-fn shown(mechanism: &Mechanism, all: &[measure::JudgedExpectation]) -> bool {
-    let mut own = all.iter().filter(|one| {
-        (&one.expectation.arm, &one.expectation.metric) == (&mechanism.arm, &mechanism.metric)
-    });
-    let first = own.next();
-    first.is_some_and(measure::JudgedExpectation::kept) && own.all(measure::JudgedExpectation::kept)
 }

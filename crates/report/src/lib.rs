@@ -55,7 +55,7 @@ mod terminal;
 mod words;
 
 pub use capture::{CaptureError, pcapng};
-pub use terminal::terminal;
+pub use terminal::{missed, terminal};
 pub use words::try_summary;
 
 use std::collections::BTreeMap;

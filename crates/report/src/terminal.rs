@@ -127,11 +127,32 @@ fn expectations(findings: &Findings) -> String {
     }
     let _ = writeln!(out, "{}", words::score(kept, all));
     for verdict in findings.verdicts {
-        let _ = writeln!(out, "{}", verdict_line(verdict));
-        for line in reasons(verdict) {
-            for line in wrapped(&line, WIDTH - 12, "            ") {
-                let _ = writeln!(out, "{line}");
-            }
+        out += &judged(verdict);
+    }
+    out
+}
+
+/// What was expected and not measured, with why; nothing where all was.
+#[must_use]
+pub fn missed(verdicts: &[JudgedExpectation]) -> String {
+    let missed: String = verdicts
+        .iter()
+        .filter(|verdict| !verdict.kept())
+        .map(judged)
+        .collect();
+    if missed.is_empty() {
+        missed
+    } else {
+        format!("\nNot as expected:\n{missed}")
+    }
+}
+
+fn judged(verdict: &JudgedExpectation) -> String {
+    let mut out = verdict_line(verdict);
+    out.push('\n');
+    for line in reasons(verdict) {
+        for line in wrapped(&line, WIDTH - 12, "            ") {
+            let _ = writeln!(out, "{line}");
         }
     }
     out
@@ -171,6 +192,10 @@ fn reasons(verdict: &JudgedExpectation) -> Vec<String> {
         "Source: {}.",
         verdict.expectation.source.trim_end_matches('.')
     ));
+    if !verdict.expectation.reason.is_empty() {
+        let reason = verdict.expectation.reason.trim_end_matches('.');
+        lines.push(format!("Known: {reason}."));
+    }
     if let Some(calculated) = &verdict.calculated {
         lines.push(format!(
             "Calculated: {}. {}.",

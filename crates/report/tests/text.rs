@@ -6,7 +6,7 @@ use weirgate_experiment::Experiment;
 use weirgate_measure::predict::Prediction;
 use weirgate_measure::{ArmFigures, JudgedExpectation, calculate, judge};
 use weirgate_report::html::{Section, page};
-use weirgate_report::{Findings, Run, terminal, try_summary};
+use weirgate_report::{Findings, Run, missed, terminal, try_summary};
 
 const UPLOADS: &str = r#"
 version = 1
@@ -239,6 +239,54 @@ uploads
 ";
     let text = shown(&experiment(UPLOADS), &both(), terminal);
     assert_eq!(text, expected);
+}
+
+/// `try` prints this, and a mechanism that was measured keeps it from exit status 1.
+#[test]
+fn what_was_missed_is_told_with_its_mechanism() {
+    const BOUND: &str = r#"
+[[expect]]
+arm = "weirgate"
+metric = "uploads.rtt.interactive.max_ms"
+at-most = 30
+source = "weirgate check"
+explained-by = "uploads.util.up.ratio"
+reason = "the line is full"
+
+[[expect]]
+arm = "weirgate"
+metric = "uploads.util.up.ratio"
+at-least = 0.99
+source = "the line"
+"#;
+    let (head, _) = UPLOADS.split_once("[[expect]]").unwrap();
+    let experiment = experiment(&format!("{head}{BOUND}"));
+    let judged = |arms: &[ArmFigures]| shown(&experiment, arms, |it| it.verdicts.to_vec());
+    let mut arms = both();
+    let verdicts = judged(&arms);
+    assert_eq!(
+        missed(&verdicts),
+        "
+Not as expected:
+  broken    weirgate uploads.rtt.interactive.max_ms
+            33.5 ms, expected at most 30 ms (+11.7 %)
+            Source: weirgate check.
+            Known: the line is full.
+"
+    );
+    let explained = |all: &[JudgedExpectation]| -> Vec<bool> {
+        all.iter().map(|one| one.has_mechanism(all)).collect()
+    };
+    assert_eq!(explained(&verdicts), [true, false]);
+    // The mechanism's own figure is not as expected, so it explains nothing.
+    *arms[1].metrics.get_mut("uploads.util.up.ratio").unwrap() = 0.9;
+    assert_eq!(explained(&judged(&arms)), [false, false]);
+    *arms[1]
+        .metrics
+        .get_mut("uploads.rtt.interactive.max_ms")
+        .unwrap() = 29.0;
+    *arms[1].metrics.get_mut("uploads.util.up.ratio").unwrap() = 1.0;
+    assert_eq!(missed(&judged(&arms)), "");
 }
 
 #[test]

@@ -76,6 +76,18 @@ impl JudgedExpectation {
         };
         self.judgement == Judgement::Broken && self.calculated.as_ref().is_some_and(predicted)
     }
+
+    /// Whether the promise was not kept by a mechanism that the experiment names
+    /// (`explained-by`), and `all` that is expected of the mechanism's figure is kept.
+    pub fn has_mechanism(&self, all: &[Self]) -> bool {
+        let Some(mechanism) = self.expectation.mechanism.as_ref().filter(|_| !self.kept()) else {
+            return false;
+        };
+        let mut own = all.iter().filter(|one| {
+            (&one.expectation.arm, &one.expectation.metric) == (&mechanism.arm, &mechanism.metric)
+        });
+        own.next().is_some_and(Self::kept) && own.all(Self::kept)
+    }
 }
 
 pub(crate) fn promised(promise: Promise) -> f64 {

@@ -70,8 +70,8 @@ pub async fn applied(
     let planned = site.plan(&wanted, adopt).await.map_err(refused)?;
     let request = Request {
         sources: loaded.sources,
-        from: None,
         confirm,
+        ..Request::default()
     };
     make(&site, &lock, planned, request, printed).await
 }
@@ -122,19 +122,19 @@ pub async fn make(
             document["returns_s"] = returns.map(|after| after.as_secs_f64()).into();
             output::data(&format!("{document:#}"))?;
         }
-        None => ended(&made, returns),
+        None => ended(&made, confirm),
     }
     Ok(Status::Done)
 }
 
 /// Says how a change ended, and after which time it returns by itself.
-fn ended(made: &Made, returns: Option<Duration>) {
+pub fn ended(made: &Made, confirm: Option<Duration>) {
     if made.steps > 0 || made.unconfirmed {
         let Made { steps, number, .. } = made;
         let steps = output::count(*steps, "step");
         output::note(&format!("{steps} done and read back: state {number}"));
     }
-    if let Some(returns) = returns {
+    if let Some(returns) = confirm.filter(|_| made.unconfirmed) {
         output::note(&format!(
             "it returns by itself in {} s unless you say `weirgate confirm`",
             returns.as_secs_f64()

@@ -67,11 +67,16 @@ pub fn rollback(state: &Path, number: Option<u64>, confirm: Option<Duration>) ->
             }
             return take_away(&site, &lock).await;
         }
+        let links = site.plan_links_of(&entry).await.map_err(refused)?;
+        for step in links.iter().flat_map(|links| &links.steps) {
+            output::data(&step.to_string())?;
+        }
         let planned = site.plan(&entry.desired, false).await.map_err(refused)?;
         let request = Request {
             sources: entry.sources,
             from: Some(number),
             confirm,
+            links,
         };
         make(&site, &lock, planned, request, Printed::Steps).await
     })
@@ -125,10 +130,15 @@ fn fate(entry: &Entry, head: &Head) -> String {
     }
 }
 
-/// The policy's own file; nothing for a removal.
+/// The policy's own file; nothing without one.
 fn source(entry: &Entry) -> &str {
     let own = entry.sources.first();
     own.map_or("", |source| source.path.as_str())
+}
+
+/// The file of links, where there is one.
+fn links(entry: &Entry) -> Option<&str> {
+    entry.links.as_ref().map(|source| source.path.as_str())
 }
 
 fn document(entry: &Entry, head: &Head) -> Value {
@@ -136,6 +146,7 @@ fn document(entry: &Entry, head: &Head) -> Value {
         "state": entry.number,
         "time_unix_s": entry.time,
         "policy": source(entry),
+        "links": links(entry),
         "from": entry.from,
         "outcome": fate(entry, head),
     })
@@ -143,11 +154,18 @@ fn document(entry: &Entry, head: &Head) -> Value {
 
 fn line(entry: &Entry, head: &Head) -> String {
     let from = entry.from.map(|from| format!(" (state {from} again)"));
+    let files: Vec<&str> = [
+        Some(source(entry)).filter(|path| !path.is_empty()),
+        links(entry),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     format!(
         "{:>4}  {}  {}{}  {}",
         entry.number,
         calendar(entry.time),
-        source(entry),
+        files.join(", "),
         from.unwrap_or_default(),
         fate(entry, head)
     )

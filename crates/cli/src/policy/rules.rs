@@ -145,6 +145,7 @@ pub fn switch(state: &Path, name: &str, on: bool, confirm: Option<Duration>) -> 
             sources: entry.sources,
             from: None,
             confirm,
+            links: None,
         };
         make(&site, &lock, planned, request, Printed::Steps).await
     })

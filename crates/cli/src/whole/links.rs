@@ -2,23 +2,24 @@
 //! `weirgate links`: several links of one site, and who uses which.
 
 use crate::keep::ready;
-use crate::policy::apply::{asked, refused, unread};
+use crate::policy::apply::{asked, ended, refused, site, unread};
 use clap::Subcommand;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::policy;
 use weirgate_console::runtime::in_runtime;
 use weirgate_console::source;
-use weirgate_console::time::calendar;
+use weirgate_console::time::{self, calendar};
 use weirgate_keep::{
-    Folders, KeepError, LinkNow, LinkReport, LinksNow, apply_links, hold_links, remove_links,
+    AppliedLinks, Folders, LinkNow, LinkReport, LinksNow, PlannedLinks, Site, Source, hold_links,
 };
 use weirgate_kernel::{Kernel, checks_sources};
-use weirgate_links::{Links, parse, routing};
+use weirgate_links::{Links, parse};
 use weirgate_plan::plan_routing;
 use weirgate_policy::Policy;
 
@@ -47,23 +48,27 @@ pub enum Command {
         #[arg(default_value = FILE)]
         file: PathBuf,
     },
-    /// Route over all links whose devices are there, without asking any host.
+    /// Route over all links whose devices are there, and keep the file as what is applied.
     ///
-    /// Changes weirgate's own routing tables, rules and table of marks, and reads them back.
+    /// Asks no host; a link that `run` found dead is left out. Changes weirgate's own routing
+    /// tables, rules and table of marks, and reads them back. `run` goes on with the new links.
     /// Needs CAP_NET_ADMIN.
     Apply {
         /// The file of links.
         #[arg(default_value = FILE)]
         file: PathBuf,
+        /// Return to the state before by itself after this time, unless `weirgate confirm` comes.
+        #[arg(long, value_name = "TIME", value_parser = time::duration)]
+        confirm: Option<Duration>,
     },
     /// Hold the links: ask the named hosts, and route by what is up, until SIGTERM.
     ///
-    /// What is in force stays when it ends; `remove` takes it away. Needs CAP_NET_ADMIN, and
-    /// CAP_NET_RAW to ask hosts.
+    /// When other links are applied, confirmed or taken back, it goes on with those. What is in
+    /// force stays when it ends; `remove` takes it away. Needs CAP_NET_ADMIN, and CAP_NET_RAW to
+    /// ask hosts.
     Run {
-        /// The file of links.
-        #[arg(default_value = FILE)]
-        file: PathBuf,
+        /// The file of links, else what is applied, else /etc/weirgate/links.toml.
+        file: Option<PathBuf>,
     },
     /// Show which links are up, since when and why.
     Show {
@@ -82,26 +87,23 @@ pub enum Command {
 pub fn run(state: &Path, command: &Command) -> Outcome {
     match command {
         Command::Check { file, policy } => check(file, policy),
-        Command::Plan { file } => plan(&read(file)?),
-        Command::Apply { file } => {
-            let links = read(file)?;
-            in_runtime(async {
-                let kernel = open()?;
-                let steps = apply_links(&links, &folders(state)?, &kernel).await;
-                print_outcome(steps)
-            })
-        }
-        Command::Run { file } => hold(state, &read(file)?),
+        Command::Plan { file } => plan(state, file),
+        Command::Apply { file, confirm } => apply(state, file, *confirm),
+        Command::Run { file } => hold(state, file.as_deref()),
         Command::Show { json } => show(state, *json),
         Command::Remove => in_runtime(async {
-            let kernel = open()?;
-            print_outcome(remove_links(&folders(state)?, &kernel).await)
+            let site = site(state)?;
+            let _held = site.links_unheld().map_err(refused)?;
+            make(&site, None, None).await
         }),
     }
 }
 
-fn read(file: &Path) -> Result<Links, Failure> {
-    source::parse(file, &source::read(file)?, parse)
+fn read(file: &Path) -> Result<(Links, Source), Failure> {
+    let text = source::read(file)?;
+    let links = source::parse(file, &text, parse)?;
+    let path = file.display().to_string();
+    Ok((links, Source { path, text }))
 }
 
 fn open() -> Result<Kernel, Failure> {
@@ -112,20 +114,39 @@ fn folders(state: &Path) -> Result<Folders, Failure> {
     Folders::here(state).map_err(refused)
 }
 
-fn print_outcome(steps: Result<usize, KeepError>) -> Outcome {
-    match steps {
-        Ok(0) => output::data("nothing to change")?,
-        Ok(steps) => {
-            let steps = output::count(steps, "step");
-            output::note(&format!("{steps} done and read back"));
-        }
-        Err(error) => return Err(refused(error)),
-    }
+fn apply(state: &Path, file: &Path, confirm: Option<Duration>) -> Outcome {
+    let read = read(file)?;
+    in_runtime(async { make(&site(state)?, Some(read), confirm).await })
+}
+
+/// Describes a change of links, makes it and says how it ended.
+async fn make(site: &Site, links: Option<(Links, Source)>, confirm: Option<Duration>) -> Outcome {
+    let lock = site.lock().await.map_err(refused)?;
+    site.nothing_waits().map_err(refused)?;
+    let planned = planned(site, links).await?;
+    describe(&planned)?;
+    let made = site.apply_links(&lock, planned, confirm).await;
+    ended(&made.map_err(refused)?, confirm);
     Ok(Status::Done)
 }
 
+async fn planned(site: &Site, links: Option<(Links, Source)>) -> Result<PlannedLinks, Failure> {
+    let links = links.as_ref().map(|(links, file)| (links, file.clone()));
+    site.plan_links(links).await.map_err(refused)
+}
+
+fn describe(planned: &PlannedLinks) -> Result<(), Failure> {
+    if planned.steps.is_empty() {
+        output::data("nothing to change")?;
+    }
+    for step in &planned.steps {
+        output::data(&step.to_string())?;
+    }
+    Ok(())
+}
+
 fn check(file: &Path, policy: &Path) -> Outcome {
-    let links = read(file)?;
+    let (links, _) = read(file)?;
     let policies = if policy.exists() {
         policy::read(policy)?.policies().to_vec()
     } else {
@@ -203,34 +224,28 @@ fn described(links: &Links, number: usize, policy: Option<&Policy>) -> String {
     text
 }
 
-fn plan(links: &Links) -> Outcome {
+fn plan(state: &Path, file: &Path) -> Outcome {
+    let read = read(file)?;
     in_runtime(async {
-        let kernel = open().map_err(asked)?;
-        let devices: Vec<_> = links
-            .links
-            .iter()
-            .map(|link| (&link.device, link.gateways.as_slice()))
-            .collect();
-        let paths = kernel.link_paths(&devices).await;
-        let paths = paths.map_err(|error| asked(refused(error.into())))?;
-        let up: Vec<bool> = paths.iter().map(|path| path.up).collect();
-        let observed = kernel.routing().await;
-        let observed = observed.map_err(|error| asked(refused(error.into())))?;
-        let steps = plan_routing(&observed, &routing(links, &up, &paths));
-        if steps.is_empty() {
-            output::data("nothing to change")?;
-            return Ok(Status::Done);
-        }
-        for step in steps {
-            output::data(&step.to_string())?;
-        }
-        Ok(Status::Differs)
+        let site = site(state).map_err(asked)?;
+        let planned = planned(&site, Some(read)).await.map_err(asked)?;
+        describe(&planned)?;
+        Ok(if planned.steps.is_empty() {
+            Status::Done
+        } else {
+            Status::Differs
+        })
     })
 }
 
-fn hold(state: &Path, links: &Links) -> Outcome {
+fn hold(state: &Path, file: Option<&Path>) -> Outcome {
     in_runtime(async {
-        let kernel = open()?;
+        let (kernel, folders) = (open()?, folders(state)?);
+        let applied = AppliedLinks::read(&folders).map_err(refused)?;
+        let links = match (file, applied.file) {
+            (None, Some(applied)) => source::parse(Path::new(&applied.path), &applied.text, parse)?,
+            (file, _) => read(file.unwrap_or(Path::new(FILE)))?.0,
+        };
         let mut term = signal(SignalKind::terminate())?;
         let mut int = signal(SignalKind::interrupt())?;
         let stop = async move {
@@ -240,16 +255,15 @@ fn hold(state: &Path, links: &Links) -> Outcome {
             }
         };
         let report = |report: LinkReport| output::note(&line(&report));
-        let held = hold_links(links, &folders(state)?, &kernel, stop, ready, report).await;
-        match held {
-            Ok(()) => Ok(Status::Done),
-            Err(error) => print_outcome(Err(error)),
-        }
+        let held = hold_links(&links, &folders, &kernel, stop, ready, report).await;
+        held.map_err(refused)?;
+        Ok(Status::Done)
     })
 }
 
 fn line(report: &LinkReport) -> String {
     match report {
+        LinkReport::Others(file) => format!("weirgate: links of {file}"),
         LinkReport::Changed(link) => format!("weirgate: {}", shown(link)),
         LinkReport::Routed(steps) => {
             let steps = output::count(*steps, "step");

@@ -14,8 +14,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-const FILE: &str = "/run/links.toml";
-const LINKS: &str = r#"
+pub const FILE: &str = "/run/links.toml";
+pub const LINKS: &str = r#"
 version = 1
 
 [[link]]
@@ -45,12 +45,17 @@ const WINDOW: Duration = Duration::from_millis(100);
 const ABOVE: f64 = 6_000.0 * 8.0;
 
 /// `weirgate links run`, with what it says and when.
-struct Service(Child, Receiver<(Instant, String)>);
+pub struct Service(Child, Receiver<(Instant, String)>);
 
 impl Service {
-    fn begin() -> Self {
+    pub fn begin() -> Self {
+        Self::begin_with(&[FILE])
+    }
+
+    pub fn begin_with(arguments: &[&str]) -> Self {
         let mut child = Command::new("ip")
-            .args(["netns", "exec", "router", "weirgate", "links", "run", FILE])
+            .args(["netns", "exec", "router", "weirgate", "links", "run"])
+            .args(arguments)
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -66,7 +71,7 @@ impl Service {
 
     /// When it says something with this text.
     #[track_caller]
-    fn says(&self, text: &str, within: Duration) -> Instant {
+    pub fn says(&self, text: &str, within: Duration) -> Instant {
         let end = Instant::now() + within;
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -81,7 +86,7 @@ impl Service {
         }
     }
 
-    fn end(mut self) {
+    pub fn end(mut self) {
         kill_process(Pid::from_child(&self.0), Signal::TERM).unwrap();
         assert!(self.0.wait().unwrap().success());
     }
@@ -91,7 +96,7 @@ impl Service {
 type Arrived = Vec<(Instant, IpAddr)>;
 
 /// Sends the load until it is stopped.
-fn load(stop: &Arc<AtomicBool>) {
+pub fn load(stop: &Arc<AtomicBool>) {
     let stop = Arc::clone(stop);
     thread_in("host", move || {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -120,7 +125,7 @@ fn count(stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<Arrived> {
 }
 
 /// A call, which is answered: when each answer came.
-fn call(stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<Vec<Instant>> {
+pub fn call(stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<Vec<Instant>> {
     thread_in("server", || {
         let socket = UdpSocket::bind((SERVER, 6_000)).unwrap();
         let mut room = [0; 2_000];
@@ -153,7 +158,7 @@ fn call(stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<Vec<Instant>> {
 }
 
 /// The longest time without an answer, between two times.
-fn longest(heard: &[Instant], from: Instant, until: Instant) -> Duration {
+pub fn longest(heard: &[Instant], from: Instant, until: Instant) -> Duration {
     let within = heard.iter().filter(|at| (from..until).contains(at));
     let times: Vec<Instant> = [from]
         .into_iter()
@@ -183,7 +188,7 @@ fn most(arrived: &Arrived, by: IpAddr) -> f64 {
     (most * (LOAD_BYTES + 28 + 38) * 8) as f64
 }
 
-fn policies() -> String {
+pub fn policies() -> String {
     let part = |device: &str| {
         format!(
             "version = 1\n[link]\ndevice = \"{device}\"\nlan = \"lan\"\nup = \"{}bit\"\n\
@@ -197,7 +202,7 @@ fn policies() -> String {
 
 /// Rules, routes of all tables and the tables of nftables. The kernel's own link-local
 /// addresses of IPv6 come when duplicate address detection is over.
-fn routing() -> Vec<String> {
+pub fn routing() -> Vec<String> {
     let mut all = Vec::new();
     for version in ["-4", "-6"] {
         all.push(router(&format!("ip {version} rule")));

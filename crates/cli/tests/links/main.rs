@@ -9,6 +9,7 @@
     reason = "helpers of tests are tests too, and what was seen is shown"
 )]
 
+mod confirmed;
 mod inside;
 mod net;
 
@@ -22,7 +23,12 @@ static IN_THE_GUEST: Together = Together::new(
         seed: 1,
         limits: Limits::default(),
     },
-    &["inside::a_link_dies_silently", "inside::balance"],
+    &[
+        "inside::a_link_dies_silently",
+        "inside::balance",
+        "confirmed::taken_back",
+        "confirmed::held_meanwhile",
+    ],
 );
 
 #[test]
@@ -33,4 +39,14 @@ fn a_link_that_dies_silently_is_left_within_seconds() {
 #[test]
 fn connections_are_divided_by_weight_and_by_rule() {
     println!("{}", IN_THE_GUEST.run("inside::balance"));
+}
+
+#[test]
+fn links_that_nobody_confirms_are_taken_back_exactly() {
+    println!("{}", IN_THE_GUEST.run("confirmed::taken_back"));
+}
+
+#[test]
+fn who_holds_links_goes_on_with_those_that_are_applied() {
+    println!("{}", IN_THE_GUEST.run("confirmed::held_meanwhile"));
 }

@@ -17,6 +17,7 @@ mod unit;
 
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
+use crate::links::reroute;
 use crate::store::folder::Folders;
 use crate::store::head::{Head, Outcome};
 use crate::store::history::History;
@@ -38,7 +39,7 @@ use std::time::Duration;
 use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use weirgate_kernel::{Kernel, Scope};
-use weirgate_state::{State, Table};
+use weirgate_state::{Routing, State, Table};
 
 /// How long a new guard may take to say that it is ready.
 const READY: Duration = Duration::from_secs(10);
@@ -73,6 +74,11 @@ impl Charge {
     /// The fencing number of the change.
     pub(crate) fn number(&self) -> u64 {
         self.head.generation
+    }
+
+    /// What routed over several links before the change, where it changes that.
+    pub(crate) fn routing(&self) -> Option<&Routing> {
+        self.head.pending.as_ref()?.routing.as_ref()
     }
 }
 
@@ -390,6 +396,11 @@ impl Post {
         }
         let scope = Scope::of([&charge.before, &charge.desired]);
         let gone = self.kernel.go_back(&self.before()?, &scope).await;
+        let mut gone = gone.map_err(|cause| KeepError::Guard(cause.to_string()));
+        if let Some(routing) = charge.routing() {
+            let rerouted = reroute(&self.kernel, routing).await;
+            gone = gone.and(rerouted.map(drop));
+        }
         match (&gone, outcome) {
             (Err(cause), _) => head.settle(charge.number(), Outcome::Lost(cause.to_string())),
             (Ok(()), Some(outcome)) => head.settle(charge.number(), outcome),
@@ -397,7 +408,7 @@ impl Post {
         }
         Memory::write(&charge.folders, &lock, charge.memory.as_deref())?;
         history.set_head(&lock, &head)?;
-        gone.map_err(|cause| KeepError::Guard(cause.to_string()))
+        gone
     }
 
     /// The head as it is on disk; `None` if it is damaged.

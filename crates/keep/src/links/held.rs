@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Links that are held: what is known of each, and the routing that follows.
 
-use super::{AGAIN, LinkNow, LinkReport, LinksNow, PAUSE, paths};
+use super::{AGAIN, AppliedLinks, LinkNow, LinkReport, LinksNow, PAUSE, paths};
 use crate::clock;
 use crate::error::KeepError;
 use crate::rate::reflector::Asked;
-use crate::store::{folder, sealed};
+use crate::site::PATIENCE;
+use crate::store::folder::Folders;
+use crate::store::sealed;
 use std::future::poll_fn;
 use std::task::Poll;
 use weirgate_kernel::Kernel;
@@ -15,7 +17,10 @@ use weirgate_state::{LinkPath, Routing};
 /// All that is held.
 pub(super) struct Held<'a> {
     links: &'a Links,
-    folders: &'a folder::Folders,
+    /// What was applied when it began, and whether that is another now.
+    applied: AppliedLinks,
+    other: bool,
+    folders: &'a Folders,
     kernel: &'a Kernel,
     health: Vec<Health>,
     paths: Vec<LinkPath>,
@@ -38,7 +43,8 @@ impl<'a> Held<'a> {
     /// is not tried at once.
     pub(super) async fn begin(
         links: &'a Links,
-        folders: &'a folder::Folders,
+        applied: AppliedLinks,
+        folders: &'a Folders,
         kernel: &'a Kernel,
     ) -> Result<Self, KeepError> {
         let now = clock::now();
@@ -50,15 +56,24 @@ impl<'a> Held<'a> {
         let health = health
             .map(|(link, used)| Health::new(links.timing, !link.probe.is_empty(), *used, now));
         let since = clock::unix();
-        let known = links.links.iter().zip(&used).map(|(link, up)| LinkNow {
-            name: link.name.clone(),
-            device: link.device.to_string(),
-            up: *up,
-            since,
-            why: "as before".to_owned(),
+        // Of the links that were held until now.
+        let before = LinksNow::read(folders).ok().flatten();
+        let before = before.map_or_else(Vec::new, |now| now.links);
+        let known = links.links.iter().zip(&used).map(|(link, up)| {
+            let mut links = before.iter();
+            let same = links.find(|one| one.device == link.device.as_str() && one.up == *up);
+            LinkNow {
+                name: link.name.clone(),
+                device: link.device.to_string(),
+                up: *up,
+                since: same.map_or(since, |one| one.since),
+                why: same.map_or_else(|| "as before".to_owned(), |one| one.why.clone()),
+            }
         });
         Ok(Self {
             links,
+            applied,
+            other: false,
             folders,
             kernel,
             health: health.collect(),
@@ -156,8 +171,20 @@ impl<'a> Held<'a> {
         }
     }
 
+    /// Whether other links are applied than are held.
+    pub(super) const fn is_other(&self) -> bool {
+        self.other
+    }
+
     async fn route(&mut self, report: &mut impl FnMut(LinkReport)) -> Result<(), KeepError> {
+        // Whoever changes what is applied has the lock.
+        let _lock = self.folders.soon(PATIENCE).await?;
+        // What cannot be read keeps no link from being left.
+        self.other |= self.applied.look(self.folders).unwrap_or_default();
         self.look = None;
+        if self.other {
+            return Ok(());
+        }
         self.looked = clock::now();
         self.see(paths(self.links, self.kernel).await?);
         let up: Vec<bool> = self.health.iter().map(Health::is_up).collect();
@@ -180,7 +207,6 @@ impl<'a> Held<'a> {
             }
         }
         self.open(report);
-        folder::folder(&self.folders.run)?;
         sealed::write(&LinksNow::file(self.folders), &self.now)
     }
 

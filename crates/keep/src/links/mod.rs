@@ -2,23 +2,25 @@
 //! Holds several links: asks the hosts that were named, hears of devices, and
 //! routes by what is up.
 //!
-//! It sleeps until an answer comes, the kernel tells of a device or route, or a
-//! time is over. What it put in force stays when it ends; [`remove_links`] takes
-//! all of it away, whoever made it, since it is known by its numbers.
+//! It sleeps until an answer comes, the kernel tells of a device or route, other links are
+//! applied, or a time is over. What it put in force stays when it ends; a change to no links
+//! takes all of it away, whoever made it, since it is known by its numbers.
 
 mod held;
 
 use crate::clock::{NEVER, Timer};
 use crate::error::KeepError;
 use crate::links::held::Held;
+use crate::service::stored;
 use crate::store::folder::Folders;
+use crate::store::history::{History, Source};
 use crate::store::sealed;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::PathBuf;
 use weirgate_kernel::{Events, Kernel, Topic};
-use weirgate_links::{Links, routing};
-use weirgate_state::{LinkPath, Routing};
+use weirgate_links::{Links, parse};
+use weirgate_state::{DeviceName, LinkPath, Routing};
 
 const MILLISECOND: u64 = 1_000_000;
 /// The kernel is looked at once in so long, at most: routes may change by the
@@ -32,6 +34,8 @@ const HINT: &str = "remove it; `weirgate links run` writes it anew";
 /// What became of links, for whoever keeps a log.
 #[derive(Debug)]
 pub enum LinkReport {
+    /// The links of another file are held from now on.
+    Others(String),
     /// A link is used from now on, or no longer.
     Changed(LinkNow),
     /// The routing was put right, in so many steps.
@@ -71,7 +75,7 @@ pub struct LinksNow {
 
 impl LinksNow {
     fn file(folders: &Folders) -> PathBuf {
-        folders.run.join("links.json")
+        folders.run.with_extension("links")
     }
 
     /// What was written last; `None` where nobody holds links.
@@ -90,40 +94,96 @@ async fn paths(links: &Links, kernel: &Kernel) -> Result<Vec<LinkPath>, KeepErro
     Ok(kernel.link_paths(&devices).await?)
 }
 
-/// Routes over all links that have a device and a way, and answers the steps that
-/// it took. Nobody is asked.
-///
-/// # Errors
-/// [`KeepError::Held`] where a service holds links already; what the kernel
-/// refuses, after which the former routing is back.
-pub async fn apply_links(
+/// Which links can be used as far as is known, and how their devices lead to the internet:
+/// those that have a device and a carrier, and that no service found dead.
+pub(crate) async fn usable(
     links: &Links,
     folders: &Folders,
     kernel: &Kernel,
-) -> Result<usize, KeepError> {
-    let _lock = folders.lock_held("links")?;
+) -> Result<(Vec<bool>, Vec<LinkPath>), KeepError> {
     let paths = paths(links, kernel).await?;
-    let up: Vec<bool> = paths.iter().map(|path| path.up).collect();
-    Ok(kernel.set_routing(&routing(links, &up, &paths)).await?)
+    // What cannot be read says nothing.
+    let known = LinksNow::read(folders).ok().flatten();
+    let known = known.map_or_else(Vec::new, |now| now.links);
+    let is_dead = |device: &DeviceName| {
+        let of_it = |link: &LinkNow| link.device == device.as_str() && !link.up;
+        known.iter().any(of_it)
+    };
+    let up = links.links.iter().zip(&paths);
+    let up = up.map(|(link, path)| path.up && !is_dead(&link.device));
+    Ok((up.collect(), paths))
 }
 
-/// Takes all routing of several links away, and answers the steps that it took.
-///
-/// # Errors
-/// As [`apply_links`].
-pub async fn remove_links(folders: &Folders, kernel: &Kernel) -> Result<usize, KeepError> {
-    let _lock = folders.lock_held("links")?;
-    let _ = fs::remove_file(LinksNow::file(folders));
-    Ok(kernel.set_routing(&Routing::default()).await?)
+/// Routes as is wanted as far as the devices are there, and answers the steps that it took.
+/// Connections of a link whose number is gone or another's are forgotten, so that each begins
+/// anew.
+pub(crate) async fn reroute(kernel: &Kernel, wanted: &Routing) -> Result<usize, KeepError> {
+    let (before, devices) = (kernel.routing().await?, kernel.devices().await?);
+    let mut wanted = wanted.clone();
+    let routes = &mut wanted.routes;
+    routes.retain(|route| devices.contains_key(&route.device));
+    let steps = kernel.set_routing(&wanted).await?;
+    let (former, now) = (before.marks.unwrap_or_default(), wanted.marks);
+    let now = now.unwrap_or_default();
+    for (device, value) in &former.devices {
+        if former.mask != now.mask || now.devices.get(device) != Some(value) {
+            kernel.drop_connections(former.mask, *value).await?;
+        }
+    }
+    Ok(steps)
 }
 
-/// Holds links until `stop` ends. `ready` is called once they are routed for the
-/// first time.
+/// Reads the file of links of an entry, which was sound when it was applied.
+pub(crate) fn read(source: &Source) -> Result<Links, KeepError> {
+    let (links, problems) = parse(&source.text);
+    links.ok_or_else(|| {
+        let first = problems.first().map(|one| one.message.as_str());
+        let why = first.unwrap_or_default();
+        KeepError::Nothing(format!("{}: {why}", source.path))
+    })
+}
+
+/// The links that are applied: those of the change that waits for confirmation, else those
+/// that are confirmed.
+#[derive(Debug, Default)]
+pub struct AppliedLinks {
+    /// The entry that they are of.
+    number: Option<u64>,
+    /// Their file.
+    pub file: Option<Source>,
+}
+
+impl AppliedLinks {
+    /// Those that are applied now.
+    pub fn read(folders: &Folders) -> Result<Self, KeepError> {
+        let mut applied = Self::default();
+        applied.look(folders)?;
+        Ok(applied)
+    }
+
+    /// Looks again, and answers whether it is another file.
+    fn look(&mut self, folders: &Folders) -> Result<bool, KeepError> {
+        let history = History::of(folders);
+        let head = history.head()?;
+        let pending = head.pending.filter(|one| one.boot == folders.boot);
+        let number = pending.map(|one| one.number).or(head.confirmed);
+        if number == self.number {
+            return Ok(false);
+        }
+        let file = number.map(|number| history.links(number)).transpose()?;
+        self.number = number;
+        Ok(std::mem::replace(&mut self.file, file.flatten()) != self.file)
+    }
+}
+
+/// Holds links until `stop` ends: those of the file `begun` with, as long as what is applied
+/// is what it was then, else those that are applied. `ready` is called once they are routed
+/// for the first time.
 ///
 /// # Errors
 /// [`KeepError::Held`] where another holds links; what is not permitted.
 pub async fn hold_links(
-    links: &Links,
+    begun: &Links,
     folders: &Folders,
     kernel: &Kernel,
     stop: impl Future<Output = ()>,
@@ -134,25 +194,50 @@ pub async fn hold_links(
     let _lock = folders.lock_held("links")?;
     // Listening begins before looking, so that nothing is missed in between.
     let events = Events::open(Topic::Routes)?;
+    let stored = stored(folders)?;
     let due = Timer::new()?;
-    let mut held = Held::begin(links, folders, kernel).await?;
-    held.settle(&mut report).await;
-    ready();
+    let first = AppliedLinks::read(folders)?.file;
     let mut stop = std::pin::pin!(stop);
+    let mut ready = Some(ready);
     loop {
-        due.set(held.next().unwrap_or(NEVER))?;
-        tokio::select! {
-            () = &mut stop => {
+        let applied = AppliedLinks::read(folders)?;
+        let other = match &applied.file {
+            file if *file == first => None,
+            Some(file) => Some(read(file)?),
+            // They were taken away: others may come.
+            None => {
                 let _ = fs::remove_file(LinksNow::file(folders));
-                return Ok(());
+                tokio::select! {
+                    () = &mut stop => return Ok(()),
+                    () = stored.event() => continue,
+                }
             }
-            () = events.next() => held.kernel_changed(),
-            over = due.over() => {
-                over?;
-                held.time();
-            }
-            number = held.answer() => held.heard(number),
+        };
+        if let Some(file) = &applied.file {
+            report(LinkReport::Others(file.path.clone()));
         }
+        let links = other.as_ref().unwrap_or(begun);
+        let mut held = Held::begin(links, applied, folders, kernel).await?;
         held.settle(&mut report).await;
+        if let Some(ready) = ready.take() {
+            ready();
+        }
+        while !held.is_other() {
+            due.set(held.next().unwrap_or(NEVER))?;
+            tokio::select! {
+                () = &mut stop => {
+                    let _ = fs::remove_file(LinksNow::file(folders));
+                    return Ok(());
+                }
+                () = events.next() => held.kernel_changed(),
+                () = stored.event() => held.kernel_changed(),
+                over = due.over() => {
+                    over?;
+                    held.time();
+                }
+                number = held.answer() => held.heard(number),
+            }
+            held.settle(&mut report).await;
+        }
     }
 }

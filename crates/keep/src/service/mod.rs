@@ -29,7 +29,7 @@ use crate::service::names::{Answers, Lookups};
 use crate::service::pace::{Pace, SWARM};
 use crate::service::sessions::Sessions;
 use crate::site::Site;
-use crate::store::folder;
+use crate::store::folder::{self, Folders};
 use crate::store::history::Entry;
 use crate::store::memory::Memory;
 use rustix::fs::inotify::WatchFlags;
@@ -77,7 +77,7 @@ pub async fn keep(
     site.kernel.permitted().await?;
     // Listening begins before looking, so that nothing is missed in between.
     let events = Events::open(Topic::Devices)?;
-    let stored = store_changes(site)?;
+    let stored = stored(&site.folders)?;
     let timer = Timer::new()?;
     let (deadline, mut tried) = (Timer::new()?, 0);
     let mut lookups = Lookups::new()?;
@@ -186,8 +186,8 @@ fn beat(timer: &Timer, pulse: Option<Pulse>) -> Result<(), KeepError> {
 }
 
 /// Tells when another weirgate writes what is stored: files are renamed into place.
-fn store_changes(site: &Site) -> Result<Inotify, KeepError> {
-    let path = &site.folders.state;
+pub(crate) fn stored(folders: &Folders) -> Result<Inotify, KeepError> {
+    let path = &folders.state;
     folder::folder(path)?;
     let watched = || -> std::io::Result<Inotify> {
         let inotify = Inotify::new()?;

@@ -5,14 +5,16 @@ use super::{Planned, Site};
 use crate::clock;
 use crate::error::KeepError;
 use crate::guard::{self, Charge, Charged, Guard, Left, Starting};
+use crate::links::reroute;
+use crate::site::links::PlannedLinks;
 use crate::store::folder::Lock;
 use crate::store::head::Outcome;
 use crate::store::history::{Entry, Source};
 use crate::store::memory::Memory;
 use std::sync::Arc;
 use std::time::Duration;
-use weirgate_kernel::{ApplyError, Scope};
-use weirgate_state::State;
+use weirgate_kernel::{Applied, ApplyError, Scope};
+use weirgate_state::{Routing, State};
 
 /// What an apply is made for.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +25,8 @@ pub struct Request {
     pub from: Option<u64>,
     /// How long the change stays unless it is confirmed.
     pub confirm: Option<Duration>,
+    /// Other links, or none any more; without it, they stay as they are.
+    pub links: Option<PlannedLinks>,
 }
 
 /// A change that was made.
@@ -50,7 +54,8 @@ impl Site {
     ) -> Result<Made, KeepError> {
         let head = self.history.head()?;
         let known = planned.applied();
-        let confirmed = head.confirmed.filter(|_| request.confirm.is_none());
+        let stays = request.confirm.is_none() && request.links.is_none();
+        let confirmed = head.confirmed.filter(|_| stays);
         if let (true, Some(number)) = (planned.plan.steps.is_empty(), confirmed)
             && known == Some(&planned.plan.desired)
             && self.same(number, &request.sources, &planned)
@@ -67,10 +72,11 @@ impl Site {
         }
         let after = planned.text(&self.folders)?;
         let confirm = request.confirm;
+        let rerouted = request.links.as_ref().map_or(0, |links| links.steps.len());
         let made = self.change(lock, &planned, request, Some(&after)).await;
         let (number, in_session) = made?;
         Ok(Made {
-            steps: planned.plan.steps.len(),
+            steps: planned.plan.steps.len() + rerouted,
             number,
             unconfirmed: confirm.is_some(),
             in_session,
@@ -94,7 +100,7 @@ impl Site {
 
     /// Makes a change under guard; its number, and whether the guard may end with the
     /// session. Meanwhile the memory is `after`.
-    async fn change(
+    pub(super) async fn change(
         &self,
         lock: &Lock,
         planned: &Planned,
@@ -103,7 +109,9 @@ impl Site {
     ) -> Result<(u64, bool), KeepError> {
         self.nothing_waits()?;
         let plan = &planned.plan;
-        let alone = plan.steps.is_empty() && request.confirm.is_none();
+        let links = request.links;
+        let steps = plan.steps.len() + links.as_ref().map_or(0, |links| links.steps.len());
+        let alone = steps == 0 && request.confirm.is_none();
         let lasts = request.confirm.is_some();
         let starting = (!alone).then(|| Guard::start(&self.program, lasts));
         let starting = starting.transpose()?;
@@ -117,23 +125,36 @@ impl Site {
             sources: request.sources,
             desired: planned.wanted.clone(),
             former: planned.former.clone(),
+            links: match &links {
+                Some(other) => other.file.clone(),
+                // Those of a damaged entry are lost with it.
+                None => self.applied_links(&before).ok().flatten(),
+            },
         };
-        let removal = entry.is_removal();
+        let ends = entry.is_removal();
+        let removal = entry.desired == State::default();
         let entry = self.history.add(lock, entry, &before, &planned.tables)?;
         let number = entry.number;
         let mut head = before;
         head.begin(number, &self.folders.boot);
+        if let Some(pending) = &mut head.pending {
+            pending.routing = links.as_ref().map(|links| links.before.clone());
+        }
         self.history.set_head(lock, &head)?;
         let charge = planned.charge(&self.folders, head.clone());
-        let guard = self.make(lock, starting, &charge, planned, after).await?;
+        let routing = links.map(|links| links.wanted);
+        let guard = self.make(lock, starting, &charge, planned, routing, after);
+        let guard = guard.await?;
         let deadline = request.confirm.map(guard::deadline);
         if let Some(pending) = head.pending.as_mut().filter(|_| lasts) {
             pending.deadline = deadline;
         } else {
             head.settle(number, Outcome::Confirmed);
         }
-        if removal {
+        if ends {
             head.confirmed = None;
+        }
+        if removal {
             Memory::write(&self.folders, lock, None)?;
         } else {
             self.remember_answers();
@@ -165,6 +186,7 @@ impl Site {
         starting: Option<Starting>,
         charge: &Charge,
         planned: &Planned,
+        routing: Option<Routing>,
         after: Option<&[u8]>,
     ) -> Result<Option<Guard>, KeepError> {
         let plan = &planned.plan;
@@ -181,18 +203,25 @@ impl Site {
         if !found.awaits(charge.number()) {
             return Err(KeepError::Fenced(found.generation));
         }
-        let applied = self.kernel.apply_since(plan, &planned.since).await;
+        let applied = self.execute(planned, routing.as_ref()).await;
         let error = match applied {
             Ok(applied) => {
                 // What is left when all is removed is not what is remembered.
-                if planned.wanted != State::default() {
+                if plan.desired != State::default() && planned.wanted != State::default() {
                     self.settled(plan, &applied).await;
                 }
                 return Ok(guard);
             }
             Err(error) => error,
         };
-        if matches!(error, ApplyError::Restored { .. }) {
+        let restored = match &charge.routing() {
+            // The kernel refused it, or what came with it.
+            Some(before) => reroute(&self.kernel, before).await.is_ok(),
+            None => true,
+        };
+        let lost = |error: &ApplyError| matches!(error, ApplyError::Lost { .. });
+        let lost = matches!(&error, KeepError::Apply(error) if lost(error));
+        if restored && !lost {
             self.failed(lock, charge, &error.to_string());
         } else {
             let mut head = charge.head.clone();
@@ -203,7 +232,22 @@ impl Site {
         if let Some(guard) = guard {
             guard.dismiss();
         }
-        Err(error.into())
+        Err(error)
+    }
+
+    /// Routes as is wanted, then carries out the plan: a policy that fails goes back by itself.
+    async fn execute(
+        &self,
+        planned: &Planned,
+        routing: Option<&Routing>,
+    ) -> Result<Applied, KeepError> {
+        if let Some(routing) = routing {
+            reroute(&self.kernel, routing).await?;
+        }
+        Ok(self
+            .kernel
+            .apply_since(&planned.plan, &planned.since)
+            .await?)
     }
 
     /// What is kept goes back to what it was before a change that failed.

@@ -8,6 +8,7 @@
 
 mod capabilities;
 mod change;
+mod links;
 mod plan;
 mod refill;
 mod restore;
@@ -15,6 +16,7 @@ mod settle;
 mod tables_version;
 
 pub use change::{Made, Request};
+pub use links::PlannedLinks;
 pub use plan::Planned;
 
 use crate::clock;
@@ -33,7 +35,7 @@ use weirgate_state::{Capabilities, State};
 const SECOND: u64 = 1_000_000_000;
 
 /// How long a command waits for another. The largest change takes less.
-const PATIENCE: Duration = Duration::from_secs(3);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// One network namespace with what is kept of it.
 pub struct Site {
@@ -144,6 +146,7 @@ impl Site {
                 sources: Vec::new(),
                 desired: memory.applied,
                 former: memory.former,
+                links: None,
             }),
             None => self.history.fallback(head),
         }

@@ -6,8 +6,10 @@ use crate::circuits::{Circuits, CircuitsRefused, Held};
 use crate::clock;
 use crate::error::KeepError;
 use crate::guard;
+use crate::links::reroute;
 use crate::store::folder::Lock;
 use crate::store::head::{Outcome, Pending};
+use crate::store::history::Entry;
 use crate::store::memory::{self, Memory};
 use weirgate_kernel::Scope;
 use weirgate_plan::{present, verify};
@@ -40,12 +42,21 @@ impl Site {
             Some(entry) => self.history.go_on_with(lock, &mut head, entry)?,
             None => true,
         };
-        let steps = match (confirmed, &interrupted) {
-            (Some(entry), _) => self.follow(lock, &self.at_rates(&entry), is_whole).await?,
-            (None, Some(pending)) => self.give_up(lock, pending).await?,
-            (None, None) => 0,
+        let mut steps = match (confirmed, &interrupted) {
+            // Links alone: without a policy there is nothing to remember.
+            (Some(entry), _) if self.has_policy(&entry)? => {
+                self.follow(lock, &self.at_rates(&entry), is_whole).await?
+            }
+            (_, Some(pending)) => self.give_up(lock, pending).await?,
+            (_, None) => 0,
         };
         if let Some(pending) = interrupted {
+            // A kernel that started again has none.
+            if let Some(routing) = &pending.routing
+                && pending.boot == self.folders.boot
+            {
+                steps += reroute(&self.kernel, routing).await?;
+            }
             head.settle(pending.number, outcome(&pending));
             self.history.set_head(lock, &head)?;
             guard::relieve(&self.folders, pending.number);
@@ -89,6 +100,11 @@ impl Site {
             ..State::default()
         };
         Ok(verify(&only(&now), &only(&desired)).is_empty())
+    }
+
+    /// Whether policies are in an entry, or were before it.
+    fn has_policy(&self, entry: &Entry) -> Result<bool, KeepError> {
+        Ok(entry.desired != State::default() || Memory::read(&self.folders)?.is_some())
     }
 
     /// Takes away what an unconfirmed first change of this run of the kernel

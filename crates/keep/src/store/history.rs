@@ -48,12 +48,15 @@ pub struct Entry {
     pub desired: State,
     /// What the devices had before weirgate.
     pub former: State,
+    /// The file of links.
+    #[serde(default)]
+    pub links: Option<Source>,
 }
 
 impl Entry {
-    /// Whether it says that everything was removed: its state is empty.
+    /// Whether it says that everything was removed: its state is empty, and it has no links.
     pub fn is_removal(&self) -> bool {
-        self.desired == State::default()
+        self.desired == State::default() && self.links.is_none()
     }
 }
 
@@ -67,6 +70,15 @@ struct EntryWritten<'a> {
     sources: &'a [Source],
     desired: Written<'a>,
     former: &'a State,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    links: Option<&'a Source>,
+}
+
+/// What of an [`Entry`] says which links it has.
+#[derive(Deserialize)]
+struct EntryLinks {
+    #[serde(default)]
+    links: Option<Source>,
 }
 
 /// What of an [`Entry`] says whether it is another's like.
@@ -221,6 +233,12 @@ impl History {
         })
     }
 
+    /// The file of links of one entry.
+    pub(crate) fn links(&self, number: u64) -> Result<Option<Source>, KeepError> {
+        let read = sealed::read::<EntryLinks>(&self.entry_file(number), "")?;
+        Ok(read.and_then(|entry| entry.links))
+    }
+
     /// Whether an entry has these texts and leads to this state, whose tables
     /// have this text.
     pub(crate) fn is(
@@ -260,6 +278,7 @@ impl History {
             sources: &entry.sources,
             desired: Written::of(&entry.desired, tables),
             former: &entry.former,
+            links: entry.links.as_ref(),
         };
         sealed::write(&self.entry_file(entry.number), &written)?;
         let needed = [head.confirmed, head.pending.as_ref().map(|one| one.number)];
@@ -331,6 +350,7 @@ mod tests {
             sources: Vec::new(),
             desired: State::default(),
             former: State::default(),
+            links: None,
         }
     }
 

@@ -17,6 +17,7 @@ mod model;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use weirgate_state::Routing;
 
 /// How many entries are kept.
 pub const MOST_ENTRIES: usize = 20;
@@ -46,6 +47,9 @@ pub struct Pending {
     /// When it returns by itself, in nanoseconds of `CLOCK_BOOTTIME`; `None`
     /// while it is being applied.
     pub deadline: Option<u64>,
+    /// What routed over several links before it, where it changes that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routing: Option<Routing>,
 }
 
 impl Pending {
@@ -101,6 +105,7 @@ impl Head {
             number,
             boot: boot.to_owned(),
             deadline: None,
+            routing: None,
         });
     }
 

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Several links as part of what is applied: their change is guarded, recorded, confirmed
+//! and taken back as that of a policy, and its entry has the policy of the one before.
+//!
+//! The routing itself is in no entry: it changes with the health of links. A change that is
+//! pending has what routed before it.
+
+use super::{Made, Planned, Request, Site};
+use crate::error::KeepError;
+use crate::links::{self, usable};
+use crate::store::folder::Lock;
+use crate::store::head::Head;
+use crate::store::history::{Entry, Source};
+use crate::store::memory::Memory;
+use crate::store::table_text;
+use std::sync::Arc;
+use std::time::Duration;
+use weirgate_kernel::Since;
+use weirgate_links::{Links, routing};
+use weirgate_plan::{Plan, RoutingStep, plan_routing};
+use weirgate_state::{Routing, State};
+
+/// A change of links that is planned but not made.
+#[derive(Debug, Clone)]
+pub struct PlannedLinks {
+    /// The steps.
+    pub steps: Vec<RoutingStep>,
+    /// The file of links; `None` where all of it goes.
+    pub(super) file: Option<Source>,
+    /// What routes now.
+    pub(super) before: Routing,
+    /// What shall route.
+    pub(super) wanted: Routing,
+}
+
+impl Site {
+    /// Compares the routing over links with what is there: over all that have a device and a
+    /// way, and that no service found dead. Without links, all of it goes.
+    pub async fn plan_links(
+        &self,
+        links: Option<(&Links, Source)>,
+    ) -> Result<PlannedLinks, KeepError> {
+        let before = self.kernel.routing().await?;
+        let (file, wanted) = match links {
+            Some((links, file)) => {
+                let (up, paths) = usable(links, &self.folders, &self.kernel).await?;
+                (Some(file), routing(links, &up, &paths))
+            }
+            None => (None, Routing::default()),
+        };
+        Ok(PlannedLinks {
+            steps: plan_routing(&before, &wanted),
+            file,
+            before,
+            wanted,
+        })
+    }
+
+    /// The change of links that leads to those of an entry; `None` where they are the same.
+    pub async fn plan_links_of(&self, entry: &Entry) -> Result<Option<PlannedLinks>, KeepError> {
+        if self.applied_links(&self.history.head()?)? == entry.links {
+            return Ok(None);
+        }
+        let read = entry.links.as_ref().map(links::read).transpose()?;
+        let planned = self.plan_links(read.as_ref().zip(entry.links.clone()));
+        Ok(Some(planned.await?))
+    }
+
+    /// Makes a planned change of links and reads it back, while the policy stays. `lock` is
+    /// held from before the plan was made.
+    pub async fn apply_links(
+        &self,
+        lock: &Lock,
+        planned: PlannedLinks,
+        confirm: Option<Duration>,
+    ) -> Result<Made, KeepError> {
+        let head = self.history.head()?;
+        let steps = planned.steps.len();
+        let same = steps == 0 && self.applied_links(&head)? == planned.file;
+        if same && confirm.is_none() {
+            self.nothing_waits()?;
+            return Ok(Made {
+                steps,
+                number: head.confirmed.unwrap_or(0),
+                unconfirmed: false,
+                in_session: false,
+            });
+        }
+        let (still, sources) = self.still()?;
+        let request = Request {
+            sources,
+            from: None,
+            confirm,
+            links: Some(planned),
+        };
+        let memory = still.memory.as_ref().map(|stored| Arc::clone(&stored.text));
+        let made = self.change(lock, &still, request, memory.as_deref()).await;
+        let (number, in_session) = made?;
+        Ok(Made {
+            steps,
+            number,
+            unconfirmed: confirm.is_some(),
+            in_session,
+        })
+    }
+
+    /// Keeps services from holding links, for as long as the lock is there.
+    ///
+    /// # Errors
+    /// [`KeepError::Held`] where one does.
+    pub fn links_unheld(&self) -> Result<Lock, KeepError> {
+        self.folders.lock_held("links")
+    }
+
+    /// The file of links of the confirmed entry.
+    pub(super) fn applied_links(&self, head: &Head) -> Result<Option<Source>, KeepError> {
+        let confirmed = head.confirmed.map(|number| self.history.links(number));
+        Ok(confirmed.transpose()?.flatten())
+    }
+
+    /// A plan that touches nothing of the confirmed policy, and the texts of that.
+    fn still(&self) -> Result<(Planned, Vec<Source>), KeepError> {
+        let (wanted, former, sources) = match self.confirmed()? {
+            Some(entry) => (entry.desired, entry.former, entry.sources),
+            None => (State::default(), State::default(), Vec::new()),
+        };
+        let tables = table_text::of(&wanted.tables).map_err(|error| KeepError::File {
+            path: self.folders.run.clone(),
+            source: error.into(),
+        })?;
+        let planned = Planned {
+            plan: Plan {
+                steps: Vec::new(),
+                before: State::default(),
+                desired: State::default(),
+            },
+            memory: Memory::read_knowing(&self.folders, &wanted.tables, &tables)?,
+            wanted,
+            former,
+            since: Since::default(),
+            tables,
+        };
+        Ok((planned, sources))
+    }
+}

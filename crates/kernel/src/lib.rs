@@ -51,7 +51,7 @@ pub use link::address::Subnet;
 pub use namespace::namespace_cookie;
 #[cfg(feature = "played")]
 pub use netlink::altered::{Alteration, AlteredAnswer};
-pub use netlink::events::{DeviceNews, Events, Topic, watch};
+pub use netlink::events::{DeviceNews, Events, LostNeighbours, Topic, watch};
 pub use netlink::fault::{Fault, Witness};
 #[cfg(feature = "played")]
 pub use netlink::played::PlayedAnswer;

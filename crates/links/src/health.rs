@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether one link is up: from answers, from silence, and from its carrier.
 //!
+//! What else speaks against a link makes it suspected: it is asked more often, and given up
+//! after half the silence. Without silence it is never given up, so that nothing but a
+//! lost carrier speaks for itself.
+//!
 //! A link is given up after a time without an answer, and used again after a
 //! much longer time of answers without a gap. If it fails again soon after its
 //! return, that time doubles, so that a link which comes and goes is used less
@@ -51,6 +55,8 @@ pub struct Health {
     up: bool,
     /// The last answer; at first, the beginning.
     heard: u64,
+    /// Whether something speaks against it since then.
+    suspected: bool,
     /// Rounds of questions since then, and when the last that counts was asked.
     unanswered: u32,
     asked: u64,
@@ -72,6 +78,7 @@ impl Health {
             carrier: true,
             up,
             heard: now,
+            suspected: false,
             unanswered: 0,
             asked: now,
             good: if asks || up { None } else { Some(now) },
@@ -87,11 +94,12 @@ impl Health {
     }
 
     /// The time until the next round of questions: a quarter of the usual while the
-    /// last is unanswered, so that packets lost by chance do not look like silence.
+    /// last is unanswered, so that packets lost by chance do not look like silence, and while
+    /// the link is suspected.
     #[must_use]
     pub fn every(&self) -> Span {
         let every = self.timing.every.as_nanos();
-        Span::from_nanos(if self.unanswered > 1 {
+        Span::from_nanos(if self.unanswered > 1 || self.suspected {
             every / 4
         } else {
             every
@@ -121,6 +129,18 @@ impl Health {
         self.at(now);
     }
 
+    /// Something speaks against the link, or no longer. Answers that come later speak for it.
+    pub fn suspect(&mut self, now: u64, suspected: bool) {
+        self.suspected = suspected && self.up && self.asks;
+        self.at(now);
+    }
+
+    /// Whether it is up, and something speaks against it.
+    #[must_use]
+    pub const fn is_suspected(&self) -> bool {
+        self.suspected
+    }
+
     /// All hosts were asked.
     pub fn ask(&mut self, now: u64) {
         if self.unanswered < ROUNDS {
@@ -137,6 +157,7 @@ impl Health {
             self.at(now);
         }
         self.heard = now;
+        self.suspected = false;
         self.unanswered = 0;
         if !self.up && self.carrier && self.good.is_none() {
             self.good = Some(now);
@@ -171,8 +192,9 @@ impl Health {
     /// When silence has lasted too long.
     fn ends(&self) -> Option<u64> {
         let Timing { every, silence, .. } = self.timing;
-        let silent = self.heard.saturating_add(silence.as_nanos());
-        let asked = self.asked.saturating_add(every.as_nanos());
+        let part = if self.suspected { 2 } else { 1 };
+        let silent = self.heard.saturating_add(silence.as_nanos() / part);
+        let asked = self.asked.saturating_add(every.as_nanos() / part);
         (self.asks && self.unanswered >= ROUNDS).then(|| silent.max(asked))
     }
 
@@ -193,6 +215,7 @@ impl Health {
             return;
         }
         self.up = false;
+        self.suspected = false;
         self.good = None;
         let lasted = self.returned.map(|returned| now.saturating_sub(returned));
         let as_new = self.timing.steady.as_nanos().saturating_mul(AS_NEW);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Several links of one site: how they are used together, as a file; which are
-//! up, as a state machine; and the routing that follows.
+//! up, as a state machine, by answers and by what traffic says; and the routing that follows.
 //!
 //! Nothing here touches a kernel or a clock. What each link carries and promises
 //! is in its policy, as everywhere; this file says only who uses which link.
@@ -38,10 +38,12 @@ mod codes;
 mod health;
 mod model;
 mod parse;
+mod traffic;
 mod wanted;
 
 pub use codes::CODES;
 pub use health::{Health, Timing};
 pub use model::{Link, Links, Rule, Use};
 pub use parse::parse;
+pub use traffic::{Counted, Sign, Traffic};
 pub use wanted::routing;

@@ -57,6 +57,7 @@ fn paths(links: &Links) -> Vec<LinkPath> {
     };
     let path = |link: &weirgate_links::Link| LinkPath {
         up: true,
+        running: true,
         hops: hops(&link.gateways),
         addresses: BTreeSet::new(),
     };

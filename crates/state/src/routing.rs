@@ -135,6 +135,9 @@ pub struct Routing {
 pub struct LinkPath {
     /// Whether the device is there, switched on and has a carrier.
     pub up: bool,
+    /// Whether the kernel takes it to be operational (`IFF_RUNNING`): one with a carrier may
+    /// wait for something else, such as 802.1X.
+    pub running: bool,
     /// The next hops: of IPv4 and IPv6, where there is a way.
     pub hops: BTreeMap<IpVersion, Option<IpAddr>>,
     /// The device's own addresses, from which probes are sent.

@@ -12,6 +12,7 @@
 mod confirmed;
 mod inside;
 mod net;
+mod signs;
 
 use weirgate_lab::{Limits, OwnTests, Together};
 
@@ -28,6 +29,7 @@ static IN_THE_GUEST: Together = Together::new(
         "inside::balance",
         "confirmed::taken_back",
         "confirmed::held_meanwhile",
+        "signs::detected",
     ],
 );
 
@@ -49,4 +51,9 @@ fn links_that_nobody_confirms_are_taken_back_exactly() {
 #[test]
 fn who_holds_links_goes_on_with_those_that_are_applied() {
     println!("{}", IN_THE_GUEST.run("confirmed::held_meanwhile"));
+}
+
+#[test]
+fn silence_under_load_is_detected_sooner_and_an_idle_link_is_not_suspected() {
+    println!("{}", IN_THE_GUEST.run("signs::detected"));
 }

@@ -8,10 +8,12 @@ use crate::rate::reflector::Asked;
 use crate::site::PATIENCE;
 use crate::store::folder::Folders;
 use crate::store::sealed;
+use std::collections::BTreeSet;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::task::Poll;
 use weirgate_kernel::Kernel;
-use weirgate_links::{Health, Links, routing};
+use weirgate_links::{Counted, Health, Links, Sign, Traffic, routing};
 use weirgate_state::{LinkPath, Routing};
 
 /// All that is held.
@@ -23,6 +25,10 @@ pub(super) struct Held<'a> {
     folders: &'a Folders,
     kernel: &'a Kernel,
     health: Vec<Health>,
+    /// What the device of each link counted, its questions sent, and what speaks against it.
+    traffic: Vec<Traffic>,
+    questions: Vec<u64>,
+    signs: Vec<&'static str>,
     paths: Vec<LinkPath>,
     /// Sockets to the hosts of each link, and links whose sockets are to be made.
     probes: Vec<Vec<Asked>>,
@@ -66,6 +72,7 @@ impl<'a> Held<'a> {
                 name: link.name.clone(),
                 device: link.device.to_string(),
                 up: *up,
+                suspected: None,
                 since: same.map_or(since, |one| one.since),
                 why: same.map_or_else(|| "as before".to_owned(), |one| one.why.clone()),
             }
@@ -77,6 +84,9 @@ impl<'a> Held<'a> {
             folders,
             kernel,
             health: health.collect(),
+            traffic: vec![Traffic::default(); count],
+            questions: vec![0; count],
+            signs: vec![""; count],
             paths: vec![LinkPath::default(); count],
             probes: (0..count).map(|_| Vec::new()).collect(),
             unopened: vec![true; count],
@@ -105,18 +115,70 @@ impl<'a> Held<'a> {
     }
 
     /// A time is over.
-    pub(super) fn time(&mut self) {
+    pub(super) async fn time(&mut self) {
         let now = clock::now();
+        let asking: Vec<usize> = self.asking().collect();
+        for number in &asking {
+            // A link that receives again is not given up by what was counted before.
+            if self.ask[*number] <= now || self.health[*number].is_suspected() {
+                self.count(*number, now).await;
+            }
+        }
         self.health.iter_mut().for_each(|health| health.at(now));
-        let due: Vec<usize> = self.asking().filter(|one| self.ask[*one] <= now).collect();
-        for number in due {
+        for number in asking {
+            if self.ask[number] > now {
+                continue;
+            }
             self.question = self.question.wrapping_add(1);
             for probe in &mut self.probes[number] {
                 probe.ask(self.question);
+                self.questions[number] += 1;
             }
             let health = &mut self.health[number];
             health.ask(now);
             self.ask[number] = now + health.every().as_nanos();
+        }
+    }
+
+    /// Looks at what a device counted: nobody tells of that, so it is done when hosts are asked.
+    async fn count(&mut self, number: usize, now: u64) {
+        let device = &self.links.links[number].device;
+        // Counters that cannot be read say nothing.
+        let Ok(Some((received, sent))) = self.kernel.traffic_of(device).await else {
+            return;
+        };
+        let counted = Counted {
+            sent: sent.packets,
+            questions: self.questions[number],
+            received: received.packets,
+        };
+        let patience = self.links.timing.every;
+        match self.traffic[number].count(now, counted, patience) {
+            Sign::Receives if self.paths[number].running => {
+                self.health[number].suspect(now, false);
+            }
+            Sign::SendsOnly => self.suspect(number, now, "it sends, and receives nothing"),
+            Sign::Receives | Sign::Idle => {}
+        }
+    }
+
+    /// Something speaks against a link: its hosts are asked at once.
+    fn suspect(&mut self, number: usize, now: u64, why: &'static str) {
+        let health = &mut self.health[number];
+        if !health.is_suspected() {
+            health.suspect(now, true);
+            self.signs[number] = why;
+            self.ask[number] = now;
+        }
+    }
+
+    /// Neighbours that do not answer any more.
+    pub(super) fn neighbours_lost(&mut self, lost: &BTreeSet<IpAddr>) {
+        for number in 0..self.paths.len() {
+            let mut hops = self.paths[number].hops.values().flatten();
+            if hops.any(|hop| lost.contains(hop)) {
+                self.suspect(number, clock::now(), "its next hop does not answer");
+            }
         }
     }
 
@@ -162,10 +224,12 @@ impl<'a> Held<'a> {
     pub(super) async fn settle(&mut self, report: &mut impl FnMut(LinkReport)) {
         let due = self.look.is_some_and(|look| look <= clock::now());
         let up: Vec<bool> = self.health.iter().map(Health::is_up).collect();
-        if !due && up == self.used {
-            return;
-        }
-        if let Err(error) = self.route(report).await {
+        let done = if due || up != self.used {
+            self.route(report).await
+        } else {
+            self.note()
+        };
+        if let Err(error) = done {
             self.look = Some(clock::now() + AGAIN);
             report(LinkReport::Failed(error));
         }
@@ -210,6 +274,20 @@ impl<'a> Held<'a> {
         sealed::write(&LinksNow::file(self.folders), &self.now)
     }
 
+    /// Writes which links are suspected, if that are others than before.
+    fn note(&mut self) -> Result<(), KeepError> {
+        let mut any = false;
+        for (number, health) in self.health.iter().enumerate() {
+            let now = health.is_suspected().then(|| self.signs[number].to_owned());
+            let link = &mut self.now.links[number];
+            any |= std::mem::replace(&mut link.suspected, now) != link.suspected;
+        }
+        if any {
+            sealed::write(&LinksNow::file(self.folders), &self.now)?;
+        }
+        Ok(())
+    }
+
     fn changed(&mut self, number: usize, up: bool) {
         let path = &self.paths[number];
         let why = match (up, path.up, path.hops.is_empty()) {
@@ -220,6 +298,7 @@ impl<'a> Held<'a> {
         };
         let now = &mut self.now.links[number];
         now.up = up;
+        now.suspected = None;
         now.since = clock::unix();
         why.clone_into(&mut now.why);
     }
@@ -235,6 +314,11 @@ impl<'a> Held<'a> {
             self.health[number].carrier(now, leads);
         }
         self.paths = paths;
+        for number in 0..self.paths.len() {
+            if self.paths[number].up && !self.paths[number].running {
+                self.suspect(number, now, "its device is not operational");
+            }
+        }
     }
 
     /// Makes sockets where there are none for the path that a link has now.

@@ -18,7 +18,7 @@ use crate::store::sealed;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::PathBuf;
-use weirgate_kernel::{Events, Kernel, Topic};
+use weirgate_kernel::{Events, Kernel, LostNeighbours, Topic};
 use weirgate_links::{Links, parse};
 use weirgate_state::{DeviceName, LinkPath, Routing};
 
@@ -60,6 +60,8 @@ pub struct LinkNow {
     pub device: String,
     /// Whether connections use it.
     pub up: bool,
+    /// What speaks against it, as long as it is up and that is not settled.
+    pub suspected: Option<String>,
     /// Since when, in seconds of Unix time.
     pub since: u64,
     /// Why.
@@ -195,6 +197,7 @@ pub async fn hold_links(
     // Listening begins before looking, so that nothing is missed in between.
     let events = Events::open(Topic::Routes)?;
     let stored = stored(folders)?;
+    let neighbours = LostNeighbours::open()?;
     let due = Timer::new()?;
     let first = AppliedLinks::read(folders)?.file;
     let mut stop = std::pin::pin!(stop);
@@ -233,8 +236,9 @@ pub async fn hold_links(
                 () = stored.event() => held.kernel_changed(),
                 over = due.over() => {
                     over?;
-                    held.time();
+                    held.time().await;
                 }
+                lost = neighbours.next() => held.neighbours_lost(&lost),
                 number = held.answer() => held.heard(number),
             }
             held.settle(&mut report).await;

@@ -8,12 +8,13 @@ use crate::link::{self, MARK};
 #[cfg(feature = "played")]
 use crate::netlink::played::{Played, PlayedAnswer};
 use crate::netlink::socket::Socket;
-use crate::netlink::wire::Attrs;
+use crate::netlink::wire::{self, Attrs};
 use crate::nft::NFGENMSG;
 use nlink::netlink::nftables::NFTA_TABLE_NAME;
 use nlink::netlink::{MessageIter, NetlinkSocket, Protocol};
 use std::collections::BTreeSet;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -41,8 +42,13 @@ impl Topic {
     }
 }
 
-/// `RTNLGRP_LINK` (linux/rtnetlink.h).
+/// `RTNLGRP_LINK` and `RTNLGRP_NEIGH` (linux/rtnetlink.h).
 const LINKS: u32 = 1;
+const NEIGHBOURS: u32 = 3;
+/// linux/neighbour.h.
+const NDMSG: usize = 12;
+const NDA_DST: u16 = 1;
+const NUD_FAILED: u16 = 0x20;
 
 /// Word of nf_tables (`NFNLGRP_NFTABLES`, linux/netfilter/nfnetlink.h): a
 /// firewall that is loaded anew may flush tables which are not its own.
@@ -108,13 +114,7 @@ pub struct DeviceNews(Socket);
 impl DeviceNews {
     /// Listens from now on, in the calling thread's namespace. Needs a tokio runtime.
     pub fn open() -> Result<Self, KernelError> {
-        let failed = |source| KernelError::Socket {
-            doing: "listening for devices",
-            source,
-        };
-        let socket = NetlinkSocket::new(Protocol::Route).map_err(failed)?;
-        socket.add_membership(LINKS).map_err(failed)?;
-        Ok(Self(Socket::Netlink(socket)))
+        member(LINKS, "listening for devices").map(Self)
     }
 
     /// Hears these words, whoever says them.
@@ -127,18 +127,55 @@ impl DeviceNews {
     /// Waits for devices that came, went or changed; `None` where words were lost, so that
     /// it may have been any. May be dropped and called again.
     pub async fn next(&self) -> Option<BTreeSet<DeviceName>> {
-        let mut names = BTreeSet::new();
-        let mut message = self.0.word().await.ok()?;
-        loop {
-            let messages = MessageIter::new(&message).map_while(Result::ok);
-            names.extend(messages.filter_map(|(_, payload)| Some(link::read(payload)?.name)));
-            match self.0.queued_word() {
-                Ok(Some(more)) => message = more,
-                Ok(None) => return Some(names),
-                Err(_) => return None,
-            }
+        heard(&self.0, |payload| Some(link::read(payload)?.name)).await
+    }
+}
+
+/// A listener for neighbours that were asked for and do not answer.
+pub struct LostNeighbours(Socket);
+
+impl LostNeighbours {
+    /// Listens from now on, in the calling thread's namespace. Needs a tokio runtime.
+    pub fn open() -> Result<Self, KernelError> {
+        member(NEIGHBOURS, "listening for neighbours").map(Self)
+    }
+
+    /// Waits for neighbours' changes, and tells the addresses of those that were lost: none,
+    /// mostly. May be dropped and called again.
+    pub async fn next(&self) -> BTreeSet<IpAddr> {
+        heard(&self.0, lost).await.unwrap_or_default()
+    }
+}
+
+/// A socket that is in this group.
+fn member(group: u32, doing: &'static str) -> Result<Socket, KernelError> {
+    let failed = |source| KernelError::Socket { doing, source };
+    let socket = NetlinkSocket::new(Protocol::Route).map_err(failed)?;
+    socket.add_membership(group).map_err(failed)?;
+    Ok(Socket::Netlink(socket))
+}
+
+/// Waits for words, and answers what is read of them and of those that are queued; `None`
+/// where some were lost.
+async fn heard<T: Ord>(socket: &Socket, read: impl Fn(&[u8]) -> Option<T>) -> Option<BTreeSet<T>> {
+    let mut found = BTreeSet::new();
+    let mut message = socket.word().await.ok()?;
+    loop {
+        let messages = MessageIter::new(&message).map_while(Result::ok);
+        found.extend(messages.filter_map(|(_, payload)| read(payload)));
+        match socket.queued_word() {
+            Ok(Some(more)) => message = more,
+            Ok(None) => return Some(found),
+            Err(_) => return None,
         }
     }
+}
+
+/// The address of a neighbour that was lost (`struct ndmsg`, linux/neighbour.h).
+fn lost(payload: &[u8]) -> Option<IpAddr> {
+    let state = wire::u16_at(payload, 8)?;
+    let address = Attrs::after(payload, NDMSG).bytes(NDA_DST)?;
+    (state & NUD_FAILED != 0).then(|| wire::address(address))?
 }
 
 /// Whether words of nf_tables are about a table of weirgate's: others' sets may

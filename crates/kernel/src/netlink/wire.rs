@@ -3,6 +3,7 @@
 
 use nlink::netlink::AttrIter;
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Attributes by type; the last of a type counts.
 pub(crate) struct Attrs<'a>(BTreeMap<u16, &'a [u8]>);
@@ -81,4 +82,13 @@ pub(crate) fn i32_at(bytes: &[u8], offset: usize) -> Option<i32> {
 
 pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
     array(bytes, offset).map(u64::from_ne_bytes)
+}
+
+/// An address of either IP version.
+pub(crate) fn address(bytes: &[u8]) -> Option<IpAddr> {
+    match bytes.len() {
+        4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).into()),
+        16 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).into()),
+        _ => None,
+    }
 }

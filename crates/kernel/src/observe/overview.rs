@@ -10,6 +10,7 @@ use crate::tc::stats::{self, DeviceCounters};
 use crate::{DeviceIndex, Kernel, link, tc};
 use libc::{IFLA_IFNAME, IFLA_STATS64, RTM_GETQDISC, RTM_GETTCLASS};
 use std::collections::BTreeMap;
+use weirgate_state::DeviceName;
 use weirgate_units::{Handle, Rate};
 
 /// What went one way through a device since it was made.
@@ -97,6 +98,19 @@ impl Kernel {
         read.filter(|device| device.index == index)
             .map(|device| (device.received, device.sent))
             .ok_or_else(|| KernelError::NoDevice(format!("number {index}")))
+    }
+
+    /// The same by its name; `None` where there is no such device.
+    pub async fn traffic_of(
+        &self,
+        name: &DeviceName,
+    ) -> Result<Option<(Traffic, Traffic)>, KernelError> {
+        let found = self
+            .route
+            .get(&link::find(name), name.as_str(), true)
+            .await?;
+        let read = found.iter().find_map(|payload| device(payload));
+        Ok(read.map(|device| (device.received, device.sent)))
     }
 
     /// Bytes that wait in a device's root qdisc; 0 where it has none. One

@@ -9,7 +9,7 @@ use libc::{
 use nlink::netlink::MessageBuilder;
 use nlink::netlink::message::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use weirgate_state::{
     DeviceName, END_PRIORITY, FIRST_PRIORITY, FIRST_TABLE, IpVersion, LinkRoute, MOST_LINKS,
     PROTOCOL, RoutingRule,
@@ -121,7 +121,7 @@ pub(super) fn route(payload: &[u8], names: &Names) -> Option<LinkRoute> {
         table,
         version: version(payload)?,
         device: names.get(&attrs.u32(RTA_OIF)?)?.clone(),
-        gateway: attrs.bytes(RTA_GATEWAY).and_then(address),
+        gateway: attrs.bytes(RTA_GATEWAY).and_then(wire::address),
     })
 }
 
@@ -163,14 +163,6 @@ pub(super) fn change_route(route: &LinkRoute, index: u32, make: bool) -> Message
         None => {}
     }
     message
-}
-
-fn address(bytes: &[u8]) -> Option<IpAddr> {
-    match bytes.len() {
-        4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).into()),
-        16 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).into()),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

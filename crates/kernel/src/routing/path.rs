@@ -7,7 +7,9 @@ use crate::error::KernelError;
 use crate::link::{self, IFF_UP, IFINFOMSG};
 use crate::netlink::wire::{self, Attrs};
 use crate::observe::network::default_route;
-use libc::{AF_INET, AF_INET6, IFF_LOWER_UP, IFF_POINTOPOINT, IFLA_IFNAME, RTM_GETROUTE};
+use libc::{
+    AF_INET, AF_INET6, IFF_LOWER_UP, IFF_POINTOPOINT, IFF_RUNNING, IFLA_IFNAME, RTM_GETROUTE,
+};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -48,6 +50,7 @@ impl Kernel {
             let has = |flag: i32| flags & flag as u32 != 0;
             let mut path = LinkPath {
                 up: flags & IFF_UP != 0 && has(IFF_LOWER_UP),
+                running: has(IFF_RUNNING),
                 ..LinkPath::default()
             };
             let own = subnets.iter().filter(|one| one.device == device.as_str());

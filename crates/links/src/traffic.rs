@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a link's own traffic says: a device that sends on and on, and receives nothing at
+//! all, is a reason to ask. It is no proof: much traffic is never answered.
+
+use weirgate_units::Span;
+
+/// So many packets are sent besides, where nobody uses the link: ARP, neighbour discovery.
+const CHATTER: u64 = 8;
+
+/// What a device counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counted {
+    /// Packets sent.
+    pub sent: u64,
+    /// Of those, questions of the health check.
+    pub questions: u64,
+    /// Packets received.
+    pub received: u64,
+}
+
+/// What follows from the counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sign {
+    /// Something was received.
+    Receives,
+    /// Nothing was received, and nothing was sent that should be answered.
+    Idle,
+    /// Much was sent, and nothing was received, for as long as that may be.
+    SendsOnly,
+}
+
+/// The counters of one link over time.
+#[derive(Debug, Clone, Default)]
+pub struct Traffic {
+    /// When something was last seen to be received, and what was counted by then.
+    heard: Option<(u64, Counted)>,
+}
+
+impl Traffic {
+    /// Takes what is counted now. Nothing need be received for a time of `patience`.
+    pub fn count(&mut self, now: u64, counted: Counted, patience: Span) -> Sign {
+        let (since, before) = match self.heard {
+            // Counters that go back are those of a device that was made anew.
+            Some((since, before))
+                if before.received == counted.received && before.sent <= counted.sent =>
+            {
+                (since, before)
+            }
+            _ => {
+                self.heard = Some((now, counted));
+                return Sign::Receives;
+            }
+        };
+        let own = counted.questions.saturating_sub(before.questions);
+        let others = (counted.sent - before.sent).saturating_sub(own);
+        if others > CHATTER && now.saturating_sub(since) >= patience.as_nanos() {
+            Sign::SendsOnly
+        } else {
+            Sign::Idle
+        }
+    }
+}

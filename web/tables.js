@@ -123,6 +123,38 @@ export function showWindows(objects) {
     human(n.held_acknowledgements, ""), human(n.unknown_packets, ""), human(n.active, "")]));
 }
 
+// The links of the site: how each is used, what passes it, and whether its classes have
+// what they were promised. A policy's directions follow one another, upstream first.
+export function showSiteLinks(links, devices, classes, directions) {
+  byId("site-links").hidden = !links.length;
+  rows("site-links", links.map((link) => {
+    const shaped = [];
+    let inside = false;
+    for (const [way, device] of directions) {
+      if (way === "up") inside = device === link.device;
+      if (inside) shaped.push(device);
+    }
+    const own = classes.filter((one) => one.labels.direction && shaped.includes(one.labels.device));
+    const broken = own.filter((one) => one.promise === "rate" || one.promise === "wait");
+    const kept = own.some((one) => one.promise === "kept");
+    const promises = !link.up ? ["not in use", "faint"]
+      : broken.length ? ["broken: " + broken.map((one) => one.labels.class).join(", "), "broken"]
+        : kept ? ["kept", "kept"] : [own.length ? "nothing waits" : "no policy", "faint"];
+    const state = !link.up ? ["down", "broken"] : link.suspected ? ["suspected", "broken"] : ["up", "kept"];
+    const at = new Date(link.since_s * 1000);
+    const isToday = at.toDateString() === new Date().toDateString();
+    const since = " since " + (isToday ? at.toLocaleTimeString() : at.toLocaleString()) + ": " + (link.suspected || link.why);
+    const n = (devices.find((one) => one.labels.device === link.device) || { numbers: {} }).numbers;
+    const words = ([text, look]) => element("span", { className: look, textContent: text });
+    return [
+      link.name === link.device ? link.name : link.name + " (" + link.device + ")",
+      element("span", {}, words(state), since),
+      human(n.received_bytes * 8, "bit/s"), human(n.sent_bytes * 8, "bit/s"), words(promises),
+      (link.weight ? ["weight " + link.weight] : []).concat(link.rules).join("; ") || "–",
+    ];
+  }));
+}
+
 // Rates of both directions.
 export function showRates(links, classes) {
   byId("rates").hidden = !links.length;

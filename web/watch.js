@@ -5,7 +5,7 @@
 
 import { drawn, element, figure, histogram, human, strip } from "./figures.js";
 import { GRAPHS, HOST_GRAPHS, LINK_GRAPHS, NOW_GRAPHS, RULE_GRAPHS, SPREADS, className, inOrder, labelsOf, policy, shown, title, wanted } from "./series.js";
-import { byId, overhead, part, promise, rows, showConditioners, showFlows, showQueues, showRates, showWindows, waited, waiting } from "./tables.js";
+import { byId, overhead, part, promise, rows, showConditioners, showFlows, showQueues, showRates, showSiteLinks, showWindows, waited, waiting } from "./tables.js";
 
 const HOUR = 3600e3;
 let about = { legend: policy.legend, span_ms: null, host_names: {} };
@@ -44,6 +44,7 @@ function showNow() {
     one.borrowed, one.layer, one.roundTrip, one.waiting, one.drops, one.connections]));
   const links = of("link");
   showRates(links, classes);
+  showSiteLinks(now.links || [], of("device"), classes, about.legend.links);
   showFlows(now.flows || [], hostName);
   showQueues(of("qdisc").filter((one) => one.labels.kind !== "noqueue"), of("tin"), of("service"));
   showConditioners(of("conditioner"));

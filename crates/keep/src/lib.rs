@@ -47,6 +47,7 @@ mod links;
 mod offloads;
 mod pods;
 mod rate;
+mod routing;
 mod service;
 mod site;
 mod store;

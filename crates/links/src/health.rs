@@ -44,6 +44,15 @@ impl Default for Timing {
     }
 }
 
+/// What is made of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Down,
+    Up,
+    /// It is up, and something speaks against it since it was heard.
+    Suspected,
+}
+
 /// The health of one link. Times are nanoseconds of a clock that does not go
 /// back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,11 +61,9 @@ pub struct Health {
     /// Whether anybody is asked.
     asks: bool,
     carrier: bool,
-    up: bool,
+    condition: Condition,
     /// The last answer; at first, the beginning.
     heard: u64,
-    /// Whether something speaks against it since then.
-    suspected: bool,
     /// Rounds of questions since then, and when the last that counts was asked.
     unanswered: u32,
     asked: u64,
@@ -76,9 +83,8 @@ impl Health {
             timing,
             asks,
             carrier: true,
-            up,
+            condition: if up { Condition::Up } else { Condition::Down },
             heard: now,
-            suspected: false,
             unanswered: 0,
             asked: now,
             good: if asks || up { None } else { Some(now) },
@@ -90,7 +96,7 @@ impl Health {
     /// Whether the link is to be used.
     #[must_use]
     pub const fn is_up(&self) -> bool {
-        self.up
+        !matches!(self.condition, Condition::Down)
     }
 
     /// The time until the next round of questions: a quarter of the usual while the
@@ -99,7 +105,7 @@ impl Health {
     #[must_use]
     pub fn every(&self) -> Span {
         let every = self.timing.every.as_nanos();
-        Span::from_nanos(if self.unanswered > 1 || self.suspected {
+        Span::from_nanos(if self.unanswered > 1 || self.is_suspected() {
             every / 4
         } else {
             every
@@ -131,14 +137,20 @@ impl Health {
 
     /// Something speaks against the link, or no longer. Answers that come later speak for it.
     pub fn suspect(&mut self, now: u64, suspected: bool) {
-        self.suspected = suspected && self.up && self.asks;
+        if self.is_up() && self.asks {
+            self.condition = if suspected {
+                Condition::Suspected
+            } else {
+                Condition::Up
+            };
+        }
         self.at(now);
     }
 
     /// Whether it is up, and something speaks against it.
     #[must_use]
     pub const fn is_suspected(&self) -> bool {
-        self.suspected
+        matches!(self.condition, Condition::Suspected)
     }
 
     /// All hosts were asked.
@@ -152,21 +164,23 @@ impl Health {
 
     /// One of them answered.
     pub fn answer(&mut self, now: u64) {
-        if !self.up {
+        if !self.is_up() {
             // There may have been a gap before.
             self.at(now);
         }
         self.heard = now;
-        self.suspected = false;
+        if self.is_suspected() {
+            self.condition = Condition::Up;
+        }
         self.unanswered = 0;
-        if !self.up && self.carrier && self.good.is_none() {
+        if !self.is_up() && self.carrier && self.good.is_none() {
             self.good = Some(now);
         }
     }
 
     /// Time passed.
     pub fn at(&mut self, now: u64) {
-        if self.up {
+        if self.is_up() {
             if self.ends().is_some_and(|end| now >= end) {
                 self.fail(now);
             }
@@ -176,7 +190,7 @@ impl Health {
             self.good = None;
         }
         if self.returns().is_some_and(|end| now >= end) {
-            self.up = true;
+            self.condition = Condition::Up;
             self.good = None;
             self.returned = Some(now);
         }
@@ -186,13 +200,17 @@ impl Health {
     /// inputs before.
     #[must_use]
     pub fn next(&self) -> Option<u64> {
-        if self.up { self.ends() } else { self.returns() }
+        if self.is_up() {
+            self.ends()
+        } else {
+            self.returns()
+        }
     }
 
     /// When silence has lasted too long.
     fn ends(&self) -> Option<u64> {
         let Timing { every, silence, .. } = self.timing;
-        let part = if self.suspected { 2 } else { 1 };
+        let part = if self.is_suspected() { 2 } else { 1 };
         let silent = self.heard.saturating_add(silence.as_nanos() / part);
         let asked = self.asked.saturating_add(every.as_nanos() / part);
         (self.asks && self.unanswered >= ROUNDS).then(|| silent.max(asked))
@@ -211,11 +229,10 @@ impl Health {
     }
 
     fn fail(&mut self, now: u64) {
-        if !self.up {
+        if !self.is_up() {
             return;
         }
-        self.up = false;
-        self.suspected = false;
+        self.condition = Condition::Down;
         self.good = None;
         let lasted = self.returned.map(|returned| now.saturating_sub(returned));
         let as_new = self.timing.steady.as_nanos().saturating_mul(AS_NEW);

@@ -2,6 +2,7 @@
 //! What a file of links says.
 
 use crate::health::Timing;
+use std::fmt;
 use std::net::IpAddr;
 use weirgate_policy::{Ports, Prefix, Protocol};
 use weirgate_state::{DeviceName, FIRST_TABLE};
@@ -63,7 +64,55 @@ pub struct Rule {
     pub links: Vec<usize>,
 }
 
+impl Use {
+    /// As a file says it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Failover => "failover",
+            Self::Balance => "balance",
+        }
+    }
+}
+
+/// What it is about, as a file says it.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words = Vec::new();
+        for (word, net) in [("from", &self.from), ("to", &self.to)] {
+            words.extend(net.as_ref().map(|net| format!("{word} {net}")));
+        }
+        let listed = |all: Vec<String>| (!all.is_empty()).then(|| all.join(", "));
+        words.extend(listed(
+            self.protocols.iter().map(ToString::to_string).collect(),
+        ));
+        let ports = self.to_ports.iter().map(|one| match (one.from, one.to) {
+            (from, to) if from == to => from.to_string(),
+            (from, to) => format!("{from}-{to}"),
+        });
+        words.extend(listed(ports.collect()).map(|ports| format!("to-port {ports}")));
+        if words.is_empty() {
+            words.push("everything".to_owned());
+        }
+        f.write_str(&words.join(" "))
+    }
+}
+
 impl Links {
+    /// The rules that name a link, as text; those that prefer others say so.
+    #[must_use]
+    pub fn rules_of(&self, number: usize) -> Vec<String> {
+        let mut found = Vec::new();
+        for rule in &self.rules {
+            match rule.links.iter().position(|one| *one == number) {
+                Some(0) => found.push(rule.to_string()),
+                Some(_) => found.push(format!("{rule}, if others are down")),
+                None => {}
+            }
+        }
+        found
+    }
+
     /// The routing table of a link by its number.
     #[must_use]
     pub const fn table(&self, number: usize) -> u32 {

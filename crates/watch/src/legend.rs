@@ -84,6 +84,21 @@ pub struct Legend {
 }
 
 impl Legend {
+    /// The devices at which the link of a device is shaped: a policy's directions follow one
+    /// another, upstream first.
+    pub fn link_devices(&self, device: &str) -> Vec<&str> {
+        let (mut found, mut inside) = (Vec::new(), false);
+        for (direction, shaped, _) in &self.links {
+            if direction == "up" {
+                inside = shaped == device;
+            }
+            if inside {
+                found.push(&**shaped);
+            }
+        }
+        found
+    }
+
     /// The class of this number on a device.
     pub fn class(&self, device: &str, handle: Handle) -> Option<&ClassLegend> {
         let mut classes = self.classes.iter();

@@ -56,6 +56,7 @@ pub use look::Looker;
 pub use look::connections::{ByPolicy, Flow, Sorted, Sorter};
 pub use look::link::LineNow;
 pub use look::probe::{Target, target};
+pub use look::site_links::SiteLink;
 pub use object::{METRICS, Metric, Number, Object, Sort};
 pub use serve::config::{Config, EndWeb, Listen};
 pub use serve::serve;

@@ -85,7 +85,7 @@ fn begin(folder: &Path, socket: &Path) {
             config,
             Legend::default(),
             || None,
-            Vec::new,
+            || (Vec::new(), Vec::new()),
             std::future::pending(),
             move |_| ready.send(()).expect("it is waited for"),
             |_| (),

@@ -42,7 +42,8 @@ fn named(state: &Path, file: Option<&Path>, sort: Sort) -> Result<Legend, Failur
         return Ok(of(&loaded, &file.display().to_string(), sort));
     }
     match site(state).and_then(|site| site.confirmed().map_err(apply::unread)) {
-        Ok(Some(entry)) => {
+        // Links alone have no policy.
+        Ok(Some(entry)) if entry.desired != State::default() => {
             let loaded = policy::again(&entry.sources)?;
             let path = entry.sources.first().map(|source| source.path.clone());
             let source = format!("{} (state {})", path.unwrap_or_default(), entry.number);
@@ -55,7 +56,7 @@ fn named(state: &Path, file: Option<&Path>, sort: Sort) -> Result<Legend, Failur
             }
             Ok(legend)
         }
-        Ok(None) => Ok(Legend::default()),
+        Ok(_) => Ok(Legend::default()),
         Err(failure) => {
             output::note(&failure.text());
             Ok(installed(Path::new(SITE), sort))

@@ -2,9 +2,10 @@
 //! `weirgate links`: several links of one site, and who uses which.
 
 use crate::keep::ready;
+use crate::metrics::legend::legend;
 use crate::policy::apply::{asked, ended, refused, site, unread};
 use clap::Subcommand;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,6 +23,8 @@ use weirgate_kernel::{Kernel, checks_sources};
 use weirgate_links::{Links, parse};
 use weirgate_plan::plan_routing;
 use weirgate_policy::Policy;
+use weirgate_state::DeviceName;
+use weirgate_watch::{Legend, SiteLink, Sorter};
 
 /// The file of links where none is named.
 const FILE: &str = "/etc/weirgate/links.toml";
@@ -242,7 +245,7 @@ fn hold(state: &Path, file: Option<&Path>) -> Outcome {
     in_runtime(async {
         let (kernel, folders) = (open()?, folders(state)?);
         let applied = AppliedLinks::read(&folders).map_err(refused)?;
-        let links = match (file, applied.file) {
+        let links = match (file, &applied.file) {
             (None, Some(applied)) => source::parse(Path::new(&applied.path), &applied.text, parse)?,
             (file, _) => read(file.unwrap_or(Path::new(FILE)))?.0,
         };
@@ -255,7 +258,7 @@ fn hold(state: &Path, file: Option<&Path>) -> Outcome {
             }
         };
         let report = |report: LinkReport| output::note(&line(&report));
-        let held = hold_links(&links, &folders, &kernel, stop, ready, report).await;
+        let held = hold_links((&links, &applied), &folders, &kernel, stop, ready, report).await;
         held.map_err(refused)?;
         Ok(Status::Done)
     })
@@ -279,7 +282,49 @@ fn line(report: &LinkReport) -> String {
 fn shown(link: &LinkNow) -> String {
     let LinkNow { name, device, .. } = link;
     let word = if link.up { "up" } else { "down" };
-    format!("{name} ({device}) is {word}: {}", link.why)
+    let why = &link.why;
+    match &link.suspected {
+        Some(sign) => format!("{name} ({device}) is {word}, and suspected: {sign}"),
+        None => format!("{name} ({device}) is {word}: {why}"),
+    }
+}
+
+/// The links that somebody holds, where that may be read.
+pub fn held(folders: &Folders) -> Vec<SiteLink> {
+    let now = LinksNow::read(folders).ok().flatten();
+    now.map_or_else(Vec::new, |now| {
+        now.links.into_iter().map(site_link).collect()
+    })
+}
+
+fn site_link(link: LinkNow) -> SiteLink {
+    SiteLink {
+        name: link.name,
+        device: link.device,
+        up: link.up,
+        suspected: link.suspected,
+        since_s: link.since,
+        why: link.why,
+        weight: link.weight,
+        rules: link.rules,
+    }
+}
+
+/// A link as the page has it: with what its device counted, and what its policy promises.
+async fn document(kernel: &Kernel, legend: &Legend, link: SiteLink) -> Result<Value, Failure> {
+    let counted = match DeviceName::new(&*link.device) {
+        Some(device) => kernel.traffic_of(&device).await.ok().flatten(),
+        None => None,
+    };
+    let (received, sent) = counted.unzip();
+    let mut text = serde_json::to_value(&link).map_err(anyhow::Error::from)?;
+    text["received_bytes"] = json!(received.map(|traffic| traffic.bytes));
+    text["sent_bytes"] = json!(sent.map(|traffic| traffic.bytes));
+    let own = legend.link_devices(&link.device);
+    let classes = legend.classes.iter();
+    let own = classes.filter(|class| own.contains(&&*class.device));
+    text["classes"] = own.map(|class| json!(class)).collect();
+    Ok(text)
 }
 
 fn show(state: &Path, json: bool) -> Outcome {
@@ -290,7 +335,12 @@ fn show(state: &Path, json: bool) -> Outcome {
         let observed = kernel.routing().await;
         let observed = observed.map_err(|error| asked(refused(error.into())))?;
         if json {
-            let links = now.map(|now| now.links);
+            let legend = legend(state, None, |_, _| Sorter::default())?;
+            let mut links = Vec::new();
+            for link in now.iter().flat_map(|now| &now.links) {
+                links.push(document(&kernel, &legend, site_link(link.clone())).await?);
+            }
+            let links = now.is_some().then_some(links);
             let text = json!({ "held": links.is_some(), "links": links, "routing": observed });
             output::data(&format!("{text:#}"))?;
             return Ok(Status::Done);

@@ -5,15 +5,14 @@ use super::{AGAIN, AppliedLinks, LinkNow, LinkReport, LinksNow, PAUSE, paths};
 use crate::clock;
 use crate::error::KeepError;
 use crate::rate::reflector::Asked;
-use crate::site::PATIENCE;
-use crate::store::folder::Folders;
+use crate::store::folder::{Folders, PATIENCE};
 use crate::store::sealed;
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::task::Poll;
 use weirgate_kernel::Kernel;
-use weirgate_links::{Counted, Health, Links, Sign, Traffic, routing};
+use weirgate_links::{Counted, Health, Links, Sign, Traffic, Use, routing};
 use weirgate_state::{LinkPath, Routing};
 
 /// All that is held.
@@ -65,9 +64,11 @@ impl<'a> Held<'a> {
         // Of the links that were held until now.
         let before = LinksNow::read(folders).ok().flatten();
         let before = before.map_or_else(Vec::new, |now| now.links);
-        let known = links.links.iter().zip(&used).map(|(link, up)| {
-            let mut links = before.iter();
-            let same = links.find(|one| one.device == link.device.as_str() && one.up == *up);
+        let balanced = links.usage == Use::Balance;
+        let known = links.links.iter().zip(&used).enumerate();
+        let known = known.map(|(number, (link, up))| {
+            let mut held = before.iter();
+            let same = held.find(|one| one.device == link.device.as_str() && one.up == *up);
             LinkNow {
                 name: link.name.clone(),
                 device: link.device.to_string(),
@@ -75,6 +76,8 @@ impl<'a> Held<'a> {
                 suspected: None,
                 since: same.map_or(since, |one| one.since),
                 why: same.map_or_else(|| "as before".to_owned(), |one| one.why.clone()),
+                weight: balanced.then_some(link.weight),
+                rules: links.rules_of(number),
             }
         });
         Ok(Self {

@@ -11,7 +11,7 @@ mod held;
 use crate::clock::{NEVER, Timer};
 use crate::error::KeepError;
 use crate::links::held::Held;
-use crate::service::stored;
+use crate::service::inotify::stored;
 use crate::store::folder::Folders;
 use crate::store::history::{History, Source};
 use crate::store::sealed;
@@ -20,7 +20,7 @@ use std::fs;
 use std::path::PathBuf;
 use weirgate_kernel::{Events, Kernel, LostNeighbours, Topic};
 use weirgate_links::{Links, parse};
-use weirgate_state::{DeviceName, LinkPath, Routing};
+use weirgate_state::{DeviceName, LinkPath};
 
 const MILLISECOND: u64 = 1_000_000;
 /// The kernel is looked at once in so long, at most: routes may change by the
@@ -66,6 +66,10 @@ pub struct LinkNow {
     pub since: u64,
     /// Why.
     pub why: String,
+    /// Its part of new connections, where they are balanced.
+    pub weight: Option<u32>,
+    /// What the file's rules say of it.
+    pub rules: Vec<String>,
 }
 
 /// All links, as written below `/run` after every change.
@@ -104,8 +108,10 @@ pub(crate) async fn usable(
     kernel: &Kernel,
 ) -> Result<(Vec<bool>, Vec<LinkPath>), KeepError> {
     let paths = paths(links, kernel).await?;
-    // What cannot be read says nothing.
+    // What cannot be read says nothing, nor what a service that was killed left.
+    let is_held = folders.lock_held("links").is_err();
     let known = LinksNow::read(folders).ok().flatten();
+    let known = known.filter(|_| is_held);
     let known = known.map_or_else(Vec::new, |now| now.links);
     let is_dead = |device: &DeviceName| {
         let of_it = |link: &LinkNow| link.device == device.as_str() && !link.up;
@@ -114,25 +120,6 @@ pub(crate) async fn usable(
     let up = links.links.iter().zip(&paths);
     let up = up.map(|(link, path)| path.up && !is_dead(&link.device));
     Ok((up.collect(), paths))
-}
-
-/// Routes as is wanted as far as the devices are there, and answers the steps that it took.
-/// Connections of a link whose number is gone or another's are forgotten, so that each begins
-/// anew.
-pub(crate) async fn reroute(kernel: &Kernel, wanted: &Routing) -> Result<usize, KeepError> {
-    let (before, devices) = (kernel.routing().await?, kernel.devices().await?);
-    let mut wanted = wanted.clone();
-    let routes = &mut wanted.routes;
-    routes.retain(|route| devices.contains_key(&route.device));
-    let steps = kernel.set_routing(&wanted).await?;
-    let (former, now) = (before.marks.unwrap_or_default(), wanted.marks);
-    let now = now.unwrap_or_default();
-    for (device, value) in &former.devices {
-        if former.mask != now.mask || now.devices.get(device) != Some(value) {
-            kernel.drop_connections(former.mask, *value).await?;
-        }
-    }
-    Ok(steps)
 }
 
 /// Reads the file of links of an entry, which was sound when it was applied.
@@ -178,14 +165,14 @@ impl AppliedLinks {
     }
 }
 
-/// Holds links until `stop` ends: those of the file `begun` with, as long as what is applied
-/// is what it was then, else those that are applied. `ready` is called once they are routed
+/// Holds links until `stop` ends: those that it is `begun` with, as long as `first` is what is
+/// applied, else those that are applied. `ready` is called once they are routed
 /// for the first time.
 ///
 /// # Errors
 /// [`KeepError::Held`] where another holds links; what is not permitted.
 pub async fn hold_links(
-    begun: &Links,
+    (begun, first): (&Links, &AppliedLinks),
     folders: &Folders,
     kernel: &Kernel,
     stop: impl Future<Output = ()>,
@@ -199,17 +186,19 @@ pub async fn hold_links(
     let stored = stored(folders)?;
     let neighbours = LostNeighbours::open()?;
     let due = Timer::new()?;
-    let first = AppliedLinks::read(folders)?.file;
     let mut stop = std::pin::pin!(stop);
     let mut ready = Some(ready);
     loop {
+        // A change that is half made says nothing of which links were used.
+        let lock = folders.lock_when_free().await?;
         let applied = AppliedLinks::read(folders)?;
         let other = match &applied.file {
-            file if *file == first => None,
+            file if *file == first.file => None,
             Some(file) => Some(read(file)?),
             // They were taken away: others may come.
             None => {
                 let _ = fs::remove_file(LinksNow::file(folders));
+                drop(lock);
                 tokio::select! {
                     () = &mut stop => return Ok(()),
                     () = stored.event() => continue,
@@ -221,6 +210,7 @@ pub async fn hold_links(
         }
         let links = other.as_ref().unwrap_or(begun);
         let mut held = Held::begin(links, applied, folders, kernel).await?;
+        drop(lock);
         held.settle(&mut report).await;
         if let Some(ready) = ready.take() {
             ready();

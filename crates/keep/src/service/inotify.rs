@@ -2,6 +2,8 @@
 //! Word of the kernel that something changed in directories (inotify(7)). What
 //! it was is looked up by the caller, so that no event can be missed.
 
+use crate::error::KeepError;
+use crate::store::folder::{self, Folders};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
@@ -58,4 +60,16 @@ impl Inotify {
         ready.clear_ready();
         names
     }
+}
+
+/// Tells when another weirgate writes what is stored: files are renamed into place.
+pub(crate) fn stored(folders: &Folders) -> Result<Inotify, KeepError> {
+    let path = &folders.state;
+    folder::folder(path)?;
+    let watched = || -> std::io::Result<Inotify> {
+        let inotify = Inotify::new()?;
+        inotify.add(path, WatchFlags::MOVED_TO)?;
+        Ok(inotify)
+    };
+    watched().map_err(KeepError::file(path))
 }

@@ -23,16 +23,14 @@ use crate::clock::{self, NEVER, Timer};
 use crate::error::KeepError;
 use crate::rate::{Following, Rates};
 use crate::service::followed::Groups;
-use crate::service::inotify::Inotify;
+use crate::service::inotify::stored;
 use crate::service::known::Known;
 use crate::service::names::{Answers, Lookups};
 use crate::service::pace::{Pace, SWARM};
 use crate::service::sessions::Sessions;
 use crate::site::Site;
-use crate::store::folder::{self, Folders};
 use crate::store::history::Entry;
 use crate::store::memory::Memory;
-use rustix::fs::inotify::WatchFlags;
 use std::time::Duration;
 use weirgate_kernel::{Events, Kernel, Topic};
 use weirgate_track::Decision;
@@ -183,18 +181,6 @@ fn beat(timer: &Timer, pulse: Option<Pulse>) -> Result<(), KeepError> {
     };
     beat();
     timer.set(clock::now().saturating_add(every.as_nanos() as u64))
-}
-
-/// Tells when another weirgate writes what is stored: files are renamed into place.
-pub(crate) fn stored(folders: &Folders) -> Result<Inotify, KeepError> {
-    let path = &folders.state;
-    folder::folder(path)?;
-    let watched = || -> std::io::Result<Inotify> {
-        let inotify = Inotify::new()?;
-        inotify.add(path, WatchFlags::MOVED_TO)?;
-        Ok(inotify)
-    };
-    watched().map_err(KeepError::file(path))
 }
 
 /// When the change that waits for confirmation must have been taken back by its

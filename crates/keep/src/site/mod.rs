@@ -22,20 +22,16 @@ pub use plan::Planned;
 use crate::clock;
 use crate::error::KeepError;
 use crate::guard::Left;
-use crate::store::folder::{Folders, Lock};
+use crate::store::folder::{Folders, Lock, PATIENCE};
 use crate::store::head::{Head, Outcome, Pending, Standing};
 use crate::store::history::{Entry, History};
 use crate::store::memory::Memory;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
-use std::time::Duration;
 use weirgate_kernel::Kernel;
 use weirgate_state::{Capabilities, State};
 
 const SECOND: u64 = 1_000_000_000;
-
-/// How long a command waits for another. The largest change takes less.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// One network namespace with what is kept of it.
 pub struct Site {

@@ -25,6 +25,8 @@ use weirgate_kernel::{in_initial_namespace, namespace_cookie};
 const RUN: &str = "/run/weirgate";
 /// Where history is kept unless the caller says otherwise.
 pub const STATE: &str = "/var/lib/weirgate";
+/// How long a command waits for another. The largest change takes less.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 const OWN: &str = "/proc/thread-self/ns/net";
 const INITIAL: &str = "/proc/1/ns/net";
 /// Where namespaces with a name are (ip-netns(8)).

@@ -8,6 +8,7 @@ pub(crate) mod link;
 pub(crate) mod packet_stats;
 pub(crate) mod probe;
 mod rows;
+pub(crate) mod site_links;
 mod unqueued;
 
 use crate::legend::Legend;

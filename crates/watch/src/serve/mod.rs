@@ -17,6 +17,7 @@ use crate::export::push::Outlets;
 use crate::legend::Legend;
 use crate::lock::lock;
 use crate::look::link::LineNow;
+use crate::look::site_links::SiteLink;
 use crate::object::{Width, series};
 use crate::step::Steps;
 use crate::step::diff::Change;
@@ -41,15 +42,15 @@ const COMMIT: Duration = Duration::from_secs(3);
 /// that files are dated by.
 const NEW: Duration = Duration::from_secs(1);
 
-/// Serves until `stop` is done. `again` makes the legend anew, where it can;
-/// `lines` tells before each look what `[track]` has the line to be;
-/// `ready` receives where it listens, once the web process answers there; `report` receives
-/// what an administrator should know. Needs a tokio runtime.
+/// Serves until `stop` is done. `again` makes the legend anew, where it can. `told` tells
+/// before each look what `[track]` has the line to be, and how several links of the site are
+/// used. `ready` receives where it listens, once the web process answers there; `report`
+/// receives what an administrator should know. Needs a tokio runtime.
 pub async fn serve(
     config: Config,
     legend: Legend,
     again: impl Fn() -> Option<Legend>,
-    lines: impl Fn() -> Vec<LineNow>,
+    told: impl Fn() -> (Vec<LineNow>, Vec<SiteLink>),
     stop: impl Future<Output = ()>,
     ready: impl FnOnce(&[SocketAddr]),
     report: impl Fn(&str),
@@ -113,7 +114,9 @@ pub async fn serve(
                 report(&text);
                 round.happened("send", text);
             }
-            round.steps.set_lines(lines());
+            let (tracked, links) = told();
+            round.steps.set_lines(tracked);
+            round.steps.set_links(links);
             let seen = round.once(&report).await;
             *lock(&shared.refused_to_read) = round.steps.looker.refused().map(str::to_owned);
             *lock(&shared.blind) = round.steps.looker.blind().map(str::to_owned);

@@ -13,6 +13,7 @@ use crate::look::Looker;
 use crate::look::connections::Flow;
 use crate::look::link::LineNow;
 use crate::look::probe::{Prober, Target};
+use crate::look::site_links::{self, SiteLink};
 use crate::object::{Number, Object, Sort};
 use crate::step::broken_promises::BrokenPromises;
 use crate::step::diff::{Change, Differ};
@@ -51,13 +52,16 @@ pub struct Step {
     /// The flows with most traffic, where the connection table may be read and
     /// counts.
     pub flows: Arc<Vec<Flow>>,
+    /// The links of the site, where somebody holds several.
+    pub links: Vec<SiteLink>,
 }
 
 impl Step {
-    /// As JSON, see [`now`](crate::now()), with the flows.
+    /// As JSON, see [`now`](crate::now()), with the flows and the links of the site.
     pub fn json(&self, legend: &Legend) -> serde_json::Value {
         let mut value = now(self.time, self.interval, &self.changes, legend);
         value["flows"] = serde_json::json!(*self.flows);
+        value["links"] = serde_json::json!(self.links);
         value
     }
 }
@@ -77,6 +81,9 @@ pub struct Steps {
     promises: BrokenPromises,
     events: Vec<Event>,
     probes: Vec<Prober>,
+    /// The links of the site, and what events were told of.
+    links: Vec<SiteLink>,
+    told: Vec<SiteLink>,
 }
 
 impl Steps {
@@ -94,6 +101,8 @@ impl Steps {
             promises: BrokenPromises::default(),
             events: Vec::new(),
             probes: Vec::new(),
+            links: Vec::new(),
+            told: Vec::new(),
         })
     }
 
@@ -122,6 +131,11 @@ impl Steps {
         self.looker.set_lines(lines);
     }
 
+    /// Takes how the links of the site are used.
+    pub fn set_links(&mut self, links: Vec<SiteLink>) {
+        self.links = links;
+    }
+
     /// Why packets that pass are not looked at; `None` where they are.
     pub fn blind(&self) -> Option<&str> {
         self.looker.blind()
@@ -137,7 +151,10 @@ impl Steps {
         let interval = self.interval(time, passed);
         let longest = self.longest;
         let legend = self.looker.legend();
-        let happened = self.trees.step(&devices, legend, self.looker.lines());
+        let mut happened = self.trees.step(&devices, legend, self.looker.lines());
+        let links = site_links::events(&self.told, &self.links);
+        self.told.clone_from(&self.links);
+        happened.extend(links.into_iter().map(|text| ("link", text)));
         self.events
             .extend(happened.into_iter().map(|(kind, text)| Event {
                 time,
@@ -165,6 +182,7 @@ impl Steps {
             interval,
             changes,
             flows: self.looker.flows(),
+            links: self.links.clone(),
         }))
     }
 

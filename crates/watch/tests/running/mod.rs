@@ -127,7 +127,7 @@ fn serve_until(
             config,
             Legend::default(),
             || None,
-            Vec::new,
+            || (Vec::new(), Vec::new()),
             stop,
             ready,
             report,

@@ -215,6 +215,7 @@ mod tests {
             interval: 1000,
             changes,
             flows: Arc::new(flows),
+            links: Vec::new(),
         }
     }
 

@@ -393,6 +393,7 @@ mod tests {
         let step = Step {
             time: 0,
             interval: 1000,
+            links: Vec::new(),
             changes: vec![
                 host("192.0.2.7", 1_000, 125_000_000, Some(20_000)),
                 host(long, 2_000_000, 5, Some(1_234_567)),

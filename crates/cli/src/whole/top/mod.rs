@@ -9,6 +9,7 @@ mod screen;
 
 use crate::metrics::legend::{legend, tracked};
 use crate::whole::flows::sorter;
+use crate::whole::links;
 use crate::whole::watch::{every, wrong};
 use lines::{Look, View, lines};
 use screen::Screen;
@@ -89,6 +90,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
                 }
             }
             steps.set_lines(here.as_ref().map(tracked).unwrap_or_default());
+            steps.set_links(here.as_ref().map(links::held).unwrap_or_default());
             let step = steps.step(wall(), Instant::now()).await?;
             let new = steps.events();
             events.extend(new.iter().cloned());

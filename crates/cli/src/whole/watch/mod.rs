@@ -9,6 +9,7 @@ use crate::keep::{alive, watchdog};
 use crate::metrics::legend::{self, legend, tracked};
 use crate::policy::apply::refused;
 use crate::whole::flows::sorter;
+use crate::whole::links;
 use access::{Admit, Dismiss};
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -228,14 +229,16 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
         let beat = Cell::new(Instant::now());
         let pulse = watchdog();
         // The loop that looks asks this before each look.
-        let lines = || {
+        let told = || {
             if pulse.is_some_and(|pulse| beat.get().elapsed() >= pulse) {
                 beat.set(Instant::now());
                 alive();
             }
-            here.as_ref().map(tracked).unwrap_or_default()
+            let here = here.as_ref();
+            let links = here.map(links::held).unwrap_or_default();
+            (here.map(tracked).unwrap_or_default(), links)
         };
-        let served = serve(config, legend, again, lines, stop, ready, report).await;
+        let served = serve(config, legend, again, told, stop, ready, report).await;
         served.map_err(wrong)?;
         Ok(Status::Done)
     })

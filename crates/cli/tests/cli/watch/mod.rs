@@ -11,6 +11,7 @@ pub(crate) mod dashboard;
 pub(crate) mod flood;
 pub(crate) mod full;
 pub(crate) mod kollegiegaarden;
+pub(crate) mod links;
 pub(crate) mod page;
 pub(crate) mod timeline;
 pub(crate) mod web;

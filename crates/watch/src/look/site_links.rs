@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Several links of a site, as who holds them has them, and what became of them.
+
+use serde::Serialize;
+
+/// A link as it is used now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SiteLink {
+    /// Its name.
+    pub name: String,
+    /// Its device.
+    pub device: String,
+    /// Whether connections use it.
+    pub up: bool,
+    /// What speaks against it while it is up.
+    pub suspected: Option<String>,
+    /// Since when it is up or down, in seconds of Unix time.
+    pub since_s: u64,
+    /// Why.
+    pub why: String,
+    /// Its part of new connections, where they are balanced.
+    pub weight: Option<u32>,
+    /// What rules say of it.
+    pub rules: Vec<String>,
+}
+
+/// What happened from one look to the next, in words. Nothing where nobody held links
+/// before: what is there at first did not happen.
+pub(crate) fn events(before: &[SiteLink], now: &[SiteLink]) -> Vec<String> {
+    let mut found = Vec::new();
+    if before.is_empty() {
+        return found;
+    }
+    for link in now {
+        let SiteLink { name, device, .. } = link;
+        let same = before.iter().find(|one| one.name == *name);
+        let is_new = same.is_none_or(|one| one.up != link.up || one.device != *device);
+        let was_suspected = same.and_then(|one| one.suspected.as_ref());
+        if is_new {
+            let word = if link.up { "up" } else { "down" };
+            found.push(format!("{name} ({device}) is {word}: {}", link.why));
+        } else if let (None, Some(why)) = (was_suspected, &link.suspected) {
+            found.push(format!("{name} ({device}) is suspected: {why}"));
+        }
+    }
+    for link in before {
+        if !now.iter().any(|one| one.name == link.name) {
+            found.push(format!("{} ({}) is held no longer", link.name, link.device));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_becomes_of_links_is_told_once() {
+        let link = |up, suspected: Option<&str>| SiteLink {
+            name: String::from("fibre"),
+            device: String::from("wan0"),
+            up,
+            suspected: suspected.map(str::to_owned),
+            since_s: 1,
+            why: String::from("nobody answered"),
+            weight: None,
+            rules: Vec::new(),
+        };
+        let up = [link(true, None)];
+        assert!(events(&[], &up).is_empty());
+        assert!(events(&up, &up).is_empty());
+        let suspected = [link(true, Some("it sends, and receives nothing"))];
+        let text = "fibre (wan0) is suspected: it sends, and receives nothing";
+        assert_eq!(events(&up, &suspected), [text]);
+        assert!(events(&suspected, &up).is_empty());
+        let down = [link(false, None)];
+        assert_eq!(
+            events(&suspected, &down),
+            ["fibre (wan0) is down: nobody answered"]
+        );
+        assert_eq!(events(&down, &[]), ["fibre (wan0) is held no longer"]);
+    }
+}

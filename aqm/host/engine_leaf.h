@@ -88,13 +88,16 @@ AQM_FN void engine_flow_begin(struct engine_queue *q, u32 at, u32 host,
  * without a queue takes any that is free; one that has some, only while more than
  * half are.
  */
-AQM_WHOLE_FN u32 engine_flow_for(struct engine_queue *q AQM_NONNULL, u32 host,
-				 u32 flow)
+AQM_WHOLE_FN u32 engine_flow_for(struct engine *e AQM_NONNULL, u32 queue,
+				 u32 host, u32 flow)
 {
-	u32 active = q->fresh | q->old;
-	u32 free = ~active & ENGINE_FLOW_BITS;
-	u32 i, of_host = 0, same = 0;
+	struct engine_queue *q = engine_queue(e, queue);
+	u32 i, active, free, of_host = 0, same = 0;
 
+	if (!q)
+		return 0;
+	active = q->fresh | q->old;
+	free = ~active & ENGINE_FLOW_BITS;
 	if (active) {
 		of_host = engine_flows_of(q, host);
 		AQM_LOOP (i, ENGINE_FLOWS)
@@ -263,7 +266,8 @@ AQM_WHOLE_FN u32 engine_arrive(struct engine *e AQM_NONNULL, u32 id,
 	engine_pool_take(&e->slots, slot->next);
 	at = 0;
 	if (q->fresh | q->old)
-		at = AQM_MASKED(engine_flow_for(q, host, packet->flow),
+		at = AQM_MASKED(engine_flow_for(e, n->queue, host,
+						packet->flow),
 				ENGINE_FLOWS - 1);
 	else
 		engine_flow_begin(q, 0, host, packet->flow);
@@ -297,11 +301,14 @@ AQM_WHOLE_FN u32 engine_arrive(struct engine *e AQM_NONNULL, u32 id,
 /* The queue of a leaf whose turn it is; ENGINE_NO_FLOW where none has packets.
  * An empty one leaves, a new one through the old ones, so that it cannot starve
  * them by coming back as a new one. */
-AQM_WHOLE_FN u32 engine_flow_turn(struct engine_queue *q AQM_NONNULL)
+AQM_WHOLE_FN u32 engine_flow_turn(struct engine *e AQM_NONNULL, u32 queue)
 {
+	struct engine_queue *q = engine_queue(e, queue);
 	struct engine_flow *flow;
 	u32 i, at, set, bit;
 
+	if (!q)
+		return ENGINE_NO_FLOW;
 	AQM_QUICK_LOOP (i, ENGINE_TURNS_MOST) {
 		set = (q->fresh ? q->fresh : q->old) & ENGINE_FLOW_BITS;
 		if (!set)
@@ -356,7 +363,7 @@ AQM_WHOLE_FN u32 engine_take(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	/* The only packet of a leaf has its turn in any case. */
 	at = engine_from(q->fresh | q->old, 0);
 	if (n->packets > 1 || !q->flow[at].head) {
-		at = engine_flow_turn(q);
+		at = engine_flow_turn(e, n->queue);
 		if (at >= ENGINE_FLOWS)
 			return 0;
 	}

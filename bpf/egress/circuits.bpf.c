@@ -13,27 +13,17 @@
  * circuit it looks at the rows that are picked, and switches nothing.
  */
 #include "tc.h"
-#include "engine.h"
+#include "engine_rows.h"
 #include "circuits_layout.h"
 
 #define BPF_MAP_TYPE_LPM_TRIE 11
 #define BPF_F_NO_PREALLOC 1U
-#define BPF_F_MMAPABLE (1U << 10)
 
 /* include/uapi/linux/bpf.h */
 enum { TCX_NEXT = -1 };
 
 /* More rows than there can be. */
 #define MOST_ROWS (1 << 22)
-
-/* The rows of the qdisc itself. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct engine_node);
-} nodes SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -155,7 +145,8 @@ static __always_inline void begin(struct engine_node *n)
 static __always_inline int say_of(u32 id, u32 live)
 {
 	struct engine_config *config = bpf_map_lookup_elem(&staged, &id);
-	struct engine_node *n = bpf_map_lookup_elem(&nodes, &id);
+	struct engine_node *n =
+		ENGINE_ROW(struct engine_node, ENGINE_NODES_AT, id);
 
 	if (!n || !config)
 		return 0;
@@ -202,6 +193,7 @@ int circuits_commit(void *ctx)
 
 	if (!rule)
 		return 1;
+	engine_rows_are_used();
 	if (rule->count) {
 		say_picked(1);
 		say_picked(0);

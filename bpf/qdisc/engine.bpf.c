@@ -14,15 +14,13 @@
 
 #include "engine_control.h"
 
-/* More rows than there can be. */
-#define MOST_ROWS (1 << 22)
-
 /* Turns of one question: each sends or drops a packet, or finds a leaf empty. */
 #define TURNS 256
 
 /* Makes the tree as if nothing had ever come. What the user says stays. */
-__noinline int clear(struct engine *e __arg_nonnull)
+__noinline int clear(struct hosted *one __arg_nonnull)
 {
+	struct engine *e = &one->engine;
 	struct engine_pool none = {};
 	struct engine_config config;
 	struct engine_fork *f;
@@ -31,7 +29,7 @@ __noinline int clear(struct engine *e __arg_nonnull)
 	u32 hosts = e->hosts.rows;
 	struct engine_host *h;
 
-	bpf_for (i, 1, MOST_ROWS) {
+	bpf_for (i, 1, e->rule.lent + hosts + 1) {
 		n = engine_node(e, i);
 		if (!n)
 			break;
@@ -43,6 +41,8 @@ __noinline int clear(struct engine *e __arg_nonnull)
 		h = engine_host_of(e, i);
 		if (h)
 			__builtin_memset(h, 0, sizeof(*h));
+	}
+	bpf_for (i, 1, one->inner + 1) {
 		f = engine_fork(e, i);
 		if (f)
 			__builtin_memset(f, 0, sizeof(*f));
@@ -72,10 +72,9 @@ int BPF_PROG(engine_init, struct Qdisc *sch, struct nlattr *arg,
 	     struct netlink_ext_ack *extack)
 {
 	struct net_device *dev = sch->dev_queue->dev;
-	u32 key = 0;
-	struct hosted *one = bpf_map_lookup_elem(&instances, &key);
+	struct hosted *one = &instance;
 
-	if (!one || __sync_val_compare_and_swap(&one->used, 0, 1))
+	if (__sync_val_compare_and_swap(&one->used, 0, 1))
 		return -ENOSPC;
 	sch->limit = 1;
 	one->key = bpf_get_prandom_u32();
@@ -94,8 +93,9 @@ static __always_inline u32 leaf_of(struct hosted *one, u32 priority)
 	u32 id = priority - one->first;
 	struct engine_node *n = engine_node(&one->engine, id);
 
-	return n && n->config.live == ENGINE_NODE && !n->config.fork &&
-			       !engine_lent(&one->engine, id) ?
+	return n && id <= one->engine.rule.lent &&
+			       n->config.live == ENGINE_NODE &&
+			       !n->config.fork ?
 		       id :
 		       one->engine.rule.other;
 }
@@ -171,7 +171,7 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 		if (!kept)
 			break;
 		old = bpf_kptr_xchg(&kept->skb, NULL);
-		sch->qstats.backlog -= kept->slot.packet.len;
+		sch->qstats.backlog -= engine_slot(e, index)->packet.len;
 		sch->qstats.drops++;
 		sch->q.qlen--;
 		if (old)
@@ -218,7 +218,7 @@ struct sk_buff *BPF_PROG(engine_dequeue, struct Qdisc *sch)
 		if (leaf)
 			index = engine_take(e, leaf, now_ns);
 		kept = kept_in(index);
-		wire = kept ? engine_cost(e, &kept->slot) : 0;
+		wire = kept ? engine_cost(e, engine_slot(e, index)) : 0;
 		if (leaf)
 			engine_settle(e, leaf, wire, now_ns);
 		if (one->recording)
@@ -229,7 +229,7 @@ struct sk_buff *BPF_PROG(engine_dequeue, struct Qdisc *sch)
 			continue;
 		skb = bpf_kptr_xchg(&kept->skb, NULL);
 		sch->q.qlen--;
-		sch->qstats.backlog -= kept->slot.packet.len;
+		sch->qstats.backlog -= engine_slot(e, index)->packet.len;
 		if (!skb)
 			continue;
 		if (e->verdict.action != AQM_DROP) {
@@ -278,7 +278,7 @@ void BPF_PROG(engine_reset, struct Qdisc *sch)
 		if (skb)
 			bpf_kfree_skb(skb);
 	}
-	clear(&one->engine);
+	clear(one);
 }
 
 SEC("struct_ops")

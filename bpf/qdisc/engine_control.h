@@ -136,6 +136,7 @@ static __noinline int take_over(struct hosted *one)
 	one->engine.queues.rows = wanted->queues;
 	one->engine.slots.rows = wanted->slots;
 	one->engine.hosts.rows = wanted->hosts;
+	one->inner = wanted->inner;
 	one->host_parts = wanted->host_parts;
 	one->host_stamp = wanted->host_stamp;
 	one->first = wanted->first;

@@ -4,14 +4,12 @@
 #ifndef ENGINE_MAPS_H
 #define ENGINE_MAPS_H
 
-#include "engine_layout.h"
+#include "engine_rows.h"
 #include "hosts_layout.h"
 #include "attach_point_layout.h"
 
-#define BPF_F_MMAPABLE (1U << 10)
-
+/* A packet, beside its slot. */
 struct kept {
-	struct engine_slot slot;
 	struct sk_buff __kptr *skb;
 };
 
@@ -27,31 +25,11 @@ struct hosted {
 	u32 sequence; /* of records */
 	u32 first; /* what skb->priority is for row 0 */
 	u32 host_stamp; /* of the program that tells hosts; 0: none */
+	u32 inner; /* rows of lists */
+	u32 pad;
 	struct aqm_attach_point point;
 	u64 stamp; /* of the program that marks; 0: none */
 };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct engine_node);
-} nodes SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct engine_fork);
-} forks SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct engine_queue);
-} queues SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -59,13 +37,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct kept);
 } packets SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct engine_host);
-} hosts SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -82,12 +53,8 @@ struct {
 	__type(value, struct engine_asks);
 } asks SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct hosted);
-} instances SEC(".maps");
+/* Of the one device that may have it. */
+struct hosted instance;
 
 struct recorder {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -104,18 +71,30 @@ struct {
 
 static __always_inline struct engine_node *engine_node(struct engine *e, u32 id)
 {
-	return id ? bpf_map_lookup_elem(&nodes, &id) : NULL;
+	return ENGINE_ROW(struct engine_node, ENGINE_NODES_AT, id);
 }
 
 static __always_inline struct engine_fork *engine_fork(struct engine *e, u32 id)
 {
-	return id ? bpf_map_lookup_elem(&forks, &id) : NULL;
+	return ENGINE_ROW(struct engine_fork, ENGINE_FORKS_AT, id);
 }
 
 static __always_inline struct engine_queue *engine_queue(struct engine *e,
 							 u32 id)
 {
-	return id ? bpf_map_lookup_elem(&queues, &id) : NULL;
+	/* clang passes nothing for what a function does not use. */
+	asm volatile("" ::"r"(e));
+	return ENGINE_ROW(struct engine_queue, ENGINE_QUEUES_AT, id);
+}
+
+static __always_inline struct engine_slot *engine_slot(struct engine *e, u32 id)
+{
+	return ENGINE_ROW(struct engine_slot, ENGINE_SLOTS_AT, id);
+}
+
+static __always_inline struct engine_host *engine_host(struct engine *e, u32 id)
+{
+	return ENGINE_ROW(struct engine_host, ENGINE_HOSTS_AT, id);
 }
 
 static __always_inline struct kept *kept_in(u32 id)
@@ -123,26 +102,13 @@ static __always_inline struct kept *kept_in(u32 id)
 	return id ? bpf_map_lookup_elem(&packets, &id) : NULL;
 }
 
-static __always_inline struct engine_slot *engine_slot(struct engine *e, u32 id)
-{
-	struct kept *kept = kept_in(id);
-
-	return kept ? &kept->slot : NULL;
-}
-
-static __always_inline struct engine_host *engine_host(struct engine *e, u32 id)
-{
-	return id ? bpf_map_lookup_elem(&hosts, &id) : NULL;
-}
-
 #include "engine_leaf.h"
 
 /* What a qdisc has: none, where another device had it already. */
 static __always_inline struct hosted *hosted_by(const struct Qdisc *sch)
 {
-	u32 key = sch->limit - 1;
-
-	return bpf_map_lookup_elem(&instances, &key);
+	engine_rows_are_used();
+	return sch->limit == 1 ? &instance : NULL;
 }
 
 #endif

@@ -203,7 +203,7 @@ fn layouts(root: &Path, includes: &[String], out: &Path) -> Result<(), Box<dyn E
         .allowlist_file(".*_layout\\.h")
         .allowlist_item("SHAPER_CLASSES|SHARE_ONE|SPREAD_.*")
         .allowlist_type(
-            "engine_fork|engine_node|engine_state|engine_queue|engine_slot|meter_kind|window_algorithm",
+            "engine_fork|engine_host|engine_node|engine_state|engine_queue|engine_slot|meter_kind|window_algorithm",
         )
         .blocklist_type("aqm_link|shaper_rule")
         .prepend_enum_name(false)

@@ -28,8 +28,7 @@ use programs::Programs;
 /// The programs' file.
 const FILE: &str = "circuits";
 
-/// Its maps beside that of nodes.
-const NODES: &str = "nodes";
+/// Its maps beside the rows of the engine.
 const MAPS: [&str; 5] = ["staged", "labels", "addresses", "prefixes", "rules"];
 
 /// Pins of programs at the device.
@@ -152,7 +151,7 @@ impl CircuitTree {
             (MAPS[2], size.addresses.max(1)),
             (MAPS[3], size.prefixes.max(1)),
         ];
-        let (programs, maps) = Programs::load((NODES, engine.nodes()), &entries)?;
+        let (programs, maps) = Programs::load(engine.rows(), &entries)?;
         let tree = Self::of(engine, programs, maps, Some(room))?;
         tree.rules.set_first(&circuits_rule {
             generation: 0,

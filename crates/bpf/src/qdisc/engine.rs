@@ -2,6 +2,7 @@
 //! The engine in the kernel (`bpf/qdisc/engine.bpf.c`): a tree of nodes, whose rows
 //! are mapped into this process.
 
+mod arena;
 mod mapped;
 
 pub(crate) use mapped::Mapped;
@@ -18,7 +19,8 @@ use crate::qdisc::hosts;
 use crate::qdisc::load::{self, load_sized};
 use crate::qdisc::marks::{self, Marks};
 use crate::qdisc::recorder::{follow, make};
-use libbpf_rs::{Link, MapCore, MapHandle};
+use arena::Arena;
+use libbpf_rs::{Link, MapHandle};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 use weirgate_aqm::{EngineSize, Link as LinkFacts, NodeCounts, NodeRow};
@@ -28,7 +30,7 @@ use zerocopy::{FromZeros as _, IntoBytes as _};
 const NAME: &str = "engine";
 
 /// Its maps, in the order in which they are asked for.
-const MAPS: [&str; 4] = ["nodes", "settings", "asks", "recorders"];
+const MAPS: [&str; 4] = [arena::NAME, "settings", "asks", "recorders"];
 
 /// The same, and those of marks.
 fn maps() -> Vec<&'static str> {
@@ -75,9 +77,10 @@ impl Default for Leaves {
 /// have it as its root.
 #[derive(Debug)]
 pub struct Engine {
-    rows: Mapped<engine_node>,
+    rows: Arena,
     /// The last row of the user's; hosts have those behind it.
     last: u32,
+    rows_in_all: u32,
     asks: Mapped<engine_asks>,
     recorders: Map<u32, i32>,
     marks: Marks,
@@ -98,17 +101,15 @@ impl Engine {
     /// The same as a kind of another name, of at most 15 bytes: several of them may
     /// be loaded.
     pub(crate) fn load_as(kind: &str, size: EngineSize) -> Result<Self, BpfError> {
-        // With row 0 of each, which is none.
-        let entries = [
-            ("nodes", size.nodes + size.hosts + 1),
-            ("forks", size.inner + 1),
-            ("queues", size.queues + 1),
-            ("packets", size.slots + 1),
-            ("hosts", size.hosts + 1),
-        ];
-        let (maps, link) = load_sized(NAME, Self::KIND, kind, &maps(), &entries)?;
+        let rows = Arena::make(size)?;
+        // With row 0, which is none.
+        let entries = [("packets", size.slots + 1)];
+        let shared = vec![(arena::NAME, rows.map()?)];
+        let kinds = (Self::KIND, kind);
+        let (maps, link) = load_sized(NAME, kinds, &maps(), &entries, &shared)?;
         let mut engine = Self::of(kind, maps, link)?;
         engine.last = size.nodes;
+        engine.rows_in_all = size.nodes + size.hosts;
         // How much there is room for stands with the settings.
         engine.settings.set_first(&engine_settings {
             rule: engine_rule {
@@ -119,6 +120,7 @@ impl Engine {
             queues: size.queues,
             slots: size.slots,
             hosts: size.hosts,
+            inner: size.inner,
             ..engine_settings::new_zeroed()
         })?;
         Ok(engine)
@@ -128,20 +130,21 @@ impl Engine {
     pub(crate) fn pinned(kind: &str, folder: &Path) -> Result<Self, BpfError> {
         let (maps, link) = load::open(folder, &maps())?;
         let mut engine = Self::of(kind, maps, link)?;
-        engine.last = engine.settings.first()?.rule.lent;
+        let settings = engine.settings.first()?;
+        engine.last = settings.rule.lent;
+        engine.rows_in_all = settings.rule.lent + settings.hosts;
         Ok(engine)
     }
 
     fn of(kind: &str, maps: Vec<MapHandle>, link: Link) -> Result<Self, BpfError> {
         let mut maps = maps.into_iter();
-        let nodes = maps.next();
-        let rows = nodes.as_ref().map_or(0, MapCore::max_entries) as usize;
-        let rows = Mapped::new(MAPS[0], nodes, rows)?;
+        let rows = Arena::open(maps.next())?;
         let settings = Map::of(kind, MAPS[1], maps.next())?;
         let asks = Mapped::new(MAPS[2], maps.next(), 1)?;
         Ok(Self {
             rows,
             last: 0,
+            rows_in_all: 0,
             asks,
             recorders: Map::of(kind, MAPS[3], maps.next())?,
             marks: Marks::of(kind, &mut maps)?,
@@ -169,9 +172,9 @@ impl Engine {
         maps()
     }
 
-    /// The map of its rows.
-    pub(crate) fn nodes(&self) -> BorrowedFd<'_> {
-        self.rows.descriptor()
+    /// The map of its rows, by its name.
+    pub(crate) fn rows(&self) -> (&'static str, BorrowedFd<'_>) {
+        (arena::NAME, self.rows.descriptor())
     }
 
     /// Says what holds for the whole. It takes effect with the next packet.
@@ -394,7 +397,7 @@ impl Engine {
 
     /// A row, which the program changes at any time. Row 0 is none.
     fn row(&self, id: u32) -> Option<*mut engine_node> {
-        self.rows.at(id as usize).filter(|_| id > 0)
+        (id > 0 && id <= self.rows_in_all).then(|| self.rows.node(id))
     }
 
     /// The same, if it is the user's, and not a host's.

@@ -43,16 +43,16 @@ pub(crate) fn load_sharing(
     load_with(name, object, kinds, names, (&[], shared))
 }
 
-/// The same with maps of so many entries as `entries` has.
+/// A program of this library, with maps of so many entries as `entries` has too.
 pub(crate) fn load_sized(
     name: &'static str,
-    own: &str,
-    kind: &str,
+    kinds: (&str, &str),
     names: &[&str],
     entries: &[(&str, u32)],
+    shared: &Shared,
 ) -> Result<(Vec<MapHandle>, Link), BpfError> {
     let object = programs::named(name).ok_or(BpfError::NoProgram(name))?;
-    load_with(name, &object, (own, kind), names, (entries, &Vec::new()))
+    load_with(name, &object, kinds, names, (entries, shared))
 }
 
 /// As [`load`], of a program that need not be part of this library; libbpf reads

@@ -27,10 +27,10 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Loads them with this map of nodes, and other maps of so many entries; those in
+    /// Loads them with this map of rows, and other maps of so many entries; those in
     /// the order of their names.
     pub(super) fn load(
-        nodes: (&str, BorrowedFd<'_>),
+        rows: (&str, BorrowedFd<'_>),
         entries: &[(&str, u32)],
     ) -> Result<(Self, Vec<MapHandle>), BpfError> {
         let with = WithPrograms::of(FILE)?;
@@ -39,8 +39,8 @@ impl Programs {
             let mut open = ObjectBuilder::default().name(FILE)?.open_memory(&program)?;
             for mut map in open.maps_mut() {
                 let name = map.name().to_string_lossy().into_owned();
-                if name == nodes.0 {
-                    map.reuse_fd(nodes.1).context("the qdisc's maps")?;
+                if name == rows.0 {
+                    map.reuse_fd(rows.1).context("the qdisc's maps")?;
                 } else if let Some((_, count)) = entries.iter().find(|(own, _)| *own == name) {
                     map.set_max_entries(*count)?;
                 }

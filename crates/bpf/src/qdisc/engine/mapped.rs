@@ -6,7 +6,7 @@ use crate::error::BpfError;
 use crate::maps::failed;
 use crate::present::WithPrograms;
 use libbpf_rs::MapHandle;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 
 /// Its rows, which the program changes at any time.
@@ -55,11 +55,6 @@ impl<T> Mapped<T> {
     /// The map, to pin it.
     pub(crate) fn handle(&mut self) -> &mut MapHandle {
         &mut self.map
-    }
-
-    /// Its descriptor.
-    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.map.as_fd()
     }
 
     /// A row, by its number.

@@ -107,7 +107,9 @@ AQM_FN void engine_pass(const struct engine *e, struct engine_node *n, u32 wire,
 		n->sent_packets++;
 	}
 	n->ceiling.rate_bytes_s = n->config.ceiling_bytes_s;
-	if (full && n->ceiling.rate_bytes_s)
+	/* What is less late than that is made up for in any case. */
+	if (full && n->ceiling.rate_bytes_s &&
+	    n->ceiling.opens_ns + ENGINE_LATE_NS < now_ns)
 		slack = aqm_max(slack, (u64)full * 1000000000 /
 					       n->ceiling.rate_bytes_s);
 	aqm_gate_pass(&n->ceiling, wire, now_ns, slack);

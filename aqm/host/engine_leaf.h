@@ -115,7 +115,7 @@ AQM_WHOLE_FN u32 engine_flow_for(struct engine *e AQM_NONNULL, u32 queue,
 }
 
 /* Whether a leaf has room for a packet of `len` bytes. */
-AQM_WHOLE_FN int engine_admit(struct engine *e AQM_NONNULL, u32 id, u32 len)
+AQM_FN int engine_room(struct engine *e, u32 id, u32 len)
 {
 	struct engine_node *n = engine_node(e, id);
 	const struct engine_node *above;
@@ -144,6 +144,11 @@ AQM_WHOLE_FN int engine_admit(struct engine *e AQM_NONNULL, u32 id, u32 len)
 		return ENGINE_EVICT;
 	engine_whole(e, id, n)->drops++;
 	return ENGINE_REFUSE;
+}
+
+AQM_WHOLE_FN int engine_admit(struct engine *e AQM_NONNULL, u32 id, u32 len)
+{
+	return engine_room(e, id, len);
 }
 
 /* Takes the first packet off a queue of a leaf. What lies in its slot stays
@@ -292,7 +297,7 @@ AQM_WHOLE_FN u32 engine_arrive(struct engine *e AQM_NONNULL, u32 id,
 	if (!e->wheel.top)
 		e->wheel.tick = packet->arrived_ns >> ENGINE_TICK_SHIFT;
 	if (n->state == ENGINE_IDLE)
-		engine_wake(e, id, packet->arrived_ns);
+		engine_wake_up(e, id, n, packet->arrived_ns);
 	else if (h && n->config.parent != n->parent)
 		engine_move(e, id, packet->arrived_ns);
 	return index;

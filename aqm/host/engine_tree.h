@@ -165,17 +165,15 @@ AQM_FN void engine_keep_credit(const struct engine *e, struct engine_node *n,
 		n->guarantee.opens_ns = now_ns - kept;
 }
 
-/* A node may have something to send, which had not or was above its ceiling; then so
- * may those above it. */
-AQM_WHOLE_FN int engine_wake(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
+/* A node has something to send, which had not or was above its ceiling; then so may
+ * those above it. */
+AQM_FN void engine_wake_up(struct engine *e, u32 id, struct engine_node *n,
+			   u64 now_ns)
 {
-	struct engine_node *n = engine_node(e, id);
 	struct engine_node *parent;
 	struct engine_fork *f;
 	u32 i;
 
-	if (!n || !engine_has_work(e, n))
-		return 0;
 	AQM_QUICK_LOOP (i, ENGINE_LEVELS) {
 		if (!n || n->state != ENGINE_IDLE)
 			break;
@@ -200,6 +198,15 @@ AQM_WHOLE_FN int engine_wake(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 		id = n->parent;
 		n = parent;
 	}
+}
+
+/* The same, if it has something. */
+AQM_WHOLE_FN int engine_wake(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
+{
+	struct engine_node *n = engine_node(e, id);
+
+	if (n && engine_has_work(e, n))
+		engine_wake_up(e, id, n, now_ns);
 	return 0;
 }
 
@@ -210,11 +217,8 @@ AQM_FN int engine_charge(struct engine *e, u32 id, struct engine_node *n,
 {
 	struct engine_node *cap = engine_cap(e, n);
 	u64 slack = ENGINE_CREDIT_NS;
-	int over = 0;
 
-	engine_pass(e, n, wire, id == e->rule.root ? 0 : full, now_ns);
-	if (id == e->rule.root)
-		return 0;
+	engine_pass(e, n, wire, full, now_ns);
 	if (cap) {
 		engine_pass(e, cap, wire, full, now_ns);
 		cap->next = id;
@@ -231,12 +235,11 @@ AQM_FN int engine_charge(struct engine *e, u32 id, struct engine_node *n,
 	}
 	n->deficit -= (s32)wire;
 	n->midway = n->deficit > 0;
-	if (!n->midway) {
-		n->deficit += engine_quantum(n);
-		over = 1;
-		engine_had_turn(e, id, n, (u32)engine_quantum(n));
-	}
-	return over;
+	if (n->midway)
+		return 0;
+	n->deficit += engine_quantum(n);
+	engine_had_turn(e, id, n, (u32)engine_quantum(n));
+	return 1;
 }
 
 /* A node leaves the lists for which another of its cap may wait: that goes on. */
@@ -254,6 +257,25 @@ AQM_FN void engine_let_on(struct engine *e, u32 id, const struct engine_node *n)
 		engine_wheel_put(e, cap->next, engine_opens(e, other));
 }
 
+/* Whether a node goes on. One that has nothing is idle, and one above its ceiling is in
+ * the wheel. */
+AQM_FN int engine_goes_on(struct engine *e, u32 id, struct engine_node *n,
+			  u64 now_ns)
+{
+	u64 opens;
+
+	if (!engine_has_work(e, n)) {
+		n->state = ENGINE_IDLE;
+		return 0;
+	}
+	opens = engine_opens(e, n);
+	if (opens <= now_ns)
+		return 1;
+	n->state = ENGINE_HELD;
+	engine_wheel_put(e, id, opens);
+	return 0;
+}
+
 /*
  * Where a node stands after a packet of `wire` bytes through it, or with 0 after
  * none, went. Returns its parent, to be settled next; 0 for none.
@@ -262,25 +284,22 @@ AQM_WHOLE_FN u32 engine_settle_one(struct engine *e AQM_NONNULL, u32 id,
 				   u32 wire, u32 full, u64 now_ns)
 {
 	struct engine_node *n = engine_node(e, id);
-	int over, owed, stays = 1;
 	struct engine_fork *f;
+	int over, stays;
 
 	if (!n || n->state != ENGINE_READY)
 		return 0;
-	over = wire && engine_charge(e, id, n, wire, full, now_ns);
-	if (!engine_has_work(e, n)) {
-		n->state = ENGINE_IDLE;
-		stays = 0;
-	} else if (engine_shut(e, n, now_ns)) {
-		n->state = ENGINE_HELD;
-		engine_wheel_put(e, id, engine_opens(e, n));
-		stays = 0;
-	}
-	if (id == e->rule.root)
+	if (id == e->rule.root) {
+		if (wire)
+			engine_pass(e, n, wire, 0, now_ns);
+		engine_goes_on(e, id, n, now_ns);
 		return 0;
-	owed = n->list < ENGINE_PRIORITIES;
+	}
+	over = wire && engine_charge(e, id, n, wire, full, now_ns);
+	stays = engine_goes_on(e, id, n, now_ns);
 	/* It may have been given a guarantee meanwhile. */
-	if (stays && !owed && n->config.guarantee_bytes_s && !n->wheel)
+	if (stays && n->config.guarantee_bytes_s &&
+	    n->list >= ENGINE_PRIORITIES && !n->wheel)
 		engine_wheel_put(e, id, n->guarantee.opens_ns);
 	if (stays && !over)
 		return n->parent;
@@ -289,7 +308,7 @@ AQM_WHOLE_FN u32 engine_settle_one(struct engine *e AQM_NONNULL, u32 id,
 		engine_unlink_from(e, f, id, n);
 		engine_let_on(e, id, n);
 		engine_rest(e, id, n);
-	} else if (owed && !engine_owed(n, now_ns)) {
+	} else if (n->list < ENGINE_PRIORITIES && !engine_owed(n, now_ns)) {
 		engine_unlink_from(e, f, id, n);
 		engine_join(e, id, now_ns);
 	} else if (f) {
@@ -420,16 +439,16 @@ AQM_WHOLE_FN int engine_due(struct engine *e AQM_NONNULL, u64 now_ns)
 }
 
 /* The leaf that goes next, of those whose time has come; 0 where none may. */
-AQM_WHOLE_FN u32 engine_down(struct engine *e AQM_NONNULL, u64 now_ns)
+AQM_FN u32 engine_down(struct engine *e, u64 now_ns, struct engine_node *root)
 {
 	u32 id = e->rule.root;
-	struct engine_node *n = engine_node(e, id);
+	struct engine_node *n = root;
 	struct engine_node *child;
 	struct engine_fork *f;
 	u32 i, list, next;
 	u64 until;
 
-	if (!n || n->state != ENGINE_READY)
+	if (n->state != ENGINE_READY)
 		return 0;
 	AQM_QUICK_LOOP (i, ENGINE_STEPS_MOST) {
 		f = engine_fork(e, n->config.fork);
@@ -451,8 +470,8 @@ AQM_WHOLE_FN u32 engine_down(struct engine *e AQM_NONNULL, u64 now_ns)
 			else
 				engine_hold(e, next, until, now_ns);
 			id = e->rule.root;
-			n = engine_node(e, id);
-			if (!n || n->state != ENGINE_READY)
+			n = root;
+			if (n->state != ENGINE_READY)
 				return 0;
 			continue;
 		}
@@ -469,12 +488,25 @@ AQM_WHOLE_FN u32 engine_down(struct engine *e AQM_NONNULL, u64 now_ns)
 	return 0;
 }
 
+/* The nodes whose time has come, but for some that may be left. */
+AQM_WHOLE_FN int engine_all_due(struct engine *e AQM_NONNULL, u64 now_ns)
+{
+	u32 i;
+
+	AQM_QUICK_LOOP (i, ENGINE_DUE_MOST) {
+		if (!engine_due(e, now_ns) || engine_wheel_waits(e, now_ns))
+			return 0;
+	}
+	/* There may be more of them. */
+	e->opens_ns = now_ns;
+	return 0;
+}
+
 /* The leaf that sends next; 0 where none may, and `opens_ns` is when to ask
  * again. */
 AQM_WHOLE_FN u32 engine_choose(struct engine *e AQM_NONNULL, u64 now_ns)
 {
 	struct engine_node *root = engine_node(e, e->rule.root);
-	u32 i;
 
 	if (!root)
 		return 0;
@@ -488,13 +520,9 @@ AQM_WHOLE_FN u32 engine_choose(struct engine *e AQM_NONNULL, u64 now_ns)
 		e->opens_ns <<= ENGINE_TICK_SHIFT;
 		return 0;
 	}
-	AQM_QUICK_LOOP (i, ENGINE_DUE_MOST) {
-		if (engine_wheel_waits(e, now_ns) || !engine_due(e, now_ns))
-			return engine_down(e, now_ns);
-	}
-	/* There may be more of them. */
-	e->opens_ns = now_ns;
-	return engine_down(e, now_ns);
+	if (!engine_wheel_waits(e, now_ns))
+		engine_all_due(e, now_ns);
+	return engine_down(e, now_ns, root);
 }
 
 #endif

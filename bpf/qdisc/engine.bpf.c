@@ -138,7 +138,7 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	struct engine *e;
 	struct sk_buff *old;
 	struct kept *kept;
-	int room = ENGINE_REFUSE;
+	int room;
 
 	if (!one)
 		goto drop;
@@ -160,10 +160,8 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	} else if (one->host_parts) {
 		host = flow_host(skb, one->key, one->host_parts);
 	}
-	AQM_QUICK_LOOP (i, ENGINE_EVICT_MOST + 1) {
-		room = engine_admit(e, leaf, packet.len);
-		if (room != ENGINE_EVICT)
-			break;
+	room = engine_room(e, leaf, packet.len);
+	AQM_QUICK_LOOP (i, room == ENGINE_EVICT ? ENGINE_EVICT_MOST + 1 : 0) {
 		index = engine_evict(e, leaf);
 		if (one->recording)
 			report_evict(one, leaf, index, &packet);
@@ -176,6 +174,10 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 		sch->q.qlen--;
 		if (old)
 			bpf_qdisc_skb_drop(old, to_free);
+		if (i < ENGINE_EVICT_MOST)
+			room = engine_admit(e, leaf, packet.len);
+		if (room != ENGINE_EVICT)
+			break;
 	}
 	index = 0;
 	if (room == ENGINE_KEEP)

@@ -211,6 +211,7 @@ struct engine {
 	u64 opens_ns; /* where nothing may go: when to ask again; ~0: never */
 	u32 look; /* the user's: a node to look at with the next question */
 	u32 resting; /* the leaf of a host that had nothing for longest */
+	u32 at[4]; /* the host's: where it has rows of forks, queues, slots, hosts */
 	u64 refused; /* packets that found no leaf or no room */
 	struct aqm_verdict verdict; /* of the packet that engine_take() took */
 	u32 host[ENGINE_HOSTS]; /* the first of each hash */

@@ -145,8 +145,7 @@ static __always_inline void begin(struct engine_node *n)
 static __always_inline int say_of(u32 id, u32 live)
 {
 	struct engine_config *config = bpf_map_lookup_elem(&staged, &id);
-	struct engine_node *n =
-		ENGINE_ROW(struct engine_node, ENGINE_NODES_AT, id);
+	struct engine_node *n = ENGINE_ROW(struct engine_node, 0, id);
 
 	if (!n || !config)
 		return 0;

@@ -137,6 +137,7 @@ static __noinline int take_over(struct hosted *one)
 	one->engine.slots.rows = wanted->slots;
 	one->engine.hosts.rows = wanted->hosts;
 	one->inner = wanted->inner;
+	__builtin_memcpy(one->engine.at, wanted->at, sizeof(wanted->at));
 	one->host_parts = wanted->host_parts;
 	one->host_stamp = wanted->host_stamp;
 	one->first = wanted->first;

@@ -7,14 +7,6 @@
 #include "aqm.h"
 #include "engine.h"
 
-/* Where in the arena the rows of each kind begin. It has as much room as an arena may
- * have, of which only what there are rows for takes memory. */
-#define ENGINE_NODES_AT 0U
-#define ENGINE_FORKS_AT 0x40000000U
-#define ENGINE_HOSTS_AT 0x60000000U
-#define ENGINE_SLOTS_AT 0x80000000U
-#define ENGINE_QUEUES_AT 0xc0000000U
-
 /* The settings of the qdisc; a change takes effect with the next packet. */
 struct engine_settings {
 	struct engine_rule rule;
@@ -26,6 +18,7 @@ struct engine_settings {
 	u32 hosts; /* rows of hosts */
 	u32 host_stamp; /* of the program that tells hosts (hosts.h); 0: none */
 	u32 inner; /* rows of lists */
+	u32 at[4]; /* where rows are in the arena: engine.at */
 };
 
 /* Changes that may wait for the program. */

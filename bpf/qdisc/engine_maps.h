@@ -71,30 +71,28 @@ struct {
 
 static __always_inline struct engine_node *engine_node(struct engine *e, u32 id)
 {
-	return ENGINE_ROW(struct engine_node, ENGINE_NODES_AT, id);
+	return ENGINE_ROW(struct engine_node, 0, id);
 }
 
 static __always_inline struct engine_fork *engine_fork(struct engine *e, u32 id)
 {
-	return ENGINE_ROW(struct engine_fork, ENGINE_FORKS_AT, id);
+	return ENGINE_ROW(struct engine_fork, e->at[0], id);
 }
 
 static __always_inline struct engine_queue *engine_queue(struct engine *e,
 							 u32 id)
 {
-	/* clang passes nothing for what a function does not use. */
-	asm volatile("" ::"r"(e));
-	return ENGINE_ROW(struct engine_queue, ENGINE_QUEUES_AT, id);
+	return ENGINE_ROW(struct engine_queue, e->at[1], id);
 }
 
 static __always_inline struct engine_slot *engine_slot(struct engine *e, u32 id)
 {
-	return ENGINE_ROW(struct engine_slot, ENGINE_SLOTS_AT, id);
+	return ENGINE_ROW(struct engine_slot, e->at[2], id);
 }
 
 static __always_inline struct engine_host *engine_host(struct engine *e, u32 id)
 {
-	return ENGINE_ROW(struct engine_host, ENGINE_HOSTS_AT, id);
+	return ENGINE_ROW(struct engine_host, e->at[3], id);
 }
 
 static __always_inline struct kept *kept_in(u32 id)

@@ -4,8 +4,8 @@
  * programs and of user space, in which the verifier lets a program go wherever it
  * likes. A row there costs less than half of what it costs in an array.
  *
- * The loader has the kernel put pages where rows are to be. Elsewhere in the arena
- * a program reads zeros and writes nothing.
+ * Nodes come first, and the loader says where the other kinds begin. It has the
+ * kernel put pages there. Outside a program reads zeros and writes nothing.
  */
 #ifndef ENGINE_ROWS_H
 #define ENGINE_ROWS_H

@@ -101,7 +101,7 @@ impl Engine {
     /// The same as a kind of another name, of at most 15 bytes: several of them may
     /// be loaded.
     pub(crate) fn load_as(kind: &str, size: EngineSize) -> Result<Self, BpfError> {
-        let rows = Arena::make(size)?;
+        let (rows, at) = Arena::make(size)?;
         // With row 0, which is none.
         let entries = [("packets", size.slots + 1)];
         let shared = vec![(arena::NAME, rows.map()?)];
@@ -121,6 +121,7 @@ impl Engine {
             slots: size.slots,
             hosts: size.hosts,
             inner: size.inner,
+            at,
             ..engine_settings::new_zeroed()
         })?;
         Ok(engine)

@@ -7,15 +7,12 @@
 
 use super::Engine;
 use crate::error::BpfError;
-use crate::layout::{
-    ENGINE_FORKS_AT, ENGINE_HOSTS_AT, ENGINE_NODES_AT, ENGINE_QUEUES_AT, ENGINE_SLOTS_AT,
-    engine_fork, engine_host, engine_node, engine_queue, engine_slot,
-};
+use crate::layout::{engine_fork, engine_host, engine_node, engine_queue, engine_slot};
 use crate::maps::failed;
 use crate::present::WithPrograms;
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{Error, MapCore as _, MapHandle, MapType, libbpf_sys};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -25,7 +22,10 @@ use weirgate_aqm::EngineSize;
 pub(super) const NAME: &str = "rows";
 
 /// What an arena may have, and so the distance of addresses.
-const BYTES: usize = 4 << 30;
+const MOST: usize = 4 << 30;
+
+/// Where the rows of a kind may begin: at a line of the cache.
+const ALIGNED: usize = 64;
 
 /// The first address of all, and how many there are. A process of 39 bits has the first
 /// forty.
@@ -43,9 +43,13 @@ pub(super) struct Arena {
     _with: WithPrograms,
 }
 
-/// A mapping of a whole arena.
+/// A mapping of a whole arena: a process that locks its memory has all of it, so an
+/// arena is no larger than its rows need.
 #[derive(Debug)]
-struct Memory(NonNull<u8>);
+struct Memory {
+    address: NonNull<u8>,
+    bytes: usize,
+}
 
 #[expect(unsafe_code, reason = "an address is no value of one thread")]
 // SAFETY: what is behind the address is changed by the kernel's programs at any time
@@ -56,32 +60,31 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Arena {
-    /// Makes an arena with pages for so many rows.
-    pub(super) fn make(size: EngineSize) -> Result<Self, BpfError> {
-        let nodes = rows(size.nodes) + size.hosts as usize;
+    /// Makes an arena with room for so many rows. Also where those of forks, queues,
+    /// slots and hosts begin: `engine.at` (`aqm/host/engine.h`).
+    pub(super) fn make(size: EngineSize) -> Result<(Self, [u32; 4]), BpfError> {
         let kinds = [
-            (ENGINE_NODES_AT, nodes * size_of::<engine_node>()),
-            (ENGINE_FORKS_AT, rows(size.inner) * size_of::<engine_fork>()),
-            (ENGINE_HOSTS_AT, rows(size.hosts) * size_of::<engine_host>()),
-            (ENGINE_SLOTS_AT, rows(size.slots) * size_of::<engine_slot>()),
-            (
-                ENGINE_QUEUES_AT,
-                rows(size.queues) * size_of::<engine_queue>(),
-            ),
+            rows(size.inner) * size_of::<engine_fork>(),
+            rows(size.queues) * size_of::<engine_queue>(),
+            rows(size.slots) * size_of::<engine_slot>(),
+            rows(size.hosts) * size_of::<engine_host>(),
         ];
-        let ends = kinds[1..].iter().map(|(at, _)| *at as usize).chain([BYTES]);
-        for ((at, bytes), end) in kinds.iter().zip(ends) {
-            if bytes + *at as usize > end {
-                let error = Error::from_raw_os_error(libc::E2BIG);
-                return Err(failed(Engine::KIND, NAME, "made")(error));
-            }
-        }
-        let map = made().map_err(failed(Engine::KIND, NAME, "made"))?;
-        let arena = Self::open(Some(map))?;
-        for (at, bytes) in kinds {
-            arena.populate(at as usize, bytes)?;
-        }
-        Ok(arena)
+        let nodes = rows(size.nodes) + size.hosts as usize;
+        let mut end = nodes * size_of::<engine_node>();
+        let at = kinds.map(|bytes| {
+            let begin = end.next_multiple_of(ALIGNED);
+            end = begin + bytes;
+            // What is beyond an arena is refused below.
+            begin as u32
+        });
+        let made = if end > MOST {
+            Err(Error::from_raw_os_error(libc::E2BIG))
+        } else {
+            made(end)
+        };
+        let arena = Self::open(Some(made.map_err(failed(Engine::KIND, NAME, "made"))?))?;
+        arena.populate()?;
+        Ok((arena, at))
     }
 
     /// This arena.
@@ -96,14 +99,13 @@ impl Arena {
         })
     }
 
-    /// Has the kernel put pages there.
-    fn populate(&self, at: usize, bytes: usize) -> Result<(), BpfError> {
+    /// Has the kernel put pages everywhere.
+    fn populate(&self) -> Result<(), BpfError> {
+        let Memory { address, bytes } = *self.memory;
         #[expect(unsafe_code, reason = "libbpf-rs maps no memory")]
         // SAFETY: the memory is this mapping's, whatever is in it.
-        let status = unsafe {
-            let from = self.memory.0.as_ptr().add(at);
-            libc::madvise(from.cast(), bytes, libc::MADV_POPULATE_WRITE)
-        };
+        let status =
+            unsafe { libc::madvise(address.as_ptr().cast(), bytes, libc::MADV_POPULATE_WRITE) };
         if status != 0 {
             let error = Error::from(std::io::Error::last_os_error());
             return Err(failed(Engine::KIND, NAME, "given memory")(error));
@@ -128,7 +130,7 @@ impl Arena {
 
     /// A node's row, by its number.
     pub(super) fn node(&self, row: u32) -> *mut engine_node {
-        let nodes: *mut engine_node = self.memory.0.as_ptr().cast();
+        let nodes: *mut engine_node = self.memory.address.as_ptr().cast();
         nodes.wrapping_add(row as usize)
     }
 }
@@ -138,26 +140,46 @@ fn rows(count: u32) -> usize {
     count as usize + 1
 }
 
-/// An arena at an address where there is none.
-fn made() -> Result<MapHandle, Error> {
-    let mut options = libbpf_sys::bpf_map_create_opts {
-        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
-        map_flags: libbpf_sys::BPF_F_MMAPABLE,
-        ..libbpf_sys::bpf_map_create_opts::default()
-    };
-    let taken: BTreeSet<u64> = MapInfoIter::default()
-        .filter(|info| info.ty == MapType::Arena)
-        .filter_map(|info| MapHandle::from_map_id(info.id).ok())
-        .filter_map(|map| Some(map.info().ok()?.info.map_extra))
-        .collect();
-    let mut all = (0..PLACES).map(|place| FIRST + place * BYTES as u64);
-    let free = all.find(|address| !taken.contains(address));
-    options.map_extra = free.ok_or_else(|| Error::from_raw_os_error(libc::ENOSPC))?;
+/// Bytes of a page.
+fn page() -> usize {
     #[expect(unsafe_code, reason = "the size of a page is the machine's")]
     // SAFETY: it asks for a number.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    let pages = BYTES / usize::try_from(page).unwrap_or(4_096);
-    MapHandle::create(MapType::Arena, Some(NAME), 0, 0, pages as u32, &options)
+    usize::try_from(page).unwrap_or(4_096)
+}
+
+/// An arena of so many bytes, at an address where there is none.
+fn made(bytes: usize) -> Result<MapHandle, Error> {
+    let pages = bytes.div_ceil(page());
+    for place in 0..PLACES {
+        let address = FIRST + place * MOST as u64;
+        if arenas().any(|(_, other)| other == address) {
+            continue;
+        }
+        let options = libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+            map_flags: libbpf_sys::BPF_F_MMAPABLE,
+            map_extra: address,
+            ..libbpf_sys::bpf_map_create_opts::default()
+        };
+        let map = MapHandle::create(MapType::Arena, Some(NAME), 0, 0, pages as u32, &options)?;
+        let own = map.info()?.info.id;
+        // Of two that were made there at the same time, the second gives way.
+        if !arenas().any(|(id, other)| other == address && id < own) {
+            return Ok(map);
+        }
+    }
+    Err(Error::from_raw_os_error(libc::ENOSPC))
+}
+
+/// The number and the address of each of the machine's arenas.
+fn arenas() -> impl Iterator<Item = (u32, u64)> {
+    MapInfoIter::default()
+        .filter(|info| info.ty == MapType::Arena)
+        .filter_map(|info| {
+            let map = MapHandle::from_map_id(info.id).ok()?;
+            Some((info.id, map.info().ok()?.info.map_extra))
+        })
 }
 
 impl Memory {
@@ -168,12 +190,13 @@ impl Memory {
         if let Some(memory) = mapped.get(&info.id).and_then(Weak::upgrade) {
             return Ok(memory);
         }
+        let bytes = map.max_entries() as usize * page();
         #[expect(unsafe_code, reason = "libbpf-rs maps no memory")]
         // SAFETY: a mapping that replaces none takes no memory that is in use.
         let address = unsafe {
             libc::mmap(
                 info.map_extra as *mut libc::c_void,
-                BYTES,
+                bytes,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE,
                 map.as_fd().as_raw_fd(),
@@ -181,9 +204,8 @@ impl Memory {
             )
         };
         let found = NonNull::new(address.cast()).filter(|_| address != libc::MAP_FAILED);
-        let memory = Arc::new(Self(
-            found.ok_or_else(|| Error::from(std::io::Error::last_os_error()))?,
-        ));
+        let address = found.ok_or_else(|| Error::from(std::io::Error::last_os_error()))?;
+        let memory = Arc::new(Self { address, bytes });
         mapped.retain(|_, memory| memory.strong_count() > 0);
         mapped.insert(info.id, Arc::downgrade(&memory));
         Ok(memory)
@@ -194,6 +216,6 @@ impl Drop for Memory {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "libbpf-rs unmaps no memory")]
         // SAFETY: the mapping is this value's own, and nothing refers to it.
-        let _ = unsafe { libc::munmap(self.0.as_ptr().cast(), BYTES) };
+        let _ = unsafe { libc::munmap(self.address.as_ptr().cast(), self.bytes) };
     }
 }

@@ -2,8 +2,8 @@
 /*
  * The engine: one scheduler for a tree of nodes, up to eight levels deep, of any
  * shape. This file has its rows. engine_wheel.h and engine_cap.h say when a node may
- * go on, engine_tree.h which leaf sends next, engine_leaf.h which packet of it, and
- * engine_host.h which hosts have a leaf of their own.
+ * go on, engine_list.h and engine_tree.h which leaf sends next, engine_leaf.h which
+ * packet of it, and engine_host.h which hosts have a leaf of their own.
  *
  * A node has a guarantee, a ceiling, a priority and a quantum, all in bytes on
  * the wire. Among the children of a node, those go first that have not had their

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Lists of the engine: a node that may send is in one of its parent, and so is the
+ * parent then in one of its own.
+ */
+#ifndef AQM_ENGINE_LIST_H
+#define AQM_ENGINE_LIST_H
+
+#include "engine_host.h"
+
+/* Whether a node is owed some of its guarantee. */
+AQM_FN int engine_owed(const struct engine_node *n, u64 now_ns)
+{
+	return n->config.guarantee_bytes_s && n->guarantee.opens_ns <= now_ns;
+}
+
+/* Whether a node has something to send that only its own ceiling may hold. */
+AQM_FN int engine_has_work(struct engine *e, const struct engine_node *n)
+{
+	const struct engine_fork *f = engine_fork(e, n->config.fork);
+
+	return f ? f->lists != 0 : n->packets != 0;
+}
+
+AQM_FN u32 engine_priority(const struct engine_node *n)
+{
+	return (u32)aqm_min(n->config.priority, ENGINE_PRIORITIES - 1);
+}
+
+AQM_FN s32 engine_quantum(const struct engine_node *n)
+{
+	return (s32)aqm_clamp(n->config.quantum, ENGINE_LEAST_QUANTUM, 1 << 20);
+}
+
+/* Puts a node into a list of its parent: at the end, or as the first. */
+AQM_FN void engine_link(struct engine *e, struct engine_fork *f, u32 id,
+			struct engine_node *n, u32 list, int first)
+{
+	struct engine_node *head, *last;
+
+	list = AQM_MASKED(list, ENGINE_LISTS - 1);
+	n->list = list;
+	n->next = id;
+	n->prev = id;
+	head = engine_node(e, f->head[list]);
+	if (!head) {
+		f->head[list] = id;
+		f->lists |= 1U << list;
+		return;
+	}
+	last = engine_node(e, head->prev);
+	n->next = f->head[list];
+	n->prev = head->prev;
+	if (last)
+		last->next = id;
+	head->prev = id;
+	if (first)
+		f->head[list] = id;
+}
+
+/* The lists in which a node's children are; NULL for none. */
+AQM_FN struct engine_fork *engine_lists(struct engine *e,
+					const struct engine_node *n)
+{
+	return n ? engine_fork(e, n->config.fork) : NULL;
+}
+
+/* Takes a node out of its list, which is one of `f`. */
+AQM_FN void engine_unlink_from(struct engine *e, struct engine_fork *f, u32 id,
+			       struct engine_node *n)
+{
+	u32 list = AQM_MASKED(n->list, ENGINE_LISTS - 1);
+	struct engine_node *next, *prev;
+
+	if (!f)
+		return;
+	if (n->next == id) {
+		f->head[list] = 0;
+		f->lists &= ~(1U << list);
+		return;
+	}
+	next = engine_node(e, n->next);
+	prev = engine_node(e, n->prev);
+	if (next)
+		next->prev = n->prev;
+	if (prev)
+		prev->next = n->next;
+	if (f->head[list] == id)
+		f->head[list] = n->next;
+}
+
+AQM_FN void engine_unlink(struct engine *e, u32 id, struct engine_node *n)
+{
+	engine_unlink_from(e, engine_lists(e, engine_node(e, n->parent)), id,
+			   n);
+}
+
+/*
+ * Puts a node that may send into the list where it belongs. One that lost its
+ * place in the middle of its turn goes on with that; a ceiling would otherwise
+ * take a part of its share. So does a host that sends less than its share.
+ */
+AQM_FN int engine_join_in(struct engine *e, u32 id, struct engine_node *n,
+			  const struct engine_node *parent,
+			  struct engine_fork *f, u64 now_ns)
+{
+	u32 list = engine_priority(n);
+
+	if (!f)
+		return 0;
+	if (engine_owed(n, now_ns)) {
+		engine_link(e, f, id, n, list, 0);
+		return 1;
+	}
+	if (!n->turned) {
+		n->turned = 1;
+		n->deficit = engine_quantum(n);
+	}
+	engine_link(e, f, id, n, list + ENGINE_PRIORITIES,
+		    n->midway || engine_is_sparse(e, id, n, parent));
+	if (n->config.guarantee_bytes_s)
+		engine_wheel_put(e, id, n->guarantee.opens_ns);
+	return 1;
+}
+
+AQM_WHOLE_FN int engine_join(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
+{
+	struct engine_node *n = engine_node(e, id);
+	const struct engine_node *parent;
+
+	if (!n)
+		return 0;
+	parent = engine_node(e, n->parent);
+	return engine_join_in(e, id, n, parent, engine_lists(e, parent),
+			      now_ns);
+}
+
+/* A node that had nothing to send keeps a little of what it was owed meanwhile. */
+AQM_FN void engine_keep_credit(const struct engine *e, struct engine_node *n,
+			       u64 now_ns)
+{
+	u64 full = aqm_wire(&e->rule.link, e->rule.link.mtu_bytes);
+	u64 kept = aqm_max(ENGINE_IDLE_CREDIT_NS,
+			   (full + n->config.burst_bytes) * 1000000000 /
+				   n->config.guarantee_bytes_s);
+
+	if (now_ns > kept && n->guarantee.opens_ns < now_ns - kept)
+		n->guarantee.opens_ns = now_ns - kept;
+}
+
+/* A node has something to send, which had not or was above its ceiling; then so may
+ * those above it. */
+AQM_FN void engine_wake_up(struct engine *e, u32 id, struct engine_node *n,
+			   u64 now_ns)
+{
+	struct engine_node *parent;
+	struct engine_fork *f;
+	u32 i;
+
+	AQM_QUICK_LOOP (i, ENGINE_LEVELS) {
+		if (!n || n->state != ENGINE_IDLE)
+			break;
+		engine_rise(e, id, n);
+		if (n->config.guarantee_bytes_s)
+			engine_keep_credit(e, n, now_ns);
+		if (engine_shut(e, n, now_ns)) {
+			n->state = ENGINE_HELD;
+			engine_wheel_put(e, id, engine_opens(e, n));
+			break;
+		}
+		if (id == e->rule.root) {
+			n->state = ENGINE_READY;
+			break;
+		}
+		n->parent = n->config.parent;
+		parent = engine_node(e, n->parent);
+		f = engine_lists(e, parent);
+		if (!engine_join_in(e, id, n, parent, f, now_ns))
+			break;
+		n->state = ENGINE_READY;
+		id = n->parent;
+		n = parent;
+	}
+}
+
+/* The same, if it has something. */
+AQM_WHOLE_FN int engine_wake(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
+{
+	struct engine_node *n = engine_node(e, id);
+
+	if (n && engine_has_work(e, n))
+		engine_wake_up(e, id, n, now_ns);
+	return 0;
+}
+
+#endif

@@ -7,11 +7,12 @@
 //! [`FIRST_PRIORITY`] and the tables from [`FIRST_TABLE`].
 
 mod selector;
+mod text;
 
 pub use selector::{Selector, Transport};
 
 use crate::{DeviceName, IpVersion};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
@@ -32,7 +33,7 @@ pub const MARKS_TABLE: &str = "weirgate-links";
 
 /// A routing rule (`RTM_NEWRULE`, linux/fib_rules.h): packets that match all that
 /// is given are looked up in the table.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct RoutingRule {
     /// Its place among all rules; the lowest comes first.
     pub priority: u32,
@@ -49,7 +50,7 @@ pub struct RoutingRule {
 }
 
 /// A default route in one of the own tables.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct LinkRoute {
     /// The table.
     pub table: u32,
@@ -62,7 +63,7 @@ pub struct LinkRoute {
 }
 
 /// How connections are marked with the link that they use.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Marking {
     /// The bits of the marks of packets and connections.
     pub mask: u32,
@@ -74,9 +75,10 @@ pub struct Marking {
 }
 
 /// Links among which the connections that fit are divided.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Choice {
     /// Which connections.
+    #[serde(flatten)]
     pub of: Selector,
     /// Values of links, each with its weight above 0.
     pub links: Vec<(u32, u32)>,
@@ -119,7 +121,7 @@ pub enum MarkRule {
 }
 
 /// Everything of weirgate's that routes, in one network namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Routing {
     /// The rules.
     pub rules: BTreeSet<RoutingRule>,

@@ -19,7 +19,7 @@ use crate::clock::{self, Timer};
 use crate::error::KeepError;
 use crate::routing::reroute;
 use crate::store::folder::Folders;
-use crate::store::head::{Head, Outcome};
+use crate::store::head::{Head, Outcome, Pending};
 use crate::store::history::History;
 use crate::store::memory::Memory;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -77,8 +77,9 @@ impl Charge {
     }
 
     /// What routed over several links before the change, where it changes that.
-    pub(crate) fn routing(&self) -> Option<&Routing> {
-        self.head.pending.as_ref()?.routing.as_ref()
+    pub(crate) fn routing(&self) -> Result<Option<Routing>, KeepError> {
+        let pending = self.head.pending.as_ref();
+        pending.map_or(Ok(None), Pending::former_routing)
     }
 }
 
@@ -397,10 +398,12 @@ impl Post {
         let scope = Scope::of([&charge.before, &charge.desired]);
         let gone = self.kernel.go_back(&self.before()?, &scope).await;
         let mut gone = gone.map_err(|cause| KeepError::Guard(cause.to_string()));
-        if let Some(routing) = charge.routing() {
-            let rerouted = reroute(&self.kernel, routing).await;
-            gone = gone.and(rerouted.map(drop));
-        }
+        let rerouted = match charge.routing() {
+            Ok(Some(routing)) => reroute(&self.kernel, &routing).await.map(drop),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        gone = gone.and(rerouted);
         match (&gone, outcome) {
             (Err(cause), _) => head.settle(charge.number(), Outcome::Lost(cause.to_string())),
             (Ok(()), Some(outcome)) => head.settle(charge.number(), outcome),

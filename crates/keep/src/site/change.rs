@@ -138,7 +138,7 @@ impl Site {
         let mut head = before;
         head.begin(number, &self.folders.boot);
         if let Some(pending) = &mut head.pending {
-            pending.routing = links.as_ref().map(|links| links.before.clone());
+            pending.routing = links.as_ref().map(|links| links.before.lines());
         }
         self.history.set_head(lock, &head)?;
         let charge = planned.charge(&self.folders, head.clone());
@@ -214,10 +214,11 @@ impl Site {
             }
             Err(error) => error,
         };
-        let restored = match &charge.routing() {
+        let restored = match charge.routing() {
             // The kernel refused it, or what came with it.
-            Some(before) => reroute(&self.kernel, before).await.is_ok(),
-            None => true,
+            Ok(Some(before)) => reroute(&self.kernel, &before).await.is_ok(),
+            Ok(None) => true,
+            Err(_) => false,
         };
         let lost = |error: &ApplyError| matches!(error, ApplyError::Lost { .. });
         let lost = matches!(&error, KeepError::Apply(error) if lost(error));

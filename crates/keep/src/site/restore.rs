@@ -52,10 +52,10 @@ impl Site {
         };
         if let Some(pending) = interrupted {
             // A kernel that started again has none.
-            if let Some(routing) = &pending.routing
-                && pending.boot == self.folders.boot
+            if pending.boot == self.folders.boot
+                && let Some(routing) = pending.former_routing()?
             {
-                steps += reroute(&self.kernel, routing).await?;
+                steps += reroute(&self.kernel, &routing).await?;
             }
             head.settle(pending.number, outcome(&pending));
             self.history.set_head(lock, &head)?;

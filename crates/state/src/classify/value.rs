@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 /// An IP version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum IpVersion {
     /// IPv4.
     V4,

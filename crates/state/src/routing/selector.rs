@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which connections a choice among links is about.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::fmt;
 use std::net::IpAddr;
 
 /// Connections whose first packet has all that is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Selector {
     /// The source, as address and length of the prefix.
     pub from: Option<(IpAddr, u8)>,
@@ -17,7 +17,7 @@ pub struct Selector {
 }
 
 /// An upper-layer protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Transport {
     /// Its number.
     pub protocol: u8,

@@ -15,6 +15,7 @@
 #[cfg(test)]
 mod model;
 
+use crate::error::KeepError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weirgate_state::Routing;
@@ -47,12 +48,23 @@ pub struct Pending {
     /// When it returns by itself, in nanoseconds of `CLOCK_BOOTTIME`; `None`
     /// while it is being applied.
     pub deadline: Option<u64>,
-    /// What routed over several links before it, where it changes that.
+    /// What routed over several links before it, where it changes that
+    /// ([`weirgate_state::Routing::lines`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub routing: Option<Routing>,
+    pub routing: Option<Vec<String>>,
 }
 
 impl Pending {
+    /// What routed over several links before it, where it changes that.
+    pub(crate) fn former_routing(&self) -> Result<Option<Routing>, KeepError> {
+        let Some(lines) = &self.routing else {
+            return Ok(None);
+        };
+        let read = Routing::of_lines(lines);
+        let lost = || KeepError::Nothing("what routed before cannot be read".to_owned());
+        read.ok_or_else(lost).map(Some)
+    }
+
     /// What becomes of it when it is taken back because it is due.
     pub(crate) fn lapsed(&self) -> Outcome {
         match self.deadline {

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Routing as lines of text, as iproute2 writes rules and routes, and back: what is stored of
+//! it. That takes less code than a form of its own for each type.
+
+use super::{LinkRoute, Marking, Routing, RoutingRule};
+use crate::{DeviceName, IpVersion};
+
+/// The line before those of the table of marks.
+const MARKS: &str = "marks";
+
+impl Routing {
+    /// All of it as lines.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.rules.iter().map(ToString::to_string).collect();
+        lines.extend(self.routes.iter().map(ToString::to_string));
+        if let Some(marks) = &self.marks {
+            lines.push(MARKS.to_owned());
+            lines.extend(marks.lines());
+        }
+        lines
+    }
+
+    /// The routing whose lines these are.
+    #[must_use]
+    pub fn of_lines(lines: &[String]) -> Option<Self> {
+        let mut found = Self::default();
+        let end = lines.iter().position(|line| line == MARKS);
+        if let Some(end) = end {
+            found.marks = Some(Marking::of_lines(&lines[end + 1..])?);
+        }
+        for line in &lines[..end.unwrap_or(lines.len())] {
+            let mut words = line.split(' ');
+            let version = match (words.next(), words.next()) {
+                (Some("ip"), Some("-4")) => IpVersion::V4,
+                (Some("ip"), Some("-6")) => IpVersion::V6,
+                _ => return None,
+            };
+            if words.next()? == "rule" {
+                found.rules.insert(rule(version, words)?);
+            } else {
+                found.routes.insert(route(version, words)?);
+            }
+        }
+        (found.lines() == lines).then_some(found)
+    }
+}
+
+fn rule<'a>(version: IpVersion, mut words: impl Iterator<Item = &'a str>) -> Option<RoutingRule> {
+    let mut rule = RoutingRule {
+        priority: 0,
+        version,
+        mark: None,
+        bound_to: None,
+        table: 0,
+        no_default: false,
+    };
+    while let Some(word) = words.next() {
+        let value = words.next()?;
+        match word {
+            "pref" => rule.priority = value.parse().ok()?,
+            "fwmark" => {
+                let (mark, mask) = value.split_once('/')?;
+                rule.mark = Some((super::number(mark)?, super::number(mask)?));
+            }
+            "oif" => rule.bound_to = Some(DeviceName::new(value)?),
+            "lookup" => rule.table = value.parse().ok()?,
+            _ => rule.no_default = true,
+        }
+    }
+    Some(rule)
+}
+
+fn route<'a>(version: IpVersion, mut words: impl Iterator<Item = &'a str>) -> Option<LinkRoute> {
+    let (mut table, mut device, mut gateway) = (0, None, None);
+    // The first is `default`.
+    words.next();
+    while let Some(word) = words.next() {
+        let value = words.next()?;
+        match word {
+            "via" => gateway = Some(value.parse().ok()?),
+            "dev" => device = DeviceName::new(value),
+            _ => table = value.parse().ok()?,
+        }
+    }
+    Some(LinkRoute {
+        table,
+        version,
+        device: device?,
+        gateway,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Choice, Selector};
+
+    #[test]
+    fn lines_say_all_of_it() {
+        let device = DeviceName::new("wan0").unwrap();
+        let rule = |priority, mark, bound_to: Option<&DeviceName>, no_default| RoutingRule {
+            priority,
+            version: IpVersion::V4,
+            mark,
+            bound_to: bound_to.cloned(),
+            table: 7_701,
+            no_default,
+        };
+        let route = |version, gateway: Option<&str>| LinkRoute {
+            table: 7_701,
+            version,
+            device: device.clone(),
+            gateway: gateway.map(|text| text.parse().unwrap()),
+        };
+        let mut routing = Routing {
+            rules: [
+                rule(7_700, None, None, true),
+                rule(7_710, None, Some(&device), false),
+                rule(7_720, Some((0x100, 0xf00)), None, false),
+            ]
+            .into(),
+            routes: [
+                route(IpVersion::V4, Some("192.0.2.1")),
+                route(IpVersion::V6, None),
+            ]
+            .into(),
+            marks: Some(Marking {
+                mask: 0xf00,
+                devices: [(device.clone(), 0x100)].into(),
+                choices: vec![Choice {
+                    of: Selector::default(),
+                    links: vec![(0x100, 1)],
+                }],
+            }),
+        };
+        assert_eq!(Routing::of_lines(&routing.lines()), Some(routing.clone()));
+        let mut lines = routing.lines();
+        lines[0].push_str(" x");
+        assert_eq!(Routing::of_lines(&lines), None);
+        // A table that somebody changed is observed as one without links.
+        routing.marks = Some(Marking::default());
+        assert_eq!(Routing::of_lines(&routing.lines()), Some(routing.clone()));
+        routing.marks = None;
+        assert_eq!(Routing::of_lines(&routing.lines()), Some(routing));
+    }
+}

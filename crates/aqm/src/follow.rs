@@ -5,6 +5,7 @@
 use crate::ffi::{LAST_BYTES, Link, Packet, RawVerdict, SLOT_BYTES};
 use crate::queue::Queue;
 use crate::settings::Settings;
+use weirgate_units::Arrange as _;
 use zerocopy::{FromBytes, IntoBytes};
 
 impl Queue<()> {
@@ -66,7 +67,7 @@ impl Queue<()> {
             let own = slots.take(self.discipline.packets() as usize);
             found.extend(own.map_while(|index| Some(self.slot(index)?.0)));
         }
-        found.sort_by_key(|packet| packet.arrived_ns);
+        found.arrange_by_key(|packet| packet.arrived_ns);
         found
     }
 

@@ -10,7 +10,7 @@ use crate::raw::{Collected, RATES, RawCircuit, RawPlan, RawSite};
 use crate::rows::Direction;
 use std::collections::BTreeMap;
 use weirgate_document::{SourceSpan, did_you_mean};
-use weirgate_units::Rate;
+use weirgate_units::{Arrange as _, Rate};
 
 /// The most circuits and sites of a list.
 const MOST_CIRCUITS: usize = 2_000_000;
@@ -276,7 +276,7 @@ fn prefixes(
             "give its addresses or prefixes",
         );
     }
-    own.sort_unstable();
+    own.arrange();
     own
 }
 

@@ -6,7 +6,7 @@ use crate::model::{Circuit, Pair, Plan};
 use crate::{rate, raw};
 use std::str::FromStr;
 use weirgate_document::did_you_mean;
-use weirgate_units::Rate;
+use weirgate_units::{Arrange as _, Rate};
 
 /// A circuit with the name of its site, for who has no list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Asked {
         }
         let own = had.map(|had| &had.prefixes);
         let mut prefixes = self.prefixes.as_ref().or(own).cloned().unwrap_or_default();
-        prefixes.sort_unstable();
+        prefixes.arrange();
         prefixes.dedup();
         let [least, most] = [0, 2].map(|first| Pair {
             down: rates[first],

@@ -4,6 +4,7 @@
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::cell::RefCell;
 use std::ops::Range;
+use weirgate_units::Arrange as _;
 
 /// A place in a document: byte offsets.
 pub type SourceSpan = Range<usize>;
@@ -127,7 +128,7 @@ impl Problems {
     #[must_use]
     pub fn into_sorted(self) -> Vec<Problem> {
         let mut list = self.list.into_inner();
-        list.sort_by(|a, b| {
+        list.arrange_by(|a, b| {
             (a.span.start, a.span.end, a.code).cmp(&(b.span.start, b.span.end, b.code))
         });
         list

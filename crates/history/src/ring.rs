@@ -7,6 +7,7 @@ use crate::{HistoryError, Storage};
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
+use weirgate_units::Arrange as _;
 
 /// Where a chunk is in the file.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +61,7 @@ impl Ring {
                 _ => at += UNIT,
             }
         }
-        ring.slots.sort_by_key(|slot| slot.head.number);
+        ring.slots.arrange_by_key(|slot| slot.head.number);
         Ok(ring)
     }
 

@@ -7,6 +7,7 @@ use crate::column::ABSENT;
 use crate::ring::fill;
 use crate::{HistoryError, Kind, Storage};
 use std::collections::{BTreeMap, BTreeSet};
+use weirgate_units::Inserted as _;
 
 /// What a series was in a span of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +139,7 @@ pub(crate) fn condense(
     let names: BTreeSet<&str> = sources
         .iter()
         .flat_map(|source| source.series.iter().map(|one| &*one.0))
-        .collect();
+        .inserted();
     for name in names.into_iter().take(crate::MAX_SERIES) {
         let mut cells: Vec<Option<Cell>> = vec![None; times.len()];
         let mut kept = None;

@@ -15,6 +15,7 @@ use crate::{ImportError, Imported, head, quoted};
 use cake::{CakeLayer, CakeOptions};
 use queue::{Queue, Setting};
 use std::fmt::Write as _;
+use weirgate_units::Arrange as _;
 
 /// Makes a policy from the enabled queue of the file; `device` chooses one of
 /// several.
@@ -240,7 +241,7 @@ fn unknown(queue: &Queue, kind: &str, left_out: &mut Vec<String>) {
         .filter(|(name, _)| !read(name.as_str()))
         .map(|(_, set)| set)
         .collect();
-    others.sort_by_key(|set| set.line);
+    others.arrange_by_key(|set| set.line);
     for set in others {
         left_out.push(format!(
             "line {}: option {} '{}'",

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use weirgate_document::{Problem, Problems, Reader, Value, did_you_mean};
 use weirgate_policy::{Ports, Prefix, Protocol};
 use weirgate_state::{DeviceName, MOST_LINKS};
-use weirgate_units::Span;
+use weirgate_units::{Inserted as _, Span};
 
 /// The only version of the format so far.
 const VERSION: i64 = 1;
@@ -170,7 +170,7 @@ fn link(
     let gateways = addresses(table, "gateway", 2);
     let weight = table.integer("weight", 1..=100);
     let probe = addresses(table, "probe", MOST_PROBES);
-    let versions: BTreeSet<bool> = gateways.iter().map(|one| one.value.is_ipv4()).collect();
+    let versions: BTreeSet<bool> = gateways.iter().map(|one| one.value.is_ipv4()).inserted();
     if let (true, Some(second)) = (versions.len() < gateways.len(), gateways.get(1)) {
         let message = "two next hops are of one IP version";
         let hint = "write one address of IPv4, one of IPv6, or one of each";

@@ -5,6 +5,7 @@
 
 use crate::reflector::Baseline;
 use std::collections::BTreeMap;
+use weirgate_units::Arrange as _;
 
 const SECOND: u64 = 1_000_000_000;
 /// The most ends that are remembered.
@@ -56,7 +57,7 @@ impl Passive {
         let delta = one.baseline.delta(at, round_trip, loaded);
         if one.times >= OFTEN && at.saturating_sub(one.first) >= LONG {
             self.deltas.push(delta);
-            self.deltas.sort_unstable();
+            self.deltas.arrange();
         }
         // Of two the lesser one.
         let middle = self.deltas.len().checked_sub(1)? / 2;

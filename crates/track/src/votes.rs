@@ -5,6 +5,7 @@ use crate::model::{Decided, Decision};
 use crate::passive::Passive;
 use crate::reflector::Reflector;
 use std::collections::{BTreeMap, VecDeque};
+use weirgate_units::Arrange as _;
 
 const SECOND: u64 = 1_000_000_000;
 /// After this time a probe counts as lost.
@@ -247,7 +248,7 @@ impl Votes {
             }
         }
         // The one that was sent first has waited longest.
-        votes.sort_by_key(|vote| (vote.at, vote.reflector));
+        votes.arrange_by_key(|vote| (vote.at, vote.reflector));
         votes.truncate(VOTES);
         let overdue = votes.len();
         let fresh = |vote: &&Vote| at.saturating_sub(vote.at) <= FRESH && trusted(vote.reflector);
@@ -269,7 +270,7 @@ impl Votes {
         let one_way = median_of(&answers, |vote| vote.one_way.map(|both| both[0]))
             .zip(median_of(&answers, |vote| vote.one_way.map(|both| both[1])))
             .map(|(up, down)| [up, down]);
-        all.sort_by_key(|vote| vote.rtt);
+        all.arrange_by_key(|vote| vote.rtt);
         Some(QueueDelay {
             // Of two the lesser one.
             delta: all[(all.len() - 1) / 2].rtt,
@@ -317,6 +318,6 @@ impl Votes {
 /// The median of what some of them have; `None` unless two have it.
 fn median_of(votes: &[Vote], of: impl Fn(&Vote) -> Option<u64>) -> Option<u64> {
     let mut all: Vec<u64> = votes.iter().filter_map(of).collect();
-    all.sort_unstable();
+    all.arrange();
     (all.len() >= 2).then(|| all[(all.len() - 1) / 2])
 }

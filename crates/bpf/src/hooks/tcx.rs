@@ -18,6 +18,7 @@ use std::fs;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use weirgate_state::ClsactHook;
+use weirgate_units::Arrange as _;
 
 /// The folder of their pins; no discipline has this name.
 const FOLDER: &str = "tcx";
@@ -46,7 +47,7 @@ impl Store {
         let mut found: Vec<TcxProgram> = names
             .filter_map(|entry| parsed(&entry.file_name().into_string().ok()?))
             .collect();
-        found.sort_by_key(|one| one.preference);
+        found.arrange_by_key(|one| one.preference);
         found
     }
 

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use weirgate_aqm::{EngineSize, Link, NodeCounts, NodeRow, NodeRule};
 use weirgate_state::{HostAddress, Origin, Rows, RowsNode, RowsRole};
-use weirgate_units::{Handle, Rate, Span};
+use weirgate_units::{Arrange as _, Handle, Inserted as _, Rate, Span};
 use zerocopy::IntoBytes as _;
 
 /// The pin of the program that makes marks.
@@ -193,8 +193,8 @@ impl RowTree {
         let mut wanted = vec![(u32::from(Rows::LINK), link(gate))];
         let mut nodes: Vec<&RowsNode> = rows.nodes.iter().collect();
         let parents: BTreeMap<Handle, Option<Handle>> =
-            nodes.iter().map(|node| (node.id, node.parent)).collect();
-        nodes.sort_by_key(|node| (node.role, levels(&parents, node.parent), node.id));
+            nodes.iter().map(|node| (node.id, node.parent)).inserted();
+        nodes.arrange_by_key(|node| (node.role, levels(&parents, node.parent), node.id));
         wanted.extend(nodes.iter().map(|node| (row(node.id), node_row(node))));
         for (id, _) in &wanted {
             if *id == 0 || *id > SIZE.nodes {
@@ -225,7 +225,7 @@ impl RowTree {
             }
         }
         self.engine.say(&setup, &leaves)?;
-        let kept: BTreeSet<u32> = wanted.iter().map(|(id, _)| *id).collect();
+        let kept: BTreeSet<u32> = wanted.iter().map(|(id, _)| *id).inserted();
         for id in (1..=SIZE.nodes).filter(|id| !kept.contains(id)) {
             if self
                 .engine

@@ -134,7 +134,7 @@ impl Passive {
     /// them.
     pub fn watch(&mut self, devices: &[PassiveDevice]) -> Result<(), BpfError> {
         let wanted: BTreeSet<PassiveDevice> =
-            devices.iter().take(PASSIVE_DEVICES).copied().collect();
+            devices.iter().take(PASSIVE_DEVICES).copied().inserted();
         if wanted == self.devices {
             return Ok(());
         }

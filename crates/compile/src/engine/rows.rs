@@ -34,7 +34,7 @@ use weirgate_state::{
     Capabilities, HostAddress, Origin, Qdisc, QdiscKind, Rows, RowsNode, RowsRole,
 };
 use weirgate_units::Arrange as _;
-use weirgate_units::{Handle, Rate, Span};
+use weirgate_units::{Handle, Inserted as _, Rate, Span};
 
 /// Packets that one leaf holds on slow links and on others, and that a host's holds: as
 /// the queues of the tree (`tree::leaf`).
@@ -371,7 +371,7 @@ fn host(scheduler: &Scheduler, parent: &Parent, host: &CappedHost, mtu: u32) -> 
 fn caps(scheduler: &Scheduler) -> impl Iterator<Item = RowsNode> {
     let hosts = scheduler.parents.iter().flat_map(|parent| &parent.hosts);
     let limits = hosts.filter_map(|host| Some((host.over_all.as_ref()?, host.address)));
-    let limits: BTreeMap<Handle, _> = limits.map(|limit| (limit.0.id, limit)).collect();
+    let limits: BTreeMap<Handle, _> = limits.map(|limit| (limit.0.id, limit)).inserted();
     limits.into_values().map(|(limit, address)| {
         let reason = format!(
             "{address}: {} at most in all classes together",

@@ -19,6 +19,7 @@ use message::Names;
 use std::collections::BTreeMap;
 use weirgate_plan::{RoutingStep, plan_routing};
 use weirgate_state::{DeviceName, MARKS_TABLE, Origin, Routing};
+use weirgate_units::Inserted as _;
 
 impl Kernel {
     /// Everything of weirgate's that routes. Rules and routes are read without any
@@ -85,7 +86,7 @@ impl Kernel {
     async fn execute_routing(&self, steps: &[RoutingStep]) -> Result<(), KernelError> {
         let names = self.names().await?;
         let index: BTreeMap<&DeviceName, u32> =
-            names.iter().map(|(index, name)| (name, *index)).collect();
+            names.iter().map(|(index, name)| (name, *index)).inserted();
         let mut batch: Vec<Request> = Vec::new();
         for step in steps {
             let message = match step {

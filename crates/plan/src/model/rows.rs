@@ -4,13 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{HostAddress, Rows, RowsNode, RowsRole};
-use weirgate_units::{Handle, Rate, Span};
+use weirgate_units::{Handle, Inserted as _, Rate, Span};
 
 /// Leaves whose packets a change from one to the other drops: those that are leaves no
 /// more.
 pub(crate) fn emptied(before: &Rows, after: &Rows) -> Vec<Handle> {
     let leaf = |node: &&RowsNode| node.role == RowsRole::Leaf;
-    let kept: BTreeSet<Handle> = after.nodes.iter().filter(leaf).map(|one| one.id).collect();
+    let kept: BTreeSet<Handle> = after.nodes.iter().filter(leaf).map(|one| one.id).inserted();
     let gone = before.nodes.iter().filter(leaf).map(|node| node.id);
     gone.filter(|id| !kept.contains(id)).collect()
 }
@@ -20,7 +20,7 @@ pub(crate) fn emptied(before: &Rows, after: &Rows) -> Vec<Handle> {
 pub(crate) fn faults(rows: &Rows) -> Vec<(Option<&RowsNode>, &'static str, &'static str)> {
     let mut faults = Vec::new();
     let nodes: BTreeMap<Handle, &RowsNode> =
-        rows.nodes.iter().map(|node| (node.id, node)).collect();
+        rows.nodes.iter().map(|node| (node.id, node)).inserted();
     let role = |id: Handle| nodes.get(&id).map(|node| node.role);
     if rows.gate.as_bytes_per_second() == 0 {
         faults.push((None, "a rate under 8 bit/s is 0", "give it at least 8bit"));

@@ -8,6 +8,7 @@ use crate::qdisc::engine::config;
 use weirgate_aqm::NodeRow;
 use weirgate_circuits::rows::{Full, Label, Room, leaf};
 use weirgate_circuits::{One, Prefix};
+use weirgate_units::Arrange as _;
 use zerocopy::FromZeros as _;
 
 /// The levels of nodes below the link.
@@ -171,7 +172,7 @@ impl CircuitTree {
     /// it is this from now on; their rows.
     fn guarantees(&self, above: [u32; 2], own: (u32, &engine_config), room: Room) -> Vec<u32> {
         let mut sites: Vec<u32> = above.into_iter().flat_map(|id| self.path(id)).collect();
-        sites.sort_unstable();
+        sites.arrange();
         sites.dedup();
         let mut below = vec![0_u64; room.inner as usize + 1];
         for id in room.others() + 1..=room.nodes() {

@@ -14,7 +14,7 @@ use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_document::did_you_mean;
 use weirgate_keep::Circuits;
-use weirgate_units::Rate;
+use weirgate_units::{Inserted as _, Rate};
 
 /// Names that are compared with one that is not there.
 const COMPARED: usize = 2_000;
@@ -67,7 +67,7 @@ impl Tree {
             .nodes()
             .map_err(failed)?
             .map(|node| (node.id, node))
-            .collect();
+            .inserted();
         let mut circuits = BTreeMap::new();
         for node in nodes.values() {
             if matches!(node.label, Label::Circuit(_)) {

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 use weirgate_state::Key;
+use weirgate_units::Inserted as _;
 
 /// One of the sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,10 +60,10 @@ impl ConstantSet {
                 .clone()
                 .flat_map(|ip| words.clone().map(move |tcp| (ip, tcp)))
                 .map(|(ip, tcp)| [part((ip + tcp) * 4), part(ip << 8), part(tcp << 12)].concat())
-                .collect(),
+                .inserted(),
             Self::TcpEmptyV6 => words
                 .map(|tcp| [part(tcp * 4), part(tcp << 12)].concat())
-                .collect(),
+                .inserted(),
         }
     }
 }

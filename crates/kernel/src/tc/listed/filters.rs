@@ -9,7 +9,7 @@ use crate::tc::raw::{attributes, changed, put, without};
 use libc::{TCA_KIND, TCA_OPTIONS};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{ListedKind, ListedObject};
-use weirgate_units::Arrange as _;
+use weirgate_units::{Arrange as _, Inserted as _};
 
 /// linux/rtnetlink.h.
 pub(super) const TCA_CHAIN: u16 = 11;
@@ -84,7 +84,7 @@ impl FilterPoint {
         let of_filters: BTreeSet<u32> = filters
             .iter()
             .map(|object| number(&Attrs::of(&object.attributes)))
-            .collect();
+            .inserted();
         let mut made = Vec::new();
         for payload in &self.chains {
             let attrs = Attrs::after(payload, TCMSG);

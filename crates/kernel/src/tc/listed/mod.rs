@@ -144,7 +144,7 @@ fn parents_first<'a, 'b>(mut classes: Vec<&'a Entry<'b>>) -> Vec<&'a Entry<'b>> 
         }
         depth
     };
-    classes.sort_by_cached_key(depth);
+    classes.arrange_by_key(depth);
     classes
 }
 

@@ -60,8 +60,8 @@ fn rule<'a>(version: IpVersion, mut words: impl Iterator<Item = &'a str>) -> Opt
         match word {
             "pref" => rule.priority = value.parse().ok()?,
             "fwmark" => {
-                let (mark, mask) = value.split_once('/')?;
-                rule.mark = Some((super::number(mark)?, super::number(mask)?));
+                let (value, mask) = value.split_once('/')?;
+                rule.mark = Some((super::number(value)?, super::number(mask)?));
             }
             "oif" => rule.bound_to = Some(DeviceName::new(value)?),
             "lookup" => rule.table = value.parse().ok()?,

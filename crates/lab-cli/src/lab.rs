@@ -149,9 +149,10 @@ fn in_folder(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
 /// has this name.
 fn by_name(given: &Path) -> Result<PathBuf, Failure> {
     let is_there = given.symlink_metadata().is_ok();
+    let is_file = given.extension().is_some_and(|ending| ending == "toml");
     let Some(name) = given
         .to_str()
-        .filter(|name| !is_there && !name.contains('/') && !name.ends_with(".toml"))
+        .filter(|name| !is_there && !is_file && !name.contains('/'))
     else {
         return Ok(given.to_owned());
     };

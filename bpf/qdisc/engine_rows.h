@@ -31,9 +31,8 @@ static __always_inline void engine_rows_are_used(void)
 #define ENGINE_ROW(type, at, id) \
 	({ \
 		u32 row_at = (u32)(at) + (id) * (u32)sizeof(type); \
-		type *row = \
-			(type *)(type __attribute__((address_space(1))) *)( \
-				u64)row_at; \
+		type *row = (type *)(type __attribute__(( \
+			address_space(1))) *)(u64)row_at; \
 		__builtin_assume(row); \
 		(id) ? row : NULL; \
 	})

@@ -81,6 +81,8 @@ pub struct Engine {
     /// The last row of the user's; hosts have those behind it.
     last: u32,
     rows_in_all: u32,
+    /// The last row of lists.
+    last_fork: u32,
     asks: Mapped<engine_asks>,
     recorders: Map<u32, i32>,
     marks: Marks,
@@ -110,6 +112,7 @@ impl Engine {
         let mut engine = Self::of(kind, maps, link)?;
         engine.last = size.nodes;
         engine.rows_in_all = size.nodes + size.hosts;
+        engine.last_fork = size.inner;
         // How much there is room for stands with the settings.
         engine.settings.set_first(&engine_settings {
             rule: engine_rule {
@@ -134,6 +137,7 @@ impl Engine {
         let settings = engine.settings.first()?;
         engine.last = settings.rule.lent;
         engine.rows_in_all = settings.rule.lent + settings.hosts;
+        engine.last_fork = settings.inner;
         Ok(engine)
     }
 
@@ -146,6 +150,7 @@ impl Engine {
             rows,
             last: 0,
             rows_in_all: 0,
+            last_fork: 0,
             asks,
             recorders: Map::of(kind, MAPS[3], maps.next())?,
             marks: Marks::of(kind, &mut maps)?,
@@ -185,6 +190,11 @@ impl Engine {
 
     /// The same, and what holds for all leaves.
     pub(crate) fn say(&self, setup: &EngineSetup, leaves: &Leaves) -> Result<(), BpfError> {
+        for id in [setup.root, setup.other] {
+            if id > self.last {
+                return Err(BpfError::Classes(format!("{id} is the number of no row")));
+            }
+        }
         let before = self.settings.first()?;
         let link = &setup.link;
         self.settings.set_first(&engine_settings {
@@ -228,9 +238,9 @@ impl Engine {
 
     /// Says what a node is, by stores: what it has queued and had stays. It is in
     /// force when the program next looks at the node. `false` where there is no such
-    /// row.
+    /// row, or no row that it names.
     pub fn put(&self, id: u32, row: &NodeRow) -> bool {
-        let Some(node) = self.own(id) else {
+        let Some(node) = self.own(id).filter(|_| self.has_rows_of(row)) else {
             return false;
         };
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
@@ -242,10 +252,16 @@ impl Engine {
     }
 
     /// Asks the program to say this of a node: all of it at once, with the next packet
-    /// that comes or may go. `false` where there is no such row, or as many changes
-    /// wait as there is room for.
+    /// that comes or may go. `false` where there is no such row or none that it names,
+    /// or as many changes wait as there is room for.
     pub fn change(&self, id: u32, row: &NodeRow) -> bool {
-        self.ask(id, Some(&config(row)))
+        self.has_rows_of(row) && self.ask(id, Some(&config(row)))
+    }
+
+    /// Whether there are the rows that this one names. The program asks no more: in the
+    /// arena a number beyond the rows of a kind is a row of another kind.
+    pub(crate) fn has_rows_of(&self, row: &NodeRow) -> bool {
+        row.parent <= self.last && row.rule.cap <= self.last && row.fork <= self.last_fork
     }
 
     /// Asks the program to look at a node whose configuration a store has written, as

@@ -196,9 +196,9 @@ impl RowTree {
             nodes.iter().map(|node| (node.id, node.parent)).inserted();
         nodes.arrange_by_key(|node| (node.role, levels(&parents, node.parent), node.id));
         wanted.extend(nodes.iter().map(|node| (row(node.id), node_row(node))));
-        for (id, _) in &wanted {
-            if *id == 0 || *id > SIZE.nodes {
-                return Err(BpfError::Classes(format!("{id} is the number of no row")));
+        for (id, row) in &wanted {
+            if *id == 0 || *id > SIZE.nodes || !self.engine.has_rows_of(row) {
+                return Err(BpfError::Classes(format!("{id} is no row, or names none")));
             }
         }
         let setup = EngineSetup {

@@ -109,6 +109,11 @@ fn shapes() {
         engine.put(*id, &leaf(SITE, rate));
     }
     assert!(!engine.put(0, &leaf(ROOT, 0)) && !engine.put(65, &leaf(ROOT, 0)));
+    // Rows of other kinds begin where these end.
+    let beyond = [leaf(65, 0), inner(ROOT, SIZE.inner + 1, 1_000_000)];
+    for row in beyond {
+        assert!(!engine.put(SITE, &row) && !engine.change(SITE, &row));
+    }
     let full = 1_538.0;
     for _ in 0..2 {
         net::run(&format!("tc qdisc replace dev wan0 root {}", Engine::KIND));

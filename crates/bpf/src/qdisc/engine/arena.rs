@@ -11,8 +11,9 @@ use crate::layout::{engine_fork, engine_host, engine_node, engine_queue, engine_
 use crate::maps::failed;
 use crate::present::WithPrograms;
 use libbpf_rs::query::MapInfoIter;
-use libbpf_rs::{Error, MapCore as _, MapHandle, MapType, libbpf_sys};
+use libbpf_rs::{Error, ErrorKind, MapCore as _, MapHandle, MapType, libbpf_sys};
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -38,7 +39,7 @@ static MAPPED: Mutex<BTreeMap<u32, Weak<Memory>>> = Mutex::new(BTreeMap::new());
 /// The rows of an engine.
 #[derive(Debug)]
 pub(super) struct Arena {
-    memory: Arc<Memory>,
+    memory: ManuallyDrop<Arc<Memory>>,
     map: MapHandle,
     _with: WithPrograms,
 }
@@ -82,26 +83,30 @@ impl Arena {
         } else {
             made(end)
         };
-        let arena = Self::open(Some(made.map_err(failed(Engine::KIND, NAME, "made"))?))?;
+        let (map, memory) = made.map_err(failed(Engine::KIND, NAME, "made"))?;
+        let arena = Self::of(map, memory)?;
         arena.populate()?;
         Ok((arena, at))
     }
 
     /// This arena.
     pub(super) fn open(map: Option<MapHandle>) -> Result<Self, BpfError> {
-        let with = WithPrograms::of(NAME)?;
         let map = map.ok_or(BpfError::NoProgram(NAME))?;
         let memory = Memory::of(&map).map_err(failed(Engine::KIND, NAME, "mapped"))?;
+        Self::of(map, memory)
+    }
+
+    fn of(map: MapHandle, memory: Arc<Memory>) -> Result<Self, BpfError> {
         Ok(Self {
-            memory,
+            memory: ManuallyDrop::new(memory),
             map,
-            _with: with,
+            _with: WithPrograms::of(NAME)?,
         })
     }
 
     /// Has the kernel put pages everywhere.
     fn populate(&self) -> Result<(), BpfError> {
-        let Memory { address, bytes } = *self.memory;
+        let Memory { address, bytes } = **self.memory;
         #[expect(unsafe_code, reason = "libbpf-rs maps no memory")]
         // SAFETY: the memory is this mapping's, whatever is in it.
         let status =
@@ -148,8 +153,21 @@ fn page() -> usize {
     usize::try_from(page).unwrap_or(4_096)
 }
 
-/// An arena of so many bytes, at an address where there is none.
-fn made(bytes: usize) -> Result<MapHandle, Error> {
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // Whoever maps the arena next finds the old mapping whole, or gone.
+        let _mapped = MAPPED.lock().unwrap_or_else(PoisonError::into_inner);
+        #[expect(unsafe_code, reason = "the mapping goes while others wait")]
+        // SAFETY: it is dropped here alone, and not used after.
+        unsafe {
+            ManuallyDrop::drop(&mut self.memory);
+        }
+    }
+}
+
+/// An arena of so many bytes and its mapping, at an address where there is neither one
+/// nor anything else of this process.
+fn made(bytes: usize) -> Result<(MapHandle, Arc<Memory>), Error> {
     let pages = bytes.div_ceil(page());
     for place in 0..PLACES {
         let address = FIRST + place * MOST as u64;
@@ -165,8 +183,12 @@ fn made(bytes: usize) -> Result<MapHandle, Error> {
         let map = MapHandle::create(MapType::Arena, Some(NAME), 0, 0, pages as u32, &options)?;
         let own = map.info()?.info.id;
         // Of two that were made there at the same time, the second gives way.
-        if !arenas().any(|(id, other)| other == address && id < own) {
-            return Ok(map);
+        if arenas().any(|(id, other)| other == address && id < own) {
+            continue;
+        }
+        match Memory::of(&map) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            mapped => return Ok((map, mapped?)),
         }
     }
     Err(Error::from_raw_os_error(libc::ENOSPC))

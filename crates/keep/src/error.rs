@@ -90,6 +90,14 @@ pub enum KeepError {
     /// Occurs when there is nothing to confirm or to go back to.
     #[error("{0}")]
     Nothing(String),
+    /// Occurs when what routes over several links cannot be stored as it is, so that nobody
+    /// could take a change of it back; nothing has been changed.
+    #[error(
+        "what routes over several links now cannot be stored in a way that brings it back; \
+         nothing was changed: look at the priorities 7700 to 7799 of `ip rule`, and remove what \
+         is not weirgate's"
+    )]
+    NoWayBack,
     /// Occurs when the guard process cannot be started or does not answer.
     #[error("the guard process: {0}")]
     Guard(String),

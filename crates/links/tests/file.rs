@@ -56,6 +56,7 @@ fn paths(links: &Links) -> Vec<LinkPath> {
             .collect::<BTreeMap<_, _>>()
     };
     let path = |link: &weirgate_links::Link| LinkPath {
+        index: None,
         up: true,
         running: true,
         hops: hops(&link.gateways),

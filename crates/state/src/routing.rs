@@ -135,6 +135,8 @@ pub struct Routing {
 /// How a device leads to the internet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LinkPath {
+    /// The device's number, where it is there. Another device of the name has another one.
+    pub index: Option<u32>,
     /// Whether the device is there, switched on and has a carrier.
     pub up: bool,
     /// Whether the kernel takes it to be operational (`IFF_RUNNING`): one with a carrier may

@@ -9,7 +9,7 @@ use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::policy::{self, Loaded};
 use weirgate_console::runtime::in_runtime;
-use weirgate_keep::{KeepError, Lock, Made, Memory, Planned, Request, Site};
+use weirgate_keep::{KeepError, Lock, Made, Memory, Planned, PlannedLinks, Request, Site};
 use weirgate_kernel::ApplyError;
 use weirgate_plan::{Loss, Options, Plan, plan_with};
 use weirgate_state::{DeviceName, Qdisc, QdiscKind, State};
@@ -154,16 +154,50 @@ pub fn remove(state: &Path) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
         let lock = site.lock().await.map_err(refused)?;
-        take_away(&site, &lock).await
+        take_away(&site, &lock, None).await
     })
 }
 
-/// Takes everything away, and names what does not come back.
-pub async fn take_away(site: &Site, lock: &Lock) -> Outcome {
-    let Some(memory) = Memory::read(&site.folders).map_err(refused)? else {
-        output::note("nothing is applied");
+/// Takes the policy away, and names what does not come back. With a change of links, that is
+/// made with it.
+pub async fn take_away(site: &Site, lock: &Lock, links: Option<PlannedLinks>) -> Outcome {
+    match Memory::read(&site.folders).map_err(refused)? {
+        Some(memory) => stays(site, &memory).await?,
+        None if links.is_none() => {
+            output::note("nothing is applied");
+            return Ok(Status::Done);
+        }
+        None => {}
+    }
+    let planned = site.plan(&State::default(), false).await.map_err(refused)?;
+    for step in links.iter().flat_map(|links| &links.steps) {
+        output::data(&step.to_string())?;
+    }
+    if links.is_none() || !planned.plan.steps.is_empty() {
+        describe(&planned.plan, false)?;
+    }
+    let Err(error) = site.remove(lock, &planned, links.clone()).await else {
         return Ok(Status::Done);
     };
+    // What somebody else's tree needed may have gone since it was listed. That keeps
+    // nobody from getting rid of weirgate's.
+    let (true, Some(bare)) = (was_restored(&error), without_listed(&planned)) else {
+        return Err(refused(error));
+    };
+    for (name, root) in listed_roots(&planned.plan.desired) {
+        output::note(&format!(
+            "weirgate: warning: {name}: qdisc {} {} is not made again, because the kernel \
+             refuses it: {error}",
+            root.kind.name(),
+            root.handle
+        ));
+    }
+    site.remove(lock, &bare, links).await.map_err(refused)?;
+    Ok(Status::Done)
+}
+
+/// Names what a removal does not bring back.
+async fn stays(site: &Site, memory: &Memory) -> Result<(), Failure> {
     for (name, device) in &memory.former.devices {
         let root = device.root.as_ref();
         if let Some(loss) = root.and_then(|root| Loss::of(name, root)) {
@@ -173,11 +207,8 @@ pub async fn take_away(site: &Site, lock: &Lock) -> Outcome {
             ));
         }
     }
-    let devices = site
-        .kernel
-        .devices()
-        .await
-        .map_err(|error| refused(error.into()))?;
+    let devices = site.kernel.devices().await;
+    let devices = devices.map_err(|error| refused(error.into()))?;
     for (name, device) in &memory.applied.devices {
         let former = memory.former.devices.get(name);
         let unknown = former.is_none_or(|former| former.offloads.is_none());
@@ -197,26 +228,7 @@ pub async fn take_away(site: &Site, lock: &Lock) -> Outcome {
             ));
         }
     }
-    let planned = site.plan(&State::default(), false).await.map_err(refused)?;
-    describe(&planned.plan, false)?;
-    let Err(error) = site.remove(lock, &planned).await else {
-        return Ok(Status::Done);
-    };
-    // What somebody else's tree needed may have gone since it was listed. That keeps
-    // nobody from getting rid of weirgate's.
-    let (true, Some(bare)) = (was_restored(&error), without_listed(&planned)) else {
-        return Err(refused(error));
-    };
-    for (name, root) in listed_roots(&planned.plan.desired) {
-        output::note(&format!(
-            "weirgate: warning: {name}: qdisc {} {} is not made again, because the kernel \
-             refuses it: {error}",
-            root.kind.name(),
-            root.handle
-        ));
-    }
-    site.remove(lock, &bare).await.map_err(refused)?;
-    Ok(Status::Done)
+    Ok(())
 }
 
 /// Whether a change failed and left everything as it was.

@@ -57,17 +57,17 @@ pub fn rollback(state: &Path, number: Option<u64>, confirm: Option<Duration>) ->
             return Err(refused(KeepError::Nothing(text.to_owned())));
         };
         let entry = site.history.entry(number).map_err(refused)?;
-        if entry.is_removal() {
-            if confirm.is_some() {
-                let text = format!(
-                    "state {number} is a removal, which waits for no confirmation: leave out \
-                     `--confirm`"
-                );
-                return Err(refused(KeepError::Nothing(text)));
-            }
-            return take_away(&site, &lock).await;
+        if entry.is_removal() && confirm.is_some() {
+            let text = format!(
+                "state {number} is a removal, which waits for no confirmation: leave out \
+                 `--confirm`"
+            );
+            return Err(refused(KeepError::Nothing(text)));
         }
         let links = site.plan_links_of(&entry).await.map_err(refused)?;
+        if entry.is_removal() {
+            return take_away(&site, &lock, links).await;
+        }
         for step in links.iter().flat_map(|links| &links.steps) {
             output::data(&step.to_string())?;
         }

@@ -96,7 +96,7 @@ pub fn run(state: &Path, command: &Command) -> Outcome {
         Command::Show { json } => show(state, *json),
         Command::Remove => in_runtime(async {
             let site = site(state)?;
-            let _held = site.links_unheld().map_err(refused)?;
+            let _held = site.links_unheld().await.map_err(refused)?;
             make(&site, None, None).await
         }),
     }
@@ -247,7 +247,17 @@ fn hold(state: &Path, file: Option<&Path>) -> Outcome {
         let applied = AppliedLinks::read(&folders).map_err(refused)?;
         let links = match (file, &applied.file) {
             (None, Some(applied)) => source::parse(Path::new(&applied.path), &applied.text, parse)?,
-            (file, _) => read(file.unwrap_or(Path::new(FILE)))?.0,
+            (file, _) => {
+                let file = file.unwrap_or(Path::new(FILE));
+                if let Some(lost) = &applied.lost {
+                    output::note(&format!("weirgate: warning: {lost}"));
+                    let file = file.display();
+                    output::note(&format!(
+                        "weirgate: it is not known which links are applied: those of {file} are held"
+                    ));
+                }
+                read(file)?.0
+            }
         };
         let mut term = signal(SignalKind::terminate())?;
         let mut int = signal(SignalKind::interrupt())?;

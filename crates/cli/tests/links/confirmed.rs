@@ -220,4 +220,9 @@ fn held_meanwhile() {
     service.end();
     router("weirgate links remove");
     assert_eq!(routing(), bare);
+    // A removal that is gone back to takes links away where there is no policy.
+    router(&format!("weirgate links apply {FILE}"));
+    assert_ne!(routing(), bare);
+    router("weirgate rollback");
+    assert_eq!(routing(), bare);
 }

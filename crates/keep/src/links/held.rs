@@ -176,10 +176,12 @@ impl<'a> Held<'a> {
     }
 
     /// Neighbours that do not answer any more.
-    pub(super) fn neighbours_lost(&mut self, lost: &BTreeSet<IpAddr>) {
+    pub(super) fn neighbours_lost(&mut self, lost: &BTreeSet<(u32, IpAddr)>) {
         for number in 0..self.paths.len() {
-            let mut hops = self.paths[number].hops.values().flatten();
-            if hops.any(|hop| lost.contains(hop)) {
+            let path = &self.paths[number];
+            // Next hops of two links may have one address.
+            let is_lost = |hop: &IpAddr| path.index.is_some_and(|one| lost.contains(&(one, *hop)));
+            if path.hops.values().flatten().any(is_lost) {
                 self.suspect(number, clock::now(), "its next hop does not answer");
             }
         }
@@ -226,8 +228,7 @@ impl<'a> Held<'a> {
     /// Looks at the kernel where that is due, and routes by what is up.
     pub(super) async fn settle(&mut self, report: &mut impl FnMut(LinkReport)) {
         let due = self.look.is_some_and(|look| look <= clock::now());
-        let up: Vec<bool> = self.health.iter().map(Health::is_up).collect();
-        let done = if due || up != self.used {
+        let done = if due || self.up() != self.used {
             self.route(report).await
         } else {
             self.note()
@@ -238,14 +239,23 @@ impl<'a> Held<'a> {
         }
     }
 
+    /// Which links are up.
+    fn up(&self) -> Vec<bool> {
+        self.health.iter().map(Health::is_up).collect()
+    }
+
     /// Whether other links are applied than are held.
     pub(super) const fn is_other(&self) -> bool {
         self.other
     }
 
     async fn route(&mut self, report: &mut impl FnMut(LinkReport)) -> Result<(), KeepError> {
-        // Whoever changes what is applied has the lock.
-        let _lock = self.folders.soon(PATIENCE).await?;
+        // Whoever changes what is applied has the lock. One who keeps it for long keeps no link
+        // from being left: what is to be applied stands in the head before anything routes by it.
+        let _lock = match self.folders.soon(PATIENCE).await {
+            Err(KeepError::Busy) if self.up() != self.used => None,
+            lock => Some(lock?),
+        };
         // What cannot be read keeps no link from being left.
         self.other |= self.applied.look(self.folders).unwrap_or_default();
         self.look = None;
@@ -254,7 +264,7 @@ impl<'a> Held<'a> {
         }
         self.looked = clock::now();
         self.see(paths(self.links, self.kernel).await?);
-        let up: Vec<bool> = self.health.iter().map(Health::is_up).collect();
+        let up = self.up();
         let wanted = routing(self.links, &up, &self.paths);
         let steps = self.kernel.set_routing(&wanted).await?;
         if steps > 0 {

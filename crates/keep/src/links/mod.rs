@@ -109,7 +109,7 @@ pub(crate) async fn usable(
 ) -> Result<(Vec<bool>, Vec<LinkPath>), KeepError> {
     let paths = paths(links, kernel).await?;
     // What cannot be read says nothing, nor what a service that was killed left.
-    let is_held = folders.lock_held("links").is_err();
+    let is_held = matches!(folders.lock_held("links"), Err(KeepError::Held(_)));
     let known = LinksNow::read(folders).ok().flatten();
     let known = known.filter(|_| is_held);
     let known = known.map_or_else(Vec::new, |now| now.links);
@@ -140,17 +140,24 @@ pub struct AppliedLinks {
     number: Option<u64>,
     /// Their file.
     pub file: Option<Source>,
+    /// Why it is not known which they are, where what says so is damaged.
+    pub lost: Option<KeepError>,
 }
 
 impl AppliedLinks {
-    /// Those that are applied now.
+    /// Those that are applied now; none where what says so is damaged.
     pub fn read(folders: &Folders) -> Result<Self, KeepError> {
         let mut applied = Self::default();
-        applied.look(folders)?;
+        match applied.look(folders) {
+            Err(error) if error.is_loss() => applied.lost = Some(error),
+            looked => {
+                looked?;
+            }
+        }
         Ok(applied)
     }
 
-    /// Looks again, and answers whether it is another file.
+    /// Looks again, and answers whether it is another file. An error changes nothing.
     fn look(&mut self, folders: &Folders) -> Result<bool, KeepError> {
         let history = History::of(folders);
         let head = history.head()?;
@@ -180,7 +187,7 @@ pub async fn hold_links(
     mut report: impl FnMut(LinkReport),
 ) -> Result<(), KeepError> {
     kernel.permitted().await?;
-    let _lock = folders.lock_held("links")?;
+    let _lock = folders.lock_held_soon("links").await?;
     // Listening begins before looking, so that nothing is missed in between.
     let events = Events::open(Topic::Routes)?;
     let stored = stored(folders)?;
@@ -193,7 +200,8 @@ pub async fn hold_links(
         let lock = folders.lock_when_free().await?;
         let applied = AppliedLinks::read(folders)?;
         let other = match &applied.file {
-            file if *file == first.file => None,
+            // Where it is not known which are applied, these are better than none.
+            file if *file == first.file || applied.lost.is_some() => None,
             Some(file) => Some(read(file)?),
             // They were taken away: others may come.
             None => {

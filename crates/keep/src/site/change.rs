@@ -86,15 +86,25 @@ impl Site {
     /// Takes everything away that weirgate made, by the plan of
     /// [`Site::plan`] for an empty state. The history has it as an entry
     /// without a state, so that it can be listed and gone back to; nothing is in
-    /// force then, and nothing is restored when the machine starts.
-    pub async fn remove(&self, lock: &Lock, planned: &Planned) -> Result<(), KeepError> {
+    /// force then, and nothing is restored when the machine starts. Links stay unless
+    /// they are changed with it.
+    pub async fn remove(
+        &self,
+        lock: &Lock,
+        planned: &Planned,
+        links: Option<PlannedLinks>,
+    ) -> Result<(), KeepError> {
         // The memory stays as it is until nothing is left to remember.
         let memory = planned
             .memory
             .as_ref()
             .map(|stored| Arc::clone(&stored.text));
-        let (request, memory) = (Request::default(), memory.as_deref());
-        let made = self.change(lock, planned, request, memory).await;
+        let request = Request {
+            links,
+            ..Request::default()
+        };
+        let made = self.change(lock, planned, request, memory.as_deref());
+        let made = made.await;
         made.map(|_| ())
     }
 
@@ -110,6 +120,7 @@ impl Site {
         self.nothing_waits()?;
         let plan = &planned.plan;
         let links = request.links;
+        let routed = links.as_ref().map(PlannedLinks::former).transpose()?;
         let steps = plan.steps.len() + links.as_ref().map_or(0, |links| links.steps.len());
         let alone = steps == 0 && request.confirm.is_none();
         let lasts = request.confirm.is_some();
@@ -138,7 +149,7 @@ impl Site {
         let mut head = before;
         head.begin(number, &self.folders.boot);
         if let Some(pending) = &mut head.pending {
-            pending.routing = links.as_ref().map(|links| links.before.lines());
+            pending.routing = routed;
         }
         self.history.set_head(lock, &head)?;
         let charge = planned.charge(&self.folders, head.clone());

@@ -33,6 +33,19 @@ pub struct PlannedLinks {
     pub(super) wanted: Routing,
 }
 
+impl PlannedLinks {
+    /// What routes now, as it is stored, from which it comes back.
+    pub(super) fn former(&self) -> Result<Vec<String>, KeepError> {
+        let lines = self.before.lines();
+        let read = Routing::of_lines(&lines);
+        if read.as_ref() == Some(&self.before) {
+            Ok(lines)
+        } else {
+            Err(KeepError::NoWayBack)
+        }
+    }
+}
+
 impl Site {
     /// Compares the routing over links with what is there: over all that have a device and a
     /// way, and that no service found dead. Without links, all of it goes.
@@ -58,7 +71,7 @@ impl Site {
 
     /// The change of links that leads to those of an entry; `None` where they are the same.
     pub async fn plan_links_of(&self, entry: &Entry) -> Result<Option<PlannedLinks>, KeepError> {
-        if self.applied_links(&self.history.head()?)? == entry.links {
+        if self.has_links(&self.history.head()?, entry.links.as_ref())? {
             return Ok(None);
         }
         let read = entry.links.as_ref().map(links::read).transpose()?;
@@ -76,7 +89,7 @@ impl Site {
     ) -> Result<Made, KeepError> {
         let head = self.history.head()?;
         let steps = planned.steps.len();
-        let same = steps == 0 && self.applied_links(&head)? == planned.file;
+        let same = steps == 0 && self.has_links(&head, planned.file.as_ref())?;
         if same && confirm.is_none() {
             self.nothing_waits()?;
             return Ok(Made {
@@ -108,8 +121,17 @@ impl Site {
     ///
     /// # Errors
     /// [`KeepError::Held`] where one does.
-    pub fn links_unheld(&self) -> Result<Lock, KeepError> {
-        self.folders.lock_held("links")
+    pub async fn links_unheld(&self) -> Result<Lock, KeepError> {
+        self.folders.lock_held_soon("links").await
+    }
+
+    /// Whether these are the links of the confirmed entry, which are not known where that is
+    /// damaged.
+    fn has_links(&self, head: &Head, file: Option<&Source>) -> Result<bool, KeepError> {
+        match self.applied_links(head) {
+            Err(error) if error.is_loss() => Ok(false),
+            applied => Ok(applied?.as_ref() == file),
+        }
     }
 
     /// The file of links of the confirmed entry.

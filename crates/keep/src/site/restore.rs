@@ -8,7 +8,7 @@ use crate::error::KeepError;
 use crate::guard;
 use crate::routing::reroute;
 use crate::store::folder::Lock;
-use crate::store::head::{Outcome, Pending};
+use crate::store::head::{Head, Outcome, Pending};
 use crate::store::history::Entry;
 use crate::store::memory::{self, Memory};
 use weirgate_kernel::Scope;
@@ -36,32 +36,55 @@ impl Site {
             self.history.set_head(lock, &head)?;
         }
         let interrupted = head.pending.clone();
-        let (confirmed, is_damaged) = self.confirmed_by(&head)?;
-        // Written first: the memory is never of another entry than the head says.
-        let is_whole = match confirmed.as_ref().filter(|_| is_damaged) {
-            Some(entry) => self.history.go_on_with(lock, &mut head, entry)?,
-            None => true,
+        let policy = self.policy_back(lock, &mut head, interrupted.as_ref());
+        let policy = policy.await;
+        // What keeps the policy from coming back keeps nothing from the links.
+        let links = match &interrupted {
+            Some(pending) => self.links_back(pending).await,
+            None => Ok(0),
         };
-        let mut steps = match (confirmed, &interrupted) {
-            // Links alone: without a policy there is nothing to remember.
-            (Some(entry), _) if self.has_policy(&entry)? => {
-                self.follow(lock, &self.at_rates(&entry), is_whole).await?
-            }
-            (_, Some(pending)) => self.give_up(lock, pending).await?,
-            (_, None) => 0,
-        };
+        let steps = policy? + links?;
         if let Some(pending) = interrupted {
-            // A kernel that started again has none.
-            if pending.boot == self.folders.boot
-                && let Some(routing) = pending.former_routing()?
-            {
-                steps += reroute(&self.kernel, &routing).await?;
-            }
             head.settle(pending.number, outcome(&pending));
             self.history.set_head(lock, &head)?;
             guard::relieve(&self.folders, pending.number);
         }
         Ok(steps)
+    }
+
+    /// Brings the policy of the confirmed entry back, or of what serves in its place.
+    async fn policy_back(
+        &self,
+        lock: &Lock,
+        head: &mut Head,
+        interrupted: Option<&Pending>,
+    ) -> Result<usize, KeepError> {
+        let (confirmed, is_damaged) = self.confirmed_by(head)?;
+        // Written first: the memory is never of another entry than the head says.
+        let is_whole = match confirmed.as_ref().filter(|_| is_damaged) {
+            Some(entry) => self.history.go_on_with(lock, head, entry)?,
+            None => true,
+        };
+        match (confirmed, interrupted) {
+            // Links alone: without a policy there is nothing to remember.
+            (Some(entry), _) if self.has_policy(&entry)? => {
+                self.follow(lock, &self.at_rates(&entry), is_whole).await
+            }
+            (_, Some(pending)) => self.give_up(lock, pending).await,
+            (_, None) => Ok(0),
+        }
+    }
+
+    /// Brings what routed over several links before an interrupted change back. A kernel that
+    /// started again has nothing of it.
+    async fn links_back(&self, pending: &Pending) -> Result<usize, KeepError> {
+        if pending.boot != self.folders.boot {
+            return Ok(0);
+        }
+        match pending.former_routing()? {
+            Some(routing) => reroute(&self.kernel, &routing).await,
+            None => Ok(0),
+        }
     }
 
     /// Brings the circuits that are kept into force where they are not, on the devices

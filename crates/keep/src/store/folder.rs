@@ -27,6 +27,10 @@ const RUN: &str = "/run/weirgate";
 pub const STATE: &str = "/var/lib/weirgate";
 /// How long a command waits for another. The largest change takes less.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a service that begins waits for who only asks whether there is one, and how often
+/// it looks.
+const MOMENT: Duration = Duration::from_millis(500);
+const STEP: Duration = Duration::from_millis(10);
 const OWN: &str = "/proc/thread-self/ns/net";
 const INITIAL: &str = "/proc/1/ns/net";
 /// Where namespaces with a name are (ip-netns(8)).
@@ -110,6 +114,21 @@ impl Folders {
             KeepError::Busy => KeepError::Held(what),
             other => other,
         })
+    }
+
+    /// The same, waiting a moment: whoever asks whether somebody holds them has the lock
+    /// meanwhile. Needs a tokio runtime.
+    pub(crate) async fn lock_held_soon(&self, what: &'static str) -> Result<Lock, KeepError> {
+        let held = async {
+            loop {
+                match self.lock_held(what) {
+                    Err(KeepError::Held(_)) => tokio::time::sleep(STEP).await,
+                    other => return other,
+                }
+            }
+        };
+        let waited = tokio::time::timeout(MOMENT, held).await;
+        waited.unwrap_or(Err(KeepError::Held(what)))
     }
 
     fn lock_file(&self) -> PathBuf {

@@ -10,6 +10,7 @@ use crate::netlink::played::{Played, PlayedAnswer};
 use crate::netlink::socket::Socket;
 use crate::netlink::wire::{self, Attrs};
 use crate::nft::NFGENMSG;
+use libc::RTM_NEWNEIGH;
 use nlink::netlink::nftables::NFTA_TABLE_NAME;
 use nlink::netlink::{MessageIter, NetlinkSocket, Protocol};
 use std::collections::BTreeSet;
@@ -127,7 +128,7 @@ impl DeviceNews {
     /// Waits for devices that came, went or changed; `None` where words were lost, so that
     /// it may have been any. May be dropped and called again.
     pub async fn next(&self) -> Option<BTreeSet<DeviceName>> {
-        heard(&self.0, |payload| Some(link::read(payload)?.name)).await
+        heard(&self.0, |_, payload| Some(link::read(payload)?.name)).await
     }
 }
 
@@ -140,9 +141,9 @@ impl LostNeighbours {
         member(NEIGHBOURS, "listening for neighbours").map(Self)
     }
 
-    /// Waits for neighbours' changes, and tells the addresses of those that were lost: none,
-    /// mostly. May be dropped and called again.
-    pub async fn next(&self) -> BTreeSet<IpAddr> {
+    /// Waits for neighbours' changes, and tells those that were lost, each by the number of its
+    /// device and its address: none, mostly. May be dropped and called again.
+    pub async fn next(&self) -> BTreeSet<(u32, IpAddr)> {
         heard(&self.0, lost).await.unwrap_or_default()
     }
 }
@@ -155,14 +156,17 @@ fn member(group: u32, doing: &'static str) -> Result<Socket, KernelError> {
     Ok(Socket::Netlink(socket))
 }
 
-/// Waits for words, and answers what is read of them and of those that are queued; `None`
-/// where some were lost.
-async fn heard<T: Ord>(socket: &Socket, read: impl Fn(&[u8]) -> Option<T>) -> Option<BTreeSet<T>> {
+/// Waits for words, and answers what is read of them and of those that are queued, by the type
+/// and the payload of each; `None` where some were lost.
+async fn heard<T: Ord>(
+    socket: &Socket,
+    read: impl Fn(u16, &[u8]) -> Option<T>,
+) -> Option<BTreeSet<T>> {
     let mut found = BTreeSet::new();
     let mut message = socket.word().await.ok()?;
     loop {
         let messages = MessageIter::new(&message).map_while(Result::ok);
-        found.extend(messages.filter_map(|(_, payload)| read(payload)));
+        found.extend(messages.filter_map(|(header, payload)| read(header.nlmsg_type, payload)));
         match socket.queued_word() {
             Ok(Some(more)) => message = more,
             Ok(None) => return Some(found),
@@ -171,11 +175,13 @@ async fn heard<T: Ord>(socket: &Socket, read: impl Fn(&[u8]) -> Option<T>) -> Op
     }
 }
 
-/// The address of a neighbour that was lost (`struct ndmsg`, linux/neighbour.h).
-fn lost(payload: &[u8]) -> Option<IpAddr> {
-    let state = wire::u16_at(payload, 8)?;
-    let address = Attrs::after(payload, NDMSG).bytes(NDA_DST)?;
-    (state & NUD_FAILED != 0).then(|| wire::address(address))?
+/// The number of the device and the address of a neighbour that was lost (`struct ndmsg`,
+/// linux/neighbour.h). One that the kernel forgets (`RTM_DELNEIGH`) keeps the state that it had,
+/// which is no news.
+fn lost(kind: u16, payload: &[u8]) -> Option<(u32, IpAddr)> {
+    let (device, state) = (wire::u32_at(payload, 4)?, wire::u16_at(payload, 8)?);
+    let address = wire::address(Attrs::after(payload, NDMSG).bytes(NDA_DST)?)?;
+    (kind == RTM_NEWNEIGH && state & NUD_FAILED != 0).then_some((device, address))
 }
 
 /// Whether words of nf_tables are about a table of weirgate's: others' sets may
@@ -199,4 +205,41 @@ pub fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is valid and stays the same descriptor until it is
     // dropped, which the `AsyncFd` that owns it does after deregistering.
     Ok(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use libc::RTM_DELNEIGH;
+    use std::net::Ipv4Addr;
+
+    const NUD_REACHABLE: u16 = 0x02;
+    const ROUTER: Ipv4Addr = Ipv4Addr::new(192, 168, 1, 1);
+
+    /// A neighbour as the kernel tells of it.
+    fn neighbour(device: u32, state: u16) -> Vec<u8> {
+        let mut bytes = vec![libc::AF_INET as u8, 0, 0, 0];
+        bytes.extend(device.to_ne_bytes());
+        bytes.extend(state.to_ne_bytes());
+        bytes.extend([0_u8; 2]);
+        bytes.extend(8_u16.to_ne_bytes());
+        bytes.extend(NDA_DST.to_ne_bytes());
+        bytes.extend(ROUTER.octets());
+        bytes
+    }
+
+    /// Next hops of two links may have one address.
+    #[test]
+    fn a_neighbour_is_lost_on_its_device_alone() {
+        for device in [2, 3] {
+            let found = lost(RTM_NEWNEIGH, &neighbour(device, NUD_FAILED));
+            assert_eq!(found, Some((device, IpAddr::V4(ROUTER))));
+        }
+        assert_eq!(lost(RTM_NEWNEIGH, &neighbour(2, NUD_REACHABLE)), None);
+        assert_eq!(lost(RTM_DELNEIGH, &neighbour(2, NUD_FAILED)), None);
+        let whole = neighbour(2, NUD_FAILED);
+        for end in 0..whole.len() {
+            assert_eq!(lost(RTM_NEWNEIGH, &whole[..end]), None);
+        }
+    }
 }

@@ -28,11 +28,12 @@ impl Kernel {
     ) -> Result<Vec<LinkPath>, KernelError> {
         let what = "listing network devices";
         let links = self.route.get(&link::list(), what, false).await?;
-        let flags: BTreeMap<DeviceName, u32> = links
+        let numbered: BTreeMap<DeviceName, (u32, u32)> = links
             .iter()
             .filter_map(|payload| {
                 let name = Attrs::after(payload, IFINFOMSG).text(IFLA_IFNAME)?;
-                Some((DeviceName::new(name)?, wire::u32_at(payload, 8)?))
+                let numbers = (wire::u32_at(payload, 4)?, wire::u32_at(payload, 8)?);
+                Some((DeviceName::new(name)?, numbers))
             })
             .collect();
         let names = self.names().await?;
@@ -46,9 +47,11 @@ impl Kernel {
         defaults.arrange_by_key(|(_, route)| route.metric);
         let subnets = self.subnets().await?;
         let path = |(device, stated): &(&DeviceName, &[IpAddr])| {
-            let flags = flags.get(*device).copied().unwrap_or(0);
+            let (index, flags) = numbered.get(*device).copied().unzip();
+            let flags = flags.unwrap_or(0);
             let has = |flag: i32| flags & flag as u32 != 0;
             let mut path = LinkPath {
+                index,
                 up: flags & IFF_UP != 0 && has(IFF_LOWER_UP),
                 running: has(IFF_RUNNING),
                 ..LinkPath::default()

@@ -94,44 +94,78 @@ fn route<'a>(version: IpVersion, mut words: impl Iterator<Item = &'a str>) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Choice, Selector};
+    use crate::{Choice, Selector, Transport};
+
+    /// A choice of each kind: by source, destination, protocol and ports, of one link and more.
+    fn choices() -> Vec<Choice> {
+        let net = |address: &str, length| Some((address.parse().unwrap(), length));
+        let transport = |protocol, to_port| Some(Transport { protocol, to_port });
+        let one = [(0x100, 1)];
+        let choice = |from, to, transport, links: &[(u32, u32)]| Choice {
+            of: Selector {
+                from,
+                to,
+                transport,
+            },
+            links: links.to_vec(),
+        };
+        let both = [(0x100, 3), (0x200, 1)];
+        vec![
+            choice(net("10.0.2.0", 24), None, None, &one),
+            choice(None, net("203.0.113.0", 24), transport(50, None), &one),
+            choice(None, None, transport(6, Some((443, 443))), &both),
+            choice(None, None, transport(6, None), &[(0x200, 2)]),
+            choice(
+                net("fd00::", 8),
+                net("2001:db8::", 32),
+                transport(17, Some((5_060, 5_061))),
+                &both,
+            ),
+            choice(None, net("::ffff:192.0.2.0", 120), None, &one),
+            choice(None, None, None, &[(0x100, 1), (0x200, 1)]),
+        ]
+    }
 
     #[test]
     fn lines_say_all_of_it() {
         let device = DeviceName::new("wan0").unwrap();
-        let rule = |priority, mark, bound_to: Option<&DeviceName>, no_default| RoutingRule {
-            priority,
-            version: IpVersion::V4,
-            mark,
-            bound_to: bound_to.cloned(),
-            table: 7_701,
-            no_default,
-        };
+        let rule =
+            |version, priority, mark, bound_to: Option<&DeviceName>, no_default| RoutingRule {
+                priority,
+                version,
+                mark,
+                bound_to: bound_to.cloned(),
+                table: 7_701,
+                no_default,
+            };
         let route = |version, gateway: Option<&str>| LinkRoute {
             table: 7_701,
             version,
             device: device.clone(),
             gateway: gateway.map(|text| text.parse().unwrap()),
         };
-        let mut routing = Routing {
-            rules: [
-                rule(7_700, None, None, true),
-                rule(7_710, None, Some(&device), false),
-                rule(7_720, Some((0x100, 0xf00)), None, false),
+        let rules = IpVersion::BOTH.into_iter().flat_map(|version| {
+            [
+                rule(version, 7_700, None, None, true),
+                rule(version, 7_710, None, Some(&device), false),
+                rule(version, 7_720, Some((0x100, 0xf00)), None, false),
+                rule(version, 7_730, None, None, false),
             ]
-            .into(),
+        });
+        let other = DeviceName::new("wan1").unwrap();
+        let mut routing = Routing {
+            rules: rules.collect(),
             routes: [
                 route(IpVersion::V4, Some("192.0.2.1")),
+                route(IpVersion::V4, None),
+                route(IpVersion::V6, Some("fe80::1")),
                 route(IpVersion::V6, None),
             ]
             .into(),
             marks: Some(Marking {
                 mask: 0xf00,
-                devices: [(device.clone(), 0x100)].into(),
-                choices: vec![Choice {
-                    of: Selector::default(),
-                    links: vec![(0x100, 1)],
-                }],
+                devices: [(device.clone(), 0x100), (other, 0x200)].into(),
+                choices: choices(),
             }),
         };
         assert_eq!(Routing::of_lines(&routing.lines()), Some(routing.clone()));

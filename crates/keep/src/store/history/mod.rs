@@ -21,6 +21,8 @@ use weirgate_units::Arrange as _;
 /// The file that says which entry is what, and its copy.
 const HEAD: &str = "head";
 const COPY: &str = "head.copy";
+/// What to do with a damaged entry.
+const HINT: &str = "delete it; the other states of `weirgate history` can still be used";
 
 /// A text that a state was made from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -227,15 +229,14 @@ impl History {
     /// One entry.
     pub fn entry(&self, number: u64) -> Result<Entry, KeepError> {
         let path = self.entry_file(number);
-        let hint = "delete it; the other states of `weirgate history` can still be used";
-        sealed::read(&path, hint)?.ok_or_else(|| {
+        sealed::read(&path, HINT)?.ok_or_else(|| {
             KeepError::Nothing(format!("there is no state {number} in `weirgate history`"))
         })
     }
 
     /// The file of links of one entry.
     pub(crate) fn links(&self, number: u64) -> Result<Option<Source>, KeepError> {
-        let read = sealed::read::<EntryLinks>(&self.entry_file(number), "")?;
+        let read = sealed::read::<EntryLinks>(&self.entry_file(number), HINT)?;
         Ok(read.and_then(|entry| entry.links))
     }
 

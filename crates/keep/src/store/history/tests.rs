@@ -2,6 +2,7 @@
 //! What is kept, damaged, and given up.
 
 use super::*;
+use crate::links::AppliedLinks;
 use weirgate_state::{Device, DeviceName, Origin};
 
 fn history(folder: &std::path::Path) -> History {
@@ -184,6 +185,35 @@ fn a_number_is_never_given_twice() {
     // Neither where the head is lost, nor where the newest entry is.
     assert_eq!(add(&history, &head).number, 3);
     assert_eq!(add(&history, &Head::default()).number, 4);
+}
+
+#[test]
+fn links_of_a_damaged_entry_are_not_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let history = history(folder.path());
+    let mut head = Head::default();
+    let mut linked = entry();
+    linked.links = Some(Source {
+        path: "links.toml".to_owned(),
+        text: "version = 1".to_owned(),
+    });
+    let none = RawValue::from_string("[]".to_owned()).unwrap();
+    let lock = lock(&history);
+    let added = history.add(&lock, linked, &head, &none).unwrap();
+    head.settle(added.number, Outcome::Confirmed);
+    history.set_head(&lock, &head).unwrap();
+    let folders = Folders {
+        run: history.folder.clone(),
+        state: history.folder.clone(),
+        boot: String::new(),
+    };
+    let applied = AppliedLinks::read(&folders).unwrap();
+    assert!(applied.file == added.links && applied.lost.is_none());
+    fs::write(history.entry_file(added.number), "weirgate 1").unwrap();
+    let applied = AppliedLinks::read(&folders).unwrap();
+    assert_eq!(applied.file, None);
+    let lost = applied.lost.unwrap().to_string();
+    assert!(lost.contains(HINT), "{lost}");
 }
 
 #[test]

@@ -16,7 +16,11 @@ const POLICIES: &str = "policies";
 pub fn name(place: &Path) -> String {
     let place = place.with_extension("");
     let mut parts: Vec<_> = place.iter().map(|part| part.to_string_lossy()).collect();
-    parts.dedup();
+    if let [.., folder, file] = &parts[..]
+        && folder == file
+    {
+        parts.pop();
+    }
     parts.join("-")
 }
 
@@ -26,7 +30,7 @@ pub fn name(place: &Path) -> String {
 ///
 /// # Errors
 ///
-/// Where a folder cannot be read.
+/// Where a folder cannot be read, or two files have one name.
 pub fn files(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -40,7 +44,12 @@ pub fn files(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
                 }
             } else if path.extension().is_some_and(|ending| ending == "toml") {
                 let place = path.strip_prefix(folder).unwrap_or(&path);
-                found.insert(name(place), path);
+                let own = name(place);
+                if let Some(other) = found.insert(own.clone(), path.clone()) {
+                    let [one, other] = [path, other].map(|it| it.display().to_string());
+                    let both = format!("{one} and {other} are both called `{own}`; rename one");
+                    return Err(io::Error::other(both));
+                }
             }
         }
     }
@@ -58,8 +67,33 @@ mod tests {
             ("adsl/3.2.toml", "adsl-3.2"),
             ("l4s/l4s.toml", "l4s"),
             ("rate/6.7-segments.toml", "rate-6.7-segments"),
+            ("a/a/b.toml", "a-a-b"),
         ] {
             assert_eq!(name(Path::new(place)), expected);
         }
+    }
+
+    #[test]
+    fn two_files_of_one_name_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |place: &str| {
+            let file = folder.path().join(place);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "").unwrap();
+        };
+        for place in [
+            "a/1.toml",
+            "a/a/1.toml",
+            "a/policies/1.toml",
+            "b.toml",
+            "c.md",
+        ] {
+            write(place);
+        }
+        let names: Vec<String> = files(folder.path()).unwrap().into_keys().collect();
+        assert_eq!(names, ["a-1", "a-a-1", "b"]);
+        write("a-1.toml");
+        let error = files(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("both called `a-1`"), "{error}");
     }
 }

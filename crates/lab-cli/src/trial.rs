@@ -59,7 +59,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
     };
     let (before, after) = (figures("modem-only")?, figures("weirgate")?);
     output::data(&try_summary(&result.experiment, before, after))?;
-    output::data(&missed(&result.verdicts))?;
+    let missed = missed(&result.verdicts);
+    if !missed.is_empty() {
+        output::data(&missed)?;
+    }
     let section = result.findings(Section::new);
     saved::write_report(
         "weirgate: before and after",

@@ -127,7 +127,7 @@ fn expectations(findings: &Findings) -> String {
     }
     let _ = writeln!(out, "{}", words::score(kept, all));
     for verdict in findings.verdicts {
-        out += &judged(verdict);
+        out += &judged(verdict, findings.verdicts);
     }
     out
 }
@@ -138,7 +138,7 @@ pub fn missed(verdicts: &[JudgedExpectation]) -> String {
     let missed: String = verdicts
         .iter()
         .filter(|verdict| !verdict.kept())
-        .map(judged)
+        .map(|verdict| judged(verdict, verdicts))
         .collect();
     if missed.is_empty() {
         missed
@@ -147,10 +147,10 @@ pub fn missed(verdicts: &[JudgedExpectation]) -> String {
     }
 }
 
-fn judged(verdict: &JudgedExpectation) -> String {
+fn judged(verdict: &JudgedExpectation, all: &[JudgedExpectation]) -> String {
     let mut out = verdict_line(verdict);
     out.push('\n');
-    for line in reasons(verdict) {
+    for line in reasons(verdict, all) {
         for line in wrapped(&line, WIDTH - 12, "            ") {
             let _ = writeln!(out, "{line}");
         }
@@ -181,7 +181,7 @@ fn verdict_line(verdict: &JudgedExpectation) -> String {
 }
 
 /// Why, where the promise was not kept.
-fn reasons(verdict: &JudgedExpectation) -> Vec<String> {
+fn reasons(verdict: &JudgedExpectation, all: &[JudgedExpectation]) -> Vec<String> {
     let mut lines = Vec::new();
     match &verdict.judgement {
         Judgement::Kept => return lines,
@@ -192,9 +192,14 @@ fn reasons(verdict: &JudgedExpectation) -> Vec<String> {
         "Source: {}.",
         verdict.expectation.source.trim_end_matches('.')
     ));
-    if !verdict.expectation.reason.is_empty() {
-        let reason = verdict.expectation.reason.trim_end_matches('.');
-        lines.push(format!("Known: {reason}."));
+    let reason = verdict.expectation.reason.trim_end_matches('.');
+    if !reason.is_empty() {
+        let word = if verdict.has_mechanism(all) {
+            "Explained"
+        } else {
+            "Supposed"
+        };
+        lines.push(format!("{word}: {reason}."));
     }
     if let Some(calculated) = &verdict.calculated {
         lines.push(format!(

@@ -271,7 +271,7 @@ Not as expected:
   broken    weirgate uploads.rtt.interactive.max_ms
             33.5 ms, expected at most 30 ms (+11.7 %)
             Source: weirgate check.
-            Known: the line is full.
+            Explained: the line is full.
 "
     );
     let explained = |all: &[JudgedExpectation]| -> Vec<bool> {
@@ -280,7 +280,9 @@ Not as expected:
     assert_eq!(explained(&verdicts), [true, false]);
     // The mechanism's own figure is not as expected, so it explains nothing.
     *arms[1].metrics.get_mut("uploads.util.up.ratio").unwrap() = 0.9;
-    assert_eq!(explained(&judged(&arms)), [false, false]);
+    let verdicts = judged(&arms);
+    assert_eq!(explained(&verdicts), [false, false]);
+    assert!(missed(&verdicts).contains("Supposed: the line is full."));
     *arms[1]
         .metrics
         .get_mut("uploads.rtt.interactive.max_ms")

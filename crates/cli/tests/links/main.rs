@@ -33,27 +33,34 @@ static IN_THE_GUEST: Together = Together::new(
     ],
 );
 
-#[test]
-fn a_link_that_dies_silently_is_left_within_seconds() {
-    println!("{}", IN_THE_GUEST.run("inside::a_link_dies_silently"));
-}
+/// One run of the guest is for all of them.
+mod together {
+    mod links {
+        use crate::IN_THE_GUEST;
 
-#[test]
-fn connections_are_divided_by_weight_and_by_rule() {
-    println!("{}", IN_THE_GUEST.run("inside::balance"));
-}
+        #[test]
+        fn a_link_that_dies_silently_is_left_within_seconds() {
+            println!("{}", IN_THE_GUEST.run("inside::a_link_dies_silently"));
+        }
 
-#[test]
-fn links_that_nobody_confirms_are_taken_back_exactly() {
-    println!("{}", IN_THE_GUEST.run("confirmed::taken_back"));
-}
+        #[test]
+        fn connections_are_divided_by_weight_and_by_rule() {
+            println!("{}", IN_THE_GUEST.run("inside::balance"));
+        }
 
-#[test]
-fn who_holds_links_goes_on_with_those_that_are_applied() {
-    println!("{}", IN_THE_GUEST.run("confirmed::held_meanwhile"));
-}
+        #[test]
+        fn links_that_nobody_confirms_are_taken_back_exactly() {
+            println!("{}", IN_THE_GUEST.run("confirmed::taken_back"));
+        }
 
-#[test]
-fn silence_under_load_is_detected_sooner_and_an_idle_link_is_not_suspected() {
-    println!("{}", IN_THE_GUEST.run("signs::detected"));
+        #[test]
+        fn who_holds_links_goes_on_with_those_that_are_applied() {
+            println!("{}", IN_THE_GUEST.run("confirmed::held_meanwhile"));
+        }
+
+        #[test]
+        fn silence_under_load_is_detected_sooner_and_an_idle_link_is_not_suspected() {
+            println!("{}", IN_THE_GUEST.run("signs::detected"));
+        }
+    }
 }

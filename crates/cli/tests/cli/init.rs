@@ -206,8 +206,10 @@ struct Terminal {
 
 impl Terminal {
     fn new(router: &Router, options: &str) -> Self {
+        // Who runs tests in the background of a shell has them ignore SIGINT (POSIX, asynchronous
+        // lists), and Ctrl-C would do nothing here.
         let line = format!(
-            "echo pid $$ end; exec {WEIRGATE} init {options} --output {}",
+            "echo pid $$ end; exec env --default-signal=INT {WEIRGATE} init {options} --output {}",
             router.file().display()
         );
         let mut command = router.namespace.command("script");

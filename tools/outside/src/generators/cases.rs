@@ -205,22 +205,23 @@ impl Case {
 
     /// The part with the laboratory's own generators. One that is compared with itself needs
     /// the programs, too.
-    pub fn ours(&self) -> Part {
+    pub fn ours(&self, seed: u64) -> Part {
         if self.ours == THEIRS {
-            return self.theirs();
+            return self.theirs(seed);
         }
-        self.part(self.ours, Vec::new())
+        self.part(self.ours, seed, Vec::new())
     }
 
     /// The part with the others'.
-    pub fn theirs(&self) -> Part {
-        self.part(THEIRS, (self.programs)())
+    pub fn theirs(&self, seed: u64) -> Part {
+        self.part(THEIRS, seed, (self.programs)())
     }
 
-    fn part(&self, arm: &str, programs: Vec<Program>) -> Part {
+    fn part(&self, arm: &str, seed: u64, programs: Vec<Program>) -> Part {
         Part {
             experiment: self.experiment.to_owned(),
             arm: arm.to_owned(),
+            seed,
             programs,
         }
     }
@@ -292,7 +293,7 @@ mod tests {
             let (experiment, problems) = weirgate_experiment::parse(case.experiment);
             assert_eq!(problems, [], "{}", case.title);
             let experiment = experiment.unwrap();
-            for part in [case.ours(), case.theirs()] {
+            for part in [case.ours(1), case.theirs(1)] {
                 assert!(experiment.arm(&part.arm).is_some(), "{}", part.arm);
                 for program in part.programs {
                     assert!(program.node.parse::<weirgate_experiment::Node>().is_ok());

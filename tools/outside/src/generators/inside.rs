@@ -31,6 +31,8 @@ const POLICY: (&str, &str) = ("policy.toml", include_str!("policy.toml"));
 pub struct Part {
     pub experiment: String,
     pub arm: String,
+    /// Of the machine, and of what the laboratory's own generators draw.
+    pub seed: u64,
     pub programs: Vec<Program>,
 }
 
@@ -72,7 +74,7 @@ pub fn run() -> Result<()> {
         experiment: part.experiment.clone(),
         arm: part.arm.clone(),
         parameters: BTreeMap::new(),
-        seed: experiment.seed,
+        seed: part.seed,
         files: BTreeMap::from([(POLICY.0.to_owned(), POLICY.1.to_owned())]),
         disciplines: BTreeMap::new(),
     };

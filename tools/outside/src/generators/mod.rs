@@ -45,11 +45,15 @@ const NAMES: [(&str, &[u8]); 2] = [
     ("/etc/hosts", b"127.0.0.1 localhost\n"),
 ];
 
+/// Seeds of each load, from 1 on.
+pub const SEEDS: u64 = 5;
+
 /// What was measured in a case.
 pub struct Found {
     case: &'static Case,
-    ours: Figures,
-    theirs: Figures,
+    /// By seed.
+    ours: Vec<Figures>,
+    theirs: Vec<Figures>,
 }
 
 /// Runs every case whose title has `only`, or takes what a run before found of it.
@@ -76,11 +80,18 @@ pub fn compared(only: &str) -> Result<(Vec<Found>, String)> {
     };
     let mut all = Vec::new();
     for case in CASES.iter().filter(|case| case.title.contains(only)) {
-        all.push(Found {
+        let mut found = Found {
             case,
-            ours: machine.figures(case, &case.ours())?,
-            theirs: machine.figures(case, &case.theirs())?,
-        });
+            ours: Vec::new(),
+            theirs: Vec::new(),
+        };
+        for seed in 1..=SEEDS {
+            found.ours.push(machine.figures(case, &case.ours(seed))?);
+            found
+                .theirs
+                .push(machine.figures(case, &case.theirs(seed))?);
+        }
+        all.push(found);
     }
     Ok((all, versions))
 }
@@ -107,10 +118,16 @@ impl Machine {
             .chain(NAMES)
             .collect();
         let words = ["outside", "inside", "generators"];
-        let output = self.lab.execute(&words, &files, (1, LIMITS), &mut |_| ())?;
+        let output = self
+            .lab
+            .execute(&words, &files, (part.seed, LIMITS), &mut |_| ())?;
         let mut measured: Vec<Figures> = lines(&output)?;
         let figures = measured.pop().context("nothing was measured")?;
-        eprintln!("{} {}: {} s", case.title, part.arm, output.wall.as_secs());
+        let seconds = output.wall.as_secs();
+        eprintln!(
+            "{} {}, seed {}: {seconds} s",
+            case.title, part.arm, part.seed
+        );
         self.kept.write(&asked, &figures)?;
         Ok(figures)
     }

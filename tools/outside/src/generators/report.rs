@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The section of the page: both figures of each row, and how far they differ.
 
-use super::Found;
-use super::cases::Row;
 use super::figures::Figures;
+use super::{Found, SEEDS};
 use std::fmt::Write as _;
+use weirgate_measure::stats;
 
 /// How far figures may differ, as a part of ours.
 const AGREEING: f64 = 0.02;
@@ -13,21 +13,28 @@ const AGREEING: f64 = 0.02;
 pub fn text(found: &[Found], versions: &str) -> String {
     let mut out = format!(
         "{versions}.\n\n\
-         | load | figure | weirgate's | the others' | difference | |\n|---|---|--:|--:|--:|---|\n",
+         | load | figure | weirgate's | from seed to seed | the others' | from seed to seed | \
+         difference | |\n|---|---|--:|--:|--:|--:|--:|---|\n",
     );
     let (mut rows, mut agreeing) = (0, 0);
     for one in found {
         for row in one.case.rows() {
             rows += 1;
-            let judged = Judged::of(row, &one.ours, &one.theirs);
+            let (ours, theirs) = (seeds(row.ours, &one.ours), seeds(row.theirs, &one.theirs));
+            let judged = Judged {
+                ours: stats::mean(&ours),
+                theirs: stats::mean(&theirs),
+            };
             agreeing += usize::from(judged.agrees());
             let _ = writeln!(
                 out,
-                "| {} | {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} |",
                 one.case.title,
                 row.figure,
                 shown(judged.ours, row.unit),
+                apart(&ours),
                 shown(judged.theirs, row.unit),
+                apart(&theirs),
                 judged.difference(),
                 if judged.agrees() {
                     "agrees"
@@ -37,24 +44,40 @@ pub fn text(found: &[Found], versions: &str) -> String {
             );
         }
     }
-    let _ = writeln!(out, "\n{agreeing} of {rows} figures agree within 2 %.");
+    let _ = writeln!(
+        out,
+        "\n{agreeing} of {rows} figures agree within 2 %, in the mean of {SEEDS} seeds."
+    );
     out
 }
 
-/// Both figures of a row; `None` of one that was not measured.
+/// A figure in every seed; nothing where one did not measure it.
+fn seeds(name: &str, all: &[Figures]) -> Vec<f64> {
+    let every: Option<Vec<f64>> = all.iter().map(|one| mean(name, one)).collect();
+    every.unwrap_or_default()
+}
+
+/// How far the figures of seeds lie apart, as a part of their mean.
+fn apart(seeds: &[f64]) -> String {
+    let (least, most) = seeds
+        .iter()
+        .fold((f64::MAX, f64::MIN), |(least, most), &one| {
+            (least.min(one), most.max(one))
+        });
+    match stats::mean(seeds) {
+        Some(mean) if mean > 0.0 => format!("{:.2} %", 100.0 * (most - least) / mean),
+        Some(_) => "0.00 %".to_owned(),
+        None => "-".to_owned(),
+    }
+}
+
+/// Both means of a row; `None` of one that was not measured.
 struct Judged {
     ours: Option<f64>,
     theirs: Option<f64>,
 }
 
 impl Judged {
-    fn of(row: &Row, ours: &Figures, theirs: &Figures) -> Self {
-        Self {
-            ours: mean(row.ours, ours),
-            theirs: mean(row.theirs, theirs),
-        }
-    }
-
     /// Theirs less ours, as a part of ours; where ours is nothing, as it is.
     fn part(&self) -> Option<f64> {
         let (ours, theirs) = (self.ours?, self.theirs?);
@@ -97,7 +120,7 @@ fn shown(figure: Option<f64>, unit: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Judged, mean};
+    use super::{Judged, apart, mean, seeds};
 
     #[test]
     fn two_per_cent_is_the_bound() {
@@ -113,6 +136,14 @@ mod tests {
         assert_eq!(judged(Some(0.0), 0.0), (true, "+0.00 %".to_owned()));
         assert!(!judged(Some(0.0), 0.5).0);
         assert_eq!(judged(None, 1.0), (false, "-".to_owned()));
+    }
+
+    #[test]
+    fn seeds_are_apart_by_their_ends() {
+        let figures = |value| [("u".to_owned(), value)].into();
+        let all = [figures(9.0), figures(11.0), figures(10.0)];
+        assert_eq!(apart(&seeds("u", &all)), "20.00 %");
+        assert_eq!(apart(&seeds("v", &all)), "-");
     }
 
     #[test]

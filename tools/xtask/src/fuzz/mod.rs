@@ -54,9 +54,8 @@ pub fn all(root: &Path, arguments: &Arguments) -> Result<()> {
         let known = TARGETS.iter().any(|target| target.name == name);
         ensure!(known, "there is no fuzz target {name}");
     }
-    let mut record = Record::read(root)?;
     if arguments.page {
-        return record.page(root);
+        return Record::read(root)?.page(root);
     }
     if !installed() {
         println!("installing cargo-fuzz");
@@ -84,7 +83,7 @@ pub fn all(root: &Path, arguments: &Arguments) -> Result<()> {
     }
     build(root, "fuzzing")?;
     for target in TARGETS.iter().filter(asked) {
-        let run = long(root, target, arguments.seconds, &mut record);
+        let run = long(root, target, arguments.seconds);
         failed.extend(run.err().map(|error| format!("{error:#}")));
     }
     ensure!(failed.is_empty(), "{}", failed.join("\n"));
@@ -93,7 +92,7 @@ pub fn all(root: &Path, arguments: &Arguments) -> Result<()> {
 
 /// Has the fuzzer find a target's planted mistake; how many runs it took.
 fn proved(root: &Path, target: &str) -> Result<u64> {
-    let output = fuzz(root, target, PATIENCE, "fuzzing,planted")?;
+    let output = fuzz(root, target, PATIENCE, "fuzzing,planted", 1)?;
     let runs = ran(&output);
     ensure!(
         output.contains(PLANTED),
@@ -104,11 +103,13 @@ fn proved(root: &Path, target: &str) -> Result<u64> {
 
 /// Runs a target, records that, and judges it.
 #[allow(clippy::print_stdout, reason = "what takes minutes is printed")]
-fn long(root: &Path, target: &Target, seconds: u32, record: &mut Record) -> Result<()> {
+fn long(root: &Path, target: &Target, seconds: u32) -> Result<()> {
     let name = target.name;
     let before = artifacts(root, name)?;
     let begin = busy();
-    let output = fuzz(root, name, seconds, "fuzzing")?;
+    // A run that began as the last one did would try the same inputs again.
+    let seed = Record::read(root)?.executions(name) as u32 | 1;
+    let output = fuzz(root, name, seconds, "fuzzing", seed)?;
     let (covered, runs) = (coverage(&output), ran(&output));
     let mut open = artifacts(root, name)?;
     open.retain(|one| !before.contains(one));
@@ -119,7 +120,7 @@ fn long(root: &Path, target: &Target, seconds: u32, record: &mut Record) -> Resu
         open,
         mended: Vec::new(),
     };
-    record.add(root, name, tried)?;
+    Record::add(root, name, tried)?;
     let covered =
         covered.with_context(|| format!("fuzz target {name} ended early:\n{}", tail(&output)))?;
     println!("{name}: {seconds} s without a finding ({runs} runs), {covered} branches");
@@ -167,8 +168,9 @@ fn build(root: &Path, features: &str) -> Result<()> {
     run(build.args(["--features", features]))
 }
 
-/// The messages of a run. A finding is no error here; the caller judges.
-fn fuzz(root: &Path, target: &str, seconds: u32, features: &str) -> Result<String> {
+/// The messages of a run whose random numbers begin with `seed`, which is not 0. A finding
+/// is no error here; the caller judges.
+fn fuzz(root: &Path, target: &str, seconds: u32, features: &str, seed: u32) -> Result<String> {
     let temporary = tempfile::tempdir()?;
     // What a planted mistake leads to is of no use later.
     let planted = features.contains("planted");
@@ -197,7 +199,8 @@ fn fuzz(root: &Path, target: &str, seconds: u32, features: &str) -> Result<Strin
         ))
         .arg(format!("-artifact_prefix={artifacts}"))
         // One or two changes at a time leave most texts readable.
-        .args(["-mutate_depth=2", "-max_len=4096", "-seed=1"])
+        .args(["-mutate_depth=2", "-max_len=4096"])
+        .arg(format!("-seed={seed}"))
         // In seconds of wall time, which a busy machine stretches.
         .args(["-timeout=30", "-rss_limit_mb=1024"]);
     let output = environment(&mut command, root, target).output();

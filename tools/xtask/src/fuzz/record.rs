@@ -7,9 +7,10 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
+const FOLDER: &str = "fuzz";
 const RECORD: &str = "fuzz/record.toml";
 const PAGE: &str = "docs/measurements/fuzzing.md";
 
@@ -54,16 +55,24 @@ impl Record {
         fs::write(root.join(RECORD), text).context(RECORD)
     }
 
-    /// Adds a run to a target's and writes the file.
-    pub fn add(&mut self, root: &Path, target: &str, run: Tried) -> Result<()> {
-        let all = self.0.entry(target.to_owned()).or_default();
+    /// Inputs that a target has been given.
+    pub fn executions(&self, target: &str) -> u64 {
+        self.0.get(target).map_or(0, |tried| tried.executions)
+    }
+
+    /// Adds a run to a target's in the file. Other runs may add theirs at the same time.
+    pub fn add(root: &Path, target: &str, run: Tried) -> Result<()> {
+        let folder = File::open(root.join(FOLDER)).context(FOLDER)?;
+        folder.lock().context(FOLDER)?;
+        let mut record = Self::read(root)?;
+        let all = record.0.entry(target.to_owned()).or_default();
         all.processor_s = ((all.processor_s + run.processor_s) * 10.0).round() / 10.0;
         all.executions += run.executions;
         if run.branches > 0 {
             all.branches = run.branches;
         }
         all.open.extend(run.open);
-        self.write(root)
+        record.write(root)
     }
 
     /// Writes the page.
@@ -147,7 +156,6 @@ mod tests {
     fn runs_add_up() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("fuzz")).unwrap();
-        let mut record = Record::read(folder.path()).unwrap();
         let run = |branches, open: &[&str]| Tried {
             processor_s: 1800.0,
             executions: 1_500,
@@ -155,14 +163,13 @@ mod tests {
             open: open.iter().map(|one| (*one).to_owned()).collect(),
             mended: Vec::new(),
         };
-        record.add(folder.path(), "uci", run(70, &[])).unwrap();
+        Record::add(folder.path(), "uci", run(70, &[])).unwrap();
         // One that ended early saw no branches that count.
-        record
-            .add(folder.path(), "uci", run(0, &["crash-1"]))
-            .unwrap();
-        let again = Record::read(folder.path()).unwrap();
-        assert_eq!(again, record);
-        let text = again.text().unwrap();
+        Record::add(folder.path(), "uci", run(0, &["crash-1"])).unwrap();
+        let record = Record::read(folder.path()).unwrap();
+        assert_eq!(record.executions("uci"), 3_000);
+        assert_eq!(record.executions("web"), 0);
+        let text = record.text().unwrap();
         assert!(text.contains(" 1.00 | 3,000 | 70 | "), "{text}");
         assert!(text.contains("Mended:\n\nNone.\n\nOpen:\n\n- `uci`: crash-1\n"));
     }

@@ -46,14 +46,15 @@ static __always_inline u32 wire_bytes(const struct line_setup *setup,
 	return framed;
 }
 
-/* The rate that is in force for a transmission that begins now. */
+/* The rate that is in force for a transmission that begins now. It begins later where
+ * the line carries nothing. */
 static __always_inline void follow_rate(u32 direction,
 					const struct line_setup *setup,
 					struct line_state *state)
 {
 	u64 begins_ns = state->end_ns + !!state->fraction;
 	u64 rate = state->rate;
-	u32 i;
+	u32 i, later = 0;
 
 	bpf_for (i, 0, rates_each) {
 		u32 key = direction * rates_each + state->step;
@@ -62,12 +63,19 @@ static __always_inline void follow_rate(u32 direction,
 		if (state->step >= setup->steps)
 			break;
 		next = bpf_map_lookup_elem(&rates, &key);
-		if (!next || next->after_ns >= begins_ns)
+		if (!next)
 			break;
+		if (next->after_ns >= begins_ns) {
+			if (rate)
+				break;
+			begins_ns = next->after_ns + 1;
+			later = 1;
+		}
 		rate = next->bits_per_second;
+		state->more_ns = next->more_ns;
 		state->step++;
 	}
-	if (rate == state->rate)
+	if (rate == state->rate && !later)
 		return;
 	/* The fraction is in units of the former rate. */
 	state->rate = rate;
@@ -109,7 +117,7 @@ static __always_inline void travel(const struct line_setup *setup,
 		if (into_ns)
 			due_ns += setup->bursts_ns - into_ns;
 	}
-	due_ns += setup->delay_ns;
+	due_ns += setup->delay_ns + state->more_ns;
 	due_ns += lot(setup, number, LOT_JITTER) * setup->jitter_ns >> 32;
 	if (due_ns < state->in_order_ns)
 		due_ns = state->in_order_ns;

@@ -51,10 +51,12 @@ struct line_control {
 	__u32 pad;
 };
 
-/* A rate, for transmissions that begin after a time. */
+/* What holds for transmissions that begin after a time. While the rate is 0 none begins;
+ * the last rate is not. */
 struct line_rate {
 	__u64 after_ns;
 	__u64 bits_per_second;
+	__u64 more_ns; /* beside the direction's delay; of 32 bits */
 };
 
 enum line_event { LINE_ARRIVED, LINE_DROPPED, LINE_SENT, LINE_LOST };

@@ -31,6 +31,7 @@ struct line_state {
 	u64 rate; /* bit/s */
 	u64 end_ns; /* of the transmission */
 	u64 fraction; /* of the ns after that, in units of 1 / rate */
+	u64 more_ns; /* beside the direction's delay */
 	u64 in_order_ns; /* when the last packet in order is at the other end */
 	u64 waiting_bytes; /* of IP */
 	u32 waiting; /* packets */

@@ -76,7 +76,7 @@ pub use hooks::{
     FoundFilter, IngressAttachment, Loader, TcxProgram, filter_name, hold as hold_program,
     read as read_program, readdress as readdress_program, update as update_program,
 };
-pub use line::{LineEmulator, LineFraming, LineImpairments, LineRecord, LineSide};
+pub use line::{LineEmulator, LineFraming, LineImpairments, LineRate, LineRecord, LineSide};
 pub use middlebox::{Middlebox, MiddleboxCount};
 pub use prague::{Prague, PragueState};
 pub use present::{HAS_PROGRAMS, most_capabilities};

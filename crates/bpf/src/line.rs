@@ -38,12 +38,22 @@ pub enum LineFraming {
     Ptm,
 }
 
+/// What a direction has for transmissions that begin after a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineRate {
+    /// Nanoseconds since the start.
+    pub after_ns: u64,
+    /// Line rate; at 0 no transmission begins.
+    pub bits_per_second: u64,
+    /// Nanoseconds that a packet takes beside the direction's delay.
+    pub more_ns: u64,
+}
+
 /// One direction of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineSide {
-    /// Bits per second, for transmissions that begin after a time (nanoseconds
-    /// since the start); the first from 0 on. None is 0.
-    pub rates: Vec<(u64, u64)>,
+    /// What it has over time; the first from 0 on. Neither the first nor the last is 0.
+    pub rates: Vec<LineRate>,
     /// Nanoseconds between a packet's last bit and its end of the line.
     pub delay_ns: u64,
     /// What may wait: packets, or bytes of IP.
@@ -223,11 +233,15 @@ impl LineEmulator {
             .max()
             .unwrap_or(1) as u32;
         for (first, side) in (0..).step_by(each as usize).zip(&self.sides) {
-            for (key, &(after_ns, bits_per_second)) in (first..).zip(&side.rates) {
-                let after_ns = if after_ns == 0 { 0 } else { zero_ns + after_ns };
+            for (key, rate) in (first..).zip(&side.rates) {
+                let after_ns = match rate.after_ns {
+                    0 => 0,
+                    since_ns => zero_ns + since_ns,
+                };
                 let rate = line_rate {
                     after_ns,
-                    bits_per_second,
+                    bits_per_second: rate.bits_per_second,
+                    more_ns: rate.more_ns,
                 };
                 self.rates.put(&key, &rate)?;
             }
@@ -285,15 +299,16 @@ impl fmt::Debug for LineEmulator {
 impl LineSide {
     /// The longest time, in nanoseconds, between a packet's last bit and its end of the line.
     #[must_use]
-    pub const fn travels_ns(&self) -> u64 {
+    pub fn travels_ns(&self) -> u64 {
         let own = &self.impairments;
-        self.delay_ns + own.jitter_ns + own.late_ns + own.bursts_ns
+        let more_ns = self.rates.iter().map(|rate| rate.more_ns).max();
+        self.delay_ns + more_ns.unwrap_or(0) + own.jitter_ns + own.late_ns + own.bursts_ns
     }
 
     /// The most packets that wait or travel: those that travel at the highest
     /// rate, and those that the limit allows.
     fn room(&self) -> u32 {
-        let rates = self.rates.iter().map(|rate| rate.1);
+        let rates = self.rates.iter().map(|rate| rate.bits_per_second);
         let bits = u128::from(rates.max().unwrap_or_default()) * u128::from(self.travels_ns());
         let smallest = SMALLEST_IP
             .saturating_add_signed(self.overhead.into())

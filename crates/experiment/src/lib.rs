@@ -34,6 +34,7 @@ mod parse;
 mod part;
 mod random;
 mod recording;
+mod vary;
 
 pub use envelope::{EnvelopeError, seal, unseal};
 pub use formula::{FUNCTIONS, Formula, FormulaError, NoValue};
@@ -41,9 +42,9 @@ pub use job::Job;
 pub use metric::{Described, Metric, MetricError, Quantity, Statistic, Subject, grammar};
 pub use model::{
     Amount, Arm, Buffer, Change, Command, DropEnd, Emulator, Expectation, Experiment, Figure,
-    Framing, Impairments, KernelName, Line, LineSide, LineStep, Machine, Mechanism, Node, Phase,
-    Probe, ProbeKind, Promise, QuicCongestion, QuicSettings, Reordering, Sampling, Sweep,
-    TcpSettings, Topology, Traffic, TrafficKind,
+    Framing, Impairments, KernelName, Line, LineSide, LineStep, LineStretch, Machine, Mechanism,
+    Node, Phase, Probe, ProbeKind, Promise, QuicCongestion, QuicSettings, Reordering, Sampling,
+    Sweep, TcpSettings, Topology, Traffic, TrafficKind, Variation,
 };
 pub use node::NodeError;
 pub use outcome::{ArmOutcome, Expected, Outcome};

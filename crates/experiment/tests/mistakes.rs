@@ -3,7 +3,8 @@
 //! its place and what would be right.
 
 use std::fmt::Write as _;
-use weirgate_experiment::{CODES, Emulator, parse};
+use weirgate_experiment::{CODES, Emulator, Variation, parse};
+use weirgate_units::Span;
 
 /// A correct file that the tests spoil.
 const GOOD: &str = include_str!("good.toml");
@@ -232,9 +233,37 @@ fn with_netem() -> String {
 }
 
 #[test]
+fn a_line_varies_by_a_model_or_by_its_steps() {
+    let varies = "half-duplex = true\nvaries = \"starlink\"";
+    let source = GOOD.replacen("half-duplex = true", varies, 1);
+    let (experiment, problems) = parse(&source);
+    assert_eq!(problems, []);
+    let line = experiment.unwrap().topology.line;
+    assert_eq!(line.varies, Some(Variation::Starlink));
+    let until = Span::from_secs(20);
+    assert!(line.drawn(1, until).then.len() > 100);
+    assert_ne!(line.drawn(1, until), line.drawn(2, until));
+
+    let both = format!("{varies}\nthen = [{{ at = \"5s\", up = \"1mbit\" }}]");
+    assert_eq!(codes("half-duplex = true", &both), ["E107"]);
+    let other = "half-duplex = true\nvaries = \"wimax\"";
+    assert_eq!(codes("half-duplex = true", other).len(), 1);
+}
+
+#[test]
+fn an_oracle_needs_a_policy_that_stays() {
+    let with = |arm: &str| format!("{arm}\noracle = \"40ms\"");
+    let policy = "about = \"a tree\"\npolicy = \"policies/a.toml\"";
+    assert_eq!(codes(policy, &with(policy)), ["E110"]);
+    let none = "name = \"modem-only\"";
+    assert_eq!(codes(none, &with(none)), ["E110"]);
+}
+
+#[test]
 fn netem_is_no_line_that_impairs_packets() {
     for field in [
         "half-duplex = true\nup =",
+        "varies = \"lte\"\nup =",
         "loss = \"1%\"\n[[phase]]",
         "bursts = \"1ms\"\n[[phase]]",
     ] {

@@ -26,6 +26,7 @@ pub(crate) fn line() -> Line {
         overhead: 28,
         mpu: 0,
         then: Vec::new(),
+        varies: None,
         half_duplex: false,
     }
 }
@@ -83,6 +84,7 @@ pub(crate) fn arm(name: &str) -> Arm {
         without: Vec::new(),
         sweep: None,
         then: Vec::new(),
+        oracle: None,
     }
 }
 

@@ -155,7 +155,7 @@ impl<'a> Roles<'a> {
                 .map(|phase| phase.name.as_str()),
             down_ceiling: ip_ceiling_kbit(line, line.down.rate),
             up_ceiling: ip_ceiling_kbit(line, line.up.rate),
-            varies: !line.then.is_empty(),
+            varies: !line.then.is_empty() || line.varies.is_some(),
         }
     }
 

@@ -40,6 +40,9 @@ const AMBIGUOUS: [Unit; 8] = [
 const HINT: &str = "write a number with bit, kbit, mbit or gbit, such as `512kbit`";
 
 impl Rate {
+    /// Nothing at all.
+    pub const ZERO: Self = Self(0);
+
     /// A rate of so many bit/s.
     #[must_use]
     pub const fn bits_per_second(value: u64) -> Self {

@@ -9,7 +9,7 @@ use crate::wire::index;
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
 use std::rc::Rc;
-use weirgate_bpf::{LineEmulator, LineFraming, LineImpairments, LineRecord, LineSide};
+use weirgate_bpf::{LineEmulator, LineFraming, LineImpairments, LineRate, LineRecord, LineSide};
 
 /// PPPoE's header and PPP's protocol number (RFC 2516), which are in the frame.
 const SESSION: i32 = 6 + 2;
@@ -88,7 +88,11 @@ impl Modem {
 
     fn side(self, rate: u64, delay_ms: u64, buffer: u32) -> LineSide {
         LineSide {
-            rates: vec![(0, rate)],
+            rates: vec![LineRate {
+                after_ns: 0,
+                bits_per_second: rate,
+                more_ns: 0,
+            }],
             delay_ns: delay_ms * 1_000_000,
             limit: buffer,
             in_bytes: true,

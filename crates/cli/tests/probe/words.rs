@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use weirgate_experiment::{Buffer, DropEnd, Framing, Impairments, LineSide};
+use weirgate_experiment::{Buffer, Direction, DropEnd, Framing, Impairments, LineSide};
 use weirgate_guest::agent::line::framing::Wire;
 use weirgate_guest::agent::line::model::Side;
 use weirgate_guest::agent::line::tap::open_tap;
@@ -57,9 +57,11 @@ impl Words {
             overhead: line.overhead,
             mpu: 0,
             then: Vec::new(),
+            varies: None,
             half_duplex: false,
         };
-        let sides = [&whole.up, &whole.down].map(|side| Side::new(side, 0).unwrap());
+        let sides = [(Direction::Up, &whole.up), (Direction::Down, &whole.down)];
+        let sides = sides.map(|(way, side)| Side::new(side, &whole.stretches(way), 0).unwrap());
         let wire = Wire::of(&whole);
         let ends = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&ends);

@@ -2,11 +2,16 @@
 //! The checked model of an experiment file.
 
 mod expectation;
+mod line;
 mod machine;
 mod node;
 mod traffic;
 
 pub use expectation::{Expectation, Mechanism, Promise};
+pub use line::{
+    Buffer, DropEnd, Framing, Impairments, Line, LineSide, LineStep, LineStretch, Reordering,
+    Variation,
+};
 pub use machine::{KernelName, Machine};
 pub use node::Node;
 pub use traffic::{
@@ -15,7 +20,7 @@ pub use traffic::{
 
 use crate::{Formula, Kit, Metric, NoValue, Quantity, Statistic};
 use std::collections::BTreeMap;
-use weirgate_units::{Rate, Size, Span};
+use weirgate_units::{Rate, Span};
 
 /// A whole experiment. Times are since the start of traffic.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,103 +102,6 @@ pub struct Topology {
     pub line: Line,
 }
 
-/// The access line as its emulator sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
-    /// From the gateway.
-    pub up: LineSide,
-    /// To the gateway.
-    pub down: LineSide,
-    /// How bytes become line time.
-    pub framing: Framing,
-    /// Bytes added to each IP packet before framing.
-    pub overhead: i32,
-    /// Smallest size after `overhead`, before framing.
-    pub mpu: u32,
-    /// Rates that take the place of the ones before, in order of time.
-    pub then: Vec<LineStep>,
-    /// Whether only one direction transmits at a time, as on a radio channel.
-    pub half_duplex: bool,
-}
-
-/// Another rate of the line from a time on, as when a modem trains anew.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LineStep {
-    /// When, in virtual time since the start of traffic.
-    pub at: Span,
-    /// Upstream from then on; as before where nothing is configured.
-    pub up: Option<Rate>,
-    /// Downstream from then on.
-    pub down: Option<Rate>,
-}
-
-/// One direction of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LineSide {
-    /// Line rate, in bits on the wire.
-    pub rate: Rate,
-    /// Fixed one-way delay after transmission.
-    pub delay: Span,
-    /// The queue before the line (the modem's, the exchange's).
-    pub buffer: Buffer,
-    /// Where a packet is dropped when the queue is full.
-    pub drop: DropEnd,
-    /// What happens to packets after transmission.
-    pub impairments: Impairments,
-}
-
-/// What happens to a direction's packets after transmission.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Impairments {
-    /// How many of a million packets are lost.
-    pub loss: u32,
-    /// Each packet takes up to so much longer, evenly distributed. Order is kept.
-    pub jitter: Span,
-    /// Packets that arrive later than those behind them.
-    pub reordering: Reordering,
-    /// What was transmitted within each such time arrives together at its end, as from an
-    /// aggregate of Wi-Fi (IEEE 802.11, 9.7) or a grant of DOCSIS; 0 for as it is transmitted.
-    pub bursts: Span,
-}
-
-/// Packets that arrive later than those behind them (RFC 4737).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reordering {
-    /// How many of a million.
-    pub part: u32,
-    /// How much later.
-    pub by: Span,
-}
-
-/// The limit of a queue; the packet in transmission does not count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Buffer {
-    /// In IP bytes.
-    Bytes(Size),
-    /// In packets.
-    Packets(u32),
-}
-
-/// Which packet a full queue drops.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DropEnd {
-    /// The one that arrives.
-    Tail,
-    /// The oldest waiting.
-    Front,
-}
-
-/// How the line packs bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Framing {
-    /// As they are.
-    None,
-    /// ATM cells, 48 bytes of payload in 53.
-    Atm,
-    /// PTM, 64 bytes in 65.
-    Ptm,
-}
-
 /// What is sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sampling {
@@ -236,6 +144,9 @@ pub struct Arm {
     /// Policies that take the place of the one before while traffic runs, in
     /// order of time.
     pub then: Vec<Change>,
+    /// The policy's rates are those that the line has, so much later; `None` where they are
+    /// its own.
+    pub oracle: Option<Span>,
 }
 
 impl Arm {
@@ -301,24 +212,6 @@ impl Default for Sampling {
     }
 }
 
-impl Impairments {
-    /// Packets arrive as they were transmitted.
-    pub const NONE: Self = Self {
-        loss: 0,
-        jitter: Span::ZERO,
-        reordering: Reordering::NONE,
-        bursts: Span::ZERO,
-    };
-}
-
-impl Reordering {
-    /// None is late.
-    pub const NONE: Self = Self {
-        part: 0,
-        by: Span::ZERO,
-    };
-}
-
 impl Topology {
     /// The topology of a calculation: nothing is built.
     pub const NONE: Self = {
@@ -339,6 +232,7 @@ impl Topology {
                 overhead: 0,
                 mpu: 0,
                 then: Vec::new(),
+                varies: None,
                 half_duplex: false,
             },
         }

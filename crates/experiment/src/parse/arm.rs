@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The section `[[arm]]`.
 
-use super::registry::{Field, Own, Table, Text, Texts, Word};
+use super::registry::{Field, Own, Table, Text, Texts, Within, Word, time};
 use super::scope::Scope;
 use super::{change, codes, field, kit};
 use crate::{Arm, Command, Emulator, Metric, Sweep};
 use weirgate_document::{Reader, Value, nearest};
+use weirgate_units::Span;
 
 /// The most values of a sweep; each is a run of its own.
 const MOST_VALUES: usize = 32;
@@ -62,6 +63,12 @@ const WITHOUT: Field<Texts> = Field::new(
     Texts("traffic and probes"),
     "Left out in this arm",
 );
+const ORACLE: Field<Within<Span>> = Field::new(
+    "oracle",
+    time(Span::ZERO, Span::from_secs(10)),
+    "The rates of the policy are those that the line has had so long before: the best that a \
+     controller could know which follows the line. The policy has no `[track]`",
+);
 const SWEEP: Field<Own> = Field::new(
     "sweep",
     Own("table"),
@@ -83,6 +90,7 @@ pub(super) const TABLE: Table = Table::new(
         &EMULATOR,
         &WITHOUT,
         &change::THEN,
+        &ORACLE,
         &SWEEP,
     ],
 );
@@ -137,6 +145,13 @@ fn arm(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Arm> {
     let kernel_options = kernel_options(table);
     let without = without(table, scope);
     let (then, changes) = change::changes(table, scope);
+    let oracle = ORACLE.is_in(table).then(|| ORACLE.get(table));
+    if oracle.is_some() && (policy.is_none() || !then.is_empty()) {
+        let message = "`oracle` needs a policy, and leaves no room for `then`";
+        let hint = "give the arm a `policy` whose rates follow, and leave `then` out";
+        let problems = table.problems();
+        problems.error(codes::ARM, field::head(table), message, hint);
+    }
     let name = name?;
     scope.changes.insert(name.value.clone(), changes);
     for command in &commands {
@@ -162,6 +177,7 @@ fn arm(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Arm> {
         without,
         sweep,
         then,
+        oracle: oracle.flatten(),
     })
 }
 

@@ -88,5 +88,6 @@ pub(super) fn arm() -> Arm {
         without: Vec::new(),
         sweep: None,
         then: Vec::new(),
+        oracle: None,
     }
 }

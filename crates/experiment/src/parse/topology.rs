@@ -4,7 +4,7 @@
 use super::registry::{Field, Integer, Own, Switch, Table, Within, Word, rate, time};
 use super::scope::Scope;
 use super::{codes, field, impairments};
-use crate::{Buffer, DropEnd, Framing, Impairments, Line, LineSide, LineStep, Topology};
+use crate::{Buffer, DropEnd, Framing, Impairments, Line, LineSide, LineStep, Topology, Variation};
 use std::str::FromStr;
 use weirgate_document::Reader;
 use weirgate_units::{Rate, Size, Span};
@@ -79,6 +79,18 @@ const THEN: Field<Own> = Field::new(
     "Other rates of the line from a time on, at most 256, in order of time. The packet in \
      transmission ends as it began. Only on the lab's own line",
 );
+const VARIES: Field<Word<Variation>> = Field::new(
+    "varies",
+    Word(&[
+        ("lte", Variation::Lte),
+        ("5g", Variation::FiveG),
+        ("starlink", Variation::Starlink),
+        ("cable", Variation::Cable),
+    ]),
+    "The rates change all the time as on a line of this kind, by a model that each seed draws \
+     anew; `rate` is the highest. The same seed has the same rates in every arm. Instead of \
+     `then`, and only on the lab's own line",
+);
 const UP: Field<Own> =
     Field::new("up", Own("table"), "The direction from the gateway").required(DIRECTION);
 const DOWN: Field<Own> =
@@ -88,7 +100,16 @@ const DIRECTION: &str = "describe this direction: rate, delay, buffer";
 pub(super) const LINE: Table = Table::new(
     "[topology.line]",
     "The line with the buffers before it: the modem's upstream, the exchange's downstream",
-    &[&FRAMING, &OVERHEAD, &MPU, &HALF_DUPLEX, &THEN, &UP, &DOWN],
+    &[
+        &FRAMING,
+        &OVERHEAD,
+        &MPU,
+        &HALF_DUPLEX,
+        &THEN,
+        &VARIES,
+        &UP,
+        &DOWN,
+    ],
 );
 
 const AT: Field<Within<Span>> = Field::new(
@@ -185,6 +206,7 @@ fn read_line(table: &mut Reader<'_, '_>) -> Option<Line> {
     let up = side(table, &UP);
     let down = side(table, &DOWN);
     let then = steps(table);
+    let varies = variation(table, &then);
     let half_duplex = HALF_DUPLEX.get(table).is_some_and(|value| value.value);
     Some(Line {
         up: up?,
@@ -193,6 +215,7 @@ fn read_line(table: &mut Reader<'_, '_>) -> Option<Line> {
         overhead: overhead? as i32,
         mpu: mpu? as u32,
         then,
+        varies,
         half_duplex,
     })
 }
@@ -205,8 +228,8 @@ pub(super) fn is_possible_for_netem(root: &Reader<'_, '_>, scope: &Scope, topolo
     };
     let line = &topology.line;
     let plain = |side: &LineSide| side.impairments == Impairments::NONE;
-    let (what, fields) = if !line.then.is_empty() {
-        ("the line's rates change", "`then`")
+    let (what, fields) = if !line.then.is_empty() || line.varies.is_some() {
+        ("the line's rates change", "`then` or `varies`")
     } else if line.half_duplex {
         ("the line is half duplex", "`half-duplex`")
     } else if !plain(&line.up) || !plain(&line.down) {
@@ -222,6 +245,24 @@ pub(super) fn is_possible_for_netem(root: &Reader<'_, '_>, scope: &Scope, topolo
         format!("its line is the kernel's netem: leave out {fields} of the line, or the arm");
     let problems = root.problems();
     problems.error(codes::ARM, field::head(root), message, hint);
+}
+
+/// The kind of line that its rates vary as.
+fn variation(line: &mut Reader<'_, '_>, then: &[LineStep]) -> Option<Variation> {
+    if !VARIES.is_in(line) {
+        return None;
+    }
+    if !then.is_empty() {
+        let message = "`varies` draws the line's rates, and `then` states them";
+        let problems = line.problems();
+        problems.error(
+            codes::LIMIT,
+            field::head(line),
+            message,
+            "leave one of them out",
+        );
+    }
+    VARIES.get(line)
 }
 
 /// The steps of the line's rates, in order of time.
@@ -257,6 +298,7 @@ fn steps(line: &mut Reader<'_, '_>) -> Vec<LineStep> {
             at,
             up: up.flatten(),
             down: down.flatten(),
+            later: None,
         });
     }
     found

@@ -17,6 +17,7 @@ mod kit;
 mod limits;
 pub mod line;
 pub mod nodes;
+mod oracle;
 mod prague;
 pub mod probe;
 pub mod recorder;

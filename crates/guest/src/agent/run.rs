@@ -9,7 +9,7 @@ use super::recorder::Recorder;
 use super::sample::Processors;
 use super::session::Session;
 use super::shaper::Shaper;
-use super::{arm, change, kit, prague, topology, track, traffic};
+use super::{arm, change, kit, oracle, prague, topology, track, traffic};
 use anyhow::{Context, Error, Result, bail, ensure};
 use std::cell::RefCell;
 use std::fs;
@@ -97,7 +97,7 @@ pub fn run_beside(
     Ok(recording)
 }
 
-/// The experiment and arm of a job.
+/// The experiment and arm of a job; a line that varies is as the job's seed has it.
 fn read(job: &Job) -> Result<(Experiment, Arm)> {
     let (experiment, problems) = weirgate_experiment::parse(&job.experiment);
     let Some(experiment) = experiment else {
@@ -107,6 +107,9 @@ fn read(job: &Job) -> Result<(Experiment, Arm)> {
             .collect();
         bail!("the experiment cannot be read:\n{}", shown.join("\n"));
     };
+    let mut experiment = experiment;
+    let until = experiment.duration();
+    experiment.topology.line = experiment.topology.line.drawn(job.seed, until);
     let arm = experiment.arm(&job.arm).cloned().with_context(|| {
         let arms: Vec<&str> = experiment.arms.iter().map(|arm| &*arm.name).collect();
         format!(
@@ -236,6 +239,7 @@ impl Stage {
             if let (Some(shaper), Some(path)) = (&*self.shaper.borrow(), &session.arm.policy)
                 && let Some(text) = job.files.get(path)
             {
+                oracle::start(&session, shaper, text)?;
                 self.record = track::start(&session, shaper, text)?;
             }
             if let Some(line) = &self.line {

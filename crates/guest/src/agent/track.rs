@@ -31,7 +31,7 @@ use weirgate_units::Rate;
 pub type Written = Rc<RefCell<String>>;
 
 /// Rates to put in force, upstream and downstream.
-type Rates = [Option<Rate>; 2];
+pub(super) type Rates = [Option<Rate>; 2];
 
 /// Starts following, where the policy says so.
 pub fn start(session: &Session, shaper: &Shaper, text: &str) -> Result<Option<Written>> {
@@ -77,29 +77,27 @@ async fn run(mut tracker: Tracker, mut applier: Applier, written: Written) -> Re
                 }
                 written.borrow_mut().push_str(&tracker.written());
             }
-            done = applier.done.recv(), if busy => {
-                done.context("the rates' thread is gone")??;
+            done = applier.done(), if busy => {
+                done?;
                 busy = false;
             }
         }
         if !busy && let Some(rates) = wanted.take() {
-            applier
-                .orders
-                .send(rates)
-                .context("the rates' thread is gone")?;
+            applier.send(rates)?;
             busy = true;
         }
     }
 }
 
 /// The thread that puts rates in force.
-struct Applier {
+pub(super) struct Applier {
     orders: UnboundedSender<Rates>,
     done: UnboundedReceiver<Result<()>>,
 }
 
 impl Applier {
-    fn new(nodes: &Nodes, policy: Policy, shaper: &Shaper) -> Result<Self> {
+    /// For a policy that is in force.
+    pub(super) fn new(nodes: &Nodes, policy: Policy, shaper: &Shaper) -> Result<Self> {
         let (orders, given) = unbounded_channel();
         let (tell, done) = unbounded_channel();
         let gateway = nodes.space(Node::Gateway)?.try_clone_to_owned()?;
@@ -120,6 +118,19 @@ impl Applier {
             .name("rates".to_owned())
             .spawn(work)?;
         Ok(Self { orders, done })
+    }
+
+    /// Has rates put in force after those that were sent before.
+    pub(super) fn send(&self, rates: Rates) -> Result<()> {
+        self.orders.send(rates).context("the rates' thread is gone")
+    }
+
+    /// Waits until rates that were sent are in force.
+    pub(super) async fn done(&mut self) -> Result<()> {
+        self.done
+            .recv()
+            .await
+            .context("the rates' thread is gone")?
     }
 }
 

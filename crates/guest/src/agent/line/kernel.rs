@@ -16,8 +16,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
-use weirgate_bpf::{LineEmulator, LineFraming, LineImpairments, LineRecord, LineSide};
-use weirgate_experiment::{Buffer, Direction, DropEnd, Framing, Impairments, Line};
+use weirgate_bpf::{LineEmulator, LineFraming, LineImpairments, LineRate, LineRecord, LineSide};
+use weirgate_experiment::{Buffer, Direction, DropEnd, Framing, Impairments, Line, LineStretch};
 use weirgate_units::Rate;
 
 /// How often the kernel's records are read. The ring has room for the packets of
@@ -182,20 +182,17 @@ fn side(line: &Line, direction: Direction, seed: u64) -> Result<LineSide> {
         Direction::Up => (&line.up, "upstream"),
         Direction::Down => (&line.down, "downstream"),
     };
-    let mut rates = vec![(0, side.rate.as_bits_per_second())];
-    for step in &line.then {
-        let rate = match direction {
-            Direction::Up => step.up,
-            Direction::Down => step.down,
-        };
-        // A rate of 0 changes nothing.
-        let rate = rate.map(Rate::as_bits_per_second);
-        rates.extend(
-            rate.filter(|&rate| rate > 0)
-                .map(|rate| (step.at.as_nanos(), rate)),
-        );
-    }
-    anyhow::ensure!(rates[0].1 > 0, "the {name} rate of the line is 0");
+    let stretches = line.stretches(direction);
+    let is_dead = |stretch: Option<&LineStretch>| stretch.is_none_or(|one| one.rate == Rate::ZERO);
+    anyhow::ensure!(
+        !is_dead(stretches.first()) && !is_dead(stretches.last()),
+        "the {name} rate of the line is 0"
+    );
+    let rates = stretches.iter().map(|stretch| LineRate {
+        after_ns: stretch.after.as_nanos(),
+        bits_per_second: stretch.rate.as_bits_per_second(),
+        more_ns: stretch.later.as_nanos(),
+    });
     let (limit, in_bytes) = match side.buffer {
         Buffer::Packets(packets) => (packets, false),
         Buffer::Bytes(most) => (u32::try_from(most.as_bytes()).unwrap_or(u32::MAX), true),
@@ -207,7 +204,7 @@ fn side(line: &Line, direction: Direction, seed: u64) -> Result<LineSide> {
         bursts,
     } = side.impairments;
     Ok(LineSide {
-        rates,
+        rates: rates.collect(),
         delay_ns: side.delay.as_nanos(),
         limit,
         in_bytes,

@@ -44,9 +44,6 @@ impl Emulation {
                 let emptied = line.borrow_mut().discard();
                 emptied.context("empty the line's devices")?;
                 session.spawn("the line".to_owned(), tap::Emulation::run(Rc::clone(line)));
-                let steps = session.experiment.topology.line.then.clone();
-                let follow = tap::Emulation::follow(Rc::clone(line), steps);
-                session.spawn("the line's rates".to_owned(), follow);
             }
         }
         Ok(())

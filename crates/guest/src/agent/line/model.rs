@@ -16,7 +16,8 @@ mod medium;
 pub use medium::{Medium, lots};
 
 use std::collections::VecDeque;
-use weirgate_experiment::{Buffer, DropEnd, Impairments, LineSide};
+use weirgate_experiment::{Buffer, DropEnd, Impairments, LineSide, LineStretch};
+use weirgate_units::Rate;
 
 const BIT_TIMES_PER_BYTE: u64 = 8_000_000_000;
 const MILLION: u64 = 1_000_000;
@@ -34,6 +35,10 @@ enum Lot {
 pub struct Side<T> {
     bits_per_second: u64,
     delay_ns: u64,
+    /// What is to come.
+    then: VecDeque<LineStretch>,
+    /// How much longer than `delay_ns` packets take now.
+    later_ns: u64,
     buffer: Buffer,
     drop: DropEnd,
     impairments: Impairments,
@@ -120,13 +125,17 @@ impl Instant {
 }
 
 impl<T> Side<T> {
-    /// An idle direction whose lots are drawn by this number; `None` where its rate is 0.
+    /// An idle direction that has this over time, whose lots are drawn by this number; `None`
+    /// where its first rate or its last is 0.
     #[must_use]
-    pub fn new(side: &LineSide, lots: u64) -> Option<Self> {
-        let bits_per_second = side.rate.as_bits_per_second();
-        (bits_per_second > 0).then(|| Self {
+    pub fn new(side: &LineSide, stretches: &[LineStretch], lots: u64) -> Option<Self> {
+        let (first, last) = (stretches.first()?, stretches.last()?);
+        let bits_per_second = first.rate.as_bits_per_second();
+        (bits_per_second > 0 && last.rate > Rate::ZERO).then(|| Self {
             bits_per_second,
             delay_ns: side.delay.as_nanos(),
+            then: stretches.iter().skip(1).copied().collect(),
+            later_ns: first.later.as_nanos(),
             buffer: side.buffer,
             drop: side.drop,
             impairments: side.impairments,
@@ -140,22 +149,28 @@ impl<T> Side<T> {
         })
     }
 
-    /// Transmissions that begin after `now_ns` have this rate. The one under
-    /// way ends as it began. A rate of 0 changes nothing.
-    pub fn set_rate(&mut self, now_ns: u64, bits_per_second: u64) {
-        self.advance(now_ns);
-        self.set_rate_now(bits_per_second);
-    }
-
-    fn set_rate_now(&mut self, bits_per_second: u64) {
-        if bits_per_second == 0 || bits_per_second == self.bits_per_second {
-            return;
+    /// What is in force for a transmission that could begin at `start`, and when it begins:
+    /// later where nothing is transmitted then.
+    fn follow(&mut self, start: Instant) -> Instant {
+        let (mut begins_ns, mut waits) = (start.rounded_up(), false);
+        let former = self.bits_per_second;
+        while let Some(next) = self.then.front() {
+            let after_ns = next.after.as_nanos();
+            if after_ns >= begins_ns {
+                if self.bits_per_second > 0 {
+                    break;
+                }
+                (begins_ns, waits) = (after_ns + 1, true);
+            }
+            self.bits_per_second = next.rate.as_bits_per_second();
+            self.later_ns = next.later.as_nanos();
+            self.then.pop_front();
         }
-        if let Some(sending) = &mut self.sending {
-            // The fraction is in units of the former rate.
-            sending.end = Instant::whole(sending.end.rounded_up());
+        // A fraction is in units of the rate that it began with.
+        if waits || self.bits_per_second != former {
+            return Instant::whole(begins_ns);
         }
-        self.bits_per_second = bits_per_second;
+        start
     }
 
     /// Takes a packet that arrives at `now_ns`, which may not go backwards.
@@ -288,6 +303,7 @@ impl<T> Side<T> {
     }
 
     fn send(&mut self, waiting: Waiting<T>, start: Instant) {
+        let start = self.follow(start);
         let end = start.after(waiting.wire_bytes, self.bits_per_second);
         self.sending = Some(Sending {
             packet: waiting.packet,
@@ -313,7 +329,7 @@ impl<T> Side<T> {
             _ => end_ns.div_ceil(burst_ns).saturating_mul(burst_ns),
         };
         let jitter_ns = (self.lot(number, Lot::Jitter) * jitter.as_nanos()) >> 32;
-        let own_ns = together_ns.saturating_add(self.delay_ns + jitter_ns);
+        let own_ns = together_ns.saturating_add(self.delay_ns + self.later_ns + jitter_ns);
         let due_ns = own_ns.max(self.in_order_ns);
         let falls = |what, part: u32| (self.lot(number, what) * MILLION) >> 32 < part.into();
         let (lost, late) = (

@@ -24,8 +24,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use weirgate_experiment::{Direction, Line, LineStep};
-use weirgate_units::Rate;
+use weirgate_experiment::{Direction, Line};
 
 /// Room for a frame of the line's devices: MTU 1500, Ethernet header, VLAN tag.
 const FRAME: usize = 1_518;
@@ -100,17 +99,6 @@ impl Emulation {
         })
     }
 
-    /// The line has other rates from now on, as far as they are given.
-    fn set_rates(&mut self, rates: [Option<Rate>; 2]) {
-        let now_ns = self.clock.now_ns();
-        for (index, rate) in rates.into_iter().enumerate() {
-            if let Some(rate) = rate {
-                let rate = rate.as_bits_per_second();
-                self.medium.set_rate(index, now_ns, rate);
-            }
-        }
-    }
-
     /// Throws away what came to the devices before the start of traffic.
     pub fn discard(&mut self) -> io::Result<()> {
         let mut buffer = vec![0; FRAME];
@@ -124,16 +112,6 @@ impl Emulation {
     pub async fn run(shared: Rc<RefCell<Self>>) -> Result<()> {
         let alarm = shared.borrow().clock.alarm()?;
         std::future::poll_fn(|cx| shared.borrow_mut().poll(cx, &alarm)).await
-    }
-
-    /// Changes the line's rates, each time at its time.
-    pub async fn follow(shared: Rc<RefCell<Self>>, steps: Vec<LineStep>) -> Result<()> {
-        let clock = shared.borrow().clock.clone();
-        for step in steps {
-            clock.until(step.at.as_nanos()).await?;
-            shared.borrow_mut().set_rates([step.up, step.down]);
-        }
-        Ok(())
     }
 
     /// Records what was sent by the end of the run; the rest stays `Left`.

@@ -22,9 +22,13 @@ pub struct Medium<T> {
 }
 
 impl<T> Medium<T> {
-    /// An idle line in a run of this seed; the direction whose rate is 0 where one is.
+    /// An idle line in a run of this seed; the direction whose first or last rate is 0 where
+    /// one is.
     pub fn new(line: &Line, seed: u64) -> Result<Self, Direction> {
-        let side = |side, direction| Side::new(side, lots(seed, direction)).ok_or(direction);
+        let side = |side, direction| {
+            let stretches = line.stretches(direction);
+            Side::new(side, &stretches, lots(seed, direction)).ok_or(direction)
+        };
         Ok(Self {
             sides: [
                 side(&line.up, Direction::Up)?,
@@ -32,12 +36,6 @@ impl<T> Medium<T> {
             ],
             half_duplex: line.half_duplex,
         })
-    }
-
-    /// As [`Side::set_rate`].
-    pub fn set_rate(&mut self, index: usize, now_ns: u64, bits_per_second: u64) {
-        self.advance(now_ns);
-        self.sides[index].set_rate_now(bits_per_second);
     }
 
     /// As [`Side::arrive`].

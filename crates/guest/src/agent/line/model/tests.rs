@@ -3,13 +3,24 @@
 use super::{Departure, Medium, Side};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weirgate_experiment::{Buffer, DropEnd, Framing, Impairments, Line, LineSide, Reordering};
+use weirgate_experiment::{
+    Buffer, DropEnd, Framing, Impairments, Line, LineSide, LineStretch, Reordering,
+};
 use weirgate_units::{Rate, Size, Span};
 
 const MS: u64 = 1_000_000;
 const FULL: u32 = 1_500;
 /// 1500 bytes in ATM cells with 28 bytes of overhead.
 const FULL_WIRE: u32 = 1_696;
+
+/// This rate from the start on.
+fn steady(rate: Rate) -> LineStretch {
+    LineStretch {
+        after: Span::ZERO,
+        rate,
+        later: Span::ZERO,
+    }
+}
 
 fn side(rate: Rate, delay: Span, buffer: Buffer, drop: DropEnd) -> Side<usize> {
     let side = LineSide {
@@ -19,7 +30,7 @@ fn side(rate: Rate, delay: Span, buffer: Buffer, drop: DropEnd) -> Side<usize> {
         drop,
         impairments: Impairments::NONE,
     };
-    Side::new(&side, 0).expect("a rate above 0")
+    Side::new(&side, &[steady(rate)], 0).expect("a rate above 0")
 }
 
 /// 8 kbit/s, a millisecond for each byte, with this after it.
@@ -35,7 +46,8 @@ fn impaired(impairments: Impairments) -> LineSide {
 
 /// Small packets that come as soon as the line is free, each of a byte.
 fn in_a_row(impairments: Impairments) -> Vec<Departure<usize>> {
-    let mut side = Side::new(&impaired(impairments), 7).expect("a rate above 0");
+    let mut side =
+        Side::new(&impaired(impairments), &[steady(Rate::kbit(8))], 7).expect("a rate above 0");
     let arrivals: Vec<_> = (0..10_000).map(|number| (number * MS, 1, 1)).collect();
     run(&mut side, &arrivals).sent
 }
@@ -79,7 +91,7 @@ fn a_rate_of_0_is_refused() {
         drop: DropEnd::Tail,
         impairments: Impairments::NONE,
     };
-    assert!(Side::<()>::new(&side, 0).is_none());
+    assert!(Side::<()>::new(&side, &[steady(side.rate)], 0).is_none());
 }
 
 #[test]
@@ -203,6 +215,7 @@ fn one_direction_at_a_time_transmits_where_the_line_is_half_duplex() {
         overhead: 0,
         mpu: 0,
         then: Vec::new(),
+        varies: None,
         half_duplex: true,
     };
     let mut medium = Medium::new(&line, 1).expect("rates above 0");
@@ -271,18 +284,51 @@ fn buffers() -> impl Strategy<Value = Buffer> {
 
 #[test]
 fn a_rate_holds_for_what_begins_after_it() {
-    let buffer = Buffer::Packets(10);
-    let mut side = side(Rate::kbit(8), Span::ZERO, buffer, DropEnd::Tail);
-    for number in 0..3 {
+    // A second for each; half way through the second one the rate doubles.
+    let ends = ends_under(&[(0, 8, 0), (1_500, 16, 0)], 3);
+    assert_eq!(ends, [1_000 * MS, 2_000 * MS, 2_500 * MS]);
+}
+
+/// When `count` packets of 1000 bytes, which all come at the start, reach the other end. A
+/// stretch is a time in milliseconds, kbit/s, and how much later packets are.
+fn ends_under(stretches: &[(u64, u64, u64)], count: usize) -> Vec<u64> {
+    let stretches: Vec<LineStretch> = stretches
+        .iter()
+        .map(|&(after, kbit, later)| LineStretch {
+            after: Span::from_millis(after),
+            rate: Rate::kbit(kbit),
+            later: Span::from_millis(later),
+        })
+        .collect();
+    let line = impaired(Impairments::NONE);
+    let mut side = Side::new(&line, &stretches, 0).expect("a rate above 0");
+    for number in 0..count {
         side.arrive(0, number, 1_000, 1_000, |_| ());
     }
-    // A second for each; half way through the second one it doubles.
-    side.set_rate(1_500_000_000, 16_000);
-    side.set_rate(1_500_000_000, 0);
-    let ends: Vec<u64> = std::iter::from_fn(|| side.pop_due(u64::MAX))
-        .map(|departure| departure.end_ns)
-        .collect();
-    assert_eq!(ends, [1_000_000_000, 2_000_000_000, 2_500_000_000]);
+    std::iter::from_fn(|| side.pop_due(u64::MAX))
+        .map(|departure| departure.due_ns)
+        .collect()
+}
+
+#[test]
+fn nothing_begins_while_the_line_carries_nothing() {
+    // The packet in transmission ends as it began; the next one begins after the gap.
+    let ends = ends_under(&[(0, 8, 0), (500, 0, 0), (1_700, 0, 3), (2_000, 16, 3)], 3);
+    let begins = 2_000 * MS + 1;
+    let last = begins + 500 * MS + 3 * MS;
+    assert_eq!(ends, [1_000 * MS, last, last + 500 * MS]);
+    let never = [(0, 8, 0), (500, 0, 0)];
+    let stretches = never.map(|(after, kbit, _)| LineStretch {
+        after: Span::from_millis(after),
+        ..steady(Rate::kbit(kbit))
+    });
+    assert!(Side::<usize>::new(&impaired(Impairments::NONE), &stretches, 0).is_none());
+}
+
+#[test]
+fn a_shorter_path_lets_no_packet_pass_another() {
+    let ends = ends_under(&[(0, 8, 1_500), (900, 8, 0)], 3);
+    assert_eq!(ends, [2_500 * MS, 2_500 * MS, 3_000 * MS]);
 }
 
 proptest! {

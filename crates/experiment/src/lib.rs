@@ -41,10 +41,10 @@ pub use formula::{FUNCTIONS, Formula, FormulaError, NoValue};
 pub use job::Job;
 pub use metric::{Described, Metric, MetricError, Quantity, Statistic, Subject, grammar};
 pub use model::{
-    Amount, Arm, Buffer, Change, Command, DropEnd, Emulator, Expectation, Experiment, Figure,
-    Framing, Impairments, KernelName, Line, LineSide, LineStep, LineStretch, Machine, Mechanism,
-    Node, Phase, Probe, ProbeKind, Promise, QuicCongestion, QuicSettings, Reordering, Sampling,
-    Sweep, TcpSettings, Topology, Traffic, TrafficKind, Variation,
+    Amount, Arm, Autorate, AutorateSide, Buffer, Change, Command, DropEnd, Emulator, Expectation,
+    Experiment, Figure, Framing, Impairments, KernelName, Line, LineSide, LineStep, LineStretch,
+    Machine, Mechanism, Node, Phase, Probe, ProbeKind, Promise, QuicCongestion, QuicSettings,
+    Reordering, Sampling, Sweep, TcpSettings, Topology, Traffic, TrafficKind, Variation,
 };
 pub use node::NodeError;
 pub use outcome::{ArmOutcome, Expected, Outcome};

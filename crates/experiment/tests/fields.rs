@@ -44,6 +44,8 @@ const TABLES_OF: &[(&[&str], &str)] = &[
     (&["[sampling]"], ""),
     (&["[[arm]]"], ""),
     (&["[arm.kit]"], ""),
+    (&["[arm.autorate]"], ""),
+    (&["[arm.autorate.up] and [arm.autorate.down]"], ""),
     (&["[[arm.then]]"], ""),
     (&["[arm.sweep]"], ""),
     (&["[[expect]]"], ""),

@@ -191,6 +191,54 @@ fn each_mistake_about_mice_the_kit_and_parameters_has_its_code() {
 }
 
 #[test]
+fn each_mistake_in_a_loop_has_its_code() {
+    for (from, to, code) in [
+        ("ask = \"provider\"", "ask = \"provder\"", "E104"),
+        ("ask = \"provider\"", "ask = \"host1\"", "E119"),
+        ("ask = \"provider\"", "", "D002"),
+        ("least = \"100kbit\"", "least = \"401kbit\"", "E107"),
+        ("most = \"500kbit\"", "most = \"399kbit\"", "E107"),
+        ("least = \"100kbit\", ", "", "D002"),
+        (
+            "wan root cake bandwidth {kbit}",
+            "wan root cake bandwidth 1",
+            "E114",
+        ),
+        (
+            "wan root cake bandwidth {kbit}",
+            "wan root cake bandwidth {rate}",
+            "E114",
+        ),
+        (
+            "\"gateway: tc qdisc change dev wan",
+            "\"tc qdisc change dev wan",
+            "E114",
+        ),
+        (
+            "\"gateway: tc qdisc change dev wan",
+            "\"gateway: nft",
+            "E114",
+        ),
+        (
+            "name = \"loop\"",
+            "name = \"loop\"\npolicy = \"policies/a.toml\"",
+            "E110",
+        ),
+    ] {
+        assert_eq!(codes(from, to), [code], "{to}");
+    }
+    let sides =
+        |line: &&str| !line.starts_with("up = { least") && !line.starts_with("down = { least");
+    let none: Vec<&str> = GOOD.lines().filter(sides).collect();
+    let codes: Vec<&str> = parse(&none.join("\n"))
+        .1
+        .iter()
+        .map(|one| one.code)
+        .collect();
+    assert_eq!(codes, ["E110"]);
+}
+
+#[test]
 fn each_mistake_in_a_change_has_its_code() {
     for (from, to, code) in [
         ("at = \"25s\"", "at = \"0s\"", "E105"),

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The checked model of an experiment file.
 
+mod autorate;
 mod expectation;
 mod line;
 mod machine;
 mod node;
 mod traffic;
 
+pub use autorate::{Autorate, AutorateSide};
 pub use expectation::{Expectation, Mechanism, Promise};
 pub use line::{
     Buffer, DropEnd, Framing, Impairments, Line, LineSide, LineStep, LineStretch, Reordering,
@@ -127,6 +129,8 @@ pub struct Arm {
     pub policy: Option<String>,
     /// The discipline of the kit at the gateway's device to the line.
     pub kit: Option<Kit>,
+    /// A loop that changes rates while traffic runs, without a policy.
+    pub autorate: Option<Autorate>,
     /// Commands run before traffic starts, in order.
     pub commands: Vec<Command>,
     /// Programs those need in the guest.

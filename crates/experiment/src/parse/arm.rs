@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The section `[[arm]]`.
 
+use super::command::{check_parameters, command};
 use super::registry::{Field, Own, Table, Text, Texts, Within, Word, time};
 use super::scope::Scope;
-use super::{change, codes, field, kit};
-use crate::{Arm, Command, Emulator, Metric, Sweep};
+use super::{autorate, change, codes, field, kit};
+use crate::{Arm, Autorate, Command, Emulator, Metric, Sweep};
 use weirgate_document::{Reader, Value, nearest};
 use weirgate_units::Span;
 
 /// The most values of a sweep; each is a run of its own.
 const MOST_VALUES: usize = 32;
-/// The most arguments of one command.
-const MOST_ARGUMENTS: usize = 256;
 
 pub(super) const ARM: Field<Own> = Field::new("arm", Own("tables"), "The variants to compare")
     .required("add at least one variant: `[[arm]]` with `name = \"modem-only\"`");
@@ -83,6 +82,7 @@ pub(super) const TABLE: Table = Table::new(
         &ABOUT,
         &POLICY,
         &kit::KIT,
+        &autorate::AUTORATE,
         &COMMANDS,
         &PROGRAMS,
         &MODULE_PARAMETERS,
@@ -152,9 +152,17 @@ fn arm(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Arm> {
         let problems = table.problems();
         problems.error(codes::ARM, field::head(table), message, hint);
     }
+    let loops = autorate::autorate(table, scope);
+    if loops.is_some() && (policy.is_some() || !then.is_empty()) {
+        let message = "an arm has a policy or a loop that changes rates, not both";
+        let hint = "leave `autorate` out; a policy follows the line by `[track]`";
+        let problems = table.problems();
+        problems.error(codes::ARM, field::head(table), message, hint);
+    }
     let name = name?;
     scope.changes.insert(name.value.clone(), changes);
-    for command in &commands {
+    let later = loops.iter().flat_map(Autorate::commands);
+    for command in commands.iter().chain(later) {
         let program = command.argv.first().map_or("", String::as_str);
         if !programs.iter().any(|known| known == program) && !program.contains('{') {
             let message = format!("`{program}` is not packed for the arm `{}`", name.value);
@@ -169,6 +177,7 @@ fn arm(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Arm> {
         about: about.map(|text| text.value).unwrap_or_default(),
         policy,
         kit,
+        autorate: loops,
         commands,
         programs,
         module_parameters,
@@ -220,122 +229,6 @@ fn commands(table: &mut Reader<'_, '_>, scope: &Scope, sweep: Option<&Sweep>) ->
             .error(codes::SWEEP, field::head(table), message, hint);
     }
     commands
-}
-
-/// `NODE: PROGRAM ARGUMENT...`
-fn command(table: &Reader<'_, '_>, scope: &Scope, line: &Value<String>) -> Option<Command> {
-    let hint = "write the place, a colon and the command: `gateway: tc qdisc show`";
-    let wrong = |message: String| {
-        table
-            .problems()
-            .error(codes::COMMAND, line.span.clone(), message, hint);
-        None
-    };
-    let Some((node, rest)) = line.value.split_once(": ") else {
-        return wrong(format!("`{}` does not say where it runs", line.value));
-    };
-    let node = Value {
-        value: node.trim().to_owned(),
-        span: line.span.clone(),
-        line: line.line,
-    };
-    let node = scope.node_of(table, &node)?;
-    match split(rest) {
-        Err(problem) => wrong(problem),
-        Ok(argv) if argv.is_empty() => wrong("the command is empty".to_owned()),
-        Ok(argv) if argv.len() > MOST_ARGUMENTS => wrong(format!(
-            "the command has more than {MOST_ARGUMENTS} arguments"
-        )),
-        Ok(argv) => Some(Command { node, argv }),
-    }
-}
-
-/// Splits at white space; single and double quotes keep it. There is no shell:
-/// nothing else has a meaning.
-fn split(text: &str) -> Result<Vec<String>, String> {
-    let mut arguments = Vec::new();
-    let mut current: Option<String> = None;
-    let mut quote: Option<char> = None;
-    if text.contains('\0') {
-        return Err("the command contains a zero byte".to_owned());
-    }
-    for c in text.chars() {
-        if quote == Some(c) {
-            quote = None;
-        } else if quote.is_none() && (c == '"' || c == '\'') {
-            quote = Some(c);
-            // Empty quotes are an argument too.
-            current.get_or_insert_default();
-        } else if quote.is_none() && c.is_whitespace() {
-            arguments.extend(current.take());
-        } else {
-            current.get_or_insert_default().push(c);
-        }
-    }
-    if let Some(open) = quote {
-        return Err(format!("the command has a {open} without its end"));
-    }
-    arguments.extend(current);
-    Ok(arguments)
-}
-
-/// Reports parameters in braces that no sweep gives; true if the sweep's own
-/// is used.
-fn check_parameters(
-    table: &Reader<'_, '_>,
-    line: &Value<String>,
-    command: &Command,
-    sweep: Option<&Sweep>,
-) -> bool {
-    let mut used = false;
-    for name in command.argv.iter().flat_map(|text| parameters(text)) {
-        if sweep.is_some_and(|sweep| gives(sweep, name)) {
-            used = true;
-            continue;
-        }
-        let message = format!("`{{{name}}}` has no value");
-        let hint = match sweep {
-            Some(sweep) => format!("the sweep's parameter is `{{{}}}`", sweep.parameter),
-            None => "add a `[arm.sweep]` with this parameter, or write the value".to_owned(),
-        };
-        table
-            .problems()
-            .error(codes::SWEEP, line.span.clone(), message, hint);
-    }
-    used
-}
-
-/// Whether a sweep has a value for what stands in braces: its parameter, or a
-/// word that every value has.
-fn gives(sweep: &Sweep, name: &str) -> bool {
-    let Some(rest) = name.strip_prefix(&sweep.parameter) else {
-        return false;
-    };
-    let Some(word) = rest.strip_prefix('.') else {
-        return rest.is_empty();
-    };
-    let has = |value: &String| {
-        let mut words = 1..=value.split_whitespace().count();
-        words.any(|at| at.to_string() == word)
-    };
-    sweep.values.iter().all(has)
-}
-
-/// The names in braces in a text. Braces around words, as nft has them, are
-/// no name's.
-fn parameters(text: &str) -> Vec<&str> {
-    let mut names = Vec::new();
-    let mut rest = text;
-    while let Some((_, after)) = rest.split_once('{') {
-        let Some((name, after)) = after.split_once('}') else {
-            break;
-        };
-        if !name.contains(char::is_whitespace) {
-            names.push(name);
-        }
-        rest = after;
-    }
-    names
 }
 
 fn read_sweep(table: &mut Reader<'_, '_>, scope: &Scope, arm: Option<&str>) -> Option<Sweep> {
@@ -455,51 +348,4 @@ fn without(table: &mut Reader<'_, '_>, scope: &Scope) -> Vec<String> {
             .error(codes::SUBJECT, name.span, message, hint);
     }
     list
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{gives, parameters, split};
-    use crate::model::{Command, Node, Sweep};
-    use std::collections::BTreeMap;
-
-    #[test]
-    fn commands_split_like_words_and_quotes() {
-        let words = |text: &str| split(text).unwrap();
-        assert_eq!(words("tc  qdisc\tshow "), ["tc", "qdisc", "show"]);
-        assert_eq!(words(r#"a 'b c' "d"e '' "#), ["a", "b c", "de", ""]);
-        assert!(words("  ").is_empty());
-        assert!(split("a 'b").is_err());
-        assert!(split("a\0").is_err());
-    }
-
-    #[test]
-    fn parameters_are_the_names_in_braces() {
-        assert_eq!(parameters("rate {rate} x{burst}y"), ["rate", "burst"]);
-        assert!(parameters("no } { here").is_empty());
-    }
-
-    #[test]
-    fn a_value_may_have_several_words() {
-        let sweep = |values: &[&str]| Sweep {
-            parameter: "rates".into(),
-            values: values.iter().map(|&value| value.to_owned()).collect(),
-            best: "rtt.p.mean_ms".into(),
-        };
-        let pairs = sweep(&["1kbit 2kbit", "3kbit 4kbit"]);
-        assert!(["rates", "rates.1", "rates.2"].map(|name| gives(&pairs, name)) == [true; 3]);
-        assert!(
-            ["rates.0", "rates.3", "rates.", "rates.01", "rate"].map(|n| gives(&pairs, n))
-                == [false; 5]
-        );
-        assert!(!gives(&sweep(&["1kbit 2kbit", "3kbit"]), "rates.2"));
-        let command = Command {
-            node: Node::Gateway,
-            argv: ["{rates.2}", "x{rates.1}", "{rates}"]
-                .map(str::to_owned)
-                .to_vec(),
-        };
-        let choice = BTreeMap::from([("rates".to_owned(), "1kbit 2kbit".to_owned())]);
-        assert_eq!(command.resolve(&choice), ["2kbit", "x1kbit", "1kbit 2kbit"]);
-    }
 }

@@ -80,6 +80,7 @@ pub(super) fn arm() -> Arm {
         about: "calculated, nothing is run".to_owned(),
         policy: None,
         kit: None,
+        autorate: None,
         commands: Vec::new(),
         programs: Vec::new(),
         module_parameters: Vec::new(),

@@ -7,9 +7,11 @@
 //! an experiment names is the caller's business.
 
 mod arm;
+mod autorate;
 mod calculation;
 mod change;
 mod codes;
+mod command;
 mod expect;
 mod field;
 mod impairments;
@@ -172,6 +174,8 @@ pub const TABLES: &[Table] = &[
     OF_SAMPLING,
     arm::TABLE,
     kit::TABLE,
+    autorate::TABLE,
+    autorate::SIDE,
     change::TABLE,
     arm::SWEEP_TABLE,
     expect::TABLE,

@@ -37,7 +37,7 @@ use weirgate_experiment::{Arm, Experiment};
 /// policy and no `shaper` is not known, and has no predictions.
 pub fn predict(experiment: &Experiment, arm: &Arm, shaper: Option<&Shaper>) -> Vec<Prediction> {
     // What shapes it is not one thing.
-    if !arm.then.is_empty() {
+    if !arm.then.is_empty() || arm.autorate.is_some() {
         return Vec::new();
     }
     let touched = arm.policy.is_some() || !arm.commands.is_empty();

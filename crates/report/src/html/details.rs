@@ -194,6 +194,13 @@ fn of_arm(out: &mut String, findings: &Findings, run: &Run, arm: &Arm) {
         })
         .collect();
     preformatted(&mut content, "Commands", &commands.join("\n"));
+    if let Some(autorate) = &arm.autorate {
+        let commands: Vec<String> = autorate
+            .commands()
+            .map(|command| format!("{}: {}", node(command.node), command.argv.join(" ")))
+            .collect();
+        preformatted(&mut content, "Commands of the loop", &commands.join("\n"));
+    }
     let mut shown: Vec<&str> = Vec::new();
     for path in arm.policies() {
         if !shown.contains(&path) {

@@ -8,6 +8,7 @@ use super::recorder::Recorder;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::process::{Command, Output};
 use weirgate_experiment::{Arm, Command as ArmCommand};
@@ -80,28 +81,38 @@ fn run_command(
 ) -> Result<()> {
     let argv = command.resolve(parameters);
     let what = format!("{}: {}", name(command.node), argv.join(" "));
-    let (program, arguments) = argv
-        .split_first()
-        .with_context(|| format!("{}: the command is empty", name(command.node)))?;
-    let run = || {
-        Command::new(program)
-            .args(arguments)
-            .env_clear()
-            .env("PATH", PATH)
-            .env("LC_ALL", "C")
-            .output()
-    };
     let output = nodes
-        .enter(command.node, run)
+        .enter(command.node, || output(&argv))
         .with_context(|| format!("{what}: cannot be started"))?;
-    let text = output_of(&output);
     let status = output.status.code().unwrap_or(-1);
-    recorder.transcript(what.clone(), text.clone(), status);
+    recorder.transcript(what.clone(), output_of(&output), status);
+    succeeded(&what, &output)
+}
+
+/// Runs a program where the calling thread is; it has to succeed.
+pub(super) fn execute(argv: &[String]) -> Result<()> {
+    let what = argv.join(" ");
+    let output = output(argv).with_context(|| format!("{what}: cannot be started"))?;
+    succeeded(&what, &output)
+}
+
+fn output(argv: &[String]) -> io::Result<Output> {
+    let empty = || io::Error::new(io::ErrorKind::InvalidInput, "the command is empty");
+    let (program, arguments) = argv.split_first().ok_or_else(empty)?;
+    Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .env("PATH", PATH)
+        .env("LC_ALL", "C")
+        .output()
+}
+
+fn succeeded(what: &str, output: &Output) -> Result<()> {
     ensure!(
         output.status.success(),
         "{what}: {}: {}",
         output.status,
-        text.trim_end()
+        output_of(output).trim_end()
     );
     Ok(())
 }

@@ -11,6 +11,7 @@
 //! was opened, and the order of events depends on the kernel alone.
 
 mod arm;
+mod autorate;
 mod change;
 pub mod clock;
 mod kit;

@@ -9,7 +9,7 @@ use super::recorder::Recorder;
 use super::sample::Processors;
 use super::session::Session;
 use super::shaper::Shaper;
-use super::{arm, change, kit, oracle, prague, topology, track, traffic};
+use super::{arm, autorate, change, kit, oracle, prague, topology, track, traffic};
 use anyhow::{Context, Error, Result, bail, ensure};
 use std::cell::RefCell;
 use std::fs;
@@ -129,6 +129,8 @@ struct Stage {
     shaper: change::InForce,
     /// What a policy that follows the line's rate has recorded.
     record: Option<track::Written>,
+    /// What the arm's loop has recorded.
+    loop_record: Option<autorate::Written>,
     /// There while connections may ask for it.
     _prague: Option<Prague>,
 }
@@ -213,6 +215,7 @@ impl Stage {
                 line,
                 shaper: Rc::new(RefCell::new(shaper)),
                 record: None,
+                loop_record: None,
                 _prague: prague,
             })
         })
@@ -242,6 +245,7 @@ impl Stage {
                 oracle::start(&session, shaper, text)?;
                 self.record = track::start(&session, shaper, text)?;
             }
+            self.loop_record = autorate::start(&session)?;
             if let Some(line) = &self.line {
                 line.prepare(&session)?;
             }
@@ -279,6 +283,9 @@ impl Stage {
         drop(tasks);
         if let Some(written) = &self.record {
             track::note(&self.session.recorder, written);
+        }
+        if let Some(written) = &self.loop_record {
+            autorate::note(&self.session.recorder, written);
         }
         if let Some(line) = &self.line {
             runtime.block_on(line.finish(duration_ns))?;

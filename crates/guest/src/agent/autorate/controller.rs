@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The control loop that cake-autorate publishes, written anew from its texts.
+//!
+//! Its sources are these of <https://github.com/lynxthecat/cake-autorate> at version 3.5.0,
+//! none of which is the program itself: `README.md` for the theory, `defaults.sh` for every
+//! constant (its name there stands beside each one here), `CHANGELOG.md` for what changed in the
+//! algorithm, and the issues and forum posts that the code names. Time comes in with each call.
+//!
+//! Left out, since it changes no rate by default or needs more than one reflector:
+//!
+//! - choosing, comparing and replacing reflectors: all six pingers ask one node, and each has a
+//!   baseline of its own as six reflectors have;
+//! - one-way delays: `fping`, the default, knows round trips, half of which each way takes;
+//! - `min_shaper_rates_enforcement`, which is off: with it rates fall to the least when nothing
+//!   passes or nobody answers; `global_ping_response_timeout_s` needs it;
+//! - the wait for devices, the start-up wait, and the logs;
+//! - the stretching of `monitor_achieved_rates_interval_ms` on slow lines, whose formula no text
+//!   states.
+//!
+//! Where the texts leave a choice, this one is made: a baseline begins at the first answer; a
+//! rate that rises waits for the refractory period of bufferbloat as one that falls does
+//! (`README.md`: no further change is made in it); and decay waits for its own alone.
+
+/// `no_pingers`.
+pub const PINGERS: usize = 6;
+/// Between two questions: `reflector_ping_interval_s` of 0.3 s over the pingers.
+pub const PING_NS: u64 = 300_000_000 / PINGERS as u64;
+/// `monitor_achieved_rates_interval_ms`.
+pub const LOAD_NS: u64 = 200_000_000;
+
+/// `alpha_baseline_increase`.
+const BASELINE_UP: f64 = 0.001;
+/// `alpha_baseline_decrease`.
+const BASELINE_DOWN: f64 = 0.9;
+/// `alpha_delta_ewma`.
+const DELTA_SHARE: f64 = 0.095;
+
+/// `bufferbloat_detection_window`.
+const WINDOW: usize = 6;
+/// `bufferbloat_detection_thr`.
+const DELAYED: usize = 3;
+/// `dl_owd_delta_delay_thr_ms`, `ul_owd_delta_delay_thr_ms`.
+const DELAY_MS: f64 = 30.0;
+/// `dl_avg_owd_delta_max_adjust_up_thr_ms`, and that of `ul`.
+const UP_MS: f64 = 10.0;
+/// `dl_avg_owd_delta_max_adjust_down_thr_ms`, and that of `ul`.
+const DOWN_MS: f64 = 60.0;
+
+/// `shaper_rate_min_adjust_down_bufferbloat` and `shaper_rate_max_adjust_down_bufferbloat`.
+const BLOAT: (f64, f64) = (0.99, 0.75);
+/// `shaper_rate_max_adjust_up_load_high` and `shaper_rate_min_adjust_up_load_high`.
+const HIGH: (f64, f64) = (1.04, 1.0);
+/// `shaper_rate_adjust_down_load_low`.
+const LOW_DOWN: f64 = 0.99;
+/// `shaper_rate_adjust_up_load_low`.
+const LOW_UP: f64 = 1.01;
+/// `high_load_thr`.
+const HIGH_LOAD: f64 = 0.75;
+/// `bufferbloat_refractory_period_ms`.
+const BLOAT_NS: u64 = 300_000_000;
+/// `decay_refractory_period_ms`.
+const DECAY_NS: u64 = 1_000_000_000;
+
+/// `connection_active_thr_kbps`. Where a least rate is lower that one is used: cake-autorate
+/// refuses to start there (its pull request 272).
+const ACTIVE_KBIT: f64 = 2_000.0;
+/// `sustained_idle_sleep_thr_s`.
+const SLEEP_NS: u64 = 60_000_000_000;
+/// `stall_detection_thr`, in times between two questions.
+const STALL_NS: u64 = 5 * PING_NS;
+/// `connection_stall_thr_kbps`.
+const STALL_KBIT: f64 = 10.0;
+
+/// The rates of one direction, in kbit/s.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// `min_dl_shaper_rate_kbps`, or that of `ul`.
+    pub least: f64,
+    /// `base_dl_shaper_rate_kbps`.
+    pub base: f64,
+    /// `max_dl_shaper_rate_kbps`.
+    pub most: f64,
+}
+
+/// Why a rate is another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Answers were late.
+    Bloat,
+    /// Much of the rate is used, and answers are not late.
+    High,
+    /// Little of it is used: back towards the base.
+    Low,
+}
+
+/// A rate that changed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// 0 upstream, 1 downstream.
+    pub way: usize,
+    /// The new rate in kbit/s.
+    pub kbit: f64,
+    /// Why.
+    pub why: Why,
+    /// What passed, over the rate before.
+    pub load: f64,
+    /// The mean of how late the answers of the window were, in milliseconds.
+    pub late_ms: f64,
+    /// The mean over time of how late the last pinger's answers were without load. cake-autorate
+    /// compares reflectors by it; here it is for the record.
+    pub quiet_ms: f64,
+}
+
+/// Decides about the rates.
+#[derive(Debug)]
+pub struct Controller {
+    sides: [Option<Side>; 2],
+    pingers: [Pinger; PINGERS],
+    /// Bits of the largest packet on the wire.
+    packet_bits: f64,
+    active_kbit: f64,
+    /// The pinger of the last answer.
+    last: usize,
+    answered_ns: u64,
+    /// Since when nothing is active.
+    idle_since_ns: Option<u64>,
+    asleep: bool,
+}
+
+#[derive(Debug)]
+struct Side {
+    limits: Limits,
+    kbit: f64,
+    load: f64,
+    /// How late the last answers were, in milliseconds, and whether that was too late.
+    window: [(f64, bool); WINDOW],
+    next: usize,
+    bloat_ns: Option<u64>,
+    decay_ns: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Pinger {
+    baseline_ms: Option<f64>,
+    quiet_ms: f64,
+}
+
+impl Controller {
+    /// Begins at the base rates. `limits` are those upstream and downstream; a direction
+    /// without any is not changed. `packet_bits` are those of the largest packet on the wire.
+    pub fn new(limits: [Option<Limits>; 2], packet_bits: f64) -> Self {
+        let least = limits.iter().flatten().map(|one| one.least);
+        Self {
+            sides: limits.map(|one| one.map(Side::new)),
+            pingers: [Pinger::default(); PINGERS],
+            packet_bits,
+            active_kbit: least.fold(ACTIVE_KBIT, f64::min),
+            last: 0,
+            answered_ns: 0,
+            idle_since_ns: None,
+            asleep: false,
+        }
+    }
+
+    /// Whether questions are asked: not after a minute in which little passed.
+    pub fn asks(&self) -> bool {
+        !self.asleep
+    }
+
+    /// An answer to a pinger, after a round trip of so many nanoseconds.
+    pub fn answer(&mut self, at_ns: u64, pinger: usize, round_trip_ns: u64) -> Vec<Change> {
+        self.answered_ns = at_ns;
+        if self.asleep {
+            return Vec::new();
+        }
+        self.last = pinger % PINGERS;
+        let one_way_ms = round_trip_ns as f64 / 2e6;
+        let loaded = self
+            .sides
+            .iter()
+            .flatten()
+            .any(|side| side.load > HIGH_LOAD);
+        let Some(pinger) = self.pingers.get_mut(self.last) else {
+            return Vec::new();
+        };
+        let late_ms = pinger.late_ms(one_way_ms, !loaded);
+        let packet_bits = self.packet_bits;
+        self.each(|side| {
+            let packet_ms = packet_bits / side.kbit;
+            side.note(late_ms, packet_ms);
+            side.fall(at_ns, packet_ms)
+        })
+    }
+
+    /// What passed since the last look, upstream and downstream, in kbit/s.
+    pub fn load(&mut self, at_ns: u64, achieved_kbit: [f64; 2]) -> Vec<Change> {
+        for (side, achieved) in self.sides.iter_mut().zip(achieved_kbit) {
+            if let Some(side) = side {
+                side.load = achieved / side.kbit;
+            }
+        }
+        self.sleep_or_wake(at_ns, achieved_kbit);
+        let silent = at_ns.saturating_sub(self.answered_ns) > STALL_NS;
+        let stands = achieved_kbit.iter().any(|&kbit| kbit < STALL_KBIT);
+        if self.asleep || (silent && stands) {
+            return Vec::new();
+        }
+        let packet_bits = self.packet_bits;
+        self.each(|side| side.rise_or_decay(at_ns, packet_bits / side.kbit))
+    }
+
+    fn sleep_or_wake(&mut self, at_ns: u64, achieved_kbit: [f64; 2]) {
+        if achieved_kbit.iter().any(|&kbit| kbit >= self.active_kbit) {
+            if self.asleep {
+                self.answered_ns = at_ns;
+            }
+            self.idle_since_ns = None;
+            self.asleep = false;
+        } else {
+            let since_ns = *self.idle_since_ns.get_or_insert(at_ns);
+            self.asleep |= at_ns.saturating_sub(since_ns) >= SLEEP_NS;
+        }
+    }
+
+    /// What became of each side's rate.
+    fn each(&mut self, mut decide: impl FnMut(&mut Side) -> Option<(f64, Why)>) -> Vec<Change> {
+        let quiet_ms = self.pingers[self.last].quiet_ms;
+        let mut changes = Vec::new();
+        for (way, side) in self.sides.iter_mut().enumerate() {
+            let Some(side) = side else { continue };
+            let Some((kbit, why)) = decide(side) else {
+                continue;
+            };
+            let kbit = kbit.clamp(side.limits.least, side.limits.most);
+            // Bit for bit the same where a limit holds it.
+            if kbit.to_bits() == side.kbit.to_bits() {
+                continue;
+            }
+            side.kbit = kbit;
+            changes.push(Change {
+                way,
+                kbit,
+                why,
+                load: side.load,
+                late_ms: side.late_ms(),
+                quiet_ms,
+            });
+        }
+        changes
+    }
+}
+
+impl Side {
+    fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            kbit: limits.base,
+            load: 0.0,
+            window: [(0.0, false); WINDOW],
+            next: 0,
+            bloat_ns: None,
+            decay_ns: None,
+        }
+    }
+
+    /// Takes an answer into the window. Thresholds are later by a packet's time at the rate of
+    /// now: with 1500 bytes, cake-autorate's log of its issue 192 has 30.24 ms at 50 Mbit/s and
+    /// 32.4 ms at 5 Mbit/s.
+    fn note(&mut self, late_ms: f64, packet_ms: f64) {
+        self.window[self.next] = (late_ms, late_ms > DELAY_MS + packet_ms);
+        self.next = (self.next + 1) % WINDOW;
+    }
+
+    fn late_ms(&self) -> f64 {
+        self.window.iter().map(|one| one.0).sum::<f64>() / WINDOW as f64
+    }
+
+    fn is_bloated(&self) -> bool {
+        self.window.iter().filter(|one| one.1).count() >= DELAYED
+    }
+
+    /// Where answers are late the rate falls, whatever the load is (cake-autorate's thread in
+    /// OpenWrt's forum, 135379, page 165).
+    fn fall(&mut self, at_ns: u64, packet_ms: f64) -> Option<(f64, Why)> {
+        if !self.is_bloated() || is_within(BLOAT_NS, self.bloat_ns, at_ns) {
+            return None;
+        }
+        self.bloat_ns = Some(at_ns);
+        let factor = between(self.late_ms() - packet_ms, (DELAY_MS, DOWN_MS), BLOAT);
+        Some((self.kbit * factor, Why::Bloat))
+    }
+
+    /// Rates rise with looks at the load alone (its change log, 3.2.0), less where the answers
+    /// come nearer to being late (3.3.0).
+    fn rise_or_decay(&mut self, at_ns: u64, packet_ms: f64) -> Option<(f64, Why)> {
+        if self.is_bloated() {
+            return None;
+        }
+        if self.load > HIGH_LOAD {
+            if is_within(BLOAT_NS, self.bloat_ns, at_ns) {
+                return None;
+            }
+            let factor = between(self.late_ms() - packet_ms, (UP_MS, DELAY_MS), HIGH);
+            return Some((self.kbit * factor, Why::High));
+        }
+        if is_within(DECAY_NS, self.decay_ns, at_ns) {
+            return None;
+        }
+        self.decay_ns = Some(at_ns);
+        let base = self.limits.base;
+        let kbit = if self.kbit > base {
+            (self.kbit * LOW_DOWN).max(base)
+        } else {
+            (self.kbit * LOW_UP).min(base)
+        };
+        Some((kbit, Why::Low))
+    }
+}
+
+impl Pinger {
+    /// How late an answer is. The baseline takes it in first (change log, 1.2). Without load it
+    /// counts for the mean over time (its issue 377).
+    fn late_ms(&mut self, one_way_ms: f64, quiet: bool) -> f64 {
+        let before_ms = self.baseline_ms.unwrap_or(one_way_ms);
+        let share = if one_way_ms > before_ms {
+            BASELINE_UP
+        } else {
+            BASELINE_DOWN
+        };
+        let baseline_ms = mean(share, one_way_ms, before_ms);
+        self.baseline_ms = Some(baseline_ms);
+        let late_ms = one_way_ms - baseline_ms;
+        if quiet {
+            self.quiet_ms = mean(DELTA_SHARE, late_ms, self.quiet_ms);
+        }
+        late_ms
+    }
+}
+
+/// An exponentially weighted mean.
+fn mean(share: f64, new: f64, old: f64) -> f64 {
+    share * new + (1.0 - share) * old
+}
+
+/// Whether something was at most a span ago.
+fn is_within(span_ns: u64, last_ns: Option<u64>, at_ns: u64) -> bool {
+    last_ns.is_some_and(|last_ns| at_ns.saturating_sub(last_ns) <= span_ns)
+}
+
+/// `of.0` up to `span.0`, `of.1` from `span.1` on, and on the straight line in between.
+fn between(value: f64, span: (f64, f64), of: (f64, f64)) -> f64 {
+    let part = ((value - span.0) / (span.1 - span.0)).clamp(0.0, 1.0);
+    of.0 + (of.1 - of.0) * part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Change, Controller, LOAD_NS, Limits, PING_NS, PINGERS, Pinger, Why};
+
+    const LIMITS: Limits = Limits {
+        least: 2_000.0,
+        base: 8_000.0,
+        most: 12_000.0,
+    };
+    const MS: u64 = 1_000_000;
+
+    /// A controller of the downstream that is told of echoes and load at their times.
+    struct Line {
+        controller: Controller,
+        at_ns: u64,
+        asked: usize,
+    }
+
+    impl Line {
+        fn new() -> Self {
+            Self {
+                controller: Controller::new([None, Some(LIMITS)], 12_000.0),
+                at_ns: 0,
+                asked: 0,
+            }
+        }
+
+        fn kbit(&self) -> f64 {
+            self.controller.sides[1].as_ref().unwrap().kbit
+        }
+
+        /// So many milliseconds with round trips of `round_trip_ms`, in which `load` of the rate passes
+        /// and half a megabit upstream.
+        fn pass(&mut self, ms: u64, round_trip_ms: u64, load: f64) -> Vec<Change> {
+            let mut changes = Vec::new();
+            let end_ns = self.at_ns + ms * MS;
+            while self.at_ns < end_ns {
+                self.at_ns += PING_NS;
+                let trip = round_trip_ms * MS;
+                changes.extend(
+                    self.controller
+                        .answer(self.at_ns, self.asked % PINGERS, trip),
+                );
+                self.asked += 1;
+                if self.at_ns.is_multiple_of(LOAD_NS) {
+                    let achieved = [500.0, load * self.kbit()];
+                    changes.extend(self.controller.load(self.at_ns, achieved));
+                }
+            }
+            changes
+        }
+    }
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-6 * b.abs().max(1.0)
+    }
+
+    #[test]
+    fn a_baseline_falls_at_once_and_rises_slowly() {
+        let mut pinger = Pinger::default();
+        assert!(close(pinger.late_ms(20.0, true), 0.0));
+        // 0.1 * 20 + 0.9 * 10, and 10 less than that.
+        assert!(close(pinger.late_ms(10.0, true), -1.0));
+        assert!(close(pinger.late_ms(111.0, false), 111.0 - 11.1));
+        assert!(close(pinger.baseline_ms.unwrap(), 11.1));
+        // Only answers without load count for the mean.
+        assert!(close(pinger.quiet_ms, -0.095));
+    }
+
+    #[test]
+    fn a_rate_rises_by_a_twenty_fifth_at_high_load_up_to_the_most() {
+        let mut line = Line::new();
+        let changes = line.pass(1_000, 20, 0.9);
+        let whys: Vec<Why> = changes.iter().map(|one| one.why).collect();
+        assert_eq!(whys, [Why::High; 5]);
+        assert!(close(line.kbit(), 8_000.0 * 1.04_f64.powi(5)));
+        line.pass(3_000, 20, 0.9);
+        assert!(close(line.kbit(), LIMITS.most));
+        assert_eq!(line.pass(1_000, 20, 0.9), []);
+    }
+
+    #[test]
+    fn it_rises_less_where_answers_are_nearly_late() {
+        let mut line = Line::new();
+        line.pass(400, 20, 0.5);
+        // 20 ms late each way, less a packet's 1.5 ms: nearly half of the way to 30 ms.
+        line.pass(600, 60, 0.5);
+        let changes = line.pass(200, 60, 0.9);
+        let late_ms = changes[0].late_ms - 1.5;
+        assert!((18.0..18.5).contains(&late_ms), "{late_ms}");
+        let factor = changes[0].kbit / 8_000.0;
+        assert!(
+            close(factor, 1.04 - 0.04 * (late_ms - 10.0) / 20.0),
+            "{factor}"
+        );
+    }
+
+    #[test]
+    fn three_late_answers_of_six_are_bloat_and_a_rate_falls_by_how_late_they_are() {
+        let mut line = Line::new();
+        line.pass(400, 20, 0.5);
+        // Late by 100 ms each way: the third one is enough, at a mean of 50 ms less a packet's.
+        assert_eq!(line.pass(100, 220, 0.5), []);
+        let changes = line.pass(50, 220, 0.5);
+        assert_eq!(changes.len(), 1);
+        assert_eq!((changes[0].way, changes[0].why), (1, Why::Bloat));
+        let part = (changes[0].late_ms - 1.5 - 30.0) / 30.0;
+        assert!((0.6..0.65).contains(&part), "{part}");
+        assert!(close(line.kbit(), 8_000.0 * (0.99 - 0.24 * part)));
+        // The next one comes after 300 ms, and has the whole factor.
+        let before = line.kbit();
+        assert_eq!(line.pass(300, 220, 0.9), []);
+        assert_eq!(line.pass(50, 220, 0.9).len(), 1);
+        assert!(close(line.kbit(), before * 0.75));
+        line.pass(5_000, 220, 0.9);
+        assert!(close(line.kbit(), LIMITS.least));
+    }
+
+    #[test]
+    fn a_threshold_is_later_by_a_packet() {
+        let mut line = Line::new();
+        line.pass(400, 20, 0.5);
+        // 31 ms late is within 30 ms and a packet of 1.5 ms.
+        assert_eq!(line.pass(1_000, 82, 0.5), []);
+        assert_ne!(line.pass(1_000, 84, 0.5), []);
+    }
+
+    #[test]
+    fn at_low_load_a_rate_returns_to_the_base_by_a_hundredth_a_second() {
+        for (round_ms, load, factor) in [(20, 0.9, 0.99), (300, 0.9, 1.01)] {
+            let mut line = Line::new();
+            line.pass(400, 20, 0.5);
+            line.pass(800, round_ms, load);
+            // What was late leaves the window.
+            line.pass(2_000, 20, 0.5);
+            let before = line.kbit();
+            let changes = line.pass(3_600, 20, 0.5);
+            let times = i32::try_from(changes.len()).unwrap();
+            assert!((3..=4).contains(&times), "{changes:?}");
+            assert!(changes.iter().all(|one| one.why == Why::Low));
+            assert!(close(line.kbit(), before * f64::powi(factor, times)));
+            line.pass(60_000, 20, 0.5);
+            line.pass(60_000, 20, 0.5);
+            assert!(close(line.kbit(), LIMITS.base));
+        }
+    }
+
+    #[test]
+    fn after_a_minute_of_little_nobody_is_asked() {
+        let mut line = Line::new();
+        line.pass(60_000, 20, 0.1);
+        assert!(line.controller.asks());
+        line.pass(400, 20, 0.1);
+        assert!(!line.controller.asks());
+        assert_eq!(line.pass(1_000, 500, 0.1), []);
+        line.pass(200, 20, 0.5);
+        assert!(line.controller.asks());
+    }
+
+    #[test]
+    fn in_a_stall_rates_stay() {
+        let mut line = Line::new();
+        line.pass(2_000, 20, 0.9);
+        let at_ns = line.at_ns;
+        let silent = |controller: &mut Controller, after_ns, up| {
+            controller.load(at_ns + after_ns, [up, 7_000.0])
+        };
+        assert_eq!(silent(&mut line.controller, 2 * LOAD_NS, 9.0), []);
+        // Where both directions carry something, answers are lost, not the line.
+        let changes = silent(&mut line.controller, 8 * LOAD_NS, 11.0);
+        assert_eq!(changes.len(), 1, "{changes:?}");
+    }
+}

@@ -53,7 +53,7 @@ const MOST: Field<Within<Rate>> = Field::new("most", rate(SLOWEST, FASTEST), "Ne
 const COMMAND: Field<Text> = Field::new(
     "command",
     Text,
-    "`PLACE: PROGRAM ARGUMENT...`, run whenever the rate changes and before traffic starts; \
+    "`PLACE: PROGRAM ARGUMENT...`, run as traffic starts and whenever the rate changes; \
      `{kbit}` stands for the rate in kbit/s",
 )
 .required(EXAMPLE);

@@ -3,18 +3,15 @@
 //! and commands. Policies are `shaper`'s.
 
 use super::Machine;
+use super::command::{output, output_of, succeeded};
 use super::nodes::{Nodes, name};
 use super::recorder::Recorder;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 use weirgate_experiment::{Arm, Command as ArmCommand};
-
-/// Where programs are looked for.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Sets the arm's module parameters. They are the whole machine's: on a
 /// machine that is not the run's own they are only compared.
@@ -87,39 +84,4 @@ fn run_command(
     let status = output.status.code().unwrap_or(-1);
     recorder.transcript(what.clone(), output_of(&output), status);
     succeeded(&what, &output)
-}
-
-/// Runs a program where the calling thread is; it has to succeed.
-pub(super) fn execute(argv: &[String]) -> Result<()> {
-    let what = argv.join(" ");
-    let output = output(argv).with_context(|| format!("{what}: cannot be started"))?;
-    succeeded(&what, &output)
-}
-
-fn output(argv: &[String]) -> io::Result<Output> {
-    let empty = || io::Error::new(io::ErrorKind::InvalidInput, "the command is empty");
-    let (program, arguments) = argv.split_first().ok_or_else(empty)?;
-    Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .env("PATH", PATH)
-        .env("LC_ALL", "C")
-        .output()
-}
-
-fn succeeded(what: &str, output: &Output) -> Result<()> {
-    ensure!(
-        output.status.success(),
-        "{what}: {}: {}",
-        output.status,
-        output_of(output).trim_end()
-    );
-    Ok(())
-}
-
-/// What a program printed, errors last.
-fn output_of(output: &Output) -> String {
-    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.push_str(&String::from_utf8_lossy(&output.stderr));
-    text
 }

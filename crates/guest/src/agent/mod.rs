@@ -14,6 +14,7 @@ mod arm;
 mod autorate;
 mod change;
 pub mod clock;
+mod command;
 mod kit;
 mod limits;
 pub mod line;

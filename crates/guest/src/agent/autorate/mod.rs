@@ -7,8 +7,8 @@
 
 mod controller;
 
-use super::arm::execute;
 use super::change::yielding;
+use super::command::execute;
 use super::line::framing::Wire;
 use super::nodes::{LAN, WAN, address, name};
 use super::recorder::Recorder;

@@ -127,6 +127,40 @@ fn a_line_keeps_its_promises_in_real_time() {
     }
 }
 
+/// An arm whose loop changes a rate by a program that takes any.
+fn with_loop(program: &str) -> Job {
+    let side = format!(
+        "least = \"100kbit\", base = \"500kbit\", most = \"1mbit\", \
+         command = \"gateway: {program} {{kbit}}\""
+    );
+    let more = format!(
+        "programs = [\"{program}\"]\n[arm.autorate]\nask = \"provider\"\nup = {{ {side} }}\n"
+    );
+    job("loop", &more)
+}
+
+#[test]
+fn a_loop_changes_the_rate_by_load_and_by_late_echoes() {
+    let recording = run_here(&with_loop("true")).unwrap();
+    let named = |what: &str| recording.transcript.iter().find(|one| one.what == what);
+    let record = &named("gateway: the record of autorate").unwrap().output;
+    // The upload is more than the rate, and then more than the line: the queue grows.
+    let whys: Vec<&str> = record
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split(' ').nth(3))
+        .collect();
+    assert_eq!(whys.first(), Some(&"high"), "{record}");
+    assert!(whys.contains(&"bloat"), "{record}");
+    assert!(record.lines().skip(1).all(|line| line.contains(" up ")));
+}
+
+#[test]
+fn a_command_of_a_loop_that_fails_ends_the_run() {
+    let text = failure(&with_loop("false"));
+    assert!(text.contains("false 500: exit status: 1"), "{text}");
+}
+
 #[test]
 fn a_command_runs_in_its_node_and_is_kept() {
     let more = r#"

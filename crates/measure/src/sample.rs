@@ -76,6 +76,7 @@ pub(crate) fn arm(name: &str) -> Arm {
         about: String::new(),
         policy: None,
         kit: None,
+        autorate: None,
         commands: Vec::new(),
         programs: Vec::new(),
         module_parameters: Vec::new(),

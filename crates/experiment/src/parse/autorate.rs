@@ -86,14 +86,18 @@ pub(super) fn autorate(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<Auto
 }
 
 fn ask(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<Node> {
-    let node = scope.node(table, &ASK)?;
+    if !ASK.is_there(table) {
+        return None;
+    }
+    let text = table.text(ASK.name)?;
+    let node = scope.node_of(table, &text)?;
     if matches!(node, Node::Provider | Node::Server(_)) {
         return Some(node);
     }
     let message = format!("echoes of `{node}` do not cross the line");
     let hint = "ask `provider` or a server";
     let problems = table.problems();
-    problems.error(codes::DIRECTION, field::head(table), message, hint);
+    problems.error(codes::DIRECTION, text.span, message, hint);
     None
 }
 

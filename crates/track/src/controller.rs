@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Puts together what the reflectors say and what the counters say.
 
-use crate::direction::{Change, LineState};
+use crate::direction::{Change, Doubt, LineState, Shows};
 use crate::model::{Decided, Decision, Input, LineDirection, Reason, Settings};
 use crate::votes::{QueueDelay, Votes};
 
@@ -184,7 +184,7 @@ impl Controller {
                 !late[direction.index()] || line.is_none_or(LineState::at_floor)
             });
         self.votes.helpless(at, helpless);
-        let length = self.step_length(threshold);
+        let shows = self.shows(threshold);
         for direction in LineDirection::BOTH {
             let own = self.own_threshold(direction);
             let (delta, least) = match delay.one_way {
@@ -202,7 +202,18 @@ impl Controller {
             let Some(line) = &mut self.lines[direction.index()] else {
                 continue;
             };
-            let change = if late[direction.index()] {
+            let doubt = line.doubt(at, delta, shows.answers);
+            let change = if line.is_deaf(at, shows.answers) {
+                None
+            } else if let Doubt::Lower(change) = doubt {
+                Some(change)
+            } else if matches!(doubt, Doubt::AnotherPath) {
+                self.votes.another_path();
+                line.no_queue(at)
+            } else if late[direction.index()] {
+                if !line.draining() {
+                    self.votes.begin();
+                }
                 line.late(at, delta, news)
             } else if line.draining() && least < limit / 2 {
                 let change = line.clear(at);
@@ -210,7 +221,7 @@ impl Controller {
                 self.votes.forget();
                 change
             } else if line.trying() {
-                line.go_on(at, length, delay.delta > limit / 2)
+                line.go_on(at, &shows, delay.delta)
             } else {
                 None
             };
@@ -218,20 +229,13 @@ impl Controller {
                 tell.push(decision(at, direction, change));
             }
         }
-        self.begin(at, &delay, threshold, length, tell);
+        self.begin(at, &delay, &shows, tell);
     }
 
     /// Begins an experiment, where one would show something. One at a time: of
     /// two nobody would know which of them made the queue.
-    fn begin(
-        &mut self,
-        at: u64,
-        delay: &QueueDelay,
-        threshold: u64,
-        length: u64,
-        tell: &mut Vec<Decision>,
-    ) {
-        if delay.delta > threshold / 2 || self.busy() {
+    fn begin(&mut self, at: u64, delay: &QueueDelay, shows: &Shows, tell: &mut Vec<Decision>) {
+        if delay.delta > shows.threshold / 2 || self.busy() {
             return;
         }
         for direction in LineDirection::BOTH {
@@ -241,7 +245,7 @@ impl Controller {
             if !line.may_try(at) {
                 continue;
             }
-            if let Some(change) = line.try_more(at, length) {
+            if let Some(change) = line.try_more(at, shows) {
                 tell.push(decision(at, direction, change));
             }
             return;
@@ -296,14 +300,15 @@ impl Controller {
         self.settings.delay_ns.saturating_add(packet)
     }
 
-    /// In this time an experiment on a line that carries no more makes the
-    /// delay doubtful, and the delay shows in answers.
-    fn step_length(&self, threshold: u64) -> u64 {
-        threshold
-            .saturating_mul(25)
-            .saturating_add(self.settings.probe_ns)
-            .saturating_add(self.votes.round_trip())
-            .clamp(300 * MILLISECOND, 2 * SECOND)
+    /// When a queue is known that an experiment makes.
+    fn shows(&self, threshold: u64) -> Shows {
+        Shows {
+            threshold,
+            answers: self
+                .settings
+                .probe_ns
+                .saturating_add(self.votes.round_trip()),
+        }
     }
 }
 

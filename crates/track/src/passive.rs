@@ -72,6 +72,13 @@ impl Passive {
     }
 
     /// See [`Baseline`].
+    pub(crate) fn take_lately(&mut self) {
+        for one in self.ends.values_mut() {
+            one.baseline.take_lately();
+        }
+    }
+
+    /// See [`Baseline`].
     pub(crate) fn give_in(&mut self, at: u64) {
         for one in self.ends.values_mut() {
             one.baseline.give_in(at);

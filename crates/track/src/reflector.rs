@@ -51,6 +51,13 @@ impl Baseline {
         }
     }
 
+    /// Takes the least of the last stretch.
+    pub(crate) fn take_lately(&mut self) {
+        if let Some((value, _)) = self.lately {
+            self.least = Some(value);
+        }
+    }
+
     /// Begins a stretch.
     pub(crate) fn begin(&mut self) {
         self.lately = None;
@@ -126,6 +133,14 @@ impl Reflector {
         self.rtt.give_in(at);
         for one in &mut self.one_way {
             one.give_in(at);
+        }
+    }
+
+    /// Takes the least of the last stretch, in all that it tells.
+    pub(crate) fn take_lately(&mut self) {
+        self.rtt.take_lately();
+        for one in &mut self.one_way {
+            one.take_lately();
         }
     }
 

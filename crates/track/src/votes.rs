@@ -279,6 +279,23 @@ impl Votes {
         })
     }
 
+    /// From now on the least is looked for that a path takes which is another one.
+    pub(crate) fn begin(&mut self) {
+        self.passive.begin();
+        for one in &mut self.reflectors {
+            one.begin();
+        }
+    }
+
+    /// The path takes longer than it did, since the last [`Self::begin`].
+    pub(crate) fn another_path(&mut self) {
+        self.last.clear();
+        self.passive.take_lately();
+        for one in &mut self.reflectors {
+            one.take_lately();
+        }
+    }
+
     /// Forgets what was reported so far of the queue.
     pub(crate) fn forget(&mut self) {
         self.last.clear();
@@ -293,10 +310,7 @@ impl Votes {
         }
         let Some(since) = self.since_late else {
             self.since_late = Some(at);
-            self.passive.begin();
-            for one in &mut self.reflectors {
-                one.begin();
-            }
+            self.begin();
             return;
         };
         if at.saturating_sub(since) >= crate::reflector::GIVE_IN {

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One direction of the line: its rate, and what is being done to know it.
 
+mod load;
+mod pace;
+
 use crate::model::{Limits, LineDirection, Reason};
-use std::collections::VecDeque;
+use load::{ERROR_BYTES, KEPT, Load};
+use pace::{Known, STEADY};
+
+pub(crate) use pace::Shows;
 
 const SECOND: u64 = 1_000_000_000;
 const MILLISECOND: u64 = 1_000_000;
-/// What is remembered of the load.
-const KEPT: u64 = 2 * SECOND;
 /// The stretch of the load that tells what the line carries when a queue shows:
 /// it has stood for about so long then.
 const JUST: u64 = 200 * MILLISECOND;
@@ -17,24 +21,15 @@ const GROWTH: u64 = 400 * MILLISECOND;
 const KNOWN: u64 = 150 * MILLISECOND;
 /// So many answers of a queue have a median that is the queue's.
 const ENOUGH: u32 = 2;
-/// Pauses between experiments: after one that went well, and the most after
-/// some that did not.
-const SOON: u64 = 2 * SECOND;
-const LATER: u64 = 4 * SECOND;
-/// What the first step of an experiment brings above the known rate, in
-/// thousandths, and the steps that follow it.
-const FIRST: u64 = 30;
-const STEPS: [u64; 4] = [60, 120, 240, 400];
+/// What comes is what the shaper lets through if it differs by no more than so many
+/// thousandths, or by the error of a look.
+const TOLERANCE: u64 = 70;
+/// What comes is clearly less by so many hundredths.
+const LESS: u64 = 8;
+/// A queue that stands for so long is doubted.
+const DOUBTFUL: u64 = 600 * MILLISECOND;
 /// A queue of this many nanoseconds or more is drained at half the rate.
 const DEEP: u64 = 150 * MILLISECOND;
-
-#[derive(Debug, Clone, Copy)]
-struct Sample {
-    at: u64,
-    span: u64,
-    bytes: u64,
-    full: bool,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -46,6 +41,8 @@ enum Phase {
         until: u64,
         step: usize,
         before: u64,
+        /// By how many thousandths the step is higher than what is known.
+        above: u64,
     },
     /// A queue is given time to go.
     Drain {
@@ -61,6 +58,13 @@ enum Phase {
         /// since it was last seen.
         standing: (u64, u64),
         since_seen: (u64, u64),
+        /// Downstream: how short the queue has been, and for how long in all since then the
+        /// line had nothing to send, as far as is known.
+        shortest: u64,
+        spare: u64,
+        /// Since when less is asked for to see whether less comes; what came until then, and
+        /// how late.
+        test: Option<(u64, u64, u64)>,
     },
 }
 
@@ -71,10 +75,21 @@ pub(crate) struct LineState {
     limits: Limits,
     pub(crate) rate: u64,
     phase: Phase,
-    samples: VecDeque<Sample>,
-    last: Option<u64>,
+    load: Load,
     pause: u64,
     before_blind: Option<u64>,
+    known: Known,
+}
+
+/// What is thought of a delay that does not get shorter.
+#[derive(Debug)]
+pub(crate) enum Doubt {
+    /// Nothing yet.
+    None,
+    /// This rate will tell.
+    Lower(Change),
+    /// It is the path's.
+    AnotherPath,
 }
 
 /// A new rate and why.
@@ -87,38 +102,99 @@ impl LineState {
             limits,
             rate: limits.base,
             phase: Phase::Hold { since: 0 },
-            samples: VecDeque::new(),
-            last: None,
-            pause: SOON,
+            load: Load::default(),
+            pause: STEADY.soon,
             before_blind: None,
+            known: Known::new(limits.base),
         }
     }
 
     /// Takes what counters reported.
     pub(crate) fn load(&mut self, at: u64, bytes: u64, backlog: u64) {
-        let Some(last) = self.last.replace(at) else {
+        let shaped = self.shaped();
+        let Some(span) = self.load.take(at, bytes, backlog, shaped) else {
             self.phase = Phase::Hold { since: at };
             return;
         };
-        let span = at.saturating_sub(last);
         if span == 0 {
             return;
         }
-        let full = backlog > 0 || rate_of(bytes, span) >= self.shaped() / 10 * 9;
-        self.samples.push_back(Sample {
-            at,
-            span,
-            bytes,
-            full,
-        });
-        let old = |one: &Sample| at.saturating_sub(one.at) > KEPT;
-        while self.samples.front().is_some_and(old) {
-            self.samples.pop_front();
+        let seen = rate_of(bytes, span);
+        let is_down = self.direction == LineDirection::Down;
+        if let Phase::Drain {
+            since_seen,
+            spare,
+            estimate,
+            ..
+        } = &mut self.phase
+        {
+            // Downstream no more comes than the shaper has room for once senders have heard
+            // of it. That says nothing of the line, but that it could carry more.
+            let error = part(shaped, TOLERANCE, 1_000).max(rate_of(ERROR_BYTES, span));
+            if is_down && shaped < *estimate && seen.abs_diff(shaped) <= error {
+                *spare = spare.saturating_add(part(span, *estimate - shaped, *estimate));
+            } else {
+                since_seen.0 = since_seen.0.saturating_add(bytes);
+                since_seen.1 = since_seen.1.saturating_add(span);
+            }
         }
-        if let Phase::Drain { since_seen, .. } = &mut self.phase {
-            since_seen.0 = since_seen.0.saturating_add(bytes);
-            since_seen.1 = since_seen.1.saturating_add(span);
+    }
+
+    /// Whether what answers say is of an outage. Upstream an idle line says nothing of it.
+    pub(crate) fn is_deaf(&self, at: u64, answers: u64) -> bool {
+        self.direction == LineDirection::Down && self.load.is_deaf(at, answers)
+    }
+
+    /// Doubts that a queue delays answers, which may be the path's: they take as long as
+    /// before although the line has had nothing to send, or for long. Then less is asked for.
+    /// Where less comes, and as late as before, the path is another one.
+    pub(crate) fn doubt(&mut self, at: u64, delta: u64, answers: u64) -> Doubt {
+        let seen = self.load.carried(at, KNOWN);
+        let Phase::Drain {
+            since,
+            shortest,
+            spare,
+            test,
+            ..
+        } = &mut self.phase
+        else {
+            return Doubt::None;
+        };
+        if let Some((then, came, was)) = *test {
+            if at.saturating_sub(then) < answers.saturating_add(KNOWN) {
+                return Doubt::None;
+            }
+            (*test, *spare, *since) = (None, 0, at);
+            let less = seen < part(came, 100 - LESS, 100);
+            let same = (was / 5 * 4..=was / 5 * 6).contains(&delta);
+            return if less && same {
+                Doubt::AnotherPath
+            } else {
+                Doubt::None
+            };
         }
+        if delta < *shortest / 5 * 4 {
+            (*shortest, *spare) = (delta, 0);
+        } else if self.direction == LineDirection::Down
+            && (*spare >= shortest.saturating_add(20 * MILLISECOND)
+                || at.saturating_sub(*since) >= DOUBTFUL)
+        {
+            *test = Some((at, seen, delta));
+            let rate = self.within(part(self.rate, 100 - 2 * LESS, 100));
+            if let Some(change) = self.become_at(rate, Reason::Queue) {
+                return Doubt::Lower(change);
+            }
+        }
+        Doubt::None
+    }
+
+    /// There was no queue: back to the rate before.
+    pub(crate) fn no_queue(&mut self, at: u64) -> Option<Change> {
+        let Phase::Drain { most, .. } = self.phase else {
+            return None;
+        };
+        self.phase = Phase::Hold { since: at };
+        self.become_at(self.within(most), Reason::Drained)
     }
 
     /// What the shaper lets through.
@@ -130,32 +206,9 @@ impl LineState {
         rate.clamp(self.limits.floor, self.limits.ceiling)
     }
 
-    fn lately(&self, at: u64, window: u64) -> impl Iterator<Item = &Sample> {
-        let from = at.saturating_sub(window);
-        self.samples.iter().filter(move |one| one.at > from)
-    }
-
-    /// Bits per second that crossed the line in the last stretch of time.
-    fn carried(&self, at: u64, window: u64) -> u64 {
-        let (bytes, span) = self
-            .lately(at, window)
-            .fold((0u64, 0u64), |(bytes, span), one| {
-                (bytes.saturating_add(one.bytes), span + one.span)
-            });
-        rate_of(bytes, span)
-    }
-
-    /// Whether the shaper was full for most of that time.
-    fn filled(&self, at: u64, window: u64) -> bool {
-        let (full, span) = self.lately(at, window).fold((0, 0), |(full, span), one| {
-            (full + if one.full { one.span } else { 0 }, span + one.span)
-        });
-        span >= window / 10 * 7 && full >= span / 10 * 6
-    }
-
     /// Whether it can be what a queue comes from.
     pub(crate) fn loaded(&self, at: u64) -> bool {
-        self.filled(at, JUST) || self.carried(at, KEPT) >= self.shaped() / 5
+        self.load.filled(at, JUST) || self.load.carried(at, KEPT) >= self.shaped() / 5
     }
 
     pub(crate) const fn draining(&self) -> bool {
@@ -185,11 +238,12 @@ impl LineState {
                 } else {
                     JUST
                 };
-                self.pause = SOON;
+                self.pause = self.known.pace(at).soon;
                 self.fall(at, delta, window)
             }
             Phase::Try { since, .. } => {
-                self.pause = (self.pause * 2).min(LATER);
+                let pace = self.known.pace(at);
+                self.pause = (self.pause * 2).clamp(pace.soon, pace.later);
                 self.fall(at, delta, at.saturating_sub(since).max(JUST))
             }
             Phase::Drain { .. } => self.still(at, delta, news),
@@ -198,7 +252,7 @@ impl LineState {
 
     /// The first word of a queue.
     fn fall(&mut self, at: u64, delta: u64, window: u64) -> Option<Change> {
-        let seen = self.carried(at, window);
+        let seen = self.load.carried(at, window);
         let estimate = match self.direction {
             // While a queue stands there, what comes is what the line carries.
             LineDirection::Down => seen,
@@ -214,6 +268,9 @@ impl LineState {
             answers: 0,
             standing: (0, 0),
             since_seen: (0, 0),
+            shortest: delta,
+            spare: 0,
+            test: None,
         };
         self.become_at(self.within(drained(estimate, delta)), Reason::Queue)
     }
@@ -228,6 +285,7 @@ impl LineState {
             answers,
             standing,
             since_seen,
+            ..
         } = &mut self.phase
         else {
             return None;
@@ -274,6 +332,7 @@ impl LineState {
             return None;
         };
         self.phase = Phase::Hold { since: at };
+        self.known.learn(at, estimate);
         self.become_at(self.within(estimate), Reason::Drained)
     }
 
@@ -283,32 +342,34 @@ impl LineState {
             return false;
         };
         self.rate < self.limits.ceiling
-            && at.saturating_sub(since) >= self.pause
-            && self.filled(at, SECOND)
+            && at.saturating_sub(since) >= self.pause.min(self.known.pace(at).later)
+            && self.load.filled(at, self.known.pace(at).full)
     }
 
-    /// Begins one; each step lasts for `length`.
-    pub(crate) fn try_more(&mut self, at: u64, length: u64) -> Option<Change> {
+    /// Begins one; each step lasts until a queue that it makes is known.
+    pub(crate) fn try_more(&mut self, at: u64, shows: &Shows) -> Option<Change> {
         let before = self.rate;
+        let first = self.known.pace(at).first;
         let kept = (1_000_000 - self.limits.margin_ppm).max(1);
-        let rate = part(self.rate, (1_000 + FIRST) * 1_000, kept);
+        let rate = part(self.rate, (1_000 + first) * 1_000, kept);
         self.phase = Phase::Try {
             since: at,
-            until: at.saturating_add(length),
+            until: at.saturating_add(shows.within(first)),
             step: 0,
             before,
+            above: first,
         };
         self.become_at(self.within(rate.max(before)), Reason::Try)
     }
 
-    /// Goes on with an experiment, or ends it. `doubtful` where the delay is
-    /// neither short nor long.
-    pub(crate) fn go_on(&mut self, at: u64, length: u64, doubtful: bool) -> Option<Change> {
+    /// Goes on with an experiment, or ends it. `delta` is how long a queue is now.
+    pub(crate) fn go_on(&mut self, at: u64, shows: &Shows, delta: u64) -> Option<Change> {
         let Phase::Try {
             since,
             until,
             step,
             before,
+            above,
         } = self.phase
         else {
             return None;
@@ -317,30 +378,46 @@ impl LineState {
             return None;
         }
         let span = at.saturating_sub(since);
-        let seen = self.carried(at, span);
-        if !self.filled(at, span) || seen < self.shaped() / 10 * 9 {
-            // Nobody wanted more. What did come is known to be possible.
-            let kept = (1_000_000 - self.limits.margin_ppm).max(1);
-            let known = part(seen, 1_000_000, kept);
+        // At first the senders have not heard of it.
+        let heard = span.saturating_sub(shows.answers).max(span / 2);
+        let seen = self.load.carried(at, heard);
+        let least = part(self.shaped(), 2_000 - above, 2_000);
+        if !self.load.filled(at, span) || seen < least {
+            // What did come is known to be possible. Where nothing waits for it, nobody wanted
+            // more, and the line may carry more than that. Else it is all that it carries.
+            let known = if delta <= shows.threshold / 4 {
+                let kept = (1_000_000 - self.limits.margin_ppm).max(1);
+                part(seen, 1_000_000, kept)
+            } else {
+                let pace = self.known.pace(at);
+                self.pause = (self.pause * 2).clamp(pace.soon, pace.later);
+                seen
+            };
             self.phase = Phase::Hold { since: at };
             let rate = known.clamp(before, self.rate.max(before));
+            self.known.learn(at, rate);
             return self.become_at(self.within(rate), Reason::Tried);
         }
-        if doubtful && at < until.saturating_add(length) {
+        let pace = self.known.pace(at);
+        // The delay is neither short nor long.
+        let doubtful = delta > shows.threshold / 2;
+        if doubtful && at < until.saturating_add(until - since) {
             return None;
         }
-        self.pause = SOON;
+        self.pause = pace.soon;
+        self.known.learn(at, self.rate);
         if self.rate >= self.limits.ceiling {
             self.phase = Phase::Hold { since: at };
             return None;
         }
         let known = self.rate;
-        let more = STEPS[step.min(STEPS.len() - 1)];
+        let more = pace.steps[step.min(pace.steps.len() - 1)];
         self.phase = Phase::Try {
             since: at,
-            until: at.saturating_add(length),
+            until: at.saturating_add(shows.within(more)),
             step: step + 1,
             before: known,
+            above: more,
         };
         self.become_at(self.within(part(known, 1_000 + more, 1_000)), Reason::Try)
     }
@@ -362,7 +439,7 @@ impl LineState {
     pub(crate) fn sees(&mut self, at: u64) -> Change {
         let known = self.before_blind.take().unwrap_or(self.limits.base);
         self.phase = Phase::Hold { since: at };
-        self.pause = SOON;
+        self.pause = self.known.pace(at).soon;
         self.rate = self.within(known);
         (self.rate, Reason::Sees)
     }

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What crossed the line lately, and when nothing did.
+
+use super::{JUST, KNOWN, SECOND, rate_of};
+use std::collections::VecDeque;
+
+/// What is remembered of the load.
+pub(super) const KEPT: u64 = 2 * SECOND;
+/// Bytes in a look that are an error of it.
+pub(super) const ERROR_BYTES: u64 = 2_000;
+
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    at: u64,
+    span: u64,
+    bytes: u64,
+    full: bool,
+}
+
+/// The looks of the last seconds.
+#[derive(Debug, Default)]
+pub(super) struct Load {
+    samples: VecDeque<Sample>,
+    last: Option<u64>,
+    /// Whether nothing comes although much did, and since when something comes again.
+    silent: bool,
+    resumed: Option<u64>,
+}
+
+impl Load {
+    /// Takes what counters reported while the shaper let `shaped` bit/s through. How long it
+    /// took; `None` where it is the first time.
+    pub(super) fn take(&mut self, at: u64, bytes: u64, backlog: u64, shaped: u64) -> Option<u64> {
+        let span = at.saturating_sub(self.last.replace(at)?);
+        if span == 0 {
+            return Some(0);
+        }
+        self.listen(at, bytes);
+        self.samples.push_back(Sample {
+            at,
+            span,
+            bytes,
+            full: backlog > 0 || rate_of(bytes, span) >= shaped / 10 * 9,
+        });
+        let old = |one: &Sample| at.saturating_sub(one.at) > KEPT;
+        while self.samples.front().is_some_and(old) {
+            self.samples.pop_front();
+        }
+        Some(span)
+    }
+
+    /// Notices when nothing comes although much did: the line has lost its connection. What
+    /// was delayed by that is no queue, and gone a round trip after it is back.
+    fn listen(&mut self, at: u64, bytes: u64) {
+        if bytes > 0 {
+            if self.silent {
+                self.silent = false;
+                self.resumed = Some(at);
+            }
+            return;
+        }
+        let lately = self.lately(at, JUST);
+        let (bytes, looks) =
+            lately.fold((0, 0), |(bytes, looks), one| (bytes + one.bytes, looks + 1));
+        self.silent |= looks > 0 && bytes / looks >= 4 * ERROR_BYTES;
+    }
+
+    /// Whether what answers say is of an outage, where they take so long.
+    pub(super) fn is_deaf(&self, at: u64, answers: u64) -> bool {
+        let back = |then: u64| at.saturating_sub(then) < answers.saturating_add(KNOWN);
+        self.silent || self.resumed.is_some_and(back)
+    }
+
+    fn lately(&self, at: u64, window: u64) -> impl Iterator<Item = &Sample> {
+        let from = at.saturating_sub(window);
+        self.samples.iter().filter(move |one| one.at > from)
+    }
+
+    /// Bits per second that crossed the line in the last stretch of time, outages apart.
+    pub(super) fn carried(&self, at: u64, window: u64) -> u64 {
+        let (bytes, span) = self
+            .lately(at, window)
+            .filter(|one| one.bytes > 0 || !self.is_deaf(at, window))
+            .fold((0u64, 0u64), |(bytes, span), one| {
+                (bytes.saturating_add(one.bytes), span + one.span)
+            });
+        rate_of(bytes, span)
+    }
+
+    /// Whether the shaper was full for most of that time.
+    pub(super) fn filled(&self, at: u64, window: u64) -> bool {
+        let (full, span) = self.lately(at, window).fold((0, 0), |(full, span), one| {
+            (full + if one.full { one.span } else { 0 }, span + one.span)
+        });
+        span >= window / 10 * 7 && full >= span / 10 * 6
+    }
+}

@@ -33,8 +33,9 @@ const SLOW: Rate = Rate::kbit(2_000);
 const ASYMMETRIC: u64 = 10;
 const EXTREME: u64 = 16;
 const ACKNOWLEDGEMENTS: u64 = 60;
-/// The part of a changing downstream below which it is not followed.
-const FLOOR: u64 = 4;
+/// The parts of a changing downstream, as it is at a busy hour, between which it is followed.
+const FLOOR: u64 = 8;
+const CEILING: u64 = 4;
 
 /// What was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,8 +121,11 @@ pub fn policy(found: &Found, answers: &Answers) -> String {
             "true",
             "the rate changes: it is followed by TCP's round trips",
         );
-        let floor = Rate::bits_per_second(answers.down.as_bits_per_second() / FLOOR);
+        let down = answers.down.as_bits_per_second();
+        let floor = Rate::bits_per_second(down / FLOOR);
+        let ceiling = Rate::bits_per_second(down.saturating_mul(CEILING));
         text.text("down-floor", &rate(floor), "and is never taken for less");
+        text.text("down-ceiling", &rate(ceiling), "or for more");
     }
     let [up, down] = [answers.up, answers.down].map(Rate::as_bits_per_second);
     // Smaller packets ask for more acknowledgements.

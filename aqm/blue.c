@@ -32,7 +32,8 @@
 #define BLUE_VARS(N) \
 	N(probability, AQM_RATIO, "probability of a drop") \
 	N(changed_ns, AQM_NS, "when it was changed last") \
-	N(idle_since_ns, AQM_NS, "since when the link is idle; 0: it is not") \
+	N(idle_since_ns, AQM_NS, \
+	  "since when the link is idle, or was counted; 0: it is not") \
 	N(limit_packets, AQM_PACKETS, "limit in force") \
 	N(high_packets, AQM_PACKETS, "queue from which the probability rises")
 
@@ -79,7 +80,7 @@ AQM_FN void blue_idle(struct blue_vars *v, const struct blue_params *p,
 	u64 steps, frozen_ns = v->changed_ns + p->freeze_ns;
 	u64 from = aqm_max(v->idle_since_ns, frozen_ns);
 
-	v->idle_since_ns = 0;
+	v->idle_since_ns = now_ns;
 	if (!v->probability || now_ns < from)
 		return;
 	steps = 1 + (now_ns - from) / p->freeze_ns;
@@ -92,23 +93,38 @@ AQM_FN void blue_idle(struct blue_vars *v, const struct blue_params *p,
 		v->probability -= steps * p->decrement;
 }
 
+AQM_FN struct aqm_verdict blue_toss(const struct blue_vars *v,
+				    const struct blue_params *p,
+				    const struct aqm_packet *packet, u32 random)
+{
+	if (random >= v->probability)
+		return aqm_pass(0);
+	if (p->ecn && v->probability < AQM_ONE && aqm_can_mark(packet))
+		return aqm_mark(AQM_EARLY_REASON, 0);
+	return aqm_drop(AQM_EARLY_REASON);
+}
+
 AQM_FN struct aqm_verdict blue_arrive(struct blue_vars *v,
 				      const struct blue_params *p,
 				      struct blue_stats *s,
 				      const struct aqm_packet *packet,
 				      const struct aqm_context *at)
 {
-	if (v->idle_since_ns)
+	struct aqm_verdict verdict;
+
+	if (at->packets)
+		v->idle_since_ns = 0;
+	else if (v->idle_since_ns)
 		blue_idle(v, p, s, at->now_ns);
 	if (at->packets >= v->high_packets)
 		blue_raise(v, p, s, at->now_ns);
 	if (at->packets >= v->limit_packets)
 		return aqm_drop(AQM_LIMIT_REASON);
-	if (at->random >= v->probability)
-		return aqm_pass(0);
-	if (p->ecn && v->probability < AQM_ONE && aqm_can_mark(packet))
-		return aqm_mark(AQM_EARLY_REASON, 0);
-	return aqm_drop(AQM_EARLY_REASON);
+	verdict = blue_toss(v, p, packet, at->random);
+	/* Where the packet is dropped, the link is still idle. */
+	if (verdict.action != AQM_DROP)
+		v->idle_since_ns = 0;
+	return verdict;
 }
 
 AQM_FN u32 blue_choose(struct blue_vars *v, const struct blue_params *p,

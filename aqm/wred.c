@@ -42,7 +42,8 @@ enum wred_precedence { WRED_LOW = 0, WRED_MIDDLE = 1, WRED_HIGH = 2 };
 /* RED's state, for a precedence. */
 #define WRED_CORE(N, its, of) \
 	N(its##_average, AQM_BYTES_Q16, "average queue of " of) \
-	N(its##_idle_since_ns, AQM_NS, "when it ran empty; 0: it is not") \
+	N(its##_idle_since_ns, AQM_NS, \
+	  "when it was last seen empty; 0: it is not") \
 	N(its##_progress, AQM_RATIO, "its probability since the last drop") \
 	N(its##_goal, AQM_RATIO, "where its next drop is due") \
 	N(its##_counting, AQM_FLAG, \
@@ -239,6 +240,16 @@ AQM_FN struct aqm_verdict wred_decide(struct red_core *core,
 	return red_verdict(core, &p->red, p->ecn != 0, probability, packet, at);
 }
 
+/* A packet waits: what counts it is not idle. */
+AQM_FN void wred_began(struct wred_vars *v, u32 precedence)
+{
+	if (precedence == WRED_LOW)
+		v->low.idle_since_ns = 0;
+	if (precedence <= WRED_MIDDLE)
+		v->middle.idle_since_ns = 0;
+	v->high.idle_since_ns = 0;
+}
+
 AQM_FN struct aqm_verdict wred_arrive(struct wred_vars *v,
 				      const struct wred_params *p,
 				      struct wred_stats *s,
@@ -267,6 +278,7 @@ AQM_FN struct aqm_verdict wred_arrive(struct wred_vars *v,
 		queued->packets++;
 		queued->bytes += packet->len;
 		queued->wire += packet->wire;
+		wred_began(v, precedence);
 	}
 	if (precedence == WRED_LOW) {
 		s->low_arrived++;

@@ -76,7 +76,9 @@ enum red_measure {
 /* State of every discipline that uses this file. */
 #define RED_CORE(N) \
 	N(average, AQM_BYTES_Q16, "average queue") \
-	N(idle_since_ns, AQM_NS, "when the queue ran empty; 0: it is not") \
+	N(idle_since_ns, AQM_NS, \
+	  "when the queue was last seen empty; 0: a packet has found " \
+	  "others since") \
 	N(progress, AQM_RATIO, "probability added up since the last drop") \
 	N(goal, AQM_RATIO, "where the next drop is due") \
 	N(counting, AQM_FLAG, \
@@ -145,9 +147,20 @@ AQM_NUMBER_FN u64 red_idle_packets(u64 weight)
 	return n + 1;
 }
 
+/* The part of a packet that could be sent in `rest_ns`, less than a packet's time,
+ * as a ratio. Of a packet's time of seconds some digits go. */
+AQM_FN u64 red_part(const struct red_core *v, u64 rest_ns)
+{
+	u32 places = v->packet_ns >> 32 ? 16 : 0;
+
+	return aqm_ratio(rest_ns >> places, v->packet_ns >> places);
+}
+
 /*
  * The average after `idle_ns` without a packet to send: as if m = idle / s
- * packets had found the queue empty, avg (1 - w)^m.
+ * packets had found the queue empty, avg (1 - w)^m. A part of a packet counts too,
+ * as 1 - w m: small packets on an idle line come sooner than one by one of s, and
+ * whole packets alone would never be due.
  *
  * Braithwaite's approximation is (1 - m / x0)^2 up to x0 and 0 beyond: the
  * parabola with y(0) = 1, y(x0) = 0 and y'(x0) = 0. It needs one division
@@ -157,19 +170,23 @@ AQM_NUMBER_FN u64 red_idle_packets(u64 weight)
 AQM_FN u64 red_idle_average(const struct red_core *v, u64 average, u64 idle_ns)
 {
 	u64 packets = v->packet_ns ? idle_ns / v->packet_ns : 0;
+	u64 part = red_part(v, idle_ns - packets * v->packet_ns);
 	u64 left;
 
 	if (v->idle_packets) {
 		if (packets >= v->idle_packets)
 			return 0;
-		left = aqm_ratio(v->idle_packets - packets, v->idle_packets);
+		left = aqm_ratio(v->idle_packets - packets, v->idle_packets) -
+		       part / v->idle_packets;
 		return aqm_scale(average, aqm_scale(left, left));
 	}
 	/* So many packets forget any average: (1 - w)^m < 2^-32 for the
 	 * smallest weight allowed, 2^-24, is reached at 22 * 2^24. */
 	if (packets > 0x7fffffff)
 		return 0;
-	return aqm_scale(average, aqm_power(AQM_ONE - v->weight, (u32)packets));
+	left = aqm_power(AQM_ONE - v->weight, (u32)packets);
+	left = aqm_scale(left, AQM_ONE - aqm_scale(v->weight, part));
+	return aqm_scale(average, left);
 }
 
 /* (avg - from) / (to - from) as a ratio; 14 of the 16 binary places go, so
@@ -324,7 +341,8 @@ AQM_FN u64 red_size(const struct red_core *v, const struct red_common *p,
 	return p->measure == RED_ON_WIRE ? packet->wire : packet->len;
 }
 
-/* Brings the average up to date at an arrival. */
+/* Brings the average up to date at an arrival. One that finds the queue empty ends
+ * the idle time if it is kept; where it is dropped, that goes on from here. */
 AQM_FN void red_observe(struct red_core *v, const struct red_common *p,
 			const struct aqm_context *at)
 {
@@ -334,7 +352,7 @@ AQM_FN void red_observe(struct red_core *v, const struct red_common *p,
 	else
 		v->average =
 			red_average(v->average, red_queue(v, p, at), v->weight);
-	v->idle_since_ns = 0;
+	v->idle_since_ns = at->packets ? 0 : at->now_ns;
 }
 
 /* Notes at a departure that nothing is left. */

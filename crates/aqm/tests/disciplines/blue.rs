@@ -81,6 +81,26 @@ fn an_idle_link_lowers_a_step_for_each_freeze_time() {
 }
 
 #[test]
+fn a_drop_before_an_empty_queue_does_not_end_the_idle_time() {
+    let steps = [("increment", ONE), ("decrement", ONE / 100)];
+    let mut blue = blue(&steps);
+    overflow(&mut blue, S);
+    while blue.packets() > 0 {
+        blue.depart(S);
+    }
+    // A step at the end of the freeze time and one each 100 ms after it.
+    for number in 1..=10 {
+        let arrival = blue.arrive(&packet(S + number * 100 * MS, 1500), 0, ());
+        assert_eq!(arrival.verdict.why(), "early");
+        assert_eq!(probability(&blue), ONE - number * (ONE / 100));
+    }
+    // What is kept ends it.
+    blue.arrive(&packet(S + 1_050 * MS, 1500), SPARE, ());
+    blue.arrive(&packet(S + 9_000 * MS, 1500), 0, ());
+    assert_eq!(probability(&blue), ONE - 10 * (ONE / 100));
+}
+
+#[test]
 fn packets_go_by_the_probability() {
     let mut blue = blue(&[("increment", ONE / 4), ("ecn", 1)]);
     overflow(&mut blue, S);

@@ -146,6 +146,66 @@ fn idle_time_decays_the_average_by_either_rule() {
     }
 }
 
+/// An average far above the upper threshold, and a queue that is empty since.
+fn after_overload(params: &[(&str, u64)], now: u64) -> Queue<()> {
+    let all = [&PLAIN[..], &[("gentle", 0)], params].concat();
+    let mut red: Queue<()> = queue("red", &link(12_000_000), &all);
+    for index in 0..5_000 {
+        red.arrive(&packet(now + index * 1_000, 1000), u32::MAX, ());
+        while red.packets() > 40 {
+            red.depart(now + index * 1_000);
+        }
+    }
+    while red.packets() > 0 {
+        red.depart(now + 5 * MS);
+    }
+    red
+}
+
+fn average(red: &Queue<()>) -> f64 {
+    red.var("average").expect("average") as f64
+}
+
+/// Each packet is dropped, so the line stays idle, however often they come. 1500 bytes
+/// at 12 Mbit/s take 1 ms.
+#[test]
+fn a_drop_before_an_empty_queue_does_not_end_the_idle_time() {
+    for gap in [MS / 10, MS, MS / 10 * 13, 50 * MS] {
+        let mut red = after_overload(&[], S);
+        let (mut now, before) = (S + 5 * MS, average(&red));
+        let mut dropped = 0;
+        loop {
+            now += gap;
+            let verdict = red.arrive(&packet(now, 64), u32::MAX, ()).verdict;
+            let packets = (now - S - 5 * MS) as f64 / MS as f64;
+            let exact = (1.0 - 1.0 / 512.0_f64).powf(packets);
+            let factor = average(&red) / before;
+            assert!((factor - exact).abs() < 1e-3, "{factor}, not {exact}");
+            if verdict.action != Action::Drop {
+                break;
+            }
+            assert_eq!(verdict.why(), "forced");
+            dropped += 1;
+        }
+        assert!(dropped > 0, "{gap}");
+    }
+}
+
+/// The line is idle for nine tenths of the time, and never for a whole packet's.
+#[test]
+fn small_packets_on_an_idle_line_let_the_average_fall() {
+    for rule in [0, 1] {
+        let mut red = after_overload(&[("idle", rule)], S);
+        let before = average(&red);
+        for index in 1..=10_000 {
+            let now = S + 5 * MS + index * MS / 10 * 9;
+            red.arrive(&packet(now, 64), u32::MAX, ());
+            red.depart(now);
+        }
+        assert!(average(&red) < before / 1e3, "rule {rule}");
+    }
+}
+
 #[test]
 fn ecn_marks_the_capable_and_drops_the_others() {
     let mut params = PLAIN.to_vec();

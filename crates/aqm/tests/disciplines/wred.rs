@@ -130,6 +130,36 @@ fn averages_are_coupled() {
     }
 }
 
+/// High precedence alone comes, is dropped, and the line stays idle.
+#[test]
+fn a_drop_before_an_empty_queue_does_not_end_the_idle_time() {
+    let params = [
+        ("min_bytes", 40_000),
+        ("max_bytes", 60_000),
+        ("weight", ONE / 512),
+        ("gentle", 0),
+    ];
+    let mut wred: Queue<()> = queue("wred", &link(12_000_000), &params);
+    for index in 0..5_000 {
+        wred.arrive(&of(AF[0], S + index * 1_000), u32::MAX, ());
+        while wred.packets() > 30 {
+            wred.depart(S + index * 1_000);
+        }
+    }
+    while wred.packets() > 0 {
+        wred.depart(S + 5 * MS);
+    }
+    let average = |wred: &Queue<()>| wred.var("high_average").expect("an average") as f64;
+    let before = average(&wred);
+    for ms in [10, 1_000] {
+        wred.arrive(&of(AF[2], S + (5 + ms) * MS), u32::MAX, ());
+        let exact = (1.0 - 1.0 / 512.0_f64).powi(ms as i32);
+        let factor = average(&wred) / before;
+        assert!((factor - exact).abs() < 1e-4, "{ms}: {factor}, not {exact}");
+    }
+    assert_eq!(wred.stat("high_dropped"), Some(1));
+}
+
 #[test]
 fn code_points_say_the_precedence() {
     for (other, expected) in [(0, [1, 0, 0]), (1, [0, 1, 0]), (2, [0, 0, 1])] {

@@ -90,7 +90,7 @@ static unsigned long idle_average(unsigned long average, u8 weight_log,
 				  s64 idle)
 {
 	double packet_ns = argument("mtu") * 1e9 / argument("rate_bytes_s");
-	double left = pow(1 - 1.0 / (1 << weight_log), floor(idle / packet_ns));
+	double left = pow(1 - 1.0 / (1 << weight_log), idle / packet_ns);
 
 	return (unsigned long)(average * left);
 }
@@ -116,6 +116,34 @@ static u8 idle_table(double weight, double packet_us, u8 *stab)
 	return log;
 }
 
+/*
+ * A device asks until it finds nothing: after each packet that it has sent, and after
+ * each that came, also one that was dropped (net/core/dev.c, __dev_xmit_skb()). From
+ * then on red_dequeue() counts the time as idle.
+ */
+static void ask_until_empty(struct Qdisc *sch)
+{
+	if (!qdisc_qlen(sch))
+		red_dequeue(sch);
+}
+
+static int enqueue(struct sk_buff *skb, struct Qdisc *sch,
+		   struct sk_buff **to_free)
+{
+	int result = red_enqueue(skb, sch, to_free);
+
+	ask_until_empty(sch);
+	return result;
+}
+
+static struct sk_buff *dequeue(struct Qdisc *sch)
+{
+	struct sk_buff *skb = red_dequeue(sch);
+
+	ask_until_empty(sch);
+	return skb;
+}
+
 static void start(struct Qdisc *sch)
 {
 	struct red_sched_data *q = qdisc_priv(sch);
@@ -139,5 +167,9 @@ static void start(struct Qdisc *sch)
 
 int main(int count, char **values)
 {
-	return decide(&red_qdisc_ops, count, values);
+	struct Qdisc_ops asked = red_qdisc_ops;
+
+	asked.enqueue = enqueue;
+	asked.dequeue = dequeue;
+	return decide(&asked, count, values);
 }

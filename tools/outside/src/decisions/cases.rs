@@ -96,9 +96,9 @@ const RED: &[Replaced] = &[Replaced {
     from: "\ts64 delta = ktime_us_delta(ktime_get(), v->qidlestart);\n",
     to: "\ts64 delta = 0;\n\n\tif (1)\n\t\treturn idle_average(v->qavg, p->Wlog, \
          ktime_get() - v->qidlestart);\n",
-    why: "while the link is idle the average falls by the exact power of RED's paper; the \
-          kernel's red_calc_qavg_from_idle_time() halves it by a table of tc's, and at first \
-          takes off a part that is too large",
+    why: "while the link is idle the average falls by the exact power of RED's paper, parts of a \
+          packet among them; the kernel's red_calc_qavg_from_idle_time() halves it by a table of \
+          tc's, and at first takes off a part that is too large",
 }];
 
 /// Why no few lines make them equal.

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What crossed the line lately, and when nothing did.
 
-use super::{JUST, KNOWN, SECOND, rate_of};
+use super::rate::{MILLISECOND, SECOND, rate_of};
 use std::collections::VecDeque;
 
+/// The stretch of the load that tells what the line carries when a queue shows:
+/// it has stood for about so long then.
+pub(super) const JUST: u64 = 200 * MILLISECOND;
+/// Of a queue that was seen to stand for so long, what came through is known.
+pub(super) const KNOWN: u64 = 150 * MILLISECOND;
 /// What is remembered of the load.
 pub(super) const KEPT: u64 = 2 * SECOND;
 /// Bytes in a look that are an error of it.

@@ -3,22 +3,17 @@
 
 mod load;
 mod pace;
+mod rate;
 
 use crate::model::{Limits, LineDirection, Reason};
-use load::{ERROR_BYTES, KEPT, Load};
+use load::{ERROR_BYTES, JUST, KEPT, KNOWN, Load};
 use pace::{Known, STEADY};
+use rate::{MILLISECOND, SECOND, part, rate_of};
 
 pub(crate) use pace::Shows;
 
-const SECOND: u64 = 1_000_000_000;
-const MILLISECOND: u64 = 1_000_000;
-/// The stretch of the load that tells what the line carries when a queue shows:
-/// it has stood for about so long then.
-const JUST: u64 = 200 * MILLISECOND;
 /// The same upstream, where the growth of the queue is what tells.
 const GROWTH: u64 = 400 * MILLISECOND;
-/// Of a queue that was seen to stand for so long, what came through is known.
-const KNOWN: u64 = 150 * MILLISECOND;
 /// So many answers of a queue have a median that is the queue's.
 const ENOUGH: u32 = 2;
 /// What comes is what the shaper lets through if it differs by no more than so many
@@ -451,17 +446,6 @@ impl LineState {
         self.rate = rate;
         Some((rate, reason))
     }
-}
-
-/// `whole * share / of`, at most what a number can hold.
-fn part(whole: u64, share: u64, of: u64) -> u64 {
-    let exact = u128::from(whole) * u128::from(share) / u128::from(of.max(1));
-    u64::try_from(exact).unwrap_or(u64::MAX)
-}
-
-/// Bits per second.
-fn rate_of(bytes: u64, span: u64) -> u64 {
-    part(bytes, 8 * SECOND, span)
 }
 
 /// A rate below the line's at which a queue is gone in a few tenths of a

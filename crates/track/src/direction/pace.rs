@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How experiments are made: seldom on a steady line, often on one that changes all the time.
 
-use super::{MILLISECOND, SECOND, part};
+use super::rate::{MILLISECOND, SECOND, part};
 
 /// How experiments are made.
 #[derive(Debug)]

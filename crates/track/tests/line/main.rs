@@ -1,246 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The controller on a modelled line, and what holds whatever it is given.
-//!
-//! The model is a fluid: a sender that keeps the shaper full, two queues (the
-//! shaper's and the far end's), a rate that changes. It is no proof of what a
-//! real line does, which the laboratory is for, but runs in a moment.
 
 #![expect(
     clippy::unwrap_used,
     reason = "a test ends at the first thing that is not as expected"
 )]
 
+mod model;
+
+use model::{MS, SECOND, run, run_along, settings, upstream};
 use proptest::prelude::*;
 use weirgate_track::{
-    Controller, Decided, Decision, HEAD, Input, Limits, LineDirection, Reason, Record, Settings,
-    replay,
+    Controller, HEAD, Input, Limits, LineDirection, Reason, Record, Settings, replay,
 };
-
-const MS: u64 = 1_000_000;
-const SECOND: u64 = 1_000 * MS;
-
-fn settings(base: u64, reflectors: u16) -> Settings {
-    Settings {
-        up: None,
-        down: Some(Limits {
-            floor: 500_000,
-            base,
-            ceiling: 10_000_000,
-            margin_ppm: 30_000,
-        }),
-        reflectors,
-        probe_ns: 100 * MS,
-        delay_ns: 5 * MS,
-        packet: 1_696,
-    }
-}
-
-/// The same, upstream.
-fn upstream(base: u64, reflectors: u16) -> Settings {
-    let both = settings(base, reflectors);
-    Settings {
-        up: both.down,
-        down: None,
-        ..both
-    }
-}
-
-/// Ends outside that traffic goes to, and how long it takes there and back.
-const ENDS: [(u32, u64); 2] = [(0, 20 * MS), (1, 60 * MS)];
-
-/// A number below the end, another one each time.
-fn some(noise: &mut u64, end: u64) -> u64 {
-    *noise = noise
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .wrapping_add(1);
-    (*noise >> 33) % end
-}
-
-/// Round trips of the traffic: when each is over, to which end, how long it takes.
-#[derive(Default)]
-struct Passing(Vec<(u64, u32, u64)>);
-
-impl Passing {
-    fn leave(&mut self, at: u64, wait: u64, packet: u64, noise: &mut u64) {
-        for (end, path) in ENDS {
-            let round_trip = path + wait + some(noise, packet);
-            self.0.push((at + round_trip, end, round_trip));
-        }
-    }
-
-    /// The least of each end that are over.
-    fn look(&mut self, at: u64, record: &mut Record) -> Vec<Decision> {
-        let mut decisions = Vec::new();
-        for (end, _) in ENDS {
-            let over = self.0.extract_if(.., |one| one.0 <= at && one.1 == end);
-            if let Some(round_trip) = over.map(|one| one.2).min() {
-                decisions.extend(record.take(&Input::Passive {
-                    at,
-                    end,
-                    round_trip,
-                }));
-            }
-        }
-        decisions
-    }
-}
-
-/// What a run showed.
-struct Shown {
-    /// Every 10 ms: the rate, and the queue at the far end in nanoseconds.
-    steps: Vec<(u64, u64)>,
-    text: String,
-    reasons: Vec<(u64, Reason)>,
-}
-
-/// Runs a download over a line whose rate is given by `line`, with probes of
-/// which `answered` says whether they are; where there are no reflectors, with
-/// round trips of the traffic itself to two ends, which are seen then.
-fn run(
-    settings: Settings,
-    seconds: u64,
-    seed: u64,
-    line: impl Fn(u64) -> u64,
-    answered: impl Fn(u64) -> bool,
-) -> Shown {
-    run_along(settings, seconds, seed, line, answered, |_| 0)
-}
-
-/// The time in which a line sends what waits, and what it cannot send before.
-fn wait(line: &impl Fn(u64) -> u64, at: u64, mut bits: f64) -> u64 {
-    let mut then = at;
-    while then < at + SECOND {
-        let rate = line(then) as f64;
-        if rate > 0.0 && bits <= rate * 1e-3 {
-            return then - at + (bits / rate * 1e9) as u64;
-        }
-        bits -= rate * 1e-3;
-        then += MS;
-    }
-    then - at
-}
-
-/// The same, where the path is `longer` by so many nanoseconds.
-#[expect(
-    clippy::too_many_lines,
-    reason = "a line and both of its ends, step by step"
-)]
-fn run_along(
-    settings: Settings,
-    seconds: u64,
-    seed: u64,
-    line: impl Fn(u64) -> u64,
-    answered: impl Fn(u64) -> bool,
-    longer: impl Fn(u64) -> u64,
-) -> Shown {
-    let reflectors = settings.reflectors;
-    let up = settings.up.is_some();
-    let direction = if up {
-        LineDirection::Up
-    } else {
-        LineDirection::Down
-    };
-    let mut record = Record::new(settings).unwrap();
-    let mut shown = Shown {
-        steps: Vec::new(),
-        text: String::new(),
-        reasons: Vec::new(),
-    };
-    // Bits: under way in all, at the far end, here.
-    let (mut far, mut here) = (0.0f64, 0.0f64);
-    let (mut counted, mut last_load) = (0.0f64, 0);
-    let (mut next_probe, mut id) = (0, 0u32);
-    let mut replies: Vec<(u64, u16, u32)> = Vec::new();
-    let mut passing = Passing::default();
-    let mut noise = seed | 1;
-    let mut at = 0;
-    while at < seconds * SECOND {
-        let (rate, shaped) = (
-            line(at) as f64,
-            record.controller().rate(direction).unwrap() as f64 * 0.97,
-        );
-        let tick = 1e-3;
-        // The far end sends what it has, this end too; what left here comes
-        // again from the senders, who have a window and grow it.
-        let crosses = far.min(rate * tick);
-        far -= crosses;
-        here += crosses;
-        let leaves = here.min(shaped * tick);
-        here -= leaves;
-        far += leaves;
-        counted += if up { leaves } else { crosses };
-        // A packet more for each round trip.
-        let grows = 8.0 * 1500.0 * tick / (0.02 + (far + here) / rate.max(1e5));
-        if here > 250_000.0 {
-            here *= 0.7;
-        } else {
-            far += grows;
-        }
-        if far + here < 100_000.0 {
-            far += 3_000.0;
-        }
-        let mut decisions = Vec::new();
-        if reflectors > 0 && at >= next_probe {
-            let reflector = (id % u32::from(reflectors)) as u16;
-            decisions.extend(record.take(&Input::Sent { at, reflector, id }));
-            let jitter = some(&mut noise, 12_000 * SECOND / line(at).max(1));
-            let took = wait(&line, at, far) + longer(at);
-            if answered(at) {
-                replies.push((at + 20 * MS + took + jitter, reflector, id));
-            }
-            id += 1;
-            next_probe = at + record.controller().pause();
-        }
-        replies.sort_unstable();
-        while replies.first().is_some_and(|first| first.0 <= at) {
-            let (_, reflector, id) = replies.remove(0);
-            decisions.extend(record.take(&Input::Reply {
-                at,
-                reflector,
-                id,
-                one_way_us: None,
-            }));
-        }
-        if reflectors == 0 && answered(at) && at.is_multiple_of(5 * MS) {
-            let took = wait(&line, at, far) + longer(at);
-            passing.leave(
-                at,
-                took,
-                12_000 * SECOND / line(at).max(1_000_000),
-                &mut noise,
-            );
-        }
-        if at - last_load >= 50 * MS {
-            last_load = at;
-            decisions.extend(passing.look(at, &mut record));
-            decisions.extend(record.take(&Input::Load {
-                at,
-                direction,
-                bytes: (counted / 8.0) as u64,
-                backlog: if here > 12_000.0 {
-                    (here / 8.0) as u64
-                } else {
-                    0
-                },
-            }));
-            counted = 0.0;
-        }
-        for decision in decisions {
-            if let Decided::Rate { reason, .. } = decision.what {
-                shown.reasons.push((decision.at, reason));
-            }
-        }
-        if at % (10 * MS) == 0 {
-            let rate = record.controller().rate(direction).unwrap();
-            shown
-                .steps
-                .push((rate, (far / rate.max(1) as f64 * 1e9) as u64));
-        }
-        at += MS;
-    }
-    shown.text = record.written();
-    shown
-}
 
 fn mean(steps: &[(u64, u64)]) -> u64 {
     steps.iter().map(|step| step.0).sum::<u64>() / steps.len() as u64
@@ -413,10 +185,10 @@ fn a_hundred_runs_replay_to_the_same_decisions() {
 #[test]
 fn runs_of_the_laboratory_replay_to_the_same_decisions() {
     for (text, least) in [
-        (include_str!("records/down-four.record"), 40),
-        (include_str!("records/down-passive.record"), 15),
-        (include_str!("records/up-one.record"), 10),
-        (include_str!("records/blind.record"), 2),
+        (include_str!("../records/down-four.record"), 40),
+        (include_str!("../records/down-passive.record"), 15),
+        (include_str!("../records/up-one.record"), 10),
+        (include_str!("../records/blind.record"), 2),
     ] {
         let replayed = replay(text).unwrap();
         assert_eq!(replayed.other, None);

@@ -107,7 +107,7 @@ pub fn steps(variation: Variation, highest: [Rate; 2], seed: u64, until: Span) -
             silent_until = at + draws.between(model.changing);
         }
         if at >= outage_at {
-            silent_until = at + draws.between(model.outage);
+            silent_until = f64::max(silent_until, at + draws.between(model.outage));
             outage_at = at + draws.random.exponential(model.between);
         }
         for swing in &mut swings {

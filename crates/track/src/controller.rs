@@ -185,6 +185,7 @@ impl Controller {
             });
         self.votes.helpless(at, helpless);
         let shows = self.shows(threshold);
+        let up_late = late[LineDirection::Up.index()];
         for direction in LineDirection::BOTH {
             let own = self.own_threshold(direction);
             let (delta, least) = match delay.one_way {
@@ -202,20 +203,27 @@ impl Controller {
             let Some(line) = &mut self.lines[direction.index()] else {
                 continue;
             };
-            let doubt = line.doubt(at, delta, shows.answers);
-            let change = if line.is_deaf(at, shows.answers) {
-                None
-            } else if let Doubt::Lower(change) = doubt {
+            let is_deaf = line.is_deaf(at, shows.answers);
+            let is_clear = line.draining() && least < limit / 2;
+            // Where the upstream is late, both may be.
+            let doubt = if is_deaf || is_clear || up_late {
+                Doubt::None
+            } else {
+                line.doubt(at, delta, shows.answers)
+            };
+            let change = if let Doubt::Lower(change) = doubt {
                 Some(change)
             } else if matches!(doubt, Doubt::AnotherPath) {
                 self.votes.another_path();
                 line.no_queue(at)
+            } else if is_deaf && (late[direction.index()] || line.trying()) {
+                None
             } else if late[direction.index()] {
                 if !line.draining() {
                     self.votes.begin();
                 }
                 line.late(at, delta, news)
-            } else if line.draining() && least < limit / 2 {
+            } else if is_clear {
                 let change = line.clear(at);
                 // What was reported before is about the queue that is gone.
                 self.votes.forget();
@@ -302,12 +310,15 @@ impl Controller {
 
     /// When a queue is known that an experiment makes.
     fn shows(&self, threshold: u64) -> Shows {
+        // Without reflectors two looks make a vote, whatever the interval of probes.
+        let interval = match self.settings.reflectors {
+            0 => self.settings.probe_ns.min(100 * MILLISECOND),
+            _ => self.settings.probe_ns,
+        };
+        let answers = interval.saturating_add(self.votes.round_trip());
         Shows {
             threshold,
-            answers: self
-                .settings
-                .probe_ns
-                .saturating_add(self.votes.round_trip()),
+            answers: answers.min(2 * SECOND),
         }
     }
 }

@@ -36,8 +36,10 @@ use weirgate_experiment::{Arm, Experiment};
 /// for a policy the caller states gate and classes. An arm with commands or a
 /// policy and no `shaper` is not known, and has no predictions.
 pub fn predict(experiment: &Experiment, arm: &Arm, shaper: Option<&Shaper>) -> Vec<Prediction> {
-    // What shapes it is not one thing.
-    if !arm.then.is_empty() || arm.autorate.is_some() {
+    // What shapes it is not one thing, or the line is not.
+    let line = &experiment.topology.line;
+    let changes = !arm.then.is_empty() || arm.autorate.is_some() || arm.oracle.is_some();
+    if changes || line.varies.is_some() {
         return Vec::new();
     }
     let touched = arm.policy.is_some() || !arm.commands.is_empty();

@@ -40,7 +40,7 @@ impl Load {
         if span == 0 {
             return Some(0);
         }
-        self.listen(at, bytes);
+        self.listen(at, bytes, shaped);
         self.samples.push_back(Sample {
             at,
             span,
@@ -54,9 +54,10 @@ impl Load {
         Some(span)
     }
 
-    /// Notices when nothing comes although much did: the line has lost its connection. What
-    /// was delayed by that is no queue, and gone a round trip after it is back.
-    fn listen(&mut self, at: u64, bytes: u64) {
+    /// Notices when nothing comes although the line was in use: it has lost its connection.
+    /// What was delayed by that is no queue, and gone a round trip after it is back. A line of
+    /// less than 1.3 Mbit/s may have nothing in a look.
+    fn listen(&mut self, at: u64, bytes: u64, shaped: u64) {
         if bytes > 0 {
             if self.silent {
                 self.silent = false;
@@ -64,10 +65,14 @@ impl Load {
             }
             return;
         }
-        let lately = self.lately(at, JUST);
-        let (bytes, looks) =
-            lately.fold((0, 0), |(bytes, looks), one| (bytes + one.bytes, looks + 1));
-        self.silent |= looks > 0 && bytes / looks >= 4 * ERROR_BYTES;
+        let lately = self
+            .lately(at, JUST)
+            .fold((0_u64, 0), |(bytes, looks), one| {
+                (bytes.saturating_add(one.bytes), looks + 1)
+            });
+        let (bytes, looks) = lately;
+        let much = bytes / looks.max(1) >= 4 * ERROR_BYTES;
+        self.silent |= much && self.carried(at, JUST) >= shaped / 2;
     }
 
     /// Whether what answers say is of an outage, where they take so long.
@@ -81,15 +86,18 @@ impl Load {
         self.samples.iter().filter(move |one| one.at > from)
     }
 
-    /// Bits per second that crossed the line in the last stretch of time, outages apart.
+    /// Bits per second that crossed the line in the last stretch of time.
     pub(super) fn carried(&self, at: u64, window: u64) -> u64 {
-        let (bytes, span) = self
-            .lately(at, window)
-            .filter(|one| one.bytes > 0 || !self.is_deaf(at, window))
-            .fold((0u64, 0u64), |(bytes, span), one| {
-                (bytes.saturating_add(one.bytes), span + one.span)
-            });
-        rate_of(bytes, span)
+        mean(self.lately(at, window))
+    }
+
+    /// The same, outages apart.
+    pub(super) fn came(&self, at: u64, window: u64) -> u64 {
+        let is_deaf = self.is_deaf(at, window);
+        mean(
+            self.lately(at, window)
+                .filter(|one| one.bytes > 0 || !is_deaf),
+        )
     }
 
     /// Whether the shaper was full for most of that time.
@@ -99,4 +107,11 @@ impl Load {
         });
         span >= window / 10 * 7 && full >= span / 10 * 6
     }
+}
+
+fn mean<'a>(samples: impl Iterator<Item = &'a Sample>) -> u64 {
+    let (bytes, span) = samples.fold((0u64, 0u64), |(bytes, span), one| {
+        (bytes.saturating_add(one.bytes), span + one.span)
+    });
+    rate_of(bytes, span)
 }

@@ -53,9 +53,10 @@ enum Phase {
         /// since it was last seen.
         standing: (u64, u64),
         since_seen: (u64, u64),
-        /// Downstream: how short the queue has been, and for how long in all since then the
-        /// line had nothing to send, as far as is known.
+        /// Downstream: how short the queue has been, since when, and for how long in all since
+        /// then the line had nothing to send, as far as is known.
         shortest: u64,
+        shrunk: u64,
         spare: u64,
         /// Since when less is asked for to see whether less comes; what came until then, and
         /// how late.
@@ -109,6 +110,7 @@ impl LineState {
         let shaped = self.shaped();
         let Some(span) = self.load.take(at, bytes, backlog, shaped) else {
             self.phase = Phase::Hold { since: at };
+            self.known.begin(at);
             return;
         };
         if span == 0 {
@@ -116,13 +118,24 @@ impl LineState {
         }
         let seen = rate_of(bytes, span);
         let is_down = self.direction == LineDirection::Down;
+        let is_deaf = self.is_deaf(at, 0);
         if let Phase::Drain {
+            since,
             since_seen,
             spare,
             estimate,
+            shrunk,
+            test,
             ..
         } = &mut self.phase
         {
+            // An outage says nothing of a queue.
+            if is_deaf {
+                *since = since.saturating_add(span);
+                *shrunk = shrunk.saturating_add(span);
+                *test = None;
+                return;
+            }
             // Downstream no more comes than the shaper has room for once senders have heard
             // of it. That says nothing of the line, but that it could carry more.
             let error = part(shaped, TOLERANCE, 1_000).max(rate_of(ERROR_BYTES, span));
@@ -144,10 +157,13 @@ impl LineState {
     /// before although the line has had nothing to send, or for long. Then less is asked for.
     /// Where less comes, and as late as before, the path is another one.
     pub(crate) fn doubt(&mut self, at: u64, delta: u64, answers: u64) -> Doubt {
-        let seen = self.load.carried(at, KNOWN);
+        let (seen, shaped) = (self.came(at, KNOWN), self.shaped());
+        let lower = self.within(part(self.rate, 100 - 2 * LESS, 100));
+        let is_less = lower < part(self.rate, 100 - LESS, 100);
         let Phase::Drain {
             since,
             shortest,
+            shrunk,
             spare,
             test,
             ..
@@ -156,12 +172,17 @@ impl LineState {
             return Doubt::None;
         };
         if let Some((then, came, was)) = *test {
-            if at.saturating_sub(then) < answers.saturating_add(KNOWN) {
+            // Senders hear of it only after all that delays them.
+            let heard = answers.saturating_add(was).saturating_add(KNOWN);
+            if at.saturating_sub(then) < heard {
                 return Doubt::None;
             }
-            (*test, *spare, *since) = (None, 0, at);
-            let less = seen < part(came, 100 - LESS, 100);
-            let same = (was / 5 * 4..=was / 5 * 6).contains(&delta);
+            (*test, *spare, *since, *shrunk) = (None, 0, at, at);
+            // What comes has to be what was asked for: neither a line that carries more, whose
+            // queue is real, nor one that nobody uses any more.
+            let asked = shaped / 2..=part(shaped, 1_000 + TOLERANCE, 1_000);
+            let less = seen < part(came, 100 - LESS, 100) && asked.contains(&seen);
+            let same = (part(was, 85, 100)..=part(was, 115, 100)).contains(&delta);
             return if less && same {
                 Doubt::AnotherPath
             } else {
@@ -169,27 +190,34 @@ impl LineState {
             };
         }
         if delta < *shortest / 5 * 4 {
-            (*shortest, *spare) = (delta, 0);
+            (*shortest, *shrunk, *spare) = (delta, at, 0);
         } else if self.direction == LineDirection::Down
+            && is_less
             && (*spare >= shortest.saturating_add(20 * MILLISECOND)
-                || at.saturating_sub(*since) >= DOUBTFUL)
+                || at.saturating_sub(*shrunk) >= DOUBTFUL)
         {
             *test = Some((at, seen, delta));
-            let rate = self.within(part(self.rate, 100 - 2 * LESS, 100));
-            if let Some(change) = self.become_at(rate, Reason::Queue) {
-                return Doubt::Lower(change);
-            }
+            self.rate = lower;
+            return Doubt::Lower((lower, Reason::Queue));
         }
         Doubt::None
     }
 
-    /// There was no queue: back to the rate before.
+    /// There was no queue: back to what came when it was thought of.
     pub(crate) fn no_queue(&mut self, at: u64) -> Option<Change> {
-        let Phase::Drain { most, .. } = self.phase else {
+        let Phase::Drain { estimate, .. } = self.phase else {
             return None;
         };
         self.phase = Phase::Hold { since: at };
-        self.become_at(self.within(most), Reason::Drained)
+        self.become_at(self.within(estimate), Reason::Drained)
+    }
+
+    /// Bits per second that came lately; downstream outages do not count.
+    fn came(&self, at: u64, window: u64) -> u64 {
+        match self.direction {
+            LineDirection::Down => self.load.came(at, window),
+            LineDirection::Up => self.load.carried(at, window),
+        }
     }
 
     /// What the shaper lets through.
@@ -247,7 +275,7 @@ impl LineState {
 
     /// The first word of a queue.
     fn fall(&mut self, at: u64, delta: u64, window: u64) -> Option<Change> {
-        let seen = self.load.carried(at, window);
+        let seen = self.came(at, window);
         let estimate = match self.direction {
             // While a queue stands there, what comes is what the line carries.
             LineDirection::Down => seen,
@@ -264,6 +292,7 @@ impl LineState {
             standing: (0, 0),
             since_seen: (0, 0),
             shortest: delta,
+            shrunk: at,
             spare: 0,
             test: None,
         };
@@ -375,7 +404,7 @@ impl LineState {
         let span = at.saturating_sub(since);
         // At first the senders have not heard of it.
         let heard = span.saturating_sub(shows.answers).max(span / 2);
-        let seen = self.load.carried(at, heard);
+        let seen = self.came(at, heard);
         let least = part(self.shaped(), 2_000 - above, 2_000);
         if !self.load.filled(at, span) || seen < least {
             // What did come is known to be possible. Where nothing waits for it, nobody wanted

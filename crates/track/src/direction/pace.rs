@@ -36,6 +36,8 @@ const RESTLESS: Pace = Pace {
 
 /// For so long a change is lately.
 const LATELY: u64 = 20 * SECOND;
+/// For so long nothing is known of the line.
+const FIRST: u64 = 10 * SECOND;
 /// A rise or fall is found in steps. What follows the last one within this time belongs to it.
 const GOES_ON: u64 = 2 * SECOND;
 /// A change of so many thousandths is one of the line, and no error of what is known of it.
@@ -44,26 +46,38 @@ const CHANGED: u64 = 150;
 /// What is known of the line's rate, and whether it stays.
 #[derive(Debug)]
 pub(super) struct Known {
+    /// At the last of its changes.
     rate: u64,
+    /// Since when it is looked at.
+    begun: Option<u64>,
     /// The last two changes that were seen: when, and whether it rose.
     changes: [Option<(u64, bool)>; 2],
 }
 
 impl Known {
-    /// Of a line that is said to have this rate; nothing is known of it yet.
+    /// Of a line that is said to have this rate.
     pub(super) const fn new(rate: u64) -> Self {
         Self {
             rate,
-            changes: [Some((0, false)); 2],
+            begun: None,
+            changes: [None; 2],
         }
+    }
+
+    /// The line is looked at from now on.
+    pub(super) const fn begin(&mut self, at: u64) {
+        self.begun = Some(at);
     }
 
     /// How experiments are made now.
     pub(super) fn pace(&self, at: u64) -> &'static Pace {
         // One change may be the only one, as when a modem trains anew.
+        let since = |then: u64| at.saturating_sub(then);
         let lately =
-            |change: &Option<(u64, bool)>| change.is_some_and(|(then, _)| at - then < LATELY);
-        if self.changes.iter().all(lately) {
+            |change: &Option<(u64, bool)>| change.is_some_and(|(then, _)| since(then) < LATELY);
+        // And at first nothing is known.
+        let new = self.begun.is_some_and(|then| since(then) < FIRST);
+        if new || self.changes.iter().all(lately) {
             &RESTLESS
         } else {
             &STEADY
@@ -76,13 +90,14 @@ impl Known {
         if less < part(more, 1_000 - CHANGED, 1_000) {
             let rises = rate > self.rate;
             let [_, last] = self.changes;
-            let goes_on = last.is_some_and(|(then, rose)| rose == rises && at - then < GOES_ON);
+            let goes_on =
+                last.is_some_and(|(then, rose)| rose == rises && at.saturating_sub(then) < GOES_ON);
             if !goes_on {
                 self.changes[0] = last;
             }
             self.changes[1] = Some((at, rises));
+            self.rate = rate;
         }
-        self.rate = rate;
     }
 }
 

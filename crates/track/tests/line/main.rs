@@ -52,6 +52,42 @@ fn without_round_trips_of_the_traffic_the_floor_is_held() {
     assert_eq!(idle.rate(LineDirection::Down), Some(8_000_000));
 }
 
+/// After a page was loaded nothing crosses the line from which something could be known.
+#[test]
+fn a_short_download_blinds_nobody() {
+    let mut passive = Controller::new(settings(8_000_000, 0)).unwrap();
+    for look in 0..200_u64 {
+        let at = look * 50 * MS;
+        let direction = LineDirection::Down;
+        let bytes = if (10..13).contains(&look) { 50_000 } else { 0 };
+        passive.take(&Input::Load {
+            at,
+            direction,
+            bytes,
+            backlog: 0,
+        });
+        assert!(!passive.blind(), "{look}");
+    }
+    assert_eq!(passive.rate(LineDirection::Down), Some(8_000_000));
+    assert!(passive.idle());
+}
+
+/// Counters may say anything.
+#[test]
+fn counters_may_say_anything_before_an_outage() {
+    let mut passive = Controller::new(settings(8_000_000, 0)).unwrap();
+    for (look, bytes) in [(1, u64::MAX / 2 + 1), (2, u64::MAX / 2 + 1), (3, 0), (4, 1)] {
+        let direction = LineDirection::Down;
+        passive.take(&Input::Load {
+            at: look * 50 * MS,
+            direction,
+            bytes,
+            backlog: 0,
+        });
+    }
+    assert!(passive.rate(LineDirection::Down).is_some());
+}
+
 #[test]
 fn steps_of_the_upstream_are_followed_by_the_growth_of_the_delay() {
     a_step(upstream(8_000_000, 1), 7_800_000);

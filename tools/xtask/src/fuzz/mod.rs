@@ -108,7 +108,7 @@ fn long(root: &Path, target: &Target, seconds: u32) -> Result<()> {
     let before = artifacts(root, name)?;
     let begin = busy();
     // A run that began as the last one did would try the same inputs again.
-    let seed = Record::read(root)?.executions(name) as u32 | 1;
+    let seed = Record::executions(root, name)? as u32 | 1;
     let output = fuzz(root, name, seconds, "fuzzing", seed)?;
     let (covered, runs) = (coverage(&output), ran(&output));
     let mut open = artifacts(root, name)?;

@@ -55,15 +55,16 @@ impl Record {
         fs::write(root.join(RECORD), text).context(RECORD)
     }
 
-    /// Inputs that a target has been given.
-    pub fn executions(&self, target: &str) -> u64 {
-        self.0.get(target).map_or(0, |tried| tried.executions)
+    /// Inputs that a target has been given so far.
+    pub fn executions(root: &Path, target: &str) -> Result<u64> {
+        let _alone = alone(root)?;
+        let record = Self::read(root)?;
+        Ok(record.0.get(target).map_or(0, |tried| tried.executions))
     }
 
     /// Adds a run to a target's in the file. Other runs may add theirs at the same time.
     pub fn add(root: &Path, target: &str, run: Tried) -> Result<()> {
-        let folder = File::open(root.join(FOLDER)).context(FOLDER)?;
-        folder.lock().context(FOLDER)?;
+        let _alone = alone(root)?;
         let mut record = Self::read(root)?;
         let all = record.0.entry(target.to_owned()).or_default();
         all.processor_s = ((all.processor_s + run.processor_s) * 10.0).round() / 10.0;
@@ -135,6 +136,13 @@ Hours are of one processor, added up over all runs. Branches are those of the la
     }
 }
 
+/// Keeps other runs from the record while it is there.
+fn alone(root: &Path) -> Result<File> {
+    let folder = File::open(root.join(FOLDER)).context(FOLDER)?;
+    folder.lock().context(FOLDER)?;
+    Ok(folder)
+}
+
 /// A number with its thousands apart.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -167,8 +175,8 @@ mod tests {
         // One that ended early saw no branches that count.
         Record::add(folder.path(), "uci", run(0, &["crash-1"])).unwrap();
         let record = Record::read(folder.path()).unwrap();
-        assert_eq!(record.executions("uci"), 3_000);
-        assert_eq!(record.executions("web"), 0);
+        assert_eq!(Record::executions(folder.path(), "uci").unwrap(), 3_000);
+        assert_eq!(Record::executions(folder.path(), "web").unwrap(), 0);
         let text = record.text().unwrap();
         assert!(text.contains(" 1.00 | 3,000 | 70 | "), "{text}");
         assert!(text.contains("Mended:\n\nNone.\n\nOpen:\n\n- `uci`: crash-1\n"));

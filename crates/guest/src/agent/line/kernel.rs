@@ -44,6 +44,9 @@ struct Seen {
     under_way: [BTreeMap<u32, Logged>; 2],
     /// What comes or ends later is not of the run.
     until_ns: u64,
+    /// Whether something has come later, in each direction. What is dropped since then is
+    /// dropped for that.
+    over: [bool; 2],
     failure: Option<io::Error>,
 }
 
@@ -63,6 +66,7 @@ impl Emulation {
             clock: clock.clone(),
             under_way: Default::default(),
             until_ns: u64::MAX,
+            over: [false; 2],
             failure: None,
         }));
         let take = {
@@ -136,6 +140,7 @@ impl Seen {
             } => {
                 let at_ns = since(at_ns);
                 if at_ns > self.until_ns {
+                    self.over[side] = true;
                     return;
                 }
                 let arrival = Arrival {
@@ -154,7 +159,9 @@ impl Seen {
                 }
             }
             LineRecord::Dropped => {
-                if let Some(logged) = under_way.remove(&number) {
+                if let Some(logged) = under_way.remove(&number)
+                    && !self.over[side]
+                {
                     self.log.dropped(logged);
                 }
             }

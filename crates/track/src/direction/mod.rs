@@ -405,7 +405,13 @@ impl LineState {
         // At first the senders have not heard of it.
         let heard = span.saturating_sub(shows.answers).max(span / 2);
         let seen = self.came(at, heard);
-        let least = part(self.shaped(), 2_000 - above, 2_000);
+        // Receive windows ask for a little less than the shaper lets through. Where a queue
+        // stands, however short, what does not come is what the line does not carry.
+        let least = if delta > shows.threshold / 2 {
+            part(self.shaped(), 2_000 - above, 2_000)
+        } else {
+            self.shaped() / 10 * 9
+        };
         if !self.load.filled(at, span) || seen < least {
             // What did come is known to be possible. Where nothing waits for it, nobody wanted
             // more, and the line may carry more than that. Else it is all that it carries.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Models of lines whose rates vary: from a seed to the steps of a line.
 //!
-//! They are no traces of real lines. Each has what makes such a line hard to follow, in the
-//! proportions that were published of it: how fast rates change, how long a change lasts, and
-//! how long nothing comes.
+//! They are no traces of real lines. Each has what was published to make such a line hard to
+//! follow: rates that swing or jump, outages, another path. The numbers are chosen, and not
+//! taken from the papers that are named.
 
 use crate::{LineStep, Random, Variation};
 use weirgate_units::{Rate, Span};
@@ -36,7 +36,7 @@ impl Variation {
     const fn model(self) -> Model {
         match self {
             // Rates swing as in the model that Sprout infers, a Brownian motion with outages
-            // (Winstein, Sivaraman and Balakrishnan, NSDI 2013, section 3.1).
+            // (Winstein, Sivaraman and Balakrishnan, NSDI 2013).
             Self::Lte => Model {
                 step: 0.1,
                 levels: &[(0.3, 0.8, 12.0)],
@@ -48,7 +48,7 @@ impl Variation {
                 later: 0.0,
             },
             // In sight of the station or not, for seconds each (Narayanan and others, "A
-            // Variegated Look at 5G in the Wild", SIGCOMM 2021, section 4).
+            // Variegated Look at 5G in the Wild", SIGCOMM 2021).
             Self::FiveG => Model {
                 step: 0.05,
                 levels: &[(0.6, 1.0, 8.0), (0.1, 0.3, 3.0)],
@@ -61,7 +61,7 @@ impl Variation {
             },
             // Satellites are assigned anew every 15 s: another rate, another path, and a short
             // loss of connection (Mohan and others, "A Multifaceted Look at Starlink
-            // Performance", WWW 2024, section 5).
+            // Performance", WWW 2024).
             Self::Starlink => Model {
                 step: 0.1,
                 levels: &[(0.35, 1.0, 15.0)],

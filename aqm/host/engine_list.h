@@ -157,7 +157,7 @@ AQM_FN void engine_wake_up(struct engine *e, u32 id, struct engine_node *n,
 	struct engine_fork *f;
 	u32 i;
 
-	AQM_QUICK_LOOP (i, ENGINE_LEVELS) {
+	AQM_QUICK_LOOP (i, ENGINE_LEVELS + 1) {
 		if (!n || n->state != ENGINE_IDLE)
 			break;
 		engine_rise(e, id, n);

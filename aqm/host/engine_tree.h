@@ -132,14 +132,15 @@ AQM_WHOLE_FN u32 engine_settle_one(struct engine *e AQM_NONNULL, u32 id,
 	return n->parent;
 }
 
-/* The same for a leaf and every node above it. */
+/* The same for a leaf and every node above it. A host's leaf may still be below the
+ * node where the leaf was beside which it is, after that node went to the lowest level. */
 AQM_WHOLE_FN int engine_settle(struct engine *e AQM_NONNULL, u32 id, u32 wire,
 			       u64 now_ns)
 {
 	u32 full = aqm_wire(&e->rule.link, e->rule.link.mtu_bytes);
 	u32 i;
 
-	AQM_LOOP (i, ENGINE_LEVELS) {
+	AQM_LOOP (i, ENGINE_LEVELS + 1) {
 		if (!id)
 			break;
 		id = engine_settle_one(e, id, wire, full, now_ns);

@@ -3,7 +3,8 @@
  * The engine: one scheduler for a tree of nodes, up to eight levels deep, of any
  * shape. This file has its rows. engine_wheel.h and engine_cap.h say when a node may
  * go on, engine_list.h and engine_tree.h which leaf sends next, engine_leaf.h which
- * packet of it, and engine_host.h which hosts have a leaf of their own.
+ * packet of it, engine_host.h which hosts have a leaf of their own, and engine_line.h
+ * how several engines share a line.
  *
  * A node has a guarantee, a ceiling, a priority and a quantum, all in bytes on
  * the wire. Among the children of a node, those go first that have not had their
@@ -103,6 +104,19 @@ enum engine_state {
 	ENGINE_HELD = 2, /* above its ceiling, in the wheel */
 };
 
+/* What a child of the root claims of a line that engines share, in 2^8 bytes a second,
+ * and in 2^8 bytes of a turn. */
+struct engine_claim {
+	u32 guarantee;
+	u32 quantum;
+};
+
+/* The same of all children of a root that may send. */
+struct engine_claims {
+	u64 guarantee;
+	u64 quanta;
+};
+
 struct engine_node {
 	struct engine_config config;
 	struct aqm_gate ceiling;
@@ -125,6 +139,7 @@ struct engine_node {
 	u32 bytes;
 	u32 drops;
 	u32 marks;
+	struct engine_claim claim; /* while it is in a list of the root */
 };
 
 /* The lists of a node's children that may send. */
@@ -191,6 +206,20 @@ struct engine_wheel {
 	u32 bucket[ENGINE_TICKS];
 };
 
+/* Engines that share a line, at most. */
+#define ENGINE_MEMBERS 64
+
+/* A line that several engines share. Each writes its own claims, in a line of the
+ * processors' caches. */
+struct engine_line {
+	u64 taken_ns; /* leases have it until then */
+	u64 pad[7];
+	struct {
+		struct engine_claims claims;
+		u64 pad[6];
+	} member[ENGINE_MEMBERS];
+};
+
 /* The configuration of the whole. */
 struct engine_rule {
 	struct aqm_link link;
@@ -209,6 +238,14 @@ struct engine {
 	struct engine_pool hosts;
 	u64 bytes; /* queued */
 	u64 opens_ns; /* where nothing may go: when to ask again; ~0: never */
+	u64 until_ns; /* the end of its lease of a line that it shares */
+	u64 debt_ns; /* what it used of the line beyond its leases */
+	u64 wants_ns; /* a longer lease than that is not for what is queued */
+	struct engine_claims claims; /* of its root's children that may send */
+	u32 members; /* engines that share its line; 0: it has a line of its own */
+	u32 shared_root; /* then its root; else 0 */
+	u32 member; /* which of them it is, from 0 on */
+	u32 leased; /* whether it has had leases since it last had nothing to send */
 	u32 look; /* the user's: a node to look at with the next question */
 	u32 resting; /* the leaf of a host that had nothing for longest */
 	u32 at[4]; /* the host's: where it has rows of forks, queues, slots, hosts */

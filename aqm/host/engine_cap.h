@@ -94,14 +94,12 @@ AQM_FN int engine_shut(struct engine *e, const struct engine_node *n,
 	return engine_opens(e, n) > now_ns;
 }
 
-/* A packet of so many bytes went through a node, or a cap: its ceiling makes up for
- * a packet of `full` bytes, or with 0 for lateness alone. One that was dropped, where
- * that counts, was not sent. */
+/* A packet of so many bytes went through a node, or a cap, whose ceiling makes up for so
+ * much lateness, and for a packet of `full` bytes. One that was dropped, where that
+ * counts, was not sent. */
 AQM_FN void engine_pass(const struct engine *e, struct engine_node *n, u32 wire,
-			u32 full, u64 now_ns)
+			u64 late_ns, u32 full, u64 now_ns)
 {
-	u64 slack = ENGINE_LATE_NS;
-
 	if (e->verdict.action != AQM_DROP) {
 		n->sent_wire_bytes += wire;
 		n->sent_packets++;
@@ -110,9 +108,9 @@ AQM_FN void engine_pass(const struct engine *e, struct engine_node *n, u32 wire,
 	/* What is less late than that is made up for in any case. */
 	if (full && n->ceiling.rate_bytes_s &&
 	    n->ceiling.opens_ns + ENGINE_LATE_NS < now_ns)
-		slack = aqm_max(slack, (u64)full * 1000000000 /
-					       n->ceiling.rate_bytes_s);
-	aqm_gate_pass(&n->ceiling, wire, now_ns, slack);
+		late_ns = aqm_max(late_ns, (u64)full * 1000000000 /
+						   n->ceiling.rate_bytes_s);
+	aqm_gate_pass(&n->ceiling, wire, now_ns, late_ns);
 }
 
 #endif

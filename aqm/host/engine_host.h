@@ -21,7 +21,7 @@
 #ifndef AQM_ENGINE_HOST_H
 #define AQM_ENGINE_HOST_H
 
-#include "engine_cap.h"
+#include "engine_line.h"
 
 /* The free row of a pool that is taken next; 0 where there is none. */
 AQM_FN u32 engine_pool_next(const struct engine_pool *pool)
@@ -84,19 +84,21 @@ AQM_FN void engine_rest(struct engine *e, u32 id, struct engine_node *n)
 {
 	struct engine_host *h = engine_host_of(e, id);
 	struct engine_node *head, *last;
+	u32 first;
 
 	if (!h || h->rests || n->state != ENGINE_IDLE)
 		return;
 	h->rests = 1;
 	n->next = id;
 	n->prev = id;
-	head = engine_node(e, e->resting);
-	if (!head) {
-		e->resting = id;
+	first = e->resting;
+	head = engine_node(e, first);
+	/* By a number, for one store is of rows or of the engine. */
+	e->resting = head ? first : id;
+	if (!head)
 		return;
-	}
 	last = engine_node(e, head->prev);
-	n->next = e->resting;
+	n->next = first;
 	n->prev = head->prev;
 	if (last)
 		last->next = id;

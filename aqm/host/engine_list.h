@@ -38,6 +38,8 @@ AQM_FN void engine_link(struct engine *e, struct engine_fork *f, u32 id,
 {
 	struct engine_node *head, *last;
 
+	if (n->parent == e->shared_root)
+		engine_claim(e, id, (u32)engine_quantum(n));
 	list = AQM_MASKED(list, ENGINE_LISTS - 1);
 	n->list = list;
 	n->next = id;
@@ -74,6 +76,8 @@ AQM_FN void engine_unlink_from(struct engine *e, struct engine_fork *f, u32 id,
 
 	if (!f)
 		return;
+	if (n->parent == e->shared_root)
+		engine_unclaim(e, n);
 	if (n->next == id) {
 		f->head[list] = 0;
 		f->lists &= ~(1U << list);
@@ -89,10 +93,15 @@ AQM_FN void engine_unlink_from(struct engine *e, struct engine_fork *f, u32 id,
 		f->head[list] = n->next;
 }
 
-AQM_FN void engine_unlink(struct engine *e, u32 id, struct engine_node *n)
+/* The same of whatever list it is in. */
+AQM_WHOLE_FN int engine_unlink(struct engine *e AQM_NONNULL, u32 id)
 {
-	engine_unlink_from(e, engine_lists(e, engine_node(e, n->parent)), id,
-			   n);
+	struct engine_node *n = engine_node(e, id);
+
+	if (n)
+		engine_unlink_from(
+			e, engine_lists(e, engine_node(e, n->parent)), id, n);
+	return 0;
 }
 
 /*
@@ -104,21 +113,21 @@ AQM_FN int engine_join_in(struct engine *e, u32 id, struct engine_node *n,
 			  const struct engine_node *parent,
 			  struct engine_fork *f, u64 now_ns)
 {
+	int owed = engine_owed(n, now_ns), first = 0;
 	u32 list = engine_priority(n);
 
 	if (!f)
 		return 0;
-	if (engine_owed(n, now_ns)) {
-		engine_link(e, f, id, n, list, 0);
-		return 1;
+	if (!owed) {
+		list += ENGINE_PRIORITIES;
+		if (!n->turned) {
+			n->turned = 1;
+			n->deficit = engine_quantum(n);
+		}
+		first = n->midway || engine_is_sparse(e, id, n, parent);
 	}
-	if (!n->turned) {
-		n->turned = 1;
-		n->deficit = engine_quantum(n);
-	}
-	engine_link(e, f, id, n, list + ENGINE_PRIORITIES,
-		    n->midway || engine_is_sparse(e, id, n, parent));
-	if (n->config.guarantee_bytes_s)
+	engine_link(e, f, id, n, list, first);
+	if (!owed && n->config.guarantee_bytes_s)
 		engine_wheel_put(e, id, n->guarantee.opens_ns);
 	return 1;
 }
@@ -148,38 +157,62 @@ AQM_FN void engine_keep_credit(const struct engine *e, struct engine_node *n,
 		n->guarantee.opens_ns = now_ns - kept;
 }
 
-/* A node has something to send, which had not or was above its ceiling; then so may
- * those above it. */
-AQM_FN void engine_wake_up(struct engine *e, u32 id, struct engine_node *n,
-			   u64 now_ns)
+/* The root has something to send: it may, or waits for its ceiling, or for a lease of the
+ * line that it shares. */
+AQM_WHOLE_FN int engine_root_up(struct engine *e AQM_NONNULL, u64 now_ns)
 {
-	struct engine_node *parent;
-	struct engine_fork *f;
+	struct engine_node *root = engine_node(e, e->rule.root);
+
+	if (!root)
+		return 0;
+	if (e->members)
+		engine_lease(e, now_ns);
+	root->state = ENGINE_READY;
+	if (engine_shut(e, root, now_ns)) {
+		root->state = ENGINE_HELD;
+		engine_wheel_put(e, e->rule.root, engine_opens(e, root));
+	}
+	return 0;
+}
+
+/* A node has something to send, which had not or was above its ceiling. Returns its
+ * parent, which then has something too; 0 where that need not be looked at. */
+AQM_WHOLE_FN u32 engine_wake_one(struct engine *e AQM_NONNULL, u32 id,
+				 u64 now_ns)
+{
+	struct engine_node *n = engine_node(e, id), *parent;
+
+	if (!n || n->state != ENGINE_IDLE)
+		return 0;
+	if (id == e->rule.root) {
+		engine_root_up(e, now_ns);
+		return 0;
+	}
+	engine_rise(e, id, n);
+	if (n->config.guarantee_bytes_s)
+		engine_keep_credit(e, n, now_ns);
+	if (engine_shut(e, n, now_ns)) {
+		n->state = ENGINE_HELD;
+		engine_wheel_put(e, id, engine_opens(e, n));
+		return 0;
+	}
+	n->parent = n->config.parent;
+	parent = engine_node(e, n->parent);
+	if (!engine_join_in(e, id, n, parent, engine_lists(e, parent), now_ns))
+		return 0;
+	n->state = ENGINE_READY;
+	return n->parent;
+}
+
+/* The same of those above it, too. */
+AQM_FN void engine_wake_up(struct engine *e, u32 id, u64 now_ns)
+{
 	u32 i;
 
-	AQM_QUICK_LOOP (i, ENGINE_LEVELS + 1) {
-		if (!n || n->state != ENGINE_IDLE)
+	AQM_LOOP (i, ENGINE_LEVELS + 1) {
+		if (!id)
 			break;
-		engine_rise(e, id, n);
-		if (n->config.guarantee_bytes_s)
-			engine_keep_credit(e, n, now_ns);
-		if (engine_shut(e, n, now_ns)) {
-			n->state = ENGINE_HELD;
-			engine_wheel_put(e, id, engine_opens(e, n));
-			break;
-		}
-		if (id == e->rule.root) {
-			n->state = ENGINE_READY;
-			break;
-		}
-		n->parent = n->config.parent;
-		parent = engine_node(e, n->parent);
-		f = engine_lists(e, parent);
-		if (!engine_join_in(e, id, n, parent, f, now_ns))
-			break;
-		n->state = ENGINE_READY;
-		id = n->parent;
-		n = parent;
+		id = engine_wake_one(e, id, now_ns);
 	}
 }
 
@@ -189,7 +222,9 @@ AQM_WHOLE_FN int engine_wake(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	struct engine_node *n = engine_node(e, id);
 
 	if (n && engine_has_work(e, n))
-		engine_wake_up(e, id, n, now_ns);
+		engine_wake_up(e, id, now_ns);
+	else if (n && id == e->shared_root)
+		engine_return(e, n);
 	return 0;
 }
 

@@ -33,9 +33,9 @@ AQM_FN int engine_charge(struct engine *e, u32 id, struct engine_node *n,
 	struct engine_node *cap = engine_cap(e, n);
 	u64 slack = ENGINE_CREDIT_NS;
 
-	engine_pass(e, n, wire, full, now_ns);
+	engine_pass(e, n, wire, ENGINE_LATE_NS, full, now_ns);
 	if (cap) {
-		engine_pass(e, cap, wire, full, now_ns);
+		engine_pass(e, cap, wire, ENGINE_LATE_NS, full, now_ns);
 		cap->next = id;
 		if (cap->prev == id)
 			cap->prev = 0;
@@ -100,14 +100,23 @@ AQM_WHOLE_FN u32 engine_settle_one(struct engine *e AQM_NONNULL, u32 id,
 {
 	struct engine_node *n = engine_node(e, id);
 	struct engine_fork *f;
-	int over, stays;
+	int over, stays, moves;
 
 	if (!n || n->state != ENGINE_READY)
 		return 0;
 	if (id == e->rule.root) {
 		if (wire)
-			engine_pass(e, n, wire, 0, now_ns);
-		engine_goes_on(e, id, n, now_ns);
+			/* A lease is used whole, however late. */
+			engine_pass(e, n, wire,
+				    e->members ? now_ns : ENGINE_LATE_NS, 0,
+				    now_ns);
+		if (!engine_has_work(e, n)) {
+			n->state = ENGINE_IDLE;
+			if (e->members)
+				engine_return(e, n);
+		} else if (e->members || engine_shut(e, n, now_ns)) {
+			engine_root_up(e, now_ns);
+		}
 		return 0;
 	}
 	over = wire && engine_charge(e, id, n, wire, full, now_ns);
@@ -119,15 +128,16 @@ AQM_WHOLE_FN u32 engine_settle_one(struct engine *e AQM_NONNULL, u32 id,
 	if (stays && !over)
 		return n->parent;
 	f = engine_lists(e, engine_node(e, n->parent));
-	if (!stays) {
+	moves = stays && n->list < ENGINE_PRIORITIES && !engine_owed(n, now_ns);
+	if (!stays || moves)
 		engine_unlink_from(e, f, id, n);
+	else if (f)
+		f->head[AQM_MASKED(n->list, ENGINE_LISTS - 1)] = n->next;
+	if (!stays) {
 		engine_let_on(e, id, n);
 		engine_rest(e, id, n);
-	} else if (n->list < ENGINE_PRIORITIES && !engine_owed(n, now_ns)) {
-		engine_unlink_from(e, f, id, n);
+	} else if (moves) {
 		engine_join(e, id, now_ns);
-	} else if (f) {
-		f->head[AQM_MASKED(n->list, ENGINE_LISTS - 1)] = n->next;
 	}
 	return n->parent;
 }
@@ -162,7 +172,7 @@ AQM_WHOLE_FN int engine_hold(struct engine *e AQM_NONNULL, u32 id, u64 until,
 
 	if (!n || n->state != ENGINE_READY)
 		return 0;
-	engine_unlink(e, id, n);
+	engine_unlink(e, id);
 	n->state = ENGINE_HELD;
 	n->midway = n->deficit > 0;
 	engine_wheel_put(e, id, aqm_max(until, engine_opens(e, n)));
@@ -184,7 +194,7 @@ AQM_WHOLE_FN int engine_move(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 
 	if (!n || n->state != ENGINE_READY)
 		return 0;
-	engine_unlink(e, id, n);
+	engine_unlink(e, id);
 	n->state = ENGINE_IDLE;
 	engine_settle(e, n->parent, 0, now_ns);
 	engine_wake(e, id, now_ns);
@@ -212,6 +222,8 @@ AQM_WHOLE_FN int engine_look(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 			most += (u64)full * 1000000000 /
 				n->config.ceiling_bytes_s;
 		n->ceiling.opens_ns = aqm_min(n->ceiling.opens_ns, most);
+		if (id == e->shared_root)
+			engine_line_look(e, n, most - now_ns, now_ns);
 		engine_wheel_put(e, id, engine_opens(e, n));
 		return 1;
 	}
@@ -223,7 +235,7 @@ AQM_WHOLE_FN int engine_look(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	    (n->list < ENGINE_PRIORITIES || n->wheel ||
 	     !n->config.guarantee_bytes_s))
 		return 0;
-	engine_unlink(e, id, n);
+	engine_unlink(e, id);
 	return engine_join(e, id, now_ns);
 }
 
@@ -249,7 +261,7 @@ AQM_WHOLE_FN int engine_due(struct engine *e AQM_NONNULL, u64 now_ns)
 	    id == e->rule.root)
 		return 1;
 	/* Not in its old list any more, whatever has become of its guarantee. */
-	engine_unlink(e, id, n);
+	engine_unlink(e, id);
 	engine_join(e, id, now_ns);
 	return 1;
 }

@@ -110,6 +110,9 @@ int circuits_egress(struct __sk_buff *ctx)
 			leaf = found->leaf[generation];
 	}
 	ctx->priority = leaf;
+	/* What the kernel takes for the queue where no other rule says one. */
+	if (rule->queues > 1)
+		ctx->queue_mapping = (leaf >> ENGINE_MEMBER_SHIFT) + 1;
 	return TCX_NEXT;
 }
 

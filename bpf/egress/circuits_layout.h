@@ -18,14 +18,17 @@ struct circuits_prefix {
 	struct circuits_host host;
 };
 
-/* The leaf in either generation; 0: none. */
+/* The leaf in either generation, with the number of its queue in the bits of
+ * ENGINE_MEMBER_SHIFT; 0: none. */
 struct circuits_leaves {
 	u32 leaf[2];
 };
 
-/* Whose a row is: a text, and zeros behind it. */
+/* Whose a row is: a text, and zeros behind it; and of which queue's engine it is, which
+ * stays so. */
 struct circuits_label {
 	u8 text[64];
+	u32 queue;
 };
 
 /* Rows of one change: a circuit, and the sites above it before and after. */
@@ -40,7 +43,7 @@ struct circuits_rule {
 	u32 nodes; /* rows in all */
 	u32 open; /* what is in force may differ from what is kept */
 	u32 count; /* rows that a change is about; 0: all */
-	u32 pad;
+	u32 queues; /* of the device, each with an engine */
 	u32 picked[CIRCUITS_PICKED];
 };
 

@@ -17,6 +17,24 @@
 /* Turns of one question: each sends or drops a packet, or finds a leaf empty. */
 #define TURNS 256
 
+/* Whether a node is of this engine's tree. Those that share a line have their rows in one
+ * table. */
+static __always_inline int is_own(struct engine *e, u32 id)
+{
+	struct engine_node *n;
+	u32 i;
+
+	AQM_QUICK_LOOP (i, ENGINE_LEVELS) {
+		if (id == e->rule.root)
+			return 1;
+		n = engine_node(e, id);
+		if (!n)
+			return 0;
+		id = n->config.parent;
+	}
+	return 0;
+}
+
 /* Makes the tree as if nothing had ever come. What the user says stays. */
 __noinline int clear(struct hosted *one __arg_nonnull)
 {
@@ -33,7 +51,12 @@ __noinline int clear(struct hosted *one __arg_nonnull)
 		n = engine_node(e, i);
 		if (!n)
 			break;
+		if (e->members && !is_own(e, i))
+			continue;
 		config = n->config;
+		f = e->members ? engine_fork(e, config.fork) : NULL;
+		if (f)
+			__builtin_memset(f, 0, sizeof(*f));
 		__builtin_memset(n, 0, sizeof(*n));
 		/* The configuration of a host's leaf is the program's own. */
 		if (!engine_lent(e, i))
@@ -42,7 +65,7 @@ __noinline int clear(struct hosted *one __arg_nonnull)
 		if (h)
 			__builtin_memset(h, 0, sizeof(*h));
 	}
-	bpf_for (i, 1, one->inner + 1) {
+	bpf_for (i, 1, e->members ? 1 : one->inner + 1) {
 		f = engine_fork(e, i);
 		if (f)
 			__builtin_memset(f, 0, sizeof(*f));
@@ -64,6 +87,13 @@ __noinline int clear(struct hosted *one __arg_nonnull)
 	e->slots.rows = slots;
 	e->queues.rows = queues;
 	e->bytes = 0;
+	e->claims = (struct engine_claims){};
+	e->until_ns = 0;
+	e->debt_ns = 0;
+	e->wants_ns = 0;
+	e->leased = 0;
+	line.member[AQM_MASKED(e->member, ENGINE_MEMBERS - 1)].claims =
+		(struct engine_claims){};
 	return 0;
 }
 
@@ -72,11 +102,19 @@ int BPF_PROG(engine_init, struct Qdisc *sch, struct nlattr *arg,
 	     struct netlink_ext_ack *extack)
 {
 	struct net_device *dev = sch->dev_queue->dev;
-	struct hosted *one = &instance;
+	u32 number = 0;
+	struct hosted *one;
 
+	/* Classes of mq have the numbers of queues, from 1 on. */
+	if (sch->parent != TC_H_ROOT)
+		number = TC_H_MIN(sch->parent) - 1;
+	one = bpf_map_lookup_elem(&instances, &number);
+	if (!one)
+		return -ENODEV;
 	if (__sync_val_compare_and_swap(&one->used, 0, 1))
 		return -ENOSPC;
-	sch->limit = 1;
+	sch->limit = number + 1;
+	one->engine.member = number;
 	one->key = bpf_get_prandom_u32();
 	one->timer_ns = 0;
 	one->sequence = 0;
@@ -90,14 +128,21 @@ int BPF_PROG(engine_init, struct Qdisc *sch, struct nlattr *arg,
 /* The leaf that a packet names. A host's own is found, and not named. */
 static __always_inline u32 leaf_of(struct hosted *one, u32 priority)
 {
+	struct engine *e = &one->engine;
 	u32 id = priority - one->first;
-	struct engine_node *n = engine_node(&one->engine, id);
+	struct engine_node *n;
 
-	return n && id <= one->engine.rule.lent &&
-			       n->config.live == ENGINE_NODE &&
+	/* A packet of another queue, which the kernel has put into this one. */
+	if (e->members && priority >> ENGINE_MEMBER_SHIFT != e->member)
+		return e->rule.other;
+	if (e->members)
+		id &= (1U << ENGINE_MEMBER_SHIFT) - 1;
+	n = engine_node(e, id);
+
+	return n && id <= e->rule.lent && n->config.live == ENGINE_NODE &&
 			       !n->config.fork ?
 		       id :
-		       one->engine.rule.other;
+		       e->rule.other;
 }
 
 /* A hash of a packet's host: as the program at egress says, or without that of what of
@@ -165,7 +210,7 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 		index = engine_evict(e, leaf);
 		if (one->recording)
 			report_evict(one, leaf, index, &packet);
-		kept = kept_in(index);
+		kept = kept_in(one, index);
 		if (!kept)
 			break;
 		old = bpf_kptr_xchg(&kept->skb, NULL);
@@ -184,7 +229,7 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 		index = engine_arrive(e, leaf, &packet, host);
 	if (one->recording)
 		report_arrival(one, leaf, &packet, host, room, index);
-	kept = kept_in(index);
+	kept = kept_in(one, index);
 	if (!kept)
 		goto drop;
 	old = bpf_kptr_xchg(&kept->skb, skb);
@@ -219,7 +264,7 @@ struct sk_buff *BPF_PROG(engine_dequeue, struct Qdisc *sch)
 		index = 0;
 		if (leaf)
 			index = engine_take(e, leaf, now_ns);
-		kept = kept_in(index);
+		kept = kept_in(one, index);
 		wire = kept ? engine_cost(e, engine_slot(e, index)) : 0;
 		if (leaf)
 			engine_settle(e, leaf, wire, now_ns);
@@ -273,7 +318,7 @@ void BPF_PROG(engine_reset, struct Qdisc *sch)
 	one->timer_ns = 0;
 	one->recording = 0;
 	bpf_for (i, 1, one->engine.slots.fresh + 1) {
-		kept = kept_in(i);
+		kept = kept_in(one, i);
 		if (!kept)
 			break;
 		skb = bpf_kptr_xchg(&kept->skb, NULL);

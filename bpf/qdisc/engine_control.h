@@ -128,16 +128,32 @@ static __noinline int take_over(struct hosted *one)
 {
 	u32 key = 0;
 	struct engine_settings *wanted = bpf_map_lookup_elem(&settings, &key);
+	struct engine *e = &one->engine;
+	u32 parts;
 
 	if (!wanted)
 		return 0;
+	parts = aqm_max(wanted->members, 1);
 	one->changes_seen = wanted->changes;
-	one->engine.rule = wanted->rule;
-	one->engine.queues.rows = wanted->queues;
-	one->engine.slots.rows = wanted->slots;
-	one->engine.hosts.rows = wanted->hosts;
+	e->rule = wanted->rule;
+	e->members = wanted->members;
+	e->queues.rows = wanted->queues / parts;
+	e->slots.rows = wanted->slots / parts;
+	e->hosts.rows = wanted->hosts;
 	one->inner = wanted->inner;
-	__builtin_memcpy(one->engine.at, wanted->at, sizeof(wanted->at));
+	__builtin_memcpy(e->at, wanted->at, sizeof(wanted->at));
+	one->packets = 0;
+	e->shared_root = 0;
+	if (wanted->members) {
+		e->rule.root += e->member;
+		e->shared_root = e->rule.root;
+		e->rule.other += e->member;
+		e->rule.limit_bytes /= parts;
+		one->packets = e->member * e->slots.rows;
+		e->at[1] += e->member * e->queues.rows *
+			    (u32)sizeof(struct engine_queue);
+		e->at[2] += one->packets * (u32)sizeof(struct engine_slot);
+	}
 	one->host_parts = wanted->host_parts;
 	one->host_stamp = wanted->host_stamp;
 	one->first = wanted->first;
@@ -185,7 +201,7 @@ static __always_inline void follow_asks(struct hosted *one, u64 now_ns)
 	u32 key = 0;
 	struct engine_asks *all = bpf_map_lookup_elem(&asks, &key);
 
-	if (all && all->done != all->asked)
+	if (all && all->done != all->asked && !one->engine.members)
 		take_asks(one, now_ns);
 }
 

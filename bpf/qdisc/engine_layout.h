@@ -19,7 +19,15 @@ struct engine_settings {
 	u32 host_stamp; /* of the program that tells hosts (hosts.h); 0: none */
 	u32 inner; /* rows of lists */
 	u32 at[4]; /* where rows are in the arena: engine.at */
+	u32 members; /* queues of the device, each with an engine; 0: one alone */
+	u32 pad;
 };
+
+/* Where several engines share the line of a device, each has a part of the queues and
+ * slots, and a root and a leaf for others so many rows behind rule.root and rule.other.
+ * There are no hosts then, and no changes by `asks`. A packet's priority has the number
+ * of its engine in these bits. */
+#define ENGINE_MEMBER_SHIFT 24
 
 /* Changes that may wait for the program. */
 #define ENGINE_ASKS 64

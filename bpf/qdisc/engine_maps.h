@@ -26,7 +26,7 @@ struct hosted {
 	u32 first; /* what skb->priority is for row 0 */
 	u32 host_stamp; /* of the program that tells hosts; 0: none */
 	u32 inner; /* rows of lists */
-	u32 pad;
+	u32 packets; /* the slot of row 0 in all slots */
 	struct aqm_attach_point point;
 	u64 stamp; /* of the program that marks; 0: none */
 };
@@ -53,8 +53,16 @@ struct {
 	__type(value, struct engine_asks);
 } asks SEC(".maps");
 
-/* Of the one device that may have it. */
-struct hosted instance;
+/* Of the one device that may have it: one for each queue below mq, or of its root. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct hosted);
+} instances SEC(".maps");
+
+/* What they share. */
+struct engine_line line;
 
 struct recorder {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -95,9 +103,16 @@ static __always_inline struct engine_host *engine_host(struct engine *e, u32 id)
 	return ENGINE_ROW(struct engine_host, e->at[3], id);
 }
 
-static __always_inline struct kept *kept_in(u32 id)
+static __always_inline struct engine_line *engine_line(struct engine *e)
 {
-	return id ? bpf_map_lookup_elem(&packets, &id) : NULL;
+	return e->members ? &line : NULL;
+}
+
+static __always_inline struct kept *kept_in(const struct hosted *one, u32 id)
+{
+	u32 at = one->packets + id;
+
+	return id ? bpf_map_lookup_elem(&packets, &at) : NULL;
 }
 
 #include "engine_leaf.h"
@@ -105,8 +120,10 @@ static __always_inline struct kept *kept_in(u32 id)
 /* What a qdisc has: none, where another device had it already. */
 static __always_inline struct hosted *hosted_by(const struct Qdisc *sch)
 {
+	u32 number = sch->limit - 1;
+
 	engine_rows_are_used();
-	return sch->limit == 1 ? &instance : NULL;
+	return bpf_map_lookup_elem(&instances, &number);
 }
 
 #endif

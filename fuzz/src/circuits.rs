@@ -30,7 +30,7 @@ pub fn run(data: &[u8]) {
         assert!(!reading.problems.is_empty());
         return;
     };
-    let room = Room::of(&list);
+    let room = Room::of(&list, 1);
     let (nodes, circuits) = rows(&list, Direction::Up, room, None, &[]).expect("room");
     let ids: BTreeSet<u32> = nodes.iter().map(|row| row.id).collect();
     assert_eq!(ids.len(), nodes.len());
@@ -55,6 +55,7 @@ pub fn run(data: &[u8]) {
     let kept = Kept {
         direction: Direction::Up,
         link: None,
+        queues: Some(3),
         list,
     };
     let text = kept.write();

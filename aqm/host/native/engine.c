@@ -13,6 +13,7 @@ struct native_engine {
 	struct engine_queue *queues;
 	struct engine_slot *slots;
 	struct engine_host *hosts;
+	struct engine_line *line; /* NULL: its own */
 	u64 node_rows; /* with row 0, which is none */
 	u64 fork_rows;
 	u64 queue_rows;
@@ -55,18 +56,24 @@ static struct engine_host *engine_host(struct engine *e, u32 id)
 	return id && id < n->host_rows ? &n->hosts[id] : NULL;
 }
 
+static struct engine_line *engine_line(struct engine *e)
+{
+	return ((struct native_engine *)e)->line;
+}
+
 #include "engine_leaf.h"
 #include "engine_record.h"
 
-extern const u32 aqm_engine_layout[38];
+extern const u32 aqm_engine_layout[40];
 
 #define AT(type, field) __builtin_offsetof(struct type, field)
 
 /* In the order in which engine/ffi.rs states them. */
-const u32 aqm_engine_layout[38] = {
+const u32 aqm_engine_layout[40] = {
 	sizeof(struct native_engine),
 	sizeof(struct engine_queue),
 	sizeof(struct engine_slot),
+	sizeof(struct engine_line),
 	sizeof(struct engine_fork),
 	AT(engine_fork, head),
 	sizeof(struct engine_config),
@@ -86,6 +93,7 @@ const u32 aqm_engine_layout[38] = {
 	AT(engine_node, wheel),
 	AT(engine_node, queue),
 	AT(engine_node, marks),
+	AT(engine_node, claim),
 	sizeof(struct engine_rule),
 	AT(engine_rule, codel),
 	AT(engine_rule, limit_bytes),
@@ -128,6 +136,8 @@ struct native_engine_departure {
 
 void aqm_engine_setup(struct native_engine *n, const struct engine_rule *rule,
 		      const struct native_engine_rows *rows);
+void aqm_engine_share(struct native_engine *n, struct engine_line *line,
+		      u32 members, u32 member);
 void aqm_engine_look(struct native_engine *n, u32 id, u64 now_ns);
 u32 aqm_engine_leaf_of(struct native_engine *n, u32 leaf, u32 host);
 u32 aqm_engine_admit(struct native_engine *n, u32 leaf, u32 len);
@@ -161,6 +171,16 @@ void aqm_engine_setup(struct native_engine *n, const struct engine_rule *rule,
 	n->engine.queues.rows = (u32)rows->queue_rows - 1;
 	n->engine.slots.rows = (u32)rows->slot_rows - 1;
 	n->engine.hosts.rows = (u32)rows->host_rows - 1;
+}
+
+/* Has it share a line with others, before anything comes. */
+void aqm_engine_share(struct native_engine *n, struct engine_line *line,
+		      u32 members, u32 member)
+{
+	n->line = line;
+	n->engine.members = members;
+	n->engine.shared_root = n->engine.rule.root;
+	n->engine.member = member;
 }
 
 /* The configuration of a node has changed. */

@@ -51,8 +51,9 @@ mod text;
 pub use chance::Chance;
 pub use discipline::{Discipline, Layout, Row, reasons};
 pub use engine::{
-    CREDIT_NS, Engine, EngineArrival, EngineDeparture, EngineError, EngineMirror, EngineRecord,
-    EngineSize, EngineTaken, IDLE_CREDIT_NS, LEAST_QUANTUM, NodeCounts, NodeRow, NodeRule, TICK_NS,
+    CREDIT_NS, Engine, EngineArrival, EngineDeparture, EngineError, EngineLine, EngineMirror,
+    EngineRecord, EngineSize, EngineTaken, IDLE_CREDIT_NS, LEAST_QUANTUM, MEMBERS, NodeCounts,
+    NodeRow, NodeRule, ROUND_NS, TICK_NS,
 };
 pub use ffi::{Link, Packet, SLOT_BYTES};
 pub use file::{About, FileError, Recording, Writer};

@@ -2,7 +2,8 @@
 //! A list as it is kept: one text with the files that it could have been made of, and
 //! a line for each circuit that was changed since.
 //!
-//! The first line says which way the device sends, and the rate of the whole in bit/s.
+//! The first line says which way the device sends, the rate of the whole in bit/s, and how
+//! many queues it may have, which older texts do not say.
 //! The files follow, each behind a line of `----`: sites, plans, devices. A circuit is
 //! one line, so that one of many is found without reading the others. A line of changes
 //! begins with a checksum; then stand `+` and the circuit's line, or `-` and its
@@ -35,6 +36,9 @@ pub struct Kept {
     pub direction: Direction,
     /// The rate of the whole, if there is one.
     pub link: Option<Rate>,
+    /// Queues of the device that may have circuits, at most; `None` for as many as the rate
+    /// needs.
+    pub queues: Option<u32>,
     /// The list.
     pub list: List,
 }
@@ -47,7 +51,8 @@ impl Kept {
             Direction::Up => "up",
         };
         let link = self.link.map_or(0, Rate::as_bits_per_second);
-        let mut text = format!("{FORMAT} {way} {link}{DIVIDES}");
+        let queues = self.queues.unwrap_or(0);
+        let mut text = format!("{FORMAT} {way} {link} {queues}{DIVIDES}");
         network(&self.list, &mut text);
         text.push_str(DIVIDES);
         let _ = write!(text, "Plan,{}", RATES.join(","));
@@ -91,6 +96,7 @@ impl Kept {
         Ok(Self {
             direction: parts.direction,
             link: parts.link,
+            queues: parts.queues,
             list: whole(&[parts.network, parts.plans, devices])?,
         })
     }
@@ -171,6 +177,7 @@ fn checked(line: &str) -> Result<(&str, Option<&str>), String> {
 struct Parts<'t> {
     direction: Direction,
     link: Option<Rate>,
+    queues: Option<u32>,
     network: &'t str,
     plans: &'t str,
     devices: &'t str,
@@ -183,8 +190,14 @@ impl<'t> Parts<'t> {
         let mut part = || parts.next().ok_or_else(wrong);
         let [head, network, plans, devices] = [part()?, part()?, part()?, part()?];
         let words = head.strip_prefix(FORMAT).ok_or_else(wrong)?;
-        let (way, link) = words.trim().split_once(' ').ok_or_else(wrong)?;
-        let link = link.parse().map_err(|_| wrong())?;
+        let mut words = words.split_whitespace();
+        let way = words.next().ok_or_else(wrong)?;
+        let mut number = || words.next().map(str::parse).transpose();
+        let link = number().ok().flatten().ok_or_else(wrong)?;
+        let queues: u64 = number().map_err(|_| wrong())?.unwrap_or(0);
+        if words.next().is_some() {
+            return Err(wrong());
+        }
         Ok(Self {
             direction: match way {
                 "down" => Direction::Down,
@@ -192,6 +205,7 @@ impl<'t> Parts<'t> {
                 _ => return Err(wrong()),
             },
             link: (link > 0).then(|| Rate::bits_per_second(link)),
+            queues: u32::try_from(queues).ok().filter(|queues| *queues > 0),
             network,
             plans,
             devices,

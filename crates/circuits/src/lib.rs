@@ -44,6 +44,7 @@ mod model;
 mod network;
 mod one;
 mod plans;
+pub mod queues;
 mod rate;
 mod raw;
 pub mod rows;

@@ -2,7 +2,6 @@
 //! A checked list of circuits.
 
 use crate::address::Prefix;
-use crate::rows::Direction;
 use weirgate_units::Rate;
 
 /// A rate in either direction.
@@ -12,6 +11,24 @@ pub struct Pair {
     pub down: Rate,
     /// From the subscriber.
     pub up: Rate,
+}
+
+/// Which way the packets go that a device sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// To subscribers, whom the destination tells.
+    Down,
+    /// From subscribers, whom the source tells.
+    Up,
+}
+
+impl Direction {
+    pub(crate) fn of(self, pair: Pair) -> Rate {
+        match self {
+            Self::Down => pair.down,
+            Self::Up => pair.up,
+        }
+    }
 }
 
 /// Rates by a name.

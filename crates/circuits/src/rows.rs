@@ -6,8 +6,11 @@
 
 use crate::address::Prefix;
 use crate::hash::Known;
-use crate::model::{List, Pair};
+pub use crate::model::Direction;
+use crate::model::List;
+use crate::queues;
 use std::fmt;
+use std::ops::RangeInclusive;
 use weirgate_aqm::{NodeRow, NodeRule};
 use weirgate_units::Rate;
 
@@ -17,31 +20,13 @@ const FRAME: u32 = 1_514;
 /// CoDel's usual target, in nanoseconds (RFC 8289). A full frame may take longer.
 const TARGET_NS: u64 = 5_000_000;
 
-/// Which way the packets go that a device sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// To subscribers, whom the destination tells.
-    Down,
-    /// From subscribers, whom the source tells.
-    Up,
-}
-
-impl Direction {
-    pub(crate) fn of(self, pair: Pair) -> Rate {
-        match self {
-            Self::Down => pair.down,
-            Self::Up => pair.up,
-        }
-    }
-}
-
 /// What a node is. In the kernel it is a text of at most 61 bytes, which begins with
 /// a letter for the kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Label {
-    /// The whole device.
+    /// The whole device, of which each queue has a row.
     Link,
-    /// The leaf of packets that are no circuit's.
+    /// The leaf of packets that are no circuit's, of which each queue has one.
     Others,
     /// The site of this name.
     Site(String),
@@ -73,10 +58,13 @@ impl fmt::Display for Label {
     }
 }
 
-/// How many rows there are: first those of nodes with children, of which the first is
-/// the link's, then those of leaves, of which the first is that of others.
+/// How many rows there are: first those of nodes with children, of which the first are
+/// the link's, one for each queue, then those of leaves, of which the first are those of
+/// others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
+    /// Queues of the device, each with a tree of its own; one at least.
+    pub queues: u32,
     /// Of nodes with children.
     pub inner: u32,
     /// Of leaves.
@@ -84,25 +72,46 @@ pub struct Room {
 }
 
 impl Room {
-    /// The row of the link.
+    /// The row of the link, in the first queue.
     pub const LINK: u32 = 1;
 
-    /// Room for a list, and for twice as many circuits and sites later.
-    pub fn of(list: &List) -> Self {
+    /// Room for a list in so many queues, and for twice as many circuits and sites later.
+    pub fn of(list: &List, queues: u32) -> Self {
         let room = |count: usize, least: u32| {
             let twice =
                 u32::try_from(count.saturating_add(1).saturating_mul(2)).unwrap_or(u32::MAX / 4);
             twice.max(least).next_power_of_two()
         };
         Self {
+            queues,
             inner: room(list.sites.len(), 256),
             leaves: room(list.circuits.len(), 4_096),
         }
     }
 
-    /// The row of packets that are no circuit's.
-    pub fn others(self) -> u32 {
-        self.inner + 1
+    /// The row of the link in a queue.
+    pub fn root(self, queue: u32) -> u32 {
+        Self::LINK + queue
+    }
+
+    /// Whether a row is the link's.
+    pub fn is_root(self, id: u32) -> bool {
+        (Self::LINK..self.root(self.queues)).contains(&id)
+    }
+
+    /// The row of a queue's packets that are no circuit's.
+    pub fn others(self, queue: u32) -> u32 {
+        self.inner + 1 + queue
+    }
+
+    /// The rows of sites.
+    pub fn sites(self) -> RangeInclusive<u32> {
+        self.root(self.queues)..=self.inner
+    }
+
+    /// The rows of circuits.
+    pub fn circuits(self) -> RangeInclusive<u32> {
+        self.others(self.queues)..=self.nodes()
     }
 
     /// All rows.
@@ -118,6 +127,8 @@ pub struct Held {
     pub id: u32,
     /// Whose it is or was.
     pub label: Label,
+    /// Of which queue, for ever.
+    pub queue: u32,
     /// Whether there is such a node.
     pub live: bool,
     /// Whether nothing of it is queued or waits any more.
@@ -131,14 +142,31 @@ pub struct Row {
     pub id: u32,
     /// What it is.
     pub label: Label,
+    /// Of which queue.
+    pub queue: u32,
     /// Its configuration.
     pub row: NodeRow,
+}
+
+/// Where the number of its queue begins in the word that a packet of a leaf has.
+pub const QUEUE_SHIFT: u32 = 24;
+
+impl Row {
+    /// The word that packets of a leaf have: its row, and its queue above that.
+    pub fn word(&self) -> u32 {
+        self.queue << QUEUE_SHIFT | self.id
+    }
+}
+
+/// The row of such a word.
+pub fn row_of(word: u32) -> u32 {
+    word & ((1 << QUEUE_SHIFT) - 1)
 }
 
 /// Occurs where a list has more nodes than there are free rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full {
-    /// The rows of that kind.
+    /// The rows for that kind.
     pub rows: u32,
     /// Whether it is sites that are too many, and not circuits.
     pub sites: bool,
@@ -147,13 +175,13 @@ pub struct Full {
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = if self.sites { "sites" } else { "circuits" };
-        write!(f, "there is room for {} {what}", self.rows - 1)
+        write!(f, "there is room for {} {what}", self.rows)
     }
 }
 
 impl std::error::Error for Full {}
 
-/// The nodes of a list, the link first, and for each circuit its row. `held` says
+/// The nodes of a list, the link first, and for each circuit its word. `held` says
 /// what rows have been; `link` is the rate of the whole, if there is
 /// one.
 pub fn rows(
@@ -163,10 +191,11 @@ pub fn rows(
     link: Option<Rate>,
     held: &[Held],
 ) -> Result<(Vec<Row>, Vec<u32>), Full> {
+    let queues = queues::of(list, direction, room.queues, held);
     let sites = list.sites.iter().map(|site| Label::Site(site.name.clone()));
     let circuits = list.circuits.iter();
     let circuits = circuits.map(|one| Label::Circuit(one.id.clone()));
-    let labels: Vec<Label> = sites.chain(circuits).collect();
+    let labels: Vec<(Label, u32)> = sites.chain(circuits).zip(queues).collect();
     let mut numbers = Numbers::new(&labels, room, held);
     let mut labels = labels.into_iter();
     let mut rows = Vec::with_capacity(list.sites.len() + list.circuits.len() + 2);
@@ -175,45 +204,61 @@ pub fn rows(
         fork: id,
         rule,
     };
-    rows.push(Row {
-        id: Room::LINK,
-        label: Label::Link,
-        row: inner(Room::LINK, 0, rule(link, 0)),
-    });
-    rows.push(Row {
-        id: room.others(),
-        label: Label::Others,
-        row: NodeRow {
-            parent: Room::LINK,
-            fork: 0,
-            rule: rule(None, 0),
-        },
-    });
+    for queue in 0..room.queues {
+        let root = room.root(queue);
+        rows.push(Row {
+            id: root,
+            label: Label::Link,
+            queue,
+            row: inner(root, 0, rule(link, 0)),
+        });
+        rows.push(Row {
+            id: room.others(queue),
+            label: Label::Others,
+            queue,
+            row: NodeRow {
+                parent: root,
+                fork: 0,
+                rule: rule(None, 0),
+            },
+        });
+    }
     let guaranteed = list.guaranteed_bytes_s(direction);
     let mut sites: Vec<u32> = Vec::with_capacity(list.sites.len());
-    let of = |parent: Option<usize>, sites: &[u32]| {
+    let of = |parent: Option<usize>, queue: u32, sites: &[u32]| {
         parent
             .and_then(|parent| sites.get(parent).copied())
-            .unwrap_or(Room::LINK)
+            .unwrap_or(room.root(queue))
     };
-    for ((site, sum), label) in list.sites.iter().zip(guaranteed).zip(labels.by_ref()) {
-        let id = numbers.take(true)?;
+    for ((site, sum), (label, queue)) in list.sites.iter().zip(guaranteed).zip(labels.by_ref()) {
+        let id = numbers.take(true, queue)?;
         let most = site.most.map(|most| direction.of(most));
         let rule = rule(most, sum);
-        let row = inner(id, of(site.parent, &sites), rule);
-        rows.push(Row { id, label, row });
+        let row = inner(id, of(site.parent, queue, &sites), rule);
+        rows.push(Row {
+            id,
+            label,
+            queue,
+            row,
+        });
         sites.push(id);
     }
     let mut circuits = Vec::with_capacity(list.circuits.len());
-    for (circuit, label) in list.circuits.iter().zip(labels) {
-        let id = numbers.take(false)?;
+    for (circuit, (label, queue)) in list.circuits.iter().zip(labels) {
+        let id = numbers.take(false, queue)?;
         let row = NodeRow {
-            parent: of(circuit.parent, &sites),
+            parent: of(circuit.parent, queue, &sites),
             fork: 0,
             rule: leaf(circuit.rates(direction)),
         };
-        rows.push(Row { id, label, row });
-        circuits.push(id);
+        let row = Row {
+            id,
+            label,
+            queue,
+            row,
+        };
+        circuits.push(row.word());
+        rows.push(row);
     }
     Ok((rows, circuits))
 }
@@ -248,73 +293,95 @@ pub fn leaf([least, most]: [Rate; 2]) -> NodeRule {
     }
 }
 
-/// Gives rows to nodes.
+/// Gives rows to nodes. A row stays of the queue that had it first, because that queue's
+/// engine may still have it in its wheel.
 struct Numbers {
     /// The rows that nodes have already, in their order.
     known: std::vec::IntoIter<Option<u32>>,
-    /// Rows that are somebody's, or still have packets of somebody.
-    taken: Vec<bool>,
-    /// Where the next free row of either kind is looked for: of leaves, of others.
+    /// Free rows that somebody had, of leaves and of others, each by its queue; the lowest
+    /// number last.
+    free: [Vec<Vec<u32>>; 2],
+    /// Whether somebody ever had the row.
+    had: Vec<bool>,
+    /// Where the next row of either kind is looked for that nobody had.
     next: [u32; 2],
     room: Room,
 }
 
 impl Numbers {
-    fn new(labels: &[Label], room: Room, held: &[Held]) -> Self {
-        let mut known: Known<&Label, u32> = Known::default();
+    fn new(labels: &[(Label, u32)], room: Room, held: &[Held]) -> Self {
+        let mut known: Known<(&Label, u32), u32> = Known::default();
         known.reserve(held.len());
-        let mut taken = vec![false; room.nodes() as usize + 1];
+        let mut had = vec![false; room.nodes() as usize + 1];
+        let mut taken = had.clone();
         // Of two rows with one label, which a run that was ended may leave, the one
         // counts that is there.
         for live in [false, true] {
             for one in held.iter().filter(|one| one.live == live) {
-                known.insert(&one.label, one.id);
+                known.insert((&one.label, one.queue), one.id);
                 if let Some(taken) = taken.get_mut(one.id as usize) {
                     *taken = one.live || !one.at_rest;
+                    had[one.id as usize] = true;
                 }
             }
         }
-        let known: Vec<Option<u32>> = labels.iter().map(|one| known.get(one).copied()).collect();
+        let own = |(label, queue): &(Label, u32)| known.get(&(label, *queue)).copied();
+        let known: Vec<Option<u32>> = labels.iter().map(own).collect();
         // Nobody else gets the row of a node that comes back.
         for id in known.iter().flatten() {
             if let Some(taken) = taken.get_mut(*id as usize) {
                 *taken = true;
             }
         }
+        let mut free = [(); 2].map(|()| vec![Vec::new(); room.queues as usize]);
+        for one in held.iter().rev().filter(|one| !taken[one.id as usize]) {
+            let inner = one.id <= room.inner;
+            if let Some(free) = free[usize::from(inner)].get_mut(one.queue as usize) {
+                free.push(one.id);
+            }
+        }
         Self {
             known: known.into_iter(),
-            taken,
-            next: [room.others() + 1, Room::LINK + 1],
+            free,
+            had,
+            next: [*room.circuits().start(), *room.sites().start()],
             room,
         }
     }
 
-    /// The row of the next node.
-    fn take(&mut self, inner: bool) -> Result<u32, Full> {
+    /// The row of the next node, which is of this queue.
+    fn take(&mut self, inner: bool, queue: u32) -> Result<u32, Full> {
         if let Some(id) = self.known.next().flatten() {
             return Ok(id);
         }
-        let (rows, last) = if inner {
-            (self.room.inner, self.room.inner)
+        let free = self.free[usize::from(inner)].get_mut(queue as usize);
+        if let Some(id) = free.and_then(Vec::pop) {
+            return Ok(id);
+        }
+        let rows = if inner {
+            self.room.sites()
         } else {
-            (self.room.leaves, self.room.nodes())
+            self.room.circuits()
         };
         let next = &mut self.next[usize::from(inner)];
-        while *next <= last {
+        while *next <= *rows.end() {
             let id = *next;
             *next += 1;
-            if self.taken.get(id as usize) == Some(&false) {
+            if !self.had[id as usize] {
                 return Ok(id);
             }
         }
-        Err(Full { rows, sites: inner })
+        Err(Full {
+            rows: rows.end() + 1 - rows.start(),
+            sites: inner,
+        })
     }
 }
 
-/// Whose packets are a leaf's: the row of each prefix, in their order.
+/// Whose packets are a leaf's: its word ([`Row::word`]) for each prefix, in their order.
 pub type Table = Vec<(Prefix, u32)>;
 
-/// The table of a list, whose circuits have these rows.
+/// The table of a list, whose circuits have these words.
 pub fn table(list: &List, circuits: &[u32]) -> Table {
     let circuits = list.circuits.iter().zip(circuits);
     let mut table: Table = circuits

@@ -96,6 +96,7 @@ proptest! {
         let kept = Kept {
             direction: if up { Direction::Up } else { Direction::Down },
             link: (link > 0).then(|| Rate::kbit(link)),
+            queues: (link > 1).then_some(7),
             list,
         };
         let text = kept.write();
@@ -103,6 +104,12 @@ proptest! {
         prop_assert_eq!(by_id(&again.list), by_id(&kept.list));
         prop_assert_eq!(&again.list.plans, &kept.list.plans);
         prop_assert_eq!((again.direction, again.link), (kept.direction, kept.link));
+        prop_assert_eq!(again.queues, kept.queues);
+        // Texts from before there were queues say nothing of them.
+        if let Some(older) = text.strip_prefix("circuits 1 down 0 0\n") {
+            let older = Kept::read(&format!("circuits 1 down 0\n{older}"), "").expect("a list");
+            prop_assert_eq!((older.link, older.queues), (None, None));
+        }
         // Each is found without the others.
         for (id, (site, circuit)) in by_id(&kept.list) {
             let (one, plans) = Kept::circuit(&text, "", &id).expect("what was written");
@@ -115,7 +122,7 @@ proptest! {
 
     #[test]
     fn changes_are_what_they_say(list in lists(), changes in prop::collection::vec((0_usize..8, any::<bool>()), 0..12)) {
-        let kept = Kept { direction: Direction::Down, link: None, list };
+        let kept = Kept { direction: Direction::Down, link: None, queues: None, list };
         let text = kept.write();
         let mut expected = by_id(&kept.list);
         let ids: Vec<String> = expected.keys().cloned().collect();
@@ -147,7 +154,7 @@ proptest! {
     fn any_text_is_a_list_or_none(text in "(?s).{0,80}", changes in "(?s).{0,40}") {
         let _ = Kept::read(&text, "");
         let _ = Kept::circuit(&text, &changes, "1");
-        let whole = Kept { direction: Direction::Up, link: None, list: List::default() }.write();
+        let whole = Kept { direction: Direction::Up, link: None, queues: None, list: List::default() }.write();
         prop_assert!(Kept::read(&whole, &changes).is_err() || changes.lines().next().is_none());
     }
 }
@@ -226,6 +233,7 @@ fn a_damaged_change_is_found() {
     let kept = Kept {
         direction: Direction::Down,
         link: None,
+        queues: Some(3),
         list,
     };
     let text = kept.write();

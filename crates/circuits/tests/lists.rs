@@ -44,7 +44,7 @@ fn a_list_of_three_files_is_what_they_say() {
         .list
         .as_ref()
         .unwrap_or_else(|| panic!("{}", report(&reading)));
-    let made = rows::rows(list, Direction::Down, Room::of(list), None, &[]);
+    let made = rows::rows(list, Direction::Down, Room::of(list, 1), None, &[]);
     let (nodes, circuits) = made.expect("room");
     let mut text = report(&reading);
     for row in nodes {
@@ -135,7 +135,7 @@ fn many_circuits() {
     let began = std::time::Instant::now();
     let list = list_of(&text);
     let parsed = began.elapsed();
-    let made = rows::rows(&list, Direction::Down, Room::of(&list), None, &[]);
+    let made = rows::rows(&list, Direction::Down, Room::of(&list, 1), None, &[]);
     let (nodes, circuits) = made.expect("room");
     let (table, nothing) = (rows::table(&list, &circuits), Table::new());
     let both = rows::both(&nothing, &table).len();
@@ -192,6 +192,7 @@ fn nodes_keep_their_rows() {
         list_of(&(HEADER.to_owned() + &ids.iter().map(|id| line(*id)).collect::<String>()))
     };
     let room = Room {
+        queues: 1,
         inner: 2,
         leaves: 5,
     };
@@ -210,6 +211,7 @@ fn nodes_keep_their_rows() {
             held.push(Held {
                 id: row.id,
                 label: row.label,
+                queue: row.queue,
                 live: true,
                 at_rest,
             });
@@ -226,6 +228,84 @@ fn nodes_keep_their_rows() {
         Err("there is room for 4 circuits".to_owned())
     );
     assert_eq!(apply(&[2, 4, 5, 3]), Ok(vec![5, 7, 4, 6]));
+}
+
+/// Sites are spread over the queues by what they can have, stay in theirs, and have all
+/// that is below them there; circuits below no site are spread by their identifiers.
+#[test]
+fn sites_have_a_queue_each() {
+    let network = |names: &[(&str, u32)]| {
+        let sites = names.iter().map(|(name, mbit)| {
+            format!(
+                "\"{name}\": {{ \"downloadBandwidthMbps\": {mbit}, \"uploadBandwidthMbps\": {mbit}, \
+                 \"children\": {{ \"{name}-ap\": {{ \"downloadBandwidthMbps\": {mbit}, \
+                 \"uploadBandwidthMbps\": {mbit} }} }} }}"
+            )
+        });
+        format!("{{ {} }}", sites.collect::<Vec<_>>().join(","))
+    };
+    let line = |id: u32, site: &str| format!("{id},,,,{site},,10.0.0.{id},,1,1,500,500,\n");
+    let of = |names: &[(&str, u32)]| {
+        let below = names.iter().zip(1..);
+        let below = below.map(|((name, _), id)| line(id, &format!("{name}-ap")));
+        let devices =
+            HEADER.to_owned() + &below.collect::<String>() + &line(90, "") + &line(91, "");
+        let files = [
+            File {
+                name: "network.json",
+                text: &network(names),
+            },
+            File {
+                name: "ShapedDevices.csv",
+                text: &devices,
+            },
+        ];
+        read(&files).list.expect("a list")
+    };
+    let room = Room {
+        queues: 3,
+        inner: 40,
+        leaves: 40,
+    };
+    let mut held: Vec<Held> = Vec::new();
+    let mut queues = |names: &[(&str, u32)]| {
+        let list = of(names);
+        let made = rows::rows(&list, Direction::Down, room, None, &held).expect("room");
+        held = made
+            .0
+            .iter()
+            .map(|row| Held {
+                id: row.id,
+                label: row.label.clone(),
+                queue: row.queue,
+                live: true,
+                at_rest: true,
+            })
+            .collect();
+        for row in &made.0 {
+            let above = made.0.iter().find(|one| one.id == row.row.parent);
+            assert!(
+                above.is_none_or(|above| above.queue == row.queue),
+                "{row:?}"
+            );
+            assert!(!room.is_root(row.row.parent) || row.row.parent == room.root(row.queue));
+        }
+        assert!(made.1.iter().all(|word| word >> rows::QUEUE_SHIFT < 3));
+        let own = |name: &str| {
+            made.0
+                .iter()
+                .find(|row| row.label == Label::Site(name.to_owned()))
+        };
+        names
+            .iter()
+            .map(|(name, _)| own(name).map(|row| row.queue))
+            .collect::<Vec<_>>()
+    };
+    let first = [("a", 400), ("b", 300), ("c", 200), ("d", 100)];
+    assert_eq!(queues(&first), [Some(0), Some(1), Some(2), Some(2)]);
+    // What was there stays, and what comes goes where there is least.
+    let then = [("d", 100), ("e", 50), ("a", 400)];
+    assert_eq!(queues(&then), [Some(2), Some(1), Some(0)]);
 }
 
 /// The row of an address by the longest prefix of a table.

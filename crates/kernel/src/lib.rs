@@ -63,6 +63,7 @@ pub use observe::overview::{DeviceOverview, Traffic};
 pub use observe::{KnownTables, Observed, Scope};
 pub use programs::held::HeldPrograms;
 pub use programs::hooks::{Conditioned, Policed, Received, can_look};
+pub use programs::queues::{MQ, SendingQueues};
 pub use routing::path::{bind_to_device, checks_sources};
 pub use tc::stats::{Counters, DeviceCounters};
 pub use tc::{Inside, Tin};

@@ -75,6 +75,8 @@ pub(super) struct Node {
     pub bytes: u32,
     pub drops: u32,
     pub marks: u32,
+    /// `struct engine_claim`.
+    pub claim: [u32; 2],
 }
 
 /// `struct engine_fork`.
@@ -155,8 +157,14 @@ pub(super) const REFUSE: u32 = 2;
 pub(super) const EVICT_MOST: u32 = 8;
 
 unsafe extern "C" {
-    static aqm_engine_layout: [u32; 38];
+    static aqm_engine_layout: [u32; 40];
     pub(super) fn aqm_engine_setup(engine: *mut c_void, rule: *const Rule, rows: *const Arrays);
+    pub(super) fn aqm_engine_share(
+        engine: *mut c_void,
+        line: *mut c_void,
+        members: u32,
+        member: u32,
+    );
     pub(super) fn aqm_engine_look(engine: *mut c_void, id: u32, now_ns: u64);
     pub(super) fn aqm_engine_leaf_of(engine: *mut c_void, leaf: u32, host: u32) -> u32;
     pub(super) fn aqm_engine_admit(engine: *mut c_void, leaf: u32, len: u32) -> u32;
@@ -176,11 +184,12 @@ unsafe extern "C" {
     fn aqm_engine_lowest(word: u64) -> u64;
 }
 
-/// Bytes of the engine itself, of a row of queues and of one of slots.
-pub(super) fn sizes() -> [usize; 3] {
+/// Bytes of the engine itself, of a row of queues and of one of slots, and of a line that
+/// engines share.
+pub(super) fn sizes() -> [usize; 4] {
     // SAFETY: a constant.
-    let [engine, queue, slot, ..] = unsafe { aqm_engine_layout };
-    [engine, queue, slot].map(|bytes| bytes as usize)
+    let [engine, queue, slot, line, ..] = unsafe { aqm_engine_layout };
+    [engine, queue, slot, line].map(|bytes| bytes as usize)
 }
 
 #[cfg(test)]
@@ -192,8 +201,12 @@ mod tests {
     #[test]
     fn layouts_are_those_that_c_has() {
         // SAFETY: a constant.
-        let [engine, queue, slot, theirs @ ..] = unsafe { aqm_engine_layout };
-        assert!([engine, queue, slot].iter().all(|bytes| bytes % 8 == 0));
+        let [engine, queue, slot, line, theirs @ ..] = unsafe { aqm_engine_layout };
+        assert!(
+            [engine, queue, slot, line]
+                .iter()
+                .all(|bytes| bytes % 8 == 0)
+        );
         let own = [
             size_of::<Fork>(),
             offset_of!(Fork, head),
@@ -214,6 +227,7 @@ mod tests {
             offset_of!(Node, wheel),
             offset_of!(Node, queue),
             offset_of!(Node, marks),
+            offset_of!(Node, claim),
             size_of::<Rule>(),
             offset_of!(Rule, codel),
             offset_of!(Rule, limit_bytes),

@@ -8,6 +8,7 @@
 
 mod audit;
 mod ffi;
+mod line;
 mod mirror;
 mod node;
 
@@ -16,7 +17,9 @@ use crate::queue::{Action, Verdict, verdict};
 use ffi::{Arrays, Codel, Fork, Host, Node, NodeConfig, RawDeparture, Rule};
 use node::config;
 use std::ffi::c_void;
+use std::sync::Arc;
 
+pub use line::{EngineLine, MEMBERS, ROUND_NS};
 pub use mirror::{EngineMirror, EngineRecord, EngineTaken};
 pub use node::{
     CREDIT_NS, EngineError, EngineSize, IDLE_CREDIT_NS, LEAST_QUANTUM, NodeCounts, NodeRow,
@@ -68,6 +71,8 @@ pub struct Engine<T> {
     fresh: u32,
     /// When it was last asked anything.
     now_ns: u64,
+    /// The line that it shares, whose memory the engine uses.
+    line: Option<Arc<EngineLine>>,
 }
 
 /// The first row, which is the root's.
@@ -92,7 +97,7 @@ impl<T> Engine<T> {
 
     /// An engine without rows that say anything.
     fn empty(link: &Link, size: EngineSize) -> Self {
-        let [engine, queue, slot] = ffi::sizes();
+        let [engine, queue, slot, _] = ffi::sizes();
         let words = |bytes: usize, rows: u32| vec![0; (bytes * (rows as usize + 1)).div_ceil(8)];
         let mut whole = Self {
             memory: vec![0; engine.div_ceil(8)],
@@ -123,6 +128,7 @@ impl<T> Engine<T> {
             free: Vec::new(),
             fresh: ROOT + 1,
             now_ns: 0,
+            line: None,
         };
         whole.setup();
         whole

@@ -8,5 +8,6 @@ mod support;
 
 mod caps;
 mod hosts;
+mod lines;
 mod promises;
 mod trees;

@@ -4,7 +4,8 @@
 
 use crate::error::BpfError;
 use crate::layout::{
-    circuits_host, circuits_label, circuits_leaves, circuits_prefix, circuits_rule, engine_config,
+    ENGINE_MEMBER_SHIFT, circuits_host, circuits_label, circuits_leaves, circuits_prefix,
+    circuits_rule, engine_config,
 };
 use crate::maps::{self, Map, Named};
 use crate::programs::tcx::{self, Attached};
@@ -15,7 +16,7 @@ use libbpf_rs::MapHandle;
 use std::path::Path;
 use weirgate_aqm::{EngineSize, Link, NodeCounts};
 use weirgate_circuits::Prefix;
-use weirgate_circuits::rows::{Direction, Full, Label, Room, Table};
+use weirgate_circuits::rows::{Direction, Full, Label, QUEUE_SHIFT, Room, Table, row_of};
 use zerocopy::FromZeros as _;
 
 mod keys;
@@ -30,6 +31,11 @@ const FILE: &str = "circuits";
 
 /// Its maps beside the rows of the engine.
 const MAPS: [&str; 5] = ["staged", "labels", "addresses", "prefixes", "rules"];
+
+const _: () = assert!(
+    ENGINE_MEMBER_SHIFT == QUEUE_SHIFT,
+    "one shift in C and here"
+);
 
 /// Pins of programs at the device.
 const AT_DEVICE: [&str; 2] = ["egress", "marks"];
@@ -94,6 +100,8 @@ pub struct CircuitsNode {
     pub id: u32,
     /// What it is.
     pub label: Label,
+    /// The queue of the device that has it, from 0 on; of the link and of others the first.
+    pub queue: u32,
     /// The row of the node above it; 0 for the link.
     pub parent: u32,
     /// What it never exceeds, in bytes a second; 0 for nothing.
@@ -143,6 +151,7 @@ impl CircuitTree {
                 limit_bytes: size.bytes,
                 hosts: 0,
             },
+            room.queues,
         )?;
         let rows = room.nodes() + 1;
         let entries = [
@@ -159,6 +168,7 @@ impl CircuitTree {
             source: u32::from(direction == Direction::Up),
             inner: room.inner,
             nodes: room.nodes(),
+            queues: room.queues,
             ..circuits_rule::new_zeroed()
         })?;
         tree.engine.set(&EngineSetup {
@@ -167,7 +177,7 @@ impl CircuitTree {
                 ..Link::default()
             },
             root: Room::LINK,
-            other: room.others(),
+            other: room.others(0),
             host_parts: match direction {
                 Direction::Down => 2,
                 Direction::Up => 1,
@@ -276,22 +286,45 @@ impl CircuitTree {
         })
     }
 
-    /// Every node that is there, by the numbers of rows.
+    /// Queues of the device that have circuits, each with an engine of its own.
+    pub fn queues(&self) -> Result<u32, BpfError> {
+        Ok(self.room()?.queues)
+    }
+
+    /// Every node that is there, by the numbers of rows. The link, and others, are one each
+    /// of all queues.
     pub fn nodes(&self) -> Result<impl Iterator<Item = CircuitsNode> + '_, BpfError> {
         let room = self.room()?;
-        Ok((1..=room.nodes()).filter_map(|id| self.node(id)))
+        let inner = [Room::LINK].into_iter().chain(room.sites());
+        let leaves = [room.others(0)].into_iter().chain(room.circuits());
+        Ok(inner
+            .chain(leaves)
+            .filter_map(move |id| self.node_in(room, id)))
     }
 
     /// A node that is there, by the number of its row.
     pub fn node(&self, id: u32) -> Option<CircuitsNode> {
+        self.node_in(self.room().ok()?, id)
+    }
+
+    fn node_in(&self, room: Room, id: u32) -> Option<CircuitsNode> {
         let config = self.engine.config(id).filter(|config| config.live != 0)?;
+        let (label, queue) = self.label(id)?;
+        let mut counts = self.engine.counts(id)?;
+        if matches!(label, Label::Link | Label::Others) {
+            for more in 1..room.queues {
+                counts = sum(counts, self.engine.counts(id + more)?);
+            }
+        }
+        let above = room.is_root(config.parent);
         Some(CircuitsNode {
             id,
-            label: self.label(id)?,
-            parent: config.parent,
+            label,
+            queue,
+            parent: if above { Room::LINK } else { config.parent },
             ceiling_bytes_s: config.ceiling_bytes_s,
             guarantee_bytes_s: config.guarantee_bytes_s,
-            counts: self.engine.counts(id)?,
+            counts,
         })
     }
 
@@ -299,7 +332,7 @@ impl CircuitTree {
     pub fn table(&self) -> Result<Table, BpfError> {
         let active = (self.rules.first()?.generation & 1) as usize;
         let stored = self.stored()?.into_iter();
-        let own = stored.map(|(prefix, leaves)| (prefix, leaves[active]));
+        let own = stored.map(|(prefix, leaves)| (prefix, row_of(leaves[active])));
         let mut table: Table = own.filter(|(_, leaf)| *leaf > 0).collect();
         table.sort_unstable();
         Ok(table)
@@ -309,18 +342,33 @@ impl CircuitTree {
         Ok(room_of(&self.rules.first()?))
     }
 
-    fn label(&self, id: u32) -> Option<Label> {
+    /// Whose a row is, and of which queue.
+    fn label(&self, id: u32) -> Option<(Label, u32)> {
         let label = self.labels.at(id as usize)?;
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
         // SAFETY: the row is in the mapping, and any bytes are a label.
         let label = unsafe { label.read_volatile() };
         let text = label.text.split(|byte| *byte == 0).next()?;
-        Label::read(std::str::from_utf8(text).ok()?)
+        let own = Label::read(std::str::from_utf8(text).ok()?)?;
+        Some((own, label.queue))
+    }
+}
+
+/// What both have.
+fn sum(one: NodeCounts, other: NodeCounts) -> NodeCounts {
+    NodeCounts {
+        sent_packets: one.sent_packets + other.sent_packets,
+        sent_wire_bytes: one.sent_wire_bytes + other.sent_wire_bytes,
+        packets: one.packets.wrapping_add(other.packets),
+        bytes: one.bytes.wrapping_add(other.bytes),
+        drops: one.drops.wrapping_add(other.drops),
+        marks: one.marks.wrapping_add(other.marks),
     }
 }
 
 fn room_of(rule: &circuits_rule) -> Room {
     Room {
+        queues: rule.queues.max(1),
         inner: rule.inner,
         leaves: rule.nodes.saturating_sub(rule.inner),
     }

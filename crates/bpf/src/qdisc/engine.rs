@@ -97,15 +97,18 @@ impl Engine {
     /// Loads it, with room for so much. Needs root, and a kernel with
     /// `CONFIG_NET_SCH_BPF`.
     pub fn load(size: EngineSize) -> Result<Self, BpfError> {
-        Self::load_as(Self::KIND, size)
+        Self::load_as(Self::KIND, size, 1)
     }
 
     /// The same as a kind of another name, of at most 15 bytes: several of them may
-    /// be loaded.
-    pub(crate) fn load_as(kind: &str, size: EngineSize) -> Result<Self, BpfError> {
+    /// be loaded. With several queues each of them may have it, below mq, and they share
+    /// the rate of the root. Each then has a root and a leaf for others of its own, so many
+    /// rows behind those of the setup; there are no hosts, and nodes are only changed by
+    /// stores.
+    pub(crate) fn load_as(kind: &str, size: EngineSize, queues: u32) -> Result<Self, BpfError> {
         let (rows, at) = Arena::make(size)?;
         // With row 0, which is none.
-        let entries = [("packets", size.slots + 1)];
+        let entries = [("packets", size.slots + 1), ("instances", queues)];
         let shared = vec![(arena::NAME, rows.map()?)];
         let kinds = (Self::KIND, kind);
         let (maps, link) = load_sized(NAME, kinds, &maps(), &entries, &shared)?;
@@ -125,6 +128,7 @@ impl Engine {
             hosts: size.hosts,
             inner: size.inner,
             at,
+            members: if queues > 1 { queues } else { 0 },
             ..engine_settings::new_zeroed()
         })?;
         Ok(engine)

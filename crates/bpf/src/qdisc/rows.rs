@@ -75,7 +75,7 @@ impl RowTree {
 
     /// Loads it for a device. It has no rows.
     pub(crate) fn load(point: AttachPoint) -> Result<Self, BpfError> {
-        let engine = Engine::load_as(&Self::kind(point), SIZE)?;
+        let engine = Engine::load_as(&Self::kind(point), SIZE, 1)?;
         Ok(Self { engine })
     }
 

@@ -80,6 +80,11 @@ impl Far {
     /// The same with command lines for the far side. Port 19 there sends
     /// without end.
     pub fn with(pairs: u8, commands: &'static [&'static str]) -> Self {
+        Self::of_queues(pairs, 1, commands)
+    }
+
+    /// The same with devices that send and receive by so many queues.
+    pub fn of_queues(pairs: u8, queues: u8, commands: &'static [&'static str]) -> Self {
         let (end, ended) = channel();
         let (ready, wait) = channel();
         let (moved, go) = channel();
@@ -128,8 +133,9 @@ impl Far {
         let id = wait.recv().expect("the namespace").as_raw_nonzero();
         let mut near = Vec::new();
         for pair in 0..pairs {
+            let count = format!("numtxqueues {queues} numrxqueues {queues}");
             run(&format!(
-                "ip link add wan{pair} type veth peer name far{pair}"
+                "ip link add wan{pair} {count} type veth peer name far{pair} {count}"
             ));
             // One segment a packet, as on a line.
             run(&format!("ip link set wan{pair} gso_max_segs 1"));

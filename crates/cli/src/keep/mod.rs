@@ -65,7 +65,7 @@ fn line(report: &Report) -> String {
         }
         Report::Circuits { device, done } => {
             let how = match (done.put, done.reattached) {
-                (true, _) => "the qdisc was put at the root",
+                (Some(_), _) => "the qdisc was put on the device",
                 (_, true) => "programs were put on the device again",
                 _ => "what a command had not finished is done",
             };

@@ -71,7 +71,7 @@ fn root() -> String {
 }
 
 /// The circuits of `wan0`, in this process.
-fn circuits() -> CircuitTree {
+pub(crate) fn circuits() -> CircuitTree {
     circuits_of("wan0")
 }
 
@@ -110,10 +110,10 @@ pub(crate) fn in_force_of(device: &str) -> (BTreeMap<String, u64>, BTreeMap<Stri
 }
 
 /// Sends datagrams of 1,000 bytes to an address until it is dropped, 100 times a second.
-struct Flood(Arc<AtomicBool>);
+pub(crate) struct Flood(Arc<AtomicBool>);
 
 impl Flood {
-    fn to(address: IpAddr, each: usize) -> Self {
+    pub(crate) fn to(address: IpAddr, each: usize) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let any = if address.is_ipv4() {
@@ -143,7 +143,7 @@ impl Drop for Flood {
 }
 
 /// The other side of `wan0` is the way to all subscribers.
-fn routes() {
+pub(crate) fn routes() {
     let path = "/proc/net/arp";
     let table = fs::read_to_string(path).expect(path);
     let entry = table.lines().find(|line| line.starts_with("10.0.0.2 "));
@@ -172,7 +172,7 @@ pub(crate) fn line(number: u32) -> CircuitLine {
 }
 
 /// An address of a circuit; of one with prefixes, of IPv6 where that is asked for.
-fn address(line: &CircuitLine, six: bool) -> IpAddr {
+pub(crate) fn address(line: &CircuitLine, six: bool) -> IpAddr {
     let (prefix, within) = if six && !line.is_host {
         (line.ipv6().replace("::/64", "::abcd"), "")
     } else {
@@ -182,7 +182,7 @@ fn address(line: &CircuitLine, six: bool) -> IpAddr {
 }
 
 /// Bytes that each of these has sent, and when each was looked at.
-fn sent(tree: &CircuitTree, labels: &[Label]) -> Vec<(u64, Instant)> {
+pub(crate) fn sent(tree: &CircuitTree, labels: &[Label]) -> Vec<(u64, Instant)> {
     let nodes: BTreeMap<String, CircuitsNode> = tree
         .nodes()
         .expect("rows")

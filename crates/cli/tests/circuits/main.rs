@@ -6,6 +6,7 @@
 mod inside;
 mod kept;
 mod lists;
+mod queues;
 
 use weirgate_lab::{Limits, OwnTests, Together};
 
@@ -75,6 +76,14 @@ mod together {
             println!("{}", GUEST.run("kept::a_killed_change_of_one_is_mended"));
         }
     }
+}
+
+/// In a guest of its own, of four processors.
+#[test]
+fn sixteen_queues_share_a_rate() {
+    let mut tests = own(1_024);
+    tests.limits.processors = 4;
+    println!("{}", tests.run("queues::sixteen_queues_share_a_rate"));
 }
 
 /// How long 10^5 circuits take. Part of the measurements. `WEIRGATE_PROGRAM` is the path

@@ -30,6 +30,9 @@ pub enum CircuitsRefused {
     /// Occurs when a device has circuits of the other direction.
     #[error("{0} has circuits of the other direction; `weirgate circuits remove {0} --all` first")]
     Direction(DeviceName),
+    /// Occurs when a device has circuits at another number of queues than was asked for.
+    #[error("{0} has circuits at {1} of its queues; `weirgate circuits remove {0} --all` first")]
+    Queues(DeviceName, u32),
     /// Occurs when a device has no circuits.
     #[error("{0} has no circuits")]
     None(DeviceName),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A list brought into force on a device, whatever of it is there already.
 
+use super::root::{Queues, Root};
 use super::{Circuits, CircuitsRefused, Target};
-use crate::offloads::{offloads_back, offloads_off};
 use weirgate_bpf::{CircuitTree, CircuitsChange, CircuitsSize};
 use weirgate_circuits::List;
 use weirgate_circuits::kept::Kept;
@@ -19,8 +19,8 @@ const BYTES: u64 = 256 << 20;
 pub struct CircuitsDone {
     /// What differed.
     pub change: CircuitsChange,
-    /// The qdisc was put at the root.
-    pub put: bool,
+    /// The qdisc was put at the root, or at these queues.
+    pub put: Option<Queues>,
     /// Programs that somebody had taken off the device were put on it again.
     pub reattached: bool,
     /// What joins packets was switched off.
@@ -35,12 +35,12 @@ impl CircuitsDone {
 }
 
 /// Room for a list, for its successor at the same time, and for growth.
-fn size(list: &List) -> CircuitsSize {
+fn size(list: &List, queues: u32) -> CircuitsSize {
     let prefixes = list.circuits.iter().flat_map(|one| &one.prefixes);
     let hosts = prefixes.clone().filter(|one| one.is_host()).count();
     let others = prefixes.count() - hosts;
     let room = |count: usize| u32::try_from(4 * count).unwrap_or(1 << 24).max(1 << 14);
-    let rows = Room::of(list);
+    let rows = Room::of(list, queues);
     CircuitsSize {
         room: rows,
         addresses: room(hosts).next_power_of_two(),
@@ -61,19 +61,27 @@ impl Circuits<'_> {
     ) -> Result<(CircuitTree, CircuitsDone), CircuitsRefused> {
         let (kernel, store, point) = (self.kernel, &self.store, target.point);
         let kind = CircuitTree::kind(point);
-        let root = kernel.root_kind(target.index).await?;
-        if let Some(other) = root.as_ref().filter(|root| **root != kind && !adopt) {
+        let root = self.root(target, &kind).await?;
+        if let Root::Foreign(kind) = &root
+            && !adopt
+        {
             return Err(CircuitsRefused::Foreign {
                 device: target.name.clone(),
-                kind: other.clone(),
+                kind: kind.clone(),
             });
         }
         let present = store.circuits(point)?;
         let is_new = present.is_none();
+        let mut queues = self.queues(target, kept.queues, kept.link);
         let mut tree = if let Some(tree) = present {
             if tree.direction()? != kept.direction {
                 return Err(CircuitsRefused::Direction(target.name.clone()));
             }
+            let has = tree.queues()?;
+            if kept.queues.is_some() && queues.count != has {
+                return Err(CircuitsRefused::Queues(target.name.clone(), has));
+            }
+            queues.count = has;
             tree
         } else {
             let able = kernel.capabilities().await?;
@@ -82,7 +90,7 @@ impl Circuits<'_> {
             }
             // What a process left that died before the end.
             store.remove_circuits(point)?;
-            CircuitTree::load(point, kept.direction, &size(&kept.list))?
+            CircuitTree::load(point, kept.direction, &size(&kept.list, queues.count))?
         };
         let mut done = CircuitsDone {
             change: tree.reconcile(&kept.list, kept.link)?,
@@ -94,9 +102,9 @@ impl Circuits<'_> {
             store.put_circuits_on(point, &tree)?;
             done.reattached = true;
         }
-        if root.as_deref() != Some(&*kind) {
-            done.put = true;
-            match self.put(target, &kind).await {
+        if !root.is_whole(queues.count) {
+            done.put = Some(queues);
+            match self.put(target, &kind, queues.count).await {
                 Ok(switched) => done.switched = switched,
                 Err(refused) => {
                     store.remove_circuits(point)?;
@@ -105,33 +113,5 @@ impl Circuits<'_> {
             }
         }
         Ok((tree, done))
-    }
-
-    /// Puts the qdisc at the root and reads it back; undone where that fails. Whether
-    /// offloads were switched.
-    async fn put(&self, target: &Target<'_>, kind: &str) -> Result<bool, CircuitsRefused> {
-        let (kernel, name, device) = (self.kernel, target.name, target.index);
-        // One packet of the device is to be one on the wire.
-        let switched = offloads_off(kernel, name, target.point).await?;
-        let put = kernel.put_root(name, device, kind).await;
-        let found = match put {
-            Ok(()) => kernel.root_kind(device).await,
-            Err(error) => Err(error),
-        };
-        let refused = match found {
-            Ok(found) if found.as_deref() == Some(kind) => return Ok(switched),
-            Ok(found) => CircuitsRefused::Foreign {
-                device: name.clone(),
-                kind: found.unwrap_or_else(|| "the kernel's default".to_owned()),
-            },
-            Err(error) => error.into(),
-        };
-        if kernel.root_kind(device).await?.as_deref() == Some(kind) {
-            kernel.drop_root(name, device).await?;
-        }
-        if switched {
-            offloads_back(kernel, name, target.point).await?;
-        }
-        Err(refused)
     }
 }

@@ -10,14 +10,17 @@
 mod error;
 mod file;
 mod force;
+mod root;
 
 pub use error::CircuitsRefused;
 pub use force::CircuitsDone;
+pub use root::{OneQueue, Queues};
 
 use crate::error::KeepError;
 use crate::offloads;
 use crate::store::folder::Folders;
 use file::{ListFile, Text};
+use root::Root;
 use weirgate_bpf::{AttachPoint, CircuitTree, Store};
 use weirgate_circuits::kept::{Kept, gone, put};
 use weirgate_circuits::{One, Plan};
@@ -130,7 +133,8 @@ impl<'k> Circuits<'k> {
             }
             other => other?,
         };
-        let is_there = self.has_root(&target).await?;
+        let kind = CircuitTree::kind(target.point);
+        let is_there = matches!(self.root(&target, &kind).await?, Root::Own { .. });
         if !is_there && !was_kept && self.store.circuits(target.point)?.is_none() {
             return Err(CircuitsRefused::None(name.clone()));
         }
@@ -170,8 +174,8 @@ impl<'k> Circuits<'k> {
         target: &Target<'_>,
     ) -> Result<(CircuitTree, CircuitsDone), CircuitsRefused> {
         if self.store.circuits_are_on(target.point)
-            && self.has_root(target).await?
             && let Some(tree) = self.store.circuits(target.point)?
+            && self.has_root(target, tree.queues()?).await?
             && !tree.is_open()?
         {
             return Ok((tree, CircuitsDone::default()));
@@ -195,10 +199,10 @@ impl<'k> Circuits<'k> {
         })
     }
 
-    /// Whether the device's root is the qdisc of its circuits.
-    async fn has_root(&self, target: &Target<'_>) -> Result<bool, CircuitsRefused> {
-        let root = self.kernel.root_kind(target.index).await?;
-        Ok(root.as_deref() == Some(&*CircuitTree::kind(target.point)))
+    /// Whether so many queues of the device have the qdisc of its circuits.
+    async fn has_root(&self, target: &Target<'_>, queues: u32) -> Result<bool, CircuitsRefused> {
+        let kind = CircuitTree::kind(target.point);
+        Ok(self.root(target, &kind).await?.is_whole(queues))
     }
 
     /// Takes away what devices left that have gone.

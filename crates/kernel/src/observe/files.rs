@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads what the kernel shows as files: its parts, its clock, its tables.
 
+use crate::programs::queues::SendingQueues;
 use rustix::time::{ClockId, clock_getres};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use weirgate_state::{Ability, Conntrack, DeviceName, Interface, Machine, Presence, Timers};
 use weirgate_units::Inserted as _;
 
@@ -42,21 +43,49 @@ pub(crate) fn machine() -> Machine {
     }
 }
 
-/// What only sysfs tells of a device. It shows the devices of the namespace in
-/// which it was mounted, so the number must be the same.
-pub(crate) fn device(name: &DeviceName, device: &mut Interface) {
+/// The folder of a device in sysfs. That shows the devices of the namespace in which it was
+/// mounted, so the number must be the same.
+fn folder(name: &DeviceName, index: u32) -> Option<PathBuf> {
     let folder = Path::new("/sys/class/net").join(name.as_str());
-    let at = |file: &str| number(folder.join(file));
-    if at("ifindex") != Some(u64::from(device.index)) {
-        return;
+    (number(folder.join("ifindex")) == Some(u64::from(index))).then_some(folder)
+}
+
+/// The folders of its sending queues.
+fn sending(folder: &Path) -> Vec<PathBuf> {
+    let queues = fs::read_dir(folder.join("queues")).into_iter().flatten();
+    let paths = queues.flatten().map(|entry| entry.path());
+    let sends = |path: &PathBuf| {
+        let name = path.file_name();
+        name.is_some_and(|name| name.to_string_lossy().starts_with("tx-"))
+    };
+    paths.filter(sends).collect()
+}
+
+/// How many sending queues a device has, and what chooses among them.
+pub(crate) fn sending_queues(name: &DeviceName, index: u32) -> SendingQueues {
+    let queues = folder(name, index).map_or_else(Vec::new, |folder| sending(&folder));
+    // Masks of processors and of queues, in groups of eight digits.
+    let any = |path: PathBuf| {
+        let mask = fs::read_to_string(path).unwrap_or_default();
+        mask.bytes()
+            .any(|byte| matches!(byte, b'1'..=b'9' | b'a'..=b'f'))
+    };
+    let masks = queues
+        .iter()
+        .flat_map(|queue| ["xps_cpus", "xps_rxqs"].map(|file| queue.join(file)));
+    SendingQueues {
+        by_processor: masks.into_iter().any(any),
+        count: u32::try_from(queues.len()).unwrap_or(u32::MAX).max(1),
     }
-    let Ok(queues) = fs::read_dir(folder.join("queues")) else {
+}
+
+/// What only sysfs tells of a device.
+pub(crate) fn device(name: &DeviceName, device: &mut Interface) {
+    let Some(folder) = folder(name, device.index) else {
         return;
     };
-    let sending = queues.flatten().map(|entry| entry.path()).filter(|path| {
-        path.file_name()
-            .is_some_and(|name| name.to_string_lossy().starts_with("tx-"))
-    });
+    let at = |file: &str| number(folder.join(file));
+    let sending = sending(&folder).into_iter();
     let limits: Vec<Option<u64>> = sending
         .map(|path| number(path.join("byte_queue_limits/limit")))
         .collect();

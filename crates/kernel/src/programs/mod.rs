@@ -5,6 +5,7 @@
 pub(crate) mod held;
 pub(crate) mod hooks;
 pub(crate) mod qdisc;
+pub(crate) mod queues;
 pub(crate) mod rows;
 pub(crate) mod shaper;
 pub(crate) mod tcx;

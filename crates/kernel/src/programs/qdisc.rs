@@ -7,9 +7,8 @@ use crate::tc::TC_H_ROOT;
 use crate::tc::decode::Entry;
 use crate::tc::encode::message;
 use crate::{DeviceIndex, Kernel, KernelError};
-use libc::{RTM_DELQDISC, RTM_NEWQDISC, TCA_KIND};
+use libc::RTM_DELQDISC;
 use nlink::netlink::MessageBuilder;
-use nlink::netlink::message::{NLM_F_CREATE, NLM_F_REPLACE};
 use weirgate_state::{DeviceName, Origin};
 
 impl DeviceIndex {
@@ -42,11 +41,7 @@ impl Kernel {
         device: DeviceIndex,
         kind: &str,
     ) -> Result<(), KernelError> {
-        let flags = NLM_F_CREATE | NLM_F_REPLACE;
-        let mut message = message(RTM_NEWQDISC, flags, device.0, 0, TC_H_ROOT);
-        message.append_attr_str(TCA_KIND, kind);
-        self.one(message, format!("{name}: put qdisc {kind} at the root"))
-            .await
+        self.put_kind(name, device, (0, TC_H_ROOT), kind).await
     }
 
     /// Removes a device's root qdisc; the kernel's default takes its place.
@@ -60,7 +55,11 @@ impl Kernel {
             .await
     }
 
-    async fn one(&self, message: MessageBuilder, object: String) -> Result<(), KernelError> {
+    pub(super) async fn one(
+        &self,
+        message: MessageBuilder,
+        object: String,
+    ) -> Result<(), KernelError> {
         let request = Request {
             message,
             object,

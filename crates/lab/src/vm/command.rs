@@ -20,6 +20,9 @@ const ACCELERATOR: &str = "tcg,tb-size=256";
 /// at once, from qemu's own seeded ones.
 const PROCESSOR: &str = "qemu64,+rdrand";
 
+/// The word that leaves the processor's own timer out.
+const NO_LOCAL_TIMER: &str = "noapictimer";
+
 /// Words of every guest's kernel command line.
 const BOOT_OPTIONS: [&str; 12] = [
     "console=ttyS0",
@@ -33,7 +36,7 @@ const BOOT_OPTIONS: [&str; 12] = [
     // The local timer is calibrated by 0.1 s of busy waiting, in which each
     // pause leaves the emulated processor: half of the boot. The HPET needs no
     // calibration and serves just as exactly.
-    "noapictimer",
+    NO_LOCAL_TIMER,
     "no_timer_check",
     // One instruction is one nanosecond by construction.
     "tsc=reliable",
@@ -59,14 +62,21 @@ pub(super) fn build(machine: &Machine<'_>, files: &Files<'_>) -> Result<Command,
     command.args(["--pdeathsig", "KILL", "--"]);
     command.args(&machine.emulator.words);
     command.args(["-M", MACHINE, "-accel", ACCELERATOR]);
-    command.args(["-cpu", PROCESSOR, "-smp", "1"]);
+    let processors = machine.limits.processors;
+    command.args(["-cpu", PROCESSOR, "-smp", &processors.to_string()]);
     command.args(["-m", &machine.limits.memory_mib.to_string()]);
     // One instruction, one nanosecond; idle time is skipped. Recording is on
     // although nobody wants the record: it keeps qemu's two threads from
     // working at the same time. Without it, the one that skips idle time may
     // look at the clock before the other has added the instructions it just
-    // ran, and on a busy host time then jumps too far.
-    command.args(["-icount", "shift=0,sleep=off,rr=record,rrfile=/dev/null"]);
+    // ran, and on a busy host time then jumps too far. qemu records no machine of
+    // several processors, so that such a one may jump.
+    let recorded = if processors > 1 {
+        ""
+    } else {
+        ",rr=record,rrfile=/dev/null"
+    };
+    command.args(["-icount", &format!("shift=0,sleep=off{recorded}")]);
     command.args(["-rtc", "base=2026-01-01T00:00:00,clock=vm"]);
     // qemu takes 64 bits and the guest's own generators are seeded from it.
     command.args(["-seed", &machine.seed.to_string()]);
@@ -93,6 +103,10 @@ pub(super) fn build(machine: &Machine<'_>, files: &Files<'_>) -> Result<Command,
     command.arg(format!("/proc/self/fd/{}", files.initrd.as_raw_fd()));
     // An arm's words go last, so that they override these.
     let mut words: Vec<&str> = BOOT_OPTIONS.to_vec();
+    if processors > 1 {
+        // Others have no timer but that.
+        words.retain(|word| *word != NO_LOCAL_TIMER);
+    }
     words.extend(machine.boot_options.iter().map(String::as_str));
     command.args(["-append", &words.join(" ")]);
     command

@@ -37,16 +37,20 @@ pub struct Limits {
     pub wall: Duration,
     /// The guest's memory in MiB.
     pub memory_mib: u32,
+    /// Its processors. They take turns on one of the host's, and share its instruction a
+    /// nanosecond.
+    pub processors: u32,
     /// Bytes on its console after which it is stopped.
     pub console_bytes: usize,
 }
 
 impl Default for Limits {
-    /// Ten minutes, 512 MiB, 4 MiB.
+    /// Ten minutes, 512 MiB, one processor, 4 MiB.
     fn default() -> Self {
         Self {
             wall: Duration::from_mins(10),
             memory_mib: 512,
+            processors: 1,
             console_bytes: 4 << 20,
         }
     }

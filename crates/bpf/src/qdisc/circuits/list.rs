@@ -85,11 +85,12 @@ impl CircuitTree {
 
     /// What a row has been; `None` where it was never used.
     fn held(&self, id: u32) -> Option<Held> {
-        let label = self.label(id)?;
+        let (label, queue) = self.label(id)?;
         let (live, at_rest) = self.engine.standing(id)?;
         Some(Held {
             id,
             label,
+            queue,
             live,
             at_rest,
         })
@@ -116,7 +117,7 @@ impl CircuitTree {
             match (is.live != 0, row) {
                 (false, Some(row)) => {
                     change.added += 1;
-                    self.put_label(id, &row.label);
+                    self.put_label(id, &row.label, row.queue);
                 }
                 (true, None) => change.removed += 1,
                 _ if !keys::is_same(&is, &config) => change.changed += 1,
@@ -138,9 +139,11 @@ impl CircuitTree {
         }
     }
 
-    pub(super) fn put_label(&self, id: usize, label: &Label) {
+    /// Says whose a row is.
+    pub(super) fn put_label(&self, id: usize, label: &Label, queue: u32) {
         let own = circuits_label {
             text: padded(label),
+            queue,
         };
         if let Some(slot) = self.labels.at(id) {
             #[expect(unsafe_code, reason = "the memory is the kernel's too")]

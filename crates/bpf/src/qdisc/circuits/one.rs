@@ -3,11 +3,11 @@
 
 use super::{CircuitTree, CircuitsChange, CircuitsError, keys};
 use crate::error::BpfError;
-use crate::layout::{CIRCUITS_PICKED, circuits_rule, engine_config};
+use crate::layout::{CIRCUITS_PICKED, circuits_label, circuits_rule, engine_config};
 use crate::qdisc::engine::config;
 use weirgate_aqm::NodeRow;
-use weirgate_circuits::rows::{Full, Label, Room, leaf};
-use weirgate_circuits::{One, Prefix};
+use weirgate_circuits::rows::{Full, Label, QUEUE_SHIFT, Room, leaf, row_of};
+use weirgate_circuits::{One, Prefix, queues};
 use weirgate_units::Arrange as _;
 use zerocopy::FromZeros as _;
 
@@ -29,12 +29,22 @@ impl CircuitTree {
             return Ok(change);
         };
         let room = self.room()?;
+        let (parent, queue) = self.above(named, room)?;
+        // A row stays of its queue.
+        if let (Some(gone), Some(_)) = (old, new)
+            && self.above(gone, room)?.1 != queue
+        {
+            let goes = self.put_one(old, None)?;
+            let comes = self.put_one(None, new)?;
+            return Ok(CircuitsChange {
+                changed: 1,
+                written: goes.written + comes.written,
+                ..change
+            });
+        }
         let label = Label::Circuit(named.circuit.id.clone());
-        let (row, is_there) = self.row_of(&label, room)?;
-        let parent = match new.and_then(|new| new.site.as_ref()) {
-            Some(site) => self.site(site, room)?,
-            None => Room::LINK,
-        };
+        let (row, is_there) = self.row_of(&label, room, queue)?;
+        let word = queue << QUEUE_SHIFT | row;
         let prefixes = |one: Option<&One>| -> Vec<Prefix> {
             one.map_or_else(Vec::new, |one| one.circuit.prefixes.clone())
         };
@@ -73,7 +83,7 @@ impl CircuitTree {
         if is_there != new.is_some() || !keys::is_same(&is, &wanted) {
             match (is_there, new.is_some()) {
                 (false, true) => {
-                    self.put_label(row as usize, &label);
+                    self.put_label(row as usize, &label, queue);
                     change.added = 1;
                 }
                 (true, false) => change.removed = 1,
@@ -81,7 +91,7 @@ impl CircuitTree {
             }
             self.stage_one(row as usize, wanted);
             let mut picked = vec![row];
-            let was = if is_there { is.parent } else { Room::LINK };
+            let was = if is_there { is.parent } else { parent };
             let least = |config: &engine_config| config.guarantee_bytes_s * u64::from(config.live);
             if least(&is) != least(&wanted) || was != parent {
                 picked.extend(self.guarantees([was, parent], (row, &wanted), room));
@@ -89,21 +99,43 @@ impl CircuitTree {
             self.commit_picked(rule, &picked)?;
         }
         // An entry that a command left that was ended is written over.
-        let entries: Vec<(Prefix, [u32; 2])> = gains.iter().map(|one| (*one, [row; 2])).collect();
+        let entries: Vec<(Prefix, [u32; 2])> = gains.iter().map(|one| (*one, [word; 2])).collect();
         change.written += entries.len();
         self.write(&entries)?;
         Ok(change)
     }
 
-    /// The row of a circuit, and whether it is there; of one that is not, a row that
-    /// nobody has, its own former one where it is free.
-    fn row_of(&self, label: &Label, room: Room) -> Result<(u32, bool), CircuitsError> {
+    /// The row that is right above a circuit, and of which queue both are.
+    fn above(&self, one: &One, room: Room) -> Result<(u32, u32), CircuitsError> {
+        let Some(site) = &one.site else {
+            let queue = queues::of_circuit(&one.circuit.id, room.queues);
+            return Ok((room.root(queue), queue));
+        };
+        let text = padded(&Label::Site(site.clone()));
+        let live = |id: &u32| self.engine.config(*id).is_some_and(|own| own.live != 0);
+        let mut rows = room
+            .sites()
+            .filter_map(|id| Some((id, self.label_bytes(id)?)));
+        let own = rows.find(|(id, label)| label.text == text && live(id));
+        let own = own.map(|(id, label)| (id, label.queue));
+        own.ok_or_else(|| CircuitsError::NoSite(site.clone()))
+    }
+
+    /// The row of a circuit, and whether it is there; of one that is not, a row of its
+    /// queue that nobody has, its own former one where it is free.
+    fn row_of(&self, label: &Label, room: Room, queue: u32) -> Result<(u32, bool), CircuitsError> {
         let text = padded(label);
         let mut free = None;
-        for id in room.others() + 1..=room.nodes() {
-            let own = self.label_bytes(id);
-            let is_own = own == Some(text);
-            if !is_own && free.is_some() && own != Some([0; 64]) {
+        for id in room.circuits() {
+            let Some(own) = self.label_bytes(id) else {
+                break;
+            };
+            let never_used = own.text == [0; 64];
+            if !never_used && own.queue != queue {
+                continue;
+            }
+            let is_own = own.text == text;
+            if !is_own && free.is_some() && !never_used {
                 continue;
             }
             let Some((live, at_rest)) = self.engine.standing(id) else {
@@ -116,29 +148,15 @@ impl CircuitTree {
                 free = Some(id);
             }
             // Rows that were never used are the last.
-            if own == Some([0; 64]) {
+            if never_used {
                 break;
             }
         }
         let free = free.ok_or(Full {
-            rows: room.leaves,
+            rows: room.leaves - room.queues,
             sites: false,
         })?;
         Ok((free, false))
-    }
-
-    /// The row of a site that is there.
-    fn site(&self, name: &str, room: Room) -> Result<u32, CircuitsError> {
-        let text = padded(&Label::Site(name.to_owned()));
-        let mut rows = Room::LINK + 1..=room.inner;
-        let own = rows.find(|id| {
-            self.label_bytes(*id) == Some(text)
-                && self
-                    .engine
-                    .config(*id)
-                    .is_some_and(|config| config.live != 0)
-        });
-        own.ok_or_else(|| CircuitsError::NoSite(name.to_owned()))
     }
 
     /// Whether nobody has an address or a prefix, or the circuit of this row has it.
@@ -156,10 +174,10 @@ impl CircuitTree {
             }
         };
         let owner = leaves.map_or(0, |leaves| leaves.leaf[active]);
-        if owner == 0 || owner == row {
+        if owner == 0 || row_of(owner) == row {
             return Ok(());
         }
-        match self.node(owner).map(|node| node.label) {
+        match self.node(row_of(owner)).map(|node| node.label) {
             Some(Label::Circuit(owner)) => Err(CircuitsError::Taken {
                 prefix: *prefix,
                 owner,
@@ -171,11 +189,14 @@ impl CircuitTree {
     /// Stages what is guaranteed to the sites above a circuit, before and after, where
     /// it is this from now on; their rows.
     fn guarantees(&self, above: [u32; 2], own: (u32, &engine_config), room: Room) -> Vec<u32> {
-        let mut sites: Vec<u32> = above.into_iter().flat_map(|id| self.path(id)).collect();
+        let mut sites: Vec<u32> = above
+            .into_iter()
+            .flat_map(|id| self.path(id, room))
+            .collect();
         sites.arrange();
         sites.dedup();
         let mut below = vec![0_u64; room.inner as usize + 1];
-        for id in room.others() + 1..=room.nodes() {
+        for id in room.circuits() {
             let Some(config) = self.engine.config(id) else {
                 break;
             };
@@ -188,7 +209,7 @@ impl CircuitTree {
         }
         let mut sums = vec![0_u64; sites.len()];
         for (id, direct) in below.into_iter().enumerate().filter(|(_, sum)| *sum > 0) {
-            for above in self.path(id as u32) {
+            for above in self.path(id as u32, room) {
                 if let Ok(index) = sites.binary_search(&above) {
                     sums[index] = sums[index].saturating_add(direct);
                 }
@@ -214,12 +235,10 @@ impl CircuitTree {
     }
 
     /// A site and those above it, without the link.
-    fn path(&self, id: u32) -> impl Iterator<Item = u32> {
-        let above = |id: &u32| {
-            let parent = self.engine.config(*id)?.parent;
-            (parent > Room::LINK).then_some(parent)
-        };
-        std::iter::successors((id > Room::LINK).then_some(id), above).take(LEVELS)
+    fn path(&self, id: u32, room: Room) -> impl Iterator<Item = u32> {
+        let site = move |id: u32| room.sites().contains(&id).then_some(id);
+        let above = move |id: &u32| site(self.engine.config(*id)?.parent);
+        std::iter::successors(site(id), above).take(LEVELS)
     }
 
     /// Has the kernel bring these rows into force.
@@ -238,11 +257,11 @@ impl CircuitTree {
     }
 
     /// A row's label, as it stands there.
-    fn label_bytes(&self, id: u32) -> Option<[u8; 64]> {
+    fn label_bytes(&self, id: u32) -> Option<circuits_label> {
         let label = self.labels.at(id as usize)?;
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
         // SAFETY: the row is in the mapping, and any bytes are a label.
-        Some(unsafe { label.read_volatile() }.text)
+        Some(unsafe { label.read_volatile() })
     }
 }
 

@@ -11,7 +11,7 @@ use weirgate_circuits::{Asked, One};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
-use weirgate_keep::{Circuits, CircuitsDone, CircuitsRefused, Folders};
+use weirgate_keep::{Circuits, CircuitsDone, CircuitsRefused, Folders, OneQueue, Queues};
 use weirgate_kernel::Kernel;
 use weirgate_state::DeviceName;
 
@@ -55,6 +55,25 @@ pub(crate) fn say(name: &DeviceName, done: &CircuitsDone) {
     }
 }
 
+/// Says by how many queues the device sends.
+fn say_queues(name: &DeviceName, queues: Queues) {
+    let why = match queues.one {
+        Some(OneQueue::HasOne) => "it has no more".to_owned(),
+        Some(OneQueue::ByProcessor) => format!(
+            "the kernel chooses among its queues by the processor (XPS); write 0 to each \
+             /sys/class/net/{name}/queues/tx-*/xps_cpus and xps_rxqs, and apply anew, for more"
+        ),
+        None if queues.count == 1 => return,
+        None => {
+            output::note(&format!("{name}: {} queues share the rate", queues.count));
+            return;
+        }
+    };
+    output::note(&format!(
+        "{name}: one queue, and so one processor, sends: {why}"
+    ));
+}
+
 /// `weirgate circuits apply`.
 pub(super) fn apply(state: &Path, name: &str, kept: &Kept, adopt: bool) -> Outcome {
     in_runtime(async {
@@ -64,7 +83,8 @@ pub(super) fn apply(state: &Path, name: &str, kept: &Kept, adopt: bool) -> Outco
         let began = Instant::now();
         let done = circuits.apply(&name, kept, adopt).await.map_err(refused)?;
         say(&name, &done);
-        if done.put {
+        if let Some(queues) = done.put {
+            say_queues(&name, queues);
             offloads::warn_of_joined(&kernel, &name).await?;
         }
         output::note(&format!(

@@ -44,6 +44,10 @@ pub enum Command {
         /// What all circuits have together, such as 9gbit; without it, what the device takes.
         #[arg(long, value_name = "RATE")]
         rate: Option<Rate>,
+        /// At most so many sending queues of the device share the rate, each with sites of its
+        /// own; without it, one for each 2 Gbit/s.
+        #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=64))]
+        queues: Option<u32>,
         /// Replace a root qdisc that somebody made, which is then lost.
         #[arg(long)]
         adopt: bool,
@@ -162,11 +166,13 @@ pub fn run(state: &Path, command: &Command) -> Outcome {
             files,
             up,
             rate,
+            queues,
             adopt,
         } => {
             let kept = Kept {
                 direction: if *up { Direction::Up } else { Direction::Down },
                 link: *rate,
+                queues: *queues,
                 list: files::read(files)?,
             };
             live::apply(state, device, &kept, *adopt)

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A line that several engines share: one for each queue of a device, with one rate
+ * for all.
+ *
+ * Each engine takes leases of the line, which are times in which the line is its own.
+ * A lease begins where the last one that anybody took ends, so taking one is an atomic
+ * addition, and no engine waits for a lock. Within a lease the root's gate works as it
+ * does alone. An engine that has used its lease up takes another, behind those of all
+ * others that wait: so engines take turns. What it does not need it gives back.
+ *
+ * A lease is an engine's part of a round: what is guaranteed to those children of its
+ * root that may send, and of the rest as much as their quanta are of everybody's; but no
+ * more than twice what it used of its last one, or what it has queued. So equals below
+ * roots share equally, whichever engine they are of. Priorities hold within an engine.
+ *
+ * A lease that is used late is used whole, and who waited behind one that was given back
+ * makes up for that. Over any time t all engines together send at most
+ * rate * (t + two ticks), two rounds, and a full packet of each.
+ *
+ * The host provides engine_line(e): the line; NULL for an engine that has its own.
+ */
+#ifndef AQM_ENGINE_LINE_H
+#define AQM_ENGINE_LINE_H
+
+#include "engine_cap.h"
+
+/* A round of all engines' leases: sixteen ticks of the wheel (0.5 ms). A shorter one
+ * wakes each engine more often, and in a longer one others wait longer. */
+#define ENGINE_ROUND_NS (16ULL << ENGINE_TICK_SHIFT)
+
+/* The least lease, of an engine whose part is next to nothing. */
+#define ENGINE_LEAST_LEASE_NS 1000
+
+/* Claims are counted in 2^8 bytes, so that products of them have room in 64 bits. */
+#define ENGINE_CLAIM_SHIFT 8
+
+/* Engines that take a lease at the same moment, of which one has to look again. */
+#define ENGINE_TAKES_MOST 4
+
+/* A child of the root is put among those that may send. */
+AQM_WHOLE_FN int engine_claim(struct engine *e AQM_NONNULL, u32 id, u32 quantum)
+{
+	struct engine_node *n = engine_node(e, id);
+
+	if (!n)
+		return 0;
+	/* Its configuration may have changed before it is taken out. */
+	n->claim.guarantee = (u32)aqm_min(
+		n->config.guarantee_bytes_s >> ENGINE_CLAIM_SHIFT, ~0U);
+	n->claim.quantum = quantum >> ENGINE_CLAIM_SHIFT;
+	e->claims.guarantee += n->claim.guarantee;
+	e->claims.quanta += n->claim.quantum;
+	return 0;
+}
+
+/* It is taken out. */
+AQM_FN void engine_unclaim(struct engine *e, const struct engine_node *n)
+{
+	e->claims.guarantee -= n->claim.guarantee;
+	e->claims.quanta -= n->claim.quantum;
+}
+
+/* What the children of all roots claim that may send. */
+AQM_FN struct engine_claims engine_all_claims(const struct engine *e,
+					      struct engine_line *line)
+{
+	struct engine_claims all = {}, *one;
+	u32 i;
+
+	line->member[AQM_MASKED(e->member, ENGINE_MEMBERS - 1)].claims =
+		e->claims;
+	AQM_QUICK_LOOP (i, ENGINE_MEMBERS) {
+		if (i >= e->members)
+			break;
+		one = &line->member[AQM_MASKED(i, ENGINE_MEMBERS - 1)].claims;
+		all.guarantee += one->guarantee;
+		all.quanta += one->quanta;
+	}
+	return all;
+}
+
+/* An engine's part of the line, of so many bytes a second. */
+AQM_FN u64 engine_part(const struct engine *e, const struct engine_claims *all,
+		       u64 rate)
+{
+	u64 part = e->claims.guarantee;
+
+	rate >>= ENGINE_CLAIM_SHIFT;
+	if (all->guarantee > rate)
+		part = part * rate / all->guarantee;
+	else if (all->quanta)
+		part += (rate - all->guarantee) * e->claims.quanta /
+			all->quanta;
+	return part << ENGINE_CLAIM_SHIFT;
+}
+
+/* Takes so long a time of the line: when that begins. What of the line nobody had is
+ * made up for, so long. */
+AQM_FN u64 engine_line_take(struct engine_line *line, u64 time_ns, u64 late_ns,
+			    u64 now_ns)
+{
+	u64 least = now_ns > late_ns ? now_ns - late_ns : 0;
+	u64 taken;
+	u32 i;
+
+	AQM_LOOP (i, ENGINE_TAKES_MOST) {
+		taken = line->taken_ns;
+		if (taken >= least ||
+		    __sync_val_compare_and_swap(&line->taken_ns, taken,
+						least) == taken)
+			break;
+	}
+	return __sync_fetch_and_add(&line->taken_ns, time_ns);
+}
+
+/* How long what is queued takes: its bytes as one packet, which is a little less. */
+AQM_FN u64 engine_queued_ns(const struct engine *e, u64 rate)
+{
+	return aqm_max(e->bytes, e->rule.link.mpu_bytes) * 1000000000 / rate;
+}
+
+/* The root has something to send: takes a lease, unless it has one. */
+AQM_WHOLE_FN int engine_lease(struct engine *e AQM_NONNULL, u64 now_ns)
+{
+	struct engine_node *root = engine_node(e, e->rule.root);
+	struct engine_line *line = engine_line(e);
+	u64 rate, length, paid, late = ENGINE_LATE_NS;
+	struct engine_claims all;
+
+	if (!root || !line)
+		return 0;
+	rate = root->config.ceiling_bytes_s;
+	if (!rate || root->ceiling.opens_ns < e->until_ns)
+		return 0;
+	all = engine_all_claims(e, line);
+	/* The last packet of a lease may be longer than what was left of that. Those that
+	 * follow pay for it; one that is used up by that is over when it begins. */
+	e->debt_ns += root->ceiling.opens_ns - e->until_ns;
+	length = aqm_max(engine_part(e, &all, rate) * ENGINE_ROUND_NS / rate,
+			 ENGINE_LEAST_LEASE_NS);
+	length = aqm_min(length,
+			 e->debt_ns + aqm_max(e->wants_ns,
+					      engine_queued_ns(e, rate)));
+	paid = aqm_min(length, e->debt_ns);
+	e->debt_ns -= paid;
+	e->wants_ns = 2 * length;
+	/* Who waited behind a lease that was given back has not had that time. */
+	if (e->leased || all.quanta != e->claims.quanta)
+		late += ENGINE_ROUND_NS;
+	e->leased = 1;
+	e->until_ns = engine_line_take(line, length, late, now_ns) + length;
+	root->ceiling.opens_ns = e->until_ns - length + paid;
+	return 1;
+}
+
+/* The root has nothing to send. */
+AQM_FN void engine_return(struct engine *e, struct engine_node *root)
+{
+	struct engine_line *line = engine_line(e);
+	u64 rest;
+
+	if (!line)
+		return;
+	e->leased = 0;
+	line->member[AQM_MASKED(e->member, ENGINE_MEMBERS - 1)].claims =
+		(struct engine_claims){};
+	if (root->ceiling.opens_ns >= e->until_ns)
+		return;
+	rest = e->until_ns - root->ceiling.opens_ns;
+	e->wants_ns = e->wants_ns / 2 > rest ? e->wants_ns / 2 - rest : 0;
+	e->until_ns = root->ceiling.opens_ns;
+	__sync_fetch_and_add(&line->taken_ns, 0 - rest);
+}
+
+/* The rate of the line has changed, while the root waits for a lease: for no longer
+ * than a full packet of each engine takes. */
+AQM_FN void engine_line_look(struct engine *e, struct engine_node *root,
+			     u64 packet_ns, u64 now_ns)
+{
+	struct engine_line *line = engine_line(e);
+	u64 taken = line ? line->taken_ns : 0;
+	u64 most = now_ns + packet_ns * e->members;
+
+	if (!line)
+		return;
+	e->until_ns = root->ceiling.opens_ns;
+	if (taken > most)
+		__sync_val_compare_and_swap(&line->taken_ns, taken, most);
+}
+
+#endif

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A line that several engines share (`aqm/host/engine_line.h`).
+
+use super::{Engine, EngineSize, ffi};
+use crate::ffi::Link;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Engines that share a line, at most (`ENGINE_MEMBERS`).
+pub const MEMBERS: u32 = 64;
+
+/// All leases of a line take so long, as long as its rate and a full packet of each engine
+/// let them, in nanoseconds (`ENGINE_ROUND_NS`).
+pub const ROUND_NS: u64 = 16 << 15;
+
+/// A line for so many engines, which have its rate together.
+#[derive(Debug)]
+pub struct EngineLine {
+    /// `struct engine_line`, which engines write as they like.
+    memory: Vec<AtomicU64>,
+    members: u32,
+}
+
+impl EngineLine {
+    /// A line of which nobody has anything. There are at least one and at most [`MEMBERS`].
+    pub fn new(members: u32) -> Arc<Self> {
+        let [.., bytes] = ffi::sizes();
+        let words = bytes.div_ceil(8);
+        Arc::new(Self {
+            memory: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            members: members.clamp(1, MEMBERS),
+        })
+    }
+}
+
+impl<T> Engine<T> {
+    /// An engine as [`Engine::new`] makes it, which has the rate together with the other
+    /// members of a line. `member` is its number among these, from 0 on.
+    pub fn sharing(link: &Link, size: EngineSize, line: &Arc<EngineLine>, member: u32) -> Self {
+        let mut whole = Self::new(link, size);
+        let raw = whole.raw();
+        let shared = line.memory.as_ptr().cast_mut().cast();
+        let member = member.min(line.members - 1);
+        // SAFETY: the memory is an engine's. That of the line is of atomic words, and lives
+        // as long as the engine, which has it below.
+        unsafe { ffi::aqm_engine_share(raw, shared, line.members, member) };
+        whole.line = Some(Arc::clone(line));
+        whole
+    }
+}

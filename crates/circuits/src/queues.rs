@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which queue of the device has which node. A site has one queue with everything below
+//! it, and keeps it as long as lists name it.
+
+use crate::hash::Known;
+use crate::model::{Direction, List};
+use crate::rows::{Held, Label};
+use weirgate_units::{Arrange as _, fnv1a_32};
+
+/// The queue of each site, and then of each circuit, in their order.
+pub(crate) fn of(list: &List, direction: Direction, queues: u32, held: &[Held]) -> Vec<u32> {
+    if queues == 1 {
+        return vec![0; list.sites.len() + list.circuits.len()];
+    }
+    let mut all = of_sites(list, direction, queues, held);
+    for circuit in &list.circuits {
+        let above = circuit.parent.and_then(|parent| all.get(parent).copied());
+        all.push(above.unwrap_or(of_circuit(&circuit.id, queues)));
+    }
+    all
+}
+
+/// The queue of a circuit that is below no site.
+pub fn of_circuit(id: &str, queues: u32) -> u32 {
+    fnv1a_32(id.bytes()) % queues
+}
+
+/// A site that is below the link itself stays where it is, or comes to the queue that has
+/// least: the largest of those that come goes first.
+fn of_sites(list: &List, direction: Direction, queues: u32, held: &[Held]) -> Vec<u32> {
+    let sizes = sizes(list, direction);
+    let live = held.iter().filter(|one| one.live);
+    let known: Known<&Label, u32> = live.map(|one| (&one.label, one.queue)).collect();
+    let mut all: Vec<Option<u32>> = vec![None; list.sites.len()];
+    let mut loads = vec![0_u64; queues as usize];
+    let mut coming: Vec<usize> = Vec::new();
+    for (number, site) in list.sites.iter().enumerate() {
+        if site.parent.is_some() {
+            continue;
+        }
+        let own = known.get(&Label::Site(site.name.clone())).copied();
+        match own.filter(|queue| *queue < queues) {
+            Some(queue) => {
+                all[number] = Some(queue);
+                loads[queue as usize] += sizes[number];
+            }
+            None => coming.push(number),
+        }
+    }
+    coming.arrange_by_key(|number| std::cmp::Reverse(sizes[*number]));
+    for number in coming {
+        let least = (0..queues).min_by_key(|queue| loads[*queue as usize]);
+        let queue = least.unwrap_or(0);
+        all[number] = Some(queue);
+        loads[queue as usize] += sizes[number].max(1);
+    }
+    // Each stands behind the one that it is below.
+    let mut found: Vec<u32> = Vec::with_capacity(all.len());
+    for (site, own) in list.sites.iter().zip(all) {
+        let above = site.parent.and_then(|parent| found.get(parent).copied());
+        found.push(own.or(above).unwrap_or(0));
+    }
+    found
+}
+
+/// What each site can have at most, in bytes a second: what its circuits have at most, and
+/// no more than itself.
+fn sizes(list: &List, direction: Direction) -> Vec<u64> {
+    let mut sizes = vec![0_u64; list.sites.len()];
+    for circuit in &list.circuits {
+        if let Some(sum) = circuit.parent.and_then(|parent| sizes.get_mut(parent)) {
+            let [_, most] = circuit.rates(direction);
+            *sum = sum.saturating_add(most.as_bytes_per_second());
+        }
+    }
+    for (number, site) in list.sites.iter().enumerate().rev() {
+        if let Some(most) = site.most {
+            sizes[number] = sizes[number].min(direction.of(most).as_bytes_per_second());
+        }
+        let own = sizes[number];
+        if let Some(above) = site.parent.and_then(|parent| sizes.get_mut(parent)) {
+            *above = above.saturating_add(own);
+        }
+    }
+    sizes
+}

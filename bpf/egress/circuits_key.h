@@ -32,7 +32,7 @@ extern void *bpf_cast_to_kern_ctx(void *) __ksym;
 #define PPP_IP 0x0021
 #define PPP_IPV6 0x0057
 
-/* Tags in a frame that are looked through. */
+/* Tags that are looked through, beside a frame and within it. */
 #define CIRCUITS_TAGS 2
 
 /* Bytes of a tag; of PPPoE's header with the number of PPP's protocol. */
@@ -97,18 +97,22 @@ static __always_inline int circuits_frame(struct __sk_buff *ctx, u32 source,
 {
 	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
 	u8 header[ETH_HLEN], more[CIRCUITS_PPPOE_BYTES];
-	u32 protocol, at = ETH_HLEN, i;
+	u32 protocol, at = ETH_HLEN, tags = 0, i;
 
 	if (skb->dev->type != ARPHRD_ETHER ||
 	    bpf_skb_load_bytes(ctx, 0, header, sizeof(header)))
 		return 0;
 	__builtin_memcpy(frame->mac, header + (source ? 6 : 0), 6);
-	if (ctx->vlan_present)
+	if (ctx->vlan_present) {
 		circuits_tag(frame, ctx->vlan_tci);
+		tags = 1;
+	}
 	protocol = tc_short(header + 12);
 	for (i = 0; i < CIRCUITS_TAGS; i++) {
-		if (protocol != ETH_P_8021Q && protocol != ETH_P_8021AD)
+		if (tags == CIRCUITS_TAGS ||
+		    (protocol != ETH_P_8021Q && protocol != ETH_P_8021AD))
 			break;
+		tags++;
 		if (bpf_skb_load_bytes(ctx, at, more, CIRCUITS_TAG_BYTES))
 			return 1;
 		circuits_tag(frame, tc_short(more));

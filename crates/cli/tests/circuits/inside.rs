@@ -75,7 +75,7 @@ fn circuits() -> CircuitTree {
     circuits_of("wan0")
 }
 
-fn circuits_of(device: &str) -> CircuitTree {
+pub(crate) fn circuits_of(device: &str) -> CircuitTree {
     let point = AttachPoint::root(net::ifindex(device)).expect("an attach point");
     let store = Store::open().expect("pins");
     store.circuits(point).expect("maps").expect("circuits")

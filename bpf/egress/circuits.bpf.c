@@ -156,7 +156,8 @@ SEC("tcx/egress")
 int circuits_egress(struct __sk_buff *ctx)
 {
 	struct circuits_rule *rule = rule_of_all();
-	struct circuits_prefix prefix = {};
+	/* An address of IPv6 is copied by two words then. */
+	struct circuits_prefix prefix __attribute__((aligned(8))) = {};
 	u32 generation, kinds, leaf = 0;
 	int plain;
 

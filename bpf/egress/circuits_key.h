@@ -48,17 +48,39 @@ struct circuits_frame {
 	u32 at; /* where that begins */
 };
 
+/* Sixteen bytes of a packet. A cast to a type of the kernel that is as long costs nothing,
+ * and the function that copies bytes a tenth of the look-up. */
+static __always_inline const void *circuits_bytes(u64 address)
+{
+	return bpf_core_cast((void *)address, struct in6_addr);
+}
+
 /* The subscriber's address of a plain packet; 0 where it is none. */
 static __always_inline int circuits_plain(struct __sk_buff *ctx, u32 source,
 					  struct circuits_key *key)
 {
+	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
+	u64 header = (u64)skb->head + skb->network_header;
+	/* What of the packet lies there in one piece. */
+	s64 rest = (u64)skb->data + skb->len - skb->data_len - header;
+	const void *bytes;
+
 	if (ctx->protocol == __builtin_bswap16(ETH_P_IP)) {
 		key->kind = CIRCUITS_IPV4;
-		return !tc_load(ctx, source ? 12 : 16, key->value, 4);
+		if (rest < 20)
+			return !tc_load(ctx, source ? 12 : 16, key->value, 4);
+		bytes = circuits_bytes(header + (source ? 12 : 16));
+		key->value[0] = *(const u32 *)bytes;
+		return 1;
 	}
 	if (ctx->protocol == __builtin_bswap16(ETH_P_IPV6)) {
 		key->kind = CIRCUITS_IPV6;
-		return !tc_load(ctx, source ? 8 : 24, key->value, 16);
+		if (rest < 40)
+			return !tc_load(ctx, source ? 8 : 24, key->value, 16);
+		bytes = circuits_bytes(header + (source ? 8 : 24));
+		__builtin_memcpy(key->value, __builtin_assume_aligned(bytes, 8),
+				 16);
+		return 1;
 	}
 	return 0;
 }

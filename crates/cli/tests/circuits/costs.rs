@@ -7,10 +7,10 @@ use crate::frames::quiet;
 use crate::inside::{done, net};
 use crate::wire::{Frame, ipv4, ipv6, pppoe, tag};
 use libbpf_rs::Program;
-use libbpf_rs::libbpf_sys::{bpf_prog_test_run_opts, bpf_test_run_opts};
+use libbpf_rs::libbpf_sys::{self, bpf_insn, bpf_prog_test_run_opts, bpf_test_run_opts};
 use std::fmt::Write as _;
 use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// How often a frame is looked up.
 const REPEAT: i32 = 10_000;
@@ -23,6 +23,36 @@ fn program() -> OwnedFd {
     let folders = fs::read_dir("/sys/fs/bpf/weirgate/circuits").expect("pins");
     let folder = folders.flatten().next().expect("a device").path();
     Program::fd_from_pinned_path(folder.join("circuits_egress")).expect("a program")
+}
+
+/// A program that does nothing: what running one takes.
+fn nothing() -> OwnedFd {
+    // r0 = -1; exit
+    let code = |code: u8, imm: i32| bpf_insn {
+        code,
+        imm,
+        ..bpf_insn::default()
+    };
+    let program = [code(0xb7, -1), code(0x95, 0)];
+    #[expect(unsafe_code, reason = "libbpf-rs loads objects alone")]
+    // SAFETY: the pointers are to a program of two instructions, and to texts that end in
+    // zero.
+    let file = unsafe {
+        libbpf_sys::bpf_prog_load(
+            libbpf_sys::BPF_PROG_TYPE_SCHED_CLS,
+            c"nothing".as_ptr(),
+            c"GPL".as_ptr(),
+            program.as_ptr(),
+            program.len() as u64,
+            std::ptr::null_mut(),
+        )
+    };
+    assert!(file >= 0, "an empty program");
+    #[expect(unsafe_code, reason = "so is what it gives")]
+    // SAFETY: the descriptor is new, and nobody else's.
+    unsafe {
+        OwnedFd::from_raw_fd(file)
+    }
 }
 
 /// Nanoseconds of the program on a frame, and the leaf that it found.
@@ -146,6 +176,8 @@ fn look_up_costs() {
             ),
             ("a MAC", to(7, nobody()), has(5)),
         ];
+        let empty = cost(&nothing(), "nothing", &frames[0].1, false);
+        println!("{name}: {empty}");
         for (what, frame, is_found) in frames {
             println!("{name}: {}", cost(&program, what, &frame, is_found));
         }

@@ -7,10 +7,9 @@
  * A packet is looked up by the subscriber's address, by the longest prefix around it,
  * by the session of PPPoE, by VLANs and by the MAC: the first that finds a leaf counts.
  * Each key has a leaf in either of two generations, of which one word says which is in
- * force. User space
- * writes the configuration of nodes into `staged`, and the leaves of the other
- * generation into the tables, at whatever pace. The second program then copies the
- * rows that differ and switches the word. It runs to its end whatever becomes of the
+ * force. User space writes the configuration of nodes into `staged`, and the leaves of
+ * the other generation into the tables, at whatever pace. The second program then copies
+ * the rows that differ and switches the word. It runs to its end whatever becomes of the
  * process that asked for it, so the old list is in force, or the new one. For one
  * circuit it looks at the rows that are picked, and switches nothing.
  */
@@ -156,7 +155,7 @@ SEC("tcx/egress")
 int circuits_egress(struct __sk_buff *ctx)
 {
 	struct circuits_rule *rule = rule_of_all();
-	/* An address of IPv6 is copied by two words then. */
+	/* Aligned so that an address of IPv6 is copied by two loads. */
 	struct circuits_prefix prefix __attribute__((aligned(8))) = {};
 	u32 generation, kinds, leaf = 0;
 	int plain;

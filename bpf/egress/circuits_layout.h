@@ -56,9 +56,7 @@ struct circuits_rule {
 	u32 nodes; /* rows in all */
 	u32 open; /* what is in force may differ from what is kept */
 	u32 count; /* rows that a change is about; 0: all */
-	u32 kinds
-		[2]; /* of keys, in either generation; others are not looked up */
-	u32 pad;
+	u32 kinds[2]; /* of keys that are there, in either generation */
 	u32 picked[CIRCUITS_PICKED];
 };
 

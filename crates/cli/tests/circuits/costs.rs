@@ -97,11 +97,8 @@ fn keys(kind: u32, number: u32) -> String {
     match kind {
         0 => format!("100.{}.{b}.{c},,,,", 64 + a),
         1 => {
-            let [_, d, e, f] = (number << 3).to_be_bytes();
-            format!(
-                "10.{d}.{e}.{f}/29,2001:db8:{a:x}:{:x}::/64,,,",
-                number & 0xffff
-            )
+            let first = std::net::Ipv4Addr::from_bits(10 << 24 | number << 3);
+            format!("{first}/29,2001:db8:{a:x}:{:x}::/64,,,", number & 0xffff)
         }
         2 => format!(",,{},,", 1 + number),
         3 => format!(",,{}:{mac},,", 40_000 + number % 1_000),

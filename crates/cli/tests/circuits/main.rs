@@ -8,6 +8,7 @@ mod frames;
 mod inside;
 mod kept;
 mod lists;
+mod sent;
 mod wire;
 
 use weirgate_lab::{Limits, OwnTests, Together};

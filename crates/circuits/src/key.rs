@@ -87,12 +87,6 @@ pub(crate) fn parts(text: &str) -> impl Iterator<Item = &str> {
     parts.filter(|part| !part.is_empty())
 }
 
-/// A number in digits alone, without a sign.
-pub(crate) fn decimal(text: &str) -> Option<u16> {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
-    is_plain.then(|| text.parse().ok()).flatten()
-}
-
 impl Key {
     /// Its kind.
     pub fn kind(&self) -> KeyKind {

@@ -44,6 +44,7 @@ mod located;
 mod mac;
 mod model;
 mod network;
+mod number;
 mod one;
 mod plans;
 mod rate;

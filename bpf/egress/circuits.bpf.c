@@ -4,17 +4,19 @@
  * a device whose root is weir_engine (engine.bpf.c), and the one that brings another
  * list of circuits into force.
  *
- * An address is looked up by itself, then by the longest prefix. Each has a leaf in
- * either of two generations, of which one word says which is in force. User space
- * writes the configuration of nodes into `staged`, and the leaves of the other
- * generation into the tables, at whatever pace. The second program then copies the
- * rows that differ and switches the word. It runs to its end whatever becomes of the
+ * A packet is looked up by the subscriber's address, by the longest prefix around it,
+ * by the session of PPPoE, by VLANs and by the MAC: the first that finds a leaf counts.
+ * Each key has a leaf in either of two generations, of which one word says which is in
+ * force. User space writes the configuration of nodes into `staged`, and the leaves of
+ * the other generation into the tables, at whatever pace. The second program then copies
+ * the rows that differ and switches the word. It runs to its end whatever becomes of the
  * process that asked for it, so the old list is in force, or the new one. For one
  * circuit it looks at the rows that are picked, and switches nothing.
  */
 #include "tc.h"
 #include "engine_rows.h"
 #include "circuits_layout.h"
+#include "circuits_key.h"
 
 #define BPF_MAP_TYPE_LPM_TRIE 11
 #define BPF_F_NO_PREALLOC 1U
@@ -41,11 +43,12 @@ struct {
 	__type(value, struct circuits_label);
 } labels SEC(".maps");
 
+/* Addresses, and all other keys but prefixes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
-	__type(key, struct circuits_host);
+	__type(key, struct circuits_key);
 	__type(value, struct circuits_leaves);
 } addresses SEC(".maps");
 
@@ -71,44 +74,103 @@ static __always_inline struct circuits_rule *rule_of_all(void)
 	return bpf_map_lookup_elem(&rules, &key);
 }
 
-/* The subscriber's address; 0 where the packet is not of IP. */
-static __always_inline int subscriber(struct __sk_buff *ctx, u32 source,
-				      struct circuits_host *host)
+/* The leaf of a key in a generation; 0: none. */
+static __always_inline u32 leaf_of(const struct circuits_key *key,
+				   u32 generation)
 {
-	u8 first;
+	struct circuits_leaves *found = bpf_map_lookup_elem(&addresses, key);
 
-	if (tc_load(ctx, 0, &first, sizeof(first)))
+	return found ? found->leaf[generation & 1] : 0;
+}
+
+/* The leaf of an address: its own, or that of the longest prefix. */
+static __always_inline u32 leaf_of_address(struct circuits_prefix *prefix,
+					   u32 kinds, u32 generation)
+{
+	struct circuits_leaves *found;
+	u32 leaf = 0;
+
+	if (kinds & CIRCUITS_WHOLE << prefix->key.kind)
+		leaf = leaf_of(&prefix->key, generation);
+	if (leaf || !(kinds & CIRCUITS_PART << prefix->key.kind))
+		return leaf;
+	prefix->bits = 8 * sizeof(prefix->key);
+	found = bpf_map_lookup_elem(&prefixes, prefix);
+	return found ? found->leaf[generation & 1] : 0;
+}
+
+/* Kinds of keys that stand before IP. */
+#define FRAME_KINDS \
+	((CIRCUITS_WHOLE | CIRCUITS_PART) << CIRCUITS_SESSION | \
+	 (CIRCUITS_WHOLE | CIRCUITS_PART) << CIRCUITS_VLAN | \
+	 CIRCUITS_WHOLE << CIRCUITS_MAC)
+
+/* The leaf by what stands before IP, and by an address behind it. */
+static __noinline u32 leaf_of_frame(struct __sk_buff *ctx, u32 source,
+				    u32 kinds, u32 generation)
+{
+	struct circuits_frame frame = {};
+	struct circuits_prefix prefix = {};
+	struct circuits_key key = {};
+	u32 leaf = 0;
+
+	if (!circuits_frame(ctx, source, &frame))
 		return 0;
-	host->version = first >> 4;
-	if (host->version == 4)
-		return !tc_load(ctx, source ? 12 : 16, host->address, 4);
-	if (host->version == 6)
-		return !tc_load(ctx, source ? 8 : 24, host->address, 16);
-	return 0;
+	if (circuits_within(ctx, source, &frame, &prefix.key))
+		leaf = leaf_of_address(&prefix, kinds, generation);
+	if (leaf || !(kinds & FRAME_KINDS))
+		return leaf;
+	if (frame.session) {
+		key.kind = CIRCUITS_SESSION;
+		key.value[0] = frame.session;
+		key.value[1] = frame.mac[0];
+		key.value[2] = frame.mac[1];
+		if (kinds & CIRCUITS_WHOLE << CIRCUITS_SESSION)
+			leaf = leaf_of(&key, generation);
+		key.value[1] = 0;
+		key.value[2] = 0;
+		if (!leaf && kinds & CIRCUITS_PART << CIRCUITS_SESSION)
+			leaf = leaf_of(&key, generation);
+	}
+	if (!leaf && frame.vlan[0]) {
+		key.kind = CIRCUITS_VLAN;
+		key.value[0] = frame.vlan[0];
+		key.value[1] = frame.vlan[1];
+		if (frame.vlan[1] && kinds & CIRCUITS_WHOLE << CIRCUITS_VLAN)
+			leaf = leaf_of(&key, generation);
+		key.value[1] = 0;
+		if (!leaf && kinds & CIRCUITS_PART << CIRCUITS_VLAN)
+			leaf = leaf_of(&key, generation);
+	}
+	if (!leaf && kinds & CIRCUITS_WHOLE << CIRCUITS_MAC) {
+		key.kind = CIRCUITS_MAC;
+		key.value[0] = frame.mac[0];
+		key.value[1] = frame.mac[1];
+		leaf = leaf_of(&key, generation);
+	}
+	return leaf;
 }
 
 SEC("tcx/egress")
 int circuits_egress(struct __sk_buff *ctx)
 {
 	struct circuits_rule *rule = rule_of_all();
-	struct circuits_prefix prefix = {};
-	struct circuits_leaves *found;
-	u32 generation, leaf = 0;
+	/* Aligned so that an address of IPv6 is copied by two loads. */
+	struct circuits_prefix prefix __attribute__((aligned(8))) = {};
+	u32 generation, kinds, leaf = 0;
+	int plain;
 
 	/* What the sender asked for is nobody's leaf. */
 	ctx->priority = 0;
-	if (!rule || !subscriber(ctx, rule->source, &prefix.host))
+	if (!rule)
 		return TCX_NEXT;
 	generation = rule->generation & 1;
-	found = bpf_map_lookup_elem(&addresses, &prefix.host);
-	if (found)
-		leaf = found->leaf[generation];
-	if (!leaf) {
-		prefix.bits = 8 * sizeof(prefix.host);
-		found = bpf_map_lookup_elem(&prefixes, &prefix);
-		if (found)
-			leaf = found->leaf[generation];
-	}
+	kinds = rule->kinds[generation];
+	plain = circuits_plain(ctx, rule->source, &prefix.key);
+	if (plain)
+		leaf = leaf_of_address(&prefix, kinds, generation);
+	if (!leaf && (!plain || kinds & FRAME_KINDS))
+		leaf = leaf_of_frame(ctx, rule->source, kinds, generation);
 	ctx->priority = leaf;
 	/* What the kernel takes for the queue where no other rule says one. */
 	if (rule->queues > 1)

@@ -6,17 +6,33 @@
 
 #include "aqm.h"
 
-/* An address; of IPv4 the first word alone. */
-struct circuits_host {
-	u32 version; /* of IP */
-	u32 address[4]; /* as in a packet */
+/* Kinds of keys, in the order in which a packet is looked up; those of addresses, which
+ * come first, are the versions of IP. */
+#define CIRCUITS_IPV4 4
+#define CIRCUITS_IPV6 6
+#define CIRCUITS_SESSION 7
+#define CIRCUITS_VLAN 8
+#define CIRCUITS_MAC 9
+
+/* What tells whose a packet is, with zeros behind what its kind says. */
+struct circuits_key {
+	u32 kind;
+	/* An address as in a packet. A session of PPPoE, then the subscriber's MAC as in
+	 * a frame, or zeros for any. The VLAN of the outer tag, then that of the inner
+	 * one, or 0 for any. A MAC. */
+	u32 value[4];
 };
 
 /* The key of a trie: how many bits of what follows count. */
 struct circuits_prefix {
 	u32 bits;
-	struct circuits_host host;
+	struct circuits_key key;
 };
+
+/* Bits of circuits_rule.kinds: there are keys of a kind; there are some of it that leave
+ * a part open: prefixes, sessions with any MAC, tags with any within. */
+#define CIRCUITS_WHOLE 1
+#define CIRCUITS_PART 65536
 
 /* The leaf in either generation, with the number of its queue in the bits of
  * ENGINE_MEMBER_SHIFT; 0: none. */
@@ -44,6 +60,7 @@ struct circuits_rule {
 	u32 open; /* what is in force may differ from what is kept */
 	u32 count; /* rows that a change is about; 0: all */
 	u32 queues; /* of the device, each with an engine */
+	u32 kinds[2]; /* of keys that are there, in either generation */
 	u32 picked[CIRCUITS_PICKED];
 };
 

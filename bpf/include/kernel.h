@@ -63,6 +63,7 @@ struct net_device {
 	int ifindex;
 	unsigned int mtu;
 	unsigned short hard_header_len;
+	unsigned short type;
 	unsigned int tx_queue_len;
 	possible_net_t nd_net;
 };

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Any text as files of one list, parted by lines of `----`: each problem has a line
 //! that is there, and a list without mistakes has rows that keep to what the engine
-//! asks.
+//! asks. What is a key is printed as a text that is the same key.
 
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_circuits::kept::Kept;
 use weirgate_circuits::rows::{Direction, Room, both, rows, table};
-use weirgate_circuits::{File, read};
+use weirgate_circuits::{File, KeyKind, read};
 
 pub fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
+    for kind in KeyKind::ALL {
+        for key in kind.read_all(text).unwrap_or_default() {
+            assert_eq!(kind.read_all(&key.to_string()), Ok(vec![key]));
+        }
+    }
     let files: Vec<File<'_>> = text
         .split("\n----\n")
         .map(|text| File { name: "a", text })

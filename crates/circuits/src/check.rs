@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What files say, put together and compared.
 
-use crate::address::Prefix;
 use crate::codes::{DEEP, ORDER, RATE, SOLD, TWICE, UNKNOWN, UNREACHED, UNUSED};
 use crate::hash::Known;
+use crate::key::Key;
 use crate::located::{FileSpan, Mistakes};
 use crate::model::{Circuit, List, Pair, Plan, Site};
 use crate::raw::{Collected, RATES, RawCircuit, RawPlan, RawSite};
@@ -69,7 +69,7 @@ pub(crate) fn check(all: Collected, mistakes: &Mistakes<'_>) -> List {
             "give the network.json too",
         );
     }
-    let mut owners: Known<Prefix, usize> = Known::default();
+    let mut owners: Known<Key, usize> = Known::default();
     let made = circuits.iter().enumerate().map(|(number, raw)| {
         let parent = match &*raw.parent {
             "" => None,
@@ -89,7 +89,7 @@ pub(crate) fn check(all: Collected, mistakes: &Mistakes<'_>) -> List {
             least,
             most,
             suspended: raw.suspended,
-            prefixes: prefixes(number, raw, &circuits, &mut owners, mistakes),
+            keys: keys(number, raw, &circuits, &mut owners, mistakes),
         }
     });
     let circuits: Vec<Circuit> = made.collect();
@@ -234,19 +234,19 @@ fn ordered(
     }
 }
 
-/// A circuit's prefixes. One that is another circuit's is a mistake.
-fn prefixes(
+/// A circuit's keys. One that is another circuit's is a mistake.
+fn keys(
     number: usize,
     raw: &RawCircuit,
     all: &[RawCircuit],
-    owners: &mut Known<Prefix, usize>,
+    owners: &mut Known<Key, usize>,
     mistakes: &Mistakes<'_>,
-) -> Vec<Prefix> {
-    let mut own = Vec::with_capacity(raw.prefixes.len());
-    for (prefix, at) in &raw.prefixes {
-        match owners.get(prefix).copied() {
+) -> Vec<Key> {
+    let mut own = Vec::with_capacity(raw.keys.len());
+    for (key, at) in &raw.keys {
+        match owners.get(key).copied() {
             Some(owner) if owner == number => {
-                let message = format!("`{prefix}` is there twice in the circuit `{}`", raw.id);
+                let message = format!("`{key}` is there twice in the circuit `{}`", raw.id);
                 mistakes.warning(TWICE, at, message, "once is enough");
             }
             Some(owner) => {
@@ -255,25 +255,24 @@ fn prefixes(
                     .get(owner)
                     .map(|other| mistakes.named(&other.at))
                     .unwrap_or_default();
-                let message = format!("`{prefix}` is of the circuit `{other}` too, in {first}");
+                let message = format!("`{key}` is of the circuit `{other}` too, in {first}");
                 mistakes.error(TWICE, at, message, "leave it to one of them");
             }
             None => {
-                owners.insert(*prefix, number);
-                own.push(*prefix);
+                owners.insert(*key, number);
+                own.push(*key);
             }
         }
     }
-    if raw.prefixes.is_empty() {
-        let mut message = format!("the circuit `{}` has no address", raw.id);
-        if raw.has_mac {
-            message.push_str(", and packets are not distinguished by a MAC");
-        }
+    if raw.keys.is_empty() {
         mistakes.warning(
             UNREACHED,
             &raw.at,
-            message,
-            "give its addresses or prefixes",
+            format!(
+                "nothing tells which packets are of the circuit `{}`",
+                raw.id
+            ),
+            "give its addresses or prefixes, MAC, VLAN or PPPoE session",
         );
     }
     own.arrange();

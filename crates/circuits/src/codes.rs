@@ -26,7 +26,10 @@ pub const CODES: &[(&str, &str)] = &[
     ),
     (RATE, "A text is no rate, or one that is out of its range."),
     (ORDER, "A guaranteed rate is larger than the largest rate."),
-    (TWICE, "A site, a plan or a prefix is there twice."),
+    (
+        TWICE,
+        "A site, a plan, a prefix, or what else tells whose a packet is stands there twice.",
+    ),
     (UNKNOWN, "A site or a plan is named that is not there."),
     (
         DIFFERS,
@@ -41,13 +44,14 @@ pub const CODES: &[(&str, &str)] = &[
         "The tree has too many levels, or there are too many circuits or sites.",
     ),
     (SWITCH, "A text is neither `yes` nor `no`."),
+    (KEY, "A text is no MAC address, VLAN or session of PPPoE."),
     (
         UNUSED,
         "Something is there that circuits do not use (warning).",
     ),
     (
         UNREACHED,
-        "A circuit has no address, so that no packet is its own (warning).",
+        "A circuit has no address and nothing else that tells its packets (warning).",
     ),
     (
         SOLD,
@@ -68,6 +72,7 @@ pub(crate) const DIFFERS: &str = "L010";
 pub(crate) const JSON: &str = "L011";
 pub(crate) const DEEP: &str = "L012";
 pub(crate) const SWITCH: &str = "L013";
+pub(crate) const KEY: &str = "L014";
 pub(crate) const UNUSED: &str = "L201";
 pub(crate) const UNREACHED: &str = "L202";
 pub(crate) const SOLD: &str = "L203";

@@ -2,22 +2,23 @@
 //! `ShapedDevices.csv` of LibreQoS: a line for each device, which names its circuit.
 
 use crate::address::Prefix;
-use crate::codes::{ADDRESS, DIFFERS, SWITCH, UNUSED};
+use crate::codes::{ADDRESS, DIFFERS, KEY, SWITCH, UNUSED};
+use crate::key::{Key, KeyKind, parts};
 use crate::located::FileMistakes;
 use crate::raw::{Collected, RATES, RawCircuit, RawRates, identifier};
 use crate::table::{Cell, Column, Header, Row};
 use std::collections::BTreeMap;
 use weirgate_document::SourceSpan;
 
-/// The columns, and two more, `Plan` and `Suspended`, which LibreQoS does not have.
+/// The columns. LibreQoS does not have the last four.
 pub(crate) const COLUMNS: &[Column] = &[
     Column::needed("Circuit ID"),
     Column::free("Circuit Name"),
     Column::free("Device ID"),
     Column::free("Device Name"),
     Column::free("Parent Node"),
-    Column::unused("MAC"),
-    Column::needed("IPv4"),
+    Column::free("MAC"),
+    Column::free("IPv4"),
     Column::free("IPv6"),
     Column::free(RATES[0]),
     Column::free(RATES[1]),
@@ -27,16 +28,31 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::unused("sqm"),
     Column::free("Plan"),
     Column::free("Suspended"),
+    Column::free("PPPoE Session"),
+    Column::free("VLAN"),
 ];
 
 /// Their numbers.
 const ID: usize = 0;
 const PARENT: usize = 4;
-const MAC: usize = 5;
-const ADDRESSES: [(usize, u8); 2] = [(6, 4), (7, 6)];
 const FIRST_RATE: usize = 8;
 const PLAN: usize = 14;
 const SUSPENDED: usize = 15;
+
+/// Of a column of keys its number, what reads one, and the code of what is none.
+type KeyColumn = (
+    usize,
+    fn(&str) -> Result<Key, (String, String)>,
+    &'static str,
+);
+
+const KEYS: [KeyColumn; 5] = [
+    (6, |text| Prefix::read(text, 4).map(Key::Address), ADDRESS),
+    (7, |text| Prefix::read(text, 6).map(Key::Address), ADDRESS),
+    (16, |text| KeyKind::Session.read(text), KEY),
+    (17, |text| KeyKind::Vlan.read(text), KEY),
+    (5, |text| KeyKind::Mac.read(text), KEY),
+];
 
 /// Reads the lines of a file.
 pub(crate) struct Devices<'d, 'm, 't> {
@@ -59,6 +75,11 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
                 }
             }
         }
+        if !KEYS.iter().any(|(column, ..)| header.has(*column)) {
+            let message = "no column says whose packets are a circuit's";
+            let hint = "add `IPv4`, `IPv6`, `MAC`, `VLAN` or `PPPoE Session`";
+            mistakes.error(crate::codes::COLUMN, &(0..0), message, hint);
+        }
         Self {
             header,
             mistakes,
@@ -78,13 +99,13 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
         let id = self.header.cell(row, ID);
         let named = identifier(&id, "circuit", mistakes);
         let rates = RawRates::read(row, &self.header, FIRST_RATE, mistakes);
-        let mut prefixes = Vec::new();
-        for (column, version) in ADDRESSES {
+        let mut keys = Vec::new();
+        for (column, read, code) in KEYS {
             let cell = self.header.cell(row, column);
-            for (text, span) in parts(&cell) {
-                match Prefix::read(text, version) {
-                    Ok(prefix) => prefixes.push((prefix, mistakes.at(&span))),
-                    Err((message, hint)) => mistakes.error(ADDRESS, &span, message, hint),
+            for (text, span) in placed(&cell) {
+                match read(text) {
+                    Ok(key) => keys.push((key, mistakes.at(&span))),
+                    Err((message, hint)) => mistakes.error(code, &span, message, hint),
                 }
             }
         }
@@ -102,9 +123,8 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
             plan: plan.text.to_owned(),
             plan_at: mistakes.at(&plan.span),
             rates,
-            prefixes,
+            keys,
             suspended,
-            has_mac: !self.header.cell(row, MAC).text.is_empty(),
         };
         let Some(known) = into.by_id.get(name) else {
             into.by_id.insert(own.id.clone(), into.circuits.len());
@@ -150,8 +170,7 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
                 }
             }
         }
-        known.prefixes.extend(own.prefixes);
-        known.has_mac |= own.has_mac;
+        known.keys.extend(own.keys);
     }
 
     /// Whether a line's circuit is suspended; a wrong word is reported.
@@ -174,29 +193,24 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
         for (number, (span, lines)) in self.unused {
             let name = COLUMNS.get(number).map_or("", |column| column.name);
             let message = format!("`{name}` is not used (lines with one: {lines})");
-            let hint = match number {
-                MAC => "packets are distinguished by addresses alone",
-                _ => "each circuit has flow queues with CoDel",
-            };
+            let hint = "each circuit has flow queues with CoDel";
             self.mistakes.warning(UNUSED, &span, message, hint);
         }
     }
 }
 
-/// The addresses of a field, each with its place. Of a field whose text is not as it
+/// The keys of a field, each with its place. Of a field whose text is not as it
 /// stands in the file, the place is that of the whole.
-fn parts<'r>(cell: &Cell<'r>) -> impl Iterator<Item = (&'r str, SourceSpan)> {
+fn placed<'r>(cell: &Cell<'r>) -> impl Iterator<Item = (&'r str, SourceSpan)> {
     let Cell { text, span } = cell.clone();
     // Quotes and spaces around the text.
     let around = span.len().checked_sub(text.len());
     let plain = around.is_some_and(|around| around <= 2);
     let shift = around.map_or(0, |around| around / 2);
-    text.split([',', ';', ' ', '\t'])
-        .filter(|part| !part.is_empty())
-        .map(move |part| {
-            let at = part.as_ptr() as usize - text.as_ptr() as usize;
-            let start = span.start + shift + at;
-            let own = start..start + part.len();
-            (part, if plain { own } else { span.clone() })
-        })
+    parts(text).map(move |part| {
+        let at = part.as_ptr() as usize - text.as_ptr() as usize;
+        let start = span.start + shift + at;
+        let own = start..start + part.len();
+        (part, if plain { own } else { span.clone() })
+    })
 }

@@ -12,6 +12,7 @@
 use crate::address::Prefix;
 use crate::file::File;
 use crate::hash::Known;
+use crate::key::{Key, KeyKind};
 use crate::model::{Circuit, List, Pair, Plan};
 use crate::one::One;
 use crate::raw::RATES;
@@ -81,7 +82,9 @@ impl Kept {
         let mut devices = String::new();
         if !last.is_empty() {
             let mut lines = parts.devices.lines();
-            devices.push_str(lines.next().unwrap_or_default());
+            // Lines of changes may have columns that were not there when the list was kept.
+            let (own, now) = (lines.next().unwrap_or_default(), columns());
+            devices.push_str(if now.starts_with(own) { &now } else { own });
             let stays = |line: &&str| !identifier(line).is_some_and(|id| last.contains_key(id));
             for line in lines.filter(stays).chain(last.values().flatten().copied()) {
                 devices.push('\n');
@@ -272,10 +275,13 @@ fn json(name: &str, text: &mut String) {
     text.push('"');
 }
 
-/// The first line of devices.
+/// Kinds of keys in the last columns.
+const LAST: [KeyKind; 3] = [KeyKind::Session, KeyKind::Vlan, KeyKind::Mac];
+
+/// The first line of devices. What comes to it stands behind what was there.
 fn columns() -> String {
     let rates = RATES.join(",");
-    format!("Circuit ID,Parent Node,IPv4,IPv6,{rates},Plan,Suspended")
+    format!("Circuit ID,Parent Node,IPv4,IPv6,{rates},Plan,Suspended,PPPoE Session,VLAN,MAC")
 }
 
 /// A circuit's line, with what ends the line before it.
@@ -285,15 +291,11 @@ fn line(circuit: &Circuit, site: &str, text: &mut String) {
     text.push(',');
     quoted(site, text);
     let addresses = |six: bool, text: &mut String| {
-        text.push(',');
-        let own = circuit.prefixes.iter();
-        let own = own.filter(|prefix| prefix.address().is_ipv6() == six);
-        for (number, prefix) in own.enumerate() {
-            if number > 0 {
-                text.push(' ');
-            }
-            address(prefix, text);
-        }
+        let own = circuit.keys.iter().filter_map(|key| match key {
+            Key::Address(prefix) if prefix.address().is_ipv6() == six => Some(prefix),
+            _ => None,
+        });
+        field(own, address, text);
     };
     addresses(false, text);
     addresses(true, text);
@@ -303,6 +305,36 @@ fn line(circuit: &Circuit, site: &str, text: &mut String) {
         quoted(plan, text);
     }
     text.push_str(if circuit.suspended { ",yes" } else { "," });
+    // Most circuits have addresses alone.
+    if circuit
+        .keys
+        .iter()
+        .all(|key| key.kind() == KeyKind::Address)
+    {
+        return;
+    }
+    for kind in LAST {
+        let own = circuit.keys.iter().filter(|key| key.kind() == kind);
+        let write = |key: &Key, text: &mut String| {
+            let _ = write!(text, "{key}");
+        };
+        field(own, write, text);
+    }
+}
+
+/// A field of several values, with what ends the one before it.
+fn field<'k, T: 'k>(
+    values: impl Iterator<Item = &'k T>,
+    write: impl Fn(&T, &mut String),
+    text: &mut String,
+) {
+    text.push(',');
+    for (number, value) in values.enumerate() {
+        if number > 0 {
+            text.push(' ');
+        }
+        write(value, text);
+    }
 }
 
 fn address(prefix: &Prefix, text: &mut String) {

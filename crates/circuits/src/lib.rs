@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A provider's circuits as data: who has which addresses, at which rate, below
-//! which site.
+//! A provider's circuits as data: whose packets are whose, at which rate, below which
+//! site.
 //!
 //! Three kinds of file are read, in any number and order. What a file is follows
 //! from what it has.
@@ -39,24 +39,33 @@ mod devices;
 mod file;
 mod hash;
 pub mod kept;
+mod key;
 mod located;
+mod mac;
 mod model;
 mod network;
+mod number;
 mod one;
 mod plans;
 pub mod queues;
 mod rate;
 mod raw;
 pub mod rows;
+mod session;
 mod table;
+mod vlan;
 
 pub use address::Prefix;
 pub use codes::CODES;
 pub use file::File;
 pub use hash::{Known, Mixed};
+pub use key::{Key, KeyKind};
 pub use located::Located;
+pub use mac::Mac;
 pub use model::{Circuit, List, Pair, Plan, SUSPENDED, Site};
 pub use one::{Asked, One};
+pub use session::Session;
+pub use vlan::Vlan;
 
 use located::Mistakes;
 use raw::Collected;

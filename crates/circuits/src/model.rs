@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A checked list of circuits.
 
-use crate::address::Prefix;
+use crate::key::Key;
 use weirgate_units::Rate;
 
 /// A rate in either direction.
@@ -67,8 +67,8 @@ pub struct Circuit {
     pub least: Pair,
     /// What it never exceeds.
     pub most: Pair,
-    /// Whose packets are its own, in order, none twice.
-    pub prefixes: Vec<Prefix>,
+    /// What tells that packets are its own, in order, none twice.
+    pub keys: Vec<Key>,
     /// Whether it has [`SUSPENDED`] alone, whatever its rates say.
     pub suspended: bool,
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One circuit by itself: what is asked to be changed of it, and what it is then.
 
-use crate::address::Prefix;
+use crate::key::{Key, KeyKind};
 use crate::model::{Circuit, Pair, Plan};
 use crate::{rate, raw};
-use std::str::FromStr;
 use weirgate_document::did_you_mean;
 use weirgate_units::{Arrange as _, Rate};
 
@@ -26,21 +25,10 @@ pub struct Asked {
     pub plan: Option<String>,
     /// Rates of its own: least down and up, most down and up.
     pub rates: [Option<Rate>; 4],
-    /// Its addresses and prefixes, all of them.
-    pub prefixes: Option<Vec<Prefix>>,
+    /// Of each kind in the order of [`KeyKind::ALL`], all keys that it has.
+    pub keys: [Option<Vec<Key>>; KeyKind::ALL.len()],
     /// Whether it is suspended.
     pub suspended: Option<bool>,
-}
-
-impl FromStr for Prefix {
-    type Err = String;
-
-    /// Reads an address or a prefix of either version; says what is wrong and what
-    /// would be right.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let version = if text.contains(':') { 6 } else { 4 };
-        Self::read(text, version).map_err(|(message, hint)| format!("{message}; {hint}"))
-    }
 }
 
 impl Asked {
@@ -103,10 +91,14 @@ impl Asked {
                 ));
             }
         }
-        let own = had.map(|had| &had.prefixes);
-        let mut prefixes = self.prefixes.as_ref().or(own).cloned().unwrap_or_default();
-        prefixes.arrange();
-        prefixes.dedup();
+        let mut keys = Vec::new();
+        for (kind, asked) in KeyKind::ALL.into_iter().zip(&self.keys) {
+            let own = had.into_iter().flat_map(|had| &had.keys);
+            let own = own.filter(|key| asked.is_none() && key.kind() == kind);
+            keys.extend(own.chain(asked.iter().flatten()));
+        }
+        keys.arrange();
+        keys.dedup();
         let [least, most] = [0, 2].map(|first| Pair {
             down: rates[first],
             up: rates[first + 1],
@@ -119,7 +111,7 @@ impl Asked {
                 plan,
                 least,
                 most,
-                prefixes,
+                keys,
                 suspended: self
                     .suspended
                     .unwrap_or(had.is_some_and(|had| had.suspended)),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What files say, before it is put together.
 
-use crate::address::Prefix;
 use crate::codes::{NAME, RATE};
 use crate::hash::Known;
+use crate::key::Key;
 use crate::located::{FileMistakes, FileSpan};
 use crate::model::Pair;
 use crate::rate;
@@ -85,8 +85,7 @@ pub(crate) struct RawCircuit {
     pub(crate) plan: String,
     pub(crate) plan_at: FileSpan,
     pub(crate) rates: RawRates,
-    pub(crate) prefixes: Vec<(Prefix, FileSpan)>,
-    pub(crate) has_mac: bool,
+    pub(crate) keys: Vec<(Key, FileSpan)>,
     pub(crate) suspended: bool,
 }
 

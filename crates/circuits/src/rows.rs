@@ -4,8 +4,8 @@
 //! A node is known by its label, and keeps the number of its row as long as lists
 //! name it. So its counters go on, and what it has queued stays.
 
-use crate::address::Prefix;
 use crate::hash::Known;
+use crate::key::Key;
 pub use crate::model::Direction;
 use crate::model::List;
 use crate::queues;
@@ -378,37 +378,37 @@ impl Numbers {
     }
 }
 
-/// Whose packets are a leaf's: its word ([`Row::word`]) for each prefix, in their order.
-pub type Table = Vec<(Prefix, u32)>;
+/// Whose packets are a leaf's: its word ([`Row::word`]) for each key, in their order.
+pub type Table = Vec<(Key, u32)>;
 
 /// The table of a list, whose circuits have these words.
 pub fn table(list: &List, circuits: &[u32]) -> Table {
     let circuits = list.circuits.iter().zip(circuits);
     let mut table: Table = circuits
-        .flat_map(|(circuit, row)| circuit.prefixes.iter().map(|prefix| (*prefix, *row)))
+        .flat_map(|(circuit, row)| circuit.keys.iter().map(|key| (*key, *row)))
         .collect();
     table.sort_unstable();
     table
 }
 
-/// Two tables in one: for each prefix of either, the row in each of them. A packet is
+/// Two tables in one: for each key of either, the row in each of them. A packet is
 /// looked up by the longest prefix of either table, so where one lacks a prefix, the
-/// longest that it has around it counts; 0 where there is none. A single address is
-/// looked up first, and 0 is then what has prefixes asked.
-pub fn both(old: &Table, new: &Table) -> Vec<(Prefix, [u32; 2])> {
+/// longest that it has around it counts; 0 where there is none. Other keys are looked up
+/// one after another, and 0 is then what has the next asked.
+pub fn both(old: &Table, new: &Table) -> Vec<(Key, [u32; 2])> {
     let mut rest = [Rest::of(old), Rest::of(new)];
     let mut both = Vec::with_capacity(old.len().max(new.len()));
-    while let Some(prefix) = rest.iter().filter_map(Rest::next).min() {
-        both.push((prefix, rest.each_mut().map(|one| one.row(prefix))));
+    while let Some(key) = rest.iter().filter_map(Rest::next).min() {
+        both.push((key, rest.each_mut().map(|one| one.row(key))));
     }
     both
 }
 
 /// What is left of a table that is gone through.
 struct Rest<'t> {
-    entries: &'t [(Prefix, u32)],
-    /// Those that went by and that what follows may be a part of, the longest last.
-    around: Vec<(Prefix, u32)>,
+    entries: &'t [(Key, u32)],
+    /// Prefixes that went by and that what follows may be a part of, the longest last.
+    around: Vec<(Key, u32)>,
 }
 
 impl<'t> Rest<'t> {
@@ -419,29 +419,30 @@ impl<'t> Rest<'t> {
         }
     }
 
-    fn next(&self) -> Option<Prefix> {
-        self.entries.first().map(|(prefix, _)| *prefix)
+    fn next(&self) -> Option<Key> {
+        self.entries.first().map(|(key, _)| *key)
     }
 
-    /// The row of a prefix that no one before was behind.
-    fn row(&mut self, prefix: Prefix) -> u32 {
+    /// The row of a key that no one before was behind.
+    fn row(&mut self, key: Key) -> u32 {
         while self
             .around
             .last()
-            .is_some_and(|(around, _)| !around.contains(&prefix))
+            .is_some_and(|(around, _)| !around.contains(&key))
         {
             self.around.pop();
         }
+        let is_prefix = key.prefix().is_some();
         if let Some((own, rest)) = self.entries.split_first()
-            && own.0 == prefix
+            && own.0 == key
         {
             self.entries = rest;
-            if !prefix.is_host() {
+            if is_prefix {
                 self.around.push(*own);
             }
             return own.1;
         }
-        if prefix.is_host() {
+        if !is_prefix {
             return 0;
         }
         self.around.last().map_or(0, |(_, row)| *row)

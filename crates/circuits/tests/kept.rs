@@ -5,7 +5,10 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weirgate_circuits::kept::{Kept, gone, put};
 use weirgate_circuits::rows::Direction;
-use weirgate_circuits::{Asked, Circuit, File, List, Pair, Plan, Prefix, Site, read};
+use weirgate_circuits::{
+    Asked, Circuit, File, Key, KeyKind, List, Mac, One, Pair, Plan, Prefix, Session, Site, Vlan,
+    read,
+};
 use weirgate_units::Rate;
 
 fn pair(down: u64, up: u64) -> Pair {
@@ -61,10 +64,18 @@ fn lists() -> impl Strategy<Value = List> {
                     plan: plans.get(plan).map(|plan| plan.name.clone()),
                     least: pair(1, 0),
                     most: pair(most, 12_345),
-                    prefixes: vec![
-                        Prefix::new(four.into(), 32).expect("an address"),
-                        Prefix::new(six.into(), 48).expect("a prefix"),
-                    ],
+                    keys: [
+                        Prefix::new(four.into(), 32).map(Key::Address),
+                        Prefix::new(six.into(), 48).map(Key::Address),
+                        Session::new(1 + u16::from(number), None).map(Key::Session),
+                        Vlan::new(100, Some(1 + u16::from(number))).map(Key::Vlan),
+                        Mac::new([2, 0, 0, 0, number, host]).map(Key::Mac),
+                    ]
+                    .into_iter()
+                    .map(|key| key.expect("a key"))
+                    // Some have addresses alone, and some all kinds.
+                    .take(2 + usize::from(host % 2) * 3)
+                    .collect(),
                     suspended,
                 }
             },
@@ -136,13 +147,32 @@ proptest! {
             }
             let (old, plans) = Kept::circuit(&text, &lines, &id).expect("a text");
             prop_assert_eq!(old.is_some(), expected.contains_key(&id));
-            let address = format!("10.99.{number}.0/24").parse().expect("a prefix");
+            // What is not named stays.
+            let mut keys = [const { None }; 4];
+            let kind = number % 4;
+            let text = [
+                format!("10.99.{number}.0/24"),
+                format!("{}", 1_000 + number),
+                format!("200.{}", 1 + number),
+                String::new(),
+            ];
+            keys[kind] = Some(KeyKind::ALL[kind].read_all(&text[kind]).expect("a key"));
             let asked = Asked {
                 rates: [None, None, Some(Rate::kbit(500 + number as u64)), Some(Rate::kbit(20_000))],
-                prefixes: Some(vec![address]),
+                keys,
                 ..Asked::default()
             };
             let one = asked.of(&id, old.as_ref(), &plans).expect("a circuit");
+            for other in KeyKind::ALL {
+                let of = |one: &One| -> Vec<Key> {
+                    one.circuit.keys.iter().copied().filter(|key| key.kind() == other).collect()
+                };
+                let had = match &asked.keys[KeyKind::ALL.iter().position(|own| *own == other).expect("a kind")] {
+                    Some(asked) => asked.clone(),
+                    None => old.as_ref().map_or_else(Vec::new, of),
+                };
+                prop_assert_eq!(of(&one), had);
+            }
             lines.push_str(&put(&one));
             expected.insert(id, (one.site, one.circuit));
         }
@@ -169,7 +199,12 @@ fn what_is_asked_for_is_judged() {
     }];
     let home = Asked {
         plan: Some("home".to_owned()),
-        prefixes: Some(vec!["192.0.2.1".parse().expect("an address")]),
+        keys: [
+            Some(KeyKind::Address.read_all("192.0.2.1").expect("an address")),
+            None,
+            Some(KeyKind::Vlan.read_all("100.20 7").expect("VLANs")),
+            None,
+        ],
         ..Asked::default()
     };
     let one = home.of("1042", None, &plans).expect("a circuit");
@@ -182,7 +217,8 @@ fn what_is_asked_for_is_judged() {
     };
     let other = faster.of("1042", Some(&one), &plans).expect("a circuit");
     assert_eq!(other.circuit.most, pair(200_000, 20_000));
-    assert_eq!(other.circuit.prefixes, one.circuit.prefixes);
+    assert_eq!(other.circuit.keys, one.circuit.keys);
+    assert_eq!(one.circuit.keys.len(), 3);
     assert!(other.circuit.suspended && other.circuit.plan.as_deref() == Some("home"));
     let refusal = |asked: Asked, id: &str| asked.of(id, None, &plans).expect_err("a mistake");
     for (asked, id, expected) in [
@@ -216,13 +252,49 @@ fn what_is_asked_for_is_judged() {
         let text = refusal(asked, id);
         assert!(text.contains(expected), "{text}");
     }
-    assert!(
-        "10.0.0.1/24"
-            .parse::<Prefix>()
-            .expect_err("no prefix")
-            .contains("write `10.0.0.0/24`")
-    );
-    assert!("10.0.0.300".parse::<Prefix>().is_err());
+    let wrong = |kind: KeyKind, text| kind.read_all(text).expect_err("a mistake");
+    let text = wrong(KeyKind::Address, "10.0.0.1/24,10.0.0.2 10.0.0.300");
+    assert!(text.contains("write `10.0.0.0/24`"), "{text}");
+    // All of them are told.
+    assert!(text.contains("`10.0.0.300` is no address"), "{text}");
+    assert_eq!(KeyKind::Mac.read_all(" , "), Ok(Vec::new()));
+}
+
+/// A text that an earlier version kept has no columns of sessions, VLANs and MACs; what is
+/// changed since may have them.
+#[test]
+fn what_an_earlier_version_kept_is_read() {
+    let text = "circuits 1 down 0\n----\n{\"S\":{\"virtual\":true}}\n----\n\
+                Plan,Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps\n----\n\
+                Circuit ID,Parent Node,IPv4,IPv6,Download Min Mbps,Upload Min Mbps,\
+                Download Max Mbps,Upload Max Mbps,Plan,Suspended\n\
+                \"1\",\"S\",10.0.0.1 10.0.1.0/24,2001:db8::/48,0,0,2,1,,yes\n\
+                \"2\",\"\",10.0.0.2,,0,0,2,1,,";
+    let kept = Kept::read(text, "").expect("a list");
+    let [first, second] = &*kept.list.circuits else {
+        panic!("{:?}", kept.list.circuits);
+    };
+    assert!(first.suspended && first.keys.len() == 3);
+    let (one, plans) = Kept::circuit(text, "", "2").expect("a text");
+    let asked = Asked {
+        keys: [
+            None,
+            None,
+            None,
+            KeyKind::Mac.read_all("02:00:5e:10:00:01").ok(),
+        ],
+        ..Asked::default()
+    };
+    let changed = asked.of("2", one.as_ref(), &plans).expect("a circuit");
+    assert_eq!(changed.circuit.keys.len(), second.keys.len() + 1);
+    let lines = put(&changed);
+    let (again, _) = Kept::circuit(text, &lines, "2").expect("a text");
+    assert_eq!(again.as_ref(), Some(&changed));
+    let kept = Kept::read(text, &lines).expect("a list");
+    assert_eq!(kept.list.circuits[0], *first);
+    assert_eq!(kept.list.circuits[1], changed.circuit);
+    // What is written has the new columns.
+    assert_eq!(Kept::read(&kept.write(), ""), Ok(kept));
 }
 
 /// A change that was cut off or altered is no change.

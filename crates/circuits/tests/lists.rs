@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weirgate_circuits::rows::{self, Direction, Held, Label, Room, Table};
-use weirgate_circuits::{CODES, File, List, Prefix, Reading, SUSPENDED, read};
+use weirgate_circuits::{
+    CODES, File, Key, KeyKind, List, Mac, Prefix, Reading, SUSPENDED, Session, Vlan, read,
+};
 
 const HEADER: &str = "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,\
                       Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment\n";
@@ -69,6 +71,12 @@ fn every_mistake_is_told_with_its_place() {
         "# only a comment\n",
         "Circuit ID,IPv4\n1,10.0.0.1\n",
         "Circuit ID,IPv4,Plan,Suspended\n1,10.0.0.1,,perhaps\n",
+        "Circuit ID,Download Max Mbps,Upload Max Mbps\n1,2,2\n",
+        "Circuit ID,Download Max Mbps,Upload Max Mbps,MAC,VLAN,PPPoE Session\n\
+         1,2,2,02:00:5e:10:00:01,100.20 7,77:02:00:5e:10:00:01\n\
+         2,2,2,02-00-5E-10-00-01,7,77:02:00:5e:10:00:01\n\
+         3,2,2,\"02:00:5e:10:00:03,router\",4095,0x4d\n\
+         4,2,2,01:00:5e:00:00:01,100.20.3,77:7\n",
     ] {
         let reading = read(&[File {
             name: "other",
@@ -308,56 +316,167 @@ fn sites_have_a_queue_each() {
     assert_eq!(queues(&then), [Some(2), Some(1), Some(0)]);
 }
 
-/// The row of an address by the longest prefix of a table.
-fn longest(table: &Table, host: &Prefix) -> u32 {
-    let around = table.iter().filter(|(prefix, _)| prefix.contains(host));
-    around
-        .max_by_key(|(prefix, _)| prefix.length())
-        .map_or(0, |(_, row)| *row)
-}
+/// Keys that a packet is looked up by, one after another: its address, its session with and
+/// without the MAC, its tags, the outer one, its MAC.
+type Packet = Vec<Key>;
 
-/// What the program in the kernel finds for an address: one alone, else the longest
-/// prefix of both tables.
-fn found(both: &BTreeMap<Prefix, [u32; 2]>, host: &Prefix, generation: usize) -> u32 {
-    if let Some(rows) = both.get(host)
-        && rows[generation] != 0
-    {
-        return rows[generation];
-    }
-    let around = both
-        .iter()
-        .filter(|(prefix, _)| !prefix.is_host() && prefix.contains(host));
-    around
-        .max_by_key(|(prefix, _)| prefix.length())
-        .map_or(0, |(_, rows)| rows[generation])
-}
-
-/// Prefixes of few addresses, so that many are within others.
-fn tables() -> impl Strategy<Value = Table> {
-    let prefix = (0_u32..64, 26_u8..=32, any::<bool>()).prop_map(|(bits, length, six)| {
-        let bits = bits & u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
-        if six {
-            let address = std::net::Ipv6Addr::from_bits(u128::from(bits) | 0x2001_0db8 << 96);
-            Prefix::new(address.into(), length + 96).expect("a prefix")
-        } else {
-            let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 | bits);
-            Prefix::new(address.into(), length).expect("a prefix")
-        }
+/// The row of a packet in a table: that of the first key that is there, of an address that
+/// of the longest prefix.
+fn due(table: &Table, packet: &Packet) -> u32 {
+    let rows = packet.iter().filter_map(|key| {
+        let around = table
+            .iter()
+            .filter(|(own, _)| own == key || own.contains(key));
+        let longest = around.max_by_key(|(own, _)| match own {
+            Key::Address(prefix) => prefix.length(),
+            _ => 0,
+        });
+        longest.map(|(_, row)| *row)
     });
-    prop::collection::btree_map(prefix, 1_u32..9, 0..12).prop_map(|all| all.into_iter().collect())
+    rows.into_iter().next().unwrap_or(0)
+}
+
+/// What the program in the kernel finds: each key alone, and of an address then the longest
+/// prefix of both tables.
+fn found(both: &BTreeMap<Key, [u32; 2]>, packet: &Packet, generation: usize) -> u32 {
+    for key in packet {
+        let own = both.get(key).map_or(0, |rows| rows[generation]);
+        let around = both.iter().filter(|(prefix, _)| prefix.contains(key));
+        let longest = around.max_by_key(|(own, _)| match own {
+            Key::Address(prefix) => prefix.length(),
+            _ => 0,
+        });
+        let row = match longest {
+            Some((_, rows)) if own == 0 => rows[generation],
+            _ => own,
+        };
+        if row != 0 {
+            return row;
+        }
+    }
+    0
+}
+
+/// A prefix of few addresses, so that many are within others.
+fn prefix(bits: u32, length: u8, six: bool) -> Key {
+    let bits = bits & u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
+    let prefix = if six {
+        let address = std::net::Ipv6Addr::from_bits(u128::from(bits) | 0x2001_0db8 << 96);
+        Prefix::new(address.into(), length + 96)
+    } else {
+        let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 | bits);
+        Prefix::new(address.into(), length)
+    };
+    Key::Address(prefix.expect("a prefix"))
+}
+
+fn mac(number: u8) -> Mac {
+    Mac::new([2, 0, 0, 0, 0, number]).expect("a MAC")
+}
+
+/// Keys of few kinds and numbers, so that many packets have several.
+fn keys() -> impl Strategy<Value = Key> {
+    prop_oneof![
+        4 => (0_u32..64, 26_u8..=32, any::<bool>())
+            .prop_map(|(bits, length, six)| prefix(bits, length, six)),
+        1 => (1_u16..4, prop::option::of(0_u8..3)).prop_map(|(id, own)| {
+            Key::Session(Session::new(id, own.map(mac)).expect("a session"))
+        }),
+        1 => (1_u16..4, prop::option::of(1_u16..4)).prop_map(|(outer, inner)| {
+            Key::Vlan(Vlan::new(outer, inner).expect("a VLAN"))
+        }),
+        1 => (0_u8..3).prop_map(|own| Key::Mac(mac(own))),
+    ]
+}
+
+fn tables() -> impl Strategy<Value = Table> {
+    prop::collection::btree_map(keys(), 1_u32..9, 0..16).prop_map(|all| all.into_iter().collect())
+}
+
+/// What a packet is looked up by.
+fn packets() -> impl Strategy<Value = Packet> {
+    let address = (0_u32..64, any::<bool>());
+    let session = prop::option::of(1_u16..4);
+    let vlans = prop::option::of((1_u16..4, prop::option::of(1_u16..4)));
+    (address, session, vlans, 0_u8..3).prop_map(|((bits, six), session, vlans, own)| {
+        let mut keys = vec![prefix(bits, 32, six)];
+        if let Some(id) = session {
+            keys.extend(
+                [Some(mac(own)), None]
+                    .map(|mac| Key::Session(Session::new(id, mac).expect("a session"))),
+            );
+        }
+        if let Some((outer, inner)) = vlans {
+            let vlan = |inner| Key::Vlan(Vlan::new(outer, inner).expect("a VLAN"));
+            keys.extend(inner.map(|inner| vlan(Some(inner))));
+            keys.push(vlan(None));
+        }
+        keys.push(Key::Mac(mac(own)));
+        keys
+    })
+}
+
+/// Texts that are keys are printed as they are kept, and others are told with what would be
+/// right.
+#[test]
+fn keys_are_read_as_people_write_them() {
+    for (kind, text, printed) in [
+        (KeyKind::Mac, "02:00:5E:10:00:01", "02:00:5e:10:00:01"),
+        (KeyKind::Mac, "02-00-5e-10-00-01", "02:00:5e:10:00:01"),
+        (KeyKind::Mac, "0200.5e10.0001", "02:00:5e:10:00:01"),
+        (KeyKind::Mac, "02005e100001", "02:00:5e:10:00:01"),
+        (KeyKind::Vlan, "4094", "4094"),
+        (KeyKind::Vlan, "100.20", "100.20"),
+        (KeyKind::Session, "65534", "65534"),
+        (
+            KeyKind::Session,
+            "77:02-00-5e-10-00-01",
+            "77:02:00:5e:10:00:01",
+        ),
+    ] {
+        let read = kind.read_all(text).expect(text);
+        assert_eq!(read[0].to_string(), printed);
+        assert_eq!((read.len(), read[0].kind()), (1, kind));
+    }
+    for (kind, text) in [
+        (KeyKind::Mac, "02:00:5e:10:00"),
+        (KeyKind::Mac, "02:00:5e:10:00:01:02"),
+        (KeyKind::Mac, "02:00:5e:10:00:0g"),
+        (KeyKind::Mac, "02:00:5e-10:00:01"),
+        (KeyKind::Mac, "0:2005e100001"),
+        (KeyKind::Mac, "01:00:5e:00:00:01"),
+        (KeyKind::Mac, "00:00:00:00:00:00"),
+        (KeyKind::Mac, "ff:ff:ff:ff:ff:ff"),
+        (KeyKind::Mac, "0200üü5e0001"),
+        (KeyKind::Vlan, "0"),
+        (KeyKind::Vlan, "4095"),
+        (KeyKind::Vlan, "100.0"),
+        (KeyKind::Vlan, "100.20.3"),
+        (KeyKind::Vlan, "100."),
+        (KeyKind::Vlan, "+100"),
+        (KeyKind::Session, "0"),
+        (KeyKind::Session, "65535"),
+        (KeyKind::Session, "0x12"),
+        (KeyKind::Session, "77:"),
+        (KeyKind::Session, "77:01:00:5e:10:00:01"),
+        (KeyKind::Session, "+7"),
+    ] {
+        let why = kind.read_all(text).expect_err(text);
+        assert!(why.contains("; write ") && !why.contains('\n'), "{why}");
+    }
 }
 
 proptest! {
     #[test]
-    fn both_tables_are_found_in_one(old in tables(), new in tables(), bits in 0_u32..64) {
-        let both: BTreeMap<Prefix, [u32; 2]> = rows::both(&old, &new).into_iter().collect();
-        let four = std::net::Ipv4Addr::from_bits(0x0a00_0000 | bits);
-        let six = std::net::Ipv6Addr::from_bits(u128::from(bits) | 0x2001_0db8 << 96);
-        for host in [Prefix::new(four.into(), 32), Prefix::new(six.into(), 128)] {
-            let host = host.expect("an address");
-            prop_assert_eq!(found(&both, &host, 0), longest(&old, &host));
-            prop_assert_eq!(found(&both, &host, 1), longest(&new, &host));
-        }
+    fn both_tables_are_found_in_one(old in tables(), new in tables(), packet in packets()) {
+        let both: BTreeMap<Key, [u32; 2]> = rows::both(&old, &new).into_iter().collect();
+        prop_assert_eq!(found(&both, &packet, 0), due(&old, &packet));
+        prop_assert_eq!(found(&both, &packet, 1), due(&new, &packet));
+    }
+
+    #[test]
+    fn a_key_is_read_as_it_is_printed(key in keys()) {
+        prop_assert_eq!(key.kind().read_all(&key.to_string()), Ok(vec![key]));
     }
 
     #[test]
@@ -387,7 +506,7 @@ proptest! {
         prop_assert_eq!(list.circuits.len(), circuits.len());
         for (own, (id, ([a, b, c], down, up))) in list.circuits.iter().zip(&circuits) {
             prop_assert_eq!(&own.id, id);
-            prop_assert_eq!(own.prefixes[0].to_string(), format!("10.{a}.{b}.{c}"));
+            prop_assert_eq!(own.keys[0].to_string(), format!("10.{a}.{b}.{c}"));
             prop_assert_eq!(own.most.down.as_bits_per_second(), u64::from(*down) * 1_000);
             prop_assert_eq!(own.most.up.as_bits_per_second(), u64::from(*up) * 1_000);
         }

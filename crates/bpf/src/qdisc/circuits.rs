@@ -4,7 +4,7 @@
 
 use crate::error::BpfError;
 use crate::layout::{
-    ENGINE_MEMBER_SHIFT, circuits_host, circuits_label, circuits_leaves, circuits_prefix,
+    ENGINE_MEMBER_SHIFT, circuits_key, circuits_label, circuits_leaves, circuits_prefix,
     circuits_rule, engine_config,
 };
 use crate::maps::{self, Map, Named};
@@ -15,7 +15,7 @@ use crate::qdisc::load;
 use libbpf_rs::MapHandle;
 use std::path::Path;
 use weirgate_aqm::{EngineSize, Link, NodeCounts};
-use weirgate_circuits::Prefix;
+use weirgate_circuits::Key;
 use weirgate_circuits::rows::{Direction, Full, Label, QUEUE_SHIFT, Room, Table, row_of};
 use zerocopy::FromZeros as _;
 
@@ -45,7 +45,7 @@ const AT_DEVICE: [&str; 2] = ["egress", "marks"];
 pub struct CircuitsSize {
     /// Rows of nodes.
     pub room: Room,
-    /// Addresses, each by itself, and prefixes. Both lists are in the tables while one
+    /// Addresses and all other keys but prefixes. Both lists are in the tables while one
     /// follows the other.
     pub addresses: u32,
     /// Prefixes of more than one address.
@@ -67,11 +67,11 @@ pub enum CircuitsError {
     /// A circuit is to be below a site that is not there.
     #[error("there is no site `{0}` in the list in force")]
     NoSite(String),
-    /// An address or a prefix is another circuit's.
-    #[error("`{prefix}` is of the circuit `{owner}`")]
+    /// A key is another circuit's.
+    #[error("`{key}` is of the circuit `{owner}`")]
     Taken {
         /// Which.
-        prefix: Prefix,
+        key: Key,
         /// Whose it is.
         owner: String,
     },
@@ -89,7 +89,7 @@ pub struct CircuitsChange {
     pub changed: usize,
     /// Nodes that are there no more.
     pub removed: usize,
-    /// Entries of the tables of addresses and prefixes that were written.
+    /// Entries of the tables of keys that were written.
     pub written: usize,
 }
 
@@ -118,7 +118,7 @@ pub struct CircuitTree {
     engine: Engine,
     staged: Mapped<engine_config>,
     labels: Mapped<circuits_label>,
-    addresses: Map<circuits_host, circuits_leaves>,
+    addresses: Map<circuits_key, circuits_leaves>,
     prefixes: Map<circuits_prefix, circuits_leaves>,
     rules: Map<u32, circuits_rule>,
     programs: Programs,
@@ -328,11 +328,11 @@ impl CircuitTree {
         })
     }
 
-    /// Whose packets are whose: the row of each address and prefix that is in force.
+    /// Whose packets are whose: the row of each key that is in force.
     pub fn table(&self) -> Result<Table, BpfError> {
         let active = (self.rules.first()?.generation & 1) as usize;
         let stored = self.stored()?.into_iter();
-        let own = stored.map(|(prefix, leaves)| (prefix, row_of(leaves[active])));
+        let own = stored.map(|(key, leaves)| (key, row_of(leaves[active])));
         let mut table: Table = own.filter(|(_, leaf)| *leaf > 0).collect();
         table.sort_unstable();
         Ok(table)

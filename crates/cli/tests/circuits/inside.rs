@@ -75,7 +75,7 @@ pub(crate) fn circuits() -> CircuitTree {
     circuits_of("wan0")
 }
 
-fn circuits_of(device: &str) -> CircuitTree {
+pub(crate) fn circuits_of(device: &str) -> CircuitTree {
     let point = AttachPoint::root(net::ifindex(device)).expect("an attach point");
     let store = Store::open().expect("pins");
     store.circuits(point).expect("maps").expect("circuits")
@@ -168,6 +168,7 @@ pub(crate) fn line(number: u32) -> CircuitLine {
         kbit: 500 + number % 7 * 250,
         is_host: number.is_multiple_of(2),
         variant: 0,
+        has_frames: false,
     }
 }
 
@@ -375,13 +376,19 @@ fn what_is_wrong_changes_nothing() {
 fn a_killed_change_leaves_one_of_the_lists() {
     const KILLS: u32 = 24;
     let _far = Far::new(1);
-    // Some go, some come, some have other addresses and some other rates.
-    let old: Vec<CircuitLine> = (1..=1_500).map(line).collect();
+    // Some go, some come, some have other addresses, MACs, VLANs or sessions, and some other
+    // rates.
+    let first = |number: u32| CircuitLine {
+        has_frames: number.is_multiple_of(4),
+        ..line(number)
+    };
+    let old: Vec<CircuitLine> = (1..=1_500).map(first).collect();
     let new: Vec<CircuitLine> = (500..=2_000)
         .map(|number| CircuitLine {
             kbit: 700 + number % 5 * 100,
             is_host: number.is_multiple_of(2) && !number.is_multiple_of(3),
             variant: u8::from(number.is_multiple_of(5)),
+            has_frames: number.is_multiple_of(6),
             ..line(number)
         })
         .collect();

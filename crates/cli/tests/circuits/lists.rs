@@ -6,7 +6,8 @@ use std::fs;
 
 /// The first line of ShapedDevices.csv.
 const HEADER: &str = "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,\
-                      Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment\n";
+                      Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment,\
+                      VLAN,PPPoE Session\n";
 
 /// Sites of every list.
 pub const SITES: u32 = 10;
@@ -20,6 +21,8 @@ pub struct CircuitLine {
     pub is_host: bool,
     /// Which addresses it has, of several for one number.
     pub variant: u8,
+    /// Whether it has a MAC, a VLAN and a session too.
+    pub has_frames: bool,
 }
 
 impl CircuitLine {
@@ -49,14 +52,33 @@ impl CircuitLine {
     }
 }
 
+impl CircuitLine {
+    /// Its MAC, VLAN and session.
+    fn frames(&self) -> [String; 3] {
+        if !self.has_frames {
+            return Default::default();
+        }
+        let [_, _, high, low] = self.number.to_be_bytes();
+        let mac = format!("02:00:5e:{:02x}:{high:02x}:{low:02x}", self.variant);
+        let vlan = format!("{}.{}", 100 + self.number / 4_000, 1 + self.number % 4_000);
+        // A part of them is told by the MAC too.
+        let session = match self.number % 3 {
+            0 => self.number.to_string(),
+            _ => format!("{}:{mac}", 10_000 + self.number % 7),
+        };
+        [mac, vlan, session]
+    }
+}
+
 /// Writes a list of circuits below ten sites, whose rates are in Mbit/s; returns the
 /// command's arguments.
 pub fn written(name: &str, lines: &[CircuitLine], site_mbit: u32) -> String {
     let mut text = HEADER.to_owned();
     for line in lines {
+        let [mac, vlan, session] = line.frames();
         let _ = writeln!(
             text,
-            "{0},\"Street {0}, Town\",{0},router,site-{1},,{2},{3},0,0,{4},1,",
+            "{0},\"Street {0}, Town\",{0},router,site-{1},{mac},{2},{3},0,0,{4},1,,{vlan},{session}",
             line.number,
             line.number % SITES,
             line.ipv4(),

@@ -3,10 +3,14 @@
 //! `inside`, which calls the command. It needs qemu, a fetched kernel and the guest's
 //! binary.
 
+mod costs;
+mod frames;
 mod inside;
 mod kept;
 mod lists;
 mod queues;
+mod sent;
+mod wire;
 
 use weirgate_lab::{Limits, OwnTests, Together};
 
@@ -37,6 +41,9 @@ mod together {
                 "kept::a_list_outlives_its_device",
                 "kept::one_circuit_comes_changes_and_goes",
                 "kept::a_killed_change_of_one_is_mended",
+                "frames::frames_reach_their_circuits",
+                "frames::keys_come_change_and_go",
+                "frames::a_tunnel_has_addresses_alone",
             ],
         );
 
@@ -75,6 +82,21 @@ mod together {
         fn a_killed_change_of_one_is_mended() {
             println!("{}", GUEST.run("kept::a_killed_change_of_one_is_mended"));
         }
+
+        #[test]
+        fn frames_reach_their_circuits() {
+            println!("{}", GUEST.run("frames::frames_reach_their_circuits"));
+        }
+
+        #[test]
+        fn keys_come_change_and_go() {
+            println!("{}", GUEST.run("frames::keys_come_change_and_go"));
+        }
+
+        #[test]
+        fn a_tunnel_has_addresses_alone() {
+            println!("{}", GUEST.run("frames::a_tunnel_has_addresses_alone"));
+        }
     }
 }
 
@@ -98,4 +120,11 @@ fn many_circuits() {
         ..own(1_536)
     };
     println!("{}", tests.run("inside::many_circuits"));
+}
+
+/// Instructions of the look-up, by what tells whose a packet is. Part of the measurements.
+#[test]
+#[ignore = "a figure: docs/measurements/circuits.md"]
+fn look_up_costs() {
+    println!("{}", own(1_536).run("costs::look_up_costs"));
 }

@@ -36,15 +36,15 @@ impl CircuitsDone {
 
 /// Room for a list, for its successor at the same time, and for growth.
 fn size(list: &List, queues: u32) -> CircuitsSize {
-    let prefixes = list.circuits.iter().flat_map(|one| &one.prefixes);
-    let hosts = prefixes.clone().filter(|one| one.is_host()).count();
-    let others = prefixes.count() - hosts;
+    let keys = list.circuits.iter().flat_map(|one| &one.keys);
+    let prefixes = keys.clone().filter(|key| key.prefix().is_some()).count();
+    let others = keys.count() - prefixes;
     let room = |count: usize| u32::try_from(4 * count).unwrap_or(1 << 24).max(1 << 14);
     let rows = Room::of(list, queues);
     CircuitsSize {
         room: rows,
-        addresses: room(hosts).next_power_of_two(),
-        prefixes: room(others).next_power_of_two(),
+        addresses: room(others).next_power_of_two(),
+        prefixes: room(prefixes).next_power_of_two(),
         queues: rows.leaves.min(QUEUES),
         packets: PACKETS,
         bytes: BYTES,

@@ -9,11 +9,11 @@ use crate::qdisc::engine::config;
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
 use weirgate_circuits::rows::{self, Held, Label, Room, Table};
-use weirgate_circuits::{Known, List, Mixed, Prefix};
+use weirgate_circuits::{Key, Known, List, Mixed};
 use weirgate_units::Rate;
 
-/// What both tables have: the leaf of each prefix in either generation.
-type Stored = Known<Prefix, [u32; 2]>;
+/// What both tables have: the leaf of each key in either generation.
+type Stored = Known<Key, [u32; 2]>;
 
 impl CircuitTree {
     /// Brings a list into force, all at once or not at all: what happens to this
@@ -36,34 +36,37 @@ impl CircuitTree {
         // What the table of the list has, and nothing else.
         let mut own = list.circuits.iter().zip(&circuits);
         let in_force = stored.values().filter(|leaves| leaves[active] > 0).count();
-        let wanted: usize = list.circuits.iter().map(|one| one.prefixes.len()).sum();
+        let wanted: usize = list.circuits.iter().map(|one| one.keys.len()).sum();
         let is_same = in_force == wanted
             && own.all(|(circuit, row)| {
-                let mut prefixes = circuit.prefixes.iter();
-                prefixes.all(|one| stored.get(one).is_some_and(|own| own[active] == *row))
+                let mut keys = circuit.keys.iter();
+                keys.all(|one| stored.get(one).is_some_and(|own| own[active] == *row))
             });
-        let mut next = rule.generation;
+        let (mut next, mut kinds) = (rule.generation, rule.kinds);
         if !is_same {
             let entries = entries(&stored, active, &rows::table(list, &circuits));
             change.written = entries.len();
             self.write(&entries)?;
             next ^= 1;
+            let listed = list.circuits.iter().flat_map(|one| &one.keys);
+            kinds[(next & 1) as usize] = keys::kinds(listed);
         }
         if change != CircuitsChange::default() {
             self.rules.set_first(&circuits_rule {
                 next,
                 open: 1,
                 count: 0,
+                kinds,
                 ..rule
             })?;
             self.programs.commit()?;
         }
         // What neither list has is left by a process that was ended.
         if !is_same || stored.len() > wanted {
-            let listed = list.circuits.iter().flat_map(|one| &one.prefixes);
-            let listed: HashSet<&Prefix, BuildHasherDefault<Mixed>> = listed.collect();
-            for prefix in stored.keys().filter(|prefix| !listed.contains(prefix)) {
-                self.forget(prefix)?;
+            let listed = list.circuits.iter().flat_map(|one| &one.keys);
+            let listed: HashSet<&Key, BuildHasherDefault<Mixed>> = listed.collect();
+            for key in stored.keys().filter(|key| !listed.contains(key)) {
+                self.forget(key)?;
             }
         }
         Ok(change)
@@ -156,48 +159,49 @@ impl CircuitTree {
 
     /// What both tables have, of both generations.
     pub(super) fn stored(&self) -> Result<Stored, BpfError> {
-        let hosts = self.addresses.entries()?.into_iter();
-        let hosts = hosts.filter_map(|(key, value)| Some((keys::host(&key)?, value.leaf)));
+        let all = self.addresses.entries()?.into_iter();
+        let all = all.filter_map(|(key, value)| Some((keys::whole(&key)?, value.leaf)));
         let prefixes = self.prefixes.entries()?.into_iter();
         let prefixes = prefixes.filter_map(|(key, value)| Some((keys::prefix(&key)?, value.leaf)));
-        Ok(hosts.chain(prefixes).collect())
+        Ok(all.chain(prefixes).collect())
     }
 
-    pub(super) fn write(&self, entries: &[(Prefix, [u32; 2])]) -> Result<(), BpfError> {
-        let hosts = entries.iter().filter(|(prefix, _)| prefix.is_host());
-        let hosts =
-            hosts.map(|(prefix, leaf)| (keys::of(prefix).host, circuits_leaves { leaf: *leaf }));
-        self.addresses.put_all(hosts)?;
-        let prefixes = entries.iter().filter(|(prefix, _)| !prefix.is_host());
-        let prefixes =
-            prefixes.map(|(prefix, leaf)| (keys::of(prefix), circuits_leaves { leaf: *leaf }));
-        self.prefixes.put_all(prefixes)
+    pub(super) fn write(&self, entries: &[(Key, [u32; 2])]) -> Result<(), BpfError> {
+        let of = |is_prefix: bool| {
+            let own = entries
+                .iter()
+                .filter(move |(key, _)| key.prefix().is_some() == is_prefix);
+            own.map(|(key, leaf)| (keys::of(key), circuits_leaves { leaf: *leaf }))
+        };
+        self.addresses
+            .put_all(of(false).map(|(own, leaves)| (own.key, leaves)))?;
+        self.prefixes.put_all(of(true))
     }
 
-    pub(super) fn forget(&self, prefix: &Prefix) -> Result<(), BpfError> {
-        let key = keys::of(prefix);
-        if prefix.is_host() {
-            return self.addresses.remove(&key.host);
+    pub(super) fn forget(&self, key: &Key) -> Result<(), BpfError> {
+        let own = keys::of(key);
+        if key.prefix().is_none() {
+            return self.addresses.remove(&own.key);
         }
-        self.prefixes.remove(&key)
+        self.prefixes.remove(&own)
     }
 }
 
 /// The entries that have to be written for another table to follow.
-fn entries(stored: &Stored, active: usize, new: &Table) -> Vec<(Prefix, [u32; 2])> {
-    let leaf = |(prefix, leaves): (&Prefix, &[u32; 2])| (*prefix, leaves[active]);
+fn entries(stored: &Stored, active: usize, new: &Table) -> Vec<(Key, [u32; 2])> {
+    let leaf = |(key, leaves): (&Key, &[u32; 2])| (*key, leaves[active]);
     let mut old: Table = stored
         .iter()
         .map(leaf)
         .filter(|(_, leaf)| *leaf > 0)
         .collect();
     old.sort_unstable();
-    let placed = |(prefix, [old, new]): (Prefix, [u32; 2])| {
-        (prefix, if active == 0 { [old, new] } else { [new, old] })
+    let placed = |(key, [old, new]): (Key, [u32; 2])| {
+        (key, if active == 0 { [old, new] } else { [new, old] })
     };
     rows::both(&old, new)
         .into_iter()
         .map(placed)
-        .filter(|(prefix, leaves)| stored.get(prefix) != Some(leaves))
+        .filter(|(key, leaves)| stored.get(key) != Some(leaves))
         .collect()
 }

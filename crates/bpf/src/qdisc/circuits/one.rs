@@ -7,7 +7,7 @@ use crate::layout::{CIRCUITS_PICKED, circuits_label, circuits_rule, engine_confi
 use crate::qdisc::engine::config;
 use weirgate_aqm::NodeRow;
 use weirgate_circuits::rows::{Full, Label, QUEUE_SHIFT, Room, leaf, row_of};
-use weirgate_circuits::{One, Prefix, queues};
+use weirgate_circuits::{Key, One, queues};
 use weirgate_units::Arrange as _;
 use zerocopy::FromZeros as _;
 
@@ -45,17 +45,17 @@ impl CircuitTree {
         let label = Label::Circuit(named.circuit.id.clone());
         let (row, is_there) = self.row_of(&label, room, queue)?;
         let word = queue << QUEUE_SHIFT | row;
-        let prefixes = |one: Option<&One>| -> Vec<Prefix> {
-            one.map_or_else(Vec::new, |one| one.circuit.prefixes.clone())
+        let keys_of = |one: Option<&One>| -> Vec<Key> {
+            one.map_or_else(Vec::new, |one| one.circuit.keys.clone())
         };
-        let (had, has) = (prefixes(old), prefixes(new));
-        let gains: Vec<Prefix> = has
+        let (had, has) = (keys_of(old), keys_of(new));
+        let gains: Vec<Key> = has
             .iter()
             .copied()
             .filter(|one| !had.contains(one))
             .collect();
-        for prefix in &gains {
-            self.is_free(prefix, row)?;
+        for key in &gains {
+            self.is_free(key, row)?;
         }
         let is = self
             .engine
@@ -70,14 +70,16 @@ impl CircuitTree {
             }),
             None => engine_config { live: 0, ..is },
         };
-        let rule = circuits_rule {
+        let mut rule = circuits_rule {
             open: 1,
             ..self.rules.first()?
         };
+        // Kinds that nobody has any more are looked up until the next list.
+        rule.kinds[(rule.generation & 1) as usize] |= keys::kinds(gains.iter());
         self.rules.set_first(&rule)?;
         // Nobody's packets go to a row that may be another's later.
-        for prefix in had.iter().filter(|one| !has.contains(one)) {
-            self.forget(prefix)?;
+        for key in had.iter().filter(|one| !has.contains(one)) {
+            self.forget(key)?;
             change.written += 1;
         }
         if is_there != new.is_some() || !keys::is_same(&is, &wanted) {
@@ -99,7 +101,7 @@ impl CircuitTree {
             self.commit_picked(rule, &picked)?;
         }
         // An entry that a command left that was ended is written over.
-        let entries: Vec<(Prefix, [u32; 2])> = gains.iter().map(|one| (*one, [word; 2])).collect();
+        let entries: Vec<(Key, [u32; 2])> = gains.iter().map(|one| (*one, [word; 2])).collect();
         change.written += entries.len();
         self.write(&entries)?;
         Ok(change)
@@ -159,17 +161,17 @@ impl CircuitTree {
         Ok((free, false))
     }
 
-    /// Whether nobody has an address or a prefix, or the circuit of this row has it.
-    fn is_free(&self, prefix: &Prefix, row: u32) -> Result<(), CircuitsError> {
+    /// Whether nobody has a key, or the circuit of this row has it.
+    fn is_free(&self, key: &Key, row: u32) -> Result<(), CircuitsError> {
         let active = (self.rules.first()?.generation & 1) as usize;
-        let key = keys::of(prefix);
-        let leaves = if prefix.is_host() {
-            self.addresses.get(&key.host)?
+        let own = keys::of(key);
+        let leaves = if key.prefix().is_none() {
+            self.addresses.get(&own.key)?
         } else {
             // A trie answers with a shorter prefix where it lacks this one, which then
             // cannot be written over. One that is there has the same as before.
-            match self.prefixes.get(&key)? {
-                Some(found) if self.prefixes.replace(&key, &found)? => Some(found),
+            match self.prefixes.get(&own)? {
+                Some(found) if self.prefixes.replace(&own, &found)? => Some(found),
                 _ => None,
             }
         };
@@ -178,10 +180,7 @@ impl CircuitTree {
             return Ok(());
         }
         match self.node(row_of(owner)).map(|node| node.label) {
-            Some(Label::Circuit(owner)) => Err(CircuitsError::Taken {
-                prefix: *prefix,
-                owner,
-            }),
+            Some(Label::Circuit(owner)) => Err(CircuitsError::Taken { key: *key, owner }),
             _ => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 //! The files of a list.
 
 use std::path::PathBuf;
-use weirgate_circuits::{File, List, read as read_list};
+use weirgate_circuits::{File, KeyKind, List, read as read_list};
 use weirgate_console::exit::Failure;
 use weirgate_console::{output, source};
 use weirgate_document::Severity;
@@ -45,10 +45,20 @@ pub(super) fn read(files: &[PathBuf]) -> Result<List, Failure> {
 
 /// What a list has.
 pub(super) fn summary(list: &List) -> String {
-    let prefixes: usize = list.circuits.iter().map(|one| one.prefixes.len()).sum();
+    let keys = list.circuits.iter().flat_map(|one| &one.keys);
+    let of = KeyKind::ALL.map(|kind| {
+        let count = keys.clone().filter(|key| key.kind() == kind).count();
+        (count, kind.name())
+    });
+    let of: Vec<String> = of
+        .into_iter()
+        .filter(|(count, name)| *count > 0 || *name == KeyKind::Address.name())
+        .map(|(count, name)| format!("{count} {name}"))
+        .collect();
     format!(
-        "{} with {prefixes} addresses and prefixes, below {}",
+        "{} with {}, below {}",
         output::count(list.circuits.len(), "circuit"),
+        of.join(", "),
         output::count(list.sites.len(), "site")
     )
 }

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 use weirgate_circuits::kept::Kept;
 use weirgate_circuits::rows::Direction;
-use weirgate_circuits::{Asked, Prefix};
+use weirgate_circuits::{Asked, KeyKind};
 use weirgate_console::exit::{Outcome, Status, wrong};
 use weirgate_console::output;
 use weirgate_units::Rate;
@@ -111,9 +111,19 @@ pub struct One {
     /// Its plan, whose rates it has; an empty one for none.
     #[arg(long)]
     plan: Option<String>,
-    /// All its addresses and prefixes.
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
-    addresses: Option<Vec<Prefix>>,
+    /// All its addresses and prefixes, with commas between them; an empty text for none.
+    #[arg(long, value_name = "ADDRESSES")]
+    addresses: Option<String>,
+    /// All its PPPoE sessions: a number such as 77, or with the subscriber's MAC, such as
+    /// 77:02:00:5e:10:00:01.
+    #[arg(long, value_name = "SESSIONS")]
+    session: Option<String>,
+    /// All its VLANs: the outer tag's such as 100, or with the inner tag's, such as 100.20.
+    #[arg(long, value_name = "VLANS")]
+    vlan: Option<String>,
+    /// All MACs of its devices.
+    #[arg(long, value_name = "MACS")]
+    mac: Option<String>,
     /// What it is guaranteed towards the subscriber, such as 5mbit.
     #[arg(long, value_name = "RATE")]
     down_min: Option<Rate>,
@@ -142,11 +152,17 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
 
 impl One {
     fn put(&self, state: &Path, comes: bool) -> Outcome {
+        let mut keys = [const { None }; KeyKind::ALL.len()];
+        let texts = [&self.addresses, &self.session, &self.vlan, &self.mac];
+        for ((to, kind), text) in keys.iter_mut().zip(KeyKind::ALL).zip(texts) {
+            let read = text.as_deref().map(|text| kind.read_all(text));
+            *to = read.transpose().map_err(wrong)?;
+        }
         let asked = Asked {
             site: self.parent.clone(),
             plan: self.plan.clone(),
             rates: [self.down_min, self.up_min, self.down_max, self.up_max],
-            prefixes: self.addresses.clone(),
+            keys,
             suspended: self.suspended,
         };
         live::put(state, &self.device, &self.circuit, &asked, comes)

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use weirgate_bpf::{CircuitTree, CircuitsNode};
 use weirgate_circuits::rows::Label;
+use weirgate_circuits::{Key, KeyKind};
 use weirgate_console::discipline::failed;
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
@@ -55,6 +56,12 @@ fn rate(bytes_s: u64) -> String {
     }
 }
 
+/// The keys of a kind.
+fn texts(keys: &[Key], kind: KeyKind) -> Vec<String> {
+    let own = keys.iter().filter(|key| key.kind() == kind);
+    own.map(Key::to_string).collect()
+}
+
 /// All nodes by their rows, and how many circuits are right below each.
 pub(super) struct Tree {
     pub(super) nodes: BTreeMap<u32, CircuitsNode>,
@@ -95,7 +102,7 @@ impl Tree {
         }
     }
 
-    fn json(&self, node: &CircuitsNode, prefixes: Option<&[String]>) -> Value {
+    fn json(&self, node: &CircuitsNode, keys: Option<&[Key]>) -> Value {
         let counts = node.counts;
         let mut value = json!({
             "kind": word(&node.label),
@@ -115,8 +122,11 @@ impl Tree {
         } else {
             value["circuits"] = self.circuits.get(&node.id).copied().unwrap_or(0).into();
         }
-        if let Some(prefixes) = prefixes {
-            value["addresses"] = prefixes.into();
+        for kind in KeyKind::ALL {
+            if let Some(keys) = keys {
+                let name = kind.name().to_lowercase().replace(' ', "_");
+                value[name] = texts(keys, kind).into();
+            }
         }
         value
     }
@@ -188,13 +198,16 @@ pub(super) fn show(state: &Path, name: &str, wanted: Option<&str>, as_json: bool
         let table = kernel_tree.table().map_err(failed)?;
         for node in found {
             let own = table.iter().filter(|(_, row)| *row == node.id);
-            let prefixes: Vec<String> = own.map(|(prefix, _)| prefix.to_string()).collect();
+            let keys: Vec<Key> = own.map(|(key, _)| *key).collect();
             if as_json {
-                values.push(tree.json(node, Some(&prefixes)));
+                values.push(tree.json(node, Some(&keys)));
             } else {
                 let mut text = tree.text(node);
-                if !prefixes.is_empty() {
-                    let _ = write!(text, "\naddresses: {}", prefixes.join(", "));
+                for kind in KeyKind::ALL {
+                    let own = texts(&keys, kind);
+                    if !own.is_empty() {
+                        let _ = write!(text, "\n{}: {}", kind.name(), own.join(", "));
+                    }
                 }
                 output::lines(&format!("{text}\n"))?;
             }

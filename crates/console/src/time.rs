@@ -1,18 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Times as people write and read them.
 
-use jiff::Timestamp;
 use std::time::Duration;
 use weirgate_units::Span;
 
 /// Seconds of Unix time as a date and time of day in UTC, such as
-/// `2026-11-25 02:05:56Z`.
+/// `2026-11-25 02:05:56Z`. After the year 9999 only the seconds.
 pub fn calendar(time: u64) -> String {
-    let stamp = i64::try_from(time).ok().map(Timestamp::from_second);
-    match stamp {
-        Some(Ok(stamp)) => stamp.strftime("%Y-%m-%d %H:%M:%SZ").to_string(),
-        _ => format!("{time} s after 1970"),
+    const DAY: u64 = 24 * 60 * 60;
+    let (year, month, day) = date(time / DAY);
+    if year > 9999 {
+        return format!("{time} s after 1970");
     }
+    let (hour, minute, second) = (time % DAY / 3600, time / 60 % 60, time % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// The year, month and day of the month so many days after 1970-01-01.
+///
+/// Years are counted from March, so that a leap day is the last of its year, and five
+/// months from March or August have 153 days.
+fn date(days: u64) -> (u64, u64, u64) {
+    const CENTURIES_4: u64 = 400 * 365 + 97;
+    let days = days + 719_468; // since 0000-03-01
+    let of_400_years = days % CENTURIES_4;
+    let leap_days = of_400_years / 1_460 - of_400_years / 36_524 + of_400_years / (CENTURIES_4 - 1);
+    let year = (of_400_years - leap_days) / 365;
+    let of_year = of_400_years - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let after_december = month / 10;
+    let year = days / CENTURIES_4 * 400 + year + after_december;
+    (year, month + 3 - 12 * after_december, day)
 }
 
 /// Reads a duration of the command line, such as `90s`, `1m` or `2h`.
@@ -48,7 +67,12 @@ mod tests {
             (951_782_399, "2000-02-28 23:59:59Z"),
             (951_782_400, "2000-02-29 00:00:00Z"),
             (1_798_761_599, "2026-12-31 23:59:59Z"),
+            (1_830_297_599, "2027-12-31 23:59:59Z"),
+            (1_835_395_200, "2028-02-29 00:00:00Z"),
             (4_107_542_400, "2100-03-01 00:00:00Z"),
+            (253_402_300_799, "9999-12-31 23:59:59Z"),
+            (253_402_300_800, "253402300800 s after 1970"),
+            (u64::MAX, "18446744073709551615 s after 1970"),
         ] {
             assert_eq!(calendar(time), expected);
         }

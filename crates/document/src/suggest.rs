@@ -5,11 +5,15 @@
 /// a third of its letters (and at least one edit is allowed). Capitals and `_`
 /// in place of `-` are no difference.
 pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+    nearest_of(word, &mut candidates.into_iter())
+}
+
+/// One function for all kinds of lists.
+fn nearest_of<'c>(word: &str, candidates: &mut dyn Iterator<Item = &'c str>) -> Option<&'c str> {
     let allowed = (word.chars().count() / 3).max(1);
     let plain = |text: &str| text.to_lowercase().replace('_', "-");
     let word = plain(word);
     candidates
-        .into_iter()
         .map(|candidate| (distance(&word, &plain(candidate)), candidate))
         .filter(|(edits, _)| *edits <= allowed)
         .min()

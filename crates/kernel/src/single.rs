@@ -14,6 +14,7 @@ use libc::{EINVAL, RTM_GETQDISC};
 use nlink::netlink::message::NLM_F_ECHO;
 use weirgate_plan::{Options, Plan, plan_with, verify};
 use weirgate_state::{Device, DeviceName, State};
+use weirgate_units::Inserted as _;
 
 /// Where `struct tcmsg` of a class has the handle of its own qdisc (`tcm_info`,
 /// linux/rtnetlink.h).
@@ -106,7 +107,7 @@ impl Kernel {
             devices: device
                 .map(|device| (name.clone(), device))
                 .into_iter()
-                .collect(),
+                .inserted(),
             ..State::default()
         })
     }

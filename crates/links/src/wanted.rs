@@ -8,6 +8,7 @@ use weirgate_state::{
     Choice, FIRST_PRIORITY, IpVersion, LinkPath, LinkRoute, Marking, Routing, RoutingRule,
     Selector, Transport,
 };
+use weirgate_units::Inserted as _;
 
 /// Where rules begin, from [`FIRST_PRIORITY`]. More particular routes of the main
 /// table come first, such as those to the hosts' networks.
@@ -109,7 +110,7 @@ pub(crate) fn marking(links: &Links, up: &[bool]) -> Marking {
         mask: links.marks,
         devices: devices
             .map(|(number, link)| (link.device.clone(), links.mark(number)))
-            .collect(),
+            .inserted(),
         choices,
     }
 }

@@ -78,12 +78,24 @@ pub(crate) fn word<T: Copy>(
     key: &'static str,
     words: &[(&'static str, T)],
 ) -> Option<Value<T>> {
+    let found = place(reader, key, &names(words))?;
+    Some(found.map(|place| words[place].1))
+}
+
+/// The place of such a word in the set: one function for the words of all types.
+fn place(
+    reader: &mut Reader<'_, '_>,
+    key: &'static str,
+    names: &[&'static str],
+) -> Option<Value<usize>> {
     understood(reader, key, codes::WORD, |text| {
-        one_of(text, words).ok_or_else(|| {
-            (
-                format!("`{key}` cannot be `{text}`"),
-                line(key, text, words),
-            )
+        let place = names.iter().position(|name| *name == text);
+        place.ok_or_else(|| {
+            let right = match nearest(text, names.iter().copied()) {
+                Some(near) => format!("write `{key} = \"{near}\"`"),
+                None => choose_name(text, names),
+            };
+            (format!("`{key}` cannot be `{text}`"), right)
         })
     })
 }
@@ -92,20 +104,20 @@ pub(crate) fn one_of<T: Copy>(text: &str, words: &[(&'static str, T)]) -> Option
     words.iter().find(|word| word.0 == text).map(|word| word.1)
 }
 
-/// The corrected line of a field that takes one of the words, or all of them.
-pub(crate) fn line<T>(key: &str, text: &str, words: &[(&'static str, T)]) -> String {
-    match nearest(text, words.iter().map(|word| word.0)) {
-        Some(near) => format!("write `{key} = \"{near}\"`"),
-        None => choose(text, words),
-    }
-}
-
 /// "did you mean" one of the words, or all of them.
 pub(crate) fn choose<T>(text: &str, words: &[(&'static str, T)]) -> String {
-    did_you_mean(text, words.iter().map(|word| word.0), || {
-        let all: Vec<String> = words.iter().map(|word| format!("`{}`", word.0)).collect();
+    choose_name(text, &names(words))
+}
+
+fn choose_name(text: &str, names: &[&'static str]) -> String {
+    did_you_mean(text, names.iter().copied(), || {
+        let all: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
         format!("write {}", all.join(", "))
     })
+}
+
+fn names<T>(words: &[(&'static str, T)]) -> Vec<&'static str> {
+    words.iter().map(|word| word.0).collect()
 }
 
 /// A device name as Linux allows it.

@@ -119,7 +119,7 @@ pub fn run() -> Outcome {
     let mut end = End::default();
     for line in io::stdin().lock().lines() {
         let line = line?;
-        let order: Order = serde_json::from_str(&line).map_err(|error| {
+        let order: Order = serde_json::from_slice(line.as_bytes()).map_err(|error| {
             Failure::Input(format!(
                 "weirgate: `domain end` is spoken to by `domain verify`: {error}"
             ))

@@ -14,6 +14,7 @@ use crate::store::memory::{self, Memory};
 use weirgate_kernel::Scope;
 use weirgate_plan::{present, verify};
 use weirgate_state::{QdiscKind, State};
+use weirgate_units::Inserted as _;
 
 impl Site {
     /// Brings the confirmed state into force, as far as its devices are there;
@@ -106,7 +107,7 @@ impl Site {
         let Some(entry) = self.confirmed()? else {
             return Ok(true);
         };
-        let devices = self.kernel.devices().await?.into_keys().collect();
+        let devices = self.kernel.devices().await?.into_keys().inserted();
         let mut desired = present(&self.at_rates(&entry), &devices);
         desired.devices.retain(|_, device| {
             let kind = device.root.as_ref().map(|root| &root.kind);
@@ -151,7 +152,7 @@ impl Site {
         desired: &State,
         is_whole: bool,
     ) -> Result<usize, KeepError> {
-        let devices = self.kernel.devices().await?.into_keys().collect();
+        let devices = self.kernel.devices().await?.into_keys().inserted();
         let planned = self.plan(&present(desired, &devices), false).await?;
         let remembered = planned.memory.as_ref().is_some_and(|stored| {
             stored.memory.former == planned.former && stored.memory.applied == planned.plan.desired

@@ -92,6 +92,12 @@ struct ChainText<'a> {
     rules: Vec<&'a RawValue>,
 }
 
+/// Reads a value from its bytes, as whole files are read: what serde makes for them is made
+/// once more for text.
+fn parsed<'a, T: Deserialize<'a>>(text: &'a RawValue) -> serde_json::Result<T> {
+    serde_json::from_slice(text.get().as_bytes())
+}
+
 /// Reads tables, sharing with `known`, whose text is `known_text`, what has the
 /// same text.
 fn tables(
@@ -102,8 +108,8 @@ fn tables(
     if text.get() == known_text.get() {
         return Ok(known.to_vec());
     }
-    let texts: Vec<TableText<'_>> = serde_json::from_str(text.get())?;
-    let known_texts: Vec<TableText<'_>> = serde_json::from_str(known_text.get())?;
+    let texts: Vec<TableText<'_>> = parsed(text)?;
+    let known_texts: Vec<TableText<'_>> = parsed(known_text)?;
     texts
         .into_iter()
         .map(|text| {
@@ -121,7 +127,7 @@ fn table(text: TableText<'_>, twin: Option<(&Table, &TableText<'_>)>) -> serde_j
         (Some(sets), Some((table, other))) if other.sets.map(RawValue::get) == Some(sets.get()) => {
             table.sets.clone()
         }
-        (Some(sets), _) => serde_json::from_str(sets.get())?,
+        (Some(sets), _) => parsed(sets)?,
     };
     let chain = |text: ChainText<'_>| {
         let twin = twin.and_then(|(table, other)| {
@@ -166,7 +172,7 @@ fn rules(
     let tail = backwards.take(most).take_while(same).count();
     let middle = texts[head..texts.len() - tail].iter();
     let middle: Vec<Rule> = middle
-        .map(|text| serde_json::from_str(text.get()))
+        .map(|text| parsed(text))
         .collect::<serde_json::Result<_>>()?;
     let mut rules = known[..head].to_vec();
     rules.extend(middle);

@@ -143,7 +143,7 @@ impl Kernel {
     ///
     /// Does nothing where the former state is there already.
     pub async fn go_back(&self, before: &State, scope: &Scope) -> Result<(), Cause> {
-        let devices = self.devices().await?.into_keys().collect();
+        let devices = self.devices().await?.into_keys().inserted();
         let before = &present(before, &devices);
         let now = self.observe(scope).await?;
         // If the first step was refused, nothing changed, and state that no plan

@@ -4,6 +4,7 @@
 use nlink::netlink::AttrIter;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weirgate_units::Inserted as _;
 
 /// Attributes by type; the last of a type counts.
 pub(crate) struct Attrs<'a>(BTreeMap<u16, &'a [u8]>);
@@ -11,7 +12,7 @@ pub(crate) struct Attrs<'a>(BTreeMap<u16, &'a [u8]>);
 impl<'a> Attrs<'a> {
     /// The attributes of a message or nest.
     pub(crate) fn of(bytes: &'a [u8]) -> Self {
-        Self(AttrIter::new(bytes).collect())
+        Self(AttrIter::new(bytes).inserted())
     }
 
     /// The attributes after a fixed header of `length` bytes.

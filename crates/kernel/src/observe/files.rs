@@ -196,7 +196,7 @@ impl<'a> Parts<'a> {
     /// Those that tell of an ability; `None` where they are not shown.
     fn functions(&self) -> Option<&BTreeSet<&'static str>> {
         let read = || {
-            let wanted = Ability::ALL.into_iter().filter_map(symbol).collect();
+            let wanted = Ability::ALL.into_iter().filter_map(symbol).inserted();
             Some(present(&fs::read("/proc/kallsyms").ok()?, &wanted))
         };
         self.functions.get_or_init(read).as_ref()

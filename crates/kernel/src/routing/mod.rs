@@ -139,6 +139,6 @@ impl Kernel {
         let what = "listing network devices";
         let links = self.route.get(&link::list(), what, false).await?;
         let read = links.iter().filter_map(|payload| link::read(payload));
-        Ok(read.map(|link| (link.index, link.name)).collect())
+        Ok(read.map(|link| (link.index, link.name)).inserted())
     }
 }

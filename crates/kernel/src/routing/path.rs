@@ -16,7 +16,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use weirgate_state::{DeviceName, IpVersion, LinkPath};
-use weirgate_units::Arrange as _;
+use weirgate_units::{Arrange as _, Inserted as _};
 
 impl Kernel {
     /// How each of the devices leads to the internet: by the next hop that is
@@ -35,7 +35,7 @@ impl Kernel {
                 let numbers = (wire::u32_at(payload, 4)?, wire::u32_at(payload, 8)?);
                 Some((DeviceName::new(name)?, numbers))
             })
-            .collect();
+            .inserted();
         let names = self.names().await?;
         let mut defaults = Vec::new();
         for (version, family) in [(IpVersion::V4, AF_INET), (IpVersion::V6, AF_INET6)] {

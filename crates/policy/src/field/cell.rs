@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The value of one field while it is read.
 
-use crate::codes;
 use crate::field::{FieldKind, Word};
-use crate::read::{line, one_of, understood, understood_list};
+use crate::read::{understood, understood_list, word};
 use std::fmt::Display;
 use std::str::FromStr;
 use weirgate_document::{Kind, Problems, Reader, SourceSpan, Value};
@@ -94,13 +93,7 @@ impl<'r, 'd, 'i, C> Cell<'r, 'd, 'i, C> {
 
     /// One of a type's words.
     pub(crate) fn word<T: Word>(&mut self) -> Option<Value<T>> {
-        let key = self.key;
-        self.understood(codes::WORD, |text| {
-            one_of(text, T::WORDS).ok_or_else(|| {
-                let wrong = format!("`{key}` cannot be `{text}`");
-                (wrong, line(key, text, T::WORDS))
-            })
-        })
+        word(self.table, self.key, T::WORDS)
     }
 
     /// A whole number within the range of the field's kind, which `T` can hold.

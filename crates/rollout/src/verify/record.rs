@@ -42,7 +42,7 @@ pub(super) fn read(path: &Path) -> Result<Since, Failure> {
             )));
         }
     };
-    let all: Vec<Remembered> = serde_json::from_str(&text).map_err(|error| {
+    let all: Vec<Remembered> = serde_json::from_slice(text.as_bytes()).map_err(|error| {
         Failure::Input(format!(
             "weirgate: {}: is no record of `domain verify`: {error}; name another by --record",
             path.display()

@@ -199,7 +199,7 @@ pub fn answer(line: Option<PeerText>) -> anyhow::Result<Answer> {
     let Some(line) = line else {
         bail!("it sent a line of more than {LONGEST} bytes");
     };
-    line.read(|line| serde_json::from_str(line))
+    line.read(|line| serde_json::from_slice(line.as_bytes()))
         .map_err(|error| anyhow::anyhow!("it sent what is no answer: {error}"))
 }
 

@@ -96,11 +96,11 @@ impl Table {
                 }
             }
         }
-        let names = |table: &'a Self| BTreeSet::from_iter(table.counters());
+        let names = |table: &'a Self| table.counters().into_iter().inserted::<BTreeSet<_>>();
         let (had, wants) = (names(self), names(new));
         let owned = |name: &&str| (*name).to_owned();
-        change.gone_counters = had.difference(&wants).map(owned).collect();
-        change.counters = wants.difference(&had).map(owned).collect();
+        change.gone_counters = had.difference(&wants).map(owned).inserted();
+        change.counters = wants.difference(&had).map(owned).inserted();
         let (had, wants) = (switches(self), switches(new));
         for name in had.keys().filter(|name| !wants.contains_key(*name)) {
             change.gone_switches.insert(name.clone());

@@ -143,7 +143,7 @@ impl PacketStats {
             objects.push(object);
             seat.last = now;
         }
-        self.known = hosts.into_keys().collect();
+        self.known = hosts.into_keys().inserted();
         Ok(())
     }
 

@@ -124,7 +124,7 @@ fn tree(device: &DeviceOverview) -> Tree {
                 let bits = (rate.as_bits_per_second(), ceil.as_bits_per_second());
                 (handle.to_string(), bits)
             })
-            .collect(),
+            .inserted(),
     }
 }
 

@@ -336,8 +336,8 @@ const LOOKS: &str = "/api/live";
 
 async fn routed(request: &Request<Incoming>, site: &Arc<Site>) -> Answer {
     let path = request.uri().path();
-    if let Some((_, kind, text)) = FILES.iter().find(|file| file.0 == path) {
-        return whole(StatusCode::OK, kind, *text);
+    if let Some(file) = FILES.iter().find(|file| file.path == path) {
+        return whole(StatusCode::OK, file.kind, file.content());
     }
     let Some((path, kind, takes)) = ASKED.into_iter().find(|known| known.0 == path) else {
         return plain(StatusCode::NOT_FOUND, "there is nothing here\n");

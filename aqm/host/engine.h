@@ -240,7 +240,8 @@ struct engine {
 	u64 opens_ns; /* where nothing may go: when to ask again; ~0: never */
 	u64 until_ns; /* the end of its lease of a line that it shares */
 	u64 debt_ns; /* what it used of the line beyond its leases */
-	u64 wants_ns; /* a longer lease than that is not for what is queued */
+	u64 wants_ns; /* the longest lease to take, unless more is queued */
+	u64 line_rate; /* of the line, when the last lease was taken */
 	struct engine_claims claims; /* of its root's children that may send */
 	u32 members; /* engines that share its line; 0: it has a line of its own */
 	u32 shared_root; /* then its root; else 0 */

@@ -14,9 +14,10 @@
  * more than twice what it used of its last one, or what it has queued. So equals below
  * roots share equally, whichever engine they are of. Priorities hold within an engine.
  *
- * A lease that is used late is used whole, and who waited behind one that was given back
- * makes up for that. Over any time t all engines together send at most
- * rate * (t + two ticks), two rounds, and a full packet of each.
+ * A late engine may still use its whole lease. When a lease is given back, engines that
+ * waited behind it may catch up on that time, a round at most. Over any time t all
+ * engines together send at most rate * (t + two ticks), two rounds, and a full packet of
+ * each.
  *
  * The host provides engine_line(e): the line; NULL for an engine that has its own.
  */
@@ -95,8 +96,8 @@ AQM_FN u64 engine_part(const struct engine *e, const struct engine_claims *all,
 	return part << ENGINE_CLAIM_SHIFT;
 }
 
-/* Takes so long a time of the line: when that begins. What of the line nobody had is
- * made up for, so long. */
+/* Reserves `time_ns` of the line and returns when it begins. Unused time of the line of
+ * up to `late_ns` may be made up for. */
 AQM_FN u64 engine_line_take(struct engine_line *line, u64 time_ns, u64 late_ns,
 			    u64 now_ns)
 {
@@ -137,6 +138,10 @@ AQM_WHOLE_FN int engine_lease(struct engine *e AQM_NONNULL, u64 now_ns)
 	/* The last packet of a lease may be longer than what was left of that. Those that
 	 * follow pay for it; one that is used up by that is over when it begins. */
 	e->debt_ns += root->ceiling.opens_ns - e->until_ns;
+	/* It was counted in time, which is another at another rate. */
+	if (rate != e->line_rate)
+		e->debt_ns = 0;
+	e->line_rate = rate;
 	length = aqm_max(engine_part(e, &all, rate) * ENGINE_ROUND_NS / rate,
 			 ENGINE_LEAST_LEASE_NS);
 	length = aqm_min(length,
@@ -152,6 +157,14 @@ AQM_WHOLE_FN int engine_lease(struct engine *e AQM_NONNULL, u64 now_ns)
 	e->until_ns = engine_line_take(line, length, late, now_ns) + length;
 	root->ceiling.opens_ns = e->until_ns - length + paid;
 	return 1;
+}
+
+/* Whether a lease is used up: what it pays for was all of it. */
+AQM_FN int engine_is_spent(const struct engine *e,
+			   const struct engine_node *root)
+{
+	return root->config.ceiling_bytes_s &&
+	       root->ceiling.opens_ns >= e->until_ns;
 }
 
 /* The root has nothing to send. */
@@ -185,6 +198,7 @@ AQM_FN void engine_line_look(struct engine *e, struct engine_node *root,
 	if (!line)
 		return;
 	e->until_ns = root->ceiling.opens_ns;
+	e->debt_ns = 0;
 	if (taken > most)
 		__sync_val_compare_and_swap(&line->taken_ns, taken, most);
 }

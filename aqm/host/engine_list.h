@@ -168,7 +168,8 @@ AQM_WHOLE_FN int engine_root_up(struct engine *e AQM_NONNULL, u64 now_ns)
 	if (e->members)
 		engine_lease(e, now_ns);
 	root->state = ENGINE_READY;
-	if (engine_shut(e, root, now_ns)) {
+	if (engine_shut(e, root, now_ns) ||
+	    (e->members && engine_is_spent(e, root))) {
 		root->state = ENGINE_HELD;
 		engine_wheel_put(e, e->rule.root, engine_opens(e, root));
 	}

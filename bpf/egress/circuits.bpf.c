@@ -172,7 +172,7 @@ int circuits_egress(struct __sk_buff *ctx)
 	if (!leaf && (!plain || kinds & FRAME_KINDS))
 		leaf = leaf_of_frame(ctx, rule->source, kinds, generation);
 	ctx->priority = leaf;
-	/* What the kernel takes for the queue where no other rule says one. */
+	/* The kernel uses this queue unless XPS, the socket or the driver chooses one. */
 	if (rule->queues > 1)
 		ctx->queue_mapping = (leaf >> ENGINE_MEMBER_SHIFT) + 1;
 	return TCX_NEXT;

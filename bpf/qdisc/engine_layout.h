@@ -24,7 +24,8 @@ struct engine_settings {
 };
 
 /* Where several engines share the line of a device, each has a part of the queues and
- * slots, and a root and a leaf for others so many rows behind rule.root and rule.other.
+ * slots. Its root and its leaf for other packets are rule.root and rule.other plus its
+ * number.
  * There are no hosts then, and no changes by `asks`. A packet's priority has the number
  * of its engine in these bits. */
 #define ENGINE_MEMBER_SHIFT 24

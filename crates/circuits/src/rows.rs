@@ -205,19 +205,19 @@ pub fn rows(
         rule,
     };
     for queue in 0..room.queues {
-        let root = room.root(queue);
+        let top = room.root(queue);
         rows.push(Row {
-            id: root,
+            id: top,
             label: Label::Link,
             queue,
-            row: inner(root, 0, rule(link, 0)),
+            row: inner(top, 0, rule(link, 0)),
         });
         rows.push(Row {
             id: room.others(queue),
             label: Label::Others,
             queue,
             row: NodeRow {
-                parent: root,
+                parent: top,
                 fork: 0,
                 rule: rule(None, 0),
             },

@@ -13,6 +13,7 @@ use weirgate_lab::{ArmOutput, Lab, Limits, Options};
 pub const LIMITS: Limits = Limits {
     wall: Duration::from_mins(40),
     memory_mib: 512,
+    processors: 1,
     console_bytes: 4 << 20,
 };
 

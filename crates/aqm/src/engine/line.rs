@@ -36,15 +36,15 @@ impl EngineLine {
 impl<T> Engine<T> {
     /// An engine as [`Engine::new`] makes it, which has the rate together with the other
     /// members of a line. `member` is its number among these, from 0 on.
-    pub fn sharing(link: &Link, size: EngineSize, line: &Arc<EngineLine>, member: u32) -> Self {
+    pub fn sharing(link: &Link, size: EngineSize, shared: &Arc<EngineLine>, member: u32) -> Self {
         let mut whole = Self::new(link, size);
         let raw = whole.raw();
-        let shared = line.memory.as_ptr().cast_mut().cast();
-        let member = member.min(line.members - 1);
+        let memory = shared.memory.as_ptr().cast_mut().cast();
+        let member = member.min(shared.members - 1);
         // SAFETY: the memory is an engine's. That of the line is of atomic words, and lives
         // as long as the engine, which has it below.
-        unsafe { ffi::aqm_engine_share(raw, shared, line.members, member) };
-        whole.line = Some(Arc::clone(line));
+        unsafe { ffi::aqm_engine_share(raw, memory, shared.members, member) };
+        whole.line = Some(Arc::clone(shared));
         whole
     }
 }

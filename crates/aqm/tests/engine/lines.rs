@@ -274,3 +274,33 @@ proptest! {
         prop_assert!((had - due).abs() <= 0.002 * due + slack, "{} of {}", had, due);
     }
 }
+
+/// An engine whose part is next to nothing, beside one that has nearly all: the rate holds,
+/// and once the other has nothing more the small one is not held for what it had before.
+#[test]
+fn a_small_engine_keeps_to_its_leases() {
+    let link = Link {
+        rate_bytes_s: 125_000_000,
+        mtu_bytes: FRAME,
+        ..Link::default()
+    };
+    let small = vec![Child::greedy(256, FRAME)];
+    let owed = Child::greedy(1 << 16, FRAME);
+    let rule = NodeRule {
+        guarantee_bytes_s: link.rate_bytes_s,
+        ..owed.rule
+    };
+    let rivals = [vec![owed; 38], vec![Child { rule, ..owed }]];
+    for rival in rivals {
+        for (seed, late) in [(1, 0), (2, 10_000), (3, 33_000)] {
+            let all = [small.clone(), rival.clone()];
+            let sent = shared(&link, &all, S, late, &mut Chance(seed));
+            assert_eq!(holds(&link, 2, &sent), Ok(()));
+            let had = bytes(&sent, |it| it.engine == 0);
+            let due = link.rate_bytes_s as f64;
+            println!("late {late}: the small one had {:.5}", had / due);
+            assert!(had <= 0.02 * due, "{had} of {due}");
+            assert!(bytes(&sent, |_| true) >= 0.998 * due);
+        }
+    }
+}

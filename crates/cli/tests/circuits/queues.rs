@@ -5,6 +5,7 @@ use crate::inside::{Flood, address, circuits, done, fails, line, net, routes, se
 use crate::lists::{CircuitLine, SITES, written};
 use net::Far;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
 use std::thread;
@@ -76,7 +77,19 @@ fn sixteen_queues_share_a_rate() {
             ..line(number)
         })
         .collect();
-    let list = written("queues", &lines, 1_000);
+    // Sites have the first queues, and circuits below the link one each of the others.
+    let direct: Vec<u32> = (SITES..QUEUES as u32)
+        .map(|queue| {
+            let own = |id: &u32| queues::of_circuit(&id.to_string(), QUEUES as u32) == queue;
+            (9_100..9_999).find(own).expect("an identifier")
+        })
+        .collect();
+    let mut text = "Circuit ID,IPv4,Download Max Mbps,Upload Max Mbps\n".to_owned();
+    for (number, id) in direct.iter().enumerate() {
+        let _ = writeln!(text, "{id},100.90.1.{number},20,20");
+    }
+    fs::write("/tmp/direct.csv", text).expect("a file");
+    let list = written("queues", &lines, 1_000) + " /tmp/direct.csv";
     let text = done(&format!(
         "apply wan0 {list} --rate 40mbit --queues {QUEUES}"
     ));
@@ -102,14 +115,9 @@ fn sixteen_queues_share_a_rate() {
     let mut floods: Vec<Flood> = (11..=10 + SITES)
         .map(|number| Flood::to(address(&lines[number as usize - 1], number % 3 == 0), 6))
         .collect();
-    for queue in (0..QUEUES as u32).filter(|queue| !used.contains(queue)) {
-        let own = |id: &u32| queues::of_circuit(&id.to_string(), QUEUES as u32) == queue;
-        let id = (9_100..).find(own).expect("an identifier");
-        done(&format!(
-            "add wan0 {id} --addresses 100.90.1.{queue} --down-max 20mbit --up-max 20mbit"
-        ));
+    for (number, id) in direct.iter().enumerate() {
         labels.push(Label::Circuit(id.to_string()));
-        floods.push(Flood::to([100, 90, 1, queue as u8].into(), 6));
+        floods.push(Flood::to([100, 90, 1, number as u8].into(), 6));
     }
     thread::sleep(Duration::from_millis(500));
     for second in 0..2 {
@@ -134,11 +142,9 @@ fn sixteen_queues_share_a_rate() {
         assert!(over - least <= AHEAD, "{} bytes ahead", over - least);
         thread::sleep(Duration::from_micros(300));
     }
-    let all = nodes(&tree);
-    assert_eq!(
-        all["o"].counts.sent_packets, 0,
-        "each packet finds its queue"
-    );
+    // The kernel sends some of its own, for neighbours and groups.
+    let others = nodes(&tree)["o"].counts.sent_packets;
+    assert!(others < 10, "{others} packets came to another queue");
 
     // A queue whose qdisc somebody took off is found, and the others keep theirs.
     tc("qdisc del dev wan0 parent 1:2");

@@ -7,6 +7,7 @@ use weirgate_bpf::{CircuitTree, CircuitsChange, CircuitsSize};
 use weirgate_circuits::List;
 use weirgate_circuits::kept::Kept;
 use weirgate_circuits::rows::Room;
+use weirgate_kernel::MQ;
 
 /// Leaves that may have packets at a time, packets, and their bytes: 65,536 of them
 /// took 40 MiB when they were measured (docs/measurements/engine.md).
@@ -45,7 +46,8 @@ fn size(list: &List, queues: u32) -> CircuitsSize {
         room: rows,
         addresses: room(others).next_power_of_two(),
         prefixes: room(prefixes).next_power_of_two(),
-        queues: rows.leaves.min(QUEUES),
+        // A site may have all circuits, and has one queue of the device.
+        queues: rows.leaves.saturating_mul(queues).min(QUEUES),
         packets: PACKETS,
         bytes: BYTES,
     }
@@ -61,7 +63,13 @@ impl Circuits<'_> {
     ) -> Result<(CircuitTree, CircuitsDone), CircuitsRefused> {
         let (kernel, store, point) = (self.kernel, &self.store, target.point);
         let kind = CircuitTree::kind(point);
-        let root = self.root(target, &kind).await?;
+        let present = store.circuits(point)?;
+        let mut queues = self.queues(target, kept);
+        if let Some(tree) = &present {
+            queues.count = tree.queues()?;
+        }
+        let root = self.root(target, &kind, queues.count).await?;
+        let has_mq = matches!(&root, Root::Own { queues, .. } if queues.is_empty());
         if let Root::Foreign(kind) = &root
             && !adopt
         {
@@ -70,18 +78,17 @@ impl Circuits<'_> {
                 kind: kind.clone(),
             });
         }
-        let present = store.circuits(point)?;
+        if has_mq && present.is_none() && !adopt {
+            return Err(CircuitsRefused::Foreign {
+                device: target.name.clone(),
+                kind: MQ.to_owned(),
+            });
+        }
         let is_new = present.is_none();
-        let mut queues = self.queues(target, kept.queues, kept.link);
         let mut tree = if let Some(tree) = present {
             if tree.direction()? != kept.direction {
                 return Err(CircuitsRefused::Direction(target.name.clone()));
             }
-            let has = tree.queues()?;
-            if kept.queues.is_some() && queues.count != has {
-                return Err(CircuitsRefused::Queues(target.name.clone(), has));
-            }
-            queues.count = has;
             tree
         } else {
             let able = kernel.capabilities().await?;

@@ -82,6 +82,13 @@ impl<'k> Circuits<'k> {
     ) -> Result<CircuitsDone, CircuitsRefused> {
         let target = self.target(name).await?;
         self.forget_gone().await?;
+        if kept.queues.is_some()
+            && let Some(tree) = self.store.circuits(target.point)?
+            && let has = tree.queues()?
+            && self.queues(&target, kept).count != has
+        {
+            return Err(CircuitsRefused::Queues(name.clone(), has));
+        }
         let file = ListFile::of(self.folders, name);
         let aside = file.write(&kept.write())?;
         let (tree, done) = self.force(&target, kept, adopt).await?;
@@ -134,7 +141,11 @@ impl<'k> Circuits<'k> {
             other => other?,
         };
         let kind = CircuitTree::kind(target.point);
-        let is_there = matches!(self.root(&target, &kind).await?, Root::Own { .. });
+        let count = match self.store.circuits(target.point)? {
+            Some(tree) => tree.queues()?,
+            None => 1,
+        };
+        let is_there = matches!(self.root(&target, &kind, count).await?, Root::Own { .. });
         if !is_there && !was_kept && self.store.circuits(target.point)?.is_none() {
             return Err(CircuitsRefused::None(name.clone()));
         }
@@ -202,7 +213,7 @@ impl<'k> Circuits<'k> {
     /// Whether so many queues of the device have the qdisc of its circuits.
     async fn has_root(&self, target: &Target<'_>, queues: u32) -> Result<bool, CircuitsRefused> {
         let kind = CircuitTree::kind(target.point);
-        Ok(self.root(target, &kind).await?.is_whole(queues))
+        Ok(self.root(target, &kind, queues).await?.is_whole(queues))
     }
 
     /// Takes away what devices left that have gone.

@@ -3,10 +3,10 @@
 
 use super::{Circuits, CircuitsRefused, Target};
 use crate::offloads::{offloads_back, offloads_off};
+use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::thread::available_parallelism;
-use weirgate_kernel::MQ;
-use weirgate_units::Rate;
+use weirgate_circuits::kept::Kept;
 
 /// A queue for each so much of the rate: a packet takes a processor a microsecond or two
 /// (docs/measurements/engine.md), and one of full packets at this rate six.
@@ -49,6 +49,8 @@ pub enum OneQueue {
     HasOne,
     /// The kernel chooses among its queues by the processor (XPS).
     ByProcessor,
+    /// The list has one site below the link, and a site has one queue.
+    OneSite,
 }
 
 /// Queues that circuits are to have.
@@ -61,11 +63,13 @@ pub struct Queues {
 }
 
 impl Circuits<'_> {
-    /// What the device has at its root.
+    /// What the device has at its root. An mq of a device whose circuits are to have several
+    /// queues is theirs, whatever is below it: a process that was ended may have left it so.
     pub(super) async fn root(
         &self,
         target: &Target<'_>,
         kind: &str,
+        count: u32,
     ) -> Result<Root, CircuitsRefused> {
         let Some(root) = self.kernel.root_kind(target.index).await? else {
             return Ok(Root::Default);
@@ -79,7 +83,7 @@ impl Circuits<'_> {
         if let Some((handle, kinds)) = self.kernel.queue_kinds(target.index).await? {
             let own = kinds.into_iter().filter(|(_, other)| *other == kind);
             let queues: Vec<u32> = own.map(|(queue, _)| queue).collect();
-            if !queues.is_empty() {
+            if count > 1 || !queues.is_empty() {
                 return Ok(Root::Own {
                     mq: Some(handle),
                     queues,
@@ -89,32 +93,34 @@ impl Circuits<'_> {
         Ok(Root::Foreign(root))
     }
 
-    /// How many queues circuits get on a device: as many as `asked`, or as the rate needs
-    /// and there are processors; and no more than can be told apart.
-    pub(super) fn queues(
-        &self,
-        target: &Target<'_>,
-        asked: Option<u32>,
-        rate: Option<Rate>,
-    ) -> Queues {
+    /// How many queues a list gets on a device: as many as were asked for, or as the rate
+    /// needs and there are processors; and no more than there are, or sites for them.
+    pub(super) fn queues(&self, target: &Target<'_>, kept: &Kept) -> Queues {
         let processors = available_parallelism().map_or(1, NonZero::get);
-        let wanted = asked.unwrap_or_else(|| {
-            let parts = rate.map_or(u64::MAX, |rate| rate.as_bits_per_second().div_ceil(EACH));
+        let wanted = kept.queues.unwrap_or_else(|| {
+            let parts = kept
+                .link
+                .map_or(u64::MAX, |rate| rate.as_bits_per_second().div_ceil(EACH));
             parts.clamp(1, processors as u64) as u32
         });
         let wanted = wanted.clamp(1, MOST);
         let found = self.kernel.sending_queues(target.name, target.index);
+        let sites = kept.list.sites.iter().map(|site| site.parent);
+        let circuits = kept.list.circuits.iter().map(|circuit| circuit.parent);
+        let parts = sites.chain(circuits).filter(Option::is_none);
+        let parts = u32::try_from(parts.take(MOST as usize).count()).unwrap_or(MOST);
         let one = match (found.count, found.by_processor) {
             _ if wanted == 1 => None,
             (1, _) => Some(OneQueue::HasOne),
             (_, true) => Some(OneQueue::ByProcessor),
+            _ if parts <= 1 => Some(OneQueue::OneSite),
             _ => None,
         };
         Queues {
             count: if one.is_some() {
                 1
             } else {
-                wanted.min(found.count)
+                wanted.min(found.count).min(parts)
             },
             one,
         }
@@ -133,7 +139,7 @@ impl Circuits<'_> {
         let switched = offloads_off(kernel, name, target.point).await?;
         let put = self.put_at(target, kind, count).await;
         let found = match put {
-            Ok(()) => self.root(target, kind).await,
+            Ok(()) => self.root(target, kind, count).await,
             Err(error) => Err(error),
         };
         let refused = match found {
@@ -148,12 +154,7 @@ impl Circuits<'_> {
             },
             Err(error) => error,
         };
-        let own = match self.root(target, kind).await? {
-            Root::Own { .. } => true,
-            Root::Foreign(root) => count > 1 && root == MQ,
-            Root::Default => false,
-        };
-        if own {
+        if let Root::Own { .. } = self.root(target, kind, count).await? {
             kernel.drop_root(name, device).await?;
         }
         if switched {
@@ -174,7 +175,7 @@ impl Circuits<'_> {
         }
         let (mq, has) = match kernel.queue_kinds(device).await? {
             Some((mq, kinds)) => (mq, kinds),
-            None => (kernel.put_mq(name, device).await?, Default::default()),
+            None => (kernel.put_mq(name, device).await?, BTreeMap::new()),
         };
         for queue in 0..count {
             if has.get(&queue).is_none_or(|other| other != kind) {

@@ -51,7 +51,8 @@ impl CircuitTree {
             let listed = list.circuits.iter().flat_map(|one| &one.keys);
             kinds[(next & 1) as usize] = keys::kinds(listed);
         }
-        if change != CircuitsChange::default() {
+        // What a process wrote that was ended is there, and nothing of it in force.
+        if !is_same || change != CircuitsChange::default() {
             self.rules.set_first(&circuits_rule {
                 next,
                 open: 1,

@@ -30,10 +30,17 @@ impl CircuitTree {
         };
         let room = self.room()?;
         let (parent, queue) = self.above(named, room)?;
-        // A row stays of its queue.
-        if let (Some(gone), Some(_)) = (old, new)
-            && self.above(gone, room)?.1 != queue
+        let label = Label::Circuit(named.circuit.id.clone());
+        // A row stays of its queue. What stands in the way is found before the old one goes.
+        if let (Some(gone), Some(comes)) = (old, new)
+            && let own = self.above(gone, room)?.1
+            && own != queue
         {
+            let (row, _) = self.row_of(&label, room, own)?;
+            self.row_of(&label, room, queue)?;
+            for key in &comes.circuit.keys {
+                self.is_free(key, row)?;
+            }
             let goes = self.put_one(old, None)?;
             let comes = self.put_one(None, new)?;
             return Ok(CircuitsChange {
@@ -42,7 +49,6 @@ impl CircuitTree {
                 ..change
             });
         }
-        let label = Label::Circuit(named.circuit.id.clone());
         let (row, is_there) = self.row_of(&label, room, queue)?;
         let word = queue << QUEUE_SHIFT | row;
         let keys_of = |one: Option<&One>| -> Vec<Key> {

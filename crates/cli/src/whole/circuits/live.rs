@@ -59,6 +59,7 @@ pub(crate) fn say(name: &DeviceName, done: &CircuitsDone) {
 fn say_queues(name: &DeviceName, queues: Queues) {
     let why = match queues.one {
         Some(OneQueue::HasOne) => "it has no more".to_owned(),
+        Some(OneQueue::OneSite) => "the list has one site below the link".to_owned(),
         Some(OneQueue::ByProcessor) => format!(
             "the kernel chooses among its queues by the processor (XPS); write 0 to each \
              /sys/class/net/{name}/queues/tx-*/xps_cpus and xps_rxqs, and apply anew, for more"

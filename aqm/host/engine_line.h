@@ -10,8 +10,8 @@
  * others that wait: so engines take turns. What it does not need it gives back.
  *
  * A lease is an engine's part of a round: what is guaranteed to those children of its
- * root that may send, and of the rest as much as their quanta are of everybody's; but no
- * more than twice what it used of its last one, or what it has queued. So equals below
+ * root that may send, and of the rest as much as their quanta are of everybody's. It is
+ * no more than twice what was used of the last one, or what is queued. So equals below
  * roots share equally, whichever engine they are of. Priorities hold within an engine.
  *
  * A late engine may still use its whole lease. When a lease is given back, engines that

@@ -69,9 +69,9 @@ struct Member {
 /// Engines with these children, which share a line for so long. A host is woken up to
 /// `late` behind the time that it asked for, and sometimes before it.
 fn shared(link: &Link, all: &[Vec<Child>], span: u64, late: u64, chance: &mut Chance) -> Vec<Sent> {
-    let line = EngineLine::new(all.len() as u32);
+    let common = EngineLine::new(all.len() as u32);
     let member = |(number, children): (usize, &Vec<Child>)| {
-        let mut engine = Engine::sharing(link, SIZE, &Arc::clone(&line), number as u32);
+        let mut engine = Engine::sharing(link, SIZE, &Arc::clone(&common), number as u32);
         let root = engine.root();
         let leaves = children
             .iter()

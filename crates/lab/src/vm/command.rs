@@ -69,8 +69,8 @@ pub(super) fn build(machine: &Machine<'_>, files: &Files<'_>) -> Result<Command,
     // although nobody wants the record: it keeps qemu's two threads from
     // working at the same time. Without it, the one that skips idle time may
     // look at the clock before the other has added the instructions it just
-    // ran, and on a busy host time then jumps too far. qemu records no machine of
-    // several processors, so that such a one may jump.
+    // ran, and on a busy host time then jumps too far. That can happen to a
+    // machine of several processors, which qemu does not record.
     let recorded = if processors > 1 {
         ""
     } else {

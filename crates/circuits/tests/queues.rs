@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which queue of a device has which part of a list.
+
+use weirgate_circuits::rows::{self, Direction, Held, Label, Room};
+use weirgate_circuits::{File, read};
+
+/// The first line of ShapedDevices.csv.
+const HEADER: &str = "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,\
+                      Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment\n";
+
+/// Sites are spread over the queues by what they can have, stay in theirs, and have all
+/// that is below them there; circuits below no site are spread by their identifiers.
+#[test]
+fn sites_have_a_queue_each() {
+    let network = |names: &[(&str, u32)]| {
+        let sites = names.iter().map(|(name, mbit)| {
+            format!(
+                "\"{name}\": {{ \"downloadBandwidthMbps\": {mbit}, \"uploadBandwidthMbps\": {mbit}, \
+                 \"children\": {{ \"{name}-ap\": {{ \"downloadBandwidthMbps\": {mbit}, \
+                 \"uploadBandwidthMbps\": {mbit} }} }} }}"
+            )
+        });
+        format!("{{ {} }}", sites.collect::<Vec<_>>().join(","))
+    };
+    let line = |id: u32, site: &str| format!("{id},,,,{site},,10.0.0.{id},,1,1,500,500,\n");
+    let of = |names: &[(&str, u32)]| {
+        let below = names.iter().zip(1..);
+        let below = below.map(|((name, _), id)| line(id, &format!("{name}-ap")));
+        let devices =
+            HEADER.to_owned() + &below.collect::<String>() + &line(90, "") + &line(91, "");
+        let files = [
+            File {
+                name: "network.json",
+                text: &network(names),
+            },
+            File {
+                name: "ShapedDevices.csv",
+                text: &devices,
+            },
+        ];
+        read(&files).list.expect("a list")
+    };
+    let room = Room {
+        queues: 3,
+        inner: 40,
+        leaves: 40,
+    };
+    let mut held: Vec<Held> = Vec::new();
+    let mut queues = |names: &[(&str, u32)]| {
+        let list = of(names);
+        let made = rows::rows(&list, Direction::Down, room, None, &held).expect("room");
+        held = made
+            .0
+            .iter()
+            .map(|row| Held {
+                id: row.id,
+                label: row.label.clone(),
+                queue: row.queue,
+                live: true,
+                at_rest: true,
+            })
+            .collect();
+        for row in &made.0 {
+            let above = made.0.iter().find(|one| one.id == row.row.parent);
+            assert!(
+                above.is_none_or(|above| above.queue == row.queue),
+                "{row:?}"
+            );
+            assert!(!room.is_root(row.row.parent) || row.row.parent == room.root(row.queue));
+        }
+        assert!(made.1.iter().all(|word| word >> rows::QUEUE_SHIFT < 3));
+        let own = |name: &str| {
+            made.0
+                .iter()
+                .find(|row| row.label == Label::Site(name.to_owned()))
+        };
+        names
+            .iter()
+            .map(|(name, _)| own(name).map(|row| row.queue))
+            .collect::<Vec<_>>()
+    };
+    let first = [("a", 400), ("b", 300), ("c", 200), ("d", 100)];
+    assert_eq!(queues(&first), [Some(0), Some(1), Some(2), Some(2)]);
+    // What was there stays, and what comes goes where there is least.
+    let then = [("d", 100), ("e", 50), ("a", 400)];
+    assert_eq!(queues(&then), [Some(2), Some(1), Some(0)]);
+}

@@ -297,7 +297,7 @@ AQM_WHOLE_FN u32 engine_arrive(struct engine *e AQM_NONNULL, u32 id,
 	if (!e->wheel.top)
 		e->wheel.tick = packet->arrived_ns >> ENGINE_TICK_SHIFT;
 	if (n->state == ENGINE_IDLE)
-		engine_wake_up(e, id, packet->arrived_ns);
+		engine_wake_up(e, id, n, packet->arrived_ns);
 	else if (h && n->config.parent != n->parent)
 		engine_move(e, id, packet->arrived_ns);
 	return index;

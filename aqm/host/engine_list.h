@@ -94,14 +94,10 @@ AQM_FN void engine_unlink_from(struct engine *e, struct engine_fork *f, u32 id,
 }
 
 /* The same of whatever list it is in. */
-AQM_WHOLE_FN int engine_unlink(struct engine *e AQM_NONNULL, u32 id)
+AQM_FN void engine_unlink(struct engine *e, u32 id, struct engine_node *n)
 {
-	struct engine_node *n = engine_node(e, id);
-
-	if (n)
-		engine_unlink_from(
-			e, engine_lists(e, engine_node(e, n->parent)), id, n);
-	return 0;
+	engine_unlink_from(e, engine_lists(e, engine_node(e, n->parent)), id,
+			   n);
 }
 
 /*
@@ -178,13 +174,11 @@ AQM_WHOLE_FN int engine_root_up(struct engine *e AQM_NONNULL, u64 now_ns)
 
 /* A node has something to send, which had not or was above its ceiling. Returns its
  * parent, which then has something too; 0 where that need not be looked at. */
-AQM_WHOLE_FN u32 engine_wake_one(struct engine *e AQM_NONNULL, u32 id,
-				 u64 now_ns)
+AQM_FN u32 engine_wake_node(struct engine *e, u32 id, struct engine_node *n,
+			    u64 now_ns)
 {
-	struct engine_node *n = engine_node(e, id), *parent;
+	struct engine_node *parent;
 
-	if (!n || n->state != ENGINE_IDLE)
-		return 0;
 	if (id == e->rule.root) {
 		engine_root_up(e, now_ns);
 		return 0;
@@ -205,15 +199,28 @@ AQM_WHOLE_FN u32 engine_wake_one(struct engine *e AQM_NONNULL, u32 id,
 	return n->parent;
 }
 
-/* The same of those above it, too. */
-AQM_FN void engine_wake_up(struct engine *e, u32 id, u64 now_ns)
+/* Those above it. Each is looked at alone by the kernel's verifier. */
+AQM_WHOLE_FN u32 engine_wake_above(struct engine *e AQM_NONNULL, u32 id,
+				   u64 now_ns)
+{
+	struct engine_node *n = engine_node(e, id);
+
+	return n ? engine_wake_node(e, id, n, now_ns) : 0;
+}
+
+/* A node that is idle has something to send, and so have those above it. Most often the
+ * first of them is awake. */
+AQM_FN void engine_wake_up(struct engine *e, u32 id, struct engine_node *n,
+			   u64 now_ns)
 {
 	u32 i;
 
-	AQM_LOOP (i, ENGINE_LEVELS + 1) {
-		if (!id)
+	id = engine_wake_node(e, id, n, now_ns);
+	AQM_LOOP (i, ENGINE_LEVELS) {
+		n = engine_node(e, id);
+		if (!n || n->state != ENGINE_IDLE)
 			break;
-		id = engine_wake_one(e, id, now_ns);
+		id = engine_wake_above(e, id, now_ns);
 	}
 }
 
@@ -222,9 +229,11 @@ AQM_WHOLE_FN int engine_wake(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 {
 	struct engine_node *n = engine_node(e, id);
 
-	if (n && engine_has_work(e, n))
-		engine_wake_up(e, id, now_ns);
-	else if (n && id == e->shared_root)
+	if (!n || n->state != ENGINE_IDLE)
+		return 0;
+	if (engine_has_work(e, n))
+		engine_wake_up(e, id, n, now_ns);
+	else if (id == e->shared_root)
 		engine_return(e, n);
 	return 0;
 }

@@ -172,7 +172,7 @@ AQM_WHOLE_FN int engine_hold(struct engine *e AQM_NONNULL, u32 id, u64 until,
 
 	if (!n || n->state != ENGINE_READY)
 		return 0;
-	engine_unlink(e, id);
+	engine_unlink(e, id, n);
 	n->state = ENGINE_HELD;
 	n->midway = n->deficit > 0;
 	engine_wheel_put(e, id, aqm_max(until, engine_opens(e, n)));
@@ -194,7 +194,7 @@ AQM_WHOLE_FN int engine_move(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 
 	if (!n || n->state != ENGINE_READY)
 		return 0;
-	engine_unlink(e, id);
+	engine_unlink(e, id, n);
 	n->state = ENGINE_IDLE;
 	engine_settle(e, n->parent, 0, now_ns);
 	engine_wake(e, id, now_ns);
@@ -235,7 +235,7 @@ AQM_WHOLE_FN int engine_look(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	    (n->list < ENGINE_PRIORITIES || n->wheel ||
 	     !n->config.guarantee_bytes_s))
 		return 0;
-	engine_unlink(e, id);
+	engine_unlink(e, id, n);
 	return engine_join(e, id, now_ns);
 }
 
@@ -261,7 +261,7 @@ AQM_WHOLE_FN int engine_due(struct engine *e AQM_NONNULL, u64 now_ns)
 	    id == e->rule.root)
 		return 1;
 	/* Not in its old list any more, whatever has become of its guarantee. */
-	engine_unlink(e, id);
+	engine_unlink(e, id, n);
 	engine_join(e, id, now_ns);
 	return 1;
 }

@@ -108,7 +108,7 @@ int BPF_PROG(engine_init, struct Qdisc *sch, struct nlattr *arg,
 	/* Classes of mq have the numbers of queues, from 1 on. */
 	if (sch->parent != TC_H_ROOT)
 		number = TC_H_MIN(sch->parent) - 1;
-	one = bpf_map_lookup_elem(&instances, &number);
+	one = hosted_at(number);
 	if (!one)
 		return -ENODEV;
 	if (__sync_val_compare_and_swap(&one->used, 0, 1))

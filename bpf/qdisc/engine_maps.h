@@ -53,7 +53,11 @@ struct {
 	__type(value, struct engine_asks);
 } asks SEC(".maps");
 
-/* Of the one device that may have it: one for each queue below mq, or of its root. */
+/* Of the one device that may have it: of its root, or of its first queue below mq. It is
+ * found without a look-up. */
+struct hosted instance;
+
+/* Of the other queues. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -117,13 +121,19 @@ static __always_inline struct kept *kept_in(const struct hosted *one, u32 id)
 
 #include "engine_leaf.h"
 
+/* What the qdisc of a queue has. */
+static __always_inline struct hosted *hosted_at(u32 number)
+{
+	u32 key = number - 1;
+
+	return number ? bpf_map_lookup_elem(&instances, &key) : &instance;
+}
+
 /* What a qdisc has: none, where another device had it already. */
 static __always_inline struct hosted *hosted_by(const struct Qdisc *sch)
 {
-	u32 number = sch->limit - 1;
-
 	engine_rows_are_used();
-	return bpf_map_lookup_elem(&instances, &number);
+	return hosted_at(sch->limit - 1);
 }
 
 #endif

@@ -108,7 +108,10 @@ impl Engine {
     pub(crate) fn load_as(kind: &str, size: EngineSize, queues: u32) -> Result<Self, BpfError> {
         let (rows, at) = Arena::make(size)?;
         // With row 0, which is none.
-        let entries = [("packets", size.slots + 1), ("instances", (queues - 1).max(1))];
+        let entries = [
+            ("packets", size.slots + 1),
+            ("instances", (queues - 1).max(1)),
+        ];
         let shared = vec![(arena::NAME, rows.map()?)];
         let kinds = (Self::KIND, kind);
         let (maps, link) = load_sized(NAME, kinds, &maps(), &entries, &shared)?;

@@ -174,6 +174,9 @@ fn one_of_many(tree: &CircuitTree) {
     let all = nodes(tree);
     assert_eq!(all["c9001"].parent, all["l"].id);
     assert_eq!(all["c9002"].queue, all["ssite-3"].queue);
+    let shown: serde_json::Value =
+        serde_json::from_str(&done("show wan0 9002 --json")).expect("JSON");
+    assert_eq!(shown[0]["queue"], all["c9002"].queue, "{shown}");
     let other = (0..SITES).find(|site| {
         let site = &all[&format!("ssite-{site}")];
         site.queue != all["ssite-3"].queue

@@ -122,6 +122,9 @@ impl Tree {
         } else {
             value["circuits"] = self.circuits.get(&node.id).copied().unwrap_or(0).into();
         }
+        if matches!(node.label, Label::Circuit(_) | Label::Site(_)) {
+            value["queue"] = node.queue.into();
+        }
         for kind in KeyKind::ALL {
             if let Some(keys) = keys {
                 let name = kind.name().to_lowercase().replace(' ', "_");

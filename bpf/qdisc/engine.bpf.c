@@ -24,7 +24,7 @@ static __always_inline int is_own(struct engine *e, u32 id)
 	struct engine_node *n;
 	u32 i;
 
-	AQM_QUICK_LOOP (i, ENGINE_LEVELS) {
+	AQM_LOOP (i, ENGINE_LEVELS) {
 		if (id == e->rule.root)
 			return 1;
 		n = engine_node(e, id);
@@ -102,12 +102,18 @@ int BPF_PROG(engine_init, struct Qdisc *sch, struct nlattr *arg,
 	     struct netlink_ext_ack *extack)
 {
 	struct net_device *dev = sch->dev_queue->dev;
-	u32 number = 0;
+	struct engine_settings *wanted;
+	u32 number = 0, key = 0;
 	struct hosted *one;
 
-	/* Classes of mq have the numbers of queues, from 1 on. */
-	if (sch->parent != TC_H_ROOT)
+	/* Classes of mq have the numbers of queues, from 1 on. One engine alone may be at
+	 * any of them, and nowhere else then. */
+	wanted = bpf_map_lookup_elem(&settings, &key);
+	if (wanted && wanted->members && sch->parent != TC_H_ROOT) {
 		number = TC_H_MIN(sch->parent) - 1;
+		if (number >= wanted->members)
+			return -ENODEV;
+	}
 	one = hosted_at(number);
 	if (!one)
 		return -ENODEV;

@@ -64,12 +64,12 @@ static struct engine_line *engine_line(struct engine *e)
 #include "engine_leaf.h"
 #include "engine_record.h"
 
-extern const u32 aqm_engine_layout[40];
+extern const u32 aqm_engine_layout[42];
 
 #define AT(type, field) __builtin_offsetof(struct type, field)
 
 /* In the order in which engine/ffi.rs states them. */
-const u32 aqm_engine_layout[40] = {
+const u32 aqm_engine_layout[42] = {
 	sizeof(struct native_engine),
 	sizeof(struct engine_queue),
 	sizeof(struct engine_slot),
@@ -110,6 +110,8 @@ const u32 aqm_engine_layout[40] = {
 	ENGINE_TICK_SHIFT,
 	ENGINE_CREDIT_NS,
 	ENGINE_IDLE_CREDIT_NS,
+	ENGINE_MEMBERS,
+	ENGINE_ROUND_NS,
 };
 
 /* The rows of an engine, as many as there are with row 0 in each. */

@@ -105,3 +105,5 @@ pub use trace::spread::Spread;
 pub use trace::survey::{
     SIZE_STEP, Survey, SurveyCount, SurveyDirection, SurveyLink, SurveyService,
 };
+/// Queues of a device that may share its rate, at most.
+pub use weirgate_aqm::MEMBERS as MOST_QUEUES;

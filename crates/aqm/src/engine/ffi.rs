@@ -157,7 +157,7 @@ pub(super) const REFUSE: u32 = 2;
 pub(super) const EVICT_MOST: u32 = 8;
 
 unsafe extern "C" {
-    static aqm_engine_layout: [u32; 40];
+    static aqm_engine_layout: [u32; 42];
     pub(super) fn aqm_engine_setup(engine: *mut c_void, rule: *const Rule, rows: *const Arrays);
     pub(super) fn aqm_engine_share(
         engine: *mut c_void,
@@ -195,7 +195,9 @@ pub(super) fn sizes() -> [usize; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{CREDIT_NS, EngineRecord, IDLE_CREDIT_NS, LEAST_QUANTUM, TICK_NS};
+    use crate::engine::{
+        CREDIT_NS, EngineRecord, IDLE_CREDIT_NS, LEAST_QUANTUM, MEMBERS, ROUND_NS, TICK_NS,
+    };
     use std::mem::offset_of;
 
     #[test]
@@ -244,6 +246,8 @@ mod tests {
             TICK_NS.trailing_zeros() as usize,
             CREDIT_NS as usize,
             IDLE_CREDIT_NS as usize,
+            MEMBERS as usize,
+            ROUND_NS as usize,
         ];
         assert_eq!(own.map(|number| number as u32), theirs);
     }

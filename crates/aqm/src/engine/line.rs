@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicU64;
 /// Engines that share a line, at most (`ENGINE_MEMBERS`).
 pub const MEMBERS: u32 = 64;
 
-/// All leases of a line take so long, as long as its rate and a full packet of each engine
-/// let them, in nanoseconds (`ENGINE_ROUND_NS`).
+/// A round, in nanoseconds: the leases of all engines that always have something to send
+/// (`ENGINE_ROUND_NS`).
 pub const ROUND_NS: u64 = 16 << 15;
 
 /// A line for so many engines, which have its rate together.

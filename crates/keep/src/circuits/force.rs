@@ -7,7 +7,6 @@ use weirgate_bpf::{CircuitTree, CircuitsChange, CircuitsSize};
 use weirgate_circuits::List;
 use weirgate_circuits::kept::Kept;
 use weirgate_circuits::rows::Room;
-use weirgate_kernel::MQ;
 
 /// Leaves that may have packets at a time, packets, and their bytes: 65,536 of them
 /// took 40 MiB when they were measured (docs/measurements/engine.md).
@@ -65,23 +64,18 @@ impl Circuits<'_> {
         let kind = CircuitTree::kind(point);
         let present = store.circuits(point)?;
         let mut queues = self.queues(target, kept);
+        let mut has = 1;
         if let Some(tree) = &present {
-            queues.count = tree.queues()?;
+            has = tree.queues()?;
+            queues.count = has;
         }
-        let root = self.root(target, &kind, queues.count).await?;
-        let has_mq = matches!(&root, Root::Own { queues, .. } if queues.is_empty());
+        let root = self.root(target, &kind, has).await?;
         if let Root::Foreign(kind) = &root
             && !adopt
         {
             return Err(CircuitsRefused::Foreign {
                 device: target.name.clone(),
                 kind: kind.clone(),
-            });
-        }
-        if has_mq && present.is_none() && !adopt {
-            return Err(CircuitsRefused::Foreign {
-                device: target.name.clone(),
-                kind: MQ.to_owned(),
             });
         }
         let is_new = present.is_none();

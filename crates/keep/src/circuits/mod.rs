@@ -85,6 +85,7 @@ impl<'k> Circuits<'k> {
         if kept.queues.is_some()
             && let Some(tree) = self.store.circuits(target.point)?
             && let has = tree.queues()?
+            && kept.queues != Some(has)
             && self.queues(&target, kept).count != has
         {
             return Err(CircuitsRefused::Queues(name.clone(), has));
@@ -141,10 +142,9 @@ impl<'k> Circuits<'k> {
             other => other?,
         };
         let kind = CircuitTree::kind(target.point);
-        let count = match self.store.circuits(target.point)? {
-            Some(tree) => tree.queues()?,
-            None => 1,
-        };
+        // What an earlier version pinned cannot be read, and had one queue.
+        let pinned = self.store.circuits(target.point).ok().flatten();
+        let count = pinned.map_or(Ok(1), |tree| tree.queues())?;
         let is_there = matches!(self.root(&target, &kind, count).await?, Root::Own { .. });
         if !is_there && !was_kept && self.store.circuits(target.point)?.is_none() {
             return Err(CircuitsRefused::None(name.clone()));

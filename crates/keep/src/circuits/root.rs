@@ -6,14 +6,12 @@ use crate::offloads::{offloads_back, offloads_off};
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::thread::available_parallelism;
+use weirgate_bpf::MOST_QUEUES;
 use weirgate_circuits::kept::Kept;
 
 /// A queue for each so much of the rate: a packet takes a processor a microsecond or two
 /// (docs/measurements/engine.md), and one of full packets at this rate six.
 const EACH: u64 = 2_000_000_000;
-
-/// Engines that share a line at most (`ENGINE_MEMBERS` of aqm/host/engine.h).
-const MOST: u32 = 64;
 
 /// What a device has at its root.
 pub(super) enum Root {
@@ -63,8 +61,8 @@ pub struct Queues {
 }
 
 impl Circuits<'_> {
-    /// What the device has at its root. An mq of a device whose circuits are to have several
-    /// queues is theirs, whatever is below it: a process that was ended may have left it so.
+    /// What the device has at its root. Where circuits have more than one queue, `count` of
+    /// them, mq is theirs, whatever is below it: a process that was ended may have left it so.
     pub(super) async fn root(
         &self,
         target: &Target<'_>,
@@ -103,12 +101,12 @@ impl Circuits<'_> {
                 .map_or(u64::MAX, |rate| rate.as_bits_per_second().div_ceil(EACH));
             parts.clamp(1, processors as u64) as u32
         });
-        let wanted = wanted.clamp(1, MOST);
+        let wanted = wanted.clamp(1, MOST_QUEUES);
         let found = self.kernel.sending_queues(target.name, target.index);
         let sites = kept.list.sites.iter().map(|site| site.parent);
         let circuits = kept.list.circuits.iter().map(|circuit| circuit.parent);
         let parts = sites.chain(circuits).filter(Option::is_none);
-        let parts = u32::try_from(parts.take(MOST as usize).count()).unwrap_or(MOST);
+        let parts = parts.take(MOST_QUEUES as usize).count() as u32;
         let one = match (found.count, found.by_processor) {
             _ if wanted == 1 => None,
             (1, _) => Some(OneQueue::HasOne),

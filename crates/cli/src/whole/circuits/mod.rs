@@ -8,6 +8,7 @@ mod show;
 
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
+use weirgate_bpf::MOST_QUEUES;
 use weirgate_circuits::kept::Kept;
 use weirgate_circuits::rows::Direction;
 use weirgate_circuits::{Asked, KeyKind};
@@ -46,7 +47,7 @@ pub enum Command {
         rate: Option<Rate>,
         /// At most so many sending queues of the device share the rate, each with sites of its
         /// own; without it, one for each 2 Gbit/s.
-        #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=64))]
+        #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)))]
         queues: Option<u32>,
         /// Replace a root qdisc that somebody made, which is then lost.
         #[arg(long)]

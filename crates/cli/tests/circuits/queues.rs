@@ -267,4 +267,12 @@ fn by_processor(list: &str) {
     fails(&format!("apply wan0 {list} --rate 40mbit"), 3);
     done("remove wan0 --all");
     assert!(!tc("qdisc show dev wan0").contains("weir_c"));
+    // Nor is a list or a qdisc needed for it.
+    done(&format!("apply wan0 {list} --rate 40mbit"));
+    let rules = pinned(Path::new("/sys/fs/bpf/weirgate"), "rules");
+    fs::remove_file(rules).expect("a pin");
+    tc("qdisc del dev wan0 root");
+    fs::remove_file("/var/lib/weirgate/circuits/wan0.list").expect("the kept list");
+    done("remove wan0 --all");
+    fails("remove wan0 --all", 2);
 }

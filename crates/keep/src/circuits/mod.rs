@@ -143,10 +143,12 @@ impl<'k> Circuits<'k> {
         };
         let kind = CircuitTree::kind(target.point);
         // What an earlier version pinned cannot be read, and had one queue.
-        let pinned = self.store.circuits(target.point).ok().flatten();
+        let pinned = self.store.circuits(target.point);
+        let is_pinned = !matches!(pinned, Ok(None));
+        let pinned = pinned.ok().flatten();
         let count = pinned.map_or(Ok(1), |tree| tree.queues())?;
         let is_there = matches!(self.root(&target, &kind, count).await?, Root::Own { .. });
-        if !is_there && !was_kept && self.store.circuits(target.point)?.is_none() {
+        if !is_there && !was_kept && !is_pinned {
             return Err(CircuitsRefused::None(name.clone()));
         }
         if is_there {

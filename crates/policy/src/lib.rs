@@ -65,7 +65,6 @@ pub use marks::Marks;
 pub use model::{Direction, Directions, Rule, Ruleset, ServiceMatch, in_kbit};
 pub use named::group::Group;
 pub use named::member::{Mac, Ports, Prefix};
-pub use named::schedule::{Schedule, Season, TimeSpan};
 pub use named::service::{LIBRARY, described as described_services};
 pub use policy::Policy;
 pub use policy::shares::{SharedClass, Shares};
@@ -74,6 +73,7 @@ pub use queue::{CakeQueue, FqCodelQueue, Queue, RedQueue, SfqQueue};
 pub use receive::{Algorithm, Announced, Asked, Meters, REFUSE_MARK, Receive, ReceiveUdp, Sharing};
 pub use rule::treatment::DscpTreatment;
 pub use tables::TABLES;
+pub use weirgate_schedule::{Schedule, Season, TimeSpan};
 
 use file::include;
 use weirgate_document::{Problem, Problems, Severity};

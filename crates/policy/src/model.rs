@@ -6,9 +6,9 @@ use crate::condition::facts::{Conditions, Kind};
 use crate::condition::meter::{Count, Meter, Per};
 use crate::field::words;
 use crate::named::member::Prefix;
-use crate::named::schedule::Schedule;
 use std::fmt;
 use weirgate_document::{SourceSpan, Value};
+use weirgate_schedule::Schedule;
 use weirgate_units::{Dscp, Rate};
 
 /// One way through the link.

@@ -300,7 +300,10 @@ fn hidden(policy: &Policy, problems: &Problems) {
 
 /// How many rules one makes.
 fn multiplied(rule: &Rule) -> usize {
-    let times = rule.during.as_ref().map_or(1, crate::Schedule::parts);
+    let times = rule
+        .during
+        .as_ref()
+        .map_or(1, weirgate_schedule::Schedule::parts);
     rule.services.len().max(1).saturating_mul(times.max(1))
 }
 

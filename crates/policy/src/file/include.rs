@@ -7,7 +7,7 @@
 
 use crate::codes;
 use crate::named::group::{self, Groups};
-use crate::named::schedule::{self, Schedule};
+use crate::named::schedule;
 use crate::named::service::{self, LIBRARY, Services};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_document::{Problem, Problems, SourceSpan};
@@ -90,7 +90,7 @@ impl Sources {
 pub(crate) struct Env {
     pub(crate) groups: Groups,
     pub(crate) services: Services,
-    pub(crate) schedules: BTreeMap<String, Schedule>,
+    pub(crate) schedules: BTreeMap<String, weirgate_schedule::Schedule>,
     /// Schedules that were reported where they stand.
     pub(crate) broken_schedules: BTreeSet<String>,
 }

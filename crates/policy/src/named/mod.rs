@@ -5,5 +5,4 @@
 pub(crate) mod group;
 pub(crate) mod member;
 pub(crate) mod schedule;
-mod season;
 pub(crate) mod service;

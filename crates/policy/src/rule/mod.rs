@@ -13,10 +13,10 @@ use crate::field::{self, Cell, FieldKind, Row, Table, Word, row};
 use crate::file::include::Env;
 use crate::model::{Directions, Rule, Ruleset, ServiceMatch};
 use crate::named::group::{USABLE, usable};
-use crate::named::schedule::Schedule;
 use crate::named::service;
 use crate::read::implied;
 use weirgate_document::{Reader, SourceSpan, Value, did_you_mean};
+use weirgate_schedule::Schedule;
 use weirgate_units::Dscp;
 
 /// The fields of a rule that are no conditions on a single packet.

@@ -17,6 +17,7 @@ pub(super) const LEVELS: [&[&str]; 7] = [
         "aqm",
         "history",
         "track",
+        "schedule",
     ],
     &[
         "policy",
@@ -43,13 +44,14 @@ pub(super) const LEVELS: [&[&str]; 7] = [
 ];
 
 /// Crates that see neither clock nor socket, file, environment or thread.
-pub const PURE: [&str; 24] = [
+pub const PURE: [&str; 25] = [
     "advise",
     "domain",
     "links",
     "signatures",
     "history",
     "track",
+    "schedule",
     "units",
     "document",
     "state",

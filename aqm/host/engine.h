@@ -90,12 +90,13 @@ struct engine_config {
 	u32 parent; /* 0: of the root */
 	u32 fork; /* the row of its children's lists; 0: a leaf */
 	u32 quantum; /* its share among equals: bytes of a turn */
-	u32 priority; /* 0, most urgent, to ENGINE_PRIORITIES - 1 */
+	u16 priority; /* 0, most urgent, to ENGINE_PRIORITIES - 1 */
+	u16 hosts; /* of a leaf: each host that sends has a leaf of its own beside it */
 	u32 limit_bytes; /* of a leaf: queued at most; 0: what there is room for */
 	u32 target_ns; /* of a leaf: CoDel's target; 0: the engine's */
 	u32 cap; /* the row of a cap that holds for it too; 0: none */
 	u32 burst_bytes; /* what it may be owed besides, after it had nothing to send */
-	u32 hosts; /* of a leaf: each host that sends has a leaf of its own beside it */
+	u32 ceiling_burst_bytes; /* what it may send above its ceiling after a pause */
 };
 
 enum engine_state {

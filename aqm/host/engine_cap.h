@@ -3,9 +3,10 @@
  * Ceilings of the engine: a node's own, and those that nodes share.
  *
  * Over any time t, the packets of a node that begin in it have at most
- * ceiling * (t + slack) bytes, and the last packet. The slack is the time of a
- * full packet at the ceiling, as in the kit's shaper, and two ticks at least; of
- * the root, which waits for nobody, it is two ticks.
+ * ceiling * (t + slack) bytes, and the last packet. The slack is the time of its
+ * burst and a full packet at the ceiling, as in the kit's shaper, and two ticks at
+ * least; of the root, which waits for nobody, it is two ticks. So a burst is the
+ * depth of a token bucket: what a node has left of its ceiling, up to that.
  *
  * A cap is a row that is in no tree and has a ceiling. Nodes that name it are held
  * by that as by their own, wherever they are, and what they send counts for it
@@ -95,11 +96,13 @@ AQM_FN int engine_shut(struct engine *e, const struct engine_node *n,
 }
 
 /* A packet of so many bytes went through a node, or a cap, whose ceiling makes up for so
- * much lateness, and for a packet of `full` bytes. One that was dropped, where that
- * counts, was not sent. */
+ * much lateness, and for a packet of `full` bytes and its burst. One that was dropped,
+ * where that counts, was not sent. */
 AQM_FN void engine_pass(const struct engine *e, struct engine_node *n, u32 wire,
 			u64 late_ns, u32 full, u64 now_ns)
 {
+	u64 spared;
+
 	if (e->verdict.action != AQM_DROP) {
 		n->sent_wire_bytes += wire;
 		n->sent_packets++;
@@ -107,9 +110,11 @@ AQM_FN void engine_pass(const struct engine *e, struct engine_node *n, u32 wire,
 	n->ceiling.rate_bytes_s = n->config.ceiling_bytes_s;
 	/* What is less late than that is made up for in any case. */
 	if (full && n->ceiling.rate_bytes_s &&
-	    n->ceiling.opens_ns + ENGINE_LATE_NS < now_ns)
-		late_ns = aqm_max(late_ns, (u64)full * 1000000000 /
+	    n->ceiling.opens_ns + ENGINE_LATE_NS < now_ns) {
+		spared = (u64)full + n->config.ceiling_burst_bytes;
+		late_ns = aqm_max(late_ns, spared * 1000000000 /
 						   n->ceiling.rate_bytes_s);
+	}
 	aqm_gate_pass(&n->ceiling, wire, now_ns, late_ns);
 }
 

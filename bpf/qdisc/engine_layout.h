@@ -20,8 +20,11 @@ struct engine_settings {
 	u32 inner; /* rows of lists */
 	u32 at[4]; /* where rows are in the arena: engine.at */
 	u32 members; /* queues of the device, each with an engine; 0: one alone */
-	u32 pad;
+	u32 layout; /* ENGINE_LAYOUT of who loaded it */
 };
+
+/* Counts changes of rows that keep their sizes. */
+#define ENGINE_LAYOUT 1
 
 /* Where several engines share the line of a device, each has a part of the queues and
  * slots. Its root and its leaf for other packets are rule.root and rule.other plus its

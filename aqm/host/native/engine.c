@@ -64,12 +64,12 @@ static struct engine_line *engine_line(struct engine *e)
 #include "engine_leaf.h"
 #include "engine_record.h"
 
-extern const u32 aqm_engine_layout[42];
+extern const u32 aqm_engine_layout[43];
 
 #define AT(type, field) __builtin_offsetof(struct type, field)
 
 /* In the order in which engine/ffi.rs states them. */
-const u32 aqm_engine_layout[42] = {
+const u32 aqm_engine_layout[43] = {
 	sizeof(struct native_engine),
 	sizeof(struct engine_queue),
 	sizeof(struct engine_slot),
@@ -84,6 +84,7 @@ const u32 aqm_engine_layout[42] = {
 	AT(engine_config, cap),
 	AT(engine_config, burst_bytes),
 	AT(engine_config, hosts),
+	AT(engine_config, ceiling_burst_bytes),
 	sizeof(struct engine_node),
 	AT(engine_node, ceiling),
 	AT(engine_node, guarantee),

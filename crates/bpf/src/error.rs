@@ -57,6 +57,12 @@ pub enum BpfError {
         /// What this program knows.
         expected: u32,
     },
+    /// Program and library disagree about what rows have.
+    #[error(
+        "the rows of {0} are laid out otherwise: it was loaded by another version; unload it \
+         with that one"
+    )]
+    Rows(String),
     /// A pin could not be made, opened or removed.
     #[error("{path} cannot be {doing}: {source}")]
     Pin {

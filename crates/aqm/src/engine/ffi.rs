@@ -24,12 +24,13 @@ pub(super) struct NodeConfig {
     pub parent: u32,
     pub fork: u32,
     pub quantum: u32,
-    pub priority: u32,
+    pub priority: u16,
+    pub hosts: u16,
     pub limit_bytes: u32,
     pub target_ns: u32,
     pub cap: u32,
     pub burst_bytes: u32,
-    pub hosts: u32,
+    pub ceiling_burst_bytes: u32,
 }
 
 /// `struct aqm_gate`.
@@ -157,7 +158,7 @@ pub(super) const REFUSE: u32 = 2;
 pub(super) const EVICT_MOST: u32 = 8;
 
 unsafe extern "C" {
-    static aqm_engine_layout: [u32; 42];
+    static aqm_engine_layout: [u32; 43];
     pub(super) fn aqm_engine_setup(engine: *mut c_void, rule: *const Rule, rows: *const Arrays);
     pub(super) fn aqm_engine_share(
         engine: *mut c_void,
@@ -220,6 +221,7 @@ mod tests {
             offset_of!(NodeConfig, cap),
             offset_of!(NodeConfig, burst_bytes),
             offset_of!(NodeConfig, hosts),
+            offset_of!(NodeConfig, ceiling_burst_bytes),
             size_of::<Node>(),
             offset_of!(Node, ceiling),
             offset_of!(Node, guarantee),

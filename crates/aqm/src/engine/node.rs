@@ -27,8 +27,11 @@ pub struct NodeRule {
     /// What it has before others of its parent have any excess, a second; 0 for
     /// nothing.
     pub guarantee_bytes_s: u64,
+    /// What it may send above its ceiling after it had less: the depth of a token bucket,
+    /// besides a full packet.
+    pub ceiling_burst_bytes: u32,
     /// 0, the most urgent, to 7. A larger number counts as 7.
-    pub priority: u32,
+    pub priority: u16,
     /// Its share among equals: bytes of a turn, from [`LEAST_QUANTUM`] to 2^20. A
     /// turn that is no shorter than a full packet costs least.
     pub quantum: u32,
@@ -155,5 +158,6 @@ pub(super) fn config(parent: u32, fork: u32, rule: &NodeRule) -> NodeConfig {
         cap: rule.cap,
         burst_bytes: rule.burst_bytes,
         hosts: rule.hosts.into(),
+        ceiling_burst_bytes: rule.ceiling_burst_bytes,
     }
 }

@@ -28,7 +28,7 @@ const LEN: u32 = 1_000;
 /// A class of a link, and its rule by parts of that.
 #[derive(Debug, Clone, Copy)]
 struct Class {
-    priority: u32,
+    priority: u16,
     /// In hundredths.
     guarantee: u64,
 }
@@ -36,7 +36,7 @@ struct Class {
 /// A packet that was sent: when, by which leaf.
 type Sent = Vec<(u64, u32)>;
 
-fn rule(priority: u32, guarantee: u64) -> NodeRule {
+fn rule(priority: u16, guarantee: u64) -> NodeRule {
     NodeRule {
         priority,
         guarantee_bytes_s: LINK * guarantee / 100,
@@ -118,7 +118,7 @@ proptest! {
     /// guaranteed; and never more than that, a packet made up for and the last one.
     #[test]
     fn a_cap_holds_over_all_classes(
-        shape in prop::collection::vec((0_u32..4, 0_u64..20), 1..5),
+        shape in prop::collection::vec((0_u16..4, 0_u64..20), 1..5),
         caps in prop::collection::vec(40_000_u64..400_000, 1..6),
         seed in any::<u64>(),
     ) {

@@ -169,9 +169,10 @@ struct Twig {
     below: prop::sample::Index,
     inner: bool,
     ceiling: u64,
+    burst: u32,
     guarantee: u64,
     quantum: u32,
-    priority: u32,
+    priority: u16,
 }
 
 fn twig() -> impl Strategy<Value = Twig> {
@@ -179,15 +180,17 @@ fn twig() -> impl Strategy<Value = Twig> {
         any::<prop::sample::Index>(),
         any::<bool>(),
         0_u64..40,
+        prop_oneof![Just(0_u32), 1_u32..200_000],
         0_u64..8,
         256_u32..6000,
-        0_u32..9,
+        0_u16..9,
     )
         .prop_map(
-            |(below, inner, ceiling, guarantee, quantum, priority)| Twig {
+            |(below, inner, ceiling, burst, guarantee, quantum, priority)| Twig {
                 below,
                 inner,
                 ceiling,
+                burst,
                 guarantee,
                 quantum,
                 priority,
@@ -195,11 +198,11 @@ fn twig() -> impl Strategy<Value = Twig> {
         )
 }
 
-/// A tree with its leaves, and of each node its parent and ceiling.
+/// A tree with its leaves, and of each node its parent, ceiling and burst.
 struct Grown {
     engine: Engine<(u32, u32)>,
     leaves: Vec<u32>,
-    nodes: BTreeMap<u32, (u32, u64)>,
+    nodes: BTreeMap<u32, (u32, u64, u32)>,
 }
 
 fn grown(link: &Link, twigs: &[Twig]) -> Grown {
@@ -207,7 +210,7 @@ fn grown(link: &Link, twigs: &[Twig]) -> Grown {
     let root = engine.root();
     let mut inner = vec![(root, 1)];
     let mut leaves = Vec::new();
-    let mut nodes = BTreeMap::from([(root, (0, link.rate_bytes_s))]);
+    let mut nodes = BTreeMap::from([(root, (0, link.rate_bytes_s, 0))]);
     for (number, twig) in twigs.iter().enumerate() {
         let (parent, depth) = *twig.below.get(&inner);
         let rule = NodeRule {
@@ -217,6 +220,7 @@ fn grown(link: &Link, twigs: &[Twig]) -> Grown {
             } else {
                 0
             },
+            ceiling_burst_bytes: twig.burst,
             guarantee_bytes_s: link.rate_bytes_s * twig.guarantee / 100,
             priority: twig.priority,
             ..share(twig.quantum)
@@ -224,7 +228,7 @@ fn grown(link: &Link, twigs: &[Twig]) -> Grown {
         // The first is a leaf, so that there is one.
         let forks = twig.inner && depth < 7 && number > 0;
         let id = engine.add(parent, forks, &rule).expect("room");
-        nodes.insert(id, (parent, rule.ceiling_bytes_s));
+        nodes.insert(id, (parent, rule.ceiling_bytes_s, twig.burst));
         if forks {
             inner.push((id, depth + 1));
         } else {
@@ -250,8 +254,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Over any time that begins with a packet of a node, what begins in it is the
-    /// ceiling's, one full packet (of the root: what a host may be late) and the
-    /// last packet at most: of every node of any tree.
+    /// ceiling's, its burst, one full packet (of the root: what a host may be late) and
+    /// the last packet at most: of every node of any tree.
     #[test]
     fn no_node_is_above_its_ceiling(
         link in any_link(),
@@ -264,11 +268,11 @@ proptest! {
         let sent = saturated(&mut tree.engine, &link, &loads, span(&link), late, &mut Chance(seed));
         prop_assert!(!sent.is_empty());
         let full = u64::from(link.wire_bytes(1514));
-        for (node, (_, ceiling)) in &tree.nodes {
+        for (node, (_, ceiling, burst)) in &tree.nodes {
             if *ceiling == 0 {
                 continue;
             }
-            let slack = if *node == tree.engine.root() { LATE } else { LATE.max(full * S / ceiling) };
+            let slack = if *node == tree.engine.root() { LATE } else { LATE.max((full + u64::from(*burst)) * S / ceiling) };
             // The least of `sent - ceiling * time` before each packet so far.
             let (mut had, mut least) = (0.0_f64, f64::MAX);
             for one in sent.iter().filter(|one| tree.above(one.leaf).any(|it| it == *node)) {
@@ -345,7 +349,7 @@ proptest! {
     #[test]
     fn guarantees_hold_under_a_flood(
         link in any_link(),
-        sites in prop::collection::vec(prop::collection::vec((1_u64..6, 0_u32..8, 100_u32..1515), 1..4), 1..5),
+        sites in prop::collection::vec(prop::collection::vec((1_u64..6, 0_u16..8, 100_u32..1515), 1..4), 1..5),
         seed in any::<u64>(),
     ) {
         let mut engine = Engine::new(&link, SIZE);
@@ -428,4 +432,37 @@ fn a_ceiling_takes_no_part_of_a_turn() {
     let sent = saturated(&mut engine, &link, &loads, 10 * S, 32_000, &mut Chance(1));
     let part = bytes(&sent, |it| it.leaf == heavy) / bytes(&sent, |_| true);
     assert!((part - 10.0 / 11.0).abs() < 0.01, "{part} of the link");
+}
+
+/// A node that had nothing to send goes above its ceiling by its burst, and no further.
+#[test]
+fn a_burst_is_what_a_pause_leaves() {
+    let link = link(10_000_000);
+    let mut engine = Engine::new(&link, SIZE);
+    let rule = NodeRule {
+        ceiling_bytes_s: link.rate_bytes_s / 10,
+        ceiling_burst_bytes: 100_000,
+        ..share(1_514)
+    };
+    let [with, without] = [100_000, 0].map(|ceiling_burst_bytes| {
+        let rule = NodeRule {
+            ceiling_burst_bytes,
+            ..rule
+        };
+        engine.add(engine.root(), false, &rule).expect("room")
+    });
+    let loads = [with, without].map(|leaf| Load::of(leaf, 1_500..1_501));
+    let sent = saturated(&mut engine, &link, &loads, 2 * S, 32_000, &mut Chance(1));
+    let of = |leaf, from, to| {
+        bytes(&sent, |it| {
+            it.leaf == leaf && (from..to).contains(&(it.at_ns - S))
+        })
+    };
+    // The link takes 1.25 MB a second, and each node 0.125 MB.
+    let more = of(with, 0, S) - of(without, 0, S);
+    assert!((more - 100_000.0).abs() < 2.0 * 1_514.0, "{more} bytes");
+    let early = of(with, 0, 100 * MS);
+    assert!(early > 105_000.0, "{early} bytes in the first 100 ms");
+    let later = of(with, S, 2 * S) - of(without, S, 2 * S);
+    assert!(later.abs() < 2.0 * 1_514.0, "{later} bytes");
 }

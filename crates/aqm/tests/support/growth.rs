@@ -42,6 +42,7 @@ struct Known {
     parent: u32,
     inner: bool,
     ceiling_bytes_s: u64,
+    burst_bytes: u32,
     /// The cap that a leaf has, or 0.
     cap: u32,
     /// Whether it ever distinguished hosts. Then it has no ceiling, which would hold for
@@ -95,10 +96,14 @@ pub fn grow(data: &[u8]) -> Grown {
         engine,
     };
     let root = growth.engine.root();
-    growth.configure(root, 0, true, LINK.rate_bytes_s, 0);
+    let ceiling = |ceiling_bytes_s| NodeRule {
+        ceiling_bytes_s,
+        ..NodeRule::default()
+    };
+    growth.configure(root, 0, true, &ceiling(LINK.rate_bytes_s));
     for rate in CAPS {
         let id = growth.engine.cap(rate).expect("room");
-        let known = growth.known(0, false, rate, 0);
+        let known = growth.known(0, false, &ceiling(rate));
         growth.caps.insert(id, known);
     }
     for call in data.chunks_exact(CALL) {
@@ -137,7 +142,7 @@ impl Known {
             let slack = if root {
                 LATE
             } else {
-                LATE.max(full * S / rate)
+                LATE.max((full + u64::from(self.burst_bytes)) * S / rate)
             };
             let allowed = rate as f64 * slack as f64 / 1e9 + 1.0;
             let over = ahead - self.least;
@@ -160,11 +165,12 @@ impl Growth {
         let rule = NodeRule {
             ceiling_bytes_s: 5_000 * u64::from(first) * u64::from(first & 1),
             guarantee_bytes_s: 1_000 * u64::from(second >> 3),
-            priority: u32::from(second & 7),
+            priority: u16::from(second & 7),
             quantum: 128 * u32::from(third >> 2),
             limit_bytes: 4_096 * u32::from(third & 3),
             target_ns: 0,
             burst_bytes: 64 * u32::from(third),
+            ceiling_burst_bytes: 128 * u32::from(second),
             hosts: kind >> 5 & 1 == 1,
             cap: self
                 .caps
@@ -192,17 +198,18 @@ impl Growth {
         self.nodes.keys().nth(at).copied().unwrap_or(0)
     }
 
-    fn configure(&mut self, id: u32, parent: u32, inner: bool, ceiling_bytes_s: u64, cap: u32) {
-        let known = self.known(parent, inner, ceiling_bytes_s, cap);
+    fn configure(&mut self, id: u32, parent: u32, inner: bool, rule: &NodeRule) {
+        let known = self.known(parent, inner, rule);
         self.nodes.insert(id, known);
     }
 
-    fn known(&self, parent: u32, inner: bool, ceiling_bytes_s: u64, cap: u32) -> Known {
+    fn known(&self, parent: u32, inner: bool, rule: &NodeRule) -> Known {
         Known {
             parent,
             inner,
-            ceiling_bytes_s,
-            cap,
+            ceiling_bytes_s: rule.ceiling_bytes_s,
+            burst_bytes: rule.ceiling_burst_bytes,
+            cap: rule.cap,
             hosts: false,
             had: 0.0,
             since_ns: self.now,
@@ -281,13 +288,7 @@ impl Growth {
         let known = self.nodes[&at];
         let rule = of_leaf(known.inner, known.hosts, rule);
         self.engine.change(at, &rule).expect("a node");
-        self.configure(
-            at,
-            known.parent,
-            known.inner,
-            rule.ceiling_bytes_s,
-            rule.cap,
-        );
+        self.configure(at, known.parent, known.inner, &rule);
         self.note_hosts(at, known.hosts || rule.hosts);
     }
 
@@ -320,7 +321,7 @@ impl Growth {
         let rule = of_leaf(inner, false, rule);
         if let Ok(id) = self.engine.add(parent, inner, &rule) {
             assert!(!self.nodes.contains_key(&id), "two nodes in one row");
-            self.configure(id, parent, inner, rule.ceiling_bytes_s, rule.cap);
+            self.configure(id, parent, inner, &rule);
             self.note_hosts(id, rule.hosts);
         }
     }

@@ -9,8 +9,8 @@ pub(crate) use mapped::Mapped;
 
 use crate::error::BpfError;
 use crate::layout::{
-    ENGINE_ASKS, ENGINE_IDLE, codel_common, engine_ask, engine_asks, engine_config, engine_node,
-    engine_rule, engine_settings,
+    ENGINE_ASKS, ENGINE_IDLE, ENGINE_LAYOUT, codel_common, engine_ask, engine_asks, engine_config,
+    engine_node, engine_rule, engine_settings,
 };
 use crate::maps::{Map, Named};
 use crate::programs::tcx::Attached;
@@ -132,6 +132,7 @@ impl Engine {
             inner: size.inner,
             at,
             members: if queues > 1 { queues } else { 0 },
+            layout: ENGINE_LAYOUT,
             ..engine_settings::new_zeroed()
         })?;
         Ok(engine)
@@ -142,6 +143,9 @@ impl Engine {
         let (maps, link) = load::open(folder, &maps())?;
         let mut engine = Self::of(kind, maps, link)?;
         let settings = engine.settings.first()?;
+        if settings.layout != ENGINE_LAYOUT {
+            return Err(BpfError::Rows(kind.to_owned()));
+        }
         engine.last = settings.rule.lent;
         engine.rows_in_all = settings.rule.lent + settings.hosts;
         engine.last_fork = settings.inner;
@@ -451,6 +455,7 @@ pub(crate) fn config(row: &NodeRow) -> engine_config {
         cap: row.rule.cap,
         burst_bytes: row.rule.burst_bytes,
         hosts: row.rule.hosts.into(),
+        ceiling_burst_bytes: row.rule.ceiling_burst_bytes,
     }
 }
 

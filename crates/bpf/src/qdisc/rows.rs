@@ -335,6 +335,7 @@ fn node_row(node: &RowsNode) -> NodeRow {
         target_ns: u32::try_from(node.target.as_nanos()).unwrap_or(u32::MAX),
         cap: node.cap.map_or(0, row),
         burst_bytes: node.burst,
+        ceiling_burst_bytes: 0,
         hosts: node.hosts,
     };
     let parent = node.parent.map_or(u32::from(Rows::LINK), row);

@@ -339,7 +339,7 @@ fn changed(turn: u64) -> (u32, NodeRow) {
     let row = leaf(site, pick(7) % 5 * 1_000_000);
     let rule = NodeRule {
         guarantee_bytes_s: pick(11) % 3 * 60_000,
-        priority: (pick(13) % 3) as u32,
+        priority: (pick(13) % 3) as u16,
         quantum: 1_538 * (1 + pick(17) % 3) as u32,
         limit_bytes: (pick(19) % 2 * 30_000) as u32,
         cap: (pick(23) % 3 / 2) as u32 * CAP,

@@ -187,6 +187,7 @@ impl<'s> Attack<'s> {
                     guarantee_bytes_s: bytes(row.guarantee),
                     quantum: row.quantum,
                     burst_bytes: row.burst,
+                    ceiling_burst_bytes: 0,
                     priority: row.prio.into(),
                     target_ns: u32::MAX,
                     ..NodeRule::default()

@@ -186,7 +186,8 @@ static __always_inline int is_same(const struct engine_config *a,
 	       a->live == b->live && a->parent == b->parent &&
 	       a->fork == b->fork && a->quantum == b->quantum &&
 	       a->priority == b->priority && a->limit_bytes == b->limit_bytes &&
-	       a->target_ns == b->target_ns;
+	       a->target_ns == b->target_ns &&
+	       a->ceiling_burst_bytes == b->ceiling_burst_bytes;
 }
 
 /* A row that nobody had, or that has nothing of who had it, begins anew. */

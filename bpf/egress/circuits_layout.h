@@ -62,6 +62,8 @@ struct circuits_rule {
 	u32 queues; /* of the device, each with an engine */
 	u32 kinds[2]; /* of keys that are there, in either generation */
 	u32 picked[CIRCUITS_PICKED];
+	u64 holds_s
+		[2]; /* the user's: plans give the same from then on, and until then */
 };
 
 #endif

@@ -279,6 +279,12 @@ impl<V: Value> Map<u32, V> {
         self.handle.max_entries()
     }
 
+    /// The number that the kernel has for it, which no other map of this boot has.
+    pub(crate) fn number(&self) -> Result<u32, BpfError> {
+        let info = self.handle.info();
+        Ok(info.map_err(self.failed("read"))?.info.id)
+    }
+
     /// The value at the first key.
     pub(crate) fn first(&self) -> Result<V, BpfError> {
         self.get_or_zero(&0)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What files say, put together and compared.
 
-use crate::codes::{DEEP, ORDER, RATE, SOLD, TWICE, UNKNOWN, UNREACHED, UNUSED};
+use crate::codes::{DEEP, HOURS, ORDER, RATE, SOLD, TWICE, UNKNOWN, UNREACHED, UNUSED};
 use crate::hash::Known;
 use crate::key::Key;
 use crate::located::{FileSpan, Mistakes};
-use crate::model::{Circuit, List, Pair, Plan, Site};
+use crate::model::{Circuit, List, Pair, Plan, Quota, Site, Terms, Times};
 use crate::raw::{Collected, RATES, RawCircuit, RawPlan, RawSite};
 use crate::rows::Direction;
 use std::collections::BTreeMap;
@@ -34,15 +34,18 @@ pub(crate) fn check(all: Collected, mistakes: &Mistakes<'_>) -> List {
         "site",
         mistakes,
     );
+    for plan in &plans {
+        let of = || format!("the plan `{}`", plan.name);
+        ordered(&plan.rates.rates, &plan.rates.spans, &plan.at, of, mistakes);
+    }
+    let (plans, times): (Vec<RawPlan>, _) =
+        plans.into_iter().partition(|plan| plan.times.is_none());
     let by_plan = names(
         plans.iter().map(|plan| (&*plan.name, &plan.at)),
         "plan",
         mistakes,
     );
-    for plan in &plans {
-        let of = || format!("the plan `{}`", plan.name);
-        ordered(&plan.rates.rates, &plan.rates.spans, &plan.at, of, mistakes);
-    }
+    let planned = planned(&plans, times, &by_plan, mistakes);
     for (many, most, what) in [
         (circuits.len(), MOST_CIRCUITS, "circuits"),
         (sites.len(), MOST_SITES, "sites"),
@@ -82,12 +85,15 @@ pub(crate) fn check(all: Collected, mistakes: &Mistakes<'_>) -> List {
         };
         let plan_rates = plan.and_then(|plan| plans.get(plan));
         let [least, most] = resolved(raw, plan_rates, mistakes);
+        let own = raw.rates.rates;
         Circuit {
             id: raw.id.clone(),
             parent,
             plan: plan_rates.map(|plan| plan.name.clone()),
             least,
             most,
+            burst: plan_rates.map_or_else(Pair::default, |plan| plan.burst),
+            of_plan: own.map(|own| plan_rates.is_some() && own.is_none()),
             suspended: raw.suspended,
             keys: keys(number, raw, &circuits, &mut owners, mistakes),
         }
@@ -103,19 +109,82 @@ pub(crate) fn check(all: Collected, mistakes: &Mistakes<'_>) -> List {
             })
             .collect(),
         circuits,
-        plans: plans.iter().map(planned).collect(),
+        plans: planned,
     };
     sold(&list, &sites, mistakes);
     list
 }
 
-fn planned(raw: &RawPlan) -> Plan {
+/// The plans, each with the lines that count at some times.
+fn planned(
+    plans: &[RawPlan],
+    times: Vec<RawPlan>,
+    by_plan: &BTreeMap<&str, (usize, &FileSpan)>,
+    mistakes: &Mistakes<'_>,
+) -> Vec<Plan> {
+    let mut made: Vec<Plan> = plans
+        .iter()
+        .map(|raw| Plan {
+            name: raw.name.clone(),
+            terms: terms(raw),
+            times: Vec::new(),
+            quota: Quota {
+                most: raw.quota,
+                beyond: beyond(raw, plans, by_plan, mistakes),
+            },
+        })
+        .collect();
+    for raw in times {
+        let plan = by_plan.get(&*raw.name);
+        match plan.and_then(|(plan, _)| made.get_mut(*plan)) {
+            Some(plan) => plan
+                .times
+                .extend(raw.times.as_ref().map(|(schedule, written)| Times {
+                    schedule: schedule.clone(),
+                    written: written.clone(),
+                    terms: terms(&raw),
+                })),
+            None => mistakes.error(
+                HOURS,
+                &raw.at,
+                format!("the plan `{}` has some hours or days alone", raw.name),
+                "add a line without hours and days, for all other times",
+            ),
+        }
+    }
+    made
+}
+
+fn terms(raw: &RawPlan) -> Terms {
     let [least, most] = pairs(&raw.rates.rates);
-    Plan {
-        name: raw.name.clone(),
+    Terms {
         least,
         most,
+        burst: raw.burst,
     }
+}
+
+/// The plan that counts beyond the quota of another.
+fn beyond(
+    raw: &RawPlan,
+    plans: &[RawPlan],
+    by_plan: &BTreeMap<&str, (usize, &FileSpan)>,
+    mistakes: &Mistakes<'_>,
+) -> Option<String> {
+    if raw.beyond.is_empty() {
+        return None;
+    }
+    let other = found(&raw.beyond, by_plan, "plan", &raw.beyond_at, mistakes)?;
+    let other = plans.get(other)?;
+    if other.quota != Pair::default() {
+        mistakes.error(
+            HOURS,
+            &raw.beyond_at,
+            format!("the plan `{}` has a quota itself", other.name),
+            "name one without a quota, or leave the field empty for 64 kbit/s",
+        );
+    }
+    Some(other.name.clone())
 }
 
 /// Least and most of four rates.

@@ -46,6 +46,14 @@ pub const CODES: &[(&str, &str)] = &[
     (SWITCH, "A text is neither `yes` nor `no`."),
     (KEY, "A text is no MAC address, VLAN or session of PPPoE."),
     (
+        SIZE,
+        "A text is no burst or quota, or one that is out of its range.",
+    ),
+    (
+        HOURS,
+        "Hours, days, a zone or a quota of a plan are not what they can be.",
+    ),
+    (
         UNUSED,
         "Something is there that circuits do not use (warning).",
     ),
@@ -73,6 +81,8 @@ pub(crate) const JSON: &str = "L011";
 pub(crate) const DEEP: &str = "L012";
 pub(crate) const SWITCH: &str = "L013";
 pub(crate) const KEY: &str = "L014";
+pub(crate) const SIZE: &str = "L015";
+pub(crate) const HOURS: &str = "L016";
 pub(crate) const UNUSED: &str = "L201";
 pub(crate) const UNREACHED: &str = "L202";
 pub(crate) const SOLD: &str = "L203";

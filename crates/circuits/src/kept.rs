@@ -13,8 +13,9 @@ use crate::address::Prefix;
 use crate::file::File;
 use crate::hash::Known;
 use crate::key::{Key, KeyKind};
-use crate::model::{Circuit, List, Pair, Plan};
+use crate::model::{Circuit, List, Pair, Plan, Terms};
 use crate::one::One;
+use crate::plans::{GB, MB, MORE, Unit};
 use crate::raw::RATES;
 use crate::rows::Direction;
 use crate::table::{Lines, Row};
@@ -22,7 +23,7 @@ use crate::{rate, read as read_files};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use weirgate_document::Severity;
-use weirgate_units::{Rate, fnv1a_32};
+use weirgate_units::{Rate, Size, fnv1a_32};
 
 /// The first word, and the version of the text.
 const FORMAT: &str = "circuits 1";
@@ -56,11 +57,12 @@ impl Kept {
         let mut text = format!("{FORMAT} {way} {link} {queues}{DIVIDES}");
         network(&self.list, &mut text);
         text.push_str(DIVIDES);
-        let _ = write!(text, "Plan,{}", RATES.join(","));
+        let _ = write!(text, "Plan,{},{}", RATES.join(","), MORE.join(","));
         for plan in &self.list.plans {
-            text.push('\n');
-            quoted(&plan.name, &mut text);
-            rates(plan.least, plan.most, &mut text);
+            plan_line(plan, &plan.terms, None, &mut text);
+            for times in &plan.times {
+                plan_line(plan, &times.terms, Some(&times.written), &mut text);
+            }
         }
         text.push_str(DIVIDES);
         text.push_str(&columns());
@@ -299,7 +301,7 @@ fn line(circuit: &Circuit, site: &str, text: &mut String) {
     };
     addresses(false, text);
     addresses(true, text);
-    rates(circuit.least, circuit.most, text);
+    rates(circuit.least, circuit.most, circuit.of_plan, text);
     text.push(',');
     if let Some(plan) = &circuit.plan {
         quoted(plan, text);
@@ -357,10 +359,46 @@ fn address(prefix: &Prefix, text: &mut String) {
     }
 }
 
-fn rates(least: Pair, most: Pair, text: &mut String) {
-    for rate in [least.down, least.up, most.down, most.up] {
+/// A line of a plan, with what ends the line before it. Quotas stand in the line without
+/// times.
+fn plan_line(plan: &Plan, terms: &Terms, times: Option<&[String; 3]>, text: &mut String) {
+    text.push('\n');
+    quoted(&plan.name, text);
+    rates(terms.least, terms.most, [false; 4], text);
+    let sizes = |sizes: Pair<Size>, unit: Unit, text: &mut String| {
+        for size in [sizes.down, sizes.up] {
+            text.push(',');
+            if size != Size::default() {
+                unit.write(size, text);
+            }
+        }
+    };
+    sizes(terms.burst, MB, text);
+    let none = <[String; 3]>::default();
+    for word in times.unwrap_or(&none) {
         text.push(',');
-        rate::write(rate, text);
+        quoted(word, text);
+    }
+    let quota = Some(&plan.quota).filter(|_| times.is_none());
+    sizes(
+        quota.map_or_else(Pair::default, |quota| quota.most),
+        GB,
+        text,
+    );
+    text.push(',');
+    if let Some(beyond) = quota.and_then(|quota| quota.beyond.as_ref()) {
+        quoted(beyond, text);
+    }
+}
+
+/// The four rates, but for those that are the plan's.
+fn rates(least: Pair, most: Pair, of_plan: [bool; 4], text: &mut String) {
+    let own = [least.down, least.up, most.down, most.up];
+    for (rate, is_plans) in own.into_iter().zip(of_plan) {
+        text.push(',');
+        if !is_plans {
+            rate::write(rate, text);
+        }
     }
 }
 

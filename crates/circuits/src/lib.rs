@@ -53,6 +53,7 @@ mod raw;
 pub mod rows;
 mod session;
 mod table;
+mod terms;
 mod vlan;
 
 pub use address::Prefix;
@@ -62,9 +63,10 @@ pub use hash::{Known, Mixed};
 pub use key::{Key, KeyKind};
 pub use located::Located;
 pub use mac::Mac;
-pub use model::{Circuit, List, Pair, Plan, SUSPENDED, Site};
+pub use model::{Circuit, List, Pair, Plan, Quota, SUSPENDED, Site, Terms, Times};
 pub use one::{Asked, One};
 pub use session::Session;
+pub use terms::{Moment, Month, holds};
 pub use vlan::Vlan;
 
 use located::Mistakes;

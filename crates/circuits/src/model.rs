@@ -2,15 +2,16 @@
 //! A checked list of circuits.
 
 use crate::key::Key;
-use weirgate_units::Rate;
+use weirgate_schedule::Schedule;
+use weirgate_units::{Rate, Size};
 
-/// A rate in either direction.
+/// A rate, or something else, in either direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Pair {
+pub struct Pair<T = Rate> {
     /// Towards the subscriber.
-    pub down: Rate,
+    pub down: T,
     /// From the subscriber.
-    pub up: Rate,
+    pub up: T,
 }
 
 /// Which way the packets go that a device sends.
@@ -23,7 +24,8 @@ pub enum Direction {
 }
 
 impl Direction {
-    pub(crate) fn of(self, pair: Pair) -> Rate {
+    /// What a pair has in this direction.
+    pub fn of<T>(self, pair: Pair<T>) -> T {
         match self {
             Self::Down => pair.down,
             Self::Up => pair.up,
@@ -31,15 +33,49 @@ impl Direction {
     }
 }
 
+/// What a plan gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Terms {
+    /// What a circuit has before others have more than theirs; 0 for nothing.
+    pub least: Pair,
+    /// What it never exceeds for longer than a burst.
+    pub most: Pair,
+    /// What it may send above that after it had less; 0 for nothing.
+    pub burst: Pair<Size>,
+}
+
 /// Rates by a name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
     /// Its name, which no other plan has.
     pub name: String,
-    /// What a circuit has before others have more than theirs; 0 for nothing.
-    pub least: Pair,
-    /// What it never exceeds.
-    pub most: Pair,
+    /// What it gives, unless one of `times` holds.
+    pub terms: Terms,
+    /// Times at which it gives something else; the first that holds counts.
+    pub times: Vec<Times>,
+    /// How much it gives in a month.
+    pub quota: Quota,
+}
+
+/// Times at which a plan gives something else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Times {
+    /// When.
+    pub schedule: Schedule,
+    /// The same as it is written: hours, days and zone.
+    pub written: [String; 3],
+    /// What it gives then.
+    pub terms: Terms,
+}
+
+/// How much a plan gives in a calendar month of UTC.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Quota {
+    /// Bytes of frames; 0 for as much as can be had.
+    pub most: Pair<Size>,
+    /// The plan whose terms count when that is used up, for the rest of the month and in
+    /// that direction; `None` for those of a suspended circuit.
+    pub beyond: Option<String>,
 }
 
 /// A node of the tree with others below it: a site, a tower, an access point.
@@ -65,8 +101,13 @@ pub struct Circuit {
     pub plan: Option<String>,
     /// What it has before others have more than theirs; 0 for nothing.
     pub least: Pair,
-    /// What it never exceeds.
+    /// What it never exceeds for longer than a burst.
     pub most: Pair,
+    /// What it may send above that after it had less; 0 for nothing.
+    pub burst: Pair<Size>,
+    /// Which of its rates are its plan's: least down and up, most down and up. The burst
+    /// is always.
+    pub of_plan: [bool; 4],
     /// What tells that packets are its own, in order, none twice.
     pub keys: Vec<Key>,
     /// Whether it has [`SUSPENDED`] alone, whatever its rates say.
@@ -85,6 +126,14 @@ impl Circuit {
             return [Rate::default(), most.min(SUSPENDED)];
         }
         [least, most]
+    }
+
+    /// Its burst in a direction.
+    pub fn burst(&self, direction: Direction) -> Size {
+        if self.suspended {
+            return Size::default();
+        }
+        direction.of(self.burst)
     }
 }
 

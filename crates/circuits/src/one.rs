@@ -44,6 +44,7 @@ impl Asked {
         };
         let had = old.map(|old| &old.circuit);
         let plan = name(&self.plan, had.and_then(|had| had.plan.as_ref()));
+        let of_new_plan = self.plan.as_ref().map(|plan| !plan.is_empty());
         let from = match &self.plan {
             Some(wanted) if !wanted.is_empty() => {
                 let found = plans.iter().find(|plan| plan.name == *wanted);
@@ -54,7 +55,7 @@ impl Asked {
                     });
                     format!("there is no plan `{wanted}`; {hint}")
                 })?;
-                Some((plan.least, plan.most))
+                Some((plan.terms.least, plan.terms.most))
             }
             _ => had.map(|had| (had.least, had.most)),
         };
@@ -103,6 +104,12 @@ impl Asked {
             down: rates[first],
             up: rates[first + 1],
         });
+        let is_plans = |number: usize| {
+            let stays = had.is_some_and(|had| had.of_plan[number]);
+            self.rates[number].is_none() && of_new_plan.unwrap_or(stays)
+        };
+        let of = plan.as_ref();
+        let of = of.and_then(|name| plans.iter().find(|plan| plan.name == *name));
         Ok(One {
             site: name(&self.site, old.and_then(|old| old.site.as_ref())),
             circuit: Circuit {
@@ -111,6 +118,8 @@ impl Asked {
                 plan,
                 least,
                 most,
+                burst: of.map_or_else(Pair::default, |plan| plan.terms.burst),
+                of_plan: [0, 1, 2, 3].map(is_plans),
                 keys,
                 suspended: self
                     .suspended

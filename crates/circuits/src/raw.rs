@@ -9,7 +9,8 @@ use crate::model::Pair;
 use crate::rate;
 use crate::table::{Cell, Header, Row};
 use weirgate_document::SourceSpan;
-use weirgate_units::Rate;
+use weirgate_schedule::Schedule;
+use weirgate_units::{Rate, Size};
 
 /// The columns of rates, in this order everywhere.
 pub(crate) const RATES: [&str; 4] = [
@@ -73,6 +74,12 @@ pub(crate) struct RawPlan {
     pub(crate) name: String,
     pub(crate) at: FileSpan,
     pub(crate) rates: RawRates,
+    pub(crate) burst: Pair<Size>,
+    /// When the line counts, and how that is written; `None` for always.
+    pub(crate) times: Option<(Schedule, [String; 3])>,
+    pub(crate) quota: Pair<Size>,
+    pub(crate) beyond: String,
+    pub(crate) beyond_at: FileSpan,
 }
 
 /// A circuit as it was read. The place of rates is in the file of `at`.

@@ -7,7 +7,7 @@
 use crate::hash::Known;
 use crate::key::Key;
 pub use crate::model::Direction;
-use crate::model::List;
+use crate::model::{Circuit, List};
 use crate::queues;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -249,7 +249,7 @@ pub fn rows(
         let row = NodeRow {
             parent: of(circuit.parent, queue, &sites),
             fork: 0,
-            rule: leaf(circuit.rates(direction)),
+            rule: circuit.rule(direction),
         };
         let row = Row {
             id,
@@ -264,7 +264,7 @@ pub fn rows(
 }
 
 /// What a node has; `guarantee` in bytes a second.
-pub fn rule(most: Option<Rate>, guarantee: u64) -> NodeRule {
+fn rule(most: Option<Rate>, guarantee: u64) -> NodeRule {
     let ceiling = most.map_or(0, Rate::as_bytes_per_second);
     NodeRule {
         ceiling_bytes_s: ceiling,
@@ -278,18 +278,23 @@ pub fn rule(most: Option<Rate>, guarantee: u64) -> NodeRule {
     }
 }
 
-/// What a circuit has that is guaranteed one rate and never exceeds the other.
-pub fn leaf([least, most]: [Rate; 2]) -> NodeRule {
-    let rule = rule(Some(most), least.as_bytes_per_second());
-    // A queue that holds one frame is no standing queue.
-    let frame_ns = u64::from(FRAME) * 1_000_000_000 / rule.ceiling_bytes_s.max(1);
-    NodeRule {
-        target_ns: if frame_ns > TARGET_NS {
-            u32::try_from(frame_ns).unwrap_or(u32::MAX)
-        } else {
-            0
-        },
-        ..rule
+impl Circuit {
+    /// What its leaf has.
+    pub fn rule(&self, direction: Direction) -> NodeRule {
+        let [least, most] = self.rates(direction);
+        let rule = rule(Some(most), least.as_bytes_per_second());
+        // A queue that holds one frame is no standing queue.
+        let frame_ns = u64::from(FRAME) * 1_000_000_000 / rule.ceiling_bytes_s.max(1);
+        let burst = self.burst(direction).as_bytes();
+        NodeRule {
+            target_ns: if frame_ns > TARGET_NS {
+                u32::try_from(frame_ns).unwrap_or(u32::MAX)
+            } else {
+                0
+            },
+            ceiling_burst_bytes: u32::try_from(burst).unwrap_or(u32::MAX),
+            ..rule
+        }
     }
 }
 

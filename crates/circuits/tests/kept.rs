@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use weirgate_circuits::kept::{Kept, gone, put};
 use weirgate_circuits::rows::Direction;
 use weirgate_circuits::{
-    Asked, Circuit, File, Key, KeyKind, List, Mac, One, Pair, Plan, Prefix, Session, Site, Vlan,
-    read,
+    Asked, Circuit, File, Key, KeyKind, List, Mac, One, Pair, Plan, Prefix, Quota, Session, Site,
+    Terms, Times, Vlan, read,
 };
-use weirgate_units::Rate;
+use weirgate_schedule::{Clock, Day, Schedule, hours};
+use weirgate_units::{Rate, Size};
 
 fn pair(down: u64, up: u64) -> Pair {
     Pair {
@@ -23,15 +24,44 @@ fn name() -> impl Strategy<Value = String> {
     "[a-c#,\"\\\\ü-]([a-c#,\"\\\\ü -]{0,4}[a-c#,\"\\\\ü-])?"
 }
 
+/// A plan that may have bursts, hours and a quota.
+fn plan(name: String, most: u64, more: u8) -> Plan {
+    let is = |bit: u8| more >> bit & 1 == 1;
+    let size = |bit: u8, unit: u64| Pair {
+        down: Size::bytes(u64::from(is(bit)) * unit * 5 / 4),
+        up: Size::bytes(u64::from(is(bit + 1)) * unit * 7),
+    };
+    let terms = |most: u64, bit: u8| Terms {
+        least: pair(0, 1),
+        most: pair(most, most + 7),
+        burst: size(bit, 1_000_000),
+    };
+    let hours = hours("22:00-06:00").expect("hours");
+    let times = Times {
+        schedule: Schedule::new(&[Day::Fri, Day::Mon], &[hours], &Clock::default()),
+        written: ["22:00-06:00", "fri mon", ""].map(str::to_owned),
+        terms: terms(most + 1, 2),
+    };
+    Plan {
+        name,
+        terms: terms(most, 0),
+        times: vec![times; usize::from(more >> 6)],
+        quota: Quota {
+            most: size(4, 1_000_000_000),
+            beyond: None,
+        },
+    }
+}
+
 /// Lists of a few circuits below a few sites, with plans.
 fn lists() -> impl Strategy<Value = List> {
     let sites = prop::collection::btree_map(name(), (any::<bool>(), any::<bool>()), 0..5);
-    let plans = prop::collection::btree_map(name(), 1_u64..100_000, 0..3);
+    let plans = prop::collection::btree_map(name(), (1_u64..100_000, any::<u8>()), 0..3);
     let circuit = (
         0_usize..6,
         0_usize..4,
         1_u64..1_000_000,
-        any::<(bool, u8)>(),
+        any::<(bool, u8, [bool; 4])>(),
     );
     let circuits = prop::collection::btree_map(name(), circuit, 0..8);
     (sites, plans, circuits).prop_map(|(sites, plans, circuits)| {
@@ -47,23 +77,37 @@ fn lists() -> impl Strategy<Value = List> {
             .collect();
         let plans: Vec<Plan> = plans
             .into_iter()
-            .map(|(name, most)| Plan {
-                name,
-                least: pair(0, 1),
-                most: pair(most, most + 7),
-            })
+            .map(|(name, (most, more))| plan(name, most, more))
             .collect();
         let circuits = circuits.into_iter().enumerate().map(
-            |(number, (id, (site, plan, most, (suspended, host))))| {
+            |(number, (id, (site, plan, most, (suspended, host, of_plan))))| {
                 let number = number as u8;
                 let four = std::net::Ipv4Addr::new(10, number, 0, host);
                 let six = std::net::Ipv6Addr::new(0x2001, 0xdb8, number.into(), 0, 0, 0, 0, 0);
+                let plan = plans.get(plan);
+                let terms = plan.map(|plan| plan.terms).unwrap_or_default();
+                let of_plan = of_plan.map(|own| own && plan.is_some());
+                let rate = |number: usize, own: u64, plans: Rate| {
+                    if of_plan[number] {
+                        plans
+                    } else {
+                        Rate::kbit(own)
+                    }
+                };
                 Circuit {
                     id,
                     parent: (site < sites.len()).then_some(site),
-                    plan: plans.get(plan).map(|plan| plan.name.clone()),
-                    least: pair(1, 0),
-                    most: pair(most, 12_345),
+                    plan: plan.map(|plan| plan.name.clone()),
+                    least: Pair {
+                        down: rate(0, 1, terms.least.down),
+                        up: rate(1, 0, terms.least.up),
+                    },
+                    most: Pair {
+                        down: rate(2, most, terms.most.down),
+                        up: rate(3, 12_345, terms.most.up),
+                    },
+                    burst: terms.burst,
+                    of_plan,
                     keys: [
                         Prefix::new(four.into(), 32).map(Key::Address),
                         Prefix::new(six.into(), 48).map(Key::Address),
@@ -194,8 +238,12 @@ proptest! {
 fn what_is_asked_for_is_judged() {
     let plans = [Plan {
         name: "home".to_owned(),
-        least: pair(5_000, 1_000),
-        most: pair(100_000, 20_000),
+        terms: Terms {
+            least: pair(5_000, 1_000),
+            most: pair(100_000, 20_000),
+            ..Terms::default()
+        },
+        ..Plan::default()
     }];
     let home = Asked {
         plan: Some("home".to_owned()),
@@ -217,6 +265,9 @@ fn what_is_asked_for_is_judged() {
     };
     let other = faster.of("1042", Some(&one), &plans).expect("a circuit");
     assert_eq!(other.circuit.most, pair(200_000, 20_000));
+    // What is its own stays when the plan's changes; the rest follows.
+    assert_eq!(one.circuit.of_plan, [true; 4]);
+    assert_eq!(other.circuit.of_plan, [true, true, false, true]);
     assert_eq!(other.circuit.keys, one.circuit.keys);
     assert_eq!(one.circuit.keys.len(), 3);
     assert!(other.circuit.suspended && other.circuit.plan.as_deref() == Some("home"));

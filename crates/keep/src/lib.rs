@@ -52,7 +52,7 @@ mod service;
 mod site;
 mod store;
 
-pub use circuits::{Circuits, CircuitsDone, CircuitsRefused, Held, OneQueue, Queues};
+pub use circuits::{Circuits, CircuitsDone, CircuitsRefused, Held, Meters, OneQueue, Queues, Used};
 pub use error::{KeepError, returns};
 pub use guard::serve as serve_guard;
 pub use links::{AppliedLinks, LinkNow, LinkReport, LinksNow, hold_links};

@@ -328,6 +328,18 @@ impl CircuitTree {
         })
     }
 
+    /// What the row of a circuit has sent, in bytes; `None` where it is not this one's.
+    pub fn sent_bytes(&self, row: u32, id: &str) -> Option<u64> {
+        self.engine.config(row).filter(|config| config.live != 0)?;
+        let is_own = self.label(row)?.0 == Label::Circuit(id.to_owned());
+        Some(self.engine.counts(row)?.sent_wire_bytes).filter(|_| is_own)
+    }
+
+    /// A number that no other tree of this boot has.
+    pub fn number(&self) -> Result<u32, BpfError> {
+        self.rules.number()
+    }
+
     /// Whose packets are whose: the row of each key that is in force.
     pub fn table(&self) -> Result<Table, BpfError> {
         let active = (self.rules.first()?.generation & 1) as usize;

@@ -11,7 +11,7 @@ use weirgate_console::exit::{Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_console::time::calendar;
-use weirgate_keep::{Entry, Head, KeepError, Request, Site, serve_guard};
+use weirgate_keep::{Entry, Head, KeepError, Meters, Request, Site, serve_guard};
 
 /// `weirgate confirm`.
 pub fn confirm(state: &Path) -> Outcome {
@@ -206,7 +206,11 @@ pub fn boot(state: &Path) -> Outcome {
             output::note(NAMELESS);
         }
         let mut status = damages(&site).map_err(refused)?;
-        for held in site.hold_circuits().await.map_err(refused)? {
+        for held in site
+            .hold_circuits(&mut Meters::default())
+            .await
+            .map_err(refused)?
+        {
             let device = held.device;
             match held.outcome {
                 Ok(done) => output::note(&format!(

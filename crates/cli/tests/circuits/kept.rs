@@ -17,7 +17,7 @@ const KEPT: &str = "/var/lib/weirgate/circuits/sub0.list";
 
 type InForce = (BTreeMap<String, u64>, BTreeMap<String, String>);
 
-fn boot() -> String {
+pub(crate) fn boot() -> String {
     let output = Command::new("weirgate")
         .arg("boot")
         .output()
@@ -68,7 +68,7 @@ fn detach(which: &str) {
 }
 
 /// Waits until something is so, as long as it may take.
-fn within(longest: Duration, what: &str, is: impl Fn() -> bool) -> Duration {
+pub(crate) fn within(longest: Duration, what: &str, is: impl Fn() -> bool) -> Duration {
     let began = Instant::now();
     while !is() {
         assert!(began.elapsed() < longest, "{what} within {longest:?}");
@@ -77,10 +77,10 @@ fn within(longest: Duration, what: &str, is: impl Fn() -> bool) -> Duration {
     began.elapsed()
 }
 
-struct Keeper(Child);
+pub(crate) struct Keeper(Child);
 
 impl Keeper {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let mut command = Command::new("weirgate");
         let child = command.arg("keep").stderr(Stdio::inherit()).spawn();
         Self(child.expect("weirgate"))
@@ -96,7 +96,12 @@ impl Drop for Keeper {
 
 /// What a reboot leaves: the file alone.
 fn forget_all() {
-    net::run("tc qdisc del dev sub0 root");
+    forget_all_of("sub0");
+}
+
+/// The same of another device.
+pub(crate) fn forget_all_of(device: &str) {
+    net::run(&format!("tc qdisc del dev {device} root"));
     for folder in pinned() {
         fs::remove_dir_all(folder).expect("pins");
     }

@@ -8,6 +8,7 @@ mod frames;
 mod inside;
 mod kept;
 mod lists;
+mod plans;
 mod queues;
 mod sent;
 mod wire;
@@ -41,6 +42,7 @@ mod together {
                 "kept::a_list_outlives_its_device",
                 "kept::one_circuit_comes_changes_and_goes",
                 "kept::a_killed_change_of_one_is_mended",
+                "plans::plans_give_bursts_hours_and_quotas",
                 "frames::frames_reach_their_circuits",
                 "frames::keys_come_change_and_go",
                 "frames::a_tunnel_has_addresses_alone",
@@ -81,6 +83,11 @@ mod together {
         #[test]
         fn a_killed_change_of_one_is_mended() {
             println!("{}", GUEST.run("kept::a_killed_change_of_one_is_mended"));
+        }
+
+        #[test]
+        fn plans_give_bursts_hours_and_quotas() {
+            println!("{}", GUEST.run("plans::plans_give_bursts_hours_and_quotas"));
         }
 
         #[test]

@@ -14,6 +14,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
+use std::time::SystemTime;
+use weirgate_circuits::kept::Kept;
 use weirgate_state::DeviceName;
 use weirgate_units::Arrange as _;
 
@@ -68,9 +70,26 @@ pub(super) fn devices(folders: &Folders) -> Result<Vec<DeviceName>, KeepError> {
 
 impl ListFile {
     pub(super) fn of(folders: &Folders, device: &DeviceName) -> Self {
-        let name = format!("{device}{ENDS}");
         Self {
-            path: folders.state.join(FOLDER).join(name),
+            path: Self::beside(folders, device, ENDS),
+        }
+    }
+
+    /// The path of another file of the device, whose name ends so.
+    pub(super) fn beside(folders: &Folders, device: &DeviceName, ends: &str) -> PathBuf {
+        folders.state.join(FOLDER).join(format!("{device}{ends}"))
+    }
+
+    /// When it was written last, and how long it is: another list has others. `None`
+    /// where there is none.
+    pub(super) fn stamp(&self) -> Result<Option<(SystemTime, u64)>, KeepError> {
+        let read = || -> std::io::Result<_> {
+            let own = fs::metadata(&self.path)?;
+            Ok((own.modified()?, own.len()))
+        };
+        match read() {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            other => other.map(Some).map_err(KeepError::file(&self.path)),
         }
     }
 
@@ -94,6 +113,11 @@ impl ListFile {
             })
         });
         read.map(Some).map_err(|why| self.damaged(why))
+    }
+
+    /// The list of such a text.
+    pub(super) fn whole(&self, list: &str, changes: &str) -> Result<Kept, KeepError> {
+        Kept::read(list, changes).map_err(|why| self.damaged(why))
     }
 
     /// What is wrong with what it has.

@@ -2,7 +2,7 @@
 //! A list brought into force on a device, whatever of it is there already.
 
 use super::root::{Queues, Root};
-use super::{Circuits, CircuitsRefused, Target};
+use super::{Circuits, CircuitsRefused, Target, quota};
 use weirgate_bpf::{CircuitTree, CircuitsChange, CircuitsSize};
 use weirgate_circuits::List;
 use weirgate_circuits::kept::Kept;
@@ -53,11 +53,12 @@ fn size(list: &List, queues: u32) -> CircuitsSize {
 }
 
 impl Circuits<'_> {
-    /// Brings a list into force on a device. What is kept is the caller's to say.
+    /// Brings a list into force on a device, with what its plans give now. What is kept is
+    /// the caller's to say.
     pub(super) async fn force(
         &self,
         target: &Target<'_>,
-        kept: &Kept,
+        kept: &mut Kept,
         adopt: bool,
     ) -> Result<(CircuitTree, CircuitsDone), CircuitsRefused> {
         let (kernel, store, point) = (self.kernel, &self.store, target.point);
@@ -93,10 +94,12 @@ impl Circuits<'_> {
             store.remove_circuits(point)?;
             CircuitTree::load(point, kept.direction, &size(&kept.list, queues.count))?
         };
+        let holds = quota::follow(kept, &self.used(target.name));
         let mut done = CircuitsDone {
             change: tree.reconcile(&kept.list, kept.link)?,
             ..CircuitsDone::default()
         };
+        tree.set_holds(&holds)?;
         if is_new {
             store.keep_circuits(point, &mut tree)?;
         } else if !store.circuits_are_on(point) {

@@ -10,13 +10,15 @@
 mod error;
 mod file;
 mod force;
+mod quota;
 mod root;
 
 pub use error::CircuitsRefused;
 pub use force::CircuitsDone;
+pub use quota::{Meters, Used};
 pub use root::{OneQueue, Queues};
 
-use crate::error::KeepError;
+use crate::clock;
 use crate::offloads;
 use crate::store::folder::Folders;
 use file::{ListFile, Text};
@@ -77,7 +79,7 @@ impl<'k> Circuits<'k> {
     pub async fn apply(
         &self,
         name: &DeviceName,
-        kept: &Kept,
+        mut kept: Kept,
         adopt: bool,
     ) -> Result<CircuitsDone, CircuitsRefused> {
         let target = self.target(name).await?;
@@ -86,13 +88,13 @@ impl<'k> Circuits<'k> {
             && let Some(tree) = self.store.circuits(target.point)?
             && let has = tree.queues()?
             && kept.queues != Some(has)
-            && self.queues(&target, kept).count != has
+            && self.queues(&target, &kept).count != has
         {
             return Err(CircuitsRefused::Queues(name.clone(), has));
         }
         let file = ListFile::of(self.folders, name);
         let aside = file.write(&kept.write())?;
-        let (tree, done) = self.force(&target, kept, adopt).await?;
+        let (tree, done) = self.force(&target, &mut kept, adopt).await?;
         aside.publish()?;
         tree.settle()?;
         Ok(done)
@@ -113,15 +115,23 @@ impl<'k> Circuits<'k> {
         let text = text.ok_or_else(|| CircuitsRefused::NotKept(name.clone()))?;
         let read = Kept::circuit(&text.list, &text.changes, id);
         let (old, plans) = read.map_err(|why| file.damaged(why))?;
-        let new = wanted(old.as_ref(), &plans).map_err(CircuitsRefused::Wrong)?;
+        let mut new = wanted(old.as_ref(), &plans).map_err(CircuitsRefused::Wrong)?;
         if old == new {
             return Ok(done);
         }
         let line = new.as_ref().map_or_else(|| gone(id), put);
+        if let Some(one) = &mut new {
+            quota::follow_one(
+                &mut one.circuit,
+                &plans,
+                tree.direction()?,
+                &self.used(name),
+            );
+        }
         done.change = tree.put_one(old.as_ref(), new.as_ref())?;
         if text.is_long() {
             let changes = text.changes + &line;
-            let kept = whole(&file, &text.list, &changes)?;
+            let kept = file.whole(&text.list, &changes)?;
             file.write(&kept.write())?.publish()?;
         } else {
             file.append(&text, &line)?;
@@ -161,7 +171,7 @@ impl<'k> Circuits<'k> {
 
     /// Brings what is kept into force where it is not, on the devices that are there,
     /// and takes away what those left that have gone.
-    pub async fn hold(&self) -> Result<Vec<Held>, CircuitsRefused> {
+    pub async fn hold(&self, meters: &mut Meters) -> Result<Vec<Held>, CircuitsRefused> {
         let mut all = Vec::new();
         self.forget_gone().await?;
         for device in file::devices(self.folders)? {
@@ -172,13 +182,35 @@ impl<'k> Circuits<'k> {
                     continue;
                 }
                 Err(error) => Err(error),
-                Ok(target) => self.standing(&target).await.map(|(_, done)| done),
+                Ok(target) => self.metered(&target, meters).await,
             };
             if !matches!(&outcome, Ok(done) if done.is_nothing()) {
                 all.push(Held { device, outcome });
             }
         }
         Ok(all)
+    }
+
+    /// The same of one device. Its quotas are looked at, and come into force.
+    async fn metered(
+        &self,
+        target: &Target<'_>,
+        meters: &mut Meters,
+    ) -> Result<CircuitsDone, CircuitsRefused> {
+        let (tree, done) = self.standing(target).await?;
+        if !meters.look(self.folders, target.name, &tree)? {
+            return Ok(done);
+        }
+        drop(tree);
+        let (tree, more) = self.force_kept(target).await?;
+        tree.settle()?;
+        Ok(if more.is_nothing() { done } else { more })
+    }
+
+    /// What circuits have used of their quotas. One whose file is damaged has none: lists
+    /// have to come into force all the same, and the next look at quotas reports it.
+    pub fn used(&self, name: &DeviceName) -> Used {
+        Used::read(self.folders, name).unwrap_or_default()
     }
 
     /// The device's circuits, brought into force first where anything is missing.
@@ -190,17 +222,26 @@ impl<'k> Circuits<'k> {
             && let Some(tree) = self.store.circuits(target.point)?
             && self.has_root(target, tree.queues()?).await?
             && !tree.is_open()?
+            && tree.holds()?.contains(&clock::unix())
         {
             return Ok((tree, CircuitsDone::default()));
         }
+        let (tree, done) = self.force_kept(target).await?;
+        tree.settle()?;
+        Ok((tree, done))
+    }
+
+    /// Brings into force what is kept.
+    async fn force_kept(
+        &self,
+        target: &Target<'_>,
+    ) -> Result<(CircuitTree, CircuitsDone), CircuitsRefused> {
         let file = ListFile::of(self.folders, target.name);
         let Some(Text { list, changes }) = file.read(true)? else {
             return Err(CircuitsRefused::None(target.name.clone()));
         };
-        let kept = whole(&file, &list, &changes)?;
-        let (tree, done) = self.force(target, &kept, false).await?;
-        tree.settle()?;
-        Ok((tree, done))
+        let mut kept = file.whole(&list, &changes)?;
+        self.force(target, &mut kept, false).await
     }
 
     async fn target<'n>(&self, name: &'n DeviceName) -> Result<Target<'n>, CircuitsRefused> {
@@ -234,9 +275,4 @@ impl<'k> Circuits<'k> {
         }
         Ok(())
     }
-}
-
-/// The list of a file.
-fn whole(file: &ListFile, list: &str, changes: &str) -> Result<Kept, KeepError> {
-    Kept::read(list, changes).map_err(|why| file.damaged(why))
 }

@@ -2,6 +2,7 @@
 //! Devices as they were at the last look: which came since and get their tree at once, and
 //! which have another name.
 
+use crate::circuits::Meters;
 use crate::error::KeepError;
 use crate::site::Site;
 use crate::store::damage::Damage;
@@ -18,6 +19,8 @@ use weirgate_units::Inserted as _;
 pub(super) struct Known {
     /// The machine's devices.
     pub(super) devices: BTreeMap<DeviceName, DeviceIndex>,
+    /// What circuits have used of their quotas.
+    pub(super) meters: Meters,
     /// Damaged files that were reported.
     pub(super) damages: Vec<Damage>,
     /// The number of the confirmed entry.

@@ -18,7 +18,7 @@ mod sessions;
 
 pub use report::Report;
 
-use crate::circuits::Circuits;
+use crate::circuits::{Circuits, Meters};
 use crate::clock::{self, NEVER, Timer};
 use crate::error::KeepError;
 use crate::rate::{Following, Rates};
@@ -115,7 +115,7 @@ pub async fn keep(
                 if rates.is_some() {
                     Rates::end(site);
                 }
-                return Ok(());
+                return known.meters.end(&site.folders);
             }
             () = events.next() => known.returned(site).await,
             () = stored.event() => false,
@@ -136,7 +136,7 @@ pub async fn keep(
             over = programs.over() => {
                 over?;
                 // What stands in the way is reported, and tried again at the pace of repairs.
-                if waits || stand(site, &mut report).await {
+                if waits || stand(site, &mut known, &mut report).await {
                     continue;
                 }
                 true
@@ -432,20 +432,24 @@ async fn work(
         }
     }
     known.held(site).await;
-    steps += hold(site, report).await?;
+    steps += hold(site, &mut known.meters, report).await?;
     Ok(Some(steps))
 }
 
 /// Whether programs are as they are to be, or are so again.
-async fn stand(site: &Site, report: &mut impl FnMut(Report)) -> bool {
-    let held = hold(site, report).await.is_ok();
+async fn stand(site: &Site, known: &mut Known, report: &mut impl FnMut(Report)) -> bool {
+    let held = hold(site, &mut known.meters, report).await.is_ok();
     held && site.programs_stand().await.is_ok_and(|stand| stand)
 }
 
 /// Brings the circuits that are kept into force where they are not; how many devices
 /// had to be changed. Each is tried, whatever becomes of another.
-async fn hold(site: &Site, report: &mut impl FnMut(Report)) -> Result<usize, KeepError> {
-    let held = site.hold_circuits().await?;
+async fn hold(
+    site: &Site,
+    meters: &mut Meters,
+    report: &mut impl FnMut(Report),
+) -> Result<usize, KeepError> {
+    let held = site.hold_circuits(meters).await?;
     let (mut steps, mut first) = (0, None);
     for one in held {
         match one.outcome {

@@ -2,7 +2,7 @@
 //! Bringing the confirmed state into force, as far as its devices are there.
 
 use super::Site;
-use crate::circuits::{Circuits, CircuitsRefused, Held};
+use crate::circuits::{Circuits, CircuitsRefused, Held, Meters};
 use crate::clock;
 use crate::error::KeepError;
 use crate::guard;
@@ -90,11 +90,14 @@ impl Site {
 
     /// Brings the circuits that are kept into force where they are not, on the devices
     /// that are there; what was done, and what stood in the way.
-    pub async fn hold_circuits(&self) -> Result<Vec<Held>, KeepError> {
+    pub async fn hold_circuits(&self, meters: &mut Meters) -> Result<Vec<Held>, KeepError> {
         if !Circuits::are_kept(&self.folders) {
             return Ok(Vec::new());
         }
-        let held = async { Circuits::open(&self.folders, &self.kernel)?.hold().await };
+        let held = async {
+            let circuits = Circuits::open(&self.folders, &self.kernel)?;
+            circuits.hold(meters).await
+        };
         held.await.map_err(|error| match error {
             CircuitsRefused::Keep(error) => *error,
             other => KeepError::Circuits(format!("circuits: {other}")),

@@ -8,6 +8,7 @@ use crate::layout::{circuits_label, circuits_leaves, circuits_rule, engine_confi
 use crate::qdisc::engine::config;
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
+use std::ops::Range;
 use weirgate_circuits::rows::{self, Held, Label, Room, Table};
 use weirgate_circuits::{Key, Known, List, Mixed};
 use weirgate_units::Rate;
@@ -80,6 +81,23 @@ impl CircuitTree {
             return Ok(());
         }
         self.rules.set_first(&circuits_rule { open: 0, ..rule })
+    }
+
+    /// Notes from when until when, in seconds since 1970, plans give what was brought into
+    /// force.
+    pub fn set_holds(&self, holds: &Range<u64>) -> Result<(), BpfError> {
+        let rule = self.rules.first()?;
+        let holds_s = [holds.start, holds.end];
+        if rule.holds_s == holds_s {
+            return Ok(());
+        }
+        self.rules.set_first(&circuits_rule { holds_s, ..rule })
+    }
+
+    /// The same, as it was noted.
+    pub fn holds(&self) -> Result<Range<u64>, BpfError> {
+        let [from, until] = self.rules.first()?.holds_s;
+        Ok(from..until)
     }
 
     /// Whether a command was ended before what it brought into force was kept.

@@ -6,7 +6,7 @@ use crate::error::BpfError;
 use crate::layout::{CIRCUITS_PICKED, circuits_label, circuits_rule, engine_config};
 use crate::qdisc::engine::config;
 use weirgate_aqm::NodeRow;
-use weirgate_circuits::rows::{Full, Label, QUEUE_SHIFT, Room, leaf, row_of};
+use weirgate_circuits::rows::{Full, Label, QUEUE_SHIFT, Room, row_of};
 use weirgate_circuits::{Key, One, queues};
 use weirgate_units::Arrange as _;
 use zerocopy::FromZeros as _;
@@ -72,7 +72,7 @@ impl CircuitTree {
             Some(new) => config(&NodeRow {
                 parent,
                 fork: 0,
-                rule: leaf(new.circuit.rates(direction)),
+                rule: new.circuit.rule(direction),
             }),
             None => engine_config { live: 0, ..is },
         };

@@ -76,12 +76,13 @@ fn say_queues(name: &DeviceName, queues: Queues) {
 }
 
 /// `weirgate circuits apply`.
-pub(super) fn apply(state: &Path, name: &str, kept: &Kept, adopt: bool) -> Outcome {
+pub(super) fn apply(state: &Path, name: &str, kept: Kept, adopt: bool) -> Outcome {
     in_runtime(async {
         let name = device(name)?;
         let (folders, kernel) = here(state)?;
         let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
         let began = Instant::now();
+        let list = files::summary(&kept.list);
         let done = circuits.apply(&name, kept, adopt).await.map_err(refused)?;
         say(&name, &done);
         if let Some(queues) = done.put {
@@ -90,7 +91,7 @@ pub(super) fn apply(state: &Path, name: &str, kept: &Kept, adopt: bool) -> Outco
         }
         output::note(&format!(
             "{name}: {}; {}, in {:.0} ms",
-            files::summary(&kept.list),
+            list,
             summary(&done.change),
             began.elapsed().as_secs_f64() * 1e3
         ));

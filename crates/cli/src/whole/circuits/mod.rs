@@ -192,7 +192,7 @@ pub fn run(state: &Path, command: &Command) -> Outcome {
                 queues: *queues,
                 list: files::read(files)?,
             };
-            live::apply(state, device, &kept, *adopt)
+            live::apply(state, device, kept, *adopt)
         }
         Command::Add(one) => one.put(state, true),
         Command::Change(one) => one.put(state, false),

@@ -169,6 +169,7 @@ pub(super) fn show(state: &Path, name: &str, wanted: Option<&str>, as_json: bool
         let circuits = Circuits::open(&folders, &kernel).map_err(live::refused)?;
         let kernel_tree = circuits.tree(&name).await.map_err(live::refused)?;
         let tree = Tree::of(&kernel_tree)?;
+        let used = circuits.used(&name);
         let Some(wanted) = wanted else {
             let nodes = tree.nodes.values();
             let nodes: Vec<_> = nodes
@@ -202,10 +203,21 @@ pub(super) fn show(state: &Path, name: &str, wanted: Option<&str>, as_json: bool
         for node in found {
             let own = table.iter().filter(|(_, row)| *row == node.id);
             let keys: Vec<Key> = own.map(|(key, _)| *key).collect();
+            let used = match &node.label {
+                Label::Circuit(id) => used.bytes_now(id),
+                _ => None,
+            };
             if as_json {
-                values.push(tree.json(node, Some(&keys)));
+                let mut value = tree.json(node, Some(&keys));
+                if let Some(used) = used {
+                    value["used_bytes"] = used.into();
+                }
+                values.push(value);
             } else {
                 let mut text = tree.text(node);
+                if let Some(used) = used {
+                    let _ = write!(text, "\nof this month's quota: {used} bytes used");
+                }
                 for kind in KeyKind::ALL {
                     let own = texts(&keys, kind);
                     if !own.is_empty() {

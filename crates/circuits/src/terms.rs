@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a plan gives at a time, and to a circuit that has used up its quota.
+
+use crate::model::{Circuit, Direction, List, Pair, Plan, SUSPENDED, Terms};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use weirgate_units::Rate;
+
+/// Seconds of a day.
+const DAY: u64 = 86_400;
+
+/// When, which way, and how much circuits have used of their quotas.
+pub struct Moment<'m> {
+    /// Seconds since 1970.
+    pub at: u64,
+    /// Which way the device sends.
+    pub direction: Direction,
+    /// What a circuit has had in this direction since the month began, in bytes.
+    pub used: &'m dyn Fn(&str) -> u64,
+}
+
+impl Plan {
+    /// What it gives at a time, in seconds since 1970.
+    pub fn at(&self, at: u64) -> Terms {
+        let mut times = self.times.iter();
+        let other = times.find(|times| times.schedule.holds(at));
+        other.map_or(self.terms, |times| times.terms)
+    }
+
+    /// Whether it has a quota in a direction.
+    pub fn has_quota(&self, direction: Direction) -> bool {
+        direction.of(self.quota.most).as_bytes() > 0
+    }
+
+    /// What it gives to a circuit.
+    fn of(&self, plans: &BTreeMap<&str, &Self>, moment: &Moment<'_>, id: &str) -> Terms {
+        let own = self.at(moment.at);
+        let quota = moment.direction.of(self.quota.most).as_bytes();
+        if quota == 0 || (moment.used)(id) < quota {
+            return own;
+        }
+        let beyond = self.quota.beyond.as_deref();
+        let beyond = beyond.and_then(|name| plans.get(name));
+        let other = beyond.map_or_else(Terms::suspended, |plan| plan.at(moment.at));
+        own.but(&other, moment.direction)
+    }
+}
+
+impl Terms {
+    /// Those of a suspended circuit.
+    fn suspended() -> Self {
+        Self {
+            most: Pair {
+                down: SUSPENDED,
+                up: SUSPENDED,
+            },
+            ..Self::default()
+        }
+    }
+
+    /// The same, but in one direction.
+    fn but(mut self, other: &Self, direction: Direction) -> Self {
+        match direction {
+            Direction::Down => {
+                self.least.down = other.least.down;
+                self.most.down = other.most.down;
+                self.burst.down = other.burst.down;
+            }
+            Direction::Up => {
+                self.least.up = other.least.up;
+                self.most.up = other.most.up;
+                self.burst.up = other.burst.up;
+            }
+        }
+        self
+    }
+}
+
+impl Circuit {
+    /// Gives it what its plan has at a moment, where it has one of these.
+    pub fn follow(&mut self, plans: &[Plan], moment: &Moment<'_>) {
+        self.take(&by_name(plans), moment);
+    }
+
+    fn take(&mut self, plans: &BTreeMap<&str, &Plan>, moment: &Moment<'_>) {
+        let name = self.plan.as_deref();
+        let Some(plan) = name.and_then(|name| plans.get(name)) else {
+            return;
+        };
+        let terms = plan.of(plans, moment, &self.id);
+        self.has(&terms);
+    }
+
+    /// Gives it what is its plan's.
+    pub(crate) fn has(&mut self, terms: &Terms) {
+        let own: [&mut Rate; 4] = [
+            &mut self.least.down,
+            &mut self.least.up,
+            &mut self.most.down,
+            &mut self.most.up,
+        ];
+        let Terms { least, most, burst } = *terms;
+        let of_plan = [least.down, least.up, most.down, most.up];
+        for ((own, rate), is) in own.into_iter().zip(of_plan).zip(self.of_plan) {
+            if is {
+                *own = rate;
+            }
+        }
+        self.burst = burst;
+    }
+}
+
+fn by_name(plans: &[Plan]) -> BTreeMap<&str, &Plan> {
+    plans.iter().map(|plan| (&*plan.name, plan)).collect()
+}
+
+/// From a time to when plans may give something else: at other hours, or in another month.
+/// Before that time, a clock that is set back may say other hours too.
+pub fn holds(plans: &[Plan], at: u64) -> Range<u64> {
+    let times = plans.iter().flat_map(|plan| &plan.times);
+    let hours = times.map(|times| times.schedule.changes(at));
+    let metered = plans.iter().any(|plan| plan.quota.most != Pair::default());
+    let month = metered.then(|| Month::of(at).end());
+    match hours.chain(month).min() {
+        Some(next) => at..next,
+        None => 0..u64::MAX,
+    }
+}
+
+/// A calendar month of UTC: twelve for each year since 1970, and those before it in its
+/// year.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Month(pub u32);
+
+impl Month {
+    /// The month of a time, in seconds since 1970.
+    pub fn of(at: u64) -> Self {
+        let days = (at / DAY) as u32;
+        // A month has 28 days at least.
+        let mut own = Self(days / 31);
+        while own.first_day_of_next() <= days {
+            own.0 += 1;
+        }
+        own
+    }
+
+    /// The first second of the next.
+    pub fn end(self) -> u64 {
+        u64::from(self.first_day_of_next()) * DAY
+    }
+
+    /// Days from 1970 to the next month: of whole years, with a day more in leap years, and
+    /// of months.
+    fn first_day_of_next(self) -> u32 {
+        let (years, month) = ((self.0 + 1) / 12, (self.0 + 1) % 12);
+        let year = 1970 + years;
+        let leaps = |year: u32| year / 4 - year / 100 + year / 400;
+        let is_leap = leaps(year) > leaps(year - 1);
+        let before = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
+        let leap_day = u32::from(is_leap && month > 1);
+        years * 365 + leaps(year - 1) - leaps(1969) + before[month as usize] + leap_day
+    }
+}
+
+impl List {
+    /// Gives every circuit what its plan has at a moment.
+    pub fn follow(&mut self, moment: &Moment<'_>) {
+        let plans = by_name(&self.plans);
+        for circuit in &mut self.circuits {
+            circuit.take(&plans, moment);
+        }
+    }
+}

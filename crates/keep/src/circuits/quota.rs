@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What circuits have used of their quotas in this month.
+//!
+//! The engine counts what a circuit sends for as long as it is loaded. A file beside the
+//! list has what was counted in the month, and where the engine's counter stood then.
+//! `weirgate keep` looks at the counters, and writes the file when somebody's quota is used
+//! up, and every [`WRITE`]. So a machine that loses its power forgets that much at most.
+
+use super::error::CircuitsRefused;
+use super::file::ListFile;
+use crate::clock;
+use crate::error::KeepError;
+use crate::store::folder::Folders;
+use crate::store::sealed;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::SystemTime;
+use weirgate_bpf::{BpfError, CircuitTree};
+use weirgate_circuits::kept::Kept;
+use weirgate_circuits::rows::{Direction, Label};
+use weirgate_circuits::{Circuit, List, Moment, Month, Plan, holds};
+use weirgate_state::DeviceName;
+
+/// How often what was counted is written, in seconds.
+const WRITE: u64 = 300;
+
+/// How names of files end.
+const ENDS: &str = ".used";
+
+/// What one circuit has had.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+struct Had {
+    /// Bytes of this month.
+    bytes: u64,
+    /// What the counter of the engine was then.
+    counter: u64,
+}
+
+/// What circuits of a device have had in a month.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Used {
+    /// The month ([`Month`]).
+    month: u32,
+    /// This boot, and the engine's number in it: others count from 0.
+    boot: String,
+    engine: u32,
+    circuits: BTreeMap<String, Had>,
+}
+
+impl Used {
+    /// What is known of a device; nothing where there is no file, or a damaged one.
+    pub(super) fn read(folders: &Folders, device: &DeviceName) -> Result<Self, KeepError> {
+        let path = path(folders, device);
+        let read = sealed::read(&path, HINT)?;
+        Ok(read.unwrap_or_default())
+    }
+
+    /// What a circuit has had in the month of a time, in seconds since 1970.
+    fn bytes(&self, id: &str, at: u64) -> u64 {
+        let own = self.circuits.get(id);
+        let own = own.filter(|_| Month(self.month) == Month::of(at));
+        own.map_or(0, |own| own.bytes)
+    }
+
+    /// What a circuit with a quota has had in this month, in bytes, as far as it was
+    /// written; `None` for one without.
+    pub fn bytes_now(&self, id: &str) -> Option<u64> {
+        let at = clock::unix();
+        self.circuits.get(id).map(|_| self.bytes(id, at))
+    }
+
+    fn write(&self, folders: &Folders, device: &DeviceName) -> Result<(), KeepError> {
+        sealed::write(&path(folders, device), self)
+    }
+}
+
+const HINT: &str = "remove the file; circuits begin this month's quotas again";
+
+fn path(folders: &Folders, device: &DeviceName) -> PathBuf {
+    ListFile::beside(folders, device, ENDS)
+}
+
+/// Gives the circuits of a list what their plans give now; from when until when that is so.
+pub(super) fn follow(kept: &mut Kept, used: &Used) -> Range<u64> {
+    let at = clock::unix();
+    kept.list.follow(&Moment {
+        at,
+        direction: kept.direction,
+        used: &|id| used.bytes(id, at),
+    });
+    holds(&kept.list.plans, at)
+}
+
+/// The same of one circuit.
+pub(super) fn follow_one(circuit: &mut Circuit, plans: &[Plan], direction: Direction, used: &Used) {
+    let at = clock::unix();
+    circuit.follow(
+        plans,
+        &Moment {
+            at,
+            direction,
+            used: &|id| used.bytes(id, at),
+        },
+    );
+}
+
+/// What is known between two looks at the counters of circuits.
+#[derive(Debug, Default)]
+pub struct Meters {
+    devices: BTreeMap<DeviceName, Meter>,
+}
+
+#[derive(Debug, Default)]
+struct Meter {
+    /// The list that `circuits` are of.
+    list: Option<(SystemTime, u64)>,
+    circuits: Vec<Metered>,
+    used: Used,
+    /// When that was written, in seconds since 1970.
+    written: u64,
+}
+
+/// A circuit whose plan has a quota.
+#[derive(Debug)]
+struct Metered {
+    id: String,
+    row: u32,
+    quota: u64,
+}
+
+impl Meters {
+    /// Counts what the circuits of a device have sent since the last look; whether a
+    /// quota was used up since, or the month ended of one that was.
+    pub(super) fn look(
+        &mut self,
+        folders: &Folders,
+        device: &DeviceName,
+        tree: &CircuitTree,
+    ) -> Result<bool, CircuitsRefused> {
+        let file = ListFile::of(folders, device);
+        let list = file.stamp()?;
+        let meter = self.devices.entry(device.clone()).or_default();
+        if meter.list != list {
+            let first = meter.list.is_none();
+            meter.circuits = match file.read(false)? {
+                Some(text) => metered(&file.whole(&text.list, &text.changes)?, tree)?,
+                None => Vec::new(),
+            };
+            meter.list = list;
+            if first && !meter.circuits.is_empty() {
+                meter.used = Used::read(folders, device)?;
+            }
+        }
+        if meter.circuits.is_empty() {
+            return Ok(false);
+        }
+        let now = clock::unix();
+        let changed = meter.count(Month::of(now), (&folders.boot, tree.number()?), |one| {
+            tree.sent_bytes(one.row, &one.id)
+        });
+        if changed || !(meter.written..meter.written + WRITE).contains(&now) {
+            meter.used.write(folders, device)?;
+            meter.written = now;
+        }
+        Ok(changed)
+    }
+
+    /// Writes what was counted since it was written last: nobody looks any more.
+    pub(crate) fn end(&self, folders: &Folders) -> Result<(), KeepError> {
+        let metered = self.devices.iter();
+        for (device, meter) in metered.filter(|(_, meter)| !meter.circuits.is_empty()) {
+            meter.used.write(folders, device)?;
+        }
+        Ok(())
+    }
+}
+
+impl Meter {
+    /// Counts by counters of bytes, which begin at 0 in another boot or engine.
+    fn count(
+        &mut self,
+        month: Month,
+        (boot, engine): (&str, u32),
+        sent: impl Fn(&Metered) -> Option<u64>,
+    ) -> bool {
+        let used = &mut self.used;
+        let is_new = used.month != month.0;
+        let counts_on = used.boot == boot && used.engine == engine;
+        used.month = month.0;
+        used.engine = engine;
+        boot.clone_into(&mut used.boot);
+        let mut changed = false;
+        for one in &self.circuits {
+            let Some(counter) = sent(one) else {
+                continue;
+            };
+            let had = used.circuits.entry(one.id.clone()).or_default();
+            let was_used_up = had.bytes >= one.quota;
+            let from = if counts_on && counter >= had.counter {
+                had.counter
+            } else {
+                0
+            };
+            let before = if is_new { 0 } else { had.bytes };
+            *had = Had {
+                bytes: before.saturating_add(counter - from),
+                counter,
+            };
+            changed |= was_used_up != (had.bytes >= one.quota);
+        }
+        changed
+    }
+}
+
+/// The circuits whose plans have a quota in the direction of a list, and their rows.
+fn metered(kept: &Kept, tree: &CircuitTree) -> Result<Vec<Metered>, BpfError> {
+    let quotas = quotas(&kept.list, kept.direction);
+    if quotas.is_empty() {
+        return Ok(Vec::new());
+    }
+    let quota = |plan: &Option<String>| quotas.get(plan.as_deref()?).copied();
+    let mut own: BTreeMap<&str, u64> = BTreeMap::new();
+    for circuit in &kept.list.circuits {
+        own.extend(quota(&circuit.plan).map(|quota| (&*circuit.id, quota)));
+    }
+    let rows = tree.nodes()?.filter_map(|node| match node.label {
+        Label::Circuit(id) => Some(Metered {
+            quota: *own.get(&*id)?,
+            row: node.id,
+            id,
+        }),
+        _ => None,
+    });
+    Ok(rows.collect())
+}
+
+/// The plans that have a quota, in bytes.
+fn quotas(list: &List, direction: Direction) -> BTreeMap<&str, u64> {
+    let has = |plan: &&Plan| plan.has_quota(direction);
+    let plans = list.plans.iter().filter(has);
+    plans
+        .map(|plan| (&*plan.name, direction.of(plan.quota.most).as_bytes()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_that_begin_again_are_added_up() {
+        let mut meter = Meter {
+            circuits: vec![Metered {
+                id: "1".to_owned(),
+                row: 7,
+                quota: 1_000,
+            }],
+            ..Meter::default()
+        };
+        let november = Month(682);
+        let at = november.end() - 1;
+        let mut count = |month, of, sent| {
+            let changed = meter.count(month, of, |_| sent);
+            (changed, meter.used.bytes("1", month.end() - 1))
+        };
+        assert_eq!(count(november, ("a", 1), Some(400)), (false, 400));
+        assert_eq!(count(november, ("a", 1), Some(900)), (false, 900));
+        // A row that is not the circuit's now counts nothing.
+        assert_eq!(count(november, ("a", 1), None), (false, 900));
+        // The circuit went and came, so that its counter began again.
+        assert_eq!(count(november, ("a", 1), Some(50)), (false, 950));
+        // Another engine of this boot, whose counter is beyond the former one.
+        assert_eq!(count(november, ("a", 2), Some(60)), (true, 1_010));
+        assert_eq!(count(november, ("a", 2), Some(70)), (false, 1_020));
+        assert_eq!(count(november, ("b", 2), Some(80)), (false, 1_100));
+        // Of the first look of a month, all counts for it.
+        let december = Month(november.0 + 1);
+        assert_eq!(count(december, ("b", 2), Some(90)), (true, 10));
+        assert_eq!(meter.used.bytes("1", at), 0);
+    }
+}

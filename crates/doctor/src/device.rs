@@ -32,6 +32,7 @@ pub(crate) fn examine(question: &Question<'_>, carriers: &[Carrier], findings: &
         };
         state(carrier, device, findings);
         if let Some(flow) = &carrier.leaving {
+            radio(carrier, device, flow, findings);
             merging(carrier, device, flow, true, findings);
             ring(&carrier.device, device, flow, findings);
             queues(&carrier.device, device, flow, findings);
@@ -91,6 +92,38 @@ fn state(carrier: &Carrier, device: &Interface, findings: &mut Vec<Finding>) {
         fact: fact.to_owned(),
         why: "it carries 0 packets".to_owned(),
         remedy,
+    });
+}
+
+/// mac80211 has a queue for each station, with FQ-CoDel, and lets stations take turns by
+/// airtime (net/mac80211/tx.c). It is behind the gate.
+fn radio(carrier: &Carrier, device: &Interface, flow: &Flow, findings: &mut Vec<Finding>) {
+    if !device.radio {
+        return;
+    }
+    findings.push(Finding {
+        severity: if flow.example {
+            Severity::Note
+        } else {
+            Severity::Warning
+        },
+        code: "radio",
+        subject: carrier.device.to_string(),
+        fact: "it is of a radio, whose rate is another for each station and at each place"
+            .to_owned(),
+        why: format!(
+            "while it carries less than {}, packets wait in the queue of mac80211 and not here: \
+             0 classes and guarantees count there, and stations share airtime",
+            flow.at()
+        ),
+        remedy: if carrier.is_lan {
+            "write `inbound = \"auto\"` or `\"ifb\"`, which holds downloads at the wired device; \
+             the radio's own queue is then the only one here"
+                .to_owned()
+        } else {
+            "write a rate in [link] that it carries at its worst, or follow it with [track]"
+                .to_owned()
+        },
     });
 }
 

@@ -18,6 +18,8 @@ const HEADERS: u32 = 52;
 /// A device, and the directions that what it merges would hold up.
 pub(crate) struct Carrier {
     pub(crate) device: DeviceName,
+    /// It is the policy's `lan`.
+    pub(crate) is_lan: bool,
     /// What leaves through it is shaped here: the direction.
     pub(crate) leaving: Option<Flow>,
     /// What arrives at it is shaped elsewhere: the direction.
@@ -80,12 +82,14 @@ pub(crate) fn carriers(question: &Question<'_>) -> Vec<Carrier> {
         let at_lan = policy.link.inbound.value == Inbound::Lan;
         carriers.push(Carrier {
             device: policy.link.device.value.clone(),
+            is_lan: false,
             leaving: up,
             arriving: down,
         });
         for lan in &policy.link.lan {
             carriers.push(Carrier {
                 device: lan.value.clone(),
+                is_lan: true,
                 leaving: down.filter(|_| at_lan),
                 arriving: up,
             });
@@ -105,6 +109,7 @@ pub(crate) fn carriers(question: &Question<'_>) -> Vec<Carrier> {
     for device in question.devices.difference(&done) {
         carriers.push(Carrier {
             device: device.clone(),
+            is_lan: false,
             leaving: Some(example),
             arriving: Some(example),
         });

@@ -112,6 +112,7 @@ fn worst() -> Machine {
         tx_queues: 8,
         features: on.map(str::to_owned).into(),
         fixed: ["rx-lro".to_owned()].into(),
+        radio: true,
         tx_ring: Some(256),
         speed_mbit: None,
         bql: Some(false),

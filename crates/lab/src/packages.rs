@@ -11,11 +11,12 @@ use std::path::PathBuf;
 const KEPT: &str = "packages";
 
 /// What such programs need and few machines have: libraries, and Python with its own.
-const NEEDED: [&str; 8] = [
+const NEEDED: [&str; 9] = [
     "libcli",
     "libfl",
     "libjq",
     "libnet1",
+    "libnl-",
     "libonig",
     "libpcap",
     "libpython3.",

@@ -237,6 +237,9 @@ pub struct Interface {
     pub mtu: u32,
     /// The bridge or bond that it is a port of.
     pub master: Option<DeviceName>,
+    /// Whether it is of a radio (802.11).
+    #[serde(default)]
+    pub radio: bool,
     /// Transmit queues.
     pub tx_queues: u32,
     /// Features that are on and matter: names as ethtool has them.

@@ -84,6 +84,7 @@ pub(crate) fn device(name: &DeviceName, device: &mut Interface) {
     let Some(folder) = folder(name, device.index) else {
         return;
     };
+    device.radio = is_radio(&folder);
     let at = |file: &str| number(folder.join(file));
     let sending = sending(&folder).into_iter();
     let limits: Vec<Option<u64>> = sending
@@ -271,10 +272,15 @@ pub(crate) fn hardware(name: &DeviceName, index: u32) -> (bool, Option<String>) 
     if number(folder.join("ifindex")) != Some(u64::from(index)) {
         return (false, None);
     }
-    let radio = ["phy80211", "wireless"].map(|entry| folder.join(entry).exists());
     let driver = fs::read_link(folder.join("device/driver")).ok();
     let driver = driver.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-    (radio.contains(&true), driver)
+    (is_radio(&folder), driver)
+}
+
+/// Whether the device of a folder is of a radio: of mac80211, or of a driver from before.
+fn is_radio(folder: &Path) -> bool {
+    let entries = ["phy80211", "wireless"];
+    entries.iter().any(|entry| folder.join(entry).exists())
 }
 
 /// The devices of `/proc/net/pppoe` (`pppoe_seq_show()`, drivers/net/ppp/pppoe.c).

@@ -108,9 +108,12 @@ impl Packing {
         };
         let found = list(&[]).or_else(|missing| {
             // What was unpacked without being installed has libraries beside it.
-            let beside = path.ancestors().nth(2).map(|tree| tree.join(LIBRARIES));
-            let beside = beside.ok_or(missing)?;
-            list(&[OsStr::new("--library-path"), beside.as_os_str()])
+            // A program of `/sbin` may have them below `/usr`.
+            let tree = path.ancestors().nth(2).ok_or(missing)?;
+            let mut beside = tree.join(LIBRARIES).into_os_string();
+            beside.push(":");
+            beside.push(tree.join("usr").join(LIBRARIES));
+            list(&[OsStr::new("--library-path"), &beside])
         });
         let found = found.map_err(bad)?;
         for library in found {

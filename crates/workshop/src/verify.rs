@@ -19,7 +19,7 @@ use weirgate_lab::{KernelChoice, Lab, LabError, Limits, Options};
 const QDISC_FUNCTIONS: [&str; 2] = ["bpf_kfree_skb", "bpf_qdisc_skb_drop"];
 
 /// How long the lab's kernel may take over a program, its boot included.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// `weirgate aqm verify`.
 pub fn verify(what: &[PathBuf], lab: bool, kernels: &[KernelChoice]) -> Outcome {

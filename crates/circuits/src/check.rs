@@ -6,10 +6,11 @@ use crate::hash::Known;
 use crate::key::Key;
 use crate::located::{FileSpan, Mistakes};
 use crate::model::{Circuit, List, Pair, Plan, Quota, Site, Terms, Times};
+use crate::network::{DOWN, UP};
 use crate::raw::{Collected, RATES, RawCircuit, RawPlan, RawSite};
 use crate::rows::Direction;
 use std::collections::BTreeMap;
-use weirgate_document::{SourceSpan, did_you_mean};
+use weirgate_document::did_you_mean;
 use weirgate_units::{Arrange as _, Rate};
 
 /// The most circuits and sites of a list.
@@ -36,7 +37,8 @@ pub(crate) fn check(all: Collected, mistakes: &Mistakes<'_>) -> List {
     );
     for plan in &plans {
         let of = || format!("the plan `{}`", plan.name);
-        ordered(&plan.rates.rates, &plan.rates.spans, &plan.at, of, mistakes);
+        let place = |number| plan.rates.pair_at(number, plan.at.file);
+        ordered(&plan.rates.rates, place, of, mistakes);
     }
     let (plans, times): (Vec<RawPlan>, _) =
         plans.into_iter().partition(|plan| plan.times.is_none());
@@ -105,7 +107,7 @@ pub(crate) fn check(all: Collected, mistakes: &Mistakes<'_>) -> List {
             .map(|raw| Site {
                 name: raw.name.clone(),
                 parent: raw.parent,
-                most: raw.most,
+                most: most(raw, mistakes),
             })
             .collect(),
         circuits,
@@ -113,6 +115,22 @@ pub(crate) fn check(all: Collected, mistakes: &Mistakes<'_>) -> List {
     };
     sold(&list, &sites, mistakes);
     list
+}
+
+/// What a site never exceeds. One that lacks a rate is reported.
+fn most(raw: &RawSite, mistakes: &Mistakes<'_>) -> Option<Pair> {
+    match raw.rates {
+        _ if raw.is_virtual || raw.wrong => None,
+        [Some(down), Some(up)] => Some(Pair { down, up }),
+        _ => {
+            let message = format!("the site `{}` lacks a rate", raw.name);
+            let hint = format!(
+                "write `\"{DOWN}\": 1000, \"{UP}\": 1000`, or `\"virtual\": true` for none"
+            );
+            mistakes.error(RATE, &raw.rates_at, message, hint);
+            None
+        }
+    }
 }
 
 /// The plans, each with the lines that count at some times.
@@ -253,29 +271,26 @@ fn resolved(raw: &RawCircuit, plan: Option<&RawPlan>, mistakes: &Mistakes<'_>) -
     if !raw.rates.wrong && known {
         for (number, rate) in rates.iter().enumerate().skip(2) {
             if rate.is_none() {
-                let at = FileSpan {
-                    file: raw.at.file,
-                    span: raw.rates.spans[number].clone(),
-                };
                 let message = format!("{} has no `{}`", of(), RATES[number]);
                 mistakes.error(
                     RATE,
-                    &at,
+                    &raw.rates.place(number, raw.at.file),
                     message,
                     "write a number of Mbit/s, or name a plan",
                 );
             }
         }
-        ordered(&rates, &raw.rates.spans, &raw.at, of, mistakes);
+        let place = |number| raw.rates.pair_at(number, raw.at.file);
+        ordered(&rates, place, of, mistakes);
     }
     pairs(&rates)
 }
 
-/// Tells where the least is more than the most.
+/// Tells where the least is more than the most. `place` is that of the least and the most of
+/// a direction.
 fn ordered(
     rates: &[Option<Rate>; 4],
-    spans: &[SourceSpan; 4],
-    at: &FileSpan,
+    place: impl Fn(usize) -> FileSpan,
     of: impl Fn() -> String,
     mistakes: &Mistakes<'_>,
 ) {
@@ -283,15 +298,11 @@ fn ordered(
         if let (Some(least), Some(most)) = (rates[number], rates[number + 2])
             && least > most
         {
-            let at = FileSpan {
-                file: at.file,
-                span: spans[number].clone(),
-            };
             let of = of();
             let message = format!("{of} is guaranteed {least}, and may have {most} at most");
             mistakes.error(
                 ORDER,
-                &at,
+                &place(number),
                 message,
                 format!(
                     "write a smaller `{}`, or a larger `{}`",

@@ -28,7 +28,7 @@ pub const CODES: &[(&str, &str)] = &[
     (ORDER, "A guaranteed rate is larger than the largest rate."),
     (
         TWICE,
-        "A site, a plan, a prefix, or what else tells whose a packet is stands there twice.",
+        "A site, a plan, an override, or what tells whose a packet is stands there twice.",
     ),
     (UNKNOWN, "A site or a plan is named that is not there."),
     (
@@ -37,11 +37,11 @@ pub const CODES: &[(&str, &str)] = &[
     ),
     (
         JSON,
-        "The file of sites is not JSON, or a value in it is of another type.",
+        "A file of sites or of overrides is not JSON, or a value in it is of another type.",
     ),
     (
         DEEP,
-        "The tree has too many levels, or there are too many circuits or sites.",
+        "The tree has too many levels, there are too many circuits or sites, or a file of JSON is too large.",
     ),
     (SWITCH, "A text is neither `yes` nor `no`."),
     (KEY, "A text is no MAC address, VLAN or session of PPPoE."),
@@ -65,6 +65,10 @@ pub const CODES: &[(&str, &str)] = &[
         SOLD,
         "What is guaranteed below a site is more than the site has (warning).",
     ),
+    (
+        ABSENT,
+        "An override is of a circuit, a device or a site that is not there (warning).",
+    ),
 ];
 
 pub(crate) const KIND: &str = "L001";
@@ -86,3 +90,4 @@ pub(crate) const HOURS: &str = "L016";
 pub(crate) const UNUSED: &str = "L201";
 pub(crate) const UNREACHED: &str = "L202";
 pub(crate) const SOLD: &str = "L203";
+pub(crate) const ABSENT: &str = "L204";

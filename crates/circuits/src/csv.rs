@@ -12,7 +12,7 @@ pub(crate) fn read(text: &str, mistakes: &FileMistakes<'_, '_>, into: &mut Colle
     let mut lines = Lines::new(text);
     let mut row = Row::default();
     if !lines.next(&mut row) {
-        let hint = "give a ShapedDevices.csv, a network.json, or a file of plans";
+        let hint = "give a ShapedDevices.csv, a network.json, a file of plans, or overrides";
         mistakes.error(KIND, &(0..0), "the file is empty", hint);
         return;
     }
@@ -37,7 +37,7 @@ pub(crate) fn read(text: &str, mistakes: &FileMistakes<'_, '_>, into: &mut Colle
             }
         }
     } else {
-        let hint = "the first line of ShapedDevices.csv begins with `Circuit ID`, that of a file of plans with `Plan`; network.json begins with `{`";
+        let hint = "the first line of ShapedDevices.csv begins with `Circuit ID`, that of a file of plans with `Plan`; network.json and overrides begin with `{`";
         mistakes.error(
             KIND,
             &row.whole(),

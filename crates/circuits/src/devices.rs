@@ -2,7 +2,8 @@
 //! `ShapedDevices.csv` of LibreQoS: a line for each device, which names its circuit.
 
 use crate::address::Prefix;
-use crate::codes::{ADDRESS, DIFFERS, KEY, SWITCH, UNUSED};
+use crate::codes::{ADDRESS, KEY, SWITCH, UNUSED};
+use crate::joined::join;
 use crate::key::{Key, KeyKind, parts};
 use crate::located::FileMistakes;
 use crate::raw::{Collected, RATES, RawCircuit, RawRates, identifier};
@@ -34,6 +35,7 @@ pub(crate) const COLUMNS: &[Column] = &[
 
 /// Their numbers.
 const ID: usize = 0;
+const DEVICE: usize = 2;
 const PARENT: usize = 4;
 const FIRST_RATE: usize = 8;
 const PLAN: usize = 14;
@@ -53,6 +55,9 @@ const KEYS: [KeyColumn; 5] = [
     (17, |text| KeyKind::Vlan.read(text), KEY),
     (5, |text| KeyKind::Mac.read(text), KEY),
 ];
+
+/// Why queues that LibreQoS would choose are not used.
+pub(crate) const SQM: &str = "each circuit has flow queues with CoDel";
 
 /// Reads the lines of a file.
 pub(crate) struct Devices<'d, 'm, 't> {
@@ -126,51 +131,11 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
             keys,
             suspended,
         };
-        let Some(known) = into.by_id.get(name) else {
-            into.by_id.insert(own.id.clone(), into.circuits.len());
-            into.circuits.push(own);
-            return;
-        };
-        let Some(known) = into.circuits.get_mut(*known) else {
-            return;
-        };
-        let known_at = known.at.clone();
-        let differs = |what: &str, span: &SourceSpan, has: &str, had: &str| {
-            let first = mistakes.named(&known_at);
-            let message =
-                format!("{what} of the circuit `{name}` is `{has}` here, and `{had}` in {first}");
-            mistakes.error(
-                DIFFERS,
-                span,
-                message,
-                "write the same for all devices of a circuit",
-            );
-        };
-        if own.parent != known.parent {
-            differs("the parent", &parent.span, &own.parent, &known.parent);
+        let device = self.header.cell(row, DEVICE);
+        let suspended_at = mistakes.at(&self.header.cell(row, SUSPENDED).span);
+        if let Some(own) = into.overrides.device(device.text, own) {
+            join(own, &suspended_at, mistakes.all, into);
         }
-        if own.plan != known.plan {
-            differs("the plan", &plan.span, &own.plan, &known.plan);
-        }
-        if own.suspended != known.suspended {
-            let word = |is: bool| if is { "yes" } else { "no" };
-            let span = self.header.cell(row, SUSPENDED).span;
-            let (has, had) = (word(own.suspended), word(known.suspended));
-            differs("`Suspended`", &span, has, had);
-        }
-        if !own.rates.wrong && !known.rates.wrong {
-            for (number, what) in RATES.iter().enumerate() {
-                let (has, had) = (own.rates.rates[number], known.rates.rates[number]);
-                if has != had {
-                    let text = |rate: Option<weirgate_units::Rate>| {
-                        rate.map_or_else(String::new, |rate| rate.to_string())
-                    };
-                    let what = format!("`{what}`");
-                    differs(&what, &own.rates.spans[number], &text(has), &text(had));
-                }
-            }
-        }
-        known.keys.extend(own.keys);
     }
 
     /// Whether a line's circuit is suspended; a wrong word is reported.
@@ -193,8 +158,7 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
         for (number, (span, lines)) in self.unused {
             let name = COLUMNS.get(number).map_or("", |column| column.name);
             let message = format!("`{name}` is not used (lines with one: {lines})");
-            let hint = "each circuit has flow queues with CoDel";
-            self.mistakes.warning(UNUSED, &span, message, hint);
+            self.mistakes.warning(UNUSED, &span, message, SQM);
         }
     }
 }

@@ -2,13 +2,15 @@
 //! A provider's circuits as data: whose packets are whose, at which rate, below which
 //! site.
 //!
-//! Three kinds of file are read, in any number and order. What a file is follows
+//! Four kinds of file are read, in any number and order. What a file is follows
 //! from what it has.
 //!
 //! * `ShapedDevices.csv` of LibreQoS: a line for each device of a circuit.
 //! * `network.json` of LibreQoS: the tree of sites, with their rates.
 //! * Plans: a CSV file whose first column is `Plan`. A circuit with a plan needs no
 //!   rates of its own.
+//! * `lqos_overrides.json` of LibreQoS: devices, and what is changed of devices, circuits and
+//!   sites.
 //!
 //! All mistakes of all files are found in one run, each with its line and column.
 //! A [`List`] is made only where there is none. [`rows`] makes of it what the engine
@@ -38,6 +40,8 @@ mod csv;
 mod devices;
 mod file;
 mod hash;
+mod joined;
+mod json;
 pub mod kept;
 mod key;
 mod located;
@@ -46,6 +50,7 @@ mod model;
 mod network;
 mod number;
 mod one;
+mod overrides;
 mod plans;
 pub mod queues;
 mod rate;
@@ -69,6 +74,7 @@ pub use session::Session;
 pub use terms::{Moment, Month, holds};
 pub use vlan::Vlan;
 
+use json::Json;
 use located::Mistakes;
 use raw::Collected;
 use weirgate_document::Severity;
@@ -86,20 +92,37 @@ pub struct Reading {
 pub fn read(files: &[File<'_>]) -> Reading {
     let mistakes = Mistakes::new(files);
     let mut collected = Collected::default();
+    // What lines of devices are to be is known before they are read.
+    let mut networks = Vec::new();
     for (number, file) in files.iter().enumerate() {
+        if !json::is_json(file.text) {
+            continue;
+        }
         let mistakes = mistakes.of(number);
-        if file
-            .text
-            .trim_start_matches('\u{feff}')
-            .trim_start()
-            .starts_with('{')
-        {
-            network::read(file.text, &mistakes, &mut collected.sites);
-            collected.has_network = true;
-        } else {
-            csv::read(file.text, &mistakes, &mut collected);
+        match json::object(file.text, &mistakes) {
+            Some(object) if overrides::is_overrides(&object) => {
+                let json = Json::new(file.text, &mistakes);
+                overrides::read(&json, &object, &mut collected.overrides);
+            }
+            object => {
+                networks.push((number, object));
+                collected.has_network = true;
+            }
         }
     }
+    for (number, object) in networks {
+        let mistakes = mistakes.of(number);
+        if let Some((object, file)) = object.zip(files.get(number)) {
+            let json = Json::new(file.text, &mistakes);
+            network::sites(&json, &object, None, 1, &mut collected.sites);
+        }
+    }
+    for (number, file) in files.iter().enumerate() {
+        if !json::is_json(file.text) {
+            csv::read(file.text, &mistakes.of(number), &mut collected);
+        }
+    }
+    overrides::finish(&mut collected, &mistakes);
     let list = check::check(collected, &mistakes);
     let problems = mistakes.located();
     let wrong = problems

@@ -74,7 +74,8 @@ impl Own<'_> {
 pub(crate) struct FileMistakes<'m, 't> {
     /// Its number.
     pub(crate) file: usize,
-    mistakes: &'m Mistakes<'t>,
+    /// Those of all files.
+    pub(crate) all: &'m Mistakes<'t>,
 }
 
 /// A span in one of the files.
@@ -97,10 +98,7 @@ impl<'t> Mistakes<'t> {
     }
 
     pub(crate) fn of(&self, file: usize) -> FileMistakes<'_, 't> {
-        FileMistakes {
-            file,
-            mistakes: self,
-        }
+        FileMistakes { file, all: self }
     }
 
     /// An error at a span.
@@ -166,7 +164,7 @@ impl FileMistakes<'_, '_> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.mistakes.error(code, &self.at(span), message, hint);
+        self.all.error(code, &self.at(span), message, hint);
     }
 
     /// A warning in this file.
@@ -177,12 +175,7 @@ impl FileMistakes<'_, '_> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.mistakes.warning(code, &self.at(span), message, hint);
-    }
-
-    /// How people find a span of any file.
-    pub(crate) fn named(&self, at: &FileSpan) -> String {
-        self.mistakes.named(at)
+        self.all.warning(code, &self.at(span), message, hint);
     }
 
     /// A span of this file.

@@ -6,6 +6,7 @@ use crate::hash::Known;
 use crate::key::Key;
 use crate::located::{FileMistakes, FileSpan};
 use crate::model::Pair;
+use crate::overrides::Overrides;
 use crate::rate;
 use crate::table::{Cell, Header, Row};
 use weirgate_document::SourceSpan;
@@ -28,6 +29,8 @@ const LONGEST: usize = 60;
 pub(crate) struct RawRates {
     pub(crate) rates: [Option<Rate>; 4],
     pub(crate) spans: [SourceSpan; 4],
+    /// Where those stand that overrides replaced.
+    pub(crate) replaced: Option<Box<[Option<FileSpan>; 4]>>,
     /// One was wrong, which has been reported.
     pub(crate) wrong: bool,
 }
@@ -57,15 +60,50 @@ impl RawRates {
         }
         own
     }
+
+    /// The place of one of them, in a line of this file.
+    pub(crate) fn place(&self, number: usize, file: usize) -> FileSpan {
+        let replaced = self.replaced.as_ref().and_then(|own| own[number].clone());
+        replaced.unwrap_or_else(|| FileSpan {
+            file,
+            span: self.spans[number].clone(),
+        })
+    }
+
+    /// The place of the least of a direction that does not fit to the most; what an override
+    /// put there comes first.
+    pub(crate) fn pair_at(&self, number: usize, file: usize) -> FileSpan {
+        let is_replaced = |number: usize| {
+            let replaced = self.replaced.as_ref();
+            replaced.is_some_and(|own| own[number].is_some())
+        };
+        let most = !is_replaced(number) && is_replaced(number + 2);
+        self.place(if most { number + 2 } else { number }, file)
+    }
+
+    /// Puts one in the place of another.
+    pub(crate) fn replace(&mut self, number: usize, rate: Rate, at: &FileSpan) {
+        self.rates[number] = Some(rate);
+        self.replaced.get_or_insert_default()[number] = Some(at.clone());
+    }
 }
 
 /// A site as it was read.
 #[derive(Debug)]
 pub(crate) struct RawSite {
     pub(crate) name: String,
+    /// What else it is called.
+    pub(crate) id: Option<String>,
     pub(crate) at: FileSpan,
     pub(crate) parent: Option<usize>,
-    pub(crate) most: Option<Pair>,
+    /// Down and up.
+    pub(crate) rates: [Option<Rate>; 2],
+    /// What says last that it has rates.
+    pub(crate) rates_at: FileSpan,
+    /// A rate was wrong, which has been reported.
+    pub(crate) wrong: bool,
+    /// It has no rate of its own.
+    pub(crate) is_virtual: bool,
 }
 
 /// A plan as it was read.
@@ -106,6 +144,8 @@ pub(crate) struct Collected {
     pub(crate) by_id: Known<String, usize>,
     /// A file of sites was read.
     pub(crate) has_network: bool,
+    /// What is to be changed of all that.
+    pub(crate) overrides: Overrides,
 }
 
 /// An identifier of a circuit, a site or a plan. A wrong one is reported.

@@ -12,13 +12,23 @@ use weirgate_circuits::{
 const HEADER: &str = "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,\
                       Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment\n";
 
-/// Reads the three files of a folder below `tests/circuits`.
+/// The files of a folder below `tests/circuits`.
+const FILES: [&str; 4] = [
+    "ShapedDevices.csv",
+    "network.json",
+    "plans.csv",
+    "lqos_overrides.json",
+];
+
+/// Reads them.
 fn folder(name: &str) -> Reading {
-    let texts = ["ShapedDevices.csv", "network.json", "plans.csv"].map(|file| {
-        (
-            file,
-            weirgate_testing::read(&format!("tests/circuits/{name}/{file}")),
-        )
+    in_order(name, FILES)
+}
+
+fn in_order<const COUNT: usize>(folder: &str, files: [&str; COUNT]) -> Reading {
+    let texts = files.map(|file| {
+        let text = weirgate_testing::read(&format!("tests/circuits/{folder}/{file}"));
+        (file, text)
     });
     let files = texts.each_ref().map(|(name, text)| File { name, text });
     read(&files)
@@ -40,7 +50,7 @@ fn report(reading: &Reading) -> String {
 }
 
 #[test]
-fn a_list_of_three_files_is_what_they_say() {
+fn a_list_of_four_files_is_what_they_say() {
     let reading = folder("good");
     let list = reading
         .list
@@ -56,6 +66,37 @@ fn a_list_of_three_files_is_what_they_say() {
         let _ = writeln!(text, "{prefix} {row}");
     }
     weirgate_testing::golden("tests/circuits/good.txt", &text);
+    // It is the same list in any order.
+    let [devices, network, plans, overrides] = FILES;
+    for files in [
+        [overrides, plans, network, devices],
+        [network, overrides, devices, plans],
+    ] {
+        assert_eq!(
+            in_order("good", files).list.as_ref(),
+            Some(list),
+            "{files:?}"
+        );
+    }
+}
+
+#[test]
+fn an_override_needs_what_it_changes() {
+    let reading = in_order("good", [FILES[3]]);
+    let text = report(&reading);
+    // The devices that it has are a list, without sites.
+    let list = reading.list.unwrap_or_else(|| panic!("{text}"));
+    let ids: Vec<&str> = list.circuits.iter().map(|one| &*one.id).collect();
+    assert_eq!(ids, ["8", "3"]);
+    assert_eq!(text.matches("warning[L204]").count(), 11, "{text}");
+    // A site may be called as a list of overrides.
+    let sites = "{ \"circuit_adjustments\": { \"virtual\": true } }";
+    let reading = read(&[File {
+        name: "network.json",
+        text: sites,
+    }]);
+    let list = reading.list.unwrap_or_default();
+    assert_eq!(list.sites[0].name, "circuit_adjustments");
 }
 
 #[test]

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Changes of sites.
+
+use super::HINT;
+use crate::codes::{ABSENT, TWICE};
+use crate::located::{FileSpan, Mistakes};
+use crate::raw::RawSite;
+use std::collections::BTreeMap;
+use weirgate_units::Rate;
+
+/// A change of a site.
+#[derive(Debug)]
+pub(super) struct SiteChange {
+    pub(super) site: Named,
+    pub(super) at: FileSpan,
+    pub(super) what: What,
+}
+
+/// How a site is named.
+#[derive(Debug)]
+pub(super) enum Named {
+    /// By its `id`, and by nothing else where an override has one.
+    Id(String),
+    /// By its name.
+    Name(String),
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum What {
+    /// Down and up, in the place of others.
+    Rates([Option<Rate>; 2]),
+    /// Whether it has no rate of its own.
+    Virtual(bool),
+}
+
+/// Changes sites. A site that is changed twice is a mistake, as it is for devices.
+pub(super) fn change(changes: Vec<SiteChange>, sites: &mut [RawSite], mistakes: &Mistakes<'_>) {
+    if changes.is_empty() {
+        return;
+    }
+    let mut names: BTreeMap<String, usize> = BTreeMap::new();
+    let mut ids: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (number, site) in sites.iter().enumerate() {
+        names.entry(site.name.clone()).or_insert(number);
+        if let Some(id) = &site.id {
+            ids.entry(id.clone()).or_default().push(number);
+        }
+    }
+    let mut changed: BTreeMap<(usize, bool), FileSpan> = BTreeMap::new();
+    for change in changes {
+        let (name, found) = match &change.site {
+            Named::Id(id) => (id, ids.get(id).cloned().unwrap_or_default()),
+            Named::Name(name) => (name, names.get(name).copied().into_iter().collect()),
+        };
+        if found.is_empty() {
+            let message = match change.site {
+                Named::Id(_) => format!("there is no site with the id `{name}`"),
+                Named::Name(_) => format!("there is no site `{name}`"),
+            };
+            mistakes.warning(ABSENT, &change.at, message, HINT);
+        }
+        for number in found {
+            let kind = (number, matches!(change.what, What::Virtual(_)));
+            if let Some(first) = changed.get(&kind) {
+                let first = mistakes.named(first);
+                let message = format!("the site `{name}` is adjusted twice so, first in {first}");
+                mistakes.error(TWICE, &change.at, message, "leave out one of them");
+                continue;
+            }
+            changed.insert(kind, change.at.clone());
+            if let Some(site) = sites.get_mut(number) {
+                site.rates_at = change.at.clone();
+                match &change.what {
+                    What::Rates(rates) => {
+                        for (own, new) in site.rates.iter_mut().zip(rates) {
+                            *own = new.or(*own);
+                        }
+                    }
+                    What::Virtual(is) => site.is_virtual = *is,
+                }
+            }
+        }
+    }
+}

@@ -57,7 +57,7 @@ struct circuits_rule {
 	u32 source; /* 1: the source is a subscriber; 0: the destination */
 	u32 inner; /* rows of nodes with children, which are the first */
 	u32 nodes; /* rows in all */
-	u32 open; /* what is in force may differ from what is kept */
+	u32 open; /* changes; odd: what is in force may differ from what is kept */
 	u32 count; /* rows that a change is about; 0: all */
 	u32 queues; /* of the device, each with an engine */
 	u32 kinds[2]; /* of keys that are there, in either generation */

@@ -260,7 +260,7 @@ impl<K: Layout, V: Value> Map<K, V> {
 
     /// Its number in the kernel.
     pub(crate) fn id(&self) -> Option<u32> {
-        self.handle.info().ok().map(|info| info.info.id)
+        id(&self.handle)
     }
 
     /// Its error.
@@ -309,6 +309,11 @@ pub(crate) fn pinned(folder: &Path, name: &'static str) -> Result<MapHandle, Bpf
         doing: "opened",
         source,
     })
+}
+
+/// The kernel's number of a map, for as long as somebody has it.
+pub(crate) fn id(handle: &MapHandle) -> Option<u32> {
+    handle.info().ok().map(|info| info.info.id)
 }
 
 /// Calls `take` with each record that a ring holds, and forgets them.

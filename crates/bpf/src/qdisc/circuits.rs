@@ -19,11 +19,13 @@ use weirgate_circuits::Key;
 use weirgate_circuits::rows::{Direction, Full, Label, QUEUE_SHIFT, Room, Table, row_of};
 use zerocopy::FromZeros as _;
 
+mod index;
 mod keys;
 mod list;
 mod one;
 mod programs;
 
+use index::Index;
 use programs::Programs;
 
 /// The programs' file.
@@ -122,6 +124,7 @@ pub struct CircuitTree {
     prefixes: Map<circuits_prefix, circuits_leaves>,
     rules: Map<u32, circuits_rule>,
     programs: Programs,
+    index: Option<Index>,
 }
 
 impl CircuitTree {
@@ -222,6 +225,7 @@ impl CircuitTree {
             rules,
             engine,
             programs,
+            index: None,
         })
     }
 
@@ -276,6 +280,23 @@ impl CircuitTree {
         Programs::unpin(folder)?;
         let names: Vec<&str> = Engine::pins().into_iter().chain(MAPS).collect();
         load::unpin(folder, &names)
+    }
+
+    /// Whether what is pinned in a folder is this, and not what another process has put in its
+    /// place.
+    pub(crate) fn is_pinned_in(&self, folder: &Path) -> Result<bool, BpfError> {
+        if !load::is_pinned(folder) {
+            return Ok(false);
+        }
+        // The kernel gives no other map the number of one that this process has.
+        let pinned = maps::id(&maps::pinned(folder, MAPS[4])?);
+        Ok(pinned.is_some() && pinned == self.rules.id())
+    }
+
+    /// Lets go of the kind of qdisc, which the kernel forgets with its pins then, whoever has
+    /// the maps. It cannot be pinned any more.
+    pub fn let_go(&mut self) {
+        self.engine.let_go();
     }
 
     /// Which way the packets go whose subscribers are looked up.

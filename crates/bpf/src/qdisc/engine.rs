@@ -87,7 +87,8 @@ pub struct Engine {
     recorders: Map<u32, i32>,
     marks: Marks,
     settings: Map<u32, engine_settings>,
-    link: Link,
+    /// The kind, registered as long as somebody has this or its pin.
+    link: Option<Link>,
 }
 
 impl Engine {
@@ -166,7 +167,7 @@ impl Engine {
             recorders: Map::of(kind, MAPS[3], maps.next())?,
             marks: Marks::of(kind, &mut maps)?,
             settings,
-            link,
+            link: Some(link),
         })
     }
 
@@ -181,7 +182,13 @@ impl Engine {
         ];
         own.extend(self.marks.named());
         let mut all: Vec<Named<'_>> = own.into_iter().chain(more.drain(..)).collect();
-        load::pin(folder, &mut all, &mut self.link)
+        let link = self.link.as_mut().ok_or(BpfError::NoProgram(NAME))?;
+        load::pin(folder, &mut all, link)
+    }
+
+    /// Lets go of the kind, which ends with its pin then.
+    pub(crate) fn let_go(&mut self) {
+        self.link = None;
     }
 
     /// The names of those pins, but for that of the link.

@@ -13,6 +13,15 @@ use weirgate_circuits::rows::{self, Held, Label, Room, Table};
 use weirgate_circuits::{Key, Known, List, Mixed};
 use weirgate_units::Rate;
 
+/// The number of changes while one is made: it is odd until that is kept, as in a seqlock.
+pub(super) fn begun(changes: u32) -> u32 {
+    changes | 1
+}
+
+fn is_begun(changes: u32) -> bool {
+    changes & 1 == 1
+}
+
 /// What both tables have: the leaf of each key in either generation.
 type Stored = Known<Key, [u32; 2]>;
 
@@ -56,7 +65,7 @@ impl CircuitTree {
         if !is_same || change != CircuitsChange::default() {
             self.rules.set_first(&circuits_rule {
                 next,
-                open: 1,
+                open: begun(rule.open),
                 count: 0,
                 kinds,
                 ..rule
@@ -77,10 +86,11 @@ impl CircuitTree {
     /// What is kept is what is in force.
     pub fn settle(&self) -> Result<(), BpfError> {
         let rule = self.rules.first()?;
-        if rule.open == 0 {
-            return Ok(());
+        if is_begun(rule.open) {
+            let open = rule.open.wrapping_add(1);
+            self.rules.set_first(&circuits_rule { open, ..rule })?;
         }
-        self.rules.set_first(&circuits_rule { open: 0, ..rule })
+        Ok(())
     }
 
     /// Notes from when until when, in seconds since 1970, plans give what was brought into
@@ -102,7 +112,12 @@ impl CircuitTree {
 
     /// Whether a command was ended before what it brought into force was kept.
     pub fn is_open(&self) -> Result<bool, BpfError> {
-        Ok(self.rules.first()?.open != 0)
+        Ok(is_begun(self.changes()?))
+    }
+
+    /// A number that is another one after each change of what is in force.
+    pub fn changes(&self) -> Result<u32, BpfError> {
+        Ok(self.rules.first()?.open)
     }
 
     /// What a row has been; `None` where it was never used.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One circuit that comes, goes or changes, while all others stay as they are.
 
-use super::{CircuitTree, CircuitsChange, CircuitsError, keys};
+use super::index::Found;
+use super::list::begun;
+use super::{CircuitTree, CircuitsChange, CircuitsError, CircuitsNode, keys};
 use crate::error::BpfError;
 use crate::layout::{CIRCUITS_PICKED, circuits_label, circuits_rule, engine_config};
-use crate::qdisc::engine::config;
+use crate::qdisc::engine::{Mapped, config};
 use weirgate_aqm::NodeRow;
 use weirgate_circuits::rows::{Full, Label, QUEUE_SHIFT, Room, row_of};
 use weirgate_circuits::{Key, One, queues};
@@ -77,7 +79,7 @@ impl CircuitTree {
             None => engine_config { live: 0, ..is },
         };
         let mut rule = circuits_rule {
-            open: 1,
+            open: begun(self.rules.first()?.open),
             ..self.rules.first()?
         };
         // Kinds that nobody has any more are looked up until the next list.
@@ -102,9 +104,12 @@ impl CircuitTree {
             let was = if is_there { is.parent } else { parent };
             let least = |config: &engine_config| config.guarantee_bytes_s * u64::from(config.live);
             if least(&is) != least(&wanted) || was != parent {
-                picked.extend(self.guarantees([was, parent], (row, &wanted), room));
+                picked.extend(self.guarantees([was, parent], (row, &is, &wanted), room));
             }
             self.commit_picked(rule, &picked)?;
+            if let (Some(index), Some(label)) = (&mut self.index, label_bytes(&self.labels, row)) {
+                index.follow((row, &label), &is, &wanted);
+            }
         }
         // An entry that a command left that was ended is written over.
         let entries: Vec<(Key, [u32; 2])> = gains.iter().map(|one| (*one, [word; 2])).collect();
@@ -120,6 +125,9 @@ impl CircuitTree {
             return Ok((room.root(queue), queue));
         };
         let text = padded(&Label::Site(site.clone()));
+        if let Some(own) = self.known_site(&text, room) {
+            return Ok(own);
+        }
         let live = |id: &u32| self.engine.config(*id).is_some_and(|own| own.live != 0);
         let mut rows = room
             .sites()
@@ -131,8 +139,18 @@ impl CircuitTree {
 
     /// The row of a circuit, and whether it is there; of one that is not, a row of its
     /// queue that nobody has, its own former one where it is free.
-    fn row_of(&self, label: &Label, room: Room, queue: u32) -> Result<(u32, bool), CircuitsError> {
+    fn row_of(
+        &mut self,
+        label: &Label,
+        room: Room,
+        queue: u32,
+    ) -> Result<(u32, bool), CircuitsError> {
         let text = padded(label);
+        match self.known_row(&text, room, queue) {
+            Found::Row(id, is_there) => return Ok((id, is_there)),
+            Found::Free(id) => return Ok((id, false)),
+            Found::Unknown => {}
+        }
         let mut free = None;
         for id in room.circuits() {
             let Some(own) = self.label_bytes(id) else {
@@ -193,25 +211,19 @@ impl CircuitTree {
 
     /// Stages what is guaranteed to the sites above a circuit, before and after, where
     /// it is this from now on; their rows.
-    fn guarantees(&self, above: [u32; 2], own: (u32, &engine_config), room: Room) -> Vec<u32> {
+    fn guarantees(
+        &self,
+        above: [u32; 2],
+        own: (u32, &engine_config, &engine_config),
+        room: Room,
+    ) -> Vec<u32> {
         let mut sites: Vec<u32> = above
             .into_iter()
             .flat_map(|id| self.path(id, room))
             .collect();
         sites.arrange();
         sites.dedup();
-        let mut below = vec![0_u64; room.inner as usize + 1];
-        for id in room.circuits() {
-            let Some(config) = self.engine.config(id) else {
-                break;
-            };
-            let config = if id == own.0 { *own.1 } else { config };
-            if config.live != 0
-                && let Some(sum) = below.get_mut(config.parent as usize)
-            {
-                *sum = sum.saturating_add(config.guarantee_bytes_s);
-            }
-        }
+        let below = self.guaranteed(own, room);
         let mut sums = vec![0_u64; sites.len()];
         for (id, direct) in below.into_iter().enumerate().filter(|(_, sum)| *sum > 0) {
             for above in self.path(id as u32, room) {
@@ -239,6 +251,51 @@ impl CircuitTree {
         sites
     }
 
+    /// What is guaranteed right below each node with children, where a row that was this is that
+    /// from now on.
+    fn guaranteed(
+        &self,
+        (row, is, wanted): (u32, &engine_config, &engine_config),
+        room: Room,
+    ) -> Vec<u64> {
+        let least = |config: &engine_config| config.guarantee_bytes_s * u64::from(config.live);
+        if let Some(index) = &self.index {
+            let mut below = index.below.clone();
+            if let Some(sum) = below.get_mut(is.parent as usize) {
+                *sum = sum.saturating_sub(least(is));
+            }
+            if let Some(sum) = below.get_mut(wanted.parent as usize) {
+                *sum = sum.saturating_add(least(wanted));
+            }
+            return below;
+        }
+        let mut below = vec![0_u64; room.inner as usize + 1];
+        for id in room.circuits() {
+            let Some(config) = self.engine.config(id) else {
+                break;
+            };
+            let config = if id == row { *wanted } else { config };
+            if let Some(sum) = below.get_mut(config.parent as usize) {
+                *sum = sum.saturating_add(least(&config));
+            }
+        }
+        below
+    }
+
+    /// A circuit that is there.
+    pub fn circuit(&mut self, one: &One) -> Result<Option<CircuitsNode>, CircuitsError> {
+        let room = self.room()?;
+        let (_, queue) = self.above(one, room)?;
+        let label = Label::Circuit(one.circuit.id.clone());
+        let found = match self.row_of(&label, room, queue) {
+            Err(CircuitsError::Full(_)) => return Ok(None),
+            other => other?,
+        };
+        Ok(Some(found)
+            .filter(|(_, is)| *is)
+            .and_then(|(id, _)| self.node(id)))
+    }
+
     /// A site and those above it, without the link.
     fn path(&self, id: u32, room: Room) -> impl Iterator<Item = u32> {
         let site = move |id: u32| room.sites().contains(&id).then_some(id);
@@ -262,12 +319,16 @@ impl CircuitTree {
     }
 
     /// A row's label, as it stands there.
-    fn label_bytes(&self, id: u32) -> Option<circuits_label> {
-        let label = self.labels.at(id as usize)?;
-        #[expect(unsafe_code, reason = "the memory is the kernel's too")]
-        // SAFETY: the row is in the mapping, and any bytes are a label.
-        Some(unsafe { label.read_volatile() })
+    pub(super) fn label_bytes(&self, id: u32) -> Option<circuits_label> {
+        label_bytes(&self.labels, id)
     }
+}
+
+fn label_bytes(labels: &Mapped<circuits_label>, id: u32) -> Option<circuits_label> {
+    let label = labels.at(id as usize)?;
+    #[expect(unsafe_code, reason = "the memory is the kernel's too")]
+    // SAFETY: the row is in the mapping, and any bytes are a label.
+    Some(unsafe { label.read_volatile() })
 }
 
 /// A label as a row has it.

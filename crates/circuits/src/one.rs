@@ -35,8 +35,11 @@ impl Asked {
     /// The circuit of an identifier, as it is to be; `old` is what it is, where there is
     /// one. Says what is wrong, and what would be right.
     pub fn of(&self, id: &str, old: Option<&One>, plans: &[Plan]) -> Result<One, String> {
-        if let Err((message, hint)) = raw::named(id, "circuit") {
-            return Err(format!("{message}; {hint}"));
+        let site = self.site.as_deref().filter(|site| !site.is_empty());
+        for (of, name) in [("circuit", Some(id)), ("site", site)] {
+            if let Some(Err((message, hint))) = name.map(|name| raw::named(name, of)) {
+                return Err(format!("{message}; {hint}"));
+            }
         }
         let name = |asked: &Option<String>, had: Option<&String>| match asked {
             Some(name) => Some(name.clone()).filter(|name| !name.is_empty()),

@@ -173,6 +173,11 @@ pub(crate) fn named(text: &str, of: &str) -> Result<(), (String, String)> {
     } else if text.len() > LONGEST {
         let message = format!("the identifier of the {of} has {} bytes", text.len());
         (message, format!("write at most {LONGEST}"))
+    } else if text.trim() != text {
+        (
+            format!("the identifier of the {of} begins or ends with a space"),
+            "leave it out".to_owned(),
+        )
     } else if text.contains(char::is_control) {
         (
             format!("the identifier of the {of} has a control character"),

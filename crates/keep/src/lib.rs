@@ -52,7 +52,10 @@ mod service;
 mod site;
 mod store;
 
-pub use circuits::{Circuits, CircuitsDone, CircuitsRefused, Held, Meters, OneQueue, Queues, Used};
+pub use circuits::{
+    CircuitShown, Circuits, CircuitsDone, CircuitsRefused, CircuitsSocket, Held, Meters, OneQueue,
+    OpenCircuits, Queues, Used,
+};
 pub use error::{KeepError, returns};
 pub use guard::serve as serve_guard;
 pub use links::{AppliedLinks, LinkNow, LinkReport, LinksNow, hold_links};

@@ -10,11 +10,10 @@ use crate::error::KeepError;
 use crate::store::folder::{Folders, folder};
 use crate::store::sealed;
 use rustix::fs::OFlags;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
-use std::time::SystemTime;
 use weirgate_circuits::kept::Kept;
 use weirgate_state::DeviceName;
 use weirgate_units::Arrange as _;
@@ -51,6 +50,27 @@ impl Text {
     }
 }
 
+/// What a file was when it was last looked at. As long as this is there, no other file has its
+/// number.
+#[derive(Debug)]
+pub(super) struct Stamp {
+    /// Keeps the number from being another's.
+    _file: File,
+    what: [i64; 5],
+}
+
+impl Stamp {
+    fn of(file: &Metadata) -> [i64; 5] {
+        [
+            file.dev() as i64,
+            file.ino() as i64,
+            file.len() as i64,
+            file.mtime(),
+            file.mtime_nsec(),
+        ]
+    }
+}
+
 /// The devices that a list is kept of.
 pub(super) fn devices(folders: &Folders) -> Result<Vec<DeviceName>, KeepError> {
     let path = folders.state.join(FOLDER);
@@ -80,19 +100,6 @@ impl ListFile {
         folders.state.join(FOLDER).join(format!("{device}{ends}"))
     }
 
-    /// When it was written last, and how long it is: another list has others. `None`
-    /// where there is none.
-    pub(super) fn stamp(&self) -> Result<Option<(SystemTime, u64)>, KeepError> {
-        let read = || -> std::io::Result<_> {
-            let own = fs::metadata(&self.path)?;
-            Ok((own.modified()?, own.len()))
-        };
-        match read() {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            other => other.map(Some).map_err(KeepError::file(&self.path)),
-        }
-    }
-
     /// Reads it; `None` where there is none. Without `verify` a damaged list is not
     /// found, which takes less time.
     pub(super) fn read(&self, verify: bool) -> Result<Option<Text>, KeepError> {
@@ -118,6 +125,22 @@ impl ListFile {
     /// The list of such a text.
     pub(super) fn whole(&self, list: &str, changes: &str) -> Result<Kept, KeepError> {
         Kept::read(list, changes).map_err(|why| self.damaged(why))
+    }
+
+    /// What it is now; `None` where it is not there.
+    pub(super) fn stamp(&self) -> Result<Option<Stamp>, KeepError> {
+        let failed = |source| KeepError::file(&self.path)(source);
+        let file = match File::open(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(failed)?,
+        };
+        let what = Stamp::of(&file.metadata().map_err(failed)?);
+        Ok(Some(Stamp { _file: file, what }))
+    }
+
+    /// Whether it still is what it was.
+    pub(super) fn is(&self, stamp: &Stamp) -> bool {
+        fs::metadata(&self.path).is_ok_and(|file| Stamp::of(&file) == stamp.what)
     }
 
     /// What is wrong with what it has.

@@ -10,22 +10,27 @@
 mod error;
 mod file;
 mod force;
+mod open;
 mod quota;
 mod root;
+mod socket;
 
 pub use error::CircuitsRefused;
 pub use force::CircuitsDone;
+pub use open::{CircuitShown, OpenCircuits};
 pub use quota::{Meters, Used};
 pub use root::{OneQueue, Queues};
+pub use socket::CircuitsSocket;
 
 use crate::clock;
 use crate::offloads;
 use crate::store::folder::Folders;
 use file::{ListFile, Text};
 use root::Root;
-use weirgate_bpf::{AttachPoint, CircuitTree, Store};
+use weirgate_bpf::{AttachPoint, CircuitTree, CircuitsChange, Store};
 use weirgate_circuits::kept::{Kept, gone, put};
-use weirgate_circuits::{One, Plan};
+use weirgate_circuits::rows::Direction;
+use weirgate_circuits::{Circuit, One, Plan};
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
 use weirgate_state::DeviceName;
 
@@ -112,31 +117,11 @@ impl<'k> Circuits<'k> {
         let (mut tree, mut done) = self.standing(&target).await?;
         let file = ListFile::of(self.folders, name);
         let text = file.read(false)?;
-        let text = text.ok_or_else(|| CircuitsRefused::NotKept(name.clone()))?;
-        let read = Kept::circuit(&text.list, &text.changes, id);
-        let (old, plans) = read.map_err(|why| file.damaged(why))?;
-        let mut new = wanted(old.as_ref(), &plans).map_err(CircuitsRefused::Wrong)?;
-        if old == new {
-            return Ok(done);
-        }
-        let line = new.as_ref().map_or_else(|| gone(id), put);
-        if let Some(one) = &mut new {
-            quota::follow_one(
-                &mut one.circuit,
-                &plans,
-                tree.direction()?,
-                &self.used(name),
-            );
-        }
-        done.change = tree.put_one(old.as_ref(), new.as_ref())?;
-        if text.is_long() {
-            let changes = text.changes + &line;
-            let kept = file.whole(&text.list, &changes)?;
-            file.write(&kept.write())?.publish()?;
-        } else {
-            file.append(&text, &line)?;
-        }
-        tree.settle()?;
+        let mut text = text.ok_or_else(|| CircuitsRefused::NotKept(name.clone()))?;
+        let follow = |circuit: &mut Circuit, plans: &[Plan], way: Direction| {
+            quota::follow_one((self.folders, name), circuit, plans, way);
+        };
+        done.change = put_one(&mut tree, &file, &mut text, id, wanted, follow)?;
         Ok(done)
     }
 
@@ -207,10 +192,9 @@ impl<'k> Circuits<'k> {
         Ok(if more.is_nothing() { done } else { more })
     }
 
-    /// What circuits have used of their quotas. One whose file is damaged has none: lists
-    /// have to come into force all the same, and the next look at quotas reports it.
+    /// What circuits have used of their quotas.
     pub fn used(&self, name: &DeviceName) -> Used {
-        Used::read(self.folders, name).unwrap_or_default()
+        Used::known(self.folders, name)
     }
 
     /// The device's circuits, brought into force first where anything is missing.
@@ -275,4 +259,42 @@ impl<'k> Circuits<'k> {
         }
         Ok(())
     }
+}
+
+/// Makes one circuit what `wanted` says, in the kernel and in the file, which has this text; and
+/// the text what the file has then. In the kernel it has what `follow` says that its plan
+/// gives now.
+fn put_one(
+    tree: &mut CircuitTree,
+    file: &ListFile,
+    text: &mut Text,
+    id: &str,
+    wanted: impl FnOnce(Option<&One>, &[Plan]) -> Result<Option<One>, String>,
+    follow: impl FnOnce(&mut Circuit, &[Plan], Direction),
+) -> Result<CircuitsChange, CircuitsRefused> {
+    let read = Kept::circuit(&text.list, &text.changes, id);
+    let (old, plans) = read.map_err(|why| file.damaged(why))?;
+    let mut new = wanted(old.as_ref(), &plans).map_err(CircuitsRefused::Wrong)?;
+    if old == new {
+        return Ok(CircuitsChange::default());
+    }
+    let line = new.as_ref().map_or_else(|| gone(id), put);
+    if let Some(one) = &mut new {
+        follow(&mut one.circuit, &plans, tree.direction()?);
+    }
+    let change = tree.put_one(old.as_ref(), new.as_ref())?;
+    if text.is_long() {
+        text.changes.push_str(&line);
+        let list = file.whole(&text.list, &text.changes)?.write();
+        file.write(&list)?.publish()?;
+        *text = Text {
+            list,
+            changes: String::new(),
+        };
+    } else {
+        file.append(text, &line)?;
+        text.changes.push_str(&line);
+    }
+    tree.settle()?;
+    Ok(change)
 }

@@ -7,16 +7,16 @@
 //! up, and every [`WRITE`]. So a machine that loses its power forgets that much at most.
 
 use super::error::CircuitsRefused;
-use super::file::ListFile;
+use super::file::{ListFile, Stamp};
 use crate::clock;
 use crate::error::KeepError;
 use crate::store::folder::Folders;
 use crate::store::sealed;
 use serde::{Deserialize, Serialize};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::time::SystemTime;
 use weirgate_bpf::{BpfError, CircuitTree};
 use weirgate_circuits::kept::Kept;
 use weirgate_circuits::rows::{Direction, Label};
@@ -50,8 +50,13 @@ pub struct Used {
 }
 
 impl Used {
-    /// What is known of a device; nothing where there is no file, or a damaged one.
-    pub(super) fn read(folders: &Folders, device: &DeviceName) -> Result<Self, KeepError> {
+    /// What is known of a device. Nothing is, where the file is damaged: lists have to come
+    /// into force all the same, and the next look at quotas reports it.
+    pub(super) fn known(folders: &Folders, device: &DeviceName) -> Self {
+        Self::read(folders, device).unwrap_or_default()
+    }
+
+    fn read(folders: &Folders, device: &DeviceName) -> Result<Self, KeepError> {
         let path = path(folders, device);
         let read = sealed::read(&path, HINT)?;
         Ok(read.unwrap_or_default())
@@ -93,17 +98,25 @@ pub(super) fn follow(kept: &mut Kept, used: &Used) -> Range<u64> {
     holds(&kept.list.plans, at)
 }
 
-/// The same of one circuit.
-pub(super) fn follow_one(circuit: &mut Circuit, plans: &[Plan], direction: Direction, used: &Used) {
+/// The same of one circuit of a device. The file is read where its plan has a quota.
+pub(super) fn follow_one(
+    (folders, device): (&Folders, &DeviceName),
+    circuit: &mut Circuit,
+    plans: &[Plan],
+    direction: Direction,
+) {
     let at = clock::unix();
-    circuit.follow(
-        plans,
-        &Moment {
-            at,
-            direction,
-            used: &|id| used.bytes(id, at),
-        },
-    );
+    let file = OnceCell::new();
+    let used = |id: &str| {
+        let used = file.get_or_init(|| Used::known(folders, device));
+        used.bytes(id, at)
+    };
+    let moment = Moment {
+        at,
+        direction,
+        used: &used,
+    };
+    circuit.follow(plans, &moment);
 }
 
 /// What is known between two looks at the counters of circuits.
@@ -115,7 +128,7 @@ pub struct Meters {
 #[derive(Debug, Default)]
 struct Meter {
     /// The list that `circuits` are of.
-    list: Option<(SystemTime, u64)>,
+    list: Option<Stamp>,
     circuits: Vec<Metered>,
     used: Used,
     /// When that was written, in seconds since 1970.
@@ -140,9 +153,9 @@ impl Meters {
         tree: &CircuitTree,
     ) -> Result<bool, CircuitsRefused> {
         let file = ListFile::of(folders, device);
-        let list = file.stamp()?;
         let meter = self.devices.entry(device.clone()).or_default();
-        if meter.list != list {
+        if !meter.list.as_ref().is_some_and(|list| file.is(list)) {
+            let list = file.stamp()?;
             let first = meter.list.is_none();
             meter.circuits = match file.read(false)? {
                 Some(text) => metered(&file.whole(&text.list, &text.changes)?, tree)?,

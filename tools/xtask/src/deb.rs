@@ -219,7 +219,11 @@ impl Package {
 
 /// Units, policies, documents, and the scripts that start and stop the service.
 fn service(root: &Path, tree: &Path, documents: &Path) -> Result<()> {
-    for unit in ["weirgate.service", "weirgate-watch.service"] {
+    for unit in [
+        "weirgate.service",
+        "weirgate-watch.service",
+        "weirgate-circuits.service",
+    ] {
         let from = root.join("packaging/systemd").join(unit);
         put(
             &from,

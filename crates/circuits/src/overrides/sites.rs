@@ -46,7 +46,7 @@ pub(super) fn change(changes: Vec<SiteChange>, sites: &mut [RawSite], mistakes: 
             ids.entry(id.clone()).or_default().push(number);
         }
     }
-    let mut changed: BTreeMap<(usize, bool), FileSpan> = BTreeMap::new();
+    let mut done: BTreeMap<(usize, bool), FileSpan> = BTreeMap::new();
     for change in changes {
         let (name, found) = match &change.site {
             Named::Id(id) => (id, ids.get(id).cloned().unwrap_or_default()),
@@ -61,13 +61,13 @@ pub(super) fn change(changes: Vec<SiteChange>, sites: &mut [RawSite], mistakes: 
         }
         for number in found {
             let kind = (number, matches!(change.what, What::Virtual(_)));
-            if let Some(first) = changed.get(&kind) {
+            if let Some(first) = done.get(&kind) {
                 let first = mistakes.named(first);
                 let message = format!("the site `{name}` is adjusted twice so, first in {first}");
                 mistakes.error(TWICE, &change.at, message, "leave out one of them");
                 continue;
             }
-            changed.insert(kind, change.at.clone());
+            done.insert(kind, change.at.clone());
             if let Some(site) = sites.get_mut(number) {
                 site.rates_at = change.at.clone();
                 match &change.what {

@@ -146,7 +146,7 @@ enum Applied {
         ///
         /// Needs to be in that group, or CAP_CHOWN.
         #[arg(long, value_name = "GROUP")]
-        announcers: Option<keep::Announcers>,
+        announcers: Option<keep::Group>,
     },
     /// Announce a session of high priority to `weirgate keep`, for as long as a program runs.
     ///

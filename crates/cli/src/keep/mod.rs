@@ -16,9 +16,9 @@ use weirgate_keep::{Pulse, Report, Terms, keep};
 
 /// A group of this machine, by its number.
 #[derive(Debug, Clone, Copy)]
-pub struct Announcers(u32);
+pub struct Group(pub u32);
 
-impl FromStr for Announcers {
+impl FromStr for Group {
     type Err = String;
 
     /// By number, or by name as the system knows it (nsswitch.conf(5)).
@@ -32,7 +32,7 @@ impl FromStr for Announcers {
 }
 
 /// Keeps the confirmed state in force until SIGTERM or SIGINT.
-pub fn run(state: &Path, announcers: Option<Announcers>) -> Outcome {
+pub fn run(state: &Path, announcers: Option<Group>) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
         let mut term = signal(SignalKind::terminate())?;

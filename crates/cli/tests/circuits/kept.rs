@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 /// Where programs of circuits are pinned, and where lists are kept.
 const PINS: &str = "/sys/fs/bpf/weirgate/circuits";
-const KEPT: &str = "/var/lib/weirgate/circuits/sub0.list";
+pub(crate) const KEPT: &str = "/var/lib/weirgate/circuits/sub0.list";
 
-type InForce = (BTreeMap<String, u64>, BTreeMap<String, String>);
+pub(crate) type InForce = (BTreeMap<String, u64>, BTreeMap<String, String>);
 
 pub(crate) fn boot() -> String {
     let output = Command::new("weirgate")
@@ -28,7 +28,7 @@ pub(crate) fn boot() -> String {
 }
 
 /// A device without neighbours.
-fn make() {
+pub(crate) fn make() {
     net::run("ip link add sub0 type dummy");
     net::run("ip link set sub0 up");
 }
@@ -95,7 +95,7 @@ impl Drop for Keeper {
 }
 
 /// What a reboot leaves: the file alone.
-fn forget_all() {
+pub(crate) fn forget_all() {
     forget_all_of("sub0");
 }
 

@@ -11,6 +11,7 @@ mod lists;
 mod plans;
 mod queues;
 mod sent;
+mod served;
 mod wire;
 
 use weirgate_lab::{Limits, OwnTests, Together};
@@ -46,6 +47,9 @@ mod together {
                 "frames::frames_reach_their_circuits",
                 "frames::keys_come_change_and_go",
                 "frames::a_tunnel_has_addresses_alone",
+                "served::circuits_come_by_a_socket",
+                "served::a_socket_heeds_what_others_change",
+                "served::a_killed_service_is_mended",
             ],
         );
 
@@ -91,6 +95,21 @@ mod together {
         }
 
         #[test]
+        fn circuits_come_by_a_socket() {
+            println!("{}", GUEST.run("served::circuits_come_by_a_socket"));
+        }
+
+        #[test]
+        fn a_socket_heeds_what_others_change() {
+            println!("{}", GUEST.run("served::a_socket_heeds_what_others_change"));
+        }
+
+        #[test]
+        fn a_killed_service_is_mended() {
+            println!("{}", GUEST.run("served::a_killed_service_is_mended"));
+        }
+
+        #[test]
         fn frames_reach_their_circuits() {
             println!("{}", GUEST.run("frames::frames_reach_their_circuits"));
         }
@@ -127,6 +146,13 @@ fn many_circuits() {
         ..own(1_536)
     };
     println!("{}", tests.run("inside::many_circuits"));
+}
+
+/// The same of single circuits at a socket.
+#[test]
+#[ignore = "a figure: docs/measurements/circuits.md"]
+fn many_served() {
+    println!("{}", own(1_536).run("served::many_served"));
 }
 
 /// Instructions of the look-up, by what tells whose a packet is. Part of the measurements.

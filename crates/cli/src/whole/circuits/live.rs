@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 use weirgate_bpf::CircuitsChange;
 use weirgate_circuits::kept::Kept;
-use weirgate_circuits::{Asked, One};
+use weirgate_circuits::{One, Plan, Wanted};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
@@ -99,9 +99,14 @@ pub(super) fn apply(state: &Path, name: &str, kept: Kept, adopt: bool) -> Outcom
     })
 }
 
-/// `weirgate circuits add` and `change`.
-pub(super) fn put(state: &Path, name: &str, id: &str, asked: &Asked, comes: bool) -> Outcome {
-    let wanted = |old: Option<&One>, plans: &[weirgate_circuits::Plan]| {
+/// What becomes of a circuit by `add` and `change`.
+pub(super) fn becomes<'w>(
+    wanted: &'w Wanted,
+    comes: bool,
+) -> Result<impl Fn(Option<&One>, &[Plan]) -> Result<Option<One>, String> + 'w, String> {
+    let asked = wanted.asked()?;
+    let (name, id) = (&wanted.device, &wanted.circuit);
+    Ok(move |old: Option<&One>, plans: &[Plan]| {
         if !comes && old.is_none() {
             return Err(format!(
                 "there is no circuit `{id}` on {name}; `weirgate circuits add` makes one"
@@ -116,8 +121,13 @@ pub(super) fn put(state: &Path, name: &str, id: &str, asked: &Asked, comes: bool
             )),
             _ => Ok(Some(one)),
         }
-    };
-    changed(state, name, &[id], wanted)
+    })
+}
+
+/// `weirgate circuits add` and `change`.
+pub(super) fn put(state: &Path, wanted: &Wanted, comes: bool) -> Outcome {
+    let becomes = becomes(wanted, comes).map_err(wrong)?;
+    changed(state, &wanted.device, &[&wanted.circuit], becomes)
 }
 
 /// `weirgate circuits remove` of circuits. What is not there is gone already.
@@ -130,7 +140,7 @@ fn changed(
     state: &Path,
     name: &str,
     ids: &[&str],
-    wanted: impl Fn(Option<&One>, &[weirgate_circuits::Plan]) -> Result<Option<One>, String>,
+    wanted: impl Fn(Option<&One>, &[Plan]) -> Result<Option<One>, String>,
 ) -> Outcome {
     in_runtime(async {
         let name = device(name)?;

@@ -4,16 +4,19 @@
 mod files;
 pub(crate) mod live;
 mod metrics;
+mod serve;
 mod show;
 
-use clap::{Args, Subcommand};
+use crate::keep::Group;
+use clap::Subcommand;
 use std::path::{Path, PathBuf};
 use weirgate_bpf::MOST_QUEUES;
+use weirgate_circuits::Wanted;
 use weirgate_circuits::kept::Kept;
 use weirgate_circuits::rows::Direction;
-use weirgate_circuits::{Asked, KeyKind};
 use weirgate_console::exit::{Outcome, Status, wrong};
 use weirgate_console::output;
+use weirgate_keep::CircuitsSocket;
 use weirgate_units::Rate;
 
 /// What can be done with circuits.
@@ -23,7 +26,7 @@ pub enum Command {
     ///
     /// Changes nothing and needs no privilege.
     Check {
-        /// The files of the list: ShapedDevices.csv, network.json, plans.
+        /// The files of the list: ShapedDevices.csv, network.json, plans, lqos_overrides.json.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
@@ -56,11 +59,11 @@ pub enum Command {
     /// Add one circuit to the list in force; one that is there and the same is left alone.
     ///
     /// It is kept, too. The other device of the box, and the files, are changed apart. Needs root.
-    Add(One),
+    Add(Wanted),
     /// Change one circuit of the list in force: what is named changes, the rest stays.
     ///
     /// It is kept, too. The other device of the box, and the files, are changed apart. Needs root.
-    Change(One),
+    Change(Wanted),
     /// Show what a device's sites have had, or one circuit or site.
     ///
     /// Needs root.
@@ -84,6 +87,21 @@ pub enum Command {
         #[arg(long, value_name = "COUNT", default_value_t = 20)]
         top: usize,
     },
+    /// Take changes of single circuits at a Unix socket, until SIGTERM or SIGINT.
+    ///
+    /// A request is a line of JSON: `do` says `add`, `change`, `remove` or `show`, and `device`,
+    /// `circuit` and the other fields are called as the options of these commands. It is answered
+    /// with a line, in which `done` has what differed, `shown` the circuit, and `wrong` or
+    /// `refused` why nothing is changed. Several devices may have circuits, and other commands may
+    /// change them meanwhile. Needs root.
+    Serve {
+        /// Where the socket is.
+        #[arg(long, value_name = "PATH", default_value = CircuitsSocket::PATH)]
+        socket: PathBuf,
+        /// Whose members may connect beside root: a group's name or number.
+        #[arg(long)]
+        group: Option<Group>,
+    },
     /// Take circuits off a device, or with --all everything: then the kernel's default qdisc is back.
     ///
     /// Circuits that are not there are gone already. Needs root. What is queued is lost.
@@ -97,77 +115,6 @@ pub enum Command {
         #[arg(long, conflicts_with = "circuits")]
         all: bool,
     },
-}
-
-/// One circuit of a device.
-#[derive(Args)]
-pub struct One {
-    /// The device.
-    device: String,
-    /// The circuit's identifier.
-    circuit: String,
-    /// The site above it, by name; an empty one for the link itself.
-    #[arg(long, value_name = "SITE")]
-    parent: Option<String>,
-    /// Its plan, whose rates it has; an empty one for none.
-    #[arg(long)]
-    plan: Option<String>,
-    /// All its addresses and prefixes, with commas between them; an empty text for none.
-    #[arg(long, value_name = "ADDRESSES")]
-    addresses: Option<String>,
-    /// All its PPPoE sessions: a number such as 77, or with the subscriber's MAC, such as
-    /// 77:02:00:5e:10:00:01.
-    #[arg(long, value_name = "SESSIONS")]
-    session: Option<String>,
-    /// All its VLANs: the outer tag's such as 100, or with the inner tag's, such as 100.20.
-    #[arg(long, value_name = "VLANS")]
-    vlan: Option<String>,
-    /// All MACs of its devices.
-    #[arg(long, value_name = "MACS")]
-    mac: Option<String>,
-    /// What it is guaranteed towards the subscriber, such as 5mbit.
-    #[arg(long, value_name = "RATE")]
-    down_min: Option<Rate>,
-    /// What it is guaranteed from the subscriber.
-    #[arg(long, value_name = "RATE")]
-    up_min: Option<Rate>,
-    /// What it never exceeds towards the subscriber, such as 100mbit.
-    #[arg(long, value_name = "RATE")]
-    down_max: Option<Rate>,
-    /// What it never exceeds from the subscriber.
-    #[arg(long, value_name = "RATE")]
-    up_max: Option<Rate>,
-    /// Whether it is suspended: it then has 64 kbit/s in either direction.
-    #[arg(long, value_name = "YES", value_parser = yes_or_no)]
-    suspended: Option<bool>,
-}
-
-/// `yes` or `no`.
-fn yes_or_no(text: &str) -> Result<bool, String> {
-    match text {
-        "yes" => Ok(true),
-        "no" => Ok(false),
-        _ => Err("say `yes` or `no`".to_owned()),
-    }
-}
-
-impl One {
-    fn put(&self, state: &Path, comes: bool) -> Outcome {
-        let mut keys = [const { None }; KeyKind::ALL.len()];
-        let texts = [&self.addresses, &self.session, &self.vlan, &self.mac];
-        for ((to, kind), text) in keys.iter_mut().zip(KeyKind::ALL).zip(texts) {
-            let read = text.as_deref().map(|text| kind.read_all(text));
-            *to = read.transpose().map_err(wrong)?;
-        }
-        let asked = Asked {
-            site: self.parent.clone(),
-            plan: self.plan.clone(),
-            rates: [self.down_min, self.up_min, self.down_max, self.up_max],
-            keys,
-            suspended: self.suspended,
-        };
-        live::put(state, &self.device, &self.circuit, &asked, comes)
-    }
 }
 
 /// `weirgate circuits`.
@@ -194,10 +141,11 @@ pub fn run(state: &Path, command: &Command) -> Outcome {
             };
             live::apply(state, device, kept, *adopt)
         }
-        Command::Add(one) => one.put(state, true),
-        Command::Change(one) => one.put(state, false),
+        Command::Add(wanted) => live::put(state, wanted, true),
+        Command::Change(wanted) => live::put(state, wanted, false),
         Command::Show { device, name, json } => show::show(state, device, name.as_deref(), *json),
         Command::Metrics { device, top } => metrics::metrics(state, device, *top),
+        Command::Serve { socket, group } => serve::serve(state, socket, *group),
         Command::Remove {
             device, all: true, ..
         } => live::remove(state, device),

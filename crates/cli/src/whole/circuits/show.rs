@@ -20,10 +20,13 @@ use weirgate_units::{Inserted as _, Rate};
 /// Names that are compared with one that is not there.
 const COMPARED: usize = 2_000;
 
+/// What the link is called.
+pub(super) const LINK: &str = "the link";
+
 /// What a node is called.
 pub(super) fn called(label: &Label) -> &str {
     match label {
-        Label::Link => "the link",
+        Label::Link => LINK,
         Label::Others => "others",
         Label::Site(name) => name,
         Label::Circuit(id) => id,
@@ -103,35 +106,8 @@ impl Tree {
     }
 
     fn json(&self, node: &CircuitsNode, keys: Option<&[Key]>) -> Value {
-        let counts = node.counts;
-        let mut value = json!({
-            "kind": word(&node.label),
-            "name": called(&node.label),
-            "below": self.above(node),
-            "ceiling_bit_s": node.ceiling_bytes_s * 8,
-            "guarantee_bit_s": node.guarantee_bytes_s * 8,
-            "sent_packets": counts.sent_packets,
-            "sent_bytes": counts.sent_wire_bytes,
-        });
-        if matches!(node.label, Label::Circuit(_) | Label::Others) {
-            value["queued_packets"] = counts.packets.into();
-            value["queued_bytes"] = counts.bytes.into();
-            value["delay_ms"] = own_delay_ms(node).into();
-            value["dropped"] = counts.drops.into();
-            value["marked"] = counts.marks.into();
-        } else {
-            value["circuits"] = self.circuits.get(&node.id).copied().unwrap_or(0).into();
-        }
-        if matches!(node.label, Label::Circuit(_) | Label::Site(_)) {
-            value["queue"] = node.queue.into();
-        }
-        for kind in KeyKind::ALL {
-            if let Some(keys) = keys {
-                let name = kind.name().to_lowercase().replace(' ', "_");
-                value[name] = texts(keys, kind).into();
-            }
-        }
-        value
+        let circuits = self.circuits.get(&node.id).copied().unwrap_or(0);
+        json(node, self.above(node), circuits, keys)
     }
 
     fn text(&self, node: &CircuitsNode) -> String {
@@ -159,6 +135,44 @@ impl Tree {
         }
         text
     }
+}
+
+/// A node as JSON: what it is below, how many circuits are right below it, and its keys.
+pub(super) fn json(
+    node: &CircuitsNode,
+    above: Option<&str>,
+    circuits: usize,
+    keys: Option<&[Key]>,
+) -> Value {
+    let counts = node.counts;
+    let mut value = json!({
+        "kind": word(&node.label),
+        "name": called(&node.label),
+        "below": above,
+        "ceiling_bit_s": node.ceiling_bytes_s * 8,
+        "guarantee_bit_s": node.guarantee_bytes_s * 8,
+        "sent_packets": counts.sent_packets,
+        "sent_bytes": counts.sent_wire_bytes,
+    });
+    if matches!(node.label, Label::Circuit(_) | Label::Others) {
+        value["queued_packets"] = counts.packets.into();
+        value["queued_bytes"] = counts.bytes.into();
+        value["delay_ms"] = own_delay_ms(node).into();
+        value["dropped"] = counts.drops.into();
+        value["marked"] = counts.marks.into();
+    } else {
+        value["circuits"] = circuits.into();
+    }
+    if matches!(node.label, Label::Circuit(_) | Label::Site(_)) {
+        value["queue"] = node.queue.into();
+    }
+    for kind in KeyKind::ALL {
+        if let Some(keys) = keys {
+            let name = kind.name().to_lowercase().replace(' ', "_");
+            value[name] = texts(keys, kind).into();
+        }
+    }
+    value
 }
 
 /// `weirgate circuits show`.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Any text as files of one list, parted by lines of `----`: each problem has a line
 //! that is there, and a list without mistakes has rows that keep to what the engine
-//! asks. What is a key is printed as a text that is the same key.
+//! asks. What is a key is printed as a text that is the same key. Each line is read as a
+//! request at the socket, too: what it asks for is kept as what it is.
 
 use std::collections::{BTreeMap, BTreeSet};
-use weirgate_circuits::kept::Kept;
+use weirgate_circuits::kept::{Kept, gone, put};
 use weirgate_circuits::rows::{Direction, Room, both, rows, table};
-use weirgate_circuits::{File, KeyKind, read};
+use weirgate_circuits::{File, KeyKind, List, Request, read};
 
 pub fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
@@ -17,6 +18,7 @@ pub fn run(data: &[u8]) {
             assert_eq!(kind.read_all(&key.to_string()), Ok(vec![key]));
         }
     }
+    text.lines().for_each(request);
     let files: Vec<File<'_>> = text
         .split("\n----\n")
         .map(|text| File { name: "a", text })
@@ -65,6 +67,37 @@ pub fn run(data: &[u8]) {
     };
     let text = kept.write();
     assert_eq!(Kept::read(&text, ""), Ok(sorted(kept)));
+}
+
+/// A circuit that a request makes is one line of the kept text, and is read from it.
+fn request(line: &str) {
+    let wanted = match Request::read(line) {
+        Ok(Request::Add(wanted) | Request::Change(wanted)) => wanted,
+        Ok(Request::Remove(named) | Request::Show(named)) => {
+            assert!(gone(&named.circuit).ends_with('\n'));
+            return;
+        }
+        Err(why) => {
+            assert!(!why.is_empty());
+            return;
+        }
+    };
+    let Ok(asked) = wanted.asked() else {
+        return;
+    };
+    let Ok(one) = asked.of(&wanted.circuit, None, &[]) else {
+        return;
+    };
+    let line = put(&one);
+    assert_eq!(line.find('\n'), Some(line.len() - 1), "{line}");
+    let kept = Kept {
+        direction: Direction::Down,
+        link: None,
+        queues: None,
+        list: List::default(),
+    };
+    let read = Kept::circuit(&kept.write(), &line, &wanted.circuit);
+    assert_eq!(read, Ok((Some(one), Vec::new())));
 }
 
 /// With sites in the order in which a tree is written: those below each behind it.

@@ -49,8 +49,8 @@ impl Change {
             let mut text = format!("{{\"type\":\"{kind}_adjust_speed\",\"{kind}_id\":\"{id}\"");
             for (number, (field, rate)) in FIELDS.iter().zip(rates).enumerate() {
                 match has >> number & 1 {
-                    0 => write!(text, ",\"{field}\":null").unwrap(),
-                    _ => write!(text, ",\"{field}\":{rate}").unwrap(),
+                    0 => write!(text, ",\"{field}\":null").expect("a text"),
+                    _ => write!(text, ",\"{field}\":{rate}").expect("a text"),
                 }
             }
             text + "}"
@@ -103,7 +103,7 @@ fn csv(lines: &[Line]) -> String {
             text,
             "c{circuit},d{device},s{parent},10.0.0.{device},{a},{b},{c},{d}"
         )
-        .unwrap();
+        .expect("a text");
     }
     text
 }

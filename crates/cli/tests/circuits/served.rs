@@ -71,8 +71,8 @@ impl Client {
 
     /// Asks for what must be done; how many nodes were added, changed and removed, and how
     /// many entries written.
-    fn done(&mut self, request: Value) -> [u64; 4] {
-        let answer = self.ask(&request);
+    fn done(&mut self, request: &Value) -> [u64; 4] {
+        let answer = self.ask(request);
         ["added", "changed", "removed", "written"].map(|what| {
             let count = answer["done"][what].as_u64();
             count.unwrap_or_else(|| panic!("{request}: {answer}"))
@@ -104,51 +104,8 @@ fn is_kept() {
     assert_eq!(in_force_of("sub0"), expected);
 }
 
-/// A circuit comes, changes, is shown and goes; what is wrong is answered, and changes
-/// nothing; two connections change circuits at once.
-#[test]
-#[ignore = "runs in the lab's kernel"]
-fn circuits_come_by_a_socket() {
-    settled([0; 3]);
-    make();
-    let lines: Vec<CircuitLine> = (1..=100).map(line).collect();
-    done(&format!("apply sub0 {}", written("served", &lines, 100)));
-    let before: InForce = in_force_of("sub0");
-    let mut service = Service::start();
-    let mode = fs::metadata(SOCKET).expect(SOCKET).permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
-    assert!(fails("serve", 3).contains("circuits"));
-    let mut client = Client::connect();
-    let added = add("new,1", "203.0.113.7,2001:db8:9::/48");
-    assert_eq!(client.done(added.clone()), [1, 0, 0, 2]);
-    assert_eq!(client.done(added), [0; 4]);
-    let change = json!({
-        "do": "change", "device": "sub0", "circuit": "new,1", "parent": "site-2",
-        "down-max": "10mbit", "addresses": "203.0.113.8", "suspended": null,
-    });
-    assert_eq!(client.done(change), [0, 1, 0, 3]);
-    let shown = client.ask(&show("new,1"))["shown"].clone();
-    assert_eq!(shown["ceiling_bit_s"], 10_000_000, "{shown}");
-    assert_eq!(shown["guarantee_bit_s"], 1_000_000, "{shown}");
-    assert_eq!(shown["addresses"], json!(["203.0.113.8"]), "{shown}");
-    assert_eq!(
-        (&shown["below"], &shown["sent_packets"]),
-        (&"site-2".into(), &0.into())
-    );
-    let (nodes, table) = in_force_of("sub0");
-    assert_eq!(nodes["cnew,1"], 1_250_000);
-    assert_eq!(table["203.0.113.8"], "cnew,1");
-    // Sites have what was taken over and given back.
-    let site = |name: &str| -> Value {
-        let text = done(&format!("show sub0 {name} --json"));
-        serde_json::from_str::<Value>(&text).expect("JSON")[0]["guarantee_bit_s"].clone()
-    };
-    assert_eq!(
-        (site("site-1"), site("site-2")),
-        (0.into(), 1_000_000.into())
-    );
-    let expected: InForce = in_force_of("sub0");
-    let kept = fs::read(KEPT).expect(KEPT);
+/// Requests that ask for what cannot be, and lines that are no requests.
+fn what_is_wrong_is_answered(client: &mut Client) {
     for (request, part) in [
         (add("new,1", "203.0.113.9"), "already"),
         (add("x", "100.64.0.2"), "is of the circuit `2`"),
@@ -194,7 +151,7 @@ fn circuits_come_by_a_socket() {
     }
     // A line that is too long ends its connection, one without an end is a line.
     let mut long = Client::connect();
-    long.send(&[b' '; 1 << 16]);
+    long.send(&vec![b' '; 1 << 16]);
     long.send(b"  \n");
     assert!(
         long.answer()["wrong"]
@@ -211,12 +168,10 @@ fn circuits_come_by_a_socket() {
         .shutdown(std::net::Shutdown::Write)
         .expect("a service");
     assert_eq!(short.answer()["shown"]["name"], "3");
-    assert_eq!(in_force_of("sub0"), expected);
-    assert_eq!(fs::read(KEPT).expect(KEPT), kept);
-    assert_eq!(client.done(remove("new,1")), [0, 0, 1, 1]);
-    assert_eq!(client.done(remove("new,1")), [0; 4]);
-    assert_eq!(in_force_of("sub0"), before);
-    // Two at once, each of which has its answers in order.
+}
+
+/// Two connections, each of which has its answers in order.
+fn two_at_once() {
     let all = [1, 2].map(|net| {
         thread::spawn(move || {
             let mut client = Client::connect();
@@ -234,10 +189,64 @@ fn circuits_come_by_a_socket() {
     for one in all {
         one.join().expect("a client");
     }
+}
+
+/// A circuit comes, changes, is shown and goes; what is wrong is answered, and changes
+/// nothing; two connections change circuits at once.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn circuits_come_by_a_socket() {
+    settled([0; 3]);
+    make();
+    let lines: Vec<CircuitLine> = (1..=100).map(line).collect();
+    done(&format!("apply sub0 {}", written("served", &lines, 100)));
+    let before: InForce = in_force_of("sub0");
+    let mut service = Service::start();
+    let mode = fs::metadata(SOCKET).expect(SOCKET).permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(fails("serve", 3).contains("circuits"));
+    let mut client = Client::connect();
+    let added = add("new,1", "203.0.113.7,2001:db8:9::/48");
+    assert_eq!(client.done(&added), [1, 0, 0, 2]);
+    assert_eq!(client.done(&added), [0; 4]);
+    let change = json!({
+        "do": "change", "device": "sub0", "circuit": "new,1", "parent": "site-2",
+        "down-max": "10mbit", "addresses": "203.0.113.8", "suspended": null,
+    });
+    assert_eq!(client.done(&change), [0, 1, 0, 3]);
+    let shown = client.ask(&show("new,1"))["shown"].clone();
+    assert_eq!(shown["ceiling_bit_s"], 10_000_000, "{shown}");
+    assert_eq!(shown["guarantee_bit_s"], 1_000_000, "{shown}");
+    assert_eq!(shown["addresses"], json!(["203.0.113.8"]), "{shown}");
+    assert_eq!(
+        (&shown["below"], &shown["sent_packets"]),
+        (&"site-2".into(), &0.into())
+    );
+    let (nodes, table) = in_force_of("sub0");
+    assert_eq!(nodes["cnew,1"], 1_250_000);
+    assert_eq!(table["203.0.113.8"], "cnew,1");
+    // Sites have what was taken over and given back.
+    let site = |name: &str| -> Value {
+        let text = done(&format!("show sub0 {name} --json"));
+        serde_json::from_str::<Value>(&text).expect("JSON")[0]["guarantee_bit_s"].clone()
+    };
+    assert_eq!(
+        (site("site-1"), site("site-2")),
+        (0.into(), 1_000_000.into())
+    );
+    let expected: InForce = in_force_of("sub0");
+    let kept = fs::read(KEPT).expect(KEPT);
+    what_is_wrong_is_answered(&mut client);
+    assert_eq!(in_force_of("sub0"), expected);
+    assert_eq!(fs::read(KEPT).expect(KEPT), kept);
+    assert_eq!(client.done(&remove("new,1")), [0, 0, 1, 1]);
+    assert_eq!(client.done(&remove("new,1")), [0; 4]);
+    assert_eq!(in_force_of("sub0"), before);
+    two_at_once();
     assert_eq!(in_force_of("sub0").0.len(), before.0.len() + 60);
     is_kept();
     // What was forgotten is opened anew.
-    assert_eq!(client.done(remove("1-7")), [0, 0, 1, 1]);
+    assert_eq!(client.done(&remove("1-7")), [0, 0, 1, 1]);
     assert!(service.signal(Signal::TERM).success());
     assert!(!fs::exists(SOCKET).expect("a folder"));
     done("remove sub0 --all");
@@ -260,23 +269,23 @@ fn a_socket_heeds_what_others_change() {
     done(&format!("apply sub0 {}", lists[0]));
     let mut service = Service::start();
     let mut client = Client::connect();
-    assert_eq!(client.done(add("a", "203.0.113.1")), [1, 0, 0, 1]);
+    assert_eq!(client.done(&add("a", "203.0.113.1")), [1, 0, 0, 1]);
     done(&format!("apply sub0 {}", lists[1]));
     assert!(client.ask(&show("a"))["wrong"].is_string());
-    assert_eq!(client.done(add("a", "203.0.113.1")), [1, 0, 0, 1]);
+    assert_eq!(client.done(&add("a", "203.0.113.1")), [1, 0, 0, 1]);
     assert!(client.ask(&show("7"))["wrong"].is_string());
     // A row that a command gives, and one that it frees.
     done("add sub0 b --parent site-1 --addresses 203.0.113.2 --down-max 1mbit --up-max 1mbit");
-    assert_eq!(client.done(add("c", "203.0.113.3")), [1, 0, 0, 1]);
+    assert_eq!(client.done(&add("c", "203.0.113.3")), [1, 0, 0, 1]);
     assert_eq!(
         client.ask(&show("b"))["shown"]["addresses"],
         json!(["203.0.113.2"])
     );
     done("remove sub0 b");
-    assert_eq!(client.done(add("d", "203.0.113.2")), [1, 0, 0, 1]);
+    assert_eq!(client.done(&add("d", "203.0.113.2")), [1, 0, 0, 1]);
     is_kept();
     // What is open must not keep the kind from being made anew.
-    client.done(remove("d"));
+    client.done(&remove("d"));
     done("remove sub0 --all");
     assert!(
         client.ask(&show("a"))["wrong"]
@@ -285,17 +294,17 @@ fn a_socket_heeds_what_others_change() {
             .contains("no circuits")
     );
     done(&format!("apply sub0 {}", lists[0]));
-    client.done(add("a", "203.0.113.1"));
+    client.done(&add("a", "203.0.113.1"));
     done("remove sub0 --all");
     done(&format!("apply sub0 {}", lists[0]));
-    assert_eq!(client.done(add("a", "203.0.113.1")), [1, 0, 0, 1]);
+    assert_eq!(client.done(&add("a", "203.0.113.1")), [1, 0, 0, 1]);
     is_kept();
     // The device is made anew, and has its circuits again by what is kept.
     net::run("ip link del sub0");
     assert!(client.ask(&show("a"))["wrong"].is_string());
     make();
     assert_eq!(client.ask(&show("a"))["shown"]["name"], "a");
-    assert_eq!(client.done(remove("a")), [0, 0, 1, 1]);
+    assert_eq!(client.done(&remove("a")), [0, 0, 1, 1]);
     is_kept();
     drop(client);
     assert!(service.signal(Signal::INT).success());
@@ -326,13 +335,13 @@ fn a_killed_service_is_mended() {
     });
     let service = Service::start();
     let mut client = Client::connect();
-    client.done(to[1].clone());
+    client.done(&to[1]);
     let new = in_force_of("sub0");
     let began = Instant::now();
-    client.done(to[0].clone());
+    client.done(&to[0]);
     let whole = began.elapsed();
     let old: InForce = in_force_of("sub0");
-    client.done(to[1].clone());
+    client.done(&to[1]);
     let both = [old, new];
     drop(service);
     let (mut now, mut seen, mut mended) = (1, [0; 2], 0);

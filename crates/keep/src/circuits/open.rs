@@ -123,6 +123,10 @@ impl OpenCircuits {
             path: "/sys/fs/bpf".into(),
             source: io::Error::other(error),
         })??;
+        // Maps of circuits that are gone, or were made anew, only take memory.
+        let is_there = |open: &Open| store.are_circuits(open.point, &open.tree);
+        self.devices
+            .retain(|_, open| is_there(open).unwrap_or(false));
         let circuits = Circuits {
             folders: &self.folders,
             kernel: &self.kernel,
@@ -173,7 +177,6 @@ impl Circuits<'_> {
         let is_same = || -> Result<bool, BpfError> {
             Ok(open.point == target.point
                 && self.store.circuits_are_on(target.point)
-                && self.store.are_circuits(target.point, &open.tree)?
                 && open.tree.changes()? == open.changes
                 && open.tree.holds()?.contains(&clock::unix()))
         };

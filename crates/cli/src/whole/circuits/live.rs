@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 use weirgate_bpf::CircuitsChange;
 use weirgate_circuits::kept::Kept;
-use weirgate_circuits::{One, Plan, Wanted};
+use weirgate_circuits::{Asked, One, Plan, Wanted};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
@@ -99,35 +99,36 @@ pub(super) fn apply(state: &Path, name: &str, kept: Kept, adopt: bool) -> Outcom
     })
 }
 
-/// What becomes of a circuit by `add` and `change`.
-pub(super) fn becomes<'w>(
-    wanted: &'w Wanted,
+/// What becomes of a circuit by `add`, where it `comes`, and by `change`.
+pub(super) fn becomes(
+    (wanted, asked): (&Wanted, &Asked),
     comes: bool,
-) -> Result<impl Fn(Option<&One>, &[Plan]) -> Result<Option<One>, String> + 'w, String> {
-    let asked = wanted.asked()?;
+    old: Option<&One>,
+    plans: &[Plan],
+) -> Result<Option<One>, String> {
     let (name, id) = (&wanted.device, &wanted.circuit);
-    Ok(move |old: Option<&One>, plans: &[Plan]| {
-        if !comes && old.is_none() {
-            return Err(format!(
-                "there is no circuit `{id}` on {name}; `weirgate circuits add` makes one"
-            ));
-        }
-        // One that comes has nothing of one that is there.
-        let one = asked.of(id, old.filter(|_| !comes), plans)?;
-        match old {
-            Some(old) if comes && *old != one => Err(format!(
-                "there is a circuit `{id}` on {name} already, which has something else; \
-                 `weirgate circuits change` changes it"
-            )),
-            _ => Ok(Some(one)),
-        }
-    })
+    if !comes && old.is_none() {
+        return Err(format!(
+            "there is no circuit `{id}` on {name}; `weirgate circuits add` makes one"
+        ));
+    }
+    // One that comes has nothing of one that is there.
+    let one = asked.of(id, old.filter(|_| !comes), plans)?;
+    match old {
+        Some(old) if comes && *old != one => Err(format!(
+            "there is a circuit `{id}` on {name} already, which has something else; \
+             `weirgate circuits change` changes it"
+        )),
+        _ => Ok(Some(one)),
+    }
 }
 
 /// `weirgate circuits add` and `change`.
 pub(super) fn put(state: &Path, wanted: &Wanted, comes: bool) -> Outcome {
-    let becomes = becomes(wanted, comes).map_err(wrong)?;
-    changed(state, &wanted.device, &[&wanted.circuit], becomes)
+    let asked = wanted.asked().map_err(wrong)?;
+    changed(state, &wanted.device, &[&wanted.circuit], |old, plans| {
+        becomes((wanted, &asked), comes, old, plans)
+    })
 }
 
 /// `weirgate circuits remove` of circuits. What is not there is gone already.

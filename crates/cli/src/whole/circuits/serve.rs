@@ -18,7 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::timeout;
-use weirgate_circuits::{Named, Request, Wanted};
+use weirgate_circuits::{Named, One, Plan, Request, Wanted};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
@@ -31,14 +31,14 @@ const MOST: usize = 64;
 const LONGEST: usize = 1 << 16;
 
 /// How long a connection may say nothing, or take to end its line.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How long it may take to read its answer.
 const TAKEN: Duration = Duration::from_secs(10);
 
 /// After so long without a request, what is open is closed: text and maps of a list take
 /// memory.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_mins(1);
 
 /// What connections share.
 struct Shared {
@@ -165,7 +165,8 @@ async fn answer(line: &[u8], shared: &Shared) -> Value {
 
 async fn put(circuits: &mut OpenCircuits, wanted: &Wanted, comes: bool) -> Result<Value, Failure> {
     let name = device(&wanted.device)?;
-    let becomes = becomes(wanted, comes).map_err(wrong)?;
+    let asked = wanted.asked().map_err(wrong)?;
+    let becomes = |old: Option<&One>, plans: &[Plan]| becomes((wanted, &asked), comes, old, plans);
     let done = circuits.change(&name, &wanted.circuit, becomes).await;
     let done = done.map_err(refused)?;
     say(&name, &done);

@@ -3,12 +3,18 @@
 
 use crate::codes::KIND;
 use crate::located::FileMistakes;
+use crate::overrides::Overrides;
 use crate::raw::Collected;
 use crate::table::{Lines, Row, header, plain, well_formed};
 use crate::{devices, plans};
 
-/// Reads a file of devices or of plans, whichever its first line says.
-pub(crate) fn read(text: &str, mistakes: &FileMistakes<'_, '_>, into: &mut Collected) {
+/// Reads a file of devices, which overrides change, or of plans, whichever its first line says.
+pub(crate) fn read(
+    text: &str,
+    mistakes: &FileMistakes<'_, '_>,
+    overrides: &mut Overrides,
+    into: &mut Collected,
+) {
     let mut lines = Lines::new(text);
     let mut row = Row::default();
     if !lines.next(&mut row) {
@@ -25,7 +31,7 @@ pub(crate) fn read(text: &str, mistakes: &FileMistakes<'_, '_>, into: &mut Colle
         let mut devices = devices::Devices::new(header, mistakes);
         while lines.next(&mut row) {
             if well_formed(text, &row, fields, mistakes) {
-                devices.take(&row, into);
+                devices.take(&row, overrides, into);
             }
         }
         devices.finish();

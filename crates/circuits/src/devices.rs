@@ -6,7 +6,8 @@ use crate::codes::{ADDRESS, KEY, SWITCH, UNUSED};
 use crate::joined::join;
 use crate::key::{Key, KeyKind, parts};
 use crate::located::FileMistakes;
-use crate::raw::{Collected, RATES, RawCircuit, RawRates, identifier};
+use crate::overrides::Overrides;
+use crate::raw::{Collected, RATES, RawCircuit, RawRates, SQM, identifier};
 use crate::table::{Cell, Column, Header, Row};
 use std::collections::BTreeMap;
 use weirgate_document::SourceSpan;
@@ -56,9 +57,6 @@ const KEYS: [KeyColumn; 5] = [
     (5, |text| KeyKind::Mac.read(text), KEY),
 ];
 
-/// Why queues that LibreQoS would choose are not used.
-pub(crate) const SQM: &str = "each circuit has flow queues with CoDel";
-
 /// Reads the lines of a file.
 pub(crate) struct Devices<'d, 'm, 't> {
     header: Header,
@@ -92,8 +90,8 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
         }
     }
 
-    /// Takes a line.
-    pub(crate) fn take(&mut self, row: &Row<'_>, into: &mut Collected) {
+    /// Takes a line, with what overrides change of it.
+    pub(crate) fn take(&mut self, row: &Row<'_>, overrides: &mut Overrides, into: &mut Collected) {
         let mistakes = self.mistakes;
         for (number, _) in COLUMNS.iter().enumerate().filter(|(_, it)| it.unused) {
             let cell = self.header.cell(row, number);
@@ -133,7 +131,7 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
         };
         let device = self.header.cell(row, DEVICE);
         let suspended_at = mistakes.at(&self.header.cell(row, SUSPENDED).span);
-        if let Some(own) = into.overrides.device(device.text, own) {
+        if let Some(own) = overrides.device(device.text, own) {
             join(own, &suspended_at, mistakes.all, into);
         }
     }

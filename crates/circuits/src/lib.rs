@@ -78,6 +78,7 @@ pub use vlan::Vlan;
 
 use json::Json;
 use located::Mistakes;
+use overrides::Overrides;
 use raw::Collected;
 use weirgate_document::Severity;
 
@@ -93,7 +94,7 @@ pub struct Reading {
 /// Reads the files of one list.
 pub fn read(files: &[File<'_>]) -> Reading {
     let mistakes = Mistakes::new(files);
-    let mut collected = Collected::default();
+    let (mut collected, mut overrides) = (Collected::default(), Overrides::default());
     // What lines of devices are to be is known before they are read.
     let mut networks = Vec::new();
     for (number, file) in files.iter().enumerate() {
@@ -104,7 +105,7 @@ pub fn read(files: &[File<'_>]) -> Reading {
         match json::object(file.text, &mistakes) {
             Some(object) if overrides::is_overrides(&object) => {
                 let json = Json::new(file.text, &mistakes);
-                overrides::read(&json, &object, &mut collected.overrides);
+                overrides::read(&json, &object, &mut overrides);
             }
             object => {
                 networks.push((number, object));
@@ -121,10 +122,15 @@ pub fn read(files: &[File<'_>]) -> Reading {
     }
     for (number, file) in files.iter().enumerate() {
         if !json::is_json(file.text) {
-            csv::read(file.text, &mistakes.of(number), &mut collected);
+            csv::read(
+                file.text,
+                &mistakes.of(number),
+                &mut overrides,
+                &mut collected,
+            );
         }
     }
-    overrides::finish(&mut collected, &mistakes);
+    overrides::finish(overrides, &mistakes, &mut collected);
     let list = check::check(collected, &mistakes);
     let problems = mistakes.located();
     let wrong = problems

@@ -6,7 +6,6 @@ use crate::hash::Known;
 use crate::key::Key;
 use crate::located::{FileMistakes, FileSpan};
 use crate::model::Pair;
-use crate::overrides::Overrides;
 use crate::rate;
 use crate::table::{Cell, Header, Row};
 use weirgate_document::SourceSpan;
@@ -20,6 +19,9 @@ pub(crate) const RATES: [&str; 4] = [
     "Download Max Mbps",
     "Upload Max Mbps",
 ];
+
+/// Why queues that LibreQoS would choose are not used.
+pub(crate) const SQM: &str = "each circuit has flow queues with CoDel";
 
 /// The longest identifier, in bytes: what a row in the kernel has room for.
 const LONGEST: usize = 60;
@@ -144,8 +146,6 @@ pub(crate) struct Collected {
     pub(crate) by_id: Known<String, usize>,
     /// A file of sites was read.
     pub(crate) has_network: bool,
-    /// What is to be changed of all that.
-    pub(crate) overrides: Overrides,
 }
 
 /// An identifier of a circuit, a site or a plan. A wrong one is reported.

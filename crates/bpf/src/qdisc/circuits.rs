@@ -21,6 +21,7 @@ use zerocopy::FromZeros as _;
 
 mod index;
 mod keys;
+mod known;
 mod list;
 mod one;
 mod programs;

@@ -5,11 +5,10 @@ use super::Overrides;
 use super::fields::{CIRCUIT, DEVICE, MAY_BE_ZERO, Of, Unused, get, is_empty};
 use crate::address::Prefix;
 use crate::codes::{ADDRESS, JSON, KEY};
-use crate::devices::SQM;
 use crate::json::Json;
 use crate::key::{Key, KeyKind, parts};
 use crate::located::FileSpan;
-use crate::raw::{RawCircuit, RawRates};
+use crate::raw::{RawCircuit, RawRates, SQM};
 use jsonc_parser::ast::{Object, Value};
 
 /// Rates in the order of columns.

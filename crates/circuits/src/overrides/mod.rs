@@ -161,8 +161,7 @@ impl Overrides {
 const HINT: &str = "nothing is changed by it; leave it out";
 
 /// Adds the devices that are in no other file, and changes sites, when all files are read.
-pub(crate) fn finish(all: &mut Collected, mistakes: &Mistakes<'_>) {
-    let mut overrides = std::mem::take(&mut all.overrides);
+pub(crate) fn finish(mut overrides: Overrides, mistakes: &Mistakes<'_>, all: &mut Collected) {
     for device in std::mem::take(&mut overrides.devices) {
         let own = device
             .circuit

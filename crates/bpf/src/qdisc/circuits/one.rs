@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One circuit that comes, goes or changes, while all others stay as they are.
 
-use super::index::Found;
+use super::known::Found;
 use super::list::begun;
 use super::{CircuitTree, CircuitsChange, CircuitsError, CircuitsNode, keys};
 use crate::error::BpfError;

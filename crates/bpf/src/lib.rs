@@ -85,7 +85,10 @@ pub use programs::{
     sources, verify,
 };
 pub use qdisc::attach_point::AttachPoint;
-pub use qdisc::circuits::{CircuitTree, CircuitsChange, CircuitsError, CircuitsNode, CircuitsSize};
+pub use qdisc::circuits::{
+    CircuitReader, CircuitTree, CircuitsChange, CircuitsError, CircuitsNode, CircuitsRow,
+    CircuitsSize,
+};
 pub use qdisc::discipline::{Qdisc, Setup};
 pub use qdisc::engine::{Engine, EngineRecorder, EngineSetup};
 pub use qdisc::instance::Instance;

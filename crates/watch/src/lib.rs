@@ -33,6 +33,7 @@
 //! ```
 
 mod channel;
+mod circuits;
 mod error;
 mod export;
 mod legend;
@@ -46,6 +47,9 @@ mod storage;
 mod tls;
 mod web;
 
+pub use circuits::CircuitsLook;
+pub use circuits::json::{called, delay_ms, node_json};
+pub use circuits::query::{CircuitsOrder, CircuitsQuery};
 pub use error::WatchError;
 pub use export::openmetrics::{Own, openmetrics};
 pub use export::post::{Failed, deliver};

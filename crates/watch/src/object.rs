@@ -31,6 +31,8 @@ pub enum Sort {
     Conditioner,
     /// What chooses the receive windows of connections.
     Receive,
+    /// A provider's circuits: the link of a device, a site, or one circuit.
+    Circuits,
 }
 
 impl Sort {
@@ -49,6 +51,7 @@ impl Sort {
             Self::Tin => "tin",
             Self::Conditioner => "conditioner",
             Self::Receive => "receive",
+            Self::Circuits => "circuits",
         }
     }
 }
@@ -176,6 +179,15 @@ metrics! {
     ReceiveHeld: Receive "held_acknowledgements" Counter / 1 "Acknowledgements that were given a later time to leave.";
     ReceiveUnknown: Receive "unknown_packets" Counter / 1 "Packets of connections whose handshake was not seen.";
     ReceiveActive: Receive "active" Gauge / 1 "Shares of the rate that connections used in the last whole second, of each at most two.";
+    CircuitsSentBytes: Circuits "sent_bytes" Counter / 1 "Bytes of the frames that were sent.";
+    CircuitsSentPackets: Circuits "sent_packets" Counter / 1 "Packets that were sent.";
+    CircuitsDropped: Circuits "dropped_packets" Gauge / 1 "Packets that the circuits which are there have dropped.";
+    CircuitsMarked: Circuits "marked_packets" Gauge / 1 "Packets that the circuits which are there have marked with ECN.";
+    CircuitsQueuedPackets: Circuits "queued_packets" Gauge / 1 "Packets that wait.";
+    CircuitsQueuedBytes: Circuits "queued_bytes" Gauge / 1 "Bytes that wait.";
+    CircuitsCeiling: Circuits "ceiling_bits" Gauge / 1 "What it never exceeds, in bits a second; 0 for nothing.";
+    CircuitsDelay: Circuits "delay_seconds" Gauge / 1_000_000 "How long what waits takes at the node's own ceiling.";
+    CircuitsCount: Circuits "circuits" Gauge / 1 "Circuits below it.";
     HostSentBytes: Host "sent_bytes" Counter / 1 "IP bytes that the host sent.";
     HostSentPackets: Host "sent_packets" Counter / 1 "Packets that the host sent.";
     HostReceivedBytes: Host "received_bytes" Counter / 1 "IP bytes that the host was sent.";

@@ -25,9 +25,15 @@ mod known;
 mod list;
 mod one;
 mod programs;
+mod reader;
+mod seen;
+
+pub use reader::CircuitReader;
+pub use seen::CircuitsRow;
 
 use index::Index;
 use programs::Programs;
+use seen::Seen;
 
 /// The programs' file.
 const FILE: &str = "circuits";
@@ -129,12 +135,15 @@ pub struct CircuitTree {
 }
 
 impl CircuitTree {
+    /// What the names of kinds begin with.
+    pub const KINDS: &'static str = "weir_c";
+
     /// The kind of the qdisc of an attach point. Each device has one of its own: kinds are the
     /// whole machine's, and numbers of devices a namespace's.
     pub fn kind(point: AttachPoint) -> String {
         let words = [point.netns, u64::from(point.ifindex)];
         let bytes = words.into_iter().flat_map(u64::to_be_bytes);
-        format!("weir_c{:08x}", weirgate_units::fnv1a_32(bytes))
+        format!("{}{:08x}", Self::KINDS, weirgate_units::fnv1a_32(bytes))
     }
 
     /// Loads the programs for a device, with no circuit: all packets are others'. Needs
@@ -302,7 +311,11 @@ impl CircuitTree {
 
     /// Which way the packets go whose subscribers are looked up.
     pub fn direction(&self) -> Result<Direction, BpfError> {
-        Ok(match self.rules.first()?.source {
+        Self::direction_of(&self.rules)
+    }
+
+    fn direction_of(rules: &Map<u32, circuits_rule>) -> Result<Direction, BpfError> {
+        Ok(match rules.first()?.source {
             0 => Direction::Down,
             _ => Direction::Up,
         })
@@ -319,35 +332,21 @@ impl CircuitTree {
         let room = self.room()?;
         let inner = [Room::LINK].into_iter().chain(room.sites());
         let leaves = [room.others(0)].into_iter().chain(room.circuits());
-        Ok(inner
-            .chain(leaves)
-            .filter_map(move |id| self.node_in(room, id)))
+        let seen = self.seen(room);
+        Ok(inner.chain(leaves).filter_map(move |id| seen.node(id)))
     }
 
     /// A node that is there, by the number of its row.
     pub fn node(&self, id: u32) -> Option<CircuitsNode> {
-        self.node_in(self.room().ok()?, id)
+        self.seen(self.room().ok()?).node(id)
     }
 
-    fn node_in(&self, room: Room, id: u32) -> Option<CircuitsNode> {
-        let config = self.engine.config(id).filter(|config| config.live != 0)?;
-        let (label, queue) = self.label(id)?;
-        let mut counts = self.engine.counts(id)?;
-        if matches!(label, Label::Link | Label::Others) {
-            for more in 1..room.queues {
-                counts = sum(counts, self.engine.counts(id + more)?);
-            }
+    fn seen(&self, room: Room) -> Seen<'_> {
+        Seen {
+            nodes: self.engine.nodes(),
+            labels: &self.labels,
+            room,
         }
-        let above = room.is_root(config.parent);
-        Some(CircuitsNode {
-            id,
-            label,
-            queue,
-            parent: if above { Room::LINK } else { config.parent },
-            ceiling_bytes_s: config.ceiling_bytes_s,
-            guarantee_bytes_s: config.guarantee_bytes_s,
-            counts,
-        })
     }
 
     /// What the row of a circuit has sent, in bytes; `None` where it is not this one's.
@@ -378,25 +377,7 @@ impl CircuitTree {
 
     /// Whose a row is, and of which queue.
     fn label(&self, id: u32) -> Option<(Label, u32)> {
-        let label = self.labels.at(id as usize)?;
-        #[expect(unsafe_code, reason = "the memory is the kernel's too")]
-        // SAFETY: the row is in the mapping, and any bytes are a label.
-        let label = unsafe { label.read_volatile() };
-        let text = label.text.split(|byte| *byte == 0).next()?;
-        let own = Label::read(std::str::from_utf8(text).ok()?)?;
-        Some((own, label.queue))
-    }
-}
-
-/// What both have.
-fn sum(one: NodeCounts, other: NodeCounts) -> NodeCounts {
-    NodeCounts {
-        sent_packets: one.sent_packets + other.sent_packets,
-        sent_wire_bytes: one.sent_wire_bytes + other.sent_wire_bytes,
-        packets: one.packets.wrapping_add(other.packets),
-        bytes: one.bytes.wrapping_add(other.bytes),
-        drops: one.drops.wrapping_add(other.drops),
-        marks: one.marks.wrapping_add(other.marks),
+        seen::label(&self.labels, id)
     }
 }
 

@@ -4,8 +4,10 @@
 
 mod arena;
 mod mapped;
+mod nodes;
 
 pub(crate) use mapped::Mapped;
+pub(crate) use nodes::Nodes;
 
 use crate::error::BpfError;
 use crate::layout::{
@@ -77,10 +79,9 @@ impl Default for Leaves {
 /// have it as its root.
 #[derive(Debug)]
 pub struct Engine {
-    rows: Arena,
+    nodes: Nodes,
     /// The last row of the user's; hosts have those behind it.
     last: u32,
-    rows_in_all: u32,
     /// The last row of lists.
     last_fork: u32,
     asks: Mapped<engine_asks>,
@@ -118,7 +119,7 @@ impl Engine {
         let (maps, link) = load_sized(NAME, kinds, &maps(), &entries, &shared)?;
         let mut engine = Self::of(kind, maps, link)?;
         engine.last = size.nodes;
-        engine.rows_in_all = size.nodes + size.hosts;
+        engine.nodes.has(size.nodes + size.hosts);
         engine.last_fork = size.inner;
         // How much there is room for stands with the settings.
         engine.settings.set_first(&engine_settings {
@@ -148,20 +149,19 @@ impl Engine {
             return Err(BpfError::Rows(kind.to_owned()));
         }
         engine.last = settings.rule.lent;
-        engine.rows_in_all = settings.rule.lent + settings.hosts;
+        engine.nodes.has(settings.rule.lent + settings.hosts);
         engine.last_fork = settings.inner;
         Ok(engine)
     }
 
     fn of(kind: &str, maps: Vec<MapHandle>, link: Link) -> Result<Self, BpfError> {
         let mut maps = maps.into_iter();
-        let rows = Arena::open(maps.next())?;
+        let nodes = Nodes::open(maps.next())?;
         let settings = Map::of(kind, MAPS[1], maps.next())?;
         let asks = Mapped::new(MAPS[2], maps.next(), 1)?;
         Ok(Self {
-            rows,
+            nodes,
             last: 0,
-            rows_in_all: 0,
             last_fork: 0,
             asks,
             recorders: Map::of(kind, MAPS[3], maps.next())?,
@@ -175,7 +175,7 @@ impl Engine {
     /// file system.
     pub(crate) fn pin(&mut self, folder: &Path, more: &mut Vec<Named<'_>>) -> Result<(), BpfError> {
         let mut own = vec![
-            (MAPS[0], self.rows.handle()),
+            (MAPS[0], self.nodes.handle()),
             self.settings.handle(),
             (MAPS[2], self.asks.handle()),
             self.recorders.handle(),
@@ -196,9 +196,14 @@ impl Engine {
         maps()
     }
 
+    /// Its rows, to be read.
+    pub(crate) fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
     /// The map of its rows, by its name.
     pub(crate) fn rows(&self) -> (&'static str, BorrowedFd<'_>) {
-        (arena::NAME, self.rows.descriptor())
+        (arena::NAME, self.nodes.descriptor())
     }
 
     /// Says what holds for the whole. It takes effect with the next packet.
@@ -329,28 +334,17 @@ impl Engine {
 
     /// What a node has had and has; `None` where there is no such row.
     pub fn counts(&self, id: u32) -> Option<NodeCounts> {
-        let row = self.read(id)?;
-        Some(NodeCounts {
-            sent_packets: row.sent_packets,
-            sent_wire_bytes: row.sent_wire_bytes,
-            packets: row.packets,
-            bytes: row.bytes,
-            drops: row.drops,
-            marks: row.marks,
-        })
+        self.nodes.counts(id)
     }
 
     /// The configuration of a node; `None` where there is no such row.
     pub(crate) fn config(&self, id: u32) -> Option<engine_config> {
-        let row = self.row(id)?;
-        #[expect(unsafe_code, reason = "the memory is the kernel's too")]
-        // SAFETY: the row is in the mapping, and any bytes are a configuration.
-        Some(unsafe { (&raw const (*row).config).read_volatile() })
+        self.nodes.config(id)
     }
 
     /// Whether there is a node in a row, and whether nothing of one is queued or waits.
     pub(crate) fn standing(&self, id: u32) -> Option<(bool, bool)> {
-        let row = self.read(id)?;
+        let row = self.nodes.read(id)?;
         Some((
             row.config.live != 0,
             row.state == ENGINE_IDLE && row.packets == 0,
@@ -359,7 +353,7 @@ impl Engine {
 
     /// A node's row in the bytes that it has in memory; `None` where there is none.
     pub fn bytes(&self, id: u32) -> Option<Vec<u8>> {
-        Some(self.read(id)?.as_bytes().to_vec())
+        Some(self.nodes.read(id)?.as_bytes().to_vec())
     }
 
     /// Has a program at egress of the device make the marks that leaves decide on, for
@@ -430,21 +424,9 @@ impl Engine {
         self.settings.set_first(&settings)
     }
 
-    /// A row, which the program changes at any time. Row 0 is none.
-    fn row(&self, id: u32) -> Option<*mut engine_node> {
-        (id > 0 && id <= self.rows_in_all).then(|| self.rows.node(id))
-    }
-
-    /// The same, if it is the user's, and not a host's.
+    /// A row, if it is the user's, and not a host's.
     fn own(&self, id: u32) -> Option<*mut engine_node> {
-        self.row(id).filter(|_| id <= self.last)
-    }
-
-    fn read(&self, id: u32) -> Option<engine_node> {
-        let row = self.row(id)?;
-        #[expect(unsafe_code, reason = "the memory is the kernel's too")]
-        // SAFETY: the row is in the mapping, and any bytes are a row.
-        Some(unsafe { row.read_volatile() })
+        self.nodes.row(id).filter(|_| id <= self.last)
     }
 }
 

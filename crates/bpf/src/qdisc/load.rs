@@ -9,7 +9,7 @@ use libbpf_rs::{ErrorExt, Link, MapCore, MapHandle, ObjectBuilder};
 use std::ffi::CString;
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The pin of what registers the kind.
 const LINK: &str = "link";
@@ -204,5 +204,10 @@ pub(crate) fn remove(
 
 /// Whether [`pin`] finished in a folder: it makes the link's pin last.
 pub(crate) fn is_pinned(folder: &Path) -> bool {
-    folder.join(LINK).exists()
+    last_pin(folder).exists()
+}
+
+/// The pin that is made last.
+pub(crate) fn last_pin(folder: &Path) -> PathBuf {
+    folder.join(LINK)
 }

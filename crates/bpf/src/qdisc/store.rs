@@ -234,7 +234,7 @@ impl Store {
 
     /// The circuits of a device, where they are pinned.
     pub fn circuits(&self, point: AttachPoint) -> Result<Option<CircuitTree>, BpfError> {
-        CircuitTree::pinned(point, &self.circuits_folder(point))
+        CircuitTree::pinned(point, &Self::circuits_folder(point))
     }
 
     /// Whether these circuits, which somebody opened before, are still those of the device.
@@ -249,7 +249,7 @@ impl Store {
         point: AttachPoint,
         tree: &mut CircuitTree,
     ) -> Result<(), BpfError> {
-        let folder = self.circuits_folder(point);
+        let folder = Self::circuits_folder(point);
         let attached = tree.attach(point)?;
         fs::create_dir_all(&folder).map_err(|source| BpfError::File {
             path: folder.clone(),
@@ -264,12 +264,12 @@ impl Store {
 
     /// Whether the programs of a device's circuits are on it.
     pub fn circuits_are_on(&self, point: AttachPoint) -> bool {
-        CircuitTree::is_attached(point, &self.circuits_folder(point))
+        CircuitTree::is_attached(point, &Self::circuits_folder(point))
     }
 
     /// Puts them on it once more.
     pub fn put_circuits_on(&self, point: AttachPoint, tree: &CircuitTree) -> Result<(), BpfError> {
-        tree.attach_again(point, &self.circuits_folder(point))
+        tree.attach_again(point, &Self::circuits_folder(point))
     }
 
     /// Numbers of devices in the network namespace of this thread that have pins of
@@ -292,13 +292,13 @@ impl Store {
 
     /// Ends the circuits of a device, which has their qdisc no more.
     pub fn remove_circuits(&self, point: AttachPoint) -> Result<(), BpfError> {
-        CircuitTree::unpin(&self.circuits_folder(point))
+        CircuitTree::unpin(&Self::circuits_folder(point))
     }
 
     /// Where a device's circuits are pinned.
-    fn circuits_folder(&self, point: AttachPoint) -> PathBuf {
+    pub(crate) fn circuits_folder(point: AttachPoint) -> PathBuf {
         let device = format!("{}-{}", point.netns, point.ifindex);
-        self.folder.join(CIRCUITS).join(device)
+        [FILE_SYSTEM, FOLDER, CIRCUITS, &device].iter().collect()
     }
 
     /// The tree of a device, where it is pinned.

@@ -218,7 +218,12 @@ fn exported(family: &Family, time: i64) -> Message {
     metric.text(1, &family.name);
     metric.text(2, family.help);
     // Units as UCUM writes them.
-    let units = [("bytes", "By"), ("packets", "{packet}"), ("seconds", "s")];
+    let units = [
+        ("bits", "bit"),
+        ("bytes", "By"),
+        ("packets", "{packet}"),
+        ("seconds", "s"),
+    ];
     let unit = units.iter().find(|(word, _)| family.name.ends_with(word));
     if let Some((_, unit)) = unit {
         metric.text(3, unit);

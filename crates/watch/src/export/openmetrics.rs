@@ -52,7 +52,7 @@ pub fn openmetrics(changes: &[Change], own: &[Own]) -> String {
             if !begun {
                 let kind = if counter { "counter" } else { "gauge" };
                 let _ = writeln!(text, "# TYPE {family} {kind}");
-                let unit = ["bytes", "packets", "seconds"];
+                let unit = ["bits", "bytes", "packets", "seconds"];
                 if let Some(unit) = unit.iter().find(|unit| family.ends_with(*unit)) {
                     let _ = writeln!(text, "# UNIT {family} {unit}");
                 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Asks the kernel, and makes objects of its answers.
 
+pub(crate) mod circuits;
 pub(crate) mod connections;
 mod device;
 mod kit_shaper;
@@ -12,6 +13,7 @@ pub(crate) mod site_links;
 mod unqueued;
 
 use crate::legend::Legend;
+use crate::look::circuits::Circuits;
 use crate::look::connections::{Connections, Flow, SORTED};
 use crate::look::device::of_device;
 use crate::look::kit_shaper::Kits;
@@ -55,6 +57,7 @@ pub struct Looker {
     /// Why rules and connections are not looked at.
     refused: Option<Refused>,
     kits: Kits,
+    circuits: Circuits,
     packet_stats: Option<PacketStats>,
     /// Why packets that pass are not looked at.
     blind: Option<String>,
@@ -73,6 +76,7 @@ impl Looker {
             connections: Connections::default(),
             refused: None,
             kits: Kits::default(),
+            circuits: Circuits::default(),
             packet_stats: None,
             blind: None,
         })
@@ -115,6 +119,11 @@ impl Looker {
         Arc::clone(&self.connections.flows)
     }
 
+    /// What is known of circuits, to answer who asks.
+    pub(crate) fn circuits(&self) -> &Circuits {
+        &self.circuits
+    }
+
     /// Why rules and connections are not looked at; `None` if they are.
     pub fn refused(&self) -> Option<&str> {
         Some(&*self.refused.as_ref()?.reason)
@@ -144,6 +153,7 @@ impl Looker {
             self.kits.look(device, &self.legend, &mut objects);
             rows::look(device, &self.legend, &mut objects);
         }
+        self.circuits.look(&devices, &mut objects).await;
         objects.extend(link::objects(&self.legend, &devices, &self.lines));
         if let Some(packet_stats) = &mut self.packet_stats {
             // What fails once need not fail at the next look.

@@ -5,6 +5,7 @@
 use crate::channel::{BAD_REQUEST, LONGEST_REQUEST, OK, PIECE, SETTINGS, gone, read, whole, write};
 use crate::export::openmetrics::openmetrics;
 use crate::lock::lock;
+use crate::serve::circuits;
 use crate::serve::history;
 use crate::serve::host_names::host_names;
 use crate::serve::shared::{HistoryState, Shared};
@@ -30,6 +31,7 @@ pub(crate) async fn answer(mut stream: UnixStream, shared: &Arc<Shared>) -> io::
             whole(&mut stream, OK, &seen.json).await
         }
         "/api/about" => whole(&mut stream, OK, &about(shared)).await,
+        "/api/circuits" => circuits::answer(query, &mut stream, shared).await,
         "/api/live" => live(stream, shared).await,
         "/metrics" => {
             let seen = Arc::clone(&shared.seen.borrow());
@@ -66,6 +68,7 @@ fn about(shared: &Shared) -> String {
             "failing": shared.seen.borrow().failing.clone(),
         },
         "without_privilege": lock(&shared.refused_to_read).clone(),
+        "without_circuits": lock(&shared.circuits).refused.clone(),
         "without_packets": lock(&shared.blind).clone(),
         "times_left_out": untimed.map(|untimed| untimed.left_out),
     })

@@ -3,6 +3,7 @@
 //! which answers others.
 
 mod answers;
+mod circuits;
 pub(crate) mod config;
 mod credentials;
 mod file_watch;
@@ -13,6 +14,7 @@ mod shared;
 mod web_process;
 
 use crate::WatchError;
+use crate::circuits::metrics::is_circuit;
 use crate::export::push::Outlets;
 use crate::legend::Legend;
 use crate::lock::lock;
@@ -86,6 +88,8 @@ pub async fn serve(
         legend: Mutex::new(Arc::new(legend.clone())),
         refused_to_read: Mutex::new(None),
         blind: Mutex::new(None),
+        circuits: Mutex::default(),
+        circuits_turn: tokio::sync::Mutex::default(),
         untimed: Mutex::new(None),
         history_state: state,
         every: config.every,
@@ -120,6 +124,7 @@ pub async fn serve(
             let seen = round.once(&report).await;
             *lock(&shared.refused_to_read) = round.steps.looker.refused().map(str::to_owned);
             *lock(&shared.blind) = round.steps.looker.blind().map(str::to_owned);
+            *lock(&shared.circuits) = round.steps.looker.circuits().clone();
             if let Some(text) = round.left_out() {
                 report(&text);
                 round.happened("packets", text);
@@ -326,9 +331,11 @@ fn changed(path: &Path) -> Option<SystemTime> {
         .ok()
 }
 
+/// The numbers of a look for the history. Single circuits, which come and go among those
+/// that sent most, are left out.
 fn row(changes: &[Change]) -> Vec<(String, Kind, i64)> {
     let mut values = Vec::new();
-    for change in changes {
+    for change in changes.iter().filter(|change| !is_circuit(&change.object)) {
         let labels = change.object.label_text();
         for (number, value) in &change.values {
             let metric = number.metric();

@@ -5,6 +5,7 @@ use crate::export::openmetrics::Own;
 use crate::export::push::Outlets;
 use crate::legend::Legend;
 use crate::lock::lock;
+use crate::look::circuits::Circuits;
 use crate::look::packet_stats::Untimed;
 use crate::serve::credentials::Credentials;
 use crate::serve::history::Readers;
@@ -36,6 +37,10 @@ pub(crate) struct Shared {
     pub(crate) legend: Mutex<Arc<Legend>>,
     pub(crate) refused_to_read: Mutex<Option<String>>,
     pub(crate) blind: Mutex<Option<String>>,
+    /// Circuits of all devices, as of the last look.
+    pub(crate) circuits: Mutex<Circuits>,
+    /// Who asks for some of them.
+    pub(crate) circuits_turn: tokio::sync::Mutex<()>,
     pub(crate) untimed: Mutex<Option<Untimed>>,
     /// The history's state when it was last written: who asks for it waits for no
     /// disk.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The last look as JSON: for the page, for `top --json`, for scripts.
 
+use crate::circuits::metrics::is_below_link;
 use crate::legend::{ClassLegend, Legend};
 use crate::look::link::at_rate;
 use crate::object::{Number, Object, Sort, Width};
@@ -12,10 +13,12 @@ use weirgate_units::Inserted as _;
 /// `{"time_ms", "interval_ms", "objects": [{"sort", "labels", "numbers"}]}`:
 /// counters by the second, gauges as they are, times in seconds. A class that
 /// the legend knows has its `promise`, too, and by what its wait was judged; a
-/// rule has `totals`, all that it counted since its counter began.
+/// rule has `totals`, all that it counted since its counter began. Of circuits there is
+/// the link alone.
 pub fn now(time: i64, interval: i64, changes: &[Change], legend: &Legend) -> Value {
     let objects: Vec<Value> = changes
         .iter()
+        .filter(|one| !is_below_link(&one.object))
         .map(|one| object(one, interval, legend))
         .collect();
     json!({ "time_ms": time, "interval_ms": interval, "objects": objects })

@@ -2,6 +2,7 @@
 //! Answers requests: the page, and what the collector has. Nothing that is asked here
 //! changes anything.
 
+use crate::circuits::query::CircuitsQuery;
 use crate::settings::Settings;
 use crate::web::answer::{Answer, later, plain, whole};
 use crate::web::auth::{Admission, Auth};
@@ -314,20 +315,26 @@ fn asked_by_address(request: &Request<Incoming>) -> bool {
     name.is_empty() || name == "localhost" || bare.parse::<IpAddr>().is_ok()
 }
 
-/// What the collector is asked for, the type of its answer, and whether it takes a query.
-const ASKED: [(&str, &str, bool); 8] = [
-    ("/api/now", JSON, false),
-    ("/api/about", JSON, false),
-    (LOOKS, "text/event-stream", false),
+/// Says what is wrong with a query.
+type Check = fn(&str) -> Result<(), String>;
+const OF_HISTORY: Check = |query| Query::parse(query).map(drop);
+const OF_CIRCUITS: Check = |query| CircuitsQuery::parse(query).map(drop);
+
+/// What the collector is asked for, the type of its answer, and the query that it takes.
+const ASKED: [(&str, &str, Option<Check>); 9] = [
+    ("/api/now", JSON, None),
+    ("/api/about", JSON, None),
+    ("/api/circuits", JSON, Some(OF_CIRCUITS)),
+    (LOOKS, "text/event-stream", None),
     (
         "/metrics",
         "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        false,
+        None,
     ),
-    ("/api/series", JSON, true),
-    ("/api/events", JSON, true),
-    ("/api/read", JSON, true),
-    ("/api/read.csv", "text/csv; charset=utf-8", true),
+    ("/api/series", JSON, Some(OF_HISTORY)),
+    ("/api/events", JSON, Some(OF_HISTORY)),
+    ("/api/read", JSON, Some(OF_HISTORY)),
+    ("/api/read.csv", "text/csv; charset=utf-8", Some(OF_HISTORY)),
 ];
 const JSON: &str = "application/json";
 /// Every look as it is taken, for as long as the client keeps up. One that does not gets
@@ -339,11 +346,15 @@ async fn routed(request: &Request<Incoming>, site: &Arc<Site>) -> Answer {
     if let Some(file) = FILES.iter().find(|file| file.path == path) {
         return whole(StatusCode::OK, file.kind, file.content());
     }
-    let Some((path, kind, takes)) = ASKED.into_iter().find(|known| known.0 == path) else {
+    let Some((path, kind, check)) = ASKED.into_iter().find(|known| known.0 == path) else {
         return plain(StatusCode::NOT_FOUND, "there is nothing here\n");
     };
-    let query = request.uri().query().filter(|_| takes).unwrap_or_default();
-    if let Err(wrong) = Query::parse(query) {
+    let given = request.uri().query();
+    let (query, checked) = match (given, check) {
+        (Some(query), Some(check)) => (query, check(query)),
+        _ => ("", Ok(())),
+    };
+    if let Err(wrong) = checked {
         return plain(StatusCode::BAD_REQUEST, &format!("{wrong}\n"));
     }
     let permit = match path {

@@ -5,7 +5,8 @@ use weirgate_history::MAX_NAME;
 
 /// Series of one answer.
 const SERIES: usize = 64;
-const LONGEST_QUERY: usize = 16_384;
+/// Bytes of a query.
+pub(crate) const LONGEST_QUERY: usize = 16_384;
 
 /// What is asked of the history; times in milliseconds of Unix time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl Query {
                 "to" => query.to = number()?,
                 "step" => query.step = number()?,
                 "series" => {
-                    let series = decoded(value)?;
+                    let series = decoded(name, value, MAX_NAME)?;
                     // An answer has each series once.
                     if !query.series.contains(&series) {
                         query.series.push(series);
@@ -62,9 +63,9 @@ impl Query {
     }
 }
 
-/// Percent-encoding undone.
-fn decoded(text: &str) -> Result<String, String> {
-    let wrong = || String::from("`series` is not percent-encoded UTF-8");
+/// Percent-encoding undone, of a value that has at most so many bytes then.
+pub(crate) fn decoded(name: &str, text: &str, longest: usize) -> Result<String, String> {
+    let wrong = || format!("`{name}` is not percent-encoded UTF-8");
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -79,8 +80,8 @@ fn decoded(text: &str) -> Result<String, String> {
         });
     }
     let text = String::from_utf8(bytes).map_err(|_| wrong())?;
-    if text.len() > MAX_NAME {
-        return Err(format!("no series has a name of {} bytes", text.len()));
+    if text.len() > longest {
+        return Err(format!("`{name}` has more than {longest} bytes"));
     }
     Ok(text)
 }

@@ -18,6 +18,11 @@ pub(crate) struct Mapped<T> {
     _with: WithPrograms,
 }
 
+#[expect(unsafe_code, reason = "an address is no value of one thread")]
+// SAFETY: what is behind the address is changed by the kernel's programs at any time
+// anyway, and is read and written as such.
+unsafe impl<T: Send> Send for Mapped<T> {}
+
 impl<T> Mapped<T> {
     /// Maps so many rows of the map of this name.
     pub(crate) fn new(

@@ -18,11 +18,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::timeout;
+use weirgate_circuits::rows::Label;
 use weirgate_circuits::{Named, One, Plan, Request, Wanted};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_keep::{CircuitsDone, CircuitsSocket, OpenCircuits};
+use weirgate_watch::called;
 
 /// Connections at once; others wait to be accepted.
 const MOST: usize = 64;
@@ -192,7 +194,7 @@ async fn shown(circuits: &mut OpenCircuits, named: &Named) -> Result<Value, Fail
     let shown =
         shown.ok_or_else(|| wrong(format!("there is no circuit `{}` on {name}", named.circuit)))?;
     let one = &shown.one;
-    let above = one.site.as_deref().unwrap_or(show::LINK);
+    let above = one.site.as_deref().unwrap_or(called(&Label::Link));
     let mut value = show::json(&shown.node, Some(above), 0, Some(&one.circuit.keys));
     value["plan"] = one.circuit.plan.clone().into();
     value["suspended"] = one.circuit.suspended.into();

@@ -2,7 +2,7 @@
 //! `weirgate circuits show`.
 
 use super::live;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,38 +16,12 @@ use weirgate_console::runtime::in_runtime;
 use weirgate_document::did_you_mean;
 use weirgate_keep::Circuits;
 use weirgate_units::{Inserted as _, Rate};
+use weirgate_watch::{called, delay_ms, node_json};
 
 /// Names that are compared with one that is not there.
 const COMPARED: usize = 2_000;
 
-/// What the link is called.
-pub(super) const LINK: &str = "the link";
-
-/// What a node is called.
-pub(super) fn called(label: &Label) -> &str {
-    match label {
-        Label::Link => LINK,
-        Label::Others => "others",
-        Label::Site(name) => name,
-        Label::Circuit(id) => id,
-    }
-}
-
-fn word(label: &Label) -> &'static str {
-    match label {
-        Label::Link => "link",
-        Label::Others => "others",
-        Label::Site(_) => "site",
-        Label::Circuit(_) => "circuit",
-    }
-}
-
-/// How long what is queued takes at the node's own ceiling, in milliseconds.
-pub(super) fn delay_ms(ceiling_bytes_s: u64, queued_bytes: u64) -> Option<f64> {
-    (ceiling_bytes_s > 0).then(|| queued_bytes as f64 / ceiling_bytes_s as f64 * 1e3)
-}
-
-/// The same of a circuit.
+/// How long what is queued takes at the circuit's own ceiling, in milliseconds.
 fn own_delay_ms(node: &CircuitsNode) -> Option<f64> {
     delay_ms(node.ceiling_bytes_s, node.counts.bytes.into())
 }
@@ -66,13 +40,13 @@ fn texts(keys: &[Key], kind: KeyKind) -> Vec<String> {
 }
 
 /// All nodes by their rows, and how many circuits are right below each.
-pub(super) struct Tree {
-    pub(super) nodes: BTreeMap<u32, CircuitsNode>,
-    circuits: BTreeMap<u32, usize>,
+struct Tree {
+    nodes: BTreeMap<u32, CircuitsNode>,
+    circuits: BTreeMap<u32, u64>,
 }
 
 impl Tree {
-    pub(super) fn of(tree: &CircuitTree) -> Result<Self, Failure> {
+    fn of(tree: &CircuitTree) -> Result<Self, Failure> {
         let nodes: BTreeMap<u32, CircuitsNode> = tree
             .nodes()
             .map_err(failed)?
@@ -88,7 +62,7 @@ impl Tree {
     }
 
     /// What the node is below; `None` for the link.
-    pub(super) fn above(&self, node: &CircuitsNode) -> Option<&str> {
+    fn above(&self, node: &CircuitsNode) -> Option<&str> {
         let parent = self.nodes.get(&node.parent)?;
         Some(called(&parent.label))
     }
@@ -144,27 +118,9 @@ pub(super) fn json(
     circuits: usize,
     keys: Option<&[Key]>,
 ) -> Value {
-    let counts = node.counts;
-    let mut value = json!({
-        "kind": word(&node.label),
-        "name": called(&node.label),
-        "below": above,
-        "ceiling_bit_s": node.ceiling_bytes_s * 8,
-        "guarantee_bit_s": node.guarantee_bytes_s * 8,
-        "sent_packets": counts.sent_packets,
-        "sent_bytes": counts.sent_wire_bytes,
-    });
-    if matches!(node.label, Label::Circuit(_) | Label::Others) {
-        value["queued_packets"] = counts.packets.into();
-        value["queued_bytes"] = counts.bytes.into();
-        value["delay_ms"] = own_delay_ms(node).into();
-        value["dropped"] = counts.drops.into();
-        value["marked"] = counts.marks.into();
-    } else {
+    let mut value = node_json(node, above);
+    if matches!(node.label, Label::Link | Label::Site(_)) {
         value["circuits"] = circuits.into();
-    }
-    if matches!(node.label, Label::Circuit(_) | Label::Site(_)) {
-        value["queue"] = node.queue.into();
     }
     for kind in KeyKind::ALL {
         if let Some(keys) = keys {

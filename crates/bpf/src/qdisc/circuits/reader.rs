@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The circuits of a device, for one who only looks: nobody is waited for, and nobody
+//! waits for him.
+
+use super::seen::{CircuitsRow, Seen, raw, text};
+use super::{CircuitTree, CircuitsNode, FILE, MAPS, keys, room_of};
+use crate::error::BpfError;
+use crate::layout::{
+    circuits_key, circuits_label, circuits_leaves, circuits_prefix, circuits_rule,
+};
+use crate::maps::{self, Map};
+use crate::qdisc::attach_point::AttachPoint;
+use crate::qdisc::engine::{Mapped, Nodes};
+use crate::qdisc::load;
+use crate::qdisc::store::Store;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use weirgate_circuits::Key;
+use weirgate_circuits::rows::{Direction, Room, row_of};
+
+/// The maps of a device's circuits. They keep neither the programs nor the kind of qdisc
+/// in the kernel, so that a list can come into force anew while somebody looks.
+#[derive(Debug)]
+pub struct CircuitReader {
+    nodes: Nodes,
+    labels: Mapped<circuits_label>,
+    addresses: Map<circuits_key, circuits_leaves>,
+    prefixes: Map<circuits_prefix, circuits_leaves>,
+    rules: Map<u32, circuits_rule>,
+    room: Room,
+    folder: PathBuf,
+    /// The number of the pin in the BPF file system, which no other has.
+    pin: Option<u64>,
+}
+
+impl CircuitReader {
+    /// What is pinned of a device; `None` where nothing is, as far as this process may
+    /// see. Needs root.
+    pub fn open(point: AttachPoint) -> Result<Option<Self>, BpfError> {
+        let folder = Store::circuits_folder(point);
+        if !load::is_pinned(&folder) {
+            return Ok(None);
+        }
+        let pin = number(&folder);
+        let map = |place: usize| maps::pinned(&folder, MAPS[place]);
+        let rules: Map<u32, circuits_rule> = Map::of(FILE, MAPS[4], Some(map(4)?))?;
+        let room = room_of(&rules.first()?);
+        let rows = room.nodes() as usize + 1;
+        Ok(Some(Self {
+            nodes: Nodes::pinned(&folder, room.nodes())?,
+            labels: Mapped::new(MAPS[1], Some(map(1)?), rows)?,
+            addresses: Map::of(FILE, MAPS[2], Some(map(2)?))?,
+            prefixes: Map::of(FILE, MAPS[3], Some(map(3)?))?,
+            rules,
+            room,
+            pin,
+            folder,
+        }))
+    }
+
+    /// Whether these are the maps that are pinned now.
+    pub fn is_current(&self) -> bool {
+        self.pin.is_some() && number(&self.folder) == self.pin
+    }
+
+    /// How many rows there are.
+    pub fn room(&self) -> Room {
+        self.room
+    }
+
+    /// Which way the packets go whose subscribers are looked up.
+    pub fn direction(&self) -> Result<Direction, BpfError> {
+        CircuitTree::direction_of(&self.rules)
+    }
+
+    /// A node that is there, by the number of its row. The link, and others, are one each
+    /// of all queues.
+    pub fn row(&self, id: u32) -> Option<CircuitsRow> {
+        self.seen().row(id)
+    }
+
+    /// The same, and what it is called.
+    pub fn node(&self, id: u32) -> Option<CircuitsNode> {
+        self.seen().node(id)
+    }
+
+    /// Whether the name of a row, without the letter of its kind, has this part, whatever
+    /// the case of ASCII's letters.
+    pub fn is_called(&self, id: u32, part: &str) -> bool {
+        let label = raw(&self.labels, id);
+        let name = label.as_ref().and_then(|label| text(label).get(1..));
+        let wanted = part.as_bytes();
+        name.is_some_and(|name| {
+            let mut places = name.windows(wanted.len().max(1));
+            wanted.is_empty() || places.any(|own| own.eq_ignore_ascii_case(wanted))
+        })
+    }
+
+    /// The row of the circuit whose packets have this key; of an address, also where a
+    /// prefix of the circuit's has it.
+    pub fn owner(&self, key: &Key) -> Result<Option<u32>, BpfError> {
+        let own = keys::of(key);
+        let whole = match key.prefix() {
+            None => self.addresses.get(&own.key)?,
+            Some(_) => None,
+        };
+        let found = match (whole, key) {
+            // A prefix is found by the longest that it is a part of.
+            (None, Key::Address(_)) => self.prefixes.get(&own)?,
+            (whole, _) => whole,
+        };
+        let active = (self.rules.first()?.generation & 1) as usize;
+        let row = found.map(|leaves| row_of(leaves.leaf[active]));
+        Ok(row.filter(|row| *row > 0))
+    }
+
+    fn seen(&self) -> Seen<'_> {
+        Seen {
+            nodes: &self.nodes,
+            labels: &self.labels,
+            room: self.room,
+        }
+    }
+}
+
+/// The number of the pin that is made last.
+fn number(folder: &std::path::Path) -> Option<u64> {
+    let pin = std::fs::metadata(load::last_pin(folder));
+    pin.ok().map(|pin| pin.ino())
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Nodes as they are in memory that is shared with the kernel.
+
+use super::CircuitsNode;
+use crate::layout::circuits_label;
+use crate::qdisc::engine::{Mapped, Nodes};
+use weirgate_aqm::NodeCounts;
+use weirgate_circuits::rows::{Label, Room};
+
+/// A node without its label, which takes another look into memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CircuitsRow {
+    /// The row of the node above it; 0 for the link.
+    pub parent: u32,
+    /// What it never exceeds, in bytes a second; 0 for nothing.
+    pub ceiling_bytes_s: u64,
+    /// What it is guaranteed; 0 for nothing.
+    pub guarantee_bytes_s: u64,
+    /// What it has had and has.
+    pub counts: NodeCounts,
+}
+
+/// Where nodes and their labels are read.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'m> {
+    pub(super) nodes: &'m Nodes,
+    pub(super) labels: &'m Mapped<circuits_label>,
+    pub(super) room: Room,
+}
+
+impl Seen<'_> {
+    /// A node that is there, by the number of its row. The rows of the link, and those of
+    /// others, count as one each.
+    pub(super) fn row(self, id: u32) -> Option<CircuitsRow> {
+        let config = self.nodes.config(id).filter(|config| config.live != 0)?;
+        let mut counts = self.nodes.counts(id)?;
+        if id == Room::LINK || id == self.room.others(0) {
+            for more in 1..self.room.queues {
+                counts = sum(counts, self.nodes.counts(id + more)?);
+            }
+        }
+        let above = self.room.is_root(config.parent);
+        Some(CircuitsRow {
+            parent: if above { Room::LINK } else { config.parent },
+            ceiling_bytes_s: config.ceiling_bytes_s,
+            guarantee_bytes_s: config.guarantee_bytes_s,
+            counts,
+        })
+    }
+
+    /// The same, and what it is called.
+    pub(super) fn node(self, id: u32) -> Option<CircuitsNode> {
+        let row = self.row(id)?;
+        let (label, queue) = label(self.labels, id)?;
+        Some(CircuitsNode {
+            id,
+            label,
+            queue,
+            parent: row.parent,
+            ceiling_bytes_s: row.ceiling_bytes_s,
+            guarantee_bytes_s: row.guarantee_bytes_s,
+            counts: row.counts,
+        })
+    }
+}
+
+/// What both have.
+fn sum(one: NodeCounts, other: NodeCounts) -> NodeCounts {
+    NodeCounts {
+        sent_packets: one.sent_packets + other.sent_packets,
+        sent_wire_bytes: one.sent_wire_bytes + other.sent_wire_bytes,
+        packets: one.packets.wrapping_add(other.packets),
+        bytes: one.bytes.wrapping_add(other.bytes),
+        drops: one.drops.wrapping_add(other.drops),
+        marks: one.marks.wrapping_add(other.marks),
+    }
+}
+
+/// Whose a row is, and of which queue.
+pub(super) fn label(labels: &Mapped<circuits_label>, id: u32) -> Option<(Label, u32)> {
+    let label = raw(labels, id)?;
+    let own = Label::read(str::from_utf8(text(&label)).ok()?)?;
+    Some((own, label.queue))
+}
+
+/// What is written of a row.
+pub(super) fn raw(labels: &Mapped<circuits_label>, id: u32) -> Option<circuits_label> {
+    let label = labels.at(id as usize)?;
+    #[expect(unsafe_code, reason = "the memory is the kernel's too")]
+    // SAFETY: the row is in the mapping, and any bytes are a label.
+    let label = unsafe { label.read_volatile() };
+    Some(label)
+}
+
+/// Its text, up to the zero that ends it.
+pub(super) fn text(label: &circuits_label) -> &[u8] {
+    let mut parts = label.text.split(|byte| *byte == 0);
+    parts.next().unwrap_or_default()
+}

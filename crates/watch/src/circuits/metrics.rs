@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Circuits as objects with numbers: the link, others, sites, and the circuits that sent
+//! most.
+
+use super::json::{called, delay_ms};
+use super::most::Most;
+use super::{CircuitsLook, Sums};
+use crate::object::{Number, Object, Sort};
+use weirgate_bpf::CircuitsNode;
+use weirgate_circuits::rows::{Label, Room};
+
+impl CircuitsLook {
+    /// The link and others, the sites that have sent most, and the circuits that have:
+    /// so many of each at most, and no circuit that has sent nothing.
+    pub fn objects(&self, sites: usize, circuits: usize) -> Vec<Object> {
+        let room = self.reader.room();
+        let sent = |id: u32| self.now.get(id as usize).map_or(0, |own| own.bytes);
+        let (mut most_sites, mut most_circuits) = (Most::new(sites), Most::new(circuits));
+        for id in room.sites().filter(|id| self.reader.row(*id).is_some()) {
+            most_sites.push(id, sent(id));
+        }
+        for id in self.circuit_rows().filter(|id| sent(*id) > 0) {
+            most_circuits.push(id, sent(id));
+        }
+        let mut ids = vec![Room::LINK];
+        ids.extend(most_sites.rows());
+        ids.push(room.others(0));
+        ids.extend(most_circuits.rows());
+        let nodes = ids.into_iter().filter_map(|id| self.reader.node(id));
+        nodes.map(|node| self.object(&node)).collect()
+    }
+
+    fn object(&self, node: &CircuitsNode) -> Object {
+        let site = match &node.label {
+            Label::Circuit(_) => self.above(node),
+            other => Some(called(other).to_owned()),
+        };
+        let mut labels = vec![
+            ("device", self.device.clone()),
+            ("site", site.unwrap_or_default()),
+        ];
+        if let Label::Circuit(id) = &node.label {
+            labels.push(("circuit", id.clone()));
+        }
+        let row = self.reader.row(node.id);
+        let sums = row.map_or_else(Sums::default, |row| self.sums(node.id, &row));
+        let ceiling = node.ceiling_bytes_s;
+        let mut numbers = vec![
+            (Number::CircuitsSentBytes, node.counts.sent_wire_bytes),
+            (Number::CircuitsSentPackets, node.counts.sent_packets),
+            (Number::CircuitsDropped, sums.dropped),
+            (Number::CircuitsMarked, sums.marked),
+            (Number::CircuitsQueuedPackets, sums.queued_packets),
+            (Number::CircuitsQueuedBytes, sums.queued_bytes),
+            (Number::CircuitsCeiling, ceiling.saturating_mul(8)),
+        ];
+        let delay = delay_ms(ceiling, sums.queued_bytes);
+        numbers.extend(delay.map(|ms| (Number::CircuitsDelay, (ms * 1e3) as u64)));
+        if matches!(node.label, Label::Link | Label::Site(_)) {
+            numbers.push((Number::CircuitsCount, sums.circuits));
+        }
+        Object {
+            sort: Sort::Circuits,
+            identity: String::new(),
+            begins: false,
+            labels,
+            numbers,
+        }
+    }
+
+    /// What is right above a node.
+    pub(super) fn above(&self, node: &CircuitsNode) -> Option<String> {
+        let above = self.reader.node(node.parent)?;
+        Some(called(&above.label).to_owned())
+    }
+}
+
+/// Whether an object stands below the link of a device with circuits, where there may be
+/// many.
+pub(crate) fn is_below_link(object: &Object) -> bool {
+    object.sort == Sort::Circuits && object.label("site") != called(&Label::Link)
+}
+
+/// Whether an object is one circuit, which comes and goes among those that sent most.
+pub(crate) fn is_circuit(object: &Object) -> bool {
+    object.sort == Sort::Circuits && !object.label("circuit").is_empty()
+}

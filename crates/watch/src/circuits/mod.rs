@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A provider's circuits on a device: what each has had, look by look, and answers to
+//! those who ask for some of them.
+
+pub(crate) mod answer;
+pub(crate) mod json;
+pub(crate) mod metrics;
+mod most;
+pub(crate) mod query;
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weirgate_bpf::{AttachPoint, BpfError, CircuitReader, CircuitsRow};
+use weirgate_circuits::rows::{Direction, Room};
+
+/// The levels of a tree, with the link and the circuits.
+const LEVELS: usize = 8;
+
+/// What a node has had, or had since the look before.
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    bytes: u64,
+    packets: u64,
+    drops: u32,
+    marks: u32,
+}
+
+impl Count {
+    /// What was counted since `before`. A counter that is less is that of another circuit,
+    /// which began with nothing since then.
+    fn since(self, before: Self) -> Self {
+        if self.bytes < before.bytes || self.packets < before.packets {
+            return self;
+        }
+        Self {
+            bytes: self.bytes - before.bytes,
+            packets: self.packets - before.packets,
+            drops: self.drops.wrapping_sub(before.drops),
+            marks: self.marks.wrapping_sub(before.marks),
+        }
+    }
+}
+
+/// What all circuits below a node have had and have, and others' packets too.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    circuits: u64,
+    dropped: u64,
+    marked: u64,
+    queued_packets: u64,
+    queued_bytes: u64,
+    /// Dropped and marked since the look before.
+    drops: u64,
+    marks: u64,
+}
+
+impl Sums {
+    /// Those of a leaf.
+    fn of(row: &CircuitsRow, since: Count, is_circuit: bool) -> Self {
+        Self {
+            circuits: is_circuit.into(),
+            dropped: row.counts.drops.into(),
+            marked: row.counts.marks.into(),
+            queued_packets: row.counts.packets.into(),
+            queued_bytes: row.counts.bytes.into(),
+            drops: since.drops.into(),
+            marks: since.marks.into(),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.circuits += other.circuits;
+        self.dropped += other.dropped;
+        self.marked += other.marked;
+        self.queued_packets += other.queued_packets;
+        self.queued_bytes += other.queued_bytes;
+        self.drops += other.drops;
+        self.marks += other.marks;
+    }
+}
+
+/// The circuits of one device, looked at again and again. Of each there are the counters
+/// of the last two looks, 24 bytes each; all else is read where the kernel has it.
+#[derive(Debug)]
+pub struct CircuitsLook {
+    device: String,
+    reader: CircuitReader,
+    direction: Direction,
+    /// By the numbers of rows, as far as there are nodes.
+    now: Vec<Count>,
+    before: Vec<Count>,
+    /// Of nodes with children, by the numbers of rows.
+    sums: Vec<Sums>,
+    sites: u64,
+    circuits: u64,
+    /// When they were looked at, in milliseconds of Unix time, and by a clock that nobody
+    /// sets.
+    time: i64,
+    last: Option<Instant>,
+    /// Between the last two looks.
+    interval: Option<Duration>,
+}
+
+impl CircuitsLook {
+    /// Those of the device of this name and number, not looked at yet; `None` where it has
+    /// none, as far as this process may see. Needs root.
+    pub fn open(device: &str, index: u32) -> Result<Option<Self>, BpfError> {
+        let Some(reader) = CircuitReader::open(AttachPoint::root(index)?)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            device: device.to_owned(),
+            direction: reader.direction()?,
+            reader,
+            now: Vec::new(),
+            before: Vec::new(),
+            sums: Vec::new(),
+            sites: 0,
+            circuits: 0,
+            time: 0,
+            last: None,
+            interval: None,
+        }))
+    }
+
+    /// Whether these are the circuits that the device of this name has now.
+    pub(crate) fn is_of(&self, device: &str) -> bool {
+        self.device == device && self.reader.is_current()
+    }
+
+    /// Looks at all of them.
+    pub fn look(&mut self) {
+        let passed = Instant::now();
+        let last = self.last.replace(passed);
+        self.interval = last.map(|last| passed.saturating_duration_since(last));
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+        self.time = wall.map_or(0, |since| since.as_millis() as i64);
+        std::mem::swap(&mut self.now, &mut self.before);
+        self.now.clear();
+        self.sums.clear();
+        let room = self.reader.room();
+        let inner = room.inner as usize + 1;
+        self.sums.resize(inner, Sums::default());
+        (self.sites, self.circuits) = (0, 0);
+        for id in [Room::LINK].into_iter().chain(room.sites()) {
+            if let Some(row) = self.reader.row(id) {
+                self.sites += u64::from(id != Room::LINK);
+                self.take(id, &row);
+            }
+        }
+        for id in [room.others(0)].into_iter().chain(room.circuits()) {
+            let Some(row) = self.reader.row(id) else {
+                continue;
+            };
+            let is_circuit = id != room.others(0);
+            self.circuits += u64::from(is_circuit);
+            let since = self.take(id, &row);
+            if let Some(sums) = self.sums.get_mut(row.parent as usize) {
+                sums.add(&Sums::of(&row, since, is_circuit));
+            }
+        }
+        // What is right below each site is below all that is above it, too.
+        let right_below = self.sums.clone();
+        for id in room.sites() {
+            let own = right_below[id as usize];
+            let above = |id: &u32| Some(self.reader.row(*id)?.parent);
+            for id in std::iter::successors(Some(id), above).skip(1).take(LEVELS) {
+                // A row beyond those with children is none that is above others.
+                if let Some(sums) = self.sums.get_mut(id as usize).filter(|_| id > 0) {
+                    sums.add(&own);
+                }
+            }
+        }
+    }
+
+    /// Remembers what a row has; what it counted since the look before.
+    fn take(&mut self, id: u32, row: &CircuitsRow) -> Count {
+        let own = Count {
+            bytes: row.counts.sent_wire_bytes,
+            packets: row.counts.sent_packets,
+            drops: row.counts.drops,
+            marks: row.counts.marks,
+        };
+        self.now.resize(id as usize, Count::default());
+        self.now.push(own);
+        own.since(self.before(id))
+    }
+
+    fn before(&self, id: u32) -> Count {
+        self.before.get(id as usize).copied().unwrap_or_default()
+    }
+
+    /// What a row counted since the look before.
+    fn since(&self, id: u32) -> Count {
+        let now = self.now.get(id as usize).copied().unwrap_or_default();
+        now.since(self.before(id))
+    }
+
+    /// The rows of circuits, up to that of the last one that was there at the look.
+    fn circuit_rows(&self) -> impl Iterator<Item = u32> + use<> {
+        let room = self.reader.room();
+        let last = u32::try_from(self.now.len()).unwrap_or(u32::MAX);
+        let first = *room.circuits().start();
+        first..last.clamp(first, room.nodes() + 1)
+    }
+
+    /// What is below a row and in it.
+    fn sums(&self, id: u32, row: &CircuitsRow) -> Sums {
+        let room = self.reader.room();
+        match self.sums.get(id as usize) {
+            Some(sums) => *sums,
+            None => Sums::of(row, self.since(id), id != room.others(0)),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Devices with a provider's circuits. To the kernel each has a qdisc without classes: what
+//! every circuit does stands in the maps of its programs, which root may read.
+
+use crate::circuits::CircuitsLook;
+use crate::lock::lock;
+use crate::object::Object;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use weirgate_bpf::{AttachPoint, CircuitTree};
+use weirgate_kernel::DeviceOverview;
+
+/// Sites and circuits of a device that have figures at every look: those that sent most.
+const MOST_SITES: usize = 256;
+const MOST_CIRCUITS: usize = 20;
+
+/// What is known of circuits, to answer who asks.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Circuits {
+    /// By the kernel's numbers of devices.
+    pub(crate) devices: BTreeMap<u32, Arc<Mutex<CircuitsLook>>>,
+    /// Why those of a device cannot be read.
+    pub(crate) refused: Option<String>,
+}
+
+impl Circuits {
+    /// Looks at the circuits of these devices, away from the thread that answers requests;
+    /// adds what is shown at every look.
+    pub(crate) async fn look(&mut self, devices: &[DeviceOverview], objects: &mut Vec<Object>) {
+        let mut known = std::mem::take(&mut self.devices);
+        self.refused = None;
+        for device in devices.iter().filter(|device| has_circuits(device)) {
+            let own = known.remove(&device.index);
+            let own = own.filter(|own| lock(own).is_of(&device.name));
+            match own.map_or_else(|| open(device), Ok) {
+                Ok(own) => {
+                    self.devices.insert(device.index, own);
+                }
+                Err(refused) => self.refused = Some(refused),
+            }
+        }
+        if self.devices.is_empty() {
+            return;
+        }
+        let all: Vec<_> = self.devices.values().cloned().collect();
+        let work = tokio::task::spawn_blocking(move || {
+            let look = |own: &Arc<Mutex<CircuitsLook>>| {
+                let mut own = lock(own);
+                own.look();
+                own.objects(MOST_SITES, MOST_CIRCUITS)
+            };
+            all.iter().flat_map(look).collect::<Vec<_>>()
+        });
+        // The runtime ends, where there is no answer.
+        objects.extend(work.await.unwrap_or_default());
+    }
+}
+
+fn has_circuits(device: &DeviceOverview) -> bool {
+    let kinds = device.counters.qdiscs.iter().map(|qdisc| &qdisc.kind);
+    let mut kinds = kinds.filter(|kind| kind.starts_with(CircuitTree::KINDS));
+    let own = |kind: &String| {
+        let point = AttachPoint::root(device.index);
+        point.is_ok_and(|point| CircuitTree::kind(point) == *kind)
+    };
+    kinds.any(own)
+}
+
+fn open(device: &DeviceOverview) -> Result<Arc<Mutex<CircuitsLook>>, String> {
+    let name = &device.name;
+    match CircuitsLook::open(name, device.index) {
+        Ok(Some(look)) => Ok(Arc::new(Mutex::new(look))),
+        _ if !rustix::process::geteuid().is_root() => Err(format!(
+            "the circuits of {name} can be read by root alone: run `weirgate watch` as root"
+        )),
+        Ok(None) => Err(format!(
+            "the maps of the circuits of {name} are gone: `weirgate circuits apply` makes them"
+        )),
+        Err(error) => Err(format!("the circuits of {name}: {error}")),
+    }
+}

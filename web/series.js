@@ -73,6 +73,14 @@ export const GRAPHS = [
 
 export const NOW_GRAPHS = [GRAPHS[0], GRAPHS[2]];
 
+export const CIRCUIT_GRAPHS = [
+  { title: "Rate", metric: "circuits_sent_bytes", unit: "bit/s", factor: 8 },
+  { title: "Delay at the ceiling", metric: "circuits_delay_seconds", unit: "s", factor: 1e-6 },
+  { title: "Bytes waiting", metric: "circuits_queued_bytes", unit: "B", factor: 1 },
+  { title: "Dropped, in all, by the circuits that are there", metric: "circuits_dropped_packets", unit: "", factor: 1, quiet: true },
+  { title: "Marked, in all, by the circuits that are there", metric: "circuits_marked_packets", unit: "", factor: 1, quiet: true },
+];
+
 export const RULE_GRAPHS = [
   { title: "Packets by the second", metric: "rule_packets", unit: "", factor: 1 },
   { title: "Rate", metric: "rule_bytes", unit: "bit/s", factor: 8 },
@@ -147,7 +155,7 @@ export const title = (name) => {
     return labels.direction + " " + (words[name.split("_bits")[0]] || name);
   }
   if (labels.parent !== undefined) return queueName(labels) + (labels.tin === undefined ? "" : ", " + labels.tin);
-  return labels.probe || labels.host || labels.rule || labels.device || name;
+  return labels.probe || labels.host || labels.rule || labels.site || labels.device || name;
 };
 
 // What a class's numbers make of each step that all of them have. There is no

@@ -4,7 +4,8 @@
 "use strict";
 
 import { drawn, element, figure, histogram, human, strip } from "./figures.js";
-import { GRAPHS, HOST_GRAPHS, LINK_GRAPHS, NOW_GRAPHS, RULE_GRAPHS, SPREADS, className, inOrder, labelsOf, policy, shown, title, wanted } from "./series.js";
+import { chooseCircuit, showCircuits, startCircuits } from "./circuits.js";
+import { CIRCUIT_GRAPHS, GRAPHS, HOST_GRAPHS, LINK_GRAPHS, NOW_GRAPHS, RULE_GRAPHS, SPREADS, className, inOrder, labelsOf, policy, shown, title, wanted } from "./series.js";
 import { byId, overhead, part, promise, rows, showConditioners, showFlows, showQueues, showRates, showSiteLinks, showWindows, waited, waiting } from "./tables.js";
 
 const HOUR = 3600e3;
@@ -87,6 +88,8 @@ function showNow() {
       (connections.numbers.unsorted ? "; the classes of " + connections.numbers.unsorted + " are not found yet" : "") + ".";
   }
   showHosts(of("host"));
+  byId("to-circuits").hidden = !of("circuits").length && !about.without_circuits;
+  if (!byId("view-circuits").hidden) showCircuits();
   const reasons = new Map(about.legend.rules.map((rule) => [rule.counter, rule]));
   const rules = of("rule");
   const line = (one) => (reasons.get(one.labels.rule) || { line: 0 }).line;
@@ -157,6 +160,23 @@ async function showRule(counter) {
   if (counter) {
     await drawGraphs("rule-graphs", RULE_GRAPHS, (name) => labelsOf(name).rule === counter);
   }
+}
+
+// ---- Circuits ----
+
+// One circuit or site of a device, or the busiest, and what the history has of a site or
+// the whole device.
+async function showCircuit(device, name) {
+  const chosen = await chooseCircuit(device, name);
+  if (!chosen || byId("view-circuits").hidden) return;
+  const isOfHistory = chosen.kind === "site" || chosen.kind === "link";
+  byId("period").hidden = byId("span").hidden = byId("site-history-name").hidden = !isOfHistory;
+  byId("site-history").replaceChildren();
+  if (!isOfHistory) return;
+  await drawGraphs("site-history", CIRCUIT_GRAPHS, (series) => {
+    const labels = labelsOf(series);
+    return labels.device === chosen.device && labels.site === chosen.name;
+  });
 }
 
 // ---- History ----
@@ -354,8 +374,8 @@ function decoded(text) {
 }
 
 function showView() {
-  const [view, option] = (location.hash.slice(1) || "now").split("/");
-  const known = ["now", "history", "hosts", "link", "rules", "events"].includes(view) ? view : "now";
+  const [view, option, more] = (location.hash.slice(1) || "now").split("/");
+  const known = ["now", "history", "hosts", "link", "circuits", "rules", "events"].includes(view) ? view : "now";
   for (const section of document.querySelectorAll("main > section")) {
     section.hidden = section.id !== "view-" + known;
   }
@@ -378,6 +398,7 @@ function showView() {
   }
   if (known === "now") showNowGraphs();
   if (known === "hosts") showHost(one);
+  if (known === "circuits") showCircuit(decoded(option || ""), decoded(more || ""));
   if (known === "rules") showRule(one);
   if (known === "events") showEvents();
 }
@@ -446,6 +467,7 @@ byId("closer").addEventListener("click", () => move(0, 0.5));
 byId("farther").addEventListener("click", () => move(0, 2));
 byId("compare").addEventListener("change", showView);
 byId("spread-of").addEventListener("change", () => showSpread(false));
+startCircuits();
 addEventListener("hashchange", showView);
 
 (async () => {

@@ -97,6 +97,7 @@ fn the_page_its_data_and_the_history_are_served() {
     let size = [
         "/",
         "/watch.js",
+        "/circuits.js",
         "/figures.js",
         "/series.js",
         "/tables.js",

@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, UdpSocket};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, sleep};
@@ -49,16 +50,27 @@ impl Service {
 
 /// A service, once it answers.
 pub fn begin(more: &[&str]) -> Service {
+    begin_as(0, HISTORY, more)
+}
+
+/// The same of a user.
+pub fn begin_as(user: u32, history: &str, more: &[&str]) -> Service {
     let mut service = Command::new("weirgate")
-        .args(["watch", "--listen", ADDRESS, "--history", HISTORY])
+        .args(["watch", "--listen", ADDRESS, "--history", history])
         .args(more)
+        .uid(user)
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(service.stderr.take().unwrap()).lines();
     let service = Service(service);
-    let line = lines.find(|line| line.as_ref().unwrap().contains("the page is at"));
-    line.unwrap().unwrap();
+    let mut said = Vec::new();
+    let listens = lines.by_ref().map_while(Result::ok).any(|line| {
+        let listens = line.contains("the page is at");
+        said.push(line);
+        listens
+    });
+    assert!(listens, "{said:?}");
     thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
     service
 }
@@ -70,11 +82,18 @@ fn ask(path: &str) -> TcpStream {
     stream
 }
 
-pub fn get(path: &str) -> Value {
+/// The status of an answer, and what it says.
+pub fn answer(path: &str) -> (u16, String) {
     let mut answer = String::new();
     ask(path).read_to_string(&mut answer).unwrap();
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    serde_json::from_str(body).unwrap_or_else(|error| panic!("{path}: {error}: {answer}"))
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, body.to_owned())
+}
+
+pub fn get(path: &str) -> Value {
+    let (_, body) = answer(path);
+    serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
 }
 
 /// What the page gets, in the connection that it opened at first.

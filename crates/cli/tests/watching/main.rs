@@ -9,21 +9,44 @@
     reason = "helpers of tests are tests too, and what was seen is shown"
 )]
 
+mod circuits;
 mod inside;
 mod kit;
 mod late;
+#[path = "../circuits/lists.rs"]
+mod lists;
 
 use weirgate_lab::{Limits, OwnTests};
 
 fn in_the_guest(name: &str) {
+    in_one_of(name, Limits::default());
+}
+
+fn in_one_of(name: &str, limits: Limits) {
     let own = OwnTests {
         programs: &[env!("CARGO_BIN_EXE_weirgate"), "ip", "tc"],
         kernel: None,
         variables: &[],
         seed: 1,
-        limits: Limits::default(),
+        limits,
     };
     println!("{}", own.run(name));
+}
+
+#[test]
+fn circuits_are_watched() {
+    in_one_of("circuits::circuits_are_watched", circuits::limits());
+}
+
+/// What a look at many circuits takes. Part of the measurements.
+#[test]
+#[ignore = "a figure: docs/watch.md"]
+fn many_circuits_are_watched() {
+    let limits = Limits {
+        memory_mib: 6_144,
+        ..Limits::default()
+    };
+    in_one_of("circuits::many_circuits", limits);
 }
 
 #[test]

@@ -36,9 +36,10 @@ macro_rules! file {
     };
 }
 
-pub(crate) static FILES: [File; 6] = [
+pub(crate) static FILES: [File; 7] = [
     file!("/", "index.html", "text/html"),
     file!("/watch.js", "watch.js", "text/javascript"),
+    file!("/circuits.js", "circuits.js", "text/javascript"),
     file!("/figures.js", "figures.js", "text/javascript"),
     file!("/series.js", "series.js", "text/javascript"),
     file!("/tables.js", "tables.js", "text/javascript"),

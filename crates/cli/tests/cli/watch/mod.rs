@@ -7,6 +7,7 @@
 
 pub(crate) mod arriving;
 pub(crate) mod browser;
+pub(crate) mod circuits;
 pub(crate) mod dashboard;
 pub(crate) mod flood;
 pub(crate) mod full;

@@ -14,6 +14,7 @@ let view = { device: "", name: "", from: 0, sites_from: 0 };
 let watched = { of: "", looks: [] };
 let asking = 0;
 
+const many = (number, one) => number + " " + one + (number === 1 ? "" : "s");
 const bits = (value) => human(value === null ? undefined : value, "bit/s");
 const count = (value) => human(value === null ? undefined : value, "");
 const delay = (one) => human(one.delay_ms === null ? undefined : one.delay_ms / 1e3, "s");
@@ -49,7 +50,7 @@ function listed(kind, words, list) {
   if (!list) return;
   const last = list.from + list.rows.length;
   const of = list.rows.length ? list.from + 1 + " to " + last + " of " : "";
-  place.querySelector("span").textContent = of + list.all + " " + words;
+  place.querySelector("span").textContent = of + many(list.all, words);
   const [back, on] = place.querySelectorAll("button");
   back.disabled = !list.from;
   on.disabled = !list.more || last > 10000 - ROWS;
@@ -109,8 +110,9 @@ function showChosen(found) {
 
 function show(found) {
   const { devices } = found;
-  byId("nocircuits").hidden = devices.length > 0 && !found.refused;
-  byId("nocircuits").textContent = found.refused || "No device has circuits.";
+  const why = found.refused || (!devices.length ? "No device has circuits." : found.link ? "" : view.device + " has no circuits.");
+  byId("nocircuits").hidden = !why;
+  if (byId("nocircuits").textContent !== why) byId("nocircuits").textContent = why;
   const choice = byId("circuits-device");
   choice.parentElement.hidden = devices.length < 2;
   const names = devices.map((one) => one.device);
@@ -127,13 +129,13 @@ function show(found) {
     return [name, one.circuits_below === undefined ? "–" : count(one.circuits_below), ...others];
   }) : []);
   byId("circuits-about").textContent = own ? found.device + " sends what goes " +
-    (own.direction === "down" ? "to" : "from") + " subscribers, by " + own.queues +
-    (own.queues === 1 ? " queue: " : " queues: ") + own.circuits + " circuits below " + own.sites + " sites." : "";
+    (own.direction === "down" ? "to" : "from") + " subscribers, by " + many(own.queues, "queue") +
+    ": " + many(own.circuits, "circuit") + ", " + many(own.sites, "site") + "." : "";
   const wanted = byId("circuits-search").value.trim();
-  listed("sites-rows", "sites", found.sites);
-  listed("circuits-rows", "circuits", found.circuits);
-  const words = !wanted || !found.sites ? "" : found.sites.all + found.circuits.all === 0 ? "Nothing is called so."
-    : found.circuits.all + " circuits and " + found.sites.all + " sites are found.";
+  listed("sites-rows", "site", found.sites);
+  listed("circuits-rows", "circuit", found.circuits);
+  const words = !wanted || !found.sites ? "" : found.sites.all + found.circuits.all === 0 ? "Nothing has it in its name or keys."
+    : many(found.circuits.all, "circuit") + " and " + many(found.sites.all, "site") + " have it in their names or keys.";
   if (byId("circuits-found").textContent !== words) byId("circuits-found").textContent = words;
   showChosen(found);
 }
@@ -166,11 +168,15 @@ export async function showCircuits() {
 }
 
 // What the address of the page names: a device, and one of its circuits or sites.
-export function chooseCircuit(device, name) {
-  if ((device || view.device) !== view.device || name !== view.name) {
+export async function chooseCircuit(device, name) {
+  const isOther = name !== view.name;
+  if (isOther || (device || view.device) !== view.device) {
     view = { device: device || view.device, name, from: 0, sites_from: 0 };
   }
-  return showCircuits();
+  const chosen = await showCircuits();
+  // What was chosen from a list may not be in the next one.
+  if (isOther && name && name === view.name) byId("circuit-name").focus();
+  return chosen;
 }
 
 let typing = 0;

@@ -164,19 +164,21 @@ async function showRule(counter) {
 
 // ---- Circuits ----
 
-// One circuit or site of a device, or the busiest, and what the history has of a site or
-// the whole device.
+// One circuit or site of a device, with what the history has of a site; or the busiest,
+// with the last minutes of the whole device.
 async function showCircuit(device, name) {
   const chosen = await chooseCircuit(device, name);
   if (!chosen || byId("view-circuits").hidden) return;
-  const isOfHistory = chosen.kind === "site" || chosen.kind === "link";
-  byId("period").hidden = byId("span").hidden = byId("site-history-name").hidden = !isOfHistory;
+  const isSite = chosen.kind === "site";
+  byId("period").hidden = byId("span").hidden = !isSite;
+  byId("site-history-name").hidden = chosen.kind === "circuit";
   byId("site-history").replaceChildren();
-  if (!isOfHistory) return;
+  if (chosen.kind === "circuit") return;
+  const end = latest();
   await drawGraphs("site-history", CIRCUIT_GRAPHS, (series) => {
     const labels = labelsOf(series);
     return labels.device === chosen.device && labels.site === chosen.name;
-  });
+  }, isSite ? undefined : [notBefore(end - NOW_HOURS * HOUR, end), end]);
 }
 
 // ---- History ----

@@ -6,7 +6,7 @@
 //! written, and a web server's address that is taken names a host.
 
 use weirgate_probe::{Bulk, Wanted};
-use weirgate_watch::{Access, Kind, Query, Receiver, target};
+use weirgate_watch::{Access, CircuitsQuery, Kind, Query, Receiver, target};
 
 pub fn run(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else {
@@ -26,6 +26,13 @@ pub fn run(data: &[u8]) {
                         .iter()
                         .all(|name| name.len() <= weirgate_history::MAX_NAME)
                 );
+            }
+        }
+        b'c' => {
+            if let Ok(query) = CircuitsQuery::parse(text) {
+                let texts = [&query.device, &query.search, &query.name];
+                assert!(texts.iter().all(|text| text.len() <= 60));
+                assert!(query.from <= 10_000 && query.sites_from <= 10_000);
             }
         }
         b'w' => {

@@ -26,7 +26,8 @@ const IN_PLACE: &str = r#"
       const [name, part] = [query.get("name"), query.get("q")];
       if (name) {
         found.chosen = [...found.sites.rows, ...found.circuits.rows].filter((one) => one.name === name);
-        if (!found.chosen.length || found.chosen[0].kind !== "site") delete found.sites, delete found.circuits;
+        // One circuit has nothing below it.
+        if (!part && found.chosen[0]?.kind !== "site") delete found.sites, delete found.circuits;
       }
       for (const list of part ? [found.sites, found.circuits] : []) {
         list.rows = list.rows.filter((one) => one.name.includes(part));
@@ -78,7 +79,7 @@ fn circuits_are_on_the_page() {
     for width in [390, 1280] {
         let mut browser = opened(&watch, width);
         browser.go(&format!("{}?still#circuits", watch.address));
-        browser.until("document.getElementById('circuits-rows').rows.length === 3");
+        browser.until("document.getElementById('circuits-rows')?.rows.length === 3");
         browser.until("!document.getElementById('to-circuits').hidden");
         let sites = text(&mut browser, "sites-rows");
         let circuits = text(&mut browser, "circuits-rows");
@@ -94,7 +95,10 @@ fn circuits_are_on_the_page() {
             0
         );
         let about = text(&mut browser, "circuits-about");
-        assert!(about.contains("52 circuits below 1 sites"), "{about}");
+        assert!(
+            about.contains("by 1 queue: 52 circuits, 1 site."),
+            "{about}"
+        );
         let more = text(&mut browser, "circuits-rows-more");
         assert!(more.contains("1 to 2 of 52 circuits"), "{more}");
         assert_eq!(browser.value(FITS), true, "{width}");
@@ -108,7 +112,7 @@ fn circuits_are_on_the_page() {
         browser.ask("Input.insertText", &json!({ "text": "104&x=1" }));
         browser.until("asked.at(-1).includes('q=104%26x%3D1')");
         browser.until(
-            "document.getElementById('circuits-found').textContent === 'Nothing is called so.'",
+            "document.getElementById('circuits-found').textContent === 'Nothing has it in its name or keys.'",
         );
         browser.value("document.getElementById('circuits-search').select()");
         browser.ask("Input.insertText", &json!({ "text": "1042" }));
@@ -124,6 +128,7 @@ fn circuits_are_on_the_page() {
         browser.until("location.hash === '#circuits/access0/1042%20%3Cb%3E%26%22'");
         browser
             .until("document.getElementById('circuit-name').textContent === 'Circuit 1042 <b>&\"'");
+        assert_eq!(browser.value("document.activeElement.id"), "circuit-name");
         let circuit = text(&mut browser, "circuit");
         for part in [
             "99.0 Mbit/s",
@@ -177,7 +182,7 @@ fn a_page_without_circuits_has_no_view_of_them() {
     let mut browser = Browser::open(&watch.namespace, 1280, 900);
     browser.go(&format!("{}?still#circuits", watch.address));
     browser
-        .until("document.getElementById('nocircuits').textContent === 'No device has circuits.'");
+        .until("document.getElementById('nocircuits')?.textContent === 'No device has circuits.'");
     assert_eq!(
         browser.value("document.getElementById('to-circuits').hidden"),
         true

@@ -2,6 +2,7 @@
 //! What `weirgate top` shows: lines that need no colour and fit 80 columns.
 
 use crate::policy::show::human;
+use crate::whole::top::circuits::circuits;
 use crate::whole::top::connections as passed;
 use crate::whole::top::details as inside;
 use crate::whole::top::format::{bits, cut, ms, of, second};
@@ -21,7 +22,7 @@ pub enum Part {
     Classes,
     /// Hosts, all of them.
     Hosts,
-    /// Devices, all of them.
+    /// Devices, all of them, and those of their circuits that have figures.
     Devices,
     /// Flows: those with most traffic.
     Flows,
@@ -153,6 +154,7 @@ pub fn lines(look: &Look, legend: &Legend, view: View, width: usize) -> Vec<Stri
         add(passed::flows(step, few, width));
     }
     if shown(Part::Devices) {
+        add(circuits(step, most));
         add(devices(step, most));
     }
     if view.part == Part::All {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate top`: what goes on now, in a terminal.
 
+mod circuits;
 mod connections;
 mod details;
 pub mod format;

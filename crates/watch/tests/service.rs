@@ -204,6 +204,26 @@ fn hostile_requests_are_refused_and_change_nothing() {
         "{answer}"
     );
     assert!(answer.contains("\"<script>\\\"\\u000a\""), "{answer}");
+    for (query, status) in [
+        ("", "200"),
+        ("?q=%3Cscript%3E%00%0A&order=use&from=10000", "200"),
+        ("?device=..%2F..%2Fetc&name=%22", "200"),
+        ("?q=%f", "400"),
+        ("?q=%ff", "400"),
+        ("?order=%00", "400"),
+        ("?from=-1", "400"),
+        ("?from=0&to=1", "400"),
+        (&*format!("?q={}", "a".repeat(61)), "400"),
+    ] {
+        let answer = service.get(&format!("/api/circuits{query}"));
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{query}: {answer}"
+        );
+        // This machine has none.
+        let has_none = answer.ends_with("{\"devices\":[],\"refused\":null}");
+        assert_eq!(has_none, status == "200", "{query}: {answer}");
+    }
     let head = service.raw(b"HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     assert!(
         head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"),

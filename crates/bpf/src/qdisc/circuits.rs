@@ -14,7 +14,7 @@ use crate::qdisc::engine::{Engine, EngineSetup, Mapped};
 use crate::qdisc::load;
 use libbpf_rs::MapHandle;
 use std::path::Path;
-use weirgate_aqm::{EngineSize, Link, NodeCounts};
+use weirgate_aqm::{EngineSize, Link};
 use weirgate_circuits::Key;
 use weirgate_circuits::rows::{Direction, Full, Label, QUEUE_SHIFT, Room, Table, row_of};
 use zerocopy::FromZeros as _;
@@ -29,7 +29,7 @@ mod reader;
 mod seen;
 
 pub use reader::CircuitReader;
-pub use seen::CircuitsRow;
+pub use seen::{CircuitsNode, CircuitsRow};
 
 use index::Index;
 use programs::Programs;
@@ -100,25 +100,6 @@ pub struct CircuitsChange {
     pub removed: usize,
     /// Entries of the tables of keys that were written.
     pub written: usize,
-}
-
-/// A node, as it is in the kernel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CircuitsNode {
-    /// The number of its row.
-    pub id: u32,
-    /// What it is.
-    pub label: Label,
-    /// The queue of the device that has it, from 0 on; of the link and of others the first.
-    pub queue: u32,
-    /// The row of the node above it; 0 for the link.
-    pub parent: u32,
-    /// What it never exceeds, in bytes a second; 0 for nothing.
-    pub ceiling_bytes_s: u64,
-    /// What it is guaranteed; 0 for nothing.
-    pub guarantee_bytes_s: u64,
-    /// What it has had and has.
-    pub counts: NodeCounts,
 }
 
 /// The circuits of one device, loaded until this is dropped, unless they are pinned.

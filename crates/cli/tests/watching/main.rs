@@ -16,15 +16,16 @@ mod late;
 #[path = "../circuits/lists.rs"]
 mod lists;
 
+use std::time::Duration;
 use weirgate_lab::{Limits, OwnTests};
 
 fn in_the_guest(name: &str) {
-    in_one_of(name, Limits::default());
+    in_one_of(name, env!("CARGO_BIN_EXE_weirgate"), Limits::default());
 }
 
-fn in_one_of(name: &str, limits: Limits) {
+fn in_one_of(name: &str, program: &str, limits: Limits) {
     let own = OwnTests {
-        programs: &[env!("CARGO_BIN_EXE_weirgate"), "ip", "tc"],
+        programs: &[program, "ip", "tc"],
         kernel: None,
         variables: &[],
         seed: 1,
@@ -35,18 +36,27 @@ fn in_one_of(name: &str, limits: Limits) {
 
 #[test]
 fn circuits_are_watched() {
-    in_one_of("circuits::circuits_are_watched", circuits::limits());
+    let limits = Limits {
+        memory_mib: 768,
+        ..Limits::default()
+    };
+    let program = env!("CARGO_BIN_EXE_weirgate");
+    in_one_of("circuits::circuits_are_watched", program, limits);
 }
 
-/// What a look at many circuits takes. Part of the measurements.
+/// What a look at many circuits takes. Part of the measurements. `WEIRGATE_PROGRAM` is the
+/// path of another program to measure, such as the packaged one.
 #[test]
 #[ignore = "a figure: docs/watch.md"]
 fn many_circuits_are_watched() {
     let limits = Limits {
-        memory_mib: 6_144,
+        memory_mib: 3_072,
+        wall: Duration::from_mins(30),
         ..Limits::default()
     };
-    in_one_of("circuits::many_circuits", limits);
+    let named = std::env::var("WEIRGATE_PROGRAM");
+    let program = named.as_deref().unwrap_or(env!("CARGO_BIN_EXE_weirgate"));
+    in_one_of("circuits::many_circuits", program, limits);
 }
 
 #[test]

@@ -22,9 +22,9 @@ impl CircuitsLook {
         for id in self.circuit_rows().filter(|id| sent(*id) > 0) {
             most_circuits.push(id, sent(id));
         }
-        let mut ids = vec![Room::LINK];
+        // Of two with one name, the first counts.
+        let mut ids = vec![Room::LINK, room.others(0)];
         ids.extend(most_sites.rows());
-        ids.push(room.others(0));
         ids.extend(most_circuits.rows());
         let nodes = ids.into_iter().filter_map(|id| self.reader.node(id));
         nodes.map(|node| self.object(&node)).collect()
@@ -81,7 +81,19 @@ pub(crate) fn is_below_link(object: &Object) -> bool {
     object.sort == Sort::Circuits && object.label("site") != called(&Label::Link)
 }
 
-/// Whether an object is one circuit, which comes and goes among those that sent most.
-pub(crate) fn is_circuit(object: &Object) -> bool {
-    object.sort == Sort::Circuits && !object.label("circuit").is_empty()
+/// What the history has of a site.
+const OF_HISTORY: [Number; 5] = [
+    Number::CircuitsSentBytes,
+    Number::CircuitsDropped,
+    Number::CircuitsMarked,
+    Number::CircuitsQueuedBytes,
+    Number::CircuitsDelay,
+];
+
+/// Whether the history has a number. It has room for 8,192 series: of circuits it has the
+/// main figures of sites, and none of a single circuit, which comes and goes among those
+/// that sent most.
+pub(crate) fn is_of_history(object: &Object, number: Number) -> bool {
+    object.sort != Sort::Circuits
+        || object.label("circuit").is_empty() && OF_HISTORY.contains(&number)
 }

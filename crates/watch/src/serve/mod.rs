@@ -14,7 +14,7 @@ mod shared;
 mod web_process;
 
 use crate::WatchError;
-use crate::circuits::metrics::is_circuit;
+use crate::circuits::metrics::is_of_history;
 use crate::export::push::Outlets;
 use crate::legend::Legend;
 use crate::lock::lock;
@@ -331,13 +331,12 @@ fn changed(path: &Path) -> Option<SystemTime> {
         .ok()
 }
 
-/// The numbers of a look for the history. Single circuits, which come and go among those
-/// that sent most, are left out.
 fn row(changes: &[Change]) -> Vec<(String, Kind, i64)> {
     let mut values = Vec::new();
-    for change in changes.iter().filter(|change| !is_circuit(&change.object)) {
+    for change in changes {
         let labels = change.object.label_text();
-        for (number, value) in &change.values {
+        let own = change.values.iter();
+        for (number, value) in own.filter(|(number, _)| is_of_history(&change.object, *number)) {
             let metric = number.metric();
             let kind = match metric.width {
                 Width::Gauge => Kind::Gauge,

@@ -1,11 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Nodes as they are in memory that is shared with the kernel.
 
-use super::CircuitsNode;
 use crate::layout::circuits_label;
 use crate::qdisc::engine::{Mapped, Nodes};
 use weirgate_aqm::NodeCounts;
 use weirgate_circuits::rows::{Label, Room};
+
+/// A node, as it is in the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CircuitsNode {
+    /// The number of its row.
+    pub id: u32,
+    /// What it is.
+    pub label: Label,
+    /// The queue of the device that has it, from 0 on; of the link and of others the first.
+    pub queue: u32,
+    /// The row of the node above it; 0 for the link.
+    pub parent: u32,
+    /// What it never exceeds, in bytes a second; 0 for nothing.
+    pub ceiling_bytes_s: u64,
+    /// What it is guaranteed; 0 for nothing.
+    pub guarantee_bytes_s: u64,
+    /// What it has had and has.
+    pub counts: NodeCounts,
+}
 
 /// A node without its label, which takes another look into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,18 +50,18 @@ impl Seen<'_> {
     /// A node that is there, by the number of its row. The rows of the link, and those of
     /// others, count as one each.
     pub(super) fn row(self, id: u32) -> Option<CircuitsRow> {
-        let config = self.nodes.config(id).filter(|config| config.live != 0)?;
+        let (parent, ceiling_bytes_s, guarantee_bytes_s) = self.nodes.rule(id)?;
         let mut counts = self.nodes.counts(id)?;
         if id == Room::LINK || id == self.room.others(0) {
             for more in 1..self.room.queues {
                 counts = sum(counts, self.nodes.counts(id + more)?);
             }
         }
-        let above = self.room.is_root(config.parent);
+        let is_below_link = self.room.is_root(parent);
         Some(CircuitsRow {
-            parent: if above { Room::LINK } else { config.parent },
-            ceiling_bytes_s: config.ceiling_bytes_s,
-            guarantee_bytes_s: config.guarantee_bytes_s,
+            parent: if is_below_link { Room::LINK } else { parent },
+            ceiling_bytes_s,
+            guarantee_bytes_s,
             counts,
         })
     }

@@ -79,6 +79,25 @@ impl Nodes {
         })
     }
 
+    /// Of the configuration of a node, where there is one: the row above it, its ceiling and
+    /// its guarantee. Who goes through a million rows reads no more of them.
+    pub(crate) fn rule(&self, id: u32) -> Option<(u32, u64, u64)> {
+        let row = self.row(id)?;
+        #[expect(unsafe_code, reason = "the memory is the kernel's too")]
+        // SAFETY: the row is in the mapping, and any bytes are numbers.
+        unsafe {
+            let config = &raw const (*row).config;
+            if (&raw const (*config).live).read_volatile() == 0 {
+                return None;
+            }
+            Some((
+                (&raw const (*config).parent).read_volatile(),
+                (&raw const (*config).ceiling_bytes_s).read_volatile(),
+                (&raw const (*config).guarantee_bytes_s).read_volatile(),
+            ))
+        }
+    }
+
     /// The configuration of a node.
     pub(crate) fn config(&self, id: u32) -> Option<engine_config> {
         let row = self.row(id)?;

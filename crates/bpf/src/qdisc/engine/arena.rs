@@ -133,6 +133,11 @@ impl Arena {
         MapHandle::try_from(&self.map).map_err(failed(Engine::KIND, NAME, "opened"))
     }
 
+    /// How many bytes it has.
+    pub(super) fn bytes(&self) -> usize {
+        self.memory.bytes
+    }
+
     /// A node's row, by its number.
     pub(super) fn node(&self, row: u32) -> *mut engine_node {
         let nodes: *mut engine_node = self.memory.address.as_ptr().cast();

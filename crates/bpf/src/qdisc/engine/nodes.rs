@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The rows of nodes in this process's memory, read while the program changes them.
 
+use super::Engine;
 use super::arena::{self, Arena};
 use crate::error::BpfError;
 use crate::layout::{engine_config, engine_node};
@@ -27,9 +28,20 @@ impl Nodes {
         })
     }
 
-    /// So many rows of what [`Engine::pin`](super::Engine::pin) left in a folder.
+    /// So many rows of what [`Engine::pin`] left in a folder. An arena of another version
+    /// may be too small for them, and is refused.
     pub(crate) fn pinned(folder: &Path, count: u32) -> Result<Self, BpfError> {
         let mut nodes = Self::open(Some(maps::pinned(folder, arena::NAME)?))?;
+        let expected = (count as usize + 1) * size_of::<engine_node>();
+        let found = nodes.arena.bytes();
+        if found < expected {
+            return Err(BpfError::Layout {
+                kind: Engine::KIND.to_owned(),
+                map: arena::NAME,
+                found: found as u32,
+                expected: expected as u32,
+            });
+        }
         nodes.has(count);
         Ok(nodes)
     }

@@ -13,6 +13,7 @@ const ROWS = 50;
 let view = { device: "", name: "", from: 0, sites_from: 0 };
 let watched = { of: "", looks: [] };
 let asking = 0;
+let underway = 0;
 
 const many = (number, one) => number + " " + one + (number === 1 ? "" : "s");
 const bits = (value) => human(value === null ? undefined : value, "bit/s");
@@ -142,8 +143,9 @@ function show(found) {
 
 // Asks for what is to be shown. Of several askings the last one counts. What is chosen: its
 // device, kind and name; nothing where there is nothing to show.
-export async function showCircuits() {
+async function showCircuits() {
   const mine = ++asking;
+  underway++;
   const wanted = {
     device: view.device, name: view.name, q: byId("circuits-search").value.trim(), order: byId("circuits-order").value,
     from: view.from || "", sites_from: view.sites_from || "",
@@ -164,7 +166,15 @@ export async function showCircuits() {
     byId("nocircuits").hidden = false;
     byId("nocircuits").textContent = "Circuits cannot be read: " + error.message;
     return undefined;
+  } finally {
+    underway--;
   }
+}
+
+// The same at a look, unless an answer is awaited: one that takes longer than a look has
+// to be shown some time.
+export function followCircuits() {
+  if (!underway) showCircuits();
 }
 
 // What the address of the page names: a device, and one of its circuits or sites.

@@ -4,7 +4,7 @@
 "use strict";
 
 import { drawn, element, figure, histogram, human, strip } from "./figures.js";
-import { chooseCircuit, showCircuits, startCircuits } from "./circuits.js";
+import { chooseCircuit, followCircuits, startCircuits } from "./circuits.js";
 import { CIRCUIT_GRAPHS, GRAPHS, HOST_GRAPHS, LINK_GRAPHS, NOW_GRAPHS, RULE_GRAPHS, SPREADS, className, inOrder, labelsOf, policy, shown, title, wanted } from "./series.js";
 import { byId, overhead, part, promise, rows, showConditioners, showFlows, showQueues, showRates, showSiteLinks, showWindows, waited, waiting } from "./tables.js";
 
@@ -89,7 +89,7 @@ function showNow() {
   }
   showHosts(of("host"));
   byId("to-circuits").hidden = !of("circuits").length && !about.without_circuits;
-  if (!byId("view-circuits").hidden) showCircuits();
+  if (!byId("view-circuits").hidden) followCircuits();
   const reasons = new Map(about.legend.rules.map((rule) => [rule.counter, rule]));
   const rules = of("rule");
   const line = (one) => (reasons.get(one.labels.rule) || { line: 0 }).line;

@@ -154,7 +154,13 @@ impl CircuitsLook {
             let is_circuit = id != room.others(0);
             self.circuits += u64::from(is_circuit);
             let since = self.take(id, &row);
-            if let Some(sums) = self.sums.get_mut(row.parent as usize) {
+            let Some(sums) = self.sums.get_mut(row.parent as usize) else {
+                continue;
+            };
+            // Most have had nothing that is added up.
+            if row.counts.packets | row.counts.drops | row.counts.marks == 0 {
+                sums.circuits += u64::from(is_circuit);
+            } else {
                 sums.add(&Sums::of(&row, since, is_circuit));
             }
         }
@@ -180,7 +186,9 @@ impl CircuitsLook {
             drops: row.counts.drops,
             marks: row.counts.marks,
         };
-        self.now.resize(id as usize, Count::default());
+        if self.now.len() < id as usize {
+            self.now.resize(id as usize, Count::default());
+        }
         self.now.push(own);
         own.since(self.before(id))
     }

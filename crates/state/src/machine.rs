@@ -220,6 +220,10 @@ pub enum Presence {
 
 /// One device, as far as it can disturb.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each answers a question of its own"
+)]
 pub struct Interface {
     /// The kernel's number for it.
     pub index: u32,

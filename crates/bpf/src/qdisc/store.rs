@@ -239,7 +239,7 @@ impl Store {
 
     /// Whether these circuits, which somebody opened before, are still those of the device.
     pub fn are_circuits(&self, point: AttachPoint, tree: &CircuitTree) -> Result<bool, BpfError> {
-        tree.is_pinned_in(&self.circuits_folder(point))
+        tree.is_pinned_in(&Self::circuits_folder(point))
     }
 
     /// Puts the programs of circuits on their device, and pins all of it; or nothing is

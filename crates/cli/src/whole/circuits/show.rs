@@ -115,7 +115,7 @@ impl Tree {
 pub(super) fn json(
     node: &CircuitsNode,
     above: Option<&str>,
-    circuits: usize,
+    circuits: u64,
     keys: Option<&[Key]>,
 ) -> Value {
     let mut value = node_json(node, above);

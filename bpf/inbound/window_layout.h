@@ -37,7 +37,7 @@ struct window_settings {
 	u32 beside_others; /* what no window holds leaves less of a rate */
 	u32 holds_l4s; /* windows hold senders of L4S as well */
 	u32 pad;
-	struct window_class classes[WINDOW_CLASSES];
+	struct window_class classes[WINDOW_SLOTS]; /* the last is none's */
 };
 
 enum {

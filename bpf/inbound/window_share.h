@@ -21,9 +21,11 @@
 static __always_inline u64 window_rate(const struct window_settings *wanted,
 				       u32 slot)
 {
-	u32 at = slot - 1;
+	/* Linux 6.1 does not know the bounds of a number that was put aside before it
+	 * was compared. */
+	u32 at = AQM_MASKED(slot - 1, WINDOW_SLOTS - 1);
 
-	if (!slot || at >= WINDOW_CLASSES || at >= wanted->class_count)
+	if (!slot || at >= wanted->class_count)
 		return wanted->rate_bytes_s;
 	return wanted->classes[at].rate_bytes_s;
 }

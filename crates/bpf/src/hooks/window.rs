@@ -5,8 +5,8 @@
 use super::attach::{Attach, FoundFilter, Loader};
 use crate::error::BpfError;
 use crate::layout::{
-    SHARE_ONE, WINDOW_EDGE, WINDOW_MSS, WINDOW_STEPS, announced, tuple, window_class,
-    window_connection, window_rule, window_settings, window_totals,
+    SHARE_ONE, WINDOW_CLASSES, WINDOW_EDGE, WINDOW_MSS, WINDOW_STEPS, announced, tuple,
+    window_class, window_connection, window_rule, window_settings, window_totals,
 };
 use crate::maps::{Find, Map};
 use crate::programs::packet::{Given, PacketPrograms, maps_of};
@@ -271,7 +271,8 @@ fn encode(wanted: &Windows) -> window_settings {
         holds_l4s: wanted.l4s.into(),
         ..window_settings::new_zeroed()
     };
-    for (room, (class, rate)) in settings.classes.iter_mut().zip(&wanted.classes) {
+    let rooms = settings.classes.iter_mut().take(WINDOW_CLASSES as usize);
+    for (room, (class, rate)) in rooms.zip(&wanted.classes) {
         settings.class_count += 1;
         *room = window_class {
             class: class.as_u32(),

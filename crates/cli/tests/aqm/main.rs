@@ -11,6 +11,7 @@ mod ingress;
 mod inside;
 mod leaves;
 mod marks;
+mod older;
 mod work;
 
 use std::path::Path;

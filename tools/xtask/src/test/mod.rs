@@ -26,7 +26,9 @@ pub fn tests(root: &Path, extent: Extent) -> Result<()> {
         };
         prepare(&[])?;
         // It has PPP.
-        prepare(&["--kernel", "generic"])
+        prepare(&["--kernel", "generic"])?;
+        // The oldest that weirgate is for.
+        prepare(&["--kernel", "6.1"])
     })?;
     timed("reference", || {
         for program in ["weirgate", "weirgate-lab"] {

@@ -66,8 +66,8 @@ fn a_burst_is_given_once() {
         // A second at 1 Mbit/s is 125,000 bytes, and five fill the bucket.
         let due = 125_000.0 * (to.1 - from.1).as_secs_f64() + 500_000.0;
         let had = (to.0 - from.0) as f64;
-        println!("after {pause} s: {had} of {due:.0} bytes");
-        assert!((had - due).abs() < 0.05 * due, "{had} of {due}");
+        let after = format!("after {pause} s: {had} of {due:.0} bytes");
+        assert!((had - due).abs() < 0.05 * due, "{after}");
         let later = sent(&tree, &label)[0];
         thread::sleep(Duration::from_secs(1));
         let end = sent(&tree, &label)[0];

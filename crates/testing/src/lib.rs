@@ -17,6 +17,7 @@ pub mod line;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use weirgate_document::Problem;
 
 /// The project's root folder.
@@ -29,6 +30,25 @@ pub fn root() -> PathBuf {
         .join("../..")
         .canonicalize()
         .expect("the project's folder exists")
+}
+
+/// Runs a command line, whose words single spaces divide; what it prints. No shell sees
+/// it.
+///
+/// # Panics
+///
+/// Occurs where it cannot be run, or fails.
+#[track_caller]
+pub fn run(line: &str) -> String {
+    let mut words = line.split(' ');
+    let program = words.next().unwrap_or_default();
+    let output = Command::new(program)
+        .args(words)
+        .output()
+        .unwrap_or_else(|error| panic!("{line}: {error}"));
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {message}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// The text of a file, by its path from the project's root.

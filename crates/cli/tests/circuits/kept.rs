@@ -291,6 +291,67 @@ fn one_circuit_comes_changes_and_goes() {
     settled([0; 3]);
 }
 
+/// Many addresses, so that there is much between the beginning and the end of a change.
+pub(crate) fn addresses(net: u32) -> String {
+    let all = (0..250).map(|host| format!("198.18.{net}.{host}"));
+    all.collect::<Vec<_>>().join(",")
+}
+
+/// What changes that were killed left in force: one of two states, once somebody has
+/// looked.
+pub(crate) struct Killed {
+    both: [InForce; 2],
+    now: usize,
+    as_before: u32,
+    as_wanted: u32,
+    mended: u32,
+}
+
+impl Killed {
+    /// The second state is in force.
+    pub(crate) fn of(both: [InForce; 2]) -> Self {
+        Self {
+            both,
+            now: 1,
+            as_before: 0,
+            as_wanted: 0,
+            mended: 0,
+        }
+    }
+
+    /// Which state the next change asks for.
+    pub(crate) fn wanted(&self) -> usize {
+        1 - self.now
+    }
+
+    /// Looks after a change was killed.
+    pub(crate) fn look(&mut self) {
+        self.mended += u32::from(boot().contains("sub0"));
+        let found = in_force_of("sub0");
+        let is = self.both.iter().position(|one| *one == found);
+        let is = is.expect("one of both is in force");
+        if is == self.now {
+            self.as_before += 1;
+        } else {
+            self.as_wanted += 1;
+        }
+        self.now = is;
+    }
+
+    /// What became of them, in words. Both happened, and so did something to mend.
+    pub(crate) fn told(&self) -> String {
+        let Self {
+            as_before,
+            as_wanted,
+            mended,
+            ..
+        } = self;
+        let told = format!("{as_before} times as before, {as_wanted} as wanted, {mended} mended");
+        assert!(*as_before > 2 && *as_wanted > 2 && *mended > 0, "{told}");
+        told
+    }
+}
+
 /// A change of one circuit that is killed leaves the circuit as it was or as it is to
 /// be, once somebody looks.
 #[test]
@@ -301,11 +362,6 @@ fn a_killed_change_of_one_is_mended() {
     make();
     let lines: Vec<CircuitLine> = (1..=200).map(line).collect();
     done(&format!("apply sub0 {}", written("killed", &lines, 100)));
-    // Many addresses, so that there is much between the beginning and the end.
-    let addresses = |net: u32| -> String {
-        let all = (0..250).map(|host| format!("198.18.{net}.{host}"));
-        all.collect::<Vec<_>>().join(",")
-    };
     let to = [0, 1].map(|net| {
         let kbit = 1_000 + net;
         format!(
@@ -319,30 +375,19 @@ fn a_killed_change_of_one_is_mended() {
     let whole = began.elapsed();
     let old: InForce = in_force_of("sub0");
     done(&to[1]);
-    let both = [old, in_force_of("sub0")];
-    let (mut now, mut seen, mut mended) = (1, [0; 2], 0);
+    let mut killed = Killed::of([old, in_force_of("sub0")]);
     for kill in 0..KILLS {
-        let wanted = 1 - now;
+        let wanted = killed.wanted();
         let mut command = Command::new("weirgate");
         command.arg("circuits").args(to[wanted].split_whitespace());
         let mut child = command.stderr(Stdio::null()).spawn().expect("weirgate");
         thread::sleep(whole / 3 + whole * (kill + 1) / (KILLS * 3 / 2));
         child.kill().expect("a process");
         child.wait().expect("a process");
-        mended += u32::from(boot().contains("sub0"));
-        let found = in_force_of("sub0");
-        let is = both.iter().position(|one| *one == found);
-        let is = is.unwrap_or_else(|| panic!("kill {kill}: neither is in force"));
-        seen[usize::from(is == wanted)] += 1;
-        now = is;
+        killed.look();
     }
-    println!(
-        "{KILLS} changes of {} ms killed: {} times as before, {} as wanted, {mended} mended",
-        whole.as_millis(),
-        seen[0],
-        seen[1]
-    );
-    assert!(seen[0] > 2 && seen[1] > 2 && mended > 0);
+    let (ms, told) = (whole.as_millis(), killed.told());
+    println!("{KILLS} changes of {ms} ms killed: {told}");
     done("remove sub0 --all");
     net::run("ip link del sub0");
 }

@@ -2,7 +2,7 @@
 //! `weirgate circuits serve`: what runs in the guest. Ignored elsewhere.
 
 use crate::inside::{done, fails, in_force_of, line, net, settled};
-use crate::kept::{InForce, KEPT, boot, forget_all, make};
+use crate::kept::{InForce, KEPT, Killed, addresses, boot, forget_all, make};
 use crate::lists::{CircuitLine, written};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -323,10 +323,6 @@ fn a_killed_service_is_mended() {
     make();
     let lines: Vec<CircuitLine> = (1..=1_500).map(line).collect();
     done(&format!("apply sub0 {}", written("killed", &lines, 100)));
-    let addresses = |net: u32| -> String {
-        let all = (0..250).map(|host| format!("198.18.{net}.{host}"));
-        all.collect::<Vec<_>>().join(",")
-    };
     let to = [0, 1].map(|net| {
         json!({
             "do": "change", "device": "sub0", "circuit": "8",
@@ -340,13 +336,12 @@ fn a_killed_service_is_mended() {
     let began = Instant::now();
     client.done(&to[0]);
     let whole = began.elapsed();
-    let old: InForce = in_force_of("sub0");
+    let old = in_force_of("sub0");
     client.done(&to[1]);
-    let both = [old, new];
+    let mut killed = Killed::of([old, new]);
     drop(service);
-    let (mut now, mut seen, mut mended) = (1, [0; 2], 0);
     for kill in 0..KILLS {
-        let wanted = 1 - now;
+        let wanted = killed.wanted();
         let mut service = Service::start();
         let mut client = Client::connect();
         // What takes long is open.
@@ -356,20 +351,10 @@ fn a_killed_service_is_mended() {
         thread::sleep(whole * 2 * (kill + 1) / KILLS);
         assert!(!service.signal(Signal::KILL).success());
         assert!(fs::exists(SOCKET).expect("a folder"));
-        mended += u32::from(boot().contains("sub0"));
-        let found = in_force_of("sub0");
-        let is = both.iter().position(|one| *one == found);
-        let is = is.unwrap_or_else(|| panic!("kill {kill}: neither is in force"));
-        seen[usize::from(is == wanted)] += 1;
-        now = is;
+        killed.look();
     }
-    println!(
-        "{KILLS} changes of {:.1} ms killed: {} times as before, {} as wanted, {mended} mended",
-        whole.as_secs_f64() * 1e3,
-        seen[0],
-        seen[1]
-    );
-    assert!(seen[0] > 2 && seen[1] > 2 && mended > 0);
+    let (ms, told) = (whole.as_secs_f64() * 1e3, killed.told());
+    println!("{KILLS} changes of {ms:.1} ms killed: {told}");
     done("remove sub0 --all");
     net::run("ip link del sub0");
     let _ = fs::remove_file(SOCKET);

@@ -7,20 +7,10 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use weirgate_testing::run;
 
 /// From a package to a shaped line, with rates given.
 const MOST: Duration = Duration::from_secs(90);
-
-/// Runs a command line that must succeed; what it prints.
-#[track_caller]
-fn run(line: &str) -> String {
-    let mut words = line.split(' ');
-    let mut command = Command::new(words.next().unwrap());
-    let output = command.args(words).output().unwrap();
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{line}: {err}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
 
 /// A router in a namespace of its own.
 struct Router(&'static str);

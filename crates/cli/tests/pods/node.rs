@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+pub use weirgate_testing::run;
 
 /// Where the files are.
 pub const FOLDER: &str = "/run/pods";
@@ -22,19 +23,6 @@ const NODE: &str = "10.0.0.1";
 /// The address of a pod.
 pub fn address(pod: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 1, (pod >> 8) as u8, pod as u8)
-}
-
-/// Runs a command line that must succeed, and answers what it prints.
-#[track_caller]
-pub fn run(line: &str) -> String {
-    let mut words = line.split(' ');
-    let output = Command::new(words.next().expect("a program"))
-        .args(words)
-        .output()
-        .unwrap_or_else(|error| panic!("{line}: {error}"));
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{line}: {message}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// Runs many command lines of ip(8) at once.

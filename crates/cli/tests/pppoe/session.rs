@@ -14,11 +14,11 @@ use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::symlink;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+pub use weirgate_testing::run;
 
 /// A server behind the provider.
 pub const SERVER: &str = "198.51.100.9";
@@ -29,17 +29,6 @@ pub fn say(line: &str) {
     println!("{line}");
     let console = File::options().write(true).open("/dev/console");
     let _ = console.and_then(|mut console| writeln!(console, "{line}"));
-}
-
-/// Runs a command line that must succeed; what it prints.
-#[track_caller]
-pub fn run(line: &str) -> String {
-    let mut words = line.split(' ');
-    let mut command = Command::new(words.next().unwrap());
-    let output = command.args(words).output().unwrap();
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{line}: {err}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// Waits for something; what pppd wrote is shown where it does not come.

@@ -7,6 +7,7 @@ use super::words::Words;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use weirgate_testing::run;
 
 /// What carries packets on a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,21 +42,6 @@ impl LineUnderTest {
     fn rate(&self, at: usize) -> f64 {
         f64::from(self.kbit[at]) * 1e3
     }
-}
-
-/// Runs a command line that must succeed.
-fn run(line: &str) -> String {
-    let mut words = line.split(' ');
-    let output = Command::new(words.next().unwrap())
-        .args(words)
-        .output()
-        .unwrap_or_else(|error| panic!("{line}: {error}"));
-    assert!(
-        output.status.success(),
-        "{line}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// The two ends, what serves at the far one, and a line of code words.

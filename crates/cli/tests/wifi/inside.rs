@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use weirgate_testing::run;
 
 /// What the air carries, without what each frame takes besides.
 const AIR: u64 = 12_000_000;
@@ -25,17 +26,6 @@ const EF_BYTE: u8 = 46 << 2;
 
 /// What a lost echo counts.
 const LONGEST: Duration = Duration::from_millis(400);
-
-/// Runs a command line that must succeed; what it prints.
-#[track_caller]
-fn run(line: &str) -> String {
-    let mut words = line.split(' ');
-    let mut command = Command::new(words.next().unwrap());
-    let output = command.args(words).output().unwrap();
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{line}: {err}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
 
 fn enter(space: &str) {
     let file = File::open(format!("/run/netns/{space}")).unwrap();

@@ -4,12 +4,14 @@
 //! There are two, which share no code but what records packets: [`kernel`] is a
 //! program of BPF, [`tap`] is in user space, between two TAP devices. There
 //! [`model`] decides when packets leave and which are dropped, and [`framing`] what
-//! they cost. [`log`] records packets, [`packet`] reads their headers, and
-//! [`entry`] knows when segments came to the gateway.
+//! they cost; [`handed`] knows when the kernel gave it packets. [`log`] records
+//! packets, [`packet`] reads their headers, and [`entry`] knows when segments came to
+//! the gateway.
 //! Nothing here shares code with the shaper under test.
 
 mod entry;
 pub mod framing;
+mod handed;
 pub mod kernel;
 mod log;
 pub mod model;

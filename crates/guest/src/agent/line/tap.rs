@@ -3,11 +3,11 @@
 //! [`kernel`](super::kernel), and what a run has where that cannot be.
 //!
 //! `wan` in the gateway is the modem's Ethernet port, `line` in the provider
-//! the exchange's. A packet arrives when it is read, which the event loop does
-//! as soon as the kernel has put it into the TAP; the TAP's own queue is never
-//! the bottleneck.
+//! the exchange's. A packet arrives when the kernel gives it to the TAP, which
+//! [`Handed`] knows; the TAP's own queue is never the bottleneck.
 
 use super::framing::Wire;
+use super::handed::Handed;
 use super::log::{Arrival, Log, Logged};
 use super::model::Medium;
 use super::packet::{ETHERNET, Facts};
@@ -44,6 +44,23 @@ pub fn open_tap(name: &str) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
+/// A TAP device of the line. It lives as long as the descriptor.
+#[derive(Debug)]
+pub struct Tap {
+    frames: OwnedFd,
+    handed: Handed,
+}
+
+impl Tap {
+    /// Creates a device in the namespace that this thread is in.
+    pub fn open(name: &str) -> io::Result<Self> {
+        Ok(Self {
+            frames: open_tap(name)?,
+            handed: Handed::open(name)?,
+        })
+    }
+}
+
 /// The two ends of the line and what is between them.
 #[derive(Debug)]
 pub struct Emulation {
@@ -53,6 +70,10 @@ pub struct Emulation {
     wire: Wire,
     clock: Clock,
     log: Log,
+    /// What has been read and has not arrived yet.
+    read: Vec<Read>,
+    /// Until when the medium has been followed.
+    followed_ns: u64,
     /// Buffers of frames that have left.
     spare: Vec<Vec<u8>>,
 }
@@ -63,6 +84,15 @@ pub struct Emulation {
 struct DirectedLine {
     direction: Direction,
     from: AsyncFd<OwnedFd>,
+    handed: Handed,
+}
+
+/// A frame that was read from a direction's device, and when it came there.
+#[derive(Debug)]
+struct Read {
+    index: usize,
+    at_ns: u64,
+    bytes: Vec<u8>,
 }
 
 /// A packet on the line.
@@ -75,9 +105,13 @@ struct Frame {
 impl Emulation {
     /// A line between two TAP devices, in a run of this seed.
     pub fn new(line: &Line, taps: Taps, seed: u64, clock: Clock, log: Log) -> Result<Self> {
-        let directed = |direction, from| {
-            let from = watch(from, Interest::READABLE).context("watch a TAP device")?;
-            anyhow::Ok(DirectedLine { direction, from })
+        let directed = |direction, Tap { frames, handed }| {
+            let from = watch(frames, Interest::READABLE).context("watch a TAP device")?;
+            anyhow::Ok(DirectedLine {
+                direction,
+                from,
+                handed,
+            })
         };
         let medium = Medium::new(line, seed).map_err(|direction| {
             let name = match direction {
@@ -95,6 +129,8 @@ impl Emulation {
             wire: Wire::of(line),
             clock,
             log,
+            read: Vec::new(),
+            followed_ns: 0,
             spare: Vec::new(),
         })
     }
@@ -102,8 +138,9 @@ impl Emulation {
     /// Throws away what came to the devices before the start of traffic.
     pub fn discard(&mut self) -> io::Result<()> {
         let mut buffer = vec![0; FRAME];
-        for directed in &self.directions {
+        for directed in &mut self.directions {
             while read(&directed.from, &mut buffer)?.is_some() {}
+            directed.handed.discard()?;
         }
         Ok(())
     }
@@ -132,6 +169,7 @@ impl Emulation {
             for index in 0..self.directions.len() {
                 more |= self.take(cx, index)?;
             }
+            self.arrive()?;
             self.deliver()?;
             if more {
                 continue;
@@ -144,16 +182,23 @@ impl Emulation {
     /// Reads up to a batch of frames; true if there may be more.
     fn take(&mut self, cx: &mut Context<'_>, index: usize) -> Result<bool> {
         for _ in 0..BATCH {
-            let from = &self.directions[index].from;
-            let Poll::Ready(guard) = from.poll_read_ready(cx) else {
+            let directed = &mut self.directions[index];
+            let Poll::Ready(guard) = directed.from.poll_read_ready(cx) else {
                 return Ok(false);
             };
             let mut bytes = self.spare.pop().unwrap_or_default();
             bytes.resize(FRAME, 0);
-            let read = read(from, &mut bytes).context("read from a device of the line")?;
+            let read =
+                read(&directed.from, &mut bytes).context("read from a device of the line")?;
             if let Some(length) = read {
                 bytes.truncate(length);
-                self.arrive(index, bytes)?;
+                let at_ns = directed.handed.at_ns(&bytes, &self.clock);
+                let at_ns = at_ns.context("read when a device of the line was given a frame")?;
+                self.read.push(Read {
+                    index,
+                    at_ns,
+                    bytes,
+                });
             } else {
                 guard?.clear_ready();
                 self.spare.push(bytes);
@@ -162,26 +207,37 @@ impl Emulation {
         Ok(true)
     }
 
-    fn arrive(&mut self, index: usize, bytes: Vec<u8>) -> Result<()> {
-        let now_ns = self.clock.now_ns();
-        let facts = Facts::read(&bytes, bytes.len().saturating_sub(ETHERNET) as u32);
-        let wire_bytes = self.wire.bytes(facts.ip_bytes.into());
-        let arrival = Arrival {
-            direction: self.directions[index].direction,
-            at_ns: now_ns,
-            facts,
-            frame: &bytes,
-            wire_bytes,
-            ahead: self.medium.ahead(index, now_ns),
-        };
-        let logged = self.log.arrived(&arrival);
-        let logged = logged.context("read what came to the gateway")?;
-        let frame = Frame { bytes, logged };
-        let bytes = (facts.ip_bytes.into(), wire_bytes);
-        self.medium.arrive(index, now_ns, frame, bytes, |frame| {
-            self.log.dropped(frame.logged);
-            self.spare.push(frame.bytes);
-        });
+    /// Has what was read arrive, in the order of time. What came before the medium was last
+    /// looked at is as late as that.
+    fn arrive(&mut self) -> Result<()> {
+        self.read.sort_by_key(|read| read.at_ns);
+        for Read {
+            index,
+            at_ns,
+            bytes,
+        } in self.read.drain(..)
+        {
+            self.followed_ns = self.followed_ns.max(at_ns);
+            let at_ns = self.followed_ns;
+            let facts = Facts::read(&bytes, bytes.len().saturating_sub(ETHERNET) as u32);
+            let wire_bytes = self.wire.bytes(facts.ip_bytes.into());
+            let arrival = Arrival {
+                direction: self.directions[index].direction,
+                at_ns,
+                facts,
+                frame: &bytes,
+                wire_bytes,
+                ahead: self.medium.ahead(index, at_ns),
+            };
+            let logged = self.log.arrived(&arrival);
+            let logged = logged.context("read what came to the gateway")?;
+            let frame = Frame { bytes, logged };
+            let bytes = (facts.ip_bytes.into(), wire_bytes);
+            self.medium.arrive(index, at_ns, frame, bytes, |frame| {
+                self.log.dropped(frame.logged);
+                self.spare.push(frame.bytes);
+            });
+        }
         Ok(())
     }
 
@@ -189,6 +245,7 @@ impl Emulation {
     fn deliver(&mut self) -> Result<()> {
         for index in 0..self.directions.len() {
             let now_ns = self.clock.now_ns();
+            self.followed_ns = self.followed_ns.max(now_ns);
             while let Some(departure) = self.medium.pop_due(index, now_ns) {
                 let frame = departure.packet;
                 self.log

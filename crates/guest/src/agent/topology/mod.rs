@@ -12,7 +12,7 @@ pub mod modem;
 pub mod netem;
 mod settings;
 
-use super::line::tap::open_tap;
+use super::line::tap::Tap;
 use super::nodes::{ETH, LAN, LINE, NET, Nodes, WAN, name};
 use anyhow::{Context, Result};
 use ends::End;
@@ -20,7 +20,6 @@ pub use ends::hardware;
 use nlink::netlink::link::{BridgeLink, VethLink};
 use nlink::{Connection, Route};
 use std::io;
-use std::os::fd::OwnedFd;
 use weirgate_experiment::{Node, Topology};
 
 /// MTU of every link.
@@ -30,9 +29,9 @@ pub const MTU: u32 = 1_500;
 #[derive(Debug)]
 pub struct Taps {
     /// `wan` in the gateway.
-    pub wan: OwnedFd,
+    pub wan: Tap,
     /// `line` in the provider.
-    pub line: OwnedFd,
+    pub line: Tap,
 }
 
 /// Makes the namespaces, and all in them but the line's devices.
@@ -64,7 +63,7 @@ pub async fn build(topology: &Topology) -> Result<Nodes> {
 /// Makes the line's devices as TAPs.
 pub async fn add_taps(nodes: &Nodes) -> Result<Taps> {
     let open = async |node, device: &str| {
-        let tap = nodes.enter(node, || open_tap(device))?;
+        let tap = nodes.enter(node, || Tap::open(device))?;
         let route = connect(nodes, node)?;
         let address = hardware(node, device);
         route.set_link_address(device, address).await?;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Making sockets, and the socket calls that rustix does not have.
 
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketFlags, SocketType, ipproto, socket_with,
     sockopt::{
         Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ip_recvtos,
         set_ip_tos, set_ipv6_mtu_discover, set_ipv6_recvtclass, set_ipv6_tclass, set_ipv6_v6only,
-        set_socket_recv_buffer_size_force,
+        set_socket_recv_buffer_size_force, socket_error,
     },
 };
 use std::ffi::c_int;
@@ -15,8 +16,8 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use weirgate_units::Dscp;
 
-/// Room for what came and was not read yet: a second of 100 Mbit/s.
-const ARRIVALS_BUFFER: usize = 16 << 20;
+/// Room for what passed and was not read yet: a second of 100 Mbit/s.
+const PACKETS_BUFFER: usize = 16 << 20;
 
 /// What a socket carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,15 +55,48 @@ pub fn open(transport: Transport, ipv6: bool, dscp: Dscp) -> io::Result<OwnedFd>
 
 /// A packet socket in this thread's namespace for what comes in by a device,
 /// with notes of arrival; what goes out by it is not seen.
-#[expect(unsafe_code, reason = "rustix has no address of packet sockets")]
 pub fn open_arrivals(device: &str) -> io::Result<OwnedFd> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    // Without a protocol it takes nothing until it is bound to one.
-    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+    let socket = open_packets()?;
     set_number(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+    bind_to_device(&socket, device)?;
+    Ok(socket)
+}
+
+/// A packet socket in this thread's namespace for what goes out by a device,
+/// with notes of when its qdisc gave it to the device; what comes in by it is not
+/// seen.
+pub fn open_departures(device: &str) -> io::Result<OwnedFd> {
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let socket = open_packets()?;
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    let equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    let kind = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
+    let outgoing = [
+        step(load, 0, 0, kind),
+        step(equal, 0, 1, libc::PACKET_OUTGOING.into()),
+        step(RETURN, 0, 0, u32::MAX),
+        step(RETURN, 0, 0, 0),
+    ];
+    set_filter(&socket, &outgoing)?;
+    bind_to_device(&socket, device)?;
+    Ok(socket)
+}
+
+/// A packet socket with notes of when packets passed. It takes nothing until it is
+/// bound to a device.
+fn open_packets() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
     note_arrivals(&socket)?;
-    set_socket_recv_buffer_size_force(&socket, ARRIVALS_BUFFER)?;
-    let index = rustix::net::netdevice::name_to_index(&socket, device)?;
+    set_socket_recv_buffer_size_force(&socket, PACKETS_BUFFER)?;
+    Ok(socket)
+}
+
+/// Has a packet socket take what passes a device, of any protocol (packet(7)).
+#[expect(unsafe_code, reason = "rustix has no address of packet sockets")]
+fn bind_to_device(socket: &OwnedFd, device: &str) -> io::Result<()> {
+    let index = rustix::net::netdevice::name_to_index(socket, device)?;
     // SAFETY: the fields are integers and an array of them, for which 0 is a
     // value.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
@@ -77,10 +111,13 @@ pub fn open_arrivals(device: &str) -> io::Result<OwnedFd> {
             size_of::<libc::sockaddr_ll>() as libc::socklen_t,
         )
     };
-    if result == 0 {
-        Ok(socket)
-    } else {
-        Err(io::Error::last_os_error())
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // A device that is still down is an error of the socket, once (packet(7)).
+    match socket_error(socket)? {
+        Ok(()) | Err(Errno::NETDOWN) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -106,3 +106,13 @@ pub enum BpfError {
     #[error("{0}")]
     Classes(String),
 }
+
+impl BpfError {
+    /// Whether the kernel does not take the program itself, as its verifier decides; want of
+    /// memory is another reason.
+    #[must_use]
+    pub fn is_verdict(&self) -> bool {
+        matches!(self, Self::Refused { source, .. }
+            if source.kind() != libbpf_rs::ErrorKind::OutOfMemory)
+    }
+}

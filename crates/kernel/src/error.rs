@@ -5,7 +5,7 @@ use libc::{EEXIST, EINVAL, ENODEV, ENOENT, EOPNOTSUPP, EPERM};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::fmt;
 use weirgate_plan::{Difference, Problem};
-use weirgate_state::{DeviceName, Origin};
+use weirgate_state::{DeviceName, Origin, Program};
 
 /// Occurs when the kernel refuses a request, or cannot be asked.
 #[derive(Debug, thiserror::Error)]
@@ -37,11 +37,16 @@ pub enum KernelError {
     /// Occurs when a state that was only ever observed shall be written.
     #[error("K315: {0}: this cannot be written")]
     Unwritable(String),
-    /// Occurs when the classifier of payloads cannot be loaded.
-    #[error("K316: the classifier of payloads cannot be loaded: {source}{denial}")]
+    /// Occurs when a program for a device's hooks cannot be loaded.
+    #[error("K316: {object}: {source}{denial}")]
     Program {
+        /// The program.
+        program: Program,
+        /// What should happen to it.
+        object: String,
         /// The cause.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        #[source]
+        source: weirgate_bpf::BpfError,
         /// The capability that is missing, as the end of the message.
         denial: &'static str,
     },
@@ -67,6 +72,23 @@ pub enum KernelError {
     /// Occurs when a device is not in this namespace.
     #[error("K301: {0}: there is no such network device")]
     NoDevice(String),
+}
+
+impl KernelError {
+    /// The program that this kernel does not take, where that is the cause; a capability that
+    /// is missing, or memory, is another.
+    #[must_use]
+    pub fn refused_program(&self) -> Option<Program> {
+        match self {
+            Self::Program {
+                program,
+                source,
+                denial: "",
+                ..
+            } if source.is_verdict() => Some(*program),
+            _ => None,
+        }
+    }
 }
 
 /// A refused request.
@@ -210,6 +232,19 @@ pub enum ApplyError {
         /// What still differs from the former state.
         differences: Vec<Difference>,
     },
+}
+
+impl ApplyError {
+    /// As [`KernelError::refused_program`], where everything is as it was before.
+    #[must_use]
+    pub fn refused_program(&self) -> Option<Program> {
+        match self {
+            Self::Restored {
+                cause: Cause::Kernel(error),
+            } => error.refused_program(),
+            _ => None,
+        }
+    }
 }
 
 /// Why a plan was not carried out.

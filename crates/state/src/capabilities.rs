@@ -40,6 +40,10 @@ pub struct Capabilities {
     /// (`cls_bpf`), by a program that has it.
     #[serde(default)]
     pub payload: bool,
+    /// The kernel did not take the programs of receive windows when they were to be attached:
+    /// its verifier refused them.
+    #[serde(default)]
+    pub windows_refused: bool,
     /// Programs can be qdiscs (`CONFIG_NET_SCH_BPF`, Linux 6.16), as far as that
     /// shows without loading one: its type information has what they call.
     #[serde(default)]
@@ -67,6 +71,7 @@ impl Capabilities {
             nft_egress: true,
             fields: Field::optional().map(field_name).collect(),
             payload: true,
+            windows_refused: false,
             kit: true,
             small: false,
         }

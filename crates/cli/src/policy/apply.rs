@@ -67,13 +67,25 @@ pub async fn applied(
              or none; `weirgate keep` looks it up again"
         ));
     }
-    let planned = site.plan(&wanted, adopt).await.map_err(refused)?;
-    let request = Request {
-        sources: loaded.sources,
+    let request = || Request {
+        sources: loaded.sources.clone(),
         confirm,
         ..Request::default()
     };
-    make(&site, &lock, planned, request, printed).await
+    let planned = site.plan(&wanted, adopt).await.map_err(refused)?;
+    let mut made = attempt(&site, &lock, planned, request(), printed).await?;
+    if let Err(error) = &made
+        && site.learn_refusal(error).await.map_err(refused)?
+    {
+        let without = compiled(&site, &loaded).await?;
+        // What the policy itself states is not left out.
+        if without != wanted {
+            output::note(&format!("weirgate: warning: {error}"));
+            let planned = site.plan(&without, adopt).await.map_err(refused)?;
+            made = attempt(&site, &lock, planned, request(), printed).await?;
+        }
+    }
+    made.map_err(|error| reported(&site, error))
 }
 
 /// Describes a planned change, makes it and says how it ended.
@@ -84,6 +96,29 @@ pub async fn make(
     request: Request,
     printed: Printed,
 ) -> Outcome {
+    let made = attempt(site, lock, planned, request, printed).await?;
+    made.map_err(|error| reported(site, error))
+}
+
+/// What is told of a change that could not be made.
+fn reported(site: &Site, error: KeepError) -> Failure {
+    if matches!(error, KeepError::Apply(_)) && site.doubt() {
+        output::note(
+            "weirgate: what this kernel offers was known from an earlier command; the next one \
+             asks it again",
+        );
+    }
+    refused(error)
+}
+
+/// The same as [`make`], where the caller tells why the change itself could not be made.
+async fn attempt(
+    site: &Site,
+    lock: &Lock,
+    planned: Planned,
+    request: Request,
+    printed: Printed,
+) -> Result<Result<Status, KeepError>, Failure> {
     site.nothing_waits().map_err(refused)?;
     let confirm = request.confirm;
     let document = match printed {
@@ -99,16 +134,10 @@ pub async fn make(
     };
     let named = planned.has_names();
     let absent = weirgate_keep::absent(&planned.wanted);
-    let made = site.apply(lock, planned, request).await;
-    let made = made.map_err(|error| {
-        if matches!(error, KeepError::Apply(_)) && site.doubt() {
-            output::note(
-                "weirgate: what this kernel offers was known from an earlier command; the next \
-                 one asks it again",
-            );
-        }
-        refused(error)
-    })?;
+    let made = match site.apply(lock, planned, request).await {
+        Ok(made) => made,
+        Err(error) => return Ok(Err(error)),
+    };
     if named {
         site.refill(lock).await.map_err(refused)?;
     }
@@ -124,7 +153,7 @@ pub async fn make(
         }
         None => ended(&made, confirm),
     }
-    Ok(Status::Done)
+    Ok(Ok(Status::Done))
 }
 
 /// Says how a change ended, and after which time it returns by itself.
@@ -267,11 +296,16 @@ fn without_listed(planned: &Planned) -> Option<Planned> {
 /// Reads the policy and compiles it for this kernel.
 pub async fn wanted(site: &Site, path: &Path) -> Result<(State, Loaded), Failure> {
     let loaded = policy::read(path)?;
+    Ok((compiled(site, &loaded).await?, loaded))
+}
+
+/// Compiles a policy for this kernel, as far as it is known.
+async fn compiled(site: &Site, loaded: &Loaded) -> Result<State, Failure> {
     let mut capabilities = site.capabilities().await.map_err(refused)?;
     let mut links = loaded.policies().iter();
     let needed = links.any(weirgate_policy::Policy::needs_programs);
     capabilities.payload &= !needed || weirgate_kernel::can_look();
-    Ok((loaded.compile(&capabilities)?, loaded))
+    loaded.compile(&capabilities)
 }
 
 /// Tells what a plan does; first, what it does that no other can undo.

@@ -9,8 +9,8 @@ use weirgate_policy::{Automatic, Direction, Placement, Policy, Sharing, Windowed
 use weirgate_state::Capabilities;
 
 /// The policy without what `inbound = "auto"` would choose and cannot be had: windows
-/// without cls_bpf, or for more classes than their programs tell apart; queues that
-/// charge what they drop without cake. What is left out is a note.
+/// without cls_bpf, where the kernel takes no such programs, or for more classes than they
+/// tell apart; queues that charge what they drop without cake. What is left out is a note.
 pub(crate) fn settled<'p>(
     policy: &'p Policy,
     kernel: &Capabilities,
@@ -42,6 +42,17 @@ pub(crate) fn settled<'p>(
         } else {
             Windowed::NoClassifier
         };
+    } else if chosen.has_windows() && kernel.windows_refused {
+        problems.note(
+            codes::AUTOMATIC,
+            span(),
+            format!(
+                "{release} does not take the programs of receive windows: `inbound = \"auto\"` \
+                 is the queue alone"
+            ),
+            "use a newer kernel, or write `inbound = \"ifb\"` or `\"lan\"`",
+        );
+        now.windows = Windowed::Refused;
     } else if chosen.has_windows() && receive::has_too_many(policy) {
         problems.note(
             codes::AUTOMATIC,
@@ -174,6 +185,9 @@ fn windowed(policy: &Policy, chosen: Automatic) -> String {
             .to_owned(),
         (Windowed::NoClassifier, _) => {
             "none, because the kernel has no cls_bpf: the queue alone".to_owned()
+        }
+        (Windowed::Refused, _) => {
+            "none, because the kernel does not take their programs: the queue alone".to_owned()
         }
         (Windowed::NoPrograms, _) => "none, because this program, which is that of small \
              routers, has no programs for the kernel: the queue alone"

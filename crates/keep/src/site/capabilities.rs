@@ -14,7 +14,8 @@ use crate::store::sealed;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::PathBuf;
-use weirgate_state::Capabilities;
+use std::sync::{MutexGuard, PoisonError};
+use weirgate_state::{Capabilities, Program};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Asked {
@@ -40,18 +41,39 @@ fn known(folders: &Folders) -> Option<Capabilities> {
 impl Site {
     /// What the kernel offers. Asked is what is not known of its present run.
     pub async fn capabilities(&self) -> Result<Capabilities, KeepError> {
-        let known = known(&self.folders);
-        let found = self.kernel.capabilities_beside(known.as_ref()).await?;
-        if known.as_ref() != Some(&found) {
-            let _ = self.found.set(found.clone());
+        let kept = known(&self.folders);
+        let learnt = self.found().clone();
+        let known = learnt.as_ref().or(kept.as_ref());
+        let found = self.kernel.capabilities_beside(known).await?;
+        if kept.as_ref() != Some(&found) {
+            *self.found() = Some(found.clone());
         }
         Ok(found)
+    }
+
+    /// Notes that the kernel does not take the programs of receive windows, where a change
+    /// failed for that and left everything as it was; whether it did.
+    pub async fn learn_refusal(&self, error: &KeepError) -> Result<bool, KeepError> {
+        let KeepError::Apply(error) = error else {
+            return Ok(false);
+        };
+        if error.refused_program() != Some(Program::Windows) {
+            return Ok(false);
+        }
+        let mut found = self.capabilities().await?;
+        found.windows_refused = true;
+        *self.found() = Some(found);
+        Ok(true)
+    }
+
+    fn found(&self) -> MutexGuard<'_, Option<Capabilities>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Remembers what was asked, if it was, in the folder that is there while
     /// something is applied and goes with it.
     pub(super) fn remember_answers(&self) {
-        if let Some(found) = self.found.get() {
+        if let Some(found) = self.found().as_ref() {
             let asked = Asked {
                 boot: self.folders.boot.clone(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),

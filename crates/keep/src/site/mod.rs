@@ -27,7 +27,7 @@ use crate::store::head::{Head, Outcome, Pending, Standing};
 use crate::store::history::{Entry, History};
 use crate::store::memory::Memory;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 use weirgate_kernel::Kernel;
 use weirgate_state::{Capabilities, State};
 
@@ -44,7 +44,7 @@ pub struct Site {
     /// The program that can be run as a guard.
     program: PathBuf,
     /// What the kernel was found to offer and is not remembered yet.
-    found: OnceLock<Capabilities>,
+    found: Mutex<Option<Capabilities>>,
     /// What is in force in place of an entry's state, since the line has
     /// another rate than its policy says; and which entry.
     pub(crate) rates: Mutex<Option<(u64, State)>>,
@@ -63,7 +63,7 @@ impl Site {
             kernel: Kernel::open()?,
             folders,
             program,
-            found: OnceLock::new(),
+            found: Mutex::default(),
             rates: Mutex::new(None),
             left: Mutex::new(None),
         })

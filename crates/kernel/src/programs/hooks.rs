@@ -51,15 +51,11 @@ pub(crate) fn loader(steps: &[Step]) -> Loader {
 
 /// A program could not be loaded.
 pub(crate) fn refused(program: Program, step: &Step, source: BpfError) -> KernelError {
-    if program == Program::Payload {
-        return KernelError::Program {
-            source: source.into(),
-            denial: denial(),
-        };
-    }
-    KernelError::Kit {
+    KernelError::Program {
+        program,
         object: step.action.to_string(),
         source,
+        denial: denial(),
     }
 }
 

@@ -52,6 +52,8 @@ pub enum Windowed {
     TooMany,
     /// The kernel has no `cls_bpf`. Crate `compile` finds it.
     NoClassifier,
+    /// The kernel does not take their programs. Crate `compile` finds it.
+    Refused,
     /// This program, that of small routers, has no programs for the kernel. Crate
     /// `compile` finds it.
     NoPrograms,

@@ -8,7 +8,7 @@
 
 use crate::error::KeepError;
 use crate::store::folder::{Folders, folder};
-use crate::store::sealed;
+use crate::store::sealed::{self, Sum};
 use rustix::fs::OFlags;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
@@ -39,6 +39,8 @@ pub(super) struct ListFile {
 #[derive(Debug)]
 pub(super) struct Text {
     pub(super) list: String,
+    /// Where changes begin in the file.
+    pub(super) sealed: usize,
     /// Whole lines.
     pub(super) changes: String,
 }
@@ -112,10 +114,12 @@ impl ListFile {
             text.map_err(|_| "it is no text".to_owned())
         };
         let read = sealed::parts(&bytes, verify).and_then(|(list, behind)| {
+            let sealed = bytes.len() - behind.len();
             let whole = behind.iter().rposition(|byte| *byte == b'\n');
             let behind = behind.get(..whole.map_or(0, |at| at + 1));
             Ok(Text {
                 list: text(list)?,
+                sealed,
                 changes: text(behind.unwrap_or_default())?,
             })
         });
@@ -155,9 +159,11 @@ impl ListFile {
     /// Writes a list aside; [`Aside::publish`] puts it in the place of the one before.
     pub(super) fn write(&self, list: &str) -> Result<Aside<'_>, KeepError> {
         folder(self.path.parent().unwrap_or(&self.path))?;
+        let (aside, length) = sealed::write_aside(&self.path, list.as_bytes(), Sum::Crc32)?;
         Ok(Aside {
             file: self,
-            aside: Some(sealed::write_aside(&self.path, list.as_bytes())?),
+            aside: Some(aside),
+            length,
         })
     }
 
@@ -169,7 +175,7 @@ impl ListFile {
                 .write(true)
                 .custom_flags(OFlags::NOFOLLOW.bits() as i32);
             let mut file = open.open(&self.path)?;
-            let whole = (sealed::length(text.list.as_bytes()) + text.changes.len()) as u64;
+            let whole = (text.sealed + text.changes.len()) as u64;
             // What a crash cut off.
             file.set_len(whole)?;
             file.seek(SeekFrom::Start(whole))?;
@@ -198,15 +204,17 @@ impl ListFile {
 pub(super) struct Aside<'f> {
     file: &'f ListFile,
     aside: Option<PathBuf>,
+    length: usize,
 }
 
 impl Aside<'_> {
-    /// Puts it in its place.
-    pub(super) fn publish(mut self) -> Result<(), KeepError> {
-        let Some(aside) = self.aside.take() else {
-            return Ok(());
-        };
-        sealed::publish(&aside, &self.file.path)
+    /// Puts it in its place. Returned is how long it is there: what stands behind that is a
+    /// change.
+    pub(super) fn publish(mut self) -> Result<usize, KeepError> {
+        if let Some(aside) = self.aside.take() {
+            sealed::publish(&aside, &self.file.path)?;
+        }
+        Ok(self.length)
     }
 }
 

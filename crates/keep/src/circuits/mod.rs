@@ -221,7 +221,7 @@ impl<'k> Circuits<'k> {
         target: &Target<'_>,
     ) -> Result<(CircuitTree, CircuitsDone), CircuitsRefused> {
         let file = ListFile::of(self.folders, target.name);
-        let Some(Text { list, changes }) = file.read(true)? else {
+        let Some(Text { list, changes, .. }) = file.read(true)? else {
             return Err(CircuitsRefused::None(target.name.clone()));
         };
         let mut kept = file.whole(&list, &changes)?;
@@ -286,9 +286,10 @@ fn put_one(
     if text.is_long() {
         text.changes.push_str(&line);
         let list = file.whole(&text.list, &text.changes)?.write();
-        file.write(&list)?.publish()?;
+        let sealed = file.write(&list)?.publish()?;
         *text = Text {
             list,
+            sealed,
             changes: String::new(),
         };
     } else {

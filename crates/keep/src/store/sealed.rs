@@ -2,7 +2,8 @@
 //! Files that are whole or not there: written aside, flushed, renamed, with a
 //! checksum by which damage is found.
 //!
-//! The first line is `weirgate 1 LENGTH SHA256`, the rest is JSON.
+//! The first line is `weirgate 1 LENGTH SUM`, the rest is JSON or a list. The sum is SHA-256,
+//! or CRC-32 of what is megabytes long: damage is all that it has to find.
 
 use crate::error::KeepError;
 use serde::Serialize;
@@ -17,9 +18,39 @@ use std::path::{Path, PathBuf};
 /// The format's name and version.
 const FORMAT: &str = "weirgate 1";
 
+/// How a sum is made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sum {
+    /// SHA-256.
+    Sha256,
+    /// CRC-32 (ISO 3309), which takes a twentieth of the time where the processor has no
+    /// instructions for SHA.
+    Crc32,
+}
+
+impl Sum {
+    /// The sum in hexadecimal, of which each kind has its own length.
+    fn of(self, body: &[u8]) -> String {
+        match self {
+            Self::Sha256 => digest(body),
+            Self::Crc32 => format!("{:08x}", crc32fast::hash(body)),
+        }
+    }
+
+    /// Whether this is the sum, whichever it is.
+    fn is(body: &[u8], sum: &str) -> bool {
+        let kind = if sum.len() == 8 {
+            Self::Crc32
+        } else {
+            Self::Sha256
+        };
+        kind.of(body) == sum
+    }
+}
+
 /// The first line of a sealed file.
-fn head(body: &[u8]) -> String {
-    format!("{FORMAT} {} {}\n", body.len(), digest(body))
+fn head(body: &[u8], sum: Sum) -> String {
+    format!("{FORMAT} {} {}\n", body.len(), sum.of(body))
 }
 
 /// The JSON of a sealed file, which is as it was written, or what is wrong.
@@ -47,17 +78,10 @@ pub(crate) fn parts(bytes: &[u8], verify: bool) -> Result<(&[u8], &[u8]), String
     let Some((body, behind)) = body.split_at_checked(length) else {
         return Err(format!("{} bytes instead of {length}", body.len()));
     };
-    if verify && digest(body) != sum {
+    if verify && !Sum::is(body, sum) {
         return Err("its checksum is wrong".to_owned());
     }
     Ok((body, behind))
-}
-
-/// How long what is sealed is in a file, with the first line.
-pub(crate) fn length(body: &[u8]) -> usize {
-    // Every digest is written in as many letters.
-    const SUM: usize = 64;
-    FORMAT.len() + body.len().to_string().len() + SUM + 3 + body.len()
 }
 
 fn digest(bytes: &[u8]) -> String {
@@ -119,19 +143,25 @@ pub(crate) fn json(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, KeepE
 
 /// The same of what is JSON already.
 pub(crate) fn write_body(path: &Path, body: &[u8]) -> Result<(), KeepError> {
-    publish(&write_aside(path, body)?, path)
+    publish(&write_aside(path, body, Sum::Sha256)?.0, path)
 }
 
-/// Writes a sealed file aside, where it is returned; [`publish`] puts it in its place.
-pub(crate) fn write_aside(path: &Path, body: &[u8]) -> Result<PathBuf, KeepError> {
+/// Writes a sealed file aside; returned is where, and how many bytes it has. [`publish`] puts
+/// it in its place.
+pub(crate) fn write_aside(
+    path: &Path,
+    body: &[u8],
+    sum: Sum,
+) -> Result<(PathBuf, usize), KeepError> {
     let mut aside = PathBuf::from(path);
     aside.as_mut_os_string().push(".new");
     let mut file = fresh(&aside).map_err(KeepError::file(&aside))?;
-    file.write_all(head(body).as_bytes())
+    let head = head(body, sum);
+    file.write_all(head.as_bytes())
         .and_then(|()| file.write_all(body))
         .and_then(|()| file.sync_all())
         .map_err(KeepError::file(path))?;
-    Ok(aside)
+    Ok((aside, head.len() + body.len()))
 }
 
 /// Makes a file that nobody else has. What has its name goes, and a link is not followed:
@@ -171,8 +201,6 @@ mod tests {
             write(&path, &value).unwrap();
             assert_eq!(read::<Vec<u32>>(&path, "").unwrap(), Some(value));
         }
-        let body = b"[1,2,3]";
-        assert_eq!(length(body), head(body).len() + body.len());
         let names = fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(names, 1, "nothing is left aside");
     }
@@ -189,9 +217,9 @@ mod tests {
         assert!(!path.is_symlink());
     }
 
-    fn seal(value: &impl Serialize) -> Vec<u8> {
+    fn seal(value: &impl Serialize, sum: Sum) -> Vec<u8> {
         let body = serde_json::to_vec(value).unwrap();
-        [head(&body).into_bytes(), body].concat()
+        [head(&body, sum).into_bytes(), body].concat()
     }
 
     fn unseal<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
@@ -200,18 +228,20 @@ mod tests {
 
     #[test]
     fn every_single_damage_is_found() {
-        let whole = seal(&vec![10_u32, 20, 30]);
-        for length in 0..whole.len() {
-            assert!(unseal::<Vec<u32>>(&whole[..length]).is_err(), "{length}");
-        }
-        for at in 0..whole.len() {
-            for bit in 0..8 {
-                let mut bytes = whole.clone();
-                bytes[at] ^= 1 << bit;
-                // Numbers may be written in more than one way (`+5`), but what
-                // they say is then the same.
-                if let Ok(value) = unseal::<Vec<u32>>(&bytes) {
-                    assert_eq!(value, [10, 20, 30], "{at} {bit}");
+        for sum in [Sum::Sha256, Sum::Crc32] {
+            let whole = seal(&vec![10_u32, 20, 30], sum);
+            for length in 0..whole.len() {
+                assert!(unseal::<Vec<u32>>(&whole[..length]).is_err(), "{length}");
+            }
+            for at in 0..whole.len() {
+                for bit in 0..8 {
+                    let mut bytes = whole.clone();
+                    bytes[at] ^= 1 << bit;
+                    // Numbers may be written in more than one way (`+5`), but what
+                    // they say is then the same.
+                    if let Ok(value) = unseal::<Vec<u32>>(&bytes) {
+                        assert_eq!(value, [10, 20, 30], "{at} {bit}");
+                    }
                 }
             }
         }

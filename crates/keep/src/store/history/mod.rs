@@ -8,7 +8,7 @@ use crate::error::KeepError;
 use crate::store::damage::{self, Damage};
 use crate::store::folder::{self, Folders, Lock};
 use crate::store::head::{Head, MOST_ENTRIES, Outcome};
-use crate::store::sealed;
+use crate::store::sealed::{self, Sum};
 use crate::store::table_text::{Unread, Written};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -149,8 +149,8 @@ impl History {
         let copy = self.folder.join(COPY);
         let body = sealed::json(&path, head)?;
         let asides = [
-            sealed::write_aside(&copy, &body)?,
-            sealed::write_aside(&path, &body)?,
+            sealed::write_aside(&copy, &body, Sum::Sha256)?.0,
+            sealed::write_aside(&path, &body, Sum::Sha256)?.0,
         ];
         fs::rename(&asides[0], &copy).map_err(KeepError::file(&copy))?;
         sealed::publish(&asides[1], &path)

@@ -10,8 +10,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub struct Prefix {
     /// Of IPv6, not of IPv4.
     six: bool,
-    /// The first address, with its first bit as the highest.
-    bits: u128,
+    /// The first address, with its first bit as the highest, in two words: one of 128 bits
+    /// would make every key half as large again.
+    high: u64,
+    low: u64,
     length: u8,
 }
 
@@ -28,15 +30,28 @@ impl Prefix {
             IpAddr::V4(own) => (false, u128::from(own.to_bits()) << 96),
             IpAddr::V6(own) => (true, own.to_bits()),
         };
-        Self { six, bits, length }
+        Self::from_bits(six, bits, length)
+    }
+
+    fn from_bits(six: bool, bits: u128, length: u8) -> Self {
+        Self {
+            six,
+            high: (bits >> 64) as u64,
+            low: bits as u64,
+            length,
+        }
+    }
+
+    fn bits(self) -> u128 {
+        u128::from(self.high) << 64 | u128::from(self.low)
     }
 
     /// The first address.
     pub fn address(&self) -> IpAddr {
         if self.six {
-            Ipv6Addr::from_bits(self.bits).into()
+            Ipv6Addr::from_bits(self.bits()).into()
         } else {
-            Ipv4Addr::from_bits((self.bits >> 96) as u32).into()
+            Ipv4Addr::from_bits((self.high >> 32) as u32).into()
         }
     }
 
@@ -54,7 +69,7 @@ impl Prefix {
     pub fn contains(&self, other: &Self) -> bool {
         self.six == other.six
             && self.length <= other.length
-            && (self.bits ^ other.bits) & self.mask() == 0
+            && (self.bits() ^ other.bits()) & self.mask() == 0
     }
 
     /// The bits that count.
@@ -65,10 +80,7 @@ impl Prefix {
 
     /// The same without bits behind those that count.
     fn masked(self) -> Self {
-        Self {
-            bits: self.bits & self.mask(),
-            ..self
-        }
+        Self::from_bits(self.six, self.bits() & self.mask(), self.length)
     }
 
     /// Bits of an address of its version.

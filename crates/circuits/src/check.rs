@@ -9,7 +9,6 @@ use crate::model::{Circuit, List, Pair, Plan, Quota, Site, Terms, Times};
 use crate::network::{DOWN, UP};
 use crate::raw::{Collected, RATES, RawCircuit, RawPlan, RawSite};
 use crate::rows::Direction;
-use std::collections::BTreeMap;
 use weirgate_document::did_you_mean;
 use weirgate_units::{Arrange as _, Rate};
 
@@ -22,7 +21,7 @@ const MOST_SITES: usize = 65_000;
 const COMPARED: usize = 2_000;
 
 /// Compares, and makes the list. It is right where no mistake was reported.
-pub(crate) fn check(all: Collected, mistakes: &Mistakes<'_>) -> List {
+pub(crate) fn check(all: Collected<'_>, mistakes: &Mistakes<'_>) -> List {
     let Collected {
         sites,
         plans,
@@ -75,6 +74,7 @@ pub(crate) fn check(all: Collected, mistakes: &Mistakes<'_>) -> List {
         );
     }
     let mut owners: Known<Key, usize> = Known::default();
+    owners.reserve(circuits.iter().map(|raw| raw.keys.len()).sum());
     let made = circuits.iter().enumerate().map(|(number, raw)| {
         let parent = match &*raw.parent {
             "" => None,
@@ -89,7 +89,7 @@ pub(crate) fn check(all: Collected, mistakes: &Mistakes<'_>) -> List {
         let [least, most] = resolved(raw, plan_rates, mistakes);
         let own = raw.rates.rates;
         Circuit {
-            id: raw.id.clone(),
+            id: raw.id.clone().into_owned(),
             parent,
             plan: plan_rates.map(|plan| plan.name.clone()),
             least,
@@ -137,7 +137,7 @@ fn most(raw: &RawSite, mistakes: &Mistakes<'_>) -> Option<Pair> {
 fn planned(
     plans: &[RawPlan],
     times: Vec<RawPlan>,
-    by_plan: &BTreeMap<&str, (usize, &FileSpan)>,
+    by_plan: &Names<'_>,
     mistakes: &Mistakes<'_>,
 ) -> Vec<Plan> {
     let mut made: Vec<Plan> = plans
@@ -153,8 +153,8 @@ fn planned(
         })
         .collect();
     for raw in times {
-        let plan = by_plan.get(&*raw.name);
-        match plan.and_then(|(plan, _)| made.get_mut(*plan)) {
+        let plan = by_plan.places.get(&*raw.name);
+        match plan.and_then(|plan| made.get_mut(*plan)) {
             Some(plan) => plan
                 .times
                 .extend(raw.times.as_ref().map(|(schedule, written)| Times {
@@ -186,7 +186,7 @@ fn terms(raw: &RawPlan) -> Terms {
 fn beyond(
     raw: &RawPlan,
     plans: &[RawPlan],
-    by_plan: &BTreeMap<&str, (usize, &FileSpan)>,
+    by_plan: &Names<'_>,
     mistakes: &Mistakes<'_>,
 ) -> Option<String> {
     if raw.beyond.is_empty() {
@@ -214,44 +214,50 @@ fn pairs(rates: &[Option<Rate>; 4]) -> [Pair; 2] {
     })
 }
 
-/// The spans of names, each of which may be there once.
+/// Names, each of which may be there once, in the order of the files.
+struct Names<'n> {
+    all: Vec<(&'n str, &'n FileSpan)>,
+    /// Their places.
+    places: Known<&'n str, usize>,
+}
+
 fn names<'n>(
     all: impl Iterator<Item = (&'n str, &'n FileSpan)>,
     of: &str,
     mistakes: &Mistakes<'_>,
-) -> BTreeMap<&'n str, (usize, &'n FileSpan)> {
-    let mut spans: BTreeMap<&str, (usize, &FileSpan)> = BTreeMap::new();
-    for (number, (name, at)) in all.enumerate() {
-        match spans.get(name) {
-            _ if name.is_empty() => {}
-            Some((_, first)) => {
-                let message = format!(
-                    "the {of} `{name}` is there twice, first in {}",
-                    mistakes.named(first)
-                );
-                mistakes.error(TWICE, at, message, "give one of them another name");
-            }
-            None => {
-                spans.insert(name, (number, at));
-            }
+) -> Names<'n> {
+    let all: Vec<(&str, &FileSpan)> = all.collect();
+    let mut places: Known<&str, usize> = Known::default();
+    for (number, (name, at)) in all.iter().enumerate() {
+        if name.is_empty() {
+            continue;
+        }
+        let first = *places.entry(name).or_insert(number);
+        if let Some((_, first)) = all.get(first).filter(|_| first != number) {
+            let message = format!(
+                "the {of} `{name}` is there twice, first in {}",
+                mistakes.named(first)
+            );
+            mistakes.error(TWICE, at, message, "give one of them another name");
         }
     }
-    spans
+    Names { all, places }
 }
 
 /// The place of a name that has to be there.
 fn found(
     name: &str,
-    spans: &BTreeMap<&str, (usize, &FileSpan)>,
+    names: &Names<'_>,
     of: &str,
     at: &FileSpan,
     mistakes: &Mistakes<'_>,
 ) -> Option<usize> {
-    if let Some((number, _)) = spans.get(name) {
+    if let Some(number) = names.places.get(name) {
         return Some(*number);
     }
-    let hint = did_you_mean(name, spans.keys().take(COMPARED).copied(), || match of {
-        "plan" if spans.is_empty() => "give the file of plans too".to_owned(),
+    let known = names.all.iter().map(|(known, _)| *known);
+    let hint = did_you_mean(name, known.take(COMPARED), || match of {
+        "plan" if names.all.is_empty() => "give the file of plans too".to_owned(),
         _ => format!("name a {of} of the list, or leave the field empty"),
     });
     mistakes.error(UNKNOWN, at, format!("there is no {of} `{name}`"), hint);
@@ -259,7 +265,7 @@ fn found(
 }
 
 /// Least and most of a circuit: its own, and else those of its plan.
-fn resolved(raw: &RawCircuit, plan: Option<&RawPlan>, mistakes: &Mistakes<'_>) -> [Pair; 2] {
+fn resolved(raw: &RawCircuit<'_>, plan: Option<&RawPlan>, mistakes: &Mistakes<'_>) -> [Pair; 2] {
     let mut rates = raw.rates.rates;
     if let Some(plan) = plan {
         for (own, of_plan) in rates.iter_mut().zip(plan.rates.rates) {
@@ -317,8 +323,8 @@ fn ordered(
 /// A circuit's keys. One that is another circuit's is a mistake.
 fn keys(
     number: usize,
-    raw: &RawCircuit,
-    all: &[RawCircuit],
+    raw: &RawCircuit<'_>,
+    all: &[RawCircuit<'_>],
     owners: &mut Known<Key, usize>,
     mistakes: &Mistakes<'_>,
 ) -> Vec<Key> {
@@ -355,7 +361,10 @@ fn keys(
             "give its addresses or prefixes, MAC, VLAN or PPPoE session",
         );
     }
-    own.arrange();
+    // Most are read in their order.
+    if !own.is_sorted() {
+        own.arrange();
+    }
     own
 }
 

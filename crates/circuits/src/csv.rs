@@ -9,11 +9,11 @@ use crate::table::{Lines, Row, header, plain, well_formed};
 use crate::{devices, plans};
 
 /// Reads a file of devices, which overrides change, or of plans, whichever its first line says.
-pub(crate) fn read(
-    text: &str,
+pub(crate) fn read<'t>(
+    text: &'t str,
     mistakes: &FileMistakes<'_, '_>,
     overrides: &mut Overrides,
-    into: &mut Collected,
+    into: &mut Collected<'t>,
 ) {
     let mut lines = Lines::new(text);
     let mut row = Row::default();

@@ -5,7 +5,7 @@ use crate::address::Prefix;
 use crate::codes::{ADDRESS, KEY, SWITCH, UNUSED};
 use crate::joined::join;
 use crate::key::{Key, KeyKind, parts};
-use crate::located::FileMistakes;
+use crate::located::{FileMistakes, FileSpan};
 use crate::overrides::Overrides;
 use crate::raw::{Collected, RATES, RawCircuit, RawRates, SQM, identifier};
 use crate::table::{Cell, Column, Header, Row};
@@ -64,6 +64,8 @@ pub(crate) struct Devices<'d, 'm, 't> {
     /// Of columns of which nothing is made: the first field that says something, and
     /// how many do.
     unused: BTreeMap<usize, (SourceSpan, usize)>,
+    /// Keys of the line that is read.
+    keys: Vec<(Key, FileSpan)>,
 }
 
 impl<'d, 'm, 't> Devices<'d, 'm, 't> {
@@ -87,11 +89,17 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
             header,
             mistakes,
             unused: BTreeMap::new(),
+            keys: Vec::new(),
         }
     }
 
     /// Takes a line, with what overrides change of it.
-    pub(crate) fn take(&mut self, row: &Row<'_>, overrides: &mut Overrides, into: &mut Collected) {
+    pub(crate) fn take<'f>(
+        &mut self,
+        row: &Row<'f>,
+        overrides: &mut Overrides,
+        into: &mut Collected<'f>,
+    ) {
         let mistakes = self.mistakes;
         for (number, _) in COLUMNS.iter().enumerate().filter(|(_, it)| it.unused) {
             let cell = self.header.cell(row, number);
@@ -102,31 +110,31 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
         let id = self.header.cell(row, ID);
         let named = identifier(&id, "circuit", mistakes);
         let rates = RawRates::read(row, &self.header, FIRST_RATE, mistakes);
-        let mut keys = Vec::new();
+        self.keys.clear();
         for (column, read, code) in KEYS {
             let cell = self.header.cell(row, column);
             for (text, span) in placed(&cell) {
                 match read(text) {
-                    Ok(key) => keys.push((key, mistakes.at(&span))),
+                    Ok(key) => self.keys.push((key, mistakes.at(&span))),
                     Err((message, hint)) => mistakes.error(code, &span, message, hint),
                 }
             }
         }
         let suspended = self.suspended(row);
-        let Some(name) = named else {
+        if named.is_none() {
             return;
-        };
+        }
         let parent = self.header.cell(row, PARENT);
         let plan = self.header.cell(row, PLAN);
         let own = RawCircuit {
-            id: name.to_owned(),
+            id: self.header.text(row, ID),
             at: mistakes.at(&id.span),
-            parent: parent.text.to_owned(),
+            parent: self.header.text(row, PARENT),
             parent_at: mistakes.at(&parent.span),
-            plan: plan.text.to_owned(),
+            plan: self.header.text(row, PLAN),
             plan_at: mistakes.at(&plan.span),
             rates,
-            keys,
+            keys: self.keys.drain(..).collect(),
             suspended,
         };
         let device = self.header.cell(row, DEVICE);
@@ -139,9 +147,11 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
     /// Whether a line's circuit is suspended; a wrong word is reported.
     fn suspended(&self, row: &Row<'_>) -> bool {
         let cell = self.header.cell(row, SUSPENDED);
-        match &*cell.text.to_ascii_lowercase() {
-            "yes" | "true" | "1" => true,
-            "" | "no" | "false" | "0" => false,
+        let says = |word: &str| cell.text.eq_ignore_ascii_case(word);
+        match cell.text {
+            "" => false,
+            _ if ["yes", "true", "1"].into_iter().any(says) => true,
+            _ if ["no", "false", "0"].into_iter().any(says) => false,
             _ => {
                 let message = format!("`{}` is neither `yes` nor `no`", cell.text);
                 let hint = "write one of them, or leave the field empty";

@@ -44,9 +44,8 @@ impl Hasher for Mixed {
         self.mix(value);
     }
 
-    fn write_u128(&mut self, value: u128) {
+    fn write_usize(&mut self, value: usize) {
         self.mix(value as u64);
-        self.mix((value >> 64) as u64);
     }
 
     fn finish(&self) -> u64 {

@@ -7,18 +7,16 @@ use crate::raw::{Collected, RATES, RawCircuit};
 use weirgate_units::Rate;
 
 /// Takes a device's circuit; `suspended_at` is where it says whether it is suspended.
-pub(crate) fn join(
-    own: RawCircuit,
+pub(crate) fn join<'t>(
+    own: RawCircuit<'t>,
     suspended_at: &FileSpan,
     mistakes: &Mistakes<'_>,
-    into: &mut Collected,
+    into: &mut Collected<'t>,
 ) {
-    let Some(known) = into.by_id.get(&own.id) else {
-        into.by_id.insert(own.id.clone(), into.circuits.len());
+    let place = into.by_id.entry(own.id.clone());
+    let place = *place.or_insert(into.circuits.len());
+    let Some(known) = into.circuits.get_mut(place) else {
         into.circuits.push(own);
-        return;
-    };
-    let Some(known) = into.circuits.get_mut(*known) else {
         return;
     };
     let (name, known_at) = (&own.id, known.at.clone());

@@ -83,8 +83,16 @@ impl KeyKind {
 
 /// The keys of a field.
 pub(crate) fn parts(text: &str) -> impl Iterator<Item = &str> {
-    let parts = text.split([',', ';', ' ', '\t']);
-    parts.filter(|part| !part.is_empty())
+    let divides = |byte: u8| matches!(byte, b',' | b';' | b' ' | b'\t');
+    let mut rest = text;
+    // What divides is ASCII, so that no character is cut.
+    std::iter::from_fn(move || {
+        let start = rest.bytes().position(|byte| !divides(byte))?;
+        let own = rest.get(start..)?;
+        let end = own.bytes().position(divides).unwrap_or(own.len());
+        rest = own.get(end..)?;
+        own.get(..end)
+    })
 }
 
 impl Key {

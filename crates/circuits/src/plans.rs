@@ -102,7 +102,7 @@ pub(crate) fn take(
     row: &Row<'_>,
     header: &Header,
     mistakes: &FileMistakes<'_, '_>,
-    into: &mut Collected,
+    into: &mut Collected<'_>,
 ) {
     let name = header.cell(row, 0);
     let named = identifier(&name, "plan", mistakes);

@@ -8,6 +8,7 @@ use crate::located::{FileMistakes, FileSpan};
 use crate::model::Pair;
 use crate::rate;
 use crate::table::{Cell, Header, Row};
+use std::borrow::Cow;
 use weirgate_document::SourceSpan;
 use weirgate_schedule::Schedule;
 use weirgate_units::{Rate, Size};
@@ -124,12 +125,12 @@ pub(crate) struct RawPlan {
 
 /// A circuit as it was read. The place of rates is in the file of `at`.
 #[derive(Debug)]
-pub(crate) struct RawCircuit {
-    pub(crate) id: String,
+pub(crate) struct RawCircuit<'t> {
+    pub(crate) id: Cow<'t, str>,
     pub(crate) at: FileSpan,
-    pub(crate) parent: String,
+    pub(crate) parent: Cow<'t, str>,
     pub(crate) parent_at: FileSpan,
-    pub(crate) plan: String,
+    pub(crate) plan: Cow<'t, str>,
     pub(crate) plan_at: FileSpan,
     pub(crate) rates: RawRates,
     pub(crate) keys: Vec<(Key, FileSpan)>,
@@ -138,12 +139,12 @@ pub(crate) struct RawCircuit {
 
 /// What all files say.
 #[derive(Debug, Default)]
-pub(crate) struct Collected {
+pub(crate) struct Collected<'t> {
     pub(crate) sites: Vec<RawSite>,
     pub(crate) plans: Vec<RawPlan>,
-    pub(crate) circuits: Vec<RawCircuit>,
+    pub(crate) circuits: Vec<RawCircuit<'t>>,
     /// The place of each circuit.
-    pub(crate) by_id: Known<String, usize>,
+    pub(crate) by_id: Known<Cow<'t, str>, usize>,
     /// A file of sites was read.
     pub(crate) has_network: bool,
 }
@@ -165,6 +166,10 @@ pub(crate) fn identifier<'r>(
 
 /// Whether something may have this name; says what is wrong and what would be right.
 pub(crate) fn named(text: &str, of: &str) -> Result<(), (String, String)> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_plain && (1..=LONGEST).contains(&text.len()) {
+        return Ok(());
+    }
     Err(if text.is_empty() {
         (
             format!("the {of} has no identifier"),

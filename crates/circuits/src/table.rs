@@ -6,6 +6,7 @@
 
 use crate::codes::{COLUMN, FORM};
 use crate::located::FileMistakes;
+use std::borrow::Cow;
 use weirgate_document::{SourceSpan, did_you_mean};
 
 /// The fields of a line.
@@ -39,7 +40,7 @@ pub(crate) struct Cell<'r> {
     pub(crate) span: SourceSpan,
 }
 
-impl Row<'_> {
+impl<'t> Row<'t> {
     /// A field, by its number.
     pub(crate) fn get(&self, number: usize) -> Cell<'_> {
         let Some(field) = self.fields.get(number) else {
@@ -50,8 +51,17 @@ impl Row<'_> {
         };
         let from = if field.is_own { &*self.own } else { self.file };
         Cell {
-            text: from.get(field.text.clone()).unwrap_or_default().trim(),
+            text: within(from, &field.text),
             span: field.span.clone(),
+        }
+    }
+
+    /// What a field says, for longer than the line is there.
+    fn text(&self, number: usize) -> Cow<'t, str> {
+        match self.fields.get(number) {
+            Some(field) if field.is_own => Cow::Owned(within(&self.own, &field.text).to_owned()),
+            Some(field) => Cow::Borrowed(within(self.file, &field.text)),
+            None => Cow::default(),
         }
     }
 
@@ -65,6 +75,17 @@ impl Row<'_> {
         let start = self.fields.first().map_or(0, |field| field.span.start);
         start..self.fields.last().map_or(start, |field| field.span.end)
     }
+}
+
+/// What stands at a place of a text, without spaces around it.
+fn within<'t>(text: &'t str, place: &SourceSpan) -> &'t str {
+    let text = text.get(place.clone()).unwrap_or_default();
+    // Most fields have none, which two bytes tell.
+    let is_letter = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_graphic);
+    if is_letter(text.as_bytes().first()) && is_letter(text.as_bytes().last()) {
+        return text;
+    }
+    text.trim()
 }
 
 /// Goes through the lines of a text.
@@ -133,9 +154,12 @@ impl<'t> Lines<'t> {
     /// Goes to the end of a field, or of what stands behind its quotes.
     fn plain(&mut self, row: &mut Row<'t>) {
         let bytes = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        // What ends a field, and a quote, is less than digits and letters.
         let end = bytes.iter().position(|byte| {
-            row.odd |= *byte == b'"';
-            matches!(byte, b',' | b'\r' | b'\n')
+            *byte <= b',' && {
+                row.odd |= *byte == b'"';
+                matches!(byte, b',' | b'\r' | b'\n')
+            }
         });
         self.at += end.unwrap_or(bytes.len());
     }
@@ -154,7 +178,7 @@ impl<'t> Lines<'t> {
         };
         loop {
             let rest = text.as_bytes().get(self.at..).unwrap_or_default();
-            let Some(quote) = rest.iter().position(|byte| *byte == b'"') else {
+            let Some(quote) = memchr::memchr(b'"', rest) else {
                 self.at = text.len();
                 row.odd = true;
                 take(row, from..self.at);
@@ -251,6 +275,12 @@ impl Header {
                 span: row.whole(),
             },
         }
+    }
+
+    /// What that says, for longer than the line is there.
+    pub(crate) fn text<'t>(&self, row: &Row<'t>, column: usize) -> Cow<'t, str> {
+        let field = self.fields.get(column).copied().flatten();
+        field.map_or_else(Cow::default, |field| row.text(field))
     }
 
     /// Whether the file has the column.

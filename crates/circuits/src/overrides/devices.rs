@@ -10,6 +10,7 @@ use crate::key::{Key, KeyKind, parts};
 use crate::located::FileSpan;
 use crate::raw::{RawCircuit, RawRates, SQM};
 use jsonc_parser::ast::{Object, Value};
+use std::borrow::Cow;
 
 /// Rates in the order of columns.
 const RATES: [&str; 4] = [
@@ -86,10 +87,10 @@ pub(super) fn read(
         None => ("", at.clone()),
     };
     let own = RawCircuit {
-        id: circuit.to_owned(),
-        parent: parent.to_owned(),
+        id: circuit.to_owned().into(),
+        parent: parent.to_owned().into(),
         parent_at,
-        plan: String::new(),
+        plan: Cow::default(),
         plan_at: at.clone(),
         rates,
         keys,

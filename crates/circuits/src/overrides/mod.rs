@@ -50,7 +50,7 @@ struct Device {
     id: String,
     at: FileSpan,
     /// `None` once it stands in its place.
-    circuit: Option<RawCircuit>,
+    circuit: Option<RawCircuit<'static>>,
 }
 
 /// All overrides, in the order of files and lines.
@@ -67,7 +67,13 @@ pub(crate) struct Overrides {
 
 impl Overrides {
     /// Takes a device. A second one with its identifier is a mistake.
-    fn add_device(&mut self, id: &str, circuit: RawCircuit, at: FileSpan, mistakes: &Mistakes<'_>) {
+    fn add_device(
+        &mut self,
+        id: &str,
+        circuit: RawCircuit<'static>,
+        at: FileSpan,
+        mistakes: &Mistakes<'_>,
+    ) {
         let first = self.by_device.get(id).and_then(|at| self.devices.get(*at));
         if let Some(first) = first {
             let first = mistakes.named(&first.at);
@@ -113,7 +119,7 @@ impl Overrides {
     }
 
     /// A device's line as it is to be; `None` where it is left out.
-    pub(crate) fn device(&mut self, id: &str, own: RawCircuit) -> Option<RawCircuit> {
+    pub(crate) fn device<'t>(&mut self, id: &str, own: RawCircuit<'t>) -> Option<RawCircuit<'t>> {
         let place = self.by_device.get(id).copied();
         let place = place.and_then(|place| self.devices.get_mut(place));
         let own = place.and_then(|place| place.circuit.take()).unwrap_or(own);
@@ -121,9 +127,9 @@ impl Overrides {
     }
 
     /// A device's circuit with the changes of both, in their order.
-    fn changed(&mut self, device: &str, mut own: RawCircuit) -> Option<RawCircuit> {
+    fn changed<'t>(&mut self, device: &str, mut own: RawCircuit<'t>) -> Option<RawCircuit<'t>> {
         let [circuits, devices] = &self.by_id;
-        let places = [circuits.get(&own.id), devices.get(device)];
+        let places = [circuits.get(&*own.id), devices.get(device)];
         let mut places: Vec<usize> = places.into_iter().flatten().flatten().copied().collect();
         places.sort_unstable();
         let mut stays = true;
@@ -140,7 +146,7 @@ impl Overrides {
                 }
                 What::Remove => stays = false,
                 What::Parent(name, at) => {
-                    own.parent.clone_from(name);
+                    own.parent = name.clone().into();
                     own.parent_at = at.clone();
                 }
             }
@@ -161,7 +167,7 @@ impl Overrides {
 const HINT: &str = "nothing is changed by it; leave it out";
 
 /// Adds the devices that are in no other file, and changes sites, when all files are read.
-pub(crate) fn finish(mut overrides: Overrides, mistakes: &Mistakes<'_>, all: &mut Collected) {
+pub(crate) fn finish(mut overrides: Overrides, mistakes: &Mistakes<'_>, all: &mut Collected<'_>) {
     for device in std::mem::take(&mut overrides.devices) {
         let own = device
             .circuit

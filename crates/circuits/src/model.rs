@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A checked list of circuits.
 
-use crate::key::Key;
+use crate::key::{Key, KeyKind};
 use weirgate_schedule::Schedule;
 use weirgate_units::{Rate, Size};
 
@@ -149,6 +149,22 @@ pub struct List {
 }
 
 impl List {
+    /// How many keys there are of each kind, in the order of [`KeyKind::ALL`].
+    pub fn keys(&self) -> [usize; KeyKind::ALL.len()] {
+        let mut counts = [0; KeyKind::ALL.len()];
+        for key in self.circuits.iter().flat_map(|one| &one.keys) {
+            counts[key.kind() as usize] += 1;
+        }
+        counts
+    }
+
+    /// How many sites and circuits are below the link itself.
+    pub fn below_link(&self) -> usize {
+        let sites = self.sites.iter().map(|site| site.parent);
+        let circuits = self.circuits.iter().map(|circuit| circuit.parent);
+        sites.chain(circuits).filter(Option::is_none).count()
+    }
+
     /// What is guaranteed below each site, in bytes a second: the sum of what circuits
     /// have, each in whole bytes.
     pub fn guaranteed_bytes_s(&self, direction: Direction) -> Vec<u64> {

@@ -103,10 +103,7 @@ impl Circuits<'_> {
         });
         let wanted = wanted.clamp(1, MOST_QUEUES);
         let found = self.kernel.sending_queues(target.name, target.index);
-        let sites = kept.list.sites.iter().map(|site| site.parent);
-        let circuits = kept.list.circuits.iter().map(|circuit| circuit.parent);
-        let parts = sites.chain(circuits).filter(Option::is_none);
-        let parts = parts.take(MOST_QUEUES as usize).count() as u32;
+        let parts = kept.list.below_link().min(MOST_QUEUES as usize) as u32;
         let one = match (found.count, found.by_processor) {
             _ if wanted == 1 => None,
             (1, _) => Some(OneQueue::HasOne),

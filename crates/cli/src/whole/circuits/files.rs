@@ -45,13 +45,8 @@ pub(super) fn read(files: &[PathBuf]) -> Result<List, Failure> {
 
 /// What a list has.
 pub(super) fn summary(list: &List) -> String {
-    let keys = list.circuits.iter().flat_map(|one| &one.keys);
-    let of = KeyKind::ALL.map(|kind| {
-        let count = keys.clone().filter(|key| key.kind() == kind).count();
-        (count, kind.name())
-    });
-    let of: Vec<String> = of
-        .into_iter()
+    let counts = list.keys().into_iter().zip(KeyKind::ALL.map(KeyKind::name));
+    let of: Vec<String> = counts
         .filter(|(count, name)| *count > 0 || *name == KeyKind::Address.name())
         .map(|(count, name)| format!("{count} {name}"))
         .collect();

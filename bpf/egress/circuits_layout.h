@@ -62,6 +62,7 @@ struct circuits_rule {
 	u32 queues; /* of the device, each with an engine */
 	u32 kinds[2]; /* of keys that are there, in either generation */
 	u32 picked[CIRCUITS_PICKED];
+	u64 table; /* the user's: a sum of what both tables have; 0: unknown */
 	u64 holds_s
 		[2]; /* the user's: plans give the same from then on, and until then */
 };

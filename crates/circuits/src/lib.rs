@@ -44,6 +44,7 @@ mod joined;
 mod json;
 pub mod kept;
 mod key;
+mod label;
 mod located;
 mod mac;
 mod model;

@@ -4,7 +4,7 @@
 
 use crate::hash::Known;
 use crate::model::{Direction, List};
-use crate::rows::{Held, Label};
+use crate::rows::{Held, LabelText};
 use weirgate_units::{Arrange as _, fnv1a_32};
 
 /// The queue of each site, and then of each circuit, in their order.
@@ -30,7 +30,7 @@ pub fn of_circuit(id: &str, queues: u32) -> u32 {
 fn of_sites(list: &List, direction: Direction, queues: u32, held: &[Held]) -> Vec<u32> {
     let sizes = sizes(list, direction);
     let live = held.iter().filter(|one| one.live);
-    let known: Known<&Label, u32> = live.map(|one| (&one.label, one.queue)).collect();
+    let known: Known<&LabelText, u32> = live.map(|one| (&one.label, one.queue)).collect();
     let mut all: Vec<Option<u32>> = vec![None; list.sites.len()];
     let mut loads = vec![0_u64; queues as usize];
     let mut coming: Vec<usize> = Vec::new();
@@ -38,7 +38,7 @@ fn of_sites(list: &List, direction: Direction, queues: u32, held: &[Held]) -> Ve
         if site.parent.is_some() {
             continue;
         }
-        let own = known.get(&Label::Site(site.name.clone())).copied();
+        let own = known.get(&LabelText::site(&site.name)).copied();
         match own.filter(|queue| *queue < queues) {
             Some(queue) => {
                 all[number] = Some(queue);

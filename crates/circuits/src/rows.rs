@@ -6,6 +6,7 @@
 
 use crate::hash::Known;
 use crate::key::Key;
+pub use crate::label::{Label, LabelText};
 pub use crate::model::Direction;
 use crate::model::{Circuit, List};
 use crate::queues;
@@ -19,44 +20,6 @@ const FRAME: u32 = 1_514;
 
 /// CoDel's usual target, in nanoseconds (RFC 8289). A full frame may take longer.
 const TARGET_NS: u64 = 5_000_000;
-
-/// What a node is. In the kernel it is a text of at most 61 bytes, which begins with
-/// a letter for the kind.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Label {
-    /// The whole device, of which each queue has a row.
-    Link,
-    /// The leaf of packets that are no circuit's, of which each queue has one.
-    Others,
-    /// The site of this name.
-    Site(String),
-    /// The circuit of this identifier.
-    Circuit(String),
-}
-
-impl Label {
-    /// Reads what [`fmt::Display`] writes; `None` for any other text.
-    pub fn read(text: &str) -> Option<Self> {
-        match (text.get(..1)?, text.get(1..)?) {
-            ("l", "") => Some(Self::Link),
-            ("o", "") => Some(Self::Others),
-            ("s", name) => Some(Self::Site(name.to_owned())),
-            ("c", id) => Some(Self::Circuit(id.to_owned())),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Label {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Link => f.write_str("l"),
-            Self::Others => f.write_str("o"),
-            Self::Site(name) => write!(f, "s{name}"),
-            Self::Circuit(id) => write!(f, "c{id}"),
-        }
-    }
-}
 
 /// How many rows there are: first those of nodes with children, of which the first are
 /// the link's, one for each queue, then those of leaves, of which the first are those of
@@ -126,7 +89,7 @@ pub struct Held {
     /// The number of the row.
     pub id: u32,
     /// Whose it is or was.
-    pub label: Label,
+    pub label: LabelText,
     /// Of which queue, for ever.
     pub queue: u32,
     /// Whether there is such a node.
@@ -141,7 +104,7 @@ pub struct Row {
     /// The number of the row.
     pub id: u32,
     /// What it is.
-    pub label: Label,
+    pub label: LabelText,
     /// Of which queue.
     pub queue: u32,
     /// Its configuration.
@@ -192,10 +155,10 @@ pub fn rows(
     held: &[Held],
 ) -> Result<(Vec<Row>, Vec<u32>), Full> {
     let queues = queues::of(list, direction, room.queues, held);
-    let sites = list.sites.iter().map(|site| Label::Site(site.name.clone()));
+    let sites = list.sites.iter().map(|site| LabelText::site(&site.name));
     let circuits = list.circuits.iter();
-    let circuits = circuits.map(|one| Label::Circuit(one.id.clone()));
-    let labels: Vec<(Label, u32)> = sites.chain(circuits).zip(queues).collect();
+    let circuits = circuits.map(|one| LabelText::circuit(&one.id));
+    let labels: Vec<(LabelText, u32)> = sites.chain(circuits).zip(queues).collect();
     let mut numbers = Numbers::new(&labels, room, held);
     let mut labels = labels.into_iter();
     let mut rows = Vec::with_capacity(list.sites.len() + list.circuits.len() + 2);
@@ -208,13 +171,13 @@ pub fn rows(
         let top = room.root(queue);
         rows.push(Row {
             id: top,
-            label: Label::Link,
+            label: LabelText::LINK,
             queue,
             row: inner(top, 0, rule(link, 0)),
         });
         rows.push(Row {
             id: room.others(queue),
-            label: Label::Others,
+            label: LabelText::OTHERS,
             queue,
             row: NodeRow {
                 parent: top,
@@ -314,8 +277,8 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn new(labels: &[(Label, u32)], room: Room, held: &[Held]) -> Self {
-        let mut known: Known<(&Label, u32), u32> = Known::default();
+    fn new(labels: &[(LabelText, u32)], room: Room, held: &[Held]) -> Self {
+        let mut known: Known<(&LabelText, u32), u32> = Known::default();
         known.reserve(held.len());
         let mut had = vec![false; room.nodes() as usize + 1];
         let mut taken = had.clone();
@@ -330,7 +293,7 @@ impl Numbers {
                 }
             }
         }
-        let own = |(label, queue): &(Label, u32)| known.get(&(label, *queue)).copied();
+        let own = |(label, queue): &(LabelText, u32)| known.get(&(label, *queue)).copied();
         let known: Vec<Option<u32>> = labels.iter().map(own).collect();
         // Nobody else gets the row of a node that comes back.
         for id in known.iter().flatten() {

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use weirgate_circuits::rows::{self, Direction, Held, Label, Room, Table};
+use weirgate_circuits::rows::{self, Direction, Held, LabelText, Room, Table};
 use weirgate_circuits::{
     CODES, File, Key, KeyKind, List, Mac, Prefix, Reading, SUSPENDED, Session, Vlan, read,
 };
@@ -255,7 +255,7 @@ fn nodes_keep_their_rows() {
         }
         for row in nodes {
             // The third circuit's packets never go.
-            let at_rest = row.label != Label::Circuit("3".to_owned());
+            let at_rest = row.label != LabelText::circuit("3");
             held.retain(|one| one.id != row.id);
             held.push(Held {
                 id: row.id,

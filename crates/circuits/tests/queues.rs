@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which queue of a device has which part of a list.
 
-use weirgate_circuits::rows::{self, Direction, Held, Label, Room};
+use weirgate_circuits::rows::{self, Direction, Held, LabelText, Room};
 use weirgate_circuits::{File, read};
 
 /// The first line of ShapedDevices.csv.
@@ -54,7 +54,7 @@ fn sites_have_a_queue_each() {
             .iter()
             .map(|row| Held {
                 id: row.id,
-                label: row.label.clone(),
+                label: row.label,
                 queue: row.queue,
                 live: true,
                 at_rest: true,
@@ -69,11 +69,7 @@ fn sites_have_a_queue_each() {
             assert!(!room.is_root(row.row.parent) || row.row.parent == room.root(row.queue));
         }
         assert!(made.1.iter().all(|word| word >> rows::QUEUE_SHIFT < 3));
-        let own = |name: &str| {
-            made.0
-                .iter()
-                .find(|row| row.label == Label::Site(name.to_owned()))
-        };
+        let own = |name: &str| made.0.iter().find(|row| row.label == LabelText::site(name));
         names
             .iter()
             .map(|(name, _)| own(name).map(|row| row.queue))

@@ -11,8 +11,8 @@ pub(crate) use nodes::Nodes;
 
 use crate::error::BpfError;
 use crate::layout::{
-    ENGINE_ASKS, ENGINE_IDLE, ENGINE_LAYOUT, codel_common, engine_ask, engine_asks, engine_config,
-    engine_node, engine_rule, engine_settings,
+    ENGINE_ASKS, ENGINE_LAYOUT, codel_common, engine_ask, engine_asks, engine_config, engine_node,
+    engine_rule, engine_settings,
 };
 use crate::maps::{Map, Named};
 use crate::programs::tcx::Attached;
@@ -344,11 +344,7 @@ impl Engine {
 
     /// Whether there is a node in a row, and whether nothing of one is queued or waits.
     pub(crate) fn standing(&self, id: u32) -> Option<(bool, bool)> {
-        let row = self.nodes.read(id)?;
-        Some((
-            row.config.live != 0,
-            row.state == ENGINE_IDLE && row.packets == 0,
-        ))
+        self.nodes.standing(id)
     }
 
     /// A node's row in the bytes that it has in memory; `None` where there is none.

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How one list follows another: staged beside what is in force, and committed.
 
-use super::one::padded;
+use super::seen::raw;
 use super::{CircuitTree, CircuitsChange, CircuitsError, keys};
 use crate::error::BpfError;
 use crate::layout::{circuits_label, circuits_leaves, circuits_rule, engine_config};
 use crate::qdisc::engine::config;
 use std::collections::HashSet;
-use std::hash::BuildHasherDefault;
+use std::hash::{BuildHasherDefault, DefaultHasher, Hasher as _};
 use std::ops::Range;
-use weirgate_circuits::rows::{self, Held, Label, Room, Table};
+use weirgate_circuits::rows::{self, Held, LabelText, Room, Table};
 use weirgate_circuits::{Key, Known, List, Mixed};
 use weirgate_units::Rate;
+use zerocopy::IntoBytes as _;
 
 /// The number of changes while one is made: it is odd until that is kept, as in a seqlock.
 pub(super) fn begun(changes: u32) -> u32 {
@@ -35,51 +36,49 @@ impl CircuitTree {
         list: &List,
         link: Option<Rate>,
     ) -> Result<CircuitsChange, CircuitsError> {
-        let rule = self.rules.first()?;
+        let mut rule = self.rules.first()?;
         let direction = self.direction()?;
         let room = self.room()?;
         let held: Vec<Held> = (1..=room.nodes()).filter_map(|id| self.held(id)).collect();
         let (nodes, circuits) = rows::rows(list, direction, room, link, &held)?;
-        let mut change = self.stage(room, &nodes);
-        let active = (rule.generation & 1) as usize;
-        let stored = self.stored()?;
-        // What the table of the list has, and nothing else.
-        let mut own = list.circuits.iter().zip(&circuits);
-        let in_force = stored.values().filter(|leaves| leaves[active] > 0).count();
-        let wanted: usize = list.circuits.iter().map(|one| one.keys.len()).sum();
-        let is_same = in_force == wanted
-            && own.all(|(circuit, row)| {
-                let mut keys = circuit.keys.iter();
-                keys.all(|one| stored.get(one).is_some_and(|own| own[active] == *row))
-            });
-        let (mut next, mut kinds) = (rule.generation, rule.kinds);
-        if !is_same {
-            let entries = entries(&stored, active, &rows::table(list, &circuits));
-            change.written = entries.len();
-            self.write(&entries)?;
-            next ^= 1;
-            let listed = list.circuits.iter().flat_map(|one| &one.keys);
-            kinds[(next & 1) as usize] = keys::kinds(listed);
+        let mut change = self.stage(room, &nodes, &held);
+        let table = sum(list, &circuits);
+        let is_known = rule.table == table;
+        let mut stored = Stored::default();
+        rule.next = rule.generation;
+        if !is_known {
+            // Until all is done both tables may have anything, whatever ends this process.
+            rule.table = 0;
+            self.rules.set_first(&rule)?;
+            stored = self.stored()?;
+            let active = (rule.generation & 1) as usize;
+            if !is_in_force(&stored, active, list, &circuits) {
+                let entries = entries(&stored, active, &rows::table(list, &circuits));
+                change.written = entries.len();
+                self.write(&entries)?;
+                rule.next ^= 1;
+                rule.kinds[(rule.next & 1) as usize] = keys::kinds(listed(list));
+            }
         }
         // What a process wrote that was ended is there, and nothing of it in force.
-        if !is_same || change != CircuitsChange::default() {
-            self.rules.set_first(&circuits_rule {
-                next,
-                open: begun(rule.open),
-                count: 0,
-                kinds,
-                ..rule
-            })?;
+        if rule.next != rule.generation || change != CircuitsChange::default() {
+            rule.open = begun(rule.open);
+            rule.count = 0;
+            self.rules.set_first(&rule)?;
             self.programs.commit()?;
         }
+        if is_known {
+            return Ok(change);
+        }
         // What neither list has is left by a process that was ended.
-        if !is_same || stored.len() > wanted {
-            let listed = list.circuits.iter().flat_map(|one| &one.keys);
-            let listed: HashSet<&Key, BuildHasherDefault<Mixed>> = listed.collect();
+        if rule.next != rule.generation || stored.len() > listed(list).count() {
+            let listed: HashSet<&Key, BuildHasherDefault<Mixed>> = listed(list).collect();
             for key in stored.keys().filter(|key| !listed.contains(key)) {
                 self.forget(key)?;
             }
         }
+        let rule = self.rules.first()?;
+        self.rules.set_first(&circuits_rule { table, ..rule })?;
         Ok(change)
     }
 
@@ -122,45 +121,44 @@ impl CircuitTree {
 
     /// What a row has been; `None` where it was never used.
     fn held(&self, id: u32) -> Option<Held> {
-        let (label, queue) = self.label(id)?;
+        let own = raw(&self.labels, id)?;
+        let label = Some(LabelText(own.text)).filter(|label| !label.is_empty())?;
         let (live, at_rest) = self.engine.standing(id)?;
         Some(Held {
             id,
             label,
-            queue,
+            queue: own.queue,
             live,
             at_rest,
         })
     }
 
-    /// Writes the configuration of every row where the program finds it.
-    fn stage(&self, room: Room, nodes: &[rows::Row]) -> CircuitsChange {
+    /// Writes the configuration of every row where the program finds it. One that nobody ever
+    /// had, and that nobody gets, has none.
+    fn stage(&self, room: Room, nodes: &[rows::Row], held: &[Held]) -> CircuitsChange {
         let mut change = CircuitsChange::default();
-        let mut wanted: Vec<Option<&rows::Row>> = vec![None; room.nodes() as usize + 1];
+        let mut stays = vec![false; room.nodes() as usize + 1];
         for row in nodes {
-            if let Some(slot) = wanted.get_mut(row.id as usize) {
-                *slot = Some(row);
-            }
-        }
-        for (id, row) in wanted.into_iter().enumerate().skip(1) {
-            let Some(is) = self.engine.config(id as u32) else {
+            let Some(is) = self.engine.config(row.id) else {
                 continue;
             };
-            let config = match row {
-                Some(row) => config(&row.row),
-                // What it has queued is dropped where it stood.
-                None => engine_config { live: 0, ..is },
-            };
-            match (is.live != 0, row) {
-                (false, Some(row)) => {
-                    change.added += 1;
-                    self.put_label(id, &row.label, row.queue);
-                }
-                (true, None) => change.removed += 1,
-                _ if !keys::is_same(&is, &config) => change.changed += 1,
-                _ => {}
+            let config = config(&row.row);
+            if is.live == 0 {
+                change.added += 1;
+                self.put_label(row.id as usize, &row.label, row.queue);
+            } else if !keys::is_same(&is, &config) {
+                change.changed += 1;
             }
-            self.stage_one(id, config);
+            self.stage_one(row.id as usize, config);
+            stays[row.id as usize] = true;
+        }
+        for one in held.iter().filter(|one| !stays[one.id as usize]) {
+            let Some(is) = self.engine.config(one.id) else {
+                continue;
+            };
+            change.removed += usize::from(is.live != 0);
+            // What it has queued is dropped where it stood.
+            self.stage_one(one.id as usize, engine_config { live: 0, ..is });
         }
         change
     }
@@ -177,9 +175,9 @@ impl CircuitTree {
     }
 
     /// Says whose a row is.
-    pub(super) fn put_label(&self, id: usize, label: &Label, queue: u32) {
+    pub(super) fn put_label(&self, id: usize, label: &LabelText, queue: u32) {
         let own = circuits_label {
-            text: padded(label),
+            text: label.0,
             queue,
         };
         if let Some(slot) = self.labels.at(id) {
@@ -219,6 +217,35 @@ impl CircuitTree {
         }
         self.prefixes.remove(&own)
     }
+}
+
+/// All keys of a list.
+fn listed(list: &List) -> impl Iterator<Item = &Key> {
+    list.circuits.iter().flat_map(|one| &one.keys)
+}
+
+/// A number that says what both tables have for a list whose circuits have these words, and
+/// nothing else; never 0. To read them takes the kernel longer than all else.
+fn sum(list: &List, circuits: &[u32]) -> u64 {
+    let mut sum = DefaultHasher::new();
+    for (circuit, word) in list.circuits.iter().zip(circuits) {
+        for key in &circuit.keys {
+            sum.write(keys::of(key).as_bytes());
+            sum.write_u32(*word);
+        }
+    }
+    sum.finish().max(1)
+}
+
+/// Whether the table of a list is in force, and nothing else.
+fn is_in_force(stored: &Stored, active: usize, list: &List, circuits: &[u32]) -> bool {
+    let in_force = stored.values().filter(|leaves| leaves[active] > 0).count();
+    let mut own = list.circuits.iter().zip(circuits);
+    in_force == listed(list).count()
+        && own.all(|(circuit, row)| {
+            let mut keys = circuit.keys.iter();
+            keys.all(|one| stored.get(one).is_some_and(|own| own[active] == *row))
+        })
 }
 
 /// The entries that have to be written for another table to follow.

@@ -3,12 +3,13 @@
 
 use super::known::Found;
 use super::list::begun;
+use super::seen::raw;
 use super::{CircuitTree, CircuitsChange, CircuitsError, CircuitsNode, keys};
 use crate::error::BpfError;
 use crate::layout::{CIRCUITS_PICKED, circuits_label, circuits_rule, engine_config};
-use crate::qdisc::engine::{Mapped, config};
+use crate::qdisc::engine::config;
 use weirgate_aqm::NodeRow;
-use weirgate_circuits::rows::{Full, Label, QUEUE_SHIFT, Room, row_of};
+use weirgate_circuits::rows::{Full, Label, LabelText, QUEUE_SHIFT, Room, row_of};
 use weirgate_circuits::{Key, One, queues};
 use weirgate_units::Arrange as _;
 use zerocopy::FromZeros as _;
@@ -32,7 +33,7 @@ impl CircuitTree {
         };
         let room = self.room()?;
         let (parent, queue) = self.above(named, room)?;
-        let label = Label::Circuit(named.circuit.id.clone());
+        let label = LabelText::circuit(&named.circuit.id);
         // A row stays of its queue. What stands in the way is found before the old one goes.
         if let (Some(gone), Some(comes)) = (old, new)
             && let own = self.above(gone, room)?.1
@@ -82,6 +83,9 @@ impl CircuitTree {
             open: begun(self.rules.first()?.open),
             ..self.rules.first()?
         };
+        if had != has {
+            rule.table = 0;
+        }
         // Kinds that nobody has any more are looked up until the next list.
         rule.kinds[(rule.generation & 1) as usize] |= keys::kinds(gains.iter());
         self.rules.set_first(&rule)?;
@@ -107,7 +111,7 @@ impl CircuitTree {
                 picked.extend(self.guarantees([was, parent], (row, &is, &wanted), room));
             }
             self.commit_picked(rule, &picked)?;
-            if let (Some(index), Some(label)) = (&mut self.index, label_bytes(&self.labels, row)) {
+            if let (Some(index), Some(label)) = (&mut self.index, raw(&self.labels, row)) {
                 index.follow((row, &label), &is, &wanted);
             }
         }
@@ -124,15 +128,15 @@ impl CircuitTree {
             let queue = queues::of_circuit(&one.circuit.id, room.queues);
             return Ok((room.root(queue), queue));
         };
-        let text = padded(&Label::Site(site.clone()));
-        if let Some(own) = self.known_site(&text, room) {
+        let text = LabelText::site(site);
+        if let Some(own) = self.known_site(&text.0, room) {
             return Ok(own);
         }
         let live = |id: &u32| self.engine.config(*id).is_some_and(|own| own.live != 0);
         let mut rows = room
             .sites()
             .filter_map(|id| Some((id, self.label_bytes(id)?)));
-        let own = rows.find(|(id, label)| label.text == text && live(id));
+        let own = rows.find(|(id, label)| label.text == text.0 && live(id));
         let own = own.map(|(id, label)| (id, label.queue));
         own.ok_or_else(|| CircuitsError::NoSite(site.clone()))
     }
@@ -141,11 +145,11 @@ impl CircuitTree {
     /// queue that nobody has, its own former one where it is free.
     fn row_of(
         &mut self,
-        label: &Label,
+        label: &LabelText,
         room: Room,
         queue: u32,
     ) -> Result<(u32, bool), CircuitsError> {
-        let text = padded(label);
+        let text = label.0;
         match self.known_row(&text, room, queue) {
             Found::Row(id, is_there) => return Ok((id, is_there)),
             Found::Free(id) => return Ok((id, false)),
@@ -286,7 +290,7 @@ impl CircuitTree {
     pub fn circuit(&mut self, one: &One) -> Result<Option<CircuitsNode>, CircuitsError> {
         let room = self.room()?;
         let (_, queue) = self.above(one, room)?;
-        let label = Label::Circuit(one.circuit.id.clone());
+        let label = LabelText::circuit(&one.circuit.id);
         let found = match self.row_of(&label, room, queue) {
             Err(CircuitsError::Full(_)) => return Ok(None),
             other => other?,
@@ -320,23 +324,6 @@ impl CircuitTree {
 
     /// A row's label, as it stands there.
     pub(super) fn label_bytes(&self, id: u32) -> Option<circuits_label> {
-        label_bytes(&self.labels, id)
+        raw(&self.labels, id)
     }
-}
-
-fn label_bytes(labels: &Mapped<circuits_label>, id: u32) -> Option<circuits_label> {
-    let label = labels.at(id as usize)?;
-    #[expect(unsafe_code, reason = "the memory is the kernel's too")]
-    // SAFETY: the row is in the mapping, and any bytes are a label.
-    Some(unsafe { label.read_volatile() })
-}
-
-/// A label as a row has it.
-pub(super) fn padded(label: &Label) -> [u8; 64] {
-    let mut own = [0; 64];
-    let text = label.to_string();
-    for (to, from) in own.iter_mut().zip(text.bytes().take(63)) {
-        *to = from;
-    }
-    own
 }

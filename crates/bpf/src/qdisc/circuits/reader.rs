@@ -2,7 +2,7 @@
 //! The circuits of a device, for one who only looks: nobody is waited for, and nobody
 //! waits for him.
 
-use super::seen::{CircuitsRow, Seen, raw, text};
+use super::seen::{CircuitsRow, Seen, raw};
 use super::{CircuitTree, CircuitsNode, FILE, MAPS, keys, room_of};
 use crate::error::BpfError;
 use crate::layout::{
@@ -16,7 +16,7 @@ use crate::qdisc::store::Store;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use weirgate_circuits::Key;
-use weirgate_circuits::rows::{Direction, Room, row_of};
+use weirgate_circuits::rows::{Direction, LabelText, Room, row_of};
 
 /// The maps of a device's circuits. They keep neither the programs nor the kind of qdisc
 /// in the kernel, so that a list can come into force anew while somebody looks.
@@ -87,8 +87,8 @@ impl CircuitReader {
     /// Whether the name of a row, without the letter of its kind, has this part, whatever
     /// the case of ASCII's letters.
     pub fn is_called(&self, id: u32, part: &str) -> bool {
-        let label = raw(&self.labels, id);
-        let name = label.as_ref().and_then(|label| text(label).get(1..));
+        let label = raw(&self.labels, id).map(|label| LabelText(label.text));
+        let name = label.as_ref().and_then(|label| label.bytes().get(1..));
         let wanted = part.as_bytes();
         name.is_some_and(|name| {
             let mut places = name.windows(wanted.len().max(1));

@@ -4,7 +4,7 @@
 use crate::layout::circuits_label;
 use crate::qdisc::engine::{Mapped, Nodes};
 use weirgate_aqm::NodeCounts;
-use weirgate_circuits::rows::{Label, Room};
+use weirgate_circuits::rows::{Label, LabelText, Room};
 
 /// A node, as it is in the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,8 +97,7 @@ fn sum(one: NodeCounts, other: NodeCounts) -> NodeCounts {
 /// Whose a row is, and of which queue.
 pub(super) fn label(labels: &Mapped<circuits_label>, id: u32) -> Option<(Label, u32)> {
     let label = raw(labels, id)?;
-    let own = Label::read(str::from_utf8(text(&label)).ok()?)?;
-    Some((own, label.queue))
+    Some((LabelText(label.text).read()?, label.queue))
 }
 
 /// What is written of a row.
@@ -108,10 +107,4 @@ pub(super) fn raw(labels: &Mapped<circuits_label>, id: u32) -> Option<circuits_l
     // SAFETY: the row is in the mapping, and any bytes are a label.
     let label = unsafe { label.read_volatile() };
     Some(label)
-}
-
-/// Its text, up to the zero that ends it.
-pub(super) fn text(label: &circuits_label) -> &[u8] {
-    let mut parts = label.text.split(|byte| *byte == 0);
-    parts.next().unwrap_or_default()
 }

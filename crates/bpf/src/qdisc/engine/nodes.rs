@@ -4,7 +4,7 @@
 use super::Engine;
 use super::arena::{self, Arena};
 use crate::error::BpfError;
-use crate::layout::{engine_config, engine_node};
+use crate::layout::{ENGINE_IDLE, engine_config, engine_node};
 use crate::maps;
 use libbpf_rs::MapHandle;
 use std::os::fd::BorrowedFd;
@@ -72,6 +72,21 @@ impl Nodes {
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
         // SAFETY: the row is in the mapping, and any bytes are a row.
         Some(unsafe { row.read_volatile() })
+    }
+
+    /// Whether there is a node in a row, and whether nothing of one is queued or waits.
+    pub(super) fn standing(&self, id: u32) -> Option<(bool, bool)> {
+        let row = self.row(id)?;
+        #[expect(unsafe_code, reason = "the memory is the kernel's too")]
+        // SAFETY: the row is in the mapping, and any bytes are numbers.
+        let (live, state, packets) = unsafe {
+            (
+                (&raw const (*row).config.live).read_volatile(),
+                (&raw const (*row).state).read_volatile(),
+                (&raw const (*row).packets).read_volatile(),
+            )
+        };
+        Some((live != 0, state == ENGINE_IDLE && packets == 0))
     }
 
     /// What a node has had and has.

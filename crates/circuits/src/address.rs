@@ -101,8 +101,8 @@ impl Prefix {
             let message = format!("`{text}` is no address or prefix of IPv{version}");
             (message, example.to_owned())
         };
-        let (address, length) = match text.split_once('/') {
-            Some((address, length)) => (address, Some(length)),
+        let (address, length) = match text.bytes().position(|byte| byte == b'/') {
+            Some(at) => (text.get(..at).unwrap_or_default(), text.get(at + 1..)),
             None => (text, None),
         };
         let address = address.trim();

@@ -7,8 +7,9 @@ use crate::key::Key;
 use crate::located::{FileSpan, Mistakes};
 use crate::model::{Circuit, List, Pair, Plan, Quota, Site, Terms, Times};
 use crate::network::{DOWN, UP};
-use crate::raw::{Collected, RATES, RawCircuit, RawPlan, RawSite};
+use crate::raw::{Collected, PlacedKey, RATES, RawCircuit, RawPlan, RawSite};
 use crate::rows::Direction;
+use std::collections::hash_map::Entry;
 use weirgate_document::did_you_mean;
 use weirgate_units::{Arrange as _, Rate};
 
@@ -26,6 +27,7 @@ pub(crate) fn check(all: Collected<'_>, mistakes: &Mistakes<'_>) -> List {
         sites,
         plans,
         circuits,
+        keys,
         has_network,
         ..
     } = all;
@@ -73,9 +75,8 @@ pub(crate) fn check(all: Collected<'_>, mistakes: &Mistakes<'_>) -> List {
             "give the network.json too",
         );
     }
-    let mut owners: Known<Key, usize> = Known::default();
-    owners.reserve(circuits.iter().map(|raw| raw.keys.len()).sum());
-    let made = circuits.iter().enumerate().map(|(number, raw)| {
+    let keys = owned(&circuits, &keys, mistakes);
+    let made = circuits.iter().zip(keys).map(|(raw, keys)| {
         let parent = match &*raw.parent {
             "" => None,
             _ if !has_network => None,
@@ -97,7 +98,7 @@ pub(crate) fn check(all: Collected<'_>, mistakes: &Mistakes<'_>) -> List {
             burst: plan_rates.map_or_else(Pair::default, |plan| plan.burst),
             of_plan: own.map(|own| plan_rates.is_some() && own.is_none()),
             suspended: raw.suspended,
-            keys: keys(number, raw, &circuits, &mut owners, mistakes),
+            keys,
         }
     });
     let circuits: Vec<Circuit> = made.collect();
@@ -320,37 +321,39 @@ fn ordered(
     }
 }
 
-/// A circuit's keys. One that is another circuit's is a mistake.
-fn keys(
-    number: usize,
-    raw: &RawCircuit<'_>,
-    all: &[RawCircuit<'_>],
-    owners: &mut Known<Key, usize>,
+/// The keys of each circuit. One that is another circuit's is a mistake.
+fn owned(
+    circuits: &[RawCircuit<'_>],
+    keys: &[(usize, PlacedKey)],
     mistakes: &Mistakes<'_>,
-) -> Vec<Key> {
-    let mut own = Vec::with_capacity(raw.keys.len());
-    for (key, at) in &raw.keys {
-        match owners.get(key).copied() {
-            Some(owner) if owner == number => {
-                let message = format!("`{key}` is there twice in the circuit `{}`", raw.id);
-                mistakes.warning(TWICE, at, message, "once is enough");
-            }
-            Some(owner) => {
-                let other = all.get(owner).map_or("", |other| &other.id);
-                let first = all
-                    .get(owner)
-                    .map(|other| mistakes.named(&other.at))
-                    .unwrap_or_default();
-                let message = format!("`{key}` is of the circuit `{other}` too, in {first}");
-                mistakes.error(TWICE, at, message, "leave it to one of them");
-            }
-            None => {
-                owners.insert(*key, number);
-                own.push(*key);
-            }
-        }
+) -> Vec<Vec<Key>> {
+    let mut counts = vec![0_usize; circuits.len()];
+    for (circuit, _) in keys {
+        counts[*circuit] += 1;
     }
-    if raw.keys.is_empty() {
+    let mut all: Vec<Vec<Key>> = counts.iter().copied().map(Vec::with_capacity).collect();
+    let mut owners: Known<Key, usize> = Known::default();
+    owners.reserve(keys.len());
+    for (circuit, (key, at)) in keys {
+        let owner = match owners.entry(*key) {
+            Entry::Vacant(free) => {
+                free.insert(*circuit);
+                all[*circuit].push(*key);
+                continue;
+            }
+            Entry::Occupied(owned) => *owned.get(),
+        };
+        let other = &circuits[owner];
+        if owner == *circuit {
+            let message = format!("`{key}` is there twice in the circuit `{}`", other.id);
+            mistakes.warning(TWICE, at, message, "once is enough");
+            continue;
+        }
+        let first = mistakes.named(&other.at);
+        let message = format!("`{key}` is of the circuit `{}` too, in {first}", other.id);
+        mistakes.error(TWICE, at, message, "leave it to one of them");
+    }
+    for (raw, _) in circuits.iter().zip(counts).filter(|(_, count)| *count == 0) {
         mistakes.warning(
             UNREACHED,
             &raw.at,
@@ -362,10 +365,10 @@ fn keys(
         );
     }
     // Most are read in their order.
-    if !own.is_sorted() {
+    for own in all.iter_mut().filter(|own| !own.is_sorted()) {
         own.arrange();
     }
-    own
+    all
 }
 
 /// Tells where more is guaranteed below a site than it has: one warning for all.

@@ -2,14 +2,13 @@
 //! `ShapedDevices.csv` of LibreQoS: a line for each device, which names its circuit.
 
 use crate::address::Prefix;
-use crate::codes::{ADDRESS, KEY, SWITCH, UNUSED};
+use crate::codes::{ADDRESS, KEY, NAME, SWITCH, UNUSED};
 use crate::joined::join;
 use crate::key::{Key, KeyKind, parts};
-use crate::located::{FileMistakes, FileSpan};
+use crate::located::FileMistakes;
 use crate::overrides::Overrides;
-use crate::raw::{Collected, RATES, RawCircuit, RawRates, SQM, identifier};
+use crate::raw::{Collected, PlacedKey, RATES, RawCircuit, RawRates, SQM, named};
 use crate::table::{Cell, Column, Header, Row};
-use std::collections::BTreeMap;
 use weirgate_document::SourceSpan;
 
 /// The columns. LibreQoS does not have the last four.
@@ -61,11 +60,13 @@ const KEYS: [KeyColumn; 5] = [
 pub(crate) struct Devices<'d, 'm, 't> {
     header: Header,
     mistakes: &'d FileMistakes<'m, 't>,
+    /// Columns of keys that the file has.
+    columns: Vec<KeyColumn>,
     /// Of columns of which nothing is made: the first field that says something, and
     /// how many do.
-    unused: BTreeMap<usize, (SourceSpan, usize)>,
+    unused: Vec<(usize, Option<(SourceSpan, usize)>)>,
     /// Keys of the line that is read.
-    keys: Vec<(Key, FileSpan)>,
+    keys: Vec<PlacedKey>,
 }
 
 impl<'d, 'm, 't> Devices<'d, 'm, 't> {
@@ -80,15 +81,23 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
                 }
             }
         }
-        if !KEYS.iter().any(|(column, ..)| header.has(*column)) {
+        let columns: Vec<KeyColumn> = KEYS
+            .into_iter()
+            .filter(|(column, ..)| header.has(*column))
+            .collect();
+        if columns.is_empty() {
             let message = "no column says whose packets are a circuit's";
             let hint = "add `IPv4`, `IPv6`, `MAC`, `VLAN` or `PPPoE Session`";
             mistakes.error(crate::codes::COLUMN, &(0..0), message, hint);
         }
+        let unused = COLUMNS.iter().enumerate();
+        let unused = unused.filter(|(number, column)| column.unused && header.has(*number));
+        let unused = unused.map(|(number, _)| (number, None)).collect();
         Self {
             header,
             mistakes,
-            unused: BTreeMap::new(),
+            columns,
+            unused,
             keys: Vec::new(),
         }
     }
@@ -101,18 +110,21 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
         into: &mut Collected<'f>,
     ) {
         let mistakes = self.mistakes;
-        for (number, _) in COLUMNS.iter().enumerate().filter(|(_, it)| it.unused) {
-            let cell = self.header.cell(row, number);
+        for (number, found) in &mut self.unused {
+            let cell = self.header.cell(row, *number);
             if !cell.text.is_empty() {
-                self.unused.entry(number).or_insert((cell.span, 0)).1 += 1;
+                found.get_or_insert((cell.span, 0)).1 += 1;
             }
         }
-        let id = self.header.cell(row, ID);
-        let named = identifier(&id, "circuit", mistakes);
+        let (id, at) = self.header.lasting(row, ID);
+        let named = named(&id, "circuit");
+        if let Err((message, hint)) = &named {
+            mistakes.error(NAME, &at, message, hint);
+        }
         let rates = RawRates::read(row, &self.header, FIRST_RATE, mistakes);
         self.keys.clear();
-        for (column, read, code) in KEYS {
-            let cell = self.header.cell(row, column);
+        for (column, read, code) in &self.columns {
+            let cell = self.header.cell(row, *column);
             for (text, span) in placed(&cell) {
                 match read(text) {
                     Ok(key) => self.keys.push((key, mistakes.at(&span))),
@@ -120,35 +132,38 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
                 }
             }
         }
-        let suspended = self.suspended(row);
-        if named.is_none() {
+        let (suspended, suspended_at) = self.suspended(row);
+        if named.is_err() {
             return;
         }
-        let parent = self.header.cell(row, PARENT);
-        let plan = self.header.cell(row, PLAN);
-        let own = RawCircuit {
-            id: self.header.text(row, ID),
-            at: mistakes.at(&id.span),
-            parent: self.header.text(row, PARENT),
-            parent_at: mistakes.at(&parent.span),
-            plan: self.header.text(row, PLAN),
-            plan_at: mistakes.at(&plan.span),
+        let (parent, parent_at) = self.header.lasting(row, PARENT);
+        let (plan, plan_at) = self.header.lasting(row, PLAN);
+        let mut own = RawCircuit {
+            id,
+            at: mistakes.at(&at),
+            parent,
+            parent_at: mistakes.at(&parent_at),
+            plan,
+            plan_at: mistakes.at(&plan_at),
             rates,
-            keys: self.keys.drain(..).collect(),
             suspended,
         };
         let device = self.header.cell(row, DEVICE);
-        let suspended_at = mistakes.at(&self.header.cell(row, SUSPENDED).span);
-        if let Some(own) = overrides.device(device.text, own) {
-            join(own, &suspended_at, mistakes.all, into);
+        if overrides.device(device.text, &mut own, &mut self.keys) {
+            join(
+                (own, &mut self.keys),
+                &mistakes.at(&suspended_at),
+                mistakes.all,
+                into,
+            );
         }
     }
 
-    /// Whether a line's circuit is suspended; a wrong word is reported.
-    fn suspended(&self, row: &Row<'_>) -> bool {
+    /// Whether a line's circuit is suspended, and where that stands; a wrong word is reported.
+    fn suspended(&self, row: &Row<'_>) -> (bool, SourceSpan) {
         let cell = self.header.cell(row, SUSPENDED);
         let says = |word: &str| cell.text.eq_ignore_ascii_case(word);
-        match cell.text {
+        let is_suspended = match cell.text {
             "" => false,
             _ if ["yes", "true", "1"].into_iter().any(says) => true,
             _ if ["no", "false", "0"].into_iter().any(says) => false,
@@ -158,12 +173,16 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
                 self.mistakes.error(SWITCH, &cell.span, message, hint);
                 false
             }
-        }
+        };
+        (is_suspended, cell.span)
     }
 
     /// Tells what was there and is not used.
     pub(crate) fn finish(self) {
-        for (number, (span, lines)) in self.unused {
+        for (number, found) in self.unused {
+            let Some((span, lines)) = found else {
+                continue;
+            };
             let name = COLUMNS.get(number).map_or("", |column| column.name);
             let message = format!("`{name}` is not used (lines with one: {lines})");
             self.mistakes.warning(UNUSED, &span, message, SQM);

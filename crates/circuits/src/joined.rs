@@ -3,19 +3,20 @@
 
 use crate::codes::DIFFERS;
 use crate::located::{FileSpan, Mistakes};
-use crate::raw::{Collected, RATES, RawCircuit};
+use crate::raw::{Collected, PlacedKey, RATES, RawCircuit};
 use weirgate_units::Rate;
 
-/// Takes a device's circuit; `suspended_at` is where it says whether it is suspended.
+/// Takes a device's circuit and its keys; `suspended_at` is where it says whether it is suspended.
 pub(crate) fn join<'t>(
-    own: RawCircuit<'t>,
+    (own, keys): (RawCircuit<'t>, &mut Vec<PlacedKey>),
     suspended_at: &FileSpan,
     mistakes: &Mistakes<'_>,
     into: &mut Collected<'t>,
 ) {
     let place = into.by_id.entry(own.id.clone());
     let place = *place.or_insert(into.circuits.len());
-    let Some(known) = into.circuits.get_mut(place) else {
+    into.keys.extend(keys.drain(..).map(|key| (place, key)));
+    let Some(known) = into.circuits.get(place) else {
         into.circuits.push(own);
         return;
     };
@@ -48,5 +49,4 @@ pub(crate) fn join<'t>(
             }
         }
     }
-    known.keys.extend(own.keys);
 }

@@ -346,16 +346,28 @@ fn address(prefix: &Prefix, text: &mut String) {
                 if number > 0 {
                     text.push('.');
                 }
-                rate::digits(byte.into(), text);
+                rate::digits::<10>(byte.into(), text);
             }
         }
         IpAddr::V6(own) => {
-            let _ = write!(text, "{own}");
+            let groups = own.segments();
+            let zeros = groups.iter().rev().take_while(|group| **group == 0);
+            // Prefixes end in zeros, so that no others are left out.
+            let zeros = Some(zeros.count()).filter(|zeros| *zeros > 1);
+            for (number, group) in groups.iter().take(8 - zeros.unwrap_or(0)).enumerate() {
+                if number > 0 {
+                    text.push(':');
+                }
+                rate::digits::<16>((*group).into(), text);
+            }
+            if zeros.is_some() {
+                text.push_str("::");
+            }
         }
     }
     if !prefix.is_host() {
         text.push('/');
-        rate::digits(prefix.length().into(), text);
+        rate::digits::<10>(prefix.length().into(), text);
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn is_in_range(rate: Rate, zero: bool) -> bool {
 /// Writes what [`read`] reads.
 pub(crate) fn write(rate: Rate, text: &mut String) {
     let bits = rate.as_bits_per_second();
-    digits(bits / 1_000_000, text);
+    digits::<10>(bits / 1_000_000, text);
     let parts = bits % 1_000_000;
     if parts > 0 {
         let parts = format!(".{parts:06}");
@@ -58,17 +58,14 @@ pub(crate) fn write(rate: Rate, text: &mut String) {
     }
 }
 
-/// Writes a number, as formatting would in ten times as long.
-pub(crate) fn digits(mut number: u64, text: &mut String) {
-    let mut space = [0_u8; 20];
-    let mut from = space.len();
-    loop {
-        from -= 1;
-        space[from] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
+/// Writes a number to a base of at most 16, as formatting would in ten times as long.
+pub(crate) fn digits<const BASE: u64>(number: u64, text: &mut String) {
+    if number >= BASE {
+        digits::<BASE>(number / BASE, text);
     }
-    text.push_str(std::str::from_utf8(&space[from..]).unwrap_or_default());
+    let digit = (number % BASE) as u8;
+    text.push(char::from(match digit {
+        0..10 => b'0' + digit,
+        _ => b'a' - 10 + digit,
+    }));
 }

@@ -123,6 +123,9 @@ pub(crate) struct RawPlan {
     pub(crate) beyond_at: FileSpan,
 }
 
+/// A key, and where it stands.
+pub(crate) type PlacedKey = (Key, FileSpan);
+
 /// A circuit as it was read. The place of rates is in the file of `at`.
 #[derive(Debug)]
 pub(crate) struct RawCircuit<'t> {
@@ -133,7 +136,6 @@ pub(crate) struct RawCircuit<'t> {
     pub(crate) plan: Cow<'t, str>,
     pub(crate) plan_at: FileSpan,
     pub(crate) rates: RawRates,
-    pub(crate) keys: Vec<(Key, FileSpan)>,
     pub(crate) suspended: bool,
 }
 
@@ -143,6 +145,8 @@ pub(crate) struct Collected<'t> {
     pub(crate) sites: Vec<RawSite>,
     pub(crate) plans: Vec<RawPlan>,
     pub(crate) circuits: Vec<RawCircuit<'t>>,
+    /// Keys, each with the place of its circuit.
+    pub(crate) keys: Vec<(usize, PlacedKey)>,
     /// The place of each circuit.
     pub(crate) by_id: Known<Cow<'t, str>, usize>,
     /// A file of sites was read.

@@ -40,6 +40,9 @@ pub(crate) struct Cell<'r> {
     pub(crate) span: SourceSpan,
 }
 
+/// What a field says, and where it stands.
+pub(crate) type Lasting<'t> = (Cow<'t, str>, SourceSpan);
+
 impl<'t> Row<'t> {
     /// A field, by its number.
     pub(crate) fn get(&self, number: usize) -> Cell<'_> {
@@ -56,13 +59,17 @@ impl<'t> Row<'t> {
         }
     }
 
-    /// What a field says, for longer than the line is there.
-    fn text(&self, number: usize) -> Cow<'t, str> {
-        match self.fields.get(number) {
-            Some(field) if field.is_own => Cow::Owned(within(&self.own, &field.text).to_owned()),
-            Some(field) => Cow::Borrowed(within(self.file, &field.text)),
-            None => Cow::default(),
-        }
+    /// The same for longer than the line is there.
+    fn lasting(&self, number: usize) -> Lasting<'t> {
+        let Some(field) = self.fields.get(number) else {
+            return (Cow::default(), self.whole());
+        };
+        let text = if field.is_own {
+            Cow::Owned(within(&self.own, &field.text).to_owned())
+        } else {
+            Cow::Borrowed(within(self.file, &field.text))
+        };
+        (text, field.span.clone())
     }
 
     /// How many fields there are.
@@ -153,15 +160,18 @@ impl<'t> Lines<'t> {
 
     /// Goes to the end of a field, or of what stands behind its quotes.
     fn plain(&mut self, row: &mut Row<'t>) {
-        let bytes = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        // What ends a field, and a quote, is less than digits and letters.
-        let end = bytes.iter().position(|byte| {
-            *byte <= b',' && {
-                row.odd |= *byte == b'"';
-                matches!(byte, b',' | b'\r' | b'\n')
+        loop {
+            let bytes = self.text.as_bytes().get(self.at..).unwrap_or_default();
+            let found = bytes
+                .iter()
+                .position(|byte| matches!(byte, b'"' | b',' | b'\r' | b'\n'));
+            self.at += found.unwrap_or(bytes.len());
+            if self.byte() != Some(b'"') {
+                return;
             }
-        });
-        self.at += end.unwrap_or(bytes.len());
+            row.odd = true;
+            self.at += 1;
+        }
     }
 
     /// Reads a field that begins with a quote. What ends it is ASCII, so none is cut
@@ -277,10 +287,12 @@ impl Header {
         }
     }
 
-    /// What that says, for longer than the line is there.
-    pub(crate) fn text<'t>(&self, row: &Row<'t>, column: usize) -> Cow<'t, str> {
-        let field = self.fields.get(column).copied().flatten();
-        field.map_or_else(Cow::default, |field| row.text(field))
+    /// The same for longer than the line is there.
+    pub(crate) fn lasting<'t>(&self, row: &Row<'t>, column: usize) -> Lasting<'t> {
+        match self.fields.get(column).copied().flatten() {
+            Some(field) => row.lasting(field),
+            None => (Cow::default(), row.whole()),
+        }
     }
 
     /// Whether the file has the column.

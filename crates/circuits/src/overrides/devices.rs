@@ -93,11 +93,10 @@ pub(super) fn read(
         plan: Cow::default(),
         plan_at: at.clone(),
         rates,
-        keys,
         suspended: false,
         at,
     };
-    into.add_device(device, own, device_at, mistakes.all);
+    into.add_device(device, (own, keys), device_at, mistakes.all);
 }
 
 /// Tells what is there and not used.

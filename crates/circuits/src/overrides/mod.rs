@@ -18,7 +18,7 @@ use crate::codes::{ABSENT, TWICE};
 use crate::hash::Known;
 use crate::joined::join;
 use crate::located::{FileSpan, Mistakes};
-use crate::raw::{Collected, RawCircuit};
+use crate::raw::{Collected, PlacedKey, RawCircuit};
 use fields::{Of, Rates};
 use sites::SiteChange;
 
@@ -49,8 +49,8 @@ enum What {
 struct Device {
     id: String,
     at: FileSpan,
-    /// `None` once it stands in its place.
-    circuit: Option<RawCircuit<'static>>,
+    /// With its keys; `None` once it stands in its place.
+    circuit: Option<(RawCircuit<'static>, Vec<PlacedKey>)>,
 }
 
 /// All overrides, in the order of files and lines.
@@ -70,7 +70,7 @@ impl Overrides {
     fn add_device(
         &mut self,
         id: &str,
-        circuit: RawCircuit<'static>,
+        circuit: (RawCircuit<'static>, Vec<PlacedKey>),
         at: FileSpan,
         mistakes: &Mistakes<'_>,
     ) {
@@ -118,16 +118,24 @@ impl Overrides {
         self.changes.push(change);
     }
 
-    /// A device's line as it is to be; `None` where it is left out.
-    pub(crate) fn device<'t>(&mut self, id: &str, own: RawCircuit<'t>) -> Option<RawCircuit<'t>> {
+    /// Makes a device's line, with its keys, what it is to be; `false` where it is left out.
+    pub(crate) fn device(
+        &mut self,
+        id: &str,
+        own: &mut RawCircuit<'_>,
+        keys: &mut Vec<PlacedKey>,
+    ) -> bool {
         let place = self.by_device.get(id).copied();
         let place = place.and_then(|place| self.devices.get_mut(place));
-        let own = place.and_then(|place| place.circuit.take()).unwrap_or(own);
-        self.changed(id, own)
+        if let Some(other) = place.and_then(|place| place.circuit.take()) {
+            (*own, *keys) = other;
+        }
+        self.change(id, own)
     }
 
-    /// A device's circuit with the changes of both, in their order.
-    fn changed<'t>(&mut self, device: &str, mut own: RawCircuit<'t>) -> Option<RawCircuit<'t>> {
+    /// Makes the changes of a device and of its circuit, in their order; `false` where it is
+    /// left out.
+    fn change(&mut self, device: &str, own: &mut RawCircuit<'_>) -> bool {
         let [circuits, devices] = &self.by_id;
         let places = [circuits.get(&*own.id), devices.get(device)];
         let mut places: Vec<usize> = places.into_iter().flatten().flatten().copied().collect();
@@ -151,7 +159,7 @@ impl Overrides {
                 }
             }
         }
-        stays.then_some(own)
+        stays
     }
 
     /// Tells what is not in the list.
@@ -169,11 +177,10 @@ const HINT: &str = "nothing is changed by it; leave it out";
 /// Adds the devices that are in no other file, and changes sites, when all files are read.
 pub(crate) fn finish(mut overrides: Overrides, mistakes: &Mistakes<'_>, all: &mut Collected<'_>) {
     for device in std::mem::take(&mut overrides.devices) {
-        let own = device
-            .circuit
-            .and_then(|own| overrides.changed(&device.id, own));
-        if let Some(own) = own {
-            join(own, &device.at, mistakes, all);
+        if let Some((mut own, mut keys)) = device.circuit
+            && overrides.change(&device.id, &mut own)
+        {
+            join((own, &mut keys), &device.at, mistakes, all);
         }
     }
     overrides.tell_absent(mistakes);

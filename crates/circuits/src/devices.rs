@@ -125,6 +125,9 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
         self.keys.clear();
         for (column, read, code) in &self.columns {
             let cell = self.header.cell(row, *column);
+            if cell.text.is_empty() {
+                continue;
+            }
             for (text, span) in placed(&cell) {
                 match read(text) {
                     Ok(key) => self.keys.push((key, mistakes.at(&span))),
@@ -150,12 +153,8 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
         };
         let device = self.header.cell(row, DEVICE);
         if overrides.device(device.text, &mut own, &mut self.keys) {
-            join(
-                (own, &mut self.keys),
-                &mistakes.at(&suspended_at),
-                mistakes.all,
-                into,
-            );
+            let suspended_at = mistakes.at(&suspended_at);
+            join(own, &mut self.keys, &suspended_at, mistakes.all, into);
         }
     }
 

@@ -8,7 +8,8 @@ use weirgate_units::Rate;
 
 /// Takes a device's circuit and its keys; `suspended_at` is where it says whether it is suspended.
 pub(crate) fn join<'t>(
-    (own, keys): (RawCircuit<'t>, &mut Vec<PlacedKey>),
+    own: RawCircuit<'t>,
+    keys: &mut Vec<PlacedKey>,
     suspended_at: &FileSpan,
     mistakes: &Mistakes<'_>,
     into: &mut Collected<'t>,

@@ -31,6 +31,22 @@ struct Field {
     is_own: bool,
 }
 
+impl Field {
+    /// One that says what stands there.
+    fn plain(span: SourceSpan) -> Self {
+        Self {
+            text: span.clone(),
+            span,
+            is_own: false,
+        }
+    }
+}
+
+/// Whether a field ends here, or has a quote.
+fn ends(byte: &u8) -> bool {
+    matches!(byte, b'"' | b',' | b'\r' | b'\n')
+}
+
 /// A field, read.
 #[derive(Debug, Clone)]
 pub(crate) struct Cell<'r> {
@@ -86,8 +102,14 @@ impl<'t> Row<'t> {
 
 /// What stands at a place of a text, without spaces around it.
 fn within<'t>(text: &'t str, place: &SourceSpan) -> &'t str {
-    let text = text.get(place.clone()).unwrap_or_default();
-    // Most fields have none, which two bytes tell.
+    if place.is_empty() {
+        return "";
+    }
+    trimmed(text.get(place.clone()).unwrap_or_default())
+}
+
+/// A text without spaces around it. Most have none, which two bytes tell.
+pub(crate) fn trimmed(text: &str) -> &str {
     let is_letter = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_graphic);
     if is_letter(text.as_bytes().first()) && is_letter(text.as_bytes().last()) {
         return text;
@@ -137,22 +159,31 @@ impl<'t> Lines<'t> {
         if self.byte().is_none() {
             return false;
         }
+        let bytes = self.text.as_bytes();
         loop {
-            let field = if self.byte() == Some(b'"') {
-                self.quoted(row)
+            let start = self.at;
+            let rest = bytes.get(start..).unwrap_or_default();
+            let length = rest.iter().position(ends).unwrap_or(rest.len());
+            let mut end = rest.get(length).copied();
+            self.at = start + length;
+            let field = if end == Some(b'"') {
+                let field = if length == 0 {
+                    self.quoted(row)
+                } else {
+                    self.plain(row);
+                    Field::plain(start..self.at)
+                };
+                end = self.byte();
+                field
             } else {
-                let start = self.at;
-                self.plain(row);
-                Field {
-                    span: start..self.at,
-                    text: start..self.at,
-                    is_own: false,
-                }
+                Field::plain(start..self.at)
             };
             row.fields.push(field);
-            let ended = self.byte();
-            self.at += usize::from(ended.is_some());
-            if ended != Some(b',') {
+            if end.is_none() {
+                return true;
+            }
+            self.at += 1;
+            if end != Some(b',') {
                 return true;
             }
         }
@@ -162,9 +193,7 @@ impl<'t> Lines<'t> {
     fn plain(&mut self, row: &mut Row<'t>) {
         loop {
             let bytes = self.text.as_bytes().get(self.at..).unwrap_or_default();
-            let found = bytes
-                .iter()
-                .position(|byte| matches!(byte, b'"' | b',' | b'\r' | b'\n'));
+            let found = bytes.iter().position(ends);
             self.at += found.unwrap_or(bytes.len());
             if self.byte() != Some(b'"') {
                 return;
@@ -347,7 +376,7 @@ pub(crate) fn header(row: &Row<'_>, columns: &[Column], mistakes: &FileMistakes<
 
 /// Whether a field behind its first quote ends in the last one, and has only doubled
 /// ones within.
-fn ends(rest: &str) -> bool {
+fn closes(rest: &str) -> bool {
     let within = rest.strip_suffix('"');
     within.is_some_and(|within| !within.contains('"') || !within.replace("\"\"", "").contains('"'))
 }
@@ -365,7 +394,7 @@ pub(crate) fn well_formed(
         let raw = text.get(span.clone()).unwrap_or_default();
         let (message, hint) = match raw.strip_prefix('"') {
             None if !raw.contains('"') => continue,
-            Some(rest) if ends(rest) => continue,
+            Some(rest) if closes(rest) => continue,
             Some(_) => (
                 "a quote has no end, or something stands behind it",
                 "write the field as `\"...\"`, and a quote within it as `\"\"`",

@@ -180,7 +180,7 @@ pub(crate) fn finish(mut overrides: Overrides, mistakes: &Mistakes<'_>, all: &mu
         if let Some((mut own, mut keys)) = device.circuit
             && overrides.change(&device.id, &mut own)
         {
-            join((own, &mut keys), &device.at, mistakes, all);
+            join(own, &mut keys, &device.at, mistakes, all);
         }
     }
     overrides.tell_absent(mistakes);

@@ -73,6 +73,11 @@ impl LabelText {
         self.0[0] == 0
     }
 
+    /// Whether it is that of a circuit.
+    pub fn is_circuit(&self) -> bool {
+        self.0[0] == b'c'
+    }
+
     /// The text, up to the zero that ends it.
     pub fn bytes(&self) -> &[u8] {
         let mut parts = self.0.split(|byte| *byte == 0);

@@ -10,6 +10,7 @@ pub use crate::label::{Label, LabelText};
 pub use crate::model::Direction;
 use crate::model::{Circuit, List};
 use crate::queues;
+use std::cell::LazyCell;
 use std::fmt;
 use std::ops::RangeInclusive;
 use weirgate_aqm::{NodeRow, NodeRule};
@@ -278,23 +279,15 @@ struct Numbers {
 
 impl Numbers {
     fn new(labels: &[(LabelText, u32)], room: Room, held: &[Held]) -> Self {
-        let mut known: Known<(&LabelText, u32), u32> = Known::default();
-        known.reserve(held.len());
         let mut had = vec![false; room.nodes() as usize + 1];
         let mut taken = had.clone();
-        // Of two rows with one label, which a run that was ended may leave, the one
-        // counts that is there.
-        for live in [false, true] {
-            for one in held.iter().filter(|one| one.live == live) {
-                known.insert((&one.label, one.queue), one.id);
-                if let Some(taken) = taken.get_mut(one.id as usize) {
-                    *taken = one.live || !one.at_rest;
-                    had[one.id as usize] = true;
-                }
+        for one in held {
+            if let Some(taken) = taken.get_mut(one.id as usize) {
+                *taken = one.live || !one.at_rest;
+                had[one.id as usize] = true;
             }
         }
-        let own = |(label, queue): &(LabelText, u32)| known.get(&(label, *queue)).copied();
-        let known: Vec<Option<u32>> = labels.iter().map(own).collect();
+        let known = known(labels, room, held);
         // Nobody else gets the row of a node that comes back.
         for id in known.iter().flatten() {
             if let Some(taken) = taken.get_mut(*id as usize) {
@@ -344,6 +337,38 @@ impl Numbers {
             sites: inner,
         })
     }
+}
+
+/// The row that each node has already.
+fn known(labels: &[(LabelText, u32)], room: Room, held: &[Held]) -> Vec<Option<u32>> {
+    // Of two rows with one label, which a run that was ended may leave, the one counts
+    // that is there.
+    let places = LazyCell::new(|| {
+        let mut places: Known<(&LabelText, u32), usize> = Known::default();
+        places.reserve(held.len());
+        for live in [false, true] {
+            for (place, one) in held.iter().enumerate().filter(|(_, one)| one.live == live) {
+                places.insert((&one.label, one.queue), place);
+            }
+        }
+        places
+    });
+    let is = |one: &Held, label, queue| one.live && one.label == label && one.queue == queue;
+    // Most nodes have the row behind that of the one before: sites, and circuits.
+    let first = [*room.sites().start(), *room.circuits().start()];
+    let mut next = first.map(|id| held.partition_point(|one| one.id < id));
+    let own = |(label, queue): &(LabelText, u32)| {
+        let next = &mut next[usize::from(label.is_circuit())];
+        let follows = held.get(*next).is_some_and(|one| is(one, *label, *queue));
+        let place = if follows {
+            *next
+        } else {
+            *places.get(&(label, *queue))?
+        };
+        *next = place + 1;
+        held.get(place).map(|one| one.id)
+    };
+    labels.iter().map(own).collect()
 }
 
 /// Whose packets are a leaf's: its word ([`Row::word`]) for each key, in their order.

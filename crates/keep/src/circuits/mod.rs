@@ -84,7 +84,7 @@ impl<'k> Circuits<'k> {
     pub async fn apply(
         &self,
         name: &DeviceName,
-        mut kept: Kept,
+        kept: &mut Kept,
         adopt: bool,
     ) -> Result<CircuitsDone, CircuitsRefused> {
         let target = self.target(name).await?;
@@ -93,13 +93,13 @@ impl<'k> Circuits<'k> {
             && let Some(tree) = self.store.circuits(target.point)?
             && let has = tree.queues()?
             && kept.queues != Some(has)
-            && self.queues(&target, &kept).count != has
+            && self.queues(&target, kept).count != has
         {
             return Err(CircuitsRefused::Queues(name.clone(), has));
         }
         let file = ListFile::of(self.folders, name);
         let aside = file.write(&kept.write())?;
-        let (tree, done) = self.force(&target, &mut kept, adopt).await?;
+        let (tree, done) = self.force(&target, kept, adopt).await?;
         aside.publish()?;
         tree.settle()?;
         Ok(done)

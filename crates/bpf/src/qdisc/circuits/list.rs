@@ -39,7 +39,10 @@ impl CircuitTree {
         let mut rule = self.rules.first()?;
         let direction = self.direction()?;
         let room = self.room()?;
-        let held: Vec<Held> = (1..=room.nodes()).filter_map(|id| self.held(id)).collect();
+        // Rows that no circuit ever had are the last.
+        let others = (1..*room.circuits().start()).filter_map(|id| self.held(id));
+        let circuits = room.circuits().map_while(|id| self.held(id));
+        let held: Vec<Held> = others.chain(circuits).collect();
         let (nodes, circuits) = rows::rows(list, direction, room, link, &held)?;
         let mut change = self.stage(room, &nodes, &held);
         let table = sum(list, &circuits);
@@ -227,13 +230,15 @@ fn listed(list: &List) -> impl Iterator<Item = &Key> {
 /// A number that says what both tables have for a list whose circuits have these words, and
 /// nothing else; never 0. To read them takes the kernel longer than all else.
 fn sum(list: &List, circuits: &[u32]) -> u64 {
-    let mut sum = DefaultHasher::new();
+    let mut table = Vec::new();
     for (circuit, word) in list.circuits.iter().zip(circuits) {
         for key in &circuit.keys {
-            sum.write(keys::of(key).as_bytes());
-            sum.write_u32(*word);
+            table.extend_from_slice(keys::of(key).as_bytes());
+            table.extend_from_slice(&word.to_ne_bytes());
         }
     }
+    let mut sum = DefaultHasher::new();
+    sum.write(&table);
     sum.finish().max(1)
 }
 

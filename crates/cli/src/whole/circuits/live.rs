@@ -3,6 +3,7 @@
 
 use super::files;
 use crate::whole::aqm::offloads;
+use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::time::Instant;
 use weirgate_bpf::CircuitsChange;
@@ -82,8 +83,13 @@ pub(super) fn apply(state: &Path, name: &str, kept: Kept, adopt: bool) -> Outcom
         let (folders, kernel) = here(state)?;
         let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
         let began = Instant::now();
+        // The process ends with it: to free a hundred thousand circuits takes it longer.
+        let mut kept = ManuallyDrop::new(kept);
         let list = files::summary(&kept.list);
-        let done = circuits.apply(&name, kept, adopt).await.map_err(refused)?;
+        let done = circuits
+            .apply(&name, &mut kept, adopt)
+            .await
+            .map_err(refused)?;
         say(&name, &done);
         if let Some(queues) = done.put {
             say_queues(&name, queues);

@@ -108,7 +108,9 @@ impl Prefix {
         };
         let address = trimmed(address);
         let own: Option<IpAddr> = match version {
-            4 => address.parse().ok().map(IpAddr::V4),
+            4 => octets(address)
+                .or_else(|| address.parse().ok())
+                .map(IpAddr::V4),
             _ => groups(address)
                 .or_else(|| address.parse().ok())
                 .map(IpAddr::V6),
@@ -129,7 +131,7 @@ impl Prefix {
         if one.length > one.most() {
             return Err(refused());
         }
-        if one.masked() != one {
+        if !one.is_host() && one.masked() != one {
             let message = format!("`{text}` has bits beyond its prefix");
             return Err((
                 message,
@@ -138,6 +140,31 @@ impl Prefix {
         }
         Ok(one)
     }
+}
+
+/// An address of IPv4 in its usual form, read in half the time that the standard library takes.
+fn octets(text: &str) -> Option<Ipv4Addr> {
+    let (mut bits, mut count) = (0_u32, 0);
+    let (mut octet, mut is_there) = (0_u32, false);
+    for byte in text.bytes() {
+        match byte {
+            // A zero before others is not read everywhere as one of base ten.
+            b'0'..=b'9' if octet > 0 || !is_there => {
+                octet = octet * 10 + u32::from(byte - b'0');
+                is_there = true;
+            }
+            b'.' if is_there && count < 3 => {
+                bits = bits << 8 | octet;
+                count += 1;
+                (octet, is_there) = (0, false);
+            }
+            _ => return None,
+        }
+        if octet > 255 {
+            return None;
+        }
+    }
+    (is_there && count == 3).then(|| Ipv4Addr::from_bits(bits << 8 | octet))
 }
 
 /// An address of IPv6 in the form of most prefixes: groups that may end in `::`. The standard
@@ -153,9 +180,12 @@ fn groups(text: &str) -> Option<Ipv6Addr> {
         if byte != b':' {
             group = group << 4 | char::from(byte).to_digit(16)?;
             digits += 1;
+            if digits > 4 {
+                return None;
+            }
             continue;
         }
-        if !(1..=4).contains(&digits) {
+        if digits == 0 || count == 8 {
             return None;
         }
         bits = bits << 16 | u128::from(group);
@@ -188,6 +218,17 @@ mod tests {
             if let Some(own) = groups(&text) {
                 prop_assert_eq!(text.parse(), Ok(own));
             }
+        }
+
+        #[test]
+        fn octets_are_those_that_the_library_reads(
+            text in "([0-9]{0,4}\\.){0,5}[0-9]{0,3}|[0-9.+]{0,12}", bits: u32,
+        ) {
+            if let Some(own) = octets(&text) {
+                prop_assert_eq!(text.parse(), Ok(own));
+            }
+            let own = Ipv4Addr::from_bits(bits);
+            prop_assert_eq!(octets(&own.to_string()), Some(own));
         }
 
         #[test]

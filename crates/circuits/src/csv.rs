@@ -29,6 +29,7 @@ pub(crate) fn read<'t>(
     if names.iter().any(|name| name == "circuit id") {
         let header = header(&row, devices::COLUMNS, mistakes);
         let mut devices = devices::Devices::new(header, mistakes);
+        into.by_id.reserve(text.len() / devices::LINE);
         while lines.next(&mut row) {
             if well_formed(text, &row, fields, mistakes) {
                 devices.take(&row, overrides, into);

@@ -33,7 +33,10 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::free("VLAN"),
 ];
 
-/// Their numbers.
+/// Bytes of a usual line.
+pub(crate) const LINE: usize = 64;
+
+/// Numbers of columns.
 const ID: usize = 0;
 const DEVICE: usize = 2;
 const PARENT: usize = 4;

@@ -61,6 +61,7 @@ pub(crate) type Lasting<'t> = (Cow<'t, str>, SourceSpan);
 
 impl<'t> Row<'t> {
     /// A field, by its number.
+    #[inline]
     pub(crate) fn get(&self, number: usize) -> Cell<'_> {
         let Some(field) = self.fields.get(number) else {
             return Cell {
@@ -101,6 +102,7 @@ impl<'t> Row<'t> {
 }
 
 /// What stands at a place of a text, without spaces around it.
+#[inline]
 fn within<'t>(text: &'t str, place: &SourceSpan) -> &'t str {
     if place.is_empty() {
         return "";

@@ -136,6 +136,9 @@ impl Overrides {
     /// Makes the changes of a device and of its circuit, in their order; `false` where it is
     /// left out.
     fn change(&mut self, device: &str, own: &mut RawCircuit<'_>) -> bool {
+        if self.changes.is_empty() {
+            return true;
+        }
         let [circuits, devices] = &self.by_id;
         let places = [circuits.get(&*own.id), devices.get(device)];
         let mut places: Vec<usize> = places.into_iter().flatten().flatten().copied().collect();

@@ -136,7 +136,7 @@ pub enum Request {
 impl Request {
     /// Reads a line; says what is wrong and what would be right.
     pub fn read(line: &str) -> Result<Self, String> {
-        serde_json::from_str(line).map_err(|error| {
+        serde_json::from_slice(line.as_bytes()).map_err(|error| {
             format!(
                 "{error}; write a line such as \
                  {{\"do\":\"remove\",\"device\":\"eth0\",\"circuit\":\"1043\"}}"

@@ -43,7 +43,7 @@ impl Field {
 }
 
 /// Whether a field ends here, or has a quote.
-fn ends(byte: &u8) -> bool {
+fn ends(byte: u8) -> bool {
     matches!(byte, b'"' | b',' | b'\r' | b'\n')
 }
 
@@ -165,7 +165,10 @@ impl<'t> Lines<'t> {
         loop {
             let start = self.at;
             let rest = bytes.get(start..).unwrap_or_default();
-            let length = rest.iter().position(ends).unwrap_or(rest.len());
+            let length = rest
+                .iter()
+                .position(|byte| ends(*byte))
+                .unwrap_or(rest.len());
             let mut end = rest.get(length).copied();
             self.at = start + length;
             let field = if end == Some(b'"') {
@@ -195,7 +198,7 @@ impl<'t> Lines<'t> {
     fn plain(&mut self, row: &mut Row<'t>) {
         loop {
             let bytes = self.text.as_bytes().get(self.at..).unwrap_or_default();
-            let found = bytes.iter().position(ends);
+            let found = bytes.iter().position(|byte| ends(*byte));
             self.at += found.unwrap_or(bytes.len());
             if self.byte() != Some(b'"') {
                 return;

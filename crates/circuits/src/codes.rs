@@ -54,6 +54,10 @@ pub const CODES: &[(&str, &str)] = &[
         "Hours, days, a zone or a quota of a plan are not what they can be.",
     ),
     (
+        NOWHERE,
+        "A site or a circuit of a domain's list is of no router, or of two.",
+    ),
+    (
         UNUSED,
         "Something is there that circuits do not use (warning).",
     ),
@@ -68,6 +72,10 @@ pub const CODES: &[(&str, &str)] = &[
     (
         ABSENT,
         "An override is of a circuit, a device or a site that is not there (warning).",
+    ),
+    (
+        ELSEWHERE,
+        "What tells whose a packet is stands in the lists of two routers (warning).",
     ),
 ];
 
@@ -87,7 +95,9 @@ pub(crate) const SWITCH: &str = "L013";
 pub(crate) const KEY: &str = "L014";
 pub(crate) const SIZE: &str = "L015";
 pub(crate) const HOURS: &str = "L016";
+pub(crate) const NOWHERE: &str = "L017";
 pub(crate) const UNUSED: &str = "L201";
 pub(crate) const UNREACHED: &str = "L202";
 pub(crate) const SOLD: &str = "L203";
 pub(crate) const ABSENT: &str = "L204";
+pub(crate) const ELSEWHERE: &str = "L205";

@@ -38,6 +38,7 @@ mod check;
 mod codes;
 mod csv;
 mod devices;
+mod divided;
 mod file;
 mod hash;
 mod joined;
@@ -65,6 +66,7 @@ mod vlan;
 
 pub use address::Prefix;
 pub use codes::CODES;
+pub use divided::{Listed, Several, Share, read_several};
 pub use file::File;
 pub use hash::{Known, Mixed};
 pub use key::{Key, KeyKind};
@@ -95,10 +97,30 @@ pub struct Reading {
 /// Reads the files of one list.
 pub fn read(files: &[File<'_>]) -> Reading {
     let mistakes = Mistakes::new(files);
+    let all: Vec<usize> = (0..files.len()).collect();
+    let list = check::check(collected(files, &all, &mistakes), &mistakes);
+    let problems = mistakes.located();
+    Reading {
+        list: Some(list).filter(|_| !any_wrong(&problems)),
+        problems,
+    }
+}
+
+fn any_wrong(problems: &[Located]) -> bool {
+    let mut severities = problems.iter().map(|one| one.problem.severity);
+    severities.any(|severity| severity == Severity::Error)
+}
+
+/// What those files say whose numbers are given.
+fn collected(files: &[File<'_>], of: &[usize], mistakes: &Mistakes<'_>) -> Collected {
     let (mut collected, mut overrides) = (Collected::default(), Overrides::default());
+    let all = || {
+        of.iter()
+            .filter_map(|number| Some((*number, files.get(*number)?)))
+    };
     // What lines of devices are to be is known before they are read.
     let mut networks = Vec::new();
-    for (number, file) in files.iter().enumerate() {
+    for (number, file) in all() {
         if !json::is_json(file.text) {
             continue;
         }
@@ -121,7 +143,7 @@ pub fn read(files: &[File<'_>]) -> Reading {
             network::sites(&json, &object, None, 1, &mut collected.sites);
         }
     }
-    for (number, file) in files.iter().enumerate() {
+    for (number, file) in all() {
         if !json::is_json(file.text) {
             csv::read(
                 file.text,
@@ -131,14 +153,6 @@ pub fn read(files: &[File<'_>]) -> Reading {
             );
         }
     }
-    overrides::finish(overrides, &mistakes, &mut collected);
-    let list = check::check(collected, &mistakes);
-    let problems = mistakes.located();
-    let wrong = problems
-        .iter()
-        .any(|one| one.problem.severity == Severity::Error);
-    Reading {
-        list: Some(list).filter(|_| !wrong),
-        problems,
-    }
+    overrides::finish(overrides, mistakes, &mut collected);
+    collected
 }

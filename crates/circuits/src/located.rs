@@ -139,7 +139,10 @@ impl<'t> Mistakes<'t> {
     pub(crate) fn located(self) -> Vec<Located> {
         let mut all = Vec::new();
         for mut own in self.files {
-            for problem in std::mem::take(&mut own.problems).into_sorted() {
+            let mut problems = std::mem::take(&mut own.problems).into_sorted();
+            // A file of two lists is read twice.
+            problems.dedup();
+            for problem in problems {
                 let start = problem.span.start.min(own.file.text.len());
                 let (line, begin) = own.line(start);
                 let before = own.file.text.get(begin..start).unwrap_or_default();

@@ -11,6 +11,9 @@ use weirgate_document::{Problem, Severity};
 /// hand, and anything larger is a mistake.
 const LARGEST: u64 = 1 << 20;
 
+/// The largest file of a list of circuits: two million of them in long lines.
+pub const LARGEST_LIST: u64 = 1 << 30;
+
 /// So many problems of a file are shown.
 const MOST_SHOWN: usize = 200;
 
@@ -43,14 +46,19 @@ pub fn read_up_to(path: &Path, largest: u64) -> Result<String, Failure> {
 
 /// Reads standard input as such a file.
 pub fn read_stdin() -> Result<String, Failure> {
+    read_stdin_up_to(LARGEST)
+}
+
+/// Reads standard input, of at most so many bytes.
+pub fn read_stdin_up_to(largest: u64) -> Result<String, Failure> {
     let refused = |why: String| Failure::Input(format!("weirgate: standard input: {why}"));
     let mut bytes = Vec::new();
     let input = std::io::stdin().lock();
     // One byte more tells that there is more.
-    let read = input.take(LARGEST + 1).read_to_end(&mut bytes);
+    let read = input.take(largest + 1).read_to_end(&mut bytes);
     read.map_err(|error| refused(error.to_string()))?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(refused(format!("at most {LARGEST} bytes are read")));
+    if bytes.len() as u64 > largest {
+        return Err(refused(format!("at most {largest} bytes are read")));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
@@ -78,6 +86,32 @@ pub fn parse<T>(
     judge(&file, value, &problems, |problem| {
         problem.render(&file, text)
     })
+}
+
+/// The same of a list of circuits, of whose problems each is a line.
+pub fn judge_list<T>(
+    problems: impl Iterator<Item = (Severity, String)>,
+    list: Option<T>,
+) -> Result<T, Failure> {
+    let mut errors = 0;
+    let mut shown = String::new();
+    for (severity, line) in problems {
+        errors += usize::from(severity == Severity::Error);
+        shown.push_str(&line);
+        shown.push('\n');
+    }
+    match list {
+        Some(list) => {
+            if !shown.is_empty() {
+                output::note(shown.trim_end());
+            }
+            Ok(list)
+        }
+        None => Err(Failure::Input(format!(
+            "{shown}\nweirgate: {} in the list; nothing is changed",
+            output::count(errors, "error")
+        ))),
+    }
 }
 
 /// Shows warnings; errors become a failure that shows every problem.

@@ -53,8 +53,8 @@ mod site;
 mod store;
 
 pub use circuits::{
-    CircuitShown, Circuits, CircuitsDone, CircuitsRefused, CircuitsSocket, Held, Meters, OneQueue,
-    OpenCircuits, Queues, Used,
+    CircuitShown, Circuits, CircuitsDone, CircuitsRefused, CircuitsSocket, Guarded, Held, Meters,
+    OneQueue, OpenCircuits, Queues, Used,
 };
 pub use error::{KeepError, returns};
 pub use guard::serve as serve_guard;

@@ -170,12 +170,17 @@ pub fn ended(made: &Made, confirm: Option<Duration>) {
         ));
     }
     if made.in_session {
-        output::note(
-            "weirgate: warning: systemd gave the guard no unit of its own (`busctl` is missing, \
-             or was refused): where `KillUserProcesses=yes` is set, it ends with this session, \
-             and only `weirgate keep` takes the change back then",
-        );
+        in_session();
     }
+}
+
+/// Says that a guard may end too early.
+pub fn in_session() {
+    output::note(
+        "weirgate: warning: systemd gave the guard no unit of its own (`busctl` is missing, \
+         or was refused): where `KillUserProcesses=yes` is set, it ends with this session, \
+         and only `weirgate keep` takes the change back then",
+    );
 }
 
 /// `weirgate remove`.

@@ -39,6 +39,15 @@ pub enum CircuitsRefused {
     /// Occurs when no list is kept of a device whose circuit is to be changed.
     #[error("no list is kept of {0}; apply one")]
     NotKept(DeviceName),
+    /// Occurs when lists wait for confirmation, and others are to be applied.
+    #[error(
+        "a change of circuits waits; `weirgate circuits confirm` keeps it, `weirgate circuits \
+         rollback` takes it back"
+    )]
+    Waits,
+    /// Occurs when there is nothing to confirm or to go back to.
+    #[error("{0}")]
+    Nothing(&'static str),
     /// Occurs when what is asked for is wrong.
     #[error("{0}")]
     Wrong(String),

@@ -19,8 +19,9 @@ use weirgate_state::DeviceName;
 use weirgate_units::Arrange as _;
 
 /// The folder below that of applied states, and how names of files end.
-const FOLDER: &str = "circuits";
+pub(super) const FOLDER: &str = "circuits";
 const ENDS: &str = ".list";
+const FORMER: &str = ".former";
 
 /// What to do with a damaged file.
 const HINT: &str = "apply the list again, or remove the file";
@@ -95,6 +96,50 @@ impl ListFile {
         Self {
             path: Self::beside(folders, device, ENDS),
         }
+    }
+
+    /// That of the list before the one that is kept.
+    fn former(folders: &Folders, device: &DeviceName) -> Self {
+        Self {
+            path: Self::beside(folders, device, FORMER),
+        }
+    }
+
+    /// Keeps the list as the former one, too; whether there is one. Another list is renamed
+    /// over it, so the former one is the file that it is now.
+    pub(super) fn keep_former(folders: &Folders, device: &DeviceName) -> Result<bool, KeepError> {
+        let (own, former) = (Self::of(folders, device), Self::former(folders, device));
+        former.remove()?;
+        match fs::hard_link(&own.path, &former.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            other => other.map_err(KeepError::file(&former.path))?,
+        }
+        sealed::flush(former.path.parent().unwrap_or(&former.path))?;
+        Ok(true)
+    }
+
+    /// The former list, where there still is one.
+    pub(super) fn read_former(
+        folders: &Folders,
+        device: &DeviceName,
+    ) -> Result<Option<Kept>, KeepError> {
+        let former = Self::former(folders, device);
+        let text = former.read(true)?;
+        text.map(|text| former.whole(&text.list, &text.changes))
+            .transpose()
+    }
+
+    /// Puts the former list in the place of the one that is kept.
+    pub(super) fn put_former(folders: &Folders, device: &DeviceName) -> Result<(), KeepError> {
+        sealed::publish(
+            &Self::former(folders, device).path,
+            &Self::of(folders, device).path,
+        )
+    }
+
+    /// Keeps no former list any more.
+    pub(super) fn drop_former(folders: &Folders, device: &DeviceName) -> Result<(), KeepError> {
+        Self::former(folders, device).remove().map(drop)
     }
 
     /// The path of another file of the device, whose name ends so.

@@ -11,9 +11,11 @@ mod error;
 mod file;
 mod force;
 mod open;
+mod plan;
 mod quota;
 mod root;
 mod socket;
+mod waiting;
 
 pub use error::CircuitsRefused;
 pub use force::CircuitsDone;
@@ -21,12 +23,14 @@ pub use open::{CircuitShown, OpenCircuits};
 pub use quota::{Meters, Used};
 pub use root::{OneQueue, Queues};
 pub use socket::CircuitsSocket;
+pub use waiting::Guarded;
 
 use crate::clock;
 use crate::offloads;
 use crate::store::folder::Folders;
 use file::{ListFile, Text};
 use root::Root;
+use waiting::Waiting;
 use weirgate_bpf::{AttachPoint, CircuitTree, CircuitsChange, Store};
 use weirgate_circuits::kept::{Kept, gone, put};
 use weirgate_circuits::rows::Direction;
@@ -67,9 +71,10 @@ impl<'k> Circuits<'k> {
         })
     }
 
-    /// Whether a list is kept of any device.
+    /// Whether a list is kept of any device, or waits for confirmation.
     pub fn are_kept(folders: &Folders) -> bool {
         file::devices(folders).is_ok_and(|devices| !devices.is_empty())
+            || Waiting::is_there(folders)
     }
 
     /// The programs and maps of a device.
@@ -82,6 +87,20 @@ impl<'k> Circuits<'k> {
     /// Brings a list into force and keeps it: all of it, or the one before is in force
     /// and kept. `adopt` replaces a root qdisc that somebody made.
     pub async fn apply(
+        &self,
+        name: &DeviceName,
+        kept: &mut Kept,
+        adopt: bool,
+    ) -> Result<CircuitsDone, CircuitsRefused> {
+        self.nothing_waits().await?;
+        let done = self.bring(name, kept, adopt).await?;
+        // What was before the change that was confirmed last is not what was before this.
+        self.drop_former(name)?;
+        Ok(done)
+    }
+
+    /// The same, whatever waits.
+    async fn bring(
         &self,
         name: &DeviceName,
         kept: &mut Kept,
@@ -127,6 +146,12 @@ impl<'k> Circuits<'k> {
 
     /// Takes the circuits off a device, which need not be there, and keeps none.
     pub async fn remove(&self, name: &DeviceName) -> Result<(), CircuitsRefused> {
+        self.nothing_waits().await?;
+        self.take_off(name).await?;
+        self.drop_former(name)
+    }
+
+    async fn take_off(&self, name: &DeviceName) -> Result<(), CircuitsRefused> {
         let was_kept = ListFile::of(self.folders, name).remove()?;
         let target = match self.target(name).await {
             Err(CircuitsRefused::Kernel(error))
@@ -157,8 +182,8 @@ impl<'k> Circuits<'k> {
     /// Brings what is kept into force where it is not, on the devices that are there,
     /// and takes away what those left that have gone.
     pub async fn hold(&self, meters: &mut Meters) -> Result<Vec<Held>, CircuitsRefused> {
-        let mut all = Vec::new();
         self.forget_gone().await?;
+        let mut all = self.hold_waiting().await;
         for device in file::devices(self.folders)? {
             let outcome = match self.target(&device).await {
                 Err(CircuitsRefused::Kernel(error))

@@ -26,6 +26,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -33,7 +34,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream as Stream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt as _, Interest};
@@ -125,17 +126,8 @@ impl Guard {
     pub fn start(program: &Path, lasts: bool) -> Result<Starting, KeepError> {
         let failed = |error: std::io::Error| KeepError::Guard(error.to_string());
         let (own, its) = Stream::pair().map_err(failed)?;
-        // Nobody waits for it: it outlives its parent, or exits when its parent says so.
-        let guard = Command::new(program)
-            .arg0("weirgate")
-            .arg("guard")
-            .stdin(Stdio::from(OwnedFd::from(its)))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .current_dir("/")
-            .spawn()
-            .map_err(failed)?;
-        let in_session = lasts && !unit::own(guard.id());
+        let input = Stdio::from(OwnedFd::from(its));
+        let (_, in_session) = spawn(program, &["guard".as_ref()], input, lasts).map_err(failed)?;
         own.set_read_timeout(Some(READY)).map_err(failed)?;
         Ok(Starting {
             stream: own,
@@ -156,6 +148,34 @@ impl Guard {
         // One that is gone needs no dismissal.
         let _ = frame::send(&mut self.0, &Word::Dismissed);
     }
+}
+
+/// Starts this program with these words. Nobody waits for it: it outlives its parent, or
+/// exits by itself. Whether one that `lasts` could not be moved out of its parent's session.
+pub(crate) fn spawn(
+    program: &Path,
+    words: &[&OsStr],
+    input: Stdio,
+    lasts: bool,
+) -> std::io::Result<(Child, bool)> {
+    let guard = Command::new(program)
+        .arg0("weirgate")
+        .args(words)
+        .stdin(input)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .current_dir("/")
+        .spawn()?;
+    let in_session = lasts && !unit::own(guard.id());
+    Ok((guard, in_session))
+}
+
+/// Makes this process one that stays.
+pub(crate) fn stay() {
+    // It fails only for the leader of a process group, which a new process is not.
+    let _ = rustix::process::setsid();
+    // Best effort: without it, the OOM killer may end the guard.
+    let _ = fs::write("/proc/self/oom_score_adj", "-1000");
 }
 
 /// A guard that knows that the change is whole, and waits for its parent to
@@ -239,10 +259,7 @@ pub(crate) fn give_back(folders: &Folders, number: u64) -> Result<(), KeepError>
 /// The guard's life; `input` is the socket that [`Guard::start`] gave it.
 pub async fn serve(input: OwnedFd) -> Result<(), KeepError> {
     let failed = |error: std::io::Error| KeepError::Guard(error.to_string());
-    // It fails only for the leader of a process group, which a new process is not.
-    let _ = rustix::process::setsid();
-    // Best effort: without it, the OOM killer may end the guard.
-    let _ = fs::write("/proc/self/oom_score_adj", "-1000");
+    stay();
     let input = Stream::from(input);
     input.set_nonblocking(true).map_err(failed)?;
     let mut parent = UnixStream::from_std(input).map_err(failed)?;

@@ -1,22 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The files of a list.
+//! The files of a list, and the device that is to have it.
 
+use super::live::device;
+use clap::Args;
 use std::path::PathBuf;
+use weirgate_bpf::MOST_QUEUES;
+use weirgate_circuits::kept::{Kept, Ports};
+use weirgate_circuits::rows::Direction;
 use weirgate_circuits::{File, KeyKind, List, read as read_list};
-use weirgate_console::exit::Failure;
+use weirgate_console::exit::{Failure, wrong};
 use weirgate_console::{output, source};
-use weirgate_document::Severity;
+use weirgate_state::DeviceName;
+use weirgate_units::Rate;
 
-/// The largest file: two million circuits in long lines.
-const LARGEST: u64 = 1 << 30;
+/// A list for a device.
+#[derive(Args)]
+pub struct Listed {
+    /// The device; `-` reads from standard input which devices are to have which list, as
+    /// `domain` sends it.
+    device: String,
+    /// The files of the list.
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The device sends what comes from subscribers, whom the source tells.
+    #[arg(long)]
+    up: bool,
+    /// What all circuits have together, such as 9gbit; without it, what the device takes.
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Rate>,
+    /// At most so many sending queues of the device share the rate, each with sites of its
+    /// own; without it, one for each 2 Gbit/s.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)))]
+    queues: Option<u32>,
+}
+
+impl Listed {
+    /// The devices, each with what it is to have.
+    pub(super) fn read(&self) -> Result<Vec<(DeviceName, Kept)>, Failure> {
+        if self.device != "-" {
+            return Ok(vec![self.read_one()?]);
+        }
+        if !self.files.is_empty() || self.up || self.rate.is_some() || self.queues.is_some() {
+            return Err(wrong("`-` takes nothing beside it: what is read says all"));
+        }
+        let text = source::read_stdin_up_to(source::LARGEST_LIST)?;
+        let all = Ports::read(&text).map_err(|why| wrong(format!("standard input: {why}")))?;
+        let named = all.into_iter();
+        named
+            .map(|(name, kept)| Ok((device(&name)?, kept)))
+            .collect()
+    }
+
+    /// The one device that is named, with what it is to have.
+    pub(super) fn read_one(&self) -> Result<(DeviceName, Kept), Failure> {
+        if self.device == "-" {
+            return Err(wrong("lists from standard input need --confirm"));
+        }
+        if self.files.is_empty() {
+            return Err(wrong("name the files of the list"));
+        }
+        let kept = Kept {
+            direction: if self.up {
+                Direction::Up
+            } else {
+                Direction::Down
+            },
+            link: self.rate,
+            queues: self.queues,
+            list: list(&self.files)?,
+        };
+        Ok((device(&self.device)?, kept))
+    }
+}
 
 /// Reads a list. Warnings are shown; errors become one failure that shows all.
-pub(super) fn read(files: &[PathBuf]) -> Result<List, Failure> {
+pub(super) fn list(files: &[PathBuf]) -> Result<List, Failure> {
     let mut texts = Vec::new();
     for path in files {
         texts.push((
             path.display().to_string(),
-            source::read_up_to(path, LARGEST)?,
+            source::read_up_to(path, source::LARGEST_LIST)?,
         ));
     }
     let files: Vec<File<'_>> = texts
@@ -24,23 +87,9 @@ pub(super) fn read(files: &[PathBuf]) -> Result<List, Failure> {
         .map(|(name, text)| File { name, text })
         .collect();
     let reading = read_list(&files);
-    let shown: Vec<String> = reading.problems.iter().map(ToString::to_string).collect();
-    let shown = shown.join("\n");
-    let Some(list) = reading.list else {
-        let errors = reading.problems.iter();
-        let errors = errors.filter(|one| one.problem.severity == Severity::Error);
-        let count = match errors.count() {
-            1 => "1 error".to_owned(),
-            many => format!("{many} errors"),
-        };
-        return Err(Failure::Input(format!(
-            "{shown}\n\nweirgate: {count} in the list; nothing is changed"
-        )));
-    };
-    if !shown.is_empty() {
-        output::note(&shown);
-    }
-    Ok(list)
+    let problems = reading.problems.iter();
+    let problems = problems.map(|one| (one.problem.severity, one.to_string()));
+    source::judge_list(problems, reading.list)
 }
 
 /// What a list has.

@@ -37,7 +37,7 @@ pub(super) fn here(state: &Path) -> Result<(Folders, Kernel), Failure> {
 }
 
 /// What differed, in words.
-fn summary(change: &CircuitsChange) -> String {
+pub(super) fn summary(change: &CircuitsChange) -> String {
     format!(
         "{} nodes added, {} changed, {} removed, {} entries written",
         change.added, change.changed, change.removed, change.written
@@ -54,6 +54,20 @@ pub(crate) fn say(name: &DeviceName, done: &CircuitsDone) {
     if done.switched {
         offloads::say_off(name);
     }
+}
+
+/// Says what was done to bring a list into force, beside what differed.
+pub(super) async fn say_done(
+    kernel: &Kernel,
+    name: &DeviceName,
+    done: &CircuitsDone,
+) -> Result<(), Failure> {
+    say(name, done);
+    if let Some(queues) = done.put {
+        say_queues(name, queues);
+        offloads::warn_of_joined(kernel, name).await?;
+    }
+    Ok(())
 }
 
 /// Says by how many queues the device sends.
@@ -77,9 +91,8 @@ fn say_queues(name: &DeviceName, queues: Queues) {
 }
 
 /// `weirgate circuits apply`.
-pub(super) fn apply(state: &Path, name: &str, kept: Kept, adopt: bool) -> Outcome {
+pub(super) fn apply(state: &Path, (name, kept): (DeviceName, Kept), adopt: bool) -> Outcome {
     in_runtime(async {
-        let name = device(name)?;
         let (folders, kernel) = here(state)?;
         let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
         let began = Instant::now();
@@ -90,16 +103,11 @@ pub(super) fn apply(state: &Path, name: &str, kept: Kept, adopt: bool) -> Outcom
             .apply(&name, &mut kept, adopt)
             .await
             .map_err(refused)?;
-        say(&name, &done);
-        if let Some(queues) = done.put {
-            say_queues(&name, queues);
-            offloads::warn_of_joined(&kernel, &name).await?;
-        }
+        say_done(&kernel, &name, &done).await?;
+        let took = began.elapsed().as_secs_f64() * 1e3;
         output::note(&format!(
-            "{name}: {}; {}, in {:.0} ms",
-            list,
-            summary(&done.change),
-            began.elapsed().as_secs_f64() * 1e3
+            "{name}: {list}; {}, in {took:.0} ms",
+            summary(&done.change)
         ));
         Ok(Status::Done)
     })

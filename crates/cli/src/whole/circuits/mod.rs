@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate circuits`: a provider's circuits on a device.
 
+mod confirm;
 mod files;
 pub(crate) mod live;
 mod metrics;
+mod plan;
 mod serve;
 mod show;
 
 use crate::keep::Group;
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
-use weirgate_bpf::MOST_QUEUES;
+use std::time::Duration;
 use weirgate_circuits::Wanted;
-use weirgate_circuits::kept::Kept;
-use weirgate_circuits::rows::Direction;
 use weirgate_console::exit::{Outcome, Status, wrong};
-use weirgate_console::output;
+use weirgate_console::{output, time};
 use weirgate_keep::CircuitsSocket;
-use weirgate_units::Rate;
 
 /// What can be done with circuits.
 #[derive(Subcommand)]
@@ -37,24 +36,37 @@ pub enum Command {
     /// `weirgate boot` and `weirgate keep` bring it into force again. Needs root and a kernel with
     /// BPF qdiscs (6.16).
     Apply {
-        /// The device.
-        device: String,
-        /// The files of the list.
-        #[arg(required = true, value_name = "FILE")]
-        files: Vec<PathBuf>,
-        /// The device sends what comes from subscribers, whom the source tells.
-        #[arg(long)]
-        up: bool,
-        /// What all circuits have together, such as 9gbit; without it, what the device takes.
-        #[arg(long, value_name = "RATE")]
-        rate: Option<Rate>,
-        /// At most so many sending queues of the device share the rate, each with sites of its
-        /// own; without it, one for each 2 Gbit/s.
-        #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)))]
-        queues: Option<u32>,
+        #[command(flatten)]
+        list: files::Listed,
         /// Replace a root qdisc that somebody made, which is then lost.
         #[arg(long)]
         adopt: bool,
+        /// Put the former list in force by itself after this time, unless `circuits confirm` comes.
+        #[arg(long, value_name = "TIME", value_parser = time::duration)]
+        confirm: Option<Duration>,
+    },
+    /// Say what applying a list would change on a device.
+    ///
+    /// Changes nothing. Exit status 1 if something would change. Needs root.
+    Plan {
+        #[command(flatten)]
+        list: files::Listed,
+    },
+    /// Keep the lists that `apply --confirm` brought into force.
+    Confirm,
+    /// Put the lists in force that were before the last `apply --confirm`.
+    ///
+    /// Changes of single circuits since then are lost. Needs root.
+    Rollback {
+        /// Only take back what waits for confirmation; do nothing where nothing waits.
+        #[arg(long)]
+        waiting: bool,
+    },
+    /// What takes lists back that nobody confirms; started by `apply`.
+    #[command(hide = true)]
+    Guard {
+        /// When, in nanoseconds of the boot clock.
+        deadline: u64,
     },
     /// Add one circuit to the list in force; one that is there and the same is left alone.
     ///
@@ -121,26 +133,22 @@ pub enum Command {
 pub fn run(state: &Path, command: &Command) -> Outcome {
     match command {
         Command::Check { files } => {
-            let list = files::read(files)?;
+            let list = files::list(files)?;
             output::lines(&format!("{}\n", files::summary(&list)))?;
             Ok(Status::Done)
         }
         Command::Apply {
-            device,
-            files,
-            up,
-            rate,
-            queues,
+            list,
             adopt,
-        } => {
-            let kept = Kept {
-                direction: if *up { Direction::Up } else { Direction::Down },
-                link: *rate,
-                queues: *queues,
-                list: files::read(files)?,
-            };
-            live::apply(state, device, kept, *adopt)
-        }
+            confirm,
+        } => match confirm {
+            Some(after) => confirm::apply(state, list.read()?, *adopt, *after),
+            None => live::apply(state, list.read_one()?, *adopt),
+        },
+        Command::Plan { list } => plan::plan(state, &list.read()?),
+        Command::Confirm => confirm::confirm(state),
+        Command::Rollback { waiting } => confirm::rollback(state, *waiting),
+        Command::Guard { deadline } => confirm::guard(state, *deadline),
         Command::Add(wanted) => live::put(state, wanted, true),
         Command::Change(wanted) => live::put(state, wanted, false),
         Command::Show { device, name, json } => show::show(state, device, name.as_deref(), *json),

@@ -9,11 +9,17 @@
 //! begins with a checksum; then stand `+` and the circuit's line, or `-` and its
 //! identifier. The last line of a circuit counts.
 
+mod compared;
+mod sent;
+
+pub use compared::compared;
+pub use sent::{Port, Ports};
+
 use crate::address::Prefix;
 use crate::file::File;
 use crate::hash::Known;
 use crate::key::{Key, KeyKind};
-use crate::model::{Circuit, List, Pair, Plan, Terms};
+use crate::model::{Circuit, List, Pair, Plan, Site, Terms};
 use crate::one::One;
 use crate::plans::{GB, MB, MORE, Unit};
 use crate::raw::RATES;
@@ -48,28 +54,8 @@ pub struct Kept {
 impl Kept {
     /// Writes what [`Kept::read`] reads.
     pub fn write(&self) -> String {
-        let way = match self.direction {
-            Direction::Down => "down",
-            Direction::Up => "up",
-        };
-        let link = self.link.map_or(0, Rate::as_bits_per_second);
-        let queues = self.queues.unwrap_or(0);
-        let mut text = format!("{FORMAT} {way} {link} {queues}{DIVIDES}");
-        network(&self.list, &mut text);
-        text.push_str(DIVIDES);
-        let _ = write!(text, "Plan,{},{}", RATES.join(","), MORE.join(","));
-        for plan in &self.list.plans {
-            plan_line(plan, &plan.terms, None, &mut text);
-            for times in &plan.times {
-                plan_line(plan, &times.terms, Some(&times.written), &mut text);
-            }
-        }
-        text.push_str(DIVIDES);
-        text.push_str(&columns());
-        for circuit in &self.list.circuits {
-            let site = circuit.parent.and_then(|site| self.list.sites.get(site));
-            line(circuit, site.map_or("", |site| &site.name), &mut text);
-        }
+        let mut text = head(self.direction, self.link, self.queues);
+        files(&self.list, &mut text);
         text
     }
 
@@ -178,6 +164,39 @@ fn checked(line: &str) -> Result<(&str, Option<&str>), String> {
     found.ok_or_else(|| "a change is neither of a circuit nor its end".to_owned())
 }
 
+/// The first line.
+fn head(direction: Direction, link: Option<Rate>, queues: Option<u32>) -> String {
+    let way = match direction {
+        Direction::Down => "down",
+        Direction::Up => "up",
+    };
+    let link = link.map_or(0, Rate::as_bits_per_second);
+    let queues = queues.unwrap_or(0);
+    format!("{FORMAT} {way} {link} {queues}")
+}
+
+/// What follows it.
+fn files(list: &List, text: &mut String) {
+    text.push_str(DIVIDES);
+    network(list, text);
+    text.push_str(DIVIDES);
+    let _ = write!(text, "Plan,{},{}", RATES.join(","), MORE.join(","));
+    for plan in &list.plans {
+        plan_lines(plan, text);
+    }
+    text.push_str(DIVIDES);
+    text.push_str(&columns());
+    for circuit in &list.circuits {
+        line(circuit, site_of(list, circuit), text);
+    }
+}
+
+/// The site of a circuit; empty for the link.
+fn site_of<'l>(list: &'l List, circuit: &Circuit) -> &'l str {
+    let site = circuit.parent.and_then(|site| list.sites.get(site));
+    site.map_or("", |site| &site.name)
+}
+
 /// The files of a text.
 struct Parts<'t> {
     direction: Direction,
@@ -252,15 +271,7 @@ fn sites(list: &List, own: &[usize], below: &[Vec<usize>], text: &mut String) {
         if index > 0 {
             text.push_str(",\n");
         }
-        json(&site.name, text);
-        if let Some(most) = site.most {
-            text.push_str(":{\"downloadBandwidthMbps\":");
-            rate::write(most.down, text);
-            text.push_str(",\"uploadBandwidthMbps\":");
-            rate::write(most.up, text);
-        } else {
-            text.push_str(":{\"virtual\":true");
-        }
+        site_begins(site, text);
         if !children.is_empty() {
             text.push_str(",\"children\":");
             sites(list, children, below, text);
@@ -268,6 +279,19 @@ fn sites(list: &List, own: &[usize], below: &[Vec<usize>], text: &mut String) {
         text.push('}');
     }
     text.push('}');
+}
+
+/// A site without what is below it and its end.
+fn site_begins(site: &Site, text: &mut String) {
+    json(&site.name, text);
+    if let Some(most) = site.most {
+        text.push_str(":{\"downloadBandwidthMbps\":");
+        rate::write(most.down, text);
+        text.push_str(",\"uploadBandwidthMbps\":");
+        rate::write(most.up, text);
+    } else {
+        text.push_str(":{\"virtual\":true");
+    }
 }
 
 /// A name without control characters as JSON (RFC 8259, section 7).
@@ -368,6 +392,14 @@ fn address(prefix: &Prefix, text: &mut String) {
     if !prefix.is_host() {
         text.push('/');
         rate::digits::<10>(prefix.length().into(), text);
+    }
+}
+
+/// The lines of a plan.
+fn plan_lines(plan: &Plan, text: &mut String) {
+    plan_line(plan, &plan.terms, None, text);
+    for times in &plan.times {
+        plan_line(plan, &times.terms, Some(&times.written), text);
     }
 }
 

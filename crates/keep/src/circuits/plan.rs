@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What applying a list would change on a device.
+
+use super::file::ListFile;
+use super::root::Root;
+use super::{Circuits, CircuitsRefused};
+use weirgate_bpf::CircuitTree;
+use weirgate_circuits::kept::{Kept, compared};
+use weirgate_state::DeviceName;
+
+impl Circuits<'_> {
+    /// A sentence for each kind of thing that would change; none where the list is kept and
+    /// in force.
+    pub async fn plan(
+        &self,
+        name: &DeviceName,
+        wanted: &Kept,
+    ) -> Result<Vec<String>, CircuitsRefused> {
+        let target = self.target(name).await?;
+        let file = ListFile::of(self.folders, name);
+        let text = file.read(true)?;
+        let kept = text
+            .map(|text| file.whole(&text.list, &text.changes))
+            .transpose()?;
+        let mut told = compared(kept.as_ref(), wanted);
+        let tree = self.store.circuits(target.point)?;
+        let queues = tree.as_ref().map_or(Ok(1), CircuitTree::queues)?;
+        let kind = CircuitTree::kind(target.point);
+        let root = self.root(&target, &kind, queues).await?;
+        if let Root::Foreign(kind) = root {
+            return Err(CircuitsRefused::Foreign {
+                device: name.clone(),
+                kind,
+            });
+        }
+        let is_open = tree.as_ref().map_or(Ok(true), CircuitTree::is_open)?;
+        let is_whole =
+            !is_open && root.is_whole(queues) && self.store.circuits_are_on(target.point);
+        if kept.is_some() && !is_whole {
+            told.push("what is kept comes into force again".to_owned());
+        }
+        Ok(told)
+    }
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lists that are taken back unless they are confirmed, and the former lists that come back.
+//!
+//! One file says of which devices, and until when; it stays when they are confirmed, for who
+//! goes back later. It is written before anything changes, so whoever finds it, whatever
+//! became of the command, can put all former lists in their places again: a process that is
+//! started with the change, [`Circuits::hold`], or the next command. All is done under the
+//! lock of circuits.
+
+use super::file::{FOLDER, ListFile};
+use super::{Circuits, CircuitsDone, CircuitsRefused, Held};
+use crate::clock::{self, Timer};
+use crate::error::KeepError;
+use crate::guard::{self, deadline};
+use crate::store::folder::{Folders, folder};
+use crate::store::sealed;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use weirgate_circuits::kept::Kept;
+use weirgate_kernel::{Kernel, KernelError};
+use weirgate_state::DeviceName;
+
+/// No device's file is called so: each has an end.
+const NAME: &str = "waiting";
+
+/// What to do with a damaged file.
+const HINT: &str = "remove the file, and apply the lists again";
+
+/// How lists are guarded until they are confirmed.
+#[derive(Debug, Clone, Copy)]
+pub struct Guarded<'p> {
+    /// This program, which takes them back when it is run as [`Circuits::guard`].
+    pub program: &'p Path,
+    /// The folder that it is given as `--state-dir`.
+    pub state: &'p Path,
+    /// When they are taken back.
+    pub after: Duration,
+}
+
+/// Lists that can be taken back.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    /// When they are, in nanoseconds of the boot clock; 0 for lists that are confirmed.
+    deadline: u64,
+    /// The run of the kernel of that clock.
+    boot: String,
+    /// The devices, and whether each had a list before.
+    devices: Vec<(DeviceName, bool)>,
+}
+
+impl Waiting {
+    fn path(folders: &Folders) -> PathBuf {
+        folders.state.join(FOLDER).join(NAME)
+    }
+
+    pub(super) fn is_there(folders: &Folders) -> bool {
+        Self::path(folders).exists()
+    }
+
+    fn read(folders: &Folders) -> Result<Option<Self>, KeepError> {
+        let path = Self::path(folders);
+        let bytes = match fs::read(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(KeepError::file(&path))?,
+        };
+        let read = sealed::parts(&bytes, true).and_then(|(body, _)| {
+            let text = std::str::from_utf8(body).ok();
+            text.and_then(Self::parse)
+                .ok_or_else(|| "it is not what this version writes".to_owned())
+        });
+        read.map(Some).map_err(|why| KeepError::Damaged {
+            path,
+            why,
+            hint: HINT,
+        })
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        let (deadline, boot) = lines.next()?.split_once(' ')?;
+        let device = |line: &str| {
+            let (had, name) = line.split_once(' ')?;
+            Some((DeviceName::new(name)?, had == "1"))
+        };
+        Some(Self {
+            deadline: deadline.parse().ok()?,
+            boot: boot.to_owned(),
+            devices: lines.map(device).collect::<Option<_>>()?,
+        })
+    }
+
+    fn write(&self, folders: &Folders) -> Result<(), KeepError> {
+        let mut text = format!("{} {}\n", self.deadline, self.boot);
+        for (name, had) in &self.devices {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{} {name}", u8::from(*had));
+        }
+        let path = Self::path(folders);
+        folder(path.parent().unwrap_or(&path))?;
+        sealed::write_body(&path, text.as_bytes())
+    }
+
+    /// Forgets it, and the former lists.
+    fn end(&self, folders: &Folders) -> Result<(), KeepError> {
+        let path = Self::path(folders);
+        fs::remove_file(&path).map_err(KeepError::file(&path))?;
+        sealed::flush(path.parent().unwrap_or(&path))?;
+        for (name, _) in &self.devices {
+            ListFile::drop_former(folders, name)?;
+        }
+        Ok(())
+    }
+
+    const fn is_confirmed(&self) -> bool {
+        self.deadline == 0
+    }
+
+    /// Whether it should have been confirmed before now.
+    fn is_over(&self, folders: &Folders) -> bool {
+        !self.is_confirmed() && (self.boot != folders.boot || self.deadline <= clock::now())
+    }
+
+    fn names(&self) -> Vec<DeviceName> {
+        self.devices.iter().map(|(name, _)| name.clone()).collect()
+    }
+}
+
+impl Circuits<'_> {
+    /// Brings lists into force and keeps them, until they are confirmed or taken back: all
+    /// of them, or those before are in force. Whether the process that takes them back ends
+    /// with this session.
+    pub async fn apply_until(
+        &self,
+        lists: Vec<(DeviceName, Kept)>,
+        adopt: bool,
+        guarded: Guarded<'_>,
+    ) -> Result<(Vec<(DeviceName, CircuitsDone)>, bool), CircuitsRefused> {
+        self.nothing_waits().await?;
+        for (name, _) in &lists {
+            self.target(name).await?;
+        }
+        let deadline = deadline(guarded.after);
+        let until = deadline.to_string();
+        let state = std::path::absolute(guarded.state).map_err(KeepError::file(guarded.state))?;
+        let words: [&OsStr; 5] = [
+            "--state-dir".as_ref(),
+            state.as_ref(),
+            "circuits".as_ref(),
+            "guard".as_ref(),
+            until.as_ref(),
+        ];
+        let started = guard::spawn(guarded.program, &words, Stdio::null(), true);
+        let (mut guard, in_session) =
+            started.map_err(|error| KeepError::Guard(error.to_string()))?;
+        let mut devices = Vec::new();
+        for (name, _) in &lists {
+            let had = ListFile::keep_former(self.folders, name)?;
+            devices.push((name.clone(), had));
+        }
+        let waiting = Waiting {
+            deadline,
+            boot: self.folders.boot.clone(),
+            devices,
+        };
+        waiting.write(self.folders)?;
+        let mut all = Vec::new();
+        for (name, mut kept) in lists {
+            match self.bring(&name, &mut kept, adopt).await {
+                Ok(done) => all.push((name, done)),
+                Err(refused) => {
+                    // What cannot be taken back now is tried again when its time is over.
+                    self.back(&waiting).await?;
+                    // It has nothing to do any more; one that ended is no matter.
+                    let _ = guard.kill();
+                    let _ = guard.wait();
+                    return Err(refused);
+                }
+            }
+        }
+        Ok((all, in_session))
+    }
+
+    /// The process that takes lists back which nobody has confirmed until then.
+    pub async fn guard(
+        folders: &Folders,
+        kernel: &Kernel,
+        deadline: u64,
+    ) -> Result<(), CircuitsRefused> {
+        guard::stay();
+        let timer = Timer::new()?;
+        timer.set(deadline)?;
+        timer.over().await?;
+        Circuits::open(folders, kernel)?.end_what_is_over().await?;
+        Ok(())
+    }
+
+    /// Keeps the lists that wait for it; their devices.
+    pub async fn confirm(&self) -> Result<Vec<DeviceName>, CircuitsRefused> {
+        if self.end_what_is_over().await? {
+            return Err(CircuitsRefused::Nothing(
+                "the time of the change was over; the former lists are in force",
+            ));
+        }
+        match Waiting::read(self.folders)? {
+            Some(mut waiting) if !waiting.is_confirmed() => {
+                waiting.deadline = 0;
+                waiting.write(self.folders)?;
+                Ok(waiting.names())
+            }
+            _ => Err(CircuitsRefused::Nothing("nothing waits to be confirmed")),
+        }
+    }
+
+    /// Puts the lists in force that were before those that wait for confirmation, and with
+    /// `confirmed` also those before the ones that were confirmed last; the devices.
+    pub async fn take_back(&self, confirmed: bool) -> Result<Vec<DeviceName>, CircuitsRefused> {
+        match Waiting::read(self.folders)? {
+            Some(waiting) if confirmed || !waiting.is_confirmed() => {
+                self.back(&waiting).await?;
+                Ok(waiting.names())
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Refuses where lists wait for confirmation whose time is not over.
+    pub(super) async fn nothing_waits(&self) -> Result<(), CircuitsRefused> {
+        self.end_what_is_over().await?;
+        match Waiting::read(self.folders)? {
+            Some(waiting) if !waiting.is_confirmed() => Err(CircuitsRefused::Waits),
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps no former list where this device is one of those that have one.
+    pub(super) fn drop_former(&self, name: &DeviceName) -> Result<(), CircuitsRefused> {
+        if let Some(waiting) = Waiting::read(self.folders)?
+            && waiting.devices.iter().any(|(other, _)| other == name)
+        {
+            waiting.end(self.folders)?;
+        }
+        Ok(())
+    }
+
+    /// What [`Circuits::hold`] does of lists that nobody confirmed. A damaged file is told by
+    /// commands, and keeps no list from being held.
+    pub(super) async fn hold_waiting(&self) -> Vec<Held> {
+        let Ok(Some(waiting)) = Waiting::read(self.folders) else {
+            return Vec::new();
+        };
+        if !waiting.is_over(self.folders) {
+            return Vec::new();
+        }
+        let Err(refused) = self.back(&waiting).await else {
+            return Vec::new();
+        };
+        let device = waiting.names().into_iter().next();
+        let held = device.map(|device| Held {
+            device,
+            outcome: Err(refused),
+        });
+        held.into_iter().collect()
+    }
+
+    /// Takes back lists that nobody confirmed in time; whether there were any.
+    async fn end_what_is_over(&self) -> Result<bool, CircuitsRefused> {
+        match Waiting::read(self.folders)? {
+            Some(waiting) if waiting.is_over(self.folders) => {
+                self.back(&waiting).await?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Puts all former lists in force. What was done of it is found done, where it has to be
+    /// tried again.
+    async fn back(&self, waiting: &Waiting) -> Result<(), CircuitsRefused> {
+        for (name, had) in &waiting.devices {
+            let target = match self.target(name).await {
+                Err(CircuitsRefused::Kernel(error))
+                    if matches!(*error, KernelError::NoDevice(_)) =>
+                {
+                    None
+                }
+                other => Some(other?),
+            };
+            if !had {
+                match self.take_off(name).await {
+                    Err(CircuitsRefused::None(_)) => {}
+                    Err(CircuitsRefused::Kernel(_)) if target.is_none() => {}
+                    other => other?,
+                }
+                continue;
+            }
+            let former = ListFile::read_former(self.folders, name)?;
+            let has_former = former.is_some();
+            let mut tree = None;
+            if let Some(target) = &target {
+                tree = Some(match former {
+                    Some(mut kept) => self.force(target, &mut kept, false).await?.0,
+                    None => self.force_kept(target).await?.0,
+                });
+            }
+            if has_former {
+                ListFile::put_former(self.folders, name)?;
+            }
+            if let Some(tree) = tree {
+                tree.settle()?;
+            }
+        }
+        waiting.end(self.folders)?;
+        Ok(())
+    }
+}

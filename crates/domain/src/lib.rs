@@ -72,7 +72,9 @@ pub use codes::CODES;
 pub use contract::{Contract, contracts};
 pub use edge::conditioners;
 pub use finding::{Finding, Load};
-pub use model::{Class, Customer, Domain, Link, Position, Role, Router, Select, Service};
+pub use model::{
+    Circuits, CircuitsOf, Class, Customer, Domain, Link, Position, Role, Router, Select, Service,
+};
 pub use node::{NodeError, policy_text};
 pub use parse::{TABLES, parse};
 pub use report::Report;

@@ -5,6 +5,7 @@ use crate::Behaviour;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Range;
+use weirgate_document::Value;
 use weirgate_linklayer::LinkLayer;
 use weirgate_policy::{Ports, Prefix, Protocol};
 use weirgate_units::{Rate, Share, Size, Span};
@@ -13,6 +14,8 @@ use weirgate_units::{Rate, Share, Size, Span};
 /// services refer to them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Domain {
+    /// The files of the list of circuits that routers have parts of, as written.
+    pub circuits: Vec<Value<String>>,
     /// Its routers.
     pub routers: BTreeMap<String, Router>,
     /// The links between routers, as written.
@@ -64,8 +67,36 @@ pub struct Router {
     pub kit: bool,
     /// How ssh calls it; by its name here where nothing is configured.
     pub host: Option<String>,
+    /// The circuits that it shapes.
+    pub circuits: Option<Circuits>,
     /// Where it is written.
     pub position: Position,
+}
+
+/// The circuits of a router.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Circuits {
+    /// Which they are.
+    pub of: CircuitsOf,
+    /// The device that sends to subscribers.
+    pub access: Option<Value<String>>,
+    /// The device that sends what comes from subscribers.
+    pub core: Option<Value<String>>,
+    /// What all have together, to subscribers and from them.
+    pub rates: Option<[Rate; 2]>,
+    /// The most queues of each device.
+    pub queues: Option<u32>,
+    /// Where they are written.
+    pub position: Position,
+}
+
+/// Which circuits a router has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CircuitsOf {
+    /// All of a list in these files.
+    Files(Vec<Value<String>>),
+    /// What is below these sites of the domain's list.
+    Sites(Vec<Value<String>>),
 }
 
 /// A link between two routers.

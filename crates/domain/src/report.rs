@@ -21,6 +21,10 @@ pub struct Report<'c> {
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (domain, check) = (self.domain, self.check);
+        // Routers that have circuits alone carry no promise.
+        if domain.classes.is_empty() {
+            return writeln!(f, "{}", counted(domain.routers.len(), "router"));
+        }
         writeln!(
             f,
             "{}, {}, {}, {}, {}",

@@ -15,6 +15,19 @@ const COLUMNS: [Quantity; 4] = [
 
 impl fmt::Display for Verification<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.services.is_empty() {
+            let sound = self
+                .routers
+                .values()
+                .filter(|one| **one == Found::AsPlanned);
+            let (all, sound) = (self.routers.len(), sound.count());
+            writeln!(
+                f,
+                "Asked {}. Of {all} routers {sound} are as the domain says.",
+                self.when
+            )?;
+            return self.cause(f);
+        }
         let judged = self.services.iter().filter_map(|fate| match fate {
             Fate::Judged(comparisons) => Some(comparisons),
             Fate::NotMeasured(_) => None,

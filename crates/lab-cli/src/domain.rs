@@ -12,12 +12,13 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::time;
 use weirgate_console::{output, source};
 use weirgate_domain::Domain;
 use weirgate_lab::{Limits, Options, prepare};
 use weirgate_rollout::apply;
+use weirgate_rollout::part::parts;
 use weirgate_rollout::ssh::Ssh;
 use weirgate_rollout::verify::{self, Settings};
 use weirgate_rollout::{Sound, namespaces, sound};
@@ -109,6 +110,9 @@ pub struct Arguments {
 
 /// Boots the machine with the domain file, and prints what it says.
 fn boot(domain: &Domain, text: &str, arguments: &Arguments) -> Outcome {
+    if domain.services.is_empty() && domain.routers.values().all(|one| one.circuits.is_some()) {
+        return Err(wrong("routers have circuits alone, which are not tried"));
+    }
     // What does not go there is reported here.
     namespaces::settle(&mut domain.clone())?;
     let own = std::env::current_exe()?;
@@ -187,7 +191,8 @@ fn inside((mut domain, check, texts): Sound, measure: Option<&Measure>) -> Outco
     namespaces::build(&domain)?;
     tell("applying the routers' policies");
     let ssh = Ssh::namespaces();
-    match apply::apply(&domain, &texts, &ssh, CONFIRM, false)? {
+    let parts = parts(texts, Default::default());
+    match apply::apply(&domain, &parts, &ssh, CONFIRM, false)? {
         Status::Done => (),
         Status::Differs => return Ok(Status::Differs),
     }
@@ -198,5 +203,5 @@ fn inside((mut domain, check, texts): Sound, measure: Option<&Measure>) -> Outco
         ask: true,
         record: Path::new(RECORD),
     };
-    verify::run(&domain, &check, &texts, &ssh, &settings)
+    verify::run(&domain, &check, &parts, &ssh, &settings)
 }

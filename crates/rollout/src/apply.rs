@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate domain plan` and `apply`: each router's policy, on all of them or
+//! `weirgate domain plan` and `apply`: each router's policy and circuits, on all of them or
 //! on none.
 //!
-//! Each router gets its policy under a guard of its own: it returns by itself
-//! unless it is confirmed, and it is confirmed only when all have it. A router
+//! Each part gets what it is to have under a guard of its own: it returns by itself
+//! unless it is confirmed, and it is confirmed only when all have theirs. A router
 //! that is cut off by the change thus returns without being reached. Where one
 //! refuses, or one of the confirmations fails, all others are ordered to return.
 
+use crate::part::{Part, Parts, routers};
 use crate::ssh::{Answer, PATIENCE, Ssh};
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,24 +18,23 @@ use weirgate_console::output;
 use weirgate_domain::Domain;
 use weirgate_units::{Inserted as _, PeerText};
 
-/// Texts by the names of routers.
-pub type Texts = BTreeMap<String, String>;
-
 /// Says what would change on each router.
-pub fn plan(domain: &Domain, texts: &Texts, ssh: &Ssh) -> Outcome {
-    let answers = ssh.ask_all(domain, &["plan", "-"], texts, PATIENCE);
+pub fn plan(domain: &Domain, parts: &Parts, ssh: &Ssh) -> Outcome {
+    let answers = ssh.ask_all(domain, &["plan", "-"], parts, PATIENCE);
     let mut status = Status::Done;
     let mut wrong = Vec::new();
-    for (name, answer) in &answers {
-        output::data(&format!("router {name}"))?;
+    for (part, answer) in &answers {
+        output::data(&format!("router {part}"))?;
         match answer.status {
-            Some(0) => output::data("  nothing to change")?,
-            Some(1) if !answer.out.is_blank() => {
-                status = Status::Differs;
+            Some(0) if !part.is_circuits => output::data("  nothing to change")?,
+            Some(0 | 1) if !answer.out.is_blank() => {
+                if answer.status == Some(1) {
+                    status = Status::Differs;
+                }
                 let steps = answer.steps().map(|step| format!("  {step}"));
                 output::data(&steps.collect::<Vec<_>>().join("\n"))?;
             }
-            _ => wrong.push(format!("weirgate: {name}: {}", answer.why())),
+            _ => wrong.push(format!("weirgate: {part}: {}", answer.why())),
         }
     }
     if wrong.is_empty() {
@@ -46,26 +46,42 @@ pub fn plan(domain: &Domain, texts: &Texts, ssh: &Ssh) -> Outcome {
     }
 }
 
-/// Writes each router's policy into a folder, for other means of carrying it
+/// Writes what each router is to have into a folder, for other means of carrying it
 /// there. What is left there of a router that the domain no longer has is named,
 /// not deleted.
-pub fn write(texts: &Texts, folder: &Path) -> Outcome {
+pub fn write(parts: &Parts, folder: &Path) -> Outcome {
     fs::create_dir_all(folder)?;
-    for (name, text) in texts {
-        fs::write(folder.join(format!("{name}.toml")), text)?;
+    let mut written = Vec::new();
+    for (part, text) in parts {
+        let end = if part.is_circuits { CIRCUITS } else { POLICY };
+        let path = folder.join(format!("{}.{end}", part.router));
+        fs::write(&path, text)?;
+        written.push(path);
     }
-    output::text(&format!(
-        "{} policies in {}; each is for `weirgate apply` on its router",
-        texts.len(),
-        folder.display()
-    ))?;
+    let lists = parts.keys().filter(|part| part.is_circuits).count();
+    if lists < parts.len() {
+        output::text(&format!(
+            "{} policies in {}; each is for `weirgate apply` on its router",
+            parts.len() - lists,
+            folder.display()
+        ))?;
+    }
+    if lists > 0 {
+        output::text(&format!(
+            "{lists} lists in {}; each is what `weirgate circuits apply - --confirm 60s` reads on \
+             its router",
+            folder.display()
+        ))?;
+    }
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        let policy = path.extension().is_some_and(|end| end == "toml");
+        let is_ours = path
+            .extension()
+            .is_some_and(|end| end == POLICY || end == CIRCUITS);
         let name = path.file_stem().map(|name| name.to_string_lossy());
-        if let Some(name) = name.filter(|name| policy && !texts.contains_key(&**name)) {
+        if let Some(name) = name.filter(|_| is_ours && !written.contains(&path)) {
             output::note(&format!(
-                "{}: the domain has no router `{name}`",
+                "{}: the domain has no router `{name}` with that",
                 path.display()
             ));
         }
@@ -73,8 +89,12 @@ pub fn write(texts: &Texts, folder: &Path) -> Outcome {
     Ok(Status::Done)
 }
 
-/// Applies every router's policy; all of them return where one fails.
-pub fn apply(domain: &Domain, texts: &Texts, ssh: &Ssh, confirm: Duration, adopt: bool) -> Outcome {
+/// How names of files end that [`write`] makes.
+const POLICY: &str = "toml";
+const CIRCUITS: &str = "circuits";
+
+/// Applies everything; all routers return where one fails.
+pub fn apply(domain: &Domain, parts: &Parts, ssh: &Ssh, confirm: Duration, adopt: bool) -> Outcome {
     let guard = format!("{}s", confirm.as_secs().max(1));
     let mut words = vec!["apply", "-", "--confirm", &guard];
     if adopt {
@@ -83,17 +103,17 @@ pub fn apply(domain: &Domain, texts: &Texts, ssh: &Ssh, confirm: Duration, adopt
     // Whoever has its policy returns after `confirm`: half of that for each step
     // leaves time to tell it what became of the others.
     let patience = confirm / 2;
-    let answers = ssh.ask_all(domain, &words, texts, patience);
+    let answers = ssh.ask_all(domain, &words, parts, patience);
     let (done, failed): (BTreeMap<_, _>, BTreeMap<_, _>) =
         answers.into_iter().partition(|(_, answer)| answer.done());
     if !failed.is_empty() {
         report(&failed, "not applied");
-        let done: Vec<String> = done.into_keys().collect();
+        let done: Vec<Part> = done.into_keys().collect();
         let others = Others {
             waiting: &done,
             unsure: &[],
         };
-        let ended = returned(domain, ssh, &[], &others, failed.len(), confirm);
+        let ended = returned(domain, ssh, &[], &others, routers(failed.keys()), confirm);
         // One of them says that it lost the state before.
         let lost = failed.values().any(|answer| answer.status == Some(4));
         return Err(match ended {
@@ -101,52 +121,67 @@ pub fn apply(domain: &Domain, texts: &Texts, ssh: &Ssh, confirm: Duration, adopt
             other => other,
         });
     }
-    for (name, answer) in &done {
-        let steps = answer.err.lines().find(|line| line.contains("steps done"));
-        let steps = steps.unwrap_or_else(|| PeerText::new("applied"));
-        output::note(&format!("{name}: {steps}"));
+    for (part, answer) in &done {
+        let told =
+            |line: &PeerText| line.contains("steps done") || line.contains("entries written");
+        let mut lines: Vec<PeerText> = answer.err.lines().filter(told).collect();
+        if lines.is_empty() {
+            lines.push(PeerText::new("applied"));
+        }
+        for line in lines {
+            output::note(&format!("{part}: {line}"));
+        }
     }
-    let empty = |names: &mut dyn Iterator<Item = String>| -> Texts {
-        names.map(|name| (name, String::new())).inserted()
-    };
-    let all = empty(&mut done.into_keys());
-    let answers = ssh.ask_all(domain, &["confirm"], &all, patience);
+    let done: Vec<Part> = done.into_keys().collect();
+    let answers = ssh.ask_all(domain, &["confirm"], &empty(&done), patience);
     let (kept, lost): (BTreeMap<_, _>, BTreeMap<_, _>) =
         answers.into_iter().partition(|(_, answer)| answer.done());
     if !lost.is_empty() {
         report(&lost, "not confirmed");
-        let kept: Vec<String> = kept.into_keys().collect();
-        let failed = lost.len();
+        let kept: Vec<Part> = kept.into_keys().collect();
+        let failed = routers(lost.keys());
         let (reached, unsure): (BTreeMap<_, _>, BTreeMap<_, _>) = lost
             .into_iter()
             .partition(|(_, answer)| answer.status.is_some());
-        let reached: Vec<String> = reached.into_keys().collect();
-        let unsure: Vec<String> = unsure.into_keys().collect();
+        let reached: Vec<Part> = reached.into_keys().collect();
+        let unsure: Vec<Part> = unsure.into_keys().collect();
         let others = Others {
             waiting: &reached,
             unsure: &unsure,
         };
         return Err(returned(domain, ssh, &kept, &others, failed, confirm));
     }
-    output::note(&format!(
-        "{} routers have their policies, read back and confirmed",
-        kept.len()
-    ));
+    for (is_circuits, what) in [
+        (false, "policies, read back and confirmed"),
+        (true, "circuits, kept and confirmed"),
+    ] {
+        let count = kept.keys().filter(|part| part.is_circuits == is_circuits);
+        let count = count.count();
+        if count > 0 {
+            output::note(&format!("{count} routers have their {what}"));
+        }
+    }
     Ok(Status::Done)
 }
 
-fn report(answers: &BTreeMap<String, Answer>, what: &str) {
-    for (name, answer) in answers {
-        output::note(&format!("weirgate: {name}: {what}: {}", answer.why()));
+/// Nothing to read for each.
+fn empty(parts: &[Part]) -> Parts {
+    let parts = parts.iter().map(|part| (part.clone(), String::new()));
+    parts.inserted()
+}
+
+fn report(answers: &BTreeMap<Part, Answer>, what: &str) {
+    for (part, answer) in answers {
+        output::note(&format!("weirgate: {part}: {what}: {}", answer.why()));
     }
 }
 
-/// Routers that have not reported that they confirmed.
+/// Parts that have not reported that they confirmed.
 struct Others<'a> {
     /// Those that wait for it, or have returned.
-    waiting: &'a [String],
+    waiting: &'a [Part],
     /// Those of which it is not known whether a confirmation came through.
-    unsure: &'a [String],
+    unsure: &'a [Part],
 }
 
 /// Makes routers return, and says how that ended: those that have confirmed to
@@ -155,41 +190,38 @@ struct Others<'a> {
 fn returned(
     domain: &Domain,
     ssh: &Ssh,
-    confirmed: &[String],
+    confirmed: &[Part],
     others: &Others<'_>,
     failed: usize,
     confirm: Duration,
 ) -> Failure {
-    let empty = |names: &[String]| -> Texts {
-        let names = names.iter().map(|name| (name.clone(), String::new()));
-        names.inserted()
-    };
     let mut stuck = Vec::new();
-    for (name, answer) in ssh.ask_all(domain, &["rollback"], &empty(confirmed), PATIENCE) {
+    for (part, answer) in ssh.ask_all(domain, &["rollback"], &empty(confirmed), PATIENCE) {
         // A first state has none before it: it is taken away.
         let first = !answer.done() && answer.err.contains("no earlier state");
-        let host = crate::ssh::host(domain, &name);
+        let host = crate::ssh::host(domain, &part.router);
         let back = answer.done() || (first && ssh.ask(host, &["remove"], "", PATIENCE).done());
         if !back {
             stuck.push(format!(
-                "{name}: it has its new policy, confirmed: {}",
+                "{part}: what it has is new, and confirmed: {}",
                 answer.why()
             ));
         }
     }
-    let all: Vec<String> = others
+    let all: Vec<Part> = others
         .waiting
         .iter()
         .chain(others.unsure)
         .cloned()
         .collect();
-    for (name, answer) in ssh.ask_all(domain, &["rollback", "--waiting"], &empty(&all), PATIENCE) {
-        let unsure = others.unsure.contains(&name) && !answer.err.contains("is taken back");
+    for (part, answer) in ssh.ask_all(domain, &["rollback", "--waiting"], &empty(&all), PATIENCE) {
+        let unsure = others.unsure.contains(&part) && !answer.err.contains("is taken back");
         if !answer.done() || unsure {
             stuck.push(format!(
-                "{name}: it returns by itself within {} s, unless the confirmation came through, \
-                 which `weirgate history` there tells: {}",
+                "{part}: it returns by itself within {} s, unless the confirmation came through, \
+                 which `{}` there tells: {}",
                 confirm.as_secs(),
+                part.told_by(),
                 answer.why()
             ));
         }
@@ -201,7 +233,7 @@ fn returned(
     if stuck.is_empty() {
         return Failure::Refused(format!(
             "{failed}; all others are as they were before: {} returned",
-            confirmed.len() + all.len()
+            routers(confirmed.iter().chain(&all))
         ));
     }
     Failure::Broken(format!(

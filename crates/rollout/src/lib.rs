@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rolls a DiffServ domain out over ssh: plans and applies each router's
-//! policy, and measures from end to end what was promised.
+//! policy and circuits, and measures from end to end what was promised.
 //!
 //! What reaches a router needs ssh. What each router is to have is known without it:
 //!
@@ -16,8 +16,10 @@
 //! ```
 
 pub mod apply;
+pub mod circuits;
 pub mod end;
 pub mod namespaces;
+pub mod part;
 pub mod ssh;
 mod transport;
 pub mod verify;
@@ -30,7 +32,7 @@ use weirgate_domain::{Check, Domain, Report, router_policies};
 
 /// A domain whose promises can be kept, what each is worth at worst, and the
 /// policy of each router.
-pub type Sound = (Domain, Check, apply::Texts);
+pub type Sound = (Domain, Check, part::Texts);
 
 /// Reads a domain file and checks what it promises.
 ///
@@ -40,6 +42,19 @@ pub fn read(path: &Path) -> Result<(Domain, Check), Failure> {
     let domain = source::parse(path, &source::read(path)?, weirgate_domain::parse)?;
     let check = weirgate_domain::check(&domain);
     Ok((domain, check))
+}
+
+/// A domain whose promises can be kept, with all parts of each router; otherwise says what
+/// cannot.
+///
+/// # Errors
+/// The file, or one that it names, cannot be read or is wrong; every problem is reported.
+pub fn whole(path: &Path) -> Result<Option<(Domain, Check, part::Parts)>, Failure> {
+    let Some((domain, check, policies)) = sound(path)? else {
+        return Ok(None);
+    };
+    let lists = circuits::lists(path, &source::read(path)?, &domain)?;
+    Ok(Some((domain, check, part::parts(policies, lists.texts()))))
 }
 
 /// A domain whose promises can be kept, with each router's policy; otherwise

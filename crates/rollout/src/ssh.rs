@@ -4,8 +4,9 @@
 //! Every call is a list of words: the program, the machine's name, `weirgate`
 //! and its arguments, which are fixed words and numbers of ours. No shell here
 //! sees them, and what the one at the other end sees holds nothing that it
-//! could take for more than words. Policies go through standard input.
+//! could take for more than words. Policies and lists go through standard input.
 
+use crate::part::{Part, Parts};
 use clap::Args;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write as _};
@@ -185,28 +186,29 @@ impl Ssh {
         }
     }
 
-    /// The same on several routers at once, each with what it reads.
+    /// The same of several parts at once, each with what it reads.
     pub fn ask_all(
         &self,
         domain: &Domain,
         words: &[&str],
-        inputs: &BTreeMap<String, String>,
+        inputs: &Parts,
         patience: Duration,
-    ) -> BTreeMap<String, Answer> {
+    ) -> BTreeMap<Part, Answer> {
         thread::scope(|scope| {
             let started: Vec<_> = inputs
                 .iter()
-                .map(|(name, input)| {
-                    let host = host(domain, name);
+                .map(|(part, input)| {
+                    let host = host(domain, &part.router);
+                    let words = part.words(words);
                     (
-                        name,
-                        scope.spawn(move || self.ask(host, words, input, patience)),
+                        part,
+                        scope.spawn(move || self.ask(host, &words, input, patience)),
                     )
                 })
                 .collect();
             let ended = started
                 .into_iter()
-                .map(|(name, thread)| (name.clone(), thread.join().unwrap_or_default()));
+                .map(|(part, thread)| (part.clone(), thread.join().unwrap_or_default()));
             ended.inserted()
         })
     }

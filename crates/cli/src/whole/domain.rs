@@ -7,17 +7,17 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weirgate_console::exit::{Outcome, Status};
-use weirgate_console::output;
 use weirgate_console::time;
+use weirgate_console::{output, source};
 use weirgate_domain::Report;
 use weirgate_rollout::ssh::Ssh;
-use weirgate_rollout::{apply, end, read, sound, verify, within};
+use weirgate_rollout::{apply, circuits, end, read, verify, whole, within};
 use weirgate_units::Rate;
 
 /// What can be done with a domain.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Say what every port carries and how long every service takes at worst.
+    /// Say what every port carries, how long every service takes at worst, and who has which circuits.
     ///
     /// Exit status 1 if something that is promised cannot be kept; then with the smallest changes
     /// that would each be enough.
@@ -28,7 +28,7 @@ pub enum Command {
         #[arg(long)]
         details: bool,
     },
-    /// Ask each router, over ssh, what its policy would change there.
+    /// Ask each router, over ssh, what its policy and circuits would change there.
     ///
     /// Changes nothing. Exit status 1 if something would change.
     Plan {
@@ -37,15 +37,15 @@ pub enum Command {
         #[command(flatten)]
         ssh: Ssh,
     },
-    /// Apply each router's policy over ssh: on all of them, or on none.
+    /// Apply each router's policy and circuits over ssh: on all of them, or on none.
     ///
-    /// Each router returns by itself unless it is confirmed, and is confirmed when all have their
-    /// policies. Exit status 3 if one failed and all others are as they were, 4 if some could not
+    /// Each router returns by itself unless it is confirmed, and is confirmed when all have
+    /// theirs. Exit status 3 if one failed and all others are as they were, 4 if some could not
     /// be told to return.
     Apply {
         /// The domain file.
         domain: PathBuf,
-        /// Write the policies into this folder, one file for each router, and change nothing.
+        /// Write them into this folder, files for each router, and change nothing.
         #[arg(long, value_name = "FOLDER", conflicts_with_all = ["confirm", "adopt", "ssh", "remote"])]
         files: Option<PathBuf>,
         /// After which time a router returns that is not confirmed.
@@ -61,7 +61,7 @@ pub enum Command {
     ///
     /// Sends each service's traffic, as much as was promised, from its customer's machine to the
     /// other's (their `host` and `address` in the domain file), all at once, and asks each router
-    /// whether it is as planned. Exit status 1 if something is broken or could not be measured.
+    /// whether its policy and circuits are as planned. Exit status 1 if something is broken or could not be measured.
     Verify {
         /// The domain file.
         domain: PathBuf,
@@ -103,10 +103,10 @@ pub fn run(command: &Command) -> Outcome {
     match command {
         Command::Check { domain, details } => check(domain, *details),
         Command::Plan { domain, ssh } => {
-            let Some((domain, _, texts)) = sound(domain)? else {
+            let Some((domain, _, parts)) = whole(domain)? else {
                 return Ok(Status::Differs);
             };
-            apply::plan(&domain, &texts, ssh)
+            apply::plan(&domain, &parts, ssh)
         }
         Command::Apply {
             domain,
@@ -115,12 +115,12 @@ pub fn run(command: &Command) -> Outcome {
             adopt,
             ssh,
         } => {
-            let Some((domain, _, texts)) = sound(domain)? else {
+            let Some((domain, _, parts)) = whole(domain)? else {
                 return Ok(Status::Differs);
             };
             match files {
-                Some(folder) => apply::write(&texts, folder),
-                None => apply::apply(&domain, &texts, ssh, *confirm, *adopt),
+                Some(folder) => apply::write(&parts, folder),
+                None => apply::apply(&domain, &parts, ssh, *confirm, *adopt),
             }
         }
         Command::Verify {
@@ -131,7 +131,7 @@ pub fn run(command: &Command) -> Outcome {
             record,
             ssh,
         } => {
-            let Some((domain, check, texts)) = sound(path)? else {
+            let Some((domain, check, parts)) = whole(path)? else {
                 return Ok(Status::Differs);
             };
             let own = verify::record::beside(path);
@@ -141,7 +141,7 @@ pub fn run(command: &Command) -> Outcome {
                 ask: !measure_only,
                 record: record.as_ref().unwrap_or(&own),
             };
-            verify::run(&domain, &check, &texts, ssh, &settings)
+            verify::run(&domain, &check, &parts, ssh, &settings)
         }
         Command::Try(_) => handed::over(),
         Command::Within { space, program } => within::run(space, program),
@@ -156,7 +156,9 @@ fn check(path: &Path, details: bool) -> Outcome {
         check: &check,
         details,
     };
+    let lists = circuits::lists(path, &source::read(path)?, &domain)?;
     output::text(&report.to_string())?;
+    lists.show()?;
     Ok(if check.findings.is_empty() {
         Status::Done
     } else {

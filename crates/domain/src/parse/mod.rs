@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From a domain file's text to a checked [`Domain`]; all problems in one run.
 
+mod circuits;
 mod customer;
 mod field;
 mod service;
@@ -27,7 +28,8 @@ const FORMAT: Field<Own> =
 const CLASS: Field<Own> = Field::new(
     "class",
     Own("a table for each name"),
-    "The classes that every port has",
+    "The classes that every port has. Where routers have circuits alone, there is none, and no \
+     customer",
 )
 .required("add a table `[class.NAME]`");
 
@@ -36,6 +38,7 @@ const FILE: Table = Table::new(
     "The head of the file, and its tables",
     &[
         &FORMAT,
+        &circuits::CIRCUITS,
         &topology::ROUTER,
         &topology::LINK,
         &CLASS,
@@ -63,7 +66,9 @@ const OF_CLASS: Table = Table::new("[class.NAME]", "A class", &[&BEHAVIOUR, &SHA
 /// Every table of a domain file, for the reference.
 pub const TABLES: &[Table] = &[
     FILE,
+    circuits::OF_LIST,
     topology::OF_ROUTER,
+    circuits::OF_CIRCUITS,
     topology::OF_LINK,
     OF_CLASS,
     customer::OF_CUSTOMER,
@@ -84,12 +89,26 @@ pub fn parse(source: &str) -> (Option<Domain>, Vec<Problem>) {
 
 fn read(root: &mut Reader<'_, '_>) -> Option<Domain> {
     version(root);
+    let circuits = circuits::common(root);
     let routers = topology::routers(root);
     let links = topology::links(root, &routers);
-    let classes = classes(root);
-    let (customers, names) = customer::customers(root, &routers, &links);
+    // Routers that have circuits alone have no ports.
+    let parts = [
+        CLASS.name,
+        customer::CUSTOMER.name,
+        topology::LINK.name,
+        service::SERVICE.name,
+    ];
+    let has_ports = circuits::routers(&routers).next().is_none()
+        || parts.into_iter().any(|part| root.has(part));
+    let (mut classes, mut customers, mut names) = Default::default();
+    if has_ports {
+        classes = self::classes(root);
+        (customers, names) = customer::customers(root, &routers, &links);
+    }
     let services = service::services(root, &names, &classes);
     let mut domain = Domain {
+        circuits,
         routers,
         links,
         classes,
@@ -102,6 +121,7 @@ fn read(root: &mut Reader<'_, '_>) -> Option<Domain> {
     crate::contract::settle_smallest(&mut domain);
     service::apart(&domain, root.problems());
     service::of_one_version(&domain, root.problems());
+    circuits::apart(&domain, root);
     for (service, path) in domain.services.iter().zip(domain.paths()) {
         if path.is_none() {
             let message = format!(

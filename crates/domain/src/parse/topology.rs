@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `[router.NAME]` and `[[link]]`.
 
+use super::circuits;
 use super::field::{self, MOST, Rates};
 use crate::codes;
 use crate::{Link, Position, Role, Router};
@@ -16,7 +17,8 @@ const ROLE: Field<Own> = Field::new(
     "role",
     Own("`\"boundary\"`, `\"interior\"`"),
     "`boundary` where customers are connected, else `interior`. It is checked, no more: a customer \
-     at an interior router is refused, and conditioners stand wherever a customer is",
+     at an interior router is refused, and conditioners stand wherever a customer is. One with \
+     `circuits` need not say it",
 )
 .required("write `boundary` where customers are connected, else `interior`");
 const ENGINE: Field<Own> = Field::new(
@@ -29,8 +31,11 @@ const ENGINE: Field<Own> = Field::new(
 const HOST: Field<Text> =
     Field::new("host", Text, "How ssh calls it: `[USER@]HOST`").default("the router's name");
 
-pub(super) const OF_ROUTER: Table =
-    Table::new("[router.NAME]", "A router", &[&ROLE, &ENGINE, &HOST]);
+pub(super) const OF_ROUTER: Table = Table::new(
+    "[router.NAME]",
+    "A router",
+    &[&ROLE, &ENGINE, &HOST, &circuits::OF_ROUTER],
+);
 
 pub(super) const LINK: Field<Own> = Field::new("link", Own("tables"), "The links between routers");
 
@@ -62,6 +67,7 @@ pub(super) const OF_LINK: Table = Table::new(
 pub(super) fn routers(root: &mut Reader<'_, '_>) -> BTreeMap<String, Router> {
     let mut routers = BTreeMap::new();
     for (name, mut table) in field::named_tables(root, &ROUTER, MOST) {
+        let circuits = circuits::of_router(&mut table);
         let role = role(&mut table);
         let kit = engine(&mut table) == Some(KIT);
         let host = HOST.get(&mut table);
@@ -77,6 +83,7 @@ pub(super) fn routers(root: &mut Reader<'_, '_>) -> BTreeMap<String, Router> {
                 role,
                 kit,
                 host,
+                circuits,
                 position,
             },
         );
@@ -117,8 +124,8 @@ fn engine(table: &mut Reader<'_, '_>) -> Option<&'static str> {
 }
 
 fn role(table: &mut Reader<'_, '_>) -> Option<Role> {
-    let stated = ROLE.is_there(table).then(|| table.text(ROLE.name));
-    let word = stated.flatten()?;
+    let is_stated = table.has(circuits::OF_ROUTER.name) || ROLE.is_there(table);
+    let word = is_stated.then(|| table.text(ROLE.name)).flatten()?;
     match word.value.as_str() {
         "boundary" => Some(Role::Boundary),
         "interior" => Some(Role::Interior),

@@ -5,8 +5,8 @@
 pub mod record;
 pub mod remote;
 
-use crate::apply::Texts;
 use crate::end::{Arrived, Sending, Trip};
+use crate::part::Parts;
 use crate::ssh::{self, PATIENCE, Ssh};
 use crate::transport::{Wanted, by_connection, pairs};
 use remote::{End, traffic};
@@ -23,7 +23,6 @@ use weirgate_console::time::calendar;
 use weirgate_domain::{
     Check, Domain, Fate, Found, Measured, Service, Since, Verification, code_point, comparisons,
 };
-use weirgate_units::Inserted as _;
 use weirgate_units::{Rate, Span};
 
 /// How it is measured.
@@ -48,13 +47,13 @@ const FULL: u16 = 1500;
 pub fn run(
     domain: &Domain,
     check: &Check,
-    texts: &Texts,
+    parts: &Parts,
     ssh: &Ssh,
     settings: &Settings<'_>,
 ) -> Outcome {
     let before = record::read(settings.record)?;
     let routers = if settings.ask {
-        asked(domain, texts, ssh)
+        asked(domain, parts, ssh)
     } else {
         BTreeMap::new()
     };
@@ -78,13 +77,23 @@ pub fn run(
     })
 }
 
-/// Whether each router is as planned.
-fn asked(domain: &Domain, texts: &Texts, ssh: &Ssh) -> BTreeMap<String, Found> {
-    let answers = ssh.ask_all(domain, &["plan", "-"], texts, PATIENCE);
-    answers
-        .iter()
-        .map(|(name, answer)| (name.clone(), found(answer)))
-        .inserted()
+/// Whether each router is as planned, with its policy and its circuits.
+fn asked(domain: &Domain, parts: &Parts, ssh: &Ssh) -> BTreeMap<String, Found> {
+    let mut routers: BTreeMap<String, Found> = BTreeMap::new();
+    for (part, answer) in ssh.ask_all(domain, &["plan", "-"], parts, PATIENCE) {
+        let own = found(&answer);
+        let all = match (routers.remove(&part.router), own) {
+            (None | Some(Found::AsPlanned), own) => own,
+            (Some(Found::Differs(mut steps)), Found::Differs(more)) => {
+                steps.extend(more);
+                Found::Differs(steps)
+            }
+            (_, unknown @ Found::Unknown(_)) => unknown,
+            (Some(all), _) => all,
+        };
+        routers.insert(part.router, all);
+    }
+    routers
 }
 
 /// What a router is, by its answer to `plan`.

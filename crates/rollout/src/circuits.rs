@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The lists of circuits that a domain file names: read and checked together, and each
+//! router's as its boxes take it.
+
+use crate::part::Texts;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use weirgate_circuits::kept::{Port, Ports};
+use weirgate_circuits::rows::Direction;
+use weirgate_circuits::{File, List, Listed, Share, read_several};
+use weirgate_console::exit::Failure;
+use weirgate_console::output;
+use weirgate_console::source::{LARGEST_LIST, judge_list, read_up_to};
+use weirgate_document::Value;
+use weirgate_domain::{Circuits, CircuitsOf, Domain};
+
+/// What a router's devices are to have, by its name.
+pub struct Lists(BTreeMap<String, (Ports, List)>);
+
+/// Reads the lists of a domain, whose file is at `path` and has this text. Warnings are
+/// shown.
+///
+/// # Errors
+/// A file cannot be read or is wrong; every problem is reported.
+pub fn lists(path: &Path, text: &str, domain: &Domain) -> Result<Lists, Failure> {
+    let own = || {
+        let all = domain.routers.iter();
+        all.filter_map(|(name, router)| Some((&**name, router.circuits.as_ref()?)))
+    };
+    if own().next().is_none() {
+        return Ok(Lists(BTreeMap::new()));
+    }
+    let mut files = Files {
+        folder: path.parent().unwrap_or(Path::new("")),
+        texts: vec![(path.to_owned(), text.to_owned())],
+    };
+    let mut common = Vec::new();
+    let mut listed = Vec::new();
+    for (router, circuits) in own() {
+        match &circuits.of {
+            CircuitsOf::Files(paths) => listed.push(Listed {
+                files: files.read(paths)?,
+                shares: vec![Share {
+                    router,
+                    sites: None,
+                }],
+            }),
+            CircuitsOf::Sites(sites) => {
+                let sites = sites.iter();
+                let sites = sites.map(|site| (&*site.value, site.span.clone()));
+                common.push(Share {
+                    router,
+                    sites: Some(sites.collect()),
+                });
+            }
+        }
+    }
+    if !common.is_empty() {
+        listed.push(Listed {
+            files: files.read(&domain.circuits)?,
+            shares: common,
+        });
+    }
+    let named: Vec<(String, &str)> = files
+        .texts
+        .iter()
+        .map(|(path, text)| (path.display().to_string(), &**text))
+        .collect();
+    let named: Vec<File<'_>> = named
+        .iter()
+        .map(|(name, text)| File { name, text })
+        .collect();
+    let several = read_several(&named, &listed);
+    let problems = several.problems.iter();
+    let problems = problems.map(|one| (one.problem.severity, one.to_string()));
+    let mut lists = judge_list(problems, several.lists)?;
+    let all = own().filter_map(|(router, circuits)| {
+        let list = lists.remove(router)?;
+        Some((router.to_owned(), (ports(circuits), list)))
+    });
+    Ok(Lists(all.collect()))
+}
+
+impl Lists {
+    /// Says what each router has.
+    ///
+    /// # Errors
+    /// Standard output is gone.
+    pub fn show(&self) -> Result<(), Failure> {
+        for (router, (ports, list)) in &self.0 {
+            let devices: Vec<&str> = ports.0.iter().map(|port| &*port.device).collect();
+            output::text(&format!(
+                "{router}: {} below {} at {}",
+                output::count(list.circuits.len(), "circuit"),
+                output::count(list.sites.len(), "site"),
+                devices.join(" and ")
+            ))?;
+        }
+        Ok(())
+    }
+
+    /// What `weirgate circuits apply -` reads on each router.
+    pub fn texts(&self) -> Texts {
+        let all = self.0.iter();
+        all.map(|(router, (ports, list))| (router.clone(), ports.write(list)))
+            .collect()
+    }
+}
+
+/// The devices of a router.
+fn ports(circuits: &Circuits) -> Ports {
+    let rates = circuits.rates;
+    let port = |device: &Value<String>, direction, link| Port {
+        device: device.value.clone(),
+        direction,
+        link,
+        queues: circuits.queues,
+    };
+    let access = circuits.access.iter();
+    let access = access.map(|device| port(device, Direction::Down, rates.map(|[down, _]| down)));
+    let core = circuits.core.iter();
+    let core = core.map(|device| port(device, Direction::Up, rates.map(|[_, up]| up)));
+    Ports(access.chain(core).collect())
+}
+
+/// Files that were read, each once.
+struct Files<'p> {
+    /// What their paths begin at.
+    folder: &'p Path,
+    texts: Vec<(PathBuf, String)>,
+}
+
+impl Files<'_> {
+    /// Numbers of these files.
+    fn read(&mut self, paths: &[Value<String>]) -> Result<Vec<usize>, Failure> {
+        let mut numbers = Vec::new();
+        for path in paths {
+            let path = self.folder.join(&path.value);
+            let known = self.texts.iter().position(|(other, _)| *other == path);
+            let number = match known {
+                Some(number) => number,
+                None => {
+                    let text = read_up_to(&path, LARGEST_LIST)?;
+                    self.texts.push((path, text));
+                    self.texts.len() - 1
+                }
+            };
+            // The domain file itself is no list.
+            if number > 0 && !numbers.contains(&number) {
+                numbers.push(number);
+            }
+        }
+        Ok(numbers)
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a router has of a domain: a policy, and circuits. Both are planned, applied, confirmed
+//! and taken back by the same words, and fail together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use weirgate_units::Inserted as _;
+
+/// Texts by the names of routers.
+pub type Texts = BTreeMap<String, String>;
+
+/// What each part is to have.
+pub type Parts = BTreeMap<Part, String>;
+
+/// A part of a router.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Part {
+    /// The router's name.
+    pub router: String,
+    /// Its circuits, and not its policy.
+    pub is_circuits: bool,
+}
+
+impl Part {
+    /// These words of `weirgate` about this part.
+    pub fn words<'w>(&self, words: &[&'w str]) -> Vec<&'w str> {
+        let of = self.is_circuits.then_some("circuits");
+        of.into_iter().chain(words.iter().copied()).collect()
+    }
+
+    /// The command that tells on the router what became of a change.
+    pub const fn told_by(&self) -> &'static str {
+        if self.is_circuits {
+            "weirgate circuits rollback --waiting"
+        } else {
+            "weirgate history"
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.router)?;
+        if self.is_circuits {
+            f.write_str(" (circuits)")?;
+        }
+        Ok(())
+    }
+}
+
+/// The parts of all routers.
+pub fn parts(policies: Texts, circuits: Texts) -> Parts {
+    let part = |is_circuits| {
+        move |(router, text)| {
+            let part = Part {
+                router,
+                is_circuits,
+            };
+            (part, text)
+        }
+    };
+    let policies = policies.into_iter().map(part(false));
+    let all = policies.chain(circuits.into_iter().map(part(true)));
+    all.inserted()
+}
+
+/// How many routers these are of.
+pub fn routers<'p>(parts: impl Iterator<Item = &'p Part>) -> usize {
+    let names: BTreeSet<&str> = parts.map(|part| &*part.router).collect();
+    names.len()
+}

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Any text as files of one list, parted by lines of `----`: each problem has a line
 //! that is there, and a list without mistakes has rows that keep to what the engine
-//! asks. What is a key is printed as a text that is the same key. Each line is read as a
+//! asks. The files behind the first are a list that a router has a part of, too: it has what
+//! is below its site. What is a key is printed as a text that is the same key. Each line is read as a
 //! request at the socket, too: what it asks for is kept as what it is.
 
 use std::collections::{BTreeMap, BTreeSet};
-use weirgate_circuits::kept::{Kept, gone, put};
+use weirgate_circuits::kept::{Kept, Port, Ports, compared, gone, put};
 use weirgate_circuits::rows::{Direction, Room, both, rows, table};
-use weirgate_circuits::{File, KeyKind, List, Request, read};
+use weirgate_circuits::{File, KeyKind, List, Listed, Request, Share, read, read_several};
 
 pub fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
@@ -28,6 +29,7 @@ pub fn run(data: &[u8]) {
         .map(|file| file.text.split('\n').count())
         .max()
         .unwrap_or(1);
+    parted(&files);
     let reading = read(&files);
     planted(reading.problems.len());
     for one in &reading.problems {
@@ -66,7 +68,37 @@ pub fn run(data: &[u8]) {
         list,
     };
     let text = kept.write();
-    assert_eq!(Kept::read(&text, ""), Ok(sorted(kept)));
+    let sent = Ports(vec![Port {
+        device: "access0".to_owned(),
+        direction: Direction::Up,
+        link: None,
+        queues: Some(3),
+    }]);
+    let sent = sent.write(&kept.list);
+    let kept = sorted(kept);
+    assert!(compared(Some(&kept), &kept).is_empty());
+    assert_eq!(Ports::read(&sent), Ok(vec![("access0".to_owned(), kept.clone())]));
+    assert_eq!(Kept::read(&text, ""), Ok(kept));
+}
+
+/// A router has circuits of its site alone, and every circuit where nothing is wrong.
+fn parted(files: &[File<'_>]) {
+    let first = files.first().map_or("", |file| file.text);
+    if let Ok(all) = Ports::read(first) {
+        assert!(!all.is_empty());
+    }
+    let sites = first.lines().take(2).map(|name| (name, 0..name.len()));
+    let listed = [Listed {
+        files: (1..files.len()).collect(),
+        shares: vec![Share {
+            router: "west",
+            sites: Some(sites.collect()),
+        }],
+    }];
+    let several = read_several(files, &listed);
+    if let Some(lists) = several.lists {
+        assert!(lists["west"].circuits.iter().all(|one| one.parent.is_some()));
+    }
 }
 
 /// A circuit that a request makes is one line of the kept text, and is read from it.

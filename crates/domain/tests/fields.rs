@@ -8,9 +8,16 @@ use weirgate_domain::{TABLES, parse};
 const EVERY_TABLE: &str = r#"
 qqqqqqqq = 1
 version = 1
+[circuits]
+qqqqqqqq = 1
+files = ["a.csv"]
 [router.west]
 qqqqqqqq = 1
 role = "boundary"
+[router.west.circuits]
+qqqqqqqq = 1
+sites = ["Hill"]
+access = "access0"
 [[link]]
 qqqqqqqq = 1
 between = ["west", "west"]

@@ -13,6 +13,7 @@ mod broken;
 mod failing;
 mod inside;
 mod levels;
+mod lists;
 mod scope;
 mod topology;
 mod tunnels;
@@ -88,6 +89,12 @@ fn a_domain_is_tried_before_it_is_built() {
         delays.iter().all(|ms| (15.0..30.0).contains(ms)),
         "{delays:?}"
     );
+}
+
+/// Two boxes with a part of one list each: applied, refused by one, killed, lost, found.
+#[test]
+fn two_boxes_have_their_circuits() {
+    in_the_guest("lists::two_boxes");
 }
 
 /// What only `make test-all` waits for.

@@ -118,6 +118,17 @@ impl ListFile {
         Ok(true)
     }
 
+    /// Whether the list is still the former one.
+    pub(super) fn is_former(folders: &Folders, device: &DeviceName) -> bool {
+        let file = |own: Self| {
+            fs::metadata(own.path)
+                .ok()
+                .map(|file| (file.dev(), file.ino()))
+        };
+        let former = file(Self::former(folders, device));
+        former.is_some() && former == file(Self::of(folders, device))
+    }
+
     /// The former list, where there still is one.
     pub(super) fn read_former(
         folders: &Folders,

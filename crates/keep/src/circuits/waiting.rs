@@ -298,6 +298,14 @@ impl Circuits<'_> {
                 }
                 continue;
             }
+            if ListFile::is_former(self.folders, name)
+                && let Some(target) = &target
+                && let Some(tree) = self.store.circuits(target.point)?
+                && !tree.is_open()?
+            {
+                // It was refused, or its turn did not come.
+                continue;
+            }
             let former = ListFile::read_former(self.folders, name)?;
             let has_former = former.is_some();
             let mut tree = None;

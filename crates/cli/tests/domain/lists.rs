@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Circuits of a domain on two boxes: both lists come into force, or both boxes have what
+//! they had, whatever fails.
+
+use crate::inside::{SSH, domain};
+use crate::topology::{ended, run};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const BOXES: [&str; 2] = ["north", "south"];
+const DEVICES: [&str; 2] = ["access0", "core0"];
+
+/// After this time a box returns by itself.
+const GUARD: Duration = Duration::from_secs(20);
+
+/// The domain with a list in which circuits have this rate; the file.
+fn written(name: &str, mbit: u32) -> String {
+    let folder = format!("/run/{name}");
+    fs::create_dir_all(&folder).unwrap();
+    let write = |file: &str, text: &str| fs::write(format!("{folder}/{file}"), text).unwrap();
+    let sites = "{\"downloadBandwidthMbps\": 300, \"uploadBandwidthMbps\": 100}";
+    let network = format!("{{\"North\": {sites},\n\"South\": {sites}}}\n");
+    write("network.json", &network);
+    let mut devices = "Circuit ID,Parent Node,IPv4,Plan\n".to_owned();
+    for number in 1..=200 {
+        let site = if number % 2 == 0 { "North" } else { "South" };
+        devices.push_str(&format!("{number},{site},10.0.0.{number},home\n"));
+    }
+    write("devices.csv", &devices);
+    let plans = format!("Plan,Download Max Mbps,Upload Max Mbps\nhome,{mbit},5\n");
+    write("plans.csv", &plans);
+    let mut text = "version = 1\n[circuits]\nfiles = [\"devices.csv\", \"network.json\", \
+                    \"plans.csv\"]\n"
+        .to_owned();
+    for (router, site) in [("north", "North"), ("south", "South")] {
+        text.push_str(&format!(
+            "[router.{router}.circuits]\nsites = [\"{site}\"]\naccess = \"access0\"\n\
+             core = \"core0\"\nrate = \"1gbit\"\n"
+        ));
+    }
+    write("domain.toml", &text);
+    format!("{folder}/domain.toml")
+}
+
+/// What reaches a box in place of ssh, but that `south` does not answer these commands of
+/// circuits: before they are done, or after.
+fn silent(name: &str, commands: &str, done: bool) -> String {
+    let file = format!("/run/{name}");
+    let first = if done {
+        "weirgate domain within \"$@\"; "
+    } else {
+        ""
+    };
+    let script = format!(
+        "#!/bin/sh\ncase \"$1 $3 $4\" in\n{commands}) {first}exec sleep 100000 ;;\nesac\n\
+         exec weirgate domain within \"$@\"\n"
+    );
+    fs::write(&file, script).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    file
+}
+
+fn apply(file: &str, ssh: &str) -> (i32, String) {
+    domain(&["apply", file, "--confirm", "20s", "--ssh", ssh])
+}
+
+/// Runs a command in a box: its status and what it prints.
+fn at(router: &str, line: &str) -> (i32, String) {
+    let (status, out, err) = ended(&format!("weirgate domain within {router} weirgate {line}"));
+    (status, out + &err)
+}
+
+/// The files that a box keeps.
+fn kept(router: &str) -> Vec<Vec<u8>> {
+    let path = |device| format!("/var/lib/weirgate/netns-{router}/circuits/{device}.list");
+    DEVICES
+        .map(|device| fs::read(path(device)).unwrap_or_default())
+        .into()
+}
+
+/// Whether all lists of a domain are kept and in force.
+fn is_in_force(file: &str) -> bool {
+    domain(&["plan", file, "--ssh", SSH]).0 == 0
+}
+
+#[track_caller]
+fn comes(file: &str, most: Duration) {
+    let begun = Instant::now();
+    while !is_in_force(file) {
+        assert!(
+            begun.elapsed() < most,
+            "{}",
+            domain(&["plan", file, "--ssh", SSH]).1
+        );
+        sleep(Duration::from_millis(500));
+    }
+    println!("in force after {:.1} s", begun.elapsed().as_secs_f64());
+}
+
+fn dying(file: &str, ssh: &str) -> Child {
+    let words = ["domain", "apply", file, "--confirm", "20s", "--ssh", ssh];
+    let mut command = Command::new("weirgate");
+    command.args(words).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Ends the processes that would take lists back.
+fn without_guards() -> usize {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let guards = all.filter(|entry| {
+        let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&words).contains("circuits\0guard\0")
+    });
+    let pids: Vec<String> = guards
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    for pid in &pids {
+        let killed = Command::new("sh")
+            .args(["-c", "kill -9 \"$0\"", pid])
+            .status();
+        assert!(killed.unwrap().success());
+    }
+    pids.len()
+}
+
+#[test]
+#[ignore = "runs in the guest"]
+fn two_boxes() {
+    for router in BOXES {
+        run(&format!("ip netns add {router}"));
+        for device in DEVICES {
+            run(&format!("ip -n {router} link add {device} type dummy"));
+            run(&format!("ip -n {router} link set {device} up"));
+        }
+    }
+    let (first, second) = (&written("first", 50), &written("second", 70));
+    let (status, text) = domain(&["check", first]);
+    assert_eq!(status, 0, "{text}");
+    assert!(text.contains("north: 100 circuits below 1 site"), "{text}");
+
+    // One box refuses the very first list: neither has circuits then.
+    run("tc -n south qdisc add dev core0 root pfifo limit 10");
+    let (status, text) = apply(first, SSH);
+    assert_eq!(status, 3, "{text}");
+    assert!(text.contains("south (circuits): not applied"), "{text}");
+    assert!(text.contains("1 returned"), "{text}");
+    for router in BOXES {
+        assert_eq!(kept(router).concat(), b"", "{router}");
+        let (status, text) = at(router, "circuits show access0");
+        assert_eq!(status, 2, "{text}");
+    }
+    run("tc -n south qdisc del dev core0 root");
+
+    // Both lists come into force.
+    let (status, text) = apply(first, SSH);
+    assert_eq!(status, 0, "{text}");
+    assert!(text.contains("2 routers have their circuits"), "{text}");
+    assert!(is_in_force(first) && !is_in_force(second));
+    let (status, text) = at("north", "circuits show core0 2 --json");
+    assert!(status == 0 && text.contains("5000000"), "{text}");
+    assert_eq!(at("south", "circuits show core0 2").0, 2);
+    let before = BOXES.map(kept);
+
+    // One refuses at its second device, when its first has the new list.
+    run("tc -n south qdisc replace dev core0 root pfifo limit 10");
+    let (status, text) = apply(second, SSH);
+    assert_eq!(status, 3, "{text}");
+    assert_eq!(BOXES.map(kept), before);
+    run("tc -n south qdisc del dev core0 root");
+    run("weirgate domain within south weirgate boot");
+    assert!(is_in_force(first));
+
+    // Whoever applies dies when both have the new lists.
+    let ssh = silent("endless", "'south circuits apply'", true);
+    let mut child = dying(second, &ssh);
+    comes(second, GUARD);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (status, text) = apply(second, SSH);
+    assert_eq!(status, 3, "{text}");
+    assert!(text.contains("a change of circuits waits"), "{text}");
+    comes(first, GUARD + Duration::from_secs(10));
+    assert_eq!(BOXES.map(kept), before);
+
+    // The same where those die as well that would take the lists back: the next command does.
+    let mut child = dying(second, &ssh);
+    comes(second, GUARD);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(without_guards(), 2);
+    sleep(GUARD);
+    assert!(is_in_force(second));
+    let (status, text) = at("north", "circuits confirm");
+    assert!(status != 0 && text.contains("was over"), "{text}");
+    run("weirgate domain within south weirgate boot");
+    assert!(is_in_force(first));
+    assert_eq!(BOXES.map(kept), before);
+
+    // A confirmation does not come through: the other box goes back, and that one returns.
+    let commands = "'south circuits confirm'|'south circuits rollback'";
+    let (status, text) = apply(second, &silent("unconfirmed", commands, false));
+    assert_eq!(status, 4, "{text}");
+    assert!(
+        text.contains("south (circuits): it returns by itself"),
+        "{text}"
+    );
+    comes(first, GUARD);
+    assert_eq!(BOXES.map(kept), before);
+
+    // A command that is killed on a box leaves what the next one ends.
+    run(&format!(
+        "weirgate domain apply {second} --files /run/files"
+    ));
+    let mut changed = 0;
+    for kill in 1..=8 {
+        let list = fs::File::open("/run/files/north.circuits").unwrap();
+        let words = "domain within north weirgate circuits apply - --confirm 60s";
+        let mut command = Command::new("weirgate");
+        let command = command.args(words.split(' ')).stdin(list);
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        sleep(Duration::from_millis(60 * kill));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        changed += u32::from(BOXES.map(kept) != before);
+        let (status, text) = at("north", "circuits rollback --waiting");
+        assert_eq!(status, 0, "{text}");
+        assert_eq!(BOXES.map(kept), before, "kill {kill}");
+        assert!(is_in_force(first), "kill {kill}");
+    }
+    println!("8 commands killed, {changed} after a list was changed");
+
+    // Where nothing fails, the second list follows, and is verified.
+    let (status, text) = apply(second, SSH);
+    assert_eq!(status, 0, "{text}");
+    let verify = || domain(&["verify", second, "--ssh", SSH]);
+    let (status, text) = verify();
+    assert_eq!(status, 0, "{text}");
+    assert!(text.contains("Of 2 routers 2 are as"), "{text}");
+    run("weirgate domain within south weirgate circuits change access0 7 --down-max 9mbit");
+    let (status, text) = verify();
+    assert_eq!(status, 1, "{text}");
+    assert!(text.contains("The router `south` is not"), "{text}");
+    assert!(
+        text.contains("access0: circuits that change: 1 (7)"),
+        "{text}"
+    );
+    assert!(!text.contains("`north`"), "{text}");
+    // It can still go back to the list of before.
+    run("weirgate domain within north weirgate circuits rollback");
+    assert_eq!(kept("north"), before[0]);
+}

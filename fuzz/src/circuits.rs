@@ -77,7 +77,10 @@ pub fn run(data: &[u8]) {
     let sent = sent.write(&kept.list);
     let kept = sorted(kept);
     assert!(compared(Some(&kept), &kept).is_empty());
-    assert_eq!(Ports::read(&sent), Ok(vec![("access0".to_owned(), kept.clone())]));
+    assert_eq!(
+        Ports::read(&sent),
+        Ok(vec![("access0".to_owned(), kept.clone())])
+    );
     assert_eq!(Kept::read(&text, ""), Ok(kept));
 }
 
@@ -97,7 +100,12 @@ fn parted(files: &[File<'_>]) {
     }];
     let several = read_several(files, &listed);
     if let Some(lists) = several.lists {
-        assert!(lists["west"].circuits.iter().all(|one| one.parent.is_some()));
+        assert!(
+            lists["west"]
+                .circuits
+                .iter()
+                .all(|one| one.parent.is_some())
+        );
     }
 }
 

@@ -135,6 +135,8 @@ fn every_mistake_is_told_with_its_place() {
     assert!(reading.list.is_some());
     text.push_str(&report(&reading));
     weirgate_testing::golden("tests/circuits/bad.txt", &text);
+    // Those of several lists (`crates/rollout/tests/lists.rs`).
+    text.push_str(&weirgate_testing::read("tests/circuits/divided.txt"));
     let many = format!("[{CODES:?}");
     for (code, _) in CODES {
         assert!(text.contains(&format!("[{code}]")), "{code} of {many}");

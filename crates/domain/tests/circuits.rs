@@ -39,10 +39,7 @@ fn routers_may_have_circuits_alone() {
     let missing: Vec<&str> = problems.iter().map(|one| &*one.message).collect();
     assert_eq!(
         missing,
-        [
-            "`customer` is missing",
-            "`role` is missing in `router.south`"
-        ]
+        ["`customer` is missing", "`role` is missing in `south`"]
     );
 }
 
@@ -55,11 +52,11 @@ fn what_is_wrong_has_its_place() {
     let sites = "sites = [\"North\"]\n";
     for (from, to, told) in [
         (sites, "", "4:1 N109 neither `files` nor `sites` is there"),
-        (sites, "sites = []\n", "5:9 N105 the list `sites` is empty"),
+        (sites, "sites = []\n", "5:1 N105 the list `sites` is empty"),
         (
             sites,
             "sites = [\"North\"]\nfiles = [\"a.csv\"]\n",
-            "5:9 N109 both `files` and `sites` are there",
+            "5:1 N109 both `files` and `sites` are there",
         ),
         (
             sites,

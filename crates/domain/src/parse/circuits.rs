@@ -137,7 +137,7 @@ pub(super) fn of_router(router: &mut Reader<'_, '_>) -> Option<Circuits> {
                             domain's";
                 table.problems().error(codes::EMPTY, span, message, hint);
             }
-            return None;
+            CircuitsOf::Sites(Vec::new())
         }
     };
     if access.is_none() && core.is_none() && !table.problems().has_errors() {

@@ -330,4 +330,32 @@ mod tests {
         assert!(error.contains("checksum"), "{error}");
         assert!(file.remove().unwrap() && !file.remove().unwrap());
     }
+    #[test]
+    fn the_former_list_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let folders = folders(folder.path());
+        let device = DeviceName::new("access0").unwrap();
+        let list =
+            |down: &str| format!("circuits 1 {down} 0 0\n----\n{{}}\n----\nPlan\n----\nCircuit ID");
+        assert!(super::folder(&folders.state.join(FOLDER)).is_ok());
+        assert!(!ListFile::keep_former(&folders, &device).unwrap());
+        let file = ListFile::of(&folders, &device);
+        file.write(&list("down")).unwrap().publish().unwrap();
+        assert!(ListFile::keep_former(&folders, &device).unwrap());
+        assert!(ListFile::is_former(&folders, &device));
+        file.write(&list("up")).unwrap().publish().unwrap();
+        assert!(!ListFile::is_former(&folders, &device));
+        let former = || ListFile::read_former(&folders, &device).unwrap();
+        let down = weirgate_circuits::rows::Direction::Down;
+        assert!(former().is_some_and(|kept| kept.direction == down));
+        assert_eq!(devices(&folders).unwrap(), [device.clone()]);
+        ListFile::put_former(&folders, &device).unwrap();
+        assert!(former().is_none());
+        assert_eq!(file.read(true).unwrap().unwrap().list, list("down"));
+        // Two names of one file are one again.
+        ListFile::keep_former(&folders, &device).unwrap();
+        ListFile::put_former(&folders, &device).unwrap();
+        ListFile::drop_former(&folders, &device).unwrap();
+        assert_eq!(file.read(true).unwrap().unwrap().list, list("down"));
+    }
 }

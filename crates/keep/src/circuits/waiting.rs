@@ -326,3 +326,54 @@ impl Circuits<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folders(state: &Path, boot: &str) -> Folders {
+        Folders {
+            run: state.to_owned(),
+            state: state.to_owned(),
+            boot: boot.to_owned(),
+        }
+    }
+
+    fn waiting(deadline: u64) -> Waiting {
+        let device = |name| DeviceName::new(name).unwrap();
+        Waiting {
+            deadline,
+            boot: "net-7-a".to_owned(),
+            devices: vec![(device("access0"), true), (device("core0"), false)],
+        }
+    }
+
+    #[test]
+    fn what_waits_is_what_was_written() {
+        let state = tempfile::tempdir().unwrap();
+        let folders = folders(state.path(), "net-7-a");
+        assert!(Waiting::read(&folders).unwrap().is_none());
+        let written = waiting(clock::now() + 60_000_000_000);
+        written.write(&folders).unwrap();
+        let read = Waiting::read(&folders).unwrap().unwrap();
+        assert_eq!(read.devices, written.devices);
+        assert!(Waiting::is_there(&folders) && !read.is_over(&folders));
+        // In another run of the kernel nobody confirms it any more.
+        assert!(read.is_over(&self::folders(state.path(), "net-7-b")));
+        assert!(waiting(1).is_over(&folders));
+        assert!(!waiting(0).is_over(&self::folders(state.path(), "net-7-b")));
+        let path = Waiting::path(&folders);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace("core0", "core1")).unwrap();
+        let why = Waiting::read(&folders).unwrap_err().to_string();
+        assert!(
+            why.contains("checksum") && why.contains("remove the file"),
+            "{why}"
+        );
+        written.end(&folders).unwrap();
+        assert!(!Waiting::is_there(&folders));
+        for text in ["", "7\n", "x net\n", "7 net\n1\n", "7 net\n1 a/b\n"] {
+            assert!(Waiting::parse(text).is_none(), "{text}");
+        }
+    }
+}

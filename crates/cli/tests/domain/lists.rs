@@ -16,6 +16,9 @@ const DEVICES: [&str; 2] = ["access0", "core0"];
 /// After this time a box returns by itself.
 const GUARD: Duration = Duration::from_secs(20);
 
+/// So many commands are killed, at times spread over their run.
+const KILLS: u32 = 24;
+
 /// The domain with a list in which circuits have this rate; the file.
 fn written(name: &str, mbit: u32) -> String {
     let folder = format!("/run/{name}");
@@ -213,23 +216,35 @@ fn two_boxes() {
     run(&format!(
         "weirgate domain apply {second} --files /run/files"
     ));
-    let mut changed = 0;
-    for kill in 1..=8 {
+    let begun = || {
         let list = fs::File::open("/run/files/north.circuits").unwrap();
         let words = "domain within north weirgate circuits apply - --confirm 60s";
         let mut command = Command::new("weirgate");
         let command = command.args(words.split(' ')).stdin(list);
-        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
-        sleep(Duration::from_millis(60 * kill));
+        command.stderr(Stdio::null()).spawn().unwrap()
+    };
+    let taken_back = || {
+        let (status, text) = at("north", "circuits rollback --waiting");
+        assert_eq!(status, 0, "{text}");
+    };
+    let began = Instant::now();
+    assert!(begun().wait().unwrap().success());
+    let whole = began.elapsed();
+    taken_back();
+    let mut changed = 0;
+    for kill in 1..=KILLS {
+        let mut child = begun();
+        sleep(whole * kill / KILLS);
         child.kill().unwrap();
         child.wait().unwrap();
         changed += u32::from(BOXES.map(kept) != before);
-        let (status, text) = at("north", "circuits rollback --waiting");
-        assert_eq!(status, 0, "{text}");
+        taken_back();
         assert_eq!(BOXES.map(kept), before, "kill {kill}");
         assert!(is_in_force(first), "kill {kill}");
     }
-    println!("8 commands killed, {changed} after a list was changed");
+    let ms = whole.as_millis();
+    println!("{KILLS} commands of {ms} ms killed, {changed} after a list was changed");
+    assert!((1..KILLS).contains(&changed));
 
     // Where nothing fails, the second list follows, and is verified.
     let (status, text) = apply(second, SSH);

@@ -286,6 +286,7 @@ impl Drop for Aside<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weirgate_circuits::rows::Direction;
 
     fn folders(state: &std::path::Path) -> Folders {
         Folders {
@@ -335,27 +336,34 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folders = folders(folder.path());
         let device = DeviceName::new("access0").unwrap();
-        let list =
-            |down: &str| format!("circuits 1 {down} 0 0\n----\n{{}}\n----\nPlan\n----\nCircuit ID");
+        let list = |direction| {
+            let kept = Kept {
+                direction,
+                link: None,
+                queues: None,
+                list: weirgate_circuits::List::default(),
+            };
+            kept.write()
+        };
+        let [down, up] = [Direction::Down, Direction::Up];
         assert!(super::folder(&folders.state.join(FOLDER)).is_ok());
         assert!(!ListFile::keep_former(&folders, &device).unwrap());
         let file = ListFile::of(&folders, &device);
-        file.write(&list("down")).unwrap().publish().unwrap();
+        file.write(&list(down)).unwrap().publish().unwrap();
         assert!(ListFile::keep_former(&folders, &device).unwrap());
         assert!(ListFile::is_former(&folders, &device));
-        file.write(&list("up")).unwrap().publish().unwrap();
+        file.write(&list(up)).unwrap().publish().unwrap();
         assert!(!ListFile::is_former(&folders, &device));
         let former = || ListFile::read_former(&folders, &device).unwrap();
-        let down = weirgate_circuits::rows::Direction::Down;
         assert!(former().is_some_and(|kept| kept.direction == down));
         assert_eq!(devices(&folders).unwrap(), [device.clone()]);
         ListFile::put_former(&folders, &device).unwrap();
         assert!(former().is_none());
-        assert_eq!(file.read(true).unwrap().unwrap().list, list("down"));
+        assert_eq!(file.read(true).unwrap().unwrap().list, list(down));
         // Two names of one file are one again.
         ListFile::keep_former(&folders, &device).unwrap();
         ListFile::put_former(&folders, &device).unwrap();
         ListFile::drop_former(&folders, &device).unwrap();
-        assert_eq!(file.read(true).unwrap().unwrap().list, list("down"));
+        assert_eq!(file.read(true).unwrap().unwrap().list, list(down));
     }
 }

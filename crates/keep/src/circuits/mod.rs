@@ -30,7 +30,6 @@ use crate::offloads;
 use crate::store::folder::Folders;
 use file::{ListFile, Text};
 use root::Root;
-use waiting::Waiting;
 use weirgate_bpf::{AttachPoint, CircuitTree, CircuitsChange, Store};
 use weirgate_circuits::kept::{Kept, gone, put};
 use weirgate_circuits::rows::Direction;
@@ -69,12 +68,6 @@ impl<'k> Circuits<'k> {
             kernel,
             store: Store::open()?,
         })
-    }
-
-    /// Whether a list is kept of any device, or waits for confirmation.
-    pub fn are_kept(folders: &Folders) -> bool {
-        file::devices(folders).is_ok_and(|devices| !devices.is_empty())
-            || Waiting::is_there(folders)
     }
 
     /// The programs and maps of a device.

@@ -7,7 +7,7 @@
 //! started with the change, [`Circuits::hold`], or the next command. All is done under the
 //! lock of circuits.
 
-use super::file::{FOLDER, ListFile};
+use super::file::{self, FOLDER, ListFile};
 use super::{Circuits, CircuitsDone, CircuitsRefused, Held};
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
@@ -56,10 +56,6 @@ pub(super) struct Waiting {
 impl Waiting {
     fn path(folders: &Folders) -> PathBuf {
         folders.state.join(FOLDER).join(NAME)
-    }
-
-    pub(super) fn is_there(folders: &Folders) -> bool {
-        Self::path(folders).exists()
     }
 
     fn read(folders: &Folders) -> Result<Option<Self>, KeepError> {
@@ -131,6 +127,12 @@ impl Waiting {
 }
 
 impl Circuits<'_> {
+    /// Whether a list is kept of any device, or waits for confirmation.
+    pub fn are_kept(folders: &Folders) -> bool {
+        file::devices(folders).is_ok_and(|devices| !devices.is_empty())
+            || Waiting::path(folders).exists()
+    }
+
     /// Brings lists into force and keeps them, until they are confirmed or taken back: all
     /// of them, or those before are in force. Whether the process that takes them back ends
     /// with this session.
@@ -256,15 +258,17 @@ impl Circuits<'_> {
         if !waiting.is_over(self.folders) {
             return Vec::new();
         }
-        let Err(refused) = self.back(&waiting).await else {
-            return Vec::new();
-        };
-        let device = waiting.names().into_iter().next();
-        let held = device.map(|device| Held {
+        let mut names = waiting.names();
+        let mut outcome = self.back(&waiting).await.map(|()| CircuitsDone::default());
+        if outcome.is_err() {
+            // All are tried again at the next look; what stands in the way is told once.
+            names.truncate(1);
+        }
+        let of = |device| Held {
             device,
-            outcome: Err(refused),
-        });
-        held.into_iter().collect()
+            outcome: std::mem::replace(&mut outcome, Ok(CircuitsDone::default())),
+        };
+        names.into_iter().map(of).collect()
     }
 
     /// Takes back lists that nobody confirmed in time; whether there were any.
@@ -357,7 +361,7 @@ mod tests {
         written.write(&folders).unwrap();
         let read = Waiting::read(&folders).unwrap().unwrap();
         assert_eq!(read.devices, written.devices);
-        assert!(Waiting::is_there(&folders) && !read.is_over(&folders));
+        assert!(Circuits::are_kept(&folders) && !read.is_over(&folders));
         // In another run of the kernel nobody confirms it any more.
         assert!(read.is_over(&self::folders(state.path(), "net-7-b")));
         assert!(waiting(1).is_over(&folders));
@@ -371,7 +375,7 @@ mod tests {
             "{why}"
         );
         written.end(&folders).unwrap();
-        assert!(!Waiting::is_there(&folders));
+        assert!(!Circuits::are_kept(&folders));
         for text in ["", "7\n", "x net\n", "7 net\n1\n", "7 net\n1 a/b\n"] {
             assert!(Waiting::parse(text).is_none(), "{text}");
         }

@@ -137,13 +137,12 @@ impl Files<'_> {
         for path in paths {
             let path = self.folder.join(&path.value);
             let known = self.texts.iter().position(|(other, _)| *other == path);
-            let number = match known {
-                Some(number) => number,
-                None => {
-                    let text = read_up_to(&path, LARGEST_LIST)?;
-                    self.texts.push((path, text));
-                    self.texts.len() - 1
-                }
+            let number = if let Some(number) = known {
+                number
+            } else {
+                let text = read_up_to(&path, LARGEST_LIST)?;
+                self.texts.push((path, text));
+                self.texts.len() - 1
             };
             // The domain file itself is no list.
             if number > 0 && !numbers.contains(&number) {

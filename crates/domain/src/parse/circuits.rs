@@ -11,7 +11,7 @@ use weirgate_document::{Reader, SourceSpan, Value};
 /// The most files of a list, and sites of a router.
 const MOST: usize = 4096;
 
-/// The most queues of a device (`MOST_QUEUES` of bpf/egress/rows.h).
+/// The most queues of a device (`MEMBERS` of `crates/aqm/src/engine/line.rs`).
 const MOST_QUEUES: i64 = 64;
 
 pub(super) const CIRCUITS: Field<Own> = Field::new(

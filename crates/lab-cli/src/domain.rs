@@ -18,7 +18,7 @@ use weirgate_console::{output, source};
 use weirgate_domain::Domain;
 use weirgate_lab::{Limits, Options, prepare};
 use weirgate_rollout::apply;
-use weirgate_rollout::part::parts;
+use weirgate_rollout::part::{Texts, parts};
 use weirgate_rollout::ssh::Ssh;
 use weirgate_rollout::verify::{self, Settings};
 use weirgate_rollout::{Sound, namespaces, sound};
@@ -191,7 +191,7 @@ fn inside((mut domain, check, texts): Sound, measure: Option<&Measure>) -> Outco
     namespaces::build(&domain)?;
     tell("applying the routers' policies");
     let ssh = Ssh::namespaces();
-    let parts = parts(texts, Default::default());
+    let parts = parts(texts, Texts::new());
     match apply::apply(&domain, &parts, &ssh, CONFIRM, false)? {
         Status::Done => (),
         Status::Differs => return Ok(Status::Differs),

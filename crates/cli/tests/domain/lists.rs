@@ -4,6 +4,7 @@
 
 use crate::inside::{SSH, domain};
 use crate::topology::{ended, run};
+use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
@@ -12,6 +13,9 @@ use std::time::{Duration, Instant};
 
 const BOXES: [&str; 2] = ["north", "south"];
 const DEVICES: [&str; 2] = ["access0", "core0"];
+
+/// The files that both keep.
+type Kept = [Vec<Vec<u8>>; 2];
 
 /// After this time a box returns by itself.
 const GUARD: Duration = Duration::from_secs(20);
@@ -30,7 +34,7 @@ fn written(name: &str, mbit: u32) -> String {
     let mut devices = "Circuit ID,Parent Node,IPv4,Plan\n".to_owned();
     for number in 1..=200 {
         let site = if number % 2 == 0 { "North" } else { "South" };
-        devices.push_str(&format!("{number},{site},10.0.0.{number},home\n"));
+        let _ = writeln!(devices, "{number},{site},10.0.0.{number},home");
     }
     write("devices.csv", &devices);
     let plans = format!("Plan,Download Max Mbps,Upload Max Mbps\nhome,{mbit},5\n");
@@ -39,10 +43,11 @@ fn written(name: &str, mbit: u32) -> String {
                     \"plans.csv\"]\n"
         .to_owned();
     for (router, site) in [("north", "North"), ("south", "South")] {
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             "[router.{router}.circuits]\nsites = [\"{site}\"]\naccess = \"access0\"\n\
              core = \"core0\"\nrate = \"1gbit\"\n"
-        ));
+        );
     }
     write("domain.toml", &text);
     format!("{folder}/domain.toml")
@@ -175,7 +180,17 @@ fn two_boxes() {
     run("weirgate domain within south weirgate boot");
     assert!(is_in_force(first));
 
-    // Whoever applies dies when both have the new lists.
+    whoever_applies_dies(first, second, &before);
+    a_box_is_not_confirmed(first, second, &before);
+    commands_are_killed(first, second, &before);
+    what_differs_is_named(second);
+    // It can still go back to the list of before.
+    run("weirgate domain within north weirgate circuits rollback");
+    assert_eq!(kept("north"), before[0]);
+}
+
+/// When both have the new lists.
+fn whoever_applies_dies(first: &str, second: &str, before: &Kept) {
     let ssh = silent("endless", "'south circuits apply'", true);
     let mut child = dying(second, &ssh);
     comes(second, GUARD);
@@ -185,7 +200,7 @@ fn two_boxes() {
     assert_eq!(status, 3, "{text}");
     assert!(text.contains("a change of circuits waits"), "{text}");
     comes(first, GUARD + Duration::from_secs(10));
-    assert_eq!(BOXES.map(kept), before);
+    assert_eq!(&BOXES.map(kept), before);
 
     // The same where those die as well that would take the lists back: the next command does.
     let mut child = dying(second, &ssh);
@@ -199,9 +214,11 @@ fn two_boxes() {
     assert!(status != 0 && text.contains("was over"), "{text}");
     run("weirgate domain within south weirgate boot");
     assert!(is_in_force(first));
-    assert_eq!(BOXES.map(kept), before);
+    assert_eq!(&BOXES.map(kept), before);
+}
 
-    // A confirmation does not come through: the other box goes back, and that one returns.
+/// A confirmation does not come through: the other box goes back, and that one returns.
+fn a_box_is_not_confirmed(first: &str, second: &str, before: &Kept) {
     let commands = "'south circuits confirm'|'south circuits rollback'";
     let (status, text) = apply(second, &silent("unconfirmed", commands, false));
     assert_eq!(status, 4, "{text}");
@@ -210,13 +227,15 @@ fn two_boxes() {
         "{text}"
     );
     comes(first, GUARD);
-    assert_eq!(BOXES.map(kept), before);
+    assert_eq!(&BOXES.map(kept), before);
+}
 
-    // A command that is killed on a box leaves what the next one ends.
+/// A command that is killed on a box leaves what the next one ends.
+fn commands_are_killed(first: &str, second: &str, before: &Kept) {
     run(&format!(
         "weirgate domain apply {second} --files /run/files"
     ));
-    let begun = || {
+    let start = || {
         let list = fs::File::open("/run/files/north.circuits").unwrap();
         let words = "domain within north weirgate circuits apply - --confirm 60s";
         let mut command = Command::new("weirgate");
@@ -228,25 +247,27 @@ fn two_boxes() {
         assert_eq!(status, 0, "{text}");
     };
     let began = Instant::now();
-    assert!(begun().wait().unwrap().success());
+    assert!(start().wait().unwrap().success());
     let whole = began.elapsed();
     taken_back();
     let mut changed = 0;
     for kill in 1..=KILLS {
-        let mut child = begun();
+        let mut child = start();
         sleep(whole * kill / KILLS);
         child.kill().unwrap();
         child.wait().unwrap();
-        changed += u32::from(BOXES.map(kept) != before);
+        changed += u32::from(&BOXES.map(kept) != before);
         taken_back();
-        assert_eq!(BOXES.map(kept), before, "kill {kill}");
+        assert_eq!(&BOXES.map(kept), before, "kill {kill}");
         assert!(is_in_force(first), "kill {kill}");
     }
     let ms = whole.as_millis();
     println!("{KILLS} commands of {ms} ms killed, {changed} after a list was changed");
     assert!((1..KILLS).contains(&changed));
+}
 
-    // Where nothing fails, the second list follows, and is verified.
+/// Where nothing fails, the second list follows, and is verified.
+fn what_differs_is_named(second: &str) {
     let (status, text) = apply(second, SSH);
     assert_eq!(status, 0, "{text}");
     let verify = || domain(&["verify", second, "--ssh", SSH]);
@@ -262,7 +283,4 @@ fn two_boxes() {
         "{text}"
     );
     assert!(!text.contains("`north`"), "{text}");
-    // It can still go back to the list of before.
-    run("weirgate domain within north weirgate circuits rollback");
-    assert_eq!(kept("north"), before[0]);
 }

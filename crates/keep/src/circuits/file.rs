@@ -356,7 +356,7 @@ mod tests {
         assert!(!ListFile::is_former(&folders, &device));
         let former = || ListFile::read_former(&folders, &device).unwrap();
         assert!(former().is_some_and(|kept| kept.direction == down));
-        assert_eq!(devices(&folders).unwrap(), [device.clone()]);
+        assert_eq!(devices(&folders).unwrap(), std::slice::from_ref(&device));
         ListFile::put_former(&folders, &device).unwrap();
         assert!(former().is_none());
         assert_eq!(file.read(true).unwrap().unwrap().list, list(down));

@@ -2,9 +2,15 @@
 //! The asynchronous runtime of a command.
 
 use crate::exit::Outcome;
+use std::pin::{Pin, pin};
 
 /// Runs work that speaks to the kernel, on one thread.
 pub fn in_runtime(work: impl Future<Output = Outcome>) -> Outcome {
+    run(pin!(work))
+}
+
+/// The same for any work, so that a program has the runtime's loop once.
+fn run(work: Pin<&mut dyn Future<Output = Outcome>>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

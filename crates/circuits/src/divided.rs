@@ -86,22 +86,20 @@ fn apart(all: &[Collected], listed: &[Listed<'_>], mistakes: &Mistakes<'_>) {
     }
     let mut owners: Known<Key, (usize, usize)> = Known::default();
     for (number, own) in all.iter().enumerate() {
-        for (place, circuit) in own.circuits.iter().enumerate() {
-            for (key, at) in &circuit.keys {
-                let (list, first) = *owners.entry(*key).or_insert((number, place));
-                let other = all.get(list).and_then(|other| other.circuits.get(first));
-                let Some(other) = other.filter(|_| list != number) else {
-                    continue;
-                };
-                let message = format!(
-                    "`{key}` is of the circuit `{}` of {} too, in {}",
-                    other.id,
-                    listed.get(list).map(routers).unwrap_or_default(),
-                    mistakes.named(&other.at)
-                );
-                let hint = "leave it to one of them, unless it is another subscriber's there";
-                mistakes.warning(ELSEWHERE, at, message, hint);
-            }
+        for (place, (key, at)) in &own.keys {
+            let (list, first) = *owners.entry(*key).or_insert((number, *place));
+            let other = all.get(list).and_then(|other| other.circuits.get(first));
+            let Some(other) = other.filter(|_| list != number) else {
+                continue;
+            };
+            let message = format!(
+                "`{key}` is of the circuit `{}` of {} too, in {}",
+                other.id,
+                listed.get(list).map(routers).unwrap_or_default(),
+                mistakes.named(&other.at)
+            );
+            let hint = "leave it to one of them, unless it is another subscriber's there";
+            mistakes.warning(ELSEWHERE, at, message, hint);
         }
     }
 }

@@ -112,7 +112,7 @@ fn any_wrong(problems: &[Located]) -> bool {
 }
 
 /// What those files say whose numbers are given.
-fn collected(files: &[File<'_>], of: &[usize], mistakes: &Mistakes<'_>) -> Collected {
+fn collected<'t>(files: &[File<'t>], of: &[usize], mistakes: &Mistakes<'_>) -> Collected<'t> {
     let (mut collected, mut overrides) = (Collected::default(), Overrides::default());
     let all = || {
         of.iter()

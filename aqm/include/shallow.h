@@ -10,6 +10,14 @@
  * the probability rises in a ramp, from 0 where nothing is before it. With a step, all
  * senders hear of it at once, and fall back and grow together.
  *
+ * The ramp is a root, and its length goes by how many marks are made. A scalable
+ * sender is held by two marks in a round trip, however fast it is; below 25 ms, Prague
+ * takes 25 ms for its round trip (draft-briscoe-iccrg-prague-congestion-control).
+ * So what waits is to tell how many marks come in that time. It is
+ * `l4s_marks` where one full packet waits, and grows with the root of what waits: the
+ * more senders there are, the less a packet more or fewer changes. With a straight
+ * line they swing more, and the queue with them.
+ *
  * The probability that the AQM has for classic packets is coupled (section 2.1):
  * where that is p'^2, L4S packets are marked with k p' at least. Where k p' is 1 or
  * more, marks say no more, and the AQM drops them as classic ones (section 4.2.3).
@@ -21,16 +29,16 @@
 #include "fixed.h"
 
 #define SHALLOW_PARAMS(P) \
-	P(l4s_ramp_ns, AQM_NS, 0, 0, 1000000000, \
-	  "an L4S packet is marked for certain if those before it keep the " \
-	  "link for this long, and in proportion if for less; at least " \
-	  "four full packets; 0: L4S packets are treated as all others") \
+	P(l4s_marks, AQM_NUMBER, 0, 0, 1000, \
+	  "marks of L4S packets in 25 ms on a full link where one full " \
+	  "packet would wait; they grow with the root of what would wait; " \
+	  "0: L4S packets are treated as all others") \
 	P(coupling, AQM_NUMBER, 2, 1, 16, \
 	  "k: probability for L4S packets over the root of the classic one")
 
 #define SHALLOW_VARS(N) \
 	N(l4s_rate, AQM_NUMBER, "bytes/s of the link, for L4S packets alone") \
-	N(l4s_ramp_ns, AQM_NS, "ramp in force") \
+	N(l4s_ramp_ns, AQM_NS, "wait from which on each L4S packet is marked") \
 	N(l4s_until_ns, AQM_NS, "for how long L4S packets would keep the link")
 
 #define SHALLOW_STATS(N) \
@@ -39,8 +47,8 @@
 	N(l4s_coupled_marks, AQM_PACKETS, \
 	  "of them marked by the classic probability alone")
 
-/* What would wait says no more beyond so many ramps, and is forgotten as soon. */
-#define SHALLOW_RAMPS_MOST 8
+/* The round trip that marks are counted for. */
+#define SHALLOW_ROUND_NS 25000000ULL
 
 struct shallow_params {
 	SHALLOW_PARAMS(AQM_PARAM_FIELD)
@@ -69,13 +77,18 @@ AQM_FN void shallow_setup(struct shallow_vars *v,
 	u64 full = aqm_wire(link, (u32)aqm_clamp(link->mtu_bytes, 64, 65536));
 
 	v->l4s_rate = link->rate_bytes_s;
-	u64 least = v->l4s_rate ? 4 * full * 1000000000 / v->l4s_rate : 0;
+	u64 full_ns = v->l4s_rate ? full * 1000000000 / v->l4s_rate : 0;
 
 	v->l4s_ramp_ns = 0;
+	if (!p->l4s_marks || !full_ns)
+		return;
+	/* Where the root of full_ns / ramp is the part that l4s_marks are of the
+	 * packets of a round: l4s_marks full_ns / SHALLOW_ROUND_NS. */
+	u64 each_ns = SHALLOW_ROUND_NS / p->l4s_marks;
+	u64 ramp_ns = each_ns * each_ns / full_ns;
+
 	/* What is divided by it must be below 2^32. */
-	if (p->l4s_ramp_ns)
-		v->l4s_ramp_ns =
-			aqm_min(aqm_max(p->l4s_ramp_ns, least), 0xffffffffU);
+	v->l4s_ramp_ns = aqm_min(aqm_max(ramp_ns, 4 * full_ns), 0xffffffffU);
 }
 
 /* Whether a packet is one of L4S: ECT(1) says so, and CE may have been that
@@ -83,11 +96,12 @@ AQM_FN void shallow_setup(struct shallow_vars *v,
 AQM_FN int shallow_is(const struct shallow_params *p,
 		      const struct aqm_packet *packet)
 {
-	return p->l4s_ramp_ns && packet->ecn & AQM_ECT_1;
+	return p->l4s_marks && packet->ecn & AQM_ECT_1;
 }
 
 /*
- * For how long the packets before this one would keep the link; it is added.
+ * For how long the packets before this one would keep the link; it is added. What is
+ * beyond the ramp says no more, and is forgotten.
  *
  * This and the next function are looked at by the kernel's verifier once, which would
  * follow each of their ways into all that comes after.
@@ -95,16 +109,15 @@ AQM_FN int shallow_is(const struct shallow_params *p,
 AQM_WHOLE_FN u64 shallow_add(struct shallow_vars *v AQM_NONNULL, u32 wire,
 			     u64 now_ns)
 {
-	u64 waits, most;
+	u64 waits;
 
 	/* Before Linux 6.8 the verifier takes no word for AQM_NONNULL. */
 	if (!v || !v->l4s_rate)
 		return 0;
 	waits = v->l4s_until_ns > now_ns ? v->l4s_until_ns - now_ns : 0;
-	most = SHALLOW_RAMPS_MOST * v->l4s_ramp_ns;
 	v->l4s_until_ns =
-		now_ns +
-		aqm_min(waits + (u64)wire * 1000000000 / v->l4s_rate, most);
+		now_ns + aqm_min(waits + (u64)wire * 1000000000 / v->l4s_rate,
+				 v->l4s_ramp_ns);
 	return waits;
 }
 
@@ -118,6 +131,7 @@ AQM_WHOLE_FN u64 shallow_add(struct shallow_vars *v AQM_NONNULL, u32 wire,
 AQM_NUMBER_FN u32 shallow_answer(u64 waits, u64 ramp_ns, u64 coupling,
 				 u64 probability, u32 random)
 {
+	u64 part = aqm_ratio(waits, ramp_ns);
 	u64 coupled = AQM_ONE;
 
 	if (probability < AQM_ONE)
@@ -126,7 +140,7 @@ AQM_NUMBER_FN u32 shallow_answer(u64 waits, u64 ramp_ns, u64 coupling,
 					     (AQM_ONE + probability) / 2));
 	if (coupled >= AQM_ONE)
 		return SHALLOW_OVERLOAD;
-	if (random < aqm_ratio(waits, ramp_ns))
+	if (part >= AQM_ONE || random < aqm_root(part))
 		return SHALLOW_MARK;
 	return random < coupled ? SHALLOW_COUPLED : SHALLOW_PASS;
 }

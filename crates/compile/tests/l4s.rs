@@ -265,7 +265,7 @@ fn check_says_what_it_does() {
 #[test]
 fn a_virtual_queue_marks_l4s() {
     let filter = "down = \"50mbit\"\ninbound = \"filter\"";
-    let ramp = |l4s: &str, link: &str| {
+    let marks = |l4s: &str, link: &str| {
         let text = source(link, "").replace("l4s = true", l4s);
         let (policy, problems) = parse(&text);
         let policy = policy.unwrap_or_else(|| panic!("{problems:#?}"));
@@ -278,17 +278,14 @@ fn a_virtual_queue_marks_l4s() {
         let found = filter
             .settings
             .into_iter()
-            .find(|one| one.name == "l4s_ramp_ns");
+            .find(|one| one.name == "l4s_marks");
         Ok(found.map(|one| one.value))
     };
-    assert_eq!(
-        ramp("l4s = true", filter).expect("a state"),
-        Some(2_000_000)
-    );
-    assert_eq!(ramp("l4s = false", filter).expect("a state"), None);
+    assert_eq!(marks("l4s = true", filter).expect("a state"), Some(12));
+    assert_eq!(marks("l4s = false", filter).expect("a state"), None);
     let unmarked = format!("{filter}\n[inbound]\necn = false");
-    assert_eq!(ramp("l4s = false", &unmarked).expect("a state"), None);
-    let problems = ramp("l4s = true", &unmarked).expect_err("refused");
+    assert_eq!(marks("l4s = false", &unmarked).expect("a state"), None);
+    let problems = marks("l4s = true", &unmarked).expect_err("refused");
     let found = problems.iter().find(|one| one.code == "C228");
     let found = found.unwrap_or_else(|| panic!("{problems:#?}"));
     assert!(found.message.contains("`ecn = false`"), "{found:?}");

@@ -2,8 +2,11 @@
 //! What a virtual queue does to senders of L4S: it marks them by a ramp of their own, and
 //! couples what it does to classic ones (RFC 9332, section 2.1).
 
-use crate::support::{Chance, MS, ONE, S};
+use crate::support::{Chance, ONE, S};
 use weirgate_aqm::{Action, Discipline, Link, Packet, Settings, VirtualQueue};
+
+/// Marks in 25 ms where one full packet would wait.
+const MARKS: u64 = 12;
 
 const NOT_ECT: u32 = 0;
 const ECT_1: u32 = 1;
@@ -24,7 +27,7 @@ fn queue(link: &Link, given: &[(&str, u64)]) -> VirtualQueue {
         ("measure", 2),
         ("mark", 2),
         ("spare_ns", 0),
-        ("l4s_ramp_ns", 2 * MS),
+        ("l4s_marks", MARKS),
     ];
     for (name, value) in usual.iter().chain(given) {
         settings.set(name, *value).expect("a parameter");
@@ -50,13 +53,15 @@ const OUT_OF_REACH: [(&str, u64); 3] = [
 ];
 
 /// Packets of L4S that come at once are marked the more likely, the longer others of their
-/// kind would make them wait: all from 2 ms on, or from four packets on where that is
-/// longer. What classic senders have queued does not count.
+/// kind would make them wait: with the root of the wait, and where one packet waits, with
+/// `MARKS` for the packets of 25 ms. All are from where that root says so, or from four
+/// packets on where that is longer. What classic senders have queued does not count.
 #[test]
 fn the_ramp_is_of_l4s_alone() {
     const BURSTS: u64 = 4_000;
-    // A packet takes 0.246 ms, and 12.3 ms.
-    for (bits_s, whole) in [(50_000_000, 2.0 / 0.246_08), (1_000_000, 4.0)] {
+    // Packets of 25 ms: one takes 0.246 ms, and 12.3 ms.
+    for (bits_s, round) in [(50_000_000, 25.0 / 0.246_08), (1_000_000, 25.0 / 12.304)] {
+        let whole = (round / MARKS as f64).powi(2).max(4.0);
         let link = ethernet(bits_s);
         let mut queue = queue(&link, &OUT_OF_REACH);
         let mut chance = Chance(5);
@@ -76,7 +81,7 @@ fn the_ramp_is_of_l4s_alone() {
             assert_eq!(verdict.action, Action::Pass);
         }
         for (index, count) in marked.iter().enumerate() {
-            let due = (index as f64 / whole).min(1.0);
+            let due = (index as f64 / whole).min(1.0).sqrt();
             let found = *count as f64 / BURSTS as f64;
             // Three standard deviations of 4,000 choices are 2.4 % at most.
             assert!(
@@ -168,7 +173,7 @@ fn overload_drops_both_alike() {
 #[test]
 fn nothing_said_nothing_done() {
     let link = ethernet(1_000_000);
-    let mut queue = queue(&link, &[&OUT_OF_REACH[..], &[("l4s_ramp_ns", 0)]].concat());
+    let mut queue = queue(&link, &[&OUT_OF_REACH[..], &[("l4s_marks", 0)]].concat());
     for _ in 0..100 {
         let verdict = queue.arrive(&full(&link, 2, ECT_1, S), 7);
         assert_eq!(verdict.action, Action::Pass);

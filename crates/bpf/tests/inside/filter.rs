@@ -121,10 +121,10 @@ fn parity() {
             ("bands", 1),
             ("gentle", 2),
         ];
-        // First one that is so long that most marks are those of coupling.
-        let ramp = |ns| [&params[..], &[("l4s_ramp_ns", mark / 2 * ns)]].concat();
-        let changed = setup(4_000_000, &ramp(2_000_000));
-        let wanted = setup(12_000_000, &ramp(1_000_000_000));
+        // First so few that most marks are those of coupling.
+        let marks = |number| [&params[..], &[("l4s_marks", mark / 2 * number)]].concat();
+        let changed = setup(4_000_000, &marks(12));
+        let wanted = setup(12_000_000, &marks(1));
         let (maps, counts) = agreed(&wanted, &changed, PACKETS, 77 + mark);
         assert!(counts[2] > 100, "drops");
         assert_eq!(counts[1] > 100, mark != 0, "marks");

@@ -5,7 +5,7 @@
 use weirgate_linklayer::Framing;
 use weirgate_policy::{Flows, Inbound, Policy, in_kbit};
 use weirgate_state::{CakeFraming, KitSetting, KitWire, Origin, VirtualQueueFilter};
-use weirgate_units::{Rate, Size, Span};
+use weirgate_units::{Rate, Size};
 
 /// The largest queue that the kit's arithmetic holds (`AQM_MOST_BYTES`).
 const MOST: u64 = (1 << 30) - 1;
@@ -27,10 +27,14 @@ const SPARE: u64 = 20_000;
 /// lost of the line both grow (experiments/inbound/filter.toml).
 const REACH_SECONDS: u64 = 6;
 
-/// Marks of L4S rise from none to all while what L4S packets alone would have waiting
-/// comes to this. Half of them are made at a millisecond, dualpi2's step (RFC 9332,
-/// appendix A.1).
-const L4S_RAMP: Span = Span::from_millis(2);
+/// Marks of L4S packets in 25 ms where one full packet would wait (aqm/include/shallow.h).
+/// Seven senders are held by as many.
+const L4S_MARKS: u64 = 14;
+
+/// Where classic packets are dropped with p'^2, those of L4S are marked with so many times
+/// p'. RFC 9332 has 2 for two queues, where classic senders have longer round trips; here
+/// all wait in one queue.
+const COUPLING: u64 = 3;
 
 /// `measure=wire`, `gentle=double`, `mark=drop` and `mark-or-drop`
 /// (aqm/include/red.h, aqm/meredt.c).
@@ -176,7 +180,7 @@ fn virtual_queue(policy: &Policy, rate: Rate) -> Vec<(&'static str, u64)> {
         ("mark", mark),
     ];
     if policy.link.low_latency().is_some() {
-        settings.push(("l4s_ramp_ns", L4S_RAMP.as_nanos()));
+        settings.extend([("l4s_marks", L4S_MARKS), ("coupling", COUPLING)]);
     }
     if let Some(leak) = leak {
         settings.push((

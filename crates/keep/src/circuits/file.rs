@@ -218,7 +218,7 @@ impl ListFile {
         let (aside, length) = sealed::write_aside(&self.path, list.as_bytes(), Sum::Crc32)?;
         Ok(Aside {
             file: self,
-            aside: Some(aside),
+            path: Some(aside),
             length,
         })
     }
@@ -259,7 +259,7 @@ impl ListFile {
 #[derive(Debug)]
 pub(super) struct Aside<'f> {
     file: &'f ListFile,
-    aside: Option<PathBuf>,
+    path: Option<PathBuf>,
     length: usize,
 }
 
@@ -267,7 +267,7 @@ impl Aside<'_> {
     /// Puts it in its place. Returned is how long it is there: what stands behind that is a
     /// change.
     pub(super) fn publish(mut self) -> Result<usize, KeepError> {
-        if let Some(aside) = self.aside.take() {
+        if let Some(aside) = self.path.take() {
             sealed::publish(&aside, &self.file.path)?;
         }
         Ok(self.length)
@@ -276,7 +276,7 @@ impl Aside<'_> {
 
 impl Drop for Aside<'_> {
     fn drop(&mut self) {
-        if let Some(aside) = &self.aside {
+        if let Some(aside) = &self.path {
             // What is left is written over by the next.
             let _ = fs::remove_file(aside);
         }

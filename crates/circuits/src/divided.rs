@@ -38,8 +38,8 @@ pub struct Share<'t> {
 /// What was read.
 #[derive(Debug)]
 pub struct Several {
-    /// The list of each router, by its name; `None` where there is an error.
-    pub lists: Option<BTreeMap<String, List>>,
+    /// What each share has, in their order; `None` where there is an error.
+    pub lists: Option<Vec<List>>,
     /// All problems, in the order of files and lines.
     pub problems: Vec<Located>,
 }
@@ -53,16 +53,15 @@ pub fn read_several(files: &[File<'_>], listed: &[Listed<'_>]) -> Several {
         .map(|one| collected(files, &one.files, &mistakes))
         .collect();
     apart(&all, listed, &mistakes);
-    let mut lists = BTreeMap::new();
+    let mut lists = Vec::new();
     for (collected, listed) in all.into_iter().zip(listed) {
         let owners = owners(&collected, &listed.shares, &mistakes);
         let list = check::check(collected, &mistakes);
         for (number, share) in listed.shares.iter().enumerate() {
-            let own = match share.sites {
+            lists.push(match share.sites {
                 None => list.clone(),
                 Some(_) => part(&list, &owners, number),
-            };
-            lists.insert(share.router.to_owned(), own);
+            });
         }
     }
     let problems = mistakes.located();
@@ -80,27 +79,37 @@ fn routers(listed: &Listed<'_>) -> String {
 
 /// Tells what is a key in two lists. That may be meant: VLANs, and addresses that are not
 /// public, can be used at each site anew.
-fn apart(all: &[Collected], listed: &[Listed<'_>], mistakes: &Mistakes<'_>) {
+fn apart(all: &[Collected<'_>], listed: &[Listed<'_>], mistakes: &Mistakes<'_>) {
     if all.len() < 2 {
         return;
     }
-    let mut owners: Known<Key, (usize, usize)> = Known::default();
-    for (number, own) in all.iter().enumerate() {
-        for (place, (key, at)) in &own.keys {
-            let (list, first) = *owners.entry(*key).or_insert((number, *place));
-            let other = all.get(list).and_then(|other| other.circuits.get(first));
-            let Some(other) = other.filter(|_| list != number) else {
-                continue;
-            };
-            let message = format!(
-                "`{key}` is of the circuit `{}` of {} too, in {}",
-                other.id,
-                listed.get(list).map(routers).unwrap_or_default(),
-                mistakes.named(&other.at)
-            );
-            let hint = "leave it to one of them, unless it is another subscriber's there";
-            mistakes.warning(ELSEWHERE, at, message, hint);
-        }
+    let mut keys = Vec::new();
+    for (list, own) in all.iter().enumerate() {
+        let of = own.keys.iter();
+        keys.extend(of.map(|(circuit, (key, at))| (list, *circuit, key, at)));
+    }
+    let mut owners: Known<Key, usize> = Known::default();
+    for (place, (list, _, key, at)) in keys.iter().enumerate() {
+        let Some(first) = owners.get(*key).copied() else {
+            owners.insert(**key, place);
+            continue;
+        };
+        let Some((other_list, circuit, ..)) = keys.get(first).filter(|(other, ..)| other != list)
+        else {
+            continue;
+        };
+        let own = all.get(*other_list);
+        let Some(other) = own.and_then(|own| own.circuits.get(*circuit)) else {
+            continue;
+        };
+        let message = format!(
+            "`{key}` is of the circuit `{}` of {} too, in {}",
+            other.id,
+            listed.get(*other_list).map(routers).unwrap_or_default(),
+            mistakes.named(&other.at)
+        );
+        let hint = "leave it to one of them, unless it is another subscriber's there";
+        mistakes.warning(ELSEWHERE, at, message, hint);
     }
 }
 
@@ -111,7 +120,7 @@ fn owners(all: &Collected, shares: &[Share<'_>], mistakes: &Mistakes<'_>) -> Vec
     if shares.iter().any(|share| share.sites.is_none()) {
         return Vec::new();
     }
-    let by_name: Known<&str, usize> = sites
+    let by_name: BTreeMap<&str, usize> = sites
         .iter()
         .enumerate()
         .map(|(number, site)| (&*site.name, number))
@@ -120,7 +129,7 @@ fn owners(all: &Collected, shares: &[Share<'_>], mistakes: &Mistakes<'_>) -> Vec
     let mut owners: Vec<Option<usize>> = vec![None; sites.len()];
     for (number, site) in sites.iter().enumerate() {
         let above = site.parent.and_then(|above| owners.get(above).copied()?);
-        let own = direct.get(&number);
+        let own = direct.get(number).and_then(Option::as_ref);
         if let (Some(owner), Some((_, at))) = (above, own) {
             let name = shares.get(owner).map_or("", |share| share.router);
             let message = format!("`{}` is below a site of `{name}`", site.name);
@@ -179,10 +188,10 @@ fn owners(all: &Collected, shares: &[Share<'_>], mistakes: &Mistakes<'_>) -> Vec
 fn direct(
     all: &Collected,
     shares: &[Share<'_>],
-    by_name: &Known<&str, usize>,
+    by_name: &BTreeMap<&str, usize>,
     mistakes: &Mistakes<'_>,
-) -> BTreeMap<usize, (usize, FileSpan)> {
-    let mut direct: BTreeMap<usize, (usize, FileSpan)> = BTreeMap::new();
+) -> Vec<Option<(usize, FileSpan)>> {
+    let mut direct: Vec<Option<(usize, FileSpan)>> = vec![None; all.sites.len()];
     for (number, share) in shares.iter().enumerate() {
         for (name, span) in share.sites.iter().flatten() {
             let span = span.clone();
@@ -195,13 +204,13 @@ fn direct(
                 mistakes.error(UNKNOWN, &at, format!("there is no site `{name}`"), hint);
                 continue;
             };
-            if let Some((other, _)) = direct.get(site) {
+            if let Some((other, _)) = &direct[*site] {
                 let other = shares.get(*other).map_or("", |share| share.router);
                 let message = format!("the site `{name}` is of `{other}` already");
                 mistakes.error(TWICE, &at, message, "leave it to one of them");
                 continue;
             }
-            direct.insert(*site, (number, at));
+            direct[*site] = Some((number, at));
         }
     }
     direct
@@ -210,19 +219,19 @@ fn direct(
 /// What is below the sites of a share.
 fn part(list: &List, owners: &[Option<usize>], share: usize) -> List {
     let is_own = |site: usize| owners.get(site).copied().flatten() == Some(share);
-    let mut places: Known<usize, usize> = Known::default();
+    let mut places: Vec<Option<usize>> = vec![None; list.sites.len()];
     let mut sites = Vec::new();
     for (number, site) in list.sites.iter().enumerate() {
         if is_own(number) {
-            places.insert(number, sites.len());
+            places[number] = Some(sites.len());
             sites.push(Site {
-                parent: site.parent.and_then(|above| places.get(&above).copied()),
+                parent: site.parent.and_then(|above| places[above]),
                 ..site.clone()
             });
         }
     }
     let own = |circuit: &Circuit| {
-        let parent = places.get(&circuit.parent?).copied();
+        let parent = places[circuit.parent?];
         parent.map(|parent| Circuit {
             parent: Some(parent),
             ..circuit.clone()

@@ -3,7 +3,6 @@
 //! router's as its boxes take it.
 
 use crate::part::Texts;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weirgate_circuits::kept::{Port, Ports};
 use weirgate_circuits::rows::Direction;
@@ -13,9 +12,10 @@ use weirgate_console::output;
 use weirgate_console::source::{LARGEST_LIST, judge_list, read_up_to};
 use weirgate_document::Value;
 use weirgate_domain::{Circuits, CircuitsOf, Domain};
+use weirgate_units::Inserted as _;
 
-/// What a router's devices are to have, by its name.
-pub struct Lists(BTreeMap<String, (Ports, List)>);
+/// What devices of each router are to have.
+pub struct Lists(Vec<(String, Ports, List)>);
 
 /// Reads the lists of a domain, whose file is at `path` and has this text. Warnings are
 /// shown.
@@ -28,7 +28,7 @@ pub fn lists(path: &Path, text: &str, domain: &Domain) -> Result<Lists, Failure>
         all.filter_map(|(name, router)| Some((&**name, router.circuits.as_ref()?)))
     };
     if own().next().is_none() {
-        return Ok(Lists(BTreeMap::new()));
+        return Ok(Lists(Vec::new()));
     }
     let mut files = Files {
         folder: path.parent().unwrap_or(Path::new("")),
@@ -73,10 +73,11 @@ pub fn lists(path: &Path, text: &str, domain: &Domain) -> Result<Lists, Failure>
     let several = read_several(&named, &listed);
     let problems = several.problems.iter();
     let problems = problems.map(|one| (one.problem.severity, one.to_string()));
-    let mut lists = judge_list(problems, several.lists)?;
-    let all = own().filter_map(|(router, circuits)| {
-        let list = lists.remove(router)?;
-        Some((router.to_owned(), (ports(circuits), list)))
+    let lists = judge_list(problems, several.lists)?;
+    let shares = listed.iter().flat_map(|one| &one.shares);
+    let all = shares.zip(lists).filter_map(|(share, list)| {
+        let circuits = domain.routers.get(share.router)?.circuits.as_ref()?;
+        Some((share.router.to_owned(), ports(circuits), list))
     });
     Ok(Lists(all.collect()))
 }
@@ -87,7 +88,7 @@ impl Lists {
     /// # Errors
     /// Standard output is gone.
     pub fn show(&self) -> Result<(), Failure> {
-        for (router, (ports, list)) in &self.0 {
+        for (router, ports, list) in &self.0 {
             let devices: Vec<&str> = ports.0.iter().map(|port| &*port.device).collect();
             output::text(&format!(
                 "{router}: {} below {} at {}",
@@ -102,8 +103,8 @@ impl Lists {
     /// What `weirgate circuits apply -` reads on each router.
     pub fn texts(&self) -> Texts {
         let all = self.0.iter();
-        all.map(|(router, (ports, list))| (router.clone(), ports.write(list)))
-            .collect()
+        all.map(|(router, ports, list)| (router.clone(), ports.write(list)))
+            .inserted()
     }
 }
 

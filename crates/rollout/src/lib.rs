@@ -34,27 +34,15 @@ use weirgate_domain::{Check, Domain, Report, router_policies};
 /// policy of each router.
 pub type Sound = (Domain, Check, part::Texts);
 
-/// Reads a domain file and checks what it promises.
+/// Reads a domain file, with its text, and checks what it promises.
 ///
 /// # Errors
 /// The file cannot be read or is wrong; every problem is reported.
-pub fn read(path: &Path) -> Result<(Domain, Check), Failure> {
-    let domain = source::parse(path, &source::read(path)?, weirgate_domain::parse)?;
+pub fn read(path: &Path) -> Result<(Domain, Check, String), Failure> {
+    let text = source::read(path)?;
+    let domain = source::parse(path, &text, weirgate_domain::parse)?;
     let check = weirgate_domain::check(&domain);
-    Ok((domain, check))
-}
-
-/// A domain whose promises can be kept, with all parts of each router; otherwise says what
-/// cannot.
-///
-/// # Errors
-/// The file, or one that it names, cannot be read or is wrong; every problem is reported.
-pub fn whole(path: &Path) -> Result<Option<(Domain, Check, part::Parts)>, Failure> {
-    let Some((domain, check, policies)) = sound(path)? else {
-        return Ok(None);
-    };
-    let lists = circuits::lists(path, &source::read(path)?, &domain)?;
-    Ok(Some((domain, check, part::parts(policies, lists.texts()))))
+    Ok((domain, check, text))
 }
 
 /// A domain whose promises can be kept, with each router's policy; otherwise
@@ -63,7 +51,24 @@ pub fn whole(path: &Path) -> Result<Option<(Domain, Check, part::Parts)>, Failur
 /// # Errors
 /// The file cannot be read or is wrong; every problem is reported.
 pub fn sound(path: &Path) -> Result<Option<Sound>, Failure> {
-    let (domain, check) = read(path)?;
+    Ok(kept(path)?.map(|(sound, _)| sound))
+}
+
+/// The same with all parts of each router.
+///
+/// # Errors
+/// The file, or one that it names, cannot be read or is wrong; every problem is reported.
+pub fn whole(path: &Path) -> Result<Option<(Domain, Check, part::Parts)>, Failure> {
+    let Some(((domain, check, policies), text)) = kept(path)? else {
+        return Ok(None);
+    };
+    let lists = circuits::lists(path, &text, &domain)?;
+    Ok(Some((domain, check, part::parts(policies, lists.texts()))))
+}
+
+/// A domain whose promises can be kept, with the file's text.
+fn kept(path: &Path) -> Result<Option<(Sound, String)>, Failure> {
+    let (domain, check, text) = read(path)?;
     if !check.findings.is_empty() {
         let report = Report {
             domain: &domain,
@@ -73,6 +78,6 @@ pub fn sound(path: &Path) -> Result<Option<Sound>, Failure> {
         output::note(&report.to_string());
         return Ok(None);
     }
-    let texts = router_policies(&domain, &check);
-    Ok(Some((domain, check, texts)))
+    let policies = router_policies(&domain, &check);
+    Ok(Some(((domain, check, policies), text)))
 }

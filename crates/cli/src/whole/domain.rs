@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weirgate_console::exit::{Outcome, Status};
+use weirgate_console::output;
 use weirgate_console::time;
-use weirgate_console::{output, source};
 use weirgate_domain::Report;
 use weirgate_rollout::ssh::Ssh;
 use weirgate_rollout::{apply, circuits, end, read, verify, whole, within};
@@ -150,13 +150,13 @@ pub fn run(command: &Command) -> Outcome {
 }
 
 fn check(path: &Path, details: bool) -> Outcome {
-    let (domain, check) = read(path)?;
+    let (domain, check, text) = read(path)?;
     let report = Report {
         domain: &domain,
         check: &check,
         details,
     };
-    let lists = circuits::lists(path, &source::read(path)?, &domain)?;
+    let lists = circuits::lists(path, &text, &domain)?;
     output::text(&report.to_string())?;
     lists.show()?;
     Ok(if check.findings.is_empty() {

@@ -281,7 +281,7 @@ fn a_virtual_queue_marks_l4s() {
             .find(|one| one.name == "l4s_marks");
         Ok(found.map(|one| one.value))
     };
-    assert_eq!(marks("l4s = true", filter).expect("a state"), Some(12));
+    assert_eq!(marks("l4s = true", filter).expect("a state"), Some(14));
     assert_eq!(marks("l4s = false", filter).expect("a state"), None);
     let unmarked = format!("{filter}\n[inbound]\necn = false");
     assert_eq!(marks("l4s = false", &unmarked).expect("a state"), None);

@@ -2,8 +2,9 @@
 //! What a kernel says when it refuses, with the object and the policy line.
 
 use libc::{EEXIST, EINVAL, ENODEV, ENOENT, EOPNOTSUPP, EPERM};
+use nlink::ErrorKind;
 use rustix::thread::{CapabilitySet, capabilities};
-use std::fmt;
+use std::{fmt, io};
 use weirgate_plan::{Difference, Problem};
 use weirgate_state::{DeviceName, Origin, Program};
 
@@ -20,7 +21,7 @@ pub enum KernelError {
         doing: &'static str,
         /// The cause.
         #[source]
-        source: nlink::Error,
+        source: io::Error,
     },
     /// Occurs when an answer does not have the form the kernel documents.
     #[error("K312: {what}: the kernel's answer cannot be read")]
@@ -75,6 +76,14 @@ pub enum KernelError {
 }
 
 impl KernelError {
+    /// A netlink socket that failed.
+    pub(crate) fn socket(doing: &'static str, error: &nlink::Error) -> Self {
+        Self::Socket {
+            doing,
+            source: system(error),
+        }
+    }
+
     /// The program that this kernel does not take, where that is the cause; a capability that
     /// is missing, or memory, is another.
     #[must_use]
@@ -88,6 +97,24 @@ impl KernelError {
             } if source.is_verdict() => Some(*program),
             _ => None,
         }
+    }
+}
+
+/// The error of the system behind one of nlink's. Its own message names everything that nlink
+/// can do, which would be 20 kB of the router's program.
+fn system(error: &nlink::Error) -> io::Error {
+    let number = error.errno().map(io::Error::from_raw_os_error);
+    match (number, error.ext_ack()) {
+        (Some(number), None) => number,
+        (Some(number), Some(text)) => io::Error::new(number.kind(), format!("{number}: {text}")),
+        (None, _) => match error.kind() {
+            ErrorKind::Truncated => io::Error::other("a message is longer than the room for it"),
+            ErrorKind::Overrun => io::Error::other("messages were lost"),
+            ErrorKind::NotSupported => io::ErrorKind::Unsupported.into(),
+            ErrorKind::NotFound => io::ErrorKind::NotFound.into(),
+            ErrorKind::Timeout => io::ErrorKind::TimedOut.into(),
+            _ => io::ErrorKind::InvalidData.into(),
+        },
     }
 }
 

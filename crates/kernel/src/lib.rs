@@ -123,9 +123,9 @@ impl Kernel {
     pub fn open_in(netns: BorrowedFd<'_>) -> Result<Self, KernelError> {
         let own = netns
             .try_clone_to_owned()
-            .map_err(|error| KernelError::Socket {
+            .map_err(|source| KernelError::Socket {
                 doing: "keeping the namespace open",
-                source: error.into(),
+                source,
             })?;
         Self::with(Some(own))
     }

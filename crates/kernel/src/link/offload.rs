@@ -26,10 +26,7 @@ impl Kernel {
             Some(fd) => Connection::<Ethtool>::new_in_async(fd.as_fd()).await,
             None => Connection::<Ethtool>::new_async().await,
         };
-        opened.map_err(|source| KernelError::Socket {
-            doing: "opening the kernel's ethtool family",
-            source,
-        })
+        opened.map_err(|error| KernelError::socket("opening the kernel's ethtool family", &error))
     }
 
     /// The offloads of each device, in their order; `None` for a device that
@@ -74,10 +71,7 @@ impl Kernel {
         name: &DeviceName,
         offloads: Offloads,
     ) -> Result<(), KernelError> {
-        let failed = |source| KernelError::Socket {
-            doing: "switching offloads",
-            source,
-        };
+        let failed = |error| KernelError::socket("switching offloads", &error);
         match self.ledger.next(&format!("{name}: switch offloads")) {
             FaultAction::Send => {}
             FaultAction::Kill => fault::die(),

@@ -271,10 +271,7 @@ pub(crate) fn opened(
         Some(fd) => NetlinkSocket::new_in_namespace(protocol, fd),
         None => NetlinkSocket::new(protocol),
     };
-    let failed = |source| KernelError::Socket {
-        doing: "opening a netlink socket",
-        source,
-    };
+    let failed = |error| KernelError::socket("opening a netlink socket", &error);
     let socket = socket.map_err(failed)?;
     socket.set_ext_ack(true).map_err(failed)?;
     socket.set_cap_ack(true).map_err(failed)?;

@@ -64,10 +64,7 @@ pub struct Events {
 impl Events {
     /// Listens from now on. Needs a tokio runtime.
     pub fn open(topic: Topic) -> Result<Self, KernelError> {
-        let failed = |source| KernelError::Socket {
-            doing: "listening for changes of devices",
-            source,
-        };
+        let failed = |error| KernelError::socket("listening for changes of devices", &error);
         let socket = NetlinkSocket::new(Protocol::Route).map_err(failed)?;
         for group in topic.groups() {
             socket.add_membership(*group).map_err(failed)?;
@@ -150,7 +147,7 @@ impl LostNeighbours {
 
 /// A socket that is in this group.
 fn member(group: u32, doing: &'static str) -> Result<Socket, KernelError> {
-    let failed = |source| KernelError::Socket { doing, source };
+    let failed = |error| KernelError::socket(doing, &error);
     let socket = NetlinkSocket::new(Protocol::Route).map_err(failed)?;
     socket.add_membership(group).map_err(failed)?;
     Ok(Socket::Netlink(socket))

@@ -56,10 +56,7 @@ impl Socket {
             #[cfg(feature = "played")]
             Self::Altered(socket, _) => socket.send(bytes).await,
         };
-        sent.map_err(|source| KernelError::Socket {
-            doing: "sending to the kernel",
-            source,
-        })
+        sent.map_err(|error| KernelError::socket("sending to the kernel", &error))
     }
 
     /// The next datagram, which is mostly queued already.
@@ -150,9 +147,7 @@ impl Socket {
     }
 }
 
-fn unread(source: nlink::Error) -> KernelError {
-    KernelError::Socket {
-        doing: "reading the kernel's answer",
-        source,
-    }
+#[allow(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
+fn unread(error: nlink::Error) -> KernelError {
+    KernelError::socket("reading the kernel's answer", &error)
 }

@@ -88,7 +88,7 @@ impl Kernel {
                 readdress_program(program, *id, held.device, index).map_err(failed)?;
                 let copied = file.try_clone().map_err(|source| KernelError::Socket {
                     doing: "holding a program",
-                    source: source.into(),
+                    source,
                 })?;
                 files.push(copied);
             }

@@ -12,6 +12,7 @@ use crate::raw::Collected;
 use crate::{any_wrong, check, collected};
 use std::collections::BTreeMap;
 use weirgate_document::{SourceSpan, did_you_mean};
+use weirgate_units::Inserted as _;
 
 /// Names that are compared with one that is unknown.
 const COMPARED: usize = 2_000;
@@ -124,7 +125,7 @@ fn owners(all: &Collected, shares: &[Share<'_>], mistakes: &Mistakes<'_>) -> Vec
         .iter()
         .enumerate()
         .map(|(number, site)| (&*site.name, number))
-        .collect();
+        .inserted();
     let direct = direct(all, shares, &by_name, mistakes);
     let mut owners: Vec<Option<usize>> = vec![None; sites.len()];
     for (number, site) in sites.iter().enumerate() {

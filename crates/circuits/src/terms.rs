@@ -4,6 +4,7 @@
 use crate::model::{Circuit, Direction, List, Pair, Plan, SUSPENDED, Terms};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use weirgate_units::Inserted as _;
 use weirgate_units::Rate;
 
 /// Seconds of a day.
@@ -111,7 +112,7 @@ impl Circuit {
 }
 
 fn by_name(plans: &[Plan]) -> BTreeMap<&str, &Plan> {
-    plans.iter().map(|plan| (&*plan.name, plan)).collect()
+    plans.iter().map(|plan| (&*plan.name, plan)).inserted()
 }
 
 /// From a time to when plans may give something else: at other hours, or in another month.

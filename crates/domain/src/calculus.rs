@@ -32,6 +32,7 @@
 use crate::node::{NodeError, scheduled};
 use crate::{Domain, Path, Port, PortId, Service};
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use weirgate_compile::{ClassReport, check_report};
 use weirgate_units::Inserted as _;
 use weirgate_units::{Rate, Span};
@@ -306,7 +307,7 @@ fn order(ports: &[Port], paths: &[Option<Path>]) -> Result<Vec<PortId>, Vec<Port
     let mut order = Vec::new();
     while let Some(id) = ready.pop_first() {
         order.push(id);
-        for next in after.remove(&id).unwrap_or_default() {
+        for next in after.get_mut(&id).map(mem::take).unwrap_or_default() {
             if let Some(count) = before.get_mut(&next) {
                 *count -= 1;
                 if *count == 0 {

@@ -66,6 +66,6 @@ pub fn parts(policies: Texts, circuits: Texts) -> Parts {
 
 /// How many routers these are of.
 pub fn routers<'p>(parts: impl Iterator<Item = &'p Part>) -> usize {
-    let names: BTreeSet<&str> = parts.map(|part| &*part.router).collect();
+    let names: BTreeSet<&str> = parts.map(|part| &*part.router).inserted();
     names.len()
 }

@@ -7,6 +7,7 @@ use crate::{Circuits, CircuitsOf, Domain, Position, Router};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_document::registry::{Field, Integer, Own, Table, Text, Texts};
 use weirgate_document::{Reader, SourceSpan, Value};
+use weirgate_units::Inserted as _;
 
 /// The most files of a list, and sites of a router.
 const MOST: usize = 4096;
@@ -168,7 +169,7 @@ pub(super) fn apart(domain: &Domain, root: &Reader<'_, '_>) {
     let mut used: BTreeSet<(&str, &str)> = ports
         .iter()
         .map(|port| (&*port.router, &*port.device))
-        .collect();
+        .inserted();
     for (name, own) in routers(&domain.routers) {
         for device in [&own.access, &own.core].into_iter().flatten() {
             if !used.insert((name, &device.value)) {

@@ -22,6 +22,7 @@ use weirgate_circuits::kept::Kept;
 use weirgate_circuits::rows::{Direction, Label};
 use weirgate_circuits::{Circuit, List, Moment, Month, Plan, holds};
 use weirgate_state::DeviceName;
+use weirgate_units::Inserted as _;
 
 /// How often what was counted is written, in seconds.
 const WRITE: u64 = 300;
@@ -255,7 +256,7 @@ fn quotas(list: &List, direction: Direction) -> BTreeMap<&str, u64> {
     let plans = list.plans.iter().filter(has);
     plans
         .map(|plan| (&*plan.name, direction.of(plan.quota.most).as_bytes()))
-        .collect()
+        .inserted()
 }
 
 #[cfg(test)]

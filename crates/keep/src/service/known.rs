@@ -181,7 +181,7 @@ pub(super) async fn release(
             .filter(|device| !device.owned_ifb)
             .map(|device| (new.clone(), device.clone()))
             .into_iter()
-            .collect(),
+            .inserted(),
         ..State::default()
     };
     let (applied, former) = (under(&memory.applied), under(&memory.former));
@@ -192,7 +192,7 @@ pub(super) async fn release(
     let scope = weirgate_kernel::Scope::of([&applied, &former]);
     let mut observed = site.kernel.observe(&scope).await?;
     observed.devices.retain(|name, _| name == new);
-    let names = observed.devices.keys().cloned().collect();
+    let names = observed.devices.keys().cloned().inserted();
     let wanted = present(&with_former(&State::default(), &former), &names);
     let options = Options {
         previous: Some(&applied),

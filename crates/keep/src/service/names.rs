@@ -81,7 +81,7 @@ impl Names {
         for set in tables.flat_map(|table| &mut table.sets) {
             let found = self.of(set);
             if let Content::Refreshed(refreshed) = &mut set.content {
-                refreshed.found = found.into_iter().collect();
+                refreshed.found = found.into_iter().inserted();
             }
         }
         state

@@ -10,6 +10,7 @@ use libc::{RTM_NEWQDISC, TCA_KIND};
 use nlink::netlink::message::{NLM_F_CREATE, NLM_F_REPLACE};
 use std::collections::BTreeMap;
 use weirgate_state::DeviceName;
+use weirgate_units::Inserted as _;
 
 /// The qdisc that has a class for each queue.
 pub const MQ: &str = "mq";
@@ -61,7 +62,7 @@ impl Kernel {
             .into_iter()
             .filter(|one| one.parent != TC_H_ROOT && one.parent >> 16 == handle >> 16)
             .filter_map(|one| Some((queue_of(one.parent)?, one.kind)));
-        Ok(Some((handle, below.collect())))
+        Ok(Some((handle, below.inserted())))
     }
 
     /// Puts mq in the place of a device's root, whatever is there. Its handle.

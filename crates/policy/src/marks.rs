@@ -60,7 +60,7 @@ impl Marks {
 /// `[marks]`.
 pub(crate) const TABLE: Table = Table {
     name: "marks",
-    about: "The bits of marks that are weirgate's",
+    about: "The bits of marks that weirgate uses",
     rows: &[&ROWS],
 };
 
@@ -70,7 +70,7 @@ const ROWS: &[MarksRow] = &[
     MarksRow::new(
         "mask",
         FieldKind::Text("0x0000ff00"),
-        "The bits, which stand together",
+        "The contiguous bits of a connection's mark that keep decisions",
         |cell, marks| {
             if let Some(found) = cell.understood(codes::MARK, run) {
                 marks.decisions = found.value;
@@ -81,7 +81,7 @@ const ROWS: &[MarksRow] = &[
     MarksRow::new(
         "payload",
         FieldKind::Text("0x07000000"),
-        "Three bits of a packet's mark that say what its payload betrays",
+        "Three bits of a packet's mark that say what its payload reveals",
         |cell, marks| {
             if let Some(found) = cell.understood(codes::MARK, payload) {
                 marks.payload_lowest = found.value;
@@ -92,7 +92,7 @@ const ROWS: &[MarksRow] = &[
     MarksRow::new(
         "cgroup",
         FieldKind::Text("0xf0000000"),
-        "Those that number its sender's control group",
+        "The bits of a packet's mark that number its sender's control group",
         |cell, marks| {
             if let Some(found) = cell.understood(codes::MARK, numbers) {
                 marks.control_groups = found.value;
@@ -103,7 +103,7 @@ const ROWS: &[MarksRow] = &[
     MarksRow::new(
         "inside",
         FieldKind::Text("0x0000ff00"),
-        "The same for its inside host",
+        "The bits of a connection's mark that number its inside host",
         |cell, marks| marks.inside = cell.understood(codes::MARK, numbers),
     ),
 ];

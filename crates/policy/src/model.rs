@@ -121,7 +121,7 @@ pub struct Rule {
     pub line: u32,
     /// Where its table begins.
     pub span: SourceSpan,
-    /// The name of its counter, if it has one of its own.
+    /// The name of the rule's counter, if it has one of its own.
     pub name: Option<Value<String>>,
     /// The class; `None` where it only writes a code point.
     pub class: Option<Value<String>>,
@@ -129,7 +129,7 @@ pub struct Rule {
     pub directions: Directions,
     /// Its conditions.
     pub when: Conditions,
-    /// Conditions none of which may hold.
+    /// Conditions of which none may hold.
     pub never: Option<Conditions>,
     /// The ways to be of any of the services that it names.
     pub services: Vec<ServiceMatch>,
@@ -139,7 +139,7 @@ pub struct Rule {
     pub during: Option<Schedule>,
     /// No later rule sees its packets.
     pub last: bool,
-    /// Once it matched a packet of a connection, it matches all of them.
+    /// Whether the rule, once it matched a packet, matches the whole connection.
     pub keep: Option<SourceSpan>,
     /// The code point that it writes.
     pub set_dscp: Option<Value<Dscp>>,
@@ -157,7 +157,7 @@ pub struct Ruleset {
     pub line: u32,
     /// Its name.
     pub name: Value<String>,
-    /// Whether it is on when the policy is applied.
+    /// Whether the rule set is on when the policy is applied.
     pub enabled: bool,
 }
 

@@ -69,37 +69,40 @@ const ROWS: &[AckRow] = &[
     AckRow::new(
         "reserve",
         FieldKind::BooleanOrRate,
-        "`true` calculates the rate",
+        "The reserved rate; `true` calculates it",
         |cell, ack| set(&mut ack.reserve, reserve(cell)),
     )
     .default("true"),
     AckRow::new(
         "factor",
         FieldKind::Number,
-        "Full data packets that one acknowledgement stands for",
+        "Full data packets that one acknowledgement covers",
         factor,
     )
     .default("1.5"),
-    row!(Ack: "size": FieldKind::Integer(40, 120) => size, "IP bytes of one acknowledgement")
+    row!(Ack: "size": FieldKind::Integer(40, 120) => size, "The IP bytes of one acknowledgement")
         .default("52"),
-    row!(Ack: "priority": FieldKind::Integer(0, 7) => priority, "0 first").default("1"),
+    row!(Ack: "priority": FieldKind::Integer(0, 7) => priority,
+        "Who gets what other classes leave: 0 first")
+    .default("1"),
     AckRow::new(
         "ceiling",
         FieldKind::Amount,
-        "The most that it gets",
+        "The most that acknowledgements get",
         |cell, ack| set(&mut ack.ceiling, ceiling(cell)),
     )
     .default("\"100%\""),
     AckRow::new(
         "queue",
         FieldKind::TextOrTable("queue", "bfifo 10kB"),
-        "Where its packets wait",
+        "The queue of its packets",
         |cell, ack| ack.queue = queue::read(cell),
     )
     .default("by the rate"),
-    row!(Ack: "burst" => burst, "What it may send at once beyond its rate")
+    row!(Ack: "burst" => burst, "What the class may send at once beyond its rate")
         .default("one full packet"),
-    row!(Ack: "direction" => directions, "In which directions").default("\"both\""),
+    row!(Ack: "direction" => directions, "The directions in which the class exists")
+        .default("\"both\""),
 ];
 
 /// Reads the table; `None` where it reserves nothing.

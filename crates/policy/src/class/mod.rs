@@ -77,7 +77,7 @@ const ROWS: &[ClassRow] = &[
     ClassRow::new(
         "name",
         FieldKind::Text("interactive"),
-        "Small letters, digits, - and _, a letter first",
+        "Small letters, digits, `-` and `_`, a letter first",
         |cell, class| {
             if let Some(name) = cell.text() {
                 check_name(cell.table, &name);
@@ -89,51 +89,57 @@ const ROWS: &[ClassRow] = &[
     ClassRow::new(
         "share",
         FieldKind::Share,
-        "Guaranteed part of what reservations by rate leave",
+        "The guaranteed part of what reservations by rate leave",
         |cell, class| {
             if let Some(share) = share(cell) {
                 class.guarantee = share.map(Guarantee::Share);
             }
         },
     ),
-    ClassRow::new("rate", FieldKind::Rate, "Guaranteed rate", |cell, class| {
-        if let Some(rate) = cell.parsed() {
-            zero(cell.table, &rate);
-            class.guarantee = rate.map(Guarantee::Rate);
-        }
-    }),
+    ClassRow::new(
+        "rate",
+        FieldKind::Rate,
+        "The guaranteed rate",
+        |cell, class| {
+            if let Some(rate) = cell.parsed() {
+                zero(cell.table, &rate);
+                class.guarantee = rate.map(Guarantee::Rate);
+            }
+        },
+    ),
     ClassRow::new(
         "ceiling",
         FieldKind::Amount,
-        "The most that it gets, also when the link is idle",
+        "The most that the class gets, even on an idle link",
         |cell, class| set(&mut class.ceiling, ceiling(cell)),
     )
     .default("\"100%\""),
     row!(Class: "priority": FieldKind::Integer(0, 7) => priority,
-        "Who gets what others leave: 0 first")
+        "Who gets what other classes leave: 0 first")
     .default("4"),
     ClassRow::new(
         "queue",
         FieldKind::TextOrTable("queue", "fq_codel"),
-        "Where its packets wait",
+        "The queue of its packets",
         |cell, class| class.queue = queue::read(cell),
     )
     .default("by the class's rate"),
-    row!(Class: "burst" => burst, "What it may send at once beyond its guaranteed rate")
+    row!(Class: "burst" => burst, "What the class may send at once beyond its guaranteed rate")
         .default("by the class's rate"),
     row!(Class: "objective": FieldKind::Integer(0, 5) => objective,
-        "The class of ITU-T Y.1541 whose delay it should have"),
-    row!(Class: "fair" => fair, "Between whom it is shared").default("that of the link"),
+        "The ITU-T Y.1541 class whose delay objective this class should meet"),
+    row!(Class: "fair" => fair, "Who shares the class").default("that of the link"),
     row!(Class: "delay" => delay in DELAYS or codes::DELAY,
-        "How long one packet of another class may be in the way upstream"),
+        "The longest that one packet of another class may block the upstream"),
     ClassRow::new(
         "default",
         FieldKind::Boolean,
-        "Takes what no rule matches",
+        "Whether the class takes packets that no rule matches",
         |cell, class| class.default = cell.flagged(),
     )
     .default("false"),
-    row!(Class: "direction" => directions, "In which directions").default("\"both\""),
+    row!(Class: "direction" => directions, "The directions in which the class exists")
+        .default("\"both\""),
 ];
 
 /// Reads one class.

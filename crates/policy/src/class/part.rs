@@ -29,7 +29,7 @@ pub struct GroupShare {
     pub group: Value<String>,
     /// The group's addresses.
     pub addresses: Vec<Prefix>,
-    /// Its part of what each class is guaranteed.
+    /// The group's part of each class's guarantee.
     pub share: Value<Share>,
     /// The most that it gets in a class, of the gate's rate.
     pub ceiling: Option<Value<Amount>>,
@@ -93,7 +93,7 @@ impl GroupShare {
 /// `[[share]]`.
 pub(crate) const SHARE: Table = Table {
     name: "share",
-    about: "A group's part of classes",
+    about: "A part of classes for a group of hosts",
     rows: &[&SHARE_ROWS],
 };
 
@@ -139,11 +139,11 @@ const SHARE_ROWS: &[ShareRow] = &[
         |cell, share| share.group = members(cell),
     )
     .needed(NAME_GROUP),
-    row!(WrittenShare: "share" => share, "Its part of what each class is guaranteed")
+    row!(WrittenShare: "share" => share, "The group's part of each class's guarantee")
         .needed("state the group's part, such as `share = \"30%\"`"),
-    row!(WrittenShare: "ceiling" => ceiling, "The most that it gets in a class"),
+    row!(WrittenShare: "ceiling" => ceiling, "The most that the group gets in a class"),
     row!(WrittenShare: "classes": FieldKind::List("normal") => classes,
-        "Which classes; all but `ack` where none is named")
+        "The classes in which the group has its part")
     .default("all but `ack`"),
 ];
 
@@ -156,7 +156,7 @@ const CAP_ROWS: &[CapRow] = &[
     )
     .needed(NAME_GROUP),
     row!(WrittenCap: "class": FieldKind::Text("guest") => class,
-        "The class in which they are limited; all classes together where none is named")
+        "The class in which hosts are limited")
     .default("all classes together"),
     CapRow::new(
         "up",

@@ -81,7 +81,7 @@ const ROWS: &[Row<Connection>] = &[
     Row::new(
         "state",
         ConnectionState::LIST,
-        "Its states",
+        "The states of the connection",
         |cell, connection: &mut Connection| {
             connection.states = cell.list(codes::CONNECTION, |text| {
                 one_of(text, ConnectionState::WORDS).ok_or_else(|| {
@@ -94,16 +94,17 @@ const ROWS: &[Row<Connection>] = &[
     Row::new(
         "helper",
         FieldKind::Text("ftp"),
-        "The conntrack helper that knows it",
+        "The conntrack helper of the connection",
         |cell, connection| connection.helper = cell.understood(codes::CONNECTION, helper),
     ),
-    row!(Connection: "bytes-over" => bytes_over, "More bytes so far, both directions together"),
+    row!(Connection: "bytes-over" => bytes_over,
+        "The connection has carried more bytes than this, both directions together"),
     row!(Connection: "packets-over": FieldKind::Integer(1, i64::MAX) => packets_over,
-        "More packets so far"),
+        "The connection has carried more packets than this, both directions together"),
     Row::new(
         "mean-size",
         FieldKind::Text("0-200"),
-        "Bytes by packets so far",
+        "The connection's mean packet size so far, in bytes; ranges",
         |cell, connection| connection.mean_size = cell.understood(codes::LENGTH, Lengths::read),
     ),
 ];

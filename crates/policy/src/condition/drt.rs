@@ -60,14 +60,14 @@ fn importance(text: &str) -> Result<(u8, u8), (String, String)> {
 pub(crate) const URGENCY: ConditionRow = ConditionRow::new(
     "urgency",
     Urgency::LIST,
-    "The delay class of DRT that the code point tells",
+    "The DRT delay class that the code point encodes",
     |cell, when| code_point::add(when, asked(cell.table)),
 );
 
 pub(crate) const IMPORTANCE: ConditionRow = ConditionRow::new(
     "importance",
     FieldKind::List("4-6"),
-    "The importance of DRT that the code point tells: 1 to 6, ranges; with `urgency` both must \
+    "The DRT importance that the code point encodes: 1 to 6, ranges; with `urgency` both must \
      hold",
     |cell, when| {
         // `urgency` reads both where both are there.

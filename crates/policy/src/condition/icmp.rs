@@ -40,7 +40,7 @@ pub struct IcmpTypes(pub Vec<Value<IcmpType>>);
 pub(crate) const ROW: ConditionRow = ConditionRow::new(
     "icmp-type",
     IcmpType::LIST,
-    "ICMP types of both IP versions",
+    "ICMP types, for IPv4 and IPv6",
     |cell, when| {
         let list = cell.list(codes::ICMP_TYPE, |text| {
             one_of(text, IcmpType::WORDS).ok_or_else(|| {

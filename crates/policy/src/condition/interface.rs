@@ -15,7 +15,7 @@ pub struct Interfaces(pub Vec<Value<DeviceName>>);
 pub(crate) const ROW: ConditionRow = ConditionRow::new(
     "interface",
     FieldKind::List("lan"),
-    "Devices that upstream packets came in through",
+    "Devices through which upstream packets came in",
     |cell, when| when.add_list(cell.list(codes::DEVICE, device), Interfaces),
 );
 

@@ -39,7 +39,7 @@ pub struct PacketLengths(pub Vec<Value<Lengths>>);
 pub(crate) const ROW: ConditionRow = ConditionRow::new(
     "length",
     FieldKind::List("0-256"),
-    "IP packet bytes, headers included; ranges",
+    "The IP packet's length in bytes, headers included; ranges",
     |cell, when| when.add_list(cell.list(codes::LENGTH, Lengths::read), PacketLengths),
 );
 

@@ -44,7 +44,7 @@ pub struct PacketMark(pub Value<Mark>);
 pub(crate) const ROW: ConditionRow = ConditionRow::new(
     "mark",
     FieldKind::Text("0x10/0xff"),
-    "The packet's mark, set by something else",
+    "The packet's mark, as another program set it",
     |cell, when| {
         if let Some(mark) = cell.understood(codes::MARK, Mark::read) {
             when.add(PacketMark(mark));

@@ -110,13 +110,13 @@ struct Written {
 }
 
 const RATE_ROWS: &[Row<Written>] = &[
-    row!(Written: "over": FieldKind::List("20/s") => over, "Matches what is beyond the rate"),
-    row!(Written: "within": FieldKind::List("20/s") => within, "Matches what is not"),
+    row!(Written: "over": FieldKind::List("20/s") => over, "Matches packets beyond the rate"),
+    row!(Written: "within": FieldKind::List("20/s") => within, "Matches packets within the limit"),
     row!(Written: "per": FieldKind::Word(&["local", "remote", "connection", "all"]) => per,
-        "By what packets are distinguished")
+        "What has a limit of its own: each host, each connection or all together")
     .default("\"local\""),
     row!(Written: "burst": FieldKind::Integer(1, u32::MAX as i64) => burst,
-        "How much beyond the rate at once")
+        "How much may exceed the rate at once")
     .default("5 packets, or no bytes"),
     row!(Written: "size": FieldKind::Integer(1, MOST_KEYS) => size,
         "How many hosts or connections are remembered")
@@ -124,10 +124,10 @@ const RATE_ROWS: &[Row<Written>] = &[
 ];
 
 const CONNECTIONS_ROWS: &[Row<Written>] = &[
-    row!(Written: "over": FieldKind::List("200") => over, "Matches what is beyond"),
-    row!(Written: "within": FieldKind::List("200") => within, "Matches what is not"),
+    row!(Written: "over": FieldKind::List("200") => over, "Matches connections beyond the number"),
+    row!(Written: "within": FieldKind::List("200") => within, "Matches packets within the limit"),
     row!(Written: "per": FieldKind::Word(&["local", "remote", "all"]) => per,
-        "By what packets are distinguished")
+        "What has a limit of its own: each host, each connection or all together")
     .default("\"local\""),
     row!(Written: "size": FieldKind::Integer(1, MOST_KEYS) => size,
         "How many hosts are remembered")

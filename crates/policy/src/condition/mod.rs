@@ -90,14 +90,14 @@ pub(crate) const ALL: [&dyn Rows; 2] = [&PLAIN, &MORE];
 /// `[rule.not]`.
 pub(crate) const NOT: Table = Table {
     name: "not",
-    about: "Conditions none of which may hold",
+    about: "Conditions of which none may hold",
     rows: &[&PLAIN],
 };
 
 /// `[[service.NAME.match]]`.
 pub(crate) const MATCH: Table = Table {
     name: "match",
-    about: "One way to be of a service",
+    about: "One set of conditions that identifies a service",
     rows: &ALL,
 };
 
@@ -185,7 +185,7 @@ conditions! {
     Sender(SentBy) Known::Input("whose it is"),
     /// What connection tracking knows.
     Connection(Connection) Known::Connection,
-    /// Devices that upstream packets came in through.
+    /// Devices through which upstream packets came in.
     Interface(Interfaces) Known::Input("the device it came in through"),
     /// Control groups in which such sockets were made.
     ControlGroup(ControlGroups) Known::Sender("which control group sent it"),

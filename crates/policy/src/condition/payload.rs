@@ -19,7 +19,7 @@ words!(Signature);
 pub(crate) const ROW: ConditionRow = ConditionRow::new(
     "payload",
     Signature::LIST,
-    "What the first payloads of the packet's flow betray; the rule must keep its decision",
+    "The protocol that the flow's first payloads reveal; the rule must have `keep`",
     |cell, when| {
         let list = cell.list(codes::PAYLOAD, |text| {
             one_of(text, Signature::WORDS).ok_or_else(|| {

@@ -23,7 +23,7 @@ pub struct SentBy(pub Value<Sender>);
 pub(crate) const ROW: ConditionRow = ConditionRow::new(
     "from",
     Sender::KIND,
-    "Upstream: the router's own packets, or others'",
+    "Upstream: packets that the router sends itself, or that it forwards",
     |cell, when| {
         if let Some(sender) = cell.word() {
             when.add(SentBy(sender));

@@ -95,7 +95,7 @@ pub struct PureAck(pub SourceSpan);
 pub(crate) const FLAGS_ROW: ConditionRow = ConditionRow::new(
     "tcp-flags",
     FieldKind::Text("syn/syn,fin,rst"),
-    "Of the flags after the / exactly those before it are set: `fin`, `syn`, `rst`, `psh`, `ack`, \
+    "Of the flags after the `/`, exactly those before it are set: `fin`, `syn`, `rst`, `psh`, `ack`, \
      `urg`, `ece`, `cwr`, `none`",
     |cell, when| {
         if let Some(flags) = cell.understood(codes::TCP_FLAGS, TcpFlags::read) {
@@ -107,8 +107,8 @@ pub(crate) const FLAGS_ROW: ConditionRow = ConditionRow::new(
 pub(crate) const PURE_ACK: ConditionRow = ConditionRow::new(
     "pure-ack",
     FieldKind::Boolean,
-    "A TCP packet with ACK, without SYN, FIN, RST and without data, by its exact payload length: \
-     SACK blocks and time stamps do not matter",
+    "Whether the packet is a TCP ACK without SYN, FIN, RST and payload, whatever its options \
+     (SACK, timestamps)",
     |cell, when| {
         if let Some(span) = cell.flagged() {
             when.add(PureAck(span));

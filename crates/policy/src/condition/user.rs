@@ -51,14 +51,14 @@ pub struct UserGroups(pub Vec<Value<Ids>>);
 pub(crate) const UID: ConditionRow = ConditionRow::new(
     "uid",
     FieldKind::List("1000"),
-    "Upstream, the router's own packets: users whose sockets send them, numbers or ranges",
+    "Upstream, the router's own packets: users who own the sending sockets, numbers or ranges",
     |cell, when| when.add_list(cell.list(codes::USER, Ids::read), Users),
 );
 
 pub(crate) const GID: ConditionRow = ConditionRow::new(
     "gid",
     FieldKind::List("100"),
-    "Upstream, the router's own packets: groups whose sockets send them, numbers or ranges",
+    "Upstream, the router's own packets: groups that own the sending sockets, numbers or ranges",
     |cell, when| when.add_list(cell.list(codes::USER, Ids::read), UserGroups),
 );
 

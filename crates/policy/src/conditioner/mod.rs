@@ -28,7 +28,7 @@ pub struct Conditioner {
     pub line: u32,
     /// Where the table begins.
     pub span: SourceSpan,
-    /// Its name, by which it is counted.
+    /// The name of the conditioner and of its counters.
     pub name: Value<String>,
     /// Whether packets are conditioned that enter the device, and not those
     /// that leave it.

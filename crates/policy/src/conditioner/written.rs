@@ -74,7 +74,7 @@ pub(super) const OWNERS: [(&str, &[Kind]); 7] = [
 /// The table.
 pub(crate) const TABLE: Table = Table {
     name: "conditioner",
-    about: "Which packets are measured, by what, and what is done with each colour",
+    about: "Which packets are metered, how, and what happens to each colour",
     rows: &[&ROWS],
 };
 
@@ -114,14 +114,14 @@ pub(super) const ROWS: &[ConditionerRow] = &[
     ConditionerRow::new(
         "name",
         FieldKind::Text("gold"),
-        "Its name, by which it is counted",
+        "The name of the conditioner and of its counters",
         |cell, condition| condition.name = name(cell),
     )
     .needed("name the conditioner: its packets are counted by it"),
     ConditionerRow::new(
         "at",
         Side::KIND,
-        "Whether packets that enter the device or those that leave it",
+        "Which packets it meters: those that enter or those that leave the device",
         |cell, condition| {
             condition.enters = cell
                 .word::<Side>()
@@ -133,7 +133,7 @@ pub(super) const ROWS: &[ConditionerRow] = &[
         "The device: that of the link, or one of `lan`")
     .default("that of the link"),
     row!(Written: "class": FieldKind::List("interactive") => classes,
-        "Classes that it is about, where packets have one"),
+        "Only packets of these classes, where packets have a class"),
     ConditionerRow::new(
         "local-address",
         FieldKind::List("192.0.2.7"),
@@ -147,7 +147,7 @@ pub(super) const ROWS: &[ConditionerRow] = &[
         |cell, condition| condition.remote = nets(cell),
     ),
     row!(Written: "protocol": FieldKind::List("udp") => carried.protocols,
-        "What packets carry: names or numbers"),
+        "Upper-layer protocols: names or numbers"),
     ConditionerRow::new(
         "local-port",
         FieldKind::List("5060"),
@@ -161,7 +161,7 @@ pub(super) const ROWS: &[ConditionerRow] = &[
         |cell, condition| condition.carried.remote_ports = carried::ports(cell),
     ),
     row!(Written: "dscp": FieldKind::List("EF") => dscp, "Code points: names or numbers"),
-    row!(Written: "meter" => meter, "What it measures by; without one every packet is green"),
+    row!(Written: "meter" => meter, "How it meters; without a meter every packet is green"),
     ConditionerRow::new(
         "nominal-rate",
         FieldKind::Rate,
@@ -176,18 +176,18 @@ pub(super) const ROWS: &[ConditionerRow] = &[
         |cell, condition| condition.urgency = cell.understood(codes::CONDITIONER, drt::urgency),
     ),
     row!(Written: "importance": FieldKind::Integer(1, 6) => importance,
-        "With `nominal-rate`: what packets within it get; beyond it less")
+        "With `nominal-rate`: the importance of packets within that rate; those beyond get less")
     .default("6"),
     ConditionerRow::new(
         "rate",
         FieldKind::Rate,
-        "The rate (CIR), of IP packets",
+        "The rate (CIR), in IP bits",
         |cell, condition| condition.rate = rate(cell),
     ),
-    row!(Written: "burst" => burst, "What may come at once (CBS), in IP bytes")
-        .default("100 ms at the rate"),
-    row!(Written: "excess-burst" => excess_burst, "What may come beyond that (EBS); srtcm")
-        .formerly(&["excess"]),
+    row!(Written: "burst" => burst, "The burst (CBS), in IP bytes").default("100 ms at the rate"),
+    row!(Written: "excess-burst" => excess_burst,
+        "The burst beyond `burst` (EBS), in IP bytes; srtcm")
+    .formerly(&["excess"]),
     ConditionerRow::new(
         "peak",
         FieldKind::Rate,
@@ -195,15 +195,17 @@ pub(super) const ROWS: &[ConditionerRow] = &[
         |cell, condition| condition.peak = rate(cell),
     ),
     row!(Written: "peak-burst" => peak_burst,
-        "What may come at once at the peak rate (PBS); trtcm"),
+        "The burst at the peak rate (PBS), in IP bytes; trtcm"),
     row!(Written: "mpu" => smallest,
-        "What a smaller packet is measured as, in IP bytes (minimum policed unit)")
+        "The size as which smaller packets count, in IP bytes (minimum policed unit)")
     .formerly(&["smallest"]),
-    row!(Written: "interval" => interval, "What is averaged over; average, moving")
-        .default("\"100ms\""),
-    row!(Written: "gain" => gain, "The weight of the last interval; moving").default("0.5"),
+    row!(Written: "interval" => interval,
+        "The time over which the rate is averaged; average, moving")
+    .default("\"100ms\""),
+    row!(Written: "gain" => gain, "The weight of the latest interval in the mean; moving")
+        .default("0.5"),
     row!(Written: "color-aware" => color_aware,
-        "Whether the drop precedences that packets bring count")
+        "Whether the meter takes the drop precedence of arriving packets into account")
     .default("false")
     .formerly(&["aware"]),
     ConditionerRow::new(

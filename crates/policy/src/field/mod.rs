@@ -11,7 +11,7 @@
 //! words!(Moves: "at-once" => Self::AtOnce, "in-order" => Self::InOrder);
 //!
 //! const ROWS: &[Row<Link>] = &[
-//!     row!(Link: "moves" => moves, "How a connection changes its class").default("at-once"),
+//!     row!(Link: "moves" => moves, "How a connection changes class").default("at-once"),
 //! ];
 //! ```
 //!

@@ -73,32 +73,32 @@ const ROWS: &[PolicyRow] = &[
     PolicyRow::new(
         "final",
         FieldKind::Boolean,
-        "Whether a rule that does not say so itself is the last for its packets",
+        "Whether a rule without `final` of its own is the last for its packets",
         |cell, parts| parts.not_final = !cell.boolean().is_none_or(|flag| flag.value),
     )
     .default("true"),
     PolicyRow::new(
         "link",
         FieldKind::Table("link"),
-        "The link that is shared; required in the policy itself",
+        "The shared link; required in the policy itself",
         |cell, parts| parts.link = cell.table().map(link::read),
     ),
     PolicyRow::new(
         "inbound",
         FieldKind::Table("inbound"),
-        "How arriving packets are policed, which are not queued",
+        "How arriving packets are policed instead of queued",
         |cell, parts| parts.policing = cell.table().map(inbound::read),
     ),
     PolicyRow::new(
         "receive",
         FieldKind::Table("receive"),
-        "How senders are held to a rate from the receiving side",
+        "How the receiving side holds senders to a rate",
         |cell, parts| parts.receive = cell.table().map(receive::read),
     ),
     PolicyRow::new(
         "track",
         FieldKind::Table("track"),
-        "How the rate of a line is followed that changes",
+        "How the gate follows a line whose rate changes",
         |cell, parts| parts.track = cell.table().map(track::read),
     ),
     PolicyRow::new(
@@ -120,7 +120,7 @@ const ROWS: &[PolicyRow] = &[
     PolicyRow::new(
         "share",
         FieldKind::Tables("share"),
-        "A group's part of classes",
+        "A part of classes for a group of hosts",
         |cell, parts| {
             for table in cell.tables() {
                 parts
@@ -132,7 +132,7 @@ const ROWS: &[PolicyRow] = &[
     PolicyRow::new(
         "conditioner",
         FieldKind::Tables("conditioner"),
-        "What measures packets, and does something by their colour",
+        "Meters packets, and passes, drops or marks them by colour",
         |cell, parts| {
             for table in cell.tables() {
                 parts
@@ -167,7 +167,7 @@ const ROWS: &[PolicyRow] = &[
     PolicyRow::new(
         "ruleset",
         FieldKind::Tables("ruleset"),
-        "Rules that are switched on and off as one",
+        "Rules that are switched on and off together",
         |cell, parts| {
             for table in cell.tables() {
                 let start = table.span().start;
@@ -181,7 +181,7 @@ const ROWS: &[PolicyRow] = &[
     PolicyRow::new(
         "group",
         FieldKind::Named("group"),
-        "What rules list by one name, @NAME",
+        "Addresses, ports or MAC addresses that rules list as @NAME",
         |cell, parts| {
             for (name, table) in cell.named() {
                 parts.once(&table, "group", name.value.clone());
@@ -192,7 +192,7 @@ const ROWS: &[PolicyRow] = &[
     PolicyRow::new(
         "service",
         FieldKind::Named("service"),
-        "Conditions that rules use by one name",
+        "Conditions that rules use under one name",
         |cell, parts| {
             for (name, table) in cell.named() {
                 parts.once(cell.table, "service", name.value.clone());
@@ -214,13 +214,13 @@ const ROWS: &[PolicyRow] = &[
     PolicyRow::new(
         "dscp",
         FieldKind::Table("dscp"),
-        "What is done with code points",
+        "How code points are cleared or rewritten",
         |cell, parts| parts.dscp = cell.table().map(treatment::read_dscp),
     ),
     PolicyRow::new(
         "marks",
         FieldKind::Table("marks"),
-        "The bits of a connection's mark that keep decisions",
+        "The bits of marks that weirgate uses",
         |cell, parts| parts.marks = cell.table().map(marks::read),
     ),
 ];

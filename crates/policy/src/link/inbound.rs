@@ -45,11 +45,11 @@ pub struct Policing {
     /// Whether packets whose senders understand it are marked rather than
     /// dropped.
     pub ecn: Option<Value<bool>>,
-    /// A flow is spared until it has sent this.
+    /// The bytes that a flow may send before it is marked or dropped.
     pub spare: Option<Value<Size>>,
     /// What one flow is.
     pub flows: Option<Value<Flows>>,
-    /// What of its share of the link a flow's size loses as time goes by.
+    /// How fast a flow's byte count decays, as a part of its share of the link.
     pub leak: Option<Value<Share>>,
     /// The virtual queue from which on somebody is chosen, and the one at which
     /// the probability is the full one; bytes on the wire.
@@ -84,25 +84,25 @@ words!(Flows:
 /// The table.
 pub(crate) const TABLE: Table = Table {
     name: "inbound",
-    about: "How arriving packets are policed, which are not queued",
+    about: "How arriving packets are policed instead of queued",
     rows: &[&ROWS],
 };
 
 const ROWS: &[Row<Policing>] = &[
     row!(Policing: "ecn" => ecn,
-        "Whether packets are marked, where senders understand it, and not dropped")
+        "Whether ECN-capable packets are marked instead of dropped")
     .default("true"),
     row!(Policing: "spare" => spare in SIZES or codes::INBOUND,
-        "A flow is spared until it has sent this"),
-    row!(Policing: "flows" => flows, "What one flow is").default("\"connections\""),
+        "The bytes that a flow may send before it is marked or dropped"),
+    row!(Policing: "flows" => flows, "Which packets belong to one flow").default("\"connections\""),
     row!(Policing: "leak" => leak,
-        "What of its share of the link a flow's size loses as time goes by"),
+        "How fast a flow's byte count decays, as a part of its share of the link"),
     row!(Policing: "min" => min in SIZES or codes::INBOUND,
-        "The virtual queue from which on packets are chosen"),
+        "The virtual queue at which packets begin to be marked or dropped"),
     row!(Policing: "max" => max in SIZES or codes::INBOUND,
-        "The virtual queue at which the probability is the full one"),
+        "The virtual queue at which the probability reaches its maximum"),
     row!(Policing: "burst" => burst in SIZES or codes::INBOUND,
-        "What the policer lets through at once"),
+        "What the policer passes at once"),
 ];
 
 /// The sizes that a field takes.

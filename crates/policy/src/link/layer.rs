@@ -10,7 +10,7 @@ use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
 /// The table form.
 pub(crate) const TABLE: Table = Table {
     name: "layer",
-    about: "A link layer by name with an option, or by numbers",
+    about: "A link layer, by name with an option or by numbers",
     rows: &[&ROWS],
 };
 
@@ -25,7 +25,7 @@ struct Written {
     oam: Option<Value<bool>>,
 }
 
-/// What `overhead` is added to. The two differ by 14 bytes on Ethernet, and
+/// The length to which `overhead` is added. The two differ by 14 bytes on Ethernet, and
 /// tc's manual pages mean the second, so a policy names one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Base {
@@ -42,12 +42,12 @@ const ROWS: &[LayerRow] = &[
     LayerRow::new(
         "name",
         FieldKind::Text("adsl:pppoe-llc"),
-        "One of the names; excludes the numbers",
+        "The link layer's name; excludes the numbers",
         |cell, layer| layer.name = cell.understood(codes::LAYER, named),
     ),
     row!(Written: "overhead": FieldKind::Integer(-64, 256) => overhead,
         "Bytes added to each packet before framing"),
-    row!(Written: "relative-to" => base, "What `overhead` is added to"),
+    row!(Written: "relative-to" => base, "The length to which `overhead` is added"),
     LayerRow::new(
         "mpu",
         FieldKind::Integer(0, 256),
@@ -55,8 +55,8 @@ const ROWS: &[LayerRow] = &[
         |cell, layer| layer.mpu = cell.integer().map_or(0, |mpu| mpu.value),
     )
     .default("0"),
-    row!(Written: "framing" => framing, "How bytes travel"),
-    row!(Written: "oam" => oam, "The provider sends OAM cells; ATM only").default("false"),
+    row!(Written: "framing" => framing, "How the line carries bytes"),
+    row!(Written: "oam" => oam, "Whether the provider sends OAM cells; ATM only").default("false"),
 ];
 
 /// Fields that a layer by numbers needs, each with the hint where it lacks one.

@@ -77,7 +77,7 @@ pub struct Link {
     /// Which acknowledgements are dropped upstream; [`AckFilter::Auto`] where not
     /// stated.
     pub ack_filter: Option<Value<AckFilter>>,
-    /// How a connection changes its class; [`Moves::AtOnce`] where not stated.
+    /// How a connection moves to another class; [`Moves::AtOnce`] where not stated.
     pub moves: Option<Value<Moves>>,
     /// Whether senders of L4S get a queue that is kept short for them; false where not
     /// stated.
@@ -112,9 +112,10 @@ type LinkRow = Row<Link>;
 
 const ROWS: &[LinkRow] = &[
     row!(Link: "device": FieldKind::Text("wan") => device,
-        "Packets leave for the outside by this device")
-    .needed("name the device by which packets leave for the outside"),
-    row!(Link: "lan": FieldKind::List("lan") => lan, "Inside hosts are reached by these devices"),
+        "The device through which packets leave for the outside")
+    .needed("name the device through which packets leave for the outside"),
+    row!(Link: "lan": FieldKind::List("lan") => lan,
+        "The devices through which inside hosts are reached"),
     row!(Link: "bridge" => bridge,
         "Whether `device` and `lan` are the two ports of a transparent bridge")
     .default("false"),
@@ -125,39 +126,45 @@ const ROWS: &[LinkRow] = &[
         |cell, link| set(&mut link.up, line_rate(cell)),
     )
     .needed("state the line's upstream rate, such as `up = \"512kbit\"`"),
-    row!(Link: "engine" => engine, "What shapes it").default("\"auto\""),
+    row!(Link: "engine" => engine, "What shapes the link").default("\"auto\""),
     row!(Link: "timer-slack" => timer_slack in TIMER_SLACK or codes::SLACK,
-        "How late the gate's timer may be before some of the rate is lost")
+        "How late the gate's timer may fire without loss of rate")
     .default("by the link's rate"),
     row!(Link: "ack-filter" => ack_filter,
-        "Which acknowledgements are dropped upstream because a later one waits behind them")
+        "Which acknowledgements are dropped upstream when a later one waits behind them")
     .default("\"auto\""),
-    row!(Link: "moves" => moves, "How a connection changes its class").default("\"at-once\""),
-    row!(Link: "l4s" => l4s, "Whether senders of L4S and NQB have a queue that is kept short for them")
-        .default("false"),
-    row!(Link: "fair" => fair, "Between whom a class is shared that does not say"),
+    row!(Link: "moves" => moves, "How a connection changes class").default("\"at-once\""),
+    row!(Link: "l4s" => l4s,
+        "Whether L4S and NQB traffic gets a queue of its own that is kept short")
+    .default("false"),
+    row!(Link: "fair" => fair, "Who shares a class that does not set `fair`"),
     LinkRow::new(
         "down",
         FieldKind::Rate,
-        "The line's downstream rate; without it nothing is shaped downstream",
+        "The line's downstream rate; without it, the downstream is not shaped",
         |cell, link| link.down = line_rate(cell),
     ),
-    row!(Link: "margin" => margin, "How far below the line's rate the upstream stays")
+    row!(Link: "margin" => margin, "How far the upstream gate stays below the line's rate")
         .default("\"0.2%\""),
-    row!(Link: "margin-down" => margin_down, "The same downstream").default("\"3%\""),
+    row!(Link: "margin-down" => margin_down,
+        "How far the downstream gate stays below the line's rate")
+    .default("\"3%\""),
     row!(Link: "inbound" => inbound,
-        "Where the downstream is shaped, or how it is held to a rate without a queue")
+        "Where the downstream is queued, or how it is policed instead")
     .default("with `down`, \"auto\"; otherwise \"none\""),
-    row!(Link: "ifb": FieldKind::Text("ifb-wan") => ifb, "The IFB device that weirgate makes")
-        .default("ifb- and the device's name"),
-    row!(Link: "device-kind" => device_kind, "What Linux counts as a packet's length on `device`")
+    row!(Link: "ifb": FieldKind::Text("ifb-wan") => ifb,
+        "The name of the IFB device that weirgate creates")
+    .default("`ifb-` and the name of `device`"),
+    row!(Link: "device-kind" => device_kind, "What Linux counts in a packet's length on `device`")
         .default("\"ethernet\""),
-    row!(Link: "lan-kind" => lan_kind, "The same for the LAN device").default("\"ethernet\""),
+    row!(Link: "lan-kind" => lan_kind,
+        "What Linux counts in a packet's length on the LAN device")
+    .default("\"ethernet\""),
     // After `device-kind`, on which numbers relative to the device depend.
     LinkRow::new(
         "layer",
         FieldKind::TextOrTable("layer", "adsl:pppoe-llc"),
-        "What a packet costs on the line",
+        "How many bytes of the line a packet takes",
         |cell, link| {
             let found = layer::read(cell, link.device_kind.value);
             set(&mut link.layer, found);

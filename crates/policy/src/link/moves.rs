@@ -3,7 +3,7 @@
 
 use crate::field::words;
 
-/// How a connection changes its class.
+/// How a connection moves to another class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Moves {
     /// With its next packet, which may overtake those that wait in the old class.

@@ -18,7 +18,7 @@ pub struct Track {
     pub span: SourceSpan,
     /// Who is asked for echoes; nobody where what passes is looked at alone.
     pub reflectors: Vec<Value<IpAddr>>,
-    /// Whether round trips of the traffic itself are looked at.
+    /// Whether round trips of the traffic itself are measured.
     pub passive: bool,
     /// The floor and the ceiling upstream, as written.
     pub up: (Option<Value<Rate>>, Option<Value<Rate>>),
@@ -78,7 +78,7 @@ impl Track {
 /// The table.
 pub(crate) const TABLE: Table = Table {
     name: "track",
-    about: "How the rate of a line is followed that changes",
+    about: "How the gate follows a line whose rate changes",
     rows: &[&ROWS],
 };
 
@@ -88,28 +88,27 @@ const ROWS: &[TrackRow] = &[
     TrackRow::new(
         "reflectors",
         FieldKind::List("192.0.2.1"),
-        "Addresses of hosts beyond the line that are asked for echoes; nobody else is",
+        "Hosts beyond the line that answer ICMP echo requests; no other host is probed",
         |cell, track| track.reflectors = cell.list(codes::TRACK, address),
     ),
-    row!(Track: "passive" => passive, "Whether round trips of the traffic itself are looked at")
+    row!(Track: "passive" => passive, "Whether round trips of the traffic itself are measured")
         .default("false"),
     row!(Track: "up-floor" => up.0,
-        "The upstream is never taken below, and here while nothing can be known"),
-    row!(Track: "up-ceiling" => up.1, "The upstream is never taken above")
-        .default("`up` of the link"),
+        "The lowest upstream rate, and the rate while nothing can be measured"),
+    row!(Track: "up-ceiling" => up.1, "The highest upstream rate").default("`up` of the link"),
     row!(Track: "down-floor" => down.0,
-        "The downstream is never taken below, and here while nothing can be known"),
-    row!(Track: "down-ceiling" => down.1, "The downstream is never taken above")
+        "The lowest downstream rate, and the rate while nothing can be measured"),
+    row!(Track: "down-ceiling" => down.1, "The highest downstream rate")
         .default("`down` of the link"),
     row!(Track: "interval" => interval in INTERVALS or codes::TRACK,
-        "The time between two probes, whoever they go to")
+        "The time between two probes, to any reflector")
     .default("\"100ms\""),
     row!(Track: "delay-threshold" => delay_threshold in DELAYS or codes::TRACK,
-        "A queue before the line, beside the packet in transmission, that is too long")
+        "The wait before the line that is too long, not counting the packet in transmission")
     .default("\"8ms\"")
     .formerly(&["delay"]),
     row!(Track: "dscp": FieldKind::Text("EF") => dscp,
-        "The code point of probes, by which a rule finds them")
+        "The code point of probes, so that a rule can match them")
     .default("\"EF\""),
 ];
 

@@ -95,13 +95,13 @@ const ROWS: &[GroupRow] = &[
     GroupRow::new(
         "names",
         FieldKind::List("updates.example.org"),
-        "DNS names, looked up again and again; not beside `addresses`",
+        "DNS names, looked up periodically; not beside `addresses`",
         |cell, group| group.names = cell.list(codes::GROUP, dns_name),
     ),
     GroupRow::new(
         "refresh",
         FieldKind::Time,
-        "How often names are looked up: 30s to 24h",
+        "The time between look-ups of names: 30s to 24h",
         |cell, group| {
             if let Some(found) = refresh(cell) {
                 group.refresh = found;

@@ -26,15 +26,15 @@ struct Written {
 }
 
 const ROWS: &[Row<Written>] = &[
-    row!(Written: "hours": FieldKind::List("08:00-17:30") => hours, "Parts of a day")
+    row!(Written: "hours": FieldKind::List("08:00-17:30") => hours, "Hours of the day")
         .default("all day"),
     row!(Written: "days": Day::LIST => days, "The days on which the hours begin")
         .default("every day"),
     row!(Written: "utc-offset": FieldKind::Text("+01:00") => offset,
-        "How far the clock meant here is ahead of UTC")
+        "How far the schedule's clock is ahead of UTC")
     .default("\"+00:00\""),
     row!(Written: "zone": FieldKind::Text("Europe/Copenhagen") => zone,
-        "The zone whose clock is meant, with its summer time"),
+        "The time zone of the schedule, with its daylight saving time"),
 ];
 
 /// Reads `[schedule.NAME]`.

@@ -34,7 +34,7 @@ library! {
 /// `[service.NAME]`.
 pub(crate) const TABLE: Table = Table {
     name: "service",
-    about: "Conditions by one name",
+    about: "Conditions under one name",
     rows: &[&ROWS],
 };
 
@@ -44,13 +44,13 @@ const ROWS: &[ServiceRow] = &[
     ServiceRow::new(
         "about",
         FieldKind::Text("Telephones"),
-        "What it is",
+        "What the service is",
         |cell, _| drop(cell.text()),
     ),
     ServiceRow::new(
         "match",
         FieldKind::Tables("match"),
-        "One way to be of the service",
+        "One set of conditions that identifies the service",
         |cell, service| {
             *service = cell
                 .tables()

@@ -27,7 +27,7 @@ use weirgate_units::Rate;
 pub struct Policy {
     /// The link that is shared.
     pub link: Link,
-    /// How arriving packets are policed, which are not queued.
+    /// How arriving packets are policed instead of queued.
     pub policing: Option<Policing>,
     /// How senders outside are held to a rate from here.
     pub receive: Option<Receive>,
@@ -53,7 +53,7 @@ pub struct Policy {
     pub shares: Vec<GroupShare>,
     /// Limits for each host of a group, as written.
     pub caps: Vec<HostCap>,
-    /// What is done with code points.
+    /// How code points are cleared or rewritten.
     pub dscp: Option<DscpTreatment>,
     /// Which bits of marks are weirgate's.
     pub marks: Marks,

@@ -159,7 +159,7 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
         required: None,
         former: &[],
     };
-    let preset = "Of the kit: settings that belong together";
+    let preset = "Of the kit: a set of settings by one name";
     let mut fields = vec![row(PRESET, FieldKind::Text("sjf"), preset)];
     let all = known();
     for one in all.iter().flat_map(|one| one.params()) {

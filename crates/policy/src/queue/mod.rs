@@ -103,7 +103,7 @@ struct WrittenRed {
 /// The table form.
 pub(crate) const TABLE: Table = Table {
     name: "queue",
-    about: "The queue",
+    about: "The queue of a class",
     rows: &[
         &kit::KindRow,
         &OfKind(&BFIFO),
@@ -277,7 +277,7 @@ type PfifoRow = Row<Option<u32>>;
 const KIND: &[KindRow] = &[KindRow::new(
     "kind",
     FieldKind::Text("fq_codel"),
-    "The queue",
+    "The queueing discipline",
     |cell, kind| {
         *kind = name(cell);
     },
@@ -287,7 +287,7 @@ const KIND: &[KindRow] = &[KindRow::new(
 const BFIFO: &[BfifoRow] = &[BfifoRow::new(
     "limit",
     FieldKind::Size,
-    "What it holds: bytes for bfifo and red, else packets",
+    "The most that it holds: bytes for bfifo and red, else packets",
     |cell, limit| {
         *limit = cell.size().map(|found| found.value);
     },
@@ -297,7 +297,7 @@ const BFIFO: &[BfifoRow] = &[BfifoRow::new(
 const PFIFO: &[PfifoRow] = &[PfifoRow::new(
     "limit",
     FieldKind::Integer(0, MOST),
-    "pfifo: packets that it holds",
+    "pfifo: the most packets that it holds",
     |cell, limit| {
         *limit = cell.integer().map(|found| found.value);
     },
@@ -305,42 +305,52 @@ const PFIFO: &[PfifoRow] = &[PfifoRow::new(
 .needed("state how many packets it holds")];
 
 const SFQ: &[Row<SfqQueue>] = &[
-    row!(SfqQueue: "limit": FieldKind::Integer(0, MOST) => limit, "sfq: packets that it holds"),
+    row!(SfqQueue: "limit": FieldKind::Integer(0, MOST) => limit,
+        "sfq: the most packets that it holds"),
     row!(SfqQueue: "perturb": FieldKind::Integer(0, MOST) => perturb,
-        "sfq: seconds between changes of the hash"),
+        "sfq: seconds between changes of the hash function"),
 ];
 
 const RED: &[Row<WrittenRed>] = &[
-    row!(WrittenRed: "limit" => limit, "red: what it holds, in bytes")
+    row!(WrittenRed: "limit" => limit, "red: the most that it holds, in bytes")
         .needed("write a size in bytes, such as `28125` or `\"64KiB\"`"),
-    row!(WrittenRed: "min" => min, "red: below this average nothing is dropped")
+    row!(WrittenRed: "min" => min, "red: the average queue below which nothing is dropped")
         .needed("write a size in bytes, such as `28125` or `\"64KiB\"`"),
-    row!(WrittenRed: "max" => max, "red: at this average the probability is greatest")
+    row!(WrittenRed: "max" => max, "red: the average queue at which the probability is greatest")
         .needed("write a size in bytes, such as `28125` or `\"64KiB\"`"),
-    row!(WrittenRed: "probability" => probability, "red: the greatest probability").default("0.1"),
-    row!(WrittenRed: "ecn" => ecn, "Marks instead of dropping").default("false"),
-    row!(WrittenRed: "adaptive" => adaptive, "red: adapts the probability").default("false"),
+    row!(WrittenRed: "probability" => probability,
+        "red: the greatest drop probability")
+    .default("0.1"),
+    row!(WrittenRed: "ecn" => ecn,
+        "Whether ECN-capable packets are marked instead of dropped")
+    .default("false"),
+    row!(WrittenRed: "adaptive" => adaptive,
+        "red: whether the probability adapts")
+    .default("false"),
 ];
 
 const FQ_CODEL: &[Row<FqCodelQueue>] = &[
     row!(FqCodelQueue: "limit": FieldKind::Integer(1, MOST) => limit,
-        "fq_codel: packets that it holds"),
+        "fq_codel: the most packets that it holds"),
     row!(FqCodelQueue: "flows": FieldKind::Integer(1, MOST) => flows,
-        "fq_codel: how many queues of flows; of the kit: what makes a flow"),
+        "fq_codel: how many flow queues; of the kit: what defines a flow"),
     row!(FqCodelQueue: "target" => target, "fq_codel: acceptable standing delay"),
-    row!(FqCodelQueue: "interval" => interval, "fq_codel: how long the delay must stay high"),
+    row!(FqCodelQueue: "interval" => interval,
+        "fq_codel: how long the delay must exceed the target"),
     row!(FqCodelQueue: "quantum": FieldKind::Integer(64, MOST) => quantum,
-        "fq_codel: bytes per round"),
-    row!(FqCodelQueue: "ecn" => ecn, "Marks instead of dropping"),
-    row!(FqCodelQueue: "memory" => memory, "The most that it holds"),
+        "fq_codel: bytes that a flow sends in its turn"),
+    row!(FqCodelQueue: "ecn" => ecn, "Whether ECN-capable packets are marked instead of dropped"),
+    row!(FqCodelQueue: "memory" => memory, "The most memory that it uses"),
     row!(FqCodelQueue: "ce-threshold" => ce_threshold,
-        "fq_codel: ECT(1) packets that have waited longer are marked"),
+        "fq_codel: the wait beyond which ECT(1) packets are marked"),
 ];
 
 const CAKE: &[Row<CakeQueue>] = &[
-    row!(CakeQueue: "rtt" => rtt, "cake: the round-trip time that it is for"),
-    row!(CakeQueue: "nat" => nat, "cake: looks through address translation").default("true"),
-    row!(CakeQueue: "memory" => memory, "The most that it holds"),
+    row!(CakeQueue: "rtt" => rtt, "cake: the round-trip time that it assumes"),
+    row!(CakeQueue: "nat" => nat,
+        "cake: whether it finds hosts behind address translation")
+    .default("true"),
+    row!(CakeQueue: "memory" => memory, "The most memory that it uses"),
 ];
 
 fn name(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Name> {

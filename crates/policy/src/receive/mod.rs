@@ -19,8 +19,7 @@ pub struct Receive {
     pub line: u32,
     /// Where the table begins.
     pub span: SourceSpan,
-    /// What all connections of no class of their own may have together, of
-    /// TCP's payload.
+    /// TCP payload rate shared by connections whose class has no rate in `class`.
     pub rate: Option<Value<Amount>>,
     /// Classes with a rate of their own: of what their connections have together.
     pub classes: Vec<(Value<String>, Amount)>,
@@ -44,7 +43,7 @@ pub struct Receive {
     /// The most that is offered, earned by waiting, or owed, as a time at the
     /// rate.
     pub horizon: Option<Value<Span>>,
-    /// For how long an acknowledgement is held back at most.
+    /// The longest time that an acknowledgement is held back.
     pub max_ack_delay: Option<Value<Span>>,
     /// What is on offer before anything came: what a sender may send at once.
     pub initial_window: Option<Value<Size>>,
@@ -69,7 +68,7 @@ pub struct Announced {
     pub span: SourceSpan,
     /// The largest segment that new connections ask for.
     pub mss: Option<Value<u16>>,
-    /// Whether older connections that have received much are reset.
+    /// Whether older connections that received more than 100 kB are reset.
     pub reset: bool,
 }
 
@@ -78,17 +77,17 @@ pub struct Announced {
 pub struct ReceiveUdp {
     /// The line of the table, from 1.
     pub line: u32,
-    /// What each stream may have, of IP packets.
+    /// The most that each stream may have, in IP bits.
     pub rate: Value<Amount>,
     /// By a token bucket, and not by states.
     pub bucket: bool,
-    /// What the token bucket lets through at once.
+    /// What the token bucket passes at once.
     pub burst: Option<Value<Size>>,
-    /// How long a stream above the rate is discarded.
+    /// How long packets of a stream above the rate are dropped.
     pub drop: Option<Value<Span>>,
-    /// How long it is then delivered before it is judged.
+    /// How long its packets are then delivered before its rate is judged again.
     pub warn: Option<Value<Span>>,
-    /// The bits of a packet's mark that say that it is to be refused.
+    /// The bits of a packet's mark that request its rejection.
     pub mark: Option<Value<u32>>,
     /// How rates are measured.
     pub measured: Meters,
@@ -156,7 +155,7 @@ words!(Sharing: "connections" => Self::Connections, "hosts" => Self::Hosts);
 
 words!(Algorithm: "ours" => Self::Ours, "shah-1" => Self::Shah1, "shah-2" => Self::Shah2);
 
-/// How streams of datagrams are held to a rate.
+/// How streams of datagrams are limited to a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     States,
@@ -168,21 +167,21 @@ words!(Mode: "states" => Self::States, "bucket" => Self::Bucket);
 /// The table.
 pub(crate) const TABLE: Table = Table {
     name: "receive",
-    about: "How senders are held to a rate from the receiving side",
+    about: "How the receiving side holds senders to a rate",
     rows: &[&ROWS, &METERS],
 };
 
 /// `[receive.udp]`.
 pub(crate) const UDP: Table = Table {
     name: "udp",
-    about: "How streams of datagrams are held to a rate",
+    about: "How streams of datagrams are limited to a rate",
     rows: &[&UDP_ROWS, &METERS],
 };
 
 /// `[receive.announced]`.
 pub(crate) const ANNOUNCED: Table = Table {
     name: "announced",
-    about: "What makes room while a session of high priority is announced",
+    about: "How room is made while a session of high priority is announced",
     rows: &[&ANNOUNCED_ROWS],
 };
 
@@ -192,75 +191,75 @@ type UdpRow = Row<ReceiveUdp>;
 
 const ROWS: &[ReceiveRow] = &[
     row!(Receive: "rate" => rate,
-        "What all connections of no class of their own may have together, of TCP's payload"),
+        "TCP payload rate shared by connections whose class has no rate in `class`"),
     ReceiveRow::new(
         "class",
         FieldKind::Map,
-        "Classes with a rate of their own, which their connections share",
+        "Classes with rates of their own; the connections of each share its rate",
         |cell, receive| receive.classes = classes(cell),
     ),
     row!(Receive: "protect": FieldKind::List("interactive") => protect,
         "Classes whose connections are not limited"),
     row!(Receive: "protect-mark": FieldKind::Text("0x100/0xf00") => protect_mark,
-        "The mark of packets, coming or going, of what is not limited"),
+        "Connections with a packet of this mark, in either direction, are not limited"),
     row!(Receive: "share" => share,
-        "Between whom a rate is shared: by hosts where the link is `fair` by them, if nothing is configured"),
+        "Who shares a rate; default: hosts where the link's `fair` is by hosts, else connections"),
     row!(Receive: "algorithm" => algorithm, "How receive windows are chosen").default("\"ours\""),
     row!(Receive: "window" => window in WINDOWS or codes::RECEIVE,
-        "This receive window and no other"),
+        "A fixed receive window"),
     ReceiveRow::new(
         "mss",
         FieldKind::Setting("auto"),
-        "The largest segment that those outside are asked for, in bytes, or by what a connection may have",
+        "The MSS announced to senders outside, in bytes; `auto`: by what a connection may send",
         |cell, receive| receive.mss = asked(cell),
     )
     .formerly(&["segment"]),
     row!(Receive: "initial-rtt" => initial_rtt in TIMES or codes::RECEIVE,
-        "With `mss = \"auto\"`: the round trip to ends of whom none is known")
+        "With `mss = \"auto\"`: the round trip assumed for hosts without a measured one")
     .formerly(&["round-trip"]),
     row!(Receive: "horizon" => horizon in TIMES or codes::RECEIVE,
-        "The most that is offered, earned or owed, as a time at the rate"),
+        "The most that a connection can save up or overdraw, as a time at the rate"),
     row!(Receive: "max-ack-delay" => max_ack_delay in TIMES or codes::RECEIVE,
-        "For how long an acknowledgement is held back at most")
+        "The longest time that an acknowledgement is held back")
     .formerly(&["hold"]),
     row!(Receive: "initial-window" => initial_window in UNSCALED or codes::RECEIVE,
-        "The receive window before anything came: what a sender may send at once")
+        "The receive window before any data: what a sender may send at once")
     .formerly(&["initial"]),
     row!(Receive: "max-window" => max_window in WINDOWS or codes::RECEIVE,
         "The largest receive window of any connection")
     .formerly(&["limit"]),
     row!(Receive: "l4s" => l4s,
-        "Whether windows hold senders of L4S as well, which say so by ECT(1)")
+        "Whether windows also limit L4S senders, which use ECT(1)")
     .default("false"),
     ReceiveRow::new(
         "udp",
         FieldKind::Table("udp"),
-        "How streams of datagrams are held",
+        "How streams of datagrams are limited",
         |cell, receive| receive.udp = cell.table().and_then(read_udp),
     ),
     ReceiveRow::new(
         "announced",
         FieldKind::Table("announced"),
-        "What makes room while a session of high priority is announced",
+        "How room is made while a session of high priority is announced",
         |cell, receive| receive.announced = cell.table().map(read_announced),
     ),
 ];
 
 const METERS: &[MeterRow] = &[
     row!(Meters: "chunk" => chunk in CHUNKS or codes::RECEIVE,
-        "The length of a chunk of the measured rate"),
-    row!(Meters: "chunks": FieldKind::Integer(1, 64) => chunks, "How many of them are averaged"),
+        "The length of one chunk of the rate measurement"),
+    row!(Meters: "chunks": FieldKind::Integer(1, 64) => chunks, "How many chunks are averaged"),
     row!(Meters: "age" => age in TIMES or codes::RECEIVE,
         "The silence after which the measured rate is forgotten"),
 ];
 
 const UDP_ROWS: &[UdpRow] = &[
-    row!(ReceiveUdp: "rate" => rate, "What each stream may have, of IP packets")
+    row!(ReceiveUdp: "rate" => rate, "The most that each stream may have, in IP bits")
         .needed("state what each stream may have, such as `rate = \"2mbit\"`"),
     UdpRow::new(
         "mode",
         Mode::KIND,
-        "By states, of which the last refuses, or by a token bucket",
+        "Limit by states, the last of which rejects the stream, or by a token bucket",
         |cell, udp| {
             udp.bucket = cell
                 .word::<Mode>()
@@ -268,15 +267,15 @@ const UDP_ROWS: &[UdpRow] = &[
         },
     )
     .default("\"states\""),
-    row!(ReceiveUdp: "burst" => burst, "What the token bucket lets through at once"),
+    row!(ReceiveUdp: "burst" => burst, "What the token bucket passes at once"),
     row!(ReceiveUdp: "drop-time" => drop in TIMES or codes::RECEIVE,
-        "How long a stream above the rate is discarded"),
+        "How long packets of a stream above the rate are dropped"),
     row!(ReceiveUdp: "warn-time" => warn in TIMES or codes::RECEIVE,
-        "How long it is then delivered before it is judged"),
+        "How long its packets are then delivered before its rate is judged again"),
     UdpRow::new(
         "mark",
         FieldKind::Text("0x08000000"),
-        "The bits of a packet's mark that say that it is to be refused",
+        "The bits of a packet's mark that request its rejection",
         |cell, udp| udp.mark = cell.understood(codes::MARK, bits),
     )
     .default("\"0x08000000\""),
@@ -284,10 +283,10 @@ const UDP_ROWS: &[UdpRow] = &[
 
 const ANNOUNCED_ROWS: &[Row<Announced>] = &[
     row!(Announced: "mss": FieldKind::Integer(88, 9000) => mss,
-        "The largest segment that new connections ask for, in bytes")
+        "The MSS that new connections announce, in bytes")
     .formerly(&["segment"]),
     row!(Announced: "reset" => reset,
-        "Whether older connections that have received much are reset")
+        "Whether older connections that received more than 100 kB are reset")
     .default("false"),
 ];
 

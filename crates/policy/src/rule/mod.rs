@@ -47,11 +47,11 @@ pub(crate) const TABLE: Table = Table {
 
 const ROWS: &[RuleRow] = &[
     row!(Written: "class": FieldKind::Text("interactive") => class,
-        "The class that packets go into"),
+        "The class of the packets"),
     RuleRow::new(
         "direction",
         Directions::KIND,
-        "In which directions",
+        "The directions in which the rule holds",
         |cell, rule| {
             if let Some(found) = cell.word() {
                 rule.directions = Some(found.value);
@@ -62,32 +62,33 @@ const ROWS: &[RuleRow] = &[
     RuleRow::new(
         "name",
         FieldKind::Text("voice"),
-        "The name of its counter",
+        "The name of the rule's counter",
         |cell, rule| rule.name = name(cell, codes::COUNTER_NAME, "rule"),
     ),
-    row!(Written: "final" => last, "No later rule sees its packets")
+    row!(Written: "final" => last, "Whether later rules do not see packets that match")
         .default("that of the rule set or the file"),
-    row!(Written: "set-dscp": FieldKind::Text("EF") => set_dscp, "Written into the packet"),
+    row!(Written: "set-dscp": FieldKind::Text("EF") => set_dscp,
+        "The code point to write into the packet"),
     row!(Written: "mss": FieldKind::Integer(536, 65_495) => mss,
-        "The largest TCP segment that its SYNs and SYN-ACKs may ask for")
+        "The largest MSS that matching SYNs and SYN-ACKs may announce")
     .formerly(&["segment"]),
     RuleRow::new(
         "keep",
         FieldKind::Boolean,
-        "Once it matched a packet of a connection, it matches all of them",
+        "Whether the rule, once it matched a packet, matches the whole connection",
         |cell, rule| rule.keep = cell.flagged(),
     )
     .default("false"),
     RuleRow::new(
         "service",
         FieldKind::List("ssh"),
-        "Services; a packet of any of them",
+        "Services; a packet of any of them matches",
         |cell, rule| rule.services = service::named(cell),
     ),
     RuleRow::new(
         "during",
         FieldKind::Text("evening"),
-        "A schedule",
+        "The schedule of the rule",
         |cell, rule| rule.during = schedule(cell),
     ),
     RuleRow::new(
@@ -105,7 +106,7 @@ const ROWS: &[RuleRow] = &[
     RuleRow::new(
         "not",
         FieldKind::Table("not"),
-        "Conditions none of which may hold",
+        "Conditions of which none may hold",
         |cell, rule| {
             rule.never = cell
                 .table()
@@ -117,7 +118,7 @@ const ROWS: &[RuleRow] = &[
 /// `[[ruleset]]`.
 pub(crate) const RULESET: Table = Table {
     name: "ruleset",
-    about: "Rules that are switched on and off as one",
+    about: "Rules that are switched on and off together",
     rows: &[&SET_ROWS],
 };
 
@@ -136,25 +137,30 @@ const SET_ROWS: &[SetRow] = &[
     SetRow::new(
         "name",
         FieldKind::Text("syn-limit"),
-        "Its name",
+        "The name of the rule set",
         |cell, set| set.name = name(cell, codes::RULESET, "rule set"),
     )
     .needed("name the rule set, so that it can be switched"),
     SetRow::new(
         "enabled",
         FieldKind::Boolean,
-        "Whether it is on when the policy is applied",
+        "Whether the rule set is on when the policy is applied",
         |cell, set| set.enabled = cell.boolean().is_none_or(|flag| flag.value),
     )
     .default("true"),
-    SetRow::new("final", FieldKind::Boolean, "For its rules", |cell, set| {
-        set.last = cell.boolean().map_or(set.last, |flag| flag.value);
-    })
+    SetRow::new(
+        "final",
+        FieldKind::Boolean,
+        "The default of `final` for its rules",
+        |cell, set| {
+            set.last = cell.boolean().map_or(set.last, |flag| flag.value);
+        },
+    )
     .default("that of the file"),
     SetRow::new(
         "rule",
         FieldKind::Tables("rule"),
-        "Its rules",
+        "The rules of the set",
         |cell, set| {
             let tables = cell.tables().into_iter();
             set.rules = tables

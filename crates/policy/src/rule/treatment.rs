@@ -8,7 +8,7 @@ use crate::read::in_two;
 use weirgate_document::{Problems, Reader, Value};
 use weirgate_units::Dscp;
 
-/// What is done with code points.
+/// How code points are cleared or rewritten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DscpTreatment {
     /// The line of its table, from 1.
@@ -17,7 +17,7 @@ pub struct DscpTreatment {
     pub distrust: Option<Directions>,
     /// Directions in which they are cleared after the rules.
     pub wash: Option<Directions>,
-    /// Code points that clearing leaves.
+    /// Code points that are not cleared.
     pub except: Vec<Dscp>,
     /// Code points written in place of others, before any rule sees them.
     pub map: Vec<(Dscp, Dscp)>,
@@ -29,7 +29,7 @@ pub(crate) const NQB: u8 = 45;
 /// `[dscp]`.
 pub(crate) const DSCP: Table = Table {
     name: "dscp",
-    about: "What is done with code points",
+    about: "How code points are cleared or rewritten",
     rows: &[&DSCP_ROWS],
 };
 
@@ -45,15 +45,16 @@ struct Written {
 type DscpRow = Row<Written>;
 
 const DSCP_ROWS: &[DscpRow] = &[
-    row!(Written: "distrust" => distrust, "Cleared before any rule sees them"),
-    row!(Written: "wash" => wash, "Cleared after the rules"),
+    row!(Written: "distrust" => distrust,
+        "Directions in which code points are cleared before the rules"),
+    row!(Written: "wash" => wash, "Directions in which code points are cleared after the rules"),
     DscpRow::new(
         "map",
         FieldKind::Map,
-        "Written in place of others before any rule sees them",
+        "Code points to replace before the rules, and their replacements",
         |cell, dscp| dscp.map = map(cell),
     ),
-    row!(Written: "except": FieldKind::List("NQB") => except, "Code points that clearing leaves")
+    row!(Written: "except": FieldKind::List("NQB") => except, "Code points that are not cleared")
         .default("\"NQB\""),
 ];
 

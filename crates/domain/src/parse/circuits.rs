@@ -18,7 +18,7 @@ const MOST_QUEUES: i64 = 64;
 pub(super) const CIRCUITS: Field<Own> = Field::new(
     "circuits",
     Own("a table"),
-    "The list of circuits that several routers have parts of",
+    "The list of circuits that several routers share",
 );
 
 const FILES: Texts = Texts("paths, from this file's folder");
@@ -32,42 +32,42 @@ const COMMON: Field<Texts> = Field::new(
 
 pub(super) const OF_LIST: Table = Table::new(
     "[circuits]",
-    "A list of circuits, of which each router has what is below its sites",
+    "A list of circuits; each router has the part below its sites",
     &[&COMMON],
 );
 
 pub(super) const OF_ROUTER: Field<Own> = Field::new(
     "circuits",
     Own("a table"),
-    "The circuits that it shapes ([circuits](../domain.md#circuits))",
+    "The circuits that the router shapes ([circuits](../domain.md#circuits))",
 );
 
-const OWN: Field<Texts> = Field::new("files", FILES, "The files of a list that is its own");
+const OWN: Field<Texts> = Field::new("files", FILES, "The files of the router's own list");
 const SITES: Field<Texts> = Field::new(
     "sites",
     Texts("sites of the common list"),
-    "It has these with all that is below them. `files` or `sites` is required",
+    "The sites that it shapes, with everything below them. `files` or `sites` is required",
 );
 const ACCESS: Field<Text> = Field::new(
     "access",
     Text,
-    "Its device that sends to subscribers. `access` or `core` is required",
+    "The router's device towards subscribers. `access` or `core` is required",
 );
 const CORE: Field<Text> = Field::new(
     "core",
     Text,
-    "Its device that sends what comes from subscribers",
+    "The router's device that sends packets from subscribers",
 );
 const RATE: Field<Rates> = Field::new(
     "rate",
     field::RATES,
-    "What all circuits have together there; one rate, or one to subscribers and one from them",
+    "The rate that all circuits share; one rate, or one to subscribers and one from them",
 )
 .default("what the devices take");
 const QUEUES: Field<Integer> = Field::new(
     "queues",
     Integer(1, MOST_QUEUES),
-    "At most so many sending queues of each device share the rate",
+    "The most transmit queues of each device that share the rate",
 )
 .default("one for each 2 Gbit/s");
 

@@ -15,31 +15,35 @@ pub(super) const CUSTOMER: Field<Own> =
     Field::new("customer", Own("a table for each name"), "The customers")
         .required("add a table `[customer.NAME]`");
 
-const ROUTER: Field<Text> =
-    Field::new("router", Text, "The boundary router that connects it").required("name the router");
-const DEVICE: Field<Text> = Field::new("device", Text, "The router's device towards it")
+const ROUTER: Field<Text> = Field::new(
+    "router",
+    Text,
+    "The boundary router that connects the customer",
+)
+.required("name the router");
+const DEVICE: Field<Text> = Field::new("device", Text, "The router's device towards the customer")
     .required("name the router's device towards the customer");
 const RATE: Field<Rates> = Field::new(
     "rate",
     field::RATES,
-    "What that line carries; one rate, or one towards the customer and one from there",
+    "The rate of the customer's line; one rate, or one towards the customer and one from there",
 )
 .required("write what the line carries towards the customer, and from there where that differs");
 const NETWORKS: Field<Texts> = Field::new(
     "networks",
     Texts("prefixes of IPv4 and IPv6, 8 at most"),
-    "Its networks, and nobody else's. What is promised to it is promised to these",
+    "The customer's networks, which no other customer has. Promises to the customer hold for these",
 )
 .default("`address` alone");
 const HOST: Field<Text> = Field::new(
     "host",
     Text,
-    "A machine there that can send and receive, as ssh calls it; for `verify`",
+    "A machine of the customer that can send and receive, by its address for ssh; for `verify`",
 );
 const ADDRESS: Field<Own> = Field::new(
     "address",
     Own("address of IPv4 or IPv6"),
-    "That machine's address within the domain, in `networks`",
+    "The address of that machine within the domain, in `networks`",
 );
 
 pub(super) const OF_CUSTOMER: Table = Table::new(

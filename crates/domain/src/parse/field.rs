@@ -138,12 +138,8 @@ impl FieldType for Rates {
 }
 
 /// How long a bit travels: no time where it is not stated.
-pub(super) const DELAY: Field<Within<Span>> = Field::new(
-    "delay",
-    time(Span::ZERO, FARTHEST),
-    "How long a bit travels",
-)
-.default("0");
+pub(super) const DELAY: Field<Within<Span>> =
+    Field::new("delay", time(Span::ZERO, FARTHEST), "The propagation delay").default("0");
 
 pub(super) fn delay(table: &mut Reader<'_, '_>) -> Span {
     DELAY.get(table).unwrap_or(Span::ZERO)

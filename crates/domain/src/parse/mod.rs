@@ -28,8 +28,8 @@ const FORMAT: Field<Own> =
 const CLASS: Field<Own> = Field::new(
     "class",
     Own("a table for each name"),
-    "The classes that every port has. Where routers have circuits alone, there is none, and no \
-     customer",
+    "The classes of every port. A domain whose routers have only circuits has no classes and no \
+     customers",
 )
 .required("add a table `[class.NAME]`");
 
@@ -51,14 +51,14 @@ const BEHAVIOUR: Field<Text> = Field::new(
     "behaviour",
     Text,
     "`EF`, `AF1` to `AF4`, `CS1` to `CS7`, `RT` and `NRT` \
-     ([DRT](../conditioners.md#urgency-and-importance)), `DF` or `LE`; each once, and `DF` must be \
-     there",
+     ([DRT](../conditioners.md#urgency-and-importance)), `DF` or `LE`; each at most once; `DF` is \
+     required",
 )
 .required("name it: EF, AF1 to AF4, CS1 to CS7, RT, NRT, DF or LE");
 const SHARE: Field<Own> = Field::new(
     "share",
     Own("percentage"),
-    "Its part of each port; of `EF` also the most that it gets. Required, but not for `LE`",
+    "The class's part of each port; for `EF` also the most that it gets. Required except for `LE`",
 );
 
 const OF_CLASS: Table = Table::new("[class.NAME]", "A class", &[&BEHAVIOUR, &SHARE]);

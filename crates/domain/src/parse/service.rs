@@ -37,7 +37,8 @@ pub(super) fn of_one_version(domain: &Domain, problems: &Problems) {
     }
 }
 
-pub(super) const SERVICE: Field<Own> = Field::new("service", Own("tables"), "What was promised");
+pub(super) const SERVICE: Field<Own> =
+    Field::new("service", Own("tables"), "The promises to customers");
 
 const NAME: Field<Text> = Field::new(
     "name",
@@ -54,7 +55,8 @@ const CLASS: Field<Text> =
 const PROTOCOL: Field<Texts> = Field::new(
     "protocol",
     Texts("`tcp` and `udp`"),
-    "Its packets are found by this and the ports, and marked at the boundary",
+    "The protocols that, with the ports, identify the service's packets, which are marked at the \
+     boundary",
 );
 const PORTS: Field<Texts> = Field::new(
     "ports",
@@ -69,7 +71,7 @@ const FROM_PORTS: Field<Texts> = Field::new(
 const RATE: Field<Within<Rate>> = Field::new(
     "rate",
     field::rate(Rate::kbit(1), Rate::kbit(100_000_000)),
-    "How much, in IP bytes",
+    "The rate that may be sent, in IP bytes",
 )
 .required("write what may be sent, such as `rate = \"1mbit\"`");
 
@@ -78,38 +80,42 @@ const LARGEST: Size = Size::bytes(1500);
 const PACKET: Field<Within<Size>> = Field::new(
     "packet",
     field::size(Size::bytes(20), LARGEST),
-    "The size of its IP packets, which decides what they cost on the wire; the smallest, where sizes \
-     differ. Where it is stated, smaller ones are measured as that size",
+    "The size of the service's IP packets, which decides what they cost on the wire; the \
+     smallest, where sizes differ. If it is stated, smaller packets count as that size",
 )
 .default("`\"1500B\"`");
 
 /// The largest burst.
 const MOST_BURST: Size = Size::bytes(1_000_000_000);
-const BURST: Field<Own> =
-    Field::new("burst", Own("size, `packet` to 1GB"), "How much at once").default("one packet");
+const BURST: Field<Own> = Field::new(
+    "burst",
+    Own("size, `packet` to 1GB"),
+    "The burst that may be sent at once",
+)
+.default("one packet");
 
 /// The longest delay that can be promised.
 const LONGEST: Span = Span::from_secs(60);
 const DELAY: Field<Within<Span>> = Field::new(
     "delay",
     field::time(Span::from_micros(1), LONGEST),
-    "What is promised: the longest time from the sender's machine to the receiver's",
+    "The longest promised time from the sender's machine to the receiver's",
 );
 const JITTER: Field<Within<Span>> = Field::new(
     "jitter",
     field::time(Span::ZERO, LONGEST),
-    "What is promised: the most by which two packets' times differ",
+    "The most by which two packets' times may differ, as promised",
 );
 const LOSS: Field<Within<Share>> = Field::new(
     "loss",
     Within::new("share", codes::LIMIT, Share::millionths(0), Share::WHOLE),
-    "The most that may be lost, `\"0%\"` for nothing; ports always have room for what may come at once \
-     within the promises",
+    "The largest promised loss, `\"0%\"` for none; every port has room for all bursts within the \
+     promises",
 );
 
 pub(super) const OF_SERVICE: Table = Table::new(
     "[[service]]",
-    "What was promised: who may send how much to whom in which class",
+    "A promise: who may send how much to whom in which class",
     &[
         &NAME,
         &FROM,

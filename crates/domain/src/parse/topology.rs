@@ -16,20 +16,20 @@ pub(super) const ROUTER: Field<Own> =
 const ROLE: Field<Own> = Field::new(
     "role",
     Own("`\"boundary\"`, `\"interior\"`"),
-    "`boundary` where customers are connected, else `interior`. It is checked, no more: a customer \
-     at an interior router is refused, and conditioners stand wherever a customer is. One with \
-     `circuits` need not say it",
+    "`boundary` where customers are connected, else `interior`. It only serves as a check: a \
+     customer at an interior router is refused. Conditioners are placed wherever a customer is. \
+     Optional for a router with `circuits`",
 )
 .required("write `boundary` where customers are connected, else `interior`");
 const ENGINE: Field<Own> = Field::new(
     "engine",
     Own("`\"htb\"`, `\"kit\"`"),
-    "`kit` where the router's kernel takes BPF disciplines: then AF's drop precedences are \
+    "`kit` if the router's kernel takes BPF disciplines; AF's drop precedences are then \
      distinguished (`queue = \"wred\"`)",
 )
 .default("`\"htb\"`");
-const HOST: Field<Text> =
-    Field::new("host", Text, "How ssh calls it: `[USER@]HOST`").default("the router's name");
+const HOST: Field<Text> = Field::new("host", Text, "The router's address for ssh: `[USER@]HOST`")
+    .default("the router's name");
 
 pub(super) const OF_ROUTER: Table = Table::new(
     "[router.NAME]",
@@ -54,7 +54,7 @@ const DEVICES: Field<Pair> = Field::new(
 const RATE: Field<Rates> = Field::new(
     "rate",
     field::RATES,
-    "What the line carries; one rate, or one from the first to the second and one back",
+    "The rate of the link; one rate, or one from the first router to the second and one back",
 )
 .required("write what it carries, such as `rate = \"10mbit\"`");
 

@@ -85,7 +85,8 @@ pub struct LineSide {
 pub struct Impairments {
     /// How many of a million packets are lost.
     pub loss: u32,
-    /// Each packet takes up to so much longer, evenly distributed. Order is kept.
+    /// The most that a packet is delayed in addition, uniformly distributed. Packets keep
+    /// their order.
     pub jitter: Span,
     /// Packets that arrive later than those behind them.
     pub reordering: Reordering,

@@ -58,7 +58,7 @@ pub struct Experiment {
     pub sampling: Sampling,
     /// The variants that are compared.
     pub arms: Vec<Arm>,
-    /// What the figures should be.
+    /// What the figures are expected to be.
     pub expectations: Vec<Expectation>,
     /// The figures of a calculation; empty in an experiment that is run. A
     /// calculation has [`Topology::NONE`], no traffic, no phases and one arm,

@@ -128,7 +128,7 @@ pub struct TcpSettings {
 pub struct QuicSettings {
     /// How much is sent; until the run ends where absent.
     pub amount: Option<Amount>,
-    /// Streams that carry it side by side, at least 1.
+    /// The number of streams that carry it in parallel, at least 1.
     pub streams: u16,
     /// Congestion control of both ends.
     pub congestion: QuicCongestion,

@@ -15,9 +15,13 @@ const MOST_VALUES: usize = 32;
 pub(super) const ARM: Field<Own> = Field::new("arm", Own("tables"), "The variants to compare")
     .required("add at least one variant: `[[arm]]` with `name = \"modem-only\"`");
 
-const NAME: Field<Own> = Field::new("name", Own("name"), "For `--arm`, expectations and reports")
-    .required("give the arm a name");
-const ABOUT: Field<Text> = Field::new("about", Text, "What it is, one line");
+const NAME: Field<Own> = Field::new(
+    "name",
+    Own("name"),
+    "The arm's name in `--arm`, expectations and reports",
+)
+.required("give the arm a name");
+const ABOUT: Field<Text> = Field::new("about", Text, "What the arm is, in one line");
 const POLICY: Field<Text> = Field::new(
     "policy",
     Text,
@@ -27,23 +31,23 @@ const POLICY: Field<Text> = Field::new(
 const COMMANDS: Field<Texts> = Field::new(
     "commands",
     Texts("`PLACE: PROGRAM ARGUMENT...`"),
-    "Run in order before the policy is applied and traffic starts, without a shell. Quotes keep \
-     spaces; nothing else has a meaning, but braces without spaces (see `sweep`)",
+    "Commands that run in order, without a shell, before the policy is applied and traffic \
+     starts. Quotes keep spaces. Only braces without spaces have a meaning besides (see `sweep`)",
 );
 const PROGRAMS: Field<Texts> = Field::new(
     "programs",
     Texts("programs"),
-    "Programs of this machine that `commands` use",
+    "Programs of this machine that `commands` need in the guest",
 );
 const MODULE_PARAMETERS: Field<Texts> = Field::new(
     "module-parameters",
     Texts("`MODULE.PARAMETER=VALUE`"),
-    "Set in the guest's kernel",
+    "Module parameters to set in the guest's kernel",
 );
 const KERNEL_OPTIONS: Field<Texts> = Field::new(
     "kernel-options",
     Texts("options"),
-    "Added to the guest's kernel command line",
+    "Options to add to the guest's kernel command line",
 );
 const EMULATOR: Field<Word<Emulator>> = Field::new(
     "emulator",
@@ -52,21 +56,21 @@ const EMULATOR: Field<Word<Emulator>> = Field::new(
         ("user-space", Emulator::UserSpace),
         ("netem", Emulator::Netem),
     ]),
-    "Who emulates the line: the lab's own program in the kernel, the lab's own code in user space \
-     ([why there are two](../decisions/0031-line-in-the-kernel.md)), or the kernel's netem where it \
-     can express the line. Netem logs no packets",
+    "What emulates the line: the lab's own program in the kernel, the lab's own code in user \
+     space ([why there are two](../decisions/0031-line-in-the-kernel.md)), or the kernel's netem \
+     where it can express the line. Netem logs no packets",
 )
 .default("`\"own\"`");
 const WITHOUT: Field<Texts> = Field::new(
     "without",
     Texts("traffic and probes"),
-    "Left out in this arm",
+    "Traffic and probes that this arm leaves out",
 );
 const ORACLE: Field<Within<Span>> = Field::new(
     "oracle",
     time(Span::ZERO, Span::from_secs(10)),
-    "The rates of the policy are those that the line has had so long before: the best that a \
-     controller could know which follows the line. The policy has no `[track]`",
+    "The policy's rates follow the line's with this delay: no controller that follows the line \
+     could know more. The policy has no `[track]`",
 );
 const SWEEP: Field<Own> = Field::new(
     "sweep",
@@ -76,7 +80,8 @@ const SWEEP: Field<Own> = Field::new(
 
 pub(super) const TABLE: Table = Table::new(
     "[[arm]]",
-    "A variant. Each runs in a virtual machine of its own, with the same traffic and seed",
+    "A variant of the experiment. Each runs in a virtual machine of its own, with the same \
+     traffic and seed",
     &[
         &NAME,
         &ABOUT,
@@ -98,12 +103,12 @@ pub(super) const TABLE: Table = Table::new(
 const PARAMETER: Field<Text> = Field::new(
     "parameter",
     Text,
-    "A name. It stands in `commands` as `{name}`; `{name.2}` is the second word of a value",
+    "The parameter's name. `commands` use it as `{name}`; `{name.2}` is the second word of a value",
 )
 .required("name what varies: `parameter = \"rate\"`");
-const VALUES: Field<Texts> = Field::new("values", Texts("1 to 32 texts"), "What is tried")
+const VALUES: Field<Texts> = Field::new("values", Texts("1 to 32 texts"), "The values to try")
     .required("list what is tried: `values = [\"440kbit\"]`");
-const BEST: Field<Text> = Field::new("best", Text, "The metric whose lowest value is the best")
+const BEST: Field<Text> = Field::new("best", Text, "The metric whose lowest value is best")
     .required("name the metric whose lowest value is best");
 
 pub(super) const SWEEP_TABLE: Table = Table::new(

@@ -17,20 +17,20 @@ const FASTEST: Rate = Rate::kbit(100_000_000);
 pub(super) const AUTORATE: Field<Own> = Field::new(
     "autorate",
     Own("table"),
-    "The loop of cake-autorate, which changes rates while traffic runs, by echoes and by what \
-     passes: a rival of `[track]`. Not beside a policy",
+    "The control loop of cake-autorate, which changes rates by echoes and load while traffic \
+     runs: a rival of `[track]`. Not beside a policy",
 );
 
 const ASK: Field<Own> = Field::new(
     "ask",
     Own("place"),
-    "Who answers the gateway's echoes; a place beyond the line",
+    "Who answers the gateway's echo requests; a place beyond the line",
 )
 .required("name who answers echoes: `ask = \"provider\"`");
 const UP: Field<Own> = Field::new(
     "up",
     Own("table"),
-    "The direction from the gateway; one of `up` and `down` at least",
+    "The direction from the gateway; at least one of `up` and `down` is required",
 );
 const DOWN: Field<Own> = Field::new("down", Own("table"), "The direction to the gateway");
 
@@ -40,21 +40,21 @@ pub(super) const TABLE: Table = Table::new(
     &[&ASK, &UP, &DOWN],
 );
 
-const LEAST: Field<Within<Rate>> = Field::new("least", rate(SLOWEST, FASTEST), "Never below")
+const LEAST: Field<Within<Rate>> = Field::new("least", rate(SLOWEST, FASTEST), "The lowest rate")
     .required("write the lowest rate, such as `least = \"2mbit\"`");
 const BASE: Field<Within<Rate>> = Field::new(
     "base",
     rate(SLOWEST, FASTEST),
-    "Where it begins, and returns to at low load",
+    "The rate at which it begins, and to which it returns at low load",
 )
 .required("write the rate to begin with, such as `base = \"8mbit\"`");
-const MOST: Field<Within<Rate>> = Field::new("most", rate(SLOWEST, FASTEST), "Never above")
+const MOST: Field<Within<Rate>> = Field::new("most", rate(SLOWEST, FASTEST), "The highest rate")
     .required("write the highest rate, such as `most = \"12mbit\"`");
 const COMMAND: Field<Text> = Field::new(
     "command",
     Text,
-    "`PLACE: PROGRAM ARGUMENT...`, run as traffic starts and whenever the rate changes; \
-     `{kbit}` stands for the rate in kbit/s",
+    "A command, `PLACE: PROGRAM ARGUMENT...`, that runs when traffic starts and whenever the rate \
+     changes; `{kbit}` stands for the rate in kbit/s",
 )
 .required(EXAMPLE);
 const EXAMPLE: &str =

@@ -15,18 +15,26 @@ const ARM: &str = "calculation";
 pub(super) const FIGURE: Field<Own> = Field::new(
     "figure",
     Own("tables"),
-    "What is calculated, in place of topology, phases, traffic, probes and arms",
+    "What the file calculates, in place of topology, phases, traffic, probes and arms",
 );
 
-const NAME: Field<Own> = Field::new("name", Own("name"), "Its metric is `calculated.NAME.value`")
-    .required("give the figure a name");
-const FORMULA: Field<Text> = Field::new("formula", Text, "May use the figures before it")
-    .required("say how it is calculated: `formula = \"512 * 48 / 53\"`");
+const NAME: Field<Own> = Field::new(
+    "name",
+    Own("name"),
+    "The figure's name; its metric is `calculated.NAME.value`",
+)
+.required("give the figure a name");
+const FORMULA: Field<Text> = Field::new(
+    "formula",
+    Text,
+    "The formula, which may use the figures before it",
+)
+.required("say how it is calculated: `formula = \"512 * 48 / 53\"`");
 const ABOUT: Field<Text> = Field::new("about", Text, "What it is");
 
 pub(super) const TABLE: Table = Table::new(
     "[[figure]]",
-    "A file with figures calculates and runs nothing",
+    "A figure to calculate. A file with figures runs nothing",
     &[&NAME, &FORMULA, &ABOUT],
 );
 

@@ -14,7 +14,7 @@ const MOST_CHANGES: usize = 32;
 pub(super) const THEN: Field<Own> = Field::new(
     "then",
     Own("list of tables"),
-    "Policies applied while traffic runs, at most 32, in order of time",
+    "Policies that are applied while traffic runs, at most 32, in order of time",
 );
 
 const AT: Field<Own> = Field::new(
@@ -26,7 +26,7 @@ const AT: Field<Own> = Field::new(
 const POLICY: Field<Text> = Field::new(
     "policy",
     Text,
-    "The path of the policy that takes the place of the one before, or comes onto a plain link",
+    "The path of the policy that replaces the previous one, or is applied to a link without one",
 )
 .required("name the policy: `policy = \"policies/x.toml\"`");
 

@@ -8,44 +8,59 @@ use crate::{Expectation, Formula, Mechanism, Metric, Promise, Quantity, Subject}
 use std::collections::BTreeSet;
 use weirgate_document::{Kind, Reader, SourceSpan, Value, nearest};
 
-pub(super) const EXPECT: Field<Own> =
-    Field::new("expect", Own("tables"), "What the figures should be");
+pub(super) const EXPECT: Field<Own> = Field::new(
+    "expect",
+    Own("tables"),
+    "What the figures are expected to be",
+);
 
-const ARM: Field<Texts> =
-    Field::new("arm", Texts("arms"), "Of which arms").required("say which arm it speaks of");
+const ARM: Field<Texts> = Field::new(
+    "arm",
+    Texts("arms"),
+    "The arms that should meet the expectation",
+)
+.required("say which arm it speaks of");
 const METRIC: Field<Text> =
-    Field::new("metric", Text, "Of which figure; a metric").required("name the metric");
+    Field::new("metric", Text, "The metric of the figure").required("name the metric");
 const NUMBER: Own = Own("number or formula");
-const VALUE: Field<Own> = Field::new("value", NUMBER, "It is near this, within `tolerance`");
+const VALUE: Field<Own> = Field::new("value", NUMBER, "The expected figure, within `tolerance`");
 const TOLERANCE: Field<Own> = Field::new(
     "tolerance",
     Own("`\"2%\"` of the value, or a distance such as `0.5`"),
-    "How near; beside `value`",
+    "How far the figure may be from `value`; only with `value`",
 );
-const AT_LEAST: Field<Own> = Field::new("at-least", NUMBER, "It is not less");
-const AT_MOST: Field<Own> = Field::new("at-most", NUMBER, "It is not more");
+const AT_LEAST: Field<Own> = Field::new(
+    "at-least",
+    NUMBER,
+    "The lowest figure that meets the expectation",
+);
+const AT_MOST: Field<Own> = Field::new(
+    "at-most",
+    NUMBER,
+    "The highest figure that meets the expectation",
+);
 const SOURCE: Field<Text> = Field::new("source", Text, "Where the expectation comes from")
     .required("say where the figure comes from");
 const THESIS: Field<Number> = Field::new(
     "thesis",
     Number,
-    "The figure of the source, where what is promised is calculated or a bound",
+    "The figure that the source states, where the expectation is calculated or a bound",
 );
 const REASON: Field<Text> = Field::new(
     "reason",
     Text,
-    "Why the expectation is not kept, if it is not",
+    "Why the figure does not meet the expectation, if it does not",
 );
 const EXPLAINED_BY: Field<Text> = Field::new(
     "explained-by",
     Text,
-    "A metric, or `METRIC@ARM`: the figure that shows the mechanism which `reason` names. The file \
-     expects something of it too",
+    "A metric, or `METRIC@ARM`: the figure that shows the mechanism in `reason`. The file must \
+     have an expectation for it too",
 );
 
 pub(super) const TABLE: Table = Table::new(
     "[[expect]]",
-    "What a figure should be. One of `value`, `at-least` and `at-most` is given",
+    "What a figure is expected to be. One of `value`, `at-least` and `at-most` is required",
     &[
         &ARM,
         &METRIC,

@@ -14,38 +14,39 @@ const MILLION: f64 = 1e6;
 pub(super) const LOSS: Field<Own> = Field::new(
     "loss",
     Own("`\"0%\"` to `\"100%\"`"),
-    "The part of the packets that are lost after transmission",
+    "The share of packets that are lost after transmission",
 )
 .default("0");
 pub(super) const JITTER: Field<Within<Span>> = Field::new(
     "jitter",
     time(Span::ZERO, LONGEST),
-    "Each packet takes up to so much longer, evenly distributed. Order is kept",
+    "The most that a packet is delayed in addition, uniformly distributed. Packets keep their \
+     order",
 )
 .default("0");
 pub(super) const REORDERED: Field<Own> = Field::new(
     "reordering",
     Own("table"),
-    "Some of the packets arrive later, and those behind them pass them",
+    "Some packets arrive late, and those behind them overtake them",
 );
 pub(super) const BURSTS: Field<Within<Span>> = Field::new(
     "bursts",
     time(Span::ZERO, LONGEST),
-    "What was transmitted in each such time arrives together at its end, as from an aggregate of \
-     Wi-Fi or a grant of DOCSIS",
+    "The length of intervals; what was transmitted in one arrives together at its end, as from a \
+     Wi-Fi aggregate or a DOCSIS grant",
 )
 .default("0");
 
 const PART: Field<Own> = Field::new(
     "part",
     Own("percentage"),
-    "Such a part of the packets are late",
+    "The share of packets that arrive late",
 )
 .required("say how many packets are late, such as `part = \"1%\"`");
 const BY: Field<Within<Span>> = Field::new(
     "by",
     time(Span::from_nanos(1), LONGEST),
-    "So much later they arrive",
+    "How much later they arrive",
 )
 .required("say how much later they arrive, such as `by = \"5ms\"`");
 

@@ -14,31 +14,31 @@ use weirgate_units::Rate;
 pub(super) const KIT: Field<Own> = Field::new(
     "kit",
     Own("table"),
-    "A discipline of the kit at the root of `wan`, in place of a policy. Where it has an average \
-     queue, that is sampled as often as queues: `average.wan.mean_bytes`",
+    "A discipline of the kit at the root of `wan`, in place of a policy. If it keeps an average \
+     queue, the average is sampled as often as queues: `average.wan.mean_bytes`",
 );
 
 const DISCIPLINE: Field<Text> = Field::new(
     "discipline",
     Text,
-    "A name, or the path of one of your own, its folder, source or built file, relative to the \
-     experiment's",
+    "Its name, or for a discipline of your own the path of its folder, source or built file, \
+     relative to the experiment file",
 )
 .required("name it: `discipline = \"meredt\"`");
 const RATE: Field<Within<Rate>> = Field::new(
     "rate",
     rate(Rate::kbit(1), Rate::kbit(100_000_000)),
-    "What it holds packets back to",
+    "The rate to which it shapes",
 );
 const LINK: Field<Text> = Field::new(
     "link",
     Text,
-    "A link layer, by which it counts; beside `rate`",
+    "The link layer by which it counts bytes; only with `rate`",
 );
 const SET: Field<Texts> = Field::new(
     "set",
     Texts("`name=value`"),
-    "Its parameters, or `preset=NAME`, as for `weirgate aqm load`",
+    "Parameters, or `preset=NAME`, as for `weirgate aqm load`",
 );
 
 pub(super) const TABLE: Table = Table::new(

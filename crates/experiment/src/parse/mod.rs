@@ -43,17 +43,18 @@ const FORMAT: Field<Own> =
 const NAME: Field<Text> = Field::new(
     "name",
     Text,
-    "As the file: small letters, digits, hyphens and points, a letter first, at most 64",
+    "The name of the experiment, as of its file: small letters, digits, hyphens and points, a \
+     letter first, at most 64 characters",
 )
 .required("name the experiment as its file: `name = \"adsl-3.2\"`");
 const TITLE: Field<Text> = Field::new("title", Text, "One line for lists and reports")
     .required("say in a line what is shown");
 const SOURCE: Field<Text> = Field::new("source", Text, "Where the experiment comes from");
-const ABOUT: Field<Text> = Field::new("about", Text, "What it shows, a paragraph");
+const ABOUT: Field<Text> = Field::new("about", Text, "What the experiment shows, in a paragraph");
 const COVERS: Field<Texts> = Field::new(
     "covers",
     Texts("experiments' names"),
-    "Further figures of the source that the same run reproduces",
+    "Other experiments (figures of the source) that the same run reproduces",
 );
 const SEEDS: Field<Integer> = Field::new(
     "seeds",
@@ -64,22 +65,27 @@ const SEEDS: Field<Integer> = Field::new(
 const SEED: Field<Integer> = Field::new(
     "seed",
     Integer(0, i64::MAX),
-    "For everything random; `--seed` replaces it. Equal seeds give equal results, byte for byte",
+    "The seed of everything random; `--seed` replaces it. Equal seeds give equal results, byte \
+     for byte",
 )
 .default("1");
 const SETTLE: Field<Within<Span>> = Field::new(
     "settle",
     time(Span::ZERO, field::LONGEST),
-    "Each phase is measured from so long after its start",
+    "How long after a phase's start its measurement begins",
 )
 .default("`\"5s\"`");
 const PARAMETERS: Field<Own> = Field::new(
     "parameters",
     Own("table of texts, numbers, `true` and `false`"),
-    "Values that are named in braces elsewhere",
+    "Values that other fields use as `{NAME}`",
 );
 const MACHINE: Field<Own> = Field::new("machine", Own("table"), "The machine of every arm");
-const SAMPLING: Field<Own> = Field::new("sampling", Own("table"), "What is read and recorded");
+const SAMPLING: Field<Own> = Field::new(
+    "sampling",
+    Own("table"),
+    "What is read and recorded during the run",
+);
 
 /// The file itself.
 const FILE: Table = Table::new(
@@ -111,9 +117,9 @@ const FILE: Table = Table::new(
 const KERNEL: Field<Word<KernelName>> = Field::new(
     "kernel",
     Word(&KernelName::ALL),
-    "The kernel of every arm's machine; `--kernel` goes before it",
+    "The kernel of every arm's machine; `--kernel` overrides it",
 )
-.default("the lab's own, which is `cloud`");
+.default("the lab's default, `cloud`");
 
 const OF_MACHINE: Table = Table::new("[machine]", "The machine that runs each arm", &[&KERNEL]);
 
@@ -134,15 +140,15 @@ const TCP: Field<Within<Span>> = Field::new(
 const SEGMENTS: Field<Switch> = Field::new(
     "segments",
     Switch,
-    "Record how long TCP segments from the hosts wait in the gateway: acknowledgements without \
-     data as class `ack` (`sojourn.ack-up.max_ms`), others as the `class` of their entry. Not \
-     behind address translation",
+    "Whether to record how long TCP segments from the hosts wait in the gateway: acknowledgements \
+     without data as class `ack` (`sojourn.ack-up.max_ms`), others as the `class` of their entry. \
+     Not behind address translation",
 )
 .default("false");
 const CAPTURE: Field<Switch> = Field::new(
     "capture",
     Switch,
-    "Keep the beginning of every packet at the line, for wireshark and tcpdump",
+    "Whether to store the beginning of every packet at the line, for wireshark and tcpdump",
 )
 .default("false");
 

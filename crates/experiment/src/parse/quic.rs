@@ -18,7 +18,7 @@ const AMOUNT: Field<Within<Size>> = Field::new(
 const STREAMS: Field<Integer> = Field::new(
     "streams",
     Integer(1, MOST_STREAMS),
-    "Streams that carry it side by side",
+    "The number of streams that carry it in parallel",
 )
 .default("1");
 const CONGESTION: Field<Word<QuicCongestion>> = Field::new(
@@ -30,13 +30,14 @@ const CONGESTION: Field<Word<QuicCongestion>> = Field::new(
 const ECN: Field<Switch> = Field::new(
     "ecn",
     Switch,
-    "Packets are sent as ECT(0), and marks are obeyed",
+    "Whether packets are sent as ECT(0) and the sender responds to CE marks",
 )
 .default("false");
 const SPIN: Field<Switch> = Field::new(
     "spin",
     Switch,
-    "The spin bit may be used; by its own lot quinn-proto uses it in seven of eight connections",
+    "Whether the spin bit may be used; quinn-proto uses it in seven of eight connections, chosen \
+     at random",
 )
 .default("true");
 

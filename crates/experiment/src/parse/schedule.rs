@@ -13,15 +13,22 @@ use weirgate_units::Span;
 /// The most phases that one file may have.
 const MOST_PHASES: usize = 64;
 
-pub(super) const PHASE: Field<Own> = Field::new("phase", Own("tables"), "Phases divide the time")
-    .required("add a `[[phase]]` with name, start and end");
+pub(super) const PHASE: Field<Own> =
+    Field::new("phase", Own("tables"), "Phases, which divide the time")
+        .required("add a `[[phase]]` with name, start and end");
 
-const NAME: Field<Own> = Field::new("name", Own("name"), "The first part of its metrics' names")
-    .required("give the phase a name");
-const START: Field<Within<Span>> = Field::new("start", time(Span::ZERO, LONGEST), "When it begins")
-    .default("the end of the phase before");
-const END: Field<Within<Span>> = Field::new("end", time(Span::ZERO, LONGEST), "When it ends")
-    .required("say when the phase ends, since the start of traffic");
+const NAME: Field<Own> = Field::new(
+    "name",
+    Own("name"),
+    "The first part of the names of the phase's metrics",
+)
+.required("give the phase a name");
+const START: Field<Within<Span>> =
+    Field::new("start", time(Span::ZERO, LONGEST), "When the phase begins")
+        .default("the end of the phase before");
+const END: Field<Within<Span>> =
+    Field::new("end", time(Span::ZERO, LONGEST), "When the phase ends")
+        .required("say when the phase ends, since the start of traffic");
 
 pub(super) const TABLE: Table = Table::new(
     "[[phase]]",
@@ -33,7 +40,7 @@ pub(super) const TABLE: Table = Table::new(
 pub(super) const DURING: Field<Texts> = Field::new(
     "during",
     Texts("phases"),
-    "When it runs; phases that touch make one run",
+    "When it runs; adjacent phases make one run",
 )
 .default("the whole experiment");
 pub(super) const FROM_TIME: Field<Within<Span>> = Field::new(

@@ -18,13 +18,14 @@ const LATEST: Span = Span::from_secs(86_400);
 const SLOWEST: Rate = Rate::kbit(1);
 const FASTEST: Rate = Rate::kbit(100_000_000);
 
-pub(super) const TOPOLOGY: Field<Own> = Field::new("topology", Own("table"), "What is built")
-    .required("describe what is built in `[topology]`");
+pub(super) const TOPOLOGY: Field<Own> =
+    Field::new("topology", Own("table"), "The network of the experiment")
+        .required("describe what is built in `[topology]`");
 
 const KIND: Field<Word<()>> = Field::new(
     "kind",
     Word(&[("access-line", ())]),
-    "hosts - gateway - line - provider - servers",
+    "The network: hosts - gateway - line - provider - servers",
 )
 .default("that");
 const HOSTS: Field<Integer> =
@@ -40,7 +41,7 @@ const OWN_LINE: Field<Own> = Field::new("line", Own("table"), "The line, `[topol
 
 pub(super) const TABLE: Table = Table::new(
     "[topology]",
-    "What is built",
+    "The network of the experiment",
     &[&KIND, &HOSTS, &SERVERS, &OWN_LINE],
 );
 
@@ -51,7 +52,7 @@ const FRAMING: Field<Word<Framing>> = Field::new(
         ("atm", Framing::Atm),
         ("ptm", Framing::Ptm),
     ]),
-    "Bytes as they are, ATM cells of 48 in 53, or 64/65 code words",
+    "How the line carries bytes: unchanged, in ATM cells of 48 in 53 bytes, or in 64/65 code words",
 )
 .default("`\"none\"`");
 const OVERHEAD: Field<Integer> = Field::new(
@@ -69,15 +70,15 @@ const MPU: Field<Integer> = Field::new(
 const HALF_DUPLEX: Field<Switch> = Field::new(
     "half-duplex",
     Switch,
-    "One direction transmits at a time, as on a radio channel; they take turns, a packet each, \
-     while both have some. Not on the line of netem",
+    "Whether only one direction transmits at a time, as on a radio channel. While both have \
+     packets, they take turns of one packet. Not with `emulator = \"netem\"`",
 )
 .default("false");
 const THEN: Field<Own> = Field::new(
     "then",
     Own("list of tables"),
-    "Other rates of the line from a time on, at most 256, in order of time. The packet in \
-     transmission ends as it began. Only on the lab's own line",
+    "Changes of the line's rates, at most 256, in order of time. A packet in transmission keeps \
+     the rate at which it began. Not with `emulator = \"netem\"`",
 );
 const VARIES: Field<Word<Variation>> = Field::new(
     "varies",
@@ -87,9 +88,9 @@ const VARIES: Field<Word<Variation>> = Field::new(
         ("starlink", Variation::Starlink),
         ("cable", Variation::Cable),
     ]),
-    "The rates change all the time as on a line of this kind, by a model that each seed draws \
-     anew; `rate` is the highest. The same seed has the same rates in every arm. Instead of \
-     `then`, and only on the lab's own line",
+    "The rates change all the time as on a line of this kind, by a random model; `rate` is the \
+     highest. A seed gives the same rates in every arm. Excludes `then`; not with `emulator = \
+     \"netem\"`",
 );
 const UP: Field<Own> =
     Field::new("up", Own("table"), "The direction from the gateway").required(DIRECTION);
@@ -99,7 +100,8 @@ const DIRECTION: &str = "describe this direction: rate, delay, buffer";
 
 pub(super) const LINE: Table = Table::new(
     "[topology.line]",
-    "The line with the buffers before it: the modem's upstream, the exchange's downstream",
+    "The line, with the buffer before each direction: the modem's upstream, the exchange's \
+     downstream",
     &[
         &FRAMING,
         &OVERHEAD,
@@ -121,30 +123,30 @@ const AT: Field<Within<Span>> = Field::new(
 const UP_RATE: Field<Within<Rate>> = Field::new(
     "up",
     rate(SLOWEST, FASTEST),
-    "The rate upstream from then on; one of `up` and `down` at least",
+    "The upstream rate from then on; at least one of `up` and `down` is required",
 );
 const DOWN_RATE: Field<Within<Rate>> = Field::new(
     "down",
     rate(SLOWEST, FASTEST),
-    "The rate downstream from then on",
+    "The downstream rate from then on",
 );
 
 pub(super) const STEP: Table = Table::new(
     "[[topology.line.then]]",
-    "Other rates of the line",
+    "A change of the line's rates",
     &[&AT, &UP_RATE, &DOWN_RATE],
 );
 
 const RATE: Field<Within<Rate>> = Field::new(
     "rate",
     rate(SLOWEST, FASTEST),
-    "The line's rate, bits on the wire",
+    "The rate of the line, in bits on the wire",
 )
 .required("write the line rate, such as `rate = \"512kbit\"`");
 const DELAY: Field<Within<Span>> = Field::new(
     "delay",
     time(Span::ZERO, Span::from_secs(10)),
-    "One way, after transmission",
+    "The one-way delay, after transmission",
 )
 .default("0");
 const BUFFER: Field<Own> = Field::new(
@@ -157,7 +159,7 @@ const BUFFER: Field<Own> = Field::new(
 const DROP: Field<Word<DropEnd>> = Field::new(
     "drop",
     Word(&[("tail", DropEnd::Tail), ("front", DropEnd::Front)]),
-    "Which packet is dropped when it is full",
+    "Which packet is dropped when the buffer is full: the arriving one or the oldest",
 )
 .default("`\"tail\"`");
 

@@ -21,15 +21,20 @@ pub(super) const SPAN_HINT: &str = "write a time span, such as `\"10ms\"`";
 
 pub(super) const PORT: Field<Integer> =
     Field::new("port", Integer(1, 65_535), "The port at the far end").default("chosen");
-pub(super) const DSCP: Field<Own> =
-    Field::new("dscp", Own("code point: name or number"), "Of its packets").default("0");
-pub(super) const IPV6: Field<Switch> = Field::new("ipv6", Switch, "Uses IPv6").default("false");
+pub(super) const DSCP: Field<Own> = Field::new(
+    "dscp",
+    Own("code point: name or number"),
+    "The code point of its packets",
+)
+.default("0");
+pub(super) const IPV6: Field<Switch> =
+    Field::new("ipv6", Switch, "Whether it uses IPv6").default("false");
 pub(super) const CLASS: Field<Text> = Field::new(
     "class",
     Text,
-    "The name of the policy class that it is meant for, for metrics such as \
-     `sojourn.CLASS.max_ms`. Where every sender says its class, a class whose traffic keeps to \
-     its guarantee is held to the shorter bounds of `weirgate check`",
+    "The policy class that its packets should get, for metrics such as `sojourn.CLASS.max_ms`. If \
+     every sender names its class, a class whose traffic keeps to its guarantee is held to the \
+     shorter bounds of `weirgate check`",
 );
 
 pub(super) const PACKET: Field<Own> = Field::new(

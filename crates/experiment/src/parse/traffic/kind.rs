@@ -30,7 +30,7 @@ const SIZE_HINT: &str = "write a size, such as `\"5000\"`";
 const AMOUNT: Field<Within<Size>> = Field::new(
     "bytes",
     size(Size::bytes(1), LARGEST_BUFFER),
-    "How much is sent; for kind `tcp` alone",
+    "How much is sent; only for kind `tcp`",
 )
 .default("until the run ends");
 const WINDOW: Field<Within<Size>> = Field::new(
@@ -41,13 +41,13 @@ const WINDOW: Field<Within<Size>> = Field::new(
 const SEND_BUFFER: Field<Within<Size>> = Field::new(
     "send-buffer",
     size(Size::bytes(4_096), LARGEST_BUFFER),
-    "Of the sender's socket, for large windows",
+    "The buffer of the sender's socket, for large windows",
 )
 .default("the kernel's");
 const RECEIVE_BUFFER: Field<Within<Size>> = Field::new(
     "receive-buffer",
     size(Size::bytes(4_096), LARGEST_BUFFER),
-    "Of the receiver's socket, for large windows",
+    "The buffer of the receiver's socket, for large windows",
 )
 .default("the kernel's");
 const CONGESTION: Field<Text> = Field::new(
@@ -61,24 +61,28 @@ const CONGESTION: Field<Text> = Field::new(
 pub(crate) const OF_TCP: Table = Table::new(
     "[[traffic]] of TCP",
     "Kind `tcp`: one connection that sends as much as TCP lets it. Kinds `requests` and \
-            `short-flows` have these fields too, but for `bytes`",
+     `short-flows` have these fields too, except `bytes`",
     &[&AMOUNT, &WINDOW, &SEND_BUFFER, &RECEIVE_BUFFER, &CONGESTION],
 );
 
 const INTERVAL: Field<Within<Span>> = Field::new(
     "interval",
     time(SHORTEST_INTERVAL, LONGEST),
-    "Between two of them",
+    "The time between two of them",
 )
 .required(SPAN_HINT);
 const SLOW_INTERVAL: Field<Within<Span>> = Field::new(
     "interval",
     time(Span::from_millis(1), LONGEST),
-    "Between two of them",
+    "The time between two of them",
 )
 .required(SPAN_HINT);
-const PACKETS: Field<Integer> =
-    Field::new("packets", Integer(1, u32::MAX as i64), "How many at most").default("no limit");
+const PACKETS: Field<Integer> = Field::new(
+    "packets",
+    Integer(1, u32::MAX as i64),
+    "The most that are sent",
+)
+.default("no limit");
 
 pub(crate) const OF_UDP: Table = Table::new(
     "[[traffic]] of kind udp",
@@ -89,19 +93,19 @@ pub(crate) const OF_UDP: Table = Table::new(
 const REQUEST: Field<Within<Size>> = Field::new(
     "request",
     size(Size::bytes(1), LARGEST_SIZE),
-    "What is asked with",
+    "The size of a request",
 )
 .required(SIZE_HINT);
 const RESPONSE: Field<Within<Size>> = Field::new(
     "response",
     size(Size::bytes(1), LARGEST_SIZE),
-    "What is answered",
+    "The size of a response",
 )
 .required(SIZE_HINT);
 const THINK: Field<Within<Span>> = Field::new(
     "think",
     time(Span::ZERO, LONGEST),
-    "From a response to the next request",
+    "The time from a response to the next request",
 )
 .default("0");
 
@@ -114,13 +118,13 @@ pub(crate) const OF_REQUESTS: Table = Table::new(
 const MEAN_GAP: Field<Within<Span>> = Field::new(
     "mean-gap",
     time(Span::from_millis(1), LONGEST),
-    "Between starts, in the mean",
+    "The mean time between starts",
 )
 .required(SPAN_HINT);
 const MEAN_LENGTH: Field<Within<Size>> = Field::new(
     "mean-length",
     size(Size::bytes(1), LARGEST_SIZE),
-    "Of a flow, in the mean",
+    "The mean length of a flow",
 )
 .required(SIZE_HINT);
 const SHAPE: Field<Own> = Field::new(
@@ -132,15 +136,15 @@ const SHAPE: Field<Own> = Field::new(
 const DRAIN: Field<Within<Span>> = Field::new(
     "drain",
     time(Span::ZERO, LONGEST),
-    "Time before the end of a run in which none starts, so that all can end",
+    "The time before the end of a run in which no flow starts, so that all can end",
 )
 .default("0");
 const SIZES: Field<Own> = Field::new(
     "sizes",
     Own("list of ascending sizes"),
-    "Sizes by which flows are distinguished, subjects of `connect`, `response`, `slowdown`, \
-     `started` and `unfinished`. `mice:2000` are flows of at most 2000 bytes (and more than the \
-     bound before), `mice:more` those above all bounds",
+    "Bounds that divide flows by size, for the metrics `connect`, `response`, `slowdown`, \
+     `started` and `unfinished`. With a name of `mice`, `mice:2000` are flows of at most 2000 \
+     bytes (and more than the previous bound), `mice:more` those above all bounds",
 );
 
 pub(crate) const OF_SHORT_FLOWS: Table = Table::new(
@@ -151,14 +155,14 @@ pub(crate) const OF_SHORT_FLOWS: Table = Table::new(
 
 pub(crate) const OF_SYNS: Table = Table::new(
     "[[traffic]] of kind syns",
-    "SYNs to a port that takes nothing, as to hosts that are not there: none but the first \
-            is answered, none is sent again",
+    "SYNs to a port that accepts nothing, as to hosts that do not exist: only the first is \
+     answered, and none is retransmitted",
     &[&SLOW_INTERVAL],
 );
 
 pub(crate) const OF_VOICE: Table = Table::new(
     "[[traffic]] of kind voice",
-    "A datagram each way in each interval",
+    "One datagram in each direction in each interval",
     &[&SLOW_INTERVAL, &PACKET],
 );
 

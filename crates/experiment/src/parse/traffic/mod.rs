@@ -20,12 +20,12 @@ const MOST_MEMBERS: i64 = 1_000;
 pub(super) const TRAFFIC: Field<Own> = Field::new(
     "traffic",
     Own("tables"),
-    "What is sent; at least one entry of it or a probe is required",
+    "What is sent; at least one entry of traffic or one probe is required",
 );
 const NAME: Field<Own> = Field::new(
     "name",
     Own("name"),
-    "The subject of its metrics; unique among traffic and probes",
+    "The subject in the names of its metrics; unique among traffic and probes",
 )
 .required("give the traffic entry a name");
 const FROM: Field<Own> = Field::new("from", Own("place"), "Who sends").required(NODE_HINT);
@@ -33,31 +33,31 @@ const TO: Field<Own> = Field::new("to", Own("place"), "Who receives").required(N
 const COUNT: Field<Integer> = Field::new(
     "count",
     Integer(1, MOST_MEMBERS),
-    "So many of it at once, measured together",
+    "How many run at once; they are measured together",
 )
 .default("1");
 const HOSTS: Field<Own> = Field::new(
     "hosts",
     Own("1 to the last host"),
-    "The number of hosts over which they are spread in turn: the one that `from` or `to` names \
-     and those that follow",
+    "The number of hosts over which they are spread in turn: the host that `from` or `to` names \
+     and those that follow it",
 )
 .default("1");
 const STAGGER: Field<Within<Span>> = Field::new(
     "stagger",
     time(Span::ZERO, LONGEST),
-    "Between the starts of two of them",
+    "The time between the starts of two of them",
 )
 .default("0");
 const GROUP: Field<Text> = Field::new(
     "group",
     Text,
     "A name. Entries of one group are compared: `jain.GROUP.index` is Jain's index of what each \
-     of them got",
+     entry got",
 );
 pub(super) const TABLE: Table = Table::new(
     "[[traffic]]",
-    "What every kind of traffic has",
+    "The fields of every kind of traffic",
     &[
         &NAME,
         &KIND,

@@ -16,32 +16,44 @@ use weirgate_units::Span;
 pub(crate) const PROBE: Field<Own> = Field::new(
     "probe",
     Own("tables"),
-    "Questions at an interval, and the time to each answer",
+    "Requests at an interval, and the time until each reply",
 );
 
-const NAME: Field<Own> =
-    Field::new("name", Own("name"), "The subject of its metrics").required("give the probe a name");
+const NAME: Field<Own> = Field::new(
+    "name",
+    Own("name"),
+    "The subject in the names of its metrics",
+)
+.required("give the probe a name");
 const KIND: Field<Word<bool>> = Field::new(
     "kind",
     Word(&[("icmp", false), ("udp", true)]),
-    "An echo that the kernel answers, or a datagram that the lab's agent answers",
+    "An ICMP echo request that the kernel answers, or a datagram that the lab's agent answers",
 )
 .default("`\"icmp\"`");
-const ASKS: Field<Own> =
-    Field::new("from", Own("place"), "Who asks; across the line from `to`").required(NODE_HINT);
-const ANSWERS: Field<Own> = Field::new("to", Own("place"), "Who answers").required(NODE_HINT);
+const ASKS: Field<Own> = Field::new(
+    "from",
+    Own("place"),
+    "Who sends the requests; across the line from `to`",
+)
+.required(NODE_HINT);
+const ANSWERS: Field<Own> = Field::new("to", Own("place"), "Who replies").required(NODE_HINT);
 const BETWEEN: Field<Within<Span>> = Field::new(
     "interval",
     time(SHORTEST_INTERVAL, LONGEST),
-    "Between two questions",
+    "The time between two requests",
 )
 .required(SPAN_HINT);
-const LENGTH: Field<Own> =
-    Field::new("packet", Own("bytes up to 1500"), "The IP packet's length").default("84");
+const LENGTH: Field<Own> = Field::new(
+    "packet",
+    Own("bytes up to 1500"),
+    "The length of the IP packet",
+)
+.default("84");
 const ANSWERING: Field<Own> = Field::new(
     "port",
     Own("1 to 65535"),
-    "The port that answers; required for `udp`, and not for `icmp`",
+    "The port that replies; required for `udp`, refused for `icmp`",
 );
 const WITHIN_MS: Field<Texts> = Field::new(
     "within-ms",
@@ -51,7 +63,7 @@ const WITHIN_MS: Field<Texts> = Field::new(
 
 pub(crate) const TABLE: Table = Table::new(
     "[[probe]]",
-    "A probe sends questions at an interval, and measures the time until each answer",
+    "A probe sends requests at an interval, and measures the time until each reply",
     &[
         &NAME,
         &KIND,

@@ -56,7 +56,7 @@ pub enum Goal {
     },
     /// A department gets as much as it can, and leaves a part to the others.
     Prefer {
-        /// Its TCP connections.
+        /// TCP connections of the department.
         tcp: u16,
         /// The others', each of a host of its own.
         others: u16,

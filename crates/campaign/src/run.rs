@@ -28,7 +28,7 @@ pub struct Run {
     /// Use this seed instead of the file's.
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Run every arm so often, with seeds from the first on, instead of as often as the file says.
+    /// Run every arm this many times, with consecutive seeds, instead of as often as the file says.
     ///
     /// Figures are means with 95 % confidence intervals.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -42,20 +42,20 @@ pub struct Run {
     /// Write an HTML report.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Keep recordings, captures, results, commands and machine facts in this folder.
+    /// Store recordings, captures, results, commands and facts about the machine in this folder.
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Virtual machines at once; the number of processors unless given.
+    /// Virtual machines at once; without it, the number of processors.
     #[arg(long, value_name = "N")]
     pub jobs: Option<std::num::NonZeroUsize>,
     /// Wall-clock limit for one arm, in seconds.
     #[arg(long, default_value_t = 900, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: u64,
     /// A kernel to use: cloud, generic, 6.12, 6.1, a bzImage, or a folder with `vmlinuz` and
-    /// modules. It goes before what an experiment asks for.
+    /// modules. It overrides the kernel of an experiment.
     #[arg(long)]
     pub kernel: Option<KernelChoice>,
-    /// Run in namespaces of the running kernel instead, in real time; needs
+    /// Run in network namespaces of the running kernel instead, in real time; needs
     /// CAP_NET_ADMIN and CAP_SYS_ADMIN.
     #[arg(long, conflicts_with = "kernel")]
     pub here: bool,

@@ -24,10 +24,10 @@ use weirgate_units::{Arrange as _, Inserted as _};
 /// What to look at.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The policy to judge for; without one, that which is in force, else /etc/weirgate/site.toml
-    /// where it is there.
+    /// The policy to examine; without it, the one in force, else /etc/weirgate/site.toml
+    /// if it exists.
     policy: Option<PathBuf>,
-    /// A device to look at beside the policy's; may be given more than once.
+    /// A device to examine besides the policy's; may be repeated.
     #[arg(long, value_name = "DEVICE", value_parser = policy::device)]
     device: Vec<DeviceName>,
     /// Print one JSON document.

@@ -61,9 +61,10 @@ enum Command {
 /// What is done with policies before one is applied.
 #[derive(Subcommand)]
 enum Written {
-    /// Check a policy; say what it promises to each class and what the link layer costs.
+    /// Check a policy; print what it promises to each class and what the link layer
+    /// costs.
     Check(check::Arguments),
-    /// Say what this kernel and machine offer, and what disturbs the shaping.
+    /// Report what this kernel and machine offer, and what disturbs the shaping.
     ///
     /// Changes nothing and needs no privilege; without CAP_NET_ADMIN it sees less, and says so.
     /// Exit status 1 if there is a fault or a warning.
@@ -74,7 +75,7 @@ enum Written {
     Plan(plan::Arguments),
     /// Write a policy as a shell script of ip, tc, ethtool and nft commands.
     ///
-    /// It needs no weirgate. What tc cannot express is named.
+    /// The script does not need weirgate. It names what tc cannot express.
     Export {
         /// The policy file.
         #[arg(default_value = SITE)]
@@ -85,7 +86,7 @@ enum Written {
     },
     /// Print the fields of a policy as a JSON Schema, for editors.
     Schema,
-    /// Make a policy from another tool's files; name what was left out.
+    /// Make a policy from another tool's files; list what was left out.
     Import {
         #[command(subcommand)]
         from: import::From,
@@ -97,52 +98,57 @@ enum Written {
 enum Applied {
     /// Apply a policy and read it back.
     ///
-    /// Needs CAP_NET_ADMIN. What was there before is kept for `remove`.
+    /// Needs CAP_NET_ADMIN. The previous state is stored for `remove`.
     Apply {
         /// The policy file.
         #[arg(default_value = SITE)]
         policy: PathBuf,
-        /// Replace a root qdisc that weirgate did not make; warns if it could not be restored.
+        /// Replace a root qdisc that weirgate did not make; warn if it could not be
+        /// restored.
         #[arg(long)]
         adopt: bool,
-        /// Return to the state before by itself after this time, unless `weirgate confirm` comes.
+        /// Return to the previous state after this time, unless `weirgate confirm` comes
+        /// first.
         #[arg(long, value_name = "TIME", value_parser = time::duration)]
         confirm: Option<std::time::Duration>,
-        /// Print one JSON document: the steps, the state's number, and when it returns.
+        /// Print one JSON document: the steps, the state's number, and when the change
+        /// would be undone.
         #[arg(long)]
         json: bool,
     },
     /// Keep the change that `--confirm` made.
     Confirm,
-    /// Take back the change that waits for confirmation, or go back to an earlier state.
+    /// Undo the change that waits for confirmation, or return to an earlier state.
     ///
-    /// Without a number: to the state that was in force before the present one.
+    /// Without a number, it returns to the state that was in force before the present one.
     Rollback {
         /// The number of a state in `weirgate history`.
         number: Option<u64>,
-        /// Only take back what waits for confirmation; do nothing where nothing waits.
+        /// Only undo a change that waits for confirmation; do nothing if none waits.
         #[arg(long, conflicts_with_all = ["number", "confirm"])]
         waiting: bool,
-        /// Return by itself after this time, unless `weirgate confirm` comes.
+        /// Return to the present state after this time, unless `weirgate confirm` comes first.
         #[arg(long, value_name = "TIME", value_parser = time::duration)]
         confirm: Option<std::time::Duration>,
     },
-    /// List the states that were applied, and what became of them.
+    /// List the applied states and their outcomes.
     History {
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Bring the state that was confirmed last into force: what runs when the machine starts.
+    /// Apply the last confirmed state; this runs when the machine starts.
     ///
-    /// Circuits that are kept, too. Devices that are not there yet are left out. Needs
+    /// Stored circuits are applied too. Devices that do not exist yet are left out. Needs
     /// CAP_NET_ADMIN.
     Boot,
     /// Keep the confirmed state in force while devices come, go and change.
     ///
-    /// Runs until it is ended; tells systemd when it is ready. Needs CAP_NET_ADMIN.
+    /// Runs until it is terminated; notifies systemd when it is ready. Needs
+    /// CAP_NET_ADMIN.
     Keep {
-        /// Who may announce sessions besides root, by name in /etc/group or by number
+        /// The group that may announce sessions besides root, by name in /etc/group or by
+        /// number
         ///
         /// Needs to be in that group, or CAP_CHOWN.
         #[arg(long, value_name = "GROUP")]
@@ -150,22 +156,23 @@ enum Applied {
     },
     /// Announce a session of high priority to `weirgate keep`, for as long as a program runs.
     ///
-    /// New connections of low priority then ask for small segments, and older ones may be reset,
-    /// as `[receive.announced]` of the policy says. Without a program: until SIGTERM or SIGINT.
-    /// Needs to be allowed to write to the service's socket. Exit status 1 if the program fails.
+    /// New connections of low priority then announce a small MSS, and older ones may be
+    /// reset, as `[receive.announced]` of the policy says. Without a program, the
+    /// announcement lasts until SIGTERM or SIGINT. Needs permission to write to the
+    /// service's socket. Exit status 1 if the program fails.
     Announce {
         /// The program and its arguments.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         program: Vec<std::ffi::OsString>,
     },
-    /// Show how the rate of a line is followed, or make the decisions of a record again.
+    /// Show how the gate follows a line's rate, or repeat the decisions of a record.
     ///
-    /// `weirgate keep` follows it where the policy has a table `[track]`.
+    /// `weirgate keep` follows the rate if the policy has a table `[track]`.
     Track {
         #[command(subcommand)]
         what: track::What,
     },
-    /// Remove what a policy applied, without trace.
+    /// Remove everything that a policy applied.
     ///
     /// Needs CAP_NET_ADMIN.
     Remove,
@@ -174,7 +181,7 @@ enum Applied {
 /// What looks at what runs, and what goes beyond one policy.
 #[derive(Subcommand)]
 enum Running {
-    /// Show what is in force since when, what each class has, and what is wrong.
+    /// Show the policy in force and since when, the counters of each class, and problems.
     ///
     /// Needs CAP_NET_ADMIN to read the kernel's state. Exit status 1 if the kernel differs from
     /// what was applied.
@@ -183,7 +190,7 @@ enum Running {
         #[arg(long)]
         json: bool,
     },
-    /// List the applied policy's rules with what they counted since they were made.
+    /// List the applied policy's rules with their counters since they were created.
     ///
     /// Needs CAP_NET_ADMIN to read the kernel's state.
     Rules {
@@ -191,19 +198,19 @@ enum Running {
         #[arg(long)]
         json: bool,
     },
-    /// Print what the kernel counts now in OpenMetrics, for a collector that reads files.
+    /// Print the kernel's present counters in OpenMetrics, for a collector that reads files.
     ///
     /// Changes nothing. Counters of devices, queues and classes need no privilege; those of rules
     /// need CAP_NET_ADMIN. `weirgate watch` serves the same numbers and more.
     Metrics {
-        /// The policy that names classes and their promises, else the one that is applied.
+        /// The policy that names classes and their promises; without it, the applied one.
         #[arg(long, value_name = "FILE")]
         policy: Option<PathBuf>,
     },
     /// List the rule sets of the applied policy, or switch one on or off.
     ///
     /// The switch is one small transaction: all other rules, counters and queues stay as they
-    /// are. The next `apply` puts every rule set as its policy says. Needs CAP_NET_ADMIN.
+    /// are. The next `apply` sets every rule set as its policy says. Needs CAP_NET_ADMIN.
     Ruleset {
         /// The rule set.
         #[arg(requires = "on")]
@@ -211,7 +218,7 @@ enum Running {
         /// `on` or `off`.
         #[arg(value_parser = rules::on_or_off)]
         on: Option<bool>,
-        /// Return by itself after this time, unless `weirgate confirm` comes.
+        /// Return to the present state after this time, unless `weirgate confirm` comes first.
         #[arg(long, value_name = "TIME", value_parser = time::duration, requires = "name")]
         confirm: Option<std::time::Duration>,
         /// Print the list as JSON.

@@ -24,12 +24,12 @@ pub struct Arguments {
 /// What is wanted of a link.
 #[derive(Subcommand)]
 enum Wanted {
-    /// Hold a stream of datagrams to a rate, with the shortest delay.
+    /// Limit a stream of datagrams to a rate, with the shortest delay.
     Cap {
-        /// What it may have, on the wire.
+        /// The rate that the stream may have, on the wire.
         #[arg(long, value_name = "RATE")]
         limit: Rate,
-        /// What it sends when nothing holds it, on the wire.
+        /// The rate of the stream without a limit, on the wire.
         #[arg(long, value_name = "RATE")]
         stream: Rate,
         /// The length of its IP packets.
@@ -38,7 +38,7 @@ enum Wanted {
         /// TCP connections beside it.
         #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=100))]
         tcp: u16,
-        /// Hold it also where nobody else sends.
+        /// Limit it even when nobody else sends.
         #[arg(long)]
         always: bool,
         /// How its packets are recognised: `udp`, `dscp=AF41`, `port=5004` or `address=PREFIX`.
@@ -47,15 +47,15 @@ enum Wanted {
         #[command(flatten)]
         of: Common,
     },
-    /// Give a department as much as it can have, and leave a part to the others.
+    /// Give a department as much as possible, and leave a part to the others.
     Prefer {
-        /// Its TCP connections.
+        /// TCP connections of the department.
         #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=100))]
         tcp: u16,
-        /// The others', each of a host of its own.
+        /// TCP connections of the others, each from a host of its own.
         #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=100))]
         others: u16,
-        /// What the others must get, as a part of the link.
+        /// The part of the link that the others must get.
         #[arg(long, value_name = "SHARE", default_value = "10%")]
         leave: Share,
         /// How its packets are recognised: `address=PREFIX`, `dscp=AF21` or `port=443`.
@@ -64,7 +64,7 @@ enum Wanted {
         #[command(flatten)]
         of: Common,
     },
-    /// Let calls wait as shortly as possible beside TCP.
+    /// Give calls the shortest delay beside TCP.
     Voice {
         /// Calls at once, each 50 packets of 200 bytes a second.
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -83,22 +83,22 @@ enum Wanted {
 /// The link, and how the answer is given.
 #[derive(Args)]
 struct Common {
-    /// The link's rate, on the wire, in the direction that is asked about.
+    /// The link's rate in the direction of the question, on the wire.
     #[arg(long, value_name = "RATE")]
     rate: Rate,
-    /// What a packet costs; a name as in a policy.
+    /// The link layer, by its name in policies.
     #[arg(long, value_name = "LAYER", default_value = "ethernet", value_parser = layer)]
     layer: LinkLayer,
-    /// How long a bit travels, one way.
+    /// The one-way propagation delay.
     #[arg(long, value_name = "TIME", default_value = "5ms")]
     delay: Span,
-    /// The queue of the modem, which counts where nothing shapes.
+    /// The queue of the modem, which matters where nothing shapes.
     #[arg(long, value_name = "SIZE", default_value = "100kB")]
     buffer: Size,
-    /// The router's device to the link, for the policy.
+    /// The router's device towards the link, for the policy.
     #[arg(long, default_value = "wan")]
     device: String,
-    /// Its device to the inside.
+    /// The router's device towards the inside, for the policy.
     #[arg(long, default_value = "lan")]
     lan: String,
     /// Runs of each setting.

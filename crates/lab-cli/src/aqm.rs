@@ -14,42 +14,42 @@ use weirgate_workshop::{bench, capture, replay, verify, work};
 /// What can be done with a discipline's source, or with recordings.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Begin a discipline of one's own: a commented source and a scripted test.
+    /// Start a discipline of your own: a commented source and a scripted test.
     New {
         /// Its name: up to 10 small letters, digits and underscores.
         name: String,
-        /// The folder to make; NAME here where none is given.
+        /// The folder to create; without it, NAME in the current folder.
         folder: Option<PathBuf>,
     },
     /// Run a discipline as an ordinary program under sanitizers: its scripts, then traffic.
     Test {
         /// Its folder or file, or the name of one of the kit.
         discipline: PathBuf,
-        /// Traffic of this recording, in place of some made up.
+        /// Use the traffic of this recording instead of generated traffic.
         #[arg(long, value_name = "FILE")]
         recording: Option<PathBuf>,
-        /// The rate at which packets leave; 1mbit without it.
+        /// The rate at which packets leave; without it, 1mbit.
         #[arg(long)]
         rate: Option<Rate>,
     },
-    /// Fuzz a discipline under sanitizers, after proof that a planted mistake is found.
+    /// Fuzz a discipline under sanitizers, after a check that a planted mistake is found.
     Fuzz {
         /// Its folder or file, or the name of one of the kit.
         discipline: PathBuf,
         /// Seconds.
         #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
         seconds: u32,
-        /// Fail if fewer branches than this are seen.
+        /// Fail if fewer branches than this are covered.
         #[arg(long, value_name = "BRANCHES")]
         floor: Option<u32>,
     },
-    /// Measure what a packet costs, in instructions, in the lab's kernel.
+    /// Measure the instructions that a packet takes in the lab's kernel.
     ///
-    /// Queues are kept from being empty, sending without a qdisc is taken off, and the kernel's
-    /// own disciplines are measured the same way.
+    /// Queues never run empty, and the cost of sending without a qdisc is subtracted. The kernel's
+    /// own disciplines are measured in the same way.
     Bench {
-        /// What to measure: disciplines of the kit, pfifo, red, fq_codel, sfq, cake, htb, all
-        /// where none is named.
+        /// What to measure: disciplines of the kit, pfifo, red, fq_codel, sfq, cake, htb; without
+        /// it, all.
         #[arg(value_name = "DISCIPLINE")]
         disciplines: Vec<String>,
         #[command(flatten)]
@@ -67,21 +67,21 @@ pub enum Command {
     },
     /// Measure the engine with up to a million circuits, beside HTB, in the lab's kernel.
     ///
-    /// What a packet costs in instructions, memory, times of loading and of changes, and how far
+    /// It measures instructions per packet, memory, the times of loading and changes, and how far
     /// circuits are from their rates.
     Circuits {
         #[command(flatten)]
         run: bench::circuits::Run,
     },
-    /// Compile a discipline for the kernel and have its verifier look at it.
+    /// Compile a discipline for the kernel and run the kernel's verifier on it.
     ///
-    /// Nothing is put on a device. On the running kernel it needs root, in the lab it does not.
+    /// Nothing is put on a device. The running kernel's verifier needs root, the lab's does not.
     Verify {
-        /// Its folder or file, the name of one of the kit, or a compiled object; without it, every
-        /// program that weirgate loads, those of receiving and measuring too. Of a discipline both
-        /// programs are looked at: the qdisc's and the one for arriving packets.
+        /// The discipline's folder or file, its name in the kit, or a compiled object; without it,
+        /// every program that weirgate loads, including those for receiving and measuring. Both
+        /// programs of a discipline are verified: the qdisc and the one for arriving packets.
         discipline: Vec<PathBuf>,
-        /// The lab's kernel in place of the running one.
+        /// Use the lab's kernel instead of the running one.
         #[arg(long)]
         lab: bool,
         /// A kernel for the lab: cloud, generic, 6.12, 6.1, a bzImage, or a folder with
@@ -91,37 +91,37 @@ pub enum Command {
     },
     /// Run a discipline as the queue of a bottleneck in the lab, under real TCP, beside others.
     ///
-    /// Prints goodput, round trips and what was lost and marked, flow by flow. Nothing is put on a
-    /// device of this machine; it needs no root.
+    /// Prints goodput, round trips, losses and marks of each flow. Puts nothing on a device of this
+    /// machine, and needs no root.
     Try(beside::Arguments),
-    /// Compile a discipline of one's own into one file, which `load` takes on machines without a
-    /// compiler too.
+    /// Compile a discipline of your own into one file, which `load` accepts even on machines
+    /// without a compiler.
     Build {
         /// Its folder or file.
         discipline: PathBuf,
-        /// The file to write; NAME.so beside the source without it.
+        /// The file to write; without it, NAME.so beside the source.
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Print a source of the kit, such as the reference of the seam, `aqm.h`; without a name,
-    /// their names.
+    /// Print a source of the kit, such as `aqm.h`, the reference of its interface; without a name,
+    /// list the names.
     Source {
-        /// Its name or path: `red.c`, `aqm/include/fixed.h`.
+        /// The name or path of a source: `red.c`, `aqm/include/fixed.h`.
         file: Option<String>,
     },
-    /// Make a recording of a capture.
+    /// Make a recording from a capture.
     Record {
         /// The file to write.
         file: PathBuf,
-        /// Take the packets of this capture (pcap, pcapng).
+        /// Read the packets from this capture (pcap, pcapng).
         #[arg(long, value_name = "PCAP")]
         capture: PathBuf,
     },
-    /// Drive a discipline, built for this machine, by a recording.
+    /// Run a discipline, built for this machine, on a recording.
     ///
-    /// With the discipline that was recorded: its verdicts are compared with those in the
-    /// recording. With any other, or with --rate: packets come as recorded and leave at the rate.
-    /// Exit status 1 if a verdict or the state differs.
+    /// For the recorded discipline, its verdicts are compared with those in the recording. For any
+    /// other, or with --rate, packets arrive as recorded and leave at the rate. Exit status 1 if a
+    /// verdict or the state differs.
     Replay {
         /// The discipline.
         discipline: String,
@@ -132,7 +132,7 @@ pub enum Command {
         settings: Vec<String>,
         #[command(flatten)]
         link: LinkArguments,
-        /// Where the random words of a capture begin.
+        /// The seed of the random numbers for a capture.
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },

@@ -37,12 +37,11 @@ const CONFIRM: Duration = Duration::from_mins(10);
 /// What can be done with a domain here.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Try the domain in a virtual machine: apply it there and measure what was promised.
+    /// Try the domain in a virtual machine: apply it there and measure its promises.
     ///
-    /// Every router and customer is a network namespace of a stock kernel, with the links and
-    /// their delays; nothing of this machine is changed, and no router is contacted. Time there is
-    /// virtual, so that a slow machine measures what a fast one does. Exit status 1 if something is
-    /// broken.
+    /// Every router and customer is a network namespace of a stock kernel, with the links and their
+    /// delays. Nothing on this machine changes, and no router is contacted. Time there is virtual,
+    /// so that a slow machine measures what a fast one does. Exit status 1 if a promise is broken.
     Try {
         /// The domain file.
         domain: PathBuf,
@@ -86,10 +85,10 @@ pub fn run(command: &Command) -> Outcome {
 /// What is measured, and for how long.
 #[derive(Args)]
 pub struct Measure {
-    /// For how long the traffic is sent.
+    /// How long the traffic is sent.
     #[arg(long, value_name = "TIME", value_parser = time::duration, default_value = "5s")]
     time: Duration,
-    /// Send best-effort traffic of this rate beside, between the same customers.
+    /// Also send best-effort traffic of this rate between the same customers.
     #[arg(long, value_name = "RATE")]
     beside: Option<Rate>,
 }

@@ -22,16 +22,16 @@ pub enum Command {
     Run(Run),
     /// Describe experiments.
     List {
-        /// Experiment files, folders of them, or names of those that come with weirgate; all
-        /// of these unless given.
+        /// Experiment files, folders of them, or names of experiments that come with weirgate;
+        /// without paths, all of these.
         paths: Vec<PathBuf>,
     },
     /// Make the laboratory ready: fetch a guest kernel, build the guest image.
     Prepare {
-        /// Fetch the kernel even if one is there.
+        /// Fetch the kernel even if it exists already.
         #[arg(long)]
         refresh: bool,
-        /// The kernel: cloud (the laboratory's own), generic, 6.12 or 6.1, which are fetched;
+        /// The kernel: cloud (the laboratory's default), generic, 6.12 or 6.1, which are fetched;
         /// or a bzImage, or a folder with `vmlinuz` and modules.
         #[arg(long)]
         kernel: Option<KernelChoice>,

@@ -34,24 +34,24 @@ enum Command {
     /// Show what weirgate does: an emulated line, before and after.
     ///
     /// Needs no root and changes nothing on this machine. Exit status 1 if a figure is not as
-    /// expected, and what else was measured does not explain it.
+    /// expected and no other measured figure explains it.
     Try(trial::Arguments),
     /// Run experiments in the laboratory.
     Lab {
         #[command(subcommand)]
         command: lab::Command,
     },
-    /// The ledger: what every experiment measured, and what has changed since.
+    /// The ledger: the measured figures of every experiment, and what has changed since.
     Results {
         #[command(subcommand)]
         command: results::Command,
     },
-    /// Compare settings for a link in the laboratory, and give the best one's policy.
+    /// Compare settings for a link in the laboratory, and print the policy of the best.
     ///
-    /// Asks nobody and changes nothing; needs no root. Every setting runs in a virtual machine with
-    /// the same traffic. Exit status 1 if no setting does what is asked for.
+    /// Contacts nobody, changes nothing and needs no root. Every setting runs in a virtual machine
+    /// with the same traffic. Exit status 1 if no setting fulfils the request.
     Advise(advise::Arguments),
-    /// Draw the report of saved results.
+    /// Make the report of saved results.
     Report {
         /// Folders that `lab run --out` wrote.
         #[arg(required = true)]
@@ -60,7 +60,7 @@ enum Command {
         #[arg(long, default_value = "report.html")]
         output: PathBuf,
     },
-    /// Queueing disciplines of one C source each: write, test and measure them.
+    /// Write, test and measure queueing disciplines, each of one C source.
     Aqm {
         #[command(subcommand)]
         command: aqm::Command,
@@ -75,7 +75,7 @@ enum Command {
         #[command(subcommand)]
         command: domain::Command,
     },
-    /// Play an experiment of the laboratory between this machine and a real host.
+    /// Play a laboratory experiment between this machine and a real host.
     Probe(sequence::Arguments),
     #[command(flatten)]
     About(About),

@@ -15,17 +15,17 @@ const FOLDER: &str = "/sys/fs/bpf/weirgate-prague";
 /// What can be done with it.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Let connections of this machine have the congestion control `prague`.
+    /// Load the congestion control `prague` for connections of this machine.
     ///
-    /// Needs root and Linux 7.0. A connection asks for it with TCP_CONGESTION; its packets leave by
-    /// the named devices as ECT(1). By other devices, and where the other end has no AccECN, it
-    /// responds as Reno. The machine's default stays what it is.
+    /// Needs root and Linux 7.0. A connection selects it with TCP_CONGESTION; its packets leave
+    /// through the named devices as ECT(1). Through other devices, and if the other end has no
+    /// AccECN, it responds as Reno. The machine's default stays unchanged.
     Load {
-        /// Devices by which its packets leave.
+        /// Devices through which its packets leave.
         #[arg(required = true)]
         devices: Vec<String>,
     },
-    /// Take it away. Connections that have it keep it, without ECT(1).
+    /// Unload it. Connections that use it keep it, without ECT(1).
     ///
     /// Exit status 1 if it was not loaded.
     Unload,

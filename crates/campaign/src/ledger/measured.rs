@@ -19,14 +19,14 @@ use weirgate_measure::{SOURCES, calculate};
 /// How experiments are measured.
 #[derive(Args)]
 pub struct How {
-    /// Virtual machines at once; the number of processors unless given.
+    /// Virtual machines at once; without it, the number of processors.
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
     /// Wall-clock limit for one arm, in seconds.
     #[arg(long, default_value_t = 3600, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: u64,
     /// A kernel to use: cloud, generic, 6.12, 6.1, a bzImage, or a folder with `vmlinuz` and
-    /// modules. It goes before what an experiment asks for.
+    /// modules. It overrides the kernel of an experiment.
     #[arg(long)]
     pub kernel: Option<KernelChoice>,
 }

@@ -20,15 +20,15 @@ const LONGEST: u64 = 256 << 20;
 /// What is asked of `weirgate track`.
 #[derive(Subcommand)]
 pub enum What {
-    /// Show the rates that are in force now and why.
+    /// Show the present rates and the reasons for them.
     Status {
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Make the decisions of a record again and compare.
+    /// Repeat the decisions of a record and compare them.
     ///
-    /// Changes nothing. Exit status 1 if a decision is another one now.
+    /// Changes nothing. Exit status 1 if a decision is now different.
     Replay {
         /// A record that `weirgate keep` wrote.
         file: PathBuf,

@@ -22,7 +22,7 @@ pub struct Arguments {
     /// The policy file.
     #[arg(default_value = SITE)]
     policy: PathBuf,
-    /// Show what packets cost, and how each bound comes about.
+    /// Show the bytes that packets take on the line, and how each bound is derived.
     #[arg(long, conflicts_with = "json")]
     all: bool,
     /// Print one JSON document.

@@ -12,26 +12,26 @@ use weirgate_uci::to_policy;
 /// Whose files.
 #[derive(Subcommand)]
 pub enum From {
-    /// The configuration of sqm-scripts.
+    /// Import the configuration of sqm-scripts.
     Sqm {
         /// The file: /etc/config/sqm, or /etc/sqm/DEVICE.iface.conf.
         file: PathBuf,
-        /// The device whose queue is taken, where the file has several; the
-        /// device of an .iface.conf that is not named after it.
+        /// The device to import, if the file has several; or the device of an .iface.conf
+        /// that has another name.
         #[arg(long)]
         device: Option<String>,
     },
-    /// The circuits and the configuration of LibreQoS.
+    /// Import circuits and configuration of LibreQoS.
     Libreqos {
         /// The circuits: ShapedDevices.csv.
         devices: PathBuf,
         /// The configuration: lqos.conf, or ispConfig.py of older versions.
         configuration: PathBuf,
     },
-    /// A policy as OpenWrt's configuration has it; nothing of it is left out.
+    /// Import a policy from OpenWrt's configuration; nothing is left out.
     ///
-    /// Whether `config weirgate` is enabled is for the service. `weirgate export --uci` writes
-    /// such a file.
+    /// The option `enabled` of `config weirgate` concerns only the service. `weirgate
+    /// export --uci` writes such a file.
     Uci {
         /// The file.
         #[arg(default_value = UCI)]

@@ -23,10 +23,10 @@ pub struct Arguments {
     /// Plan as if a root qdisc that weirgate did not make may be replaced.
     #[arg(long)]
     adopt: bool,
-    /// Print the command lines of ip, tc, ethtool and nft that come nearest.
+    /// Print the closest command lines of ip, tc, ethtool and nft.
     #[arg(long, conflicts_with = "json")]
     commands: bool,
-    /// Print what is set up in each direction, too, beside what a naive set-up would have.
+    /// Also print the set-up of each direction, beside a naive set-up.
     #[arg(long, conflicts_with = "json")]
     all: bool,
     /// Print one JSON document.

@@ -17,18 +17,19 @@ use weirgate_units::Rate;
 /// What can be done with a domain.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Say what every port carries, how long every service takes at worst, and who has which circuits.
+    /// Print what every port carries, each service's worst-case delay, and who has which
+    /// circuits.
     ///
-    /// Exit status 1 if something that is promised cannot be kept; then with the smallest changes
-    /// that would each be enough.
+    /// Exit status 1 if a promise cannot be kept; it then prints the smallest changes,
+    /// each of which would be enough.
     Check {
         /// The domain file.
         domain: PathBuf,
-        /// Derive each service's worst case, port by port.
+        /// Derive each service's worst-case delay, port by port.
         #[arg(long)]
         details: bool,
     },
-    /// Ask each router, over ssh, what its policy and circuits would change there.
+    /// Show what each router's policy and circuits would change there; asks over ssh.
     ///
     /// Changes nothing. Exit status 1 if something would change.
     Plan {
@@ -37,18 +38,18 @@ pub enum Command {
         #[command(flatten)]
         ssh: Ssh,
     },
-    /// Apply each router's policy and circuits over ssh: on all of them, or on none.
+    /// Apply each router's policy and circuits over ssh, to all routers or to none.
     ///
-    /// Each router returns by itself unless it is confirmed, and is confirmed when all have
-    /// theirs. Exit status 3 if one failed and all others are as they were, 4 if some could not
-    /// be told to return.
+    /// Each router undoes its change unless it is confirmed; routers are confirmed once
+    /// all have applied theirs. Exit status 3 if one failed and the old state is back on
+    /// all others, 4 if some could not be told to undo it.
     Apply {
         /// The domain file.
         domain: PathBuf,
-        /// Write them into this folder, files for each router, and change nothing.
+        /// Write the files of each router into this folder, and change nothing.
         #[arg(long, value_name = "FOLDER", conflicts_with_all = ["confirm", "adopt", "ssh", "remote"])]
         files: Option<PathBuf>,
-        /// After which time a router returns that is not confirmed.
+        /// The time after which a router that is not confirmed undoes its change.
         #[arg(long, value_name = "TIME", value_parser = time::duration, default_value = "60s")]
         confirm: Duration,
         /// Replace root qdiscs that weirgate did not make.
@@ -57,24 +58,25 @@ pub enum Command {
         #[command(flatten)]
         ssh: Ssh,
     },
-    /// Measure what was promised, from end to end, and say what is kept.
+    /// Measure the promises from end to end, and report which are kept.
     ///
-    /// Sends each service's traffic, as much as was promised, from its customer's machine to the
-    /// other's (their `host` and `address` in the domain file), all at once, and asks each router
-    /// whether its policy and circuits are as planned. Exit status 1 if something is broken or could not be measured.
+    /// Sends the promised traffic of all services at the same time, between the
+    /// customers' machines (`host` and `address` in the domain file). Asks each router
+    /// whether its policy and circuits are as planned. Exit status 1 if a promise is
+    /// broken or could not be measured.
     Verify {
         /// The domain file.
         domain: PathBuf,
-        /// For how long the traffic is sent.
+        /// How long the traffic is sent.
         #[arg(long, value_name = "TIME", value_parser = time::duration, default_value = "5s")]
         time: Duration,
-        /// Send best-effort traffic of this rate beside, between the same customers.
+        /// Also send best-effort traffic of this rate between the same customers.
         #[arg(long, value_name = "RATE")]
         beside: Option<Rate>,
-        /// Measure only; do not ask the routers.
+        /// Only measure; do not ask the routers.
         #[arg(long)]
         measure_only: bool,
-        /// Where it is remembered since when each promise is kept or broken.
+        /// The file that stores since when each promise has been kept or broken.
         ///
         /// Without it, a file beside the domain file that ends in `.verified.json`.
         #[arg(long, value_name = "FILE")]
@@ -82,7 +84,7 @@ pub enum Command {
         #[command(flatten)]
         ssh: Ssh,
     },
-    /// Try the domain in a virtual machine: apply it there and measure what was promised.
+    /// Try the domain in a virtual machine: apply it there and measure its promises.
     ///
     /// Done by `weirgate-lab`.
     Try(Handed),

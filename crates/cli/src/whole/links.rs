@@ -32,9 +32,9 @@ const FILE: &str = "/etc/weirgate/links.toml";
 /// What can be done with several links.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Check the file; say what each link is for, and what is in the way on this machine.
+    /// Check the file; print what each link is for, and what prevents it on this machine.
     ///
-    /// Changes nothing, and asks nobody. Exit status 1 if something is in the way.
+    /// Changes nothing and contacts no host. Exit status 1 if something prevents the use of a link.
     Check {
         /// The file of links.
         #[arg(default_value = FILE)]
@@ -43,7 +43,7 @@ pub enum Command {
         #[arg(long, value_name = "FILE", default_value = policy::SITE)]
         policy: PathBuf,
     },
-    /// Say what `apply` would change.
+    /// Show what `apply` would change.
     ///
     /// Changes nothing. Exit status 1 if something would change.
     Plan {
@@ -51,26 +51,27 @@ pub enum Command {
         #[arg(default_value = FILE)]
         file: PathBuf,
     },
-    /// Route over all links whose devices are there, and keep the file as what is applied.
+    /// Route over all links whose devices exist, and store the file as the applied one.
     ///
-    /// Asks no host; a link that `run` found dead is left out. Changes weirgate's own routing
-    /// tables, rules and table of marks, and reads them back. `run` goes on with the new links.
+    /// Probes no host; a link that `run` found dead is left out. Changes weirgate's own routing
+    /// tables, rules and table of marks, and reads them back. `run` continues with the new links.
     /// Needs CAP_NET_ADMIN.
     Apply {
         /// The file of links.
         #[arg(default_value = FILE)]
         file: PathBuf,
-        /// Return to the state before by itself after this time, unless `weirgate confirm` comes.
+        /// Return to the previous state after this time, unless `weirgate confirm` comes
+        /// first.
         #[arg(long, value_name = "TIME", value_parser = time::duration)]
         confirm: Option<Duration>,
     },
-    /// Hold the links: ask the named hosts, and route by what is up, until SIGTERM.
+    /// Probe the links through the named hosts, and route over those that are up, until SIGTERM.
     ///
-    /// When other links are applied, confirmed or taken back, it goes on with those. What is in
-    /// force stays when it ends; `remove` takes it away. Needs CAP_NET_ADMIN, and CAP_NET_RAW to
-    /// ask hosts.
+    /// When other links are applied, confirmed or rolled back, it continues with those. The routing
+    /// stays when it ends; `remove` removes it. Needs CAP_NET_ADMIN, and CAP_NET_RAW to probe
+    /// hosts.
     Run {
-        /// The file of links, else what is applied, else /etc/weirgate/links.toml.
+        /// The file of links; without it, the applied links, else /etc/weirgate/links.toml.
         file: Option<PathBuf>,
     },
     /// Show which links are up, since when and why.
@@ -79,7 +80,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Take all routing of several links away.
+    /// Remove all routing over several links.
     ///
     /// Removes weirgate's own routing tables, rules and table of marks, and nothing else. Needs
     /// CAP_NET_ADMIN.

@@ -32,30 +32,32 @@ pub enum Command {
     /// Done by `weirgate-lab`.
     #[command(display_order = 0)]
     Try(Handed),
-    /// Make a first policy: find the link, ask at most three questions, write it, offer to apply it.
+    /// Make a first policy: find the link, ask at most three questions, write the policy,
+    /// offer to apply it.
     ///
-    /// Options answer the questions, so that scripts can run it. Contacts nobody but the host of
-    /// --measure. Until the policy is written nothing is changed, and whatever interrupts it
-    /// before the end takes everything back. Applying needs CAP_NET_ADMIN.
+    /// Options answer the questions, so that scripts can run it. Contacts only the host
+    /// of --measure. Nothing changes until the policy is written; an interruption before
+    /// the end undoes everything. Applying needs CAP_NET_ADMIN.
     #[command(display_order = 1)]
     Init(init::Arguments),
-    /// Keep a history of what the kernel counts, and show it to browsers and monitoring systems.
+    /// Record the kernel's counters, and serve them to browsers and monitoring systems.
     ///
     /// Changes nothing. Counters of devices, queues and classes need no privilege; those of rules
     /// and connections need CAP_NET_ADMIN. Serves a page, its data and OpenMetrics at a loopback
     /// address until SIGTERM or SIGINT.
     Watch(watch::Arguments),
-    /// Show what goes on now, in the terminal.
+    /// Show live traffic in the terminal.
     ///
     /// Changes nothing and needs no privilege; rules and connections need CAP_NET_ADMIN.
     Top(top::Arguments),
-    /// List the connections with their class, the rule behind it, host, bytes and rate.
+    /// List connections with class, deciding rule, host, bytes and rate.
     ///
     /// Needs CAP_NET_ADMIN to read the kernel's connections.
     Flows(flows::Arguments),
-    /// Say which class packets get under a policy, and which rule decides.
+    /// Show which class a policy gives to packets, and which rule decides.
     ///
-    /// Changes nothing and asks no kernel: the policy's rules are run on the packets here.
+    /// Changes nothing and does not use the kernel: it runs the policy's rules on the
+    /// packets itself.
     Explain(explain::Arguments),
     /// List the services that rules may name, such as `voice` and `games`.
     Services {
@@ -63,51 +65,51 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// A provider's circuits: check a list, bring it into force on a device, change one, show counters.
+    /// Shape a provider's circuits: check and apply lists, change single circuits, show
+    /// counters.
     Circuits {
         #[command(subcommand)]
         command: circuits::Command,
     },
-    /// Use several links together: failover, balance, rules, and a check of their health.
+    /// Use several links together: failover, load balancing, rules and health checks.
     Links {
         #[command(subcommand)]
         command: links::Command,
     },
-    /// Give each pod of a node a rate and a queue of its own, as a folder of files says.
+    /// Give each pod of a node a rate and a queue of its own, from a folder of files.
     ///
-    /// The file veth7 is about the device veth7, and says the rate of what the pod behind it
-    /// receives: `rate = "40mbit"`. Devices that come and files that change are followed until
-    /// SIGTERM or SIGINT, and what is in force stays then. A queue whose file is removed goes.
-    /// Needs CAP_NET_ADMIN.
+    /// The file veth7 states the rate at which the pod behind the device veth7 receives: `rate =
+    /// "40mbit"`. Follows new devices and changed files until SIGTERM or SIGINT; the queues then
+    /// stay. The queue of a removed file is removed. Needs CAP_NET_ADMIN.
     Pods(pods::Arguments),
-    /// Describe several routers as one DiffServ domain: check, apply and verify it.
+    /// Check, apply and verify several routers as one DiffServ domain.
     Domain {
         #[command(subcommand)]
         command: domain::Command,
     },
-    /// Queueing disciplines of one C source each: list, load, watch, write, test them.
+    /// List, load, watch, write and test queueing disciplines, each of one C source.
     Aqm {
         #[command(subcommand)]
         command: aqm::Command,
     },
-    /// Measure a real link: rates, link layer, buffers, waiting under load.
+    /// Measure a real link: rates, link layer, buffers, delay under load.
     ///
-    /// Contacts nobody but the host that is named, and needs no privilege. It fills the line for
-    /// about half a minute in each direction.
+    /// Contacts only the named host, and needs no privilege. Fills the line for about half a minute
+    /// in each direction.
     Probe(probe::Arguments),
-    /// Count what passes a device: by protocol, port and size, when, and how full it makes the line.
+    /// Count a device's packets by protocol, port, size and time, and show how full the line is.
     ///
-    /// Looks only. Needs CAP_BPF and CAP_PERFMON, and a kernel with type information.
+    /// Changes nothing. Needs CAP_BPF and CAP_PERFMON, and a kernel with type information.
     Survey(survey::Arguments),
     /// Run experiments in the laboratory.
     ///
     /// Done by `weirgate-lab`.
     Lab(Handed),
-    /// Compare settings for a link in the laboratory, and give the best one's policy.
+    /// Compare settings for a link in the laboratory, and print the policy of the best.
     ///
     /// Done by `weirgate-lab`.
     Advise(Handed),
-    /// Draw the report of saved results.
+    /// Make the report of saved results.
     ///
     /// Done by `weirgate-lab`.
     Report(Handed),

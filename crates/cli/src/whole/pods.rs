@@ -15,7 +15,7 @@ pub struct Arguments {
     /// The folder.
     #[arg(default_value = "/run/weirgate/pods")]
     folder: PathBuf,
-    /// Bring all devices to what the folder says, and end.
+    /// Set up all devices once as the folder says, and exit.
     ///
     /// Exit status 1 if something is wrong with a file or a device.
     #[arg(long)]

@@ -11,13 +11,13 @@ use weirgate_units::Rate;
 /// The options that describe the link of a discipline.
 #[derive(Args)]
 pub struct LinkArguments {
-    /// Hold packets back to this rate on the wire.
+    /// Shape to this rate on the wire.
     #[arg(long)]
     pub rate: Option<Rate>,
     /// The link layer, by name, such as adsl:bridged-vc-fcs.
     #[arg(long = "link", value_name = "LAYER")]
     pub layer: Option<String>,
-    /// What the device counts of a packet: ethernet, pppoe, ppp, ...
+    /// What the device counts in a packet's length: ethernet, pppoe, ppp, ...
     #[arg(long, default_value = "ethernet", value_name = "KIND")]
     pub device_kind: String,
 }

@@ -30,7 +30,7 @@ pub struct Arguments {
     /// Parameters of it, as `name=value`.
     #[arg(value_name = "NAME=VALUE")]
     settings: Vec<String>,
-    /// What it is compared with: disciplines behind the same gate, with their defaults.
+    /// Disciplines for comparison behind the same gate, with their defaults.
     #[arg(long, value_delimiter = ',', default_value = "fq_codel,droptail")]
     beside: Vec<String>,
     /// The rate of the bottleneck.
@@ -42,19 +42,19 @@ pub struct Arguments {
     /// TCP flows.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=32))]
     flows: u16,
-    /// Their congestion control.
+    /// The congestion control of the flows.
     #[arg(long, default_value = "cubic", value_parser = ["cubic", "reno", "bbr"])]
     congestion: String,
-    /// They ask for ECN.
+    /// Let the flows negotiate ECN.
     #[arg(long)]
     ecn: bool,
-    /// Datagrams at this rate beside them, which answer nothing.
+    /// Also send datagrams at this rate, which respond to no loss or mark.
     #[arg(long, value_name = "RATE")]
     flood: Option<Rate>,
     /// Seconds of virtual time; the first five are not measured.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(6..=600))]
     seconds: u16,
-    /// What decides random numbers.
+    /// The seed of random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u32,
     /// A kernel for the lab: cloud, generic, a bzImage, or a folder with `vmlinuz` and modules.

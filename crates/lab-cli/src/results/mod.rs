@@ -17,15 +17,15 @@ use weirgate_ledger::{Change, Entry, compare};
 /// What is asked of the ledger.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Run what has changed since its result was stored, and compare.
+    /// Run the experiments that have changed since their results were stored, and compare.
     ///
     /// An experiment has changed if its file, a policy, the guest, the kernel or the computation of
-    /// figures has. Exit status 1 if a verdict is worse than the stored one, or if something else
-    /// is expected than the ledger says; an old miss is no difference.
+    /// figures has. Exit status 1 if a verdict is worse than the stored one, or if expectations
+    /// differ from the ledger's; an old miss is no difference.
     Run {
-        /// Experiments, such as `adsl-6.2`; those with a stored result unless given.
+        /// Experiments, such as `adsl-6.2`; without names, those with a stored result.
         names: Vec<String>,
-        /// Run all of them, changed or not, and those without a stored result.
+        /// Run all experiments, changed or not, including those without a stored result.
         #[arg(long)]
         all: bool,
         #[command(flatten)]
@@ -35,19 +35,19 @@ pub enum Command {
         #[command(flatten)]
         folders: Folders,
     },
-    /// Put together what shards measured, and compare as `run` does.
+    /// Merge the measurements of shards, and compare as `run` does.
     ///
-    /// The runs are checked first: each has to be there, and made with what this machine would
-    /// make it with. `accept` then finds what was put together, and runs nothing.
+    /// The runs are checked first: each must exist, from the same inputs that this machine would
+    /// use. `accept` then finds the merged results, and runs nothing.
     Merge {
-        /// The folders that `run --shard K/N --to FOLDER` wrote; all may have written into one.
+        /// The folders that `run --shard K/N --to FOLDER` wrote; all shards may have written into
+        /// one.
         #[arg(required = true, value_name = "FOLDER")]
         folders: Vec<PathBuf>,
-        /// The experiment that the shards were given to run (repeatable); those that changed unless
-        /// given.
+        /// The experiment that the shards ran (repeatable); without it, those that changed.
         #[arg(long = "only", value_name = "NAME")]
         names: Vec<String>,
-        /// All of them, as the shards were given them.
+        /// All experiments, if the shards ran with --all.
         #[arg(long)]
         all: bool,
         #[command(flatten)]
@@ -55,21 +55,21 @@ pub enum Command {
         #[command(flatten)]
         ledger: Folders,
     },
-    /// Store new results, after running what was not run yet.
+    /// Store new results, after the runs that are still missing.
     ///
-    /// What is missed needs a `reason` in the experiment file.
+    /// An expectation that is not met needs a `reason` in the experiment file.
     Accept {
-        /// Experiments; those whose stored result has changed unless given.
+        /// Experiments; without names, those whose stored result has changed.
         names: Vec<String>,
         #[command(flatten)]
         how: How,
         #[command(flatten)]
         folders: Folders,
     },
-    /// Run experiments again with the stored seeds, and compare bit for bit.
+    /// Repeat experiments with the stored seeds, and compare bit for bit.
     ///
-    /// Where the guest's image, the kernel or anything else differs, the means are compared within
-    /// their intervals. Exit status 1 if they do not agree.
+    /// If the guest's image, the kernel or anything else differs, the means are compared within
+    /// their confidence intervals. Exit status 1 if they do not agree.
     Verify {
         /// Experiments.
         #[arg(required = true)]
@@ -81,7 +81,7 @@ pub enum Command {
     },
     /// Print stored results.
     Show {
-        /// Experiments; a line for each stored result unless given.
+        /// Experiments; without names, one line for each stored result.
         names: Vec<String>,
         #[command(flatten)]
         folders: Folders,
@@ -105,10 +105,10 @@ pub enum Command {
 /// Where the ledger is.
 #[derive(Args)]
 pub struct Folders {
-    /// The folder of experiment files; those that come with weirgate unless given.
+    /// The folder of experiment files; without it, those that come with weirgate.
     #[arg(long, value_name = "FOLDER")]
     experiments: Option<PathBuf>,
-    /// The folder of stored results; `results` beside the experiments unless given.
+    /// The folder of stored results; without it, `results` beside the experiments.
     #[arg(long, value_name = "FOLDER")]
     results: Option<PathBuf>,
 }

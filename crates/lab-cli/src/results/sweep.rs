@@ -19,7 +19,7 @@ pub struct Part {
     /// puts the parts together.
     #[arg(long, value_name = "K/N", requires = "to")]
     shard: Option<Shard>,
-    /// The folder for what a shard measured, a file for each run; several shards may share it.
+    /// The folder for a shard's measurements, one file per run; several shards may share it.
     #[arg(long, value_name = "FOLDER", requires = "shard")]
     to: Option<PathBuf>,
 }

@@ -23,14 +23,14 @@ use weirgate_watch::{Legend, Looker};
 /// What to play, and with whom.
 #[derive(Args)]
 pub struct Arguments {
-    /// Play the traffic and probes of this experiment between this machine, which is its hosts,
-    /// and the host of --to, which is its servers.
+    /// Play the traffic and probes of this experiment between this machine, which acts as its
+    /// hosts, and the host of --to, which acts as its servers.
     #[arg(long, value_name = "FILE")]
     sequence: PathBuf,
     /// The host where `weirgate probe --serve` runs.
     #[arg(long, value_name = "HOST[:PORT]")]
     to: String,
-    /// Keep what belongs to the run in this folder, else in a new one here.
+    /// Store the run's files in this folder; without it, in a new one here.
     #[arg(long, value_name = "FOLDER")]
     write: Option<PathBuf>,
     /// Print JSON.

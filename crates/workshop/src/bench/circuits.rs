@@ -126,8 +126,8 @@ impl Subject {
 #[derive(clap::Args)]
 pub struct Run {
     /// What to measure, as `SCHEDULER:CIRCUITS:WAY`: engine, engine+hosts, htb+fq_codel or
-    /// htb+cake; how many circuits; free, circuits, sites or rates, for what holds packets
-    /// back. A list of nineteen where none is named.
+    /// htb+cake; the number of circuits; and what holds packets back: free, circuits, sites or
+    /// rates. Without it, a list of nineteen.
     #[arg(value_name = "SUBJECT")]
     subjects: Vec<String>,
     /// Print JSON.

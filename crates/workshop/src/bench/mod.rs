@@ -38,16 +38,16 @@ struct Report<'a> {
 /// How to measure.
 #[derive(clap::Args)]
 pub struct Run {
-    /// Packets of the shorter of two runs; the longer one has three times as many. Where a
-    /// rate is held, a quarter of them.
+    /// Packets of the shorter of two runs; the longer one has three times as many. With a rate, a
+    /// quarter of them.
     #[arg(long, default_value_t = 25_600, value_name = "COUNT",
           value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
     packets: u64,
-    /// The rate where one is held, from 20mbit to 500mbit: a packet of 1,250 bytes must leave
-    /// time enough to be sent.
+    /// The rate of shapers, from 20mbit to 500mbit: the time of a packet of 1,250 bytes must
+    /// suffice to send it.
     #[arg(long, default_value = "250mbit", value_name = "RATE")]
     rate: Rate,
-    /// Say what each program of a BPF qdisc takes, in a further run of each.
+    /// Also report the instructions of each program of a BPF qdisc, by a further run for each.
     #[arg(long)]
     programs: bool,
 }

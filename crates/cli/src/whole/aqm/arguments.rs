@@ -7,8 +7,8 @@ use weirgate_console::discipline::LinkArguments;
 /// What is put on a device.
 #[derive(Args)]
 pub struct Load {
-    /// The discipline; `weirgate aqm list` names them. Or the folder or source of one's own, or
-    /// what `weirgate aqm build` made of it.
+    /// The discipline: a name from `weirgate aqm list`, or the folder, source or built
+    /// file of your own (`weirgate aqm build`).
     pub discipline: String,
     /// The device.
     pub device: String,
@@ -25,11 +25,11 @@ pub struct Load {
     /// `weight` is written `queue.weight` here.
     #[arg(long = "class", value_name = "CLASS")]
     pub classes: Vec<String>,
-    /// Replace a root qdisc that is there, or with --ingress a discipline.
+    /// Replace the present root qdisc, or with --ingress the present discipline.
     #[arg(long)]
     pub replace: bool,
-    /// Hold what arrives at the device to the rate, without a queue: the discipline marks and
-    /// drops by what would be queued. Needs no CONFIG_NET_SCH_BPF, but Linux 6.6.
+    /// Hold arriving packets to the rate without a queue: the discipline marks and drops
+    /// as if they were queued. Needs Linux 6.6, but not CONFIG_NET_SCH_BPF.
     #[arg(long)]
     pub ingress: bool,
 }

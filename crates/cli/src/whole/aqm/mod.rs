@@ -34,7 +34,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Begin a discipline of one's own: a commented source and a scripted test.
+    /// Start a discipline of your own: a commented source and a scripted test.
     ///
     /// Done by `weirgate-lab`.
     New(Handed),
@@ -42,15 +42,15 @@ pub enum Command {
     ///
     /// Done by `weirgate-lab`.
     Test(Handed),
-    /// Fuzz a discipline under sanitizers, after proof that a planted mistake is found.
+    /// Fuzz a discipline under sanitizers, after a check that a planted mistake is found.
     ///
     /// Done by `weirgate-lab`.
     Fuzz(Handed),
-    /// Measure what a packet costs, in instructions, in the lab's kernel.
+    /// Measure the instructions that a packet takes in the lab's kernel.
     ///
     /// Done by `weirgate-lab`.
     Bench(Handed),
-    /// Compile a discipline for the kernel and have its verifier look at it.
+    /// Compile a discipline for the kernel and run the kernel's verifier on it.
     ///
     /// Done by `weirgate-lab`.
     Verify(Handed),
@@ -58,32 +58,32 @@ pub enum Command {
     ///
     /// Done by `weirgate-lab`.
     Try(Handed),
-    /// Compile a discipline of one's own into one file, which `load` takes on machines without a
-    /// compiler too.
+    /// Compile a discipline of your own into one file, which `load` accepts even on machines
+    /// without a compiler.
     ///
     /// Done by `weirgate-lab`.
     Build(Handed),
-    /// Print a source of the kit, such as the reference of the seam, `aqm.h`; without a name,
-    /// their names.
+    /// Print a source of the kit, such as `aqm.h`, the reference of its interface; without a name,
+    /// list the names.
     ///
     /// Done by `weirgate-lab`.
     Source(Handed),
     /// Put a discipline on a device.
     ///
-    /// Needs root and a kernel with CONFIG_NET_SCH_BPF. It stays until `weirgate aqm unload` or
-    /// a restart.
+    /// Needs root and a kernel with CONFIG_NET_SCH_BPF. The discipline stays until
+    /// `weirgate aqm unload` or a restart.
     Load(Load),
     /// Show disciplines on devices: parameters, state and statistics.
     Show {
-        /// The device; all of this network namespace where none is given.
+        /// The device; without it, all devices of this network namespace.
         device: Option<String>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Change parameters, link or rate of a discipline on a device, or what a class has.
+    /// Change parameters, link or rate of a discipline on a device, or of a class.
     ///
-    /// What is queued stays. What is not named stays as it is.
+    /// Queued packets stay. What is not named stays unchanged.
     Change {
         /// The device.
         device: String,
@@ -93,10 +93,10 @@ pub enum Command {
         settings: Vec<String>,
         #[command(flatten)]
         link: LinkArguments,
-        /// The class that is meant, such as 1:10.
+        /// The class to change, such as 1:10.
         #[arg(long, value_name = "ID", conflicts_with = "ingress")]
         class: Option<String>,
-        /// What was loaded with --ingress.
+        /// Change what was loaded with --ingress.
         #[arg(long)]
         ingress: bool,
     },
@@ -107,11 +107,12 @@ pub enum Command {
         /// The class of a shaper, as `weirgate aqm show` names it: `1:10`.
         #[arg(long, value_name = "CLASS")]
         class: Option<String>,
-        /// End after so many packets came; without it, with Ctrl-C.
+        /// End after this many packets; without it, Ctrl-C ends it.
         #[arg(long, value_name = "COUNT")]
         packets: Option<u64>,
     },
-    /// Record what a discipline on a device is given and decides, or make a recording of a capture.
+    /// Record the packets and decisions of a discipline on a device, or make a recording
+    /// from a capture.
     Record {
         /// The device; the file to write where --capture is given.
         device: PathBuf,
@@ -121,25 +122,25 @@ pub enum Command {
         /// The class of a shaper, as `weirgate aqm show` names it: `1:10`.
         #[arg(long, conflicts_with = "capture", value_name = "CLASS")]
         class: Option<String>,
-        /// End after so many packets came; without it, with Ctrl-C.
+        /// End after this many packets; without it, Ctrl-C ends it.
         #[arg(long, value_name = "COUNT")]
         packets: Option<u64>,
-        /// Take the packets of this capture (pcap, pcapng) instead of a device's; done by
-        /// `weirgate-lab`.
+        /// Read the packets from this capture (pcap, pcapng) instead of a device;
+        /// `weirgate-lab` does this.
         #[arg(long, value_name = "PCAP")]
         capture: Option<PathBuf>,
     },
-    /// Drive a discipline, built for this machine, by a recording.
+    /// Run a discipline, built for this machine, on a recording.
     ///
     /// Done by `weirgate-lab`.
     Replay(Handed),
-    /// Take a discipline off a device, and out of the kernel if no other device uses it.
+    /// Remove a discipline from a device, and from the kernel if no other device uses it.
     ///
-    /// What it had queued is lost.
+    /// Its queued packets are lost.
     Unload {
         /// The device.
         device: String,
-        /// What was loaded with --ingress; nothing is queued there.
+        /// Unload what was loaded with --ingress, where nothing is queued.
         #[arg(long)]
         ingress: bool,
     },

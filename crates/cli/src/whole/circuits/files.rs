@@ -16,19 +16,20 @@ use weirgate_units::Rate;
 /// A list for a device.
 #[derive(Args)]
 pub struct Listed {
-    /// The device; `-` reads from standard input which devices are to have which list, as
-    /// `domain` sends it.
+    /// The device; `-` reads devices and their lists from standard input, as `domain`
+    /// sends them.
     device: String,
     /// The files of the list.
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The device sends what comes from subscribers, whom the source tells.
+    /// The device sends packets from subscribers; a packet's source identifies the
+    /// circuit.
     #[arg(long)]
     up: bool,
-    /// What all circuits have together, such as 9gbit; without it, what the device takes.
+    /// The rate that all circuits share, such as 9gbit; without it, the device's rate.
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
-    /// At most so many sending queues of the device share the rate, each with sites of its
+    /// The most transmit queues of the device that share the rate, each with sites of its
     /// own; without it, one for each 2 Gbit/s.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)))]
     queues: Option<u32>,

@@ -29,36 +29,37 @@ pub enum Command {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Bring a list of circuits into force on a device: all of it, or nothing changes.
+    /// Apply a list of circuits to a device, all of it or nothing.
     ///
-    /// The device sends to subscribers, whom the destination of a packet tells. A list that is in
-    /// force already is compared, and only what differs is written. The list is kept:
-    /// `weirgate boot` and `weirgate keep` bring it into force again. Needs root and a kernel with
-    /// BPF qdiscs (6.16).
+    /// The device sends to subscribers; a packet's destination identifies the circuit.
+    /// Only differences from the list in force are written. The list is stored: `weirgate
+    /// boot` and `weirgate keep` apply it again. Needs root and a kernel with BPF qdiscs
+    /// (6.16).
     Apply {
         #[command(flatten)]
         list: files::Listed,
-        /// Replace a root qdisc that somebody made, which is then lost.
+        /// Replace a root qdisc of another program, which is then lost.
         #[arg(long)]
         adopt: bool,
-        /// Put the former list in force by itself after this time, unless `circuits confirm` comes.
+        /// Restore the former list after this time, unless `circuits confirm` comes
+        /// first.
         #[arg(long, value_name = "TIME", value_parser = time::duration)]
         confirm: Option<Duration>,
     },
-    /// Say what applying a list would change on a device.
+    /// Show what applying a list would change on a device.
     ///
     /// Changes nothing. Exit status 1 if something would change. Needs root.
     Plan {
         #[command(flatten)]
         list: files::Listed,
     },
-    /// Keep the lists that `apply --confirm` brought into force.
+    /// Keep the lists that `apply --confirm` applied.
     Confirm,
-    /// Put the lists in force that were before the last `apply --confirm`.
+    /// Restore the lists that were in force before the last `apply --confirm`.
     ///
-    /// Changes of single circuits since then are lost. Needs root.
+    /// Later changes of single circuits are lost. Needs root.
     Rollback {
-        /// Only take back what waits for confirmation; do nothing where nothing waits.
+        /// Only undo a change that waits for confirmation; do nothing if none waits.
         #[arg(long)]
         waiting: bool,
     },
@@ -68,15 +69,17 @@ pub enum Command {
         /// When, in nanoseconds of the boot clock.
         deadline: u64,
     },
-    /// Add one circuit to the list in force; one that is there and the same is left alone.
+    /// Add one circuit to the list in force; an identical circuit is left alone.
     ///
-    /// It is kept, too. The other device of the box, and the files, are changed apart. Needs root.
+    /// The change is stored. The other device of the router and the files are changed
+    /// separately. Needs root.
     Add(Wanted),
-    /// Change one circuit of the list in force: what is named changes, the rest stays.
+    /// Change one circuit of the list in force; fields that are not named stay.
     ///
-    /// It is kept, too. The other device of the box, and the files, are changed apart. Needs root.
+    /// The change is stored. The other device of the router and the files are changed
+    /// separately. Needs root.
     Change(Wanted),
-    /// Show what a device's sites have had, or one circuit or site.
+    /// Show the counters of a device's sites, or of one circuit or site.
     ///
     /// Needs root.
     Show {
@@ -88,42 +91,43 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Print counters as OpenMetrics: of every site, and of the circuits that sent most.
+    /// Print OpenMetrics counters of every site, and of the circuits that sent most.
     ///
-    /// For a collector that reads files, or a timer. Needs root.
+    /// It suits a collector that reads files, or a timer. Needs root.
     Metrics {
         /// The devices.
         #[arg(required = true)]
         device: Vec<String>,
-        /// So many circuits of each device, at most 1000.
+        /// The number of circuits of each device, at most 1000.
         #[arg(long, value_name = "COUNT", default_value_t = 20)]
         top: usize,
     },
-    /// Take changes of single circuits at a Unix socket, until SIGTERM or SIGINT.
+    /// Accept changes of single circuits on a Unix socket, until SIGTERM or SIGINT.
     ///
-    /// A request is a line of JSON: `do` says `add`, `change`, `remove` or `show`, and `device`,
-    /// `circuit` and the other fields are called as the options of these commands. It is answered
-    /// with a line, in which `done` has what differed, `shown` the circuit, and `wrong` or
-    /// `refused` why nothing is changed. Several devices may have circuits, and other commands may
-    /// change them meanwhile. Needs root.
+    /// A request is one line of JSON: `do` is `add`, `change`, `remove` or `show`;
+    /// `device`, `circuit` and the other fields have the names of these commands'
+    /// options. The answer is one line: `done` has what changed, `shown` the circuit, and
+    /// `wrong` or `refused` the reason why nothing changed. Several devices may have
+    /// circuits, and other commands may change them at the same time. Needs root.
     Serve {
-        /// Where the socket is.
+        /// The path of the socket.
         #[arg(long, value_name = "PATH", default_value = CircuitsSocket::PATH)]
         socket: PathBuf,
-        /// Whose members may connect beside root: a group's name or number.
+        /// The group whose members may connect besides root, by name or number.
         #[arg(long)]
         group: Option<Group>,
     },
-    /// Take circuits off a device, or with --all everything: then the kernel's default qdisc is back.
+    /// Remove circuits from a device; with --all, also the sites and the qdisc.
     ///
-    /// Circuits that are not there are gone already. Needs root. What is queued is lost.
+    /// Circuits that do not exist are no error. With --all, the kernel's default qdisc
+    /// returns. Queued packets are lost. Needs root.
     Remove {
         /// The device.
         device: String,
         /// Identifiers of circuits.
         #[arg(value_name = "CIRCUIT")]
         circuits: Vec<String>,
-        /// All circuits, the sites and the qdisc.
+        /// Remove all circuits, the sites and the qdisc.
         #[arg(long, conflicts_with = "circuits")]
         all: bool,
     },

@@ -33,28 +33,29 @@ use weirgate_state::{Capabilities, DeviceName};
 pub struct Arguments {
     /// The policy file [default: the installed one, where the first word is no file]
     policy: Option<PathBuf>,
-    /// A packet, such as "tcp 192.168.1.10:40000 > 203.0.113.5:22 syn", or the name of a service,
-    /// such as `ssh`; more are a sequence.
+    /// A packet, such as "tcp 192.168.1.10:40000 > 203.0.113.5:22 syn", or the name of a
+    /// service, such as `ssh`; several form a sequence.
     packets: Vec<String>,
-    /// A file of packets: a text with one a line, or a capture (pcap, pcapng); `-` for standard input.
+    /// A file of packets: a text with one packet per line, or a capture (pcap, pcapng);
+    /// `-` for standard input.
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// Take a rule set for switched on or off, such as `games=off`.
+    /// Assume that a rule set is on or off, such as `games=off`.
     #[arg(long = "set", value_name = "NAME=on|off")]
     sets: Vec<String>,
-    /// When the first packet comes, in UTC: `2026-03-01T22:30`, or `sat 22:30`.
+    /// The time of the first packet, in UTC: `2026-03-01T22:30`, or `sat 22:30`.
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
-    /// In a capture: addresses that are inside, such as 192.0.2.0/24 [default: private ones].
+    /// For a capture: inside addresses, such as 192.0.2.0/24 [default: private ones].
     #[arg(long, value_name = "PREFIX")]
     inside: Vec<String>,
     /// Which packets make their connection count, which differs between kernels (docs/explain.md).
     #[arg(long, value_enum, default_value_t = Counts::Unassured)]
     counts: Counts,
-    /// Show every rule that was tried, and what it failed at.
+    /// Show every rule that was tried, and the condition that failed.
     #[arg(long)]
     all: bool,
-    /// Of several links, the one on this device.
+    /// With several links, use the link on this device.
     #[arg(long, value_name = "DEVICE", value_parser = policy::device)]
     link: Option<DeviceName>,
     /// Print one JSON document.

@@ -52,28 +52,28 @@ pub struct Arguments {
     /// Measure rates over this time.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
-    /// Only those of this inside host.
+    /// Only connections of this inside host.
     #[arg(long, value_name = "ADDRESS")]
     host: Option<IpAddr>,
-    /// Only those of this class, in either direction.
+    /// Only connections of this class, in either direction.
     #[arg(long, value_name = "CLASS")]
     class: Option<String>,
-    /// List at most so many, those with most traffic first.
+    /// List at most this many, those with the most traffic first.
     #[arg(long, default_value_t = 50)]
     most: usize,
-    /// List what `[receive]` holds to a rate instead: rates, windows, states.
+    /// List what `[receive]` limits instead: rates, windows, states.
     #[arg(long, alias = "held")]
     policed: bool,
-    /// List what each `[[conditioner]]` found green, yellow and red instead.
+    /// List the green, yellow and red packets of each `[[conditioner]]` instead.
     #[arg(long, conflicts_with = "policed")]
     conditioners: bool,
-    /// Print numbers instead: entries, unreplied and marked ones, by port and by class.
+    /// Print totals instead: all, unreplied and marked entries, by port and by class.
     #[arg(long, conflicts_with_all = ["policed", "conditioners", "host", "class"])]
     summary: bool,
-    /// Of several links, the one on this device.
+    /// With several links, use the link on this device.
     #[arg(long, value_name = "DEVICE", value_parser = policy::device)]
     link: Option<DeviceName>,
-    /// Print JSON, all that fit.
+    /// Print JSON: all connections that match.
     #[arg(long)]
     json: bool,
 }

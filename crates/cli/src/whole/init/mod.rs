@@ -46,38 +46,38 @@ pub struct Arguments {
     /// The line's downstream rate.
     #[arg(long, value_name = "RATE", requires = "up")]
     down: Option<Rate>,
-    /// Measure with this host, where `weirgate probe --serve` runs: the rates, unless they are
-    /// given, and the delay before and after. It fills the line for 12 s each time.
+    /// Measure rates that are not given, and the delay before and after, with this host,
+    /// where `weirgate probe --serve` runs. Each measurement fills the line for 12 s.
     #[arg(long, value_name = "HOST[:PORT]")]
     measure: Option<String>,
-    /// What matters most: calls, fairness or server, which takes ports, as in server:22,443.
+    /// What matters most: calls, fairness, or server with its ports, as in server:22,443.
     #[arg(long = "for", value_name = "WHAT", value_parser = weirgate_init::purpose)]
     purpose: Option<(&'static Purpose, Vec<u16>)>,
-    /// The link's device; without it, that of the default route.
+    /// The link's device; without it, the device of the default route.
     #[arg(long, value_name = "DEVICE", value_parser = policy::device)]
     device: Option<DeviceName>,
-    /// A device that leads to the hosts; may be given more than once.
+    /// A device that leads to the hosts; may be repeated.
     #[arg(long, value_name = "DEVICE", value_parser = policy::device)]
     lan: Vec<DeviceName>,
-    /// The file that the policy is written to.
+    /// The file to which the policy is written.
     #[arg(long, value_name = "FILE", default_value = policy::SITE)]
     output: PathBuf,
-    /// Replace that file where it is there.
+    /// Replace that file if it exists.
     #[arg(long)]
     replace: bool,
-    /// Ask nothing; take what is offered for what no option says.
+    /// Ask nothing; use the suggested value where no option gives one.
     #[arg(long, short)]
     yes: bool,
     /// Apply the policy.
     #[arg(long)]
     apply: bool,
-    /// How long an applied policy waits for `weirgate confirm` before it returns by itself.
+    /// How long an applied policy waits for `weirgate confirm` before it is undone.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time::duration)]
     confirm: Duration,
     /// Replace root qdiscs that weirgate did not make.
     #[arg(long)]
     adopt: bool,
-    /// Ask nothing, write nothing; print what was found and the policy as one JSON document.
+    /// Ask and write nothing; print the findings and the policy as one JSON document.
     #[arg(long, conflicts_with_all = ["apply", "adopt", "replace", "output"])]
     json: bool,
 }

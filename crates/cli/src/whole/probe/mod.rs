@@ -32,27 +32,28 @@ const IDLE: u32 = 20;
 /// What to measure.
 #[derive(Args)]
 pub struct Arguments {
-    /// The host where `weirgate probe --serve` runs, with a port after a colon if it is another.
+    /// The host where `weirgate probe --serve` runs; append `:PORT` for another port.
     #[arg(required_unless_present_any = ["serve", "icmp", "irtt", "iperf3", "bulk", "sequence"])]
     #[arg(conflicts_with_all = ["icmp", "irtt", "iperf3", "bulk"])]
     host: Option<String>,
-    /// Serve others: answer, send and receive for whoever asks. Runs until it is ended.
+    /// Serve the probes of others: reply, send and receive for any client. Runs until it is
+    /// terminated.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = EVERYWHERE)]
     #[arg(conflicts_with_all = ["host", "json", "icmp", "irtt", "iperf3", "bulk", "write"])]
     serve: Option<SocketAddr>,
-    /// Play the traffic and probes of an experiment of the lab. This machine is its hosts, and
-    /// the host of --to its servers. What belongs to the run is kept in
-    /// the folder of --write, else in a new one here. Done by `weirgate-lab`.
+    /// Play the traffic and probes of a lab experiment. This machine acts as its hosts, and the
+    /// host of --to as its servers. The run's files are stored in the folder of --write, else in a
+    /// new one here. `weirgate-lab` does this.
     #[arg(long, value_name = "FILE", requires = "to")]
     #[arg(conflicts_with_all = ["host", "serve", "icmp", "irtt", "iperf3", "bulk"])]
     sequence: Option<PathBuf>,
-    /// The host that --sequence is played with, where `weirgate probe --serve` runs.
+    /// The host for --sequence, where `weirgate probe --serve` runs.
     #[arg(long, value_name = "HOST[:PORT]", requires = "sequence")]
     to: Option<String>,
     #[command(flatten)]
     remote: remote::Arguments,
-    /// Keep what was asked and answered, every echo, the result, and where that is allowed the
-    /// beginning of every packet in a new folder.
+    /// Store requests, replies, every echo and the result in a new folder; also the beginning of
+    /// every packet, if privileges allow.
     #[arg(long, value_name = "FOLDER")]
     write: Option<PathBuf>,
     /// Print JSON.

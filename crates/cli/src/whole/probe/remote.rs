@@ -29,23 +29,25 @@ const USUAL: u32 = 1500;
 #[derive(clap::Args)]
 #[group(skip)]
 pub struct Arguments {
-    /// Measure with a host that answers ICMP echoes: round trips, the largest packet, cells.
+    /// Measure round trips, the largest packet and cells with a host that answers ICMP echo
+    /// requests.
     #[arg(long, value_name = "HOST", conflicts_with = "irtt")]
     icmp: Option<String>,
     /// Measure round trips with an irtt server.
     #[arg(long, value_name = "HOST[:PORT]")]
     irtt: Option<String>,
-    /// Fill the line both ways with an iperf3 server, which is sent ICMP echoes unless another
-    /// host is named.
+    /// Fill the line in both directions with an iperf3 server; it also gets the ICMP echo requests
+    /// unless another host is named.
     #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "bulk")]
     iperf3: Option<String>,
-    /// Fill the line downwards with a large file of a web server, alike.
+    /// Fill the line downstream with a large file from a web server; echo requests as with
+    /// --iperf3.
     #[arg(long, value_name = "URL", value_parser = Bulk::parse)]
     bulk: Option<Bulk>,
-    /// Trust the authorities of this file (PEM) for https://, in place of the system's.
+    /// Trust the authorities of this file (PEM) for https:// instead of the system's.
     #[arg(long, value_name = "FILE", requires = "bulk")]
     bulk_ca: Option<PathBuf>,
-    /// Fill it for this long each way.
+    /// How long to fill the line in each direction.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = length)]
     time: Duration,
 }

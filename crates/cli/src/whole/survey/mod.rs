@@ -27,17 +27,17 @@ pub struct Arguments {
     /// The device.
     #[arg(value_parser = device)]
     device: DeviceName,
-    /// For how long; Ctrl-C ends it earlier and prints what was seen.
+    /// How long to count; Ctrl-C ends it earlier and prints the counts so far.
     #[arg(long = "for", value_name = "TIME", default_value = "1min", value_parser = length)]
     time: Duration,
-    /// What the line carries, to say how full it was.
+    /// The line's rate, to calculate how full it was.
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
-    /// The link's layer by its name in policies, such as `adsl:bridged-llc` or `ethernet`: how full
-    /// the line was is then given with what the layer adds to each packet.
+    /// The link layer by its name in policies, such as `adsl:bridged-llc` or `ethernet`; the line's
+    /// load then includes its overhead for each packet.
     #[arg(long, value_name = "LAYER", value_parser = layer)]
     link: Option<LinkLayer>,
-    /// Keep what was asked, every second and the result in a new folder.
+    /// Store the arguments, the counts of every second and the result in a new folder.
     #[arg(long, value_name = "FOLDER")]
     write: Option<PathBuf>,
     /// Print JSON.

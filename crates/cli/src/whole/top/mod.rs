@@ -37,24 +37,25 @@ const WITHOUT_PACKETS: &str = "packets are looked at with `--packets`";
 /// What `weirgate top` takes.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Look this often.
+    /// The time between two samples.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = every)]
     every: Duration,
-    /// Look twice, print what went on in between, and end.
+    /// Take two samples, print what happened between them, and exit.
     #[arg(long)]
     once: bool,
-    /// With --once, look at packets as well: hosts, waits and round trips. It takes seconds to load
-    /// the programs for that.
+    /// With --once, also measure packets: hosts, delays and round trips. Loading the programs for
+    /// this takes seconds.
     #[arg(long, requires = "once")]
     packets: bool,
-    /// Print JSON, an object for each look.
+    /// Print JSON, one object for each sample.
     #[arg(long)]
     json: bool,
-    /// The policy that names classes and their promises, else the one that is applied, where it
-    /// can be read.
+    /// The policy that names classes and their promises; without it, the applied one if it can be
+    /// read.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Send this host an ICMP echo at every look, with a code point of 0 to 63; may be repeated.
+    /// Send this host an ICMP echo request at every sample, with a code point of 0 to 63; may be
+    /// repeated.
     #[arg(long, value_name = "NAME=ADDRESS[,DSCP]", value_parser = target)]
     probe: Vec<Target>,
 }

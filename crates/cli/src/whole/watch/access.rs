@@ -11,12 +11,12 @@ use weirgate_watch::{Access, password, token};
 /// Whom to let in.
 #[derive(clap::Args)]
 pub struct Admit {
-    /// The name, which browsers ask for.
+    /// The user name, for which browsers ask.
     name: String,
-    /// The file that `weirgate watch --access` is given; made where there is none.
+    /// The file of `weirgate watch --access`; it is created if it does not exist.
     #[arg(long, value_name = "FILE")]
     access: PathBuf,
-    /// Read a password of at least twelve letters from standard input, instead of making a token.
+    /// Read a password of at least twelve characters from standard input instead of making a token.
     #[arg(long)]
     password: bool,
 }
@@ -26,7 +26,7 @@ pub struct Admit {
 pub struct Dismiss {
     /// The name.
     name: String,
-    /// The file that `weirgate watch --access` is given.
+    /// The file of `weirgate watch --access`.
     #[arg(long, value_name = "FILE")]
     access: PathBuf,
 }

@@ -42,53 +42,55 @@ pub struct Arguments {
     /// Serve them at a Unix socket instead.
     #[arg(long, value_name = "PATH", conflicts_with = "listen")]
     socket: Option<PathBuf>,
-    /// A proxy with TLS and authentication stands before it: allow any address and any name.
+    /// Allow any address and any host name, because a proxy with TLS and authentication is in
+    /// front.
     #[arg(long)]
     behind_proxy: bool,
-    /// Serve by TLS with this certificate (PEM, with those between it and its authority); read
-    /// again when it changes.
+    /// Serve over TLS with this certificate (PEM, with its intermediate certificates); it is
+    /// reloaded when it changes.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The certificate's private key (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Let in only who is named in this file, with a password or token; `weirgate watch admit`
-    /// writes it.
+    /// Admit only users named in this file, with password or token; `weirgate watch admit` writes
+    /// the file.
     #[arg(long, value_name = "FILE")]
     access: Option<PathBuf>,
-    /// Let this user of this machine look over loopback without a token, besides root, the user
-    /// who runs this, and who called it by sudo; may be repeated.
+    /// Admit this local user over loopback without a token, besides root, the user who runs `watch`
+    /// and the user who called sudo; may be repeated.
     #[arg(long, value_name = "NAME", conflicts_with = "access")]
     user: Vec<web::User>,
     #[command(flatten)]
     send: send::Arguments,
-    /// The policy that names classes and their promises, else the one that is applied, where it
-    /// can be read.
+    /// The policy that names classes and their promises; without it, the applied one if it can be
+    /// read.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// The history's file [default: below $STATE_DIRECTORY, $XDG_STATE_HOME or ~/.local/state].
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
-    /// Megabytes that a new history may grow to.
+    /// The largest size of a new history, in megabytes.
     #[arg(long, value_name = "MB", default_value_t = SIZE_MB)]
     #[arg(value_parser = clap::value_parser!(u64).range(2..1_000_000))]
     size: u64,
-    /// Look this often.
+    /// The time between two samples.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = every)]
     every: Duration,
-    /// Send this host an ICMP echo at every look, with a code point of 0 to 63; may be repeated.
+    /// Send this host an ICMP echo request at every sample, with a code point of 0 to 63; may be
+    /// repeated.
     #[arg(long, value_name = "NAME=ADDRESS[,DSCP]", value_parser = target)]
     probe: Vec<Target>,
 }
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Print what the history has, as CSV or JSON; also while it is written.
+    /// Print the history as CSV or JSON, even while `watch` writes it.
     Export(Export),
-    /// Let somebody look: write a name, with the hash of a new token or a password, into the file
-    /// of --access.
+    /// Admit a user: write a name, with the hash of a new token or a password, into the file of
+    /// --access.
     Admit(Admit),
-    /// Let somebody look no more.
+    /// Remove a user from the file of --access.
     Dismiss(Dismiss),
     /// The process that answers requests; started by `watch`.
     #[command(hide = true)]
@@ -100,19 +102,19 @@ struct Export {
     /// The history's file [default: as for `watch`].
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
-    /// A series; may be repeated. Without one, the names of all are printed.
+    /// A series; may be repeated. Without one, the names of all series are printed.
     #[arg(long, value_name = "NAME")]
     series: Vec<String>,
-    /// From this time: seconds of Unix time, or how long ago, such as `12h`.
+    /// The start: seconds of Unix time, or how long ago, such as `12h`.
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = time)]
     from: i64,
-    /// To this time, read alike.
+    /// The end, in the same form.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = time)]
     to: i64,
-    /// In steps of this length; `0s` is as it was seen.
+    /// The length of steps; `0s` prints values as recorded.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = step)]
     step: i64,
-    /// Print JSON, with the events; else CSV.
+    /// Print JSON, which includes events, instead of CSV.
     #[arg(long)]
     json: bool,
 }

@@ -12,21 +12,21 @@ use weirgate_watch::{Kind, Receiver, Sending};
 #[derive(clap::Args)]
 #[group(skip)]
 pub struct Arguments {
-    /// Send all numbers to Prometheus or what reads its remote write 1.0; FILE holds what to show
-    /// as `Authorization`, such as `Bearer TOKEN`; may be repeated.
+    /// Send all metrics by Prometheus remote write 1.0; FILE holds the value of `Authorization`,
+    /// such as `Bearer TOKEN`; may be repeated.
     #[arg(long, value_name = "URL[,FILE]", value_parser = remote_write)]
     remote_write: Vec<Receiver>,
-    /// Send all numbers to an OpenTelemetry collector by OTLP over HTTP; may be repeated.
+    /// Send all metrics to an OpenTelemetry collector by OTLP over HTTP; may be repeated.
     #[arg(long, value_name = "URL[,FILE]", value_parser = otlp)]
     otlp: Vec<Receiver>,
-    /// Send this often.
+    /// The time between two transmissions.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = every)]
     send_every: Duration,
-    /// Give all numbers that are sent a label, besides `job` and `instance`, which are `weirgate`
-    /// and the machine's name unless given here; may be repeated.
+    /// Add a label to all metrics that are sent, besides `job` and `instance`, which default to
+    /// `weirgate` and the machine's name; may be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
     send_label: Vec<(String, String)>,
-    /// Trust the authorities of this file (PEM) where something is sent, instead of the system's.
+    /// Trust the authorities of this file (PEM) for what is sent, instead of the system's.
     #[arg(long, value_name = "FILE")]
     send_ca: Option<PathBuf>,
 }

@@ -21,25 +21,43 @@ codes! {
     LAN_UNSTATED "C205" "No inside device is named, so that merged packets may reach the gate (warning).";
     TRANSLATED "C206" "A downstream rule tests the inside address or port where only the translated one is seen (warning).";
     RATIO "C207" "Guarantees of one priority are too unequal to be served in turn.";
-    UNTRACKED "C208" "A rule asks for the connection where packets have not passed connection tracking; it serves the upstream only, or nothing.";
+    UNTRACKED "C208" "A rule needs the connection where packets have not passed connection \
+                      tracking; it works upstream only, or not at all.";
     SLOW_DRAIN "C209" "The downstream margin is so small that a queue at the far end stays for minutes (warning).";
     OBJECTIVE_MISSED "C210" "A class can wait longer than its objective allows (warning).";
-    DELAY "C212" "One packet takes longer than the delay that a class asks for, and TCP's segments cannot be lowered that far (warning).";
-    ENGINE "C213" "The engine that the link asks for cannot do what the policy says, or this kernel lacks it.";
-    NO_RESTORE "C214" "The kernel lacks act_ctinfo, so that kept decisions do not reach packets that are shaped as they arrive (warning).";
-    ACK_FILTER "C215" "Acknowledgements shall be filtered, and no cake is upstream, or the kernel has none (warning where the policy leaves it open).";
-    PAYLOAD "C216" "Payloads shall be looked at, and the kernel cannot, or the policy does not say where the packets arrive.";
-    BRIDGE "C217" "A rule asks for what bridged packets do not have, or the kernel cannot classify what leaves by a bridge's port; or the policy asks for what is not done in packets that PPPoE carries (warning).";
-    POLICED "C218" "What arrives shall be policed by a filter, and the kernel cannot, or the policy also asks for what such a filter cannot do.";
-    RECEIVE "C219" "Acknowledgements cannot be held back as `[receive]` asks, it tells more classes apart than its programs can, or windows are chosen for more than the line carries (warning).";
-    CONDITIONER "C221" "Packets shall be conditioned, and the kernel cannot, or a conditioner is about more classes than its program tells apart, or lets no full packet conform (warning).";
-    NO_FIELD "C222" "A rule asks for what this kernel cannot tell of a packet.";
-    OTHER_QUEUE "C223" "The kernel lacks fq_codel, so that classes that name no queue have another (warning).";
-    OWN_TRAFFIC "C224" "A rule keeps its decision for the answers to the router's own packets, which are not shaped with `inbound = \"lan\"` (warning).";
-    INSIDE "C225" "Connections shall keep which inside host they are of, and the bits of `[marks]` have no room for it, or the kernel does not copy marks.";
-    ORDER "C226" "Connections shall change their class in order, and the kernel cannot, or not where the policy shapes them (warning).";
-    AUTOMATIC "C227" "The kernel lacks what `inbound = \"auto\"` would choose, which does without it (note).";
-    L4S "C228" "`l4s` asks for what the engine or a class's queue does not have (error), or has another engine than the kit's (note).";
+    DELAY "C212" "One packet takes longer than the `delay` of a class, and the MSS of TCP cannot \
+                  be lowered that far (warning).";
+    ENGINE "C213" "The link's `engine` cannot carry the policy, or this kernel lacks it.";
+    NO_RESTORE "C214" "The kernel lacks act_ctinfo, so that kept decisions do not reach packets \
+                       that are shaped on arrival (warning).";
+    ACK_FILTER "C215" "`ack-filter` needs cake upstream, but the policy has none there or the \
+                       kernel lacks it (warning where the policy leaves it open).";
+    PAYLOAD "C216" "A rule examines payloads, but the kernel cannot, or the policy does not \
+                    state where the packets arrive.";
+    BRIDGE "C217" "A rule needs what bridged packets do not have, or the kernel cannot classify \
+                   packets that leave through a bridge port; or the policy needs what is not \
+                   done in packets within PPPoE (warning).";
+    POLICED "C218" "Arriving packets should be policed by a filter, but the kernel cannot, or \
+                    the policy also needs what such a filter cannot do.";
+    RECEIVE "C219" "Acknowledgements cannot be held back as `[receive]` requires, it has more \
+                    classes than its programs can distinguish, or windows are chosen for more \
+                    than the line carries (warning).";
+    CONDITIONER "C221" "The policy conditions packets, but the kernel cannot; or a conditioner \
+                        has more classes than its program can distinguish, or lets no full \
+                        packet conform (warning).";
+    NO_FIELD "C222" "A rule has a condition that this kernel cannot test.";
+    OTHER_QUEUE "C223" "The kernel lacks fq_codel, so that classes without a `queue` get another \
+                        (warning).";
+    OWN_TRAFFIC "C224" "A rule keeps its decision for replies to the router's own packets, which \
+                        are not shaped with `inbound = \"lan\"` (warning).";
+    INSIDE "C225" "Connections should store their inside host, but the bits of `[marks]` have no \
+                   room for it, or the kernel does not copy marks.";
+    ORDER "C226" "Connections should change class in order, but the kernel cannot do this, or \
+                  not where the policy shapes them (warning).";
+    AUTOMATIC "C227" "The kernel lacks a part of what `inbound = \"auto\"` would choose; the \
+                      rest is used (note).";
+    L4S "C228" "`l4s` needs what the engine or a class's queue lacks (error), or runs on another \
+                engine than the kit's (note).";
 }
 
 #[cfg(test)]

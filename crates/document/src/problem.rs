@@ -15,18 +15,18 @@ pub const OUT_OF_RANGE: &str = "D005";
 /// The codes of problems that any document may have, and what they stand for.
 pub const CODES: &[(&str, &str)] = &[
     ("D001", "The text is not TOML."),
-    ("D002", "A field is missing that must be there."),
-    ("D003", "A field is not known in its place."),
+    ("D002", "A required field is missing."),
+    ("D003", "A field is not known here."),
     (
         "D004",
         "A value is of another type, or its text cannot be read.",
     ),
-    (OUT_OF_RANGE, "A number is out of its range."),
-    ("D006", "A parameter is malformed or used nowhere."),
+    (OUT_OF_RANGE, "A number is out of range."),
+    ("D006", "A parameter is malformed or unused."),
     ("D007", "A field has a newer name (note)."),
     (
         "D008",
-        "A field stands twice in a table, by its name and by a former one.",
+        "A table has a field twice, by its present and by a former name.",
     ),
 ];
 

@@ -9,25 +9,27 @@ pub const CODES: &[(&str, &str)] = &[
         "the file has a version that this weirgate does not read",
     ),
     (NAME, "a name is not allowed, or is given twice"),
-    (WORD, "a word is not one of those that a field takes"),
-    (UNKNOWN, "something is named that the file does not have"),
-    (LIMIT, "a value is outside what a domain can carry out"),
+    (WORD, "a word is not one that the field accepts"),
+    (
+        UNKNOWN,
+        "a name refers to something that the file does not have",
+    ),
+    (LIMIT, "a value is out of a domain's range"),
     (
         SHARE,
-        "the parts of a link sum to more than the link, or something is promised in a class that \
-         has no part of its own",
+        "the parts of a link sum to more than the link, or a promise is in a class without a \
+         part of its own",
     ),
     (LINK, "a link does not join two routers"),
-    (PATH, "there is no way from one customer to the other"),
+    (PATH, "there is no path from one customer to the other"),
     (EMPTY, "the file describes nothing"),
     (
         NETWORK,
-        "networks of two customers overlap, or a customer's address is in none of his own",
+        "networks of two customers overlap, or a customer's address is in none of its own",
     ),
     (
         SELECT,
-        "what a service selects packets by cannot be used, or selects another service's packets \
-         as well",
+        "the selectors of a service cannot be used, or also select another service's packets",
     ),
 ];
 

@@ -9,12 +9,15 @@ pub const CODES: &[(&str, &str)] = &[
     ),
     (
         NUMBERS,
-        "a figure's runs are not numbers, or its mean or interval is not theirs",
+        "a figure's runs are not numbers, or its mean or interval does not follow from them",
     ),
-    (VERDICT, "a verdict is not one, or lacks what it needs"),
+    (
+        VERDICT,
+        "a verdict is not a known one, or lacks what it needs",
+    ),
     (
         SEEDS,
-        "seeds are not whole numbers, or runs are not one for each",
+        "seeds are not whole numbers, or there is not one run for each",
     ),
 ];
 

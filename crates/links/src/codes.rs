@@ -9,12 +9,12 @@ pub const CODES: &[(&str, &str)] = &[
         "the file of links has a version that this weirgate does not read",
     ),
     (COUNT, "there are fewer or more links than can be used"),
-    (DEVICE, "a device cannot be that of a link, or is of two"),
-    (WORD, "a word is not one of those that a field takes"),
     (
-        ADDRESS,
-        "an address or prefix cannot be what it is given as",
+        DEVICE,
+        "a device cannot belong to a link, or belongs to two",
     ),
+    (WORD, "a word is not one that the field accepts"),
+    (ADDRESS, "an address or prefix cannot be used in this field"),
     (MARKS, "the bits of marks cannot number the links"),
     (UNKNOWN, "a rule names a link that the file does not have"),
     (
@@ -25,7 +25,7 @@ pub const CODES: &[(&str, &str)] = &[
         PROTOCOL,
         "a rule's protocol is not one, has no ports, or is of another IP version",
     ),
-    (PORT, "a rule's ports are none that a packet can have"),
+    (PORT, "a rule's ports are not ones that a packet can have"),
 ];
 
 pub(crate) const VERSION: &str = "L101";

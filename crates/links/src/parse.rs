@@ -95,7 +95,7 @@ fn marks(root: &mut Reader<'_, '_>) -> Option<u32> {
     let fits = |mask: &u32| *mask != 0 && mask >> mask.trailing_zeros() == 0xf;
     let fitting = mask.filter(fits);
     if fitting.is_none() {
-        let message = format!("`{}` is not four bits that stand together", text.value);
+        let message = format!("`{}` is not four contiguous bits", text.value);
         let hint = "write a mask such as `0x00000f00`";
         root.problems()
             .error(codes::MARKS, text.span, message, hint);

@@ -21,18 +21,18 @@ macro_rules! codes {
 }
 
 codes! {
-    VERSION "P101" "The policy's version is not one that this program reads.";
-    DEVICE "P102" "A device name is one that Linux refuses, or one device stands in two roles.";
+    VERSION "P101" "This program does not read the policy's version.";
+    DEVICE "P102" "Linux refuses a device name, or one device has two roles.";
     ZERO_RATE "P103" "A rate is 0.";
     MARGIN "P104" "A margin leaves less than 8 kbit/s of the line.";
     LAYER "P105" "The link layer is not known.";
-    LAYER_NUMBERS "P106" "A number of a link layer stated by hand is out of range or contradicts another.";
-    WORD "P107" "A word is not one of those that the field takes.";
+    LAYER_NUMBERS "P106" "A number in `layer` is out of range or contradicts another.";
+    WORD "P107" "A word is not one that the field accepts.";
     INBOUND "P108" "The inbound side lacks what its kind needs, or is described without a downstream rate.";
     KIND_UNSTATED "P109" "A device's name suggests a kind that the policy does not state (warning).";
     CLASS_NAME "P110" "A class name is not usable.";
     DUPLICATE_CLASS "P111" "Two classes of one direction have the same name.";
-    TOO_MANY "P112" "There are more classes or rules than can be distinguished or kept fast.";
+    TOO_MANY "P112" "There are more classes or rules than can be distinguished or processed fast.";
     NO_DEFAULT "P113" "A direction has no default class, or no class at all.";
     TWO_DEFAULTS "P114" "A direction has more than one default class.";
     SHARE_ZERO "P115" "A class is guaranteed nothing, or less than 1 kbit/s.";
@@ -40,7 +40,7 @@ codes! {
     CEILING "P117" "A ceiling is below the class's guarantee, above the link, or 0.";
     GUARANTEE "P118" "A class states both a share and a rate, or neither.";
     UNSHAPED "P119" "A class or rule is for a direction that the policy does not shape.";
-    QUEUE "P120" "A queue is not written in a way that is understood.";
+    QUEUE "P120" "A queue is malformed.";
     QUEUE_LIMIT "P121" "A queue's limit is 0 or holds less than one full packet.";
     QUEUE_SETTINGS "P122" "Settings of a queue contradict each other or are out of range.";
     BURST "P123" "A burst is longer than 10 s at the class's guaranteed rate.";
@@ -52,14 +52,15 @@ codes! {
     PORT "P144" "A port or range of ports is not one.";
     LENGTH "P145" "A packet length or range of lengths is not one.";
     TCP_FLAGS "P146" "TCP flags are not understood or can never match.";
-    PROTOCOL "P147" "A protocol is not known by that name.";
+    PROTOCOL "P147" "No protocol has this name.";
     CONTRADICTION "P148" "Conditions of one rule exclude each other; it never matches.";
     NO_CONDITION "P149" "A rule has no condition, so that none after it is ever reached.";
     NEVER_REACHED "P150" "An earlier rule takes every packet of this one (warning).";
     ONE_VERSION "P151" "A rule matches ICMP of one IP version only (warning).";
     TOS "P152" "A type of service is not known or no longer exists.";
-    UNUSED_CLASS "P153" "No rule leads to a class that is not the default (warning).";
-    INCLUDE "P160" "An included file cannot be read, includes itself, or is too deep or too much.";
+    UNUSED_CLASS "P153" "No rule leads to a class other than the default (warning).";
+    INCLUDE "P160" "An included file cannot be read, includes itself, or is nested too deep; or \
+                    the files are too many or too large.";
     GROUP "P161" "A group is not known, not usable, or empty.";
     SERVICE "P162" "A service is not known, or not usable.";
     RULESET "P163" "A rule set is not usable, or two have one name.";
@@ -68,26 +69,33 @@ codes! {
     ICMP_TYPE "P166" "A type of ICMP is not known.";
     MAC "P167" "A MAC address is not one.";
     MARK "P168" "A mark or a mask is not usable.";
-    ONE_WAY "P169" "A condition that only upstream packets have stands in a rule for the downstream.";
+    ONE_WAY "P169" "A rule for the downstream has a condition that only upstream packets can \
+                    fulfil.";
     CONNECTION "P170" "A condition on a connection is not understood.";
     KEEP "P171" "More rules keep their decision on the connection than the mark has room for.";
-    DSCP_TREATMENT "P172" "What is to be done with code points contradicts itself.";
+    DSCP_TREATMENT "P172" "The fields of `[dscp]` contradict each other.";
     NO_EFFECT "P173" "A rule does nothing.";
     COUNTER_NAME "P174" "The name of a rule is not usable, or two rules have one.";
     MISPLACED "P175" "An included file has a field that only the policy itself may have.";
-    FAIR "P176" "A class is to be shared in a way that its queue cannot.";
+    FAIR "P176" "A class's queue cannot share as its `fair` requires.";
     GROUP_SHARE "P177" "Shares of groups are 0, given twice, or sum to more than 99 % of a class.";
-    HOST_CAP "P178" "A limit for each host limits nothing, is for too many hosts, or for a class that is divided otherwise.";
-    DELAY "P179" "The delay that a class asks for is out of range.";
-    PAYLOAD "P181" "A rule asks for what a flow's first payloads betray and does not keep its decision, or asks for what is not known.";
-    MSS "P185" "A rule states an MSS where no TCP connection begins, or counts its packets besides.";
-    SLACK "P186" "The time that the gate's timer may be late is out of range.";
-    RECEIVE "P187" "What `[receive]` says contradicts itself, the link or the rest of the policy, or is out of range.";
-    TRACK "P188" "What `[track]` says of a line whose rate changes contradicts the link or the rest of the policy, or is out of range.";
-    SLOW_LINE "P189" "A line is slower than any that is likely, so that the unit of its rate may be wrong (warning).";
+    HOST_CAP "P178" "A limit for each host has no rate, has too many hosts, or is for a class \
+                     that is already divided.";
+    DELAY "P179" "The `delay` of a class is out of range.";
+    PAYLOAD "P181" "A rule with `payload` does not keep its decision, or names a protocol \
+                    without a signature.";
+    MSS "P185" "A rule has `mss` but matches no start of a TCP connection, or also counts packets.";
+    SLACK "P186" "`timer-slack` is out of range.";
+    RECEIVE "P187" "`[receive]` contradicts itself, the link or the rest of the policy, or a \
+                    value is out of range.";
+    TRACK "P188" "`[track]` contradicts the link or the rest of the policy, or a value is out of \
+                  range.";
+    SLOW_LINE "P189" "A line is unusually slow, so that the unit of its rate may be wrong \
+                      (warning).";
     CONDITIONER "P191" "A conditioner contradicts itself or the rest of the policy, is out of range, or sees no packet (warning).";
-    USER "P192" "A user or group is not a number, or is asked of packets that came in.";
-    CONTROL_GROUP "P193" "The path of a control group is not one, or is asked of packets that came in, or more are named than the mark has room for.";
+    USER "P192" "A user or group is not a number, or a rule tests it on packets that came in.";
+    CONTROL_GROUP "P193" "The path of a control group is malformed, a rule tests it on packets \
+                          that came in, or there are more than the mark has room for.";
 }
 
 #[cfg(test)]

@@ -128,7 +128,7 @@ fn run(text: &str) -> Result<u32, Misread> {
     let mask = number(text)?;
     if !are_together(mask) {
         return Err((
-            format!("the bits of `{text}` do not stand together"),
+            format!("the bits of `{text}` are not contiguous"),
             "write a mask such as `0x00ff0000`".to_owned(),
         ));
     }
@@ -140,7 +140,7 @@ fn numbers(text: &str) -> Result<u32, Misread> {
     let mask = number(text)?;
     if !are_together(mask) || mask.count_ones() > MOST_BITS {
         return Err((
-            format!("`{text}` is not 1 to {MOST_BITS} bits that stand together"),
+            format!("`{text}` is not 1 to {MOST_BITS} contiguous bits"),
             "write a mask such as `0xf0000000`, which has room for 15 numbers".to_owned(),
         ));
     }
@@ -153,7 +153,7 @@ fn payload(text: &str) -> Result<u8, Misread> {
     let lowest = mask.trailing_zeros();
     if mask.checked_shr(lowest) != Some((1 << BITS) - 1) {
         return Err((
-            format!("`{text}` is not {BITS} bits that stand together"),
+            format!("`{text}` is not {BITS} contiguous bits"),
             "write a mask such as `0x07000000`".to_owned(),
         ));
     }
@@ -236,10 +236,10 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
             codes::CONTROL_GROUP,
             span.clone(),
             format!(
-                "rules name {groups} control groups, and the bits {bits:#010x} have room for {}",
+                "rules name {groups} control groups, but the bits {bits:#010x} have room for {}",
                 room(bits)
             ),
-            "give `[marks]` a `cgroup` of more bits, at most 8, or name a group above several",
+            "give `cgroup` of `[marks]` more bits, at most 8, or name a common parent group",
         );
     }
     let stored = policy.rules.iter().filter_map(|rule| rule.keep.as_ref());
@@ -249,7 +249,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
             codes::KEEP,
             one_too_many.clone(),
             format!(
-                "{} rules keep their decision, and the mask has room for {room}",
+                "{} rules keep their decision, but the mask has room for {room}",
                 stored.count()
             ),
             "give `[marks]` a wider mask, or keep fewer",
@@ -282,7 +282,7 @@ fn apart(policy: &Policy, problems: &Problems) {
                 codes::MARK,
                 span.clone(),
                 format!("{:#010x} of the mark stores {}", one.bits, one.says),
-                format!("look at other bits, or {}", one.right),
+                format!("match other bits, or {}", one.right),
             );
         }
     }

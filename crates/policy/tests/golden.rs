@@ -235,7 +235,7 @@ fn a_crowd_is_refused() {
     let rule = "[[rule]]\nclass = \"good\"\nport = 9\nfinal = false\n";
     assert_eq!(
         errors(&format!("{SOUND}{}", rule.repeat(4097))),
-        ["with all services and times there are more than 4096 rules here"]
+        ["with all services and schedules expanded, there are more than 4096 rules here"]
     );
 }
 

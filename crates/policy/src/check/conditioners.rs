@@ -75,8 +75,8 @@ fn classes(policy: &Policy, one: &Conditioner, error: &dyn Fn(&SourceSpan, Strin
         if one.enters {
             error(
                 &class.span,
-                "packets that enter a device have no class yet".to_owned(),
-                "write `at = \"leave\"`, or say by `dscp` and addresses which packets".to_owned(),
+                "packets that enter a device do not have a class yet".to_owned(),
+                "write `at = \"leave\"`, or select packets by `dscp` and addresses".to_owned(),
             );
         } else if direction == Direction::Down
             && policy.link.inbound.value != Inbound::Lan
@@ -84,9 +84,9 @@ fn classes(policy: &Policy, one: &Conditioner, error: &dyn Fn(&SourceSpan, Strin
         {
             error(
                 &class.span,
-                "packets that were shaped where they arrived have no class any more".to_owned(),
-                "write `inbound = \"lan\"` in `[link]`, or say by `dscp` and addresses which \
-                 packets"
+                "packets that were shaped on arrival no longer have a class".to_owned(),
+                "write `inbound = \"lan\"` in `[link]`, or select packets by `dscp` and \
+                 addresses"
                     .to_owned(),
             );
         } else if !known().any(|name| name == class.value) && !acknowledges {
@@ -122,7 +122,7 @@ fn hidden(policy: &Policy, one: &Conditioner, before: &[Conditioner], problems: 
                 "no packet reaches this conditioner: `{}` on line {} takes all of them",
                 all.name.value, all.line
             ),
-            "put it before that one: the first whose packets they are conditions them",
+            "put it before that one: the first that matches a packet conditions it",
         );
     }
 }

@@ -25,7 +25,8 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
                 codes::FAIR,
                 fair.span.clone(),
                 format!(
-                    "a queue `{}` does not know hosts, so that `{}` cannot be shared between them",
+                    "a queue `{}` does not distinguish hosts, so that `{}` cannot be shared \
+                     between them",
                     queue.value.kind(),
                     class.name.value
                 ),

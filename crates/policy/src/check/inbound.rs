@@ -30,7 +30,8 @@ pub(crate) fn check(policy: &Policy, least: Rate, problems: &Problems) {
             problems.error(
                 codes::INBOUND,
                 cap.group.span.clone(),
-                "a downstream limit for each host needs a queue, and arriving packets have none",
+                "a downstream limit for each host needs a queue, but arriving packets are not \
+                 queued",
                 "leave `down` out here, or write `inbound = \"ifb\"` or `\"lan\"`",
             );
         }
@@ -42,7 +43,8 @@ pub(crate) fn check(policy: &Policy, least: Rate, problems: &Problems) {
         problems.error(
             codes::INBOUND,
             policing.span.clone(),
-            "`[inbound]` configures `inbound = \"filter\"` and `\"police\"`, and the link has neither",
+            "`[inbound]` configures `inbound = \"filter\"` and `\"police\"`, but the link has \
+             neither",
             "write `inbound = \"filter\"` or `\"police\"` in `[link]`, or leave the table out",
         );
         return;

@@ -138,7 +138,7 @@ fn defaults(policy: &Policy, direction: Direction, problems: &Problems) {
         [] => problems.error(
             codes::NO_DEFAULT,
             policy.classes[0].span.clone(),
-            format!("no {stream} class takes what no rule matches"),
+            format!("no {stream} class takes packets that no rule matches"),
             "write `default = true` in one class of each direction",
         ),
         [_] => {}
@@ -190,7 +190,7 @@ fn ack(policy: &Policy, problems: &Problems) {
                 codes::ACK_RATE,
                 ack.reserve.span.clone(),
                 format!(
-                    "{} for ACKs is more than the whole {} of {}",
+                    "{} for ACKs exceeds the whole {} of {}",
                     in_kbit(rate),
                     direction.stream(),
                     in_kbit(gate)
@@ -224,7 +224,10 @@ fn rules(policy: &Policy, problems: &Problems) {
             problems.error(
                 codes::TOO_MANY,
                 rule.span.clone(),
-                format!("with all services and times there are more than {MOST_RULES} rules here"),
+                format!(
+                    "with all services and schedules expanded, there are more than \
+                         {MOST_RULES} rules here"
+                ),
                 "put several rules into one that lists addresses or ports",
             );
         }
@@ -383,7 +386,7 @@ fn unused(policy: &Policy, problems: &Problems) {
                 codes::UNUSED_CLASS,
                 class.name.span.clone(),
                 format!("no rule leads to `{}`", class.name.value),
-                "its share is lent to the others; add a rule or remove the class",
+                "its share goes to the others; add a rule or remove the class",
             );
         }
     }

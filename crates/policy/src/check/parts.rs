@@ -61,7 +61,7 @@ fn divided(policy: &Policy, cap: &HostCap, problems: &Problems) {
                     "`{name}` is divided between groups on line {} already",
                     share.line
                 ),
-                "limit hosts in a class of their own, or name in `classes` which are divided",
+                "limit hosts in a class of their own, or list the divided classes in `classes`",
             );
         }
     }
@@ -97,7 +97,7 @@ fn sums(policy: &Policy, class: &Class, problems: &Problems) {
                 codes::GROUP_SHARE,
                 share.group.span.clone(),
                 format!("`{}` has a share of `{name}` already", share.group.value),
-                "keep one, or name in `classes` what each is for",
+                "keep one, or list in `classes` what each is for",
             );
         }
         seen.push(&share.group.value);
@@ -107,8 +107,8 @@ fn sums(policy: &Policy, class: &Class, problems: &Problems) {
             problems.error(
                 codes::GROUP_SHARE,
                 share.share.span.clone(),
-                format!("here the groups' shares of `{name}` pass 99%"),
-                "lower them; the hosts of no group need 1% at least",
+                format!("here the groups' shares of `{name}` exceed 99%"),
+                "lower them; hosts of no group need at least 1%",
             );
         }
     }
@@ -133,8 +133,8 @@ fn crowds(policy: &Policy, direction: Direction, problems: &Problems) {
                 codes::HOST_CAP,
                 cap.span.clone(),
                 format!(
-                    "from here on hosts with {} limits have more than {MOST_CAPPED} queues, one \
-                     in each class that holds for them",
+                    "from here on, hosts with {} limits have more than {MOST_CAPPED} queues, one \
+                     in each class that applies to them",
                     direction.stream()
                 ),
                 "limit fewer hosts, or share between hosts: `fair = \"hosts\"`",
@@ -153,7 +153,7 @@ fn crowds(policy: &Policy, direction: Direction, problems: &Problems) {
                 codes::TOO_MANY,
                 share.span.clone(),
                 format!("classes and groups together make more than {MOST_PARTS} parts here"),
-                "name in `classes` which are divided",
+                "list the divided classes in `classes`",
             );
         }
     }

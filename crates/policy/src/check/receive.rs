@@ -103,12 +103,13 @@ fn stop_and_wait(policy: &Policy, receive: &Receive, problems: &Problems) {
             codes::RECEIVE,
             span,
             format!(
-                "receive windows alone cannot limit a connection to {}: a segment of {segment} bytes for each \
-                 round trip of {FAR} is {} already, and more where it is shorter",
+                "receive windows alone cannot limit a connection to {}: one segment of {segment} \
+                 bytes per round trip of {FAR} is already {}, and more if the round trip is \
+                 shorter",
                 in_kbit(rate),
                 in_kbit(least)
             ),
-            "add `max-ack-delay = \"500ms\"`, or ask for smaller ones with `mss = \"auto\"`",
+            "add `max-ack-delay = \"500ms\"`, or use smaller segments with `mss = \"auto\"`",
         );
     }
 }
@@ -125,7 +126,7 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
         error(
             &delay.span,
             format!(
-                "`max-ack-delay` is {}, and fq drops packets that are due more than 10s ahead",
+                "`max-ack-delay` is {}, but fq drops packets that are due more than 10s ahead",
                 delay.value
             ),
             "write at most 5s",
@@ -163,7 +164,7 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
     {
         error(
             &announced.span,
-            "`[receive.announced]` states nothing to do".to_owned(),
+            "`[receive.announced]` has no effect".to_owned(),
             "write an `mss` such as `mss = 536`, or `reset = true`",
         );
     }
@@ -178,7 +179,7 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
     if let Some(mss) = shares.filter(|_| !receive.keeps_to_rates()) {
         error(
             &mss.span,
-            "`mss = \"auto\"` needs a rate, which `[receive]` does not state".to_owned(),
+            "`mss = \"auto\"` needs a rate, but `[receive]` has none".to_owned(),
             "write a `rate`, or a number of bytes",
         );
     }
@@ -197,7 +198,7 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
         for (key, span) in unused.into_iter().flatten().chain(edges) {
             error(
                 span,
-                format!("`{key}` needs a rate, which `[receive]` does not state"),
+                format!("`{key}` needs a rate, but `[receive]` has none"),
                 "write a `rate`, or leave it out",
             );
         }
@@ -254,8 +255,8 @@ fn amounts(policy: &Policy, receive: &Receive, error: Say<'_>) {
             error(
                 span,
                 format!(
-                    "receive windows for {} limit nothing: arriving packets are held to {} of TCP's \
-                     payload (`margin-down`)",
+                    "receive windows for {} limit nothing: arriving packets are already held to \
+                     {} of TCP payload (`margin-down`)",
                     in_kbit(rate),
                     in_kbit(limit)
                 ),
@@ -278,7 +279,7 @@ fn names(policy: &Policy, receive: &Receive, error: Say<'_>) {
             error(
                 &name.span,
                 format!("there is no upstream class `{}`", name.value),
-                "a connection has the class of what it sends; name one of those",
+                "a connection has the class of the packets that it sends; name one of those",
             );
         } else if seen.contains(&name.value.as_str()) {
             error(

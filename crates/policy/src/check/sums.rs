@@ -87,7 +87,7 @@ fn sums(policy: &Policy, direction: Direction, gate: Rate, report: &mut Report<'
                     report.error(
                         codes::SHARES_OVER,
                         &class.guarantee.span,
-                        format!("the {stream} shares sum to {total}, here they pass 100%"),
+                        format!("the {stream} shares sum to {total}; here they exceed 100%"),
                         "lower this share or others to a sum of 100% or less",
                     );
                 }
@@ -103,7 +103,7 @@ fn sums(policy: &Policy, direction: Direction, gate: Rate, report: &mut Report<'
                         codes::SHARES_OVER,
                         &class.guarantee.span,
                         format!(
-                            "reserved {stream} rates pass the {} of the link",
+                            "reserved {stream} rates exceed the {} of the link",
                             in_kbit(gate)
                         ),
                         "lower the rates, or share the link by percentages",
@@ -141,7 +141,7 @@ fn each(policy: &Policy, direction: Direction, report: &mut Report<'_>) {
             let message = match stated.map(|stated| stated.guarantee.value) {
                 Some(Guarantee::Share(share)) => {
                     format!(
-                        "{share} of the {} that reservations leave is {}",
+                        "{share} of the {} left by reservations is {}",
                         in_kbit(left),
                         in_kbit(class.rate)
                     )

@@ -46,9 +46,9 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         floor.is_some() || ceiling.is_some()
     };
     if !Direction::BOTH.into_iter().any(written) {
-        let what = "`[track]` gives neither direction a range of rates";
-        let right = "write `down-floor`, `up-floor` or both, and ceilings where the line's rate \
-                     in `[link]` is not the most";
+        let what = "`[track]` gives no direction a range of rates";
+        let right = "write `down-floor`, `up-floor` or both, and ceilings if the line can exceed \
+                     its rate in `[link]`";
         wrong(&track.span, what.to_owned(), right);
     }
     for direction in Direction::BOTH.into_iter().filter(|one| written(*one)) {
@@ -63,15 +63,15 @@ fn drops(policy: &Policy, track: &Track, problems: &Problems) {
         Inbound::Police => problems.error(
             codes::TRACK,
             track.span.clone(),
-            "a policer drops answers to probes too, so that a full line looks like one where no \
-             reflector answers",
+            "a policer also drops replies to probes, so that a full line looks as if no \
+             reflector replies",
             "write `inbound = \"ifb\"` or `\"lan\"` in `[link]`",
         ),
         Inbound::Filter => problems.warning(
             codes::TRACK,
             track.span.clone(),
-            "the filter's drops come on top of what `[track]` gives up: together 34 to 54 % of \
-             lines that changed (docs/inbound-campaign.md)",
+            "the filter's drops add to what `[track]` gives up: together 34 to 54 % of lines \
+             that changed (docs/inbound-campaign.md)",
             "write `inbound = \"ifb\"` or `\"lan\"` in `[link]`, with `[receive]` beside it",
         ),
         Inbound::Ifb | Inbound::Lan | Inbound::None | Inbound::Auto => {}
@@ -85,8 +85,8 @@ fn one_way(policy: &Policy, track: &Track, direction: Direction, problems: &Prob
     let (floor, ceiling) = track.written(direction);
     let Some(floor) = floor else {
         let span = ceiling.as_ref().map_or(&track.span, |value| &value.span);
-        let what = format!("the {} has a ceiling and no floor", direction.stream());
-        let right = format!("write `{direction}-floor`: the rate to hold while nothing is known");
+        let what = format!("the {} has a ceiling but no floor", direction.stream());
+        let right = format!("write `{direction}-floor`: the rate while nothing is known");
         wrong(span, what, right);
         return;
     };
@@ -99,8 +99,8 @@ fn one_way(policy: &Policy, track: &Track, direction: Direction, problems: &Prob
     }
     if direction == Direction::Up && track.reflectors.is_empty() {
         let what =
-            "following the upstream needs reflectors: round trips of the traffic itself show a \
-                    queue too late"
+            "following the upstream needs reflectors: round trips of traffic show a queue too \
+                    late"
                 .to_owned();
         let right = "name `reflectors` as well, or leave `up-floor` out".to_owned();
         wrong(&floor.span, what, right);
@@ -126,7 +126,8 @@ fn one_way(policy: &Policy, track: &Track, direction: Direction, problems: &Prob
             "`{direction}-ceiling` of {} is below the line's {}",
             bounds.ceiling, bounds.base
         );
-        let right = "write a higher one, or a lower rate in `[link]`, where it begins".to_owned();
+        let right = "write a higher one, or a lower rate in `[link]`, which is the starting rate"
+            .to_owned();
         wrong(span, what, right);
         return;
     }
@@ -150,10 +151,10 @@ fn one_way(policy: &Policy, track: &Track, direction: Direction, problems: &Prob
         check::check(&policy.at_rates(None, None), &own);
         if let Some(first) = first.filter(|_| !own.has_errors()) {
             let what = format!(
-                "at the {end} of {rate} the policy does not hold: {}",
+                "at the {end} of {rate} the policy is not valid: {}",
                 first.message
             );
-            let right = format!("choose another {end}, or write shares in place of rates");
+            let right = format!("choose another {end}, or write shares instead of rates");
             wrong(span, what, right);
         }
     }

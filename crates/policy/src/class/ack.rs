@@ -143,7 +143,7 @@ fn factor(cell: &mut Cell<'_, '_, '_, ()>, ack: &mut Ack) {
         cell.error(
             codes::ACK_RATE,
             factor.span,
-            "`factor` is how many data packets one ACK stands for: 1 to 100",
+            "`factor` is the number of data packets per ACK: 1 to 100",
             "write 1.5, or leave it out",
         );
     }

@@ -168,7 +168,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Class {
         (true, true) => Err((
             class.guarantee.span.clone(),
             "a class has a share or a rate, not both",
-            "keep the one that is meant",
+            "keep one of them",
         )),
         (false, false) if !table.meant("share") => Err((
             table.span(),

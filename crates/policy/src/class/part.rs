@@ -256,7 +256,8 @@ pub(crate) fn read_cap(mut table: Reader<'_, '_>, groups: &Groups) -> Option<Hos
                 codes::HOST_CAP,
                 group.span.clone(),
                 format!(
-                    "`{}` has more than {MOST_CAPPED} hosts, which each would be a class of its own",
+                    "`{}` has more than {MOST_CAPPED} hosts, each of which would be a class of \
+                     its own",
                     group.value
                 ),
                 "name a smaller group; IPv4 hosts are addresses, IPv6 hosts are prefixes of 64 bits",

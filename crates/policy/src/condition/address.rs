@@ -66,10 +66,10 @@ pub(crate) fn addresses(
                 codes::GROUP,
                 text.span.clone(),
                 format!(
-                    "`{}` is a group of DNS names, beside others in one list",
+                    "`{}` is a group of DNS names in a list with other elements",
                     text.value
                 ),
-                "let it stand alone, and make another rule for the rest",
+                "write it alone, and make another rule for the rest",
             );
         }
         let group = text
@@ -150,7 +150,7 @@ impl Facts for RemoteAddresses {
         if let ((true, true), Some(span)) = (versions(when), self.span()) {
             let wrong =
                 "the addresses of one side are of IPv4, those of the other of IPv6".to_owned();
-            let right = "no packet has both; make two rules";
+            let right = "no packet matches both; make two rules";
             add((codes::CONTRADICTION, span.clone(), wrong, right));
         }
     }

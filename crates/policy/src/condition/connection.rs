@@ -60,7 +60,7 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
             table.problems().error(
                 codes::CONNECTION,
                 table.span(),
-                "`connection` states no condition",
+                "`connection` has no condition",
                 format!("name at least one of {}", known.join(", ")),
             );
         }

@@ -21,9 +21,9 @@ pub struct ControlGroup(String);
 impl ControlGroup {
     pub(crate) fn read(text: &str) -> Result<Self, (String, String)> {
         let wrong = |what: &str| {
-            let right = "write it from below the root, such as `system.slice/backup.service`: \
-                         `systemctl show -p ControlGroup UNIT` tells it, with a `/` before it \
-                         that is left out here";
+            let right = "write the path from below the root, such as \
+                         `system.slice/backup.service`: `systemctl show -p ControlGroup UNIT` \
+                         prints it; omit the `/` at its front";
             Err((format!("`{text}` {what}"), right.to_owned()))
         };
         if text.starts_with('/') {

@@ -95,9 +95,9 @@ fn asked(table: &mut Reader<'_, '_>) -> Vec<Value<Dscp>> {
                 codes::TOS,
                 table.span_of(key),
                 format!(
-                    "`{key}` excludes `urgency` and `importance`, which select code points too"
+                    "`{key}` excludes `urgency` and `importance`, which also select code points"
                 ),
-                "make two rules of it, or name the code points, such as `RT6`, in `dscp`",
+                "make two rules, or list the code points, such as `RT6`, in `dscp`",
             );
         }
     }

@@ -186,9 +186,9 @@ impl Conditions {
                 continue;
             };
             let wrong = format!(
-                "{what} asks for packets that came in; only what this machine sends has {has}"
+                "{what} matches packets that came in, but only packets of this machine have {has}"
             );
-            let right = "leave one of them out: mark what comes in at the host that sends it";
+            let right = "leave one out; let the sending host mark packets that come in";
             add((code, span.clone(), wrong, right));
         }
     }

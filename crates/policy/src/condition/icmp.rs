@@ -65,7 +65,7 @@ impl Facts for IcmpTypes {
             && let Some(span) = self.span()
         {
             let wrong =
-                "`icmp-type` never matches beside conditions on another protocol".to_owned();
+                "`icmp-type` never matches together with conditions on another protocol".to_owned();
             let right = "leave out the other protocol's conditions";
             add((codes::CONTRADICTION, span.clone(), wrong, right));
         }

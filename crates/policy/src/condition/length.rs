@@ -21,7 +21,7 @@ impl Lengths {
     pub(crate) fn read(text: &str) -> Result<Self, Misread> {
         let (from, to) = range(text, "a packet length", "such as `0-128`")?;
         if to < 20 {
-            let hint = "an IP packet has at least 20 bytes, headers are counted".to_owned();
+            let hint = "an IP packet has at least 20 bytes, headers included".to_owned();
             return Err((format!("no packet has {to} bytes or fewer"), hint));
         }
         Ok(Self { from, to })

@@ -27,8 +27,7 @@ impl Mark {
         if mask == 0 || value & !mask != 0 {
             return Err((
                 format!("the mark `{text}` matches no packet or every packet"),
-                "the value before the `/` has only bits of the mask after it, which is not 0"
-                    .to_owned(),
+                "write a mask above 0 after the `/`, and only bits of it before the `/`".to_owned(),
             ));
         }
         Ok(Self { mask, value })

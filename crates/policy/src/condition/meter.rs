@@ -158,8 +158,8 @@ pub(crate) fn read(mut table: Reader<'_, '_>, connections: bool) -> Option<Value
             table.problems().error(
                 codes::METER,
                 span,
-                "this condition has neither `over` nor `within`, or both",
-                "write `over` for what is beyond the amount, or `within` for what is not",
+                "this condition needs one of `over` and `within`",
+                "write `over` for packets beyond the amount, or `within` for the others",
             );
             return None;
         }
@@ -193,7 +193,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>, connections: bool) -> Option<Value
                 table.problems().error(
                     codes::METER,
                     word.span,
-                    "a connection is one connection",
+                    "each connection counts as one",
                     "write `per = \"local\"`, `\"remote\"` or `\"all\"`",
                 );
                 return None;

@@ -23,7 +23,7 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
     |cell, when| {
         let list = cell.list(codes::PAYLOAD, |text| {
             one_of(text, Signature::WORDS).ok_or_else(|| {
-                let wrong = format!("no signature is known of `{text}`");
+                let wrong = format!("there is no signature of `{text}`");
                 (wrong, choose(text, Signature::WORDS))
             })
         });
@@ -42,7 +42,7 @@ impl Facts for Payloads {
             && !list.iter().any(|one| carried.contains(&one.value))
             && let Some(span) = self.span()
         {
-            let wrong = "payload is looked at in TCP and UDP only".to_owned();
+            let wrong = "payload is examined only in TCP and UDP".to_owned();
             add((
                 codes::CONTRADICTION,
                 span.clone(),

@@ -143,11 +143,11 @@ impl Facts for Protocols {
         };
         let (only_v4, only_v6) = address::versions(when);
         if *value == Protocol::ICMP && only_v6 {
-            let wrong = "icmp is of IPv4, the addresses are of IPv6".to_owned();
+            let wrong = "icmp is for IPv4, but the addresses are of IPv6".to_owned();
             add((code, span.clone(), wrong, "write `icmpv6`"));
         }
         if *value == Protocol::ICMPV6 && only_v4 {
-            let wrong = "icmpv6 is of IPv6, the addresses are of IPv4".to_owned();
+            let wrong = "icmpv6 is for IPv6, but the addresses are of IPv4".to_owned();
             add((code, span.clone(), wrong, "write `icmp`"));
         }
     }

@@ -48,11 +48,11 @@ impl TcpFlags {
             None => (flags(text)?, flags(text)?),
         };
         if mask == 0 {
-            let hint = "name the flags to look at, such as `syn/syn,ack,fin,rst`".to_owned();
-            return Err((format!("`{text}` looks at no flag"), hint));
+            let hint = "name the flags to examine, such as `syn/syn,ack,fin,rst`".to_owned();
+            return Err((format!("`{text}` examines no flag"), hint));
         }
         if value & !mask != 0 {
-            let hint = "flags before the `/` must also stand after it".to_owned();
+            let hint = "write flags before the `/` also after it".to_owned();
             return Err((format!("`{text}` never matches"), hint));
         }
         Ok(Self { mask, value })

@@ -33,7 +33,7 @@ impl Ids {
             _ => Err((
                 format!("`{text}` is not the number of a user or group"),
                 "write numbers, such as `1000` or `1000-1999`: `id -u NAME` and `id -g NAME` \
-                 tell them"
+                 print them"
                     .to_owned(),
             )),
         }

@@ -57,8 +57,8 @@ pub(super) fn ports(cell: &mut Cell<'_, '_, '_, Groups>) -> Vec<Value<Ports>> {
             one.span.clone(),
             format!("`{}` has {} ranges of ports", cell.key, ports.len()),
             format!(
-                "write at most {MOST_PORTS}, or let a rule put their packets into a `class` and \
-                 name that"
+                "write at most {MOST_PORTS}, or let a rule put these packets into a `class` and \
+                 name the class"
             ),
         );
     }

@@ -30,7 +30,7 @@ pub(super) fn strangers(table: &mut Reader<'_, '_>, kind: Option<Kind>, unread: 
                 codes::CONDITIONER,
                 table.span_of(key),
                 format!("`{key}` belongs to a conditioner with `nominal-rate`"),
-                "leave it out, or write `nominal-rate`, the rate by which importance is given",
+                "leave it out, or write `nominal-rate`, which sets the importance",
             );
         }
     }
@@ -48,7 +48,7 @@ pub(super) fn strangers(table: &mut Reader<'_, '_>, kind: Option<Kind>, unread: 
             codes::CONDITIONER,
             table.span_of(key),
             format!("`{key}` belongs to {}", names.join(", ")),
-            "leave it out, or choose such a meter",
+            "leave it out, or choose that meter",
         );
     }
 }

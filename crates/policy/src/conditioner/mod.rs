@@ -143,7 +143,7 @@ fn actions(
             let (wrong, right) = match kind {
                 None => (
                     format!("without a meter no packet is {key}"),
-                    "write a `meter`, or say with `green` what is done with every packet",
+                    "write a `meter`, or state in `green` what happens to every packet",
                 ),
                 Some(_) => (
                     format!("this meter never finds a packet {key}"),
@@ -160,7 +160,7 @@ fn actions(
             codes::CONDITIONER,
             table.span(),
             "this conditioner has neither a meter nor an action",
-            "write a `meter`, or say with `green` what is done with every packet",
+            "write a `meter`, or state in `green` what happens to every packet",
         );
     }
     [green, yellow, red]

@@ -17,7 +17,7 @@ pub(super) fn meter(table: &mut Reader<'_, '_>, written: &Written) -> Option<Col
             table.problems().error(
                 codes::CONDITIONER,
                 table.span_of(key),
-                format!("`{key}` excludes `nominal-rate`, which has a meter of its own"),
+                format!("`{key}` excludes `nominal-rate`, which has its own meter"),
                 "leave one of them out",
             );
         }
@@ -40,7 +40,7 @@ pub(super) fn actions(table: &mut Reader<'_, '_>, written: &Written) -> [ColourA
     if !table.has("urgency") {
         table.missing::<()>(
             "urgency",
-            "write `urgency = \"real-time\"` or `\"elastic\"`: the importance is by `nominal-rate`",
+            "write `urgency = \"real-time\"` or `\"elastic\"`; `nominal-rate` sets the importance",
         );
     }
     for key in ["green", "yellow", "red", "color-aware", "meter"] {
@@ -48,9 +48,7 @@ pub(super) fn actions(table: &mut Reader<'_, '_>, written: &Written) -> [ColourA
             table.problems().error(
                 codes::CONDITIONER,
                 table.span_of(key),
-                format!(
-                    "`{key}` excludes `nominal-rate`, which has a meter and actions of its own"
-                ),
+                format!("`{key}` excludes `nominal-rate`, which has its own meter and actions"),
                 "leave one of them out",
             );
         }

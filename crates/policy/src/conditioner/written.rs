@@ -117,7 +117,7 @@ pub(super) const ROWS: &[ConditionerRow] = &[
         "The name of the conditioner and of its counters",
         |cell, condition| condition.name = name(cell),
     )
-    .needed("name the conditioner: its packets are counted by it"),
+    .needed("name the conditioner; its counters have this name"),
     ConditionerRow::new(
         "at",
         Side::KIND,
@@ -248,7 +248,7 @@ fn nets(cell: &mut Field<'_, '_, '_>) -> Vec<Value<Prefix>> {
         cell.error(
             codes::CONDITIONER,
             names.span,
-            "a conditioner does not look names up",
+            "a conditioner cannot look up DNS names",
             "name a group of addresses, or let a rule put its packets into a `class`",
         );
     }
@@ -258,8 +258,8 @@ fn nets(cell: &mut Field<'_, '_, '_>) -> Vec<Value<Prefix>> {
             one.span.clone(),
             format!("`{}` has {} networks", cell.key, nets.len()),
             format!(
-                "write at most {MOST_NETS}, or let a rule put their packets into a `class` and \
-                 name that"
+                "write at most {MOST_NETS}, or let a rule put these packets into a `class` and \
+                 name the class"
             ),
         );
     }

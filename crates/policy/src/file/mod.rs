@@ -276,7 +276,7 @@ pub(crate) fn read(root: &mut Reader<'_, '_>, env: &Env, main: bool, parts: &mut
             root.problems().error(
                 codes::MISPLACED,
                 root.span_of(key),
-                format!("`{key}` belongs into the policy itself"),
+                format!("`{key}` belongs in the policy itself"),
                 "leave it out of the included file",
             );
         }
@@ -293,7 +293,10 @@ fn version(cell: &mut Cell<'_, '_, '_, Env>) {
         cell.error(
             codes::VERSION,
             version.span.clone(),
-            format!("policies of version {} are not known here", *version),
+            format!(
+                "this weirgate does not read policies of version {}",
+                *version
+            ),
             "write `version = 1`",
         );
     }

@@ -128,7 +128,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Policing {
         table.problems().error(
             codes::INBOUND,
             min.span.clone(),
-            "`min` is not below `max`, so that nothing lies between them",
+            "`min` is not below `max`",
             "leave `min` out, or write a smaller one",
         );
     }

@@ -24,9 +24,8 @@ pub(crate) fn settle(policy: &mut Policy, problems: &Problems) {
         problems.error(
             codes::DSCP_TREATMENT,
             l4s.span.clone(),
-            "`l4s` keeps NQB, by which packets come into the short queue, and `map` of `[dscp]` \
-             writes another code point in its place",
-            "take NQB (45) out of `map`, or leave `l4s` out",
+            "`l4s` needs NQB, which selects the short queue, but `map` of `[dscp]` rewrites it",
+            "remove NQB (45) from `map`, or leave `l4s` out",
         );
     }
 }

@@ -171,8 +171,8 @@ const ROWS: &[LinkRow] = &[
         },
     )
     .needed(
-        "name what is between here and the other end, such as `layer = \"adsl:pppoe-llc\"`, \
-         `\"vdsl2:pppoe\"`, `\"docsis\"` or `\"ethernet\"`",
+        "name the line's link layer, such as `layer = \"adsl:pppoe-llc\"`, `\"vdsl2:pppoe\"`, \
+         `\"docsis\"` or `\"ethernet\"`",
     ),
     row!(Link: "mtu": FieldKind::Integer(576, 2048) => mtu,
         "The largest IP packet on the line, in bytes")
@@ -263,10 +263,10 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Link {
             codes::KIND_UNSTATED,
             link.device.span.clone(),
             format!(
-                "`{}` looks like a PPP device, and is taken for Ethernet",
+                "`{}` looks like a PPP device, but counts as Ethernet",
                 link.device.value
             ),
-            "write `device-kind = \"pppoe\"` or `\"ppp\"`: Linux counts 14 bytes less there",
+            "write `device-kind = \"pppoe\"` or `\"ppp\"`: Linux counts 14 bytes less on these",
         );
     }
     devices(&mut table, &mut link);
@@ -330,7 +330,7 @@ fn inbound_side(table: &mut Reader<'_, '_>, link: &mut Link) {
     if kind == Inbound::Ifb && link.bridge {
         problem(
             &span,
-            "on a bridge the downstream is shaped where it leaves by the port to the inside",
+            "on a bridge the downstream is shaped where it leaves through the port to the inside",
             "write `inbound = \"lan\"`, or leave `inbound` out",
         );
     }

@@ -140,8 +140,8 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Track {
     };
     field::read(&mut table, ROWS, &(), &mut track);
     if !track.passive && !table.has("reflectors") {
-        let hint = "name who is asked for echoes, such as the provider's router: \
-                    `reflectors = [\"192.0.2.1\"]`, or write `passive = true`";
+        let hint = "name hosts to probe, such as the provider's router: `reflectors = \
+                    [\"192.0.2.1\"]`, or write `passive = true`";
         table.missing::<()>("reflectors", hint);
     }
     track

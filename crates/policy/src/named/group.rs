@@ -135,7 +135,7 @@ pub(crate) fn read(name: Value<String>, mut table: Reader<'_, '_>) -> Group {
                 "this group has `names` beside addresses such as `{}`",
                 address.value
             ),
-            "make two groups, and a rule for each: the one is looked up, the other is not",
+            "make two groups, one with `names`, and a rule for each",
         );
     }
     if table.is_empty() {

@@ -66,7 +66,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Option<Schedule> {
             Some(part) => parts.push(part),
             None => complain(
                 text.span.clone(),
-                format!("`{}` is not a part of a day", text.value),
+                format!("`{}` is not a range of hours", text.value),
                 "write it such as `08:00-17:30`; `22:00-06:00` goes past midnight".to_owned(),
             ),
         }
@@ -92,7 +92,8 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Option<Schedule> {
         complain(
             zone.span.clone(),
             "this schedule has both `zone` and `utc-offset`".to_owned(),
-            "keep `zone`, which follows summer time, or `utc-offset`, which does not".to_owned(),
+            "keep `zone`, which follows daylight saving time, or `utc-offset`, which does not"
+                .to_owned(),
         );
     }
     let clock = match (&offset, &zone) {

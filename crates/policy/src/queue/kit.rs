@@ -101,7 +101,7 @@ fn parameter(table: &mut Reader<'_, '_>, row: &Row) -> Option<u64> {
             codes::QUEUE_SETTINGS,
             written.span,
             format!("`{key}` cannot be `{}`", written.value.escape_debug()),
-            format!("it is: {}; write {}", row.help, row.expected()),
+            format!("its meaning: {}; write {}", row.help, row.expected()),
         );
     }
     fits
@@ -215,7 +215,7 @@ impl Reading {
 
     fn preset(&mut self, name: &str, span: &SourceSpan, problems: &Problems) {
         if let Err(error) = self.settings.set_text(PRESET, name) {
-            let hint = "`weirgate aqm list` with the discipline's name lists them";
+            let hint = "`weirgate aqm list DISCIPLINE` lists them";
             problems.error(codes::QUEUE_SETTINGS, span.clone(), error.to_string(), hint);
             return;
         }

@@ -175,7 +175,7 @@ pub(crate) fn read(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Queue>> {
 fn unknown(name: &str, span: SourceSpan, problems: &Problems) {
     if let Some(why) = KitQueue::refusal(name) {
         let what = format!("the discipline `{name}` of your own cannot be used: {why}");
-        let hint = format!("copy what `weirgate-lab aqm build` makes, as root, to {INSTALLED}");
+        let hint = format!("copy the output of `weirgate-lab aqm build`, as root, to {INSTALLED}");
         problems.error(codes::QUEUE, span, what, hint);
         return;
     }
@@ -224,7 +224,10 @@ fn read_text(text: &str, span: SourceSpan, problems: &Problems) -> Option<Queue>
             "write a name and a limit, or a table `{ kind = \"...\", ... }`",
         );
     }
-    let (none, no_number) = ("has no limit", "has a limit that is no number of packets");
+    let (none, no_number) = (
+        "has no limit",
+        "has a limit that is not a number of packets",
+    );
     let packets = |limit: &str| {
         limit
             .parse::<u32>()
@@ -235,7 +238,7 @@ fn read_text(text: &str, span: SourceSpan, problems: &Problems) -> Option<Queue>
         (Name::Bfifo, Some(limit)) => match limit.parse() {
             Ok(limit) => Some(Queue::Bfifo(limit)),
             Err(_) => wrong(
-                "has a limit that is no number of bytes",
+                "has a limit that is not a number of bytes",
                 "write its limit in bytes, such as `bfifo 28125` or `bfifo 64KiB`",
             ),
         },
@@ -407,13 +410,13 @@ fn check_fq_codel(table: &Reader<'_, '_>, queue: &FqCodelQueue) {
     let wrong = if queue.flows.is_some_and(|flows| flows > 65_535) {
         Some(("more than 65535 flow queues", "leave `flows` out for 1024"))
     } else if !usable(target) || !usable(interval) {
-        Some(("a time that CoDel cannot keep", "write from 2us to 1h"))
+        Some(("a time that CoDel cannot use", "write from 2us to 1h"))
     } else if queue
         .ce_threshold
         .is_some_and(|time| !usable(time) || time > LONGEST_THRESHOLD)
     {
         Some((
-            "a threshold that CoDel cannot keep",
+            "a threshold that CoDel cannot use",
             "write from 2us to 30min",
         ))
     } else if target >= interval {
@@ -486,7 +489,7 @@ pub(crate) fn check_limit(queue: &Value<Queue>, packet: u32, problems: &Problems
     let problem = match (bytes, packets) {
         (Some(limit), _) if limit.as_bytes() < u64::from(packet) => Some((
             format!("a {kind} of {limit} does not hold one full packet of {packet} bytes"),
-            format!("write at least {packet}, in bytes as they are on the wire"),
+            format!("write at least {packet}, in bytes on the wire"),
         )),
         (Some(limit), _) if limit.as_bytes() > u64::from(u32::MAX) => Some((
             format!("a {kind} of {limit} is larger than Linux can count"),

@@ -140,7 +140,7 @@ const SET_ROWS: &[SetRow] = &[
         "The name of the rule set",
         |cell, set| set.name = name(cell, codes::RULESET, "rule set"),
     )
-    .needed("name the rule set, so that it can be switched"),
+    .needed("name the rule set, so that it can be switched on and off"),
     SetRow::new(
         "enabled",
         FieldKind::Boolean,
@@ -186,7 +186,7 @@ pub(crate) fn read(
             codes::NO_EFFECT,
             table.span(),
             "this rule does nothing",
-            "name the `class` that packets go into, or write `set-dscp` or `mss`",
+            "name the `class` of its packets, or write `set-dscp` or `mss`",
         );
     }
     let when = condition::read(&mut table, &env.groups);
@@ -229,7 +229,7 @@ pub(crate) fn read(
             codes::NO_CONDITION,
             table.span(),
             "a rule without a condition takes every packet",
-            "add a condition; what no rule matches goes to the class with `default = true`",
+            "add a condition; packets that no rule matches go to the class with `default = true`",
         );
     }
     protocol::one_version(&table, &rule.when);
@@ -319,7 +319,7 @@ fn one_way(table: &Reader<'_, '_>, rule: &Rule) {
             table.problems().error(
                 codes::ONE_WAY,
                 span,
-                format!("a downstream packet does not show {what} on the inside"),
+                format!("a downstream packet does not reveal {what} on the inside"),
                 "write `direction = \"up\"`; with `keep = true` the answers follow",
             );
         }

@@ -25,7 +25,7 @@ pub(crate) fn check(table: &Reader<'_, '_>, rule: &Rule) {
         table.problems().error(
             codes::MSS,
             mss.span.clone(),
-            "only TCP says in its first packets how large segments may be",
+            "only TCP announces an MSS in its first packets",
             "leave `mss` out, or write `protocol = \"tcp\"`",
         );
     }
@@ -33,7 +33,7 @@ pub(crate) fn check(table: &Reader<'_, '_>, rule: &Rule) {
         table.problems().error(
             codes::MSS,
             meter.span.clone(),
-            "a rule that counts its packets cannot state an `mss` too",
+            "a rule that counts packets cannot have an `mss`",
             "write a rule of its own with `mss`, before this one",
         );
     }

@@ -50,7 +50,7 @@ pub(crate) fn settled<'p>(
         problems.warning(
             codes::OTHER_QUEUE,
             span,
-            format!("this kernel has no fq_codel: classes that name no queue have {kind}"),
+            format!("this kernel has no fq_codel: classes without a `queue` get {kind}"),
             "load or build the module sch_fq_codel, or name a `queue`",
         );
     }

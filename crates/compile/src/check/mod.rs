@@ -60,7 +60,7 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
         problems.error(
             codes::POLICED,
             inbound.clone(),
-            format!("{release} has no cls_bpf, by which arriving packets are held to a rate"),
+            format!("{release} has no cls_bpf, which holds arriving packets to a rate"),
             format!("{}, or write `inbound = \"ifb\"`", kernel.bring_cls_bpf()),
         );
     }
@@ -88,7 +88,7 @@ fn payload(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Pro
         problems.error(
             codes::PAYLOAD,
             span.clone(),
-            format!("{release} has no cls_bpf, by which payloads are looked at"),
+            format!("{release} has no cls_bpf, which examines payloads"),
             format!("{}, or leave the rule out", kernel.bring_cls_bpf()),
         );
     }
@@ -97,7 +97,8 @@ fn payload(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Pro
         problems.error(
             codes::PAYLOAD,
             span,
-            "upstream payloads are looked at where packets come from the inside, which is not configured",
+            "upstream payloads are examined where packets come from the inside, but no inside \
+             device is configured",
             "name the inside devices, such as `lan = \"eth1\"`, or write `direction = \"down\"`",
         );
     }
@@ -154,8 +155,8 @@ pub(crate) fn doubts(policy: &Policy, kernel: &Capabilities, problems: &Problems
         problems.warning(
             codes::LAN_UNSTATED,
             link.device.span.clone(),
-            "packets that arrive from the inside may be merged (GRO) and pass the gate as one",
-            "name the inside devices, such as `lan = \"eth1\"`, so that it is switched off there",
+            "packets from the inside may be merged (GRO) and pass the gate as one",
+            "name the inside devices, such as `lan = \"eth1\"`, so that GRO is switched off there",
         );
     }
     slow_drain(policy, problems);
@@ -186,7 +187,7 @@ fn translated_rules(policy: &Policy, problems: &Problems) {
     let Some(first) = private.next() else {
         return;
     };
-    let message = "packets from outside are seen here before NAT, with the router's own address";
+    let message = "packets from outside are seen before NAT here, with the router's own address";
     // A rule of several addresses or services is several here, of one line.
     let others: BTreeSet<u32> = private
         .map(|prefix| prefix.line)
@@ -204,13 +205,13 @@ fn translated_rules(policy: &Policy, problems: &Problems) {
     let message = if others.is_empty() {
         message.to_owned()
     } else {
-        format!("{message}; so too on lines {}{more}", listed.join(", "))
+        format!("{message}; also on lines {}{more}", listed.join(", "))
     };
     problems.warning(
         codes::TRANSLATED,
         first.span.clone(),
         message,
-        "where this router translates, write `inbound = \"lan\"` or `direction = \"up\"`",
+        "if this router translates addresses, write `inbound = \"lan\"` or `direction = \"up\"`",
     );
 }
 
@@ -234,12 +235,12 @@ fn translated_groups(policy: &Policy, problems: &Problems) {
                 codes::TRANSLATED,
                 group.span.clone(),
                 format!(
-                    "packets from outside are seen here before NAT, so that downstream none is of \
-                     `{}`",
+                    "packets from outside are seen before NAT here, so that no downstream packet \
+                     belongs to `{}`",
                     group.value
                 ),
-                "where this router translates, give `[marks]` bits of connections' marks that \
-                 nobody else uses, such as `inside = \"0x0000ff00\"`, or write `inbound = \"lan\"`",
+                "if this router translates addresses, give `[marks]` unused bits of connections' \
+                 marks, such as `inside = \"0x0000ff00\"`, or write `inbound = \"lan\"`",
             );
         }
     }
@@ -267,14 +268,14 @@ fn before_tracking<'p>(
                 codes::NO_RESTORE,
                 rule.span.clone(),
                 format!(
-                    "{release} has no act_ctinfo, so that the kept decision serves the upstream only"
+                    "{release} has no act_ctinfo, so that the kept decision works only upstream"
                 ),
                 "load or build the module act_ctinfo, or write `inbound = \"lan\"`",
             );
         }
         return;
     }
-    let message = "packets from outside are seen here before connection tracking knows them";
+    let message = "packets from outside are seen before connection tracking here";
     let message = if own {
         message.to_owned()
     } else {
@@ -285,7 +286,7 @@ fn before_tracking<'p>(
         };
         format!("{message}; {ask} for what it knows")
     };
-    let hint = "write `inbound = \"lan\"`, where it does, or `direction = \"up\"`";
+    let hint = "write `inbound = \"lan\"`, which comes after it, or `direction = \"up\"`";
     if rule.directions == Directions::Down {
         problems.error(codes::UNTRACKED, rule.span.clone(), message, hint);
     } else if own || !services.is_subset(reported) {
@@ -332,7 +333,7 @@ fn slow_drain(policy: &Policy, problems: &Problems) {
     let message = match seconds {
         Some(seconds) => format!(
             "a queue of {ms:.0} ms at the far end takes {seconds} s to drain: the gate leaves \
-             {} of {} spare",
+             only {} of {} spare",
             weirgate_policy::in_kbit(Rate::bits_per_second(spare)),
             weirgate_policy::in_kbit(Rate::bits_per_second(line)),
         ),
@@ -344,6 +345,6 @@ fn slow_drain(policy: &Policy, problems: &Problems) {
         codes::SLOW_DRAIN,
         policy.link.margin_down.span.clone(),
         message,
-        "leave `margin-down` out for 3 %; TCP needs about that much before its queue comes here",
+        "leave `margin-down` out for 3 %; TCP needs about this much to queue here",
     );
 }

@@ -33,9 +33,9 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         problems.warning(
             codes::OWN_TRAFFIC,
             span,
-            "the answers to this router's own packets never leave by the LAN device, where the \
-             downstream is shaped: they stay out of classes and rate",
-            "write `inbound = \"ifb\"`, where they are shaped as they arrive, or leave `keep` out",
+            "replies to this router's own packets never leave through the LAN device, where the \
+             downstream is shaped: classes and rate do not apply to them",
+            "write `inbound = \"ifb\"`, which shapes them on arrival, or leave `keep` out",
         );
     }
 }

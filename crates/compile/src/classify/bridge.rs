@@ -49,7 +49,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
         problems.error(
             codes::BRIDGE,
             policy.link.device.span.clone(),
-            format!("{release} cannot classify what leaves by a bridge's port"),
+            format!("{release} cannot classify packets that leave through a bridge port"),
             "netdev tables have an egress hook since Linux 5.16 (CONFIG_NETFILTER_EGRESS)",
         );
     }
@@ -69,8 +69,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
 /// What a rule asks for that bridged packets do not have.
 fn lacking(rule: &PolicyRule) -> Option<(SourceSpan, &'static str)> {
     const CONNECTION: &str = "no connection: they do not pass connection tracking";
-    const INPUT: &str =
-        "no device here that they came in through, no socket here that sent them, and no mark";
+    const INPUT: &str = "no input device, no local socket and no mark";
     if let Some(keep) = rule.keep.as_ref().filter(|_| rule.payload().is_none()) {
         return Some((keep.clone(), CONNECTION));
     }

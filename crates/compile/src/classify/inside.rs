@@ -179,8 +179,8 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
             codes::INSIDE,
             span.clone(),
             format!(
-                "shares and limits tell {} kinds of inside hosts apart, the bits {mask:#010x} of \
-                 `[marks]` have room for {room}",
+                "shares and limits distinguish {} kinds of inside hosts, but the bits \
+                 {mask:#010x} of `[marks]` have room for {room}",
                 hosts.len()
             ),
             format!("give `inside` more bits, at most {MOST}, or write `inbound = \"lan\"`"),
@@ -191,7 +191,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
             codes::INSIDE,
             span.clone(),
             format!(
-                "{release} has no act_ctinfo, by which arriving packets get their connection's mark"
+                "{release} has no act_ctinfo, which gives arriving packets their connection's mark"
             ),
             "load or build the module act_ctinfo, or write `inbound = \"lan\"`",
         );

@@ -182,9 +182,8 @@ pub(crate) fn note(policy: &Policy, scheduler: &Scheduler) -> Option<String> {
         )
     };
     Some(format!(
-        "A full packet takes {:.2} ms, more than the delay of {:.2} ms that `{}` asks for: TCP's \
-         segments are lowered to {} and {}. UDP, QUIC among it, and the bounds below keep to full \
-         packets.",
+        "A full packet takes {:.2} ms, more than the `delay` of {:.2} ms of `{}`: TCP segments \
+         are lowered to {} and {}. UDP and QUIC, and the bounds below, are for full packets.",
         time(policy.link.mtu.value),
         lowered.delay.value.as_millis_f64(),
         lowered.class.name.value,
@@ -207,7 +206,7 @@ pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
             codes::DELAY,
             lowered.delay.span.clone(),
             format!("one full packet takes longer than the delay of `{name}`"),
-            "add `down`, so that segments can be lowered where answers arrive, or lower `mtu`",
+            "add `down`, so that segments can be lowered where replies arrive, or lower `mtu`",
         );
         return;
     }
@@ -221,11 +220,12 @@ pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
                 codes::DELAY,
                 lowered.delay.span.clone(),
                 format!(
-                    "the least segment of IPv{} takes {:.2} ms, longer than the delay of `{name}`",
+                    "the smallest segment of IPv{} takes {:.2} ms, longer than the delay of \
+                     `{name}`",
                     version.number(),
                     takes.as_millis_f64()
                 ),
-                "state a longer delay; TCP cannot be asked for smaller segments",
+                "state a longer delay; TCP cannot use smaller segments",
             );
         }
     }

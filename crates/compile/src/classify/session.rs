@@ -179,7 +179,7 @@ fn guard(matches: &[Match], version: IpVersion) -> Option<Match> {
 /// What a policy asks for that is not done in sessions.
 pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
     let rules = || policy.rules.iter();
-    let hint = "where PPPoE passes, do that on the router that ends the session";
+    let hint = "with PPPoE, do that on the router that terminates the session";
     let link = || policy.link.device.span.clone();
     let set = rules().find_map(|rule| rule.set_dscp.as_ref().map(|dscp| dscp.span.clone()));
     let treated = policy.dscp.as_ref().map(|_| link());

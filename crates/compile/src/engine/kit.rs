@@ -59,7 +59,7 @@ pub fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
             let most = Kit::CLASSES;
             let stream = direction.stream();
             return Some((
-                format!("it has room for {most} classes, and {count} are {stream}"),
+                format!("it has room for {most} classes, but {count} are {stream}"),
                 "write `engine = \"htb\"`, or join classes",
             ));
         }
@@ -88,10 +88,7 @@ pub fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
         for (queue, name) in queues {
             if matches!(queue, Queue::Sfq(_) | Queue::Cake(_)) {
                 return Some((
-                    format!(
-                        "it has no queue `{}`, which `{name}` asks for",
-                        queue.kind()
-                    ),
+                    format!("it has no queue `{}`, which `{name}` names", queue.kind()),
                     "write `queue = \"fq_codel\"`, or leave `queue` out",
                 ));
             }
@@ -108,14 +105,14 @@ pub fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
     {
         let at = fair.line;
         return Some((
-            format!("it does not share between hosts, as line {at} asks"),
+            format!("it does not share between hosts, which line {at} requires"),
             "write `fair = \"flows\"`",
         ));
     }
     if let Some(slack) = &policy.link.timer_slack {
         let at = slack.line;
         return Some((
-            format!("its gate chooses by itself how late a timer may be, which line {at} states"),
+            format!("its gate sets the timer slack itself, but line {at} states it"),
             "leave `timer-slack` out, or write `engine = \"htb\"`",
         ));
     }

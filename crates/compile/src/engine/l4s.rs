@@ -88,10 +88,10 @@ fn chosen(
         codes::L4S,
         l4s.span.clone(),
         format!(
-            "`l4s` is fq_codel with a shallow threshold for ECT(1), in a tree of HTB classes: the \
-             kit's shaper, which has two queues in the class, cannot be taken, because {why}"
+            "`l4s` is fq_codel with a shallow threshold for ECT(1), in a tree of HTB classes: \
+             the kit's shaper, which has two queues in the class, is not used, because {why}"
         ),
-        "write `engine = \"htb\"` to keep it so, or `engine = \"kit\"` to be told what to change",
+        "write `engine = \"htb\"` to keep this, or `engine = \"kit\"` to see what to change",
     );
     Engine::Htb
 }
@@ -102,7 +102,9 @@ fn misfit(policy: &Policy) -> Option<String> {
     let asked = |value| matches!(value, AckFilter::On | AckFilter::Aggressive);
     if let Some(filter) = filter.filter(|filter| asked(filter.value)) {
         let at = filter.line;
-        return Some(format!("it drops no acknowledgements, as line {at} asks"));
+        return Some(format!(
+            "it drops no acknowledgements, which line {at} requires"
+        ));
     }
     if let Some(Placement::Inside(why)) = policy.link.automatic.map(|chosen| chosen.placement) {
         return Some(format!(
@@ -138,7 +140,7 @@ fn marks(policy: &Policy, problems: &Problems) {
         problems.error(
             codes::L4S,
             ecn.span.clone(),
-            "`l4s` tells senders by marks, and `ecn = false` allows the virtual queue none",
+            "`l4s` signals by marks, but `ecn = false` allows the virtual queue none",
             "leave `ecn` out, or `l4s`",
         );
     }

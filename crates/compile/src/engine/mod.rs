@@ -58,7 +58,8 @@ fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
             let (name, stream) = (&second.name.value, direction.stream());
             return Some((
                 format!(
-                    "its shares are fixed, and `{name}` is a second {stream} class with one of its own"
+                    "its shares are fixed, but `{name}` is a second {stream} class with a share \
+                     of its own"
                 ),
                 "write `engine = \"htb\"`, or keep one class in each direction",
             ));
@@ -76,7 +77,7 @@ fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
             {
                 return Some((
                     format!(
-                        "it has no queue `{}`, which `{name}` asks for",
+                        "it has no queue `{}`, which `{name}` names",
                         queue.value.kind()
                     ),
                     "leave `queue` out, or write `queue = \"cake\"`",
@@ -87,14 +88,14 @@ fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
     if let Some(slack) = &policy.link.timer_slack {
         let at = slack.line;
         return Some((
-            format!("its shaper chooses by itself how late a timer may be, which line {at} states"),
+            format!("its shaper sets the timer slack itself, but line {at} states it"),
             "leave `timer-slack` out, or write `engine = \"htb\"`",
         ));
     }
     if policy.ack.is_some() {
         return Some((
             "it keeps no rate for acknowledgements".to_owned(),
-            "leave `[ack]` out; flows that send little go first in cake",
+            "leave `[ack]` out; cake serves sparse flows first",
         ));
     }
     only_a_tree_has(policy, |group| {
@@ -124,7 +125,8 @@ pub(crate) fn only_a_tree_has(
     let down = policy.line_rate(Direction::Down).is_some();
     (down && policy.link.inbound.value == Inbound::Lan).then(|| {
         (
-            "on the LAN device it would slow what does not come from the link as well".to_owned(),
+            "on the LAN device it would also slow packets that do not come from the link"
+                .to_owned(),
             "write `inbound = \"ifb\"`",
         )
     })
@@ -209,7 +211,7 @@ pub(crate) fn filter(policy: &Policy, kernel: &Capabilities, problems: &Problems
         problems.error(
             codes::ACK_FILTER,
             filter.span.clone(),
-            "acknowledgements have no cake upstream, which alone filters them",
+            "only cake filters acknowledgements, but they have none upstream",
             "add `[ack]` without a `queue`, or write `queue = \"cake\"`, `fair = \"hosts\"` or \
              `engine = \"cake\"`",
         );
@@ -217,7 +219,7 @@ pub(crate) fn filter(policy: &Policy, kernel: &Capabilities, problems: &Problems
         problems.error(
             codes::ACK_FILTER,
             filter.span.clone(),
-            "this kernel has no cake, which alone filters acknowledgements",
+            "only cake filters acknowledgements, but this kernel lacks it",
             "load or build the module sch_cake, or write `ack-filter = \"auto\"`",
         );
     }

@@ -86,8 +86,8 @@ pub(crate) fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
             let kind = queue.value.kind();
             return Some((
                 format!(
-                    "its leaves have eight queues with CoDel, whose `target` alone can be stated, and \
-                     `{name}` asks for another `{kind}`"
+                    "its leaves have eight queues with CoDel, of which only `target` can be set, \
+                     but `{name}` sets another `{kind}`"
                 ),
                 "leave `queue` out, or write `queue = { kind = \"fq_codel\", target = \"...\" }`",
             ));
@@ -100,27 +100,28 @@ pub(crate) fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
     if let Some(fair) = fair.find(|fair| fair.value == Fair::HostsOnly) {
         let at = fair.line;
         return Some((
-            format!("each of its hosts has queues for several flows, and line {at} asks for one"),
+            format!("each of its hosts has queues for several flows, but line {at} requires one"),
             "write `fair = \"hosts\"`",
         ));
     }
     if let Some(slack) = &policy.link.timer_slack {
         let at = slack.line;
         return Some((
-            format!("its gate chooses by itself how late a timer may be, which line {at} states"),
+            format!("its gate sets the timer slack itself, but line {at} states it"),
             "leave `timer-slack` out",
         ));
     }
     if scheduler::holds(policy) {
         return Some((
-            "it does not hold acknowledgements back, as `[receive]` asks".to_owned(),
+            "it does not hold acknowledgements back, which `[receive]` requires".to_owned(),
             "leave `max-ack-delay` out",
         ));
     }
     let down = policy.line_rate(Direction::Down).is_some();
     (down && policy.link.inbound.value == Inbound::Lan).then(|| {
         (
-            "on the LAN device it would slow what does not come from the link as well".to_owned(),
+            "on the LAN device it would also slow packets that do not come from the link"
+                .to_owned(),
             "write `inbound = \"ifb\"`, and give `[marks]` bits for `inside` where this router \
              translates addresses",
         )
@@ -175,7 +176,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
              `engine = \"rows\"` does{why}",
             cap.group.value
         ),
-        "name a `class` in which the limit holds, or write `engine = \"rows\"` to be told what to \
+        "name a `class` in which the limit holds, or write `engine = \"rows\"` to see what to \
          change",
     );
 }

@@ -30,7 +30,7 @@ pub(crate) fn settled<'p>(
             span(),
             format!(
                 "{release} has no cls_bpf, which receive windows need: `inbound = \"auto\"` is \
-                 the queue alone"
+                 only the queue"
             ),
             format!(
                 "{}, or write `inbound = \"ifb\"` or `\"lan\"`",
@@ -47,8 +47,8 @@ pub(crate) fn settled<'p>(
             codes::AUTOMATIC,
             span(),
             format!(
-                "{release} does not take the programs of receive windows: `inbound = \"auto\"` \
-                 is the queue alone"
+                "{release} does not load the programs of receive windows: `inbound = \"auto\"` \
+                 is only the queue"
             ),
             "use a newer kernel, or write `inbound = \"ifb\"` or `\"lan\"`",
         );
@@ -57,8 +57,8 @@ pub(crate) fn settled<'p>(
         problems.note(
             codes::AUTOMATIC,
             span(),
-            "the policy has more classes and parts of classes upstream than receive windows tell \
-             apart: `inbound = \"auto\"` is the queue alone",
+            "the policy has more upstream classes and parts of classes than receive windows \
+             distinguish: `inbound = \"auto\"` is only the queue",
             "write `inbound = \"ifb\"` or `\"lan\"`, or use fewer classes",
         );
         now.windows = Windowed::TooMany;

@@ -126,7 +126,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
         problems.error(
             codes::CONDITIONER,
             first.span.clone(),
-            format!("{release} has no cls_bpf, by which packets are conditioned"),
+            format!("{release} has no cls_bpf, which conditions packets"),
             format!("{}, or leave `[[conditioner]]` out", kernel.bring_cls_bpf()),
         );
     }
@@ -137,10 +137,10 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
                 codes::CONDITIONER,
                 wanted.span.clone(),
                 format!(
-                    "`{}` is about {parts} classes and parts of classes",
+                    "`{}` has {parts} classes and parts of classes",
                     wanted.name.value
                 ),
-                format!("name classes with {MOST_CLASSES} parts at most"),
+                format!("name classes with at most {MOST_CLASSES} parts"),
             );
         }
         let full = u64::from(policy.link.mtu.value);
@@ -158,11 +158,10 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
                 codes::CONDITIONER,
                 wanted.span.clone(),
                 format!(
-                    "a packet of more than {burst} bytes never conforms to `{}`, however slowly \
-                     such packets come",
+                    "a packet of more than {burst} bytes never conforms to `{}`, at any rate",
                     wanted.name.value
                 ),
-                format!("write `burst` of at least {full} bytes, unless that is meant"),
+                format!("write `burst` of at least {full} bytes, unless this is intended"),
             );
         }
     }

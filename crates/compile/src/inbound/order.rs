@@ -55,7 +55,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
         problems.error(
             codes::ORDER,
             moves.span.clone(),
-            format!("{release} has no cls_bpf, by which connections are kept in order"),
+            format!("{release} has no cls_bpf, which keeps connections in order"),
             format!("{}, or write `moves = \"at-once\"`", kernel.bring_cls_bpf()),
         );
     }
@@ -63,7 +63,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
         problems.warning(
             codes::ORDER,
             moves.span.clone(),
-            "cake has one class, which no connection leaves",
+            "cake has only one class",
             "leave `moves` out",
         );
     }
@@ -72,9 +72,9 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
         problems.warning(
             codes::ORDER,
             moves.span.clone(),
-            "downstream, connections change their class at once: what is shaped as it arrives is \
-             acknowledged on another device",
-            "write `inbound = \"lan\"`, or leave it at the upstream",
+            "downstream, connections change class at once: packets that are shaped on arrival \
+             are acknowledged on another device",
+            "write `inbound = \"lan\"`, or accept order upstream only",
         );
     }
 }

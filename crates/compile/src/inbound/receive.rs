@@ -374,7 +374,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
         problems.error(
             codes::POLICED,
             receive.span.clone(),
-            format!("{release} has no cls_bpf, by which senders are held to a rate from here"),
+            format!("{release} has no cls_bpf, which limits senders from here"),
             format!("{}, or leave `[receive]` out", kernel.bring_cls_bpf()),
         );
     }
@@ -388,7 +388,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
                 "{} classes and parts of classes have a rate of their own or are protected",
                 classes.len()
             ),
-            format!("name classes with {MOST_CLASSES} parts at most"),
+            format!("name classes with at most {MOST_CLASSES} parts"),
         );
     }
     if let (Some(_), Inbound::None, Some(rate)) = (
@@ -404,7 +404,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
                 codes::RECEIVE,
                 rate.span.clone(),
                 format!(
-                    "windows for {} never close: the line carries {} of TCP's payload",
+                    "windows for {} never close: the line carries {} of TCP payload",
                     in_kbit(wanted),
                     in_kbit(most)
                 ),
@@ -431,26 +431,26 @@ fn hold(
     };
     if engine::chosen(policy, Some(kernel)) != Engine::Htb {
         error(
-            "acknowledgements are held back in a queue of their own, which `engine = \"htb\"` \
-             alone has"
+            "acknowledgements are held back in a queue of their own, which only `engine = \
+             \"htb\"` has"
                 .to_owned(),
             "leave `max-ack-delay` out, or write `engine = \"htb\"` in `[link]`",
         );
     }
     match &policy.ack {
         None => error(
-            "acknowledgements are held back in a queue of their own, and they have none".to_owned(),
+            "acknowledgements are held back in a queue of their own, but they have none".to_owned(),
             "add `[ack]`",
         ),
         Some(ack) if ack.queue.is_some() => error(
-            "the queue of `[ack]` does not heed the time at which a packet is to leave".to_owned(),
-            "leave `queue` of `[ack]` out: with `max-ack-delay` it is fq",
+            "the queue of `[ack]` ignores the departure times of packets".to_owned(),
+            "leave `queue` of `[ack]` out; with `max-ack-delay` it is fq",
         ),
         Some(_) => {}
     }
     if !kernel.has_qdisc("fq") {
         error(
-            format!("{release} has no fq, which holds packets until they are to leave"),
+            format!("{release} has no fq, which holds packets until their departure time"),
             "load or build the module sch_fq, or leave `max-ack-delay` out",
         );
     }

@@ -47,10 +47,10 @@ pub(super) fn judged(
             codes::OBJECTIVE_MISSED,
             objective.span.clone(),
             format!(
-                "waits of `{}` have no bound, by which its objective could be judged",
+                "waits of `{}` have no bound by which to judge its objective",
                 member.class.name
             ),
-            "`check --all` says why there is none",
+            "`check --all` explains why",
         );
         return None;
     };
@@ -76,8 +76,8 @@ pub(super) fn judged(
                 ms(delay),
                 objective.value
             ),
-            "raise its priority, share less above it, give it a `bfifo` or `pfifo` queue, state a \
-             lower objective, or a `delay`, for which TCP sends smaller segments",
+            "raise its priority, share less above it, give it a `bfifo` or `pfifo` queue, state \
+             a lower objective, or a `delay`, which makes TCP segments smaller",
         );
     }
     if let Some(variation) = variation.filter(|variation| within.wait > *variation) {
@@ -86,13 +86,13 @@ pub(super) fn judged(
             codes::OBJECTIVE_MISSED,
             objective.span.clone(),
             format!(
-                "waits of `{name}` may differ by {} here, more than the {} of Y.1541 class {}",
+                "waits of `{name}` may vary by {} here, more than the {} of Y.1541 class {}",
                 ms(within.wait),
                 ms(variation),
                 objective.value
             ),
-            "a full packet of another class is always possible; `delay` makes TCP send smaller \
-             ones, and a faster line or a lower MTU would shorten it",
+            "a full packet of another class may always come first; `delay` makes TCP send \
+             smaller ones, and a faster line or a lower MTU shortens its time",
         );
     }
     Some(ObjectiveReport {

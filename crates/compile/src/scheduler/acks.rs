@@ -163,8 +163,8 @@ pub(crate) fn settled<'p>(
         problems.warning(
             codes::ACK_FILTER,
             span.clone(),
-            "this kernel has no cake, which filters acknowledgements: uploads have less beside \
-             downloads",
+            "this kernel has no cake, which filters acknowledgements: downloads leave less for \
+             uploads",
             "load or build the module sch_cake, or write `ack-filter = \"off\"` in `[link]`",
         );
     }
@@ -187,7 +187,7 @@ pub(crate) fn note(policy: &Policy, filtered: bool) -> Option<String> {
     );
     let what = match (stated.unwrap_or_default(), filtered) {
         (AckFilter::Auto, true) => {
-            "those that wait and that a later one makes superfluous are dropped (`ack-filter`)"
+            "waiting ones that a later one makes superfluous are dropped (`ack-filter`)"
         }
         (_, true) => "superfluous ones that wait are dropped, as `ack-filter` says",
         (AckFilter::Off, false) => "none is dropped, as `ack-filter` says",

@@ -148,8 +148,8 @@ fn quantum(leaves: &[Leaf], leaf: &Leaf, full_packet: u32, problems: &Problems) 
             codes::RATIO,
             class.span.clone(),
             format!(
-                "`{}` is guaranteed more than {MOST_UNEQUAL} times as much as another class of \
-                 priority {}",
+                "the guarantee of `{}` is more than {MOST_UNEQUAL} times that of another class \
+                 of priority {}",
                 class.name, class.priority
             ),
             "give the small class a higher priority (a lower number) than the large one",

@@ -145,7 +145,7 @@ pub(super) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
     problems.error(
         codes::NO_FIELD,
         first.span.clone(),
-        format!("{release} cannot tell the control group of what it sends"),
+        format!("{release} cannot match the control group of packets that it sends"),
         "load or build nft_socket (CONFIG_NFT_SOCKET, CONFIG_SOCK_CGROUP_DATA), or write `uid`",
     );
 }

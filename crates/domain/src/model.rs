@@ -69,6 +69,8 @@ pub struct Router {
     pub host: Option<String>,
     /// The circuits that it shapes.
     pub circuits: Option<Circuits>,
+    /// Whether other devices of it may have circuits, which are not the domain's to say.
+    pub other_circuits: bool,
     /// Where it is written.
     pub position: Position,
 }

@@ -3,25 +3,26 @@
 //! router is touched. This program packs itself, `weirgate` and the domain file
 //! into the machine. There, as `domain inside`, it makes a namespace of every
 //! router and customer, has `weirgate` apply the domain to them and measures what
-//! was promised.
+//! was promised. Lists of circuits are read here, and go there as the routers get
+//! them.
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::time;
 use weirgate_console::{output, source};
 use weirgate_domain::Domain;
 use weirgate_lab::{Limits, Options, prepare};
 use weirgate_rollout::apply;
-use weirgate_rollout::part::{Texts, parts};
+use weirgate_rollout::part::{Parts, parts};
 use weirgate_rollout::ssh::Ssh;
 use weirgate_rollout::verify::{self, Settings};
-use weirgate_rollout::{Sound, namespaces, sound};
+use weirgate_rollout::{Sound, namespaces, sound, whole};
 use weirgate_units::Rate;
 
 /// Where the machine has the domain file.
@@ -41,7 +42,9 @@ pub enum Command {
     ///
     /// Every router and customer is a network namespace of a stock kernel, with the links and their
     /// delays. Nothing on this machine changes, and no router is contacted. Time there is virtual,
-    /// so that a slow machine measures what a fast one does. Exit status 1 if a promise is broken.
+    /// so that a slow machine measures what a fast one does. Circuits come into force and are read
+    /// back, but no traffic passes them, because there are no subscribers. Exit status 1 if a
+    /// promise is broken or a list is not in force.
     Try {
         /// The domain file.
         domain: PathBuf,
@@ -67,8 +70,8 @@ pub fn run(command: &Command) -> Outcome {
         Command::Try {
             domain: path,
             arguments,
-        } => match sound(path)? {
-            Some((domain, ..)) => boot(&domain, &source::read(path)?, arguments),
+        } => match whole(path)? {
+            Some((domain, _, parts)) => boot(&domain, &source::read(path)?, &parts, arguments),
             None => Ok(Status::Differs),
         },
         Command::Inside {
@@ -108,10 +111,7 @@ pub struct Arguments {
 }
 
 /// Boots the machine with the domain file, and prints what it says.
-fn boot(domain: &Domain, text: &str, arguments: &Arguments) -> Outcome {
-    if domain.services.is_empty() && domain.routers.values().all(|one| one.circuits.is_some()) {
-        return Err(wrong("routers have circuits alone, which are not tried"));
-    }
+fn boot(domain: &Domain, text: &str, parts: &Parts, arguments: &Arguments) -> Outcome {
     // What does not go there is reported here.
     namespaces::settle(&mut domain.clone())?;
     let own = std::env::current_exe()?;
@@ -140,10 +140,15 @@ fn boot(domain: &Domain, text: &str, arguments: &Arguments) -> Outcome {
     let lab = prepare(&options, false, &mut |note| output::note(note)).map_err(|e| anyhow!(e))?;
     let limits = Limits {
         wall: Duration::from_secs(arguments.limit),
-        memory_mib: memory(domain),
+        memory_mib: memory(domain, parts),
         ..Limits::default()
     };
-    let files = [(FILE, text.as_bytes())];
+    let lists = parts.iter().filter(|(part, _)| part.is_circuits);
+    let lists: Vec<_> = lists
+        .map(|(part, text)| (list(&part.router), text))
+        .collect();
+    let lists = lists.iter().map(|(path, text)| (&**path, text.as_bytes()));
+    let files: Vec<(&str, &[u8])> = [(FILE, text.as_bytes())].into_iter().chain(lists).collect();
     let output = lab
         .execute(&words, &files, (1, limits), &mut |step| {
             output::note(&step.what);
@@ -160,11 +165,27 @@ fn boot(domain: &Domain, text: &str, arguments: &Arguments) -> Outcome {
     Ok(status)
 }
 
+/// Where the machine has the list of a router, as that reads it. No name has a dot.
+fn list(router: &str) -> String {
+    format!("/{router}.circuits")
+}
+
 /// Memory of the machine in MiB: the programs that it starts at once are one
-/// for each customer and router, each of 8 MiB beside what they share.
-fn memory(domain: &Domain) -> u32 {
+/// for each customer and router, each of 8 MiB beside what they share. A device with
+/// circuits takes 64, and 32 times what their list does as text.
+fn memory(domain: &Domain, parts: &Parts) -> u32 {
     let processes = domain.routers.len() + domain.customers.len();
-    512 + 8 * u32::try_from(processes).unwrap_or(u32::MAX / 16)
+    let lists = parts.iter().filter(|(part, _)| part.is_circuits);
+    let lists = lists.map(|(part, text)| {
+        let router = domain.routers.get(&part.router);
+        let own = router.and_then(|router| router.circuits.as_ref());
+        let devices = own.map_or(0, |own| {
+            usize::from(own.access.is_some()) + usize::from(own.core.is_some())
+        });
+        devices * (64 + 32 * text.len() / (1 << 20))
+    });
+    let all = 512 + 8 * processes + lists.sum::<usize>();
+    u32::try_from(all).unwrap_or(u32::MAX)
 }
 
 /// Tells the program outside of the machine what is done.
@@ -188,9 +209,15 @@ fn inside((mut domain, check, texts): Sound, measure: Option<&Measure>) -> Outco
         domain.customers.len()
     ));
     namespaces::build(&domain)?;
-    tell("applying the routers' policies");
+    let own = domain.routers.iter();
+    let own = own.filter(|(_, router)| router.circuits.is_some());
+    let lists: BTreeMap<String, String> = own
+        .map(|(name, _)| Ok((name.clone(), fs::read_to_string(list(name))?)))
+        .collect::<std::io::Result<_>>()?;
+    tell("applying the routers' policies and circuits");
     let ssh = Ssh::namespaces();
-    let parts = parts(texts, Texts::new());
+    let has_circuits = !lists.is_empty();
+    let parts = parts(texts, lists);
     match apply::apply(&domain, &parts, &ssh, CONFIRM, false)? {
         Status::Done => (),
         Status::Differs => return Ok(Status::Differs),
@@ -202,5 +229,12 @@ fn inside((mut domain, check, texts): Sound, measure: Option<&Measure>) -> Outco
         ask: true,
         record: Path::new(RECORD),
     };
-    verify::run(&domain, &check, &parts, &ssh, &settings)
+    let found = verify::run(&domain, &check, &parts, &ssh, &settings)?;
+    if has_circuits {
+        output::data(
+            "Circuits came into force here and were read back. What they carry is not measured: \
+             no subscribers are here.",
+        )?;
+    }
+    Ok(found)
 }

@@ -7,12 +7,13 @@
 //! that is cut off by the change thus returns without being reached. Where one
 //! refuses, or one of the confirmations fails, all others are ordered to return.
 
-use crate::part::{Part, Parts, routers};
+use crate::part::{Part, Parts, has_none, routers};
 use crate::ssh::{Answer, PATIENCE, Ssh};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
+use weirgate_circuits::kept::Ports;
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_domain::Domain;
@@ -24,6 +25,9 @@ pub fn plan(domain: &Domain, parts: &Parts, ssh: &Ssh) -> Outcome {
     let mut status = Status::Done;
     let mut wrong = Vec::new();
     for (part, answer) in &answers {
+        if parts.get(part).is_some_and(|text| has_none(text, answer)) {
+            continue;
+        }
         output::data(&format!("router {part}"))?;
         match answer.status {
             Some(0) if !part.is_circuits => output::data("  nothing to change")?,
@@ -52,17 +56,18 @@ pub fn plan(domain: &Domain, parts: &Parts, ssh: &Ssh) -> Outcome {
 pub fn write(parts: &Parts, folder: &Path) -> Outcome {
     fs::create_dir_all(folder)?;
     let mut written = Vec::new();
-    for (part, text) in parts {
+    let (none, files): (Vec<_>, Vec<_>) = parts.iter().partition(|(_, text)| *text == Ports::NONE);
+    for (part, text) in &files {
         let end = if part.is_circuits { CIRCUITS } else { POLICY };
         let path = folder.join(format!("{}.{end}", part.router));
         fs::write(&path, text)?;
         written.push(path);
     }
-    let lists = parts.keys().filter(|part| part.is_circuits).count();
-    if lists < parts.len() {
+    let lists = files.iter().filter(|(part, _)| part.is_circuits).count();
+    if lists < files.len() {
         output::text(&format!(
             "{} policies in {}; each is for `weirgate apply` on its router",
-            parts.len() - lists,
+            files.len() - lists,
             folder.display()
         ))?;
     }
@@ -72,6 +77,14 @@ pub fn write(parts: &Parts, folder: &Path) -> Outcome {
              its router",
             folder.display()
         ))?;
+    }
+    let none: Vec<&str> = none.iter().map(|(part, _)| &*part.router).collect();
+    if lists > 0 && !none.is_empty() {
+        output::note(&format!(
+            "to have no circuits, without a file: {}; `weirgate circuits status` there says whether \
+             they have some",
+            none.join(", ")
+        ));
     }
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -103,6 +116,7 @@ pub fn apply(domain: &Domain, parts: &Parts, ssh: &Ssh, confirm: Duration, adopt
     // Whoever has its policy returns after `confirm`: half of that for each step
     // leaves time to tell it what became of the others.
     let patience = confirm / 2;
+    let parts = &to_be_done(domain, parts, ssh, patience)?;
     let answers = ssh.ask_all(domain, &words, parts, patience);
     let (done, failed): (BTreeMap<_, _>, BTreeMap<_, _>) =
         answers.into_iter().partition(|(_, answer)| answer.done());
@@ -122,8 +136,7 @@ pub fn apply(domain: &Domain, parts: &Parts, ssh: &Ssh, confirm: Duration, adopt
         });
     }
     for (part, answer) in &done {
-        let told =
-            |line: &PeerText| line.contains("steps done") || line.contains("entries written");
+        let told = |line: &PeerText| TOLD.iter().any(|what| line.contains(what));
         let mut lines: Vec<PeerText> = answer.err.lines().filter(told).collect();
         if lines.is_empty() {
             lines.push(PeerText::new("applied"));
@@ -151,17 +164,53 @@ pub fn apply(domain: &Domain, parts: &Parts, ssh: &Ssh, confirm: Duration, adopt
         };
         return Err(returned(domain, ssh, &kept, &others, failed, confirm));
     }
-    for (is_circuits, what) in [
-        (false, "policies, read back and confirmed"),
-        (true, "circuits, kept and confirmed"),
+    let is_none = |part: &Part| parts.get(part).is_some_and(|text| text == Ports::NONE);
+    for (is_circuits, none, what) in [
+        (false, false, "their policies, read back and confirmed"),
+        (true, false, "their circuits, kept and confirmed"),
+        (true, true, "no circuits any more, confirmed"),
     ] {
-        let count = kept.keys().filter(|part| part.is_circuits == is_circuits);
-        let count = count.count();
+        let own = |part: &&Part| part.is_circuits == is_circuits && is_none(part) == none;
+        let count = kept.keys().filter(own).count();
         if count > 0 {
-            output::note(&format!("{count} routers have their {what}"));
+            output::note(&format!("{count} routers have {what}"));
         }
     }
     Ok(Status::Done)
+}
+
+/// What of the words of a router is shown where all was done.
+const TOLD: [&str; 3] = ["steps done", "entries written", "is taken away"];
+
+/// All parts but those of routers that are to have no circuits and have none.
+fn to_be_done(
+    domain: &Domain,
+    parts: &Parts,
+    ssh: &Ssh,
+    patience: Duration,
+) -> Result<Parts, Failure> {
+    let (mut left, mut asked) = (Parts::new(), Parts::new());
+    for (part, text) in parts {
+        let is_none = text == Ports::NONE;
+        let to = if is_none { &mut asked } else { &mut left };
+        to.insert(part.clone(), text.clone());
+    }
+    let mut answers = ssh.ask_all(domain, &["plan", "-"], &asked, patience);
+    answers.retain(|part, answer| {
+        let differs = answer.status == Some(1) && !answer.out.is_blank();
+        if differs {
+            left.insert(part.clone(), Ports::NONE.to_owned());
+        }
+        !differs && !has_none(Ports::NONE, answer)
+    });
+    if answers.is_empty() {
+        return Ok(left);
+    }
+    report(&answers, "whether it has circuits is not known");
+    let failed = output::count(routers(answers.keys()), "router");
+    Err(Failure::Refused(format!(
+        "{failed} failed; nothing was changed on any"
+    )))
 }
 
 /// Nothing to read for each.
@@ -240,4 +289,64 @@ fn returned(
         "{failed}; these could not be told to return:\nweirgate: {}",
         stuck.join("\nweirgate: ")
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOMAIN: &str = r#"
+version = 1
+[class.rest]
+behaviour = "DF"
+share = "25%"
+[router.small]
+role = "boundary"
+[router.free]
+role = "boundary"
+[router.former]
+role = "boundary"
+[customer.alfa]
+router = "small"
+device = "alfa"
+rate = "10mbit"
+"#;
+
+    /// What is left to be done on these three, of which the last answers so.
+    fn left(former: &str) -> Result<Vec<String>, Failure> {
+        let (domain, problems) = weirgate_domain::parse(DOMAIN);
+        assert!(problems.is_empty(), "{problems:?}");
+        let script = format!(
+            r#"cat >/dev/null; case "$0" in
+                small) echo "error: unrecognized subcommand 'circuits'" >&2; exit 2 ;;
+                free) exit 0 ;;
+                former) {former} ;;
+            esac"#
+        );
+        let part = |router: &str, is_circuits| Part {
+            router: router.to_owned(),
+            is_circuits,
+        };
+        let mut parts = Parts::from([(part("small", false), "a policy".to_owned())]);
+        for router in ["small", "free", "former"] {
+            parts.insert(part(router, true), Ports::NONE.to_owned());
+        }
+        let ssh = Ssh::script(&script);
+        let left = to_be_done(&domain.unwrap(), &parts, &ssh, PATIENCE)?;
+        Ok(left.keys().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn routers_without_circuits_have_nothing_to_lose() {
+        let has = "echo 'access0: its list is taken away'; exit 1";
+        assert_eq!(left(has).ok().unwrap(), ["former (circuits)", "small"]);
+        assert_eq!(left("exit 0").ok().unwrap(), ["small"]);
+        // What is not known is not taken for nothing.
+        for unknown in ["exit 255", "echo 'no list' >&2; exit 2", "exit 1"] {
+            let Err(Failure::Refused(why)) = left(unknown) else {
+                panic!("{unknown}");
+            };
+            assert_eq!(why, "1 router failed; nothing was changed on any");
+        }
+    }
 }

@@ -11,11 +11,16 @@ use weirgate_console::exit::Failure;
 use weirgate_console::output;
 use weirgate_console::source::{LARGEST_LIST, judge_list, read_up_to};
 use weirgate_document::Value;
-use weirgate_domain::{Circuits, CircuitsOf, Domain};
+use weirgate_domain::{Circuits, CircuitsOf, Domain, Router};
 use weirgate_units::Inserted as _;
 
-/// What devices of each router are to have.
-pub struct Lists(Vec<(String, Ports, List)>);
+/// What routers are to have.
+pub struct Lists {
+    /// Devices of a router, with their list.
+    all: Vec<(String, Ports, List)>,
+    /// Routers that are to have no circuits.
+    none: Vec<String>,
+}
 
 /// Reads the lists of a domain, whose file is at `path` and has this text. Warnings are
 /// shown.
@@ -27,8 +32,14 @@ pub fn lists(path: &Path, text: &str, domain: &Domain) -> Result<Lists, Failure>
         let all = domain.routers.iter();
         all.filter_map(|(name, router)| Some((&**name, router.circuits.as_ref()?)))
     };
+    let none = |(name, router): (&String, &Router)| {
+        let is_free = router.circuits.is_none() && !router.other_circuits;
+        is_free.then(|| name.clone())
+    };
+    let none: Vec<String> = domain.routers.iter().filter_map(none).collect();
     if own().next().is_none() {
-        return Ok(Lists(Vec::new()));
+        let all = Vec::new();
+        return Ok(Lists { all, none });
     }
     let mut files = Files {
         folder: path.parent().unwrap_or(Path::new("")),
@@ -76,10 +87,12 @@ pub fn lists(path: &Path, text: &str, domain: &Domain) -> Result<Lists, Failure>
     let lists = judge_list(problems, several.lists)?;
     let shares = listed.iter().flat_map(|one| &one.shares);
     let all = shares.zip(lists).filter_map(|(share, list)| {
-        let circuits = domain.routers.get(share.router)?.circuits.as_ref()?;
-        Some((share.router.to_owned(), ports(circuits), list))
+        let router = domain.routers.get(share.router)?;
+        let ports = ports(router.circuits.as_ref()?, !router.other_circuits);
+        Some((share.router.to_owned(), ports, list))
     });
-    Ok(Lists(all.collect()))
+    let all = all.collect();
+    Ok(Lists { all, none })
 }
 
 impl Lists {
@@ -88,8 +101,9 @@ impl Lists {
     /// # Errors
     /// Standard output is gone.
     pub fn show(&self) -> Result<(), Failure> {
-        for (router, ports, list) in &self.0 {
-            let devices: Vec<&str> = ports.0.iter().map(|port| &*port.device).collect();
+        for (router, ports, list) in &self.all {
+            let devices = ports.ports.iter().map(|port| &*port.device);
+            let devices: Vec<&str> = devices.collect();
             output::text(&format!(
                 "{router}: {} below {} at {}",
                 output::count(list.circuits.len(), "circuit"),
@@ -97,19 +111,26 @@ impl Lists {
                 devices.join(" and ")
             ))?;
         }
+        for router in self.none.iter().filter(|_| !self.all.is_empty()) {
+            output::text(&format!(
+                "{router}: no circuits; `apply` takes away those that it has"
+            ))?;
+        }
         Ok(())
     }
 
     /// What `weirgate circuits apply -` reads on each router.
     pub fn texts(&self) -> Texts {
-        let all = self.0.iter();
-        all.map(|(router, ports, list)| (router.clone(), ports.write(list)))
-            .inserted()
+        let all = self.all.iter();
+        let all = all.map(|(router, ports, list)| (router.clone(), ports.write(list)));
+        let none = self.none.iter();
+        let none = none.map(|router| (router.clone(), Ports::NONE.to_owned()));
+        all.chain(none).inserted()
     }
 }
 
-/// The devices of a router.
-fn ports(circuits: &Circuits) -> Ports {
+/// The devices of a router, and whether they are the only ones.
+fn ports(circuits: &Circuits, only: bool) -> Ports {
     let rates = circuits.rates;
     let port = |device: &Value<String>, direction, link| Port {
         device: device.value.clone(),
@@ -121,7 +142,8 @@ fn ports(circuits: &Circuits) -> Ports {
     let access = access.map(|device| port(device, Direction::Down, rates.map(|[down, _]| down)));
     let core = circuits.core.iter();
     let core = core.map(|device| port(device, Direction::Up, rates.map(|[_, up]| up)));
-    Ports(access.chain(core).collect())
+    let ports = access.chain(core).collect();
+    Ports { ports, only }
 }
 
 /// Files that were read, each once.

@@ -7,7 +7,8 @@
 //! address but the link-local ones of its ports, and all neighbours are set in
 //! advance, so that nothing but the domain's own traffic is under way. A line
 //! that takes time goes through a bridge in a namespace of its own, at whose
-//! ports netem delays: the ports of the routers are their policies'.
+//! ports netem delays: the ports of the routers are their policies'. A device that
+//! has circuits leads nowhere.
 
 use anyhow::{Context as _, bail};
 use std::collections::{BTreeMap, BTreeSet};
@@ -155,6 +156,14 @@ fn built(domain: &Domain) -> anyhow::Result<()> {
         }
     }
     routes(domain, &mut batches);
+    for (name, router) in &domain.routers {
+        let own = router.circuits.iter();
+        for device in own.flat_map(|own| [&own.access, &own.core]).flatten() {
+            let device = &device.value;
+            batches.say(name, &format!("link add {device} type dummy"));
+            batches.say(name, &format!("link set {device} up"));
+        }
+    }
     batches.run()?;
     for router in domain.routers.keys() {
         let words = ["netns", "exec", router, "sysctl", "-q", "-w"];

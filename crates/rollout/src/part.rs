@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a router has of a domain: a policy, and circuits. Both are planned, applied, confirmed
-//! and taken back by the same words, and fail together.
+//! and taken back by the same words, and fail together. That a router has no circuits is a part
+//! too: it may have some from before.
 
+use crate::ssh::Answer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use weirgate_circuits::kept::Ports;
 use weirgate_units::Inserted as _;
 
 /// Texts by the names of routers.
@@ -46,6 +49,12 @@ impl fmt::Display for Part {
         }
         Ok(())
     }
+}
+
+/// Whether a router is to have no circuits by this text of a part, and has none by its answer
+/// to `plan`.
+pub fn has_none(text: &str, answer: &Answer) -> bool {
+    text == Ports::NONE && (answer.done() || answer.lacks("circuits"))
 }
 
 /// The parts of all routers.

@@ -83,6 +83,12 @@ impl Answer {
         self.status == Some(0)
     }
 
+    /// Whether the program there has no such command: that of a small router goes without many.
+    pub fn lacks(&self, command: &str) -> bool {
+        let line = format!("unrecognized subcommand '{command}'");
+        self.status == Some(2) && self.err.contains(&line)
+    }
+
     /// The steps of the plan that it printed, without the comparison of set-ups that follows
     /// them.
     pub fn steps(&self) -> impl Iterator<Item = PeerText> {

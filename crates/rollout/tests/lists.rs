@@ -61,12 +61,19 @@ fn each_router_has_what_is_below_its_sites() {
         core = "core0"
         rate = ["9gbit", "1gbit"]
         queues = 4
+        [router.south]
+        other-circuits = true
         [router.south.circuits]
         sites = ["South"]
         core = "core1"
         [router.pop.circuits]
         files = ["pop.csv", "plans.csv"]
         access = "access0"
+        [router.west]
+        role = "interior"
+        [router.east]
+        role = "interior"
+        other-circuits = true
     "#;
     let devices = "Circuit ID,Parent Node,IPv4,Plan\n1,AP,192.0.2.1,home\n2,South,192.0.2.2,home\n\
                    3,North,192.0.2.3,home\n";
@@ -78,7 +85,11 @@ fn each_router_has_what_is_below_its_sites() {
         ("pop.csv", pop),
     ];
     let texts = made(domain, &files);
-    let read = |router: &str| Ports::read(&texts[router]).expect("a text");
+    let read = |router: &str| {
+        let sent = Ports::read(&texts[router]).expect("a text");
+        assert_eq!(sent.only, router != "south");
+        sent.lists
+    };
     let ids = |kept: &Kept| {
         let ids = kept.list.circuits.iter().map(|one| one.id.clone());
         ids.collect::<Vec<_>>().join(" ")
@@ -109,6 +120,10 @@ fn each_router_has_what_is_below_its_sites() {
         (ids(&read("pop")[0].1), south.link),
         ("p1".to_owned(), None)
     );
+
+    // One that names no circuits is to have none, unless what it has is its own.
+    assert_eq!(read("west"), []);
+    assert!(!texts.contains_key("east"));
 
     // What would change is told by kind and by name, whatever the order is.
     let mut other = down.clone();
@@ -143,6 +158,8 @@ fn each_router_has_what_is_below_its_sites() {
 fn what_a_box_reads_is_checked() {
     for (text, part) in [
         ("", "no list of circuits for devices"),
+        ("only", "no list of circuits for devices"),
+        ("only\n\n", "no list of circuits for devices"),
         (
             "access0\n----\n{}\n----\nPlan\n----\nCircuit ID",
             "names no device",
@@ -156,7 +173,11 @@ fn what_a_box_reads_is_checked() {
         let why = Ports::read(text).expect_err(text);
         assert!(why.contains(part), "{text}: {why}");
     }
-    let empty = Ports(Vec::new()).write(&weirgate_circuits::List::default());
+    let empty = Ports {
+        ports: Vec::new(),
+        only: false,
+    };
+    let empty = empty.write(&weirgate_circuits::List::default());
     let of = |heads: &str| Ports::read(&[heads, &*empty].concat());
     let head = "circuits 1 down 0 0";
     assert!(of(&format!("a {head}")).is_ok());

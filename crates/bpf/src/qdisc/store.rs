@@ -274,9 +274,11 @@ impl Store {
 
     /// Numbers of devices in the network namespace of this thread that have pins of
     /// circuits, whether they are there or not.
-    pub fn circuits_points(&self) -> Result<Vec<AttachPoint>, BpfError> {
+    /// None where this process may not look.
+    pub fn circuits_points() -> Result<Vec<AttachPoint>, BpfError> {
         let own = AttachPoint::root(0)?.netns;
-        let entries = fs::read_dir(self.folder.join(CIRCUITS)).into_iter();
+        let folder: PathBuf = [FILE_SYSTEM, FOLDER, CIRCUITS].iter().collect();
+        let entries = fs::read_dir(folder).into_iter();
         let names = entries.flatten().flatten().map(|entry| entry.file_name());
         let point = |name: std::ffi::OsString| {
             let (netns, ifindex) = name.to_str()?.split_once('-')?;

@@ -13,7 +13,7 @@ mod compared;
 mod sent;
 
 pub use compared::compared;
-pub use sent::{Port, Ports};
+pub use sent::{Port, Ports, Sent};
 
 use crate::address::Prefix;
 use crate::file::File;

@@ -187,6 +187,121 @@ fn two_boxes() {
     // It can still go back to the list of before.
     run("weirgate domain within north weirgate circuits rollback");
     assert_eq!(kept("north"), before[0]);
+    lists_that_are_not_named_go(second);
+}
+
+/// The domain in which `north` has circuits at one device, and `south` none.
+fn without(file: &str, more: &str) -> String {
+    let text = fs::read_to_string(file).unwrap();
+    let head = text.split("[router.south").next().unwrap();
+    let head = head.replace("core = \"core0\"\n", "");
+    let head = head.replace("sites = [\"North\"]", "sites = [\"North\", \"South\"]");
+    let other = file.replace("domain.toml", "without.toml");
+    let south = format!("[router.south]\nrole = \"interior\"\n{more}");
+    fs::write(&other, head + &south).unwrap();
+    other
+}
+
+/// What a box has that the file does not name is told, and goes as lists come: on all boxes,
+/// until it is confirmed, or on none.
+fn lists_that_are_not_named_go(second: &str) {
+    let (status, text) = apply(second, SSH);
+    assert_eq!(status, 0, "{text}");
+    let before = BOXES.map(kept);
+    let third = &without(second, "");
+    let (status, text) = domain(&["check", third]);
+    assert_eq!(status, 0, "{text}");
+    assert!(text.contains("south: no circuits; `apply` takes"), "{text}");
+    let goes = "its list is taken away: 100 circuits with 100 addresses";
+    let (status, text) = domain(&["plan", third, "--ssh", SSH]);
+    assert_eq!(status, 1, "{text}");
+    let (north, south) = text.split_once("router south (circuits)").unwrap();
+    assert!(north.contains(&format!("core0: {goes}")), "{text}");
+    assert!(!north.contains(&format!("access0: {goes}")), "{text}");
+    for device in DEVICES {
+        assert!(south.contains(&format!("{device}: {goes}")), "{text}");
+    }
+    let verify = |file: &str| domain(&["verify", file, "--ssh", SSH]);
+    let (status, text) = verify(third);
+    assert_eq!(status, 1, "{text}");
+    assert!(text.contains("The router `south` is not"), "{text}");
+    assert!(text.contains(&format!("access0: {goes}")), "{text}");
+    // What is said to be the box's own is left alone.
+    let own = &without(second, "other-circuits = true\n");
+    assert!(!domain(&["plan", own, "--ssh", SSH]).1.contains("south"));
+
+    // One box refuses when the other's lists are gone: they are back.
+    run("tc -n north qdisc replace dev access0 root pfifo limit 10");
+    let third = &without(second, "");
+    let (status, text) = apply(third, SSH);
+    assert_eq!(status, 3, "{text}");
+    assert_eq!(BOXES.map(kept), before);
+    run("tc -n north qdisc del dev access0 root");
+    run("weirgate domain within north weirgate boot");
+    assert!(is_in_force(second));
+
+    // Whoever applies dies when they are gone.
+    let mut child = dying(third, &silent("taken", "'south circuits apply'", true));
+    comes(third, GUARD);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    comes(second, GUARD + Duration::from_secs(10));
+    assert_eq!(BOXES.map(kept), before);
+    removals_are_killed(second, &before);
+
+    let (status, text) = apply(third, SSH);
+    assert_eq!(status, 0, "{text}");
+    assert!(
+        text.contains("1 routers have no circuits any more"),
+        "{text}"
+    );
+    assert!(text.contains("core0: its list is taken away"), "{text}");
+    assert!(is_in_force(third));
+    assert_eq!(kept("south").concat(), b"");
+    for (router, device) in [("south", "access0"), ("south", "core0"), ("north", "core0")] {
+        let (status, text) = at(router, &format!("circuits show {device}"));
+        assert_eq!(status, 2, "{text}");
+    }
+    let (status, text) = verify(third);
+    assert_eq!(status, 0, "{text}");
+    // What was confirmed can go back too.
+    run("weirgate domain within south weirgate circuits rollback");
+    assert_eq!(kept("south"), before[1]);
+    assert_eq!(verify(third).0, 1);
+}
+
+/// A removal that is killed leaves what the next command ends.
+fn removals_are_killed(second: &str, before: &Kept) {
+    fs::write("/run/none", "only\n").unwrap();
+    let start = || {
+        let words = "domain within south weirgate circuits apply - --confirm 60s";
+        let mut command = Command::new("weirgate");
+        let command = command.args(words.split(' '));
+        let command = command.stdin(fs::File::open("/run/none").unwrap());
+        command.stderr(Stdio::null()).spawn().unwrap()
+    };
+    let taken_back = || {
+        let (status, text) = at("south", "circuits rollback --waiting");
+        assert_eq!(status, 0, "{text}");
+    };
+    let began = Instant::now();
+    assert!(start().wait().unwrap().success());
+    let whole = began.elapsed();
+    taken_back();
+    let mut changed = 0;
+    for kill in 1..=KILLS {
+        let mut child = start();
+        sleep(whole * kill / KILLS);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        changed += u32::from(&BOXES.map(kept) != before);
+        taken_back();
+        assert_eq!(&BOXES.map(kept), before, "kill {kill}");
+        assert!(is_in_force(second), "kill {kill}");
+    }
+    let ms = whole.as_millis();
+    println!("{KILLS} removals of {ms} ms killed, {changed} after a list was gone");
+    assert!((1..KILLS).contains(&changed));
 }
 
 /// When both have the new lists.

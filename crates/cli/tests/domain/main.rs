@@ -75,6 +75,10 @@ fn a_domain_is_tried_before_it_is_built() {
         report.contains("Everything that was promised is kept."),
         "{report}"
     );
+    assert!(
+        report.contains("Circuits came into force here and were read back."),
+        "{report}"
+    );
     // 15 ms of travel to the other end, and no more than the wait beside it.
     let kept = report.lines().filter(|line| line.contains(" kept since "));
     let delays = kept.map(|line| {

@@ -5,7 +5,7 @@ use super::field::{self, Rates};
 use crate::codes;
 use crate::{Circuits, CircuitsOf, Domain, Position, Router};
 use std::collections::{BTreeMap, BTreeSet};
-use weirgate_document::registry::{Field, Integer, Own, Table, Text, Texts};
+use weirgate_document::registry::{Field, Integer, Own, Switch, Table, Text, Texts};
 use weirgate_document::{Reader, SourceSpan, Value};
 use weirgate_units::Inserted as _;
 
@@ -41,6 +41,14 @@ pub(super) const OF_ROUTER: Field<Own> = Field::new(
     Own("a table"),
     "The circuits that the router shapes ([circuits](../domain.md#circuits))",
 );
+
+pub(super) const OTHERS: Field<Switch> = Field::new(
+    "other-circuits",
+    Switch,
+    "Whether devices that this file does not name may have circuits, which then stay as they \
+     are. Otherwise `apply` takes these away, and `plan` and `verify` name them",
+)
+.default("false");
 
 const OWN: Field<Texts> = Field::new("files", FILES, "The files of the router's own list");
 const SITES: Field<Texts> = Field::new(

@@ -34,7 +34,13 @@ const HOST: Field<Text> = Field::new("host", Text, "The router's address for ssh
 pub(super) const OF_ROUTER: Table = Table::new(
     "[router.NAME]",
     "A router",
-    &[&ROLE, &ENGINE, &HOST, &circuits::OF_ROUTER],
+    &[
+        &ROLE,
+        &ENGINE,
+        &HOST,
+        &circuits::OF_ROUTER,
+        &circuits::OTHERS,
+    ],
 );
 
 pub(super) const LINK: Field<Own> = Field::new("link", Own("tables"), "The links between routers");
@@ -68,6 +74,9 @@ pub(super) fn routers(root: &mut Reader<'_, '_>) -> BTreeMap<String, Router> {
     let mut routers = BTreeMap::new();
     for (name, mut table) in field::named_tables(root, &ROUTER, MOST) {
         let circuits = circuits::of_router(&mut table);
+        let other_circuits = circuits::OTHERS
+            .get(&mut table)
+            .is_some_and(|one| one.value);
         let role = role(&mut table);
         let kit = engine(&mut table) == Some(KIT);
         let host = HOST.get(&mut table);
@@ -84,6 +93,7 @@ pub(super) fn routers(root: &mut Reader<'_, '_>) -> BTreeMap<String, Router> {
                 kit,
                 host,
                 circuits,
+                other_circuits,
                 position,
             },
         );

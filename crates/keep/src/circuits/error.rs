@@ -39,6 +39,13 @@ pub enum CircuitsRefused {
     /// Occurs when no list is kept of a device whose circuit is to be changed.
     #[error("no list is kept of {0}; apply one")]
     NotKept(DeviceName),
+    /// Occurs when circuits are to be taken away until that is confirmed, and could not come
+    /// back.
+    #[error(
+        "no list is kept of the circuits of {0}, so they could not come back; `weirgate circuits \
+         remove {0} --all` takes them away at once"
+    )]
+    NoWayBack(DeviceName),
     /// Occurs when lists wait for confirmation, and others are to be applied.
     #[error(
         "a change of circuits waits; `weirgate circuits confirm` keeps it, `weirgate circuits \

@@ -70,6 +70,36 @@ impl<'k> Circuits<'k> {
         })
     }
 
+    /// Whether circuits are kept of any device, or in force, as far as this process may see.
+    pub fn are_there(folders: &Folders) -> bool {
+        let pinned = Store::circuits_points();
+        Self::are_kept(folders) || pinned.is_ok_and(|points| !points.is_empty())
+    }
+
+    /// Devices that circuits are kept of, or that have some in force, but for these.
+    pub async fn beside(&self, named: &[&DeviceName]) -> Result<Vec<DeviceName>, CircuitsRefused> {
+        let mut all = file::devices(self.folders)?;
+        let pinned = Store::circuits_points()?;
+        if !pinned.is_empty() {
+            for (name, index) in self.kernel.devices().await? {
+                let mut points = pinned.iter();
+                if points.any(|point| point.ifindex == index.number()) && !all.contains(&name) {
+                    all.push(name);
+                }
+            }
+        }
+        all.retain(|name| !named.contains(&name));
+        Ok(all)
+    }
+
+    /// The list that is kept of a device, if there is one.
+    pub fn kept(&self, name: &DeviceName) -> Result<Option<Kept>, CircuitsRefused> {
+        let file = ListFile::of(self.folders, name);
+        let text = file.read(true)?;
+        let kept = text.map(|text| file.whole(&text.list, &text.changes));
+        Ok(kept.transpose()?)
+    }
+
     /// The programs and maps of a device.
     pub async fn tree(&self, name: &DeviceName) -> Result<CircuitTree, CircuitsRefused> {
         let target = self.target(name).await?;
@@ -263,7 +293,7 @@ impl<'k> Circuits<'k> {
 
     /// Takes away what devices left that have gone.
     async fn forget_gone(&self) -> Result<(), CircuitsRefused> {
-        let pinned = self.store.circuits_points()?;
+        let pinned = Store::circuits_points()?;
         if pinned.is_empty() {
             return Ok(());
         }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What applying a list would change on a device.
 
-use super::file::ListFile;
 use super::root::Root;
 use super::{Circuits, CircuitsRefused};
 use weirgate_bpf::CircuitTree;
@@ -17,11 +16,7 @@ impl Circuits<'_> {
         wanted: &Kept,
     ) -> Result<Vec<String>, CircuitsRefused> {
         let target = self.target(name).await?;
-        let file = ListFile::of(self.folders, name);
-        let text = file.read(true)?;
-        let kept = text
-            .map(|text| file.whole(&text.list, &text.changes))
-            .transpose()?;
+        let kept = self.kept(name)?;
         let mut told = compared(kept.as_ref(), wanted);
         let tree = self.store.circuits(target.point)?;
         let queues = tree.as_ref().map_or(Ok(1), CircuitTree::queues)?;

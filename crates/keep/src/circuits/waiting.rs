@@ -133,18 +133,23 @@ impl Circuits<'_> {
             || Waiting::path(folders).exists()
     }
 
-    /// Brings lists into force and keeps them, until they are confirmed or taken back: all
-    /// of them, or those before are in force. Whether the process that takes them back ends
-    /// with this session.
+    /// Brings lists into force and keeps them, and takes those of other devices away, until
+    /// that is confirmed or taken back: all of it, or the lists before are in force. Whether
+    /// the process that takes it back ends with this session.
     pub async fn apply_until(
         &self,
-        lists: Vec<(DeviceName, Kept)>,
+        (lists, gone): (Vec<(DeviceName, Kept)>, &[DeviceName]),
         adopt: bool,
         guarded: Guarded<'_>,
     ) -> Result<(Vec<(DeviceName, CircuitsDone)>, bool), CircuitsRefused> {
         self.nothing_waits().await?;
         for (name, _) in &lists {
             self.target(name).await?;
+        }
+        for name in gone {
+            if self.kept(name)?.is_none() {
+                return Err(CircuitsRefused::NoWayBack(name.clone()));
+            }
         }
         let deadline = deadline(guarded.after);
         let until = deadline.to_string();
@@ -160,7 +165,7 @@ impl Circuits<'_> {
         let (mut guard, in_session) =
             started.map_err(|error| KeepError::Guard(error.to_string()))?;
         let mut devices = Vec::new();
-        for (name, _) in &lists {
+        for name in lists.iter().map(|(name, _)| name).chain(gone) {
             let had = ListFile::keep_former(self.folders, name)?;
             devices.push((name.clone(), had));
         }
@@ -170,21 +175,33 @@ impl Circuits<'_> {
             devices,
         };
         waiting.write(self.folders)?;
-        let mut all = Vec::new();
-        for (name, mut kept) in lists {
-            match self.bring(&name, &mut kept, adopt).await {
-                Ok(done) => all.push((name, done)),
-                Err(refused) => {
-                    // What cannot be taken back now is tried again when its time is over.
-                    self.back(&waiting).await?;
-                    // It has nothing to do any more; one that ended is no matter.
-                    let _ = guard.kill();
-                    let _ = guard.wait();
-                    return Err(refused);
-                }
+        match self.follow((lists, gone), adopt).await {
+            Ok(all) => Ok((all, in_session)),
+            Err(refused) => {
+                // What cannot be taken back now is tried again when its time is over.
+                self.back(&waiting).await?;
+                // It has nothing to do any more; one that ended is no matter.
+                let _ = guard.kill();
+                let _ = guard.wait();
+                Err(refused)
             }
         }
-        Ok((all, in_session))
+    }
+
+    async fn follow(
+        &self,
+        (lists, gone): (Vec<(DeviceName, Kept)>, &[DeviceName]),
+        adopt: bool,
+    ) -> Result<Vec<(DeviceName, CircuitsDone)>, CircuitsRefused> {
+        let mut all = Vec::new();
+        for (name, mut kept) in lists {
+            let done = self.bring(&name, &mut kept, adopt).await?;
+            all.push((name, done));
+        }
+        for name in gone {
+            self.take_off(name).await?;
+        }
+        Ok(all)
     }
 
     /// The process that takes lists back which nobody has confirmed until then.

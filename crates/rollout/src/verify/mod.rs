@@ -6,7 +6,7 @@ pub mod record;
 pub mod remote;
 
 use crate::end::{Arrived, Sending, Trip};
-use crate::part::Parts;
+use crate::part::{Parts, has_none};
 use crate::ssh::{self, PATIENCE, Ssh};
 use crate::transport::{Wanted, by_connection, pairs};
 use remote::{End, traffic};
@@ -81,7 +81,12 @@ pub fn run(
 fn asked(domain: &Domain, parts: &Parts, ssh: &Ssh) -> BTreeMap<String, Found> {
     let mut routers: BTreeMap<String, Found> = BTreeMap::new();
     for (part, answer) in ssh.ask_all(domain, &["plan", "-"], parts, PATIENCE) {
-        let own = found(&answer);
+        let is_none = |text: &String| has_none(text, &answer);
+        let own = if parts.get(&part).is_some_and(is_none) {
+            Found::AsPlanned
+        } else {
+            found(&answer)
+        };
         let all = match (routers.remove(&part.router), own) {
             (None | Some(Found::AsPlanned), own) => own,
             (Some(Found::Differs(mut steps)), Found::Differs(more)) => {

@@ -1,28 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Lists that are taken back unless they are confirmed.
 
-use super::files;
+use super::files::{self, Lists};
 use super::live::{here, refused, say_done, summary};
 use crate::policy::apply::in_session;
 use std::path::Path;
 use std::time::Duration;
-use weirgate_circuits::kept::Kept;
 use weirgate_console::exit::{Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_keep::{Circuits, Guarded};
 use weirgate_state::DeviceName;
 
-/// `weirgate circuits apply --confirm`.
+/// `weirgate circuits apply --confirm`, and `remove DEVICE --all --confirm`.
 pub(super) fn apply(
     state: &Path,
-    lists: Vec<(DeviceName, Kept)>,
+    lists: Lists,
+    taken: Option<DeviceName>,
     adopt: bool,
     after: Duration,
 ) -> Outcome {
     in_runtime(async {
         let (folders, kernel) = here(state)?;
         let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
+        let mut gone = files::gone(&circuits, &lists).await?;
+        gone.extend(taken);
+        let (lists, _) = lists;
+        if lists.is_empty() && gone.is_empty() {
+            output::note("no device has circuits: nothing is to be changed");
+            return Ok(Status::Done);
+        }
         let guarded = Guarded {
             // The very program that makes the change, also where its file was replaced.
             program: Path::new("/proc/self/exe"),
@@ -33,11 +40,14 @@ pub(super) fn apply(
             .iter()
             .map(|(_, kept)| files::summary(&kept.list))
             .collect();
-        let applied = circuits.apply_until(lists, adopt, guarded).await;
+        let applied = circuits.apply_until((lists, &gone), adopt, guarded).await;
         let (all, stays) = applied.map_err(refused)?;
         for ((name, done), list) in all.iter().zip(told) {
             say_done(&kernel, name, done).await?;
             output::note(&format!("{name}: {list}; {}", summary(&done.change)));
+        }
+        for name in &gone {
+            output::note(&format!("{name}: its list is taken away"));
         }
         output::note(&format!(
             "the former lists return in {} s unless you say `weirgate circuits confirm`",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The files of a list, and the device that is to have it.
 
-use super::live::device;
+use super::live::{device, refused};
 use clap::Args;
 use std::path::PathBuf;
 use weirgate_bpf::MOST_QUEUES;
@@ -10,6 +10,7 @@ use weirgate_circuits::rows::Direction;
 use weirgate_circuits::{File, KeyKind, List, read as read_list};
 use weirgate_console::exit::{Failure, wrong};
 use weirgate_console::{output, source};
+use weirgate_keep::Circuits;
 use weirgate_state::DeviceName;
 use weirgate_units::Rate;
 
@@ -35,21 +36,35 @@ pub struct Listed {
     queues: Option<u32>,
 }
 
+/// Lists of devices, and whether no other device is to have one.
+pub(super) type Lists = (Vec<(DeviceName, Kept)>, bool);
+
+/// Devices that have circuits and are to have none.
+pub(super) async fn gone(
+    circuits: &Circuits<'_>,
+    (lists, only): &Lists,
+) -> Result<Vec<DeviceName>, Failure> {
+    if !only {
+        return Ok(Vec::new());
+    }
+    let named: Vec<&DeviceName> = lists.iter().map(|(name, _)| name).collect();
+    circuits.beside(&named).await.map_err(refused)
+}
+
 impl Listed {
-    /// The devices, each with what it is to have.
-    pub(super) fn read(&self) -> Result<Vec<(DeviceName, Kept)>, Failure> {
+    /// The devices, each with what it is to have, and whether all others are to have none.
+    pub(super) fn read(&self) -> Result<Lists, Failure> {
         if self.device != "-" {
-            return Ok(vec![self.read_one()?]);
+            return Ok((vec![self.read_one()?], false));
         }
         if !self.files.is_empty() || self.up || self.rate.is_some() || self.queues.is_some() {
             return Err(wrong("`-` takes nothing beside it: what is read says all"));
         }
         let text = source::read_stdin_up_to(source::LARGEST_LIST)?;
-        let all = Ports::read(&text).map_err(|why| wrong(format!("standard input: {why}")))?;
-        let named = all.into_iter();
-        named
-            .map(|(name, kept)| Ok((device(&name)?, kept)))
-            .collect()
+        let sent = Ports::read(&text).map_err(|why| wrong(format!("standard input: {why}")))?;
+        let named = sent.lists.into_iter();
+        let named = named.map(|(name, kept)| Ok((device(&name)?, kept)));
+        Ok((named.collect::<Result<_, Failure>>()?, sent.only))
     }
 
     /// The one device that is named, with what it is to have.

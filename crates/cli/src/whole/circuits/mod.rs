@@ -120,7 +120,8 @@ pub enum Command {
     /// Remove circuits from a device; with --all, also the sites and the qdisc.
     ///
     /// Circuits that do not exist are no error. With --all, the kernel's default qdisc
-    /// returns. Queued packets are lost. Needs root.
+    /// returns. Queued packets are lost. Needs root. With --confirm, the list returns unless
+    /// you confirm.
     Remove {
         /// The device.
         device: String,
@@ -130,6 +131,9 @@ pub enum Command {
         /// Remove all circuits, the sites and the qdisc.
         #[arg(long, conflicts_with = "circuits")]
         all: bool,
+        /// Put the list in force again by itself after this time, unless `circuits confirm` comes.
+        #[arg(long, value_name = "TIME", value_parser = time::duration, requires = "all")]
+        confirm: Option<Duration>,
     },
 }
 
@@ -146,7 +150,7 @@ pub fn run(state: &Path, command: &Command) -> Outcome {
             adopt,
             confirm,
         } => match confirm {
-            Some(after) => confirm::apply(state, list.read()?, *adopt, *after),
+            Some(after) => confirm::apply(state, list.read()?, None, *adopt, *after),
             None => live::apply(state, list.read_one()?, *adopt),
         },
         Command::Plan { list } => plan::plan(state, &list.read()?),
@@ -159,8 +163,17 @@ pub fn run(state: &Path, command: &Command) -> Outcome {
         Command::Metrics { device, top } => metrics::metrics(state, device, *top),
         Command::Serve { socket, group } => serve::serve(state, socket, *group),
         Command::Remove {
-            device, all: true, ..
-        } => live::remove(state, device),
+            device,
+            all: true,
+            confirm,
+            ..
+        } => match confirm {
+            Some(after) => {
+                let device = live::device(device)?;
+                confirm::apply(state, (Vec::new(), false), Some(device), false, *after)
+            }
+            None => live::remove(state, device),
+        },
         // An empty variable of a script takes nothing away.
         Command::Remove { circuits, .. } if circuits.is_empty() => Err(wrong(
             "name the circuits to take off, or say --all to take off everything",

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate circuits plan`.
 
-use super::files;
+use super::files::{self, Lists};
 use super::live::{here, refused};
 use std::path::Path;
-use weirgate_circuits::kept::Kept;
 use weirgate_console::exit::{Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_keep::Circuits;
-use weirgate_state::DeviceName;
 
 /// Says what differs on each device.
-pub(super) fn plan(state: &Path, lists: &[(DeviceName, Kept)]) -> Outcome {
+pub(super) fn plan(state: &Path, lists: &Lists) -> Outcome {
     in_runtime(async {
         let (folders, kernel) = here(state)?;
+        // To say so needs no right.
+        if lists.0.is_empty() && !Circuits::are_there(&folders) {
+            return Ok(Status::Done);
+        }
         let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
         let mut status = Status::Done;
-        for (name, kept) in lists {
+        for (name, kept) in &lists.0 {
             let told = circuits.plan(name, kept).await.map_err(refused)?;
             if told.is_empty() {
                 let list = files::summary(&kept.list);
@@ -28,6 +30,14 @@ pub(super) fn plan(state: &Path, lists: &[(DeviceName, Kept)]) -> Outcome {
             for what in told {
                 output::data(&format!("{name}: {what}"))?;
             }
+        }
+        for name in files::gone(&circuits, lists).await? {
+            status = Status::Differs;
+            let what = match circuits.kept(&name).map_err(refused)? {
+                Some(kept) => format!("its list is taken away: {}", files::summary(&kept.list)),
+                None => "its circuits, of which no list is kept, are taken away".to_owned(),
+            };
+            output::data(&format!("{name}: {what}"))?;
         }
         Ok(status)
     })

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a plan gives at a time, and to a circuit that has used up its quota.
 
-use crate::model::{Circuit, Direction, List, Pair, Plan, SUSPENDED, Terms};
+use crate::model::{Circuit, Direction, List, Pair, Plan, SUSPENDED, Terms, Times};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use weirgate_units::Inserted as _;
@@ -23,9 +23,12 @@ pub struct Moment<'m> {
 impl Plan {
     /// What it gives at a time, in seconds since 1970.
     pub fn at(&self, at: u64) -> Terms {
-        let mut times = self.times.iter();
-        let other = times.find(|times| times.schedule.holds(at));
-        other.map_or(self.terms, |times| times.terms)
+        self.now(at).map_or(self.terms, |times| times.terms)
+    }
+
+    /// The times of its own that hold then, if some do.
+    pub fn now(&self, at: u64) -> Option<&Times> {
+        self.times.iter().find(|times| times.schedule.holds(at))
     }
 
     /// Whether it has a quota in a direction.

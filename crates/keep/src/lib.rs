@@ -53,8 +53,8 @@ mod site;
 mod store;
 
 pub use circuits::{
-    CircuitShown, Circuits, CircuitsDone, CircuitsRefused, CircuitsSocket, Guarded, Held, Meters,
-    OneQueue, OpenCircuits, Queues, Used,
+    CircuitShown, Circuits, CircuitsDone, CircuitsNow, CircuitsRefused, CircuitsSocket, Guarded,
+    Held, InForce, ListNow, Meters, OneQueue, OpenCircuits, Queues, Used, WaitingNow, hours_now,
 };
 pub use error::{KeepError, returns};
 pub use guard::serve as serve_guard;

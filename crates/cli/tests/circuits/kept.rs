@@ -42,7 +42,7 @@ fn is_root() -> bool {
 }
 
 /// Folders of pins: one for each device.
-fn pinned() -> Vec<String> {
+pub(crate) fn pinned() -> Vec<String> {
     let entries = fs::read_dir(PINS).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.path().display().to_string());
     names.collect()

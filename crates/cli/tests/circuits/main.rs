@@ -12,6 +12,7 @@ mod plans;
 mod queues;
 mod sent;
 mod served;
+mod status;
 mod wire;
 
 use weirgate_lab::{Limits, OwnTests, Together};
@@ -50,6 +51,8 @@ mod together {
                 "served::circuits_come_by_a_socket",
                 "served::a_socket_heeds_what_others_change",
                 "served::a_killed_service_is_mended",
+                "status::a_list_goes_until_that_is_confirmed",
+                "status::status_says_what_is_in_force",
             ],
         );
 
@@ -107,6 +110,19 @@ mod together {
         #[test]
         fn a_killed_service_is_mended() {
             println!("{}", GUEST.run("served::a_killed_service_is_mended"));
+        }
+
+        #[test]
+        fn a_list_goes_until_that_is_confirmed() {
+            println!(
+                "{}",
+                GUEST.run("status::a_list_goes_until_that_is_confirmed")
+            );
+        }
+
+        #[test]
+        fn status_says_what_is_in_force() {
+            println!("{}", GUEST.run("status::status_says_what_is_in_force"));
         }
 
         #[test]

@@ -14,6 +14,7 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
 use weirgate_circuits::kept::Kept;
 use weirgate_state::DeviceName;
 use weirgate_units::Arrange as _;
@@ -201,6 +202,16 @@ impl ListFile {
     /// Whether it still is what it was.
     pub(super) fn is(&self, stamp: &Stamp) -> bool {
         fs::metadata(&self.path).is_ok_and(|file| Stamp::of(&file) == stamp.what)
+    }
+
+    /// When it was made, and when it was changed last, in seconds since 1970; as far as its file
+    /// system tells.
+    pub(super) fn times(&self) -> (Option<u64>, Option<u64>) {
+        let file = fs::metadata(&self.path).ok();
+        let made = file.as_ref().and_then(|file| file.created().ok());
+        let made = made.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let changed = file.and_then(|file| u64::try_from(file.mtime()).ok());
+        (made.map(|time| time.as_secs()), changed)
     }
 
     /// What is wrong with what it has.

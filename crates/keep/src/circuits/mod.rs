@@ -15,6 +15,7 @@ mod plan;
 mod quota;
 mod root;
 mod socket;
+mod status;
 mod waiting;
 
 pub use error::CircuitsRefused;
@@ -23,6 +24,7 @@ pub use open::{CircuitShown, OpenCircuits};
 pub use quota::{Meters, Used};
 pub use root::{OneQueue, Queues};
 pub use socket::CircuitsSocket;
+pub use status::{CircuitsNow, InForce, ListNow, WaitingNow, hours_now};
 pub use waiting::Guarded;
 
 use crate::clock;

@@ -77,6 +77,21 @@ impl Used {
         self.circuits.get(id).map(|_| self.bytes(id, at))
     }
 
+    /// How many circuits of a list have a quota in its direction, and how many have used it up
+    /// in the month of a time.
+    pub(super) fn used_up(&self, kept: &Kept, at: u64) -> [usize; 2] {
+        let quotas = quotas(&kept.list, kept.direction);
+        let mut counts = [0; 2];
+        for circuit in &kept.list.circuits {
+            let plan = circuit.plan.as_deref();
+            if let Some(quota) = plan.and_then(|plan| quotas.get(plan)) {
+                counts[0] += 1;
+                counts[1] += usize::from(self.bytes(&circuit.id, at) >= *quota);
+            }
+        }
+        counts
+    }
+
     fn write(&self, folders: &Folders, device: &DeviceName) -> Result<(), KeepError> {
         sealed::write(&path(folders, device), self)
     }

@@ -50,7 +50,7 @@ pub(super) struct Waiting {
     /// The run of the kernel of that clock.
     boot: String,
     /// The devices, and whether each had a list before.
-    devices: Vec<(DeviceName, bool)>,
+    pub(super) devices: Vec<(DeviceName, bool)>,
 }
 
 impl Waiting {
@@ -58,7 +58,7 @@ impl Waiting {
         folders.state.join(FOLDER).join(NAME)
     }
 
-    fn read(folders: &Folders) -> Result<Option<Self>, KeepError> {
+    pub(super) fn read(folders: &Folders) -> Result<Option<Self>, KeepError> {
         let path = Self::path(folders);
         let bytes = match fs::read(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -119,6 +119,18 @@ impl Waiting {
     /// Whether it should have been confirmed before now.
     fn is_over(&self, folders: &Folders) -> bool {
         !self.is_confirmed() && (self.boot != folders.boot || self.deadline <= clock::now())
+    }
+
+    /// For how many seconds it is waited for yet; `None` where it is confirmed.
+    pub(super) fn seconds(&self, folders: &Folders) -> Option<u64> {
+        if self.is_confirmed() {
+            return None;
+        }
+        let left = self
+            .deadline
+            .saturating_sub(clock::now())
+            .div_ceil(1_000_000_000);
+        Some(if self.is_over(folders) { 0 } else { left })
     }
 
     fn names(&self) -> Vec<DeviceName> {

@@ -73,6 +73,8 @@ pub async fn keep(
 ) -> Result<(), KeepError> {
     // What is not permitted now will not be later either.
     site.kernel.permitted().await?;
+    // By this lock others see that there is a service; a second one is refused nothing.
+    let _seen = site.folders.lock_held_soon("keep").await.ok();
     // Listening begins before looking, so that nothing is missed in between.
     let events = Events::open(Topic::Devices)?;
     let stored = stored(&site.folders)?;

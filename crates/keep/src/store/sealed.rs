@@ -84,7 +84,8 @@ pub(crate) fn parts(bytes: &[u8], verify: bool) -> Result<(&[u8], &[u8]), String
     Ok((body, behind))
 }
 
-fn digest(bytes: &[u8]) -> String {
+/// The SHA-256 of bytes, in hexadecimal.
+pub(crate) fn digest(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in Sha256::digest(bytes) {
         // Writing to a String cannot fail.

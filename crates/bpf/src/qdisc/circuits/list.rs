@@ -39,12 +39,9 @@ impl CircuitTree {
         let mut rule = self.rules.first()?;
         let direction = self.direction()?;
         let room = self.room()?;
-        // Rows that no circuit ever had are the last.
-        let others = (1..*room.circuits().start()).filter_map(|id| self.held(id));
-        let circuits = room.circuits().map_while(|id| self.held(id));
-        let held: Vec<Held> = others.chain(circuits).collect();
+        let held = self.all_held(room);
         let (nodes, circuits) = rows::rows(list, direction, room, link, &held)?;
-        let mut change = self.stage(room, &nodes, &held);
+        let mut change = self.stage(room, &nodes, &held, true);
         let table = sum(list, &circuits);
         let is_known = rule.table == table;
         let mut stored = Stored::default();
@@ -85,6 +82,30 @@ impl CircuitTree {
         Ok(change)
     }
 
+    /// What of a list is not in force: nodes that bringing it into force would change, and keys
+    /// that are another's or nobody's. Both tables are read, whatever is noted of them.
+    pub fn differs(
+        &self,
+        list: &List,
+        link: Option<Rate>,
+    ) -> Result<CircuitsChange, CircuitsError> {
+        let room = self.room()?;
+        let held = self.all_held(room);
+        let (nodes, circuits) = rows::rows(list, self.direction()?, room, link, &held)?;
+        let mut change = self.stage(room, &nodes, &held, false);
+        let (stored, rule) = (self.stored()?, self.rules.first()?);
+        let active = (rule.generation & 1) as usize;
+        let in_force = stored.values().filter(|leaves| leaves[active] > 0);
+        let own = list.circuits.iter().zip(&circuits);
+        let own = own.flat_map(|(circuit, row)| circuit.keys.iter().map(move |key| (key, row)));
+        let (right, wrong): (Vec<_>, Vec<_>) = own.partition(|(key, row)| {
+            let leaves = stored.get(key);
+            leaves.is_some_and(|leaves| leaves[active] == **row)
+        });
+        change.written = wrong.len().max(in_force.count() - right.len());
+        Ok(change)
+    }
+
     /// What is kept is what is in force.
     pub fn settle(&self) -> Result<(), BpfError> {
         let rule = self.rules.first()?;
@@ -122,6 +143,14 @@ impl CircuitTree {
         Ok(self.rules.first()?.open)
     }
 
+    /// What all rows have been.
+    fn all_held(&self, room: Room) -> Vec<Held> {
+        // Rows that no circuit ever had are the last.
+        let others = (1..*room.circuits().start()).filter_map(|id| self.held(id));
+        let circuits = room.circuits().map_while(|id| self.held(id));
+        others.chain(circuits).collect()
+    }
+
     /// What a row has been; `None` where it was never used.
     fn held(&self, id: u32) -> Option<Held> {
         let own = raw(&self.labels, id)?;
@@ -136,9 +165,9 @@ impl CircuitTree {
         })
     }
 
-    /// Writes the configuration of every row where the program finds it. One that nobody ever
-    /// had, and that nobody gets, has none.
-    fn stage(&self, room: Room, nodes: &[rows::Row], held: &[Held]) -> CircuitsChange {
+    /// Compares the configuration of every row, and with `write` writes it where the program
+    /// finds it. One that nobody ever had, and that nobody gets, has none.
+    fn stage(&self, room: Room, nodes: &[rows::Row], held: &[Held], write: bool) -> CircuitsChange {
         let mut change = CircuitsChange::default();
         let mut stays = vec![false; room.nodes() as usize + 1];
         for row in nodes {
@@ -148,11 +177,15 @@ impl CircuitTree {
             let config = config(&row.row);
             if is.live == 0 {
                 change.added += 1;
-                self.put_label(row.id as usize, &row.label, row.queue);
+                if write {
+                    self.put_label(row.id as usize, &row.label, row.queue);
+                }
             } else if !keys::is_same(&is, &config) {
                 change.changed += 1;
             }
-            self.stage_one(row.id as usize, config);
+            if write {
+                self.stage_one(row.id as usize, config);
+            }
             stays[row.id as usize] = true;
         }
         for one in held.iter().filter(|one| !stays[one.id as usize]) {
@@ -160,8 +193,10 @@ impl CircuitTree {
                 continue;
             };
             change.removed += usize::from(is.live != 0);
-            // What it has queued is dropped where it stood.
-            self.stage_one(one.id as usize, engine_config { live: 0, ..is });
+            if write {
+                // What it has queued is dropped where it stood.
+                self.stage_one(one.id as usize, engine_config { live: 0, ..is });
+            }
         }
         change
     }

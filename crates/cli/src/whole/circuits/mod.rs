@@ -8,6 +8,7 @@ mod metrics;
 mod plan;
 mod serve;
 mod show;
+mod status;
 
 use crate::keep::Group;
 use clap::Subcommand;
@@ -79,6 +80,17 @@ pub enum Command {
     /// The change is stored. The other device of the router and the files are changed
     /// separately. Needs root.
     Change(Wanted),
+    /// Say which lists are in force, since when, whether the kernel has them, and what waits.
+    ///
+    /// Every row and key in the kernel is compared with the stored list. The command also
+    /// tells which plans' hours and quotas apply now, and whether `weirgate keep` runs. It
+    /// changes nothing. Exit status 1 if a list is not completely in force. Needs root where
+    /// there are circuits.
+    Status {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show the counters of a device's sites, or of one circuit or site.
     ///
     /// Needs root.
@@ -159,6 +171,7 @@ pub fn run(state: &Path, command: &Command) -> Outcome {
         Command::Guard { deadline } => confirm::guard(state, *deadline),
         Command::Add(wanted) => live::put(state, wanted, true),
         Command::Change(wanted) => live::put(state, wanted, false),
+        Command::Status { json } => status::status(state, *json),
         Command::Show { device, name, json } => show::show(state, device, name.as_deref(), *json),
         Command::Metrics { device, top } => metrics::metrics(state, device, *top),
         Command::Serve { socket, group } => serve::serve(state, socket, *group),

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What `status` says, and lists that go until that is confirmed: what runs in the guest.
+//! Ignored elsewhere.
+
+#![allow(clippy::print_stdout, reason = "what was said is shown")]
+
+use crate::inside::{done, fails, in_force_of, line, net, settled};
+use crate::kept::{InForce, Keeper, boot, forget_all, make, pinned, within};
+use crate::lists::{CircuitLine, written};
+use libbpf_rs::{MapCore as _, MapHandle};
+use std::process::Command;
+use std::time::Duration;
+
+/// `status` with this exit status: what it says in words, and as JSON.
+fn status(expected: i32) -> (String, serde_json::Value) {
+    let run = |more: &[&str]| {
+        let mut command = Command::new("weirgate");
+        let command = command.args(["circuits", "status"]).args(more);
+        let output = command.output().expect("weirgate");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(expected), "{error}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let (text, json) = (run(&[]), run(&["--json"]));
+    println!("{text}");
+    (text, serde_json::from_str(&json).expect("JSON"))
+}
+
+fn is_there() -> bool {
+    std::fs::exists(crate::kept::KEPT).expect("a folder")
+}
+
+/// Whether the list is in force as it was.
+fn is_back(expected: &InForce) -> bool {
+    is_there() && in_force_of("sub0") == *expected
+}
+
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn a_list_goes_until_that_is_confirmed() {
+    settled([0; 3]);
+    let (text, json) = status(0);
+    assert!(text.contains("no device has circuits"), "{text}");
+    assert_eq!(json["devices"], serde_json::json!([]));
+    make();
+    let lines: Vec<CircuitLine> = (1..=300).map(line).collect();
+    let list = written("goes", &lines, 100);
+    done(&format!("apply sub0 {list} --rate 1gbit"));
+    let expected = in_force_of("sub0");
+
+    // Nobody confirms it.
+    let text = done("remove sub0 --all --confirm 3s");
+    assert!(text.contains("sub0: its list is taken away"), "{text}");
+    assert!(!is_there());
+    fails("show sub0", 2);
+    let (text, json) = status(0);
+    assert!(
+        text.contains("sub0: waits for `weirgate circuits confirm`"),
+        "{text}"
+    );
+    assert!(
+        json["change"]["seconds"]
+            .as_u64()
+            .is_some_and(|left| left <= 3),
+        "{json}"
+    );
+    fails(&format!("apply sub0 {list}"), 2);
+    within(Duration::from_secs(10), "the former list", || {
+        is_back(&expected)
+    });
+
+    // It is taken back, and so it is after the confirmation; and by a reboot.
+    done("remove sub0 --all --confirm 60s");
+    done("rollback");
+    assert!(is_back(&expected));
+    done("remove sub0 --all --confirm 60s");
+    done("confirm");
+    let (text, _) = status(0);
+    assert!(
+        text.contains("`weirgate circuits rollback` goes back"),
+        "{text}"
+    );
+    done("rollback");
+    assert!(is_back(&expected));
+    done("remove sub0 --all --confirm 3s");
+    boot();
+    assert!(!is_there());
+    std::thread::sleep(Duration::from_secs(3));
+    boot();
+    assert!(is_back(&expected));
+
+    // What could not come back does not go so.
+    std::fs::remove_file(crate::kept::KEPT).expect("a file");
+    let (text, _) = status(1);
+    assert!(text.contains("in force, and no list is kept"), "{text}");
+    let text = fails("remove sub0 --all --confirm 3s", 2);
+    assert!(text.contains("they could not come back"), "{text}");
+    done("remove sub0 --all");
+    fails("remove sub0 --all --confirm 3s", 2);
+    net::run("ip link del sub0");
+    settled([0; 3]);
+}
+
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn status_says_what_is_in_force() {
+    settled([0; 3]);
+    make();
+    let plans = "Plan,Download Max Mbps,Upload Max Mbps,Hours,Download Quota GB\n\
+                 home,20,5,,1\nhome,30,5,00:00-24:00,\nslow,1,1,,\n";
+    std::fs::write("/tmp/plans.csv", plans).expect("a file");
+    let devices = "Circuit ID,IPv4,IPv6,Plan\n1,192.0.2.1,2001:db8::/56,home\n\
+                   2,192.0.2.2,,slow\n3,192.0.2.8/29,,home\n";
+    std::fs::write("/tmp/devices.csv", devices).expect("a file");
+    let apply = "apply sub0 /tmp/devices.csv /tmp/plans.csv --rate 1gbit";
+    done(apply);
+    let (text, json) = status(0);
+    for part in [
+        "sub0: 3 circuits with 4 addresses",
+        "2 plans; to subscribers, 1gbit in all",
+        "every row and key is as the list says",
+        "plan home: what it gives at 00:00-24:00",
+        "quotas: 0 of 2 circuits",
+        "`weirgate keep` does not run",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let device = &json["devices"][0];
+    assert_eq!(device["whole"], true);
+    assert_eq!(device["rate_bits_s"], 1_000_000_000);
+    assert_eq!(device["hours"]["home"], "00:00-24:00");
+    let digest = device["digest"].clone();
+    assert_eq!(json["held"], false);
+
+    // A change of one is told; the same list has the same digest again.
+    done("change sub0 2 --down-max 2mbit");
+    let (text, json) = status(0);
+    assert!(text.contains("then 1 change of single circuits"), "{text}");
+    assert_ne!(json["devices"][0]["digest"], digest);
+    done(apply);
+    assert_eq!(status(0).1["devices"][0]["digest"], digest);
+
+    // A key that somebody took out of the kernel is found, and the list has it again.
+    let folder = pinned().into_iter().next().expect("pins");
+    let keys = MapHandle::from_pinned_path(format!("{folder}/addresses")).expect("a map");
+    let key = keys.keys().next().expect("a key");
+    keys.delete(&key).expect("it goes");
+    drop(keys);
+    let (text, json) = status(1);
+    assert!(text.contains("1 entries written"), "{text}");
+    assert_eq!(json["devices"][0]["differs"]["written"], 1);
+    done("change sub0 2 --down-max 2mbit");
+    forget_all();
+    boot();
+    status(0);
+
+    // What is missing is named, and `keep` brings it back.
+    net::run("tc qdisc del dev sub0 root");
+    let (text, _) = status(1);
+    assert!(text.contains("its qdisc is not on the device"), "{text}");
+    {
+        let _keeper = Keeper::start();
+        within(Duration::from_secs(10), "all of it", || {
+            let words = ["circuits", "status", "--json"];
+            let output = Command::new("weirgate").args(words).output();
+            let output = output.expect("weirgate");
+            let text = String::from_utf8_lossy(&output.stdout);
+            output.status.success() && text.contains("\"held\":true")
+        });
+    }
+    forget_all();
+    settled([0; 3]);
+    let (text, _) = status(1);
+    assert!(text.contains("its programs are not loaded"), "{text}");
+    net::run("ip link del sub0");
+    let (text, _) = status(1);
+    assert!(text.contains("the device is not there"), "{text}");
+    done("remove sub0 --all");
+}

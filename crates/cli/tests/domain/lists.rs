@@ -247,7 +247,9 @@ fn lists_that_are_not_named_go(second: &str) {
     child.wait().unwrap();
     comes(second, GUARD + Duration::from_secs(10));
     assert_eq!(BOXES.map(kept), before);
-    removals_are_killed(second, &before);
+    // A removal that is killed leaves what the next command ends.
+    fs::write("/run/none", "only\n").unwrap();
+    killed("south", "/run/none", second, &before);
 
     let (status, text) = apply(third, SSH);
     assert_eq!(status, 0, "{text}");
@@ -268,40 +270,6 @@ fn lists_that_are_not_named_go(second: &str) {
     run("weirgate domain within south weirgate circuits rollback");
     assert_eq!(kept("south"), before[1]);
     assert_eq!(verify(third).0, 1);
-}
-
-/// A removal that is killed leaves what the next command ends.
-fn removals_are_killed(second: &str, before: &Kept) {
-    fs::write("/run/none", "only\n").unwrap();
-    let start = || {
-        let words = "domain within south weirgate circuits apply - --confirm 60s";
-        let mut command = Command::new("weirgate");
-        let command = command.args(words.split(' '));
-        let command = command.stdin(fs::File::open("/run/none").unwrap());
-        command.stderr(Stdio::null()).spawn().unwrap()
-    };
-    let taken_back = || {
-        let (status, text) = at("south", "circuits rollback --waiting");
-        assert_eq!(status, 0, "{text}");
-    };
-    let began = Instant::now();
-    assert!(start().wait().unwrap().success());
-    let whole = began.elapsed();
-    taken_back();
-    let mut changed = 0;
-    for kill in 1..=KILLS {
-        let mut child = start();
-        sleep(whole * kill / KILLS);
-        child.kill().unwrap();
-        child.wait().unwrap();
-        changed += u32::from(&BOXES.map(kept) != before);
-        taken_back();
-        assert_eq!(&BOXES.map(kept), before, "kill {kill}");
-        assert!(is_in_force(second), "kill {kill}");
-    }
-    let ms = whole.as_millis();
-    println!("{KILLS} removals of {ms} ms killed, {changed} after a list was gone");
-    assert!((1..KILLS).contains(&changed));
 }
 
 /// When both have the new lists.
@@ -350,15 +318,21 @@ fn commands_are_killed(first: &str, second: &str, before: &Kept) {
     run(&format!(
         "weirgate domain apply {second} --files /run/files"
     ));
+    killed("north", "/run/files/north.circuits", first, before);
+}
+
+/// Commands that apply this text on a box are killed at times spread over their run; this
+/// domain is in force before and after.
+fn killed(router: &str, text: &str, file: &str, before: &Kept) {
     let start = || {
-        let list = fs::File::open("/run/files/north.circuits").unwrap();
-        let words = "domain within north weirgate circuits apply - --confirm 60s";
+        let words = format!("domain within {router} weirgate circuits apply - --confirm 60s");
         let mut command = Command::new("weirgate");
-        let command = command.args(words.split(' ')).stdin(list);
+        let command = command.args(words.split(' '));
+        let command = command.stdin(fs::File::open(text).unwrap());
         command.stderr(Stdio::null()).spawn().unwrap()
     };
     let taken_back = || {
-        let (status, text) = at("north", "circuits rollback --waiting");
+        let (status, text) = at(router, "circuits rollback --waiting");
         assert_eq!(status, 0, "{text}");
     };
     let began = Instant::now();
@@ -374,7 +348,7 @@ fn commands_are_killed(first: &str, second: &str, before: &Kept) {
         changed += u32::from(&BOXES.map(kept) != before);
         taken_back();
         assert_eq!(&BOXES.map(kept), before, "kill {kill}");
-        assert!(is_in_force(first), "kill {kill}");
+        assert!(is_in_force(file), "kill {kill}");
     }
     let ms = whole.as_millis();
     println!("{KILLS} commands of {ms} ms killed, {changed} after a list was changed");

@@ -59,8 +59,8 @@ pub enum BpfError {
     },
     /// Program and library disagree about what rows have.
     #[error(
-        "the rows of {0} are laid out otherwise: it was loaded by another version; unload it \
-         with that one"
+        "the rows of {0} have another layout: it was loaded by another version; unload it with \
+         that one"
     )]
     Rows(String),
     /// A pin could not be made, opened or removed.
@@ -87,7 +87,7 @@ pub enum BpfError {
     #[error("the network namespace cannot be identified: {0}")]
     Namespace(std::io::Error),
     /// Nobody knows the discipline of a shaper's program any more.
-    #[error("the discipline of {kind} is not there any more: {why}")]
+    #[error("the discipline of {kind} no longer exists: {why}")]
     NoOwn {
         /// The qdisc.
         kind: String,

@@ -167,7 +167,7 @@ fn policies(
 pub fn again(sources: &[Source]) -> Result<Loaded, Failure> {
     let Some((own, others)) = sources.split_first() else {
         return Err(Failure::Input(
-            "weirgate: the applied state was kept without its policy; apply the policy again"
+            "weirgate: the applied state was stored without its policy; apply the policy again"
                 .to_owned(),
         ));
     };
@@ -180,7 +180,7 @@ pub fn again(sources: &[Source]) -> Result<Loaded, Failure> {
         let found = others.iter().find(same);
         found
             .map(|source| source.text.clone())
-            .ok_or_else(|| format!("`{name}` was not kept"))
+            .ok_or_else(|| format!("`{name}` was not stored"))
     };
     let policies = policies(&own.path, &own.text, &load)?;
     Ok(Loaded {

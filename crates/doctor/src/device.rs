@@ -57,10 +57,10 @@ fn missing(question: &Question<'_>, name: &DeviceName) -> Finding {
         code: "no-device",
         subject: name.to_string(),
         fact: "there is no such device in this network namespace".to_owned(),
-        why: "nothing of the policy can be applied to it: 0 of its packets are shaped".to_owned(),
+        why: "the policy cannot be applied to it: 0 of its packets are shaped".to_owned(),
         remedy: format!(
-            "write one of those that are there in [link]: {}; for one that comes later, let \
-             `weirgate keep` run",
+            "write one that exists in [link]: {}; for a device that comes later, run `weirgate \
+             keep`",
             if there.is_empty() {
                 "none".to_owned()
             } else {
@@ -109,20 +109,18 @@ fn radio(carrier: &Carrier, device: &Interface, flow: &Flow, findings: &mut Vec<
         },
         code: "radio",
         subject: carrier.device.to_string(),
-        fact: "it is of a radio, whose rate is another for each station and at each place"
-            .to_owned(),
+        fact: "it is a radio device, whose rate differs by station and place".to_owned(),
         why: format!(
-            "while it carries less than {}, packets wait in the queue of mac80211 and not here: \
-             0 classes and guarantees count there, and stations share airtime",
+            "while it carries less than {}, packets wait in the queue of mac80211 instead: 0 \
+             classes and guarantees apply there, and stations share airtime",
             flow.at()
         ),
         remedy: if carrier.is_lan {
-            "write `inbound = \"auto\"` or `\"ifb\"`, which holds downloads at the wired device; \
-             the radio's own queue is then the only one here"
+            "write `inbound = \"auto\"` or `\"ifb\"`, which shapes downloads at the wired \
+             device; only the radio's own queue is then here"
                 .to_owned()
         } else {
-            "write a rate in [link] that it carries at its worst, or follow it with [track]"
-                .to_owned()
+            "write its lowest rate in [link], or follow the rate with [track]".to_owned()
         },
     });
 }
@@ -152,9 +150,9 @@ fn merging(
         .iter()
         .all(|word| ["gso", "tso", "gro"].contains(word));
     let remedy = if fixed {
-        format!("its driver holds this fixed: put another device in the place of {name}")
+        format!("its driver does not allow this to change: replace the device {name}")
     } else if own {
-        format!("`weirgate apply` does it; by hand: `ethtool -K {name} {switches} off`")
+        format!("`weirgate apply` does this; by hand: `ethtool -K {name} {switches} off`")
     } else {
         format!("`ethtool -K {name} {switches} off`, each time the device comes")
     };
@@ -204,7 +202,7 @@ fn ring(name: &DeviceName, device: &Interface, flow: &Flow, findings: &mut Vec<F
     let (limits, reason) = match device.bql {
         Some(_) => ("its driver does not limit it by bytes (BQL)", ""),
         None => (
-            "whether its driver limits it by bytes (BQL) does not show",
+            "it is not visible whether its driver limits it by bytes (BQL)",
             "",
         ),
     };
@@ -219,7 +217,7 @@ fn ring(name: &DeviceName, device: &Interface, flow: &Flow, findings: &mut Vec<F
         fact: format!("its transmit ring holds {ring} packets, and {limits}{reason}"),
         why: if empty {
             format!(
-                "it stays empty while the gate is below the device's {} Mbit/s; were it full, it \
+                "it stays empty while the gate is below the device's {} Mbit/s; a full ring \
                  would take {} at {}",
                 device.speed_mbit.unwrap_or(0),
                 in_words(flow.packets(ring)),
@@ -227,12 +225,12 @@ fn ring(name: &DeviceName, device: &Interface, flow: &Flow, findings: &mut Vec<F
             )
         } else {
             format!(
-                "full, it takes {} at {}, behind every queue that the policy orders",
+                "a full ring takes {} at {}, after every queue of the policy",
                 in_words(flow.packets(ring)),
                 flow.at()
             )
         },
-        remedy: format!("`ethtool -G {name} tx 64`, or as few as the driver takes"),
+        remedy: format!("`ethtool -G {name} tx 64`, or as few as the driver accepts"),
     });
 }
 
@@ -249,8 +247,8 @@ fn queues(name: &DeviceName, device: &Interface, flow: &Flow, findings: &mut Vec
         subject: name.to_string(),
         fact: format!("it has {} transmit queues", device.tx_queues),
         why: format!(
-            "one gate feeds them all and takes the place of mq: at {} one lock is passed by {} \
-             full packets a second",
+            "one gate feeds them all and replaces mq: at {} one lock serves {} full packets a \
+             second",
             flow.at(),
             1_000_000_000 / full
         ),
@@ -275,15 +273,19 @@ fn owners(
     if let Some((kind, handle)) = device.root.as_ref().filter(|_| !ours) {
         let shaped = carrier.leaving.is_some();
         findings.push(Finding {
-            severity: if shaped { Severity::Warning } else { Severity::Note },
+            severity: if shaped {
+                Severity::Warning
+            } else {
+                Severity::Note
+            },
             code: "foreign-root",
             subject: name.to_string(),
             fact: format!("its root qdisc is {kind} {handle}, which weirgate did not make"),
-            why: "a device has one root: `apply` leaves it alone and does nothing while it is \
-                  there, so 0 packets are shaped as the policy says"
+            why: "a device has one root: `apply` leaves this one alone and does nothing, so 0 \
+                  packets are shaped by the policy"
                 .to_owned(),
             remedy: format!(
-                "`weirgate apply --adopt` takes its place; `tc qdisc del dev {name} root` removes it"
+                "`weirgate apply --adopt` replaces it; `tc qdisc del dev {name} root` removes it"
             ),
         });
     }
@@ -301,17 +303,17 @@ fn owners(
                 "it has a qdisc {kind} with {filters} filter(s), which weirgate did not make"
             ),
             why: if filters == 0 {
-                "filters that come there see packets before weirgate's rules do".to_owned()
+                "filters added there see packets before weirgate's rules do".to_owned()
             } else {
                 format!(
-                    "{filters} of them see every packet before weirgate's rules do, and may \
-                     redirect, drop or re-mark it; those of sqm take 100 % of what arrives to an \
-                     IFB of its own"
+                    "its {filters} filters see every packet before weirgate's rules do, and may \
+                     redirect, drop or re-mark it; those of sqm redirect 100 % of arriving \
+                     packets to its own IFB"
                 )
             },
             remedy: format!(
-                "`tc filter show dev {name} ingress` and `egress` tell what they do; \
-                 `tc qdisc del dev {name} {kind}` removes them"
+                "`tc filter show dev {name} ingress` and `egress` show them; `tc qdisc del dev \
+                 {name} {kind}` removes them"
             ),
         });
     }
@@ -320,13 +322,13 @@ fn owners(
             severity: Severity::Warning,
             code: "xdp",
             subject: name.to_string(),
-            fact: format!("the XDP program {program} sees what arrives before anything else"),
-            why: "what it redirects or drops reaches no queue: up to 100 % of what arrives passes \
+            fact: format!("the XDP program {program} sees arriving packets before anything else"),
+            why: "packets that it redirects or drops reach no queue: up to 100 % of them pass \
                   unshaped"
                 .to_owned(),
             remedy: format!(
-                "`bpftool prog show id {program}` tells what it is; `ip link set dev {name} xdp \
-                 off` removes it"
+                "`bpftool prog show id {program}` shows it; `ip link set dev {name} xdp off` \
+                 removes it"
             ),
         });
     }

@@ -188,14 +188,14 @@ fn tunnels(policy: &Policy, question: &Question<'_>, findings: &mut Vec<Finding>
             subject: name.to_string(),
             fact: format!("a tunnel ends here ({kind}), and the downstream is shaped on the LAN"),
             why: format!(
-                "what the tunnel brings by {} stays out of the gate: beside the {} that the gate \
-                 lets through it fills the provider's queue",
+                "packets of the tunnel through {} do not pass the gate: besides the {} of the \
+                 gate they fill the provider's queue",
                 link.device.value,
                 weirgate_policy::in_kbit(policy.gate(Direction::Down).unwrap_or(rate))
             ),
             remedy: format!(
-                "write `inbound = \"ifb\"` in [link] (line {}), where everything is shaped as it \
-                 arrives; where the tunnel carries little, nothing",
+                "write `inbound = \"ifb\"` in [link] (line {}), which shapes everything on \
+                 arrival; nothing if the tunnel carries little",
                 link.inbound.line
             ),
         });
@@ -247,8 +247,8 @@ fn mtu(policy: &Policy, wan: &DeviceName, device: &Interface, findings: &mut Vec
             code: "pppoe-mtu",
             subject: wan.to_string(),
             fact: format!(
-                "packets of {largest} bytes are let onto a PPPoE line, which carries 1492 unless \
-                 its provider agreed to more (RFC 4638)"
+                "packets of {largest} bytes go onto a PPPoE line, which carries 1492 unless its \
+                 provider agreed to more (RFC 4638)"
             ),
             why: format!(
                 "the {} bytes above are dropped or cut in two: every full packet of {largest} \
@@ -256,8 +256,8 @@ fn mtu(policy: &Policy, wan: &DeviceName, device: &Interface, findings: &mut Vec
                 largest - 1_492
             ),
             remedy: format!(
-                "`ip link set dev {wan} mtu 1492` and `mtu = 1492` in [link]; where it is the \
-                 Ethernet device below ppp0, only the latter"
+                "`ip link set dev {wan} mtu 1492` and `mtu = 1492` in [link]; only the latter if \
+                 it is the Ethernet device below ppp0"
             ),
         });
     }

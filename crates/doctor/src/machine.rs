@@ -39,7 +39,7 @@ pub(crate) fn examine(question: &Question<'_>, carriers: &[Carrier], findings: &
             Severity::Note,
             "privilege",
             "this process lacks CAP_BPF".to_owned(),
-            "the policy looks at payloads: its classifier cannot be loaded, and `apply` is refused"
+            "the policy examines payloads: its classifier cannot be loaded, and `apply` is refused"
                 .to_owned(),
             "run it as root, or with `setpriv --ambient-caps +net_admin,+bpf`".to_owned(),
         ));
@@ -115,7 +115,7 @@ fn time(question: &Question<'_>, carriers: &[Carrier], findings: &mut Vec<Findin
             Severity::Warning,
             "coarse-timer",
             format!("timers fire only every {}", in_words(late)),
-            format!("the gate may open that much late, and the line idles{figure}"),
+            format!("the gate may open this late, and the line idles{figure}"),
             "boot without `highres=off` and `nohz=off`; the kernel needs CONFIG_HIGH_RES_TIMERS"
                 .to_owned(),
         ));
@@ -124,11 +124,12 @@ fn time(question: &Question<'_>, carriers: &[Carrier], findings: &mut Vec<Findin
     let (severity, cost) = match source {
         "jiffies" | "refined-jiffies" => (
             Severity::Warning,
-            "time moves only with the tick, 1 to 10 ms: tokens come in lumps".to_owned(),
+            "time advances only with the tick, 1 to 10 ms: tokens come in bursts".to_owned(),
         ),
         "acpi_pm" | "hpet" => (
             Severity::Note,
-            "a look at the clock takes about 1 us, and every packet takes several".to_owned(),
+            "reading the clock takes about 1 us, and every packet needs several readings"
+                .to_owned(),
         ),
         _ => return,
     };
@@ -137,8 +138,9 @@ fn time(question: &Question<'_>, carriers: &[Carrier], findings: &mut Vec<Findin
         "slow-clock",
         format!("the clock source is {source}"),
         cost,
-        "look in `/sys/devices/system/clocksource/clocksource0/available_clocksource` for `tsc` \
-         or the hypervisor's own, and write it into `current_clocksource` beside it"
+        "find `tsc` or the hypervisor's own in \
+         `/sys/devices/system/clocksource/clocksource0/available_clocksource`, and write it into \
+         `current_clocksource` there"
             .to_owned(),
     ));
 }
@@ -160,7 +162,7 @@ fn hysteresis(question: &Question<'_>, carriers: &[Carrier], findings: &mut Vec<
         "htb-hysteresis",
         "`htb_hysteresis` of sch_htb is 1".to_owned(),
         format!(
-            "a class stays in its mode until its bucket is used up twice, so that it sends up to \
+            "a class keeps its mode until its bucket is used up twice, so that it sends up to \
              two bursts at once{figure}"
         ),
         "`echo 0 > /sys/module/sch_htb/parameters/htb_hysteresis`, and `options sch_htb \
@@ -194,8 +196,7 @@ fn timezone(question: &Question<'_>, findings: &mut Vec<Finding>) {
             west.unsigned_abs(),
             if west < 0 { "early" } else { "late" },
         ),
-        "let the hardware clock have UTC (`timedatectl set-local-rtc 0`) and start again"
-            .to_owned(),
+        "set the hardware clock to UTC (`timedatectl set-local-rtc 0`) and restart".to_owned(),
     ));
 }
 
@@ -211,15 +212,15 @@ fn accounting(question: &Question<'_>, conntrack: &Conntrack, findings: &mut Vec
         (Some(line), Some(_)) => (
             Severity::Warning,
             format!(
-                "the rule of line {line} asks how much a connection has carried: for connections \
-                 begun since, that is 0 for ever"
+                "the rule of line {line} tests how much a connection has carried: for \
+                 connections begun since, this stays 0"
             ),
         ),
         (Some(line), None) => (
             Severity::Note,
             format!(
-                "the rule of line {line} asks how much a connection has carried. `apply` makes \
-                 the kernel count, but the {} connections that are open now stay at 0",
+                "the rule of line {line} tests how much a connection has carried. `apply` makes \
+                 the kernel count, but the {} open connections stay at 0",
                 conntrack.count
             ),
         ),
@@ -253,9 +254,10 @@ fn table(question: &Question<'_>, conntrack: &Conntrack, findings: &mut Vec<Find
         findings.push(kernel(
             Severity::Warning,
             "table-small",
-            format!("{count} of {max} places for connections are taken"),
+            format!("{count} of {max} entries for connections are in use"),
             format!(
-                "when the last {} are, the kernel drops the first packet of every new connection",
+                "when the last {} are in use, the kernel drops the first packet of every new \
+                 connection",
                 max.saturating_sub(count)
             ),
             remedy((count * 2).next_power_of_two()),
@@ -267,10 +269,10 @@ fn table(question: &Question<'_>, conntrack: &Conntrack, findings: &mut Vec<Find
         findings.push(kernel(
             Severity::Note,
             "table-small",
-            format!("there are {max} places for connections, and the policy names {hosts} hosts"),
+            format!("there are {max} entries for connections, and the policy names {hosts} hosts"),
             format!(
-                "that is {} for each; with {PER_HOST} each, {} are needed, and what does not fit is \
-                 dropped",
+                "this is {} for each; with {PER_HOST} each, {} are needed, and connections \
+                 beyond are dropped",
                 max / hosts,
                 hosts * PER_HOST
             ),

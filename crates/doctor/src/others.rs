@@ -43,8 +43,8 @@ pub(crate) fn examine(question: &Question<'_>, carriers: &[Carrier], findings: &
                 code: "other-shaper",
                 subject: "kernel".to_owned(),
                 fact: format!("{name} is running"),
-                why: "2 programs set the rate of one link: the last to write wins, and weirgate \
-                      finds its state changed"
+                why: "2 programs set the rate of one link: the last one wins, and weirgate finds \
+                      its state changed"
                     .to_owned(),
                 remedy: format!("`{stop}`"),
             });
@@ -56,8 +56,8 @@ pub(crate) fn examine(question: &Question<'_>, carriers: &[Carrier], findings: &
             code: "other-shaper",
             subject: "kernel".to_owned(),
             fact: format!("{} is there: {}", remain.tool, remain.trace),
-            why: "it sets its own queue each time its device comes, in place of the policy's, for 100 % \
-                  of its packets"
+            why: "it sets its own queue each time its device appears, in place of the policy's, \
+                  for 100 % of its packets"
                 .to_owned(),
             remedy: remain.remedy.clone(),
         });
@@ -69,7 +69,7 @@ pub(crate) fn examine(question: &Question<'_>, carriers: &[Carrier], findings: &
             subject: "kernel".to_owned(),
             fact: format!("something else changed what weirgate applied: {difference}"),
             why: "the bounds that `check` states hold for the applied state only".to_owned(),
-            remedy: "`weirgate apply POLICY` puts it right; `weirgate keep` does so by itself"
+            remedy: "`weirgate apply POLICY` repairs it; `weirgate keep` does so automatically"
                 .to_owned(),
         });
     }
@@ -108,17 +108,17 @@ fn flowtable(table: &Flowtable, carriers: &[Carrier], findings: &mut Vec<Finding
             }
         ),
         why: if table.hardware {
-            "after a connection's first packets the kernel sees none of it: 100 % of the rest \
-             passes unshaped"
+            "the kernel sees only a connection's first packets: 100 % of the rest passes \
+             unshaped"
                 .to_owned()
         } else {
-            "after a connection's first packets no rule sees it: 100 % of the rest goes into the \
+            "rules see only a connection's first packets: 100 % of the rest goes into the \
              default class"
                 .to_owned()
         },
         remedy: format!(
-            "take `flow add @{name}` out of the firewall's rules (OpenWrt: `option flow_offloading \
-             0`), then `nft delete flowtable {family} {parent} {name}`"
+            "remove `flow add @{name}` from the firewall's rules (OpenWrt: `option \
+             flow_offloading 0`), then `nft delete flowtable {family} {parent} {name}`"
         ),
     });
 }
@@ -132,9 +132,9 @@ fn card(question: &Question<'_>, name: &DeviceName, findings: &mut Vec<Finding>)
         severity: Severity::Warning,
         code: "hardware-offload",
         subject: name.to_string(),
-        fact: "its card may carry out tc's filters and flow tables by itself (hw-tc-offload is on)"
+        fact: "its card may execute tc filters and flow tables itself (hw-tc-offload is on)"
             .to_owned(),
-        why: "a flow that is forwarded there reaches no queue: 100 % of it passes unshaped"
+        why: "a flow forwarded by the card reaches no queue: 100 % of it passes unshaped"
             .to_owned(),
         remedy: format!("`ethtool -K {name} hw-tc-offload off`"),
     });
@@ -159,11 +159,10 @@ fn managers(question: &Question<'_>, name: &DeviceName, findings: &mut Vec<Findi
                 "{} is configured to set its queue or offloads: {}:{}: {}",
                 setting.manager, setting.file, setting.line, setting.text
             ),
-            why:
-                "each time it configures the device it undoes what weirgate set, and 100 % of the \
-                  packets pass unshaped"
-                    .to_owned(),
-            remedy: format!("remove that from {}", setting.file),
+            why: "whenever it configures the device, it undoes weirgate's settings, and 100 % of \
+                  the packets pass unshaped"
+                .to_owned(),
+            remedy: format!("remove this from {}", setting.file),
         });
     }
     for (process, title) in MANAGERS {
@@ -173,10 +172,12 @@ fn managers(question: &Question<'_>, name: &DeviceName, findings: &mut Vec<Findi
                 severity: Severity::Note,
                 code: "manager",
                 subject: name.to_string(),
-                fact: format!("{title} is running; no setting of its concerns this device's queue"),
-                why: "it may make the device anew, without what was applied to it".to_owned(),
-                remedy: "let `weirgate keep` run: it puts its state back within a second"
-                    .to_owned(),
+                fact: format!(
+                    "{title} is running; none of its settings concerns this device's \
+                               queue"
+                ),
+                why: "it may recreate the device, without what was applied to it".to_owned(),
+                remedy: "run `weirgate keep`: it restores its state within a second".to_owned(),
             });
         }
     }
@@ -206,14 +207,14 @@ pub fn damaged(fact: String, is_grave: bool) -> Finding {
     let (severity, why, remedy) = if is_grave {
         (
             Severity::Warning,
-            "the promises of the policy that was applied last are not held in full",
-            "`weirgate apply POLICY`; then look at the disk, and remove the file",
+            "the promises of the last applied policy are not kept in full",
+            "`weirgate apply POLICY`; then check the disk, and remove the file",
         )
     } else {
         (
             Severity::Note,
-            "nothing else changes a file that is written, so the disk or the memory is at fault",
-            "look at the disk, and remove the file",
+            "nothing else changes a written file, so the disk or the memory is faulty",
+            "check the disk, and remove the file",
         )
     };
     Finding {

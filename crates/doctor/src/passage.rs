@@ -62,8 +62,8 @@ fn judged(passage: &Passage) -> Finding {
             "passed-by",
             format!("in {time} {left} packets left it, and its gate passed {passed}"),
             format!(
-                "{} % of what leaves is not shaped: something sends around the queue, such as a \
-                 card that forwards by itself, an XDP program or a packet socket",
+                "{} % of the leaving packets are not shaped: something bypasses the queue, such \
+                 as a card that forwards itself, an XDP program or a packet socket",
                 beside * 100 / left
             ),
             "look at the findings `hardware-offload`, `flow-offload` and `xdp`; `ss -0pb` lists \
@@ -74,19 +74,20 @@ fn judged(passage: &Passage) -> Finding {
         (TRIED.., Some(0)) => finding(
             Severity::Note,
             "never-held",
-            format!("its gate has passed {all} packets and held none of them back"),
-            "where the line was ever full since, its queue is elsewhere: the rate of the policy \
-             is above the line's"
+            format!("its gate has passed {all} packets without holding one back"),
+            "if the line was full since then, its queue is elsewhere: the policy's rate is above \
+             the line's"
                 .to_owned(),
-            "`weirgate probe HOST` measures the line's rate; lower `up` or `down` in [link] to it",
+            "`weirgate probe HOST` measures the line's rate; lower `up` or `down` in [link] to \
+             this rate",
         ),
         _ => finding(
             Severity::Note,
             "shapes",
             format!("its gate has passed {all} packets{}", held_words(*held)),
             format!(
-                "in {time} {left} packets left the device and {passed} passed the gate: none goes \
-                 around it"
+                "in {time} {left} packets left the device and {passed} passed the gate: none \
+                 bypassed it"
             ),
             "nothing",
         ),
@@ -95,7 +96,7 @@ fn judged(passage: &Passage) -> Finding {
 
 fn held_words(held: Option<u64>) -> String {
     held.map_or_else(String::new, |held| {
-        format!(", and {held} times one had to wait for the rate")
+        format!(", and {held} times a packet waited for the rate")
     })
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn fill(root: &mut DeTable<'_>, problems: &Problems) {
         return;
     };
     let DeValue::Table(table) = entry.get_ref() else {
-        let hint = "write `[parameters]` and a line for each: `rate = \"2mbit\"`";
+        let hint = "write `[parameters]` and one line for each, such as `rate = \"2mbit\"`";
         problems.error("D004", entry.span(), "`parameters` is not a table", hint);
         return;
     };
@@ -216,7 +216,10 @@ fn plain(name: &str, text: &str) -> Result<String, ParameterError> {
         return Ok(text.trim().to_owned());
     }
     Err(ParameterError {
-        problem: format!("`{text}` cannot be the value of `{name}`, which is no text in the file"),
+        problem: format!(
+            "`{text}` cannot be the value of `{name}`, which is not a text in the \
+                          file"
+        ),
         hint: "write a number, `true` or `false`".to_owned(),
     })
 }

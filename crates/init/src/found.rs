@@ -17,20 +17,20 @@ pub enum Lack {
     NoDevices,
     /// Nothing leads outside.
     #[error(
-        "there is no default route, so the link's device does not show; name it: `--device DEVICE`, \
-         one of {0}"
+        "there is no default route that shows the link's device; name it: `--device DEVICE`, one \
+         of {0}"
     )]
     NoRoute(String),
     /// A device that was named is not there.
     #[error("there is no device {0}; there are {1}")]
     NoDevice(DeviceName, String),
     /// The link's device counts packets in a way that is not known.
-    #[error("{0} is no device that packets of the Internet protocol leave by")]
+    #[error("{0} is not a device through which IP packets leave")]
     Strange(DeviceName),
     /// A bridge with ports of which none shows where the line is.
     #[error(
-        "{0} is a bridge, and behind which of its ports the line is does not show; name that port \
-         and the other: `--device PORT --lan PORT`, of {1}"
+        "{0} is a bridge, and it is not visible which port leads to the line; name this port and \
+         the other: `--device PORT --lan PORT`, of {1}"
     )]
     Ports(DeviceName, String),
 }

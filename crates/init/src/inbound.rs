@@ -37,7 +37,7 @@ impl Inbound {
         match self {
             Self::Auto => "as weirgate chooses",
             Self::Lan => "this kernel has no IFB devices: shaped towards the hosts",
-            Self::Ifb => "downloads are shaped as they arrive, this machine's too",
+            Self::Ifb => "downloads are shaped on arrival, this machine's too",
             Self::Filter => "this kernel has no IFB devices: downloads are thinned out",
             Self::None => "this kernel cannot shape downloads here",
         }

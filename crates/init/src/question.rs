@@ -90,7 +90,7 @@ pub fn line(text: &str) -> Result<&'static AccessLine, String> {
     let found = number(text, LINES.len()).and_then(|at| LINES.get(at));
     found.or_else(|| AccessLine::named(text)).ok_or_else(|| {
         format!(
-            "`{text}` is no kind of line; write one of {}",
+            "`{text}` is not a kind of line; write one of {}",
             listed(LINES.iter().map(|line| line.key))
         )
     })
@@ -131,13 +131,13 @@ pub fn purpose(text: &str) -> Result<(&'static Purpose, Vec<u16>), String> {
     let found = number(first, PURPOSES.len()).and_then(|at| PURPOSES.get(at));
     let purpose = found.or_else(|| Purpose::named(first)).ok_or_else(|| {
         format!(
-            "`{first}` is nothing that can matter; write one of {}",
+            "`{first}` is not a choice; write one of {}",
             listed(PURPOSES.iter().map(|one| one.key))
         )
     })?;
     let port = |word: &str| {
         let port = word.parse::<u16>().ok().filter(|port| *port > 0);
-        port.ok_or_else(|| format!("`{word}` is no port"))
+        port.ok_or_else(|| format!("`{word}` is not a port"))
     };
     let mut ports: Vec<u16> = words.map(port).collect::<Result<_, _>>()?;
     ports.arrange();

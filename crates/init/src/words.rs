@@ -42,7 +42,7 @@ impl Found {
         lines.push((
             "NAT",
             match self.translates {
-                Some(true) => "addresses of what leaves are translated",
+                Some(true) => "addresses of leaving packets are translated",
                 Some(false) => "none",
                 None => "not seen (it needs CAP_NET_ADMIN)",
             }
@@ -54,7 +54,7 @@ impl Found {
                 "none is on".to_owned()
             } else {
                 format!(
-                    "{}; `apply` switches off what merges packets",
+                    "{}; `apply` switches packet merging off",
                     self.merging().join(", ")
                 )
             },

@@ -11,8 +11,8 @@ use weirgate_plan::Problem;
 #[must_use]
 pub fn returns(seconds: u64) -> String {
     match seconds {
-        0 => "is being taken back now, because its time is over".to_owned(),
-        seconds => format!("returns by itself in {seconds} s"),
+        0 => "is being undone now, because its time is over".to_owned(),
+        seconds => format!("is undone in {seconds} s"),
     }
 }
 
@@ -53,7 +53,7 @@ pub enum KeepError {
         hint: &'static str,
     },
     /// Occurs when somebody else may change a file, a folder, or a folder above it.
-    #[error("{} {wrong}, so what is kept there is not to be trusted: {right}", path.display())]
+    #[error("{} {wrong}, so its content is not trusted: {right}", path.display())]
     Untrusted {
         /// The file or folder.
         path: PathBuf,
@@ -66,7 +66,7 @@ pub enum KeepError {
     #[error("another weirgate is changing this kernel")]
     Busy,
     /// Occurs when a service holds the like in this network namespace: `links` or `pods`.
-    #[error("`weirgate {0}` holds the {0} of this network namespace already; end it first")]
+    #[error("another `weirgate {0}` already runs in this network namespace; end it first")]
     Held(&'static str),
     /// Occurs when a change has to be confirmed or taken back first.
     #[error(
@@ -93,7 +93,7 @@ pub enum KeepError {
     /// Occurs when what routes over several links cannot be stored as it is, so that nobody
     /// could take a change of it back; nothing has been changed.
     #[error(
-        "what routes over several links now cannot be stored in a way that brings it back; \
+        "the present routing over several links cannot be stored so that it can be restored; \
          nothing was changed: look at the priorities 7700 to 7799 of `ip rule`, and remove what \
          is not weirgate's"
     )]

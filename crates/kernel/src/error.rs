@@ -176,8 +176,8 @@ impl fmt::Display for Denial {
         f.write_str(match self {
             Self::NoCapability => "this needs CAP_NET_ADMIN in this network namespace",
             Self::OtherNamespace => {
-                "CAP_NET_ADMIN is there, but not in the user namespace that this network \
-                 namespace belongs to"
+                "CAP_NET_ADMIN is held, but not in the user namespace that owns this network \
+                 namespace"
             }
             Self::OwnedTable => {
                 "another process owns the table, see `nft list tables`; it must give it up or end"
@@ -282,7 +282,7 @@ pub enum Cause {
     Kernel(#[from] KernelError),
     /// Occurs when every step succeeds and the kernel still holds something
     /// else than was asked for.
-    #[error("K314: the kernel accepted every step, but differs from what was asked for: {}", list(.0))]
+    #[error("K314: the kernel accepted every step, but differs from the requested state: {}", list(.0))]
     Differs(Vec<Difference>),
     /// Occurs when no plan leads back.
     #[error("{}", problems(.0))]

@@ -61,7 +61,10 @@ fn version(root: &mut Reader<'_, '_>) {
         return;
     };
     if version.value != VERSION {
-        let message = format!("version {} of the file is not known here", version.value);
+        let message = format!(
+            "this weirgate does not read version {} of the file",
+            version.value
+        );
         let problems = root.problems();
         problems.error(codes::VERSION, version.span, message, hint);
     }
@@ -76,7 +79,7 @@ fn usage(root: &mut Reader<'_, '_>) -> Option<Use> {
         "failover" => Some(Use::Failover),
         "balance" => Some(Use::Balance),
         other => {
-            let message = format!("`{other}` is no way to use several links");
+            let message = format!("`{other}` is not a way to use several links");
             let hint = "write `use = \"failover\"` or `use = \"balance\"`";
             root.problems().error(codes::WORD, word.span, message, hint);
             None
@@ -162,7 +165,7 @@ fn link(
     names: &mut BTreeSet<String>,
 ) -> Option<Link> {
     let device = table.text("device").or_else(|| {
-        let hint = "name the device by which packets leave, such as `device = \"wan0\"`";
+        let hint = "name the device through which packets leave, such as `device = \"wan0\"`";
         (!table.has("device")).then(|| table.missing::<()>("device", hint));
         None
     });
@@ -223,7 +226,7 @@ fn rules(root: &mut Reader<'_, '_>, links: &[Link]) -> Vec<Rule> {
     let (tables, excess) = root.tables_up_to("rule", MOST_RULES);
     if let Some(span) = excess {
         let message = format!("there are more than {MOST_RULES} rules");
-        let hint = "put networks together";
+        let hint = "merge networks";
         root.problems().error(codes::COUNT, span, message, hint);
     }
     let mut tables = tables;

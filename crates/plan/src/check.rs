@@ -209,8 +209,8 @@ impl Found {
             "K306",
             &format!("table {family} {}", wanted.name),
             &Origin::default(),
-            "a table of this name is there, and none of its rules is weirgate's",
-            "rename or remove it, or say explicitly that it may be replaced",
+            "a table of this name exists, and none of its rules is weirgate's",
+            "rename or remove it, or allow its replacement explicitly",
         );
     }
 
@@ -245,8 +245,8 @@ impl Found {
                 "K304",
                 &label,
                 origin,
-                "its size table has no slots, as one that nobody remembers",
-                "the kernel never shows a table; only the state that was applied has it",
+                "its size table has no slots, because its content is not known",
+                "the kernel never shows a table; only the applied state has it",
             );
         }
         if qdisc.stab.is_some() && !position.at_root {
@@ -334,7 +334,7 @@ impl Found {
                 "K304",
                 &format!("{} qdisc {}", position.device, qdisc.handle),
                 &qdisc.origin,
-                "unclassified packets would go around the shaper",
+                "unclassified packets would bypass the shaper",
                 "name a default class",
             );
         }

@@ -82,10 +82,10 @@ impl fmt::Display for Loss {
         let unknown = self.unknown.join(" and ");
         write!(
             f,
-            "K305: {device}: this is lost: {objects}; weirgate cannot make {unknown} again, so \
-             neither `remove` nor going back after a failure restores it (keep what \
-             `tc -d qdisc show dev {device}`, `tc -d class show dev {device}` and \
-             `tc filter show dev {device}` print)"
+            "K305: {device}: this is lost: {objects}; weirgate cannot recreate {unknown}, so \
+             neither `remove` nor a return after a failure restores it (save the output of `tc \
+             -d qdisc show dev {device}`, `tc -d class show dev {device}` and `tc filter show \
+             dev {device}`)"
         )
     }
 }

@@ -103,7 +103,7 @@ impl Settings {
             || !(100_000..=10_000_000_000).contains(&self.delay_ns)
             || !(1..=100_000).contains(&self.packet)
         {
-            return Some("the interval, the delay or the packet is out of range");
+            return Some("the interval, the delay or the packet's size is out of range");
         }
         None
     }

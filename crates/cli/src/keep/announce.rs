@@ -36,12 +36,9 @@ pub fn run(state: &Path, program: &[OsString]) -> Outcome {
 /// Connects to the service; the session goes on until the stream is dropped.
 async fn announce(folders: &Folders) -> Result<BufReader<UnixStream>, Failure> {
     let path = folders.announcements();
-    let stream = UnixStream::connect(&path).await.with_context(|| {
-        format!(
-            "{}: nobody takes announcements there; `weirgate keep` does",
-            path.display()
-        )
-    })?;
+    let stream = UnixStream::connect(&path)
+        .await
+        .with_context(|| format!("{}: no `weirgate keep` listens there", path.display()))?;
     let mut stream = BufReader::new(stream);
     let mut answer = String::new();
     stream.read_line(&mut answer).await?;

@@ -27,7 +27,7 @@ impl FromStr for Group {
         number
             .or_else(|| uzers::get_group_by_name(text).map(|group| group.gid()))
             .map(Self)
-            .ok_or_else(|| format!("there is no group `{text}`; a number is taken, too"))
+            .ok_or_else(|| format!("there is no group `{text}`; a number is also accepted"))
     }
 }
 
@@ -69,18 +69,18 @@ fn line(report: &Report) -> String {
                 (_, true) => "programs were put on the device again",
                 _ => "what a command had not finished is done",
             };
-            format!("weirgate: {device}: its circuits are in force: {how}")
+            format!("weirgate: {device}: circuits are in force: {how}")
         }
         Report::TakenBack { number } => format!(
-            "weirgate: state {number} was neither confirmed nor taken back by its guard: it is \
-             taken back now"
+            "weirgate: state {number} was neither confirmed nor undone by its guard: it is \
+             undone now"
         ),
         Report::Damaged(damage) => format!("weirgate: warning: {damage}"),
         Report::Refreshed { sets } => {
             format!("weirgate: {sets} sets have new addresses of DNS names")
         }
         Report::Followed { what, sets } => {
-            format!("weirgate: {what} came, went or were made again: {sets} sets")
+            format!("weirgate: {what} appeared, disappeared or were recreated: {sets} sets")
         }
         Report::NotFollowing { what, error } => {
             format!("weirgate: {what} are not followed: {error}")
@@ -92,7 +92,7 @@ fn line(report: &Report) -> String {
         Report::NotFollowed(error) => {
             format!("weirgate: the rate of the line is not followed: {error}")
         }
-        Report::Announced(0) => "weirgate: no session is announced any more".to_owned(),
+        Report::Announced(0) => "weirgate: no session is announced now".to_owned(),
         Report::Announced(count) => format!("weirgate: {count} sessions are announced"),
         Report::NotAnnounced(error) => {
             format!("weirgate: sessions cannot be announced: {error}")

@@ -82,10 +82,10 @@ pub fn lines(now: &RatesNow) -> Vec<String> {
         ));
     }
     if now.blind {
-        lines.push("blind: nobody answers, so the floor is held".to_owned());
+        lines.push("blind: no reflector replies, so the rate is the floor".to_owned());
     }
     if now.idle && !now.blind {
-        lines.push("no load: nothing is to be known, the rates stay as they were".to_owned());
+        lines.push("no load: nothing can be measured, the rates stay".to_owned());
     }
     for (name, trouble) in &now.troubled {
         lines.push(format!("{name} is not counted: {trouble}"));

@@ -71,14 +71,14 @@ fn installed(site: &Path, sort: Sort) -> Legend {
     let name = site.display();
     if let Some(Ok(loaded)) = site.is_file().then(|| policy::read(site)) {
         output::note(&format!(
-            "weirgate: names and promises are those of {name}, which may be newer than the \
-                 policy that is applied"
+            "weirgate: names and promises come from {name}, which may be newer than the applied \
+                 policy"
         ));
         of(&loaded, &name.to_string(), sort)
     } else {
         output::note(
-            "weirgate: the applied policy cannot be read, so classes are called by their \
-                 numbers; name it with --policy",
+            "weirgate: the applied policy cannot be read, so classes have numbers for names; \
+                 name it with --policy",
         );
         Legend::default()
     }

@@ -63,8 +63,8 @@ pub async fn applied(
     let lock = site.lock().await.map_err(refused)?;
     for name in site.learn(&lock, &answers).map_err(refused)? {
         output::note(&format!(
-            "weirgate: warning: {name}: it has the addresses that were known before, \
-             or none; `weirgate keep` looks it up again"
+            "weirgate: warning: {name}: it has its former addresses, or none; `weirgate keep` \
+             looks it up again"
         ));
     }
     let request = || Request {
@@ -104,8 +104,8 @@ pub async fn make(
 fn reported(site: &Site, error: KeepError) -> Failure {
     if matches!(error, KeepError::Apply(_)) && site.doubt() {
         output::note(
-            "weirgate: what this kernel offers was known from an earlier command; the next one \
-             asks it again",
+            "weirgate: the kernel's abilities were known from an earlier command; the next one \
+             tests them again",
         );
     }
     refused(error)
@@ -165,7 +165,7 @@ pub fn ended(made: &Made, confirm: Option<Duration>) {
     }
     if let Some(returns) = confirm.filter(|_| made.unconfirmed) {
         output::note(&format!(
-            "it returns by itself in {} s unless you say `weirgate confirm`",
+            "it is undone in {} s unless you say `weirgate confirm`",
             returns.as_secs_f64()
         ));
     }
@@ -177,9 +177,9 @@ pub fn ended(made: &Made, confirm: Option<Duration>) {
 /// Says that a guard may end too early.
 pub fn in_session() {
     output::note(
-        "weirgate: warning: systemd gave the guard no unit of its own (`busctl` is missing, \
-         or was refused): where `KillUserProcesses=yes` is set, it ends with this session, \
-         and only `weirgate keep` takes the change back then",
+        "weirgate: warning: systemd gave the guard no unit of its own (`busctl` is missing, or \
+         was refused): with `KillUserProcesses=yes` the guard ends with this session, and then \
+         only `weirgate keep` undoes the change",
     );
 }
 
@@ -220,8 +220,8 @@ pub async fn take_away(site: &Site, lock: &Lock, links: Option<PlannedLinks>) ->
     };
     for (name, root) in listed_roots(&planned.plan.desired) {
         output::note(&format!(
-            "weirgate: warning: {name}: qdisc {} {} is not made again, because the kernel \
-             refuses it: {error}",
+            "weirgate: warning: {name}: qdisc {} {} is not restored, because the kernel refuses \
+             it: {error}",
             root.kind.name(),
             root.handle
         ));
@@ -248,17 +248,15 @@ async fn stays(site: &Site, memory: &Memory) -> Result<(), Failure> {
         let unknown = former.is_none_or(|former| former.offloads.is_none());
         if device.offloads.is_some() && unknown && devices.contains_key(name) {
             output::note(&format!(
-                "weirgate: warning: {name}: its offloads stay as they are; which it had \
-                     before is not known, because weirgate's memory of it was lost: \
-                     `ethtool -k {name}` shows them, `ethtool -K {name} tso on gso on` switches \
-                     what most devices have on"
+                "weirgate: warning: {name}: its offloads stay unchanged, because weirgate's \
+                     record of the former ones was lost: `ethtool -k {name}` shows them, \
+                     `ethtool -K {name} tso on gso on` switches the usual ones on"
             ));
         }
         if !device.owned_ifb && !devices.contains_key(name) {
             output::note(&format!(
-                "weirgate: warning: there is no device {name} any more; if it has another \
-                     name now, what was applied to it is still there: give it back its name and \
-                     `apply`, then `remove`"
+                "weirgate: warning: the device {name} no longer exists; if it was renamed, it \
+                     still has its applied state: restore its name and `apply`, then `remove`"
             ));
         }
     }
@@ -358,8 +356,8 @@ pub fn refused(error: KeepError) -> Failure {
         // Who may not write below /run may not change the kernel either.
         KeepError::File { path, source } if source.kind() == ErrorKind::PermissionDenied => {
             Failure::Refused(format!(
-                "{}: {source}: this needs CAP_NET_ADMIN in this network namespace and the right \
-                 to write there, as root has them; nothing was changed",
+                "{}: {source}: this needs CAP_NET_ADMIN in this network namespace and write \
+                 permission there, as root has; nothing was changed",
                 path.display()
             ))
         }
@@ -373,8 +371,8 @@ pub fn unread(error: KeepError) -> Failure {
     match error {
         KeepError::File { path, source } if source.kind() == ErrorKind::PermissionDenied => {
             Failure::Other(anyhow::anyhow!(
-                "{}: {source}: this needs the right to read it, as root has it; with \
-                 CAP_DAC_READ_SEARCH it can be read as well",
+                "{}: {source}: this needs read permission, as root has; CAP_DAC_READ_SEARCH also \
+                 suffices",
                 path.display()
             ))
         }

@@ -27,8 +27,8 @@ pub fn confirm(state: &Path) -> Outcome {
 pub fn take_back(state: &Path) -> Outcome {
     in_runtime(async {
         match site(state)?.take_back().await.map_err(refused)? {
-            Some(taken) => output::note(&format!("state {taken} is taken back")),
-            None => output::note("nothing waits to be confirmed"),
+            Some(taken) => output::note(&format!("state {taken} is undone")),
+            None => output::note("nothing waits for confirmation"),
         }
         Ok(Status::Done)
     })
@@ -41,7 +41,7 @@ pub fn rollback(state: &Path, number: Option<u64>, confirm: Option<Duration>) ->
         let site = site(state)?;
         let taken = site.take_back().await.map_err(refused)?;
         if let Some(taken) = taken {
-            output::note(&format!("state {taken} is taken back"));
+            output::note(&format!("state {taken} is undone"));
             if number.is_none() {
                 return Ok(Status::Done);
             }
@@ -53,14 +53,13 @@ pub fn rollback(state: &Path, number: Option<u64>, confirm: Option<Duration>) ->
             None => site.history.earlier(&head).map_err(refused)?,
         };
         let Some(number) = earlier else {
-            let text = "there is no earlier state; `weirgate history` lists those that are kept";
+            let text = "there is no earlier state; `weirgate history` lists the stored ones";
             return Err(refused(KeepError::Nothing(text.to_owned())));
         };
         let entry = site.history.entry(number).map_err(refused)?;
         if entry.is_removal() && confirm.is_some() {
             let text = format!(
-                "state {number} is a removal, which waits for no confirmation: leave out \
-                 `--confirm`"
+                "state {number} is a removal, which needs no confirmation: leave out `--confirm`"
             );
             return Err(refused(KeepError::Nothing(text)));
         }
@@ -176,8 +175,8 @@ fn first(text: &str) -> &str {
 }
 
 /// The message for a namespace that cannot be known again.
-const NAMELESS: &str = "this network namespace has no name (`ip netns`): what is applied in it is \
-                        not found again when the machine has restarted";
+const NAMELESS: &str = "this network namespace has no name (`ip netns`): its applied state is \
+                        not found after a restart";
 
 /// Tells of damaged files, and what serves in their place.
 pub fn damages(site: &Site) -> Result<Status, KeepError> {

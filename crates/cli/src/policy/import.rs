@@ -67,7 +67,10 @@ fn uci(file: &Path) -> Outcome {
     let configured = to_policy(&source::read(file)?)
         .map_err(|error| Failure::Input(format!("weirgate: {}: {error}", file.display())))?;
     if !configured.enabled {
-        output::note("weirgate: `config weirgate` is not enabled: the service does not apply it");
+        output::note(
+            "weirgate: `config weirgate` is not enabled, so the service does not apply \
+                      it",
+        );
     }
     output::data(&configured.policy)?;
     Ok(Status::Done)

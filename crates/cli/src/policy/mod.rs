@@ -50,7 +50,7 @@ pub fn export(path: &Path) -> Outcome {
             None => "looks no DNS names up".to_owned(),
         };
         output::note(&format!(
-            "weirgate: warning: not as the policy has it: the set {} is empty: a script {why}",
+            "weirgate: warning: this differs from the policy: the set {} is empty: a script {why}",
             set.name
         ));
     }
@@ -58,7 +58,7 @@ pub fn export(path: &Path) -> Outcome {
         .map_err(|problems| apply::refused(KeepError::NoPlan(problems)))?;
     for one in &export.inexact {
         output::note(&format!(
-            "weirgate: warning: not as the policy has it: {one}"
+            "weirgate: warning: this differs from the policy: {one}"
         ));
     }
     output::data(&export.script)?;

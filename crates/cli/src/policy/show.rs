@@ -97,7 +97,7 @@ impl Shown {
                 calendar(entry.time),
                 path(entry).map_or_else(String::new, |path| format!(", from {path}"))
             ),
-            None => "a state is in force, and the history does not have it any more\n".to_owned(),
+            None => "a state is in force that the history no longer has\n".to_owned(),
         };
         if let Some((entry, seconds)) = self.entry.as_ref().zip(self.returns_s) {
             let unless = if seconds > 0 {
@@ -193,9 +193,9 @@ pub fn without_windows(applied: &State, policy: &Policy) -> Option<&'static str>
     let place = applied.hooks.get(&policy.link.device.value);
     let there = place.is_some_and(|place| place.windows.is_some());
     (chosen && !there).then_some(
-        "note: there are no receive windows, so the queue alone holds what arrives: this kernel \
-         could not have them when the policy was applied, or an earlier version applied it; \
-         `weirgate plan` says which",
+        "note: there are no receive windows, so only the queue shapes arriving packets: the \
+         kernel lacked them when the policy was applied, or an earlier version applied it; \
+         `weirgate plan` shows which",
     )
 }
 

@@ -168,20 +168,20 @@ fn check(file: &Path, policy: &Path) -> Outcome {
         output::data(&described(&links, number, own))?;
         if own.is_none() && !policies.is_empty() {
             wrong.push(format!(
-                "{}: no policy has the device {}: what leaves by it is not shaped",
+                "{}: no policy has the device {}: packets that leave through it are not shaped",
                 link.name, link.device
             ));
         }
         if link.probe.is_empty() {
             wrong.push(format!(
-                "{}: no host is asked: that it is dead shows by its carrier alone; add `probe`",
+                "{}: no host is probed: only its carrier shows that it is dead; add `probe`",
                 link.name
             ));
         }
         if checks_sources(&link.device) {
             wrong.push(format!(
-                "{}: the kernel drops what arrives by a link that is not the first: write 2 to \
-                 net.ipv4.conf.{}.rp_filter and to that of `all`",
+                "{}: the kernel drops packets that arrive through any link but the first: write \
+                 2 to net.ipv4.conf.{}.rp_filter and to that of `all`",
                 link.name, link.device
             ));
         }
@@ -254,7 +254,7 @@ fn hold(state: &Path, file: Option<&Path>) -> Outcome {
                     output::note(&format!("weirgate: warning: {lost}"));
                     let file = file.display();
                     output::note(&format!(
-                        "weirgate: it is not known which links are applied: those of {file} are held"
+                        "weirgate: the applied links are not known, so those of {file} are used"
                     ));
                 }
                 read(file)?.0
@@ -284,7 +284,7 @@ fn line(report: &LinkReport) -> String {
             format!("weirgate: routing: {steps} taken")
         }
         LinkReport::NotAsked { link, error } => {
-            format!("weirgate: {link}: a host cannot be asked: {error}")
+            format!("weirgate: {link}: a host cannot be probed: {error}")
         }
         LinkReport::Failed(error) => format!("weirgate: {error}; again in 1 s"),
     }
@@ -357,7 +357,7 @@ fn show(state: &Path, json: bool) -> Outcome {
             return Ok(Status::Done);
         }
         match now {
-            None => output::note("weirgate: nobody holds the links"),
+            None => output::note("weirgate: `weirgate links run` does not run"),
             Some(now) => {
                 for link in &now.links {
                     let since = calendar(link.since);

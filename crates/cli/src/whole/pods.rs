@@ -50,7 +50,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
 fn line(report: &PodReport) -> String {
     match report {
         PodReport::Set(name, pod) => format!("weirgate: {name}: {}", pod.rate),
-        PodReport::Removed(name) => format!("weirgate: {name}: no rate any more"),
+        PodReport::Removed(name) => format!("weirgate: {name}: its rate is removed"),
         PodReport::Wrong {
             path,
             text,

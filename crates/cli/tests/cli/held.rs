@@ -28,7 +28,8 @@ fn pods_have_one_service() {
         "pods --once /run/pods",
     ] {
         let second = namespace.started_by("timeout", &["20", WEIRGATE], line);
-        let why = "`weirgate pods` holds the pods of this network namespace already; end it first";
+        let why = "another `weirgate pods` already runs in this network namespace; end it \
+                   first";
         second.says(3, &[why]);
     }
     drop(first);

@@ -96,7 +96,7 @@ fn a_script_says_everything_by_options() {
         .says(2, &["is there already; `--replace` writes it anew"]);
     let began = Instant::now();
     let applied = router.init("--yes --up 40M --down 100M --replace --apply");
-    applied.says(0, &["it returns by itself in 60 s unless"]);
+    applied.says(0, &["it is undone in 60 s unless"]);
     assert!(began.elapsed() < Duration::from_secs(90));
     assert!(applied.out.contains("Keep it: `weirgate confirm`"));
     router

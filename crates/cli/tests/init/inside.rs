@@ -109,7 +109,7 @@ fn topologies() {
         "wan",
         &[
             "wan, ethernet, default route by 192.0.2.1",
-            "addresses of what leaves are translated",
+            "addresses of leaving packets are translated",
             "fair = \"hosts\"",
         ],
     );

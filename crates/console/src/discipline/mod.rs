@@ -128,7 +128,7 @@ pub fn find(word: &str) -> Result<Option<Discipline>, Failure> {
     if Discipline::named(own.name()).is_some() {
         let name = own.name();
         return Err(wrong(format!(
-            "`{name}` is a discipline of the kit; call yours otherwise"
+            "`{name}` is a discipline of the kit; choose another name"
         )));
     }
     Ok(Some(own))
@@ -173,7 +173,9 @@ pub fn check_name(name: &str) -> Result<(), Failure> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
     if KEYWORDS.contains(&name) {
-        return Err(wrong(format!("`{name}` is a word of C; call it otherwise")));
+        return Err(wrong(format!(
+            "`{name}` is a word of C; choose another name"
+        )));
     }
     if begins && name.chars().all(plain) && name.len() <= 10 {
         return Ok(());

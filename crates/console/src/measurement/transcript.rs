@@ -98,7 +98,7 @@ pub fn captured<T>(
         Ok(capture) => capture,
         Err(error) => {
             log.note(&format!(
-                "no packets are captured: {error} (that takes CAP_NET_RAW)"
+                "no packets are captured: {error} (this needs CAP_NET_RAW)"
             ));
             return work(log);
         }

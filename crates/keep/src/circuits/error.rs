@@ -12,8 +12,8 @@ use weirgate_state::DeviceName;
 pub enum CircuitsRefused {
     /// Occurs when a device has a root qdisc that somebody made.
     #[error(
-        "{device} has the root qdisc `{kind}`, which somebody made; remove it, or say --adopt to \
-         have it replaced"
+        "{device} has the root qdisc `{kind}` of another program; remove it, or replace it with \
+         --adopt"
     )]
     Foreign {
         /// The device.
@@ -37,7 +37,7 @@ pub enum CircuitsRefused {
     #[error("{0} has no circuits")]
     None(DeviceName),
     /// Occurs when no list is kept of a device whose circuit is to be changed.
-    #[error("no list is kept of {0}; apply one")]
+    #[error("no list is stored for {0}; apply one")]
     NotKept(DeviceName),
     /// Occurs when circuits are to be taken away until that is confirmed, and could not come
     /// back.
@@ -48,8 +48,8 @@ pub enum CircuitsRefused {
     NoWayBack(DeviceName),
     /// Occurs when lists wait for confirmation, and others are to be applied.
     #[error(
-        "a change of circuits waits; `weirgate circuits confirm` keeps it, `weirgate circuits \
-         rollback` takes it back"
+        "a change of circuits waits for confirmation; `weirgate circuits confirm` keeps it, \
+         `weirgate circuits rollback` undoes it"
     )]
     Waits,
     /// Occurs when there is nothing to confirm or to go back to.
@@ -60,7 +60,7 @@ pub enum CircuitsRefused {
     Wrong(String),
     /// Occurs when a list is larger than the first one left room for, or a circuit does
     /// not fit to those that are there.
-    #[error("{0}; what was before is in force. {1}")]
+    #[error("{0}; the previous state is in force. {1}")]
     DoesNotFit(CircuitsError, &'static str),
     /// Occurs when the kernel refuses a program or a map.
     #[error(transparent)]

@@ -243,7 +243,7 @@ impl Circuits<'_> {
                 waiting.write(self.folders)?;
                 Ok(waiting.names())
             }
-            _ => Err(CircuitsRefused::Nothing("nothing waits to be confirmed")),
+            _ => Err(CircuitsRefused::Nothing("nothing waits for confirmation")),
         }
     }
 

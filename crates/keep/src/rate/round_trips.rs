@@ -24,8 +24,8 @@ impl Passing {
     pub(crate) fn open() -> Result<Self, KeepError> {
         let programs = RoundTrips::open().map_err(|error| {
             KeepError::Nothing(format!(
-                "the rate is not followed: round trips of what passes (`passive`) are not to be \
-                 had: {error}"
+                "the rate is not followed: round trips of traffic (`passive`) cannot be \
+                 measured: {error}"
             ))
         })?;
         Ok(Self {

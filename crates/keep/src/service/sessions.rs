@@ -95,7 +95,9 @@ impl Sessions {
         match event {
             Event::New(stream) => {
                 let answer = if before >= MOST {
-                    Err(KeepError::Nothing(format!("{MOST} sessions go on already")))
+                    Err(KeepError::Nothing(format!(
+                        "{MOST} sessions are already announced"
+                    )))
                 } else {
                     self.tell(site, LEASE).await
                 };

@@ -12,7 +12,7 @@ impl Site {
         let lock = self.lock().await?;
         let mut head = self.history.head()?;
         let Some(pending) = head.pending.clone() else {
-            let text = "nothing waits to be confirmed";
+            let text = "nothing waits for confirmation";
             return Err(KeepError::Nothing(text.to_owned()));
         };
         head.settle(pending.number, Outcome::Confirmed);

@@ -48,18 +48,18 @@ impl Display for Damage {
         match (self.number, self.serves) {
             (None, _) => write!(
                 out,
-                "the file that says which state is in force was damaged; its copy served, and \
+                "the file that names the state in force was damaged; its copy was used, and \
                  nothing is lost"
             )?,
             (Some(lost), Some(serves)) if lost > serves => write!(
                 out,
-                "state {lost}, the last that was confirmed, is damaged: state {serves} is in \
-                 force in its place, until you `weirgate apply` again"
+                "state {lost}, the last confirmed one, is damaged: state {serves} replaces it \
+                 until you `weirgate apply` again"
             )?,
             (Some(lost), Some(serves)) if lost == serves => write!(
                 out,
-                "state {lost}, which is in force, is damaged: it is held until the machine \
-                 restarts, and an earlier one afterwards, until you `weirgate apply` again"
+                "state {lost}, which is in force, is damaged: it is kept until the machine \
+                 restarts, then an earlier one, until you `weirgate apply` again"
             )?,
             (Some(lost), _) => write!(out, "state {lost} was damaged")?,
         }

@@ -73,8 +73,8 @@ pub fn load(load: &Load) -> Outcome {
     load.link.apply(&mut link, &mut 0)?;
     if link.rate_bytes_s == 0 {
         return Err(wrong(
-            "at ingress there is nothing but the rate to tell a queue by; add --rate, a little \
-             less than what arrives at most",
+            "at ingress only the rate defines a queue; add --rate, a little below the highest \
+             arrival rate",
         ));
     }
     in_runtime(async {
@@ -84,7 +84,8 @@ pub fn load(load: &Load) -> Outcome {
         let before = AtIngress::on(&target, &store)?;
         if let (Some(before), false) = (&before, load.replace) {
             return Err(Failure::Refused(format!(
-                "{name}: {} holds what arrives already; --replace puts the discipline in its place",
+                "{name}: {} already limits arriving packets; --replace puts the discipline in \
+                 its place",
                 before.discipline.name()
             )));
         }

@@ -46,7 +46,7 @@ fn wanted(load: &Load) -> Result<Wanted, Failure> {
     load.link.apply(&mut link, &mut gate_bytes_s)?;
     if load.link.layer.is_some() && gate_bytes_s == 0 {
         return Err(wrong(
-            "--link says what packets cost on the wire; add --rate, the wire's rate",
+            "--link states the bytes of packets on the wire; add --rate, the wire's rate",
         ));
     }
     if load.classes.is_empty() {
@@ -90,7 +90,7 @@ fn wanted(load: &Load) -> Result<Wanted, Failure> {
             .any(|it| it.rule.classid == class.rule.classid)
         {
             let id = Handle::from_u32(class.rule.classid);
-            return Err(wrong(format!("two classes are called {id}")));
+            return Err(wrong(format!("two classes have the name {id}")));
         }
     }
     Ok(Wanted::Shaper(Classes {
@@ -228,9 +228,7 @@ pub fn change(
                         .ok_or_else(|| wrong(format!("{device}: there is no class {class}")))?;
                     class::change(found, words)?;
                 } else if !words.is_empty() {
-                    return Err(wrong(
-                        "say with --class whose parameters are meant, such as --class 1:10",
-                    ));
+                    return Err(wrong("name the class with --class, such as --class 1:10"));
                 }
                 link.apply(&mut setup.link, &mut setup.gate_bytes_s)?;
                 let all = setup.classes.iter().map(|class| &class.settings);

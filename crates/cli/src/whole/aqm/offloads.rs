@@ -23,8 +23,8 @@ pub async fn switch_off(target: &Target) -> Result<bool, Failure> {
 /// Says that offloads of a device are off.
 pub fn say_off(name: &DeviceName) {
     output::note(&format!(
-        "{name}: TSO, GSO and joined packets of this machine's TCP are off until the qdisc is taken \
-         off"
+        "{name}: TSO, GSO and joined packets of this machine's TCP are off until the qdisc is \
+         removed"
     ));
 }
 
@@ -34,8 +34,8 @@ pub async fn warn_of_joined(kernel: &Kernel, name: &DeviceName) -> Result<(), Fa
     let joining: Vec<&str> = joining.iter().map(DeviceName::as_str).collect();
     if !joining.is_empty() {
         output::note(&format!(
-            "what comes by {} may come joined (GRO), up to 64 kB as one packet; if it is \
-             forwarded to {name}, switch that off: `ethtool -K DEVICE gro off`",
+            "packets through {} may be merged (GRO), up to 64 kB as one; if they are forwarded \
+             to {name}, switch GRO off: `ethtool -K DEVICE gro off`",
             joining.join(", "),
         ));
     }

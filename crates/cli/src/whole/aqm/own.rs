@@ -19,8 +19,8 @@ pub fn same_as_loaded(discipline: Discipline) -> Result<(), Failure> {
     };
     match stored(name).filter(|file| file.is_file()) {
         Some(file) if open(&file)?.version() != Some(version) => Err(wrong(format!(
-            "another version of `{name}` is loaded; `weirgate aqm show` says on which devices, \
-             `weirgate aqm unload` takes it off"
+            "another version of `{name}` is loaded; `weirgate aqm show` names the devices, \
+             `weirgate aqm unload` removes it"
         ))),
         _ => Ok(()),
     }

@@ -95,7 +95,7 @@ fn class_of(
                 .map(|id| Handle::from_u32(*id).to_string())
                 .collect();
             Err(wrong(format!(
-                "{device}: say which class with --class; there are {}",
+                "{device}: name a class with --class, one of {}",
                 all.join(", ")
             )))
         }

@@ -50,7 +50,7 @@ pub(super) fn apply(
             output::note(&format!("{name}: its list is taken away"));
         }
         output::note(&format!(
-            "the former lists return in {} s unless you say `weirgate circuits confirm`",
+            "the former lists return in {} s unless you run `weirgate circuits confirm`",
             after.as_secs_f64()
         ));
         if stays {
@@ -84,7 +84,7 @@ pub(super) fn rollback(state: &Path, waiting: bool) -> Outcome {
         let devices = circuits.take_back(!waiting).await.map_err(refused)?;
         if devices.is_empty() {
             output::note(if waiting {
-                "nothing waits to be confirmed"
+                "nothing waits for confirmation"
             } else {
                 "there is no former list to go back to"
             });
@@ -94,7 +94,7 @@ pub(super) fn rollback(state: &Path, waiting: bool) -> Outcome {
                 Status::Differs
             });
         }
-        output::note(&format!("{}: the list is taken back", names(&devices)));
+        output::note(&format!("{}: the list is undone", names(&devices)));
         Ok(Status::Done)
     })
 }

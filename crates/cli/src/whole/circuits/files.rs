@@ -58,7 +58,9 @@ impl Listed {
             return Ok((vec![self.read_one()?], false));
         }
         if !self.files.is_empty() || self.up || self.rate.is_some() || self.queues.is_some() {
-            return Err(wrong("`-` takes nothing beside it: what is read says all"));
+            return Err(wrong(
+                "`-` excludes other arguments: standard input states all",
+            ));
         }
         let text = source::read_stdin_up_to(source::LARGEST_LIST)?;
         let sent = Ports::read(&text).map_err(|why| wrong(format!("standard input: {why}")))?;

@@ -48,7 +48,7 @@ pub(super) fn summary(change: &CircuitsChange) -> String {
 pub(crate) fn say(name: &DeviceName, done: &CircuitsDone) {
     if done.reattached {
         output::note(&format!(
-            "{name}: somebody had taken a program of circuits off; it is on the device again"
+            "{name}: another program had removed a program of circuits; it is on the device again"
         ));
     }
     if done.switched {
@@ -76,8 +76,8 @@ fn say_queues(name: &DeviceName, queues: Queues) {
         Some(OneQueue::HasOne) => "it has no more".to_owned(),
         Some(OneQueue::OneSite) => "the list has one site below the link".to_owned(),
         Some(OneQueue::ByProcessor) => format!(
-            "the kernel chooses among its queues by the processor (XPS); write 0 to each \
-             /sys/class/net/{name}/queues/tx-*/xps_cpus and xps_rxqs, and apply anew, for more"
+            "the kernel selects its queues by processor (XPS); for more, write 0 to each \
+             /sys/class/net/{name}/queues/tx-*/xps_cpus and xps_rxqs, and apply again"
         ),
         None if queues.count == 1 => return,
         None => {
@@ -130,8 +130,8 @@ pub(super) fn becomes(
     let one = asked.of(id, old.filter(|_| !comes), plans)?;
     match old {
         Some(old) if comes && *old != one => Err(format!(
-            "there is a circuit `{id}` on {name} already, which has something else; \
-             `weirgate circuits change` changes it"
+            "{name} already has a different circuit `{id}`; `weirgate circuits change` changes \
+             it"
         )),
         _ => Ok(Some(one)),
     }

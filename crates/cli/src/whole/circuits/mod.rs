@@ -189,7 +189,7 @@ pub fn run(state: &Path, command: &Command) -> Outcome {
         },
         // An empty variable of a script takes nothing away.
         Command::Remove { circuits, .. } if circuits.is_empty() => Err(wrong(
-            "name the circuits to take off, or say --all to take off everything",
+            "name the circuits to remove, or remove everything with --all",
         )),
         Command::Remove {
             device, circuits, ..

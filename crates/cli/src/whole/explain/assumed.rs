@@ -16,28 +16,28 @@ pub fn assumptions(item: &Item, fate: &Fate) -> Vec<String> {
         list.push(
             match one {
                 Unknown::CutOff => {
-                    "the capture cut the packet off before a field that a rule looks at, which is \
-                     taken for absent"
+                    "the capture cut the packet off before a field that a rule tests; it counts \
+                     as absent"
                 }
-                Unknown::Payload => "the payload is cut off; it is taken to betray nothing",
+                Unknown::Payload => "the payload is cut off; it counts as matching no signature",
                 Unknown::SourceMac => {
-                    "the sender's MAC address is not known, and rules that ask for it do not \
-                     match (write `mac`)"
+                    "the sender's MAC address is not known, so rules that test it do not match \
+                     (write `mac`)"
                 }
                 Unknown::Sender { what, word } => {
                     list.push(format!(
-                        "which {what} sent it is not known, and rules that ask for one do not \
-                         match (write `{word}`)"
+                        "which {what} sent it is not known, so rules that test one do not match \
+                         (write `{word}`)"
                     ));
                     continue;
                 }
                 Unknown::Time => {
-                    "no time was given, and schedules are asked at midnight of a Thursday (write \
-                     --time)"
+                    "no time was given, so schedules are evaluated at midnight of a Thursday \
+                     (write --time)"
                 }
                 Unknown::Collected => {
-                    "connections that ended still count here; the kernel strikes them off within \
-                     about a second, and then the answer is another"
+                    "connections that ended still count here; the kernel removes them within \
+                     about a second, and then the answer differs"
                 }
             }
             .to_owned(),

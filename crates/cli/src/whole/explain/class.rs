@@ -62,7 +62,7 @@ pub fn class_of_item(policy: &Policy, item: &Item, fate: &Fate) -> Class {
     let to_router = item.own && item.direction == Direction::Down;
     if to_router && policy.link.inbound.value == Inbound::Lan {
         return Class {
-            why: Some("for the router itself, which no gate on the LAN device sees: not shaped"),
+            why: Some("for the router itself, so it passes no gate on the LAN device: not shaped"),
             ..Class::default()
         };
     }

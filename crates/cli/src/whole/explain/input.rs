@@ -303,7 +303,7 @@ impl Reading<'_> {
             .or_else(|| inside(destination).then_some(Direction::Down))
             .unwrap_or_else(|| {
                 taken.push(
-                    "neither address is known to be inside; taken for upstream (write `up` or \
+                    "neither address is known to be inside; counts as upstream (write `up` or \
                      `down`)"
                         .to_owned(),
                 );

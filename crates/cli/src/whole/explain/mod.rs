@@ -97,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let mut simulator = Simulator::new(&state.tables)
         .counting(arguments.counts.into())
         .with_hooks(&state.hooks);
-    let nat = "connections are taken to be tracked only where a rule looks at them";
+    let nat = "connections count as tracked only if a rule tests them";
     let mut general = vec![nat.to_owned()];
     switch(&mut simulator, policy, &arguments.sets)?;
     let inside = input::prefixes(&arguments.inside).map_err(Failure::Input)?;
@@ -115,28 +115,28 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if policy.link.inbound.value == Inbound::Ifb {
         general.push(format!(
             "downstream packets are seen where they arrive on {}, before connection tracking and \
-             before destination NAT: write the addresses that stand on the wire there",
+             destination NAT: write their addresses on the wire there",
             policy.link.device.value
         ));
         let restores = |place: &weirgate_state::HookPrograms| place.restore.is_some();
         if state.hooks.values().any(restores) {
             general.push(format!(
-                "decisions that their connections keep are in their marks all the same: act_ctinfo \
-                 looks the connection up as they arrive on {} and copies its mark's bits",
+                "their marks still hold the decisions that their connections keep: act_ctinfo \
+                 looks up the connection as they arrive on {} and copies its mark's bits",
                 policy.link.device.value
             ));
         }
     }
     if policy.looks_at_payloads() {
         general.push(
-            "each device learns by itself what payloads betray, from the packets that arrive on it \
-             and as their addresses are there; of 65536 flows at a time"
+            "each device learns protocols from payloads itself, from packets that arrive on it, \
+             with their addresses there; for 65536 flows at a time"
                 .to_owned(),
         );
     }
     general.push(
-        "upstream packets are seen before source NAT: write inside addresses; checksums are taken \
-         to be right and TCP segments to be in window"
+        "upstream packets are seen before source NAT: write inside addresses; checksums count as \
+         right and TCP segments as in window"
             .to_owned(),
     );
     let mut shown = Vec::new();
@@ -161,7 +161,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
     if wrong > 0 {
         output::note(&format!(
-            "weirgate: {wrong} of {} packets did not get the class that was expected",
+            "weirgate: {wrong} of {} packets did not get the expected class",
             shown.len()
         ));
         return Ok(Status::Differs);
@@ -185,7 +185,7 @@ fn named(arguments: &Arguments) -> Result<(PathBuf, Vec<String>), Failure> {
     let installed = PathBuf::from(policy::SITE);
     if !installed.exists() {
         return Err(Failure::Input(format!(
-            "weirgate: `{}` is no file, and no policy is installed as {}; name a policy first",
+            "weirgate: `{}` is not a file, and no policy is installed as {}; name a policy first",
             first.display(),
             policy::SITE
         )));

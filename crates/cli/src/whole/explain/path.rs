@@ -27,7 +27,7 @@ pub fn kernel_path(about: &About<'_>, item: &Item, shown: &Shown, class: &Class)
     {
         let found = fate.payload.map_or("nothing yet", |found| found.name());
         steps.push(format!(
-            "tc ingress of {device}: what the first payloads of its flow betray: {found}"
+            "tc ingress of {device}: the first payloads of its flow reveal: {found}"
         ));
     }
     if !ifb && !link.bridge {

@@ -46,7 +46,7 @@ pub async fn run(site: &Site, applied: &State, json: bool) -> Result<Status, Fai
         all.extend(of_device(device.as_str(), place, &counts));
     }
     if all.is_empty() {
-        output::note("nothing of the applied policy conditions packets; `[[conditioner]]` does");
+        output::note("the applied policy has no `[[conditioner]]`");
     }
     if json {
         output::data(&serde_json::to_string_pretty(&all)?)?;

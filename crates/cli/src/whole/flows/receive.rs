@@ -80,9 +80,7 @@ pub async fn run(
         flows.extend(of_device(device.as_str(), &received, &numbers));
     }
     if !policed {
-        output::note(
-            "nothing of the applied policy holds connections or streams to a rate; `[receive]` does",
-        );
+        output::note("the applied policy has no `[receive]` that limits connections or streams");
     }
     flows.retain(|flow| {
         let host = wanted

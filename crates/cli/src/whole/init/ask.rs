@@ -46,7 +46,12 @@ impl Ask {
     ) -> Result<T, Failure> {
         let default = question.default.as_deref();
         if !self.asks() {
-            let lacks = || format!("nobody is there to be asked: say {}", question.options);
+            let lacks = || {
+                format!(
+                    "there is no terminal for questions: give {}",
+                    question.options
+                )
+            };
             return read(default.ok_or_else(|| wrong(lacks()))?).map_err(wrong);
         }
         say(&format!("\n{}\n", question.title))?;

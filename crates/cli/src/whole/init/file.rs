@@ -73,7 +73,7 @@ fn take_back(state: &Path, file: &Path, done: &Done) {
     };
     let folder = done.made.as_ref().map_or(Ok(()), fs::remove_dir);
     match restored.and(folder) {
-        Ok(()) => output::note("weirgate: interrupted; all is as it was before"),
+        Ok(()) => output::note("weirgate: interrupted; everything is as before"),
         Err(error) => output::note(&format!("weirgate: {}: {error}", file.display())),
     }
 }

@@ -91,7 +91,7 @@ const SUPPOSED: &str = "pppoe-mtu";
 pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
     if !arguments.json && !arguments.replace && arguments.output.exists() {
         return Err(wrong(format!(
-            "{} is there already; `--replace` writes it anew, `--output FILE` another",
+            "{} exists already; `--replace` overwrites it, `--output FILE` writes another",
             arguments.output.display()
         )));
     }
@@ -122,7 +122,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
     shown(&text, &loaded, &findings)?;
     let applies = arguments.apply
         || ask.offer(&format!(
-            "\nWrite {} and apply it? It returns by itself after {} s unless you keep it.",
+            "\nWrite {} and apply it? It is undone after {} s unless you keep it.",
             arguments.output.display(),
             arguments.confirm.as_secs()
         ))?;
@@ -161,7 +161,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         return print_delays(before.as_ref(), after.as_ref(), next);
     }
     print_delays(before.as_ref(), after.as_ref(), "")?;
-    let kept = ask.offer("Can you still reach what you need, and is it to be kept?")?;
+    let kept = ask.offer("Can you still reach what you need? Keep the policy?")?;
     undo.keep();
     if kept {
         change::confirm(state)
@@ -217,7 +217,7 @@ fn wanted(ask: Ask, arguments: &Arguments, found: &Found) -> Result<Wanted, Fail
     }
     if !lacking.is_empty() {
         return Err(wrong(format!(
-            "nobody is there to be asked; what lacks is {}",
+            "there is no terminal for questions; give {}",
             lacking.join("; ")
         )));
     }
@@ -323,7 +323,7 @@ fn document(found: &Found, text: &str, findings: &[Finding], before: Option<&Del
 /// The delay, or how to measure it; and what is to be done next.
 fn print_delays(before: Option<&Delay>, after: Option<&Delay>, next: &str) -> Outcome {
     let delay = before.map_or_else(
-        || "\nNo host was named, so the delay is not measured: `--measure HOST`.\n".to_owned(),
+        || "\nThe delay is not measured, because no host was named: `--measure HOST`.\n".to_owned(),
         |before| delay::table(before, after),
     );
     output::text(&format!("{delay}{next}"))?;

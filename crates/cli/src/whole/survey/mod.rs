@@ -93,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         let survey = Survey::open(number, &link).map_err(|error| {
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default();
-            let hint = "to look at packets takes CAP_BPF, CAP_PERFMON and a kernel with type \
+            let hint = "examining packets needs CAP_BPF, CAP_PERFMON and a kernel with type \
                         information (CONFIG_DEBUG_INFO_BTF)";
             Failure::Input(format!("weirgate: {first}\n  {hint}"))
         })?;
@@ -104,7 +104,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
             .map(RunFolder::make)
             .transpose()?;
         output::note(&format!(
-            "weirgate: looks at {device} for {:.0} s; Ctrl-C ends it",
+            "weirgate: counts on {device} for {:.0} s; Ctrl-C ends it",
             arguments.time.as_secs_f64()
         ));
         let seen = look(&survey, arguments, device).await?;

@@ -58,11 +58,8 @@ pub fn hosts(all: &[&Change], step: &Step) -> Vec<String> {
     let known = |one: &&&Change| one.value(Number::HostDrops).is_some();
     if all.is_empty() || !all.iter().any(|one| known(&one)) {
         return vec![
-            String::from(
-                "what waits for hosts, is dropped and is marked is not known: packets to \
-             them are not",
-            ),
-            String::from("shaped at the device that they are reached by"),
+            String::from("waits, drops and marks of hosts are not known: packets to them are not"),
+            String::from("shaped at the device that leads to them"),
         ];
     }
     let mut lines = vec![format!(

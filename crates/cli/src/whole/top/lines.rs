@@ -234,7 +234,7 @@ fn hosts<'a>(
     if hosts.is_empty() {
         let lines = match (blind, view.part) {
             (Some(why), _) => vec![format!("hosts: {why}")],
-            (None, Part::Hosts) => vec![String::from("no host was heard of")],
+            (None, Part::Hosts) => vec![String::from("no host was seen")],
             (None, _) => Vec::new(),
         };
         return (hosts, lines);

@@ -32,7 +32,7 @@ const EVENTS: usize = 200;
 const FIRST: Duration = Duration::from_millis(200);
 
 /// Why a single look has no hosts.
-const WITHOUT_PACKETS: &str = "packets are looked at with `--packets`";
+const WITHOUT_PACKETS: &str = "`--packets` shows packets";
 
 /// What `weirgate top` takes.
 #[derive(clap::Args)]

@@ -23,7 +23,7 @@ impl FromStr for User {
         number
             .or_else(|| uzers::get_user_by_name(text).map(|user| user.uid()))
             .map(Self)
-            .ok_or_else(|| format!("there is no user `{text}`; a number is taken, too"))
+            .ok_or_else(|| format!("there is no user `{text}`; a number is also accepted"))
     }
 }
 

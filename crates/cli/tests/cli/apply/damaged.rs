@@ -96,7 +96,7 @@ fn only_a_confirmed_state_serves_in_place_of_a_damaged_one() {
         .says(0, &["state 1"]);
     namespace
         .weirgate("rollback")
-        .says(0, &["state 1 is taken back"]);
+        .says(0, &["state 1 is undone"]);
     namespace
         .weirgate("apply changed.toml")
         .says(0, &["state 2"]);

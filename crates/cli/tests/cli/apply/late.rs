@@ -80,7 +80,7 @@ fn a_guard_that_was_stopped_holds_up_neither_confirm_nor_rollback() {
     signal("-STOP", &late);
     namespace
         .weirgate("rollback")
-        .says(0, &["state 2 is taken back"]);
+        .says(0, &["state 2 is undone"]);
     same(&first, &namespace.snapshot());
     signal("-CONT", &late);
     within(2 * SECOND, "end of the guard", || {
@@ -178,11 +178,11 @@ fn without_guard_and_service_the_next_command_takes_it_back() {
     signal("-KILL", &only_guard(&namespace));
     sleep(SECOND + SECOND / 5);
     let shown = namespace.weirgate("show");
-    let late = "state 1 is not confirmed: it is being taken back now, because its time is over\n";
+    let late = "state 1 is not confirmed: it is being undone now, because its time is over\n";
     assert!(shown.out.contains(late), "{shown:?}");
     namespace
         .weirgate("confirm")
-        .says(1, &["nothing waits to be confirmed"]);
+        .says(1, &["nothing waits for confirmation"]);
     same(&bare, &namespace.snapshot());
     assert!(unguarded(&namespace));
 }

@@ -100,7 +100,7 @@ fn an_unconfirmed_change_returns_in_time_with_everything_else_killed() {
     assert!(history.contains("returned by itself"), "{history}");
     namespace
         .weirgate("confirm")
-        .says(1, &["nothing waits to be confirmed"]);
+        .says(1, &["nothing waits for confirmation"]);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_confirmed_change_stays_and_earlier_ones_can_be_had_again() {
         .says(0, &[]);
     namespace
         .weirgate("rollback")
-        .says(0, &["state 3 is taken back"]);
+        .says(0, &["state 3 is undone"]);
     same(&second, &namespace.snapshot());
     namespace.weirgate("rollback").says(0, &["state 4"]);
     same(&first, &namespace.snapshot());

@@ -84,8 +84,8 @@ pub(super) fn absent(state: &State) -> Vec<String> {
     missing
         .map(|path| {
             format!(
-                "there is no control group {path} now: rules with it match nothing until it is \
-                 there and `weirgate keep` sees it, or `apply` is repeated"
+                "there is no control group {path} now: rules with it match nothing until it \
+                 exists and `weirgate keep` sees it, or `apply` is repeated"
             )
         })
         .collect()

@@ -72,8 +72,8 @@ fn line(report: &Report) -> String {
             format!("weirgate: {device}: circuits are in force: {how}")
         }
         Report::TakenBack { number } => format!(
-            "weirgate: state {number} was neither confirmed nor undone by its guard: it is \
-             undone now"
+            "weirgate: state {number} was neither confirmed nor undone by its guard: it is taken \
+             back now"
         ),
         Report::Damaged(damage) => format!("weirgate: warning: {damage}"),
         Report::Refreshed { sets } => {

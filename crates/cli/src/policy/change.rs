@@ -27,7 +27,7 @@ pub fn confirm(state: &Path) -> Outcome {
 pub fn take_back(state: &Path) -> Outcome {
     in_runtime(async {
         match site(state)?.take_back().await.map_err(refused)? {
-            Some(taken) => output::note(&format!("state {taken} is undone")),
+            Some(taken) => output::note(&format!("state {taken} is taken back")),
             None => output::note("nothing waits for confirmation"),
         }
         Ok(Status::Done)
@@ -41,7 +41,7 @@ pub fn rollback(state: &Path, number: Option<u64>, confirm: Option<Duration>) ->
         let site = site(state)?;
         let taken = site.take_back().await.map_err(refused)?;
         if let Some(taken) = taken {
-            output::note(&format!("state {taken} is undone"));
+            output::note(&format!("state {taken} is taken back"));
             if number.is_none() {
                 return Ok(Status::Done);
             }

@@ -173,11 +173,17 @@ fn a_list_outlives_its_device() {
     detach("marks");
     detach("egress");
     let text = done("change sub0 7 --down-max 3mbit");
-    assert!(text.contains("somebody had taken a program"), "{text}");
+    assert!(
+        text.contains("another program had removed a program"),
+        "{text}"
+    );
     assert!(is_attached());
     detach("egress");
     let text = done(&format!("apply sub0 {list} --rate 1gbit"));
-    assert!(text.contains("somebody had taken a program"), "{text}");
+    assert!(
+        text.contains("another program had removed a program"),
+        "{text}"
+    );
     assert!(
         text.contains("1 nodes added, 1 changed, 0 removed"),
         "{text}"

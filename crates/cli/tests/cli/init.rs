@@ -61,7 +61,7 @@ fn a_script_says_everything_by_options() {
     lacking.says(
         2,
         &[
-            "nobody is there to be asked",
+            "there is no terminal for questions",
             "--for WHAT (calls, fairness, server)",
             "--up RATE and --down RATE, or --measure HOST",
         ],
@@ -93,7 +93,7 @@ fn a_script_says_everything_by_options() {
 
     router
         .init(options)
-        .says(2, &["is there already; `--replace` writes it anew"]);
+        .says(2, &["exists already; `--replace` overwrites it"]);
     let began = Instant::now();
     let applied = router.init("--yes --up 40M --down 100M --replace --apply");
     applied.says(0, &["it is undone in 60 s unless"]);

@@ -280,7 +280,7 @@ fn doubts_are_warnings() {
         panic!("{problems:#?}");
     };
     assert!(
-        problem.message.contains("so too on lines ") && problem.message.ends_with(" and 4 more"),
+        problem.message.contains("also on lines ") && problem.message.ends_with(" and 4 more"),
         "{}",
         problem.message
     );

@@ -267,7 +267,7 @@ impl Round {
             Some(before) if before == number => return,
             Some(_) if number == 0 => String::from("no state is applied any more"),
             Some(before) if before > number => {
-                format!("state {before} is undone, state {number} is applied again")
+                format!("state {before} is taken back, state {number} is applied again")
             }
             _ => format!("state {number} was applied"),
         };

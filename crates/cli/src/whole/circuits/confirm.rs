@@ -94,7 +94,7 @@ pub(super) fn rollback(state: &Path, waiting: bool) -> Outcome {
                 Status::Differs
             });
         }
-        output::note(&format!("{}: the list is undone", names(&devices)));
+        output::note(&format!("{}: the list is taken back", names(&devices)));
         Ok(Status::Done)
     })
 }

@@ -34,7 +34,7 @@ fn a_session_lasts_as_long_as_its_program() {
     let namespace = Namespace::new();
     let alone = namespace.weirgate("announce true");
     assert_eq!(alone.status, 1, "{}", alone.err);
-    assert!(alone.err.contains("nobody takes announcements there"));
+    assert!(alone.err.contains("no `weirgate keep` listens there"));
     let applied = namespace.weirgate("apply announced.toml");
     assert_eq!(applied.status, 0, "{}", applied.err);
     let mut command = namespace.command(WEIRGATE);
@@ -55,7 +55,7 @@ fn a_session_lasts_as_long_as_its_program() {
     }
     assert_eq!(namespace.weirgate("announce true").status, 0);
     until(&mut log, "1 sessions are announced");
-    until(&mut log, "no session is announced any more");
+    until(&mut log, "no session is announced now");
     assert_eq!(namespace.weirgate("announce false").status, 1);
     // Two at once; the one that is killed has ended its session, too.
     let session = || {
@@ -75,7 +75,7 @@ fn a_session_lasts_as_long_as_its_program() {
     drop(first);
     until(&mut log, "1 sessions are announced");
     drop(second);
-    until(&mut log, "no session is announced any more");
+    until(&mut log, "no session is announced now");
     // Its group may, others may not; what was removed and applied again is heard.
     assert_eq!(namespace.weirgate("remove").status, 0);
     assert_eq!(namespace.weirgate("apply announced.toml").status, 0);
@@ -91,7 +91,7 @@ fn a_session_lasts_as_long_as_its_program() {
     let group = as_user("nogroup");
     assert!(group.status.success(), "{group:?}");
     until(&mut log, "1 sessions are announced");
-    until(&mut log, "no session is announced any more");
+    until(&mut log, "no session is announced now");
     let other = as_user("games");
     assert!(!other.status.success());
     assert!(String::from_utf8_lossy(&other.stderr).contains("Permission denied"));

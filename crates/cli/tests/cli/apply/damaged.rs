@@ -20,7 +20,7 @@ fn a_damaged_head_costs_nothing() {
     namespace.restart();
     namespace.weirgate("boot").says(
         0,
-        &["its copy served", "head.damaged", "state 1 is in force"],
+        &["its copy was used", "head.damaged", "state 1 is in force"],
     );
     same(&first, &namespace.snapshot());
     namespace.weirgate("show").says(0, &["head.damaged"]);
@@ -96,7 +96,7 @@ fn only_a_confirmed_state_serves_in_place_of_a_damaged_one() {
         .says(0, &["state 1"]);
     namespace
         .weirgate("rollback")
-        .says(0, &["state 1 is undone"]);
+        .says(0, &["state 1 is taken back"]);
     namespace
         .weirgate("apply changed.toml")
         .says(0, &["state 2"]);

@@ -252,7 +252,7 @@ fn what_replacing_a_foreign_root_loses_is_said_before() {
     let before = namespace.snapshot();
     let lost = [
         "weirgate: warning: K305: wan: this is lost: qdisc htb 5: and all below it",
-        "neither `remove` nor going back after a failure",
+        "neither `remove` nor a return after a failure",
         "`tc -d qdisc show dev wan`",
     ];
     let planned = namespace.weirgate("plan --adopt both.toml");

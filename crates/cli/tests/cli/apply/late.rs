@@ -80,7 +80,7 @@ fn a_guard_that_was_stopped_holds_up_neither_confirm_nor_rollback() {
     signal("-STOP", &late);
     namespace
         .weirgate("rollback")
-        .says(0, &["state 2 is undone"]);
+        .says(0, &["state 2 is taken back"]);
     same(&first, &namespace.snapshot());
     signal("-CONT", &late);
     within(2 * SECOND, "end of the guard", || {

@@ -73,7 +73,7 @@ fn an_ordinary_user_is_told_what_is_missing() {
         let ended = soon(&namespace, &guard, "/run/program", &line);
         // What is kept may be read by its owner alone.
         assert_eq!(ended.status, status, "{line}: {ended:?}");
-        let reasons = ["CAP_NET_ADMIN", "the right to read it"];
+        let reasons = ["CAP_NET_ADMIN", "read permission"];
         assert!(
             reasons.iter().any(|part| ended.err.contains(part)),
             "{line}: {ended:?}"
@@ -140,7 +140,7 @@ fn what_looks_at_connections_and_rules_names_what_it_lacks() {
         for guard in [&without[..], &nobody] {
             let ended = soon(&namespace, guard, "/run/program", line);
             assert_eq!(ended.status, status, "{line}: {ended:?}");
-            let reasons = ["CAP_NET_ADMIN", "the right to read it"];
+            let reasons = ["CAP_NET_ADMIN", "read permission"];
             assert!(
                 reasons.iter().any(|part| ended.err.contains(part)),
                 "{line}: {ended:?}"

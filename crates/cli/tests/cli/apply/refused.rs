@@ -42,7 +42,7 @@ fn without_programs_the_default_is_the_queue_alone() {
         0,
         &[
             "The former state is back",
-            "does not take the programs of receive windows",
+            "does not load the programs of receive windows",
             "done and read back",
         ],
     );
@@ -50,7 +50,7 @@ fn without_programs_the_default_is_the_queue_alone() {
     assert!(!hooks.contains("weirgate-window"), "{hooks}");
     assert!(namespace.run("tc qdisc show dev ifb-wan").contains("htb"));
     // The kernel is not asked again in its run.
-    without_programs(&namespace, "apply automatic.toml").says(0, &["does not take the programs"]);
+    without_programs(&namespace, "apply automatic.toml").says(0, &["does not load the programs"]);
     let shown = namespace.weirgate("plan automatic.toml");
     assert!(shown.out.contains("nothing to change"), "{shown:?}");
     namespace.weirgate("remove").says(0, &[]);

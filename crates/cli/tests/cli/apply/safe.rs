@@ -151,7 +151,7 @@ fn a_confirmed_change_stays_and_earlier_ones_can_be_had_again() {
         .says(0, &[]);
     namespace
         .weirgate("rollback")
-        .says(0, &["state 3 is undone"]);
+        .says(0, &["state 3 is taken back"]);
     same(&second, &namespace.snapshot());
     namespace.weirgate("rollback").says(0, &["state 4"]);
     same(&first, &namespace.snapshot());
@@ -211,7 +211,7 @@ fn damaged_states_are_named_and_the_others_serve() {
     namespace.run(&format!("truncate -s 50 {folder}head"));
     namespace
         .weirgate("boot")
-        .says(0, &["its copy served", "state 4 is in force: 0 steps"]);
+        .says(0, &["its copy was used", "state 4 is in force: 0 steps"]);
     same(&settled, &namespace.snapshot());
     // Without its copy, too, nothing says which state is confirmed.
     for file in ["head", "head.copy"] {

@@ -40,7 +40,10 @@ fn what_is_applied_is_told_with_its_number() {
     let steps = [
         ("apply kollegiegaarden.toml", "state 2 was applied"),
         ("apply --confirm 600s flows.toml", "state 3 was applied"),
-        ("rollback", "state 3 is undone, state 2 is applied again"),
+        (
+            "rollback",
+            "state 3 is taken back, state 2 is applied again",
+        ),
         ("rollback", "state 4 was applied"),
         ("remove", "no state is applied any more"),
     ];

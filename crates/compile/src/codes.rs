@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The codes of this crate's problems, each with its meaning: the one table
-//! from which the reference is written.
+//! The codes of this crate's problems with their meanings, from which the reference is written.
 
 use weirgate_policy::Code;
 

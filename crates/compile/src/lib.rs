@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A policy and what a kernel offers, made into the state that the kernel
-//! should have; and what that state promises.
+//! Makes the state that a kernel should have, from a policy and what the kernel offers, and derives
+//! what that state promises.
 //!
 //! * [`compile`] makes the [`State`]: two HTB qdiscs for each direction
 //!   (`tree`), queues (`tree::leaf`), nftables rules (`classify`), devices.
@@ -31,8 +31,8 @@
 //! assert_eq!(check_report(&policy).directions.len(), 1);
 //! ```
 //!
-//! This crate never sees what a kernel holds at the moment; comparing is
-//! crate `plan`'s work. It knows nothing of files.
+//! This crate never sees the present state of a kernel; crate `plan` compares. It does not know
+//! files.
 
 mod check;
 mod classify;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can go wrong with what weirgate keeps.
+//! Errors with stored states and their files.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a kernel says when it refuses, with the object and the policy line.
+//! Errors of the kernel, with the object and the policy line.
 
 use libc::{EEXIST, EINVAL, ENODEV, ENOENT, EOPNOTSUPP, EPERM};
 use nlink::ErrorKind;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When packets left and came, by the kernel's own notes: what a program that
-//! had to wait for the processor would say of them is later by its wait.
+//! The kernel's timestamps of sent and received packets. A program's own would be late by its wait
+//! for the processor.
 //!
 //! Notes are of `CLOCK_REALTIME` (Documentation/networking/timestamping.rst),
 //! which somebody may set between two of them: see [`took`]. The same call reads

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From what a kernel has to what it should have, as ordered steps.
+//! Orders the steps from the state that a kernel has to the state that it should have.
 //!
 //! [`plan`] compares two [`State`]s and lists the steps between them, least
 //! disturbance first: what can be changed in place is changed. [`inverse`] is

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a plan takes away for good: qdiscs of others that the state names but
-//! cannot express, so that no plan can make them again.
+//! What a plan removes for good: qdiscs of other programs that the state names but cannot express,
+//! so that no plan can recreate them.
 
 use crate::action::{Action, QdiscParent};
 use crate::{Plan, check};

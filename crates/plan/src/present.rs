@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What of a state can be had while some of its devices are missing.
+//! The part of a state that can be applied while some of its devices are missing.
 
 use std::collections::BTreeSet;
 use weirgate_state::{DeviceName, Hook, State, Table};

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Site policy: one TOML text to a checked model, all problems in one run.
+//! Site policy: reads a TOML text into a checked model, and reports all problems at once.
 //!
 //! A policy describes a link, the classes that share it and the rules that put
-//! packets into classes. [`parse`] turns the text into a [`Policy`] or says
-//! everything that is wrong with it, [`parse_with`] reads what it includes as
-//! well; [`Policy::share_out`] does the arithmetic
-//! of shares; [`template`] writes the policy that `weirgate try` uses.
+//! packets into classes. [`parse`] turns the text into a [`Policy`] or reports everything that is
+//! wrong with it; [`parse_with`] also reads included files. [`Policy::share_out`] does the
+//! arithmetic of shares. [`template`] writes the policy that `weirgate try` uses.
 //!
 //! This crate knows rates, shares and packets' headers. It does not know
 //! qdiscs beyond their names and settings, nor what a kernel offers: that is

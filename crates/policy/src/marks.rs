@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `[marks]`: which bits of marks are weirgate's, what each of them is for, and
-//! whether they stand apart.
+//! `[marks]`: the bits of marks that weirgate uses, their purposes, and the check that they do not
+//! overlap.
 
 use crate::codes;
 use crate::condition::control_group::ControlGroups;

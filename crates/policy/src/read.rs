@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reading fields that several tables have in common.
+//! Reads fields that several tables share.
 
 use crate::codes;
 use weirgate_document::{Reader, Value, did_you_mean, nearest};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names that authors bring from tc, iptables, sqm-scripts, RFCs and providers'
-//! contracts, and the fields of a policy that they mean. Former names of fields
-//! stand in their rows.
+//! Names from tc, iptables, sqm-scripts, RFCs and providers' contracts, with the policy fields of
+//! the same meaning. Former names of fields are in the fields' rows.
 
 use weirgate_document::{Synonym, Vocabulary};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The queue of classes that name none: the first of three that this kernel has.
+//! The queue of classes without a `queue`: the first of three that this kernel has.
 
 use crate::codes;
 use std::borrow::Cow;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What following a line's rate needs of a policy.
+//! The settings with which the tracker follows a line's rate.
 
 use weirgate_policy::{Amount, Direction, Inbound, Policy};
 use weirgate_track::{Cost, Limits, Settings, Setup};

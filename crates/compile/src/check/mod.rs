@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands between a policy and a kernel, and what its author should know.
+//! Reasons why a kernel cannot carry a policy, and warnings for the policy's author.
 
 pub(crate) mod default_queue;
 pub(crate) mod following;

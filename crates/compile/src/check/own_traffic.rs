@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What arrives for the router itself where the downstream is shaped on the
-//! LAN device: it never leaves by that device, so no gate sees it.
+//! Packets for the router itself, if the downstream is shaped on the LAN device: they never leave
+//! through that device, so no gate sees them.
 
 use crate::codes;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A transparent bridge of two ports: what its packets do not have, and what
-//! hides in them.
+//! A transparent bridge of two ports: which facts its packets lack, and which headers hide packets
+//! from rules.
 
 use crate::classify::session;
 use crate::codes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Code points that are cleared or mapped, apart from what rules set.
+//! Code points that `[dscp]` clears or maps; rules set others.
 
 use crate::classify::condition::guard;
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parts of classes behind address translation, where packets are shaped as
-//! they arrive: whose they are does not stand in them yet.
+//! Parts of classes behind address translation, where packets are shaped on arrival and do not show
+//! their inside host yet.
 //!
 //! The upstream knows, and has the connection keep it: everything in which
 //! hosts differ is numbered, and the number is written into bits of the

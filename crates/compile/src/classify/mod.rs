@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The scheme as nftables chains that give each packet its class.
+//! The rules of a policy as nftables chains that give each packet its class.
 //!
 //! Upstream they hang at postrouting, before source NAT: forwarded packets and
 //! the router's own, with inside addresses. Downstream they hang where packets

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names of counters, meters and lists that follow what they stand for, not
-//! where it stands in the policy.
+//! Names of counters, meters and lists, which follow from their content and not from the place in
+//! the policy.
 //!
 //! A rule without a name of its own is known by its class and a digest of its
 //! conditions. So a line added above it, or a rule put before it, leaves its

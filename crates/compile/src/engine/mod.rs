@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What shapes a link: the gated HTB tree, cake with its own shaper, the kit's shaper
-//! (`kit`) or the engine of rows (`rows`), where the policy asks for it.
+//! What shapes a link: the HTB tree behind a gate, cake with its own shaper, the kit's shaper
+//! (`kit`), or the engine of rows (`rows`) if the policy requires it.
 //!
 //! The tree is the choice wherever the kernel has HTB, because it alone keeps
 //! guarantees, ceilings and priorities of classes and bounds waits. Cake fits a

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How engines made of BPF programs are configured for the wire.
+//! How BPF engines are configured to count bytes on the wire.
 
 use weirgate_linklayer::Framing;
 use weirgate_policy::Link;

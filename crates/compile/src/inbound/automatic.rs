@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `inbound = "auto"` on a kernel: without what this one lacks, and in words.
+//! `inbound = "auto"` on a kernel: without the parts that the kernel lacks, and its description in
+//! words.
 
 use crate::codes;
 use crate::inbound::receive;

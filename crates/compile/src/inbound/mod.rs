@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What packets from outside get where they arrive, so that rules there see
-//! what their connection has been decided to be; or so that they are held to a
-//! rate, here or where they are sent.
+//! What happens to packets from outside where they arrive: they get their connection's stored
+//! decision for the rules there, or they are held to a rate, here or at their senders.
 
 pub(crate) mod automatic;
 pub(crate) mod conditioner;

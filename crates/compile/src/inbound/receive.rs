@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What holds senders to a rate from the receiving side: the programs at the
-//! link's device, the chain that refuses datagrams, and the smaller segments
-//! that those outside are asked for.
+//! What limits senders from the receiving side: the programs at the link's device, the chain that
+//! rejects datagrams, and the smaller MSS that is announced to senders outside.
 
 use crate::codes;
 use crate::engine;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a policy promises, as plain values; `text` turns them into text.
+//! The promises of a policy as plain values; `text` turns them into text.
 //!
 //! Every bound is the sum of its steps. What the steps mean is in [`bounds`].
 

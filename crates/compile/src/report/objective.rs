@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The delay that a class promises to keep to, in the classes of ITU-T Y.1541.
+//! The delay objective of a class, by the classes of ITU-T Y.1541.
 
 use crate::codes;
 use crate::report::{Bound, ms};

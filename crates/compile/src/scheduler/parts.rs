@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Classes with classes below them: one for each group that has a share of it,
-//! or one for each host that has a limit in it.
+//! Classes with child classes: one for each group with a share, or one for each host with a limit.
 //!
 //! ```text
 //! 2:1

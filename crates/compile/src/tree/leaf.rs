@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Queues of classes, every setting explicit. What a policy leaves out is
-//! chosen here, by the rate of the link.
+//! Queues of classes, with every setting explicit. Settings that a policy omits are chosen here by
+//! the link's rate.
 
 use crate::scheduler::bounds;
 use crate::scheduler::parts::CappedHost;

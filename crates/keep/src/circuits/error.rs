@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a list of circuits is not brought into force.
+//! Reasons why a list of circuits is not applied.
 
 use crate::error::KeepError;
 use weirgate_bpf::{BpfError, CircuitsError};

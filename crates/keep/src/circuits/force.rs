@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A list brought into force on a device, whatever of it is there already.
+//! Applies a list to a device, whatever part of it is already in force.
 
 use super::root::{Queues, Root};
 use super::{Circuits, CircuitsRefused, Target, quota};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lists of circuits that outlive a command: brought into force, kept, and brought into
-//! force again.
+//! Lists of circuits that outlive a command: applied, stored, and applied again.
 //!
 //! The kernel has a list, and a file has the same. What comes into force is written
 //! aside before, and put in its place after; a word in the kernel says that both may

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links that are held: what is known of each, and the routing that follows.
+//! The links that `weirgate links run` watches: what is known of each, and the routing that
+//! follows.
 
 use super::{AGAIN, AppliedLinks, LinkNow, LinkReport, LinksNow, PAUSE, paths};
 use crate::clock;

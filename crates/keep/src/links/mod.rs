@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Holds several links: asks the hosts that were named, hears of devices, and
-//! routes by what is up.
+//! Runs several links: probes the named hosts, follows the devices, and routes over the links that
+//! are up.
 //!
 //! It sleeps until an answer comes, the kernel tells of a device or route, other links are
 //! applied, or a time is over. What it put in force stays when it ends; a change to no links

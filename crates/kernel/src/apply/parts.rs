@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What of a state's tables need not be read again, because nobody but this
-//! process wrote any table since they were read.
+//! Which tables of a state need not be read again, because only this process has written tables
+//! since.
 
 use crate::nft::handle::Handles;
 use crate::nft::narrow::{Left, Written};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A kernel that does what it is asked, and whose answers are changed on their way.
+//! A real kernel whose answers are altered on their way, for tests.
 
 use crate::netlink::played::{HEADER, NUMBER, messages};
 use libc::{ENODEV, ENOENT, NLM_F_DUMP_INTR, NLMSG_DONE, NLMSG_ERROR};

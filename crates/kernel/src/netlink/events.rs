@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Word from the kernel that something changed: devices, their addresses,
-//! their qdiscs, weirgate's own tables. What changed is then looked up; the words themselves may be
-//! lost when there are too many.
+//! Notifications of the kernel about changes of devices, addresses, qdiscs and weirgate's own
+//! tables. The caller then reads what changed, because notifications may be lost when there are too
+//! many.
 
 use crate::error::KernelError;
 use crate::link::{self, MARK};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A kernel that lies: what it answers is a script, whatever it is asked.
+//! A kernel that lies, for tests: it answers from a script, whatever the request.
 
 use std::collections::VecDeque;
 use std::io;

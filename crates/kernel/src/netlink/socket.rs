@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a channel speaks through: a socket of netlink, or with the feature `played` a
-//! script of answers that a lying kernel gives, or a socket whose answers are changed.
+//! The transport of a channel: a netlink socket, or with the feature `played` a script of false
+//! answers, or a socket whose answers are altered.
 
 use crate::error::KernelError;
 #[cfg(feature = "played")]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reading of netlink bytes: total, whatever the bytes are.
+//! Reads netlink bytes without a panic, whatever the bytes are.
 
 use nlink::netlink::AttrIter;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a kernel offers, asked in a way that changes nothing.
+//! What a kernel offers, found by requests that change nothing.
 //!
 //! Each question is a request that must fail: a kernel that knows the thing
 //! complains about a detail, one that does not about the thing. Asking also

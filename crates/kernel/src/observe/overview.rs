@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The counters of all devices, qdiscs and classes of a namespace at once, for
-//! those who look on: no request here needs a privilege.
+//! The counters of all devices, qdiscs and classes of a namespace at once, for observers: no
+//! request here needs a privilege.
 
 use crate::error::KernelError;
 use crate::link::{IFF_UP, IFINFOMSG};

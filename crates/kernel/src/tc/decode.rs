@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a device's tree is, from the kernel's listings of qdiscs and classes.
+//! Builds a device's tree from the kernel's listings of qdiscs and classes.
 //!
 //! A qdisc whose settings the state cannot express (cake with three tins, RED in
 //! `sfq`, HTB with its own link-layer sizes) is read as [`QdiscKind::Other`]:

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What queue management says of itself: a qdisc's own statistics
-//! (linux/pkt_sched.h), one form for all kinds.
+//! A qdisc's own statistics (`xstats`, linux/pkt_sched.h) in one form for all kinds.
 
 use crate::netlink::wire::{self, Attrs};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What arriving packets get before the tables see them: what differs, the
-//! steps, and how they read.
+//! Programs and filters that arriving packets pass before the tables: their differences, steps and
+//! texts.
 
 use crate::action::{Action, Step};
 use std::fmt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What differs between two states, as steps: devices, trees of qdiscs, tables,
-//! and the hooks of devices. The order of the steps is the crate's.
+//! The differences between two states as steps: devices, trees of qdiscs, tables, and the hooks of
+//! devices. The crate's front page gives the order of the steps.
 
 pub(crate) mod hooks;
 pub(crate) mod table;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The steps from tables to tables, and the kept decisions that they outdate.
+//! The steps from the observed to the desired tables, and the kept decisions that become obsolete.
 
 use crate::action::{Action, Step};
 use std::collections::{BTreeMap, BTreeSet};

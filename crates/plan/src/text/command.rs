@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Steps as the command lines of ip, tc, ethtool and nft that come nearest,
-//! for the reader of a plan. weirgate itself runs none of them.
+//! Steps as the closest command lines of ip, tc, ethtool and nft, for readers of a plan. weirgate
+//! itself runs none of them.
 
 use crate::action::{Action, QdiscParent};
 use crate::model::{kit, rows};

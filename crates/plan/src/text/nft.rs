@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables as nft(8) would take them, for the reader of a plan.
+//! Tables in the syntax of nft(8), for readers of a plan.
 
 use weirgate_state::{Rule, RuleVerdict, Table};
 

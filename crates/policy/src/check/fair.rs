@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether queues can share classes in the way that is asked for.
+//! Whether each class's queue can share the class as its `fair` requires.
 
 use crate::class::Class;
 use crate::codes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether `[track]` fits the link, and the policy the rates between which the
-//! line is followed.
+//! Whether `[track]` fits the link, and whether the policy is valid at every rate between the
+//! floors and the ceilings.
 
 use crate::check;
 use crate::codes;

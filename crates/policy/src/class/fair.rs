@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Between whom a class is shared: `fair` of a class, or of the link for the
-//! classes that do not say.
+//! Who shares a class: `fair` of the class, or of the link for classes without it.
 
 use crate::field::words;
 

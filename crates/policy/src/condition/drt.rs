@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Urgency and importance as two things (DRT: Mylonas, sections 2.3 and 3.1): as
-//! conditions of a rule, and as what a conditioner gives packets by the nominal
-//! bit rate of their sender (`conditioner/nominal.rs`). No code points are standardised for DRT; those here
-//! are of the pool for local use (`aqm/drt.c`).
+//! Urgency and importance as separate properties (DRT: Mylonas, sections 2.3 and 3.1): as
+//! conditions of a rule, and as what a conditioner gives packets by the nominal bit rate of their
+//! sender (`conditioner/nominal.rs`). No code points are standardised for DRT; those here are of
+//! the pool for local use (`aqm/drt.c`).
 
 use crate::codes;
 use crate::condition::code_point;

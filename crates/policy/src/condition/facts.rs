@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The conditions of a rule or service together, and what each says about itself.
+//! All conditions of a rule or service, and the facts that each condition states about itself.
 //!
 //! Nothing here names a condition, so that each can be read by itself; the list
 //! of them is in the parent module.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `local-mac`: the card that an upstream packet came from.
+//! `local-mac`: the MAC address from which an upstream packet came.
 
 use crate::codes;
 use crate::condition::facts::{ConditionRow, Facts, Origin, first};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Conditions on packets, a file for each: how it is written, how it is read,
-//! what excludes it, and which other conditions imply it.
+//! Conditions on packets, one file each: how a condition is written and read, what excludes it, and
+//! which other conditions imply it.
 //!
 //! [`Conditions`] holds the conditions of one rule or service as values. Crate
 //! `compile` turns each into matches (`classify/condition/lower/mod.rs`). To add

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `payload`: what the first payloads of a packet's flow betray.
+//! `payload`: the protocol that the first payloads of a packet's flow reveal.
 
 use crate::codes;
 use crate::condition::facts::{ConditionRow, Conditions, Facts, Finding, first};

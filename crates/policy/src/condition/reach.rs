@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which rules hide others: the first match ends, so a rule whose every packet
-//! an earlier one takes is never reached.
+//! Which rules hide others. The first match ends the search, so a rule is never reached if an
+//! earlier one takes all of its packets.
 //!
 //! The comparison is exact element by element; a rule hidden only by several
 //! earlier ones together is not found.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a conditioner asks of the transport header: `protocol`, `local-port`
-//! and `remote-port`, read as in a rule.
+//! The conditions of a conditioner on the transport header: `protocol`, `local-port` and
+//! `remote-port`, read as in a rule.
 
 use crate::codes;
 use crate::condition::port;

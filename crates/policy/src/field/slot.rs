@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Members of a table's struct, each of which a field is read into: the type of
-//! a member says how its field is read and, mostly, what may be written there.
+//! Members of a table's struct, into which fields are read. The type of a member decides how its
+//! field is read and, mostly, what may be written.
 
 use crate::amount::Amount;
 use crate::field::{Cell, FieldKind, Word};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Types that a policy writes as one of a few words.
+//! Types that a policy writes as one word of a fixed list.
 
 use crate::field::FieldKind;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The files of a policy: which there are, and what each gives to the whole.
+//! The files of a policy, and what each of them contributes.
 
 pub(crate) mod include;
 

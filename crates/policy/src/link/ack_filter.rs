@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `ack-filter` of the link: which TCP acknowledgements are dropped upstream,
-//! because a later one that waits behind them says all that they say.
+//! `ack-filter` of the link: which TCP acknowledgements are dropped upstream because a later one in
+//! the queue makes them superfluous.
 
 use crate::field::words;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `inbound = "auto"`, the default: what arrives is queued where the rest of the policy
-//! needs it, and TCP is kept below the queue by receive windows.
+//! `inbound = "auto"`, the default. Arriving packets are queued where the rest of the policy needs
+//! it, and receive windows keep TCP from filling the queue.
 
 use crate::amount::Amount;
 use crate::check::receive::least_by_windows;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `[inbound]`: how what arrives is policed where it is not queued, and at which
-//! rate.
+//! `[inbound]`: how arriving packets are policed if they are not queued, and at which rate.
 
 use crate::codes;
 use crate::field::{self, Row, Table, row, words};

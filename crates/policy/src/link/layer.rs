@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `layer` of the link: what a packet costs on the line, by name or by numbers.
+//! `layer` of the link: how many bytes of the line a packet takes, by name or by numbers.
 
 use crate::codes;
 use crate::field::{self, Cell, FieldKind, Row, Table, row, words};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `[link]`: the link that is shared.
+//! `[link]`: the shared link.
 
 pub(crate) mod ack_filter;
 pub(crate) mod automatic;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `moves` of the link: how a connection changes its class.
+//! `moves` of the link: how a connection changes class.
 
 use crate::field::words;
 

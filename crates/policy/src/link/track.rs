@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `[track]`: a line whose rate changes, and between which rates it is
-//! followed.
+//! `[track]`: the range of rates in which a line with a changing rate is followed.
 
 use crate::codes;
 use crate::field::{self, FieldKind, Row, Table, row};

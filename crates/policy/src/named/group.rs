@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Named groups: what rules list by one name.
+//! Named groups: addresses, ports or MAC addresses that rules list as `@NAME`.
 
 use crate::codes;
 use crate::field::{self, Cell, FieldKind, Row, Table, row};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What groups have as members, and lists of conditions as elements: prefixes of
-//! addresses, ranges of ports, MAC addresses.
+//! Members of groups and elements of conditions' lists: address prefixes, port ranges, MAC
+//! addresses.
 
 use crate::codes;
 use crate::condition::number::{Misread, digits, range};

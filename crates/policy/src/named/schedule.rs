@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Times of the day and week at which rules are there.
+//! Times of day and week at which rules hold.
 
 use crate::codes;
 use crate::field::{self, FieldKind, Row, Table, Word, row, words};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Services: named conditions that rules use. The library comes with weirgate,
-//! as text in `policies/services`; a policy may define its own, which hide
-//! those of the same name.
+//! Services: named conditions that rules use. weirgate brings a library of them, as text in
+//! `policies/services`. A policy's own services hide those of the same name.
 
 use crate::codes;
 use crate::condition;

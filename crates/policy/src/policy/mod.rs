@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The checked policy. Every part keeps its place in the text, so that whatever
-//! is made from it can name its line.
+//! The checked policy. Every part keeps its place in the text, so that messages and rules can name
+//! the line.
 
 pub(crate) mod rates;
 pub(crate) mod shares;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The arithmetic of a policy: from the line's rate to what each class is
-//! guaranteed and may reach, in wire bits.
+//! The arithmetic of a policy: from the line's rate to the guarantee and ceiling of each class, in
+//! wire bits.
 //!
 //! line, less OAM cells, less the margin = the gate; the gate less what is
 //! reserved by rate (ACKs and classes with `rate`) is shared by percentage

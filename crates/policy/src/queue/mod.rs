@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The queue of a class: `"bfifo 28125"`, `"fq_codel"`, or a table with `kind`
-//! and settings. What is left out, crate `compile` chooses by the class's rate.
+//! and settings. Crate `compile` chooses omitted settings by the class's rate.
 
 pub(crate) mod kit;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `[receive]`: how senders outside are held to a rate from here, TCP's by the
-//! receive windows that they are offered, streams of datagrams by states or a
-//! token bucket (Shah 1999, chapter 5).
+//! `[receive]`: how senders outside are limited from here: TCP by the receive windows that they are
+//! offered, streams of datagrams by states or a token bucket (Shah 1999, chapter 5).
 
 use crate::amount::Amount;
 use crate::codes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads `[dscp]`: what is done with code points.
+//! Reads `[dscp]`: how code points are cleared or rewritten.
 
 use crate::codes;
 use crate::field::{self, Cell, FieldKind, Row, Table, row};

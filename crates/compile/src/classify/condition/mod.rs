@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Conditions as matches: every way in which a packet can fulfil them, apart
-//! from each other but for services.
+//! Conditions as matches: every way in which a packet can fulfil them. The ways exclude each other,
+//! except for services.
 
 mod lists;
 mod lower;

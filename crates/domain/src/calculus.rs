@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The worst case of delay through several routers: network calculus, port by
-//! port in the direction of the traffic.
+//! The worst-case delay through several routers, by network calculus, port by port in the direction
+//! of the traffic.
 //!
 //! # Derivation
 //!

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether a domain can keep what was promised: the sum on every port, and the
-//! worst case of every service; and where not, the smallest change that fits.
+//! Whether a domain can keep its promises: the sum on every port and the worst case of every
+//! service. If it cannot, the smallest change that fits.
 
 use crate::calculus::{NoDelay, delays};
 use crate::mend::{self, TIMED};

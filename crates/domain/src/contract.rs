@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a customer may send, as the boundary router tells it apart: services
-//! whose packets it cannot tell from one another are measured together.
+//! What a customer may send, as the boundary router distinguishes it. Services whose packets it
+//! cannot distinguish are metered together.
 
 use crate::{Behaviour, Domain, Select, Service};
 use std::collections::BTreeMap;

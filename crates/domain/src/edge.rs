@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The conditioners of a port, as part of its policy: what customers may send
-//! into the domain (RFC 2475 section 2.3.3), and expedited forwarding bounded
-//! by what was promised at every port (RFC 3246).
+//! The conditioners of a port, as part of its policy: they limit what customers send into the
+//! domain (RFC 2475 section 2.3.3), and bound expedited forwarding by the promises at every port
+//! (RFC 3246).
 
 use crate::{Behaviour, Check, Contract, Domain, PortId, Service, contracts};
 use std::fmt::{Display, Write};

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A DiffServ domain: boundary and interior routers, the links between them,
-//! and what customers were promised (RFC 2475).
+//! A DiffServ domain: boundary and interior routers, the links between them, and the promises to
+//! customers (RFC 2475).
 //!
 //! * [`parse`] reads a domain file; all problems come in one run.
-//! * [`Domain::paths`] says which way each service's packets go.
+//! * [`Domain::paths`] gives the path of each service's packets.
 //! * [`policy_text`] writes the policy of one port of a router,
 //!   [`router_policies`] each router's.
-//! * [`check`] adds up what was promised on every port, and derives the worst
-//!   case of delay and its variation for each service.
-//! * [`Verification`] is what was measured beside what was promised.
+//! * [`check`] adds up the promises on every port, and derives the worst case of
+//!   delay and its variation for each service.
+//! * [`Verification`] compares measurements with the promises.
 //!
-//! This crate knows no files and no kernels: the policies it writes are texts
-//! that crates `policy` and `compile` read as any other, so that a domain
-//! promises what its routers do.
+//! This crate does not know files or kernels. The policies that it writes are texts that crates
+//! `policy` and `compile` read as any other, so that a domain promises what its routers do.
 //!
 //! ```
 //! let text = r#"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What would let a promise be kept: changes that are each enough, the smallest
-//! first. How large a change is, is the part of itself by which what is changed
-//! becomes another: a rate, a share, a burst, a time.
+//! Changes that would each let a promise be kept, the smallest first. The size of a change is
+//! relative: by which part of itself a rate, share, burst or time changes.
 
 use crate::calculus::delays;
 use crate::{Delay, Domain, Load, Port, PortId, Service};

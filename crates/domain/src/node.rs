@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The policy of one port: the domain's classes as classes of one link, in the
-//! language that every other policy is written in.
+//! The policy of one port: the domain's classes as classes of one link, in the language of all
+//! policies.
 
 use crate::{Behaviour, Class, Domain, Port};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A domain's check as text: promises per port, the worst case of each
-//! service, with its derivation where that is asked for, and what cannot be kept.
+//! A domain's check as text: promises per port, the worst case of each service, its derivation on
+//! request, and the promises that cannot be kept.
 
 use crate::{Check, Delay, Domain, Outcome, Port, Service};
 use std::fmt;

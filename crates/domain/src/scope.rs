@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What conditioners at the edge have no room for, and what the file leaves
-//! open about whom and what a promise is about.
+//! Limits of conditioners at the edge, and what the file leaves open about the customers and
+//! packets of a promise.
 
 use crate::{Domain, Finding, contracts};
 use std::collections::BTreeSet;

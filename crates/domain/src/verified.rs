@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A verification on one page: a line for each service with what was measured of
-//! what was promised, what is broken in words, and what can be the cause.
+//! A verification on one page: one line for each service with measurements and promises, then
+//! broken promises in words with their possible causes.
 
 use crate::{Comparison, Fate, Found, PortId, Quantity, Service, Verification};
 use std::fmt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was promised beside what was measured, service by service; and where
-//! something is broken, which routers can be the cause.
+//! Promises beside measurements, service by service; for a broken promise, the routers that can be
+//! the cause.
 
 use crate::{Behaviour, Check, Domain, PortId, Service};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What outlives a command: applied states on disk, the guard of a change, the
-//! service that keeps a policy in force.
+//! Everything that outlives a command: applied states on disk, the guard of a change, the service
+//! that keeps a policy in force.
 //!
-//! Start at [`Site`]. It decides when the kernel is changed and what is
-//! remembered of it; what is changed is in a plan (crate `plan`), how is crate
-//! `kernel`'s. It knows no policy: what it keeps and restores are states.
+//! Start at [`Site`]. It decides when the kernel is changed and what is stored about it. A plan
+//! says what is changed (crate `plan`), and crate `kernel` carries it out. This crate does not know
+//! policies: it stores and restores states.
 //!
 //! A change needs root, so this example is compiled but not run:
 //!
@@ -26,7 +26,7 @@
 //! # }
 //! ```
 //!
-//! What is stored can be read by anyone who may read the folder:
+//! Anyone who may read the folder can read the stored states:
 //!
 //! ```
 //! use weirgate_keep::{History, Folders};

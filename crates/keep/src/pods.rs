@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Pods' queues, held as a folder of files says: the file `veth7` is about the device
-//! `veth7`. The kernel holds the only state; what is weirgate's there is known by its handle.
+//! Keeps pods' queues as a folder of files says: the file `veth7` is for the device `veth7`. Only
+//! the kernel holds state; weirgate recognises its own queues by their handle.
 //!
 //! A change is that of one file or one device, and costs the same however many others there
 //! are.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Routing over several links as a change makes it, or takes it back.
+//! Applies or restores routing over several links, as part of a change.
 
 use crate::error::KeepError;
 use weirgate_kernel::Kernel;

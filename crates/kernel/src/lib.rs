@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The only crate that changes a kernel.
+//! Observes a kernel, applies plans and reads counters, through netlink: the only crate that
+//! changes a kernel.
 //!
 //! [`Kernel`] speaks netlink to one network namespace: [`Kernel::observe`]
 //! reads what is there into a [`State`](weirgate_state::State),
 //! [`Kernel::apply`] carries out a [`Plan`](weirgate_plan::Plan) and verifies
 //! it, or undoes what it did, [`Kernel::stats`] reads counters,
-//! [`Kernel::capabilities`] asks what the kernel offers. It decides nothing:
-//! what to do is in the plan.
+//! [`Kernel::capabilities`] asks what the kernel offers. It decides nothing: the plan says what to
+//! do.
 //!
 //! Everything here needs CAP_NET_ADMIN in the namespace, and no other
 //! privilege; observing and counters need none.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether one link is up: from answers, from silence, and from its carrier.
+//! Whether one link is up, by replies, silence and its carrier.
 //!
 //! What else speaks against a link makes it suspected: it is asked more often, and given up
 //! after half the silence. Without silence it is never given up, so that nothing but a

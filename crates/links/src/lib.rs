@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Several links of one site: how they are used together, as a file; which are
-//! up, as a state machine, by answers and by what traffic says; and the routing that follows.
+//! Several links of one site: the file that says how they are used together, the state machine that
+//! decides from replies and traffic which are up, and the routing that follows.
 //!
-//! Nothing here touches a kernel or a clock. What each link carries and promises
-//! is in its policy, as everywhere; this file says only who uses which link.
+//! Nothing here touches a kernel or a clock. Each link's own policy says what it carries and
+//! promises; this file only says who uses which link.
 //!
 //! ```
 //! use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a file of links says.
+//! The content of a file of links.
 
 use crate::health::Timing;
 use std::fmt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a link's own traffic says: a device that sends on and on, and receives nothing at
-//! all, is a reason to ask. It is no proof: much traffic is never answered.
+//! Evidence from a link's own traffic: a device that keeps sending but receives nothing is a reason
+//! to probe. It is no proof, because much traffic is never answered.
 
 use weirgate_units::Span;
 

@@ -2,9 +2,9 @@
 //! Orders the steps from the state that a kernel has to the state that it should have.
 //!
 //! [`plan`] compares two [`State`]s and lists the steps between them, least
-//! disturbance first: what can be changed in place is changed. [`inverse`] is
-//! the way back, [`verify`] says what still differs afterwards. Nothing here
-//! talks to a kernel or knows a policy.
+//! disturbance first: what can be changed in place is changed. [`inverse`] is the plan back, and
+//! [`verify`] reports what still differs afterwards. Nothing here talks to a kernel or knows a
+//! policy.
 //!
 //! ```
 //! use weirgate_plan::{plan, run, verify};
@@ -20,20 +20,22 @@
 //! # }
 //! ```
 //!
-//! The order of a plan, so that no packet passes unshaped or unclassified
-//! where the state before or the one after shapes it:
+//! The order of a plan. No packet passes unshaped or unclassified if the old or the new state
+//! shapes it:
 //!
-//! 1. `netdev` tables that go: nothing is sent to an IFB any more,
-//! 2. IFB devices that come, offloads that go,
-//! 3. `inet` tables that come: the first packet of a new tree has its class;
-//!    so too tables that change where no tree was before, whose classes the
-//!    old rules would name,
-//! 4. the trees of qdiscs and classes, but for classes that go,
-//! 5. what arriving packets get, then tables that change and `netdev` tables
-//!    that come: every class they name is there,
-//! 6. classes that go: no rule names them any more; what arriving packets get
-//!    no longer; kept decisions of rules that are others now are forgotten,
-//! 7. `inet` tables that go, offloads that come back, IFB devices that go.
+//! 1. `netdev` tables that are removed: nothing is redirected to an IFB from
+//!    then on,
+//! 2. IFB devices that are created, offloads that are switched off,
+//! 3. `inet` tables that are added, so that the first packet of a new tree has
+//!    its class. Also tables that change if there was no tree before, whose
+//!    classes the old rules would name,
+//! 4. the trees of qdiscs and classes, except classes that are deleted,
+//! 5. hooks for arriving packets, then tables that change and `netdev` tables
+//!    that are added: every class that they name exists,
+//! 6. classes that are deleted, which no rule names now; hooks that arriving
+//!    packets no longer pass; kept decisions of rules that have changed,
+//! 7. `inet` tables that are removed, offloads that are restored, IFB devices
+//!    that are deleted.
 
 mod action;
 mod check;

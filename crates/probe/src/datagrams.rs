@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Datagrams to one peer and back, so that a script can stand where a network is.
+//! Datagrams to one peer and back, behind a trait, so that tests can replace the network by a
+//! script.
 
 use crate::train::message::Train;
 use crate::train::pace;

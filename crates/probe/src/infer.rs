@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From times to a link layer: whether a line sends cells, what a packet costs
-//! beside itself, and how fast the line is.
+//! Derives a link layer from times: whether a line sends cells, the overhead of a packet, and the
+//! rate of the line.
 //!
 //! # How
 //!

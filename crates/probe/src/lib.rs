@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Measuring a real link from its ends.
 //!
-//! * [`infer`](infer()) says what times tell of a link layer.
+//! * [`infer`](infer()) derives a link layer from times.
 //! * [`Server`] is the cooperating end, [`Client`] talks to it, and [`measure`]
 //!   (measure()) measures a direction with it.
-//! * [`remote`](remote()) measures with hosts that merely answer: a
-//!   [`Reflector`] (ICMP, irtt) tells round trips, a [`Load`] (iperf3, a file of
-//!   a web server) fills the line.
+//! * [`remote`](remote()) measures with hosts that only reply: a [`Reflector`]
+//!   (ICMP, irtt) tells round trips, a [`Load`] (iperf3, a file of a web server)
+//!   fills the line.
 //! * [`play`](play()) plays a [`Sequence`] of transfers and echoes towards a
 //!   [`BulkServer`].
 //!
-//! Nobody is contacted but the address that the caller names. What a peer sends is
-//! read once, with bounds for each number ([`OutOfRange`]). Start reading at
-//! `infer`; `message` is all that crosses the network of a [`Client`].
+//! Only the address that the caller names is contacted. Data of a peer are read once, with bounds
+//! for each number ([`OutOfRange`]). Start reading at `infer`; `message` has everything that a
+//! [`Client`] exchanges over the network.
 //!
 //! ```
 //! use weirgate_probe::{Cut, Timed, Timing, infer, sizes};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A TCP connection whose reads end in time.
+//! A TCP connection whose reads have a deadline.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

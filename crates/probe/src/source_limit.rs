@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Slots of a serving end, of which one network has a part at most: sshd's
+//! Slots of a serving end, of which one network gets at most a part: sshd's
 //! `PerSourceMaxStartups` does the same for logins.
 
 use std::collections::BTreeMap;

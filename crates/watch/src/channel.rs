@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the collector and the web process talk. They share a socket of messages: at
-//! first the collector hands over the listening sockets. From then on the web process
-//! asks for streams, and the collector answers each time with one end of a new pair. On
-//! a stream goes one request, and its answer in frames. So an answer that is taken
-//! slowly keeps no other one back.
+//! How the collector and the web process talk. They share a socket of messages: first the collector
+//! passes the listening sockets. From then on the web process requests streams, and the collector
+//! answers each time with one end of a new pair. Each stream carries one request and its answer in
+//! frames, so that a slow reader of one answer does not delay others.
 //!
 //! Every length is bounded. The collector takes no descriptor from the web process.
 

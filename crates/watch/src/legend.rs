@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel's numbers stand for: a policy's classes and rules, and
-//! what classes were promised.
+//! The meaning of the kernel's numbers: a policy's classes and rules, and the promises to classes.
 
 use crate::look::connections::Sorter;
 use serde::Serialize;

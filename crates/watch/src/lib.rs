@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Observes: reads the kernel's counters every second, keeps their history, and
-//! shows both to browsers and monitoring systems. It changes nothing.
+//! Reads the kernel's counters every second, stores their history, and serves both to browsers and
+//! monitoring systems. It changes nothing.
 //!
 //! Start at [`serve`]. A [`Looker`] turns the kernel's answers into
-//! [`Object`]s; a [`Differ`] turns those into what changed since the second
-//! before; the changes go to the history (crate `history`), to the page and to
-//! OpenMetrics. The caller supplies the names of classes and their promises
-//! ([`Legend`]), which the kernel does not know.
+//! [`Object`]s; a [`Differ`] turns those into changes since the last second; the changes go to the
+//! history (crate `history`), to the page and to OpenMetrics. The caller supplies the names of
+//! classes and their promises ([`Legend`]), which the kernel does not know.
 //!
 //! Counters of devices, qdiscs and classes need no privilege. Those of rules and
 //! connections need CAP_NET_ADMIN (nfnetlink_rcv, net/netfilter/nfnetlink.c).
-//! Measuring passing packets needs CAP_BPF and CAP_PERFMON. What is not allowed
-//! is left out.
+//! Measuring passing packets needs CAP_BPF and CAP_PERFMON. Counters that are not permitted are
+//! left out.
 //!
 //! ```
 //! use weirgate_watch::{Differ, Number, Object, Sort, openmetrics};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is looked at, and the numbers that each has: the names that users,
-//! dashboards and alert rules rely on. A name never changes its meaning.
+//! The observed objects and their metrics, by the names on which users, dashboards and alert rules
+//! rely. A name never changes its meaning.
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the collector tells the web process, which opens no file: at first, and when
-//! one of these changes.
+//! Settings that the collector sends to the web process, which opens no file: at its start, and
+//! when one of them changes.
 
 use serde_json::{Value, json};
 

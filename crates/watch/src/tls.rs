@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLS: certificate and key from files, and whom to trust where something is
-//! sent.
+//! TLS: certificate and key from files, and the authorities to trust for what is sent.
 
 use crate::WatchError;
 use rustls::pki_types::pem::PemObject as _;

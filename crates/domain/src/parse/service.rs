@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `[[service]]`: what was promised.
+//! `[[service]]`: the promises.
 
 use super::field::{self, MOST};
 use crate::codes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `weirgate keep` does for a policy that follows the line's rate: runs
-//! the tracker, puts rates in force in place, keeps records and says how it is.
+//! What `weirgate keep` does for a policy that follows the line's rate: runs the tracker, changes
+//! rates in place, writes records and reports the status.
 //!
 //! The record lies beside the memory, below `/run`: `rate.record`, and the one
 //! before as `rate.record.old`, together at most [`LONGEST`] twice. Where one

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Asks a reflector for echoes, or for times where it tells them.
+//! Sends echo requests to a reflector, or timestamp requests if it answers them.
 //!
 //! Over IPv4 a raw socket is used where it is allowed (icmp(7), `CAP_NET_RAW`),
 //! since only that can ask for times (RFC 792, timestamp); else, and over IPv6,

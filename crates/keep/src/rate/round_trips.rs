@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Round trips of the traffic itself, for a controller: it knows
-//! their hosts by numbers alone.
+//! Round trips of the traffic itself, for a controller that knows hosts only by numbers.
 
 use crate::error::KeepError;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Gives a controller what it has to know of a real line: asks reflectors, looks
-//! at what passes, reads counters. Changes nothing; whoever runs it applies the rates.
+//! Feeds a controller with observations of a real line: probes reflectors, measures passing
+//! traffic, reads counters. It changes nothing; its caller applies the rates.
 
 use crate::clock::{self, Timer};
 use crate::error::KeepError;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Word of the kernel that something changed in directories (inotify(7)). What
-//! it was is looked up by the caller, so that no event can be missed.
+//! Notifications of the kernel about changes in directories (inotify(7)). The caller reads what
+//! changed, so that no event can be missed.
 
 use crate::error::KeepError;
 use crate::store::folder::{self, Folders};

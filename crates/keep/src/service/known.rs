@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Devices as they were at the last look: which came since and get their tree at once, and
-//! which have another name.
+//! Devices as they were at the last look. Shows which appeared since then and get their tree at
+//! once, and which were renamed.
 
 use crate::circuits::Meters;
 use crate::error::KeepError;

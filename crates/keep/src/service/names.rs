@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DNS names of groups: looked up by the system's resolver, remembered where
-//! it outlives the kernel, put into sets of the tables that are applied. Sets of
-//! what the kernel numbers itself are filled beside them (`followed`).
+//! DNS names of groups. The system's resolver looks them up, a file stores them across restarts,
+//! and sets of the applied tables get their addresses. `followed` fills the sets of objects that
+//! the kernel numbers itself.
 //!
 //! getaddrinfo(3) is asked, so that names mean here what they mean to every
 //! other program of the machine (nsswitch.conf, hosts, a resolver's cache). It

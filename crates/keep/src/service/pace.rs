@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When the next repair may come.
+//! When the next repair may begin.
 
 use super::MILLISECOND;
 

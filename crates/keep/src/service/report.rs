@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the service tells of its work.
+//! What the service reports about its work.
 
 use crate::circuits::CircuitsDone;
 use crate::error::KeepError;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel offers, asked once in its run.
+//! What the kernel offers, found once per run of the kernel.
 //!
 //! Some questions to nf_tables are transactions that it gives up, which takes it
 //! longer than a whole change. So answers are kept under `/run` beside the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Making a planned change: under guard, recorded, and undone where it fails.
+//! Makes a planned change: guarded, recorded, and undone if it fails.
 
 use super::{Planned, Site};
 use crate::clock;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Several links as part of what is applied: their change is guarded, recorded, confirmed
-//! and taken back as that of a policy, and its entry has the policy of the one before.
+//! Several links as part of the applied state. Their change is guarded, recorded, confirmed and
+//! rolled back as a policy's is; its entry in the history repeats the policy of the entry before.
 //!
 //! The routing itself is in no entry: it changes with the health of links. A change that is
 //! pending has what routed before it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Changing the kernel's state for good: what a change needs, the right to
-//! make one, and what is in force.
+//! Permanent changes of the kernel's state: what a change needs, the permission to make one, and
+//! what is in force.
 //!
 //! `plan` compares, `change` applies under guard, `settle` confirms or takes
 //! back, `restore` brings the confirmed state into force, and `refill` updates

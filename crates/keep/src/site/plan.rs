@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A change that is planned and not made yet.
+//! A change that is planned but not made yet.
 
 use super::Site;
 use crate::error::KeepError;

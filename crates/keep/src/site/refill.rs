@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sets of DNS names, and of what is followed: filled with what these stand for
-//! now.
+//! Fills sets of DNS names and of followed objects with their present addresses and numbers.
 
 use super::Site;
 use crate::error::KeepError;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bringing the confirmed state into force, as far as its devices are there.
+//! Applies the confirmed state, as far as its devices exist.
 
 use super::Site;
 use crate::circuits::{Circuits, CircuitsRefused, Held, Meters};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether the kernel's tables are known without reading them: the version of
-//! nf_tables under which they were found to be what the memory says.
+//! Whether the kernel's tables are known without a read: the generation of nf_tables at which they
+//! were last found equal to the stored state.
 
 use super::Site;
 use crate::error::KeepError;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Damaged files of the history: set aside to be looked at, and what serves in their
-//! place.
+//! Damaged files of the history: they are set aside for inspection, and another state replaces
+//! theirs.
 
 use crate::error::KeepError;
 use crate::store::head::Head;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where weirgate keeps things, and the lock against a second writer.
+//! The folders where weirgate stores files, and the lock against a second writer.
 //!
 //! `/run/weirgate` speaks of the running kernel and ends with it;
 //! `/var/lib/weirgate` (or the folder that the caller names) outlives it. Both

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What weirgate remembers of the running kernel: what it applied, and what
-//! was there before. Kept under `/run`.
+//! What weirgate stores about the running kernel below `/run`: the applied state, and the state
+//! before it.
 
 use crate::error::KeepError;
 use crate::store::folder::{self, Folders, Lock};

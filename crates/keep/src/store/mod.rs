@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What weirgate stores: the history of applied states below `/var/lib`, and
-//! what it remembers of the running kernel below `/run`.
+//! What weirgate stores: the history of applied states below `/var/lib`, and the state of the
+//! running kernel below `/run`.
 
 pub(crate) mod damage;
 pub(crate) mod folder;

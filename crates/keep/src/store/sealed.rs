@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that are whole or not there: written aside, flushed, renamed, with a
-//! checksum by which damage is found.
+//! Files that are complete or absent: written under another name, flushed and renamed, with a
+//! checksum that reveals damage.
 //!
 //! The first line is `weirgate 1 LENGTH SUM`, the rest is JSON or a list. The sum is SHA-256,
 //! or CRC-32 of what is megabytes long: damage is all that it has to find.

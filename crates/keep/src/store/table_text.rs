@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The text of classification tables: written once for all files that a change
-//! is kept in, and read by comparing it with the text of what is wanted.
+//! The text of classification tables. It is written once for all files of a change, and read by
+//! comparison with the text of the desired tables.
 //!
 //! A large policy's tables are half a megabyte of JSON, and a change of one
 //! rule leaves nearly all of it. So rules whose text is that of the wanted ones

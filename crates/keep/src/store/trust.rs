@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether only root, or who asks, may change a file: its owner and mode, and those of
-//! every folder above it, as `StrictModes` of sshd_config(5). Who may write to one of these
-//! folders can put something else in the place of what is below.
+//! Whether only root or the caller may change a file: checks owner and mode of the file and of
+//! every folder above it, as `StrictModes` of sshd_config(5) does. Whoever may write to one of
+//! these folders can replace what is below.
 
 use crate::error::KeepError;
 use rustix::process::geteuid;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A file of a web server as what fills a line downwards: fetched by four
-//! connections, again and again, from the one host that the URL names.
+//! Fills a line downstream with a file of a web server: four connections fetch it repeatedly from
+//! the host in the URL.
 
 use crate::remote::error::RemoteError;
 use crate::remote::transfer::{Transfer, count};

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Hosts that return what they are sent: by ICMP, through the kernel's own
-//! sockets for echoes (icmp(7)), which need no privilege where
-//! `net.ipv4.ping_group_range` allows them. Round trips are those that the kernel
-//! notes, so that they are right however late this process gets the processor.
+//! Measures with hosts that answer ICMP echo requests, through the kernel's ping sockets (icmp(7)),
+//! which need no privilege where `net.ipv4.ping_group_range` allows them. Round trips use the
+//! kernel's timestamps, so that they are right however late this process gets the processor.
 
 use crate::remote::error::RemoteError;
 use crate::sequence::wanted::mark;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why measuring with a host that merely answers failed.
+//! Why a measurement with a host that only replies failed.
 
 use crate::bound::OutOfRange;
 use std::io;

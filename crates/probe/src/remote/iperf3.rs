@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An iperf3 server as what fills a line (software.es.net/iperf; the states and
-//! messages are those of its iperf_api.h and iperf_api.c): TCP, four
-//! connections, one direction at a time.
+//! Fills a line with an iperf3 server (software.es.net/iperf; the states and messages are those of
+//! its iperf_api.h and iperf_api.c): four TCP connections, one direction at a time.
 
 use crate::bound::{OutOfRange, within};
 use crate::patient::{Patient, Talk};

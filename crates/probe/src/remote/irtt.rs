@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An irtt server as a host that returns packets (github.com/heistp/irtt,
-//! protocol version 1: packet.go and params.go there say the format). Without
-//! HMAC keys.
+//! Measures round trips with an irtt server (github.com/heistp/irtt, protocol version 1; packet.go
+//! and params.go there define the format), without HMAC keys.
 
 use crate::bound::{OutOfRange, within};
 use crate::datagrams::Datagrams;

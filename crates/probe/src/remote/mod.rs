@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A link measured with hosts that merely answer: round trips on the idle line,
-//! the largest packet, the link layer as far as round trips show it; and, where
-//! something fills the line, rates and round trips meanwhile.
+//! Measures a link with hosts that only reply: round trips on the idle line, the largest packet,
+//! and the link layer as far as round trips show it. With a load on the line, also rates and round
+//! trips under load.
 
 pub(crate) mod bulk;
 pub(crate) mod capture;

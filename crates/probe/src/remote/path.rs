@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What echoes of different sizes show of a path: the largest packet, and the link
-//! layer as far as round trips tell it.
+//! Derives facts about a path from echoes of different sizes: the largest packet, and the link
+//! layer as far as round trips show it.
 
 use crate::infer::{Inference, Timed, Timing, infer, sizes};
 use crate::remote::echo::{Echo, Reflector};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What came through a line, and in which time.
+//! How many bytes came through a line, and in which time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

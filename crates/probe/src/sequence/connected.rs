@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a scripted sequence asks a serving end for, from this side: a connection
-//! that it has agreed to, and a port for datagrams.
+//! The client's requests of a scripted sequence to a serving end: a connection that it accepts, and
+//! a port for datagrams.
 
 use crate::patient::{Patient, Talk as _};
 use crate::remote::error::RemoteError;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Datagrams of a scripted sequence: how either end sends and counts them, and
-//! what it says of those that came.
+//! Datagrams of a scripted sequence: how each end sends and counts them, and how it reports those
+//! that arrived.
 
 use crate::bound::{OutOfRange, within};
 use crate::sequence::wanted::Stream;

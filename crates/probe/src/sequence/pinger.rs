@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Echoes at even distances, whatever became of those before.
+//! Sends echo requests at even intervals, whether or not the previous ones were answered.
 
 use crate::remote::echo::{Icmp, complaint};
 use crate::remote::error::RemoteError;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a scripted sequence is to do.
+//! The plan of a scripted sequence.
 
 use crate::sequence::wanted::{Manner, Stream};
 use crate::train::client::ProbeDirection;

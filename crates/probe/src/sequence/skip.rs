@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bytes of a connection that nobody looks at.
+//! Reads and discards bytes of a connection.
 
 use std::io::{self, BufRead, ErrorKind};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ending all that runs at once.
+//! Ends everything that runs at the same time.
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Condvar, Mutex, PoisonError};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a connection of a scripted sequence is for: one line of text, which the
-//! client says first.
+//! The purpose of a connection of a scripted sequence: one line of text, which the client sends
+//! first.
 
 use crate::sequence::datagram::{LONGEST_PAYLOAD, STAMP};
 use rustix::net::sockopt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The asking end: one conversation with a serving end.
+//! The client: one conversation with a serving end.
 
 use crate::bound::{OutOfRange, within};
 use crate::datagrams::Datagrams;

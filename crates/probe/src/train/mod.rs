@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Trains: packets sent at even distances, and what their arrivals say.
+//! Trains: packets sent at even intervals, and the analysis of their arrivals.
 
 pub(crate) mod client;
 pub(crate) mod measure;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sending a train: packets at even distances, by the clock.
+//! Sends a train: packets at even intervals, by the clock.
 
 use crate::train::message::{Message, Train};
 use std::io;

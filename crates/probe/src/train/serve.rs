@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The serving end: answers whoever greets, sends and receives trains.
+//! The serving end: answers clients that greet, and sends and receives trains.
 
 use crate::source_limit::{Quota, SourceLimit};
 use crate::train::message::{COOKIE, Message, Train};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An answer to who asks for circuits: never more than fifty sites and fifty circuits.
+//! An answer about circuits: never more than fifty sites and fifty circuits.
 
 use super::CircuitsLook;
 use super::json::{called, delay_ms, node_json};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What nodes are called, and a node as JSON.
+//! The names of nodes, and a node as JSON.
 
 use serde_json::{Value, json};
 use weirgate_bpf::CircuitsNode;

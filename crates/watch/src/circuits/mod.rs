@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A provider's circuits on a device: what each has had, look by look, and answers to
-//! those who ask for some of them.
+//! A provider's circuits on a device: the traffic of each at every look, and answers to requests
+//! for some of them.
 
 pub(crate) mod answer;
 pub(crate) mod json;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rows that have most of something, of however many there are.
+//! The rows with the most of something, among any number of rows.
 
 use std::cmp::Reverse;
 use weirgate_units::Arrange as _;

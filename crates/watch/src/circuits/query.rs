@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a request asks of circuits: the part of its address after `?`.
+//! A request about circuits: the part of its URL after `?`.
 
 use crate::web::query::{LONGEST_QUERY, decoded};
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A look as the messages that receivers read: Prometheus' `WriteRequest`
+//! The counters of one look as the messages of two protocols: Prometheus' `WriteRequest`
 //! (prometheus.io/docs/specs/prw/remote_write_spec/, 1.0) and OpenTelemetry's
 //! `ExportMetricsServiceRequest` (opentelemetry-proto,
-//! collector/metrics/v1/metrics_service.proto). Both are protocol buffers, of
-//! which only a few fields are written here.
+//! collector/metrics/v1/metrics_service.proto). Both are protocol buffers, of which only
+//! a few fields are written here.
 
 use crate::export::openmetrics::Own;
 use crate::object::{METRICS, Metric, Width};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One message to a receiver over HTTP/1.1, and what it says.
+//! Sends one message to a receiver over HTTP/1.1, and reads its answer.
 
 use crate::export::encode;
 use crate::export::receiver::{Kind, Receiver};

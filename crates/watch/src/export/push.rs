@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers to receivers that the user named: Prometheus' remote write and OTLP.
-//! Each has a queue of bounded size and a task of its own; looking never waits
-//! for them.
+//! Pushes metrics to receivers that the user named, by Prometheus' remote write and OTLP. Each
+//! receiver has a bounded queue and a task of its own; looks never wait for them.
 
 use crate::WatchError;
 use crate::export::encode::{self, Labels};

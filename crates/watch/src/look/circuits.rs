@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Devices with a provider's circuits. To the kernel each has a qdisc without classes: what
-//! every circuit does stands in the maps of its programs, which root may read.
+//! Devices with a provider's circuits. To the kernel each has a qdisc without classes; the counters
+//! of circuits are in the maps of its programs, which root may read.
 
 use crate::circuits::CircuitsLook;
 use crate::lock::lock;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the connection table tells: how many connections there are, to which
-//! services and of which classes, and the flows with most traffic.
+//! The contents of the connection table: how many connections there are, to which services and in
+//! which classes, and the flows with the most traffic.
 
 use crate::object::{Number, Object, Sort};
 use serde::Serialize;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Classes of the kit's shaper. To the kernel it is one qdisc without classes: what
-//! each of them does stands in the maps of its program, which root may read.
+//! Classes of the kit's shaper. To the kernel it is one qdisc without classes; the classes'
+//! counters are in the maps of its program, which root may read.
 
 use crate::legend::Legend;
 use crate::look::device::class_object;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The policy's link, one direction at a time: the rate that the policy lets it
-//! have, the one that it has now, and what `[track]` takes the line's to be.
+//! The policy's link, one direction at a time: the rate that the policy allows, the present rate,
+//! and `[track]`'s estimate of the line's rate.
 
 use crate::legend::{ClassLegend, Legend};
 use crate::object::{Number, Object, Sort};

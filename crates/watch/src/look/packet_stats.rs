@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What packets tell that pass by: how long classes' own packets wait, round
-//! trips of TCP by class and by host, what each host sends and is sent.
+//! Measurements of passing packets: the waits of each class's packets, TCP round trips by class and
+//! host, and the traffic from and to each host.
 
 use crate::legend::Legend;
 use crate::object::{Number, Object, Sort};

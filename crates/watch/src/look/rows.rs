@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Nodes of the engine of rows. To the kernel it is one qdisc without classes: what each
-//! node does stands in the maps of its program, which root may read.
+//! Nodes of the engine of rows. To the kernel it is one qdisc without classes; the nodes' counters
+//! are in the maps of its program, which root may read.
 
 use crate::legend::Legend;
 use crate::look::device::class_object;

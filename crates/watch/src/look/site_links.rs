@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Several links of a site, as who holds them has them, and what became of them.
+//! Several links of a site, as `weirgate links run` reports them, and their changes.
 
 use serde::Serialize;
 

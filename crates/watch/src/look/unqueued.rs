@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What becomes of packets without a queue: what conditioners find of those that
-//! enter a device or leave it, and what holds those that arrive to a rate. It
-//! stands in the maps of programs, which root may read.
+//! Counters of packets that are treated without a queue: by conditioners where they enter or leave
+//! a device, and by filters that hold arriving packets to a rate. They are in the maps of programs,
+//! which root may read.
 
 use crate::legend::Legend;
 use crate::look::device::MOST_PARTS;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Answers to the web process: what is now, what was, OpenMetrics. Nothing that it can
-//! ask changes anything.
+//! Answers to the web process: the present, the history, OpenMetrics. No request can change
+//! anything.
 
 use crate::channel::{BAD_REQUEST, LONGEST_REQUEST, OK, PIECE, SETTINGS, gone, read, whole, write};
 use crate::export::openmetrics::openmetrics;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Answers about circuits. One is worked out at a time: with a million of them each takes
-//! as long as a look.
+//! Answers about circuits, computed one at a time: with a million circuits each takes as long as a
+//! look.
 
 use crate::channel::{BAD_REQUEST, LATER, OK, whole};
 use crate::circuits::query::CircuitsQuery;

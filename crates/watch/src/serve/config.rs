@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a service is to do.
+//! The configuration of the service.
 
 use crate::export::push::Sending;
 use crate::look::probe::Target;
@@ -22,7 +22,7 @@ pub enum Listen {
 /// Ends a process if it has not ended, and says how it did.
 pub type EndWeb = Box<dyn FnOnce() -> String + Send>;
 
-/// What a service is to do.
+/// The configuration of the service.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where to listen; nowhere is allowed.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Certificate, key and the list of who may look: read here, where files may be read,
-//! and sent to the web process. All are read again when their files change.
+//! Certificate, key and the list of admitted users. The collector may read files, so it reads them
+//! here and sends them to the web process. It reads them again when the files change.
 
 use crate::WatchError;
 use crate::channel::{STALLED, gone, read, write};

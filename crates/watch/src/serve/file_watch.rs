@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tells when files change, by inotify(7): certificates are renewed by renaming
-//! new ones into place, so it is their folders that are watched.
+//! Reports changed files, by inotify(7). It watches folders, because certificates are renewed by
+//! renaming new files into place.
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use std::collections::BTreeSet;

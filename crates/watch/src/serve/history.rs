@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Answers from the history. Each is read from a copy of what is in memory and
-//! through a handle of its own, so that looks go on meanwhile, and sent piece by
-//! piece. What all answers hold together is bounded, and so is for how long one
-//! who reads slowly keeps his.
+//! Answers from the history. Each is read from a copy of the memory and through a file handle of
+//! its own, so that looks continue meanwhile, and sent piece by piece. The memory of all answers is
+//! bounded, and so is the time that a slow reader may take.
 
 use crate::channel::{FAILED, LATER, OK, PIECE, gone, whole, write};
 use crate::lock::lock;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names of hosts on the inside, from the leases that a DHCP server of this
-//! machine gave and from `/etc/hosts`. Nobody is asked over the network.
+//! Names of inside hosts, from the leases of this machine's DHCP server and from `/etc/hosts`.
+//! Nothing is asked over the network.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

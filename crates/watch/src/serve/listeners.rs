@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sockets at which the web process takes connections. They are made here, where
-//! there may be a right to low ports and folders, and outlive it.
+//! The sockets at which the web process accepts connections. The collector makes them, because it
+//! may have permission for low ports and folders, and they outlive the web process.
 
 use crate::WatchError;
 use crate::channel::LISTENERS;

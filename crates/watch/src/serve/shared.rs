@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What requests are answered from.
+//! The data from which requests are answered.
 
 use crate::export::openmetrics::Own;
 use crate::export::push::Outlets;
@@ -30,7 +30,7 @@ pub(crate) struct Seen {
     pub(crate) failing: Option<String>,
 }
 
-/// What requests are answered from.
+/// The data from which requests are answered.
 pub(crate) struct Shared {
     pub(crate) seen: watch::Receiver<Arc<Seen>>,
     pub(crate) history: Arc<Mutex<History<FileStorage>>>,

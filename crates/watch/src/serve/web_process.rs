@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The web process, from here: it is begun, attended to, and begun again when it ends.
-//! It is a stranger: whatever it asks for, it gets no more than what it may show.
+//! The collector's side of the web process: starts it, answers it, and restarts it when it ends.
+//! The web process is not trusted: whatever it requests, it gets only what it may show.
 
 use crate::WatchError;
 use crate::channel::{self, Channel};

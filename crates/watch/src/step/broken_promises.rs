@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events of promises: when a class is broken one, and when it is kept again.
+//! Events of promises: when a promise to a class is broken, and when it is kept again.
 
 use crate::object::Sort;
 use crate::step::diff::Change;

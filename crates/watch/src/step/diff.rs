@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What changed from one look to the next. Counters that wrap, begin anew or
-//! go away never show as a spike: what is not known is not there.
+//! Changes from one look to the next. Counters that wrap, restart or disappear never show as a
+//! spike: unknown changes are left out.
 
 use crate::object::{Metric, Number, Object, Sort, Width};
 use crate::step::promise::JudgedPromise;

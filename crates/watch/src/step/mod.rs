@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One look after the other, and what follows from two of them.
+//! Consecutive looks, and what follows from two of them.
 
 mod broken_promises;
 pub(crate) mod diff;

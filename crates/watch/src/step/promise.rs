@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether a class gets what it was promised: its guarantee by its counters, its
-//! delay by the waits of its own packets, where they are measured, else by an
-//! estimate.
+//! Whether promises to a class are kept: the guarantee by its counters, the delay by the measured
+//! waits of its packets, or else by an estimate.
 
 use crate::legend::ClassLegend;
 use serde::Serialize;

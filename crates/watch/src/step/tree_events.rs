@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events: what became of the trees from one look to the next.
+//! Events: changes of the trees from one look to the next.
 
 use crate::legend::Legend;
 use crate::look::link::{LineNow, gate};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who may look: names with the hashes of their tokens or passwords, read from a
-//! file.
+//! The admitted users: names with the hashes of their tokens or passwords, read from a file.
 //!
 //! A token is made by [`token`]: 256 random bits, for which a plain hash is
 //! enough, because nobody can try them all. A password is what a person can

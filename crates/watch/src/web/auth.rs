@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Authenticates requests: TLS where there is a certificate, credentials where there is
-//! a list. The collector tells both anew when their files change.
+//! a list. The collector sends both again when their files change.
 
 use crate::lock::lock;
 use crate::web::access::{Access, Shown, own_key};

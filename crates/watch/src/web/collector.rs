@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The web process's side of the channel: asks the collector, and hands its answers on.
+//! The web process's side of the channel: requests data from the collector, and passes its answers
+//! on.
 
 use crate::channel::{Channel, PIECE, STALLED, Word, read, write};
 use crate::web::answer::{Answer, later, plain, whole};

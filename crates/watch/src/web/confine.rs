@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Takes everything from this process that answering requests does not need: another
-//! user's rights, all capabilities, and every system call that is not on a short list.
-//! It opens no file and no socket from then on, and works with what it has.
+//! Drops every privilege that this process does not need to answer requests: it changes to another
+//! user, drops all capabilities, and allows only a short list of system calls. From then on it
+//! opens no file and no socket.
 
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Gid, Signal, Uid};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Keeps slots of connections for clients that were let in. A connection begins as a
-//! stranger: it ends soon unless a request of it is let in, and a newer stranger takes
-//! its slot where there are many. sshd's `MaxStartups` does the same for logins.
+//! Reserves connection slots for authenticated clients. A new connection is unauthenticated: it
+//! ends soon unless one of its requests authenticates, and a newer unauthenticated one takes its
+//! slot if there are many. sshd's `MaxStartups` does the same for logins.
 
 use crate::lock::lock;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How often somebody may guess a password.
+//! Limits how often a client may guess a password.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

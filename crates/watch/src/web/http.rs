@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Answers requests: the page, and what the collector has. Nothing that is asked here
-//! changes anything.
+//! Answers requests with the page and the collector's data. No request changes anything.
 
 use crate::circuits::query::CircuitsQuery;
 use crate::settings::Settings;

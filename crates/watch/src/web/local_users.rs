@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which user of this machine a connection over loopback is of. The kernel lists the
-//! sockets of a namespace with their owners in `/proc/net/tcp` and `tcp6` (proc(5)).
-//! The client's own socket is looked for, by both of its ends.
+//! Finds the local user behind a connection over loopback. The kernel lists the sockets of a
+//! namespace with their owners in `/proc/net/tcp` and `tcp6` (proc(5)); the client's socket is
+//! found there by both of its ends.
 
 use crate::lock::lock;
 use std::fs::File;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The web process: takes connections, checks who may look, and answers with what the
-//! collector says. What strangers send is read here, where there is no right to lose.
+//! The web process: accepts connections, authenticates users, and answers with the collector's
+//! data. Input from strangers is read here, in a process without privileges.
 
 pub(crate) mod access;
 mod answer;

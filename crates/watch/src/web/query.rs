@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a request asks of the history: the part of its address after `?`.
+//! A request to the history: the part of its URL after `?`.
 
 use weirgate_history::MAX_NAME;
 

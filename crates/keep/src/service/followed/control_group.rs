@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Control groups of version 2: the numbers that the kernel compares, and word
-//! of groups that come and go.
+//! Control groups of version 2: the numbers that the kernel compares, and notifications of groups
+//! that appear and disappear.
 //!
 //! A group's number is the inode of its directory (`cgroup_ino`,
 //! include/linux/cgroup.h), so a group that is made again under its path has

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What rules ask for that the kernel numbers itself, and that comes and goes while
-//! they stand: each kind has a file.
+//! Objects of rules that the kernel numbers itself and that appear and disappear while the rules
+//! are in force. Each kind has a file.
 
 mod control_group;
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The serving end of datagrams: a port for one client, as long as his TCP
-//! connection lasts. It sends only to the address that the connection is with,
-//! and only after a datagram has come from there with a word that was sent over
-//! the connection.
+//! The serving end of datagrams: a port for one client, as long as its TCP connection lasts. It
+//! sends only to the connection's address, and only after a datagram from there has shown a word
+//! that was sent over the connection.
 
 use crate::sequence::datagram::{self, DatagramReport, TURN};
 use crate::sequence::serve::ports;

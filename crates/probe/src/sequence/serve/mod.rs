@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The serving end of scripted sequences: TCP connections by which whoever asks
-//! is sent so many bytes, has bytes taken, or has requests answered.
+//! The serving end of scripted sequences: TCP connections that send a requested number of bytes,
+//! receive bytes, or answer requests.
 //!
 //! One line says what is wanted, another whether it is done; then come bytes.
 //! Nobody can have others sent anything: a connection's bytes go to who made it.

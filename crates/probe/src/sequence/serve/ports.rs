@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ports beside the serving end's own, for what one TCP connection asks for: a
-//! firewall may let through a range, but not any port.
+//! Further ports of the serving end, for requests of one TCP connection, from a range that a
+//! firewall can allow.
 
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use std::io;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Words by chance, from a seed.
+//! Random words from a seed.
 
 /// Splitmix64 (Steele, Lea and Flood 2014): uniform words from a seed, the same
 /// always.

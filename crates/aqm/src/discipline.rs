@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What disciplines there are, and the names and units of their numbers.
+//! The list of disciplines, with the names and units of their parameters and statistics.
 
 use crate::ffi::{self, RawDescriptor, RawRow};
 use crate::own::Own;

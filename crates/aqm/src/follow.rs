@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An instance as plain memory: single calls of its host's functions, and
-//! whole states in and out, for [`crate::Mirror`].
+//! An instance as plain memory: calls single functions of its host, and copies whole states in and
+//! out, for [`crate::Mirror`].
 
 use crate::ffi::{LAST_BYTES, Link, Packet, RawVerdict, SLOT_BYTES};
 use crate::queue::Queue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Disciplines of one's own that a router has in a folder, by their names. A policy may
-//! name them as those of the kit.
+//! A user's own disciplines, which a router has in a folder, by name. Policies name them as they
+//! name those of the kit.
 //!
 //! Whoever reads policies looks through the folder first ([`scan`]). What it found stands
 //! for the process as the list of the kit's disciplines does, so that to read a policy

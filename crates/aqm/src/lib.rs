@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The queueing disciplines of `aqm/`, built for this machine: the native one
-//! of their two hosts.
+//! The queueing disciplines of `aqm/`, built for this machine: the native host, one of two.
 //!
 //! The same C runs in the kernel, where crate bpf puts it. Here it is a
 //! library for tests, simulations and replays: no clock, no random numbers, no
-//! packets of its own. [`Queue`] runs an instance by what the caller says of
-//! time and chance, so the same calls give the same verdicts always.
+//! packets of its own. The caller of [`Queue`] supplies time and random numbers, so that the same
+//! calls always give the same verdicts.
 //!
-//! [`Discipline`] also is where names, units, defaults and ranges of all
-//! parameters and statistics are found, for either host.
+//! [`Discipline`] also has the names, units, defaults and ranges of all parameters and statistics,
+//! for both hosts.
 //!
 //! Start reading at `aqm/include/aqm.h` and `aqm/droptail.c`.
 //!

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The meters of `aqm/include/conditioner.h`, built for this machine: what a traffic
-//! conditioner asks for the colour of a packet (RFC 3290 section 5).
+//! The meters of `aqm/include/conditioner.h`, built for this machine: they give a traffic
+//! conditioner the colour of each packet (RFC 3290 section 5).
 
 use std::fmt;
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The native host made to follow another one by its records, verdict by
-//! verdict and state by state.
+//! Makes the native host follow another one by its records, verdict by verdict and state by state.
 
 use crate::discipline::{Discipline, Row};
 use crate::ffi::{RawVerdict, SLOT_BYTES};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parameters that belong together, by one name: `preset=sjf`.
+//! Presets: sets of parameters under one name, such as `preset=sjf`.
 //!
 //! A preset is the same as its settings written one by one in its place: what
 //! is set after it holds, what was set before it and is not among them stays.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a host records (`aqm/host/record.h`).
+//! The records of a host (`aqm/host/record.h`).
 
 use crate::ffi::Packet;
 use crate::queue::Verdict;

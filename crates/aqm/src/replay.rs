@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events in, verdicts out: how recorded traffic drives a discipline.
+//! Runs a discipline on recorded traffic: events in, verdicts out.
 
 use crate::ffi::Packet;
 use crate::queue::{Queue, Verdict};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The end of the file of a discipline of one's own: of which kit it is, and whether it is
-//! whole. It is looked at before any of the file's code runs. It does not say who wrote
+//! The end of the file of a user's own discipline: the kit for which it was built, and a check that
+//! the file is complete. It is read before any of the file's code runs. It does not prove who wrote
 //! the file.
 //!
 //! The last 32 bytes are [`MAGIC`], the number of the kit's sources, and FNV-1a of all

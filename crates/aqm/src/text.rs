@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers of the tables as people write and read them: `20ms`, `64KiB`,
+//! Numbers of the tables in the form that people write and read: `20ms`, `64KiB`,
 //! `0.1`, `on`.
 
 use crate::discipline::Row;

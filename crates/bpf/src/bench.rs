@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a measurement of costs needs of the kernel: a sender inside of it, the
-//! least qdisc that BPF programs can make, and how long programs ran.
+//! Kernel parts for measurements of costs: a sender in the kernel, the smallest possible BPF qdisc,
+//! and the run times of programs.
 
 use crate::error::BpfError;
 use crate::layout::__sk_buff;

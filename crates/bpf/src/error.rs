@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can go wrong with programs and maps.
+//! Errors with programs and maps.
 
 use std::path::PathBuf;
 use thiserror::Error;

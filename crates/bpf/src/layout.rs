@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What maps hold, as the C headers of the programs define it: `build.rs` generates
-//! the types, and the compiler checks each size and offset against clang's for BPF.
+//! The contents of maps, as the programs' C headers define them. `build.rs` generates the types,
+//! and the compiler checks each size and offset against clang's for BPF.
 #![allow(
     non_camel_case_types,
     missing_docs,

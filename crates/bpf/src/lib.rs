@@ -8,17 +8,17 @@
 //! link and the rate go by [`Qdisc::set`], for an [`AttachPoint`], before or after a
 //! qdisc is there; [`Qdisc::instances`] reads state and statistics by name.
 //!
-//! It attaches nothing to a device, which only crate kernel does, but the program
-//! that makes a qdisc's marks ([`Qdisc::mark`]): that belongs to the qdisc's pins.
+//! Crate `kernel` attaches programs to devices. This crate only attaches the program that makes a
+//! qdisc's marks ([`Qdisc::mark`]), which belongs to the qdisc's pins.
 //!
 //! The others are filters:
 //! - [`Payload`] looks for signatures in payloads.
-//! - [`Filter`] polices what arrives to a rate.
-//! - [`WindowControl`] sets the receive windows that leave.
+//! - [`Filter`] polices arriving packets to a rate.
+//! - [`WindowControl`] sets the receive windows of leaving segments.
 //! - [`UdpControl`] polices streams of datagrams.
 //! - [`Condition`] is a traffic conditioner.
-//! - [`Order`] keeps the packets of a connection that changes its class in order.
-//! - [`Passive`] measures what passes, and changes nothing.
+//! - [`Order`] keeps a connection's packets in order when it changes class.
+//! - [`Passive`] measures passing packets, and changes nothing.
 //!
 //! [`Prague`] is a congestion control of TCP.
 //!

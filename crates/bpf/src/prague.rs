@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TCP Prague (`bpf/prague/prague.bpf.c`): a congestion control of the running kernel,
-//! and the program by which its packets leave as ECT(1).
+//! TCP Prague (`bpf/prague/prague.bpf.c`): a congestion control of the running kernel, and the
+//! program that marks its leaving packets ECT(1).
 
 use crate::error::BpfError;
 use crate::layout::{PRAGUE_SHIFT, prague_state};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether this library has programs, as a type: the one place that asks for the feature
-//! `programs`.
+//! Whether this library has programs, as a type: the only place that tests the feature `programs`.
 
 use crate::error::BpfError;
 use weirgate_state::Capabilities;

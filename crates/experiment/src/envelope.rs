@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a guest's result travels: the bytes, then a trailer with their length
-//! and CRC, so that a guest that stopped half way is distinguished from one that
-//! finished. What the bytes mean is [`Recording`](crate::Recording)'s matter.
+//! The transport format of a guest's result: the bytes, then a trailer with their length and CRC,
+//! which distinguishes a guest that finished from one that stopped half way.
+//! [`Recording`](crate::Recording) defines the bytes.
 
 use thiserror::Error;
 

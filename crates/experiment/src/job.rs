@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What one run of one arm is given.
+//! The input of one run of one arm.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

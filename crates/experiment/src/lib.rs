@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The laboratory's formats: experiment files, jobs, recordings and results.
 //!
-//! An experiment file ([`Experiment`]) says what is built, who sends what and
-//! when, under which arms, and what is expected. A [`Job`] is what one virtual
-//! machine gets: one arm. A [`Recording`] is what it gives back. An
-//! [`Outcome`] holds the figures of all arms.
+//! An experiment file ([`Experiment`]) describes a network, who sends what and when, the arms to
+//! compare, and the expected figures. A [`Job`] is the work of one virtual machine: one arm. A
+//! [`Recording`] is the result that it returns. An [`Outcome`] holds the figures of all arms.
 //!
 //! ```
 //! use weirgate_experiment::{Metric, parse};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many packets a run records at most, and the guest's memory that they and
-//! its flows take.
+//! The most packets that a run records, and the guest memory that they and the flows take.
 //!
 //! TCP and QUIC take what a line carries, in full packets and an acknowledgement for
 //! each; all else sends at a rate of its own.

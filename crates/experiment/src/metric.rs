@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Metric names: how a figure is called in experiment files and results.
+//! Metric names: the names of figures in experiment files and results.
 //!
 //! A name is `[PHASE.]QUANTITY.SUBJECT.STATISTIC`, for example
 //! `upload1.rtt.interactive.max_ms`. Without a phase it speaks of the whole

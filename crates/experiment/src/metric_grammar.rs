@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The quantities, as a table: what each measures, of what, which numbers of
-//! it there are, and from what. The type, the grammar of names and the reference follow from it.
+//! The table of quantities: what each measures, its subject, its statistics and its source. The
+//! type, the grammar of names and the reference follow from it.
 
 use crate::metric::{Statistic, Subject};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parts of an entry's short flows by their size, and what an arm has of the
-//! kit: the parts of the model that queueing disciplines are judged with.
+//! An entry's short flows by size, and an arm's discipline of the kit: the parts of the model with
+//! which queueing disciplines are judged.
 
 use crate::{Traffic, TrafficKind};
 use weirgate_units::Rate;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What one run observed, as it observed it: no statistics yet.
+//! The observations of one run, without statistics.
 //!
 //! All times are nanoseconds since the start of traffic.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A job in namespaces of the running kernel, as `weirgate lab run --here`
-//! starts it: first whether this machine lets it, then the agent.
+//! Runs a job in namespaces of the running kernel, for `weirgate lab run --here`: first checks
+//! whether this machine permits it, then runs the agent.
 
 use anyhow::{Context, Result, bail};
 use rustix::thread::{CapabilitySet, capabilities};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The laboratory's user space: what runs inside the virtual machine, or in
-//! fresh namespaces of the running kernel.
+//! The laboratory's user space, which runs inside the virtual machine or in fresh namespaces of the
+//! running kernel.
 //!
-//! [`agent`] builds the topology, emulates the line, drives traffic and
-//! records; [`charges`] asks the kernel what it counts for a packet. The binary
-//! adds what PID 1 needs: mounts, modules, job and result.
+//! [`agent`] builds the topology, emulates the line, drives traffic and records; [`charges`]
+//! measures how many bytes the kernel counts for a packet. The binary adds what PID 1 needs:
+//! mounts, modules, job and result.
 //!
 //! A run needs a machine of its own, or root for its namespaces. The emulated line is plain
 //! arithmetic, written apart from crate `linklayer` so that it can contradict that crate:

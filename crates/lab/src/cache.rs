@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where fetched kernels and built images are kept between runs. Everything
-//! in it can be made again, so it may be deleted at any time.
+//! The cache of fetched kernels and built images. Everything in it can be rebuilt, so it may be
+//! deleted at any time.
 //!
 //! Beside each built file stands its check, `NAME.check`: its length and
 //! CRC-32. A file that does not agree with it was damaged after it was made;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can go wrong around a virtual machine, reported so that its user can act.
+//! Errors around a virtual machine, reported so that the user can act on them.
 
 use std::fmt;
 use std::io;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the command line calls: a lab made ready once, and runs in it.
+//! The interface for the command line: a lab that is prepared once, and runs in it.
 
 use crate::cache::{Cache, HeldFile};
 use crate::emulator::{self, Emulator};

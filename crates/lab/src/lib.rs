@@ -3,9 +3,9 @@
 //! weirgate's own guest as its user space.
 //!
 //! [`prepare`] finds or fetches a kernel and builds the guest's image;
-//! [`Lab::run`] gives one [`Job`](weirgate_experiment::Job) to one virtual
-//! machine and returns the bytes that come back; [`Lab::run_all`] does so for
-//! several at once. What a job means and what the bytes say is not known here.
+//! [`Lab::run`] gives one [`Job`](weirgate_experiment::Job) to one virtual machine and returns the
+//! bytes that it sends back; [`Lab::run_all`] runs several at once. This crate does not know the
+//! meaning of a job or of the bytes.
 //!
 //! No root is needed, no file outside the cache is touched, and a virtual
 //! machine ends with the process that started it.

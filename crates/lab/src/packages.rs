@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs of Debian that tests run in the guest, fetched so that no machine need have
+//! Debian programs that tests run in the guest. They are fetched, so that no machine needs to have
 //! them installed.
 
 use crate::apt::{Apt, MAIN, Wanted, adopt, own_release};

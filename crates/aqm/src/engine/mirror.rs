@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The native engine made to follow another host's by its records
+//! Makes the native engine follow another host's engine by its records
 //! (`aqm/host/engine_record.h`), call by call.
 
 use super::ffi::{self, Node, NodeConfig, RawDeparture, Rule};

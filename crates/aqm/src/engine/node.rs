@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The configuration of nodes, and what they have had.
+//! The configuration of nodes, and their counters.
 
 use super::ffi::{self, NodeConfig};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What decides about packets that arrive, without queueing them.
+//! Decides about arriving packets without queueing them.
 
 pub(crate) mod share;
 pub(crate) mod udp;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What each of those who share a rate may have of it (`aqm/include/share.h`).
+//! The part of a rate for each of those who share it (`aqm/include/share.h`).
 
 // Defined in `aqm/host/native/window.c`.
 unsafe extern "C" {

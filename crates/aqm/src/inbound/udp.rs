@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What becomes of a stream of datagrams that is too fast (`aqm/include/udp.h`).
+//! How a stream of datagrams above its rate is treated (`aqm/include/udp.h`).
 
 use std::ffi::c_void;
 

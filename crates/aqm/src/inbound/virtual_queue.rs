@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A virtual queue (`aqm/host/virtual.h`): what a filter of arriving packets
-//! decides by, with any discipline that keeps no account of packets that wait.
+//! A virtual queue (`aqm/host/virtual.h`), by which a filter of arriving packets decides, with any
+//! discipline that does not track single waiting packets.
 
 use crate::discipline::Discipline;
 use crate::ffi::{Link, NEEDS_QUEUE, Packet, RawVerdict};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a program at a device's hooks does to be loaded, updated and read, in the file
-//! of each.
+//! The trait by which programs at a device's hooks are loaded, updated and read; each program
+//! implements it in its own file.
 
 use super::condition::Condition;
 use crate::error::BpfError;

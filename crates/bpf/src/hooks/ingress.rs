@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Disciplines on virtual queues of devices' arriving packets, beyond this
-//! process: a folder of pins for each, which its place and its name name.
+//! Disciplines on virtual queues of arriving packets, which outlive this process. Each has a folder
+//! of pins, named after its attach point and its name.
 
 use crate::error::BpfError;
 use crate::hooks::virtual_queue::{Filter, FilterMaps, FilterSetup};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs by which a connection that changes its class has no segment
-//! overtaken (`bpf/order/order.bpf.c`).
+//! The programs that keep a TCP connection's segments in order when it changes class
+//! (`bpf/order/order.bpf.c`).
 
 use super::attach::{Attach, FoundFilter, Loader};
 use crate::error::BpfError;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs of a device's hooks that are there by tcx instead of as filters, because the
-//! place of filters is somebody else's and has no room for them.
+//! Programs of a device's hooks that are attached by tcx and not as filters, because the hook qdisc
+//! belongs to another program and has no room for filters.
 //!
 //! Each is held by a pin. Its name has the device, the hook, and what the filter would
 //! have: preference and name.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The filter that holds what arrives to a rate by a virtual queue, on which any
-//! discipline decides that can (`bpf/ingress/ingress.bpf.h`).
+//! The filter that holds arriving packets to a rate by a virtual queue. Any discipline that
+//! supports virtual queues can decide on it (`bpf/ingress/ingress.bpf.h`).
 
 use super::attach::{Attach, FoundFilter, Loader};
 use crate::error::BpfError;

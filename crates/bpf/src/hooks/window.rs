@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs that choose the receive window of what leaves
-//! (`bpf/inbound/window.bpf.c`).
+//! The programs that set the receive window of leaving segments (`bpf/inbound/window.bpf.c`).
 
 use super::attach::{Attach, FoundFilter, Loader};
 use crate::error::BpfError;

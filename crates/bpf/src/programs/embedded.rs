@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The compiled programs, part of this library. They are packed, because they are two
-//! megabytes and much alike.
+//! The compiled programs, part of this library. They are compressed, because they are two megabytes
+//! and similar to each other.
 
 use crate::present::WithPrograms;
 use lzma_rust2::LzmaReader;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What libbpf prints while it works, kept for the error in place of the
-//! terminal.
+//! Captures what libbpf prints, for the error instead of the terminal.
 
 use libbpf_rs::{PrintLevel, set_print};
 use std::sync::{Mutex, PoisonError};

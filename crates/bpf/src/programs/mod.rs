@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The compiled programs, and how they get into the kernel and to a device.
+//! The compiled programs, and how they are loaded and attached.
 
 mod embedded;
 pub(crate) mod log;

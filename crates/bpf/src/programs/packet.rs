@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What programs that look at packets have in common, in filters (cls_bpf) and
-//! at tracepoints: loading them, handing them out, running one on a frame, their
-//! maps.
+//! Shared code of programs that examine packets, in filters (cls_bpf) and at tracepoints: load
+//! them, pass their descriptors on, run one on a frame, open their maps.
 
 use crate::error::BpfError;
 use crate::layout::{__sk_buff, Layout, TC_ACT_SHOT, tuple};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Operations of an object that somebody else compiled, such as the kernel's own kinds of
-//! qdisc in BPF.
+//! Operations of an object that others compiled, such as the kernel's own BPF qdiscs.
 
 use crate::programs::verifier::{Refused, read};
 use crate::programs::{Object, log};

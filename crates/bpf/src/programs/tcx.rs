@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs at a device by tcx (Linux 6.6), where packets arrive or leave: links
-//! that go with a pin, or with the device.
+//! Programs attached to a device by tcx (Linux 6.6), where packets arrive or leave: links that end
+//! with their pin or with the device.
 
 use crate::error::BpfError;
 use crate::present::WithPrograms;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel's verifier says of a compiled discipline, without putting it
-//! to use.
+//! The kernel verifier's verdict on a compiled discipline, which is not put to use.
 
 use crate::programs::{Object, log, sources};
 use libbpf_rs::query::ProgInfoIter;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a qdisc is: what tells instances apart.
+//! The place of a qdisc, which distinguishes instances.
 
 use crate::error::BpfError;
 pub use crate::layout::aqm_attach_point as AttachPoint;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A provider's circuits on a device: the engine, what finds a packet's leaf, and how
-//! one list follows another (`bpf/egress/circuits.bpf.c`).
+//! A provider's circuits on a device: the engine, the lookup of a packet's leaf, and the change
+//! from one list to the next (`bpf/egress/circuits.bpf.c`).
 
 use crate::error::BpfError;
 use crate::layout::{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whose host a packet is: a program at egress of a device, which runs before the qdisc
-//! and asks connection tracking (`bpf/egress/hosts.bpf.c`).
+//! Finds a packet's inside host: a program at egress of a device, which runs before the qdisc and
+//! asks connection tracking (`bpf/egress/hosts.bpf.c`).
 
 use crate::error::BpfError;
 use crate::layout::hosts_of;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What all kinds of qdisc that programs make have in common.
+//! Shared code of all kinds of BPF qdisc.
 
 use crate::error::BpfError;
 use crate::maps::{Map, Named, Value};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The wire and the parameters of a discipline as a state has them, and as the kit
-//! does.
+//! The wire settings and parameters of a discipline, converted between a state and the kit.
 
 use weirgate_aqm::{Discipline, Link, Row, Settings, SettingsError};
 use weirgate_state::{CakeFraming, KitSetting, KitWire};

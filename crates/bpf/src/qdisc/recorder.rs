@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records of what a discipline in the kernel is given and decides, as
-//! `weirgate_aqm::Mirror` takes them.
+//! Records of the packets and decisions of a discipline in the kernel, for `weirgate_aqm::Mirror`.
 
 use crate::error::BpfError;
 use crate::maps::Map;

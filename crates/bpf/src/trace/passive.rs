@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What packets tell that pass by (`bpf/passive/passive.bpf.c`): waits in a
-//! device's queue, round trips, and what hosts send and receive.
+//! Measurements of passing packets (`bpf/passive/passive.bpf.c`): waits in a device's queue, round
+//! trips, and the traffic of hosts.
 
 use crate::error::BpfError;
 use crate::layout::{

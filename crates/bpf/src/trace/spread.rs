@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How times are spread (`bpf/passive/spread.h`).
+//! The distribution of times (`bpf/passive/spread.h`).
 
 use crate::layout::{SPREAD_LEAST, SPREAD_PLACES, SPREAD_STEPS, spread};
 

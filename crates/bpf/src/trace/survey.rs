@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A survey of what passes one device (`bpf/passive/survey.bpf.c`).
+//! A survey of the packets that pass one device (`bpf/passive/survey.bpf.c`).
 
 use crate::error::BpfError;
 use crate::layout::{SURVEY_SIZE_BITS, survey_count, survey_direction, survey_of, survey_service};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The functions of formulas; most ask crate `linklayer`.
+//! The functions of formulas; most call crate `linklayer`.
 
 use weirgate_linklayer::{LinkLayer, ack, naive};
 use weirgate_units::Rate;

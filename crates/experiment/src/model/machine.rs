@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The machine that an experiment runs in.
+//! The machine of an experiment.
 
 /// A kernel that Debian builds and the laboratory can fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that calculate instead of running: `[[figure]]` in place of
-//! topology, phases, traffic and arms.
+//! Files that calculate figures and run nothing: `[[figure]]` in place of topology, phases, traffic
+//! and arms.
 
 use super::registry::{Field, Own, Table, Text};
 use super::scope::Scope;

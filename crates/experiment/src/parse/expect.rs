@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The section `[[expect]]`, and whether a metric speaks of what is there.
+//! The section `[[expect]]`, and the check that its metrics refer to existing subjects.
 
 use super::registry::{Field, Number, Own, Table, Text, Texts};
 use super::scope::Scope;

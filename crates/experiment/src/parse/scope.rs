@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What later sections of a file may refer to, collected as it is read.
+//! Names that later sections of a file may refer to, collected while it is read.
 
 use super::registry::{Field, Own};
 use super::{codes, field};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an arm does to the topology before traffic starts: module parameters
-//! and commands. Policies are `shaper`'s.
+//! Applies an arm's module parameters and commands to the topology before traffic starts. `shaper`
+//! applies policies.
 
 use super::Machine;
 use super::command::{output, output_of, succeeded};

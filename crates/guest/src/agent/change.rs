@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Policies that take another's place while traffic runs.
+//! Policies that replace another one while traffic runs.
 //!
 //! A change is what a user's `weirgate apply` does: the policy's text becomes a
 //! state, the gateway is looked at, a plan is made, carried out and read back.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Running a program of an arm, without a shell.
+//! Runs a program of an arm, without a shell.
 
 use anyhow::{Context, Result, ensure};
 use std::io;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The arm's discipline of the kit: loaded, put at the root of the gateway's
-//! device to the line, and the average by which it decides sampled.
+//! The arm's discipline of the kit: loads it, puts it at the root of the gateway's device towards
+//! the line, and samples its average queue.
 
 use super::nodes::{Nodes, WAN};
 use super::recorder::Recorder;

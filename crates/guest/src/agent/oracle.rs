@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A policy whose rates are those of the line, as they were a while before: what a
-//! controller that follows the line could do at best.
+//! A policy whose rates are those of the line a given time earlier: the best that a controller
+//! which follows the line could do.
 
 use super::session::Session;
 use super::shaper::Shaper;

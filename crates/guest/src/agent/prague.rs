@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TCP Prague for a run whose traffic asks for it: loaded, and at the device of each
+//! TCP Prague for a run whose traffic uses it: loads it, with its program at the device of each
 //! host and server, so that its packets leave as ECT(1).
 
 use super::nodes::{ETH, Nodes, name};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A policy that follows the line's rate: what `weirgate keep` does on a
-//! router, here on the gateway.
+//! A policy that follows the line's rate on the gateway, as `weirgate keep` does on a router.
 //!
 //! The controller and what asks and counts for it are the service's own. Rates
 //! are put in force in a thread that yields to the packets, as a policy that

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What this kernel charges for a packet: asked of the kernel itself, for each
-//! named link layer, on each kind of device that it can make, and for each
-//! size.
+//! Measures how many bytes this kernel charges for a packet, for each named link layer, on each
+//! kind of device that it can create, and for each size.
 //!
 //! Size tables get to the kernel the way a policy's do (plan, kernel), and the
 //! devices put their own headers in front of the packets, so nothing of what

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs one program in place of a job: how tests of what only the lab's kernel
-//! can do are run there.
+//! Runs one program in place of a job, for tests that only the lab's kernel can run.
 
 use anyhow::{Context, Result};
 use std::process::{Command, Stdio};

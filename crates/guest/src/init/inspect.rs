@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A look at the machine in place of a job: proves that it boots, keeps time,
-//! loads modules and has the devices that jobs need. `weirgate lab prepare`
-//! shows it, and the lab's own tests run it.
+//! Inspects the machine in place of a job: proves that it boots, keeps time, loads modules and has
+//! the devices that jobs need. `weirgate lab prepare` shows it, and the lab's own tests run it.
 
 use super::modules;
 use anyhow::{Context, Result, bail};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The first process: makes the machine usable, reads the job, has it done,
-//! hands the result over and ends the machine. It never returns: a first
-//! process that ended would be a kernel panic.
+//! The first process: makes the machine usable, reads the job, runs it, returns the result and
+//! powers the machine off. It never returns, because the end of the first process is a kernel
+//! panic.
 //!
 //! It speaks to the lab by console lines: `@start` when the work begins,
 //! `@progress AT OF WHAT` in virtual seconds, `@error WHAT` when it failed,

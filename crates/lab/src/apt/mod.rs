@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packages of a newer Debian, for the lab alone. apt itself fetches them, from the
-//! machine's own mirror and with its keys, in a directory of its own: nothing of the
-//! machine's package state changes, no root is needed.
+//! Packages of a newer Debian, only for the lab. apt itself fetches them from the machine's own
+//! mirror, with its keys, into a separate directory. The machine's package state does not change,
+//! and no root is needed.
 
 mod sources;
 

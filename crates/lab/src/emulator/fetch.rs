@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fetches Debian's qemu, with the libraries that it needs, from a release that is newer
-//! than this machine's may be.
+//! Fetches Debian's qemu and its libraries, from a release that may be newer than this machine's.
 
 use super::Emulator;
 use crate::apt::{Apt, CURRENT, MAIN, Wanted, adopt};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The guest's first and only file system: its binary, the programs that an
-//! experiment names, kernel modules; built once and kept, and the job, which
-//! is put behind it for each run.
+//! experiment names, kernel modules; it is built once and cached. Each run's job is appended to it.
 
 mod archive;
 mod modules;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel modules that the guest gets, and the index by which it finds
-//! them: what `depmod` does, for the parts of a kernel that carry packets.
+//! The guest's kernel modules and the index by which it finds them, as `depmod` makes it, for the
+//! parts of a kernel that carry packets.
 
 use super::archive::Archive;
 use crate::error::LabError;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which kernel a user names.
+//! The kernel that a user chooses.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Unpacks what kernels and modules are compressed with.
+//! Decompresses kernels and modules.
 
 use std::io::{self, Read};
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a kernel declares, as a header in C: its types, and the functions that programs of
-//! BPF may call.
+//! A kernel's declarations as a C header: its types, and the functions that BPF programs may call.
 
 use super::Kernel;
 use crate::apt::{Apt, CURRENT, MAIN, Wanted, adopt};

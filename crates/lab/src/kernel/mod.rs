@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guest's kernel: found, checked, and made ready to boot. Fetching one
-//! is `fetch`'s matter; which of its modules the guest gets is the image's.
+//! The guest's kernel: found, checked, and made ready to boot. `fetch` downloads kernels; `image`
+//! chooses the modules that the guest gets.
 
 mod boot_image;
 mod choice;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fetches the source of Debian's kernel, for what compares with the kernel's own files.
+//! Fetches the source of Debian's kernel, for comparisons with the kernel's own files.
 
 use crate::apt::{Apt, CURRENT, MAIN, Wanted, adopt};
 use crate::cache::Cache;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The virtual machine's command line. Every word of it is there for speed or
-//! for the same result in every run; docs/lab.md has the measurements.
+//! The virtual machine's command line. Every option serves speed or equal results in every run;
+//! docs/lab.md has the measurements.
 
 use super::Machine;
 use crate::error::LabError;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a guest says on its console: kernel messages, and the guest's own
-//! lines that begin with `@`. Pure but for the clock that dates its steps.
+//! Reads a guest's console: kernel messages, and the guest's own lines, which begin with `@`. Pure
+//! except for the clock that dates its steps.
 
 use crate::error::Failure;
 use std::collections::VecDeque;

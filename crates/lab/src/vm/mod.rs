@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One virtual machine from start to end: its command line, its limits, what
-//! it says while it runs, and that nothing of it stays behind.
+//! One virtual machine from start to end: its command line, its limits, its output while it runs,
+//! and the clean-up after it.
 
 mod command;
 mod console;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which of the host's processors a virtual machine runs on. The emulator's
-//! two threads take turns at every wake-up of the guest, which costs a third
-//! less when they share a processor; and machines that run at once must not.
-//! It also makes it rarer that the order of their turns changes (docs/lab.md).
+//! Which of the host's processors a virtual machine runs on. The emulator's two threads alternate
+//! at every wake-up of the guest, which costs a third less if they share a processor. Machines that
+//! run at the same time must not share one. A shared processor also makes changes in the order of
+//! the threads rarer (docs/lab.md).
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 

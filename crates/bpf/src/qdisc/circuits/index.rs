@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where nodes are among the rows, for who changes many circuits one by one: found once,
-//! and kept up.
+//! An index of the nodes' rows, for callers that change many circuits one by one: built once, then
+//! updated.
 //!
 //! Labels and rows in the kernel are the truth. What is in force changes by commits alone, so
 //! that an index is right until another process commits. What it says of rows that are in

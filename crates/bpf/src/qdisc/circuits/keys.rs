@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Keys as maps have them, and rows compared.
+//! Keys in the form of the maps, and the comparison of rows.
 
 use crate::layout::{
     CIRCUITS_IPV4, CIRCUITS_IPV6, CIRCUITS_MAC, CIRCUITS_PART, CIRCUITS_SESSION, CIRCUITS_VLAN,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How one list follows another: staged beside what is in force, and committed.
+//! Replaces one list by the next: stages it beside the list in force, and commits it.
 
 use super::seen::raw;
 use super::{CircuitTree, CircuitsChange, CircuitsError, keys};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One circuit that comes, goes or changes, while all others stay as they are.
+//! Adds, removes or changes one circuit, while all others stay unchanged.
 
 use super::known::Found;
 use super::list::begun;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs of circuits: loaded once, and pinned beside their maps, so that a
-//! command that changes one circuit loads nothing.
+//! The programs of circuits. They are loaded once and pinned beside their maps, so that a command
+//! that changes one circuit loads nothing.
 
 use super::{FILE, MAPS};
 use crate::error::BpfError;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The circuits of a device, for one who only looks: nobody is waited for, and nobody
-//! waits for him.
+//! The circuits of a device for readers, without locks: a reader never waits and never makes others
+//! wait.
 
 use super::seen::{CircuitsRow, Seen, raw};
 use super::{CircuitTree, CircuitsNode, FILE, MAPS, keys, room_of};

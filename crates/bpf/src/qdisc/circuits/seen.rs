@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Nodes as they are in memory that is shared with the kernel.
+//! Nodes in the memory that is shared with the kernel.
 
 use crate::layout::circuits_label;
 use crate::qdisc::engine::{Mapped, Nodes};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs of the shaper with a discipline of one's own: which discipline a kind of
-//! qdisc has, by a copy of its file.
+//! Programs of the shaper with a user's own discipline; a copy of its file records which discipline
+//! a kind of qdisc has.
 //!
 //! A state names the program that it has. So that it can be read, and made again after a
 //! reboot or by going back, the files of what was loaded are kept: that in the folder for

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The control loop that cake-autorate publishes, written anew from its texts.
+//! The control loop of cake-autorate, reimplemented from its documentation.
 //!
 //! Its sources are of <https://github.com/lynxthecat/cake-autorate> at version 3.5.0. None is
 //! the program itself. `README.md` has the theory. `defaults.sh` has every constant, whose name

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What changes the rates of an arm's shapers as cake-autorate does, here on the gateway.
+//! Changes the rates of an arm's shapers as cake-autorate does, on the gateway.
 //!
 //! Echoes are asked of one node, and the counters of the gateway's devices are read. A rate comes
 //! into force by the arm's own command, in a thread that yields to the packets, as a policy that

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When packets came to the gateway from its hosts, so that their wait in the
-//! gateway is known.
+//! The times at which packets arrived at the gateway from its hosts, from which their waits in the
+//! gateway follow.
 //!
 //! A stamp does not tell: it is from before the sender's system call. Where the
 //! processor is busy, a packet may be in its host for longer than in the gateway, and

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The line in the kernel: a namespace between gateway and provider, whose two
-//! devices a program of BPF joins.
+//! The line in the kernel: a namespace between gateway and provider, whose two devices are joined
+//! by a BPF program.
 //!
 //! The program decides when packets leave and which are dropped; this reads what
 //! it records. It is what a run has where the kernel has BPF qdiscs and timers

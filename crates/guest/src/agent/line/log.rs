@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the recorder is given of packets on the line, whoever emulates it.
+//! The log of packets on the line for the recorder, whatever emulates the line.
 
 use super::entry::Entry;
 use super::packet::Facts;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The line in user space, between two TAP devices: the check of the one in the
-//! [`kernel`](super::kernel), and what a run has where that cannot be.
+//! The line in user space, between two TAP devices. It checks the line in the
+//! [`kernel`](super::kernel), and replaces it where that cannot run.
 //!
 //! `wan` in the gateway is the modem's Ethernet port, `line` in the provider
 //! the exchange's. A packet arrives when the kernel gives it to the TAP, which

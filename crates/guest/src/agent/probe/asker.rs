@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Asking at a probe's times, and recording what is answered.
+//! Sends a probe's requests at their times, and records the replies.
 
 use crate::agent::clock::Clock;
 use crate::agent::recorder::Recorder;

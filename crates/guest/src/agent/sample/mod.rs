@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sampling of senders' TCP state, of the gateway's queues, and of the machine.
+//! Samples senders' TCP state, the gateway's queues, and the machine.
 
 mod processor;
 mod queues;

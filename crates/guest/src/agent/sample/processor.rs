@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How long the machine's processors have nothing to do.
+//! The idle time of the machine's processors.
 
 use anyhow::{Context, Result};
 use std::fs::File;

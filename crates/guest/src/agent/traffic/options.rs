@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Making sockets, and the socket calls that rustix does not have.
+//! Makes sockets, with the socket calls that rustix lacks.
 
 use rustix::io::Errno;
 use rustix::net::{

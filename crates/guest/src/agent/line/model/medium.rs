@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Both directions of a line, which may have one medium between them.
+//! Both directions of a line, which may share one medium.
 
 use super::{Departure, Instant, Side};
 use weirgate_experiment::{Direction, Line, Random};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What uses a connection: it fills streams, or empties them.
+//! The application on a connection, which fills streams or empties them.
 
 use crate::agent::clock::Clock;
 use crate::agent::traffic::meter::Meter;

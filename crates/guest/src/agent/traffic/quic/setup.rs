@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What both ends of a connection are made with: keys, TLS, transport
-//! parameters. Nothing here is secret; a key protects nothing but this run.
+//! The set-up of both ends of a connection: keys, TLS, transport parameters. Nothing here is
+//! secret; a key protects only this run.
 
 use super::congestion::Counting;
 use anyhow::{Context, Result};

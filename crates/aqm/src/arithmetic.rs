@@ -21,7 +21,7 @@ pub fn idle_packets(weight: u64) -> u64 {
     ffi::aqm_test_idle_packets(weight)
 }
 
-/// ARED's weight for a link of so many packets a second.
+/// ARED's weight for a link of this many packets a second.
 pub fn automatic_weight(packets_s: u64) -> u64 {
     ffi::aqm_test_automatic_weight(packets_s)
 }

@@ -25,7 +25,7 @@ pub struct Row {
     pub unit: &'static str,
     /// What it is.
     pub help: &'static str,
-    /// Value where none is given (parameters only).
+    /// The default value (parameters only).
     pub default: u64,
     /// Smallest value allowed (parameters only).
     pub least: u64,
@@ -67,8 +67,8 @@ impl Discipline {
         lab.map(|raw| Self { raw, own: None }).collect()
     }
 
-    /// The names of [`Discipline::of_the_lab`]. A program that asks for no more has
-    /// nothing of them.
+    /// The names of [`Discipline::of_the_lab`]. A program that uses only this does not contain the
+    /// disciplines.
     pub fn lab_names() -> &'static [&'static str] {
         &ffi::LAB_NAMES
     }

@@ -5,7 +5,7 @@
 use std::ffi::{c_char, c_void};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// What a discipline is given of a packet.
+/// The facts about a packet that a discipline gets.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Packet {
@@ -35,7 +35,7 @@ pub struct Link {
     pub mpu_bytes: u32,
     /// How frames are cut up: 0 not at all, 1 ATM cells, 2 PTM code words.
     pub framing: u32,
-    /// The queue length that the device asks for, in packets; 0 for none.
+    /// The queue length of the device, in packets; 0 for none.
     pub queue_packets: u32,
     /// The most packets that the host can hold; 0 for as many as it can.
     pub room_packets: u32,

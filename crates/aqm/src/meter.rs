@@ -13,7 +13,7 @@ const MOST_INTERVAL: u64 = 1_000_000_000_000;
 /// One as a ratio (`AQM_ONE`).
 const ONE: u64 = 1 << 32;
 
-/// What a meter says of a packet, in the order of what is permitted.
+/// A meter's verdict on a packet, from the best colour to the worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Colour {
     /// Within the committed rate and burst.
@@ -221,8 +221,8 @@ impl Meter {
     }
 
     /// The colour of an IP packet of so many bytes at a time in nanoseconds;
-    /// it brings a colour, which a colour-blind meter does not look at. A time
-    /// before the last packet's counts as the last packet's.
+    /// it brings a colour, which a colour-blind meter ignores. A time before
+    /// the last packet's counts as the last packet's.
     pub fn colour(&mut self, bytes: u32, brings: Colour, now_ns: u64) -> Colour {
         // SAFETY: both structures are C's own in size (a test compares them)
         // and stay where they are while the function runs.

@@ -111,7 +111,7 @@ impl Discipline {
     /// Opens a compiled discipline, and keeps it for as long as the process
     /// runs. `kit` is the number that the sources of the kit have, by which
     /// those that it was built with are recognised. The file's code runs in this
-    /// process: whoever wrote it is trusted as this program is.
+    /// process: its author is trusted as this program is.
     pub fn open(path: &Path, kit: u64) -> Result<Self, OpenError> {
         let file = read(path)?;
         match seal::check(&file) {

@@ -33,7 +33,7 @@ pub enum What {
     Departed(Verdict),
 }
 
-/// Runs events through a queue. Packets are counted on from what came before.
+/// Runs events through a queue. Packet numbers continue from former events.
 pub fn replay(queue: &mut Queue<usize>, events: impl IntoIterator<Item = Event>) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     let mut arrivals = queue.count("arrived_packets").unwrap_or(0) as usize;

@@ -135,7 +135,7 @@ impl<T> Shaper<T> {
         shaper
     }
 
-    /// Sets all anew, and keeps packets and what classes have had. Classes stay
+    /// Sets everything again, and keeps packets and the classes' counters. Classes stay
     /// in their places, with their disciplines.
     ///
     /// # Panics
@@ -217,7 +217,7 @@ impl<T> Shaper<T> {
         arrival
     }
 
-    /// The host asks for a packet, at a time that may be before the line is free.
+    /// The host requests a packet, at a time that may be before the line is free.
     pub fn depart(&mut self, now_ns: u64) -> ShaperDeparture<T> {
         let mut departure = ShaperDeparture {
             sent: None,

@@ -252,8 +252,7 @@ impl LineEmulator {
         self.run(true)
     }
 
-    /// From now on what arrives is dropped, and not recorded; what is on the line
-    /// goes on.
+    /// From now on arriving packets are dropped and not recorded; packets on the line continue.
     ///
     /// # Errors
     ///

@@ -24,7 +24,7 @@ pub struct Middlebox {
 pub struct MiddleboxCount {
     /// With payload.
     pub data: [u64; 4],
-    /// Without, but for those with SYN.
+    /// Without, except those with SYN.
     pub bare: [u64; 4],
     /// With SYN.
     pub syn: [u64; 4],

@@ -56,7 +56,7 @@ pub struct PragueState {
 }
 
 impl Prague {
-    /// What a socket asks for (`TCP_CONGESTION`).
+    /// The name that a socket selects (`TCP_CONGESTION`).
     pub const NAME: &'static str = NAME;
 
     /// Loads and registers it. Needs CAP_BPF and CAP_NET_ADMIN. A kernel before Linux

@@ -66,8 +66,8 @@ use weirgate_state::{
 /// The name of the tables.
 pub const TABLE: &str = "weirgate";
 
-/// The state that a policy asks for, with errors and warnings; no state where one
-/// of the problems is an error.
+/// The state that a policy describes, with errors and warnings; no state where one of the problems
+/// is an error.
 ///
 /// The problems' spans are those of the policy's text, their codes those of
 /// [`CODES`]. The same policy and capabilities always give the same state.

@@ -54,8 +54,7 @@ impl Behaviour {
         Self::ALL.into_iter().find(|one| one.to_string() == upper)
     }
 
-    /// Its code points, as a policy writes them; that of what keeps to its
-    /// contract first.
+    /// Its code points, as a policy writes them; first that of packets within their contract.
     #[must_use]
     pub fn code_points(self) -> Vec<String> {
         match self {

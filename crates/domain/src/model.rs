@@ -29,10 +29,9 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// Whether every router tells drop precedences and importance apart, so that
-    /// what exceeds a profile may enter and be the first to go. Where one cannot,
-    /// it would take the room of what keeps to its profile, and is discarded at
-    /// the edge.
+    /// Whether every router distinguishes drop precedences and importance, so that packets beyond a
+    /// profile may enter and are dropped first. If one router cannot, such packets would take the
+    /// room of packets within their profiles, so the edge discards them.
     #[must_use]
     pub fn tells_levels(&self) -> bool {
         self.routers.values().all(|router| router.kit)
@@ -48,7 +47,7 @@ pub struct Position {
     pub line: u32,
 }
 
-/// Where a router stands (RFC 2475 section 2.1.1).
+/// The position of a router in the domain (RFC 2475 section 2.1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Customers are connected to it.
@@ -82,7 +81,7 @@ pub struct Circuits {
     pub of: CircuitsOf,
     /// The device that sends to subscribers.
     pub access: Option<Value<String>>,
-    /// The device that sends what comes from subscribers.
+    /// The device that sends packets from subscribers.
     pub core: Option<Value<String>>,
     /// What all have together, to subscribers and from them.
     pub rates: Option<[Rate; 2]>,

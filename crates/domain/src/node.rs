@@ -9,8 +9,7 @@ use weirgate_compile::{Scheduler, misfit, scheduler};
 use weirgate_policy::{Direction, Policy};
 use weirgate_units::Arrange as _;
 
-/// A port whose policy weirgate refuses; the domain asks for something there
-/// that no port can do.
+/// A port whose policy weirgate refuses, because the domain requires something that no port can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeError {
     /// The port's router.

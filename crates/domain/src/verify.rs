@@ -248,8 +248,8 @@ impl Verification<'_> {
         left.into_iter().collect()
     }
 
-    /// What is remembered for the next time: of what was judged now, since
-    /// when it is so, and of all else what was known.
+    /// What is stored for the next time: since when each verdict of this time holds, and the former
+    /// record of everything else.
     pub fn remember(&mut self, before: Since) {
         let mut since = before;
         for (service, fate) in self.domain.services.iter().zip(&self.services) {

@@ -26,7 +26,7 @@ pub struct Metric {
     pub phase: Option<String>,
     /// What is measured.
     pub quantity: Quantity,
-    /// Of what: the name of a probe, a flow, a link or the like.
+    /// The subject: the name of a probe, a flow, a link or similar.
     pub subject: String,
     /// Which number of it.
     pub statistic: Statistic,

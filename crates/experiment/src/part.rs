@@ -31,7 +31,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Whether a flow of so many bytes belongs to it.
+    /// Whether a flow of this many bytes belongs to it.
     #[must_use]
     pub const fn has(&self, bytes: u64) -> bool {
         self.above < bytes && bytes <= self.most

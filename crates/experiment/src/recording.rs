@@ -48,7 +48,7 @@ pub struct Recording {
     /// How long the machine's processors had nothing to do; empty where it was not a
     /// machine of the run's own.
     pub idle: Vec<IdleSample>,
-    /// What was kept of packets' contents; empty unless asked for.
+    /// The stored beginnings of packets; empty unless a capture was requested.
     pub capture: Capture,
     /// Policies that were applied while traffic ran, in order.
     pub changes: Vec<Changed>,
@@ -93,7 +93,7 @@ pub struct Written {
 /// The first bytes of packets at the line, as Ethernet frames.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Capture {
-    /// Bytes kept of a frame at most; 0 where no capture was asked for.
+    /// The most bytes stored of a frame; 0 where no capture was requested.
     pub snap_bytes: u16,
     /// Bytes kept of each packet, in the order of [`Recording::line`]. It is
     /// shorter than that where the capture was full before the run ended.
@@ -230,7 +230,7 @@ pub struct Connection {
     pub connected_ns: Option<u64>,
     /// When the last byte came.
     pub finished_ns: Option<u64>,
-    /// Payload bytes asked for.
+    /// Payload bytes requested.
     pub bytes: u64,
 }
 
@@ -392,8 +392,7 @@ impl TcpSegment {
 }
 
 impl Recording {
-    /// Packets at the line whose contents a capture has no room for; 0 where
-    /// none was asked for.
+    /// Packets at the line whose contents a capture has no room for; 0 where none was requested.
     #[must_use]
     pub fn not_captured(&self) -> usize {
         if self.capture.snap_bytes == 0 {

@@ -163,8 +163,8 @@ impl Kernel {
         Ok(listed.iter().filter_map(|payload| read(payload)).collect())
     }
 
-    /// What there is of connections, without memory for each of them: of a table
-    /// that somebody fills, no more is kept than that.
+    /// A summary of connections, which takes no memory for each of them, even if somebody fills the
+    /// table.
     pub async fn connection_table(&self) -> Result<ConnectionTable, KernelError> {
         let message = message(CT_GET, 0);
         let add = |table: &mut ConnectionTable, payload: &[u8]| {
@@ -184,10 +184,10 @@ impl Kernel {
         text.trim().parse().ok()
     }
 
-    /// Has connection tracking forget every connection whose mark has the value in
-    /// the bits of `mask`: the next packet of each begins a connection anew, with
-    /// translation chosen anew. One request, whatever their number
-    /// (`ctnetlink_flush_conntrack`, net/netfilter/nf_conntrack_netlink.c).
+    /// Removes every connection whose mark has the value in the bits of `mask` from connection
+    /// tracking. The next packet of each begins a new connection, with a new address translation.
+    /// One request, whatever their number (`ctnetlink_flush_conntrack`,
+    /// net/netfilter/nf_conntrack_netlink.c).
     pub async fn drop_connections(&self, mask: u32, value: u32) -> Result<(), KernelError> {
         let mut message = message(CT_DELETE, 0);
         message.append_attr_u32_be(CTA_MARK, value);

@@ -142,7 +142,7 @@ impl Kernel {
         })
     }
 
-    /// A kernel that answers so, whatever it is asked. After the last answer its sockets
+    /// A kernel that gives these answers, whatever the request. After the last answer its sockets
     /// fail.
     #[cfg(feature = "played")]
     #[must_use]
@@ -191,8 +191,8 @@ impl Kernel {
         self.ledger.set_witness(witness);
     }
 
-    /// Makes one of the next requests that change something fail, counted from
-    /// 0: for tests of what is left then. `None` makes none fail.
+    /// Lets one of the next changing requests fail, counted from 0, for tests of what is left then.
+    /// `None` lets none fail.
     pub fn inject(&self, fault: Option<Fault>) {
         self.ledger.set(fault);
     }

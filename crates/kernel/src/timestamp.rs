@@ -20,14 +20,13 @@ pub struct Timestamped {
     /// When the kernel received it; of a packet that was sent, when the kernel
     /// gave it to its device's queue.
     pub at_ns: Option<u64>,
-    /// The octet of code point and ECN field that an arriving packet had, where
-    /// the socket asks for it (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
+    /// The octet of code point and ECN field of an arriving packet, if the socket requests it
+    /// (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
     pub octet: Option<u8>,
 }
 
-/// Has the kernel note when each packet of a socket comes, for [`receive_timestamped`],
-/// and when each that it sends is given to the queue of its device, for
-/// [`sent_timestamped`].
+/// Lets the kernel timestamp each packet that a socket receives, for [`receive_timestamped`], and
+/// each packet that it sends, when it is given to the device's queue, for [`sent_timestamped`].
 #[expect(unsafe_code, reason = "rustix does not have this socket option")]
 pub fn enable_timestamps(socket: impl AsFd) -> io::Result<()> {
     let flags = libc::SOF_TIMESTAMPING_SOFTWARE
@@ -61,9 +60,8 @@ pub fn sent_timestamped(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Time
     receive(socket, buffer, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT)
 }
 
-/// How long an answer took: by the notes of both packets, where they lie within
-/// the time that passed for the program meanwhile, by a clock that nobody sets;
-/// else by that.
+/// How long a reply took: by the timestamps of both packets, if their difference is at most the
+/// time that passed for the program by a monotonic clock; else by that clock.
 #[must_use]
 pub fn took(sent_ns: Option<u64>, came_ns: Option<u64>, passed: Duration) -> Duration {
     let noted = sent_ns.zip(came_ns);

@@ -62,7 +62,7 @@ impl Default for Options {
 /// One arm to run.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// What the guest is given.
+    /// The guest's input.
     pub job: Job,
     /// Further words of the kernel's command line, such as `highres=off`.
     pub boot_options: Vec<String>,

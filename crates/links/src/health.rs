@@ -21,12 +21,12 @@ const MOST_DOUBLINGS: u32 = 5;
 /// new.
 const AS_NEW: u64 = 10;
 
-/// When a link is given up and used again.
+/// The times after which a link counts as dead and as usable again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
     /// The time between two rounds of questions, as long as they are answered.
     pub every: Span,
-    /// How long nobody may have answered.
+    /// The longest silence of the hosts.
     pub silence: Span,
     /// How long there must be answers, without a gap of half the silence, before
     /// a link is used again.
@@ -75,8 +75,8 @@ pub struct Health {
 }
 
 impl Health {
-    /// A link that is taken to be up, or down, from now on. With `asks` there are
-    /// hosts that are asked; else the carrier decides alone.
+    /// A link that counts as up or down from now on. With `asks` hosts are probed; else only the
+    /// carrier decides.
     #[must_use]
     pub const fn new(timing: Timing, asks: bool, up: bool, now: u64) -> Self {
         Self {
@@ -119,7 +119,7 @@ impl Health {
         Span::from_nanos(steady.saturating_mul(1 << self.doublings))
     }
 
-    /// The device has a carrier, or has none any more, which needs no silence.
+    /// The device has gained or lost its carrier, which takes effect at once.
     pub fn carrier(&mut self, now: u64, carrier: bool) {
         if carrier == self.carrier {
             self.at(now);

@@ -24,7 +24,7 @@ pub struct Links {
     pub usage: Use,
     /// The bits of marks that number them.
     pub marks: u32,
-    /// When a link is given up, and when it is used again.
+    /// The times after which a link counts as dead, and as usable again.
     pub timing: Timing,
     /// At least one, the most preferred first.
     pub links: Vec<Link>,
@@ -44,7 +44,7 @@ pub struct Link {
     pub gateways: Vec<IpAddr>,
     /// Its part of new connections with [`Use::Balance`], 1 to 100.
     pub weight: u32,
-    /// Hosts that are asked for echoes over this link, and nobody else.
+    /// Hosts that are probed over this link; no others are.
     pub probe: Vec<IpAddr>,
 }
 

@@ -22,10 +22,9 @@ const OTHERS: u32 = 30;
 /// The main table (`RT_TABLE_MAIN`, linux/rtnetlink.h).
 const MAIN: u32 = 254;
 
-/// What shall route, where `up` says of each link whether it is used, and `paths`
-/// how its device leads to the internet. A link without a way of an IP version is
-/// not used for that version. Without any link that is used, the main table
-/// decides, as it did before.
+/// The desired routing: `up` says for each link whether it is used, and `paths` how its device
+/// leads to the internet. A link without a path for an IP version is not used for that version. If
+/// no link is used, the main table decides, as before.
 #[must_use]
 pub fn routing(links: &Links, up: &[bool], paths: &[LinkPath]) -> Routing {
     let mut wanted = Routing {

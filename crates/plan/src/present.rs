@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use weirgate_state::{DeviceName, Hook, State, Table};
 use weirgate_units::Inserted as _;
 
-/// The part of a state that these devices of others' can carry: an absent
-/// device takes along the chains that hang on it alone, and an IFB to which
-/// nothing is sent any more.
+/// The part of a state that can be applied with these foreign devices: without a device, the chains
+/// only for it are left out, and an IFB to which nothing is redirected then.
 pub fn present(state: &State, devices: &BTreeSet<DeviceName>) -> State {
     let is_ifb = |name: &DeviceName| state.devices.get(name).is_some_and(|one| one.owned_ifb);
     let carried = |table: &&Table| {

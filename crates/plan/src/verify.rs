@@ -34,9 +34,8 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Every difference of `observed` from `desired`; empty where the kernel holds
-/// what was asked for. Devices that only `observed` has are no difference,
-/// except IFB devices of weirgate's.
+/// Every difference of `observed` from `desired`; empty where the kernel has the desired state.
+/// Devices that only `observed` has are no difference, except IFB devices of weirgate's.
 pub fn verify(observed: &State, desired: &State) -> Vec<Difference> {
     let mut found = Found(Vec::new());
     for (name, wanted) in &desired.devices {

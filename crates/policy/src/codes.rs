@@ -6,7 +6,7 @@
 pub struct Code {
     /// The code, a letter and three digits; it never changes its meaning.
     pub code: &'static str,
-    /// What it stands for, one sentence.
+    /// Its meaning in one sentence.
     pub meaning: &'static str,
 }
 

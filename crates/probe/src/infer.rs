@@ -221,7 +221,7 @@ impl Inference {
         alone.then_some(first)
     }
 
-    /// The rate of what fits best.
+    /// The rate of the best fit.
     #[must_use]
     pub fn rate(&self) -> Option<Rate> {
         self.layers.first().map(|fit| fit.rate)

@@ -58,8 +58,8 @@ pub struct Legend {
     /// The link by direction and device, with the gate's rate in bits of the
     /// wire by the second.
     pub links: Vec<(String, String, u64)>,
-    /// What holds what arrives and why, in lines for people, a text for each link where
-    /// there is something to say.
+    /// How arriving packets are limited and why, in lines for people: one text for each link with
+    /// something to report.
     pub arriving: Vec<String>,
     /// The devices on the inside, where hosts have addresses of their own.
     pub inside: Vec<String>,
@@ -74,7 +74,7 @@ pub struct Legend {
     /// The devices at which packets are conditioned.
     #[serde(skip)]
     pub conditioned: Vec<DeviceName>,
-    /// The devices at which what arrives is held to a rate without a queue.
+    /// The devices at which arriving packets are held to a rate without a queue.
     #[serde(skip)]
     pub policed: Vec<DeviceName>,
     /// Tells the classes of connections.

@@ -212,8 +212,8 @@ impl Number {
 pub struct Object {
     /// What sort of thing it is.
     pub sort: Sort,
-    /// Tells it from what had its name before: another of these, and its
-    /// counters began anew.
+    /// Distinguishes it from a former object of its name: with another identity its counters have
+    /// restarted.
     pub identity: String,
     /// Its counters began with nothing after the look before, so that all that
     /// they have counted was counted since.

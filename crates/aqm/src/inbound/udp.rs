@@ -28,7 +28,7 @@ pub struct UdpRule {
     pub chunk_ns: u64,
     /// How many of them are averaged, up to 64.
     pub chunks: u64,
-    /// The silence after which a stream begins anew.
+    /// The silence after which a stream starts again.
     pub age_ns: u64,
 }
 
@@ -91,7 +91,7 @@ impl Udp {
         unsafe { aqm_udp_size as usize }
     }
 
-    /// A datagram of so many bytes came.
+    /// A datagram of this many bytes arrived.
     pub fn arrived(&mut self, bytes: u32, now_ns: u64) -> UdpVerdict {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a stream; the rule is as C has it.

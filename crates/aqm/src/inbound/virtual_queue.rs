@@ -30,8 +30,8 @@ impl VirtualQueue {
         })
     }
 
-    /// Settings as they hold on it: nothing waits, so nobody can go first, and
-    /// there is one band.
+    /// Settings as they apply to it: nothing waits, so no packet can go first, and there is one
+    /// band.
     pub fn in_force(settings: &Settings) -> Settings {
         let mut settings = settings.clone();
         // A discipline without bands has nothing to be set.

@@ -61,10 +61,10 @@ pub struct WindowRule {
     pub algorithm: u64,
     /// This window and no other, in bytes; 0: by the algorithm.
     pub fixed_bytes: u64,
-    /// Of the edge: at most the rate's bytes of so long are offered, earned by
-    /// waiting, or owed. No less than the longest round trip.
+    /// Of the edge: the most that is offered, earned by waiting, or owed, as a time at the rate. No
+    /// less than the longest round trip.
     pub horizon_ns: u64,
-    /// Of the edge: an acknowledgement is held back so long at most.
+    /// Of the edge: the longest time that an acknowledgement is held back.
     pub hold_ns: u64,
     /// Of the edge: on offer before anything came, in bytes; 0: what the
     /// receiver offers.
@@ -120,15 +120,15 @@ impl Window {
         unsafe { aqm_window_size as usize }
     }
 
-    /// Data came: so many bytes, in segments of at most `mss`.
+    /// Data arrived: this many bytes, in segments of at most `mss`.
     pub fn arrived(&mut self, bytes: u32, mss: u32, now_ns: u64) {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a connection; the rule is as C has it.
         unsafe { aqm_window_arrived(flow, &raw const self.rule, bytes, mss, now_ns) };
     }
 
-    /// Which of the sender's bytes came: so many from this number on. Before
-    /// [`Window::arrived`] says that they did.
+    /// Which of the sender's bytes arrived: this many, from this sequence number on. Call it before
+    /// [`Window::arrived`].
     pub fn numbered(&mut self, first: u32, bytes: u32) {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a connection.

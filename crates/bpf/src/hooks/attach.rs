@@ -53,7 +53,7 @@ pub struct FoundFilter {
 }
 
 impl Loader {
-    /// For so many devices at most.
+    /// For at most this many devices.
     pub const fn new(devices: u32) -> Self {
         Self {
             ingress: None,

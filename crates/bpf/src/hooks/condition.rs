@@ -60,8 +60,8 @@ pub struct ConditionRecord {
     pub colour: Colour,
 }
 
-/// The program, loaded by this process, with room for so many devices. It is
-/// gone when this is dropped, unless a device has it by then.
+/// The program, loaded by this process, with room for this many devices. Dropping this unloads it,
+/// unless a device has it by then.
 #[derive(Debug)]
 pub struct Condition {
     program: PacketPrograms,
@@ -80,7 +80,7 @@ pub struct ConditionMaps {
 }
 
 impl Condition {
-    /// Loads it with room for so many devices. Needs CAP_BPF and CAP_NET_ADMIN.
+    /// Loads it with room for this many devices. Needs CAP_BPF and CAP_NET_ADMIN.
     pub fn load(room: u32) -> Result<Self, BpfError> {
         Self::load_as(room, false)
     }
@@ -152,7 +152,7 @@ impl Condition {
         self.run_given(frame, class, (0, 0))
     }
 
-    /// The same of a frame that so many segments of so many bytes were made.
+    /// The same for a frame into which this many segments of this many bytes were merged.
     pub fn run_merged(
         &self,
         frame: &[u8],
@@ -231,9 +231,8 @@ impl ConditionMaps {
         })
     }
 
-    /// Sets the conditioners, in the order in which they are asked. One that is
-    /// what it was at its position keeps its meter and its counts; any other begins
-    /// anew.
+    /// Sets the conditioners, in the order in which they are tested. One that is unchanged at its
+    /// position keeps its meter and its counts; any other starts again.
     pub fn set(&self, rules: &[Conditioner]) -> Result<(), BpfError> {
         if rules.len() > CONDITIONERS as usize {
             return Err(BpfError::Classes(format!(

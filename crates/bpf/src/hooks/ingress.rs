@@ -38,7 +38,7 @@ impl Store {
         names.filter_map(|name| parsed(&name)).collect()
     }
 
-    /// The one of a device, if there is one and nobody has taken it off.
+    /// The one on a device, if it exists and nobody has detached it.
     pub fn ingress_at(&self, point: AttachPoint) -> Option<IngressAttachment> {
         let mut all = self.ingresses().into_iter();
         all.find(|one| one.point == point && tcx::is_on(&self.of(one).join(LINK), point.ifindex))
@@ -56,8 +56,8 @@ impl Store {
         })
     }
 
-    /// Loads a discipline and puts it on a device of this thread's network
-    /// namespace, in place of what was there. `seed` is as for
+    /// Loads a discipline and puts it on a device of this thread's network namespace, in place of a
+    /// former one. `seed` is as for
     /// [`Filter::load`].
     pub fn put_ingress(
         &self,
@@ -87,9 +87,9 @@ impl Store {
         })
     }
 
-    /// Removes what is pinned of those that are on no device any more, because the
-    /// device is gone or somebody took the program off. A folder without its link
-    /// may be one that another process is about to fill.
+    /// Removes the pins of those that are no longer on a device, because the device is gone or
+    /// somebody detached the program. A folder without its link may be one that another process is
+    /// about to fill.
     pub fn tidy_ingresses(&self) -> Result<Vec<IngressAttachment>, BpfError> {
         let mut all = self.ingresses();
         all.retain(|one| {

@@ -77,7 +77,7 @@ impl Order {
         })
     }
 
-    /// How many connections are known, each direction by itself.
+    /// How many connections are known, counted for each direction.
     pub fn flows(&self) -> Result<usize, BpfError> {
         let map = self.0.handle("order_flows");
         let map = map.ok_or(BpfError::NoProgram(FILE))?;

@@ -51,7 +51,7 @@ impl Store {
         found
     }
 
-    /// The program as a filter would be found; `None` where it is on no device any more.
+    /// The program as a filter would be found; `None` where it is no longer on a device.
     pub fn tcx_filter(&self, one: &TcxProgram) -> Option<FoundFilter> {
         let Pinned { program, .. } = tcx::on(&self.pin_of(one), one.point.ifindex)?;
         Some(FoundFilter {

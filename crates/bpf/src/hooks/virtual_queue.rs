@@ -35,7 +35,7 @@ const RECORDS: &str = "records";
 /// How the filter is to work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterSetup {
-    /// The link; its rate is what arriving packets are held to.
+    /// The link; arriving packets are held to its rate.
     pub link: LinkFacts,
     /// Which parts of a packet make its flow: a sum of 1 (source address), 2
     /// (destination address), 4 (source port), 8 (destination port) and 16
@@ -105,8 +105,7 @@ pub struct FilterFlow {
 
 impl Filter {
     /// Loads the filter. Needs CAP_BPF and CAP_NET_ADMIN, and no type
-    /// information of the kernel. `seed` is what flows are hashed with, and
-    /// should be known to nobody.
+    /// information of the kernel. `seed` is the key of the flow hash, and should be secret.
     pub fn load(setup: &FilterSetup, seed: u32) -> Result<Self, BpfError> {
         Self::load_as(setup, seed, false)
     }
@@ -151,8 +150,8 @@ impl Filter {
         Ok((!ran.dropped, ran.frame))
     }
 
-    /// The same on a packet that so many segments, each of so many bytes of
-    /// payload, were made.
+    /// The same for a packet into which this many segments, each of this many bytes of payload,
+    /// were merged.
     pub fn run_merged(
         &self,
         frame: &[u8],

@@ -139,8 +139,8 @@ impl WindowControl {
         Ok(self.0.run_as(named(ingress), frame, given)?.frame)
     }
 
-    /// The same on a packet that so many segments, each of so many bytes of
-    /// payload, were made.
+    /// The same for a packet into which this many segments, each of this many bytes of payload,
+    /// were merged.
     pub fn run_merged(
         &self,
         ingress: bool,

@@ -96,7 +96,7 @@ pub struct CircuitsChange {
     pub added: usize,
     /// Nodes whose configuration has changed.
     pub changed: usize,
-    /// Nodes that are there no more.
+    /// Nodes that were removed.
     pub removed: usize,
     /// Entries of the tables of keys that were written.
     pub written: usize,
@@ -284,8 +284,8 @@ impl CircuitTree {
         Ok(pinned.is_some() && pinned == self.rules.id())
     }
 
-    /// Lets go of the kind of qdisc, which the kernel forgets with its pins then, whoever has
-    /// the maps. It cannot be pinned any more.
+    /// Releases the kind of qdisc. The kernel then removes it with its pins, whoever has the maps.
+    /// It cannot be pinned afterwards.
     pub fn let_go(&mut self) {
         self.engine.let_go();
     }

@@ -23,8 +23,8 @@ pub struct Setup {
     pub settings: Settings,
     /// The link; what is 0 is taken from the device.
     pub link: LinkFacts,
-    /// The rate that it holds packets back to, in bytes a second on the wire;
-    /// 0 where the device itself takes no more than it can send.
+    /// The rate to which it shapes, in bytes a second on the wire; 0 where the device itself
+    /// accepts no more than it can send.
     pub gate_bytes_s: u64,
 }
 
@@ -65,8 +65,8 @@ impl Qdisc {
 
     /// Begins to record what happens at an attach point, into a ring of `bytes`, a
     /// power of two and a multiple of the page size. Takes effect with the next
-    /// packet that comes there; `None` where there is no such qdisc. A recorder
-    /// takes the place of one that is there already.
+    /// packet that comes there; `None` where there is no such qdisc. A recorder replaces an
+    /// existing one.
     pub fn record(&self, point: AttachPoint, bytes: u32) -> Result<Option<Recorder<'_>>, BpfError> {
         let number = self.number(point)?;
         let record = |number| self.recorder(number, number, bytes);

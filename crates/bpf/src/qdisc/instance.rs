@@ -5,8 +5,8 @@ use crate::qdisc::attach_point::AttachPoint;
 use weirgate_aqm::{Discipline, Link, Row, reasons};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// A qdisc as it was when it was read. The kernel goes on meanwhile: numbers
-/// that belong together may be a packet apart.
+/// A qdisc at the time of the read. The kernel continues meanwhile, so related numbers may differ
+/// by a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
     discipline: Discipline,

@@ -18,8 +18,8 @@ pub(crate) const INSTANCES: &str = "instances";
 pub(crate) const CHANGES: &str = "changes";
 pub(crate) const RECORDERS: &str = "recorders";
 
-/// A kind of qdisc that this process put into the kernel. When it is dropped
-/// unpinned, the kind is gone once no device has such a qdisc any more.
+/// A kind of qdisc that this process put into the kernel. When it is dropped unpinned, the kind is
+/// removed once no device has such a qdisc.
 #[derive(Debug)]
 pub struct Kind<H: Host> {
     name: String,
@@ -166,8 +166,8 @@ impl<H: Host> Kind<H> {
 
     /// Lets the qdisc at an attach point mark packets, which needs a program at egress
     /// of its device; the device is in the network namespace of this thread.
-    /// Marks end with what is given back. Without it disciplines learn that
-    /// nothing can be marked.
+    /// Dropping the returned value ends marks. Without marks, disciplines learn that nothing can be
+    /// marked.
     pub fn mark(&self, point: AttachPoint) -> Result<Attached, BpfError> {
         let marker = self.marks.attach(point)?;
         self.raise_at(point)?;

@@ -181,9 +181,8 @@ impl RowTree {
         Ok(counted && tcx::is_on(&folder.join(MARKER), point.ifindex))
     }
 
-    /// Says what the tree is to be. What it has queued stays, but for leaves that go.
-    /// Nodes come before those that go, and parents before their children, so that a
-    /// packet always finds a way.
+    /// Sets the tree. Queued packets stay, except in removed leaves. Nodes are added before others
+    /// are removed, and parents before their children, so that a packet always finds a path.
     ///
     /// # Errors
     ///

@@ -140,7 +140,7 @@ impl Store {
         names
     }
 
-    /// Ends a discipline's kind; it is gone when no device uses it any more.
+    /// Ends a discipline's kind; the kernel removes it when no device uses it.
     pub fn remove_qdisc(&self, discipline: Discipline) -> Result<(), BpfError> {
         self.remove(discipline.name(), &qdisc::maps())
     }
@@ -227,7 +227,7 @@ impl Store {
         Ok(())
     }
 
-    /// Ends the kind of a shaper; it is gone when no device uses it any more.
+    /// Ends the kind of a shaper; the kernel removes it when no device uses it.
     pub fn remove_shaper(&self, shaper: &Shaper) -> Result<(), BpfError> {
         self.remove(folder_of(shaper.kind()), &shaper::maps(shaper.own()))
     }
@@ -237,7 +237,7 @@ impl Store {
         CircuitTree::pinned(point, &Self::circuits_folder(point))
     }
 
-    /// Whether these circuits, which somebody opened before, are still those of the device.
+    /// Whether these circuits, which were opened earlier, are still those of the device.
     pub fn are_circuits(&self, point: AttachPoint, tree: &CircuitTree) -> Result<bool, BpfError> {
         tree.is_pinned_in(&Self::circuits_folder(point))
     }
@@ -292,7 +292,7 @@ impl Store {
         Ok(names.filter_map(point).collect())
     }
 
-    /// Ends the circuits of a device, which has their qdisc no more.
+    /// Ends the circuits of a device that no longer has their qdisc.
     pub fn remove_circuits(&self, point: AttachPoint) -> Result<(), BpfError> {
         CircuitTree::unpin(&Self::circuits_folder(point))
     }
@@ -343,7 +343,7 @@ impl Store {
         tree.set(rows)
     }
 
-    /// Ends the tree of a device, which has its qdisc no more.
+    /// Ends the tree of a device that no longer has its qdisc.
     pub fn remove_rows(&self, point: AttachPoint) -> Result<(), BpfError> {
         RowTree::unpin(&self.rows_folder(point))?;
         // The folder of all goes with the last.

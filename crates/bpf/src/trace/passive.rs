@@ -78,7 +78,7 @@ pub struct SpreadOf {
     pub quantity: PassiveQuantity,
 }
 
-/// A host: counters that only grow, and begin anew where it was forgotten.
+/// A host's counters, which only grow, and restart after the host was forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Host {
     /// IP bytes that it sent.

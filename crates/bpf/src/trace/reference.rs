@@ -155,7 +155,7 @@ impl QdiscTrace {
         Ok(())
     }
 
-    /// Events that were lost, because nobody read fast enough.
+    /// Events that were lost because they were not read fast enough.
     pub fn lost(&self) -> Result<u64, BpfError> {
         self.lost.first()
     }

@@ -40,8 +40,7 @@ pub struct CheckReport {
     pub engine: String,
     /// The directions that it shapes, upstream first.
     pub directions: Vec<DirectionReport>,
-    /// What happens to what arrives where that is policed without a
-    /// queue: it has no classes and no bounds.
+    /// How arriving packets are policed without a queue: they have no classes and no bounds.
     pub policed: Option<String>,
     /// What its author should know: objectives that are not met.
     pub problems: Vec<Problem>,

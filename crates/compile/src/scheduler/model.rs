@@ -50,7 +50,7 @@ pub struct Member {
     pub group: Option<String>,
     /// In the engine of rows the number of a node of its own, where its hosts share it.
     pub hosts: Option<Handle>,
-    /// How many hosts with a limit of their own it stands for besides itself.
+    /// How many hosts with a limit of their own it represents besides itself.
     pub capped: u32,
     /// Wire bytes of the largest packet that rules let into it.
     pub largest: u32,
@@ -76,14 +76,13 @@ impl Member {
         }
     }
 
-    /// Wire bytes that it may send on credit: a packet of each host that it
-    /// stands for.
+    /// Wire bytes that it may send on credit: one packet of each host that it represents.
     #[must_use]
     pub fn on_credit(&self) -> u64 {
         u64::from(self.largest) * (u64::from(self.capped) + 1)
     }
 
-    /// Wire bytes of a turn of all that it stands for.
+    /// Wire bytes of a turn of all hosts that it represents.
     #[must_use]
     pub fn turn(&self) -> u64 {
         u64::from(self.quantum) * (u64::from(self.capped) + 1)

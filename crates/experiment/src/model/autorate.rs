@@ -5,7 +5,7 @@ use super::{Command, Node};
 use std::collections::BTreeMap;
 use weirgate_units::Rate;
 
-/// What the loop is told.
+/// The settings of the loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Autorate {
     /// Who answers the gateway's echoes.
@@ -25,7 +25,7 @@ pub struct AutorateSide {
     pub base: Rate,
     /// Never above.
     pub most: Rate,
-    /// What puts a rate in force; `{kbit}` stands for it.
+    /// The command that sets a rate; `{kbit}` stands for the rate.
     pub command: Command,
 }
 

@@ -27,7 +27,7 @@ pub struct Line {
     pub half_duplex: bool,
 }
 
-/// What changes at the line from a time on, as when a modem trains anew.
+/// A change of the line from a time on, as when a modem retrains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineStep {
     /// When, in virtual time since the start of traffic.

@@ -42,7 +42,7 @@ impl KernelName {
 /// What the machine of every arm is made of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// The kernel that the experiment asks for; the laboratory's own where it asks for none.
+    /// The experiment's kernel; the laboratory's default where none is named.
     pub kernel: Option<KernelName>,
 }
 

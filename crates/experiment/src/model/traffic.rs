@@ -29,7 +29,7 @@ pub struct Traffic {
     pub dscp: Dscp,
     /// Uses IPv6.
     pub ipv6: bool,
-    /// The policy class that it is meant for, the name in `sojourn.CLASS`.
+    /// The policy class that its packets should get, the name in `sojourn.CLASS`.
     pub class: Option<String>,
     /// The entries that it is compared with, the name in `jain.GROUP`.
     pub group: Option<String>,
@@ -194,7 +194,7 @@ pub struct Probe {
     pub dscp: Dscp,
     /// Uses IPv6.
     pub ipv6: bool,
-    /// The policy class that it is meant for.
+    /// The policy class that its packets should get.
     pub class: Option<String>,
     /// Bounds in ms for `rtt.PROBE.within_N_ms.ratio`.
     pub within_ms: Vec<u32>,

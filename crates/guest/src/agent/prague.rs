@@ -20,12 +20,12 @@ const SETTING: &str = "/proc/sys/net/ipv4/tcp_ecn";
 /// without the first (Documentation/networking/ip-sysctl.rst).
 const ACCURATE_TO_WHO_ASKS: &str = "5";
 
-/// Whether a connection asks for it.
+/// Whether a connection selects it.
 pub fn is_asked_for(settings: &TcpSettings) -> bool {
     settings.congestion.as_deref() == Some(Prague::NAME)
 }
 
-/// Whether any traffic of an experiment asks for it.
+/// Whether any traffic of an experiment selects it.
 pub fn is_wanted(experiment: &Experiment) -> bool {
     experiment.traffic.iter().any(|entry| match &entry.kind {
         TrafficKind::Tcp(tcp)

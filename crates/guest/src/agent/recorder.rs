@@ -90,8 +90,8 @@ impl Recorder {
         }
     }
 
-    /// The index of a flow, made when first asked for. `class` is the policy
-    /// class that it is meant for.
+    /// The index of a flow, created at the first request. `class` is the policy class that its
+    /// packets should get.
     pub fn flow(&self, name: &str, instance: u16, class: Option<&str>) -> u16 {
         let class = class.map(|class| self.class(class));
         let records = &mut *self.shared.borrow_mut();

@@ -23,13 +23,13 @@ pub struct Shaper {
     desired: State,
 }
 
-/// What is known of the gateway before a change: its state before any policy,
-/// and what the policy in force asks for.
+/// The gateway before a change: its state before any policy, and the desired state of the policy in
+/// force.
 #[derive(Debug, Clone)]
 pub struct Known {
     /// Before any policy.
     pub former: State,
-    /// What the policy in force asks for.
+    /// The desired state of the policy in force.
     pub desired: State,
 }
 

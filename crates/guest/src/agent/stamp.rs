@@ -9,13 +9,13 @@
 /// Bytes of a stamp. A shorter payload has none.
 pub const LEN: usize = 12;
 
-/// The first two bytes, but for [`REPLY`].
+/// The first two bytes, except for [`REPLY`].
 pub const MAGIC: u16 = 0x5749;
 /// The bit that an answer has in them.
 pub const REPLY: u16 = 0x8000;
 const UNIT_SHIFT: u32 = 6;
 
-/// What a stamped packet says of itself.
+/// The content of a stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Its flow, an index of the recorder.

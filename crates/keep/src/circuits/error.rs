@@ -74,7 +74,7 @@ pub enum CircuitsRefused {
 }
 
 impl CircuitsRefused {
-    /// Whether what was asked for is wrong, and not what the kernel or a file has.
+    /// Whether the request is wrong, and not the kernel's or a file's state.
     pub fn is_wrong(&self) -> bool {
         match self {
             Self::Kernel(error) => matches!(**error, KernelError::NoDevice(_)),

@@ -21,7 +21,7 @@ pub struct CircuitsDone {
     pub change: CircuitsChange,
     /// The qdisc was put at the root, or at these queues.
     pub put: Option<Queues>,
-    /// Programs that somebody had taken off the device were put on it again.
+    /// Programs that another program had detached were attached again.
     pub reattached: bool,
     /// What joins packets was switched off.
     pub switched: bool,

@@ -108,8 +108,8 @@ impl<'k> Circuits<'k> {
         tree.ok_or_else(|| CircuitsRefused::None(name.clone()))
     }
 
-    /// Brings a list into force and keeps it: all of it, or the one before is in force
-    /// and kept. `adopt` replaces a root qdisc that somebody made.
+    /// Applies and stores a list: all of it, or the former one stays in force and stored. `adopt`
+    /// replaces a root qdisc of another program.
     pub async fn apply(
         &self,
         name: &DeviceName,
@@ -148,8 +148,8 @@ impl<'k> Circuits<'k> {
         Ok(done)
     }
 
-    /// Makes one circuit what `wanted` says it is to be, of what it is and the plans;
-    /// `None` for a circuit that is not there. What is so already is left as it is.
+    /// Changes one circuit to what `wanted` returns for its present state and the plans; `None`
+    /// stands for a circuit that does not exist. A circuit that is already equal is left alone.
     pub async fn change(
         &self,
         name: &DeviceName,

@@ -40,7 +40,7 @@ impl Root {
     }
 }
 
-/// Why a device has circuits at one queue, though more were asked for.
+/// Why a device has circuits at one queue, though more were requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OneQueue {
     /// It has no more.

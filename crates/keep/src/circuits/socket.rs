@@ -22,8 +22,8 @@ impl CircuitsSocket {
     /// Where it is, unless the caller says otherwise.
     pub const PATH: &'static str = "/run/weirgate/circuits.sock";
 
-    /// Listens there, in place of a socket at which nobody listens any more. A group, by its
-    /// number, may connect as root may. Needs a tokio runtime.
+    /// Listens at this path, and replaces a socket at which nobody listens. A group, by its number,
+    /// may connect as root may. Needs a tokio runtime.
     pub async fn open(
         folders: &Folders,
         path: &Path,

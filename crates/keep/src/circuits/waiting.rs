@@ -36,7 +36,7 @@ const HINT: &str = "remove the file, and apply the lists again";
 pub struct Guarded<'p> {
     /// This program, which takes them back when it is run as [`Circuits::guard`].
     pub program: &'p Path,
-    /// The folder that it is given as `--state-dir`.
+    /// The folder for its `--state-dir`.
     pub state: &'p Path,
     /// When they are taken back.
     pub after: Duration,
@@ -216,7 +216,7 @@ impl Circuits<'_> {
         Ok(all)
     }
 
-    /// The process that takes lists back which nobody has confirmed until then.
+    /// The process that takes back lists that nobody has confirmed by then.
     pub async fn guard(
         folders: &Folders,
         kernel: &Kernel,

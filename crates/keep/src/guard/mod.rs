@@ -63,8 +63,8 @@ pub struct Charge {
     /// The state after the change, with its tables emptied: the scope that the
     /// guard observes.
     pub desired: State,
-    /// The text of what was remembered before the change: read only when it is
-    /// needed, and sent by itself.
+    /// The text of what was stored before the change: read only when it is needed, and sent in a
+    /// message of its own.
     #[serde(skip)]
     pub memory: Option<Arc<[u8]>>,
     /// The head, with this change pending.
@@ -115,8 +115,8 @@ impl Answer {
     }
 }
 
-/// A guard, as seen by whoever makes the change. Dropping it without a word
-/// is what dying does: the guard takes the change back.
+/// A guard, as seen by the author of a change. Dropping it without a message has the same effect as
+/// the author's death: the guard takes the change back.
 pub struct Guard(Stream);
 
 impl Guard {

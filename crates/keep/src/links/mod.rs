@@ -31,7 +31,7 @@ const AGAIN: u64 = 1_000 * MILLISECOND;
 /// What to do with a damaged file.
 const HINT: &str = "remove it; `weirgate links run` writes it anew";
 
-/// What became of links, for whoever keeps a log.
+/// Events of links, for a log.
 #[derive(Debug)]
 pub enum LinkReport {
     /// The links of another file are held from now on.
@@ -84,7 +84,7 @@ impl LinksNow {
         folders.run.with_extension("links")
     }
 
-    /// What was written last; `None` where nobody holds links.
+    /// The report that was written last; `None` where no `links run` runs.
     pub fn read(folders: &Folders) -> Result<Option<Self>, KeepError> {
         sealed::read(&Self::file(folders), HINT)
     }

@@ -30,11 +30,11 @@ use weirgate_track::{Decided, Decision, LineDirection, Reason, Setup};
 const LONGEST: usize = 4 << 20;
 const HINT: &str = "`weirgate keep` writes it again";
 
-/// The state that the policy asks for at these rates of the line, upstream and
-/// downstream, in bits per second; or why there is none.
+/// The policy's state at these rates of the line, upstream and downstream, in bits per second; or
+/// why there is none.
 pub type At = Box<dyn Fn([Option<u64>; 2]) -> Result<State, String>>;
 
-/// What is followed, made of an entry by whoever knows policies.
+/// What is followed; a caller that knows policies makes it from an entry.
 pub struct Following {
     /// Whom to ask and what to count.
     pub setup: Setup,
@@ -64,7 +64,7 @@ pub struct RatesNow {
     pub number: u64,
     /// Unix time of the last decision, in seconds.
     pub time: u64,
-    /// Whether nobody answers, so that the floor is held.
+    /// Whether no reflector replies, so that the rate is the floor.
     pub blind: bool,
     /// Whether nothing crosses the line from which something could be known.
     #[serde(default)]

@@ -7,7 +7,7 @@ use crate::rate::RatesNow;
 use crate::store::damage::Damage;
 use weirgate_state::DeviceName;
 
-/// What the service has done, for whoever keeps a log.
+/// What the service has done, for a log.
 #[derive(Debug)]
 pub enum Report {
     /// The confirmed state is in force, after so many steps.

@@ -25,7 +25,7 @@ pub struct Request {
     pub from: Option<u64>,
     /// How long the change stays unless it is confirmed.
     pub confirm: Option<Duration>,
-    /// Other links, or none any more; without it, they stay as they are.
+    /// Other links, or their removal; without it, links stay unchanged.
     pub links: Option<PlannedLinks>,
 }
 

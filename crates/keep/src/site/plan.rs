@@ -20,7 +20,7 @@ use weirgate_units::Inserted as _;
 pub struct Planned {
     /// From what is there to what is wanted.
     pub plan: Plan,
-    /// What was asked for, without what is restored besides.
+    /// The requested steps, without those that restore other parts.
     pub wanted: State,
     /// What the devices had before weirgate.
     pub former: State,
@@ -63,7 +63,7 @@ impl Planned {
         Memory::text(folders, &self.former, &self.plan.desired, &self.tables)
     }
 
-    /// Whether it leads to lists of what DNS names or paths stand for.
+    /// Whether it leads to lists of addresses of DNS names or numbers of paths.
     pub fn has_names(&self) -> bool {
         self.plan.desired.refreshed_sets().next().is_some()
     }

@@ -30,9 +30,8 @@ impl Site {
         Ok(failed.collect())
     }
 
-    /// Puts the addresses that are known of DNS names, and the numbers of what is
-    /// followed, into the sets of what is applied; how many sets had others.
-    /// Nothing else is touched.
+    /// Puts the known addresses of DNS names, and the numbers of followed objects, into the sets of
+    /// the applied tables. Returns how many sets changed. Nothing else is touched.
     pub async fn refill(&self, _lock: &Lock) -> Result<usize, KeepError> {
         let Some(memory) = Memory::read(&self.folders)? else {
             return Ok(0);

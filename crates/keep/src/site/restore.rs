@@ -17,11 +17,10 @@ use weirgate_state::{QdiscKind, State};
 use weirgate_units::Inserted as _;
 
 impl Site {
-    /// Brings the confirmed state into force, as far as its devices are there;
-    /// how many steps it took. Nothing is written to the history but that a
-    /// change which nobody confirmed is over.
+    /// Applies the confirmed state, as far as its devices exist, and returns how many steps it
+    /// took. The history only gets the end of a change that nobody confirmed.
     ///
-    /// This is what starts at boot, and what follows a crash of everything.
+    /// It runs at boot and after a crash of the machine.
     pub async fn restore(&self, lock: &Lock) -> Result<usize, KeepError> {
         self.restore_and(lock, Pending::lapsed).await
     }

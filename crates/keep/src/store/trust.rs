@@ -14,8 +14,8 @@ const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 const MODE: u32 = 0o7777;
 
-/// Refuses a file or folder that others may change. What is not there yet is nobody's, and
-/// what may not be looked at cannot be read either.
+/// Refuses a file or folder that others may change. A file that does not exist yet passes, and one
+/// that may not be examined cannot be read either.
 pub fn trusted(path: &Path) -> Result<(), KeepError> {
     let named = std::path::absolute(path).map_err(KeepError::file(path))?;
     // Where links lead.

@@ -136,12 +136,12 @@ impl Kernel {
         })
     }
 
-    /// Goes back to a former state from whatever is there, within a scope. It
+    /// Returns to a former state from any present state, within a scope. It
     /// follows an apply that was interrupted or not confirmed, and needs no record
     /// of the steps taken. The state of a device that has since disappeared is not
     /// restored.
     ///
-    /// Does nothing where the former state is there already.
+    /// Does nothing where the former state is already in force.
     pub async fn go_back(&self, before: &State, scope: &Scope) -> Result<(), Cause> {
         let devices = self.devices().await?.into_keys().inserted();
         let before = &present(before, &devices);

@@ -21,7 +21,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use weirgate_state::DeviceName;
 
-/// What somebody wants to hear of, beside weirgate's own tables.
+/// The notifications to receive, besides those of weirgate's own tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topic {
     /// Devices, their addresses and qdiscs.
@@ -77,7 +77,7 @@ impl Events {
         })
     }
 
-    /// Hears these words, whoever says them.
+    /// Receives these notifications, whoever causes them.
     #[cfg(feature = "played")]
     #[must_use]
     pub fn played(route: Vec<PlayedAnswer>, tables: Vec<PlayedAnswer>) -> Self {
@@ -115,7 +115,7 @@ impl DeviceNews {
         member(LINKS, "listening for devices").map(Self)
     }
 
-    /// Hears these words, whoever says them.
+    /// Receives these notifications, whoever causes them.
     #[cfg(feature = "played")]
     #[must_use]
     pub fn played(words: Vec<PlayedAnswer>) -> Self {
@@ -129,7 +129,7 @@ impl DeviceNews {
     }
 }
 
-/// A listener for neighbours that were asked for and do not answer.
+/// A listener for neighbours that do not answer ARP or neighbour solicitations.
 pub struct LostNeighbours(Socket);
 
 impl LostNeighbours {

@@ -68,7 +68,7 @@ impl Scope {
     }
 }
 
-/// What was read, with the generation of nf_tables that it is of.
+/// The state that was read, with the generation of nf_tables at which it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
     /// What the namespace has.

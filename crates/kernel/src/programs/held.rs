@@ -51,9 +51,8 @@ impl Kernel {
         })
     }
 
-    /// Attaches what is wanted at the hooks of a device that has just come, in one call, from
-    /// the programs that the device before it had; whether it did. It does not where one of
-    /// them is missing.
+    /// Attaches the wanted programs at the hooks of a new device in one call, from the programs
+    /// that its predecessor had. Returns whether it did. It does not where one of them is missing.
     ///
     /// Their settings are those of the one before. Nothing is read back: a
     /// comparison follows.

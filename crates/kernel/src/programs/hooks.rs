@@ -149,9 +149,9 @@ impl Kernel {
         totals.map_err(unread(device, "read what holds senders to a rate"))
     }
 
-    /// Tells receive-window control of a device that a session of high priority goes
-    /// on for so long, unless this is called again; no time ends it. False where the
-    /// device has no receive-window control.
+    /// Tells receive-window control of a device that a session of high priority lasts for this time
+    /// from now, unless this is called again; no time ends it. False where the device has no
+    /// receive-window control.
     ///
     /// # Errors
     ///

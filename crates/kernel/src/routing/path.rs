@@ -104,9 +104,8 @@ pub fn bind_to_device(socket: &impl AsFd, device: &DeviceName) -> io::Result<()>
     }
 }
 
-/// Whether the kernel drops what arrives by a device if its source would be
-/// answered by another (`rp_filter` of 1, networking/ip-sysctl.rst), as in the
-/// calling thread's namespace.
+/// Whether the kernel drops packets that arrive through a device if replies would leave through
+/// another (`rp_filter` of 1, networking/ip-sysctl.rst), in the calling thread's namespace.
 #[must_use]
 pub fn checks_sources(device: &DeviceName) -> bool {
     let value = |name: &str| -> u8 {

@@ -39,7 +39,7 @@ pub struct Counters {
     pub marks: Option<u64>,
     /// Packets of an HTB class that went with tokens of a class above it.
     pub borrowed: Option<u32>,
-    /// What its queue management says of itself.
+    /// The statistics of its queue management.
     pub inside: Inside,
     /// Of cake, its tins.
     pub tins: Vec<Tin>,

@@ -37,7 +37,7 @@ pub struct Inside {
     pub dropping: Option<bool>,
     /// Flows that have packets waiting, or had just now.
     pub flows: Option<u32>,
-    /// How often a flow began anew; begins again at 2^32.
+    /// How often a flow became new; wraps at 2^32.
     pub new_flows: Option<u32>,
     /// Packets dropped because it was full; begins again at 2^32.
     pub full_drops: Option<u32>,

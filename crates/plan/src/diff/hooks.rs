@@ -7,9 +7,8 @@ use std::fmt;
 use weirgate_state::{Clause, DeviceName, HookPrograms, Origin, Program, ProgramChange, State};
 use weirgate_units::Arrange as _;
 
-/// The preference of weirgate's filter that restores marks. A low one, so that
-/// it comes before most filters of others; one that nobody takes for a first
-/// filter of his own.
+/// The preference of weirgate's filter that restores marks. A low one, so that it precedes most
+/// filters of others, but one that nobody would choose for a first filter.
 pub const RESTORE_PREFERENCE: u16 = 87;
 
 /// Devices whose places hold something else of weirgate's than is desired: the

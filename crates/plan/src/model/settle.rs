@@ -188,8 +188,7 @@ pub fn rate(own: Rate) -> Rate {
     Rate::bits_per_second(own.as_bytes_per_second().saturating_mul(8))
 }
 
-/// A span in whole ticks, rounded up so that a bucket is never smaller than
-/// asked for.
+/// A span in whole ticks, rounded up so that a bucket is never smaller than requested.
 pub fn ticks(own: Span) -> Span {
     let ticks = own.as_nanos().div_ceil(TICK_NANOS).min(u64::from(u32::MAX));
     Span::from_nanos(ticks * TICK_NANOS)

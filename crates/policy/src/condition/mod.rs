@@ -196,7 +196,7 @@ conditions! {
 }
 
 impl<'a> Condition<'a> {
-    /// Where it stands first in the policy's text.
+    /// Its first place in the policy's text.
     #[must_use]
     pub fn span(self) -> Option<&'a SourceSpan> {
         self.facts().span()

@@ -54,7 +54,7 @@ impl Facts for Payloads {
 }
 
 impl Rule {
-    /// Where the rule, or the first of its services, asks for a payload.
+    /// The place where the rule, or the first of its services, has a `payload`.
     #[must_use]
     pub fn payload(&self) -> Option<&Value<Signature>> {
         self.find().find_map(|Payloads(list)| list.first())

@@ -41,7 +41,7 @@ impl Carried {
         }
     }
 
-    /// Whether it asks for nothing.
+    /// Whether it has no condition.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.protocols.is_empty() && self.local_ports.is_empty() && self.remote_ports.is_empty()

@@ -27,7 +27,7 @@ pub struct Automatic {
     pub charges: bool,
 }
 
-/// Why what arrives is queued where it is.
+/// Why arriving packets are queued at this place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// On the LAN device: a bridge has no other place.

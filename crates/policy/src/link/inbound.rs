@@ -50,8 +50,8 @@ pub struct Policing {
     pub flows: Option<Value<Flows>>,
     /// How fast a flow's byte count decays, as a part of its share of the link.
     pub leak: Option<Value<Share>>,
-    /// The virtual queue from which on somebody is chosen, and the one at which
-    /// the probability is the full one; bytes on the wire.
+    /// The virtual queue at which packets begin to be marked or dropped, and the one at which the
+    /// probability reaches its maximum; bytes on the wire.
     pub min: Option<Value<Size>>,
     /// See `min`.
     pub max: Option<Value<Size>>,
@@ -135,7 +135,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Policing {
 }
 
 impl Inbound {
-    /// Whether what arrives is policed where it arrives, and not queued.
+    /// Whether packets are policed where they arrive, and not queued.
     #[must_use]
     pub const fn polices(self) -> bool {
         matches!(self, Self::Filter | Self::Police)

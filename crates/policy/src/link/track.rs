@@ -15,7 +15,7 @@ pub struct Track {
     pub line: u32,
     /// Where the table begins.
     pub span: SourceSpan,
-    /// Who is asked for echoes; nobody where what passes is looked at alone.
+    /// Hosts that answer ICMP echo requests; none where only passing traffic is measured.
     pub reflectors: Vec<Value<IpAddr>>,
     /// Whether round trips of the traffic itself are measured.
     pub passive: bool,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use weirgate_document::{Problems, Reader, Value, nearest};
 use weirgate_units::Span;
 
-/// A named group of what rules list.
+/// A named group of elements that rules list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// Its name.

@@ -29,7 +29,7 @@ pub struct Policy {
     pub link: Link,
     /// How arriving packets are policed instead of queued.
     pub policing: Option<Policing>,
-    /// How senders outside are held to a rate from here.
+    /// How senders outside are limited from here.
     pub receive: Option<Receive>,
     /// Between which rates a line is followed that changes.
     pub track: Option<Track>,
@@ -62,7 +62,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Whether a rule asks for what payloads betray.
+    /// Whether a rule has a `payload`.
     #[must_use]
     pub fn looks_at_payloads(&self) -> bool {
         self.rules.iter().any(|rule| rule.payload().is_some())

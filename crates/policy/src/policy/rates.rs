@@ -20,8 +20,8 @@ pub(crate) const HEADERS: u32 = 52;
 const WITHOUT_OPTIONS: u32 = 40;
 
 impl Policy {
-    /// The rate that what arrives is policed to, on the wire, where it is not
-    /// queued; a multiple of 8 bit/s.
+    /// The rate to which arriving packets are policed if they are not queued, on the wire; a
+    /// multiple of 8 bit/s.
     #[must_use]
     pub fn policed_rate(&self) -> Option<Rate> {
         let line = self.link.down.as_ref()?.value;
@@ -62,8 +62,8 @@ impl Policy {
         other
     }
 
-    /// TCP's payload that fills a rate on the wire, in whole bytes a second: in
-    /// full packets, or in segments of the size that `[receive]` asks for.
+    /// The TCP payload that fills a rate on the wire, in whole bytes a second: in full packets, or
+    /// in segments of the MSS in `[receive]`.
     #[must_use]
     pub fn payload_of(&self, wire: Rate) -> Rate {
         let receive = self.receive.as_ref();
@@ -95,8 +95,7 @@ impl Policy {
         self.rate_of(amount, |line| self.payload_of(line))
     }
 
-    /// What a stream of datagrams may have as a rate: a share is of what full
-    /// packets carry.
+    /// The rate of a stream of datagrams; a share is a part of what full packets carry.
     #[must_use]
     pub fn datagram_rate(&self, amount: Amount) -> Option<Rate> {
         self.rate_of(amount, |line| self.payload_in(self.link.mtu.value, line))
@@ -123,8 +122,8 @@ impl Conditioner {
         &own.value
     }
 
-    /// Which way its packets go: what leaves by the link, or enters elsewhere,
-    /// goes up.
+    /// The direction of its packets: packets that leave through the link, or enter elsewhere, go
+    /// up.
     #[must_use]
     pub fn direction(&self, policy: &Policy) -> Direction {
         let outside = *self.at(policy) == policy.link.device.value;

@@ -44,9 +44,9 @@ pub struct SharedClass {
     pub span: SourceSpan,
     /// The guaranteed rate; a multiple of 8 bit/s.
     pub rate: Rate,
-    /// The greatest rate; the gate's where nothing less is asked for.
+    /// The greatest rate; the gate's where no lower ceiling is configured.
     pub ceiling: Rate,
-    /// Where the ceiling stands.
+    /// The place of the ceiling in the text.
     pub ceiling_span: SourceSpan,
     /// 0 first, 7 last.
     pub priority: u8,
@@ -83,8 +83,8 @@ impl Policy {
         Some(whole_bytes(less(usable, margin.value.of(line))))
     }
 
-    /// The rate reserved for ACKs that travel in this direction; `None` where
-    /// none is asked for or the formula lacks the opposite rate.
+    /// The rate reserved for ACKs that travel in this direction; `None` where none is reserved or
+    /// the formula lacks the opposite rate.
     ///
     /// The formula gives whole kbit/s, rounded up, which are the values of the
     /// thesis's script (Brouer B.6.1).

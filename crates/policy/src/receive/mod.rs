@@ -20,7 +20,7 @@ pub struct Receive {
     pub span: SourceSpan,
     /// TCP payload rate shared by connections whose class has no rate in `class`.
     pub rate: Option<Value<Amount>>,
-    /// Classes with a rate of their own: of what their connections have together.
+    /// Classes with rates of their own, each of which is shared by the class's connections.
     pub classes: Vec<(Value<String>, Amount)>,
     /// Classes whose connections are not limited.
     pub protect: Vec<Value<String>>,
@@ -33,11 +33,10 @@ pub struct Receive {
     pub algorithm: Option<Value<Algorithm>>,
     /// This window and no other.
     pub window: Option<Value<Size>>,
-    /// The largest segment that those outside are asked for: the MSS option of
-    /// RFC 9293 section 3.7.1.
+    /// The MSS announced to senders outside: the option of RFC 9293 section 3.7.1.
     pub mss: Option<Value<Asked>>,
-    /// With [`Asked::Share`]: the round trip to ends of whom none is known, as
-    /// `kInitialRtt` is for RFC 9002 section 6.2.2.
+    /// With [`Asked::Share`]: the round trip assumed for hosts without a measured one, like
+    /// `kInitialRtt` of RFC 9002 section 6.2.2.
     pub initial_rtt: Option<Value<Span>>,
     /// The most that is offered, earned by waiting, or owed, as a time at the
     /// rate.
@@ -103,7 +102,7 @@ pub struct Meters {
     pub age: Option<Value<Span>>,
 }
 
-/// The largest segment that those outside are asked for.
+/// The MSS that is announced to senders outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     /// So many bytes.

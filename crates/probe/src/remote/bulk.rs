@@ -93,7 +93,7 @@ impl Bulk {
         }
     }
 
-    /// The host that is asked.
+    /// The host that serves the file.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host

@@ -40,7 +40,7 @@ impl Capture {
         Ok(Self { socket, host })
     }
 
-    /// Writes what comes until it is over; how many packets.
+    /// Writes arriving packets until the capture ends, and returns their number.
     pub fn write(&self, to: &mut impl Write, over: impl Fn() -> bool) -> io::Result<u64> {
         // linux: magic of microseconds, version 2.4, UTC.
         for word in [0xa1b2_c3d4, 4 << 16 | 2, 0, 0, KEPT as u32, LINKTYPE_RAW] {

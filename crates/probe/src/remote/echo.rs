@@ -50,7 +50,7 @@ pub struct Icmp {
 }
 
 impl Icmp {
-    /// One that is asked at an address.
+    /// A host that is probed at an address.
     pub fn open(address: IpAddr) -> Result<Self, RemoteError> {
         let (family, protocol) = match address {
             IpAddr::V4(_) => (AddressFamily::INET, net::ipproto::ICMP),

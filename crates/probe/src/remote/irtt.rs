@@ -52,7 +52,7 @@ impl Irtt {
         Self::over(Box::new(socket), server)
     }
 
-    /// Opens one over a way that is there already.
+    /// Opens one over an existing path.
     pub fn over(socket: Box<dyn Datagrams>, server: SocketAddr) -> Result<Self, RemoteError> {
         let mut request = MAGIC.to_vec();
         request.push(OPEN);

@@ -48,7 +48,7 @@ pub enum Doing {
 pub struct Short {
     /// When it begins, since the beginning of all.
     pub begin: Duration,
-    /// When it is given up.
+    /// When the sequence is given up.
     pub end: Duration,
     /// Bytes of data.
     pub bytes: u64,

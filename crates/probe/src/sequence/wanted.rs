@@ -26,7 +26,7 @@ const SHORTEST_GAP: Duration = Duration::from_micros(10);
 pub struct Manner {
     /// The code point, 0 to 63.
     pub dscp: u8,
-    /// The congestion control of who sends; the system's own where none is given.
+    /// The congestion control of the sender; the system's own where none is set.
     pub congestion: Option<String>,
     /// Bytes of the receiver's buffer, which bounds its window; the system's own
     /// where none is given.

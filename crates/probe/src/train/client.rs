@@ -77,7 +77,7 @@ impl Client {
         Self::over(Box::new(socket), server)
     }
 
-    /// Greets a serving end over a way that is there already.
+    /// Greets a serving end over an existing path.
     pub fn over(socket: Box<dyn Datagrams>, server: SocketAddr) -> Result<Self, ProbeError> {
         let mut client = Self {
             socket,
@@ -115,7 +115,7 @@ impl Client {
         Err(ProbeError::Silent(self.server))
     }
 
-    /// Sends a train of so many payload bytes, or has it sent; what its
+    /// Sends a train of this many payload bytes, or lets the peer send it, and returns what its
     /// receiver saw.
     pub fn train(
         &mut self,

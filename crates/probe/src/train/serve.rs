@@ -89,7 +89,7 @@ impl Server {
         }
     }
 
-    /// What a message that came then is answered with; a train goes by itself.
+    /// The answer to a message that arrived at this time; a train is sent separately.
     pub fn answer(&mut self, message: &Message, from: SocketAddr, came_ns: u64) -> Option<Message> {
         match *message {
             Message::Hello { nonce } => Some(Message::Welcome {

@@ -8,7 +8,7 @@ const LONGEST_NAME: usize = 60;
 /// Rows that may be skipped.
 const MOST_SKIPPED: usize = 10_000;
 
-/// What rows are ordered by: who has most stands first.
+/// The order of rows, the largest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CircuitsOrder {
     /// Bytes sent since the look before.
@@ -38,7 +38,7 @@ const ORDERS: [(&str, CircuitsOrder); 7] = [
     ("use", CircuitsOrder::Use),
 ];
 
-/// What is asked of a device's circuits.
+/// A request about a device's circuits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CircuitsQuery {
     /// Of which device; the first one where this is empty.

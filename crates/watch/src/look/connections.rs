@@ -33,9 +33,9 @@ pub struct Sorted {
     pub remote: (IpAddr, u16),
     /// Whether the one inside opened it.
     pub opened_inside: bool,
-    /// The class of what it sends upwards; `None` where that is not shaped.
+    /// The class of its upstream packets; `None` where the upstream is not shaped.
     pub up: Option<String>,
-    /// Of what comes down.
+    /// The class of its downstream packets.
     pub down: Option<String>,
 }
 

@@ -129,8 +129,7 @@ impl Looker {
         Some(&*self.refused.as_ref()?.reason)
     }
 
-    /// Why packets that pass are not looked at; `None` if they are, or nobody
-    /// asked for it.
+    /// Why passing packets are not measured; `None` if they are, or if it was not requested.
     pub fn blind(&self) -> Option<&str> {
         self.blind.as_deref()
     }

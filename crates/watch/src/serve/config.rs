@@ -27,8 +27,7 @@ pub type EndWeb = Box<dyn FnOnce() -> String + Send>;
 pub struct Config {
     /// Where to listen; nowhere is allowed.
     pub listen: Vec<Listen>,
-    /// A proxy with authentication stands before it: any address will do, and
-    /// any name of this machine.
+    /// A proxy with authentication is in front: any address and any host name are allowed.
     pub behind_proxy: bool,
     /// The certificate to show at addresses.
     pub tls: Option<Tls>,
@@ -49,7 +48,6 @@ pub struct Config {
     pub every: Duration,
     /// Whom to probe.
     pub probes: Vec<Target>,
-    /// What the legend was made from: where one of these changes, it is asked
-    /// for again.
+    /// The files behind the legend: when one of these changes, the legend is requested again.
     pub sources: Vec<PathBuf>,
 }

@@ -243,7 +243,7 @@ fn random<const N: usize>() -> Result<[u8; N], String> {
     Ok(bytes)
 }
 
-/// A new token, and the line that lets whoever shows it in.
+/// A new token, and the line that admits whoever shows it.
 pub fn token(name: &str) -> Result<(String, String), String> {
     check_name(name)?;
     let token = hexadecimal(&random::<32>()?);
@@ -252,7 +252,7 @@ pub fn token(name: &str) -> Result<(String, String), String> {
     Ok((token, line))
 }
 
-/// The line that lets somebody in by a password.
+/// The line that admits a user by a password.
 pub fn password(name: &str, password: &str) -> Result<String, String> {
     check_name(name)?;
     if password.chars().count() < 12 || password.len() > LONGEST_SECRET {

@@ -8,14 +8,14 @@ const SERIES: usize = 64;
 /// Bytes of a query.
 pub(crate) const LONGEST_QUERY: usize = 16_384;
 
-/// What is asked of the history; times in milliseconds of Unix time.
+/// A request to the history; times in milliseconds of Unix time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
     /// From when.
     pub from: i64,
     /// Until when, not before that.
     pub to: i64,
-    /// In steps of so many milliseconds; 0 is as it was seen.
+    /// The length of steps in milliseconds; 0 gives values as recorded.
     pub step: i64,
     /// Of these series.
     pub series: Vec<String>,

@@ -27,10 +27,9 @@ fn is_begun(changes: u32) -> bool {
 type Stored = Known<Key, [u32; 2]>;
 
 impl CircuitTree {
-    /// Brings a list into force, all at once or not at all: what happens to this
-    /// process meanwhile leaves the one before. `link` is the rate of the whole, if
-    /// there is one. Nothing is lost of what is queued, but for circuits that go. What
-    /// is kept may be another list until [`Self::settle`].
+    /// Applies a list, all at once or not at all: if this process ends meanwhile, the former list
+    /// stays. `link` is the rate of the whole, if there is one. Only packets of removed circuits
+    /// are lost. The stored list may be another one until [`Self::settle`].
     pub fn reconcile(
         &mut self,
         list: &List,
@@ -138,7 +137,7 @@ impl CircuitTree {
         Ok(is_begun(self.changes()?))
     }
 
-    /// A number that is another one after each change of what is in force.
+    /// A number that differs after each change of the list in force.
     pub fn changes(&self) -> Result<u32, BpfError> {
         Ok(self.rules.first()?.open)
     }

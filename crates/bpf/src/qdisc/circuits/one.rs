@@ -18,10 +18,10 @@ use zerocopy::FromZeros as _;
 const LEVELS: usize = 7;
 
 impl CircuitTree {
-    /// Makes a circuit what it is to be: one that comes has no `old`, one that goes no
-    /// `new`. Rows and entries of others are not looked at, but for the guarantees of
-    /// sites. Until [`Self::settle`] the whole list has to be brought into force if this
-    /// process ends: entries are written one by one.
+    /// Adds, removes or changes a circuit: a new one has no `old`, a removed one no `new`. Rows and
+    /// entries of others are not read, except the guarantees of sites. Until [`Self::settle`] the
+    /// whole list has to be brought into force if this process ends: entries are written one by
+    /// one.
     pub fn put_one(
         &mut self,
         old: Option<&One>,

@@ -18,8 +18,8 @@ use std::path::PathBuf;
 use weirgate_circuits::Key;
 use weirgate_circuits::rows::{Direction, LabelText, Room, row_of};
 
-/// The maps of a device's circuits. They keep neither the programs nor the kind of qdisc
-/// in the kernel, so that a list can come into force anew while somebody looks.
+/// The maps of a device's circuits. They keep neither the programs nor the kind of qdisc in the
+/// kernel, so that a list can be applied again while somebody reads.
 #[derive(Debug)]
 pub struct CircuitReader {
     nodes: Nodes,

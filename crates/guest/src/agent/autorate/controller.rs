@@ -162,12 +162,12 @@ impl Controller {
         }
     }
 
-    /// Whether questions are asked: not after a minute in which little passed.
+    /// Whether echo requests are sent: not after a minute with little traffic.
     pub fn asks(&self) -> bool {
         !self.asleep
     }
 
-    /// An answer to a pinger, after a round trip of so many nanoseconds.
+    /// A reply to a pinger, after a round trip of this many nanoseconds.
     pub fn answer(&mut self, at_ns: u64, pinger: usize, round_trip_ns: u64) -> Vec<Change> {
         self.answered_ns = at_ns;
         if self.asleep {

@@ -53,8 +53,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Watches the gateway's LAN device for stamped packets, and for TCP segments where
-    /// they are asked for.
+    /// Watches the gateway's LAN device for stamped packets, and for TCP segments where requested.
     pub fn open(nodes: &Nodes, segments: bool) -> Result<Self> {
         let socket = nodes
             .enter(Node::Gateway, || options::open_arrivals(LAN))
@@ -75,8 +74,8 @@ impl Entry {
         })
     }
 
-    /// Nanoseconds that a packet, now at the line, was in the gateway; `None`
-    /// of what is not watched or did not come from a host.
+    /// Nanoseconds that a packet, now at the line, spent in the gateway; `None` for packets that
+    /// are not watched or did not come from a host.
     pub fn waited(
         &mut self,
         facts: &Facts,

@@ -90,8 +90,8 @@ impl Emulation {
         })
     }
 
-    /// Packets cross the line from now on, the zero of the run's clock; what comes
-    /// after `until_ns` is not of the run.
+    /// Packets cross the line from now on, the zero of the run's clock; packets after `until_ns` do
+    /// not belong to the run.
     pub fn start(&self, until_ns: u64) -> Result<()> {
         self.seen.borrow_mut().until_ns = until_ns;
         Ok(self.program.start(self.clock.zero_ns())?)

@@ -135,7 +135,7 @@ impl Emulation {
         })
     }
 
-    /// Throws away what came to the devices before the start of traffic.
+    /// Discards packets that reached the devices before the start of traffic.
     pub fn discard(&mut self) -> io::Result<()> {
         let mut buffer = vec![0; FRAME];
         for directed in &mut self.directions {

@@ -13,8 +13,7 @@ use super::session::Session;
 use anyhow::Result;
 use weirgate_units::Span;
 
-/// Starts the samplers that the experiment asks for; an interval of 0 asks for
-/// none.
+/// Starts the experiment's samplers; an interval of 0 starts none.
 pub fn start(session: &Session, senders: &Senders) -> Result<()> {
     let sampling = &session.experiment.sampling;
     if sampling.tcp > Span::ZERO {

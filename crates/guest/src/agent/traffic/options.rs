@@ -53,8 +53,8 @@ pub fn open(transport: Transport, ipv6: bool, dscp: Dscp) -> io::Result<OwnedFd>
     Ok(socket)
 }
 
-/// A packet socket in this thread's namespace for what comes in by a device,
-/// with notes of arrival; what goes out by it is not seen.
+/// A packet socket in this thread's namespace for packets that arrive through a device, with
+/// timestamps; packets that leave are not seen.
 pub fn open_arrivals(device: &str) -> io::Result<OwnedFd> {
     let socket = open_packets()?;
     set_number(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
@@ -62,9 +62,8 @@ pub fn open_arrivals(device: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A packet socket in this thread's namespace for what goes out by a device,
-/// with notes of when its qdisc gave it to the device; what comes in by it is not
-/// seen.
+/// A packet socket in this thread's namespace for packets that leave through a device, with the
+/// times at which its qdisc passed them on; packets that arrive are not seen.
 pub fn open_departures(device: &str) -> io::Result<OwnedFd> {
     const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
     let socket = open_packets()?;
@@ -121,7 +120,7 @@ fn bind_to_device(socket: &OwnedFd, device: &str) -> io::Result<()> {
     }
 }
 
-/// Sets the code point of what the socket sends.
+/// Sets the code point of packets that the socket sends.
 pub fn set_dscp(socket: impl AsFd, ipv6: bool, dscp: Dscp) -> io::Result<()> {
     // The code point is the upper six bits of the octet (RFC 2474 section 3).
     set_octet(socket, ipv6, dscp.value() << 2)

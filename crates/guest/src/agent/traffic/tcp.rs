@@ -322,7 +322,7 @@ fn hold_window(socket: impl std::os::fd::AsFd, window: Option<Size>) -> io::Resu
     }
 }
 
-/// Sends so many bytes, or without end.
+/// Sends this many bytes, or without end.
 pub async fn send(endpoint: &Endpoint, bytes: Option<u64>) -> io::Result<()> {
     let mut left = bytes.unwrap_or(u64::MAX);
     while left > 0 {
@@ -335,8 +335,7 @@ pub async fn send(endpoint: &Endpoint, bytes: Option<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives until so many bytes have come, or the sender is done, and returns
-/// how many came.
+/// Receives until this many bytes have arrived or the sender is done, and returns how many arrived.
 pub async fn receive(
     flow: &Flow,
     endpoint: &Endpoint,

@@ -45,8 +45,8 @@ pub struct Pending {
     pub number: u64,
     /// The run of the kernel that it was made in.
     pub boot: String,
-    /// When it returns by itself, in nanoseconds of `CLOCK_BOOTTIME`; `None`
-    /// while it is being applied.
+    /// When the guard takes it back, in nanoseconds of `CLOCK_BOOTTIME`; `None` while it is being
+    /// applied.
     pub deadline: Option<u64>,
     /// What routed over several links before it, where it changes that
     /// ([`weirgate_state::Routing::lines`]).

@@ -31,7 +31,7 @@ pub enum Application {
 }
 
 impl Application {
-    /// Sends so many bytes over so many streams, or without end.
+    /// Sends this many bytes over this many streams, or without end.
     pub fn sending(streams: u16, bytes: Option<u64>) -> Self {
         let streams = u64::from(streams.max(1));
         let share =
@@ -43,7 +43,7 @@ impl Application {
         }
     }
 
-    /// Receives what comes.
+    /// Receives arriving data.
     pub fn receiving(meter: Rc<Meter>) -> Self {
         Self::Receives(meter)
     }
@@ -64,7 +64,7 @@ impl Application {
         matches!(self, Self::Sends { open, opened: true, .. } if open.is_empty())
     }
 
-    /// Does what an event of the connection asks for.
+    /// Handles an event of the connection.
     pub fn on(&mut self, event: &Event, connection: &mut Connection, clock: &Clock) -> Result<()> {
         match (self, event) {
             (

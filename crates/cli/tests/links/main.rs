@@ -30,6 +30,7 @@ static IN_THE_GUEST: Together = Together::new(
         "confirmed::taken_back",
         "confirmed::held_meanwhile",
         "signs::detected",
+        "signs::told",
     ],
 );
 
@@ -61,6 +62,11 @@ mod together {
         #[test]
         fn silence_under_load_is_detected_sooner_and_an_idle_link_is_not_suspected() {
             println!("{}", IN_THE_GUEST.run("signs::detected"));
+        }
+
+        #[test]
+        fn what_the_kernel_tells_of_a_link_makes_it_suspected() {
+            println!("{}", IN_THE_GUEST.run("signs::told"));
         }
     }
 }

@@ -12,12 +12,35 @@ use std::time::{Duration, Instant};
 /// So often the link is cut, idle and under load.
 const CUTS: u64 = 5;
 
-/// Whether the first link is up, and whether it is suspected.
-fn first() -> (bool, bool) {
+/// Hosts are asked so seldom that silence alone says nothing in this test.
+const SELDOM: &str = "\n[health]\nevery = \"15s\"\nsilence = \"60s\"\n";
+
+/// The first link, as it is shown.
+fn shown() -> serde_json::Value {
     let text = router("weirgate links show --json");
     let shown: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let link = &shown["links"][0];
+    shown["links"][0].clone()
+}
+
+/// Whether the first link is up, and whether it is suspected.
+fn first() -> (bool, bool) {
+    let link = shown();
     (link["up"] == true, !link["suspected"].is_null())
+}
+
+/// Waits until the first link, which is up, is suspected for this reason, or no longer.
+#[track_caller]
+fn suspected(why: Option<&str>, within: Duration) -> Duration {
+    let begin = Instant::now();
+    loop {
+        let link = shown();
+        assert_eq!(link["up"], true, "{link}");
+        if link["suspected"].as_str() == why {
+            return begin.elapsed();
+        }
+        assert!(begin.elapsed() < within, "{link}");
+        sleep(Duration::from_millis(20));
+    }
 }
 
 /// The provider of the first link drops everything, and its router still answers: how long
@@ -60,4 +83,50 @@ fn detected() {
     assert!(idle[0] >= Duration::from_millis(1_400), "{idle:?}");
     assert!(loaded[middle] + Duration::from_millis(300) <= idle[middle]);
     assert!(loaded[CUTS as usize - 1] <= Duration::from_millis(1_800));
+}
+
+/// What the kernel tells of a link makes it suspected at once, and its hosts are asked: one
+/// that answers ends the suspicion.
+#[test]
+#[ignore = "runs in the guest"]
+fn told() {
+    build();
+    fs::write(FILE, LINKS.to_owned() + SELDOM).unwrap();
+    let service = Service::begin();
+    service.says("routing: ", Duration::from_secs(5));
+    suspected(None, Duration::from_secs(1));
+
+    // The next hop answers no ARP any more, and the router wants to know after 5 s of traffic
+    // (`delay_first_probe_time`); then it asks three times, a second apart (`ucast_solicit`,
+    // `retrans_time_ms`).
+    set("isp0", "ipv4/conf/eth/arp_ignore", "8");
+    router("ip neigh change 192.0.2.1 dev wan0 nud stale");
+    let stop = Arc::new(AtomicBool::new(false));
+    load(&stop);
+    let silent = suspected(
+        Some("its next hop does not answer"),
+        Duration::from_millis(9_500),
+    );
+    assert!(silent >= Duration::from_secs(5), "{silent:?}");
+    set("isp0", "ipv4/conf/eth/arp_ignore", "0");
+    // A suspected link's hosts are asked four times as often.
+    let ended = suspected(None, Duration::from_secs(6));
+    stop.store(true, Ordering::Relaxed);
+
+    // As a port before 802.1X: it has a carrier, and nothing comes back by it.
+    set("isp0", "ipv4/ip_forward", "0");
+    router("ip link set dev wan0 state dormant");
+    let dormant = suspected(
+        Some("its device is not operational"),
+        Duration::from_millis(500),
+    );
+    router("ip link set dev wan0 state up");
+    set("isp0", "ipv4/ip_forward", "1");
+    let operational = suspected(None, Duration::from_secs(6));
+    println!(
+        "suspected {silent:?} after the next hop was silent, trusted again after {ended:?}; \
+         {dormant:?} after the device was dormant, trusted again after {operational:?}"
+    );
+    service.end();
+    router("weirgate links remove");
 }

@@ -3,8 +3,8 @@
  * The gate: lets one packet after the other onto a link of a given rate, in
  * bytes on the wire, so that the queue forms before it and nowhere behind.
  *
- * A packet of w bytes keeps the gate shut for w / rate. What is left of the
- * division is carried on to the next packet, so the rate is exact in the long
+ * A packet of w bytes keeps the gate closed for w / rate. The remainder of the
+ * division is carried over to the next packet, so the rate is exact in the long
  * run: it is neither rounded up nor down.
  *
  * A host is woken late, by its timer's granularity or because the machine was
@@ -13,15 +13,15 @@
  * at most rate (t + slack) and one packet.
  *
  * A timer for every packet is what a fast link cannot afford: at 1 Gbit/s there
- * would be 83,000 a second, each dearer than all else that is done for the
+ * would be 83,000 a second, each costlier than all other work for the
  * packet. So above AQM_GATE_GROUPS_FROM packets leave in groups: whenever the
  * line is free, as many as begin within AQM_GATE_GROUP_NS of it. The rate is the
- * same; a queue of so long forms behind the gate and is gone with each group.
+ * same; a queue of that time forms behind the gate and drains with each group.
  *
- * Up to that rate a packet may go a little before the line is free, if the host
- * is asked just then, because another packet came: that saves it a timer. What
- * packets may be early and what they were late in the last 100 ms is together
- * the slack, so that the bound above is the same for any such time.
+ * Up to that rate a packet may leave a little before the line is free, if the host
+ * runs just then because another packet arrived: that saves a timer. The time
+ * by which packets may be early plus their lateness in the last 100 ms is
+ * the slack, so that the bound above also holds for any such time.
  */
 #ifndef AQM_GATE_H
 #define AQM_GATE_H

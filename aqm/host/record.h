@@ -4,10 +4,10 @@
  * decision, so that another host can be given the same inputs.
  *
  * A recording begins with a state: a record AQM_STATE_EVENT, whose `slot` is
- * the number of slots ever used and `len` the bytes of the instance; then, by
- * themselves, the instance and each of those slots. Later states come where
+ * the number of slots ever used and `len` the bytes of the instance. The
+ * instance and each of those slots follow. Later states follow where
  * parameters or the link may have changed: NAME_setup() has been called just
- * before. docs/aqm.md has the form of a file of these.
+ * before. docs/aqm.md describes the file format.
  */
 #ifndef AQM_RECORD_H
 #define AQM_RECORD_H

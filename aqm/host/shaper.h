@@ -15,9 +15,9 @@
  * it, but for what that class is guaranteed. A guarantee is not charged for
  * excess: a class gets its guarantee, and its share of what is left over.
  *
- * A class below its ceiling waits for the packets of others; what it misses
- * meanwhile it may make up for, up to a full packet. Without that, one of small
- * packets and a ceiling just above its guarantee would not get that.
+ * A class below its ceiling waits for packets of others. It may make up for what
+ * it misses meanwhile, up to a full packet. Otherwise a class with small packets
+ * and a ceiling just above its guarantee would not get its guarantee.
  *
  * The shares are start-time fair queueing (Goyal, Vin and Cheng 1996). A packet
  * of w bytes advances the virtual time of its class by w / weight, and the class

@@ -3,24 +3,24 @@
  * A queue that holds nothing: what would be queued if arriving packets had to
  * pass a link of a given rate (Braithwaite 2006, sections 2.5 and 4.1.5). Each
  * packet adds its bytes on the wire as it arrives, time takes them away at the
- * rate, and a discipline decides on what is left as it would on a real queue.
- * It owns that bookkeeping; which packet is whose, and what marking and
- * dropping are, stay with the host.
+ * rate, and a discipline decides on the rest as it would on a real queue.
+ * It does only this accounting; the host assigns packets to flows, marks
+ * and drops.
  *
- * A template, as queue.h, which is included before it: of any discipline that
- * keeps no account of its own of packets that wait (AQM_NEEDS_QUEUE). What would
+ * A template, as queue.h, which is included before it, for any discipline that
+ * does not itself track waiting packets (AQM_NEEDS_QUEUE). Which packet would
  * go first makes no difference, because nothing waits.
  *
- * A packet departs as it arrives: NAME_depart() is called for it at once, as of one
- * that has waited for as long as the virtual queue takes. So a discipline that
- * decides at departure decides in time, and time never goes backwards. What is
- * queued behind the packet is then what it found. That the queue has run empty
- * NAME_depart() is notified as on every host, by asking for a packet where none is.
+ * A packet departs as it arrives: NAME_depart() is called for it at once, as if it
+ * had waited for as long as the virtual queue takes. So a discipline that
+ * decides at departure decides in time, and time never goes backwards. The queue
+ * behind the packet is then the queue that it found. NAME_depart() learns of an
+ * empty queue as on every host, by a call for a packet where there is none.
  *
- * The line has carried what is dropped early, so it counts. Senders that do not
- * react to drops would make the virtual queue grow without end. Then everything
- * would be dropped, which helps nobody. So the virtual queue grows no further than
- * to where the discipline lets nothing pass (AQM_DISCIPLINE_TO): packets that the
+ * The line has carried packets that are dropped early, so they count. Senders that
+ * do not react to drops would make the virtual queue grow without end. Then everything
+ * would be dropped, which helps nobody. So the virtual queue grows only up to
+ * where the discipline lets nothing pass (AQM_DISCIPLINE_TO): packets that the
  * discipline spares are spared whatever others send.
  *
  * The limit is a policer's: what finds the virtual queue full is dropped and not

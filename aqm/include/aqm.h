@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The seam between a queueing discipline and whoever runs it.
+ * The interface between a queueing discipline and its host.
  *
  * A discipline is one C file of plain integer arithmetic. It never sees a
  * packet: its host (the kernel's BPF qdisc, or the native library that tests
- * and simulations use) owns packets and queues, and tells it numbers. It never
- * asks for anything either: time, random bits, packet facts and the link come
- * as arguments, and what is to happen to a packet is the result. So the same
+ * and simulations use) owns packets and queues, and passes it numbers. It never
+ * calls the host either: time, random bits, packet facts and the link are
+ * arguments, and the decision about a packet is the result. So the same
  * numbers give the same verdicts everywhere.
  *
  * Read aqm/droptail.c next: the smallest discipline, commented as a template.
@@ -18,8 +18,8 @@
  *                        struct NAME_vars    its state
  *                        struct NAME_stats   what it counts
  *   and five functions   NAME_setup()    parameters or link are new
- *                        NAME_arrive()   a packet comes: keep, mark, drop?
- *                        NAME_choose()   a packet may go: from which queue?
+ *                        NAME_arrive()   a packet arrives: keep, mark, drop?
+ *                        NAME_choose()   a packet may leave: from which queue?
  *                        NAME_depart()   that queue's head: send, mark, drop?
  *                                        or none, once the queue is empty and
  *                                        the line free

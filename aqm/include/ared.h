@@ -5,14 +5,14 @@
  * flows and with many (Floyd, Gummadi and Shenker 2001; Braithwaite 2006,
  * sections 4.1.3 and 4.2.2).
  *
- * Two rules for "about": Braithwaite's target is the middle between the
+ * There are two such targets: Braithwaite's is the middle between the
  * thresholds; the paper's is the band from 40 % to 60 % of the way, in which
- * nothing is changed.
+ * nothing changes.
  *
- * Departures from the paper: where nothing is set, ared's steps down are the
- * inverse of its steps up (below); there is no timer. The step is taken by the first
- * arrival after each interval, and one at most after a longer silence, in which
- * the average says nothing new.
+ * Departures from the paper: by default, ared's steps down are the
+ * inverse of its steps up (below); there is no timer. The first arrival after
+ * each interval takes the step. After a longer silence, in which the average
+ * shows nothing new, there is at most one step.
  */
 #ifndef AQM_ARED_H
 #define AQM_ARED_H
@@ -38,10 +38,10 @@
 	  "less")
 
 /*
- * With the paper's decrease of 0.9 and its increase of a quarter, where steps up
- * and down take turns, the average lies below its target two steps of three. So
- * ared's decrease is the inverse of the increase. mered's and meredt's is the
- * paper's: what is dropped there is a few flows' alone.
+ * With the paper's decrease of 0.9 and its increase of a quarter, the average is
+ * below its target in two of three steps if steps up and down alternate. So
+ * ared's decrease is the inverse of the increase. mered and meredt have the
+ * paper's, because they drop packets of only a few flows.
  */
 #define ARED_COMMON(P) RED_COMMON(P) ARED_OWN_PARAMS(P, 0)
 #define ARED_OF_PAPER(P) RED_COMMON(P) ARED_OWN_PARAMS(P, AQM_ONE / 10 * 9)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The arithmetic of CoDel, for codel and fq_codel: when the head of a queue is
- * to be dropped (Nichols and Jacobson, "Controlling Queue Delay", 2012; RFC
+ * The arithmetic of CoDel, for codel and fq_codel: when to drop the head of a
+ * queue (Nichols and Jacobson, "Controlling Queue Delay", 2012; RFC
  * 8289).
  *
  * Times are in units of 1024 ns held in 32 bits and compared as differences,
  * the square root is a 16-bit fraction: the same quantities, in the same
- * widths, as the kernel's codel has, so that both take the same decision about
+ * widths, as in the kernel's codel, so that both take the same decision about
  * the same packets. The kernel drops in a loop inside one dequeue; here the
- * host asks about one head after another, and `step` says where in that loop
- * the last answer left off.
+ * host calls once for each head, and `step` stores the place in that loop
+ * that the last call reached.
  */
 #ifndef AQM_CODEL_H
 #define AQM_CODEL_H

@@ -2,14 +2,14 @@
 /*
  * Meters of a DiffServ traffic conditioner (RFC 2475 section 2.3.3, RFC 3290
  * section 5): each gives a packet one of three colours. What a colour means
- * (another code point, a queue, the end) is the conditioner's affair.
+ * (another code point, a queue, a drop) is up to the conditioner.
  *
  * The RFCs define token counts that grow by one, a rate's number of times a
  * second. Here one step computes the growth between two packets, without
  * rounding: the fraction of a token is stored in units of 10^-9 token. So a meter
- * decides exactly as the definition does, however often it is asked.
+ * decides exactly as the definition does, however often it is called.
  *
- * Of one host's own seam as the disciplines: no clock, no packets, no globals.
+ * As disciplines, meters have no clock, no packets and no globals.
  */
 #ifndef AQM_CONDITIONER_H
 #define AQM_CONDITIONER_H

@@ -19,7 +19,7 @@
 
 /*
  * Times of flows are in units of 2^20 ns, about a millisecond, as 32-bit numbers,
- * which begin anew after 52 days: only differences are compared.
+ * which wrap after 52 days: only differences are compared.
  */
 #define FLOW_SHIFT 20
 

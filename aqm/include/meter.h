@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The rate at which something comes (Shah 1999, section 5.1): bytes of a chunk
- * of time, which closes at the first arrival after its end, scaled to the
- * chunk's length, averaged over a ring of chunks; forgotten after a silence. It
- * keeps no timer: everything happens at arrivals.
+ * The rate at which bytes arrive (Shah 1999, section 5.1). A chunk of time counts
+ * bytes and closes at the first arrival after its end; its count is scaled to the
+ * chunk's length. The rate is the mean of a ring of chunks, and is forgotten
+ * after a silence. There is no timer: everything happens at arrivals.
  *
- * Departure from the thesis: bytes, where it counts packets, and an average of
- * the chunks that there are, where it counts those to come as empty.
+ * Departures from the thesis: it counts packets, this counts bytes; it counts
+ * future chunks as empty, this averages only the chunks that exist.
  */
 #ifndef AQM_METER_H
 #define AQM_METER_H

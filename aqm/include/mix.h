@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * More words from one. A discipline gets one random word with an arrival, and a hash of
- * the packet's flow; some need several of either that have nothing to do with each other.
+ * Derives more words from one. A discipline gets one random word with an arrival, and a
+ * hash of the packet's flow; some need several independent words of either.
  */
 #ifndef AQM_MIX_H
 #define AQM_MIX_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The arithmetic of Random Early Detection, which RED, ARED and the two mice
- * and elephants disciplines share. It owns the average, its decay while the
- * link is idle, the curve of probability and the spacing of drops; it decides
- * nothing about flows.
+ * and elephants disciplines share. It has the average, its decay while the
+ * link is idle, the curve of probability and the spacing of drops; it does not
+ * know flows.
  *
  * Floyd and Jacobson, "Random Early Detection Gateways for Congestion
  * Avoidance", 1993 ("RED"); Floyd, "Recommendation on using the gentle

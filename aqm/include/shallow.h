@@ -2,25 +2,25 @@
 /*
  * Marks for senders of L4S (RFC 9331) where they have no queue of their own: beside
  * an AQM of one queue, or of a virtual one, as behind the coupled AQM of two
- * (RFC 9332). It owns what would wait in the second one.
+ * (RFC 9332). It calculates what would wait in that second queue.
  *
- * In two queues theirs goes first, so it has to pass the whole link. What would wait
- * there is known by the times of their packets alone: each keeps the link for as
- * long as it takes. The longer a packet finds it kept, the more likely it is marked:
- * the probability rises in a ramp, from 0 where nothing is before it. With a step, all
- * senders hear of it at once, and fall back and grow together.
+ * With two queues the L4S queue goes first and has the whole link. What would wait in
+ * it follows from the times of L4S packets alone: each occupies the link for its own
+ * transmission time. The longer a packet would wait, the more likely it is marked: the
+ * probability rises in a ramp, from 0 where nothing is before it. With a step, all
+ * senders would get marks at once, and slow down and grow together.
  *
- * The ramp is a root, and its length goes by how many marks are made. A scalable
- * sender is held by two marks in a round trip, however fast it is; below 25 ms, Prague
- * takes 25 ms for its round trip (draft-briscoe-iccrg-prague-congestion-control).
- * So what waits is to tell how many marks come in that time. It is
- * `l4s_marks` where one full packet waits, and grows with the root of what waits: the
- * more senders there are, the less a packet more or fewer changes. With a straight
- * line they swing more, and the queue with them.
+ * The ramp is a square root, and its scale is a number of marks. Two marks in a round
+ * trip hold a scalable sender's rate, however fast it is; below 25 ms, Prague assumes
+ * a round trip of 25 ms (draft-briscoe-iccrg-prague-congestion-control).
+ * So what waits determines the number of marks in that time: it is
+ * `l4s_marks` where one full packet waits, and grows with the root of what waits. The
+ * more senders there are, the less one packet more or fewer changes. With a straight
+ * line the senders' rates oscillate more, and so does the queue.
  *
  * The probability that the AQM has for classic packets is coupled (section 2.1):
- * where that is p'^2, L4S packets are marked with k p' at least. Where k p' is 1 or
- * more, marks say no more, and the AQM drops them as classic ones (section 4.2.3).
+ * where that is p'^2, L4S packets are marked with at least k p'. Where k p' is 1 or
+ * more, marks have no effect, and the AQM drops them as classic ones (section 4.2.3).
  */
 #ifndef AQM_SHALLOW_H
 #define AQM_SHALLOW_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What each of those who share a rate may have of it.
+ * The part of a rate for each of the members that share it.
  *
- * One counts for as much as it used of its share, so that what those leave who
- * send little goes to the others: shares grow until all together have their rate.
- * Counted are whole seconds, as flows.h counts flows. Those who have sent much share
- * the whole rate among themselves; the others share it with all.
+ * A member counts for as much of its share as it used, so that others get what members
+ * leave that send little: shares grow until all members together have the rate.
+ * Time counts in whole seconds, as flows.h counts flows. Members that have sent much
+ * share the whole rate among themselves; the others share it with all.
  *
  * Members may be hosts, and each host's connections the members of another sum,
- * whose rate is what the host may have.
+ * whose rate is the host's part.
  *
  * Several processors may count at once, each member by one at a time.
  */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What becomes of a stream of datagrams that is faster than it may be (Shah
- * 1999, section 5.2.2): UDP has no window to close, so the sender is first shown
- * losses, then given a chance, then answered that nobody is there.
+ * How a stream of datagrams above its rate is treated (Shah 1999, section
+ * 5.2.2): UDP has no window to close, so the sender first sees losses, then
+ * gets a chance, and then ICMP's "port unreachable".
  *
  *   OKAY  delivered; above the rate: DROP
  *   DROP  discarded; after the drop time the rate is forgotten: WARN
  *   WARN  delivered; after the warn time above the rate: KILL, else OKAY
- *   KILL  refused, as by a port that is not open
+ *   KILL  rejected, as by a port that is not open
  *
- * A stream that is silent for the meter's age begins anew. The other mode holds
+ * A stream that is silent for the meter's age starts again. The other mode holds
  * each stream to the rate by a token bucket.
  */
 #ifndef AQM_UDP_H

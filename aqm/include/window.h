@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which receive window a TCP sender is offered so that it keeps to a rate
+ * The receive window that is offered to a TCP sender so that it keeps to a rate
  * (Shah 1999, chapter 5). The host sees data segments arrive and
- * acknowledgements leave; this file says what window those offer, in bytes, and
- * for how long one is held back. It never sees a packet.
+ * acknowledgements leave. This file calculates the window that these offer, in
+ * bytes, and how long to hold one back. It never sees a packet.
  *
  * Three algorithms:
  *
  *   edge   ours. The right edge of the window, acknowledgement plus window, is
- *          the number of the last byte that the sender may send; it goes on at
+ *          the number of the last byte that the sender may send; it advances at
  *          the rate, in whole segments. So the sender keeps to the rate
- *          whatever the round trip is, and there is nothing to oscillate.
+ *          whatever the round trip is, and nothing can oscillate.
  *   steps  Shah's algorithm 1 (5.2.1). The window shrinks while the measured
  *          rate is above the limit and grows while it is not. A step is 4096
  *          bytes above 8 kB, 1024 down to 2 kB, and 256 below. The window can
  *          fall under one segment; then sender and receiver wait for each other.
  *   mss    Shah's algorithm 2: steps of one segment, never less than one.
  *
- * Shah's need the rate that is measured (meter.h).
+ * Shah's algorithms need the measured rate (meter.h).
  *
- * What was offered is never taken back (RFC 9293 section 3.8.6), nor is more
- * offered than the receiver itself does.
+ * The window never shrinks below what was offered (RFC 9293 section 3.8.6), and
+ * never exceeds the receiver's own offer.
  *
- * Where a queue with an AQM stands behind, windows need not hold everybody.
+ * If a queue with an AQM follows, windows need not limit every connection.
  * window_beside.h says whom the queue holds as well or better.
  */
 #ifndef AQM_WINDOW_H

@@ -6,8 +6,8 @@
 #include "window_flow.h"
 
 /*
- * Receive windows beside a queue with an AQM: whom the queue holds as well or better
- * than a window that keeps to a rate, and what is on offer to those.
+ * Receive windows beside a queue with an AQM: which senders the queue limits as well as
+ * or better than a window at a rate does, and the window that these are offered.
  *
  * Windows cost a hundredth of the rate, which the queue has beyond them, and with
  * short flows beside some hundredths that are kept free for those. What the queue costs
@@ -16,18 +16,18 @@
  * With more, the queue is better for delay too. It spaces what it lets go, so that
  * segments of several flows do not meet at the far end.
  *
- * Who is left to the queue has on offer what the path and a short queue take at its
- * share. So the queue stands below the 5 ms from which CoDel drops (RFC 8289 section
- * 4.4): it never runs dry, spaces what it lets go, and no sender backs off.
+ * A sender that is left to the queue is offered what the path and a short queue hold at
+ * its share. So the queue stays below the 5 ms at which CoDel drops (RFC 8289 section
+ * 4.4): it never runs empty, spaces the packets that leave, and no sender backs off.
  *
- * What others leave of their shares for a moment is taken in the same way, by the rate
- * at which the queue lets go (window_sampled).
+ * Such a sender also uses what others leave of their shares for a moment, by the rate
+ * at which packets leave the queue (window_sampled).
  *
  * On slow lines a segment of a queue is itself a delay, so windows hold there.
  *
- * A share changes with each page that comes. Who is loose stays so until it has
- * less than WINDOW_HELD_SEGMENTS, and uses less than WINDOW_USED_SEGMENTS: what is on
- * offer makes no loss, and a window that holds takes nothing of what a page leaves.
+ * A share changes with each page that is fetched. A loose sender stays loose until it
+ * has less than WINDOW_HELD_SEGMENTS, and uses less than WINDOW_USED_SEGMENTS: its offer
+ * causes no loss, and a window at a rate would use nothing of what a page leaves.
  */
 #define WINDOW_LOOSE_SEGMENTS 6
 #define WINDOW_HELD_SEGMENTS 5

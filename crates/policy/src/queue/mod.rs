@@ -224,10 +224,7 @@ fn read_text(text: &str, span: SourceSpan, problems: &Problems) -> Option<Queue>
             "write a name and a limit, or a table `{ kind = \"...\", ... }`",
         );
     }
-    let (none, no_number) = (
-        "has no limit",
-        "has a limit that is not a number of packets",
-    );
+    let (none, no_number) = ("has no limit", "has a limit not in packets");
     let packets = |limit: &str| {
         limit
             .parse::<u32>()
@@ -308,10 +305,8 @@ const PFIFO: &[PfifoRow] = &[PfifoRow::new(
 .needed("state how many packets it holds")];
 
 const SFQ: &[Row<SfqQueue>] = &[
-    row!(SfqQueue: "limit": FieldKind::Integer(0, MOST) => limit,
-        "sfq: the most packets that it holds"),
-    row!(SfqQueue: "perturb": FieldKind::Integer(0, MOST) => perturb,
-        "sfq: seconds between changes of the hash function"),
+    row!(SfqQueue: "limit": FieldKind::Integer(0, MOST) => limit, "sfq: the most packets in it"),
+    row!(SfqQueue: "perturb": FieldKind::Integer(0, MOST) => perturb, "sfq: seconds for one hash"),
 ];
 
 const RED: &[Row<WrittenRed>] = &[
@@ -321,38 +316,31 @@ const RED: &[Row<WrittenRed>] = &[
         .needed("write a size in bytes, such as `28125` or `\"64KiB\"`"),
     row!(WrittenRed: "max" => max, "red: the average queue at which the probability is greatest")
         .needed("write a size in bytes, such as `28125` or `\"64KiB\"`"),
-    row!(WrittenRed: "probability" => probability,
-        "red: the greatest drop probability")
-    .default("0.1"),
-    row!(WrittenRed: "ecn" => ecn,
-        "Whether ECN-capable packets are marked instead of dropped")
-    .default("false"),
-    row!(WrittenRed: "adaptive" => adaptive,
-        "red: whether the probability adapts")
-    .default("false"),
+    row!(WrittenRed: "probability" => probability, "red: the greatest drop probability")
+        .default("0.1"),
+    row!(WrittenRed: "ecn" => ecn, "Whether ECN-capable packets are marked instead of dropped")
+        .default("false"),
+    row!(WrittenRed: "adaptive" => adaptive, "red: whether the probability adapts")
+        .default("false"),
 ];
 
 const FQ_CODEL: &[Row<FqCodelQueue>] = &[
-    row!(FqCodelQueue: "limit": FieldKind::Integer(1, MOST) => limit,
-        "fq_codel: the most packets that it holds"),
+    row!(FqCodelQueue: "limit": FieldKind::Integer(1, MOST) => limit, "fq_codel: most packets"),
     row!(FqCodelQueue: "flows": FieldKind::Integer(1, MOST) => flows,
         "fq_codel: how many flow queues; of the kit: what defines a flow"),
     row!(FqCodelQueue: "target" => target, "fq_codel: acceptable standing delay"),
-    row!(FqCodelQueue: "interval" => interval,
-        "fq_codel: how long the delay must exceed the target"),
+    row!(FqCodelQueue: "interval" => interval, "fq_codel: how long above the target is too long"),
     row!(FqCodelQueue: "quantum": FieldKind::Integer(64, MOST) => quantum,
         "fq_codel: bytes that a flow sends in its turn"),
     row!(FqCodelQueue: "ecn" => ecn, "Whether ECN-capable packets are marked instead of dropped"),
     row!(FqCodelQueue: "memory" => memory, "The most memory that it uses"),
-    row!(FqCodelQueue: "ce-threshold" => ce_threshold,
-        "fq_codel: the wait beyond which ECT(1) packets are marked"),
+    row!(FqCodelQueue: "ce-threshold" => ce_threshold, "fq_codel: the wait that marks ECT(1)"),
 ];
 
 const CAKE: &[Row<CakeQueue>] = &[
     row!(CakeQueue: "rtt" => rtt, "cake: the round-trip time that it assumes"),
-    row!(CakeQueue: "nat" => nat,
-        "cake: whether it finds hosts behind address translation")
-    .default("true"),
+    row!(CakeQueue: "nat" => nat, "cake: whether it finds hosts behind address translation")
+        .default("true"),
     row!(CakeQueue: "memory" => memory, "The most memory that it uses"),
 ];
 

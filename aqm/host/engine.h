@@ -2,9 +2,9 @@
 /*
  * The engine: one scheduler for a tree of nodes, up to eight levels deep, of any
  * shape. This file has its rows. engine_wheel.h and engine_cap.h say when a node may
- * go on, engine_list.h and engine_tree.h which leaf sends next, engine_leaf.h which
- * packet of it, engine_host.h which hosts have a leaf of their own, and engine_line.h
- * how several engines share a line.
+ * go on, engine_list.h and engine_tree.h which leaf sends next, engine_leaf.h and
+ * engine_flow.h which packet of it, engine_host.h which hosts have a leaf of their own, and
+ * engine_line.h how several engines share a line.
  *
  * A node has a guarantee, a ceiling, a priority and a quantum, all in bytes on
  * the wire. Among the children of a node, those go first that have not had their
@@ -48,6 +48,10 @@
 #define ENGINE_FLOWS 8
 #define ENGINE_FLOW_BITS ((1U << ENGINE_FLOWS) - 1)
 
+/* In the place of its queues, where a leaf has one packet and has had no other with it:
+ * the slot of that. A row for queues is kept for it, but not touched. */
+#define ENGINE_LONE (1U << 31)
+
 /* Bytes of a host's turn in a leaf, divided among its flows. The first multiple
  * of 840 = lcm(1 ... 8) above an Ethernet frame, so that nothing is rounded. */
 #define ENGINE_TURN_BYTES 1680
@@ -67,6 +71,11 @@
 /* Lateness that a ceiling makes up for: two ticks, one for the wheel and one for
  * the host's timer. */
 #define ENGINE_LATE_NS (2ULL << ENGINE_TICK_SHIFT)
+
+/* Nodes wait for every so manieth tick alone, a power of two, whose ceiling takes at least
+ * so long for a full packet. */
+#define ENGINE_SLOW_TICKS 4ULL
+#define ENGINE_SLOW_NS (2 * ENGINE_SLOW_TICKS << ENGINE_TICK_SHIFT)
 
 /* How far a guarantee may fall behind, beside its burst and two packets: for as long
  * others that are owed theirs may go first, on slow links two packets of each. */
@@ -118,9 +127,17 @@ struct engine_claims {
 	u64 quanta;
 };
 
+/* A node's ceiling. What it would not make up for even after the last packet of `light`
+ * bytes, at `opens_ns`, is worked out when that is needed (engine_cap.h). */
+struct engine_gate {
+	u64 light; /* 0: `opens_ns` is when the last packet will have gone */
+	u64 opens_ns;
+	u64 rest; /* of the division, as struct aqm_gate has it */
+};
+
 struct engine_node {
 	struct engine_config config;
-	struct aqm_gate ceiling;
+	struct engine_gate ceiling;
 	struct aqm_gate guarantee;
 	u64 sent_wire_bytes;
 	u64 sent_packets;
@@ -135,7 +152,8 @@ struct engine_node {
 	u32 wheel; /* its tick's place in the wheel, plus 1; 0: none */
 	u32 wheel_next; /* of the same tick: a circle too */
 	u32 wheel_prev;
-	u32 queue; /* a leaf's, while it has packets; else: hosts below that have some */
+	u32 queue; /* a leaf's, while it has packets, or ENGINE_LONE; else: hosts below that
+		    * have some */
 	u32 packets; /* queued, of a leaf; else of hosts below */
 	u32 bytes;
 	u32 drops;
@@ -152,13 +170,13 @@ struct engine_fork {
 
 /* Packets of one flow, or of several that share a queue. */
 struct engine_flow {
+	u64 key; /* hashes of its host and of itself */
 	struct codel_core codel;
-	u32 host; /* hashes of whose it is */
-	u32 flow;
 	s32 deficit;
 	u32 head;
-	u32 tail;
+	u32 tail; /* while it has a head */
 	u32 bytes;
+	u32 pad;
 };
 
 /* The queues of a leaf, lent to it while it has packets. */
@@ -185,7 +203,7 @@ struct engine_host {
 struct engine_slot {
 	struct aqm_packet packet;
 	u32 next; /* the one behind it, or the next free one */
-	u32 pad;
+	u32 host; /* a hash of whose it is */
 };
 
 /* Rows that are free: those never used, from `fresh` on, and a list. */
@@ -200,10 +218,10 @@ struct engine_pool {
  * those that are not empty, of 64 of these, and of 64 of those. */
 struct engine_wheel {
 	u64 top;
-	u64 middle[64];
-	u64 low[ENGINE_TICKS / 64];
 	u64 tick; /* nothing waits for an earlier one */
 	u64 due; /* nor for one before this */
+	u64 middle[64];
+	u64 low[ENGINE_TICKS / 64];
 	u32 bucket[ENGINE_TICKS];
 };
 
@@ -234,6 +252,9 @@ struct engine_rule {
 
 struct engine {
 	struct engine_rule rule;
+	u32 full; /* a full packet on the wire */
+	u32 hosts_from; /* the rows beyond this one are hosts'; ~0: there are none */
+	u64 slow_bytes_s; /* at most so fast is a slow ceiling */
 	struct engine_pool slots;
 	struct engine_pool queues;
 	struct engine_pool hosts;
@@ -250,11 +271,13 @@ struct engine {
 	u32 leased; /* whether it has had leases since it last had nothing to send */
 	u32 look; /* the user's: a node to look at with the next question */
 	u32 resting; /* the leaf of a host that had nothing for longest */
+	u32 leaf; /* which engine_next() chose; 0: none may send */
+	u32 pad;
 	u32 at[4]; /* the host's: where it has rows of forks, queues, slots, hosts */
 	u64 refused; /* packets that found no leaf or no room */
 	struct aqm_verdict verdict; /* of the packet that engine_take() took */
-	u32 host[ENGINE_HOSTS]; /* the first of each hash */
 	struct engine_wheel wheel;
+	u32 host[ENGINE_HOSTS]; /* the first of each hash */
 };
 
 #endif

@@ -19,6 +19,14 @@
 
 #include "engine_wheel.h"
 
+/* The rule of an engine, or how many rows it has, has changed: what follows from that. */
+AQM_FN void engine_ruled(struct engine *e)
+{
+	e->full = aqm_wire(&e->rule.link, e->rule.link.mtu_bytes);
+	e->hosts_from = e->hosts.rows ? e->rule.lent : ~0U;
+	e->slow_bytes_s = (u64)e->full * 1000000000 / ENGINE_SLOW_NS;
+}
+
 /* The cap of a node; NULL for none. */
 AQM_FN struct engine_node *engine_cap(struct engine *e,
 				      const struct engine_node *n)
@@ -28,15 +36,36 @@ AQM_FN struct engine_node *engine_cap(struct engine *e,
 	return cap && cap->config.live == ENGINE_CAP ? cap : NULL;
 }
 
-/* Until when a node is above its ceiling, or its cap's. */
-AQM_FN u64 engine_opens(struct engine *e, const struct engine_node *n)
+/* Until when a node is above its ceiling, or that of its cap. */
+AQM_FN u64 engine_opens_by(const struct engine_node *n,
+			   const struct engine_node *cap)
 {
 	u64 opens = n->config.ceiling_bytes_s ? n->ceiling.opens_ns : 0;
-	const struct engine_node *cap = engine_cap(e, n);
 
 	if (cap && cap->config.ceiling_bytes_s)
 		opens = aqm_max(opens, cap->ceiling.opens_ns);
 	return opens;
+}
+
+AQM_FN u64 engine_opens(struct engine *e, const struct engine_node *n)
+{
+	return engine_opens_by(n, engine_cap(e, n));
+}
+
+/*
+ * A node is held until then. One of whose ceiling a full packet takes long waits for one
+ * tick in several: so its host is woken for many of them at once. That it then goes on
+ * late is less than the half of what its ceiling makes up for. Nodes of a cap take turns
+ * within a tick, and wait for any. So does the root, which makes up for two.
+ */
+AQM_FN void engine_wait(struct engine *e, u32 id, struct engine_node *n,
+			u64 opens_ns)
+{
+	if (n->config.ceiling_bytes_s <= e->slow_bytes_s && !n->config.cap &&
+	    id != e->rule.root)
+		opens_ns |= (ENGINE_SLOW_TICKS - 1) << ENGINE_TICK_SHIFT;
+	n->state = ENGINE_HELD;
+	engine_wheel_put(e, id, opens_ns);
 }
 
 /* The priority of a node among the children of the root, or of who is above it
@@ -65,7 +94,6 @@ AQM_FN u32 engine_rank(struct engine *e, const struct engine_node *n)
  */
 AQM_WHOLE_FN u64 engine_yields(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 {
-	u64 full = aqm_wire(&e->rule.link, e->rule.link.mtu_bytes);
 	const struct engine_node *n = engine_node(e, id), *other, *above;
 	struct engine_node *cap;
 	u64 until;
@@ -77,7 +105,7 @@ AQM_WHOLE_FN u64 engine_yields(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	other = engine_node(e, cap->prev);
 	above = other ? engine_node(e, other->parent) : NULL;
 	until = cap->ceiling.opens_ns +
-		full * 1000000000 / cap->config.ceiling_bytes_s;
+		(u64)e->full * 1000000000 / cap->config.ceiling_bytes_s;
 	if (!above || other->config.cap != n->config.cap ||
 	    other->state != ENGINE_READY || until <= now_ns ||
 	    (above->state != ENGINE_READY &&
@@ -95,27 +123,80 @@ AQM_FN int engine_shut(struct engine *e, const struct engine_node *n,
 	return engine_opens(e, n) > now_ns;
 }
 
-/* A packet of so many bytes went through a node, or a cap, whose ceiling makes up for so
- * much lateness, and for a packet of `full` bytes and its burst. One that was dropped,
- * where that counts, was not sent. */
-AQM_FN void engine_pass(const struct engine *e, struct engine_node *n, u32 wire,
-			u64 late_ns, u32 full, u64 now_ns)
+/* A packet is counted. One that was dropped, where that counts for rates, was not sent. */
+AQM_FN void engine_count(const struct engine *e, struct engine_node *n,
+			 u32 wire)
 {
-	u64 spared;
+	if (e->verdict.action == AQM_DROP)
+		return;
+	n->sent_wire_bytes += wire;
+	n->sent_packets++;
+}
 
-	if (e->verdict.action != AQM_DROP) {
-		n->sent_wire_bytes += wire;
-		n->sent_packets++;
-	}
-	n->ceiling.rate_bytes_s = n->config.ceiling_bytes_s;
+/* A packet of so many bytes goes through a ceiling that makes up for so much lateness,
+ * and for a packet of `full` bytes and its burst. */
+AQM_FN void engine_through(struct engine_node *n, u32 wire, u64 late_ns,
+			   u32 full, u64 now_ns)
+{
+	const u64 rate = n->config.ceiling_bytes_s;
+	struct aqm_gate gate = {
+		.rate_bytes_s = rate,
+		.opens_ns = n->ceiling.opens_ns,
+		.rest = n->ceiling.rest,
+	};
+	u64 spared = (u64)full + n->config.ceiling_burst_bytes;
+
+	if (!rate)
+		return;
 	/* What is less late than that is made up for in any case. */
-	if (full && n->ceiling.rate_bytes_s &&
-	    n->ceiling.opens_ns + ENGINE_LATE_NS < now_ns) {
-		spared = (u64)full + n->config.ceiling_burst_bytes;
-		late_ns = aqm_max(late_ns, spared * 1000000000 /
-						   n->ceiling.rate_bytes_s);
+	if (full &&
+	    (n->ceiling.light || gate.opens_ns + ENGINE_LATE_NS < now_ns))
+		late_ns = aqm_max(late_ns, spared * 1000000000 / rate);
+	/* The last packet found all of that unused. */
+	if (full && n->ceiling.light) {
+		gate.opens_ns -= aqm_min(gate.opens_ns, late_ns);
+		gate.rest = 0;
+		aqm_gate_pass(&gate, (u32)n->ceiling.light, 0, 0);
+		n->ceiling.light = 0;
 	}
-	aqm_gate_pass(&n->ceiling, wire, now_ns, late_ns);
+	aqm_gate_pass(&gate, wire, now_ns, late_ns);
+	n->ceiling.opens_ns = gate.opens_ns;
+	n->ceiling.rest = gate.rest;
+}
+
+/* Packets of a node that is far below its ceiling are further apart than `idle_ns`, in
+ * which the ceiling gives all that it makes up for, or what the last one took of that.
+ * Nothing but this is known of a longer time, so that the product has room. */
+#define ENGINE_IDLE_MOST_NS ((1ULL << 28) - 1)
+
+/*
+ * A packet went through a node. One that finds all unused that its ceiling makes up for,
+ * and takes no more than a full packet, leaves the ceiling open. Then no more is noted
+ * than its bytes and its time, which costs no division. Returns until when the node is
+ * above its ceiling.
+ */
+AQM_FN u64 engine_pass(const struct engine *e, struct engine_node *n, u32 wire,
+		       u64 now_ns)
+{
+	const u64 rate = n->config.ceiling_bytes_s;
+	u64 opens = n->ceiling.opens_ns, needs = n->ceiling.light;
+	int idle = 1;
+
+	if (!rate)
+		return 0;
+	if (!needs) {
+		needs = (u64)e->full + n->config.ceiling_burst_bytes;
+		idle = opens + ENGINE_LATE_NS < now_ns;
+	}
+	if (idle && wire <= e->full &&
+	    aqm_min(now_ns - opens, ENGINE_IDLE_MOST_NS) * rate >=
+		    needs * 1000000000) {
+		n->ceiling.light = wire;
+		n->ceiling.opens_ns = now_ns;
+		return 0;
+	}
+	engine_through(n, wire, ENGINE_LATE_NS, e->full, now_ns);
+	return n->ceiling.opens_ns;
 }
 
 #endif

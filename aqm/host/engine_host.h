@@ -51,13 +51,18 @@ AQM_FN void engine_pool_give(struct engine_pool *pool, u32 row, u32 *next)
 /* Whether a row is a host's, not the user's. */
 AQM_FN int engine_lent(const struct engine *e, u32 id)
 {
-	return e->hosts.rows && id > e->rule.lent;
+	return id > e->hosts_from;
 }
 
 /* What is known of the host that has a leaf; NULL where none has it. */
 AQM_FN struct engine_host *engine_host_of(struct engine *e, u32 id)
 {
-	return engine_lent(e, id) ? engine_host(e, id - e->rule.lent) : NULL;
+	struct engine_host *h = NULL;
+
+	if (engine_lent(e, id))
+		h = engine_host(e, id - e->hosts_from);
+	AQM_ITSELF(h);
+	return h;
 }
 
 /* The leaf whose packets those of another are: itself, or the one beside which a
@@ -137,12 +142,12 @@ AQM_FN u64 engine_round(const struct engine_node *parent, u32 quantum)
 
 /* Whether a host that comes back goes first. */
 AQM_FN int engine_is_sparse(struct engine *e, u32 id,
-			    const struct engine_node *n,
-			    const struct engine_node *parent)
+			    const struct engine_node *n)
 {
 	const struct engine_host *h = engine_host_of(e, id);
+	const struct engine_node *parent = h ? engine_node(e, n->parent) : NULL;
 
-	return h && n->deficit > 0 && parent->sent_wire_bytes >= h->again;
+	return parent && n->deficit > 0 && parent->sent_wire_bytes >= h->again;
 }
 
 /* The turn of a host is over. */

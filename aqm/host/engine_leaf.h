@@ -9,16 +9,13 @@
  * for the one that comes. All hosts below a node may together hold as much as one leaf,
  * and each as much as they leave of that, but one packet in any case.
  *
- * A leaf has eight queues while packets wait in it. They are lent to flows: one
- * gets a queue of its own while there is a free one, and a host of several flows
- * leaves half of them to others. A host's turn is divided among its flows, so
- * that hosts share first and flows within them. New flows go first for a turn
- * (RFC 8290), and each queue has a CoDel (RFC 8289).
+ * A leaf has eight queues while packets wait in it (engine_flow.h), of which one that has
+ * a single packet makes no use.
  */
 #ifndef AQM_ENGINE_LEAF_H
 #define AQM_ENGINE_LEAF_H
 
-#include "engine_tree.h"
+#include "engine_flow.h"
 
 /* What a leaf says to a packet. */
 enum engine_room {
@@ -30,169 +27,96 @@ enum engine_room {
 /* Packets that may go for one that comes. */
 #define ENGINE_EVICT_MOST 8
 
-/* Looks at the queues of a leaf for one packet. */
-#define ENGINE_TURNS_MOST (8 * ENGINE_FLOWS)
-
-/* No queue of a leaf. */
-#define ENGINE_NO_FLOW ENGINE_FLOWS
-
-/* 1 where both are equal. Without a branch, so that the kernel's verifier sees
- * one way through loops that ask this. */
-AQM_FN u32 engine_equal(u32 a, u32 b)
+/* Whether a leaf may hold so many bytes, as many as are free, and one packet more. Hosts
+ * below a node hold together as much as that. */
+AQM_FN int engine_may_hold(struct engine *e, u32 id,
+			   const struct engine_node *n, u64 bytes)
 {
-	return (u32)(((u64)(a ^ b) - 1) >> 63);
-}
+	const struct engine_node *above = n->packets ? engine_counts(e, id) :
+						       NULL;
+	u64 others = e->bytes;
+	u32 slots = e->slots.used;
 
-/* The active queues that are of a host. */
-AQM_FN u32 engine_flows_of(const struct engine_queue *q, u32 host)
-{
-	u32 i, all = 0;
-
-	AQM_LOOP (i, ENGINE_FLOWS)
-		all |= engine_equal(q->flow[i].host, host) << i;
-	return all & (q->fresh | q->old);
-}
-
-/* The number of bits set, of eight. */
-AQM_FN u32 engine_bits(u32 word)
-{
-	word = (word & 0x55) + ((word >> 1) & 0x55);
-	word = (word & 0x33) + ((word >> 2) & 0x33);
-	return (word & 0xf) + (word >> 4);
-}
-
-/* The first bit set from `from` on, or else the first. */
-AQM_FN u32 engine_from(u32 set, u32 from)
-{
-	u32 later = set & (ENGINE_FLOW_BITS << (from & (ENGINE_FLOWS - 1)));
-
-	return AQM_MASKED(engine_lowest16(later ? later : set),
-			  ENGINE_FLOWS - 1);
-}
-
-/* Lends a free queue to a flow of a host. */
-AQM_FN void engine_flow_begin(struct engine_queue *q, u32 at, u32 host,
-			      u32 flow)
-{
-	struct engine_flow *f = &q->flow[at];
-
-	__builtin_memset(f, 0, sizeof(*f));
-	f->host = host;
-	f->flow = flow;
-	f->deficit = ENGINE_TURN_BYTES;
-	q->fresh |= 1U << at;
-}
-
-/*
- * The queue of a packet: its flow's, or a free one, or one that it shares. A host
- * without a queue takes any that is free; one that has some, only while more than
- * half are.
- */
-AQM_WHOLE_FN u32 engine_flow_for(struct engine *e AQM_NONNULL, u32 queue,
-				 u32 host, u32 flow)
-{
-	struct engine_queue *q = engine_queue(e, queue);
-	u32 i, active, free, of_host = 0, same = 0;
-
-	if (!q)
+	if (n->config.limit_bytes && bytes > n->config.limit_bytes)
 		return 0;
-	active = q->fresh | q->old;
-	free = ~active & ENGINE_FLOW_BITS;
-	if (active) {
-		of_host = engine_flows_of(q, host);
-		AQM_LOOP (i, ENGINE_FLOWS)
-			same |= engine_equal(q->flow[i].flow, flow) << i;
-		same &= of_host;
+	if (above) {
+		if (n->config.limit_bytes &&
+		    bytes + above->bytes > n->config.limit_bytes)
+			return 0;
+		others += above->bytes;
+		slots += above->packets;
 	}
-	if (same)
-		return engine_from(same, 0);
-	if (free && (!of_host || engine_bits(free) > ENGINE_FLOWS / 2)) {
-		i = engine_from(free, 0);
-		engine_flow_begin(q, i, host, flow);
-		return i;
-	}
-	return engine_from(of_host ? of_host : active, flow);
+	return bytes + others <= e->rule.limit_bytes &&
+	       n->packets + slots < e->slots.rows;
 }
 
-/* Whether a leaf has room for a packet of `len` bytes. */
-AQM_FN int engine_room(struct engine *e, u32 id, u32 len)
+/* Whether it has room for a packet of `len` bytes. */
+AQM_FN int engine_room(struct engine *e, u32 id, const struct engine_node *n,
+		       u32 len)
+{
+	if (engine_may_hold(e, id, n, (u64)n->bytes + len) &&
+	    (n->queue || e->queues.used < e->queues.rows))
+		return ENGINE_KEEP;
+	return n->packets ? ENGINE_EVICT : ENGINE_REFUSE;
+}
+
+/* The same of any row; what is refused is counted. */
+AQM_FN int engine_admit(struct engine *e, u32 id, u32 len)
 {
 	struct engine_node *n = engine_node(e, id);
-	const struct engine_node *above;
-	u64 most, left;
-	u32 slots;
+	int room;
 
 	if (!n || n->config.live != ENGINE_NODE || n->config.fork) {
 		e->refused++;
 		return ENGINE_REFUSE;
 	}
-	left = e->rule.limit_bytes > e->bytes ? e->rule.limit_bytes - e->bytes :
-						0;
-	most = left;
-	if (n->config.limit_bytes)
-		most = aqm_min(most, n->config.limit_bytes);
-	slots = e->slots.rows - e->slots.used;
-	above = engine_counts(e, id);
-	if (above && n->packets) {
-		most -= aqm_min(most, above->bytes);
-		slots -= (u32)aqm_min(slots, above->packets);
-	}
-	if (n->packets < slots && (u64)n->bytes + len <= most &&
-	    (n->queue || e->queues.used < e->queues.rows))
-		return ENGINE_KEEP;
-	if (n->packets)
-		return ENGINE_EVICT;
-	engine_whole(e, id, n)->drops++;
-	return ENGINE_REFUSE;
+	room = engine_room(e, id, n, len);
+	if (room == ENGINE_REFUSE)
+		engine_whole(e, id, n)->drops++;
+	return room;
 }
 
-AQM_WHOLE_FN int engine_admit(struct engine *e AQM_NONNULL, u32 id, u32 len)
+/* A packet in a slot leaves its leaf, and the node that counts it. What lies there stays
+ * until another packet comes, and the host takes the packet out before. */
+AQM_FN void engine_off(struct engine *e, struct engine_node *n,
+		       struct engine_node *above, u32 index,
+		       struct engine_slot *slot)
 {
-	return engine_room(e, id, len);
-}
+	u32 len = slot->packet.len;
 
-/* Takes the first packet off a queue of a leaf. What lies in its slot stays
- * there until another packet comes, and the host takes the packet out before. */
-AQM_FN u32 engine_off(struct engine *e, u32 id, struct engine_node *n,
-		      struct engine_flow *flow)
-{
-	u32 index = flow->head;
-	struct engine_slot *slot = engine_slot(e, index);
-	struct engine_node *above = engine_counts(e, id);
-
-	if (!slot)
-		return 0;
-	flow->head = slot->next;
-	if (!flow->head)
-		flow->tail = 0;
-	flow->bytes -= slot->packet.len;
 	n->packets--;
-	n->bytes -= slot->packet.len;
-	e->bytes -= slot->packet.len;
+	n->bytes -= len;
+	e->bytes -= len;
 	if (above) {
 		above->packets--;
-		above->bytes -= slot->packet.len;
+		above->bytes -= len;
 	}
 	engine_pool_give(&e->slots, index, &slot->next);
-	return index;
 }
 
-/* A leaf without packets returns its queues. */
-AQM_FN void engine_give_back(struct engine *e, u32 id, struct engine_node *n,
-			     struct engine_queue *q)
+/* A leaf without packets has no queues. */
+AQM_FN void engine_give_back(struct engine_node *n, struct engine_host *h,
+			     struct engine_node *above)
 {
-	struct engine_host *h = engine_host_of(e, id);
-	struct engine_node *above;
-
-	if (n->packets)
-		return;
-	above = engine_counts(e, id);
 	if (above)
 		above->queue--;
 	if (h)
 		h->above = 0;
-	engine_pool_give(&e->queues, n->queue, &q->next);
 	n->queue = 0;
+}
+
+/* The only packet of a leaf, which has no row for queues. */
+AQM_FN u32 engine_off_lone(struct engine *e, struct engine_node *n,
+			   struct engine_host *h, struct engine_node *above)
+{
+	u32 index = n->queue & ~ENGINE_LONE;
+	struct engine_slot *slot = engine_slot(e, index);
+
+	if (slot)
+		engine_off(e, n, above, index, slot);
+	engine_give_back(n, h, above);
+	e->queues.used--;
+	return index;
 }
 
 /* Takes the oldest packet of a leaf's longest flow, which the host drops. Returns
@@ -201,11 +125,18 @@ AQM_WHOLE_FN u32 engine_evict(struct engine *e AQM_NONNULL, u32 id)
 {
 	struct engine_node *n = engine_node(e, id);
 	u32 i, longest = 0, most = 0, index;
+	struct engine_host *h = engine_host_of(e, id);
+	struct engine_node *above = engine_counts(e, id);
 	struct engine_queue *q;
 	struct engine_flow *flow;
+	struct engine_slot *slot;
 
-	if (!n)
+	if (!n || !n->queue)
 		return 0;
+	if (n->queue & ENGINE_LONE) {
+		engine_whole(e, id, n)->drops++;
+		return engine_off_lone(e, n, h, above);
+	}
 	q = engine_queue(e, n->queue);
 	if (!q)
 		return 0;
@@ -218,201 +149,221 @@ AQM_WHOLE_FN u32 engine_evict(struct engine *e AQM_NONNULL, u32 id)
 	/* A flow that has to be shortened should hear of it. */
 	flow = &q->flow[AQM_MASKED(longest, ENGINE_FLOWS - 1)];
 	flow->codel.count++;
-	index = engine_off(e, id, n, flow);
-	if (index)
-		engine_whole(e, id, n)->drops++;
-	engine_give_back(e, id, n, q);
+	index = flow->head;
+	slot = engine_slot(e, index);
+	if (!slot)
+		return 0;
+	flow->head = slot->next;
+	flow->bytes -= slot->packet.len;
+	engine_off(e, n, above, index, slot);
+	engine_whole(e, id, n)->drops++;
+	if (!n->packets) {
+		engine_pool_give(&e->queues, n->queue, &q->next);
+		engine_give_back(n, h, above);
+	}
 	return index;
 }
 
-/* Keeps a packet of a flow of a host in a leaf that has room. Returns its slot,
- * or 0: the host drops it. */
-AQM_WHOLE_FN u32 engine_arrive(struct engine *e AQM_NONNULL, u32 id,
-			       const struct aqm_packet *packet AQM_NONNULL,
-			       u32 host)
+/* A packet in a slot comes behind others of its leaf. What has waited alone is the first
+ * in its queues. */
+AQM_WHOLE_FN int engine_behind(struct engine *e AQM_NONNULL, u32 id, u32 index)
 {
 	struct engine_node *n = engine_node(e, id);
-	struct engine_slot *slot, *last;
-	struct engine_host *h = engine_host_of(e, id);
-	struct engine_node *above;
+	struct engine_slot *slot = engine_slot(e, index), *lone;
 	struct engine_queue *q;
-	struct engine_flow *flow;
-	u32 index, at;
+	u32 queue, at;
 
-	if (!n)
+	if (!n || !slot)
 		return 0;
-	/* Flows of one host are equals. */
-	if (h)
-		host = packet->flow;
-	index = n->queue ? n->queue : engine_pool_next(&e->queues);
-	q = engine_queue(e, index);
-	if (!q) {
-		engine_whole(e, id, n)->drops++;
-		return 0;
-	}
-	if (!n->queue) {
+	queue = n->queue;
+	if (queue & ENGINE_LONE) {
+		lone = engine_slot(e, queue & ~ENGINE_LONE);
+		queue = engine_pool_next(&e->queues);
+		q = engine_queue(e, queue);
+		if (!q || !lone)
+			return 0;
+		e->queues.used--;
 		engine_pool_take(&e->queues, q->next);
-		n->queue = index;
 		q->fresh = 0;
 		q->old = 0;
-		above = h ? engine_node(e, n->config.parent) : NULL;
-		if (above) {
-			above->queue++;
-			h->above = n->config.parent;
-		}
+		engine_flow_begin(
+			q, 0, engine_flow_key(lone->host, lone->packet.flow));
+		engine_append(e, &q->flow[0], n->queue & ~ENGINE_LONE,
+			      lone->packet.len);
+		n->queue = queue;
 	}
-	index = engine_pool_next(&e->slots);
-	slot = engine_slot(e, index);
-	if (!slot) {
-		engine_whole(e, id, n)->drops++;
-		engine_give_back(e, id, n, q);
+	q = engine_queue(e, queue);
+	if (!q)
 		return 0;
-	}
+	at = AQM_MASKED(engine_flow_for(q, engine_flow_key(slot->host,
+							   slot->packet.flow)),
+			ENGINE_FLOWS - 1);
+	engine_append(e, &q->flow[at], index, slot->packet.len);
+	return 1;
+}
+
+/* Keeps a packet of a flow of a host in a leaf that has room. Returns its slot. */
+AQM_FN u32 engine_keep(struct engine *e, u32 id,
+		       const struct aqm_packet *packet, u32 host)
+{
+	struct engine_node *n = engine_node(e, id), *above = NULL;
+	struct engine_host *h = engine_host_of(e, id);
+	u32 index = engine_pool_next(&e->slots), len = packet->len;
+	struct engine_slot *slot = engine_slot(e, index);
+
+	if (!n || !slot)
+		return 0;
 	engine_pool_take(&e->slots, slot->next);
-	at = 0;
-	if (q->fresh | q->old)
-		at = AQM_MASKED(engine_flow_for(e, n->queue, host,
-						packet->flow),
-				ENGINE_FLOWS - 1);
-	else
-		engine_flow_begin(q, 0, host, packet->flow);
-	flow = &q->flow[at];
 	slot->packet = *packet;
 	slot->next = 0;
-	last = engine_slot(e, flow->tail);
-	if (last)
-		last->next = index;
-	else
-		flow->head = index;
-	flow->tail = index;
-	flow->bytes += packet->len;
-	n->packets++;
-	n->bytes += packet->len;
-	e->bytes += packet->len;
-	above = engine_counts(e, id);
+	/* Flows of one host are equals. */
+	slot->host = h ? packet->flow : host;
+	if (n->queue) {
+		engine_behind(e, id, index);
+		n->packets++;
+		n->bytes += len;
+	} else {
+		n->queue = ENGINE_LONE | index;
+		e->queues.used++;
+		n->packets = 1;
+		n->bytes = len;
+		if (h) {
+			h->above = n->config.parent;
+			above = engine_node(e, h->above);
+		}
+		if (above)
+			above->queue++;
+	}
+	e->bytes += len;
+	above = h ? engine_node(e, h->above) : NULL;
 	if (above) {
 		above->packets++;
-		above->bytes += packet->len;
+		above->bytes += len;
 	}
 	if (!e->wheel.top)
 		e->wheel.tick = packet->arrived_ns >> ENGINE_TICK_SHIFT;
 	if (n->state == ENGINE_IDLE)
-		engine_wake_up(e, id, n, packet->arrived_ns);
+		engine_wake_up(e, id, packet->arrived_ns);
 	else if (h && n->config.parent != n->parent)
 		engine_move(e, id, packet->arrived_ns);
 	return index;
 }
 
-/* The queue of a leaf whose turn it is; ENGINE_NO_FLOW where none has packets.
- * An empty one leaves, a new one through the old ones, so that it cannot starve
- * them by coming back as a new one. */
-AQM_WHOLE_FN u32 engine_flow_turn(struct engine *e AQM_NONNULL, u32 queue)
-{
-	struct engine_queue *q = engine_queue(e, queue);
-	struct engine_flow *flow;
-	u32 i, at, set, bit;
+/* No slot, but a packet of the leaf may go for this one. */
+#define ENGINE_FULL (~0U)
 
-	if (!q)
-		return ENGINE_NO_FLOW;
-	AQM_QUICK_LOOP (i, ENGINE_TURNS_MOST) {
-		set = (q->fresh ? q->fresh : q->old) & ENGINE_FLOW_BITS;
-		if (!set)
-			return ENGINE_NO_FLOW;
-		at = engine_from(set, q->fresh ? 0 : q->turn);
-		bit = 1U << at;
-		flow = &q->flow[at];
-		if (flow->head && flow->deficit > 0) {
-			if (!q->fresh)
-				q->turn = at;
-			return at;
-		}
-		if (!(q->fresh & bit))
-			q->turn = at + 1;
-		if (flow->head) {
-			flow->deficit +=
-				(s32)(ENGINE_TURN_BYTES /
-				      aqm_max(engine_bits(engine_flows_of(
-						      q, flow->host)),
-					      1));
-			q->old |= bit;
-		} else if (q->fresh & bit && q->old & ~bit) {
-			q->old |= bit;
-		} else {
-			q->old &= ~bit;
-		}
-		q->fresh &= ~bit;
-	}
-	return ENGINE_NO_FLOW;
+/* A packet comes to a leaf: its slot, or 0 where it is refused, or ENGINE_FULL. */
+AQM_WHOLE_FN u32 engine_offer(struct engine *e AQM_NONNULL, u32 id,
+			      const struct aqm_packet *packet AQM_NONNULL,
+			      u32 host)
+{
+	int room = engine_admit(e, id, packet->len);
+
+	if (room == ENGINE_KEEP)
+		return engine_keep(e, id, packet, host);
+	return room == ENGINE_EVICT ? ENGINE_FULL : 0;
 }
 
-/*
- * The next packet of a leaf: its slot, with what is to become of it in
- * `e->verdict`. A packet that is dropped counts for no rate, and the host chooses
- * again. 0: the leaf has none.
- */
-AQM_WHOLE_FN u32 engine_take(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
+/* The next packet of a leaf that has queues: its slot, and what is to become of it. 0: it
+ * has none. */
+AQM_FN u32 engine_pull(struct engine *e, struct engine_node *n,
+		       struct engine_host *h, struct engine_node *above,
+		       const struct engine_node *whole, u64 now_ns,
+		       struct aqm_verdict *verdict)
 {
-	struct engine_node *n = engine_node(e, id), *whole;
-	struct codel_common codel = e->rule.codel;
-	struct engine_queue *q;
+	struct engine_queue *q = engine_queue(e, n->queue);
 	struct engine_flow *flow;
 	struct engine_slot *slot;
 	u32 at, index;
 
-	e->verdict = aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
-	if (!n)
-		return 0;
-	q = engine_queue(e, n->queue);
 	if (!q)
 		return 0;
+	at = engine_flow_next(q);
+	flow = &q->flow[at];
 	/* The only packet of a leaf has its turn in any case. */
-	at = engine_from(q->fresh | q->old, 0);
-	if (n->packets > 1 || !q->flow[at].head) {
+	if (!flow->head || (n->packets > 1 && flow->deficit <= 0)) {
 		at = engine_flow_turn(e, n->queue);
 		if (at >= ENGINE_FLOWS)
 			return 0;
+		flow = &q->flow[AQM_MASKED(at, ENGINE_FLOWS - 1)];
 	}
-	flow = &q->flow[AQM_MASKED(at, ENGINE_FLOWS - 1)];
-	index = engine_off(e, id, n, flow);
+	index = flow->head;
 	slot = engine_slot(e, index);
 	if (!slot)
 		return 0;
-	if (n->config.target_ns)
-		codel.target_ns = n->config.target_ns;
-	whole = engine_whole(e, id, n);
-	if (whole->config.live)
-		e->verdict = codel_head(&flow->codel, &codel, codel.mtu_bytes,
-					1, &slot->packet, n->bytes, now_ns);
-	else
-		e->verdict = aqm_drop(AQM_EVICTED_REASON);
-	if (e->verdict.action == AQM_DROP) {
-		whole->drops++;
-	} else {
-		flow->deficit -= (s32)slot->packet.len;
-		if (whole != n) {
-			whole->sent_packets++;
-			whole->sent_wire_bytes += slot->packet.wire;
-		}
+	if (!q->fresh)
+		q->turn = at;
+	flow->head = slot->next;
+	flow->bytes -= slot->packet.len;
+	engine_off(e, n, above, index, slot);
+	*verdict = engine_judge(e, n, whole, flow, &slot->packet, now_ns);
+	if (!n->packets) {
+		engine_pool_give(&e->queues, n->queue, &q->next);
+		engine_give_back(n, h, above);
 	}
-	if (e->verdict.action == AQM_MARK)
-		whole->marks++;
-	/* Nothing waits in an empty queue, so no delay goes on either. A leaf without
-	 * packets returns all. */
-	if (!flow->head && n->packets)
-		codel_head(&flow->codel, &codel, codel.mtu_bytes, 1, NULL, 0,
-			   now_ns);
-	engine_give_back(e, id, n, q);
 	return index;
 }
 
-/* What the packet in a slot, which engine_take() took, counts for: its bytes on the
- * wire, or 0 where it is dropped and has not used the link. */
-AQM_FN u32 engine_cost(const struct engine *e, const struct engine_slot *slot)
+/*
+ * The next packet of a leaf: its slot, with what is to become of it in
+ * `e->verdict`, and in `wire` for how many bytes on the wire it counts: for none where it
+ * is dropped and has not used the link. Then the host chooses again. 0: the leaf has none.
+ */
+AQM_FN u32 engine_take(struct engine *e, u32 id, u64 now_ns, u32 *wire)
 {
-	if (e->verdict.action != AQM_DROP ||
-	    (e->rule.arriving && e->verdict.reason != AQM_EVICTED_REASON))
-		return slot->packet.wire;
-	return 0;
+	struct aqm_verdict verdict = aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
+	struct engine_node *n = engine_node(e, id), *whole, *above;
+	struct engine_host *h = engine_host_of(e, id);
+	const struct engine_slot *slot = NULL;
+	u32 index = 0;
+
+	*wire = 0;
+	whole = h ? engine_whole(e, id, n) : n;
+	above = h ? engine_node(e, h->above) : NULL;
+	if (n && n->queue & ENGINE_LONE) {
+		index = engine_off_lone(e, n, h, above);
+		slot = engine_slot(e, index);
+		if (slot)
+			verdict = whole->config.live ?
+					  codel_last(&e->rule.codel,
+						     &slot->packet, now_ns) :
+					  aqm_drop(AQM_EVICTED_REASON);
+	} else if (n && n->queue) {
+		index = engine_pull(e, n, h, above, whole, now_ns, &verdict);
+		slot = engine_slot(e, index);
+	}
+	e->verdict = verdict;
+	if (!slot)
+		return 0;
+	if (verdict.action == AQM_DROP) {
+		whole->drops++;
+		if (e->rule.arriving && verdict.reason != AQM_EVICTED_REASON)
+			*wire = slot->packet.wire;
+		return index;
+	}
+	*wire = slot->packet.wire;
+	if (verdict.action == AQM_MARK)
+		whole->marks++;
+	if (whole != n) {
+		whole->sent_packets++;
+		whole->sent_wire_bytes += slot->packet.wire;
+	}
+	return index;
+}
+
+/* One step of a host that asks for a packet: the slot of one that is sent or dropped, by
+ * `e->verdict`, and its leaf in `e->leaf`; or 0 with a leaf, and the host asks again; or
+ * 0 without, and `e->opens_ns` is when to ask again. */
+AQM_WHOLE_FN u32 engine_next(struct engine *e AQM_NONNULL, u64 now_ns)
+{
+	u32 leaf = engine_choose(e, now_ns), index, wire;
+
+	e->leaf = leaf;
+	if (!leaf)
+		return 0;
+	index = engine_take(e, leaf, now_ns, &wire);
+	engine_settle(e, leaf, wire, now_ns);
+	return index;
 }
 
 #endif

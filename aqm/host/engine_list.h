@@ -37,6 +37,7 @@ AQM_FN void engine_link(struct engine *e, struct engine_fork *f, u32 id,
 			struct engine_node *n, u32 list, int first)
 {
 	struct engine_node *head, *last;
+	u32 at;
 
 	if (n->parent == e->shared_root)
 		engine_claim(e, id, (u32)engine_quantum(n));
@@ -44,15 +45,18 @@ AQM_FN void engine_link(struct engine *e, struct engine_fork *f, u32 id,
 	n->list = list;
 	n->next = id;
 	n->prev = id;
-	head = engine_node(e, f->head[list]);
-	if (!head) {
+	at = f->head[list];
+	if (!at) {
 		f->head[list] = id;
 		f->lists |= 1U << list;
 		return;
 	}
-	last = engine_node(e, head->prev);
-	n->next = f->head[list];
+	head = engine_node(e, at);
+	if (!head)
+		return;
+	n->next = at;
 	n->prev = head->prev;
+	last = engine_node(e, n->prev);
 	if (last)
 		last->next = id;
 	head->prev = id;
@@ -105,48 +109,43 @@ AQM_FN void engine_unlink(struct engine *e, u32 id, struct engine_node *n)
  * place in the middle of its turn goes on with that; a ceiling would otherwise
  * take a part of its share. So does a host that sends less than its share.
  */
-AQM_FN int engine_join_in(struct engine *e, u32 id, struct engine_node *n,
-			  const struct engine_node *parent,
-			  struct engine_fork *f, u64 now_ns)
+AQM_FN void engine_join_in(struct engine *e, u32 id, struct engine_node *n,
+			   struct engine_fork *f, int plain, u64 now_ns)
 {
-	int owed = engine_owed(n, now_ns), first = 0;
+	int owed = !plain && engine_owed(n, now_ns), first = 0;
 	u32 list = engine_priority(n);
 
-	if (!f)
-		return 0;
 	if (!owed) {
 		list += ENGINE_PRIORITIES;
 		if (!n->turned) {
 			n->turned = 1;
 			n->deficit = engine_quantum(n);
 		}
-		first = n->midway || engine_is_sparse(e, id, n, parent);
+		first = n->midway || (!plain && engine_is_sparse(e, id, n));
 	}
 	engine_link(e, f, id, n, list, first);
-	if (!owed && n->config.guarantee_bytes_s)
+	if (!plain && !owed && n->config.guarantee_bytes_s)
 		engine_wheel_put(e, id, n->guarantee.opens_ns);
-	return 1;
 }
 
 AQM_WHOLE_FN int engine_join(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 {
 	struct engine_node *n = engine_node(e, id);
-	const struct engine_node *parent;
+	struct engine_fork *f;
 
-	if (!n)
+	f = n ? engine_lists(e, engine_node(e, n->parent)) : NULL;
+	if (!f)
 		return 0;
-	parent = engine_node(e, n->parent);
-	return engine_join_in(e, id, n, parent, engine_lists(e, parent),
-			      now_ns);
+	engine_join_in(e, id, n, f, 0, now_ns);
+	return 1;
 }
 
 /* A node that had nothing to send keeps a little of what it was owed meanwhile. */
 AQM_FN void engine_keep_credit(const struct engine *e, struct engine_node *n,
 			       u64 now_ns)
 {
-	u64 full = aqm_wire(&e->rule.link, e->rule.link.mtu_bytes);
 	u64 kept = aqm_max(ENGINE_IDLE_CREDIT_NS,
-			   (full + n->config.burst_bytes) * 1000000000 /
+			   ((u64)e->full + n->config.burst_bytes) * 1000000000 /
 				   n->config.guarantee_bytes_s);
 
 	if (now_ns > kept && n->guarantee.opens_ns < now_ns - kept)
@@ -155,72 +154,82 @@ AQM_FN void engine_keep_credit(const struct engine *e, struct engine_node *n,
 
 /* The root has something to send: it may, or waits for its ceiling, or for a lease of the
  * line that it shares. */
-AQM_WHOLE_FN int engine_root_up(struct engine *e AQM_NONNULL, u64 now_ns)
+AQM_FN void engine_root_up(struct engine *e, struct engine_node *root,
+			   u64 now_ns)
 {
-	struct engine_node *root = engine_node(e, e->rule.root);
+	u64 opens;
 
-	if (!root)
-		return 0;
 	if (e->members)
 		engine_lease(e, now_ns);
-	root->state = ENGINE_READY;
-	if (engine_shut(e, root, now_ns) ||
-	    (e->members && engine_is_spent(e, root))) {
-		root->state = ENGINE_HELD;
-		engine_wheel_put(e, e->rule.root, engine_opens(e, root));
-	}
-	return 0;
+	opens = engine_opens(e, root);
+	if (opens > now_ns || (e->members && engine_is_spent(e, root)))
+		engine_wait(e, e->rule.root, root, opens);
+	else
+		root->state = ENGINE_READY;
 }
 
 /* A node has something to send, which had not or was above its ceiling. Returns its
- * parent, which then has something too; 0 where that need not be looked at. */
+ * parent, which then has something too; 0 where that need not be looked at. One that is
+ * `plain` has neither a guarantee nor a cap, and is no host's leaf. */
 AQM_FN u32 engine_wake_node(struct engine *e, u32 id, struct engine_node *n,
-			    u64 now_ns)
+			    int plain, u64 now_ns)
 {
-	struct engine_node *parent;
+	u32 parent = n->config.parent;
+	struct engine_fork *f;
+	u64 opens;
 
-	if (id == e->rule.root) {
-		engine_root_up(e, now_ns);
+	if (!plain) {
+		engine_rise(e, id, n);
+		if (n->config.guarantee_bytes_s)
+			engine_keep_credit(e, n, now_ns);
+	}
+	opens = engine_opens_by(n, plain ? NULL : engine_cap(e, n));
+	if (opens > now_ns) {
+		engine_wait(e, id, n, opens);
 		return 0;
 	}
-	engine_rise(e, id, n);
-	if (n->config.guarantee_bytes_s)
-		engine_keep_credit(e, n, now_ns);
-	if (engine_shut(e, n, now_ns)) {
-		n->state = ENGINE_HELD;
-		engine_wheel_put(e, id, engine_opens(e, n));
+	n->parent = parent;
+	if (!parent)
 		return 0;
-	}
-	n->parent = n->config.parent;
-	parent = engine_node(e, n->parent);
-	if (!engine_join_in(e, id, n, parent, engine_lists(e, parent), now_ns))
+	f = engine_lists(e, engine_node(e, parent));
+	if (!f)
 		return 0;
+	engine_join_in(e, id, n, f, plain, now_ns);
 	n->state = ENGINE_READY;
-	return n->parent;
+	return parent;
 }
 
-/* Those above it. Each is looked at alone by the kernel's verifier. */
-AQM_WHOLE_FN u32 engine_wake_above(struct engine *e AQM_NONNULL, u32 id,
-				   u64 now_ns)
+AQM_WHOLE_FN u32 engine_wake_any(struct engine *e AQM_NONNULL, u32 id,
+				 u64 now_ns)
 {
 	struct engine_node *n = engine_node(e, id);
 
-	return n ? engine_wake_node(e, id, n, now_ns) : 0;
+	return n ? engine_wake_node(e, id, n, 0, now_ns) : 0;
 }
 
 /* A node that is idle has something to send, and so have those above it. Most often the
  * first of them is awake. */
-AQM_FN void engine_wake_up(struct engine *e, u32 id, struct engine_node *n,
-			   u64 now_ns)
+AQM_FN void engine_wake_up(struct engine *e, u32 id, u64 now_ns)
 {
+	struct engine_node *n;
 	u32 i;
 
-	id = engine_wake_node(e, id, n, now_ns);
-	AQM_LOOP (i, ENGINE_LEVELS) {
+	AQM_CHAIN_LOOP(i, ENGINE_LEVELS + 1)
+	{
+		if (!id)
+			break;
 		n = engine_node(e, id);
 		if (!n || n->state != ENGINE_IDLE)
 			break;
-		id = engine_wake_above(e, id, now_ns);
+		if (id == e->rule.root) {
+			engine_root_up(e, n, now_ns);
+			break;
+		}
+		if (n->config.guarantee_bytes_s | n->config.cap ||
+		    engine_lent(e, id))
+			id = engine_wake_any(e, id, now_ns);
+		else
+			id = engine_wake_node(e, id, n, 1, now_ns);
 	}
 }
 
@@ -232,7 +241,7 @@ AQM_WHOLE_FN int engine_wake(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	if (!n || n->state != ENGINE_IDLE)
 		return 0;
 	if (engine_has_work(e, n))
-		engine_wake_up(e, id, n, now_ns);
+		engine_wake_up(e, id, now_ns);
 	else if (id == e->shared_root)
 		engine_return(e, n);
 	return 0;

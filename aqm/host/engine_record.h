@@ -17,8 +17,8 @@ enum engine_event {
 	ENGINE_CHANGE_EVENT =
 		2, /* a struct engine_config of the node follows */
 	ENGINE_EVICT_EVENT = 3, /* engine_evict() */
-	ENGINE_ARRIVE_EVENT = 4, /* engine_admit(), and engine_arrive() */
-	ENGINE_DEPART_EVENT = 5, /* engine_choose(), take() and settle() */
+	ENGINE_ARRIVE_EVENT = 4, /* engine_offer() */
+	ENGINE_DEPART_EVENT = 5, /* engine_next() */
 	ENGINE_HOST_EVENT =
 		6, /* engine_leaf_of(): the leaf that is named, as `slot`
 				  that of the packet's host */

@@ -22,45 +22,54 @@
 /* Nodes whose time has come that one question takes from the wheel. */
 #define ENGINE_DUE_MOST 64
 
-/* Steps of one choice: down the tree, and past those that have had their turn. */
-#define ENGINE_STEPS_MOST 4096
+/* Nodes that one choice passes, because they have had their turn, or may not go on. */
+#define ENGINE_TURNS_MOST 4096
 
-/* A packet of so many bytes went through a node. Returns whether its turn is
- * over. */
-AQM_FN int engine_charge(struct engine *e, u32 id, struct engine_node *n,
-			 u32 wire, u32 full, u64 now_ns)
+/* A packet of so many bytes went through a node that is in a list for what goes beyond
+ * guarantees. Returns whether its turn is over. */
+AQM_FN int engine_share(struct engine *e, u32 id, struct engine_node *n,
+			u32 wire)
 {
-	struct engine_node *cap = engine_cap(e, n);
+	s32 left = n->deficit - (s32)wire, quantum;
+
+	n->midway = left > 0;
+	if (left > 0) {
+		n->deficit = left;
+		return 0;
+	}
+	quantum = engine_quantum(n);
+	n->deficit = left + quantum;
+	engine_had_turn(e, id, n, (u32)quantum);
+	return 1;
+}
+
+/* The same of a node in any list, which may have a cap. */
+AQM_FN int engine_charge(struct engine *e, u32 id, struct engine_node *n,
+			 struct engine_node *cap, u32 wire, u64 now_ns)
+{
 	u64 slack = ENGINE_CREDIT_NS;
 
-	engine_pass(e, n, wire, ENGINE_LATE_NS, full, now_ns);
 	if (cap) {
-		engine_pass(e, cap, wire, ENGINE_LATE_NS, full, now_ns);
+		engine_count(e, cap, wire);
+		engine_through(cap, wire, ENGINE_LATE_NS, e->full, now_ns);
 		cap->next = id;
 		if (cap->prev == id)
 			cap->prev = 0;
 	}
+	if (n->list >= ENGINE_PRIORITIES)
+		return engine_share(e, id, n, wire);
 	n->guarantee.rate_bytes_s = n->config.guarantee_bytes_s;
-	if (n->list < ENGINE_PRIORITIES) {
-		if (n->guarantee.rate_bytes_s)
-			slack += (2 * (u64)full + n->config.burst_bytes) *
-				 1000000000 / n->guarantee.rate_bytes_s;
-		aqm_gate_pass(&n->guarantee, wire, now_ns, slack);
-		return 1;
-	}
-	n->deficit -= (s32)wire;
-	n->midway = n->deficit > 0;
-	if (n->midway)
-		return 0;
-	n->deficit += engine_quantum(n);
-	engine_had_turn(e, id, n, (u32)engine_quantum(n));
+	if (n->guarantee.rate_bytes_s)
+		slack += (2 * (u64)e->full + n->config.burst_bytes) *
+			 1000000000 / n->guarantee.rate_bytes_s;
+	aqm_gate_pass(&n->guarantee, wire, now_ns, slack);
 	return 1;
 }
 
 /* A node leaves the lists for which another of its cap may wait: that goes on. */
-AQM_FN void engine_let_on(struct engine *e, u32 id, const struct engine_node *n)
+AQM_FN void engine_let_on(struct engine *e, u32 id, const struct engine_node *n,
+			  struct engine_node *cap)
 {
-	struct engine_node *cap = engine_cap(e, n);
 	struct engine_node *other;
 
 	if (!cap || cap->prev != id)
@@ -72,88 +81,134 @@ AQM_FN void engine_let_on(struct engine *e, u32 id, const struct engine_node *n)
 		engine_wheel_put(e, cap->next, engine_opens(e, other));
 }
 
-/* Whether a node goes on. One that has nothing is idle, and one above its ceiling is in
- * the wheel. */
-AQM_FN int engine_goes_on(struct engine *e, u32 id, struct engine_node *n,
-			  u64 now_ns)
+/*
+ * Where a node stands after a packet of `wire` bytes through it, or with 0 after none,
+ * went; `work`: it has something to send. It goes on, or has nothing and is idle, or is
+ * above its ceiling and waits.
+ */
+AQM_WHOLE_FN int engine_settle_any(struct engine *e AQM_NONNULL, u32 id,
+				   u32 work, u32 wire, u64 now_ns)
 {
+	struct engine_node *n = engine_node(e, id), *cap;
+	struct engine_fork *f;
+	int over = 0, moves;
 	u64 opens;
 
-	if (!engine_has_work(e, n)) {
-		n->state = ENGINE_IDLE;
+	if (!n)
+		return 0;
+	cap = engine_cap(e, n);
+	f = engine_lists(e, engine_node(e, n->parent));
+	if (wire) {
+		engine_count(e, n, wire);
+		engine_pass(e, n, wire, now_ns);
+		over = engine_charge(e, id, n, cap, wire, now_ns);
+	}
+	opens = engine_opens_by(n, cap);
+	if (!work || opens > now_ns) {
+		engine_unlink_from(e, f, id, n);
+		if (work)
+			engine_wait(e, id, n, opens);
+		else
+			n->state = ENGINE_IDLE;
+		engine_rest(e, id, n);
+		engine_let_on(e, id, n, cap);
 		return 0;
 	}
-	opens = engine_opens(e, n);
-	if (opens <= now_ns)
-		return 1;
-	n->state = ENGINE_HELD;
-	engine_wheel_put(e, id, opens);
+	/* It may have been given a guarantee meanwhile. */
+	if (n->config.guarantee_bytes_s && n->list >= ENGINE_PRIORITIES &&
+	    !n->wheel)
+		engine_wheel_put(e, id, n->guarantee.opens_ns);
+	moves = n->list < ENGINE_PRIORITIES && !engine_owed(n, now_ns);
+	if (over && moves) {
+		engine_unlink_from(e, f, id, n);
+		engine_join(e, id, now_ns);
+	} else if (over && f) {
+		f->head[AQM_MASKED(n->list, ENGINE_LISTS - 1)] = n->next;
+	}
 	return 0;
 }
 
-/*
- * Where a node stands after a packet of `wire` bytes through it, or with 0 after
- * none, went. Returns its parent, to be settled next; 0 for none.
- */
-AQM_WHOLE_FN u32 engine_settle_one(struct engine *e AQM_NONNULL, u32 id,
-				   u32 wire, u32 full, u64 now_ns)
+/* The same of one that shares what goes beyond guarantees, with neither a guarantee nor a
+ * cap, after a packet that was sent. */
+AQM_FN void engine_settle_plain(struct engine *e, u32 id, struct engine_node *n,
+				struct engine_fork *f, u32 work, u32 wire,
+				u64 now_ns)
 {
-	struct engine_node *n = engine_node(e, id);
-	struct engine_fork *f;
-	int over, stays, moves;
+	u64 opens;
+	int over;
 
-	if (!n || n->state != ENGINE_READY)
-		return 0;
-	if (id == e->rule.root) {
-		if (wire)
-			/* A lease is used whole, however late. */
-			engine_pass(e, n, wire,
-				    e->members ? now_ns : ENGINE_LATE_NS, 0,
-				    now_ns);
-		if (!engine_has_work(e, n)) {
-			n->state = ENGINE_IDLE;
-			if (e->members)
-				engine_return(e, n);
-		} else if (e->members || engine_shut(e, n, now_ns)) {
-			engine_root_up(e, now_ns);
-		}
-		return 0;
-	}
-	over = wire && engine_charge(e, id, n, wire, full, now_ns);
-	stays = engine_goes_on(e, id, n, now_ns);
-	/* It may have been given a guarantee meanwhile. */
-	if (stays && n->config.guarantee_bytes_s &&
-	    n->list >= ENGINE_PRIORITIES && !n->wheel)
-		engine_wheel_put(e, id, n->guarantee.opens_ns);
-	if (stays && !over)
-		return n->parent;
-	f = engine_lists(e, engine_node(e, n->parent));
-	moves = stays && n->list < ENGINE_PRIORITIES && !engine_owed(n, now_ns);
-	if (!stays || moves)
+	n->sent_wire_bytes += wire;
+	n->sent_packets++;
+	opens = engine_pass(e, n, wire, now_ns);
+	over = engine_share(e, id, n, wire);
+	if (!work) {
 		engine_unlink_from(e, f, id, n);
-	else if (f)
-		f->head[AQM_MASKED(n->list, ENGINE_LISTS - 1)] = n->next;
-	if (!stays) {
-		engine_let_on(e, id, n);
+		n->state = ENGINE_IDLE;
 		engine_rest(e, id, n);
-	} else if (moves) {
-		engine_join(e, id, now_ns);
+	} else if (opens > now_ns) {
+		engine_unlink_from(e, f, id, n);
+		engine_wait(e, id, n, opens);
+	} else if (over) {
+		f->head[AQM_MASKED(n->list, ENGINE_LISTS - 1)] = n->next;
 	}
-	return n->parent;
 }
 
-/* The same for a leaf and every node above it. A host's leaf may still be below the
- * node where the leaf was beside which it is, after that node went to the lowest level. */
+/* The same of the root. A lease is used whole, however late. */
+AQM_FN void engine_settle_root(struct engine *e, struct engine_node *root,
+			       u32 work, u32 wire, u64 now_ns)
+{
+	if (wire) {
+		engine_count(e, root, wire);
+		engine_through(root, wire, e->members ? now_ns : ENGINE_LATE_NS,
+			       0, now_ns);
+	}
+	if (!work) {
+		root->state = ENGINE_IDLE;
+		if (e->members)
+			engine_return(e, root);
+	} else if (e->members || engine_shut(e, root, now_ns)) {
+		engine_root_up(e, root, now_ns);
+	}
+}
+
+/* The same of a node and everything above it. A host's leaf may still be below the node
+ * where the leaf was beside which it is, after that node went to the lowest level. */
 AQM_WHOLE_FN int engine_settle(struct engine *e AQM_NONNULL, u32 id, u32 wire,
 			       u64 now_ns)
 {
-	u32 full = aqm_wire(&e->rule.link, e->rule.link.mtu_bytes);
-	u32 i;
+	const u64 odd = !wire || e->verdict.action == AQM_DROP;
+	struct engine_node *n = engine_node(e, id);
+	struct engine_fork *f = engine_lists(e, n);
+	u32 i, parent, work;
 
-	AQM_LOOP (i, ENGINE_LEVELS + 1) {
+	if (!n)
+		return 0;
+	work = f ? f->lists : n->packets;
+	AQM_CHAIN_LOOP(i, ENGINE_LEVELS + 1)
+	{
 		if (!id)
 			break;
-		id = engine_settle_one(e, id, wire, full, now_ns);
+		n = engine_node(e, id);
+		if (!n || n->state != ENGINE_READY)
+			break;
+		if (id == e->rule.root) {
+			engine_settle_root(e, n, work, wire, now_ns);
+			break;
+		}
+		parent = n->parent;
+		f = engine_lists(e, engine_node(e, parent));
+		if (!f) {
+			/* It has none any more. */
+			engine_settle_any(e, id, work, wire, now_ns);
+			break;
+		}
+		if (odd | n->config.guarantee_bytes_s | n->config.cap ||
+		    n->list < ENGINE_PRIORITIES)
+			engine_settle_any(e, id, work, wire, now_ns);
+		else
+			engine_settle_plain(e, id, n, f, work, wire, now_ns);
+		id = parent;
+		work = f->lists;
 	}
 	return 0;
 }
@@ -176,8 +231,6 @@ AQM_WHOLE_FN int engine_hold(struct engine *e AQM_NONNULL, u32 id, u64 until,
 	n->state = ENGINE_HELD;
 	n->midway = n->deficit > 0;
 	engine_wheel_put(e, id, aqm_max(until, engine_opens(e, n)));
-	/* When to ask again is known already, where nobody else may send. */
-	e->opens_ns = aqm_min(e->opens_ns, e->wheel.due << ENGINE_TICK_SHIFT);
 	cap = engine_cap(e, n);
 	if (cap && !until) {
 		engine_wheel_before(e, id, cap->next);
@@ -199,8 +252,6 @@ AQM_WHOLE_FN int engine_move(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	engine_settle(e, n->parent, 0, now_ns);
 	engine_wake(e, id, now_ns);
 	engine_rest(e, id, n);
-	/* As engine_hold(): what is above it now may be held. */
-	e->opens_ns = aqm_min(e->opens_ns, e->wheel.due << ENGINE_TICK_SHIFT);
 	return 1;
 }
 
@@ -211,7 +262,6 @@ AQM_WHOLE_FN int engine_move(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
  */
 AQM_WHOLE_FN int engine_look(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 {
-	u32 full = aqm_wire(&e->rule.link, e->rule.link.mtu_bytes);
 	struct engine_node *n = engine_node(e, id);
 	u64 most = now_ns;
 
@@ -219,12 +269,12 @@ AQM_WHOLE_FN int engine_look(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 		return 0;
 	if (n->state == ENGINE_HELD) {
 		if (n->config.live && n->config.ceiling_bytes_s)
-			most += (u64)full * 1000000000 /
+			most += (u64)e->full * 1000000000 /
 				n->config.ceiling_bytes_s;
 		n->ceiling.opens_ns = aqm_min(n->ceiling.opens_ns, most);
 		if (id == e->shared_root)
 			engine_line_look(e, n, most - now_ns, now_ns);
-		engine_wheel_put(e, id, engine_opens(e, n));
+		engine_wait(e, id, n, engine_opens(e, n));
 		return 1;
 	}
 	if (n->state != ENGINE_READY || id == e->rule.root)
@@ -239,103 +289,133 @@ AQM_WHOLE_FN int engine_look(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	return engine_join(e, id, now_ns);
 }
 
-/* One node whose time has come; returns 0 where there is none. */
-AQM_WHOLE_FN int engine_due(struct engine *e AQM_NONNULL, u64 now_ns)
+/* A node whose time has come, out of the wheel. */
+AQM_FN void engine_due(struct engine *e, u32 id, struct engine_node *n,
+		       u64 now_ns)
 {
-	u32 id = engine_wheel_due(e, now_ns);
-	struct engine_node *n = engine_node(e, id);
+	u64 opens;
 
-	if (!id || !n)
-		return 0;
 	if (n->state == ENGINE_HELD) {
-		if (engine_shut(e, n, now_ns)) {
-			engine_wheel_put(e, id, engine_opens(e, n));
-			return 1;
+		opens = engine_opens(e, n);
+		if (opens > now_ns) {
+			engine_wait(e, id, n, opens);
+		} else {
+			n->state = ENGINE_IDLE;
+			engine_wake(e, id, now_ns);
+			engine_rest(e, id, n);
 		}
-		n->state = ENGINE_IDLE;
-		engine_wake(e, id, now_ns);
-		engine_rest(e, id, n);
-		return 1;
+		return;
 	}
 	if (n->state != ENGINE_READY || n->list < ENGINE_PRIORITIES ||
 	    id == e->rule.root)
-		return 1;
+		return;
 	/* Not in its old list any more, whatever has become of its guarantee. */
 	engine_unlink(e, id, n);
 	engine_join(e, id, now_ns);
-	return 1;
 }
+
+/*
+ * A child whose turn has come, and that is a host's, or has a cap, or does not say any
+ * longer that it is this node's. Returns whether it has left the list.
+ */
+AQM_WHOLE_FN int engine_doubt(struct engine *e AQM_NONNULL, u32 id, u32 parent,
+			      u64 now_ns)
+{
+	struct engine_node *n = engine_node(e, id);
+	u64 until;
+
+	if (!n)
+		return 0;
+	engine_follow(e, id, n);
+	until = n->config.cap ? engine_yields(e, id, now_ns) : 0;
+	if (n->config.parent != parent) {
+		engine_move(e, id, now_ns);
+		return 1;
+	}
+	if (until || (n->config.cap && engine_shut(e, n, now_ns))) {
+		engine_hold(e, id, until, now_ns);
+		return 1;
+	}
+	return 0;
+}
+
+/* No leaf, but there may be one: after ENGINE_TURNS_MOST. */
+#define ENGINE_AGAIN (~0U)
 
 /* The leaf that goes next, of those whose time has come; 0 where none may. */
 AQM_FN u32 engine_down(struct engine *e, u64 now_ns, struct engine_node *root)
 {
-	u32 id = e->rule.root;
-	struct engine_node *n = root;
-	struct engine_node *child;
+	u32 i, list, next, turns = AQM_ZERO, id = e->rule.root;
+	struct engine_node *n = root, *child;
 	struct engine_fork *f;
-	u32 i, list, next;
-	u64 until;
 
 	if (n->state != ENGINE_READY)
 		return 0;
-	AQM_QUICK_LOOP (i, ENGINE_STEPS_MOST) {
+	AQM_CHAIN_LOOP(i, ENGINE_TURNS_MOST * (ENGINE_LEVELS + 1))
+	{
 		f = engine_fork(e, n->config.fork);
 		if (!f)
 			return id;
 		if (!f->lists)
 			return 0;
-		list = AQM_MASKED(engine_lowest16(f->lists), ENGINE_LISTS - 1);
+		list = engine_lowest16(f->lists);
 		next = f->head[list];
+		if (!next)
+			return 0;
 		child = engine_node(e, next);
 		if (!child)
 			return 0;
-		engine_follow(e, next, child);
-		until = child->config.cap ? engine_yields(e, next, now_ns) : 0;
-		if (child->config.parent != id || until ||
-		    (child->config.cap && engine_shut(e, child, now_ns))) {
-			if (child->config.parent != id)
-				engine_move(e, next, now_ns);
-			else
-				engine_hold(e, next, until, now_ns);
+		if (((child->config.parent ^ id) | child->config.cap ||
+		     engine_lent(e, next)) &&
+		    engine_doubt(e, next, id, now_ns)) {
 			id = e->rule.root;
 			n = root;
 			if (n->state != ENGINE_READY)
 				return 0;
+			if (++turns >= ENGINE_TURNS_MOST)
+				break;
 			continue;
 		}
 		if (list >= ENGINE_PRIORITIES && child->deficit <= 0) {
 			child->deficit += engine_quantum(child);
 			f->head[list] = child->next;
+			if (++turns >= ENGINE_TURNS_MOST)
+				break;
 			continue;
 		}
 		id = next;
 		n = child;
 	}
-	/* Debts take longer to pay back: go on from here at once. */
-	e->opens_ns = now_ns;
-	return 0;
+	/* Debts take longer to pay back. */
+	return ENGINE_AGAIN;
 }
 
 /* The nodes whose time has come, but for some that may be left. */
 AQM_WHOLE_FN int engine_all_due(struct engine *e AQM_NONNULL, u64 now_ns)
 {
-	u32 i;
+	struct engine_node *n;
+	u32 i, id;
 
 	AQM_QUICK_LOOP (i, ENGINE_DUE_MOST) {
-		if (!engine_due(e, now_ns) || engine_wheel_waits(e, now_ns))
-			return 0;
+		id = engine_wheel_due(e, now_ns);
+		n = engine_node(e, id);
+		if (!n)
+			break;
+		engine_due(e, id, n, now_ns);
 	}
-	/* There may be more of them. */
-	e->opens_ns = now_ns;
 	return 0;
 }
 
 /* The leaf that sends next; 0 where none may, and `opens_ns` is when to ask
  * again. */
-AQM_WHOLE_FN u32 engine_choose(struct engine *e AQM_NONNULL, u64 now_ns)
+AQM_FN u32 engine_choose(struct engine *e, u64 now_ns)
 {
-	struct engine_node *root = engine_node(e, e->rule.root);
+	u32 id = e->rule.root, leaf;
+	struct engine_node *root;
 
+	if (!id)
+		return 0;
+	root = engine_node(e, id);
 	if (!root)
 		return 0;
 	if (e->look) {
@@ -348,9 +428,16 @@ AQM_WHOLE_FN u32 engine_choose(struct engine *e AQM_NONNULL, u64 now_ns)
 		e->opens_ns <<= ENGINE_TICK_SHIFT;
 		return 0;
 	}
-	if (!engine_wheel_waits(e, now_ns))
+	if (e->wheel.due <= now_ns >> ENGINE_TICK_SHIFT)
 		engine_all_due(e, now_ns);
-	return engine_down(e, now_ns, root);
+	leaf = engine_down(e, now_ns, root);
+	if (leaf != ENGINE_AGAIN && leaf)
+		return leaf;
+	e->opens_ns = e->wheel.top ? e->wheel.due << ENGINE_TICK_SHIFT : ~0ULL;
+	/* There may be more whose time has come, or whose turn it is: go on at once. */
+	if (leaf || e->opens_ns < now_ns)
+		e->opens_ns = now_ns;
+	return 0;
 }
 
 #endif

@@ -178,24 +178,8 @@ AQM_FN u32 engine_wheel_first(struct engine *e AQM_NONNULL)
 	return at << 6 | AQM_MASKED((u32)engine_lowest(w->low[at]), 63);
 }
 
-/* Whether no tick has come that has nodes. Then `opens_ns` is when one may. */
-AQM_FN int engine_wheel_waits(struct engine *e, u64 now_ns)
-{
-	struct engine_wheel *w = &e->wheel;
-	u64 now = now_ns >> ENGINE_TICK_SHIFT;
-
-	if (w->due <= now)
-		return 0;
-	e->opens_ns = ~0ULL;
-	if (w->top)
-		e->opens_ns = w->due << ENGINE_TICK_SHIFT;
-	return 1;
-}
-
-/*
- * The first node whose tick has come, out of the wheel; 0 where there is none.
- * Then `opens_ns` is when there will be.
- */
+/* The first node whose tick has come, out of the wheel; 0 where there is none. Then
+ * `due` is when there will be. */
 AQM_FN u32 engine_wheel_due(struct engine *e AQM_NONNULL, u64 now_ns)
 {
 	u64 now = now_ns >> ENGINE_TICK_SHIFT;
@@ -204,7 +188,6 @@ AQM_FN u32 engine_wheel_due(struct engine *e AQM_NONNULL, u64 now_ns)
 	u64 tick;
 	u32 id;
 
-	e->opens_ns = ~0ULL;
 	if (place >= ENGINE_TICKS) {
 		w->tick = now;
 		w->due = ~0ULL;
@@ -215,7 +198,6 @@ AQM_FN u32 engine_wheel_due(struct engine *e AQM_NONNULL, u64 now_ns)
 	if (tick > now) {
 		if (now > w->tick)
 			w->tick = now;
-		e->opens_ns = tick << ENGINE_TICK_SHIFT;
 		return 0;
 	}
 	w->tick = tick;

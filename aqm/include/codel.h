@@ -109,11 +109,11 @@ AQM_FN u32 codel_control(u32 from, u32 interval, u32 root)
 /* Whether the delay has been above target for an interval; a queue of one MTU
  * or less is none. `left` bytes stay queued behind the packet. */
 AQM_FN int codel_too_long(struct codel_core *v, const struct codel_common *p,
-			  u64 mtu, const struct aqm_packet *packet, u64 left,
-			  u32 now)
+			  u64 target_ns, u64 mtu,
+			  const struct aqm_packet *packet, u64 left, u32 now)
 {
 	v->delay = now - codel_time(packet->arrived_ns);
-	if (codel_before(v->delay, codel_time(p->target_ns)) || left <= mtu) {
+	if (codel_before(v->delay, codel_time(target_ns)) || left <= mtu) {
 		v->first_above = 0;
 		return 0;
 	}
@@ -189,33 +189,33 @@ AQM_FN void codel_enter(struct codel_core *v, const struct codel_common *p,
 	v->drop_next = codel_control(now, interval, v->root);
 }
 
-/*
- * The verdict about the head of a queue (NULL: there is none), with `left`
- * bytes behind it. After a drop the host asks about the next head.
- */
-AQM_FN struct aqm_verdict codel_head(struct codel_core *v,
-				     const struct codel_common *p, u64 mtu,
-				     int ecn, const struct aqm_packet *packet,
-				     u64 left, u64 now_ns)
+/* The queue is empty. That ends the dropping state, except the one that the last packet
+ * has just begun. Nothing waits in it, so no delay goes on either (RFC 8289 section 5.5;
+ * the kernel's since 7.x): else a flow of fq_codel that comes back after a pause would be
+ * dropped from for delays before it. */
+AQM_FN struct aqm_verdict codel_empty(struct codel_core *v)
+{
+	if (v->step != CODEL_ENTERED)
+		v->dropping = 0;
+	v->first_above = 0;
+	v->step = CODEL_FRESH;
+	return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
+}
+
+/* The verdict about the head of a queue, with `left` bytes behind it. After a drop the
+ * host asks about the next head. The target is not that of `p`. */
+AQM_FN struct aqm_verdict codel_head_by(struct codel_core *v,
+					const struct codel_common *p,
+					u64 target_ns, u64 mtu, int ecn,
+					const struct aqm_packet *packet,
+					u64 left, u64 now_ns)
 {
 	u32 now = codel_time(now_ns);
 	u32 step = v->step;
 	int mark, drop;
 
-	if (!packet) {
-		/* An empty queue ends the dropping state, except the one that
-		 * the last packet has just begun. Nothing waits in it, so no
-		 * delay goes on either (RFC 8289 section 5.5; the kernel's since
-		 * 7.x): else a flow of fq_codel that comes back after a pause
-		 * would be dropped from for delays before it. */
-		if (step != CODEL_ENTERED)
-			v->dropping = 0;
-		v->first_above = 0;
-		v->step = CODEL_FRESH;
-		return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
-	}
 	mark = ecn && aqm_can_mark(packet);
-	drop = codel_too_long(v, p, mtu, packet, left, now);
+	drop = codel_too_long(v, p, target_ns, mtu, packet, left, now);
 	if (step == CODEL_ENTERED)
 		return codel_send(v, p, packet);
 	if (!v->dropping) {
@@ -232,6 +232,30 @@ AQM_FN struct aqm_verdict codel_head(struct codel_core *v,
 		v->drop_next = codel_control(
 			v->drop_next, codel_time(p->interval_ns), v->root);
 	return codel_due(v, p, packet, mark, step, now);
+}
+
+/* The verdict about the last packet of all, behind which there is nothing: then no delay
+ * is too long, whatever the state, which ends with it. */
+AQM_FN struct aqm_verdict codel_last(const struct codel_common *p,
+				     const struct aqm_packet *packet,
+				     u64 now_ns)
+{
+	struct codel_core ends = {
+		.delay = codel_time(now_ns) - codel_time(packet->arrived_ns),
+	};
+
+	return codel_send(&ends, p, packet);
+}
+
+/* The same by the target of `p`, or NULL: there is no head. */
+AQM_FN struct aqm_verdict codel_head(struct codel_core *v,
+				     const struct codel_common *p, u64 mtu,
+				     int ecn, const struct aqm_packet *packet,
+				     u64 left, u64 now_ns)
+{
+	return packet ? codel_head_by(v, p, p->target_ns, mtu, ecn, packet,
+				      left, now_ns) :
+			codel_empty(v);
 }
 
 #endif

@@ -27,6 +27,10 @@ typedef __s64 s64;
 		aqm_masked &(mask); \
 	})
 
+/* A pointer that the compiler shall not take for the condition by which it came about:
+ * the verifier knows pointers, and not that two numbers are equal. */
+#define AQM_ITSELF(pointer) asm volatile("" : "+r"(pointer))
+
 /* The verifier follows a short loop step by step, and a long one by the
  * kernel's own counter. */
 #define AQM_LOOP(i, times) for ((i) = 0; (i) < (times); (i)++)
@@ -38,7 +42,14 @@ typedef __s64 s64;
 #define AQM_QUICK_LOOP(i, times) \
 	for ((i) = host_zero; (i) < (times) && host_may_go_on(); (i)++)
 
+/* A loop up a tree: its bound is that of the instruction, for what is counted besides
+ * costs as much as a look at a row. Rows that agree end it sooner. */
+#define AQM_CHAIN_LOOP(i, times) for ((i) = 0; host_may_go_on();)
+
 static volatile u32 host_zero;
+
+/* 0, where the verifier would count along from a number that it knows. */
+#define AQM_ZERO host_zero
 
 #define host_may_go_on() \
 	({ \

@@ -106,6 +106,7 @@ int BPF_PROG(engine_init, struct Qdisc *sch, struct nlattr *arg,
 	u32 number = 0, key = 0;
 	struct hosted *one;
 
+	engine_rows_are_used();
 	/* Classes of mq have the numbers of queues, from 1 on. One engine alone may be at
 	 * any of them, and nowhere else then. */
 	wanted = bpf_map_lookup_elem(&settings, &key);
@@ -123,7 +124,10 @@ int BPF_PROG(engine_init, struct Qdisc *sch, struct nlattr *arg,
 	one->engine.member = number;
 	one->key = bpf_get_prandom_u32();
 	one->timer_ns = 0;
+	one->came_ns = 0;
 	one->sequence = 0;
+	/* What was asked before is found with the first packet. */
+	one->bell = engine_bell() - 1;
 	one->point.netns = dev->nd_net.net->net_cookie;
 	one->point.ifindex = dev->ifindex;
 	one->point.queue = 0;
@@ -184,19 +188,18 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 {
 	struct aqm_packet packet = {};
 	struct hosted *one = hosted_by(sch);
-	u32 i, leaf, index = 0, host = 0;
+	u32 i, leaf, index, evicted, host = 0;
 	struct engine_node *named;
 	struct engine *e;
 	struct sk_buff *old;
 	struct kept *kept;
-	int room;
 
 	if (!one)
 		goto drop;
 	e = &one->engine;
-	follow_settings(one);
 	packet.arrived_ns = bpf_ktime_get_ns();
-	follow_asks(one, packet.arrived_ns);
+	one->came_ns = packet.arrived_ns;
+	follow(one, packet.arrived_ns);
 	packet.len = ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
 	packet.wire = aqm_wire(&e->rule.link, packet.len);
 	packet.ecn = marks_ecn(skb, one->stamp);
@@ -211,31 +214,28 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	} else if (one->host_parts) {
 		host = flow_host(skb, one->key, one->host_parts);
 	}
-	room = engine_room(e, leaf, packet.len);
-	AQM_QUICK_LOOP (i, room == ENGINE_EVICT ? ENGINE_EVICT_MOST + 1 : 0) {
-		index = engine_evict(e, leaf);
+	index = engine_offer(e, leaf, &packet, host);
+	AQM_QUICK_LOOP (i, ENGINE_EVICT_MOST + 1) {
+		if (index != ENGINE_FULL)
+			break;
+		evicted = engine_evict(e, leaf);
 		if (one->recording)
-			report_evict(one, leaf, index, &packet);
-		kept = kept_in(one, index);
+			report_evict(one, leaf, evicted, &packet);
+		kept = kept_in(one, evicted);
 		if (!kept)
 			break;
 		old = bpf_kptr_xchg(&kept->skb, NULL);
-		sch->qstats.backlog -= engine_slot(e, index)->packet.len;
+		sch->qstats.backlog -= engine_slot(e, evicted)->packet.len;
 		sch->qstats.drops++;
 		sch->q.qlen--;
 		if (old)
 			bpf_qdisc_skb_drop(old, to_free);
 		if (i < ENGINE_EVICT_MOST)
-			room = engine_admit(e, leaf, packet.len);
-		if (room != ENGINE_EVICT)
-			break;
+			index = engine_offer(e, leaf, &packet, host);
 	}
-	index = 0;
-	if (room == ENGINE_KEEP)
-		index = engine_arrive(e, leaf, &packet, host);
 	if (one->recording)
-		report_arrival(one, leaf, &packet, host, room, index);
-	kept = kept_in(one, index);
+		report_arrival(one, leaf, &packet, host, index);
+	kept = index != ENGINE_FULL ? kept_in(one, index) : NULL;
 	if (!kept)
 		goto drop;
 	old = bpf_kptr_xchg(&kept->skb, skb);
@@ -250,34 +250,55 @@ drop:
 	return NET_XMIT_DROP;
 }
 
+/*
+ * Whether the kernel asks because a packet has just come, which lets nobody send: then the
+ * clock need not be looked at. Whose time has come since goes when the timer goes off.
+ */
+static __always_inline int is_in_vain(struct hosted *one)
+{
+	struct engine *e = &one->engine;
+	u64 due = e->wheel.due, came_ns = one->came_ns;
+	struct engine_node *root;
+
+	one->came_ns = 0;
+	if (came_ns >> ENGINE_TICK_SHIFT >= due || !came_ns ||
+	    one->timer_ns != due << ENGINE_TICK_SHIFT || !e->rule.root)
+		return 0;
+	root = engine_node(e, e->rule.root);
+	return root->state == ENGINE_IDLE && one->bell == engine_bell();
+}
+
 SEC("struct_ops")
 struct sk_buff *BPF_PROG(engine_dequeue, struct Qdisc *sch)
 {
-	struct hosted *one = hosted_by(sch);
+	struct hosted *one;
 	struct sk_buff *skb;
 	struct engine *e;
 	struct kept *kept;
-	u32 i, leaf, wire, index;
+	u32 i, index;
 	u64 now_ns;
 
-	if (!one || !sch->q.qlen)
+	/* The kernel asks after each packet whether there is another. */
+	if (!sch->q.qlen)
+		return NULL;
+	one = hosted_by(sch);
+	if (!one)
 		return NULL;
 	e = &one->engine;
+	/* Where it went off meanwhile, it does so again. */
+	if (is_in_vain(one)) {
+		bpf_qdisc_watchdog_schedule(sch, one->timer_ns, 0);
+		return NULL;
+	}
 	now_ns = bpf_ktime_get_ns();
-	follow_asks(one, now_ns);
+	follow(one, now_ns);
 	AQM_QUICK_LOOP (i, TURNS) {
-		leaf = engine_choose(e, now_ns);
-		index = 0;
-		if (leaf)
-			index = engine_take(e, leaf, now_ns);
-		kept = kept_in(one, index);
-		wire = kept ? engine_cost(e, engine_slot(e, index)) : 0;
-		if (leaf)
-			engine_settle(e, leaf, wire, now_ns);
+		index = engine_next(e, now_ns);
 		if (one->recording)
-			report_departure(one, leaf, index, now_ns);
-		if (!leaf)
+			report_departure(one, index, now_ns);
+		if (!e->leaf)
 			break;
+		kept = kept_in(one, index);
 		if (!kept)
 			continue;
 		skb = bpf_kptr_xchg(&kept->skb, NULL);
@@ -322,6 +343,7 @@ void BPF_PROG(engine_reset, struct Qdisc *sch)
 		return;
 	/* The kernel takes the timer off. A recording ends here. */
 	one->timer_ns = 0;
+	one->came_ns = 0;
 	one->recording = 0;
 	bpf_for (i, 1, one->engine.slots.fresh + 1) {
 		kept = kept_in(one, i);

@@ -86,35 +86,36 @@ static __noinline int report_evict(struct hosted *one, u32 leaf, u32 slot,
 
 static __always_inline void report_arrival(struct hosted *one, u32 leaf,
 					   const struct aqm_packet *packet,
-					   u32 host, u32 room, u32 slot)
+					   u32 host, u32 slot)
 {
 	struct engine_record record = {
 		.now_ns = packet->arrived_ns,
 		.event = ENGINE_ARRIVE_EVENT,
 		.node = leaf,
-		.slot = slot,
+		.slot = slot != ENGINE_FULL ? slot : 0,
 		.len = packet->len,
 		.wire = packet->wire,
 		.flow = packet->flow,
 		.host = host,
 		.ecn = packet->ecn,
-		.action = room,
+		.action = slot == ENGINE_FULL ? ENGINE_EVICT :
+			  slot		      ? ENGINE_KEEP :
+						ENGINE_REFUSE,
 	};
 
 	engine_report(one, &record);
 }
 
-static __noinline int report_departure(struct hosted *one, u32 leaf, u32 slot,
-				       u64 now_ns)
+static __noinline int report_departure(struct hosted *one, u32 slot, u64 now_ns)
 {
 	struct engine_record record = {
 		.now_ns = now_ns,
 		.event = ENGINE_DEPART_EVENT,
-		.node = leaf,
+		.node = one->engine.leaf,
 		.slot = slot,
 	};
 
-	if (leaf) {
+	if (record.node) {
 		record.action = one->engine.verdict.action;
 		record.reason = one->engine.verdict.reason;
 	} else {
@@ -154,21 +155,13 @@ static __noinline int take_over(struct hosted *one)
 			    (u32)sizeof(struct engine_queue);
 		e->at[2] += one->packets * (u32)sizeof(struct engine_slot);
 	}
+	engine_ruled(e);
 	one->host_parts = wanted->host_parts;
 	one->host_stamp = wanted->host_stamp;
 	one->first = wanted->first;
 	one->stamp = marks_stamp(one->point.netns, one->point.ifindex);
 	report_rule(one);
 	return 0;
-}
-
-static __always_inline void follow_settings(struct hosted *one)
-{
-	u32 key = 0;
-	struct engine_settings *wanted = bpf_map_lookup_elem(&settings, &key);
-
-	if (wanted && wanted->changes != one->changes_seen)
-		take_over(one);
 }
 
 /* Applies the changes of nodes that wait. */
@@ -196,12 +189,19 @@ __noinline int take_asks(struct hosted *one __arg_nonnull, u64 now_ns)
 	return 0;
 }
 
-static __always_inline void follow_asks(struct hosted *one, u64 now_ns)
+/* Follows what user space has changed, if it has told of anything. */
+static __always_inline void follow(struct hosted *one, u64 now_ns)
 {
-	u32 key = 0;
-	struct engine_asks *all = bpf_map_lookup_elem(&asks, &key);
+	u32 key = 0, bell = engine_bell();
+	struct engine_settings *wanted;
 
-	if (all && all->done != all->asked && !one->engine.members)
+	if (bell == one->bell)
+		return;
+	one->bell = bell;
+	wanted = bpf_map_lookup_elem(&settings, &key);
+	if (wanted && wanted->changes != one->changes_seen)
+		take_over(one);
+	if (!one->engine.members)
 		take_asks(one, now_ns);
 }
 

@@ -23,8 +23,10 @@ struct engine_settings {
 	u32 layout; /* ENGINE_LAYOUT of who loaded it */
 };
 
-/* Counts changes of rows that keep their sizes. */
-#define ENGINE_LAYOUT 1
+/* Counts changes of rows that keep their sizes, and of what user space has to do. In 2
+ * whoever has written settings or asks adds one to `state` of row 0 of nodes, which is
+ * none: only then does the program look at them. */
+#define ENGINE_LAYOUT 2
 
 /* Where several engines share the line of a device, each has a part of the queues and
  * slots. Its root and its leaf for other packets are rule.root and rule.other plus its

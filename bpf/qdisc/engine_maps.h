@@ -13,10 +13,11 @@ struct kept {
 	struct sk_buff __kptr *skb;
 };
 
-/* The engine of a device, and what its host keeps beside it. */
+/* What the host of an engine keeps beside it, and the engine of a device: last, as what
+ * is far from the beginning takes more instructions. */
 struct hosted {
-	struct engine engine;
 	u64 timer_ns; /* the watchdog is set for then */
+	u64 came_ns; /* a packet came then, and nobody has asked since; else 0 */
 	u32 used; /* by a device */
 	u32 changes_seen;
 	u32 key; /* of flows' hashes */
@@ -27,8 +28,11 @@ struct hosted {
 	u32 host_stamp; /* of the program that tells hosts; 0: none */
 	u32 inner; /* rows of lists */
 	u32 packets; /* the slot of row 0 in all slots */
+	u32 bell; /* what user space had changed when this was followed last */
+	u32 pad;
 	struct aqm_attach_point point;
 	u64 stamp; /* of the program that marks; 0: none */
+	struct engine engine;
 };
 
 struct {
@@ -84,6 +88,17 @@ struct {
 static __always_inline struct engine_node *engine_node(struct engine *e, u32 id)
 {
 	return ENGINE_ROW(struct engine_node, 0, id);
+}
+
+/* How many changes user space has told of. */
+static __always_inline u32 engine_bell(void)
+{
+	u64 at = 0;
+
+	/* Not a null pointer, but the row of that number. */
+	asm volatile("" : "+r"(at));
+	return ((struct engine_node __attribute__((address_space(1))) *)at)
+		->state;
 }
 
 static __always_inline struct engine_fork *engine_fork(struct engine *e, u32 id)

@@ -64,12 +64,12 @@ static struct engine_line *engine_line(struct engine *e)
 #include "engine_leaf.h"
 #include "engine_record.h"
 
-extern const u32 aqm_engine_layout[43];
+extern const u32 aqm_engine_layout[45];
 
 #define AT(type, field) __builtin_offsetof(struct type, field)
 
 /* In the order in which engine/ffi.rs states them. */
-const u32 aqm_engine_layout[43] = {
+const u32 aqm_engine_layout[45] = {
 	sizeof(struct native_engine),
 	sizeof(struct engine_queue),
 	sizeof(struct engine_slot),
@@ -113,6 +113,8 @@ const u32 aqm_engine_layout[43] = {
 	ENGINE_IDLE_CREDIT_NS,
 	ENGINE_MEMBERS,
 	ENGINE_ROUND_NS,
+	ENGINE_SLOW_TICKS,
+	ENGINE_SLOW_NS,
 };
 
 /* The rows of an engine, as many as there are with row 0 in each. */
@@ -174,6 +176,7 @@ void aqm_engine_setup(struct native_engine *n, const struct engine_rule *rule,
 	n->engine.queues.rows = (u32)rows->queue_rows - 1;
 	n->engine.slots.rows = (u32)rows->slot_rows - 1;
 	n->engine.hosts.rows = (u32)rows->host_rows - 1;
+	engine_ruled(&n->engine);
 }
 
 /* Has it share a line with others, before anything comes. */
@@ -210,7 +213,7 @@ u32 aqm_engine_evict(struct native_engine *n, u32 leaf)
 u32 aqm_engine_arrive(struct native_engine *n, u32 leaf,
 		      const struct aqm_packet *packet, u32 host)
 {
-	return engine_arrive(&n->engine, leaf, packet, host);
+	return engine_keep(&n->engine, leaf, packet, host);
 }
 
 /* One call: the slot of a packet that is sent or dropped, by the verdict. With a
@@ -219,19 +222,13 @@ void aqm_engine_depart(struct native_engine *n, u64 now_ns,
 		       struct native_engine_departure *departure)
 {
 	struct engine *e = &n->engine;
-	u32 wire = 0;
 
-	departure->verdict = aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
-	departure->slot = 0;
-	departure->leaf = engine_choose(e, now_ns);
+	departure->slot = engine_next(e, now_ns);
+	departure->leaf = e->leaf;
 	departure->opens_ns = e->opens_ns;
-	if (!departure->leaf)
-		return;
-	departure->slot = engine_take(e, departure->leaf, now_ns);
-	departure->verdict = e->verdict;
-	if (departure->slot)
-		wire = engine_cost(e, engine_slot(e, departure->slot));
-	engine_settle(e, departure->leaf, wire, now_ns);
+	departure->verdict = aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
+	if (departure->leaf)
+		departure->verdict = e->verdict;
 }
 
 /* What is known of the packet in a slot, or was until it was taken. */
@@ -255,8 +252,11 @@ void aqm_engine_counts(const struct native_engine *n, u64 counts[5])
 u32 aqm_engine_first(struct native_engine *n, u32 leaf, u32 flow)
 {
 	struct engine_node *node = engine_node(&n->engine, leaf);
-	struct engine_queue *q = engine_queue(&n->engine, node->queue);
+	struct engine_queue *q;
 
+	if (node->queue & ENGINE_LONE)
+		return flow ? 0 : node->queue & ~ENGINE_LONE;
+	q = engine_queue(&n->engine, node->queue);
 	return q && flow < ENGINE_FLOWS ? q->flow[flow].head : 0;
 }
 

@@ -28,6 +28,9 @@ typedef long long s64;
  * cut off: for the kernel's verifier too, where the compiler knows better. */
 #define AQM_MASKED(number, mask) ((number) & (mask))
 
+/* A pointer that is tested by itself, for the kernel's verifier. */
+#define AQM_ITSELF(pointer) ((void)(pointer))
+
 /* A loop of at most `times` steps, which may end early with `break`. */
 #define AQM_LOOP(i, times) for ((i) = 0; (i) < (times); (i)++)
 
@@ -37,6 +40,12 @@ typedef long long s64;
 
 /* The same, which costs less: for programs of qdiscs, whose kernels all have it. */
 #define AQM_QUICK_LOOP(i, times) AQM_LOOP (i, times)
+
+/* The same of steps up a tree, which end where it does: the kernel bounds them. */
+#define AQM_CHAIN_LOOP(i, times) AQM_LOOP (i, times)
+
+/* 0, to count from in such loops. */
+#define AQM_ZERO 0
 
 /* Text for people. */
 #define AQM_SUMMARY(name, text) static const char name##_SUMMARY[] = text;

@@ -52,7 +52,7 @@ pub use discipline::{Discipline, Layout, Row, reasons};
 pub use engine::{
     CREDIT_NS, Engine, EngineArrival, EngineDeparture, EngineError, EngineLine, EngineMirror,
     EngineRecord, EngineSize, EngineTaken, IDLE_CREDIT_NS, LEAST_QUANTUM, MEMBERS, NodeCounts,
-    NodeRow, NodeRule, ROUND_NS, TICK_NS,
+    NodeRow, NodeRule, ROUND_NS, SLOW_TICKS, TICK_NS, late_ns,
 };
 pub use ffi::{Link, Packet, SLOT_BYTES};
 pub use file::{About, FileError, Recording, Writer};

@@ -2,10 +2,7 @@
 //! Whether an engine's rows agree with each other: for tests and fuzzing.
 
 use super::ffi::{self, Node};
-use super::{Engine, ROOT};
-
-/// Nanoseconds of a tick of the wheel (`ENGINE_TICK_SHIFT`).
-const TICK_NS: u64 = 1 << 15;
+use super::{Engine, ROOT, TICK_NS, late_ns};
 
 /// Lists before this are of nodes that are owed a guarantee (`ENGINE_PRIORITIES`).
 const OWED: u32 = 8;
@@ -77,12 +74,19 @@ impl<T> Engine<T> {
     }
 
     /// What nothing was sent for at `now_ns`, though the host asked: an error names
-    /// a leaf with packets that no ceiling held until the tick that has not passed. Who
+    /// a leaf with packets that no ceiling held until a tick that has not passed. Who
     /// leaves a cap to another (`engine_yields`) may wait for a full packet's time of it.
     pub fn audit_idle(&self, now_ns: u64) -> Result<(), String> {
-        // One whose ceiling was lifted goes on with the next tick too.
-        let shut = |node: &Node| node.ceiling.opens_ns + TICK_NS > now_ns;
         let full = u64::from(self.rule.link.wire_bytes(self.rule.link.mtu_bytes));
+        // One whose ceiling was lifted goes on with the tick for which it waited too.
+        let shut = |id: u32, node: &Node| {
+            let late = if id == ROOT || node.config.cap != 0 {
+                TICK_NS
+            } else {
+                late_ns(full, node.config.ceiling_bytes_s)
+            };
+            node.ceiling.light == 0 && node.ceiling.opens_ns + late > now_ns
+        };
         let left = |cap: &Node| match cap.config.ceiling_bytes_s {
             0 => false,
             rate => cap.ceiling.opens_ns + full * 1_000_000_000 / rate + TICK_NS > now_ns,
@@ -90,7 +94,7 @@ impl<T> Engine<T> {
         let held = |id: u32| {
             let node = &self.nodes[id as usize];
             let cap = self.nodes.get(node.config.cap as usize);
-            shut(node) || cap.is_some_and(left)
+            shut(id, node) || cap.is_some_and(left)
         };
         let waiting = |id: &u32| {
             let node = &self.nodes[*id as usize];

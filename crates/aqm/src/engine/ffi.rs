@@ -51,12 +51,21 @@ pub(super) const IDLE: u32 = 0;
 pub(super) const READY: u32 = 1;
 pub(super) const HELD: u32 = 2;
 
+/// `struct engine_gate`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Ceiling {
+    pub light: u64,
+    pub opens_ns: u64,
+    pub rest: u64,
+}
+
 /// `struct engine_node`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Node {
     pub config: NodeConfig,
-    pub ceiling: Gate,
+    pub ceiling: Ceiling,
     pub guarantee: Gate,
     pub sent_wire_bytes: u64,
     pub sent_packets: u64,
@@ -158,7 +167,7 @@ pub(super) const REFUSE: u32 = 2;
 pub(super) const EVICT_MOST: u32 = 8;
 
 unsafe extern "C" {
-    static aqm_engine_layout: [u32; 43];
+    static aqm_engine_layout: [u32; 45];
     pub(super) fn aqm_engine_setup(engine: *mut c_void, rule: *const Rule, rows: *const Arrays);
     pub(super) fn aqm_engine_share(
         engine: *mut c_void,
@@ -197,7 +206,8 @@ pub(super) fn sizes() -> [usize; 4] {
 mod tests {
     use super::*;
     use crate::engine::{
-        CREDIT_NS, EngineRecord, IDLE_CREDIT_NS, LEAST_QUANTUM, MEMBERS, ROUND_NS, TICK_NS,
+        CREDIT_NS, EngineRecord, IDLE_CREDIT_NS, LEAST_QUANTUM, MEMBERS, ROUND_NS, SLOW_TICKS,
+        TICK_NS,
     };
     use std::mem::offset_of;
 
@@ -250,6 +260,8 @@ mod tests {
             IDLE_CREDIT_NS as usize,
             MEMBERS as usize,
             ROUND_NS as usize,
+            SLOW_TICKS as usize,
+            (2 * SLOW_TICKS * TICK_NS) as usize,
         ];
         assert_eq!(own.map(|number| number as u32), theirs);
     }

@@ -23,7 +23,7 @@ pub use line::{EngineLine, MEMBERS, ROUND_NS};
 pub use mirror::{EngineMirror, EngineRecord, EngineTaken};
 pub use node::{
     CREDIT_NS, EngineError, EngineSize, IDLE_CREDIT_NS, LEAST_QUANTUM, NodeCounts, NodeRow,
-    NodeRule, TICK_NS,
+    NodeRule, SLOW_TICKS, TICK_NS, late_ns,
 };
 
 /// What an arrival led to.

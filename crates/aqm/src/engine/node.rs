@@ -10,6 +10,21 @@ pub const LEAST_QUANTUM: u32 = 256;
 /// most (`ENGINE_TICK_SHIFT`). A ceiling makes up for two.
 pub const TICK_NS: u64 = 1 << 15;
 
+/// Nodes wait for every so manieth tick alone (`ENGINE_SLOW_TICKS`), whose ceiling takes
+/// at least twice as long for a full packet.
+pub const SLOW_TICKS: u64 = 4;
+
+/// How much later than its ceiling lets it a node goes on at most, in nanoseconds, where it
+/// has no cap (`engine_wait`). `full` are the bytes of a full packet on the wire.
+pub fn late_ns(full: u64, ceiling_bytes_s: u64) -> u64 {
+    let slow = full * 1_000_000_000 / (2 * SLOW_TICKS * TICK_NS);
+    if ceiling_bytes_s <= slow {
+        SLOW_TICKS * TICK_NS
+    } else {
+        TICK_NS
+    }
+}
+
 /// How far a guarantee may fall behind, in nanoseconds, beside its burst and two full
 /// packets
 /// (`ENGINE_CREDIT_NS`).

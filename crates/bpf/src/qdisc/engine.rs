@@ -145,7 +145,7 @@ impl Engine {
         let (maps, link) = load::open(folder, &maps())?;
         let mut engine = Self::of(kind, maps, link)?;
         let settings = engine.settings.first()?;
-        if settings.layout != ENGINE_LAYOUT {
+        if !(1..=ENGINE_LAYOUT).contains(&settings.layout) {
             return Err(BpfError::Rows(kind.to_owned()));
         }
         engine.last = settings.rule.lent;
@@ -220,7 +220,7 @@ impl Engine {
         }
         let before = self.settings.first()?;
         let link = &setup.link;
-        self.settings.set_first(&engine_settings {
+        self.follow(engine_settings {
             rule: engine_rule {
                 link: *link,
                 codel: codel_common {
@@ -235,10 +235,19 @@ impl Engine {
                 ..before.rule
             },
             host_parts: setup.host_parts,
-            changes: before.changes.wrapping_add(1),
             first: leaves.first,
             ..before
         })
+    }
+
+    /// Has the program take these over with the next packet.
+    fn follow(&self, settings: engine_settings) -> Result<(), BpfError> {
+        self.settings.set_first(&engine_settings {
+            changes: settings.changes.wrapping_add(1),
+            ..settings
+        })?;
+        self.nodes.ring();
+        Ok(())
     }
 
     /// The configuration of the whole, and of all leaves.
@@ -329,6 +338,7 @@ impl Engine {
             std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
             (&raw mut (*asks).asked).write_volatile(asked.wrapping_add(1));
         };
+        self.nodes.ring();
         true
     }
 
@@ -387,8 +397,7 @@ impl Engine {
         let mut settings = self.settings.first()?;
         settings.host_stamp = stamp;
         settings.rule.arriving = arriving.into();
-        settings.changes = settings.changes.wrapping_add(1);
-        self.settings.set_first(&settings)
+        self.follow(settings)
     }
 
     /// Ends that, with the next packet.
@@ -415,9 +424,7 @@ impl Engine {
 
     /// Has the program take over the configuration of the whole.
     fn again(&self) -> Result<(), BpfError> {
-        let mut settings = self.settings.first()?;
-        settings.changes = settings.changes.wrapping_add(1);
-        self.settings.set_first(&settings)
+        self.follow(self.settings.first()?)
     }
 
     /// A row, if it is the user's, and not a host's.

@@ -42,8 +42,9 @@
 //! sends more at once is held back by it. Let u be when it sends its first packet, T after
 //! it came at most, and v the last time at which the ceiling holds the class back. It has
 //! sent `G + c (v - u)` by then, so that `E + k T - (c - k)(v - u)` is left at most, with
-//! `E = b + L_i - l - G`. So `v - u` is `(E + k T) / (c - k)` at most. The wheel says a tick
-//! late that it may go on, and the classes before it are waited for once more. All this
+//! `E = b + L_i - l - G`. So `v - u` is `(E + k T) / (c - k)` at most. The wheel says late
+//! that it may go on, by a tick, or by four where c takes eight for a full packet
+//! (`engine_wait`); the classes before it are waited for once more. All this
 //! holds if the class is never kept waiting for longer than its ceiling makes up for. If it
 //! may be, what the ceiling lost is lost, and no bound is derived.
 //!
@@ -62,7 +63,7 @@
 use crate::scheduler::bounds::{earned, in_vain, time};
 use crate::scheduler::model::{Member, Scheduler};
 use crate::scheduler::wait::{Ahead, left_of, meanwhile};
-use weirgate_aqm::{CREDIT_NS, IDLE_CREDIT_NS, TICK_NS};
+use weirgate_aqm::{CREDIT_NS, IDLE_CREDIT_NS, TICK_NS, late_ns};
 use weirgate_policy::{SharedClass, in_kbit};
 use weirgate_units::{Handle, Rate, Span};
 
@@ -250,8 +251,6 @@ impl Case<'_> {
         let before = self.before(true);
         let lone = self.lone();
         let tick = Span::from_nanos(TICK_NS);
-        let alone = tick + total(&lone);
-
         let kept = self.own.kept(full);
         let behind = time(before.bytes + kept, class.rate);
         let packets = class.burst.as_bytes() + 2 * full;
@@ -275,6 +274,7 @@ impl Case<'_> {
         let mut longest = vec![green, come(meanwhile(span, before.rate, keeps))];
         if class.ceiling < self.scheduler.gate {
             let slack = time(full, class.ceiling).max(Span::from_nanos(2 * TICK_NS));
+            let alone = self.wakes() + total(&lone);
             if alone > slack {
                 return Err(CEILING.to_owned());
             }
@@ -322,7 +322,13 @@ impl Case<'_> {
         })
     }
 
-    /// How late the engine may find that a class may go on.
+    /// How late the wheel says that a class may go on.
+    fn wakes(&self) -> Span {
+        let ceiling = self.own.class.ceiling.as_bits_per_second() / 8;
+        Span::from_nanos(late_ns(self.full(), ceiling))
+    }
+
+    /// How late the engine may find that.
     fn late(&self) -> Span {
         let hosts: usize = self
             .scheduler
@@ -331,6 +337,6 @@ impl Case<'_> {
             .map(|one| one.hosts.len())
             .sum();
         let others = (self.scheduler.members.len() + self.nodes.len() + hosts) as u64;
-        Span::from_nanos(TICK_NS) + time(others / DUE_MOST * self.full(), self.scheduler.gate)
+        self.wakes() + time(others / DUE_MOST * self.full(), self.scheduler.gate)
     }
 }

@@ -9,6 +9,7 @@ use crate::maps;
 use libbpf_rs::MapHandle;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use weirgate_aqm::NodeCounts;
 
 /// The rows of an engine's nodes. None of them keeps the kind of qdisc in the kernel.
@@ -64,6 +65,16 @@ impl Nodes {
     /// A row, which the program changes at any time. Row 0 is none.
     pub(super) fn row(&self, id: u32) -> Option<*mut engine_node> {
         (id > 0 && id <= self.count).then(|| self.arena.node(id))
+    }
+
+    /// Tells the program that settings were written, or something was asked: it looks only
+    /// then (`engine_bell`). Row 0 counts that.
+    pub(super) fn ring(&self) {
+        #[expect(unsafe_code, reason = "the memory is the kernel's too")]
+        // SAFETY: row 0 is in the mapping, and its words are aligned. Whoever writes there
+        // does so by this.
+        let bell = unsafe { AtomicU32::from_ptr(&raw mut (*self.arena.node(0)).state) };
+        bell.fetch_add(1, Ordering::SeqCst);
     }
 
     /// All of a row.

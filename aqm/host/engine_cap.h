@@ -55,7 +55,7 @@ AQM_FN u64 engine_opens(struct engine *e, const struct engine_node *n)
 /*
  * A node is held until then. One of whose ceiling a full packet takes long waits for one
  * tick in several: so its host is woken for many of them at once. That it then goes on
- * late is less than the half of what its ceiling makes up for. Nodes of a cap take turns
+ * late is at most half of what its ceiling makes up for. Nodes of a cap take turns
  * within a tick, and wait for any. So does the root, which makes up for two.
  */
 AQM_FN void engine_wait(struct engine *e, u32 id, struct engine_node *n,
@@ -164,7 +164,7 @@ AQM_FN void engine_through(struct engine_node *n, u32 wire, u64 late_ns,
 	n->ceiling.rest = gate.rest;
 }
 
-/* Packets of a node that is far below its ceiling are further apart than `idle_ns`, in
+/* Packets of a node that is far below its ceiling are further apart than the time in
  * which the ceiling gives all that it makes up for, or what the last one took of that.
  * Nothing but this is known of a longer time, so that the product has room. */
 #define ENGINE_IDLE_MOST_NS ((1ULL << 28) - 1)

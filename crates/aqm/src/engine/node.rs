@@ -7,7 +7,7 @@ use super::ffi::{self, NodeConfig};
 pub const LEAST_QUANTUM: u32 = 256;
 
 /// A tick of the wheel, in nanoseconds: what waits for a time comes out so much later at
-/// most (`ENGINE_TICK_SHIFT`). A ceiling makes up for two.
+/// most (`ENGINE_TICK_SHIFT`), or [`late_ns`]. A ceiling makes up for two.
 pub const TICK_NS: u64 = 1 << 15;
 
 /// Nodes wait for every so manieth tick alone (`ENGINE_SLOW_TICKS`), whose ceiling takes

@@ -7,6 +7,7 @@ mod growth;
 mod support;
 
 mod caps;
+mod ceilings;
 mod hosts;
 mod lines;
 mod promises;

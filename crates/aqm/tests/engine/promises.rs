@@ -5,13 +5,13 @@
 use crate::support::{Chance, MS, S, link};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weirgate_aqm::{Engine, EngineSize, Link, NodeRule, Packet, SLOW_TICKS, TICK_NS};
+use weirgate_aqm::{Engine, EngineSize, Link, NodeRule, Packet};
 
 /// What a ceiling makes up for (`ENGINE_LATE_NS`).
-const LATE: u64 = 65_536;
+pub(crate) const LATE: u64 = 65_536;
 
 /// Room for small trees.
-const SIZE: EngineSize = EngineSize {
+pub(crate) const SIZE: EngineSize = EngineSize {
     nodes: 200,
     inner: 60,
     queues: 150,
@@ -22,15 +22,15 @@ const SIZE: EngineSize = EngineSize {
 
 /// A packet that was sent.
 #[derive(Debug, Clone, Copy)]
-struct Sent {
-    at_ns: u64,
-    leaf: u32,
+pub(crate) struct Sent {
+    pub(crate) at_ns: u64,
+    pub(crate) leaf: u32,
     host: u32,
     wire: u32,
 }
 
 /// A node that shares by this quantum.
-fn share(quantum: u32) -> NodeRule {
+pub(crate) fn share(quantum: u32) -> NodeRule {
     NodeRule {
         quantum,
         target_ns: u32::MAX,
@@ -40,14 +40,14 @@ fn share(quantum: u32) -> NodeRule {
 
 /// What one leaf is always sent: packets of `lengths`, of flows of hosts.
 #[derive(Debug, Clone)]
-struct Load {
-    leaf: u32,
+pub(crate) struct Load {
+    pub(crate) leaf: u32,
     lengths: std::ops::Range<u32>,
     flows: Vec<(u32, u32)>,
 }
 
 impl Load {
-    fn of(leaf: u32, lengths: std::ops::Range<u32>) -> Self {
+    pub(crate) fn of(leaf: u32, lengths: std::ops::Range<u32>) -> Self {
         let flows = vec![(1, leaf)];
         Self {
             leaf,
@@ -60,7 +60,7 @@ impl Load {
 /// Sends for so long from leaves that always have something to send, each flow some
 /// packets. The host is woken up to `late` behind the time that it asked for, and
 /// every other time it asks before that, as it does when a packet comes.
-fn saturated(
+pub(crate) fn saturated(
     engine: &mut Engine<(u32, u32)>,
     link: &Link,
     loads: &[Load],
@@ -135,7 +135,7 @@ fn saturated(
 }
 
 /// Bytes of those that are wanted.
-fn bytes(sent: &[Sent], wanted: impl Fn(&Sent) -> bool) -> f64 {
+pub(crate) fn bytes(sent: &[Sent], wanted: impl Fn(&Sent) -> bool) -> f64 {
     let all: u64 = sent
         .iter()
         .filter(|it| wanted(it))
@@ -465,107 +465,4 @@ fn a_burst_is_what_a_pause_leaves() {
     assert!(early > 105_000.0, "{early} bytes in the first 100 ms");
     let later = of(with, S, 2 * S) - of(without, S, 2 * S);
     assert!(later.abs() < 2.0 * 1_514.0, "{later} bytes");
-}
-
-/// A node that sends in bursts of any size, after pauses of any length, has no more in any
-/// time than its ceiling, its burst and a full packet.
-#[test]
-fn bursts_after_pauses_keep_to_the_ceiling() {
-    let link = link(1_000_000_000);
-    let full = u64::from(link.wire_bytes(1_514));
-    for (ceiling, burst) in [(125_000, 0), (1_250_000, 20_000), (12_500_000, 0)] {
-        let mut engine = Engine::new(&link, SIZE);
-        let rule = NodeRule {
-            ceiling_bytes_s: ceiling,
-            ceiling_burst_bytes: burst,
-            ..share(1_514)
-        };
-        let leaf = engine.add(engine.root(), false, &rule).expect("room");
-        let slack = LATE.max((full + u64::from(burst)) * S / ceiling);
-        let allowed = ceiling as f64 * slack as f64 / 1e9 + 1.0;
-        let (mut chance, mut now) = (Chance(1), S);
-        let (mut had, mut least, mut waits) = (0.0_f64, f64::MAX, 0);
-        for _ in 0..2_000 {
-            // Some are as far apart as a packet takes, or a little more or less.
-            let packet = 1_514 * S / ceiling;
-            now += packet / 2 + chance.below(packet);
-            if chance.below(8) == 0 {
-                now += chance.below(2 * slack);
-            }
-            let count = if chance.below(4) == 0 {
-                1 + chance.below(20)
-            } else {
-                1
-            };
-            for _ in 0..count {
-                let len = 40 + chance.below(1_475) as u32;
-                let packet = Packet {
-                    arrived_ns: now,
-                    len,
-                    wire: link.wire_bytes(len),
-                    flow: 1,
-                    ecn: 0,
-                };
-                engine.arrive(leaf, &packet, 1, (1, 1));
-            }
-            loop {
-                let departure = engine.depart(now);
-                if let Some((_, _, packet, _)) = departure.sent {
-                    let due = ceiling as f64 * (now - S) as f64 / 1e9;
-                    least = least.min(had - due);
-                    let over = had - due - least;
-                    assert!(
-                        over <= allowed,
-                        "{over} bytes over {ceiling}, {allowed} allowed"
-                    );
-                    had += f64::from(packet.wire);
-                } else if let Some(opens) = departure.opens_ns {
-                    waits += 1;
-                    now = opens;
-                } else {
-                    break;
-                }
-            }
-        }
-        assert!(waits > 500, "the ceiling held {waits} times");
-        engine.audit().expect("rows that agree");
-    }
-}
-
-/// Nodes whose ceilings take long for a packet go on at the same times, and have what their
-/// ceilings give all the same.
-#[test]
-fn slow_ceilings_open_together() {
-    let link = link(100_000_000);
-    let mut engine = Engine::new(&link, SIZE);
-    let ceiling_bytes_s = 30_000;
-    let mut loads = Vec::new();
-    for number in 0..100 {
-        let rule = NodeRule {
-            ceiling_bytes_s: ceiling_bytes_s + number,
-            ..share(1_514)
-        };
-        let leaf = engine.add(engine.root(), false, &rule).expect("room");
-        loads.push(Load::of(leaf, 200..201));
-    }
-    let sent = saturated(&mut engine, &link, &loads, 2 * S, 0, &mut Chance(1));
-    for load in &loads {
-        let had = bytes(&sent, |it| it.leaf == load.leaf && it.at_ns >= 2 * S);
-        let due = ceiling_bytes_s as f64;
-        assert!((had - due).abs() <= 1_000.0, "{had} bytes of {due}");
-    }
-    // Some 15,000 packets a second, and a time for each 131 us.
-    let wakes: std::collections::BTreeSet<u64> = sent
-        .iter()
-        .filter(|it| it.at_ns >= 2 * S)
-        .map(|it| it.at_ns / (SLOW_TICKS * TICK_NS))
-        .collect();
-    let late = |it: &&Sent| it.at_ns >= 2 * S && it.at_ns % (SLOW_TICKS * TICK_NS) > TICK_NS;
-    let apart = sent.iter().filter(late).count();
-    assert!(wakes.len() > 1_000, "{} times", wakes.len());
-    assert!(
-        apart < sent.len() / 50,
-        "{apart} of {} went alone",
-        sent.len()
-    );
 }

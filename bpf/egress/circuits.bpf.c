@@ -196,6 +196,7 @@ static __always_inline void begin(struct engine_node *n)
 	if (n->config.live || n->state != ENGINE_IDLE || n->packets)
 		return;
 	n->ceiling.opens_ns = 0;
+	n->ceiling.light = 0;
 	n->guarantee.opens_ns = 0;
 	n->sent_wire_bytes = 0;
 	n->sent_packets = 0;

@@ -197,7 +197,8 @@ static __always_inline void follow(struct hosted *one, u64 now_ns)
 
 	if (bell == one->bell)
 		return;
-	one->bell = bell;
+	/* Ordered, unlike a store: what was written before the bell rang is read after. */
+	__sync_lock_test_and_set(&one->bell, bell);
 	wanted = bpf_map_lookup_elem(&settings, &key);
 	if (wanted && wanted->changes != one->changes_seen)
 		take_over(one);

@@ -259,7 +259,7 @@ fn acknowledgements_are_filtered_where_the_rates_ask_for_it() {
         "{problems:#?}"
     );
     let report = |policy: &Policy| weirgate_compile::check_report(policy).to_string();
-    assert!(report(&with("2mbit", "", ack)).contains("take 23 % of this: those that wait"));
+    assert!(report(&with("2mbit", "", ack)).contains("take 23 % of this: waiting ones"));
     assert!(report(&with("2mbit", "", "")).contains("`[ack]` makes one that does"));
     assert!(!report(&with("10mbit", "", ack)).contains("one for two full packets"));
 }

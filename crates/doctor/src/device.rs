@@ -306,7 +306,7 @@ fn owners(
                 "filters added there see packets before weirgate's rules do".to_owned()
             } else {
                 format!(
-                    "its {filters} filters see every packet before weirgate's rules do, and may \
+                    "{filters} filter(s) see every packet before weirgate's rules do, and may \
                      redirect, drop or re-mark it; those of sqm redirect 100 % of arriving \
                      packets to its own IFB"
                 )

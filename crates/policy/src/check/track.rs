@@ -203,7 +203,7 @@ mod tests {
             assert!(found[0].0.contains(word), "{found:?}");
             assert_eq!(found[0].1, place, "{found:?}");
         };
-        only(of(""), "neither", (17, 1));
+        only(of(""), "no direction", (17, 1));
         only(of("down-ceiling = \"9mbit\"\n"), "no floor", (19, 16));
         only(of("down-floor = \"9mbit\"\n"), "above", (19, 14));
         only(
@@ -211,7 +211,7 @@ mod tests {
             "below",
             (20, 16),
         );
-        only(of("down-floor = \"1mbit\"\n"), "does not hold", (19, 14));
+        only(of("down-floor = \"1mbit\"\n"), "is not valid", (19, 14));
         only(
             of("down-floor = \"4mbit\"\ninterval = \"1ms\"\n"),
             "interval",

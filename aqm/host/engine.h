@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The engine: one scheduler for a tree of nodes, up to eight levels deep, of any
- * shape. This file has its rows. engine_wheel.h and engine_cap.h say when a node may
- * go on, engine_list.h and engine_tree.h which leaf sends next, engine_leaf.h and
- * engine_flow.h which packet of it, engine_host.h which hosts have a leaf of their own, and
- * engine_line.h how several engines share a line.
+ * shape. This file has its rows. When a node may go on is in engine_wheel.h and
+ * engine_cap.h. Which leaf sends next is in engine_list.h and engine_tree.h, and which of
+ * its packets in engine_leaf.h and engine_flow.h. Leaves of hosts are in engine_host.h.
+ * How several engines share a line is in engine_line.h.
  *
  * A node has a guarantee, a ceiling, a priority and a quantum, all in bytes on
  * the wire. Among the children of a node, those go first that have not had their

@@ -352,8 +352,8 @@ AQM_FN u32 engine_take(struct engine *e, u32 id, u64 now_ns, u32 *wire)
 }
 
 /* One step of a host that asks for a packet: the slot of one that is sent or dropped, by
- * `e->verdict`, and its leaf in `e->leaf`; or 0 with a leaf, and the host asks again; or
- * 0 without, and `e->opens_ns` is when to ask again. */
+ * `e->verdict`, and its leaf in `e->leaf`. At 0 with a leaf the host asks again at once; at
+ * 0 without, it asks again at `e->opens_ns`. */
 AQM_WHOLE_FN u32 engine_next(struct engine *e AQM_NONNULL, u64 now_ns)
 {
 	u32 leaf = engine_choose(e, now_ns), index, wire;

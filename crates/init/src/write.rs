@@ -36,6 +36,9 @@ const ACKNOWLEDGEMENTS: u64 = 60;
 /// The parts of a changing downstream, as it is at a busy hour, between which it is followed.
 const FLOOR: u64 = 8;
 const CEILING: u64 = 4;
+/// A class with the least share of a purpose, 5 %, has at least 1 kbit/s of it, which a class
+/// must have.
+const LEAST_FLOOR: Rate = Rate::kbit(32);
 
 /// What was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,7 +125,7 @@ pub fn policy(found: &Found, answers: &Answers) -> String {
             "the rate changes: it is followed by TCP's round trips",
         );
         let down = answers.down.as_bits_per_second();
-        let floor = Rate::bits_per_second(down / FLOOR);
+        let floor = Rate::bits_per_second(down / FLOOR).max(LEAST_FLOOR.min(answers.down));
         let ceiling = Rate::bits_per_second(down.saturating_mul(CEILING));
         text.text("down-floor", &rate(floor), "and is never taken for less");
         text.text("down-ceiling", &rate(ceiling), "or for more");

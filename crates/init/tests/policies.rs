@@ -403,6 +403,18 @@ fn acknowledgements_of_small_packets_fit_the_upstream() {
     }
 }
 
+/// An eighth of a slow line is too little for a class with a small share.
+#[test]
+fn slow_lines_that_vary_have_a_floor_that_every_class_can_use() {
+    let found = plain().found().unwrap();
+    for (line, purpose) in (0..LINES.len()).flat_map(|line| (0..3).map(move |one| (line, one))) {
+        for down in [64, 128, 200, 256, 300] {
+            let text = policy(&found, &answers(line, purpose, 10_000, down));
+            accepted(&text, &Capabilities::all());
+        }
+    }
+}
+
 /// Where it is left to weirgate, downloads are queued where what the purpose needs is
 /// seen; what a tunnel brings or a server here receives is shaped as it arrives.
 #[test]

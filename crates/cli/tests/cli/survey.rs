@@ -31,7 +31,7 @@ fn what_passes_is_counted() {
         .unwrap();
     let mut notes = BufReader::new(survey.stderr.take().unwrap()).lines();
     let note = notes.next().expect("the survey ends at once").unwrap();
-    assert!(note.contains("looks at wan for 3600 s"), "{note}");
+    assert!(note.contains("counts on wan for 3600 s"), "{note}");
     let line = "for i in $(seq 40); do printf %0100d 0 > /dev/udp/10.9.0.2/5001; done; \
                 for i in $(seq 10); do printf %0400d 0 > /dev/udp/10.9.0.2/53; done";
     let mut sender = namespace.command("bash");

@@ -274,7 +274,7 @@ fn three_answers_at_a_terminal_shape_the_line() {
     terminal.until("unless you keep it. [y/N] ");
     assert!(!router.file().exists());
     terminal.types("y\n");
-    terminal.until("is it to be kept? [y/N] ");
+    terminal.until("reach what you need? [y/N] ");
     terminal.types("y\n");
     let (text, status) = terminal.ended();
     assert_eq!(status, Some(0), "{text}");
@@ -298,7 +298,7 @@ fn an_interruption_anywhere_changes_nothing() {
         (asked, vec!["unless you keep it. [y/N] "]),
         (
             asked,
-            vec!["unless you keep it. [y/N] ", "is it to be kept? [y/N] "],
+            vec!["unless you keep it. [y/N] ", "reach what you need? [y/N] "],
         ),
     ] {
         let mut terminal = Terminal::new(&router, options);

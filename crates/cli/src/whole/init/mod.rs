@@ -161,7 +161,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         return print_delays(before.as_ref(), after.as_ref(), next);
     }
     print_delays(before.as_ref(), after.as_ref(), "")?;
-    let kept = ask.offer("Can you still reach what you need? Keep the policy?")?;
+    let kept = ask.offer("Keep the policy, if you can still reach what you need?")?;
     undo.keep();
     if kept {
         change::confirm(state)

@@ -251,15 +251,15 @@ fn it_is_refused_what_it_cannot_do() {
     refused(
         &format!("{ROWS}\nfair = \"hosts-only\""),
         "",
-        "asks for one",
+        "requires one",
     );
     refused(&format!("{ROWS}\ntimer-slack = \"1ms\""), "", "timer");
     refused("inbound = \"lan\"\nengine = \"rows\"", "", "LAN device");
     let pie = "[[class]]\nname = \"more\"\nshare = \"10%\"\nqueue = \"pfifo 100\"\n";
-    refused(ROWS, pie, "asks for another `pfifo`");
+    refused(ROWS, pie, "sets another `pfifo`");
     let slow = "[[class]]\nname = \"more\"\nshare = \"10%\"\n\
                 queue = { kind = \"fq_codel\", limit = 100 }\n";
-    refused(ROWS, slow, "asks for another `fq_codel`");
+    refused(ROWS, slow, "sets another `fq_codel`");
     // What keeps `auto` from it is reported.
     refused("inbound = \"lan\"", OVER_ALL, "LAN device");
     let mut old = Capabilities::all();

@@ -160,7 +160,7 @@ fn a_first_word_that_is_no_file_is_a_packet() {
     let ended = weirgate(folder.path(), &["explain", TCP]);
     ended.says(
         2,
-        &["is no file, and no policy is installed as /etc/weirgate/site.toml"],
+        &["is not a file, and no policy is installed as /etc/weirgate/site.toml"],
     );
 }
 

@@ -76,7 +76,7 @@ fn files_and_devices_are_followed() {
     service.says("no device can have this name");
 
     fs::remove_file(format!("{FOLDER}/pod0")).unwrap();
-    service.says("pod0: no rate any more");
+    service.says("pod0: its rate is removed");
     assert!(root("pod0").contains("noqueue"));
 
     // The file is there before the device.

@@ -67,7 +67,7 @@ fn a_damaged_state_gives_way_to_the_newest_sound_one() {
     let mut keep = namespace.command("timeout");
     let keep = keep.args(["2", WEIRGATE, "keep"]);
     let keep = Ended::of(&keep.output().unwrap());
-    let served = "state 3, the last that was confirmed, is damaged: state 1 is in force";
+    let served = "state 3, the last confirmed one, is damaged: state 1 replaces it";
     assert!(keep.err.contains(served), "{keep:?}");
     same(&first, &namespace.snapshot());
     namespace.weirgate("boot").says(

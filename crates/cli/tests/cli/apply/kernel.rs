@@ -225,7 +225,7 @@ fn a_foreign_table_of_our_name_is_left_alone() {
     for command in ["plan both.toml", "apply both.toml"] {
         namespace.weirgate(command).says(
             2,
-            &["K306: table inet weirgate: a table of this name is there"],
+            &["K306: table inet weirgate: a table of this name exists"],
         );
     }
     assert_eq!(namespace.run("nft -s list ruleset"), before);
@@ -343,7 +343,7 @@ fn a_foreign_root_that_is_refused_now_keeps_nothing_from_being_removed() {
     namespace.run("ip link del gone");
     namespace.weirgate("remove").says(
         0,
-        &["warning: wan: qdisc htb 5: is not made again", "refuses"],
+        &["warning: wan: qdisc htb 5: is not restored", "refuses"],
     );
     let left = namespace.run("tc qdisc show dev wan");
     assert!(left.contains("noqueue"), "{left}");
@@ -538,7 +538,7 @@ fn a_lost_memory_leaves_nothing_behind() {
         let switched = namespace.run("ethtool -k wan");
         namespace
             .weirgate("remove")
-            .says(0, &["warning: wan: its offloads stay as they are"]);
+            .says(0, &["warning: wan: its offloads stay unchanged"]);
         assert_eq!(namespace.run("ethtool -k wan"), switched);
         namespace.offloads_on();
         same(&before, &namespace.snapshot());
@@ -558,12 +558,12 @@ fn a_device_that_is_renamed_is_told_and_can_be_freed() {
     rename("wan", "uplink");
     namespace
         .weirgate("remove")
-        .says(0, &["there is no device wan any more", "another name"]);
+        .says(0, &["the device wan no longer exists", "restore its name"]);
     rename("uplink", "wan");
     assert_eq!(namespace.weirgate("apply both.toml").status, 0);
     namespace
         .weirgate("remove")
-        .says(0, &["warning: wan: its offloads stay as they are"]);
+        .says(0, &["warning: wan: its offloads stay unchanged"]);
     namespace.offloads_on();
     same(&before, &namespace.snapshot());
 }

@@ -198,9 +198,12 @@ AQM_WHOLE_FN int engine_settle(struct engine *e AQM_NONNULL, u32 id, u32 wire,
 		parent = n->parent;
 		f = engine_lists(e, engine_node(e, parent));
 		if (!f) {
-			/* It has none any more. */
+			/* It has none any more, and is a leaf. */
 			engine_settle_any(e, id, work, wire, now_ns);
-			break;
+			n = engine_node(e, parent);
+			id = parent;
+			work = n ? n->packets : 0;
+			continue;
 		}
 		if (odd | n->config.guarantee_bytes_s | n->config.cap ||
 		    n->list < ENGINE_PRIORITIES)
@@ -240,19 +243,91 @@ AQM_WHOLE_FN int engine_hold(struct engine *e AQM_NONNULL, u32 id, u64 until,
 	return engine_settle(e, n->parent, 0, now_ns);
 }
 
-/* A node whose configuration names another parent than that in whose list it is. */
-AQM_WHOLE_FN int engine_move(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
-{
-	struct engine_node *n = engine_node(e, id);
+/* What is above a node, by the configuration. */
+enum engine_above {
+	ENGINE_SETTLED = 0, /* its parents are in the lists that they name */
+	ENGINE_MOVING =
+		1, /* one is in another list, perhaps below the node itself */
+	ENGINE_ASTRAY =
+		2, /* not the root: user space moves several nodes just now */
+};
 
-	if (!n || n->state != ENGINE_READY)
+AQM_FN u32 engine_look_up(struct engine *e, u32 id)
+{
+	u32 i, above = ENGINE_SETTLED;
+	const struct engine_node *n;
+
+	AQM_QUICK_LOOP (i, ENGINE_LEVELS + 1) {
+		if (id == e->rule.root)
+			return above;
+		n = engine_node(e, id);
+		if (!n)
+			break;
+		if (n->state == ENGINE_READY && n->parent != n->config.parent)
+			above = ENGINE_MOVING;
+		id = n->config.parent;
+	}
+	return ENGINE_ASTRAY;
+}
+
+/* A node, and those above it, leave lists of another parent than they name. */
+AQM_FN void engine_leave(struct engine *e, u32 id, u64 now_ns)
+{
+	struct engine_node *n;
+	u32 i;
+
+	AQM_QUICK_LOOP (i, ENGINE_LEVELS + 1) {
+		n = engine_node(e, id);
+		if (!n || id == e->rule.root)
+			break;
+		if (n->state == ENGINE_READY && n->parent != n->config.parent) {
+			engine_unlink(e, id, n);
+			n->state = ENGINE_IDLE;
+			engine_settle(e, n->parent, 0, now_ns);
+		}
+		id = n->config.parent;
+	}
+}
+
+/* Those that have something to send come into the lists that they name. */
+AQM_FN void engine_enter(struct engine *e, u32 id, u64 now_ns)
+{
+	struct engine_node *n;
+	u32 i;
+
+	AQM_QUICK_LOOP (i, ENGINE_LEVELS + 1) {
+		n = engine_node(e, id);
+		if (!n)
+			break;
+		engine_wake(e, id, now_ns);
+		if (id == e->rule.root)
+			break;
+		engine_rest(e, id, n);
+		id = n->config.parent;
+	}
+}
+
+/*
+ * Puts a node where its configuration says. The nodes above it come first: where two
+ * change places, the lower one would otherwise be below itself, and nobody would find
+ * either. Returns whether there is such a place.
+ */
+AQM_WHOLE_FN int engine_place(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
+{
+	if (engine_look_up(e, id) == ENGINE_ASTRAY)
 		return 0;
-	engine_unlink(e, id, n);
-	n->state = ENGINE_IDLE;
-	engine_settle(e, n->parent, 0, now_ns);
-	engine_wake(e, id, now_ns);
-	engine_rest(e, id, n);
+	engine_leave(e, id, now_ns);
+	engine_enter(e, id, now_ns);
 	return 1;
+}
+
+/* A node whose configuration names another parent than that in whose list it is. Returns
+ * whether it has left that list. */
+AQM_FN int engine_move(struct engine *e, u32 id, u64 now_ns)
+{
+	const struct engine_node *n = engine_node(e, id);
+
+	return n && n->state == ENGINE_READY && engine_place(e, id, now_ns);
 }
 
 /*
@@ -289,6 +364,29 @@ AQM_WHOLE_FN int engine_look(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	return engine_join(e, id, now_ns);
 }
 
+/* A node that its ceiling held may go on. Where others may be below it, it must not come
+ * below one of them. */
+AQM_FN void engine_go_on(struct engine *e, u32 id, struct engine_node *n,
+			 u64 now_ns)
+{
+	u32 above = ENGINE_SETTLED;
+
+	if (n->config.fork && id != e->rule.root &&
+	    n->config.parent != e->rule.root)
+		above = engine_look_up(e, n->config.parent);
+	if (above == ENGINE_ASTRAY) {
+		engine_wheel_put(e, id, now_ns);
+		return;
+	}
+	n->state = ENGINE_IDLE;
+	if (above == ENGINE_MOVING) {
+		engine_place(e, id, now_ns);
+		return;
+	}
+	engine_wake(e, id, now_ns);
+	engine_rest(e, id, n);
+}
+
 /* A node whose time has come, out of the wheel. */
 AQM_FN void engine_due(struct engine *e, u32 id, struct engine_node *n,
 		       u64 now_ns)
@@ -297,13 +395,10 @@ AQM_FN void engine_due(struct engine *e, u32 id, struct engine_node *n,
 
 	if (n->state == ENGINE_HELD) {
 		opens = engine_opens(e, n);
-		if (opens > now_ns) {
+		if (opens > now_ns)
 			engine_wait(e, id, n, opens);
-		} else {
-			n->state = ENGINE_IDLE;
-			engine_wake(e, id, now_ns);
-			engine_rest(e, id, n);
-		}
+		else
+			engine_go_on(e, id, n, now_ns);
 		return;
 	}
 	if (n->state != ENGINE_READY || n->list < ENGINE_PRIORITIES ||
@@ -328,10 +423,8 @@ AQM_WHOLE_FN int engine_doubt(struct engine *e AQM_NONNULL, u32 id, u32 parent,
 		return 0;
 	engine_follow(e, id, n);
 	until = n->config.cap ? engine_yields(e, id, now_ns) : 0;
-	if (n->config.parent != parent) {
-		engine_move(e, id, now_ns);
+	if (n->config.parent != parent && engine_move(e, id, now_ns))
 		return 1;
-	}
 	if (until || (n->config.cap && engine_shut(e, n, now_ns))) {
 		engine_hold(e, id, until, now_ns);
 		return 1;

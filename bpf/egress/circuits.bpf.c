@@ -224,7 +224,48 @@ static __always_inline int say_of(u32 id, u32 live)
 	return 1;
 }
 
-/* The same of all nodes. */
+/* The root of the tree in which a node is. Nobody else writes configurations. */
+static __always_inline u32 root_of(u32 id)
+{
+	struct engine_node *n;
+	u32 i;
+
+	bpf_for (i, 0, ENGINE_LEVELS + 1) {
+		n = ENGINE_ROW(struct engine_node, 0, id);
+		if (!n || !n->config.parent)
+			break;
+		id = n->config.parent;
+	}
+	return id;
+}
+
+/* Puts each site that is to have another parent below the root of its tree. So no site is
+ * ever below itself, whatever the order in which they then come to their new places: a
+ * packet that comes meanwhile finds a path. */
+static __noinline int lift(void)
+{
+	struct engine_config *config;
+	struct engine_node *n;
+	u32 i;
+
+	bpf_for (i, 1, MOST_ROWS) {
+		config = bpf_map_lookup_elem(&staged, &i);
+		n = ENGINE_ROW(struct engine_node, 0, i);
+		if (!n || !config)
+			break;
+		if (!config->live)
+			continue;
+		/* Leaves come last, and there is one always. */
+		if (!config->fork)
+			break;
+		if (n->config.live && n->config.parent &&
+		    n->config.parent != config->parent)
+			n->config.parent = root_of(i);
+	}
+	return 0;
+}
+
+/* Says so of all nodes. */
 static __noinline int say(u32 live)
 {
 	u32 i;
@@ -265,6 +306,7 @@ int circuits_commit(void *ctx)
 		say_picked(0);
 		return 0;
 	}
+	lift();
 	say(1);
 	rule->generation = rule->next & 1;
 	say(0);

@@ -75,7 +75,9 @@ impl<T> Engine<T> {
 
     /// What nothing was sent for at `now_ns`, though the host asked: an error names
     /// a leaf with packets that no ceiling held until a tick that has not passed. Who
-    /// leaves a cap to another (`engine_yields`) may wait for a full packet's time of it.
+    /// leaves a cap to another (`engine_yields`) may wait for a full packet's time of it. A
+    /// node that was moved unseen ([`Engine::rearrange`]) is found where it was, so what is
+    /// above it there may hold it too.
     pub fn audit_idle(&self, now_ns: u64) -> Result<(), String> {
         let full = u64::from(self.rule.link.wire_bytes(self.rule.link.mtu_bytes));
         // One whose ceiling was lifted goes on with the tick for which it waited too.
@@ -102,7 +104,7 @@ impl<T> Engine<T> {
         };
         let free = self
             .rows()
-            .find(|id| waiting(id) && !self.path(*id).any(held));
+            .find(|id| waiting(id) && !self.path(*id).any(held) && !self.listed(*id).any(held));
         free.map_or(Ok(()), |id| {
             let path: Vec<(u32, Node)> = self
                 .path(id)
@@ -110,6 +112,19 @@ impl<T> Engine<T> {
                 .collect();
             Err(format!("leaf {id} could send at {now_ns}: {path:?}"))
         })
+    }
+
+    /// A node and those in whose lists it is, and each of them, up to the root.
+    fn listed(&self, id: u32) -> impl Iterator<Item = u32> {
+        let above = |id: &u32| {
+            let node = &self.nodes[*id as usize];
+            let above = match node.state {
+                ffi::READY => node.parent,
+                _ => node.config.parent,
+            };
+            Some(above).filter(|above| *above != 0)
+        };
+        std::iter::successors(Some(id), above).take(self.nodes.len())
     }
 
     /// The lists of one node's children.

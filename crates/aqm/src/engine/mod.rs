@@ -246,6 +246,40 @@ impl<T> Engine<T> {
         Ok(())
     }
 
+    /// Puts several nodes below other parents at once, each with what stays below it: pairs
+    /// of a node and its parent. As with a list that is exchanged, no node is looked at: the
+    /// engine finds what has moved when packets go. With an error nothing has moved.
+    pub fn rearrange(&mut self, parents: &[(u32, u32)]) -> Result<(), EngineError> {
+        for (id, parent) in parents {
+            self.live(*id)?;
+            if *id == ROOT {
+                return Err(EngineError::Root);
+            }
+            if self.nodes[*id as usize].config.live == ffi::CAP {
+                return Err(EngineError::NoNode);
+            }
+            self.may_have_children(*parent)?;
+        }
+        let before: Vec<NodeConfig> = self.nodes.iter().map(|node| node.config).collect();
+        for (id, parent) in parents {
+            self.nodes[*id as usize].config.parent = *parent;
+        }
+        let most = ffi::LEVELS as usize;
+        let levels = |id: u32| self.path(id).take(most + 1).count();
+        let held = (ROOT..self.fresh).all(|id| levels(id) <= most);
+        if !held {
+            for (node, config) in self.nodes.iter_mut().zip(before) {
+                node.config = config;
+            }
+            return Err(EngineError::TooDeep);
+        }
+        for (id, parent) in parents {
+            self.children[before[*id as usize].parent as usize] -= 1;
+            self.children[*parent as usize] += 1;
+        }
+        Ok(())
+    }
+
     fn look(&mut self, id: u32) {
         // SAFETY: the memory is an engine's, set up with its rows.
         unsafe { ffi::aqm_engine_look(self.raw(), id, self.now_ns) };

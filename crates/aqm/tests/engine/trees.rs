@@ -85,6 +85,67 @@ fn who_floods_pays_for_it() {
     engine.audit().expect("rows that agree");
 }
 
+/// A site and the one below it change places while packets wait in both: everything goes
+/// out, and the ceiling that is above now holds for both.
+#[test]
+fn sites_change_places_under_traffic() {
+    for held in [false, true] {
+        let mut engine = Engine::new(&link(10_000_000), SIZE);
+        let site = |ceiling_bytes_s| NodeRule {
+            ceiling_bytes_s,
+            ..share(1_514)
+        };
+        let slow = site(if held { 125_000 } else { 0 });
+        let upper = engine.add(engine.root(), true, &site(0)).expect("room");
+        let lower = engine.add(upper, true, &slow).expect("room");
+        let leaves = [upper, lower].map(|at| engine.add(at, false, &share(1_514)).expect("room"));
+        let packet = |arrived_ns| Packet {
+            arrived_ns,
+            len: 1_000,
+            wire: 1_000,
+            flow: 1,
+            ecn: 0,
+        };
+        let mut now = S;
+        for item in 0..100 {
+            for leaf in leaves {
+                let arrival = engine.arrive(leaf, &packet(now), 1, item);
+                assert!(arrival.refused.is_none() && arrival.evicted.is_empty());
+            }
+        }
+        // Some go, and where it has a ceiling the lower one is held.
+        let mut gone = 0;
+        for _ in 0..4 {
+            let departure = engine.depart(now);
+            gone += departure.dropped.len() + usize::from(departure.sent.is_some());
+            now += 800_000;
+        }
+        engine
+            .rearrange(&[(lower, engine.root()), (upper, lower)])
+            .expect("a tree");
+        let began = now;
+        let mut sent = 0;
+        while engine.packets() > 0 {
+            let departure = engine.depart(now);
+            engine.audit().expect("rows that agree");
+            gone += departure.dropped.len();
+            sent += u64::from(departure.sent.is_some());
+            if departure.sent.is_none() && engine.packets() > 0 {
+                engine.audit_idle(now).expect("nobody could send");
+                now = departure.opens_ns.expect("a time");
+            }
+        }
+        assert_eq!(gone as u64 + sent, 200, "held: {held}");
+        // A packet takes 8 ms at the ceiling, and 0.8 at the link's rate. Two may be ahead.
+        let each = if held { 8_000_000 } else { 800_000 };
+        let took = now - began;
+        assert!(
+            took >= (sent - 2) * each && took <= (sent + 2) * each,
+            "held: {held}: {sent} packets in {took} ns"
+        );
+    }
+}
+
 /// The tree is refused what it cannot be.
 #[test]
 fn trees_have_their_bounds() {
@@ -112,6 +173,14 @@ fn trees_have_their_bounds() {
     );
     assert_eq!(engine.reparent(second, eighth), Err(EngineError::TooDeep));
     let below = engine.add(second, true, &share(1514)).expect("room");
+    assert_eq!(
+        engine.rearrange(&[(second, below)]),
+        Err(EngineError::TooDeep)
+    );
+    let places = [(second, below), (below, engine.root())];
+    assert_eq!(engine.rearrange(&places), Ok(()));
+    let places = [(below, second), (second, engine.root())];
+    assert_eq!(engine.rearrange(&places), Ok(()));
     assert_eq!(
         engine.reparent(second, below),
         Err(EngineError::BelowItself)

@@ -186,6 +186,7 @@ impl Growth {
             }
             10 => self.now += 10_000 * u64::from(first) * u64::from(second),
             11 => self.change(at, &rule),
+            12 if kind >> 4 & 1 == 1 => self.change_places(at),
             12 => self.reparent(at, other),
             13 => self.remove(at),
             inner => self.add(at, inner == 14, &rule),
@@ -307,6 +308,20 @@ impl Growth {
         }
         let path = std::iter::successors(Some(at), |id| self.nodes.get(id).map(|it| it.parent));
         assert!(path.take(9).any(|id| id == 0), "more than eight levels");
+    }
+
+    /// A node and its parent change places, as in a list that is exchanged: nobody tells the
+    /// engine.
+    fn change_places(&mut self, at: u32) {
+        let parent = self.nodes[&at].parent;
+        let above = self.nodes.get(&parent).map_or(0, |node| node.parent);
+        if self.engine.rearrange(&[(at, above), (parent, at)]).is_ok() {
+            for (id, parent) in [(at, above), (parent, at)] {
+                if let Some(node) = self.nodes.get_mut(&id) {
+                    node.parent = parent;
+                }
+            }
+        }
     }
 
     fn remove(&mut self, at: u32) {

@@ -64,13 +64,15 @@ AQM_FN u64 share_most(const struct share_used *used)
  * holds, count for what they use, as one member does, for SHARE_MOST at most. A rate
  * has at most 2^37 bytes a second, so that this fits. However many share it, none of
  * them is without a limit, which is what 0 says. */
-AQM_FN u64 share_rate(const struct share_sum *sum, u64 rate, int large,
-		      u64 more, u64 others)
+AQM_WHOLE_FN u64 share_rate(const struct share_sum *sum, u64 rate, int large,
+			    u64 more, u64 others)
 {
-	u64 used = share_most(large ? &sum->large : &sum->all);
 	u64 left = rate - aqm_min(others, rate);
-	u64 least;
+	u64 used, least;
 
+	if (!sum)
+		return 0;
+	used = share_most(large ? &sum->large : &sum->all);
 	if (large)
 		used = aqm_max(used, share_most(&sum->sent));
 	used = aqm_max(used + more, SHARE_ONE);

@@ -23,9 +23,9 @@ enum { BPF_HDR_START_NET = 1 };
 struct layout {
 	u32 transport; /* where the transport header begins, from the network's */
 	u32 end; /* of the packet, from there too */
-	u32 ecn;
-	u32 code; /* the DS code point */
-	u32 whole; /* no fragment */
+	u8 ecn;
+	u8 code; /* the DS code point */
+	u8 whole; /* no fragment */
 };
 
 static __always_inline long tc_load(struct __sk_buff *skb, u32 offset, void *to,

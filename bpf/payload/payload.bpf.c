@@ -164,8 +164,9 @@ decided:
 	}
 }
 
-static __always_inline __u8 look(struct __sk_buff *skb, __u32 protocol,
-				 __u32 from, __u32 length)
+/* Global, so that the verifier looks at it by itself. */
+__noinline __u32 look(struct __sk_buff *skb, __u32 protocol, __u32 from,
+		      __u32 length)
 {
 	struct payload payload = {};
 	__u32 last = (length < HEAD ? length : HEAD) - 1;

@@ -7,18 +7,53 @@ use std::process::Command;
 /// qdiscs make, loops that the kernel counts (6.4).
 const NEWER: [&str; 4] = ["circuits", "engine", "marks", "ingress_pie"];
 
+/// Instructions that a verifier may go through for one program: a tenth of what the kernel
+/// allows. It takes a microsecond or two for each, so that more would delay `apply`, and it
+/// is where loops that are gone through once for each way into them show.
+const VERIFIED_MOST: u64 = 100_000;
+
+/// What the verifier went through for a program, by a line of `aqm verify`.
+fn verified(line: &str) -> u64 {
+    let (before, _) = line.split_once(" verified").expect("a number");
+    let number = before.rsplit(' ').next().expect("a number");
+    number.parse().expect("a number")
+}
+
+/// What a kernel's verifier says of every program.
+fn asked(kernel: &[&str]) -> String {
+    let mut command = Command::new(crate::LAB);
+    let output = command.args(["aqm", "verify"]).args(kernel).output();
+    let output = output.expect("the laboratory");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What only `make test-all` waits for.
+mod long {
+    /// No program keeps the verifier for long.
+    #[test]
+    fn every_program_is_verified_soon() {
+        let text = super::asked(&["--lab"]);
+        let taken = text.lines().filter(|line| line.contains(" verified at most"));
+        let taken: Vec<&str> = taken.collect();
+        assert!(taken.len() > 30, "{text}");
+        for line in taken {
+            assert!(super::verified(line) <= super::VERIFIED_MOST, "{line}");
+        }
+    }
+}
+
 /// A program that it refuses leaves all of its policies out of force there.
 #[test]
 fn the_oldest_kernel_takes_what_is_for_it() {
-    let mut command = Command::new(crate::LAB);
-    let output = command.args(["aqm", "verify", "--kernel", "6.1"]).output();
-    let output = output.expect("the laboratory");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = asked(&["--kernel", "6.1"]);
     let (taken, refused): (Vec<&str>, Vec<&str>) = text
         .lines()
         .filter(|line| line.contains(" instructions, ") || line.contains("not taken: "))
         .partition(|line| line.contains(" instructions, "));
     assert!(taken.len() > 15, "{text}");
+    for line in taken {
+        assert!(verified(line) <= VERIFIED_MOST, "{line}");
+    }
     for line in refused {
         let name = line.split_whitespace().next().unwrap_or_default();
         let is_newer = NEWER.contains(&name) || line.contains("qdiscs of BPF programs");

@@ -59,8 +59,8 @@ pub struct Settings {
     pub reflectors: u16,
     /// Nanoseconds between two probes, whoever they go to.
     pub probe_ns: u64,
-    /// A queue that is longer than this and the packet in transmission is too
-    /// long; nanoseconds.
+    /// A longer queue is too long, not counting two full packets of each direction in use;
+    /// nanoseconds.
     pub delay_ns: u64,
     /// A full packet's bytes on the wire.
     pub packet: u64,

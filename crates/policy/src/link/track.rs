@@ -103,7 +103,7 @@ const ROWS: &[TrackRow] = &[
         "The time between two probes, to any reflector")
     .default("\"100ms\""),
     row!(Track: "delay-threshold" => delay_threshold in DELAYS or codes::TRACK,
-        "The wait before the line that is too long, not counting the packet in transmission")
+        "The queue before the line that is too long, not counting two full packets of each direction in use")
     .default("\"8ms\"")
     .formerly(&["delay"]),
     row!(Track: "dscp": FieldKind::Text("EF") => dscp,

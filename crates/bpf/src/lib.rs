@@ -8,10 +8,14 @@
 //! link and the rate go by [`Qdisc::set`], for an [`AttachPoint`], before or after a
 //! qdisc is there; [`Qdisc::instances`] reads state and statistics by name.
 //!
-//! Crate `kernel` attaches programs to devices. This crate only attaches the program that makes a
-//! qdisc's marks ([`Qdisc::mark`]), which belongs to the qdisc's pins.
+//! Crate `kernel` attaches filters to a device's hook qdisc, by netlink. This crate attaches
+//! programs by tcx, most of which a pin holds:
+//! - Those of a qdisc find inside hosts and circuits, and make marks ([`Qdisc::mark`]).
+//! - A discipline at ingress works on a virtual queue.
+//! - Filters are attached by tcx if the hook qdisc belongs to another program.
+//! - A program of TCP Prague turns its packets into ECT(1) ([`Prague::attach`]).
 //!
-//! The others are filters:
+//! The programs of a device's hooks, and of tracepoints, are:
 //! - [`Payload`] looks for signatures in payloads.
 //! - [`Filter`] polices arriving packets to a rate.
 //! - [`WindowControl`] sets the receive windows of leaving segments.

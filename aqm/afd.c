@@ -25,38 +25,40 @@
 #define AFD_FLOWS 1024
 
 #define AFD_PARAMS(P) \
-	P(limit_packets, AQM_PACKETS, 1000, 1, 1 << 20, "queue at most") \
+	P(limit_packets, AQM_PACKETS, 1000, 1, 1 << 20, \
+	  "maximum queue length") \
 	P(target_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES / 2, \
-	  "queue to be held; 0: what the link sends in `target_ns`, at " \
+	  "target queue length; 0: what the link sends in `target_ns`, at " \
 	  "least 3 MTU") \
 	P(target_ns, AQM_NS, 15000000, 1000, 1000000000, \
-	  "wait that the target is where it is automatic") \
+	  "delay from which an automatic target follows") \
 	P(update_ns, AQM_NS, 6250000, 1000000, 1000000000, \
-	  "time between changes of the share") \
+	  "time between updates of the fair share") \
 	P(alpha, "ratio/2^8", 435, 0, 4096, \
-	  "weight of the queue of one change before") \
-	P(beta, "ratio/2^8", 461, 0, 4096, "weight of the queue now") \
+	  "weight of the queue at the previous update") \
+	P(beta, "ratio/2^8", 461, 0, 4096, "weight of the present queue") \
 	P(sample, AQM_NUMBER, 5, 1, 1024, \
-	  "of so many packets one goes into the shadow buffer") \
+	  "one packet in this many goes into the shadow buffer") \
 	RED_ECN(P) \
 	AQM_FLOWS_PARAM(P)
 
 #define AFD_VARS(N) \
-	N(fair_bytes, AQM_BYTES, "fair part of the shadow buffer") \
-	N(own_bytes, AQM_BYTES, "part of the last packet's flow") \
-	N(probability, AQM_RATIO, "probability of the last packet") \
+	N(fair_bytes, AQM_BYTES, "fair share of the shadow buffer") \
+	N(own_bytes, AQM_BYTES, \
+	  "share of the shadow buffer that the last packet's flow has") \
+	N(probability, AQM_RATIO, "drop probability of the last packet") \
 	N(shadow_bytes, AQM_BYTES, "bytes in the shadow buffer") \
-	N(next, AQM_NUMBER, "place of the oldest packet in it") \
-	N(queue_bytes, AQM_BYTES, "queue at the last change") \
-	N(updated_ns, AQM_NS, "when the last change was due") \
+	N(next, AQM_NUMBER, "slot of the oldest packet in the shadow buffer") \
+	N(queue_bytes, AQM_BYTES, "queue at the last update") \
+	N(updated_ns, AQM_NS, "when the last update was due") \
 	N(target_bytes, AQM_BYTES, "target in force") \
 	N(mtu_bytes, AQM_BYTES, "largest packet") \
 	N(limit_packets, AQM_PACKETS, "limit in force") \
-	N(begun, AQM_FLAG, "whether a packet has come yet")
+	N(begun, AQM_FLAG, "whether a packet has arrived yet")
 
 #define AFD_STATS(N) \
 	N(sampled, AQM_PACKETS, "packets that went into the shadow buffer") \
-	N(above, AQM_PACKETS, "packets of flows with more than the share")
+	N(above, AQM_PACKETS, "packets of flows above their fair share")
 
 AQM_STRUCT_PARAMS(afd, AFD_PARAMS);
 AQM_STRUCT_STATS(afd, AFD_STATS);

@@ -18,28 +18,30 @@
 
 #define BLUE_PARAMS(P) \
 	P(limit_packets, AQM_PACKETS, 0, 0, 1 << 20, \
-	  "queue at most; 0: as long as the device asks for") \
+	  "maximum queue length; 0: the length that the device asks for") \
 	P(high_packets, AQM_PACKETS, 0, 0, 1 << 20, \
-	  "queue from which the probability rises; 0: the limit alone") \
+	  "queue length from which the probability rises; 0: the limit") \
 	P(increment, AQM_RATIO, AQM_ONE / 400, 1, AQM_ONE, \
-	  "step of the probability up") \
+	  "increase of the probability in one step") \
 	P(decrement, AQM_RATIO, AQM_ONE / 4000, 1, AQM_ONE, \
-	  "step of the probability down") \
+	  "decrease of the probability in one step") \
 	P(freeze_ns, AQM_NS, 100000000, 1000000, 10000000000ULL, \
-	  "least time between two steps") \
+	  "shortest time between two steps") \
 	RED_ECN(P)
 
 #define BLUE_VARS(N) \
 	N(probability, AQM_RATIO, "probability of a drop") \
-	N(changed_ns, AQM_NS, "when it was changed last") \
+	N(changed_ns, AQM_NS, "when the probability last changed") \
 	N(idle_since_ns, AQM_NS, \
-	  "since when the link is idle, or was counted; 0: it is not") \
+	  "start of the idle time that is not yet counted; 0: the link is " \
+	  "not idle") \
 	N(limit_packets, AQM_PACKETS, "limit in force") \
-	N(high_packets, AQM_PACKETS, "queue from which the probability rises")
+	N(high_packets, AQM_PACKETS, \
+	  "queue length from which the probability rises")
 
 #define BLUE_STATS(N) \
-	N(raises, AQM_NUMBER, "steps up") \
-	N(falls, AQM_NUMBER, "steps down") \
+	N(raises, AQM_NUMBER, "increases of the probability") \
+	N(falls, AQM_NUMBER, "decreases of the probability") \
 	N(peak_probability, AQM_RATIO, "highest probability")
 
 AQM_STRUCT_PARAMS(blue, BLUE_PARAMS);

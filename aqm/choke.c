@@ -24,16 +24,18 @@
 #define CHOKE_PARAMS(P) RED_COMMON(P) CHOKE_OWN_PARAMS(P)
 
 #define CHOKE_OWN_VARS(N) \
-	N(head, AQM_NUMBER, "place of the head in the ring of what waits") \
-	N(gone_packets, AQM_PACKETS, "packets that are noted to go") \
+	N(head, AQM_NUMBER, "slot of the head in the ring of queued packets") \
+	N(gone_packets, AQM_PACKETS, \
+	  "queued packets that will be dropped at the head") \
 	N(gone_bytes, AQM_BYTES, "their bytes") \
 	N(gone_wire_bytes, AQM_BYTES, "their bytes on the wire")
 
 #define CHOKE_VARS(N) RED_CORE(N) CHOKE_OWN_VARS(N)
 
 #define CHOKE_STATS(N) \
-	N(draws, AQM_PACKETS, "packets that were compared") \
-	N(matches, AQM_PACKETS, "of these the same flow's as the one drawn")
+	N(draws, AQM_PACKETS, \
+	  "queued packets that were compared with an arrival") \
+	N(matches, AQM_PACKETS, "those of the same flow as the arrival")
 
 struct choke_waiting {
 	u32 flow;

@@ -7,7 +7,8 @@
 #include "codel.h"
 
 #define CODEL_OWN_PARAMS(P) \
-	P(limit_packets, AQM_PACKETS, 1000, 1, 1 << 20, "queue at most") \
+	P(limit_packets, AQM_PACKETS, 1000, 1, 1 << 20, \
+	  "maximum queue length") \
 	P(ecn, AQM_FLAG, 0, 0, 1, \
 	  "mark rather than drop where the sender understands it")
 

@@ -18,9 +18,10 @@
  */
 #define DROPTAIL_PARAMS(P) \
 	P(limit_packets, AQM_PACKETS, 0, 0, 1 << 20, \
-	  "packets queued at most; 0: the device's own queue length") \
+	  "maximum queue length in packets; 0: the device's own queue " \
+	  "length") \
 	P(limit_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
-	  "bytes queued at most; 0: only packets count") \
+	  "maximum queue length in bytes; 0: only packets are limited") \
 	P(measure, "bytes|wire", 0, 0, 1, \
 	  "which bytes: as the device counts, or on the wire")
 
@@ -32,7 +33,8 @@
 /* What it counts. The host already counts arrivals, departures, and every mark
  * and drop by reason; this is for what only the algorithm knows. */
 #define DROPTAIL_STATS(N) \
-	N(longest_packets, AQM_PACKETS, "longest queue seen by an arrival")
+	N(longest_packets, AQM_PACKETS, \
+	  "longest queue that an arriving packet found")
 
 AQM_STRUCT_PARAMS(droptail, DROPTAIL_PARAMS);
 AQM_STRUCT_VARS(droptail, DROPTAIL_VARS);

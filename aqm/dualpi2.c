@@ -53,51 +53,52 @@ enum dualpi2_scheduler { DUALPI2_SHIFTED = 0, DUALPI2_WEIGHTED = 1 };
 
 #define DUALPI2_PARAMS(P) \
 	P(limit_packets, AQM_PACKETS, 10000, 1, 1 << 20, \
-	  "both queues at most") \
+	  "maximum length of both queues together") \
 	P(target_ns, AQM_NS, 15000000, 1000, 1000000000, \
-	  "delay of classic packets aimed at") \
+	  "target delay of classic packets") \
 	P(update_ns, AQM_NS, 16000000, 1000000, 1000000000, \
 	  "time between updates of the probability") \
 	P(alpha, "ratio/2^8 per s", 41, 1, 2048, \
 	  "weight of the delay's distance from the target") \
-	P(beta, "ratio/2^8 per s", 819, 1, 2048, "weight of its change") \
+	P(beta, "ratio/2^8 per s", 819, 1, 2048, \
+	  "weight of the delay's change") \
 	P(coupling, AQM_NUMBER, 2, 1, 16, \
-	  "k: probability for L4S packets over the base probability") \
+	  "k: marking probability of L4S packets over the base probability") \
 	P(step_ns, AQM_NS, 1000000, 0, 1000000000, \
 	  "delay from which L4S packets are marked, whatever the probability") \
 	P(step_packets, AQM_PACKETS, 2, 0, 64, \
-	  "the same in full packets on the link; the longer counts") \
+	  "least step, as the time of this many full packets on the link") \
 	P(bursts_ns, AQM_NS, 10000000, 0, 100000000, \
-	  "by how much bursts make the step longer at most; 0: not at all") \
+	  "most that bursts add to the step; 0: nothing") \
 	P(ramp_ns, AQM_NS, 0, 0, 1000000000, \
-	  "delay over which that rises from none to all; 0: a step") \
+	  "delay over which marking rises from no packet to all; 0: a step") \
 	P(scheduler, "shifted|weighted", 0, 0, 1, \
-	  "how the L4S queue goes first: by a shift of time, or for most " \
-	  "bytes") \
+	  "how the L4S queue gets priority: by a time shift, or by weights") \
 	P(shift_ns, AQM_NS, 50000000, 0, 1000000000, \
-	  "by how much longer a classic packet must have waited to go first") \
+	  "how much longer a classic packet must have waited to go first") \
 	P(classic_percent, AQM_NUMBER, 10, 1, 99, \
-	  "with weights: classic share of the bytes while both wait") \
+	  "with weights: classic share of the bytes while both queues have " \
+	  "packets") \
 	P(drop_overload, AQM_FLAG, 1, 0, 1, \
-	  "drop L4S packets too where marking all of them is not enough") \
+	  "drop L4S packets too if marking all of them is not enough") \
 	P(nqb_code, AQM_NUMBER, 45, 0, 64, \
-	  "code point of packets that go to the L4S queue as well; 64: none")
+	  "code point whose packets also go to the L4S queue; 64: none")
 
 #define DUALPI2_VARS(N) \
 	N(probability, "ratio/2^56", "base probability p'") \
-	N(old_delay_ns, AQM_NS, "longer delay at the last update") \
+	N(old_delay_ns, AQM_NS, "longer of both delays at the last update") \
 	N(updated_ns, AQM_NS, "when the last update was due") \
 	N(owed_bytes, "bytes/100", \
-	  "with weights: what classic packets have due") \
+	  "with weights: bytes that the classic queue has earned") \
 	N(step_ns, AQM_NS, "step without bursts") \
-	N(full_ns, AQM_NS, "time of a full packet on the link") \
-	N(came_ns, AQM_NS, "when the last L4S packet came") \
-	N(run_packets, AQM_PACKETS, "of the burst that it is part of") \
-	N(run_bytes, AQM_BYTES, "theirs") \
-	N(burst_ns, AQM_NS, "mean time of bursts on the link") \
+	N(full_ns, AQM_NS, "time to send a full packet") \
+	N(came_ns, AQM_NS, "when the last L4S packet arrived") \
+	N(run_packets, AQM_PACKETS, "packets of the present burst so far") \
+	N(run_bytes, AQM_BYTES, "bytes of the present burst so far") \
+	N(burst_ns, AQM_NS, "mean time that a burst takes on the link") \
 	N(two_packets_bytes, AQM_BYTES, "two full packets") \
 	N(limit_packets, AQM_PACKETS, "limit in force") \
-	N(begun, AQM_FLAG, "whether a packet has come yet")
+	N(begun, AQM_FLAG, "whether a packet has arrived yet")
 
 #define DUALPI2_STATS(N) \
 	N(updates, AQM_NUMBER, "updates of the probability") \
@@ -105,15 +106,18 @@ enum dualpi2_scheduler { DUALPI2_SHIFTED = 0, DUALPI2_WEIGHTED = 1 };
 	N(l4s_packets, AQM_PACKETS, "L4S packets sent") \
 	N(l4s_bytes, AQM_BYTES, "their bytes") \
 	N(l4s_waited_ns, AQM_NS, "time that they waited, added up") \
-	N(l4s_coupled_marks, AQM_PACKETS, "of them marked by the probability") \
-	N(l4s_step_marks, AQM_PACKETS, "of them marked by their own delay") \
-	N(l4s_drops, AQM_PACKETS, "L4S packets dropped by overload") \
+	N(l4s_coupled_marks, AQM_PACKETS, \
+	  "L4S packets marked by the probability") \
+	N(l4s_step_marks, AQM_PACKETS, \
+	  "L4S packets marked by their own delay") \
+	N(l4s_drops, AQM_PACKETS, "L4S packets dropped because of overload") \
 	N(nqb_packets, AQM_PACKETS, \
-	  "packets sent from the L4S queue by their code point alone") \
+	  "packets sent from the L4S queue because of their code point " \
+	  "alone") \
 	N(classic_packets, AQM_PACKETS, "classic packets sent") \
 	N(classic_bytes, AQM_BYTES, "their bytes") \
 	N(classic_waited_ns, AQM_NS, "time that they waited, added up") \
-	N(classic_marks, AQM_PACKETS, "of them marked") \
+	N(classic_marks, AQM_PACKETS, "classic packets marked") \
 	N(classic_drops, AQM_PACKETS, \
 	  "classic packets dropped by the probability")
 

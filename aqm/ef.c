@@ -23,27 +23,29 @@ enum ef_early { EF_FORWARD = 0, EF_HOLD = 1, EF_DISCARD = 2 };
 enum ef_queue { EF_FIRST = 0, EF_REST = 1 };
 
 #define EF_PARAMS(P) \
-	P(limit_packets, AQM_PACKETS, 1000, 1, 1 << 20, "all queues at most") \
-	P(first_packets, AQM_PACKETS, 20, 1, 4096, "the first queue at most") \
+	P(limit_packets, AQM_PACKETS, 1000, 1, 1 << 20, \
+	  "maximum length of all queues together") \
+	P(first_packets, AQM_PACKETS, 20, 1, 4096, \
+	  "maximum length of the first queue") \
 	P(code, AQM_NUMBER, 46, 0, 63, "code point of the first queue") \
 	P(rate_kbit, "kbit/s", 0, 0, 1 << 30, \
-	  "its rate on the wire; 0: a fifth of the link's") \
+	  "rate of the first queue on the wire; 0: a fifth of the link's") \
 	P(burst_bytes, AQM_BYTES, 0, 0, 1 << 24, \
-	  "what may be sent ahead of schedule as if it were not") \
+	  "bytes that may be ahead of schedule and still count as on time") \
 	P(early, "forward|hold|discard", 0, 0, 2, \
-	  "what is ahead of schedule is sent, held, or dropped")
+	  "whether packets ahead of schedule are sent, held or dropped")
 
 #define EF_VARS(N) \
-	N(until_ns, AQM_NS, "until when the head is held; 0: it is not") \
-	N(next_ns, AQM_NS, "when the packet after the last one is scheduled") \
+	N(until_ns, AQM_NS, "until when the head is held; 0: it is not held") \
+	N(next_ns, AQM_NS, "scheduled time of the next packet") \
 	N(first_packets, AQM_PACKETS, "packets in the first queue") \
 	N(rate_bytes_s, "bytes/s", "rate in force") \
-	N(burst_ns, AQM_NS, "time of the burst") \
+	N(burst_ns, AQM_NS, "time of `burst_bytes` at the rate in force") \
 	N(limit_packets, AQM_PACKETS, "limit in force")
 
 #define EF_STATS(N) \
 	N(first_arrived, AQM_PACKETS, "packets of the code point") \
-	N(early_packets, AQM_PACKETS, "of these that came ahead of schedule")
+	N(early_packets, AQM_PACKETS, "those that arrived ahead of schedule")
 
 AQM_STRUCT_PARAMS(ef, EF_PARAMS);
 AQM_STRUCT_VARS(ef, EF_VARS);

@@ -23,15 +23,18 @@ enum fq_place { FQ_NOWHERE = 0, FQ_NEW = 1, FQ_OLD = 2 };
 #define FQ_TURNS (8 * FQ_FLOWS)
 
 #define FQ_CODEL_OWN_PARAMS(P) \
-	P(limit_packets, AQM_PACKETS, 10240, 1, 1 << 20, "all queues at most") \
+	P(limit_packets, AQM_PACKETS, 10240, 1, 1 << 20, \
+	  "maximum length of all queues together") \
 	P(quantum_bytes, AQM_BYTES, 0, 0, 1 << 20, \
-	  "bytes a flow may send in its turn, from 256; 0: one MTU") \
+	  "bytes that a flow may send in one turn, at least 256; 0: one MTU") \
 	P(drop_batch_packets, AQM_PACKETS, 64, 1, 64, \
-	  "packets taken from the longest queue when the limit is reached") \
+	  "most packets dropped from the longest queue when the limit is " \
+	  "reached") \
 	P(ecn, AQM_FLAG, 1, 0, 1, \
 	  "mark rather than drop where the sender understands it") \
 	P(ce_threshold_for, "ecn|l4s", 0, 0, 1, \
-	  "whom `ce_threshold_ns` marks: all that understand ECN, or ECT(1)") \
+	  "which packets `ce_threshold_ns` marks: all ECN-capable ones, or " \
+	  "only ECT(1)") \
 	AQM_FLOWS_PARAM(P)
 
 #define FQ_CODEL_PARAMS(P) CODEL_COMMON(P) FQ_CODEL_OWN_PARAMS(P)
@@ -40,15 +43,18 @@ enum fq_place { FQ_NOWHERE = 0, FQ_NEW = 1, FQ_OLD = 2 };
 	N(mtu_bytes, AQM_BYTES, "MTU in force") \
 	N(limit_packets, AQM_PACKETS, "limit in force") \
 	N(quantum_bytes, AQM_BYTES, "quantum in force") \
-	N(new_head, AQM_NUMBER, "first of the new flows, plus one") \
-	N(new_tail, AQM_NUMBER, "last of them") \
-	N(old_head, AQM_NUMBER, "first of the old flows, plus one") \
-	N(old_tail, AQM_NUMBER, "last of them") \
-	N(evicting, AQM_NUMBER, "flow being shortened, plus one") \
-	N(evicted_packets, AQM_PACKETS, "packets taken from it so far") \
-	N(evict_from_bytes, AQM_BYTES, "bytes queued when that began") \
-	N(evict_last_bytes, AQM_BYTES, "bytes queued at its last step") \
-	N(evict_enough_bytes, AQM_BYTES, "bytes to take from it at most")
+	N(new_head, AQM_NUMBER, "number of the first new flow, plus one") \
+	N(new_tail, AQM_NUMBER, "number of the last new flow, plus one") \
+	N(old_head, AQM_NUMBER, "number of the first old flow, plus one") \
+	N(old_tail, AQM_NUMBER, "number of the last old flow, plus one") \
+	N(evicting, AQM_NUMBER, \
+	  "number of the flow that drops are taken from, plus one") \
+	N(evicted_packets, AQM_PACKETS, \
+	  "packets dropped from that flow so far") \
+	N(evict_from_bytes, AQM_BYTES, "bytes queued when these drops began") \
+	N(evict_last_bytes, AQM_BYTES, \
+	  "bytes queued at the last of these drops") \
+	N(evict_enough_bytes, AQM_BYTES, "bytes after which these drops end")
 
 #define FQ_CODEL_STATS(N) \
 	N(new_flows, AQM_NUMBER, "times a flow became new") \

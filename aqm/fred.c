@@ -26,7 +26,7 @@
 
 #define FRED_OWN_PARAMS(P) \
 	P(flow_min_packets, AQM_PACKETS, 2, 1, 1024, \
-	  "full packets that a flow may have without random drops") \
+	  "full packets that a flow may queue without random drops") \
 	RED_ECN(P) \
 	AQM_FLOWS_PARAM(P)
 
@@ -34,13 +34,14 @@
 
 #define FRED_OWN_VARS(N) \
 	N(active, AQM_FLOWS, "flows that have packets in the queue") \
-	N(mean_bytes, AQM_BYTES, "mean of what these have, by the average")
+	N(mean_bytes, AQM_BYTES, \
+	  "average queue divided by the number of these flows")
 
 #define FRED_VARS(N) RED_CORE(N) FRED_OWN_VARS(N)
 
 #define FRED_STATS(N) \
-	N(strikes, AQM_NUMBER, "times that a flow met its bound") \
-	N(peak_active, AQM_FLOWS, "most flows that had packets")
+	N(strikes, AQM_NUMBER, "times that a flow reached its bound") \
+	N(peak_active, AQM_FLOWS, "most flows that had packets at one time")
 
 struct fred_flow {
 	u32 bytes;

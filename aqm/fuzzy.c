@@ -44,42 +44,47 @@
 #include "red.h"
 
 #define FUZZY_PARAMS(P) \
-	P(limit_packets, AQM_PACKETS, 1000, 1, 1 << 20, "queue at most") \
+	P(limit_packets, AQM_PACKETS, 1000, 1, 1 << 20, \
+	  "maximum queue length") \
 	P(reference_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
-	  "queue to be held; 0: what the link sends in `target_ns`, at least " \
-	  "3 MTU") \
+	  "reference queue length; 0: what the link sends in `target_ns`, " \
+	  "at least 3 MTU") \
 	P(target_ns, AQM_NS, 15000000, 1000, 1000000000, \
-	  "wait that the reference is where it is automatic") \
+	  "delay from which an automatic reference follows") \
 	P(update_ns, AQM_NS, 15000000, 1000000, 1000000000, \
-	  "time between changes of the probability; at least 2 MTU's time") \
+	  "time between updates of the probability; at least the time of 2 " \
+	  "MTU") \
 	P(gain, AQM_RATIO, AQM_ONE / 8, 1 << 16, AQM_ONE / 2, \
-	  "largest change of the probability at a time, as a part of it") \
+	  "largest change of the probability in one update, as a fraction " \
+	  "of it") \
 	P(span, AQM_RATIO, AQM_ONE / 4, 1 << 26, AQM_ONE, \
-	  "movement of the queue in that time that is big, as a part of the " \
-	  "reference") \
+	  "change of the queue between updates that counts as big, as a " \
+	  "fraction of the reference") \
 	P(ecn, AQM_FLAG, 0, 0, 1, \
 	  "mark rather than drop where the sender understands it, up to a " \
 	  "probability of 1/10")
 
 #define FUZZY_VARS(N) \
 	N(probability, AQM_RATIO, "probability of a drop") \
-	N(progress, AQM_RATIO, "probability added up since the last drop") \
-	N(goal, AQM_RATIO, "where the next drop is due") \
-	N(queue_bytes, AQM_BYTES, "queue that was judged last") \
+	N(progress, AQM_RATIO, "sum of the probabilities since the last drop") \
+	N(goal, AQM_RATIO, \
+	  "sum of the probabilities at which the next drop is due") \
+	N(queue_bytes, AQM_BYTES, "mean queue that the last update used") \
 	N(found_bytes, AQM_BYTES, \
-	  "what arrivals since then found queued, added up") \
-	N(arrivals, AQM_PACKETS, "arrivals since then") \
-	N(updated_ns, AQM_NS, "when the last change was due") \
+	  "sum of the queue lengths that arrivals have found since the " \
+	  "last update") \
+	N(arrivals, AQM_PACKETS, "arrivals since the last update") \
+	N(updated_ns, AQM_NS, "when the last update was due") \
 	N(reference_bytes, AQM_BYTES, "reference in force") \
-	N(span_bytes, AQM_BYTES, "movement that is big") \
-	N(update_ns, AQM_NS, "time between changes in force") \
+	N(span_bytes, AQM_BYTES, "change of the queue that counts as big") \
+	N(update_ns, AQM_NS, "time between updates in force") \
 	N(limit_packets, AQM_PACKETS, "limit in force") \
 	N(mtu_bytes, AQM_BYTES, "largest packet") \
-	N(begun, AQM_FLAG, "whether a packet has come yet")
+	N(begun, AQM_FLAG, "whether a packet has arrived yet")
 
 #define FUZZY_STATS(N) \
-	N(raises, AQM_NUMBER, "changes of the probability up") \
-	N(falls, AQM_NUMBER, "changes down") \
+	N(raises, AQM_NUMBER, "increases of the probability") \
+	N(falls, AQM_NUMBER, "decreases of the probability") \
 	N(peak_probability, AQM_RATIO, "highest probability")
 
 AQM_STRUCT_PARAMS(fuzzy, FUZZY_PARAMS);

@@ -19,7 +19,7 @@ enum { MERED_MICE = 0, MERED_ELEPHANTS = 1 };
 	P(queue_bytes, AQM_BYTES, 20000, 0, AQM_MOST_BYTES, \
 	  "a flow goes to the elephants' queue once it has sent this") \
 	P(drop_bytes, AQM_BYTES, 20000, 0, AQM_MOST_BYTES, \
-	  "and may lose packets to early drops once it has sent this") \
+	  "a flow may lose packets to early drops once it has sent this") \
 	P(age_ns, AQM_NS, 60000000000ULL, 1000000000, 3600000000000ULL, \
 	  "a flow silent for this long is forgotten") \
 	AQM_FLOWS_PARAM(P)
@@ -28,14 +28,16 @@ enum { MERED_MICE = 0, MERED_ELEPHANTS = 1 };
 
 #define MERED_OWN_VARS(N) \
 	N(owed, AQM_FLAG, \
-	  "whether a mouse was spared and no elephant has paid") \
+	  "whether a mouse was spared, and no elephant's packet has been " \
+	  "dropped in its place yet") \
 	N(mice_packets, AQM_PACKETS, "packets in the mice's queue")
 
 #define MERED_VARS(N) ARED_CORE(N) FLOW_CORE(N) MERED_OWN_VARS(N)
 
 #define MERED_OWN_STATS(N) \
-	N(mouse_packets, AQM_PACKETS, "arrivals of mice, for the queue") \
-	N(spared, AQM_PACKETS, "mice that were to be dropped and were not")
+	N(mouse_packets, AQM_PACKETS, "arrivals for the mice's queue") \
+	N(spared, AQM_PACKETS, \
+	  "packets of mice that were chosen for a drop and spared")
 
 #define MERED_STATS(N) ARED_COUNTED(N) MERED_OWN_STATS(N)
 

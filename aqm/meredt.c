@@ -61,35 +61,37 @@ enum meredt_averaged {
 
 #define MEREDT_OWN_PARAMS(P) \
 	P(bands, AQM_NUMBER, 2, 1, MEREDT_BANDS, \
-	  "queues, served in order: 2 for mice and elephants, 8 for nearly " \
-	  "shortest job first") \
+	  "number of queues, served in order: 2 for mice and elephants, 8 " \
+	  "for nearly shortest job first") \
 	P(queue_bytes, AQM_BYTES, 20000, 1, AQM_MOST_BYTES, \
 	  "a flow leaves the first band once it has sent this, and each " \
 	  "further one at twice as much") \
 	P(knot1_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
 	  "a flow that has sent up to this much has weight1") \
 	P(knot2_bytes, AQM_BYTES, 100000, 0, AQM_MOST_BYTES, \
-	  "from knot1 to here the weight goes straight to weight2") \
+	  "from knot1 to here the weight changes linearly to weight2") \
 	P(knot3_bytes, AQM_BYTES, 1000000, 0, AQM_MOST_BYTES, \
-	  "from knot2 to here it goes straight to weight3, and stays there") \
+	  "from knot2 to here the weight changes linearly to weight3, and " \
+	  "then it stays") \
 	P(weight1, "ratio/2^16", 0, 0, 1 << 20, "weight at knot1") \
 	P(weight2, "ratio/2^16", MEREDT_ONE / 10, 0, 1 << 20, \
 	  "weight at knot2") \
 	P(weight3, "ratio/2^16", MEREDT_ONE, 0, 1 << 20, "weight at knot3") \
 	P(fairness, "ratio/2^16", 0, 0, 1 << 20, \
-	  "a flow's size leaks by its share of the link times this; 0: never") \
+	  "a flow's size leaks at this multiple of its equal share of the " \
+	  "link; 0: never") \
 	P(averaged, "all|elephants", MEREDT_OF_ELEPHANTS, 0, 1, \
-	  "whose queue is averaged; `elephants` drops nothing early of the " \
-	  "first band, where there is more than one") \
+	  "whose queue is averaged; with `elephants` and several bands, " \
+	  "the first band has no early drops") \
 	P(most_loss, "ratio/2^16", MEREDT_ONE / 16, 1, MEREDT_ONE, \
-	  "with `averaged=elephants`, of a flow's packets no greater share " \
-	  "is chosen") \
+	  "with `averaged=elephants`: largest share of a flow's packets " \
+	  "that is chosen") \
 	P(mark, "drop|mark|mark-or-drop", 0, 0, 2, \
-	  "what happens to packets that are chosen; `mark` lets go who " \
-	  "cannot be marked") \
+	  "what happens to chosen packets; with `mark`, packets that " \
+	  "cannot be marked pass") \
 	P(spare_ns, AQM_NS, 1000000000, 0, 3600000000000ULL, \
-	  "a packet goes through where its flow has sent nothing for this " \
-	  "long; 0: never") \
+	  "a packet passes if its flow has sent nothing for this long; 0: " \
+	  "never") \
 	P(age_ns, AQM_NS, 60000000000ULL, 1000000000, 3600000000000ULL, \
 	  "a flow silent for this long is forgotten") \
 	AQM_FLOWS_PARAM(P)
@@ -97,12 +99,13 @@ enum meredt_averaged {
 #define MEREDT_PARAMS(P) ARED_OF_PAPER(P) SHALLOW_PARAMS(P) MEREDT_OWN_PARAMS(P)
 
 #define MEREDT_OWN_VARS(N) \
-	N(average_weight, AQM_RATIO, "average weight of who is averaged") \
+	N(average_weight, AQM_RATIO, \
+	  "average weight of the flows that are averaged") \
 	N(weighed, AQM_FLAG, "whether there is an average weight yet") \
 	N(leak_bytes_s, "bytes/s", \
-	  "what all flows together lose of their sizes") \
-	N(filled, AQM_NUMBER, "bands that are not empty, a bit each") \
-	N(behind_packets, AQM_PACKETS, "queued behind the first band") \
+	  "rate at which the sizes of all flows together leak") \
+	N(filled, AQM_NUMBER, "bands that are not empty, one bit for each") \
+	N(behind_packets, AQM_PACKETS, "packets queued behind the first band") \
 	N(behind_bytes, AQM_BYTES, "their bytes") \
 	N(behind_wire_bytes, AQM_BYTES, "their bytes on the wire")
 
@@ -111,9 +114,9 @@ enum meredt_averaged {
 
 #define MEREDT_OWN_STATS(N) \
 	N(first_packets, AQM_PACKETS, "arrivals for the first band") \
-	N(certain, AQM_PACKETS, \
-	  "arrivals whose probability came out at 1 or more") \
-	N(returned, AQM_PACKETS, "arrivals let go after a silence")
+	N(certain, AQM_PACKETS, "arrivals whose probability was 1 or more") \
+	N(returned, AQM_PACKETS, \
+	  "arrivals that passed because their flow had been silent")
 
 #define MEREDT_STATS(N) ARED_COUNTED(N) SHALLOW_STATS(N) MEREDT_OWN_STATS(N)
 

@@ -28,31 +28,32 @@
 #define PIE_MOST_NS 10000000000LL
 
 #define PIE_PARAMS(P) \
-	P(limit_packets, AQM_PACKETS, 1000, 1, 1 << 20, "queue at most") \
-	P(target_ns, AQM_NS, 15000000, 1000, 1000000000, "delay aimed at") \
+	P(limit_packets, AQM_PACKETS, 1000, 1, 1 << 20, \
+	  "maximum queue length") \
+	P(target_ns, AQM_NS, 15000000, 1000, 1000000000, "target delay") \
 	P(update_ns, AQM_NS, 15000000, 1000000, 1000000000, \
 	  "time between updates of the probability") \
 	P(alpha, "ratio/2^4 per s", 2, 1, 32, \
 	  "weight of the delay's distance from the target") \
-	P(beta, "ratio/2^4 per s", 20, 1, 320, "weight of its change") \
+	P(beta, "ratio/2^4 per s", 20, 1, 320, "weight of the delay's change") \
 	P(burst_ns, AQM_NS, 150000000, 0, 10000000000ULL, \
-	  "time for which a burst into an idle queue is let alone") \
+	  "time for which a burst into an idle queue is not dropped") \
 	P(ecn, AQM_FLAG, 0, 0, 1, \
 	  "mark rather than drop up to a probability of 1/10") \
 	P(by_size, AQM_FLAG, 0, 0, 1, \
-	  "a small packet is dropped less often, by its size over the MTU")
+	  "multiply a packet's drop probability by its size over the MTU")
 
 #define PIE_VARS(N) \
 	N(probability, "ratio/2^56", "probability of a drop") \
-	N(added, "ratio/2^56", "probability added up since the last drop") \
-	N(delay_ns, AQM_NS, "wait of the last packet that left") \
-	N(old_delay_ns, AQM_NS, "the same at the last update") \
-	N(burst_ns, AQM_NS, "what is left of the burst's time") \
+	N(added, "ratio/2^56", "sum of the probabilities since the last drop") \
+	N(delay_ns, AQM_NS, "delay of the last packet that left") \
+	N(old_delay_ns, AQM_NS, "that delay at the last update") \
+	N(burst_ns, AQM_NS, "time that is left of the burst") \
 	N(updated_ns, AQM_NS, "when the last update was due") \
 	N(left_ns, AQM_NS, "when the last packet left") \
 	N(mtu_bytes, AQM_BYTES, "largest packet") \
 	N(limit_packets, AQM_PACKETS, "limit in force") \
-	N(begun, AQM_FLAG, "whether a packet has come yet")
+	N(begun, AQM_FLAG, "whether a packet has arrived yet")
 
 #define PIE_STATS(N) \
 	N(updates, AQM_NUMBER, "updates of the probability") \

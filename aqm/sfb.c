@@ -28,20 +28,21 @@
 
 #define SFB_PARAMS(P) \
 	P(limit_packets, AQM_PACKETS, 0, 0, 1 << 20, \
-	  "queue at most; 0: as long as the device asks for") \
+	  "maximum queue length; 0: the length that the device asks for") \
 	P(bin_packets, AQM_PACKETS, 20, 1, 1 << 16, \
-	  "packets of a bin from which its probability rises") \
+	  "packets in a bin from which its probability rises") \
 	P(most_packets, AQM_PACKETS, 25, 1, 1 << 16, \
-	  "packets that each bin of a flow may have") \
+	  "most packets in each bin of a flow") \
 	P(increment, AQM_RATIO, AQM_ONE / 2000, 1, AQM_ONE, \
-	  "step of a bin's probability up") \
+	  "increase of a bin's probability in one step") \
 	P(decrement, AQM_RATIO, AQM_ONE / 6000, 1, AQM_ONE, \
-	  "step of a bin's probability down") \
+	  "decrease of a bin's probability in one step") \
 	P(rehash_ns, AQM_NS, 600000000000ULL, 1000000000, 86400000000000ULL, \
-	  "time after which flows get other bins") \
+	  "time after which flows are hashed to other bins") \
 	P(penalty_rate, "packets/s", 10, 0, 1 << 20, \
-	  "rate of all flows together that do not respond") \
-	P(penalty_packets, AQM_PACKETS, 20, 1, 1 << 16, "burst of that") \
+	  "rate of all flows together that do not respond to losses") \
+	P(penalty_packets, AQM_PACKETS, 20, 1, 1 << 16, \
+	  "burst of these flows") \
 	P(ecn, AQM_FLAG, 1, 0, 1, \
 	  "mark rather than drop where the sender understands it, up to a " \
 	  "probability of 1/2") \
@@ -49,16 +50,19 @@
 
 #define SFB_VARS(N) \
 	N(limit_packets, AQM_PACKETS, "limit in force") \
-	N(active, AQM_NUMBER, "which set of levels decides, 0 or 1") \
-	N(changed_ns, AQM_NS, "when the set changed; 0: no packet has come") \
-	N(probability, AQM_RATIO, "probability of the last packet's flow") \
-	N(penalty_ns, AQM_NS, "until when the rate of penalty is used up")
+	N(active, AQM_NUMBER, "which of the two sets of bins decides, 0 or 1") \
+	N(changed_ns, AQM_NS, \
+	  "when the set last changed; 0: no packet has arrived") \
+	N(probability, AQM_RATIO, \
+	  "drop probability of the last packet's flow") \
+	N(penalty_ns, AQM_NS, "until when the penalty rate is used up")
 
 #define SFB_STATS(N) \
-	N(penalized, AQM_PACKETS, "packets dropped by the rate of penalty") \
+	N(penalized, AQM_PACKETS, \
+	  "packets dropped because the penalty rate was used up") \
 	N(full_bins, AQM_PACKETS, \
 	  "packets dropped because all bins were full") \
-	N(rehashes, AQM_NUMBER, "times flows got other bins")
+	N(rehashes, AQM_NUMBER, "times that flows were hashed to other bins")
 
 AQM_STRUCT_PARAMS(sfb, SFB_PARAMS);
 AQM_STRUCT_STATS(sfb, SFB_STATS);

@@ -25,29 +25,32 @@
 
 #define SRED_PARAMS(P) \
 	P(limit_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
-	  "buffer; 0: what the link sends in `delay_ns`, at least 24 MTU") \
+	  "buffer size; 0: what the link sends in `delay_ns`, at least 24 " \
+	  "MTU") \
 	P(delay_ns, AQM_NS, 60000000, 100000, 10000000000ULL, \
-	  "wait of a full buffer where its size is automatic") \
+	  "delay of a full buffer, if its size is automatic") \
 	P(max_p, AQM_RATIO, AQM_ONE / 20 * 3, 1, AQM_ONE, \
-	  "probability from a third of the buffer on, for 256 flows and more") \
+	  "drop probability from a third of the buffer on, for 256 flows " \
+	  "or more") \
 	P(replace, AQM_RATIO, AQM_ONE / 4, 1, AQM_ONE, \
 	  "probability that a flow is replaced in the list after a miss") \
 	P(alpha, AQM_RATIO, AQM_ONE / 4000, 1 << 12, AQM_ONE / 2, \
 	  "weight of one arrival in the frequency of hits") \
-	P(full, AQM_FLAG, 1, 0, 1, "drop flows more that are hit more often") \
+	P(full, AQM_FLAG, 1, 0, 1, \
+	  "drop more packets of flows that are hit more often") \
 	RED_ECN(P) \
 	AQM_FLOWS_PARAM(P)
 
 #define SRED_VARS(N) \
 	N(hits, AQM_RATIO, "frequency of hits") \
-	N(flows, AQM_FLOWS, "flows that this stands for; 0: unknown") \
-	N(known, AQM_FLOWS, "places of the list that are taken") \
-	N(probability, AQM_RATIO, "probability of the last packet") \
-	N(limit_bytes, AQM_BYTES, "buffer in force")
+	N(flows, AQM_FLOWS, "estimated number of flows; 0: unknown") \
+	N(known, AQM_FLOWS, "entries of the list that are in use") \
+	N(probability, AQM_RATIO, "drop probability of the last packet") \
+	N(limit_bytes, AQM_BYTES, "buffer size in force")
 
 #define SRED_STATS(N) \
-	N(hit_packets, AQM_PACKETS, "packets of the flow that was drawn") \
-	N(peak_flows, AQM_FLOWS, "most flows estimated")
+	N(hit_packets, AQM_PACKETS, "packets whose flow was the one drawn") \
+	N(peak_flows, AQM_FLOWS, "highest estimated number of flows")
 
 AQM_STRUCT_PARAMS(sred, SRED_PARAMS);
 AQM_STRUCT_STATS(sred, SRED_STATS);

@@ -21,21 +21,23 @@ enum wred_precedence { WRED_LOW = 0, WRED_MIDDLE = 1, WRED_HIGH = 2 };
 
 #define WRED_OWN_PARAMS(P) \
 	P(middle_min_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
-	  "lower threshold of middle precedence; 0: a third of that of low") \
+	  "lower threshold of middle precedence; 0: a third of that of low " \
+	  "precedence") \
 	P(middle_max_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
-	  "upper threshold of middle precedence; 0: one and a half of its " \
-	  "lower one") \
+	  "upper threshold of middle precedence; 0: 1.5 times its lower " \
+	  "threshold") \
 	P(middle_p, AQM_RATIO, AQM_ONE / 10, 1 << 12, AQM_ONE, \
 	  "probability at the upper threshold of middle precedence") \
 	P(high_min_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
-	  "lower threshold of high precedence; 0: a ninth of that of low") \
+	  "lower threshold of high precedence; 0: a ninth of that of low " \
+	  "precedence") \
 	P(high_max_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
-	  "upper threshold of high precedence; 0: one and a half of its " \
-	  "lower one") \
+	  "upper threshold of high precedence; 0: 1.5 times its lower " \
+	  "threshold") \
 	P(high_p, AQM_RATIO, AQM_ONE / 10, 1 << 12, AQM_ONE, \
 	  "probability at the upper threshold of high precedence") \
 	P(other, "low|middle|high", 0, 0, 2, \
-	  "precedence of packets of no assured forwarding class")
+	  "precedence of packets outside the assured forwarding classes")
 
 #define WRED_PARAMS(P) RED_COMMON(P) RED_ECN(P) WRED_OWN_PARAMS(P)
 
@@ -43,25 +45,29 @@ enum wred_precedence { WRED_LOW = 0, WRED_MIDDLE = 1, WRED_HIGH = 2 };
 #define WRED_CORE(N, its, of) \
 	N(its##_average, AQM_BYTES_Q16, "average queue of " of) \
 	N(its##_idle_since_ns, AQM_NS, \
-	  "when it was last seen empty; 0: it is not") \
-	N(its##_progress, AQM_RATIO, "its probability since the last drop") \
-	N(its##_goal, AQM_RATIO, "where its next drop is due") \
+	  "when that queue was last seen empty; 0: it is not empty") \
+	N(its##_progress, AQM_RATIO, \
+	  "sum of its probabilities since the last drop") \
+	N(its##_goal, AQM_RATIO, \
+	  "sum of its probabilities at which the next drop is due") \
 	N(its##_counting, AQM_FLAG, \
 	  "whether its average is above its lower threshold") \
 	N(its##_max_p, AQM_RATIO, "its probability at the upper threshold") \
-	N(its##_limit_bytes, AQM_BYTES, "limit in force, of the whole queue") \
+	N(its##_limit_bytes, AQM_BYTES, "limit of the whole queue in force") \
 	N(its##_min_bytes, AQM_BYTES, "its lower threshold in force") \
 	N(its##_max_bytes, AQM_BYTES, "its upper threshold in force") \
-	N(its##_end_bytes, AQM_BYTES, "average at which all of it goes") \
+	N(its##_end_bytes, AQM_BYTES, \
+	  "average queue at which every packet of it is dropped") \
 	N(its##_weight, AQM_RATIO, "weight in force") \
 	N(its##_packet_ns, AQM_NS, "time to send one MTU") \
 	N(its##_idle_packets, AQM_PACKETS, \
-	  "idle time, in packets, that forgets it; 0: exact decay") \
+	  "idle time, in packets, after which its average is 0; 0: exact " \
+	  "decay") \
 	N(its##_mtu_bytes, AQM_BYTES, "largest packet")
 
 /* What waits of a precedence. */
 #define WRED_QUEUED(N, its, of) \
-	N(its##_packets, AQM_PACKETS, "packets queued of " of) \
+	N(its##_packets, AQM_PACKETS, "queued packets of " of) \
 	N(its##_bytes, AQM_BYTES, "their bytes") \
 	N(its##_wire, AQM_BYTES, "their bytes on the wire")
 
@@ -75,12 +81,17 @@ enum wred_precedence { WRED_LOW = 0, WRED_MIDDLE = 1, WRED_HIGH = 2 };
 
 #define WRED_STATS(N) \
 	N(low_arrived, AQM_PACKETS, "packets of low precedence that came") \
-	N(middle_arrived, AQM_PACKETS, "of middle precedence") \
-	N(high_arrived, AQM_PACKETS, "of high precedence") \
-	N(low_dropped, AQM_PACKETS, "of low precedence that were dropped") \
-	N(middle_dropped, AQM_PACKETS, "of middle precedence") \
-	N(high_dropped, AQM_PACKETS, "of high precedence") \
-	N(peak_average, AQM_BYTES_Q16, "highest average of all")
+	N(middle_arrived, AQM_PACKETS, \
+	  "packets of middle precedence that came") \
+	N(high_arrived, AQM_PACKETS, "packets of high precedence that came") \
+	N(low_dropped, AQM_PACKETS, \
+	  "packets of low precedence that were dropped") \
+	N(middle_dropped, AQM_PACKETS, \
+	  "packets of middle precedence that were dropped") \
+	N(high_dropped, AQM_PACKETS, \
+	  "packets of high precedence that were dropped") \
+	N(peak_average, AQM_BYTES_Q16, \
+	  "highest average queue of all precedences")
 
 struct wred_queued {
 	u64 packets;

@@ -21,21 +21,22 @@
 
 #define ARED_OWN_PARAMS(P, BETA) \
 	P(rule, "middle|band", 0, 0, 1, \
-	  "aim at the middle between the thresholds, or at the band from 40 " \
-	  "% to 60 %") \
+	  "hold the average at the middle between the thresholds, or in " \
+	  "the band from 40 % to 60 %") \
 	P(interval_ns, AQM_NS, 0, 0, 10000000000ULL, \
-	  "time between steps; 0: 0.5 s, or more where limit_bytes is set " \
-	  "and stands for round trips beyond 0.1 s") \
+	  "time between steps; 0: 0.5 s, or more if limit_bytes is set and " \
+	  "stands for round trips above 0.1 s") \
 	P(alpha, AQM_RATIO, AQM_ONE / 100, 1, AQM_ONE, \
-	  "largest increase of the probability; a quarter of it where that " \
-	  "is less") \
+	  "largest increase of the probability in one step, and at most a " \
+	  "quarter of it") \
 	P(beta, AQM_RATIO, BETA, 0, AQM_ONE - 1, \
-	  "factor of a decrease; 0: the inverse of an increase") \
+	  "factor by which a step lowers the probability; 0: the inverse " \
+	  "of an increase") \
 	P(most_p, AQM_RATIO, AQM_ONE / 2, 1 << 12, AQM_ONE, \
-	  "no increase above this") \
+	  "probability above which it is not increased") \
 	P(least_p, AQM_RATIO, 0, 0, AQM_ONE, \
-	  "no decrease below this, from 0.000001; 0: 0.01, on a fast link " \
-	  "less")
+	  "probability below which it is not decreased, at least 0.000001; " \
+	  "0: 0.01, or less on a fast link")
 
 /*
  * With the paper's decrease of 0.9 and its increase of a quarter, the average is
@@ -48,17 +49,19 @@
 
 #define ARED_OWN_VARS(N) \
 	N(stepped_ns, AQM_NS, "when the last step was due") \
-	N(least_p, AQM_RATIO, "the least probability at the upper threshold") \
+	N(least_p, AQM_RATIO, "least probability at the upper threshold") \
 	N(interval_ns, AQM_NS, "time between steps in force") \
-	N(low, AQM_BYTES_Q16, "the probability falls below this average") \
-	N(high, AQM_BYTES_Q16, "and rises above this one")
+	N(low, AQM_BYTES_Q16, \
+	  "average queue below which the probability is decreased") \
+	N(high, AQM_BYTES_Q16, \
+	  "average queue above which the probability is increased")
 
 #define ARED_CORE(N) RED_CORE(N) ARED_OWN_VARS(N)
 
 #define ARED_COUNTED(N) \
-	N(increases, AQM_NUMBER, "steps of the probability up") \
-	N(decreases, AQM_NUMBER, "steps down") \
-	N(peak_average, AQM_BYTES_Q16, "highest average")
+	N(increases, AQM_NUMBER, "increases of the probability") \
+	N(decreases, AQM_NUMBER, "decreases of the probability") \
+	N(peak_average, AQM_BYTES_Q16, "highest average queue")
 
 /* The base round trip that defaults are for. */
 #define ARED_ROUND_NS 100000000

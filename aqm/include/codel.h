@@ -30,11 +30,12 @@
 	P(target_ns, AQM_NS, 5000000, 1024, 1000000000, \
 	  "acceptable standing delay") \
 	P(interval_ns, AQM_NS, 100000000, 1024, 1000000000, \
-	  "how long it may be exceeded: about the longest usual RTT") \
+	  "how long the delay may exceed the target: about the longest " \
+	  "usual RTT") \
 	P(ce_threshold_ns, AQM_NS, 0, 0, 1000000000, \
-	  "mark what waited longer than this; 0: never") \
+	  "mark packets that waited longer than this; 0: never") \
 	P(mtu_bytes, AQM_BYTES, 0, 0, 65536, \
-	  "a queue no longer than this is no queue; 0: the device's")
+	  "a queue no longer than this is ignored; 0: the device's MTU")
 
 struct codel_common {
 	CODEL_COMMON(AQM_PARAM_FIELD)
@@ -49,15 +50,15 @@ enum codel_step {
 /* State of one queue. Times in units of 1024 ns. */
 #define CODEL_CORE(N) \
 	N(count, AQM_PACKETS, "drops since the dropping state began") \
-	N(last_count, AQM_PACKETS, "count when the last one ended") \
+	N(last_count, AQM_PACKETS, "count when the last dropping state ended") \
 	N(dropping, AQM_FLAG, "whether in the dropping state") \
 	N(root, "ratio/2^16", "1 / sqrt(count)") \
 	N(first_above, "1024 ns", \
-	  "when the delay will have been too long for an interval; 0: it is " \
-	  "short") \
+	  "when the delay will have been above the target for an interval; " \
+	  "0: it is below") \
 	N(drop_next, "1024 ns", "when the next drop is due") \
 	N(delay, "1024 ns", "how long the last packet waited") \
-	N(step, AQM_NUMBER, "where the loop of drops was left")
+	N(step, AQM_NUMBER, "where the drop loop stopped")
 
 /* In 32 bits each: fq_codel has one for every flow. */
 struct codel_core {

@@ -33,10 +33,11 @@ struct flow {
 };
 
 #define FLOW_CORE(N) \
-	N(epoch, AQM_NUMBER, "which second it is") \
+	N(epoch, AQM_NUMBER, "number of the present second") \
 	N(active, AQM_FLOWS, \
 	  "flows that sent something in the last whole second") \
-	N(active_now, AQM_FLOWS, "flows that have in this one") \
+	N(active_now, AQM_FLOWS, \
+	  "flows that sent something in the present second") \
 	N(silence, AQM_NUMBER, \
 	  "how long the last packet's flow had sent nothing, in 2^20 ns")
 

@@ -44,29 +44,30 @@ enum red_measure {
 /* Parameters of every discipline that uses this file. */
 #define RED_COMMON(P) \
 	P(limit_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
-	  "queue at most; 0: four times the upper threshold") \
+	  "maximum queue length; 0: four times the upper threshold") \
 	P(min_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
-	  "lower threshold of the average; 0: a third of the upper one") \
+	  "lower threshold of the average queue; 0: a third of the upper " \
+	  "one") \
 	P(max_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
-	  "upper threshold; 0: by the link's rate and the delay target, at " \
-	  "least 15 MTU") \
+	  "upper threshold of the average queue; 0: from the link's rate " \
+	  "and the target delay, at least 15 MTU") \
 	P(delay_ns, AQM_NS, 0, 0, 10000000000ULL, \
-	  "mean delay aimed at where thresholds are automatic; 0: 5 ms, or " \
-	  "by the limit where that is set") \
+	  "target of the mean delay, if the thresholds are automatic; 0: 5 " \
+	  "ms, or from the limit if that is set") \
 	P(weight, AQM_RATIO, 0, 0, AQM_ONE / 2, \
-	  "weight of one arrival in the average, from 2^-24; 0: by the " \
-	  "link's rate") \
+	  "weight of one arrival in the average queue, at least 2^-24; 0: " \
+	  "from the link's rate") \
 	P(max_p, AQM_RATIO, 0, 0, AQM_ONE, \
-	  "probability at the upper threshold, where it is adapted the " \
-	  "first one, from 0.000001; 0: 0.1, or where it is adapted less on " \
+	  "probability at the upper threshold, or its first value if it is " \
+	  "adapted, at least 0.000001; 0: 0.1, or less if it is adapted on " \
 	  "a fast link") \
 	P(measure, "bytes|packets|wire", 0, 0, 2, \
-	  "what the queue is measured in; a packet counts as one MTU") \
+	  "unit in which the queue is measured; a packet counts as one MTU") \
 	P(gentle, "off|limit|double", 1, 0, 2, \
-	  "above the upper threshold the probability rises to 1 at the " \
+	  "where the probability reaches 1: at the upper threshold, at the " \
 	  "limit, or at twice the threshold") \
 	P(idle, "exact|parabola", 0, 0, 1, \
-	  "how the average falls while the link is idle")
+	  "how the average queue falls while the link is idle")
 
 /* Of those that mark or drop, and nothing between. */
 #define RED_ECN(P) \
@@ -77,21 +78,24 @@ enum red_measure {
 #define RED_CORE(N) \
 	N(average, AQM_BYTES_Q16, "average queue") \
 	N(idle_since_ns, AQM_NS, \
-	  "when the queue was last seen empty; 0: a packet has found " \
-	  "others since") \
-	N(progress, AQM_RATIO, "probability added up since the last drop") \
-	N(goal, AQM_RATIO, "where the next drop is due") \
+	  "when the queue was last seen empty; 0: an arrival has found " \
+	  "packets queued since") \
+	N(progress, AQM_RATIO, "sum of the probabilities since the last drop") \
+	N(goal, AQM_RATIO, \
+	  "sum of the probabilities at which the next drop is due") \
 	N(counting, AQM_FLAG, \
 	  "whether the average is above its lower threshold") \
 	N(max_p, AQM_RATIO, "probability at the upper threshold, in force") \
 	N(limit_bytes, AQM_BYTES, "limit in force") \
 	N(min_bytes, AQM_BYTES, "lower threshold in force") \
 	N(max_bytes, AQM_BYTES, "upper threshold in force") \
-	N(end_bytes, AQM_BYTES, "average at which every packet goes") \
+	N(end_bytes, AQM_BYTES, \
+	  "average queue at which every packet is dropped") \
 	N(weight, AQM_RATIO, "weight in force") \
 	N(packet_ns, AQM_NS, "time to send one MTU") \
 	N(idle_packets, AQM_PACKETS, \
-	  "idle time, in packets, that forgets the average; 0: exact decay") \
+	  "idle time, in packets, after which the average is 0; 0: exact " \
+	  "decay") \
 	N(mtu_bytes, AQM_BYTES, "largest packet")
 
 struct red_common {

@@ -30,22 +30,23 @@
 
 #define SHALLOW_PARAMS(P) \
 	P(l4s_marks, AQM_NUMBER, 0, 0, 1000, \
-	  "marks of L4S packets in 25 ms on a full link where one full " \
-	  "packet would wait; they grow with the root of what would wait; " \
-	  "0: L4S packets are treated as all others") \
+	  "L4S marks in 25 ms on a full link if one full packet would " \
+	  "wait; they grow with the square root of what would wait; 0: L4S " \
+	  "packets are treated as all others") \
 	P(coupling, AQM_NUMBER, 2, 1, 16, \
-	  "k: probability for L4S packets over the root of the classic one")
+	  "k: marking probability of L4S packets over the square root of " \
+	  "the classic one")
 
 #define SHALLOW_VARS(N) \
 	N(l4s_rate, AQM_NUMBER, "bytes/s of the link, for L4S packets alone") \
-	N(l4s_ramp_ns, AQM_NS, "wait from which on each L4S packet is marked") \
-	N(l4s_until_ns, AQM_NS, "for how long L4S packets would keep the link")
+	N(l4s_ramp_ns, AQM_NS, "delay from which every L4S packet is marked") \
+	N(l4s_until_ns, AQM_NS, "until when L4S packets would occupy the link")
 
 #define SHALLOW_STATS(N) \
-	N(l4s_packets, AQM_PACKETS, "arrivals of L4S packets") \
-	N(l4s_ramp_marks, AQM_PACKETS, "of them marked by the ramp") \
+	N(l4s_packets, AQM_PACKETS, "L4S packets that arrived") \
+	N(l4s_ramp_marks, AQM_PACKETS, "L4S packets marked by the ramp") \
 	N(l4s_coupled_marks, AQM_PACKETS, \
-	  "of them marked by the classic probability alone")
+	  "L4S packets marked by the classic probability alone")
 
 /* The round trip that marks are counted for. */
 #define SHALLOW_ROUND_NS 25000000ULL

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is asked for one circuit of a device: by the options of a command, or by a line of
-//! JSON that has the same words.
+//! A request for one circuit of a device: the options of a command, or a line of JSON with
+//! the same names.
 
 use crate::key::KeyKind;
 use crate::one::Asked;
@@ -18,42 +18,43 @@ pub struct Wanted {
     pub device: String,
     /// The circuit's identifier.
     pub circuit: String,
-    /// The site above it, by name; an empty one for the link itself.
+    /// The site above the circuit, by name; an empty name for the link itself.
     #[cfg_attr(feature = "options", arg(long, value_name = "SITE"))]
     pub parent: Option<String>,
-    /// Its plan, whose rates it has; an empty one for none.
+    /// The plan that sets the circuit's rates; an empty name for no plan.
     #[cfg_attr(feature = "options", arg(long))]
     pub plan: Option<String>,
-    /// All its addresses and prefixes, with commas between them; an empty text for none.
+    /// All addresses and prefixes of the circuit, separated by commas; an empty text for none.
     #[cfg_attr(feature = "options", arg(long, value_name = "ADDRESSES"))]
     pub addresses: Option<String>,
-    /// All its PPPoE sessions: a number such as 77, or with the subscriber's MAC, such as
-    /// 77:02:00:5e:10:00:01.
+    /// All PPPoE sessions of the circuit: a number such as 77, or with the subscriber's MAC
+    /// address, such as 77:02:00:5e:10:00:01.
     #[cfg_attr(feature = "options", arg(long, value_name = "SESSIONS"))]
     pub session: Option<String>,
-    /// All its VLANs: the outer tag's such as 100, or with the inner tag's, such as 100.20.
+    /// All VLANs of the circuit: the outer tag, such as 100, or both tags, such as 100.20.
     #[cfg_attr(feature = "options", arg(long, value_name = "VLANS"))]
     pub vlan: Option<String>,
-    /// All MACs of its devices.
+    /// All MAC addresses of the circuit's devices.
     #[cfg_attr(feature = "options", arg(long, value_name = "MACS"))]
     pub mac: Option<String>,
-    /// What it is guaranteed towards the subscriber, such as 5mbit.
+    /// The guaranteed rate towards the subscriber, such as 5mbit.
     #[cfg_attr(feature = "options", arg(long, value_name = "RATE"))]
     #[serde(default, deserialize_with = "text")]
     pub down_min: Option<Rate>,
-    /// What it is guaranteed from the subscriber.
+    /// The guaranteed rate from the subscriber.
     #[cfg_attr(feature = "options", arg(long, value_name = "RATE"))]
     #[serde(default, deserialize_with = "text")]
     pub up_min: Option<Rate>,
-    /// What it never exceeds towards the subscriber, such as 100mbit.
+    /// The highest rate towards the subscriber, such as 100mbit.
     #[cfg_attr(feature = "options", arg(long, value_name = "RATE"))]
     #[serde(default, deserialize_with = "text")]
     pub down_max: Option<Rate>,
-    /// What it never exceeds from the subscriber.
+    /// The highest rate from the subscriber.
     #[cfg_attr(feature = "options", arg(long, value_name = "RATE"))]
     #[serde(default, deserialize_with = "text")]
     pub up_max: Option<Rate>,
-    /// Whether it is suspended: it then has 64 kbit/s in either direction.
+    /// Whether the circuit is suspended: yes or no. A suspended circuit has 64 kbit/s in each
+    /// direction.
     #[cfg_attr(feature = "options", arg(long, value_name = "YES"))]
     #[serde(default, deserialize_with = "text")]
     pub suspended: Option<Switch>,
@@ -75,7 +76,7 @@ impl FromStr for Switch {
     }
 }
 
-/// A value as the command line has it.
+/// A value in the form of the command line.
 fn text<'de, D: Deserializer<'de>, T: FromStr<Err: std::fmt::Display>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
@@ -88,7 +89,7 @@ fn text<'de, D: Deserializer<'de>, T: FromStr<Err: std::fmt::Display>>(
 }
 
 impl Wanted {
-    /// The same with its keys read; says of every one what is wrong and what would be right.
+    /// Reads the keys. An error says what is wrong with a key, and what to write instead.
     pub fn asked(&self) -> Result<Asked, String> {
         let mut keys = [const { None }; KeyKind::ALL.len()];
         let texts = [&self.addresses, &self.session, &self.vlan, &self.mac];
@@ -118,23 +119,23 @@ pub struct Named {
     pub circuit: String,
 }
 
-/// A request, which is one line of JSON. `do` says which command it is, and the other fields
-/// are called as its options.
+/// A request, which is one line of JSON. `do` is the command, and the other fields have the
+/// names of its options.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "do", rename_all = "lowercase")]
 pub enum Request {
-    /// Makes a circuit; one that is there and the same is left alone.
+    /// Adds a circuit. An identical circuit is left alone.
     Add(Wanted),
-    /// Changes what is named of one that is there.
+    /// Changes the named fields of a circuit that exists.
     Change(Wanted),
-    /// Takes it away; one that is not there is gone already.
+    /// Removes a circuit. One that does not exist is no error.
     Remove(Named),
-    /// Shows what it has and has had.
+    /// Shows a circuit and its counters.
     Show(Named),
 }
 
 impl Request {
-    /// Reads a line; says what is wrong and what would be right.
+    /// Reads a line. An error says what is wrong, and shows a correct line.
     pub fn read(line: &str) -> Result<Self, String> {
         serde_json::from_slice(line.as_bytes()).map_err(|error| {
             format!(

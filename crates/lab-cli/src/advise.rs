@@ -92,7 +92,7 @@ struct Common {
     /// The one-way propagation delay.
     #[arg(long, value_name = "TIME", default_value = "5ms")]
     delay: Span,
-    /// The queue of the modem, which matters where nothing shapes.
+    /// The queue of the modem, which matters for settings without a shaper.
     #[arg(long, value_name = "SIZE", default_value = "100kB")]
     buffer: Size,
     /// The router's device towards the link, for the policy.

@@ -20,15 +20,15 @@ use weirgate_units::{Inserted as _, PeerText};
 /// How other machines are reached.
 #[derive(Args, Debug, Clone)]
 pub struct Ssh {
-    /// What reaches a machine: a program and its arguments, divided by spaces, to which the
-    /// machine's name and a command's words are added.
+    /// The program that reaches a machine, with its arguments, separated by spaces. The machine's
+    /// name and the words of the command are appended.
     ///
-    /// With ssh as it stands, keys come from the agent or from files without a passphrase, and
-    /// nothing is asked.
+    /// The default is ssh without prompts: keys come from the agent, or from files without a
+    /// passphrase.
     #[arg(long, value_name = "COMMAND", value_parser = words)]
     #[arg(default_value = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5")]
     ssh: Words,
-    /// How weirgate is called on the other machines.
+    /// The name or path of weirgate on the other machines.
     #[arg(long, value_name = "PROGRAM", default_value = "weirgate", value_parser = plain)]
     remote: String,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Puts together what the reflectors say and what the counters say.
+//! Combines the answers of the reflectors with the counters of the line.
 
 use crate::direction::{Change, Doubt, LineState, Shows};
 use crate::model::{Decided, Decision, Input, LineDirection, Reason, Settings};
@@ -15,7 +15,7 @@ pub struct Controller {
     votes: Votes,
     lines: [Option<LineState>; 2],
     blind: bool,
-    /// Since when no direction has been loaded.
+    /// The start of the time without load in either direction.
     idle: Option<u64>,
     now: u64,
     begun: bool,
@@ -24,7 +24,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller at the base rates, or why the settings cannot be used.
+    /// Makes a controller at the base rates. An error says why the settings cannot be used.
     pub fn new(settings: Settings) -> Result<Self, &'static str> {
         if let Some(wrong) = settings.wrong() {
             return Err(wrong);
@@ -42,7 +42,7 @@ impl Controller {
         })
     }
 
-    /// What it was made with.
+    /// The settings that it was made with.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
@@ -55,27 +55,27 @@ impl Controller {
         self.lines[direction.index()].as_ref().map(|line| line.rate)
     }
 
-    /// Whether nothing can be known, since nobody answers.
+    /// Whether nothing can be measured, because no reflector answers.
     #[must_use]
     pub const fn blind(&self) -> bool {
         self.blind
     }
 
-    /// Whether nothing crosses the line from which something could be known.
+    /// Whether no traffic crosses the line whose round trips could be measured.
     #[must_use]
     pub const fn idle(&self) -> bool {
         self.idle.is_some()
     }
 
-    /// Whether an experiment is being made, or a queue is given time to go.
+    /// Whether an experiment runs, or a queue is being drained.
     #[must_use]
     pub fn busy(&self) -> bool {
         let mut lines = self.lines.iter().flatten();
         lines.any(|line| line.trying() || line.draining())
     }
 
-    /// When the next probe is to leave after one that leaves now: sooner while
-    /// something is going on, later while the line has long been idle.
+    /// When the next probe leaves after one that leaves now. It is sooner during an experiment or
+    /// a queue, and later when the line has been idle for long.
     #[must_use]
     pub fn pause(&self) -> u64 {
         let busy = self.busy();
@@ -89,8 +89,9 @@ impl Controller {
         }
     }
 
-    /// Takes an input; what follows from it. One that is older than the last
-    /// counts as of the same time, one after [`Input::LATEST`] as of that.
+    /// Takes an input, and returns the decisions that follow. An input that is older than the
+    /// last one counts as of the last one's time. An input after [`Input::LATEST`] counts as of
+    /// that time.
     pub fn take(&mut self, input: &Input) -> Vec<Decision> {
         let mut tell = Vec::new();
         let at = input.at().min(Input::LATEST).max(self.now);
@@ -205,7 +206,7 @@ impl Controller {
             };
             let is_deaf = line.is_deaf(at, shows.answers);
             let is_clear = line.draining() && least < limit / 2;
-            // Where the upstream is late, both may be.
+            // If the upstream is late, both directions may be.
             let doubt = if is_deaf || is_clear || up_late {
                 Doubt::None
             } else {
@@ -225,7 +226,7 @@ impl Controller {
                 line.late(at, delta, news)
             } else if is_clear {
                 let change = line.clear(at);
-                // What was reported before is about the queue that is gone.
+                // Earlier answers are about the queue that is gone.
                 self.votes.forget();
                 change
             } else if line.trying() {
@@ -240,8 +241,8 @@ impl Controller {
         self.begin(at, &delay, &shows, tell);
     }
 
-    /// Begins an experiment, where one would show something. One at a time: of
-    /// two nobody would know which of them made the queue.
+    /// Begins an experiment if it can show something. Only one direction has an experiment at a
+    /// time: with two, the cause of a queue would be unknown.
     fn begin(&mut self, at: u64, delay: &QueueDelay, shows: &Shows, tell: &mut Vec<Decision>) {
         if delay.delta > shows.threshold / 2 || self.busy() {
             return;
@@ -271,12 +272,12 @@ impl Controller {
         let any = |directions: [bool; 2]| directions[0] || directions[1];
         let loaded = of(&|line| line.loaded(at) || line.draining());
         if let Some(one_way) = delay.one_way {
-            // The two are the whole, so one is half of it at least.
+            // The two add up to the whole, so at least one is half of it.
             let half = (delay.delta / 2).min(one_way[0].max(one_way[1]));
             return [0, 1].map(|index| loaded[index] && one_way[index] >= half.max(1));
         }
-        // Whoever is busy with a queue or made an experiment; else all that
-        // can be it.
+        // The direction that drains a queue, or the one with an experiment; otherwise every
+        // loaded direction.
         let draining = of(&LineState::draining);
         let trying = of(&|line| line.trying() && line.loaded(at));
         if any(draining) {
@@ -288,9 +289,9 @@ impl Controller {
         }
     }
 
-    /// The delay above which a queue stands: the one that is allowed, and two
-    /// packets of each direction that are on their way when the probe comes: one here,
-    /// one at the far end.
+    /// The delay above which a queue stands: the permitted delay, and the time of two packets for
+    /// each direction in use. When the probe comes, one packet may be on its way here and one at
+    /// the far end.
     fn threshold(&self, at: u64) -> u64 {
         let packets = self
             .lines
@@ -308,9 +309,9 @@ impl Controller {
         self.settings.delay_ns.saturating_add(packet)
     }
 
-    /// When a queue is known that an experiment makes.
+    /// When a queue that an experiment causes becomes known.
     fn shows(&self, threshold: u64) -> Shows {
-        // Without reflectors two looks make a vote, whatever the interval of probes.
+        // Without reflectors, two readings make a vote, whatever the interval of probes.
         let interval = match self.settings.reflectors {
             0 => self.settings.probe_ns.min(100 * MILLISECOND),
             _ => self.settings.probe_ns,

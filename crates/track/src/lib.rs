@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Follows the rate of a line that changes: from what probes and counters tell
-//! to the rate that the shaper is to keep below.
+//! Follows the rate of a line that changes: probes and counters give the rate that the shaper has
+//! to stay below.
 //!
 //! A [`Controller`] is given [`Input`]s, each with its time, and answers with
 //! [`Decision`]s. It has no clock and no sockets, so the same inputs always
 //! lead to the same decisions: [`Record`] writes both down, a line each, and
 //! [`replay`] makes the decisions again and compares.
 //!
-//! The idea. While a queue stands at the far end of the line, what arrives
-//! here is what the line carries, whatever the shaper does; upstream the growth
-//! of the delay tells by how much more was sent than that. So one look at a
-//! standing queue says the rate, and no search is needed. The rate goes there at
-//! once and stays below for as long as the queue needs to drain. It is raised
-//! again only as an experiment, which ends when the delay rises. An experiment is
-//! made only while the shaper is filled: without that it would show nothing.
+//! The principle: while a queue stands at the far end of the line, packets arrive at the rate
+//! that the line carries, whatever the shaper does. Upstream, the growth of the delay tells by
+//! how much the sent rate exceeds that rate. So one measurement of a standing queue gives the
+//! rate, and no search is needed.
+//!
+//! The rate goes there at once, and stays below it until the queue is drained. It rises again
+//! only by an experiment, which ends when the delay rises. An experiment runs only while the
+//! shaper is full; otherwise it would show nothing.
 //!
 //! ```
 //! use weirgate_track::{Input, Limits, Record, Settings, LineDirection, replay};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a controller is given and what it answers.
+//! The inputs of a controller, and its decisions.
 
 use std::fmt;
 
 /// One direction of the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LineDirection {
-    /// To the outside.
+    /// Towards the outside.
     Up,
     /// From the outside.
     Down,
@@ -34,30 +34,29 @@ impl fmt::Display for LineDirection {
     }
 }
 
-/// Between which rates one direction is followed; bits per second on the wire.
+/// The limits of the rate of one direction, in bits per second on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Never below, and here while nothing can be known.
+    /// The lowest rate, and the rate while nothing can be measured.
     pub floor: u64,
-    /// Where it begins.
+    /// The initial rate.
     pub base: u64,
-    /// Never above.
+    /// The highest rate.
     pub ceiling: u64,
-    /// What the shaper keeps below the rate, in millionths of it.
+    /// How far below the rate the shaper stays, in millionths of the rate.
     pub margin_ppm: u64,
 }
 
-/// What a controller is made with.
+/// The settings of a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Upstream, where it is followed.
+    /// The limits upstream; `None` if that is not followed.
     pub up: Option<Limits>,
-    /// Downstream, where it is followed.
+    /// The limits downstream; `None` if that is not followed.
     pub down: Option<Limits>,
-    /// How many reflectors there are; none where the traffic's own round trips
-    /// are all that is known.
+    /// The number of reflectors; 0 if only round trips of the traffic itself are measured.
     pub reflectors: u16,
-    /// Nanoseconds between two probes, whoever they go to.
+    /// Nanoseconds between two probes, to any reflectors.
     pub probe_ns: u64,
     /// A longer queue is too long, not counting two full packets of each direction in use;
     /// nanoseconds.
@@ -109,51 +108,51 @@ impl Settings {
     }
 }
 
-/// Something that was seen. Times are nanoseconds since any beginning, at most
-/// [`Input::LATEST`], and do not go backwards.
+/// An observation. Times are nanoseconds since an arbitrary start, at most [`Input::LATEST`], and
+/// do not go backwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
     /// A probe left.
     Sent {
         /// When.
         at: u64,
-        /// To whom, from 0.
+        /// The index of the reflector.
         reflector: u16,
-        /// Its number, of which no other is under way.
+        /// The probe's number, which no other outstanding probe has.
         id: u32,
     },
     /// Its answer came.
     Reply {
         /// When.
         at: u64,
-        /// From whom.
+        /// The index of the reflector.
         reflector: u16,
         /// The probe's number.
         id: u32,
-        /// The reflector's clock less ours when it came to him, and our clock
-        /// less his when it left him, in microseconds; where he tells times.
-        /// Clocks need not agree: only changes count.
+        /// One-way times in microseconds, if the reflector reports times. The first is the
+        /// reflector's clock at the probe's arrival less ours at its departure. The second is our
+        /// clock at the answer's arrival less the reflector's at its departure. The clocks need
+        /// not agree: only changes count.
         one_way_us: Option<(i64, i64)>,
     },
-    /// The least round trip of the traffic itself to an end outside, of those
-    /// that ended since the last time. What follows from it follows when the
-    /// counters of the same look are given.
+    /// The shortest round trip of the traffic itself to one outside end, of those that ended
+    /// since the last report. It takes effect when the counters of the same reading come.
     Passive {
         /// When.
         at: u64,
-        /// Which end: a number that no other end has had.
+        /// The number of the end, which no other end has had.
         end: u32,
         /// Nanoseconds.
         round_trip: u64,
     },
-    /// What counters reported of a direction, since the last time.
+    /// The counters of a direction since the last report.
     Load {
         /// When.
         at: u64,
         /// Which direction.
         direction: LineDirection,
-        /// Bytes on the wire that crossed the line: downstream what arrived
-        /// before the shaper, upstream what the shaper let out.
+        /// Bytes on the wire that crossed the line: downstream, those that arrived before the
+        /// shaper; upstream, those that the shaper sent.
         bytes: u64,
         /// Bytes that wait in the shaper.
         backlog: u64,
@@ -177,21 +176,21 @@ impl Input {
     }
 }
 
-/// Why a rate is what it is.
+/// The reason for a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// It begins.
+    /// The initial rate.
     Start,
-    /// A queue stands before the line: down to what it carries, and lower
+    /// A queue stands before the line: the rate goes down to what the line carries, and lower
     /// until the queue is gone.
     Queue,
-    /// The queue is gone: what the line was seen to carry.
+    /// The queue is gone: the rate is what the line was measured to carry.
     Drained,
     /// An experiment: the shaper is filled and the delay is short.
     Try,
-    /// The experiment went well, or showed nothing: this is what is known.
+    /// The experiment succeeded or showed nothing: the rate is the known one.
     Tried,
-    /// No answer comes: nothing can be known, and the floor is held.
+    /// No answer comes: nothing can be measured, and the rate is the floor.
     Blind,
     /// Answers come again.
     Sees,
@@ -225,12 +224,12 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What is the matter with a reflector that has no vote.
+/// Why a reflector has no vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trouble {
     /// It answers less than half of its probes.
     Silent,
-    /// It says for long what no other says.
+    /// It has contradicted all others for long.
     Alone,
 }
 
@@ -244,7 +243,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// An answer of the controller.
+/// A decision of the controller, with its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
     /// When: the time of the input that led to it.
@@ -253,24 +252,24 @@ pub struct Decision {
     pub what: Decided,
 }
 
-/// What was decided.
+/// A decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decided {
     /// A direction has this rate from now on.
     Rate {
         /// Which direction.
         direction: LineDirection,
-        /// The line's rate, bits per second on the wire; the shaper keeps its
-        /// margin below.
+        /// The line's rate in bits per second on the wire; the shaper stays below it by its
+        /// margin.
         rate: u64,
         /// Why.
         reason: Reason,
     },
-    /// A reflector's answers do not count any more, or count again.
+    /// A reflector loses its vote, or gets it back.
     Reflector {
         /// Which one, from 0.
         index: u16,
-        /// What is the matter; `None` if nothing is any more.
+        /// Why it has no vote; `None` if it has one again.
         trouble: Option<Trouble>,
     },
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Round trips of the traffic itself: how much longer than they might those to
-//! all ends outside take. A queue before the line delays all of them, what stands
-//! elsewhere only some; so of those that were seen at once the median counts.
+//! Round trips of the traffic itself to outside ends, each over its own minimum. A queue before
+//! the line delays all of them; a queue elsewhere delays only some. So the median of those that
+//! were seen in one reading counts.
 
 use crate::reflector::Baseline;
 use std::collections::BTreeMap;
 use weirgate_units::Arrange as _;
 
 const SECOND: u64 = 1_000_000_000;
-/// The most ends that are remembered.
+/// The maximum number of ends that are stored.
 const MOST: usize = 64;
-/// Who was heard of less often, or for less long, is not believed yet: his least
-/// may be a queue's.
+/// An end with fewer round trips than this, or for less time, does not count yet: its minimum may
+/// contain a queue.
 const OFTEN: u32 = 5;
 const LONG: u64 = SECOND / 2;
 
@@ -26,14 +26,14 @@ struct End {
 #[derive(Debug, Default)]
 pub(crate) struct Passive {
     ends: BTreeMap<u32, End>,
-    /// Of one look, which was then.
+    /// The round trips of one reading, and its time.
     at: u64,
     deltas: Vec<u64>,
 }
 
 impl Passive {
-    /// Takes the least round trip to an end; what all of this look say together,
-    /// `None` where none of them is believed yet.
+    /// Takes the shortest round trip to an end. Returns the verdict of all ends in this reading,
+    /// or `None` if none of them counts yet.
     pub(crate) fn take(&mut self, at: u64, end: u32, round_trip: u64, loaded: bool) -> Option<u64> {
         if at != self.at {
             self.at = at;
@@ -59,7 +59,7 @@ impl Passive {
             self.deltas.push(delta);
             self.deltas.arrange();
         }
-        // Of two the lesser one.
+        // Of two values, the smaller one.
         let middle = self.deltas.len().checked_sub(1)? / 2;
         self.deltas.get(middle).copied()
     }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records of a controller's inputs and decisions, and making the decisions
-//! again from them.
+//! Records of a controller's inputs and decisions, and the replay that repeats the decisions.
 //!
-//! A record is text, a line each, words separated by spaces. The first line is
-//! [`HEAD`]; the second and those after it say the settings:
+//! A record is text. Each line is a list of words, separated by spaces. The first line is
+//! [`HEAD`]; the settings follow:
 //!
 //! ```text
 //! weirgate-track 1
@@ -11,8 +10,8 @@
 //! way down floor=1000000 base=8000000 ceiling=10000000 margin-ppm=30000
 //! ```
 //!
-//! Then what was seen, each line with its time in nanoseconds, and where a
-//! decision followed, the decision:
+//! Then come the inputs, each with its time in nanoseconds, and after an input the decisions that
+//! it caused:
 //!
 //! ```text
 //! s TIME REFLECTOR ID               a probe left
@@ -32,7 +31,7 @@ use std::fmt::{self, Write as _};
 /// The first line of a record.
 pub const HEAD: &str = "weirgate-track 1";
 
-/// A controller that writes down what it is given and what it answers.
+/// A controller that records its inputs and decisions.
 #[derive(Debug)]
 pub struct Record {
     controller: Controller,
@@ -40,7 +39,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record that begins with these settings, or why they cannot be used.
+    /// Begins a record with these settings. An error says why they cannot be used.
     pub fn new(settings: Settings) -> Result<Self, &'static str> {
         let controller = Controller::new(settings)?;
         let text = head(controller.settings());
@@ -53,7 +52,7 @@ impl Record {
         &self.controller
     }
 
-    /// Takes an input and writes it down with what follows from it.
+    /// Takes an input, and records it with the decisions that follow.
     pub fn take(&mut self, input: &Input) -> Vec<Decision> {
         let decisions = self.controller.take(input);
         self.text.push_str(&line(input));
@@ -63,21 +62,21 @@ impl Record {
         decisions
     }
 
-    /// What was written since the last time; the settings first.
+    /// The text since the last call; the first text begins with the settings.
     pub fn written(&mut self) -> String {
         std::mem::take(&mut self.text)
     }
 }
 
-/// What came of a replay.
+/// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
-    /// How many inputs it has.
+    /// The number of inputs.
     pub inputs: usize,
-    /// The decisions that were made again.
+    /// The repeated decisions.
     pub decisions: Vec<Decision>,
-    /// The line, from 1, of the first decision that is another now, with what
-    /// it says and what was decided now; `None` if all are the same.
+    /// The first decision that differs: its line, from 1, the recorded decision and the present
+    /// one. `None` if all are equal.
     pub other: Option<(usize, String, String)>,
 }
 
@@ -91,12 +90,12 @@ pub struct Wrong {
     pub word: usize,
     /// What is wrong.
     pub wrong: String,
-    /// What would be right.
+    /// What to write instead.
     pub right: &'static str,
 }
 
-/// Makes the decisions of a record again. A record that ends in the middle of
-/// a line, as after a loss of power, is replayed as far as it goes.
+/// Repeats the decisions of a record. A record that ends in the middle of a line, as after a loss
+/// of power, is replayed up to its last complete line.
 pub fn replay(text: &str) -> Result<Replayed, Wrong> {
     let whole = match text.rfind('\n') {
         Some(end) => &text[..end],
@@ -136,7 +135,7 @@ pub fn replay(text: &str) -> Result<Replayed, Wrong> {
         decisions: Vec::new(),
         other: None,
     };
-    // Decisions of the last input that the record has not shown yet.
+    // Decisions after the last input that have not been compared with the record yet.
     let mut due: Vec<String> = Vec::new();
     let mut end = last;
     for (number, line) in lines {
@@ -144,7 +143,7 @@ pub fn replay(text: &str) -> Result<Replayed, Wrong> {
         let mut words = Words::new(number, line);
         let kind = words.text("write `s`, `r`, `p`, `l`, `d` or `x`")?;
         if kind == "d" || kind == "x" {
-            // What it says is compared as text, once it is known to be one.
+            // The decision is compared as text, once it is known to be valid.
             let read = words.decision(kind)?;
             let expected = decided(&read);
             let now = if due.is_empty() {
@@ -165,7 +164,7 @@ pub fn replay(text: &str) -> Result<Replayed, Wrong> {
         replayed.inputs += 1;
         replayed.decisions.extend(decisions);
     }
-    // The record may end between an input and what followed.
+    // The record may end between an input and its decisions.
     if whole.len() + 1 == text.len() && end > last {
         missing(&mut replayed, &mut due, end + 1);
     }
@@ -248,7 +247,7 @@ fn decided(decision: &Decision) -> String {
     }
 }
 
-/// A decision as its record has it.
+/// A decision in the form of a record.
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(decided(self).trim_end())

@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One reflector: how long its answers take where no queue stands, and whether
-//! it can be believed.
+//! One reflector: how long its answers take without a queue, and whether they can be trusted.
 
 use crate::model::Trouble;
 
 const SECOND: u64 = 1_000_000_000;
-/// How long something has to be so before a baseline gives in to it.
+/// How long a larger value has to last before the baseline adopts it.
 const LONG: u64 = 10 * SECOND;
-/// How long a reflector may say what no other says.
+/// How long a reflector may contradict all others.
 const PATIENCE: u64 = 5 * SECOND;
-/// Probes of which it has to answer half.
+/// The number of last probes of which a reflector has to answer half.
 const REMEMBERED: u32 = 16;
 
-/// A least value that rises slowly: what is the same for long is no queue but
-/// another path, or clocks that drift.
+/// A minimum that rises slowly: a delay that stays for long is no queue, but another path or
+/// drifting clocks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Baseline {
     least: Option<i64>,
     at: u64,
-    /// The least of the last stretch of time, and when that began.
+    /// The minimum of the present interval, and when the interval began.
     lately: Option<(i64, u64)>,
 }
 
 impl Baseline {
-    /// How much longer it took than the baseline, in nanoseconds.
+    /// How much longer than the baseline it took, in nanoseconds.
     pub(crate) fn delta(&mut self, at: u64, value: i64, loaded: bool) -> u64 {
         let least = self.least.get_or_insert(value);
         if value < *least {
             *least = value;
         } else {
-            // A thousandth of the difference in a second while packets queue
-            // somewhere, a quarter where none can.
+            // A thousandth of the difference in a second while packets may be queued; a quarter
+            // while none can be.
             let part = if loaded { 1_000 } else { 4 };
             let time = at.saturating_sub(self.at).min(SECOND);
             let rise = i128::from(value - *least) * i128::from(time) / i128::from(SECOND * part);
@@ -42,7 +41,7 @@ impl Baseline {
         (value - *least).max(0) as u64
     }
 
-    /// Takes the least of the last stretch, if that was long enough.
+    /// Adopts the minimum of the present interval if that is long enough.
     pub(crate) fn give_in(&mut self, at: u64) {
         if let Some((value, since)) = self.lately
             && at.saturating_sub(since) >= LONG / 2
@@ -51,14 +50,14 @@ impl Baseline {
         }
     }
 
-    /// Takes the least of the last stretch.
+    /// Adopts the minimum of the present interval.
     pub(crate) fn take_lately(&mut self) {
         if let Some((value, _)) = self.lately {
             self.least = Some(value);
         }
     }
 
-    /// Begins a stretch.
+    /// Begins an interval.
     pub(crate) fn begin(&mut self) {
         self.lately = None;
     }
@@ -72,12 +71,12 @@ impl Baseline {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reflector {
     pub(crate) rtt: Baseline,
-    /// To it and back, where it tells times.
+    /// One-way times to it and back, if it reports times.
     pub(crate) one_way: [Baseline; 2],
     /// Which of the last probes were lost, one bit each.
     lost: u32,
     seen: u32,
-    /// Since when it says what no other says.
+    /// Since when it has contradicted all others.
     alone: Option<u64>,
     /// Since when it has reported nothing wrong.
     good: Option<u64>,
@@ -85,7 +84,7 @@ pub(crate) struct Reflector {
 }
 
 impl Reflector {
-    /// Counts a probe that was answered or lost.
+    /// Notes that a probe was answered or lost.
     pub(crate) fn count(&mut self, answered: bool) {
         self.lost = self.lost << 1 | u32::from(!answered);
         self.seen = (self.seen + 1).min(REMEMBERED);
@@ -96,8 +95,8 @@ impl Reflector {
         self.seen >= REMEMBERED / 2 && lost * 2 > self.seen
     }
 
-    /// Judges it; `alone` where what it says now no other says. True if the
-    /// verdict is another than before.
+    /// Judges the reflector; `alone` if it contradicts all others now. Returns true if the
+    /// verdict has changed.
     pub(crate) fn judge(&mut self, at: u64, alone: bool) -> bool {
         if alone {
             self.alone.get_or_insert(at);
@@ -136,7 +135,7 @@ impl Reflector {
         }
     }
 
-    /// Takes the least of the last stretch, in all that it tells.
+    /// Adopts the minima of the present interval, for the round trip and both one-way times.
     pub(crate) fn take_lately(&mut self) {
         self.rtt.take_lately();
         for one in &mut self.one_way {
@@ -153,7 +152,7 @@ impl Reflector {
     }
 }
 
-/// So long may a delay stay at the floor before it is taken for the path's.
+/// How long a delay may last at the floor rate before it counts as the delay of the path.
 pub(crate) const GIVE_IN: u64 = LONG;
 
 #[cfg(test)]
@@ -167,7 +166,7 @@ mod tests {
         assert_eq!(baseline.delta(SECOND, 10_000_000, true), 0);
         let delta = baseline.delta(2 * SECOND, 30_000_000, true);
         assert_eq!(delta, 20_000_000 - 20_000);
-        // Idle, a new path is believed within some seconds.
+        // On an idle line, a new path is adopted within some seconds.
         let mut last = delta;
         for second in 3..20 {
             let now = baseline.delta(second * SECOND, 30_000_000, false);

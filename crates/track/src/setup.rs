@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What somebody needs who gives a controller its inputs.
+//! The settings for the program that gives a controller its inputs.
 
 use crate::model::Settings;
 use std::net::IpAddr;
 use weirgate_state::DeviceName;
 
-/// Whom to ask and what to count.
+/// Which hosts to probe, and which counters to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
-    /// What the controller is made with; its reflectors are these.
+    /// The controller's settings. Its reflectors are those below, in the same order.
     pub settings: Settings,
-    /// Who is asked for echoes, and nobody else.
+    /// The hosts that get echo requests; no other host does.
     pub reflectors: Vec<IpAddr>,
-    /// Whether round trips of the traffic itself are looked at.
+    /// Whether round trips of the traffic itself are measured.
     pub passive: bool,
     /// The code point of probes, 0 to 63.
     pub dscp: u8,
-    /// The device to the line, whose counters tell what crossed it.
+    /// The device towards the line. Its counters tell what crossed the line.
     pub line: DeviceName,
-    /// The device where the downstream waits, where it does.
+    /// The device that queues the downstream, if there is one.
     pub waits: Option<DeviceName>,
     /// What a packet costs on the line.
     pub cost: Cost,
 }
 
-/// Bytes on the wire of what a device counted: so many parts in 1024 of its
-/// bytes, and so many for each packet. Exact for a bare acknowledgement and a
-/// full packet, between which nearly all is.
+/// Converts a device's byte and packet counters into bytes on the wire, by a part for each byte
+/// and a part for each packet. It is exact for a pure ACK and a full packet; nearly all packets
+/// are between these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
-    /// For each byte that the device counts, in 1024ths.
+    /// Bytes on the wire for each byte that the device counts, in 1024ths.
     pub byte: i64,
-    /// For each packet, in 1024ths of a byte; may be negative.
+    /// Bytes on the wire for each packet, in 1024ths; may be negative.
     pub packet: i64,
 }
 
 impl Cost {
-    /// The line through two packets, each by the bytes that the device counts
-    /// and those on the wire.
+    /// The linear function through two packets, each with the bytes that the device counts and
+    /// those on the wire.
     #[must_use]
     pub fn through(small: (u32, u32), large: (u32, u32)) -> Self {
         let counted = i64::from(large.0) - i64::from(small.0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the reflectors say together of the queue before the line.
+//! The verdict of all reflectors about the queue before the line.
 
 use crate::model::{Decided, Decision};
 use crate::passive::Passive;
@@ -10,37 +10,37 @@ use weirgate_units::Arrange as _;
 const SECOND: u64 = 1_000_000_000;
 /// After this time a probe counts as lost.
 const LOST: u64 = 3 * SECOND / 2;
-/// What was reported longer ago counts no more.
+/// Older answers do not count.
 const FRESH: u64 = SECOND;
-/// How many of the last answers are asked.
+/// The number of last answers whose median counts.
 const VOTES: usize = 3;
-/// So long without any answer, and so many probes, is being blind.
+/// After this time and this many probes without an answer, the tracker is blind.
 const BLIND: u64 = 3 * SECOND / 2;
 const BLIND_PROBES: u32 = 5;
-/// So many answers in a row are seeing again.
+/// This many answers in a row end blindness.
 const SEES: u32 = 5;
-/// The most probes that are remembered as under way.
+/// The maximum number of outstanding probes that are stored.
 const MOST: usize = 256;
 
-/// The voter that is nobody: round trips of the traffic itself.
+/// The voter that is not a reflector: round trips of the traffic itself.
 const PASSIVE: u16 = u16::MAX;
 
-/// How long one answer took more than it might.
+/// How much longer than its minimum one answer took.
 #[derive(Debug, Clone, Copy)]
 struct Vote {
     at: u64,
-    /// From whom; [`PASSIVE`] for what passed.
+    /// The voter; [`PASSIVE`] for round trips of the traffic itself.
     reflector: u16,
     rtt: u64,
     one_way: Option<[u64; 2]>,
 }
 
-/// What they say.
+/// The verdict of all voters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct QueueDelay {
     /// The median of the last deltas, in nanoseconds.
     pub(crate) delta: u64,
-    /// The least of the last two: whether it is over already.
+    /// The smaller of the last two deltas: a low one shows that the queue is gone already.
     pub(crate) least: u64,
     /// The same as `delta` for each direction, where times are reported.
     pub(crate) one_way: Option<[u64; 2]>,
@@ -75,7 +75,7 @@ impl Votes {
     }
 
     pub(crate) fn sent(&mut self, at: u64, reflector: u16, id: u32) {
-        // The oldest is the one that is lost most probably.
+        // The oldest one is the most likely to be lost.
         if self.under_way.len() >= MOST {
             let oldest = self.under_way.iter().min_by_key(|(_, at)| **at);
             if let Some(key) = oldest.map(|(key, _)| *key) {
@@ -87,7 +87,7 @@ impl Votes {
         self.under_way.insert((reflector, id), at);
     }
 
-    /// Takes an answer; one that nobody waits for is none.
+    /// Takes an answer. An answer to no outstanding probe is ignored.
     pub(crate) fn reply(
         &mut self,
         at: u64,
@@ -107,7 +107,7 @@ impl Votes {
         self.in_a_row = self.in_a_row.saturating_add(1);
         one.count(true);
         let rtt = i64::try_from(at.saturating_sub(sent)).unwrap_or(i64::MAX / 2);
-        // A day in either direction: more is no clock.
+        // A day in either direction: a larger difference does not come from a clock.
         let sane = |us: i64| us.clamp(-86_400_000_000, 86_400_000_000) * 1_000;
         let vote = Vote {
             at,
@@ -130,12 +130,12 @@ impl Votes {
         }
     }
 
-    /// Takes a round trip of the traffic itself; whether it says something.
+    /// Takes a round trip of the traffic itself. Returns whether it gives a vote.
     pub(crate) fn passive(&mut self, at: u64, end: u32, round_trip: u64, loaded: bool) -> bool {
         let Some(delta) = self.passive.take(at, end, round_trip, loaded) else {
             return false;
         };
-        // Those of one look are one vote, which each of them may change.
+        // The round trips of one reading are one vote, which each of them may change.
         if let Some(last) = self.last.back_mut()
             && last.reflector == PASSIVE
             && last.at == at
@@ -155,8 +155,8 @@ impl Votes {
         true
     }
 
-    /// Whether something crosses the line, whose round trips should be seen where
-    /// there is nobody to ask: of a line without load nothing is to be known.
+    /// Whether traffic crosses the line. If there are no reflectors, round trips of this traffic
+    /// are expected; a line without load cannot be measured.
     pub(crate) fn loaded(&mut self, at: u64, loaded: bool) {
         if !self.reflectors.is_empty() {
             return;
@@ -170,8 +170,8 @@ impl Votes {
         }
     }
 
-    /// Looks at what time does: probes that are lost, reflectors that are not
-    /// to be believed, and whether anything is seen at all.
+    /// Applies the passage of time: probes are lost, reflectors lose their vote, and the tracker
+    /// may become blind.
     pub(crate) fn look(&mut self, at: u64, threshold: u64, tell: &mut Vec<Decision>) {
         let reflectors = &mut self.reflectors;
         let mut lost = false;
@@ -206,7 +206,7 @@ impl Votes {
         let known = all.iter().flatten().count();
         for (index, one) in self.reflectors.iter_mut().enumerate() {
             let own = all[index].is_some_and(|rtt| rtt > threshold);
-            // Of two, nobody knows which one is wrong.
+            // Of two reflectors, it is unknown which one is wrong.
             let alone = own && late == 1 && known >= 3;
             if one.judge(at, alone) {
                 tell.push(Decision {
@@ -220,8 +220,8 @@ impl Votes {
         }
     }
 
-    /// The verdict now; `None` where too little is. Probes that are late
-    /// already count as what they show: that it takes so long at least.
+    /// The present verdict; `None` if too little is known. A probe that is overdue counts with
+    /// the time that it has taken so far.
     pub(crate) fn delay(&self, at: u64) -> Option<QueueDelay> {
         let trusted = |reflector: u16| {
             if reflector == PASSIVE {
@@ -247,13 +247,13 @@ impl Votes {
                 });
             }
         }
-        // The one that was sent first has waited longest.
+        // The probe that was sent first has waited longest.
         votes.arrange_by_key(|vote| (vote.at, vote.reflector));
         votes.truncate(VOTES);
         let overdue = votes.len();
         let fresh = |vote: &&Vote| at.saturating_sub(vote.at) <= FRESH && trusted(vote.reflector);
         let answers = self.last.iter().rev().filter(fresh).take(VOTES);
-        // One that is on its way still is an answer only if it took longer.
+        // An outstanding probe counts as an answer only if it has taken longer.
         let answers: Vec<Vote> = answers.copied().collect();
         let longest = answers.iter().map(|vote| vote.rtt).max().unwrap_or(0);
         let mut all: Vec<Vote> = votes
@@ -272,14 +272,14 @@ impl Votes {
             .map(|(up, down)| [up, down]);
         all.arrange_by_key(|vote| vote.rtt);
         Some(QueueDelay {
-            // Of two the lesser one.
+            // Of two values, the smaller one.
             delta: all[(all.len() - 1) / 2].rtt,
             least,
             one_way,
         })
     }
 
-    /// From now on the least is looked for that a path takes which is another one.
+    /// Begins to look for the minimum of a path that may be another one.
     pub(crate) fn begin(&mut self) {
         self.passive.begin();
         for one in &mut self.reflectors {
@@ -287,7 +287,7 @@ impl Votes {
         }
     }
 
-    /// The path takes longer than it did, since the last [`Self::begin`].
+    /// The path has become longer: adopts the minima since the last [`Self::begin`].
     pub(crate) fn another_path(&mut self) {
         self.last.clear();
         self.passive.take_lately();
@@ -296,13 +296,13 @@ impl Votes {
         }
     }
 
-    /// Forgets what was reported so far of the queue.
+    /// Forgets all answers about the queue so far.
     pub(crate) fn forget(&mut self) {
         self.last.clear();
     }
 
-    /// Whether the delay is long although nothing can be done about it; after
-    /// long enough it is taken for the path's.
+    /// Notes whether the delay is long although the rate cannot go lower. After long enough, it
+    /// counts as the delay of the path.
     pub(crate) fn helpless(&mut self, at: u64, helpless: bool) {
         if !helpless {
             self.since_late = None;
@@ -329,7 +329,7 @@ impl Votes {
     }
 }
 
-/// The median of what some of them have; `None` unless two have it.
+/// The median of the values that exist; `None` if fewer than two do.
 fn median_of(votes: &[Vote], of: impl Fn(&Vote) -> Option<u64>) -> Option<u64> {
     let mut all: Vec<u64> = votes.iter().filter_map(of).collect();
     all.arrange();

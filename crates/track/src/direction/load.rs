@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What crossed the line lately, and when nothing did.
+//! The recent load of the line, and its outages.
 
 use super::rate::{MILLISECOND, SECOND, rate_of};
 use std::collections::VecDeque;
 
-/// The stretch of the load that tells what the line carries when a queue shows:
-/// it has stood for about so long then.
+/// The time over which the load tells what the line carries, when a queue appears: by then it has
+/// stood for about this long.
 pub(super) const JUST: u64 = 200 * MILLISECOND;
-/// Of a queue that was seen to stand for so long, what came through is known.
+/// When a queue has stood for this long, the rate that came through is known.
 pub(super) const KNOWN: u64 = 150 * MILLISECOND;
-/// What is remembered of the load.
+/// The time for which readings are stored.
 pub(super) const KEPT: u64 = 2 * SECOND;
-/// Bytes in a look that are an error of it.
+/// The error of a reading, in bytes.
 pub(super) const ERROR_BYTES: u64 = 2_000;
 
 #[derive(Debug, Clone, Copy)]
@@ -22,19 +22,19 @@ struct Sample {
     full: bool,
 }
 
-/// The looks of the last seconds.
+/// The readings of the last seconds.
 #[derive(Debug, Default)]
 pub(super) struct Load {
     samples: VecDeque<Sample>,
     last: Option<u64>,
-    /// Whether nothing comes although much did, and since when something comes again.
+    /// Whether there is an outage, and since when packets arrive again.
     silent: bool,
     resumed: Option<u64>,
 }
 
 impl Load {
-    /// Takes what counters reported while the shaper let `shaped` bit/s through. How long it
-    /// took; `None` where it is the first time.
+    /// Takes counters that were read while the shaper let `shaped` bit/s through. Returns the
+    /// time since the last reading; `None` for the first one.
     pub(super) fn take(&mut self, at: u64, bytes: u64, backlog: u64, shaped: u64) -> Option<u64> {
         let span = at.saturating_sub(self.last.replace(at)?);
         if span == 0 {
@@ -54,9 +54,9 @@ impl Load {
         Some(span)
     }
 
-    /// Notices when nothing comes although the line was in use: it has lost its connection.
-    /// What was delayed by that is no queue, and gone a round trip after it is back. A line of
-    /// less than 1.3 Mbit/s may have nothing in a look.
+    /// Detects an outage: nothing arrives although the line was in use. The delay that it causes
+    /// is no queue, and ends one round trip after the connection is back. Below 1.3 Mbit/s, a
+    /// reading without a packet is normal.
     fn listen(&mut self, at: u64, bytes: u64, shaped: u64) {
         if bytes > 0 {
             if self.silent {
@@ -75,7 +75,7 @@ impl Load {
         self.silent |= much && self.carried(at, JUST) >= shaped / 2;
     }
 
-    /// Whether what answers say is of an outage, where they take so long.
+    /// Whether answers that take this long are delayed by an outage.
     pub(super) fn is_deaf(&self, at: u64, answers: u64) -> bool {
         let back = |then: u64| at.saturating_sub(then) < answers.saturating_add(KNOWN);
         self.silent || self.resumed.is_some_and(back)
@@ -91,7 +91,7 @@ impl Load {
         mean(self.lately(at, window))
     }
 
-    /// The same, outages apart.
+    /// The same without the time of outages.
     pub(super) fn came(&self, at: u64, window: u64) -> u64 {
         let is_deaf = self.is_deaf(at, window);
         mean(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One direction of the line: its rate, and what is being done to know it.
+//! One direction of the line: its rate, and the steps that find it.
 
 mod load;
 mod pace;
@@ -12,54 +12,53 @@ use rate::{MILLISECOND, SECOND, part, rate_of};
 
 pub(crate) use pace::Shows;
 
-/// The same upstream, where the growth of the queue is what tells.
+/// The time over which the growth of an upstream queue tells what the line carries.
 const GROWTH: u64 = 400 * MILLISECOND;
-/// So many answers of a queue have a median that is the queue's.
+/// After this many answers during a queue, their median is the queue's delay.
 const ENOUGH: u32 = 2;
-/// What comes is what the shaper lets through if it differs by no more than so many
-/// thousandths, or by the error of a look.
+/// The arriving rate counts as equal to the shaper's if it differs by at most this many
+/// thousandths, or by the error of a reading.
 const TOLERANCE: u64 = 70;
-/// What comes is clearly less by so many hundredths.
+/// The arriving rate is clearly lower if it is lower by this many hundredths.
 const LESS: u64 = 8;
-/// A queue that stands for so long is doubted.
+/// A queue that stands for this long may be the delay of another path.
 const DOUBTFUL: u64 = 600 * MILLISECOND;
-/// A queue of this many nanoseconds or more is drained at half the rate.
+/// A queue of at least this many nanoseconds is drained at half the rate.
 const DEEP: u64 = 150 * MILLISECOND;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nothing is being done since then.
+    /// Nothing has been in progress since then.
     Hold { since: u64 },
-    /// The rate is raised to see what happens.
+    /// An experiment: the rate is raised.
     Try {
         since: u64,
         until: u64,
         step: usize,
         before: u64,
-        /// By how many thousandths the step is higher than what is known.
+        /// How far the step is above the known rate, in thousandths.
         above: u64,
     },
-    /// A queue is given time to go.
+    /// A queue is being drained.
     Drain {
         since: u64,
-        /// What the line is thought to carry, and the most that it can.
+        /// The estimated rate of the line, and its upper bound.
         estimate: u64,
         most: u64,
-        /// Upstream: how long the queue was when enough answers had shown it,
-        /// and how many have.
+        /// Upstream: the delay of the queue when enough answers had shown it, and the number of
+        /// answers.
         first: u64,
         answers: u32,
-        /// Bytes and time while the queue was seen to stand; and what has come
-        /// since it was last seen.
+        /// Bytes and time while the queue was seen, and the same since it was last seen.
         standing: (u64, u64),
         since_seen: (u64, u64),
-        /// Downstream: how short the queue has been, since when, and for how long in all since
-        /// then the line had nothing to send, as far as is known.
+        /// Downstream: the shortest delay of the queue, since when it has been that, and the
+        /// total known time since then in which the line had nothing to send.
         shortest: u64,
         shrunk: u64,
         spare: u64,
-        /// Since when less is asked for to see whether less comes; what came until then, and
-        /// how late.
+        /// The test for another path: since when the rate has been lowered, and the arriving rate
+        /// and the delay until then.
         test: Option<(u64, u64, u64)>,
     },
 }
@@ -77,14 +76,14 @@ pub(crate) struct LineState {
     known: Known,
 }
 
-/// What is thought of a delay that does not get shorter.
+/// The verdict about a delay that does not get shorter.
 #[derive(Debug)]
 pub(crate) enum Doubt {
-    /// Nothing yet.
+    /// No verdict yet.
     None,
-    /// This rate will tell.
+    /// A test begins, at this rate.
     Lower(Change),
-    /// It is the path's.
+    /// It is the delay of the path.
     AnotherPath,
 }
 
@@ -129,15 +128,15 @@ impl LineState {
             ..
         } = &mut self.phase
         {
-            // An outage says nothing of a queue.
+            // An outage tells nothing about a queue.
             if is_deaf {
                 *since = since.saturating_add(span);
                 *shrunk = shrunk.saturating_add(span);
                 *test = None;
                 return;
             }
-            // Downstream no more comes than the shaper has room for once senders have heard
-            // of it. That says nothing of the line, but that it could carry more.
+            // Downstream, senders adapt to the shaper, and no more arrives than it lets through.
+            // This tells nothing about the line, except that it could carry more.
             let error = part(shaped, TOLERANCE, 1_000).max(rate_of(ERROR_BYTES, span));
             if is_down && shaped < *estimate && seen.abs_diff(shaped) <= error {
                 *spare = spare.saturating_add(part(span, *estimate - shaped, *estimate));
@@ -148,14 +147,14 @@ impl LineState {
         }
     }
 
-    /// Whether what answers say is of an outage. Upstream an idle line says nothing of it.
+    /// Whether the answers are delayed by an outage. Upstream, an idle line is no sign of one.
     pub(crate) fn is_deaf(&self, at: u64, answers: u64) -> bool {
         self.direction == LineDirection::Down && self.load.is_deaf(at, answers)
     }
 
-    /// Doubts that a queue delays answers, which may be the path's: they take as long as
-    /// before although the line has had nothing to send, or for long. Then less is asked for.
-    /// Where less comes, and as late as before, the path is another one.
+    /// Tests whether the delay is a queue's or the path's. The test begins if answers take as
+    /// long as before although the line has had nothing to send, or if they have done so for
+    /// long. It lowers the rate. If less arrives with the same delay, the path has changed.
     pub(crate) fn doubt(&mut self, at: u64, delta: u64, answers: u64) -> Doubt {
         let (seen, shaped) = (self.came(at, KNOWN), self.shaped());
         let lower = self.within(part(self.rate, 100 - 2 * LESS, 100));
@@ -172,14 +171,14 @@ impl LineState {
             return Doubt::None;
         };
         if let Some((then, came, was)) = *test {
-            // Senders hear of it only after all that delays them.
+            // Senders notice it only after the whole delay.
             let heard = answers.saturating_add(was).saturating_add(KNOWN);
             if at.saturating_sub(then) < heard {
                 return Doubt::None;
             }
             (*test, *spare, *since, *shrunk) = (None, 0, at, at);
-            // What comes has to be what was asked for: neither a line that carries more, whose
-            // queue is real, nor one that nobody uses any more.
+            // The arriving rate has to be the lowered one. Otherwise the line carries more and
+            // the queue is real, or nobody uses the line any more.
             let asked = shaped / 2..=part(shaped, 1_000 + TOLERANCE, 1_000);
             let less = seen < part(came, 100 - LESS, 100) && asked.contains(&seen);
             let same = (part(was, 85, 100)..=part(was, 115, 100)).contains(&delta);
@@ -203,7 +202,7 @@ impl LineState {
         Doubt::None
     }
 
-    /// There was no queue: back to what came when it was thought of.
+    /// There was no queue: the rate from before the test returns.
     pub(crate) fn no_queue(&mut self, at: u64) -> Option<Change> {
         let Phase::Drain { estimate, .. } = self.phase else {
             return None;
@@ -212,7 +211,7 @@ impl LineState {
         self.become_at(self.within(estimate), Reason::Drained)
     }
 
-    /// Bits per second that came lately; downstream outages do not count.
+    /// The recent arriving rate in bits per second; downstream without outages.
     fn came(&self, at: u64, window: u64) -> u64 {
         match self.direction {
             LineDirection::Down => self.load.came(at, window),
@@ -220,7 +219,7 @@ impl LineState {
         }
     }
 
-    /// What the shaper lets through.
+    /// The rate that the shaper lets through.
     fn shaped(&self) -> u64 {
         part(self.rate, 1_000_000 - self.limits.margin_ppm, 1_000_000)
     }
@@ -229,7 +228,7 @@ impl LineState {
         rate.clamp(self.limits.floor, self.limits.ceiling)
     }
 
-    /// Whether it can be what a queue comes from.
+    /// Whether this direction can be the cause of a queue.
     pub(crate) fn loaded(&self, at: u64) -> bool {
         self.load.filled(at, JUST) || self.load.carried(at, KEPT) >= self.shaped() / 5
     }
@@ -251,8 +250,8 @@ impl LineState {
         part(bytes, 8 * SECOND, self.rate)
     }
 
-    /// A queue of so many nanoseconds stands before the line. `news` where an
-    /// answer says so now that was not known before.
+    /// A queue of this many nanoseconds stands before the line. `news` is true if a new answer
+    /// shows it.
     pub(crate) fn late(&mut self, at: u64, delta: u64, news: bool) -> Option<Change> {
         match self.phase {
             Phase::Hold { .. } => {
@@ -273,13 +272,13 @@ impl LineState {
         }
     }
 
-    /// The first word of a queue.
+    /// The first answer that shows a queue.
     fn fall(&mut self, at: u64, delta: u64, window: u64) -> Option<Change> {
         let seen = self.came(at, window);
         let estimate = match self.direction {
-            // While a queue stands there, what comes is what the line carries.
+            // While a queue stands there, the arriving rate is what the line carries.
             LineDirection::Down => seen,
-            // What was sent in `window` needs the queue's time more to pass.
+            // The packets sent in `window` need that time and the delay of the queue to pass.
             LineDirection::Up => part(seen, window, window + delta.min(window)),
         };
         let estimate = self.within(estimate.min(self.rate));
@@ -299,7 +298,7 @@ impl LineState {
         self.become_at(self.within(drained(estimate, delta)), Reason::Queue)
     }
 
-    /// It stands there still.
+    /// The queue still stands.
     fn still(&mut self, at: u64, delta: u64, news: bool) -> Option<Change> {
         let Phase::Drain {
             since,
@@ -319,8 +318,8 @@ impl LineState {
             standing.1 = standing.1.saturating_add(since_seen.1);
             *since_seen = (0, 0);
             *answers = answers.saturating_add(1);
-            // Before, the delay is one that was waited for or the mean of a
-            // queue and none: how it grows would say nothing.
+            // Before that, the delay is a lower bound, or a mean of times with and without a
+            // queue. Its growth would tell nothing.
             if self.direction == LineDirection::Up && *answers <= ENOUGH {
                 *first = delta;
                 *standing = (0, 0);
@@ -330,27 +329,27 @@ impl LineState {
         if standing.1 >= KNOWN {
             let passed = match self.direction {
                 LineDirection::Down => standing.1,
-                // What was sent passes in the time that it took to send and by
-                // which the queue has grown.
+                // The sent packets pass in the time of sending plus the growth of the queue's
+                // delay.
                 LineDirection::Up => (standing.1 + delta).saturating_sub(*first).max(KNOWN / 2),
             };
             *estimate = rate_of(standing.0, passed).min(*most);
             rate = rate.min(drained(*estimate, delta));
         }
-        // It does not get shorter: lower, and again the same time.
+        // The queue does not get shorter: the rate goes lower, for the same time again.
         if at.saturating_sub(*since) >= SECOND {
             *since = at;
             rate = rate / 5 * 4;
             *estimate = (*estimate).min(part(rate, 5, 4));
         }
-        // A little lower is not worth a change.
+        // A slightly lower rate is not worth a change.
         if rate >= self.rate / 20 * 19 {
             return None;
         }
         self.become_at(self.within(rate), Reason::Queue)
     }
 
-    /// No queue is there any more; true if that ends something.
+    /// There is no queue any more. Returns true if this ends a drain or an experiment.
     pub(crate) fn clear(&mut self, at: u64) -> Option<Change> {
         let Phase::Drain { estimate, .. } = self.phase else {
             return None;
@@ -360,7 +359,7 @@ impl LineState {
         self.become_at(self.within(estimate), Reason::Drained)
     }
 
-    /// Whether an experiment would show something now.
+    /// Whether an experiment can show something now.
     pub(crate) fn may_try(&self, at: u64) -> bool {
         let Phase::Hold { since } = self.phase else {
             return false;
@@ -370,7 +369,7 @@ impl LineState {
             && self.load.filled(at, self.known.pace(at).full)
     }
 
-    /// Begins one; each step lasts until a queue that it makes is known.
+    /// Begins an experiment. Each step lasts until a queue that it causes would be known.
     pub(crate) fn try_more(&mut self, at: u64, shows: &Shows) -> Option<Change> {
         let before = self.rate;
         let first = self.known.pace(at).first;
@@ -386,7 +385,7 @@ impl LineState {
         self.become_at(self.within(rate.max(before)), Reason::Try)
     }
 
-    /// Goes on with an experiment, or ends it. `delta` is how long a queue is now.
+    /// Continues or ends an experiment. `delta` is the present delay of the queue.
     pub(crate) fn go_on(&mut self, at: u64, shows: &Shows, delta: u64) -> Option<Change> {
         let Phase::Try {
             since,
@@ -402,19 +401,19 @@ impl LineState {
             return None;
         }
         let span = at.saturating_sub(since);
-        // At first the senders have not heard of it.
+        // At first the senders have not noticed the step.
         let heard = span.saturating_sub(shows.answers).max(span / 2);
         let seen = self.came(at, heard);
-        // Receive windows ask for a little less than the shaper lets through. Where a queue
-        // stands, however short, what does not come is what the line does not carry.
+        // Receive windows request slightly less than the shaper lets through. But if any queue
+        // stands, what does not arrive is more than the line carries.
         let least = if delta > shows.threshold / 2 {
             part(self.shaped(), 2_000 - above, 2_000)
         } else {
             self.shaped() / 10 * 9
         };
         if !self.load.filled(at, span) || seen < least {
-            // What did come is known to be possible. Where nothing waits for it, nobody wanted
-            // more, and the line may carry more than that. Else it is all that it carries.
+            // The line carries at least the arriving rate. Without a queue, senders wanted no
+            // more, and the line may carry more. With a queue, it carries no more.
             let known = if delta <= shows.threshold / 4 {
                 let kept = (1_000_000 - self.limits.margin_ppm).max(1);
                 part(seen, 1_000_000, kept)
@@ -452,7 +451,7 @@ impl LineState {
         self.become_at(self.within(part(known, 1_000 + more, 1_000)), Reason::Try)
     }
 
-    /// Nothing can be known.
+    /// Nothing can be measured.
     pub(crate) fn blind(&mut self, at: u64) -> Change {
         let known = match self.phase {
             Phase::Hold { .. } => self.rate,
@@ -465,7 +464,7 @@ impl LineState {
         (self.rate, Reason::Blind)
     }
 
-    /// Something can be known again.
+    /// Measurements are possible again.
     pub(crate) fn sees(&mut self, at: u64) -> Change {
         let known = self.before_blind.take().unwrap_or(self.limits.base);
         self.phase = Phase::Hold { since: at };
@@ -483,8 +482,8 @@ impl LineState {
     }
 }
 
-/// A rate below the line's at which a queue is gone in a few tenths of a
-/// second: between nineteen twentieths and half of it.
+/// A rate below the line's at which a queue drains in a few tenths of a second: between 19/20 and
+/// half of the line's rate.
 fn drained(estimate: u64, delta: u64) -> u64 {
     let less = part(delta.min(DEEP), 500, DEEP).max(50);
     part(estimate, 1_000 - less, 1_000)

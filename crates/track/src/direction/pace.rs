@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How experiments are made: seldom on a steady line, often on one that changes all the time.
+//! The pace of experiments: rare on a steady line, frequent on a line that changes all the time.
 
 use super::rate::{MILLISECOND, SECOND, part};
 
-/// How experiments are made.
+/// The pace of experiments.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Pauses between experiments: after one that went well, and the most after some that
-    /// did not.
+    /// Pauses between experiments: after a successful one, and the longest after failures.
     pub(super) soon: u64,
     pub(super) later: u64,
-    /// So long the shaper must have been full.
+    /// How long the shaper must have been full.
     pub(super) full: u64,
-    /// What the first step of an experiment brings above the known rate, in thousandths, and
-    /// the steps that follow it.
+    /// How far the first step of an experiment goes above the known rate, in thousandths, and the
+    /// following steps.
     pub(super) first: u64,
     pub(super) steps: [u64; 4],
 }
-/// On a line that was steady lately. An experiment costs a queue, and shows nothing mostly.
+/// For a line that has been steady. An experiment costs a queue, and mostly shows nothing.
 pub(super) const STEADY: Pace = Pace {
     soon: 2 * SECOND,
     later: 4 * SECOND,
@@ -25,7 +24,7 @@ pub(super) const STEADY: Pace = Pace {
     first: 30,
     steps: [60, 120, 240, 400],
 };
-/// On a line that has changed lately, and will again: LTE, 5G, satellites.
+/// For a line that changes often: LTE, 5G, satellites.
 const RESTLESS: Pace = Pace {
     soon: 150 * MILLISECOND,
     later: 600 * MILLISECOND,
@@ -34,28 +33,29 @@ const RESTLESS: Pace = Pace {
     steps: [120, 200, 300, 400],
 };
 
-/// For so long a change is lately.
+/// How long a change counts as recent.
 const LATELY: u64 = 20 * SECOND;
-/// For so long nothing is known of the line.
+/// How long a new line counts as unknown.
 const FIRST: u64 = 10 * SECOND;
-/// A rise or fall is found in steps. What follows the last one within this time belongs to it.
+/// A rise or fall is found in several steps. A step within this time after the last one belongs
+/// to the same change.
 const GOES_ON: u64 = 2 * SECOND;
-/// A change of so many thousandths is one of the line, and no error of what is known of it.
+/// A change of this many thousandths is a change of the line, and no error of measurement.
 const CHANGED: u64 = 150;
 
 /// What is known of the line's rate, and whether it stays.
 #[derive(Debug)]
 pub(super) struct Known {
-    /// At the last of its changes.
+    /// The rate at the last change.
     rate: u64,
-    /// Since when it is looked at.
+    /// Since when the line is observed.
     begun: Option<u64>,
-    /// The last two changes that were seen: when, and whether it rose.
+    /// The last two changes: their times, and whether the rate rose.
     changes: [Option<(u64, bool)>; 2],
 }
 
 impl Known {
-    /// Of a line that is said to have this rate.
+    /// For a line whose configured rate is this.
     pub(super) const fn new(rate: u64) -> Self {
         Self {
             rate,
@@ -64,18 +64,18 @@ impl Known {
         }
     }
 
-    /// The line is looked at from now on.
+    /// Observation of the line begins now.
     pub(super) const fn begin(&mut self, at: u64) {
         self.begun = Some(at);
     }
 
-    /// How experiments are made now.
+    /// The present pace of experiments.
     pub(super) fn pace(&self, at: u64) -> &'static Pace {
-        // One change may be the only one, as when a modem trains anew.
+        // A single change may remain the only one, as when a modem trains anew.
         let since = |then: u64| at.saturating_sub(then);
         let lately =
             |change: &Option<(u64, bool)>| change.is_some_and(|(then, _)| since(then) < LATELY);
-        // And at first nothing is known.
+        // At first nothing is known.
         let new = self.begun.is_some_and(|then| since(then) < FIRST);
         if new || self.changes.iter().all(lately) {
             &RESTLESS
@@ -101,17 +101,17 @@ impl Known {
     }
 }
 
-/// When a queue that an experiment makes is known.
+/// When a queue that an experiment causes becomes known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shows {
-    /// Nanoseconds of a queue that is too long.
+    /// The delay of a queue that is too long, in nanoseconds.
     pub(crate) threshold: u64,
-    /// Nanoseconds until answers tell of it.
+    /// Nanoseconds until answers show it.
     pub(crate) answers: u64,
 }
 
 impl Shows {
-    /// Nanoseconds after a rate has gone so many thousandths above the line's.
+    /// Nanoseconds until it is known, if the rate is this many thousandths above the line's.
     pub(super) fn within(&self, more: u64) -> u64 {
         part(self.threshold, 1_000, more)
             .saturating_add(self.answers)

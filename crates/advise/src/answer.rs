@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ranking: what meets every limit comes first, by the figure that was
-//! asked for; the others follow by how many limits they miss.
+//! The ranking: settings within all limits come first, ordered by the figure that the goal asks
+//! for. The others follow, ordered by how many limits they miss.
 
 use crate::candidate::AS_IT_IS;
 use crate::goal::{Better, Limit};
@@ -11,18 +11,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use weirgate_measure::ArmFigures;
 
-/// Figures that differ by less than this part are as good as each other; of
-/// such settings the simpler one is better.
+/// Figures that differ by less than this part count as equal. Among such settings, the simpler
+/// one is better.
 const EQUAL: f64 = 0.02;
 
-/// What came of a question.
+/// The answer to a question.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
-    /// What was asked, in words.
+    /// The question as a sentence.
     pub question: String,
     /// Settings, the best first.
     pub settings: Vec<Ranked>,
-    /// The policy of the best; none where no setting does what was asked for.
+    /// The policy of the best setting; none if no setting is within all limits.
     pub policy: Option<String>,
 }
 
@@ -40,13 +40,13 @@ pub struct Ranked {
 /// A figure of a setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
-    /// What it is, with its unit.
+    /// Its heading, with the unit.
     pub title: String,
-    /// Its value; none where the run gave none.
+    /// Its value; none if the run did not give one.
     pub value: Option<f64>,
-    /// What must hold of it, in words.
+    /// Its limit, in words.
     pub limit: Option<String>,
-    /// Whether it holds; true where nothing must.
+    /// Whether the value is within its limit; true if it has none.
     pub holds: bool,
 }
 
@@ -62,7 +62,7 @@ impl Ranked {
     }
 }
 
-/// Ranks what was measured, by arm.
+/// Ranks the measured figures, which are given by arm.
 #[must_use]
 pub fn answer(question: &Question, figures: &BTreeMap<String, ArmFigures>) -> Answer {
     let (measures, better) = question.measures();
@@ -117,7 +117,7 @@ pub fn answer(question: &Question, figures: &BTreeMap<String, ArmFigures>) -> An
     }
 }
 
-/// Moves the simplest of those that are as good as the first to the front.
+/// Moves the simplest of the settings that are as good as the first one to the front.
 fn simplest_first(settings: &mut [Ranked], simple: &[&str]) {
     let Some((missed, best)) = settings
         .first()
@@ -146,7 +146,7 @@ fn words(limit: Limit) -> String {
     }
 }
 
-/// Three places for what is small, none for what is large.
+/// Three decimal places for small values, none for large ones.
 fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 1000.0 => format!("{value:.0}"),

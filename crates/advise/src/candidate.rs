@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The settings that come into question, simple ones first, and their texts.
+//! The candidate settings, simple ones first, and their texts.
 
 use crate::question::{Goal, Match, Question};
 use std::fmt::Write as _;
@@ -8,32 +8,32 @@ use weirgate_units::{Rate, Share};
 /// The name of the chosen packets' class.
 const CHOSEN: &str = "chosen";
 
-/// The inside host that sends what is chosen in the lab.
+/// The inside host that sends the chosen packets in the lab.
 const LAB_ADDRESS: &str = "10.0.0.11";
 
 /// One setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
-    /// Its name, also its arm's.
+    /// Its name, which is also its arm's.
     pub(crate) name: &'static str,
-    /// What it is, one line.
+    /// Its description, one line.
     pub(crate) about: &'static str,
-    /// The class of what is chosen, as fields of a policy; none where there is
-    /// one class for all.
+    /// The class of the chosen packets, as fields of a policy; none if there is one class for
+    /// all.
     chosen: Option<String>,
-    /// The class of all else.
+    /// The class of all other packets.
     rest: String,
-    /// A conditioner's fields beside its name and class.
+    /// The fields of a conditioner, without its name and class.
     conditioner: Option<String>,
 }
 
-/// First in, first out, as long as the thesis has it where it says nothing.
+/// First in, first out, with the default length of the thesis.
 const LONG: &str = "queue = \"pfifo 50\"\n";
-/// The thesis's short one.
+/// The short FIFO of the thesis.
 const SHORT: &str = "queue = \"pfifo 10\"\n";
 const FLOWS: &str = "queue = \"fq_codel\"\n";
 
-/// What is measured where there is no policy at all.
+/// The setting without a policy.
 pub(crate) const AS_IT_IS: (&str, &str) = ("as-it-is", "no policy: the modem's own queue");
 
 /// One class for all.
@@ -47,7 +47,7 @@ fn one(name: &'static str, about: &'static str, rest: &str) -> Candidate {
     }
 }
 
-/// What is chosen, and the rest.
+/// A class for the chosen packets, and one for the rest.
 fn two(name: &'static str, about: &'static str, chosen: String, rest: String) -> Candidate {
     Candidate {
         name,
@@ -58,7 +58,7 @@ fn two(name: &'static str, about: &'static str, chosen: String, rest: String) ->
     }
 }
 
-/// The class of the rest where what is chosen has a rate.
+/// The class of the rest, if the chosen packets have a rate.
 fn left(queue: &str) -> String {
     format!("share = \"98%\"\npriority = 5\n{queue}")
 }
@@ -162,7 +162,7 @@ impl Question {
     fn for_calls(&self, calls: u16) -> Vec<Candidate> {
         let red = self.red();
         let taken = self.calls(calls).as_bits_per_second();
-        // A fifth more than they take: packets of calls do not come evenly.
+        // A fifth more than the calls take: their packets do not arrive evenly.
         let rate = Rate::bits_per_second(taken + taken / 5);
         let own = |priority: u8| format!("rate = \"{rate}\"\npriority = {priority}\n{SHORT}");
         vec![
@@ -245,8 +245,8 @@ impl Question {
         text
     }
 
-    /// RED with the thesis's thresholds of 10 Mbit/s, in time: 12 ms and three
-    /// times that; on slow links three full packets and three times that.
+    /// RED with the thesis's thresholds for 10 Mbit/s as times: 12 ms, and three times that. On
+    /// slow links, three full packets, and three times that.
     fn red(&self) -> String {
         let bits = self.line.rate.as_bits_per_second();
         let min = (bits * 12 / 8_000).max(3 * self.full());
@@ -257,14 +257,14 @@ impl Question {
         )
     }
 
-    /// A guarantee that is none: a hundredth of the link.
+    /// The smallest guarantee, a hundredth of the link: in effect none.
     fn token(&self) -> Rate {
         Rate::bits_per_second((self.line.rate.as_bits_per_second() / 100).max(1000))
     }
 }
 
-/// A bucket that holds the chosen packets to the limit. Meters count IP bytes:
-/// of the limit they get the part that is not the link layer's.
+/// A bucket that limits the chosen packets. Meters count IP bytes, so the bucket gets the limit
+/// without the link layer's overhead.
 fn policed(question: &Question, limit: Rate, packet: u16) -> String {
     let wire = u64::from(question.line.layer.wire_bytes(u32::from(packet)));
     let bits = u128::from(limit.as_bits_per_second()) * u128::from(packet);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is measured for each goal, what must hold, and by which figure those
-//! are ranked where it does; and the experiment that measures it.
+//! For each goal, the figures that are measured, their limits, and the figure that ranks the
+//! settings within all limits; and the experiment that measures them.
 
 use crate::candidate::AS_IT_IS;
 use crate::question::{CALL, Goal, Match, Question};
@@ -9,16 +9,16 @@ use std::fmt::Write as _;
 use weirgate_linklayer::Framing;
 use weirgate_units::Rate;
 
-/// How much a rate may miss what it is held to: the tolerance of every other
-/// rate that weirgate promises.
+/// How far a rate may be from its limit: the tolerance of every other rate that weirgate
+/// promises.
 const NEAR: f64 = 0.02;
 
-/// How much of the part that it could have TCP must get, so that delay is not
-/// bought by an idle line.
+/// The part of its possible rate that TCP must get, so that a short delay does not come from an
+/// idle line.
 const USED: f64 = 0.9;
 
-/// The most of the calls' packets that may be lost: ITU-T Y.1541's bound of its
-/// classes 0 and 1.
+/// The largest share of the calls' packets that may be lost: the bound of classes 0 and 1 in
+/// ITU-T Y.1541.
 const LOST: f64 = 0.001;
 
 /// A figure of a setting.
@@ -28,20 +28,20 @@ pub struct Measure {
     pub title: &'static str,
     /// The lab's name for it.
     pub metric: String,
-    /// What the lab's figure is multiplied by.
+    /// The factor for the lab's figure.
     pub factor: f64,
-    /// What must hold.
+    /// Its limit.
     pub limit: Option<Limit>,
 }
 
-/// What must hold of a figure.
+/// The limit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
-    /// It is at most so much.
+    /// At most this.
     AtMost(f64),
-    /// It is at least so much.
+    /// At least this.
     AtLeast(f64),
-    /// It is between the two.
+    /// Between the two.
     Between(f64, f64),
 }
 
@@ -89,8 +89,7 @@ impl Measure {
 }
 
 impl Question {
-    /// The figures of each setting. By the first those are ranked for which
-    /// every limit holds.
+    /// The figures of each setting. The first one ranks the settings within all limits.
     #[must_use]
     pub fn measures(&self) -> (Vec<Measure>, Better) {
         let payload = |rate: Rate| {
@@ -266,7 +265,7 @@ impl Question {
             Match::Port(_) => "",
             _ => &mark,
         };
-        // Little enough to be within what the calls' class has to spare.
+        // Small enough to fit into the spare rate of the calls' class.
         let _ = write!(
             text,
             "\n[[probe]]\nname = \"chosen-echo\"\nkind = \"udp\"\nfrom = \"host1\"\n\
@@ -276,7 +275,7 @@ impl Question {
     }
 }
 
-/// The port that answers where the chosen packets are not recognised by one.
+/// The port that answers if the chosen packets are not recognised by a port.
 const ECHO: u16 = 7007;
 
 fn path(name: &str) -> String {

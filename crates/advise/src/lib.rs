@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Advice from measurement: a question about a link becomes an experiment with
-//! one arm for each setting that comes into question, and its figures become a
-//! ranking by what was asked for.
+//! Advice from measurement: a question about a link becomes an experiment with one arm for each
+//! candidate setting. The figures of the arms become a ranking by the goal.
 //!
-//! Pure: [`Question::experiment`] and [`Question::policies`] are texts in the
-//! formats that every other experiment and policy is written in, [`answer`]
-//! takes the figures that came of them. Running it is the caller's.
+//! This crate is pure. [`Question::experiment`] and [`Question::policies`] are texts in the usual
+//! formats of experiments and policies. The caller runs them, and [`answer`] takes the resulting
+//! figures.
 //!
 //! ```
 //! use weirgate_advise::{Goal, AskedLine, Match, Question};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is asked, and whether it makes sense.
+//! The question, and the check that it makes sense.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,63 +7,62 @@ use thiserror::Error;
 use weirgate_linklayer::LinkLayer;
 use weirgate_units::{Rate, Share, Size, Span};
 
-/// A question: a link, what is wanted of it, and how the chosen packets are
-/// distinguished from all others.
+/// A question: a link, a goal, and how the chosen packets are distinguished from all others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
     /// The link.
     pub line: AskedLine,
-    /// What is wanted.
+    /// The goal.
     pub goal: Goal,
     /// The chosen packets: the stream, the department, the calls.
     pub chosen: Match,
-    /// The router's device to the link, for the policy that is printed.
+    /// The router's device towards the link, for the printed policy.
     pub device: String,
-    /// Its device to the inside.
+    /// The router's device towards the inside.
     pub lan: String,
     /// Runs of each setting, with seeds from 1 on.
     pub seeds: u16,
 }
 
-/// The link in the direction that is asked about.
+/// The link in the direction of the question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskedLine {
     /// Its rate, in bits on the wire.
     pub rate: Rate,
-    /// What a packet costs.
+    /// The link layer, which says what a packet costs.
     pub layer: LinkLayer,
-    /// How long a bit travels, one way.
+    /// The one-way propagation delay.
     pub delay: Span,
-    /// The queue before it where nothing shapes, in IP bytes.
+    /// The modem's queue, which matters for settings without a shaper, in IP bytes.
     pub buffer: Size,
 }
 
-/// What is wanted.
+/// The goal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Goal {
-    /// A stream of datagrams gets a rate and no more, with little delay.
+    /// A stream of datagrams gets at most a rate, with little delay.
     Cap {
-        /// What it may have, in bits on the wire.
+        /// The rate that it may have, in bits on the wire.
         limit: Rate,
-        /// What it sends, in bits on the wire.
+        /// The rate that it sends, in bits on the wire.
         stream: Rate,
         /// The length of its IP packets.
         packet: u16,
         /// TCP connections beside it.
         tcp: u16,
-        /// Whether the limit holds where nobody else sends.
+        /// Whether the limit also applies while nobody else sends.
         always: bool,
     },
     /// A department gets as much as it can, and leaves a part to the others.
     Prefer {
         /// TCP connections of the department.
         tcp: u16,
-        /// The others', each of a host of its own.
+        /// TCP connections of the others, each from a host of its own.
         others: u16,
-        /// What the others must get, as a part of the link.
+        /// The part of the link that the others must get.
         leave: Share,
     },
-    /// Calls wait as shortly as they can beside TCP.
+    /// Calls get the shortest delay beside TCP.
     Voice {
         /// Calls at once, each 50 packets of 200 bytes a second.
         calls: u16,
@@ -125,18 +124,18 @@ impl fmt::Display for Match {
     }
 }
 
-/// Occurs when a question has no answer: what is wrong, and what would be right.
+/// Occurs when a question cannot be answered: says what is wrong, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{problem}; {hint}")]
 pub struct Senseless {
     /// What is wrong.
     pub problem: String,
-    /// What would be right.
+    /// What to write instead.
     pub hint: String,
 }
 
-/// The slowest and the fastest link that the lab is asked to measure: below, a
-/// full packet takes longer than half a second; above, a run takes hours.
+/// The slowest and the fastest link that the lab measures. On a slower link, a full packet takes
+/// longer than half a second; on a faster one, a run takes hours.
 const RATES: (Rate, Rate) = (Rate::kbit(24), Rate::kbit(200_000));
 
 /// The IP packets of a call: 20 ms of G.711 with RTP, UDP and IP headers.
@@ -213,7 +212,7 @@ impl Question {
         Ok(())
     }
 
-    /// What so many calls take on the wire, one way.
+    /// The rate that this many calls take on the wire, one way.
     pub(crate) fn calls(&self, calls: u16) -> Rate {
         let packets = CALL_PACKETS * u32::from(calls);
         self.line.layer.wire_rate(u32::from(CALL), packets)
@@ -224,7 +223,7 @@ impl Question {
         u64::from(self.line.layer.wire_bytes(1500))
     }
 
-    /// What is asked, in a sentence.
+    /// The question as a sentence.
     #[must_use]
     pub fn words(&self) -> String {
         let AskedLine { rate, layer, .. } = &self.line;

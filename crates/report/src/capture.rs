@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A recording's capture as a pcapng file (draft-ietf-opsawg-pcapng).
 //!
-//! Two interfaces, one for each direction: a packet stands there when it came
-//! to the line's queue. What became of it is its comment. Time stamps are
-//! nanoseconds since the start of traffic, which readers show as 1 January
-//! 1970. The format itself is the crate `pcap-file`'s.
+//! The file has two interfaces, one for each direction. A packet's time is its arrival at the
+//! line's queue, and its comment says what became of it. Time stamps are nanoseconds since the
+//! start of traffic; readers show them as 1 January 1970. The crate `pcap-file` writes the format.
 
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
@@ -23,10 +22,10 @@ use std::time::Duration;
 use thiserror::Error;
 use weirgate_experiment::{Direction, Fate, LinePacket, Recording};
 
-/// Bytes of an Ethernet header, which the line's lengths leave out.
+/// Bytes of an Ethernet header, which the line's lengths do not include.
 const ETHERNET: u32 = 14;
 
-/// The interfaces: where packets come from, by device and in words.
+/// The interfaces: the device from which packets come, and its description.
 const INTERFACES: [(Direction, &str, &str); 2] = [
     (
         Direction::Up,
@@ -40,12 +39,12 @@ const INTERFACES: [(Direction, &str, &str); 2] = [
     ),
 ];
 
-/// Occurs when a recording holds what the format cannot.
+/// Occurs when a recording has values that the format cannot hold.
 #[derive(Debug, Error)]
 #[error("the capture cannot be written: {0}")]
 pub struct CaptureError(#[from] PcapNgWriteError);
 
-/// The capture as the bytes of a file; `None` where none was asked for.
+/// The capture as the bytes of a file; `None` if none was requested.
 ///
 /// Packets for which the capture had no room are counted in its comment and in
 /// the interfaces' statistics.
@@ -108,7 +107,7 @@ fn interface(direction: Direction) -> usize {
     }
 }
 
-/// What the whole file is, and what is missing in it.
+/// The comment of the whole file: its contents, and what is missing.
 fn section(recording: &Recording) -> SectionHeaderBlock<'static> {
     let mut comment = format!(
         "arm {}; times are virtual, since the start of traffic",
@@ -130,7 +129,7 @@ fn section(recording: &Recording) -> SectionHeaderBlock<'static> {
     }
 }
 
-/// What a packet found, and what became of it.
+/// The comment of a packet: what it found in the queue, and what became of it.
 fn fate(recording: &Recording, packet: &LinePacket) -> String {
     let flow = packet
         .flow

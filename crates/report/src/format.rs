@@ -52,8 +52,7 @@ pub(crate) fn percent(part: f64) -> String {
     format!("{} %", if text == "-0" { "0" } else { text })
 }
 
-/// A promised number, with the digits that somebody wrote, but not with all
-/// that a formula gives.
+/// A promised number, with the digits as written, but rounded if it comes from a formula.
 fn stated(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 100.0 => 1,
@@ -95,9 +94,8 @@ pub(crate) fn promise(expectation: &Expectation, promise: Option<Promise>) -> St
     }
 }
 
-/// How far the figure lies from the promised one: `+4.6 %`, of several runs
-/// with the half width of its confidence interval: `+4.6 % ±0.8 %`; empty
-/// without one.
+/// How far the figure is from the promised one: `+4.6 %`. For several runs, with half the width
+/// of the confidence interval: `+4.6 % ±0.8 %`. Empty without a promised number.
 pub(crate) fn deviation(verdict: &JudgedExpectation) -> String {
     let own = of_mean(verdict);
     let margin = match (verdict.margin, verdict.promised()) {

@@ -2,10 +2,10 @@
 //! Results as text: terminal tables, SVG plots, one self-contained HTML file;
 //! and captures.
 //!
-//! Pure: [`Findings`] in, text out; where the text goes is the caller's. All
-//! figures come from `weirgate-measure`; nothing here computes one, but for
-//! choosing which to show. All text from experiments, recordings and commands
-//! is escaped where it enters SVG or HTML ([`markup`]).
+//! This crate is pure: [`Findings`] in, text out; the caller decides where the text goes. All
+//! figures come from `weirgate-measure`. This crate computes none, and only chooses which to
+//! show. All text from experiments, recordings and commands is escaped where it enters SVG or
+//! HTML ([`markup`]).
 //!
 //! - [`terminal`]: a table of arms and metrics, then expectations, in 80 columns.
 //! - [`try_summary`]: what `weirgate try` says.
@@ -93,24 +93,24 @@ pub struct Findings<'a> {
     pub experiment: &'a Experiment,
     /// The seed of the runs, or of the first where there are several.
     pub seed: u64,
-    /// How many runs with seeds from that one on the figures are means of.
+    /// The number of runs, with consecutive seeds, of which the figures are means.
     pub seeds: u16,
-    /// Of several runs, half the width of 95 % confidence intervals.
+    /// For several runs, half the width of 95 % confidence intervals.
     pub intervals: &'a Intervals,
     /// The arms that ran, in the order in which they are shown.
     pub runs: &'a [Run<'a>],
-    /// What became of the expectations.
+    /// The verdicts on the expectations.
     pub verdicts: &'a [JudgedExpectation],
     /// Calculated figures by arm.
     pub calculated: &'a BTreeMap<String, Vec<Prediction>>,
-    /// What sweeps tried.
+    /// The values that sweeps tried.
     pub tried: &'a [Tried],
     /// Texts of the policies, by the path written in the experiment.
     pub policies: &'a BTreeMap<String, String>,
 }
 
 impl Findings<'_> {
-    /// Expectations kept, and all of them.
+    /// The number of kept expectations, and of all.
     pub fn score(&self) -> (usize, usize) {
         let kept = self
             .verdicts
@@ -120,7 +120,7 @@ impl Findings<'_> {
         (kept, self.verdicts.len())
     }
 
-    /// What the figures are, where they are of several runs.
+    /// A note on the figures, if they are of several runs.
     fn repeated(&self) -> Option<String> {
         (self.seeds > 1).then(|| {
             format!(

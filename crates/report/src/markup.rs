@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writing SVG and HTML: escaping, and short numbers.
 //!
-//! Every text that is not this crate's own passes [`escaped`]; a test draws an
-//! experiment whose every name is markup.
+//! Every text from outside this crate passes [`escaped`]. A test draws an experiment in which
+//! every name is markup.
 
 use std::fmt::{self, Display};
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which figures a table shows.
 //!
-//! Of every phase: each probe's mean, p99 and longest round trip, what each
-//! flow got, how busy the line was, and whatever an expectation names. With
-//! many phases only the first probe's mean and what is expected.
+//! For every phase: the mean, p99 and longest round trip of each probe, the rate of each flow,
+//! the utilisation of the line, and every figure that an expectation names. With many phases,
+//! only the first probe's mean and the expected figures.
 
 use crate::{Findings, format};
 use weirgate_experiment::{Experiment, Metric, Quantity, Statistic, TrafficKind};
 
-/// Phases up to which everything is shown.
+/// The largest number of phases for which everything is shown.
 const FEW_PHASES: usize = 6;
 
-/// A table of figures: arms beside each other, phases below each other; of a
-/// single arm, phases beside each other.
+/// A table of figures: arms are columns, phases are blocks of rows. For a single arm, phases are
+/// columns.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Table {
     pub(crate) columns: Vec<String>,
@@ -30,18 +30,18 @@ pub(crate) struct Block {
 /// One kind of figure.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
-    /// What it is, without the phase: `rtt interactive mean`.
+    /// Its name without the phase: `rtt interactive mean`.
     pub(crate) label: String,
     /// Its unit.
     pub(crate) unit: &'static str,
     /// Its value in each column.
     pub(crate) values: Vec<Option<f64>>,
-    /// Half the width of each one's confidence interval, of several runs.
+    /// Half the width of each value's confidence interval, for several runs.
     pub(crate) halves: Vec<Option<f64>>,
 }
 
 impl Row {
-    /// What stands in each column.
+    /// The heading of each column.
     pub(crate) fn cells(&self) -> impl Iterator<Item = Option<String>> + '_ {
         let halves = self.halves.iter().copied().chain(std::iter::repeat(None));
         self.values.iter().zip(halves).map(|(value, half)| {
@@ -90,7 +90,7 @@ pub(crate) fn table(findings: &Findings) -> Table {
     }
 }
 
-/// The only column's blocks become columns.
+/// Turns the blocks of a single column into columns.
 fn transposed(table: &Table) -> Table {
     let columns: Vec<String> = table
         .blocks
@@ -183,8 +183,8 @@ pub(crate) fn label(metric: &Metric) -> String {
     parts.join(" ")
 }
 
-/// A whole metric in words, for who does not know its name: its phase and what it
-/// is, such as `uploads: round trip interactive mean`.
+/// A whole metric in words, for readers who do not know its name: its phase and meaning, such as
+/// `uploads: round trip interactive mean`.
 pub(crate) fn in_words(metric: &Metric) -> String {
     let mut words = label(metric);
     if let Some(rest) = words.strip_prefix("rtt ") {
@@ -211,7 +211,7 @@ fn metrics(experiment: &Experiment, phase: Option<&str>) -> Vec<Metric> {
     };
     let mut found: Vec<Metric> = Vec::new();
     let few = experiment.phases.len() <= FEW_PHASES;
-    // The whole run is shown by its phases where there are some.
+    // If there are phases, they stand for the whole run.
     if phase.is_some() || experiment.phases.is_empty() {
         found.extend(usual(experiment, few).into_iter().map(in_phase));
     }

@@ -76,7 +76,7 @@ fn table(out: &mut String, table: &Table) {
     }
 }
 
-/// The part of the table with the columns from the first to before the second.
+/// The part of the table from the first given column to just before the second.
 fn part(
     out: &mut String,
     table: &Table,
@@ -132,7 +132,7 @@ fn expectations(findings: &Findings) -> String {
     out
 }
 
-/// What was expected and not measured, with why; nothing where all was.
+/// Expectations without a measured figure, and the reasons; empty if there are none.
 #[must_use]
 pub fn missed(verdicts: &[JudgedExpectation]) -> String {
     let missed: String = verdicts
@@ -180,7 +180,7 @@ fn verdict_line(verdict: &JudgedExpectation) -> String {
     )
 }
 
-/// Why, where the promise was not kept.
+/// The reason, if the promise was not kept.
 fn reasons(verdict: &JudgedExpectation, all: &[JudgedExpectation]) -> Vec<String> {
     let mut lines = Vec::new();
     match &verdict.judgement {
@@ -224,7 +224,7 @@ fn right(text: &str, width: usize) -> String {
     format!("{text:>width$}")
 }
 
-/// At most so many columns, with an ellipsis where something was cut.
+/// Cuts a text to this many columns, with an ellipsis if something is cut.
 fn shortened(text: &str, width: usize) -> String {
     if text_width(text) <= width {
         return text.to_owned();

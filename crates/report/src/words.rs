@@ -19,7 +19,7 @@ pub(crate) fn score(kept: usize, all: usize) -> String {
     }
 }
 
-/// With its first letter in upper case.
+/// The text with its first letter in upper case.
 pub(crate) fn capitalised(text: &str) -> String {
     let mut characters = text.chars();
     match characters.next() {
@@ -28,8 +28,8 @@ pub(crate) fn capitalised(text: &str) -> String {
     }
 }
 
-/// Says of each arm in which phases the laboratory's machine had no time to spare; `None`
-/// where it always had.
+/// Names, for each arm, the phases in which the laboratory's machine had no time to spare; `None`
+/// if there are none.
 pub(crate) fn overloaded<'a>(arms: impl Iterator<Item = &'a ArmFigures>) -> Option<String> {
     let all = arms.filter_map(|arm| {
         let phases = arm.overloaded().join(", ");
@@ -100,9 +100,9 @@ struct Roles<'a> {
     up: Option<&'a str>,
     /// The phase in which uploads run beside the download.
     busy: Option<&'a str>,
-    /// Whether those are several.
+    /// Whether several uploads run in it.
     several: bool,
-    /// One without uploads.
+    /// A phase without uploads.
     quiet: Option<&'a str>,
     down_ceiling: f64,
     up_ceiling: f64,

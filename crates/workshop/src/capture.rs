@@ -15,7 +15,7 @@ use weirgate_console::output;
 /// `weirgate aqm record --capture`.
 pub fn record(capture: &Path, path: &Path) -> Outcome {
     let file = File::open(capture).map_err(|error| unreadable(capture, &error))?;
-    // Beside its path, so that a capture that breaks off leaves nothing.
+    // Written beside its path first, so that a broken capture leaves no file.
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     let whole = tempfile::Builder::new()
         .permissions(std::fs::Permissions::from_mode(0o644))

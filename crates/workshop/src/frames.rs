@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a discipline is given of the packets of a capture. It needs nothing else
-//! of this crate, so that fuzzing reads it too (`fuzz/src/capture.rs`).
+//! Translates the packets of a capture into a discipline's input. This module needs nothing else
+//! of this crate, because fuzzing includes it too (`fuzz/src/capture.rs`).
 
 use pcap_file::DataLink;
 use pcap_file::pcap::PcapReader;
@@ -17,13 +17,13 @@ const ETHERNET: usize = 14;
 struct Frame<'a> {
     link: DataLink,
     time: Duration,
-    /// Bytes that it had; `data` may be fewer.
+    /// Its length in bytes; `data` may be shorter.
     len: u32,
     data: &'a [u8],
 }
 
-/// Goes through a capture's packets, pcap or pcapng, as what a discipline is given
-/// of them, until `take` has enough; what is wrong with it, in words.
+/// Passes the packets of a capture (pcap or pcapng) to `take` as a discipline's input, until
+/// `take` has enough. An error says what is wrong with the capture.
 pub fn each(mut file: impl BufRead, mut take: impl FnMut(&Packet) -> bool) -> Result<(), String> {
     let begin = file.fill_buf().map_err(worded)?;
     // A section header block's type (draft-ietf-opsawg-pcapng, section 4.1).
@@ -74,7 +74,7 @@ fn worded(error: impl std::fmt::Display) -> String {
 }
 
 impl Frame<'_> {
-    /// What a discipline is given of it.
+    /// The discipline's input for this packet.
     fn packet(&self) -> Result<Packet, String> {
         let (header, counted) = match self.link {
             DataLink::ETHERNET => (ETHERNET, 0),
@@ -98,7 +98,7 @@ impl Frame<'_> {
     }
 }
 
-/// What follows the link's header and up to two VLAN tags.
+/// The bytes after the link's header and up to two VLAN tags.
 fn ip_header(data: &[u8], header: usize) -> &[u8] {
     let mut at = header;
     if header == ETHERNET {
@@ -109,8 +109,7 @@ fn ip_header(data: &[u8], header: usize) -> &[u8] {
     data.get(at..).unwrap_or_default()
 }
 
-/// A hash of addresses, protocol and ports, and the ECN bits; zeros for what
-/// is no IP packet.
+/// A hash of addresses, protocol and ports, and the ECN bits; zeros if it is no IP packet.
 fn facts(ip: &[u8]) -> (u32, u32) {
     let byte = |at: usize| ip.get(at).copied().unwrap_or_default();
     let (addresses, protocol, ports, ecn) = match byte(0) >> 4 {

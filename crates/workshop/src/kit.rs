@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A discipline's source: where it is, what is wrong with it at sight, and
-//! compiling it for this machine and for the kernel. The kit's own headers are
-//! in this program; the compiler is the machine's.
+//! A discipline's source: its path, its lint, and its compilation for this machine and for the
+//! kernel. The kit's headers are part of this program; the compiler is the machine's.
 
 use crate::lint;
 use anyhow::Context;
@@ -19,32 +18,32 @@ use weirgate_console::exit::{Failure, wrong};
 /// The program that runs a discipline on this machine.
 const DRIVER: &str = include_str!("../kit/driver.c");
 
-/// The one that runs the shaper with classes.
+/// The program that runs the shaper with classes.
 const SHAPER_DRIVER: &str = include_str!("../kit/shaper.c");
 
-/// How either is given a fuzzer's bytes.
+/// The source that passes a fuzzer's bytes to either.
 const FUZZED: &str = include_str!("../kit/fuzzed.h");
 
-/// How it notices a call without end.
+/// The source that detects an endless call.
 const WATCH: &str = include_str!("../kit/watch.h");
 
-/// What it checks of a verdict.
+/// The source that checks verdicts.
 const VERDICT: &str = include_str!("../kit/verdict.h");
 
-/// What it says of a discipline.
+/// The source that describes a discipline.
 const TABLES: &str = include_str!("../kit/tables.h");
 
-/// What the shaper is called where a discipline could be named.
+/// The shaper's name in place of a discipline's.
 pub const SHAPER: &str = "shaper";
 
-/// Compilers for this machine and for BPF, the first that is there; `CC` and
-/// `CLANG` come before.
+/// Compilers for this machine and for BPF: the first one that exists is used. `CC` and `CLANG`
+/// take precedence.
 const NATIVE: [&str; 4] = ["clang-19", "clang-20", "clang", "gcc"];
 const BPF: [&str; 3] = ["clang-19", "clang-20", "clang"];
 
 /// A discipline to work on.
 pub struct Subject {
-    /// Its name, which is its file's.
+    /// Its name, which is the name of its file.
     pub name: String,
     /// Its source.
     pub file: PathBuf,
@@ -152,7 +151,7 @@ impl Subject {
         self.kit.path().join("kinds.h").is_file()
     }
 
-    /// What is wrong at sight: every line of it.
+    /// The mistakes that lint finds, one line for each.
     pub fn look(&self) -> Result<(), Failure> {
         let file = self.file.display();
         let text = fs::read_to_string(&self.file)
@@ -193,7 +192,7 @@ impl Subject {
             "-O1",
             "-g",
             "-fwrapv",
-            // A loop without end must stay one, or nobody finds it.
+            // The compiler must not remove an endless loop, or nobody finds it.
             "-fno-finite-loops",
             "-fno-sanitize-recover=all",
             "-fno-omit-frame-pointer",
@@ -234,7 +233,7 @@ impl Subject {
         Ok(program)
     }
 
-    /// What is compiled for this machine, with what is defined for it.
+    /// The files that are compiled for this machine, with their definitions.
     fn units(&self) -> Vec<(&'static str, Vec<String>)> {
         let host = "aqm/host/native/native.c";
         let common = ("aqm/host/native/common.c", Vec::new());
@@ -249,7 +248,7 @@ impl Subject {
                 .collect();
         }
         let mut own = defines(&self.name, &self.file.display().to_string());
-        // Numbers between the parts of an instance, for AddressSanitizer.
+        // Padding between the parts of an instance, for AddressSanitizer.
         own.push("-DAQM_FENCED=512".to_owned());
         vec![(host, own.clone()), common, ("driver.c", own)]
     }
@@ -259,9 +258,10 @@ impl Subject {
     pub fn library(&self) -> Result<PathBuf, Failure> {
         let (program, ingress) = (self.bpf(Host::Qdisc)?, self.bpf(Host::Ingress)?);
         let shaper = self.kit.path().join("shaper.o");
-        // The file itself states what its instances are made of, so it is built twice.
+        // The file states the layout of its own instances, so it is built twice.
         fs::write(&shaper, "")?;
-        // Under another name: the loader gives a file again that it has by its name.
+        // Under another name, because the loader returns a file that it has already loaded by its
+        // name.
         let first = self.shared_object(&[&program, &ingress, &shaper], "first")?;
         if self.is_leaf()? {
             let own = Discipline::open(&first, kit_number()).map_err(wrong)?;
@@ -270,7 +270,8 @@ impl Subject {
         self.shared_object(&[&program, &ingress, &shaper], &self.name)
     }
 
-    /// Whether it may be a class's queue: no class waits for packets that are held.
+    /// Whether it may be the queue of a class. A discipline that holds packets may not, because
+    /// no class waits for them.
     fn is_leaf(&self) -> Result<bool, Failure> {
         Ok(!fs::read_to_string(&self.file)?.contains("AQM_NEEDS_HOLD"))
     }
@@ -336,13 +337,13 @@ impl Subject {
         let mut file = fs::read(&library)?;
         file.extend(seal(&file, kit_number()));
         fs::write(&library, file)?;
-        // The lab packs only what can be run.
+        // The lab packs only executable files.
         fs::set_permissions(&library, fs::Permissions::from_mode(0o755))?;
         Ok(library)
     }
 
-    /// The hosts in the kernel that take it: one that keeps account of packets that
-    /// wait has nothing to decide by where none do.
+    /// The hosts in the kernel that accept it. A discipline that tracks waiting packets cannot
+    /// work where none wait.
     pub fn hosts(&self) -> Result<Vec<Host>, Failure> {
         let source = fs::read_to_string(&self.file)?;
         Ok(if source.contains("AQM_NEEDS_QUEUE") {
@@ -373,7 +374,7 @@ impl Subject {
         Ok(object)
     }
 
-    /// A compiler of programs for the kernel, with its constant options.
+    /// The compiler of programs for the kernel, with its fixed options.
     fn bpf_compiler(&self) -> Result<Command, Failure> {
         let (compiler, _) = compiler("CLANG", &BPF)?;
         let kit = self.kit.path();
@@ -404,7 +405,7 @@ impl Subject {
         Ok(command)
     }
 
-    /// Runs a compiler; what it says names files and lines.
+    /// Runs a compiler, whose messages name files and lines.
     fn run(&self, mut command: Command) -> Result<(), Failure> {
         let output = command.output().context("the compiler")?;
         if output.status.success() {
@@ -429,7 +430,7 @@ pub enum Host {
 }
 
 impl Host {
-    /// What makes a program of a discipline's file.
+    /// The source that makes a program of a discipline's file.
     fn header(self) -> &'static str {
         match self {
             Self::Qdisc => "qdisc.bpf.h",
@@ -438,8 +439,8 @@ impl Host {
     }
 }
 
-/// C that has these programs between their names: as a qdisc, for arriving packets, and
-/// the shaper with it.
+/// C that contains these programs between their names: as a qdisc, for arriving packets, and as
+/// the shaper with the discipline.
 fn embedded(programs: &[&Path; 3]) -> String {
     let mut text = String::from("__asm__(\".pushsection .rodata\\n\"\n");
     for (name, file) in ["program", "ingress", "shaper"].into_iter().zip(programs) {
@@ -454,7 +455,7 @@ fn embedded(programs: &[&Path; 3]) -> String {
     text + "\".popsection\\n\");\n"
 }
 
-/// How a discipline is named to the native host's files.
+/// The definitions that name a discipline to the native host's files.
 fn defines(name: &str, file: &str) -> Vec<String> {
     vec![
         format!("-DAQM_NAME={name}"),

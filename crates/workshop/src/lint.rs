@@ -28,13 +28,14 @@ const FORBIDDEN: [(&str, &str); 9] = [
     ("__asm__", "code that is not C"),
 ];
 
-/// Loops of more rounds than this no packet waits for, and no verifier follows.
+/// The maximum number of rounds of a loop. More would take too long for a packet, and for the
+/// verifier.
 const MOST_ROUNDS: u64 = 1 << 20;
 
 /// Why there are no variables outside of functions.
 const OWN_MEMORY: &str = "memory that all instances would share; put it into the table of state";
 
-/// Lines from 1, and what is wrong there.
+/// The mistakes, each with its line, from 1.
 pub fn mistakes(text: &str) -> Vec<(usize, String)> {
     let blanked = blanked(text);
     let mut found = Vec::new();
@@ -69,7 +70,7 @@ pub fn mistakes(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Words that must not be, one by one.
+/// Forbidden words.
 fn words(line: &str, tell: &mut dyn FnMut(&str, &str)) {
     for word in line.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '.') {
         let forbidden = FORBIDDEN.iter().find(|(bad, _)| *bad == word);
@@ -80,7 +81,7 @@ fn words(line: &str, tell: &mut dyn FnMut(&str, &str)) {
     }
 }
 
-/// The file that a line includes, where it is none of the kit's.
+/// The file that a line includes, if it is not one of the kit's.
 fn included(line: &str) -> Option<&str> {
     let rest = line.trim_start().strip_prefix('#')?.trim_start();
     let file = rest.strip_prefix("include")?.trim();
@@ -104,7 +105,7 @@ fn rounds(line: &str) -> Option<u64> {
     bound[..digits].parse().ok()
 }
 
-/// What a loop counts by and is its bound: of `AQM_LOOP (i, 10)`.
+/// The counter and the bound of a loop, as in `AQM_LOOP (i, 10)`.
 fn head(line: &str) -> Option<(&str, &str)> {
     let rest = ["_LOOP (", "_LOOP("]
         .iter()
@@ -122,7 +123,7 @@ fn head(line: &str) -> Option<(&str, &str)> {
     Some((counter.trim(), bound.trim()))
 }
 
-/// The bound of a loop where it is read from somewhere: no verifier follows it.
+/// The bound of a loop, if it is read from memory: the verifier cannot follow it.
 fn changing_bound(line: &str) -> Option<&str> {
     if line.trim_start().starts_with('#') {
         return None;
@@ -136,7 +137,7 @@ fn changing_bound(line: &str) -> Option<&str> {
 fn variables(blanked: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut depth = 0_usize;
-    // What stands outside of braces since the last end, and where it began.
+    // The text outside braces since the last statement, and its first line.
     let (mut outside, mut began) = (String::new(), 0);
     let mut continued = false;
     for (number, line) in (1..).zip(blanked.lines()) {
@@ -196,8 +197,8 @@ fn is_constant(declaration: &str) -> bool {
         .any(|word| word == "const")
 }
 
-/// Whether what ends in a semicolon outside of functions makes a variable: not
-/// a type, not a function's declaration, not a macro's call, not a constant.
+/// Whether a statement outside functions defines a variable: it is no type, no function
+/// declaration, no macro call and no constant.
 fn is_variable(declaration: &str) -> bool {
     let words: Vec<&str> = declaration.split_whitespace().collect();
     let only_a_type = matches!(

@@ -11,8 +11,8 @@ use weirgate_console::discipline::{LinkArguments, discipline, set};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 
-/// Bytes of the largest recording that is read, which is held in memory whole:
-/// some 30 million events.
+/// Bytes of the largest recording that is read, about 30 million events. It is held in memory as
+/// a whole.
 const LARGEST: u64 = 2 << 30;
 
 /// `weirgate aqm replay`.
@@ -41,7 +41,7 @@ pub fn run(
     let begun = begun(one, &recording);
     let mut settings = begun.as_ref().filter(|_| same).map_or_else(
         || Settings::new(one),
-        // What is not set again stays as it was.
+        // Parameters that are not set again stay unchanged.
         Queue::settings,
     );
     set(&mut settings, words)?;
@@ -59,8 +59,8 @@ pub fn run(
     simulate(&settings, link, &recording, (backlog, seed))
 }
 
-/// The queue as it was when the recording began; `None` where nobody knows, as of a
-/// capture, or of a discipline that is not here.
+/// The queue at the beginning of the recording; `None` if it is unknown, as for a capture, or for
+/// a discipline that this program lacks.
 fn begun(one: Discipline, recording: &Recording<'_>) -> Option<Queue<()>> {
     let name = &recording.about.discipline;
     let recorded = if name == one.name() {
@@ -77,7 +77,7 @@ fn begun(one: Discipline, recording: &Recording<'_>) -> Option<Queue<()>> {
     None
 }
 
-/// Verdict by verdict.
+/// Compares verdict by verdict.
 fn compare(one: Discipline, recording: &Recording<'_>) -> Outcome {
     let mut mirror = Mirror::new(one);
     let (mut packets, mut events, mut states) = (0_u64, 0_u64, 0_u64);
@@ -105,8 +105,8 @@ fn compare(one: Discipline, recording: &Recording<'_>) -> Outcome {
     Ok(Status::Done)
 }
 
-/// Packets come as recorded, behind those that waited when the recording began, and
-/// leave one after the other at the link's rate.
+/// Packets arrive as recorded, behind those that waited at the beginning, and leave one after the
+/// other at the link's rate.
 fn simulate(
     settings: &Settings,
     mut link: Link,
@@ -125,7 +125,7 @@ fn simulate(
     let mut waits = Vec::new();
     let mut send_until = |queue: &mut Queue<()>, now: u64, free: &mut u64| {
         while *free <= now {
-            // It learns that nothing is left, too.
+            // The discipline also learns that the queue is empty.
             let Some((_, packet, ())) = queue.depart(*free).sent else {
                 break;
             };
@@ -196,7 +196,7 @@ fn summary(settings: &Settings, queue: &Queue<()>, waits: &[u64]) -> String {
     text
 }
 
-/// What a failure of reading a file is.
+/// Translates a failure to read a file.
 pub fn unreadable(path: &Path, error: &impl std::fmt::Display) -> Failure {
     wrong(format!("{}: {error}", path.display()))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Scripted tests of a discipline: lines of time, event and what must come of
-//! it, made into calls for the driver, and its answers compared.
+//! Scripted tests of a discipline. Each line has a time, an event and the expected result. The
+//! script becomes calls for the driver, whose answers are compared.
 
 use std::fmt::Write as _;
 use weirgate_aqm::Row;
@@ -18,8 +18,8 @@ enum Expected {
     Number(String, u64),
 }
 
-/// How a class in a script is read: its text and its index among the others,
-/// into its number and the driver's calls.
+/// Reads a class of a script: from its text and its index, makes its number and the driver's
+/// calls.
 pub type ReadClass = fn(&str, usize) -> Result<(u32, String), String>;
 
 /// The classes of a script of the shaper.
@@ -29,18 +29,18 @@ struct Classes {
     numbers: Vec<u32>,
 }
 
-/// What a script can name of a discipline.
+/// The names that a script can use for a discipline.
 #[derive(Debug, Default)]
 pub struct Described {
     /// Its parameters.
     pub params: Vec<Row>,
     /// Its state, its statistics and what is counted for every discipline.
     pub numbers: Vec<Row>,
-    /// What it asks for (`enum aqm_needs`, aqm/include/aqm.h).
+    /// Its needs (`enum aqm_needs`, aqm/include/aqm.h).
     pub needs: u32,
 }
 
-/// What a line may say of a packet, and which needs make a discipline see it.
+/// The fields of a packet in a script, each with the needs that make a discipline see it.
 const ASKED: [(&str, u32, &str); 3] = [
     ("random", 1, "AQM_NEEDS_RANDOM"),
     ("flow", 2 | 16, "AQM_NEEDS_FLOW or AQM_NEEDS_CODE"),
@@ -50,16 +50,16 @@ const ASKED: [(&str, u32, &str); 3] = [
 /// The same of a departure.
 const RANDOM_OUT: (&str, u32, &str) = ("random", 128, "AQM_NEEDS_RANDOM_OUT");
 
-/// A script as calls, with what must come of them.
+/// A script as calls, with the expected results.
 #[derive(Debug, Default)]
 pub struct Script {
-    /// What the driver reads.
+    /// The driver's input.
     pub calls: String,
     /// The latest time so far.
     last_ns: u64,
-    /// Where there are any.
+    /// The classes, if there are any.
     classes: Option<Classes>,
-    /// By line of the script.
+    /// The expectations, by line of the script.
     expected: Vec<(usize, Option<Expected>)>,
 }
 
@@ -190,7 +190,7 @@ impl Script {
         Ok(())
     }
 
-    /// A class as `weirgate aqm load --class` has it.
+    /// Reads a class in the form of `weirgate aqm load --class`.
     fn class(&mut self, text: &str) -> Result<(), String> {
         let classes = self.classes.as_mut().ok_or("there are no classes here")?;
         let (number, calls) = (classes.read)(text, classes.numbers.len())?;
@@ -203,7 +203,7 @@ impl Script {
         Ok(())
     }
 
-    /// The class that an arrival names, as the driver is given it.
+    /// The class that an arrival names, in the form of the driver.
     fn class_of(&self, words: &[&str]) -> Result<String, String> {
         let Some(classes) = &self.classes else {
             return Ok(String::new());
@@ -223,7 +223,7 @@ impl Script {
         Ok(format!(" {id}"))
     }
 
-    /// A time, which is none before the last.
+    /// Reads a time, which must not be before the last one.
     fn time(&mut self, text: &str) -> Result<u64, String> {
         let time = nanos(text)?;
         if time < self.last_ns {
@@ -315,8 +315,7 @@ fn worded(answer: &str) -> String {
     }
 }
 
-/// The value that a number must have: in its unit, as a parameter is written, or
-/// as a whole number.
+/// The expected value of a number: with its unit, as for a parameter, or as a whole number.
 fn stated(row: Option<&Row>, due: &str) -> Result<u64, String> {
     if let Some(value) = number(due) {
         return Ok(value);
@@ -328,7 +327,7 @@ fn stated(row: Option<&Row>, due: &str) -> Result<u64, String> {
     })
 }
 
-/// Whether a line says what its discipline is never given.
+/// Whether a line sets a field that its discipline never sees.
 fn asks(words: &[&str], (name, needs, flag): (&str, u32, &str), own: u32) -> Result<(), String> {
     let given = words.chunks(2).any(|pair| pair.first() == Some(&name));
     if given && own & needs == 0 {

@@ -15,10 +15,10 @@ use weirgate_console::discipline::class::class;
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 
-/// What it must do.
+/// The script of what it must do.
 const SCRIPT: &str = include_str!("../kit/shaper.script");
 
-/// Packets of made up traffic.
+/// The number of packets of generated traffic.
 const PACKETS: u64 = 20_000;
 
 /// `weirgate aqm test shaper`, or of a script with classes.
@@ -58,7 +58,7 @@ pub fn test(what: &Path) -> Outcome {
     })
 }
 
-/// A class as `weirgate aqm load --class` has it, as the driver's calls.
+/// Translates a class in the form of `weirgate aqm load --class` into the driver's calls.
 fn class_calls(text: &str, at: usize) -> Result<(u32, String), String> {
     if at == CLASSES {
         return Err(format!("there are {CLASSES} classes at most"));
@@ -84,8 +84,8 @@ fn class_calls(text: &str, at: usize) -> Result<(u32, String), String> {
     Ok((rule.classid, calls))
 }
 
-/// Calls: four classes with disciplines from `first` on, and more traffic than
-/// the line takes, then less.
+/// Calls for four classes with disciplines from `first` on: first more traffic than the line
+/// carries, then less.
 fn traffic(first: usize, kinds: usize) -> String {
     let rate = 125_000;
     let mut calls = format!("q\nl {rate} 1514 14 0 1\n");

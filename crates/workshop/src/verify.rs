@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate aqm verify`: what kernels' verifiers say of a discipline, or of
-//! every program that weirgate loads.
+//! `weirgate aqm verify`: the verdict of kernels' verifiers on a discipline, or on every program
+//! that weirgate loads.
 
 use crate::kit::Subject;
 use anyhow::Context;
@@ -15,7 +15,7 @@ use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_lab::{KernelChoice, Lab, LabError, Limits, Options};
 
-/// What only a kernel with qdiscs of BPF programs has (net/sched/bpf_qdisc.c).
+/// A name that only a kernel with BPF qdiscs has (net/sched/bpf_qdisc.c).
 const QDISC_FUNCTIONS: [&str; 2] = ["bpf_kfree_skb", "bpf_qdisc_skb_drop"];
 
 /// How long the lab's kernel may take over a program, its boot included.
@@ -26,7 +26,7 @@ pub fn verify(what: &[PathBuf], lab: bool, kernels: &[KernelChoice]) -> Outcome 
     let is_object = |path: &&PathBuf| path.extension().is_some_and(|kind| kind == "o");
     let (objects, named): (Vec<&PathBuf>, Vec<&PathBuf>) = what.iter().partition(is_object);
     let subjects = named.into_iter().map(|path| Subject::find(path));
-    // What is compiled lies in the subjects' folders, which go with them.
+    // Compiled files are in the subjects' folders, which are removed with the subjects.
     let subjects = subjects.collect::<Result<Vec<_>, _>>()?;
     let mut objects: Vec<PathBuf> = objects.into_iter().cloned().collect();
     for subject in &subjects {
@@ -42,7 +42,7 @@ pub fn verify(what: &[PathBuf], lab: bool, kernels: &[KernelChoice]) -> Outcome 
             each(&objects)
         };
     }
-    // Every kernel is asked, so that one run says which of them take it.
+    // Every kernel is tried, so that one run tells which of them accept it.
     let own = lab.then_some(None);
     let named = kernels.iter().map(Some);
     let mut refusals = Vec::new();
@@ -89,9 +89,9 @@ fn write_costs(text: &mut String, costs: Vec<Cost>) {
     }
 }
 
-/// Loads every program that weirgate carries into the running kernel, one after
-/// the other: instructions of each object's programs together, and what the
-/// verifier goes through for the one that costs it most.
+/// Loads every program of weirgate into the running kernel, one after the other. Reports the
+/// instructions of each object's programs together, and the instructions that the verifier
+/// processes for the most expensive one.
 fn everything() -> Outcome {
     let mut status = Status::Done;
     for (name, object) in programs() {
@@ -120,7 +120,7 @@ fn everything() -> Outcome {
     Ok(status)
 }
 
-/// Where the verifier refuses, and why.
+/// The position at which the verifier refuses, and the reason.
 fn refusal(refused: &Refused) -> String {
     if QDISC_FUNCTIONS
         .iter()
@@ -138,13 +138,13 @@ fn refusal(refused: &Refused) -> String {
     format!("{line}: the verifier refuses it: {}{code}", refused.why)
 }
 
-/// Has this very program do it in the lab's kernel.
+/// Runs this same program in the lab's kernel.
 fn in_the_lab(objects: &[PathBuf], kernel: Option<&KernelChoice>) -> Outcome {
     let own = std::env::current_exe()?.to_string_lossy().into_owned();
     let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let mut words = vec![base(&own), "aqm".to_owned(), "verify".to_owned()];
     let brought = BTreeSet::from([own]);
-    // Where the lab's machine finds each, and what is in it.
+    // The path of each file in the lab's machine, and its contents.
     let mut packed = Vec::new();
     for (number, path) in objects.iter().enumerate() {
         let content = fs::read(path).with_context(|| path.display().to_string())?;

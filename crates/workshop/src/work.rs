@@ -23,13 +23,13 @@ const SCRIPT: &str = include_str!("../kit/template.script");
 /// The experiment that a new discipline begins with.
 const TWO_WAY: &str = include_str!("../kit/two-way.toml");
 
-/// Seconds after which a discipline is taken to be without end.
+/// Seconds after which a discipline counts as an endless loop.
 const PATIENCE: &str = "120";
 
-/// What the driver says of a call that takes too long (`CALL_S`, kit/driver.c).
+/// The driver's message about a call that takes too long (`CALL_S`, kit/driver.c).
 const ENDLESS: &str = "does not come to an end";
 
-/// What a planted mistake makes AddressSanitizer say.
+/// AddressSanitizer's message about the planted mistake.
 const PLANTED: &str = "use-after-poison";
 
 /// `weirgate aqm new`.
@@ -123,8 +123,8 @@ pub fn test(what: &Path, recording: Option<&Path>, rate: Option<Rate>) -> Outcom
     }
     let subject = Subject::find(what)?;
     subject.look()?;
-    // What the compiler for the kernel refuses, such as a signed division, is no
-    // discipline either, and its message has the line.
+    // The compiler for the kernel refuses more, such as a signed division. Its message has the
+    // line.
     for host in subject.hosts()? {
         subject.bpf(host)?;
     }
@@ -149,7 +149,7 @@ pub fn test(what: &Path, recording: Option<&Path>, rate: Option<Rate>) -> Outcom
         }
     }
     let (calls, what) = traffic(recording, rate)?;
-    // A link of unknown rate, by which nobody may divide.
+    // A link of unknown rate, which must not be a divisor.
     let unknown = calls.replacen(&link_of(rate), "l 0 1514 0 0 0\n", 1);
     drive(&subject, &driver, &unknown)?;
     let output = drive(&subject, &driver, &calls)?;
@@ -174,8 +174,8 @@ pub fn test(what: &Path, recording: Option<&Path>, rate: Option<Rate>) -> Outcom
     })
 }
 
-/// Calls of recorded traffic, or of traffic made up: bursts of several flows
-/// above and below the link's rate.
+/// Calls of recorded or generated traffic. Generated traffic is bursts of several flows, above
+/// and below the link's rate.
 fn traffic(recording: Option<&Path>, rate: Option<Rate>) -> Result<(String, String), Failure> {
     let mut calls = format!("q\n{}b\n", link_of(rate));
     let rate = bytes_s(rate);
@@ -216,17 +216,17 @@ fn link_of(rate: Option<Rate>) -> String {
     format!("l {} 1514 0 0 0\n", bytes_s(rate))
 }
 
-/// What a discipline may not ask for: its flag, its bits in `enum aqm_needs`, and the
-/// driver's call that hands out something where the kernel has 0.
+/// An input that a discipline may do without: its flag, its bits in `enum aqm_needs`, and the
+/// driver's call that supplies a value where the kernel has 0.
 const UNASKED: [(&str, u32, &str); 3] = [
     ("random", 1 | 128, "u 2779096485 0 0\n"),
     ("flow", 2 | 16, "u 0 2779096485 0\n"),
     ("ecn", 256, "u 0 0 1\n"),
 ];
 
-/// Whether verdicts depend only on what the discipline asks for: the same calls are
-/// made again, at other addresses, then with something else in place of each thing
-/// that it does not ask for.
+/// Checks that verdicts depend only on the inputs that the discipline requests. The same calls
+/// are repeated at other addresses, then with another value for each input that it does not
+/// request.
 fn tells_by_what_it_asks_for(
     subject: &Subject,
     driver: &Path,
@@ -291,12 +291,13 @@ fn describe(subject: &Subject, driver: &Path) -> Result<Described, Failure> {
     })
 }
 
-/// Gives the driver calls; its output, or what is wrong with the discipline.
+/// Runs the driver with calls. Returns its output; an error says what is wrong with the
+/// discipline.
 pub fn drive(subject: &Subject, driver: &Path, calls: &str) -> Result<String, Failure> {
     let mut input = tempfile::tempfile()?;
     input.write_all(calls.as_bytes())?;
     std::io::Seek::rewind(&mut input)?;
-    // ABRT, so that AddressSanitizer says where it was.
+    // ABRT makes AddressSanitizer report the position.
     let output = Command::new("timeout")
         .args(["--signal=ABRT", PATIENCE])
         .arg(driver)
@@ -318,7 +319,7 @@ pub fn drive(subject: &Subject, driver: &Path, calls: &str) -> Result<String, Fa
     Err(finding(subject, driver, &report))
 }
 
-/// The line of the discipline that a report is about, or else the file.
+/// The line of the discipline that a report is about; if it has none, the file.
 fn location(subject: &Subject, driver: &Path, report: &str) -> String {
     let own = subject.file.display().to_string();
     let named = |text: &str| {
@@ -352,8 +353,8 @@ fn finding(subject: &Subject, driver: &Path, report: &str) -> Failure {
         if subject.is_shaper() {
             return Failure::Input(format!("aqm/host/shaper.h: the shaper {what}"));
         }
-        // A call without end was ended in the middle; the report has the line where its
-        // stack goes beyond the signal's frame.
+        // An endless call was interrupted: the report has its line in the stack frames below the
+        // signal's frame.
         let location = if what.starts_with(ENDLESS) {
             location(subject, driver, report)
         } else {
@@ -385,7 +386,7 @@ pub fn fuzz(what: &Path, seconds: u32, floor: Option<u32>) -> Outcome {
         words.iter().any(|word| report.contains(word))
     };
     if !report.contains(PLANTED) {
-        // One of the discipline's own came first.
+        // The fuzzer found a mistake of the discipline's own first.
         if mistaken(&report) {
             return Err(finding(&subject, &planted, &report));
         }
@@ -418,7 +419,7 @@ pub fn fuzz(what: &Path, seconds: u32, floor: Option<u32>) -> Outcome {
 
 fn fuzzed(driver: &Path, seconds: u32) -> Result<String, Failure> {
     let folder = tempfile::tempdir()?;
-    // libFuzzer's words; the driver without it takes the seconds alone.
+    // Options of libFuzzer; the driver without it takes only the seconds.
     let text = fs::read(driver)?;
     let libfuzzer = text.windows(14).any(|part| part == b"max_total_time");
     let mut command = Command::new(driver);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands folded below an experiment: calculations, service classes,
-//! set-up, commands and policies, all figures.
+//! The folded details below an experiment: calculations, service classes, set-up, commands and
+//! policies, all figures.
 
 use super::set_up::{self, node};
 use super::table::{Cell, table};
@@ -74,7 +74,7 @@ fn calculations(out: &mut String, findings: &Findings) {
     folded(out, "What line and traffic let expect", &content);
 }
 
-/// Y.1541, over the full minutes of each arm.
+/// The classes of Y.1541, over the full minutes of each arm.
 fn service_classes(out: &mut String, findings: &Findings) {
     let mut rows = Vec::new();
     for run in findings.runs {
@@ -256,8 +256,8 @@ fn tried(content: &mut String, findings: &Findings, arm: &Arm) {
     table(content, &caption, &[&sweep.parameter, &sweep.best], &rows);
 }
 
-/// A change of the policy while traffic ran: what it took, and its requests
-/// with the time since it began.
+/// A change of the policy while traffic ran: its duration, and its requests with the time since
+/// it began.
 fn changed(number: usize, change: &Changed) -> (String, String) {
     let ms = |from_ns: u64, to_ns: u64| to_ns.saturating_sub(from_ns) as f64 / 1e6;
     let title = format!(

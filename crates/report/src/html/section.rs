@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One experiment: what was expected and what came, tables, plots, set-up.
+//! One experiment: expectations and results, tables, plots, set-up.
 
 use super::details;
 use super::table::{Cell, table};
@@ -42,7 +42,7 @@ impl Section {
         &self.body
     }
 
-    /// Kept and expected, as markup.
+    /// The numbers of kept and of all expectations, as markup.
     pub(super) fn badge(&self) -> String {
         let class = if self.kept == self.expected {
             "good"

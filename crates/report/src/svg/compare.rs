@@ -18,7 +18,7 @@ const RANGE: f64 = 272.0;
 const RATE: f64 = 96.0;
 const GAP: f64 = 56.0;
 
-/// Characters of an arm's name, and of a flow's, that fit.
+/// The number of characters that fit of an arm's name, and of a flow's.
 const ARM: usize = 23;
 const FLOW: usize = 12;
 
@@ -51,8 +51,8 @@ fn figure(run: &Run, phase: &str, rest: &str) -> Option<f64> {
     run.figures.metrics.get(&format!("{phase}.{rest}")).copied()
 }
 
-/// For every phase and arm: minimum, median, p99 and maximum of the first
-/// probe's round trip, and what the first flow of each direction got.
+/// For every phase and arm: minimum, median, p99 and maximum of the first probe's round trip, and
+/// the rate of the first flow in each direction.
 #[must_use]
 pub fn comparison(findings: &Findings) -> Option<Drawing> {
     let probe = &findings.experiment.probes.first()?.name;
@@ -116,8 +116,8 @@ pub fn comparison(findings: &Findings) -> Option<Drawing> {
     Some(canvas.finish("comparison", title, parts.join(" "), bottom + 42.0))
 }
 
-/// Where each arm of each phase stands, with the names of phases drawn; with
-/// one arm a row is named by its phase. Also the bottom of the last.
+/// Draws the names of phases. Returns the position of each arm in each phase, and the bottom of
+/// the last one. With a single arm, a row has the name of its phase.
 fn rows<'a>(canvas: &mut Canvas, findings: &Findings<'a>, probe: &str) -> (Vec<Row<'a>>, f64) {
     let mut y = TOP;
     let single = findings.runs.len() == 1;
@@ -219,7 +219,7 @@ fn rate(canvas: &mut Canvas, row: &Row, flow: &Shown, left: f64) {
     );
 }
 
-/// The first flow of each direction, with what its direction carries.
+/// The first flow of each direction, with the rate that the line carries in that direction.
 fn flows<'a>(findings: &Findings<'a>) -> Vec<Shown<'a>> {
     let line = &findings.experiment.topology.line;
     let near = |node| matches!(node, Node::Host(_) | Node::Gateway);

@@ -147,8 +147,8 @@ impl Panel {
         }
     }
 
-    /// A line through points in order of x, thinned to what pixels can show.
-    /// Where the next point is more than `gap` away, the line breaks.
+    /// A line through points in order of x, thinned to what pixels can show. The line breaks if
+    /// the next point is more than `gap` away.
     pub(super) fn line(&self, points: &[(f64, f64)], gap: f64) -> Path {
         let mut path = Path::default();
         let mut last: Option<f64> = None;
@@ -247,7 +247,7 @@ impl Column {
         self.count += 1;
     }
 
-    /// What a line through the column needs: at most four points.
+    /// The points that a line through the column needs: at most four.
     fn points(&self) -> Vec<(f64, f64)> {
         let middle = f64::midpoint(self.first_x, self.last_x);
         match self.count {

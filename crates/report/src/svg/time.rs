@@ -71,7 +71,7 @@ pub fn latency(findings: &Findings) -> Option<Drawing> {
     draw(findings, &kind, series::latency)
 }
 
-/// Bytes that each TCP sender has on the way.
+/// The bytes in flight of each TCP sender.
 #[must_use]
 pub fn outstanding(findings: &Findings) -> Option<Drawing> {
     let kind = Kind {
@@ -87,7 +87,7 @@ pub fn outstanding(findings: &Findings) -> Option<Drawing> {
     })
 }
 
-/// The round trip that each TCP sender reckons with.
+/// The smoothed round trip of each TCP sender.
 #[must_use]
 pub fn smoothed(findings: &Findings) -> Option<Drawing> {
     let kind = Kind {
@@ -130,8 +130,8 @@ pub fn queues(findings: &Findings) -> Option<Drawing> {
     })
 }
 
-/// Of the sampled queues keeps those that tell most: classes before qdiscs,
-/// which hold what their classes hold, and the longest of them.
+/// Keeps the most useful sampled queues: the longest, and classes rather than qdiscs, which
+/// contain the packets of their classes.
 fn chosen(curves: Vec<Series>) -> Vec<Series> {
     let line = |curve: &Series| matches!(curve.name.as_str(), "modem" | "exchange");
     let (mut kept, mut sampled): (Vec<Series>, Vec<Series>) = curves.into_iter().partition(line);
@@ -147,7 +147,7 @@ fn chosen(curves: Vec<Series>) -> Vec<Series> {
     }
     let longest = |curve: &Series| curve.points.iter().map(|point| point.1).fold(0.0, f64::max);
     sampled.sort_by(|one, other| longest(other).total_cmp(&longest(one)));
-    // A class above others holds the same as the only one below it.
+    // A class with a single child class contains the same packets as that child.
     let mut known: Vec<Vec<(f64, f64)>> = Vec::new();
     sampled.retain(|curve| {
         let new = !known.contains(&curve.points);
@@ -216,7 +216,7 @@ fn draw(
         panel.phases(&mut canvas, experiment, index == 0);
         panel.rows(&mut canvas, 4, kind.unit);
         let mut ends = Vec::new();
-        // The first is the one that matters: it comes last, above the others.
+        // The first curve is the most important: it is drawn last, above the others.
         for curve in curves.iter().rev().filter(|c| !c.points.is_empty()) {
             let series = names
                 .iter()

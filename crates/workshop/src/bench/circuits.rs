@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate-lab aqm circuits`: what a packet costs in the engine, with many
-//! circuits below 50 sites below a root, beside HTB with the same tree.
+//! `weirgate-lab aqm circuits`: what a packet costs in the engine, beside HTB with the same tree.
+//! Many circuits are below 50 sites, which are below a root.
 
 use super::figures_of;
 use super::tree::{self, PACKET};
@@ -16,14 +16,14 @@ use weirgate_lab::{Lab, Limits, Options};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Limiting {
-    /// Not at all: ceilings are there, and are never reached.
+    /// Not at all: there are ceilings, but they are never reached.
     Free,
     /// By the ceiling of each circuit.
     Circuits,
-    /// By that of each site.
+    /// By the ceiling of each site.
     Sites,
-    /// As circuits, with a thousand of them backlogged, each with a rate of its own:
-    /// what counts is the rates.
+    /// By the ceiling of each circuit, with a thousand circuits backlogged, each at a rate of its
+    /// own. This measures the accuracy of rates.
     Rates,
 }
 
@@ -41,7 +41,7 @@ pub(super) enum Scheduler {
     HtbCake,
 }
 
-/// What is measured in one kernel.
+/// A subject, which is measured in one kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Subject {
     pub scheduler: Scheduler,
@@ -50,37 +50,37 @@ pub(super) struct Subject {
     pub limiting: Limiting,
 }
 
-/// What was found. Times are of the guest, in milliseconds.
+/// The results. Times are of the guest, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Found {
     #[serde(flatten)]
     pub subject: Subject,
-    /// Instructions for a packet, less those without a qdisc, and these.
+    /// Instructions for a packet beyond those without a qdisc, and those without a qdisc.
     pub instructions: Option<f64>,
     pub noqueue: Option<f64>,
-    /// Packets that left while as many came as a hundred.
+    /// Packets that left while a hundred came.
     pub left_of_100: Option<f64>,
-    /// Loading the programs and making their maps; writing all rows for the first
-    /// time and again; changing 10,000 of them; putting the qdisc on the device and
-    /// taking it off, with what was queued.
+    /// Times: to load the programs and make their maps; to write all rows for the first time, and
+    /// again; to change 10,000 rows; to put the qdisc on the device, and to remove it with its
+    /// queued packets.
     pub load_ms: Option<f64>,
     pub rows_ms: Option<f64>,
     pub again_ms: Option<f64>,
     pub some_ms: Option<f64>,
     pub put_ms: f64,
     pub off_ms: f64,
-    /// Memory that loading, rows and the empty qdisc took, in MiB.
+    /// Memory that loading, rows and the empty qdisc take, in MiB.
     pub memory_mib: f64,
-    /// Packets queued when it was taken off.
+    /// Packets queued when it was removed.
     pub queued: u64,
-    /// Packets in a second that a circuit had too many or too few: the most of all
-    /// and the mean; and of how many circuits.
+    /// The error of a circuit's rate in packets per second: the largest and the mean; and the
+    /// number of circuits.
     pub most_wrong: Option<f64>,
     pub mean_wrong: Option<f64>,
     pub sampled: u32,
 }
 
-/// What is measured where nothing is named.
+/// The subjects that are measured if none is named.
 const SUBJECTS: [&str; 19] = [
     "engine:1000:free",
     "engine:10000:free",
@@ -223,8 +223,8 @@ fn table(found: &[Found]) -> String {
     text
 }
 
-/// Runs this very program in a kernel of the lab's own: what another one left behind,
-/// memory that is still being freed most of all, would be counted too.
+/// Runs this same program in a new boot of the lab's kernel. Otherwise leftovers of another run,
+/// above all memory that is still being freed, would count too.
 fn in_the_lab(word: &str, subject: Subject) -> Result<(String, Found), Failure> {
     let own = std::env::current_exe()?;
     let base = own.file_name().unwrap_or_default().to_string_lossy();
@@ -233,7 +233,7 @@ fn in_the_lab(word: &str, subject: Subject) -> Result<(String, Found), Failure> 
         ..Options::default()
     };
     let lab = Lab::open(&options, &mut |_| ()).map_err(anyhow::Error::from)?;
-    // Up to three packets of each circuit, with 1.3 kB of memory each, and rows.
+    // Memory for up to three packets of each circuit, with 1.3 kB each, and for rows.
     let each = if subject.limiting == Limiting::Free {
         1_000
     } else {

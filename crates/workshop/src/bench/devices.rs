@@ -7,11 +7,11 @@ use weirgate_kernel::{Kernel, KernelError, Scope};
 use weirgate_state::{Device, DeviceName, Origin, QdiscKind, State};
 use weirgate_units::Handle;
 
-/// Bytes of a packet with its header, and the flows that they are of.
+/// Bytes of a packet with its header, and the number of flows.
 pub(super) const BYTES: usize = 1_250;
 pub(super) const FLOWS: u8 = 16;
 
-/// The devices: what is measured, and where an IFB puts what it was given.
+/// The devices: the measured one, and the one to which an IFB sends its packets.
 pub(super) const DEVICE: &str = "bench";
 pub(super) const SINK: &str = "sink";
 
@@ -74,7 +74,7 @@ pub(super) async fn apply(kernel: &Kernel, former: &State, desired: &State) -> R
     Ok(())
 }
 
-/// Packets that came to the other device, which drops them.
+/// The number of packets that reached the other device, which drops them.
 pub(super) fn through() -> Result<u64, Failure> {
     let path = format!("/sys/class/net/{SINK}/statistics/rx_dropped");
     let text = fs::read_to_string(&path).map_err(|error| wrong(format!("{path}: {error}")))?;
@@ -83,19 +83,19 @@ pub(super) fn through() -> Result<u64, Failure> {
         .map_err(|error| wrong(format!("{path}: {error}")))
 }
 
-/// Ethernet, IPv4, UDP of one of the flows.
+/// An Ethernet frame with IPv4 and UDP, of one of the flows.
 pub(super) fn packet(flow: u8) -> Vec<u8> {
     packet_of(flow, BYTES)
 }
 
-/// The same of so many bytes.
+/// The same, of this many bytes.
 pub(super) fn packet_of(flow: u8, bytes: usize) -> Vec<u8> {
     let mut packet = vec![0; bytes];
     packet[..6].fill(0xff);
     packet[12..14].copy_from_slice(&[0x08, 0x00]);
     let length = (bytes - 14) as u16;
     packet[14] = 0x45;
-    // Every fourth packet is of one class, and so are its flow's others.
+    // Every fourth packet belongs to one class, and all packets of a flow to the same one.
     packet[15] = CODES[usize::from(flow % 4)];
     packet[16..18].copy_from_slice(&length.to_be_bytes());
     packet[22..24].copy_from_slice(&[64, 17]);

@@ -2,8 +2,8 @@
 //! The part of `weirgate aqm bench` that runs in the lab's kernel, where one
 //! instruction is one nanosecond of the clock.
 //!
-//! Packets come from inside of the kernel ([`Sender`]), and leave by an IFB,
-//! which is emptied by a softirq. Two ways to keep queues from being empty:
+//! Packets come from inside the kernel ([`Sender`]) and leave by an IFB, which a softirq empties.
+//! There are two ways to keep queues from running empty:
 //!
 //! - **Bursts.** One run of the sender puts packets on the device with softirqs
 //!   held off. The device takes [`BATCH`] and stops its queue, so the rest is
@@ -16,8 +16,8 @@
 //!   is spent on spins of known length, and what is missing of them is what was
 //!   done. It is done for two counts of packets, and the difference counts.
 //!
-//! In either, making ready cancels out; and each is done without a qdisc too,
-//! which is taken off.
+//! In either, the cost of preparation cancels out. Each is also done without a qdisc, and that
+//! cost is subtracted.
 
 use super::devices::{
     BYTES, CLASSES, DEVICE, FLOWS, MAJOR, MINOR, SINK, apply, packet, refused, state, through,
@@ -47,16 +47,16 @@ use weirgate_units::{Handle, Rate, Size};
 const BURSTS: [u32; 2] = [32, 96];
 const BATCH: u32 = 16;
 
-/// Packets that stand in the queue of what is paced.
+/// Packets that stand in the queue of a paced subject.
 const STANDING: u32 = 32;
 
-/// Turns by which the length of one is measured.
+/// The number of spins by which the length of one is measured.
 const SPINS: u64 = 2_000_000;
 
-/// Paced packets take their time, so there are fewer: one for so many others.
+/// Paced packets take longer, so there are fewer of them: one for this many others.
 const FEWER: u64 = 4;
 
-/// What is measured: its name in the table and how packets come.
+/// How packets arrive at a subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pacing {
@@ -64,18 +64,18 @@ pub enum Pacing {
     Paced,
 }
 
-/// What was found of one.
+/// The result of one subject.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     pub name: String,
     pub pacing: Pacing,
-    /// Instructions for a packet, sending it included.
+    /// Instructions for a packet, including sending it.
     pub whole: f64,
     /// The same, less those without a qdisc.
     pub cost: f64,
-    /// Packets that did not leave the device in the end; some spoil a figure.
+    /// Packets that never left the device; if there are any, the figure is invalid.
     pub lost: u64,
-    /// Where that was asked for: what its programs take, by name.
+    /// If requested, the instructions of its programs, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub programs: BTreeMap<String, Program>,
 }
@@ -85,8 +85,7 @@ pub struct Figure {
 pub struct Program {
     /// How often it runs for a packet.
     pub runs: f64,
-    /// Instructions of a run, with what it calls and with the taking of its
-    /// time, some 100.
+    /// Instructions of a run, including calls and the measurement itself, which takes about 100.
     pub instructions: f64,
 }
 
@@ -131,7 +130,7 @@ pub fn all() -> Vec<(String, Pacing)> {
     all
 }
 
-/// Whether an argument names one: itself, or the discipline that it is of.
+/// Whether an argument names a subject: by its own name, or by its discipline's.
 pub fn is_named(name: &str, word: &str) -> bool {
     let own = name.split('+').next().unwrap_or(name);
     name == word || own == word || own.strip_prefix("kernel-") == Some(word)
@@ -140,15 +139,15 @@ pub fn is_named(name: &str, word: &str) -> bool {
 /// Where the lab puts what is packed.
 const PACKED: &str = "/usr/sbin";
 
-/// What is measured of a discipline of one's own, by the path that its file
-/// has in the lab: without a rate and with one.
+/// The subjects for a user's own discipline, named by its file's path in the lab: without a rate
+/// and with one.
 pub fn own(file: &Path) -> [String; 2] {
     let base = file.file_name().unwrap_or_default().to_string_lossy();
     let path = format!("{PACKED}/{base}");
     [path.clone(), path + GATED]
 }
 
-/// A figure by the discipline's name in place of its file's.
+/// Renames a figure from the file's path to the discipline's name.
 pub fn shown(figure: Figure) -> Figure {
     let name = figure.name.trim_start_matches(PACKED);
     Figure {
@@ -157,7 +156,7 @@ pub fn shown(figure: Figure) -> Figure {
     }
 }
 
-/// `weirgate aqm bench --inside`: JSON, for the part outside.
+/// `weirgate aqm bench --inside`: prints JSON for the outer part.
 pub fn run(words: &[String], packets: u64, rate: Rate, programs: bool) -> Outcome {
     in_runtime(async {
         let mut bench = Bench::set_up(rate).await?;
@@ -206,27 +205,27 @@ struct Bench {
     device: DeviceIndex,
     sink: DeviceIndex,
     applied: State,
-    /// What is held, and one packet's time at that rate.
+    /// The rate, and the time of one packet at that rate.
     rate: Rate,
     gap: Duration,
     /// Nanoseconds of an idle spin.
     spin: f64,
-    /// Where programs' times are taken, and what was taken last.
+    /// The meter of programs' times, and the last reading.
     timed: Option<Timed>,
     ran: BTreeMap<String, Spent>,
 }
 
-/// What holds a kind of the kit in the kernel while it is measured.
+/// Keeps a kind of the kit in the kernel while it is measured.
 #[expect(dead_code, reason = "the kind is there as long as this is")]
 enum Held {
     Nothing,
     Least(Least),
-    /// With what marks for it, where it does.
+    /// With its marking program, if it has one.
     One(Qdisc, Option<Attached>),
     Shaper(Shaper, Option<Attached>),
 }
 
-/// Nanoseconds of a spin that does nothing but look at the clock.
+/// Nanoseconds of a spin that only reads the clock.
 pub(super) fn spin() -> f64 {
     let start = Instant::now();
     let mut spins = 0_u64;
@@ -306,7 +305,7 @@ impl Bench {
                 Pacing::Paced => self.paced(of, standing)?,
             };
         }
-        // What stands in the queue leaves within this.
+        // The queued packets leave within this time.
         thread::sleep(2 * STANDING * self.gap);
         if let Some(timed) = &self.timed {
             self.ran = timed.spent();
@@ -322,7 +321,7 @@ impl Bench {
         Ok(((spent[1] - spent[0]) / (2 * packets) as f64, lost))
     }
 
-    /// What the programs of a qdisc take, in a run of their own.
+    /// Measures the programs of a qdisc, in a run of their own.
     async fn programs(
         &mut self,
         name: &str,
@@ -394,7 +393,7 @@ impl Bench {
             .map_err(failed)
     }
 
-    /// Puts what is to be measured on the device.
+    /// Puts the subject on the device.
     async fn put(&mut self, name: &str) -> Result<Held, Failure> {
         if let Some(kind) = rival(name, self.rate) {
             let desired = state(Some(kind))?;
@@ -476,9 +475,8 @@ impl Bench {
     }
 }
 
-/// When within a gap a packet comes: everywhere alike often, over and over.
-/// Packets that came always at the same time before a departure would measure
-/// what that time happens to be.
+/// The time within a gap at which a packet arrives, uniformly distributed. If packets always
+/// arrived at the same time before a departure, the result would depend on that time.
 fn offset(number: u64, gap: Duration) -> Duration {
     // The multiples of 2^64 over the golden ratio.
     let spin = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -18,13 +18,13 @@ use weirgate_console::output;
 use weirgate_lab::{KernelChoice, Lab, Limits, Options};
 use weirgate_units::Rate;
 
-/// Of what there is a goal: the most that a packet of drop tail may cost, and
-/// of meredt with shaper and classes, as a part of cake.
+/// The goals: the most that a packet may cost with drop tail, and with meredt in a shaper with
+/// classes, as a part of cake's cost.
 const DROPTAIL: (&str, f64) = ("droptail", 1_600.0);
 const CLASSES: (&str, &str, f64) = ("meredt+classes", "kernel-cake+tins", 0.5);
 
-/// The rates that can be held: sending takes a packet's time at the faster one,
-/// and the lab's patience at the slower.
+/// The range of rates. At the upper one, sending a packet takes all of its time; at the lower
+/// one, the run reaches the lab's time limit.
 const SLOWEST: Rate = Rate::kbit(20_000);
 const FASTEST: Rate = Rate::kbit(500_000);
 
@@ -174,8 +174,8 @@ fn met(is: bool) -> &'static str {
     if is { "met" } else { "missed" }
 }
 
-/// The kernel's release, and the figures that a command prints in the lab's machine: a
-/// line of JSON behind its status.
+/// The kernel's release, and the figures that a command prints in the lab's machine: a line of
+/// JSON after its status.
 fn figures_of<T: DeserializeOwned>(
     lab: &Lab,
     line: &[&str],
@@ -197,9 +197,8 @@ fn figures_of<T: DeserializeOwned>(
     Ok((output.kernel, figures))
 }
 
-/// Runs this very program in the lab's kernel, a new one for each: what one has
-/// left behind, memory that is still being freed most of all, would be counted
-/// as the next one's.
+/// Runs this same program in the lab's kernel, with a new boot for each subject. Otherwise
+/// leftovers of one, above all memory that is still being freed, would count for the next.
 fn in_the_lab(
     words: &[String],
     files: &[Built],

@@ -50,7 +50,7 @@ pub(super) enum Leaf {
 pub(super) struct Circuits {
     pub(super) sites: std::ops::Range<u16>,
     pub(super) leaves: std::ops::Range<u16>,
-    /// What a site and a circuit may have, and what a circuit has in any case.
+    /// The ceilings of a site and of a circuit, and the guarantee of a circuit.
     pub(super) site: Rate,
     pub(super) circuit: Rate,
     pub(super) own: Rate,

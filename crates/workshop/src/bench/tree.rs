@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The part of `weirgate-lab aqm circuits` that runs in the lab's kernel.
 //!
-//! Packets come from inside of the kernel and leave by an IFB, as `inside.rs` has it.
-//! Not held back, they come in bursts of two sizes to any of the circuits. Held back,
-//! each circuit has packets queued, and [`BATCH`] more come, one to each circuit in
-//! turn, as often as ceilings let that many go. Time without work is spent on spins of
-//! known length.
+//! Packets come from inside the kernel and leave by an IFB, as in `inside.rs`. Without a limit,
+//! they come in bursts of two sizes, to any of the circuits. With a limit, each circuit has
+//! packets queued. [`BATCH`] more come, one to each circuit in turn, each time the ceilings have
+//! let that many go. Time without work is spent on spins of known length.
 
 use super::circuits::{Found, Limiting, Scheduler, Subject};
 use super::devices::{DEVICE, SINK, apply, packet_of, refused, state, through};
@@ -25,7 +24,7 @@ use weirgate_units::{Handle, Rate};
 /// Bytes of a packet.
 pub(super) const PACKET: usize = 200;
 
-/// Packets a second where they are held back.
+/// Packets per second with a limit.
 const PACED: u64 = 100_000;
 
 /// Sites below the root.
@@ -35,7 +34,7 @@ const SITES: u32 = 50;
 const BURSTS: [u32; 2] = [32, 96];
 const ROOM: u32 = 16;
 
-/// Packets that come at a time where they are held back.
+/// Packets that come at a time with a limit.
 const BATCH: u32 = 16;
 
 /// Packets of all smaller bursts; twice as many are measured.
@@ -44,7 +43,7 @@ const PACKETS: u64 = 25_600;
 /// A rate that nothing reaches, in bytes a second.
 const UNREACHED: u64 = 12_500_000_000;
 
-/// Circuits whose rates are looked at.
+/// The number of circuits whose rates are measured.
 const SAMPLED: u32 = 1_000;
 
 /// Rows of the engine: the root, sites, circuits.
@@ -118,7 +117,7 @@ pub(super) async fn measure(subject: Subject) -> Result<Found, Failure> {
             found.left_of_100 = Some((through()? - from) as f64 / (2 * PACKETS) as f64 * 100.0);
             sent += 2 * PACKETS;
         }
-        // A second is over then.
+        // A second has passed then.
         let left = Duration::from_secs(1).saturating_sub(start.elapsed());
         let more = left.as_nanos() as u64 * PACED / 1_000_000_000;
         tree.paced(more)?;
@@ -163,8 +162,8 @@ fn available() -> Result<f64, Failure> {
     Ok(kib / 1024.0)
 }
 
-/// Packets that the device takes before it stops. Without a qdisc it drops then, so it
-/// must not.
+/// Packets that the device takes before it stops. Without a qdisc, a stopped device drops
+/// packets, so it must not stop.
 fn room(packets: u32) -> Result<(), Failure> {
     let path = format!("/sys/class/net/{DEVICE}/tx_queue_len");
     fs::write(&path, packets.to_string()).map_err(|error| wrong(format!("{path}: {error}")))
@@ -196,13 +195,13 @@ impl Tree {
         })
     }
 
-    /// What a site and a circuit may have, in bytes a second.
+    /// The ceilings of a site and of a circuit, in bytes per second.
     fn rates(&self, number: u32) -> (u64, u64) {
         let all = PACED * PACKET as u64;
         match self.subject.limiting {
             Limiting::Circuits => (UNREACHED, all / u64::from(self.subject.circuits)),
             Limiting::Sites => (all / u64::from(SITES), UNREACHED),
-            // From 10 to 100 packets a second, with a part of one.
+            // From 10 to 100 packets per second, and not a whole number.
             Limiting::Rates if number < SAMPLED => {
                 (UNREACHED, 10 * PACKET as u64 + 18 * u64::from(number) + 1)
             }
@@ -218,7 +217,7 @@ impl Tree {
             rule: NodeRule {
                 ceiling_bytes_s: self.rates(number).1,
                 quantum: 1_514,
-                // What stands in the queues is not to be dropped.
+                // Queued packets must not be dropped.
                 target_ns: 1_000_000_000,
                 limit_bytes: if self.subject.limiting == Limiting::Rates {
                     40 * PACKET as u32
@@ -230,7 +229,7 @@ impl Tree {
         }
     }
 
-    /// Loads the engine and says its rows, if it is what is measured.
+    /// Loads the engine and writes its rows, if it is the subject.
     fn engine(&self, found: &mut Found) -> Result<Option<Engine>, Failure> {
         let host_parts = match self.subject.scheduler {
             Scheduler::Engine => 0,
@@ -296,7 +295,7 @@ impl Tree {
         Ok(Some(engine))
     }
 
-    /// Puts the scheduler on the device; HTB as the state that has to be undone.
+    /// Puts the scheduler on the device. For HTB, returns the state that has to be undone.
     async fn put(&self, engine: bool) -> Result<Option<State>, Failure> {
         if engine {
             let put = self.kernel.put_root(&self.name, self.device, Engine::KIND);
@@ -305,7 +304,7 @@ impl Tree {
         }
         let (site, circuit) = self.rates(0);
         let own = match self.subject.limiting {
-            // What a site's circuits have together is half of what it has.
+            // The circuits of a site have half of its rate together.
             Limiting::Sites => site * u64::from(SITES) / u64::from(self.subject.circuits) / 2,
             _ => circuit,
         };
@@ -362,7 +361,7 @@ impl Tree {
         }
     }
 
-    /// Instructions for a packet of bursts, all in all.
+    /// Instructions for a packet in bursts, in total.
     fn bursts(&mut self) -> Result<f64, Failure> {
         let mut spent = [0.0; 2];
         for (of, size) in spent.iter_mut().zip(BURSTS) {
@@ -372,12 +371,13 @@ impl Tree {
             }
             *of = start.elapsed().as_nanos() as f64;
         }
-        // What is queued leaves within this.
+        // Queued packets leave within this time.
         thread::sleep(Duration::from_millis(50));
         Ok((spent[1] - spent[0]) / (2 * PACKETS) as f64)
     }
 
-    /// Instructions for a packet of so many, as many a second as may go.
+    /// Instructions for a packet, for this many packets at the highest rate that the ceilings
+    /// permit.
     fn paced(&mut self, packets: u64) -> Result<f64, Failure> {
         let gap = Duration::from_nanos(1_000_000_000 * u64::from(BATCH) / PACED);
         let start = Instant::now();
@@ -423,7 +423,7 @@ impl Tree {
         Ok(sent)
     }
 
-    /// What sampled circuits have sent, and when each was looked at.
+    /// The bytes that sampled circuits have sent, and the time of each reading.
     fn counts(&self, engine: &Engine) -> Vec<(u32, u64, Instant)> {
         let sampled = self.backlogged().min(SAMPLED);
         let apart = self.backlogged() / sampled.max(1);
@@ -436,7 +436,7 @@ impl Tree {
         (0..sampled).map(of).collect()
     }
 
-    /// How far what circuits sent is from their rates.
+    /// How far the circuits' sent bytes are from their rates.
     fn judge(&self, engine: &Engine, before: &[(u32, u64, Instant)], found: &mut Found) {
         if self.subject.limiting == Limiting::Sites {
             return;

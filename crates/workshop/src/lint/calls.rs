@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Functions that call themselves, and loops that set their own counter: both may
-//! never end, and the kernel's verifier takes minutes to say so.
+//! Functions that call themselves, and loops that set their own counter. Both may never end, and
+//! the kernel's verifier takes minutes to detect that.
 
 use super::head;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ struct Function {
     names: BTreeSet<String>,
 }
 
-/// Lines from 1, and what is wrong there, in a text without comments.
+/// The mistakes in a text without comments: each with its line, from 1.
 pub fn mistakes(blanked: &str) -> Vec<(usize, String)> {
     let functions = functions(blanked);
     let recursive = functions
@@ -96,7 +96,7 @@ fn called(text: &str) -> Vec<String> {
     names.collect()
 }
 
-/// Whether a function leads back to itself.
+/// Whether a function calls itself, directly or through others.
 fn reaches(functions: &BTreeMap<String, Function>, name: &str) -> bool {
     let mut seen = BTreeSet::new();
     let mut open = vec![name];
@@ -116,8 +116,8 @@ fn reaches(functions: &BTreeMap<String, Function>, name: &str) -> bool {
     false
 }
 
-/// Lines of a loop that set what it counts by: those that are indented further than
-/// its head, as in every text that the formatter has seen.
+/// Lines of a loop that set its counter. Lines of the body are those indented further than its
+/// head, as in every formatted text.
 fn counters(blanked: &str) -> Vec<(usize, String)> {
     let lines: Vec<&str> = blanked.lines().collect();
     let depth = |line: &str| line.len() - line.trim_start().len();
@@ -130,7 +130,7 @@ fn counters(blanked: &str) -> Vec<(usize, String)> {
         let inside = lines.iter().enumerate().skip(at + 1);
         let inside =
             inside.take_while(|(_, text)| text.trim().is_empty() || depth(text) > depth(line));
-        // What follows the head on its own line, and the lines of the body.
+        // The rest of the head's line, and the lines of the body.
         let own = line
             .find("_LOOP")
             .and_then(|from| line[from..].split_once(')'));

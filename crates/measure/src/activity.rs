@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When a flow was active, and which way its data went.
+//! When a flow was active, and the direction of its data.
 
 use weirgate_experiment::{Amount, Delivered, Direction, Node, Traffic, TrafficKind};
 

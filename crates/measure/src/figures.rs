@@ -14,8 +14,8 @@ pub struct ArmFigures {
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// Below this part of the time to spare, the laboratory's machine may be what holds traffic
-/// up. It is not even time: within a second there is more and less of it.
+/// Below this part of spare time, the laboratory's machine itself may delay traffic. Spare time
+/// is not evenly spread: it varies within a second.
 const SPARE: f64 = 0.05;
 
 impl ArmFigures {
@@ -53,8 +53,7 @@ pub(crate) struct Figures<'a> {
 }
 
 impl Figures<'_> {
-    /// Keeps a figure under its name; nothing where there is none, or where it
-    /// is not a finite number.
+    /// Stores a figure under its name, unless there is none or it is not a finite number.
     pub(crate) fn put(
         &mut self,
         quantity: Quantity,

@@ -10,7 +10,7 @@ use weirgate_experiment::{Delivered, Direction, Experiment, FlowName, LinePacket
 /// by second are made for so long.
 const LONGEST_NS: u64 = 86_400 * SECOND;
 
-/// A recording with what is needed again and again.
+/// A recording with the tables that every metric needs.
 pub(crate) struct Run<'a> {
     pub(crate) experiment: &'a Experiment,
     pub(crate) recording: &'a Recording,
@@ -18,7 +18,7 @@ pub(crate) struct Run<'a> {
     pub(crate) packets: Vec<Vec<&'a LinePacket>>,
     /// Receipts by flow, in order of time.
     pub(crate) delivered: Vec<Vec<&'a Delivered>>,
-    /// What flow metrics speak of: groups and their members.
+    /// The subjects of flow metrics: groups and their members.
     pub(crate) subjects: Vec<Subject>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Subject {
     pub(crate) members: Vec<usize>,
     /// When it is active.
     pub(crate) active: Stretches,
-    /// Where its data go.
+    /// The direction of its data.
     pub(crate) direction: Option<Direction>,
     /// Whether it stands for the whole entry.
     pub(crate) whole: bool,

@@ -18,7 +18,7 @@ const ACK: u8 = 0x10;
 /// A curve.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// What it shows: a flow, a probe, a place.
+    /// Its name: a flow, a probe or a place.
     pub name: String,
     /// Seconds since the start of traffic, and value, in order of time.
     pub points: Vec<(f64, f64)>,
@@ -81,9 +81,8 @@ pub fn latency(experiment: &Experiment, recording: &Recording) -> Vec<Series> {
     names.enumerate().filter_map(curve).collect()
 }
 
-/// What a number of samples of each TCP sender tells over time, of flows that are
-/// one connection: bytes sent and not acknowledged, or the smoothed round trip.
-/// Nothing where there are more than `most` such flows.
+/// A sampled value of each TCP sender over time, for flows that are one connection: the bytes in
+/// flight, or the smoothed round trip. Empty if there are more than `most` such flows.
 pub fn senders(
     experiment: &Experiment,
     recording: &Recording,
@@ -167,7 +166,7 @@ pub struct Mark {
     pub from: i64,
     /// Byte after the last; of an ACK the same as `from`.
     pub to: i64,
-    /// What it is.
+    /// The kind of segment.
     pub kind: MarkKind,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Stretches of time that metrics speak of.
+//! The intervals of time that metrics are about.
 
 use weirgate_experiment::{Experiment, Recording};
 

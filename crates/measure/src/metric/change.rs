@@ -29,7 +29,7 @@ pub(crate) fn figures(run: &Run, figures: &mut Figures) {
     }
 }
 
-/// From when everything had to pass a gate until a second after the change.
+/// The window from the time when everything had to pass a gate until a second after the change.
 fn around(change: &Changed, duration_ns: u64) -> Window<'static> {
     Window {
         phase: None,

@@ -48,7 +48,7 @@ pub(crate) fn figures(run: &Run, subject: &Subject, window: &Window, figures: &m
     }
 }
 
-/// The experiment's entry that a subject is of.
+/// The experiment's entry to which a subject belongs.
 pub(crate) fn entry<'r>(run: &'r Run, subject: &Subject) -> Option<&'r Traffic> {
     let flow = run.recording.flows.get(*subject.members.first()?)?;
     let mut traffic = run.experiment.traffic.iter();
@@ -105,9 +105,9 @@ fn put(run: &Run, subject: &Subject, name: &str, own: &[&Connection], figures: &
     figures.put(Quantity::Slowdown, name, Statistic::P95, p95);
 }
 
-/// Nanoseconds from the SYN to the last byte on a line with nothing else, for a
-/// sender that waits for nothing but the handshake: SYN and its answer with 20
-/// bytes of options, then the data in full packets, and the delays.
+/// Nanoseconds from the SYN to the last byte on an idle line, for a sender that waits only for
+/// the handshake. It is the time of the SYN and its answer with 20 bytes of options, of the data
+/// in full packets, and of the delays.
 fn idle_ns(line: &Line, entry: &Traffic, bytes: u64) -> Option<f64> {
     let data = activity::data_direction(entry.from, entry.to)?;
     let (forth, back) = match data {
@@ -128,7 +128,7 @@ fn idle_ns(line: &Line, entry: &Traffic, bytes: u64) -> Option<f64> {
     } else {
         0.0
     };
-    // Where the receiver connects, its SYN goes first and the answer follows,
-    // which comes to the same.
+    // If the receiver connects, its SYN goes first and the answer follows, which takes the same
+    // time.
     Some(open + full + rest + delays(forth)).filter(|ns| *ns > 0.0)
 }

@@ -107,7 +107,7 @@ fn rates(quantity: Quantity, name: &str, passed: &Passed, figures: &mut Figures)
     );
 }
 
-/// What sequence numbers and transit times of datagrams tell.
+/// Loss, order and jitter, from the sequence numbers and transit times of datagrams.
 #[derive(Debug, Default, PartialEq)]
 struct Datagrams {
     received: u64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a pause in forwarding, or a hole in a shaper, leaves behind: gaps
-//! between datagrams, a line with nothing to send, packets too early for it.
+//! The traces of a pause in forwarding or of a leak in a shaper: gaps between datagrams, an idle
+//! line, packets that came too early.
 
 use crate::figures::Figures;
 use crate::metric::line::SIDES;
@@ -71,14 +71,13 @@ fn silence_ns(run: &Run, direction: Direction, window: &Window) -> u64 {
     longest.max(window.end_ns.saturating_sub(until))
 }
 
-/// Packets that came from the gateway in a window earlier than a gate at the
-/// line's own rate lets them out; `None` where no log of packets is.
+/// Packets that came from the gateway in a window earlier than a gate at the line's rate would
+/// send them; `None` without a log of packets.
 ///
-/// A gate lets one packet out at a time, each as long after the one before as
-/// that took on the wire. So packets fit into a bucket that fills at the
-/// line's rate and holds one full packet; a quarter of one more is left to the
-/// timers of kernel and lab. A packet that does not fit takes nothing from the
-/// bucket: it is counted, and those after it are not blamed for it.
+/// A gate sends one packet at a time, each after the wire time of the one before. So packets fit
+/// into a bucket that fills at the line's rate and holds one full packet. A quarter of a packet
+/// more allows for the timers of kernel and lab. A packet that does not fit is counted, and takes
+/// nothing from the bucket, so that later packets do not count because of it.
 pub(crate) fn unshaped(run: &Run, window: &Window) -> Option<u64> {
     if run.recording.line.is_empty() {
         return None;

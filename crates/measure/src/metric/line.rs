@@ -9,7 +9,7 @@ use weirgate_experiment::{
     Direction, DropEnd, Experiment, Fate, LinePacket, LineSide, Quantity, Recording, Statistic,
 };
 
-/// A direction, its name as a link and its queue's name as a place.
+/// A direction: its name as a link, and the name of its queue as a place.
 pub(crate) const SIDES: [(Direction, &str, &str); 2] = [
     (Direction::Up, "up", "modem"),
     (Direction::Down, "down", "exchange"),
@@ -61,9 +61,9 @@ pub(crate) struct Level {
 /// The bytes in one direction of the line, waiting or in transmission, over
 /// time.
 ///
-/// Built from what each packet found on arrival, plus itself, minus what was
-/// transmitted until the next came. What the next found corrects it: a packet
-/// dropped from the front has no time of its own in the log.
+/// It is the bytes that each packet found on arrival, plus the packet itself, minus the bytes
+/// transmitted until the next packet came. The bytes that the next packet found correct it,
+/// because a packet dropped from the front has no time of its own in the log.
 pub(crate) fn levels(
     experiment: &Experiment,
     recording: &Recording,
@@ -116,8 +116,8 @@ pub(crate) fn put_levels(levels: &[Level], window: &Window, place: &str, figures
     put(Statistic::Max, max_level(levels, window) as f64);
 }
 
-/// The level that is not exceeded in 95 % of a window's time. Before the first
-/// there was nothing.
+/// The level that is not exceeded in 95 % of a window's time. Before the first level, the queue
+/// is empty.
 fn p95_level(levels: &[Level], window: &Window) -> u64 {
     let mut times: Vec<(u64, u64)> = levels
         .iter()

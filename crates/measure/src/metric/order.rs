@@ -26,7 +26,7 @@ pub(crate) fn figures(run: &Run, subject: &Subject, window: &Window, figures: &m
         return;
     }
     let name = &subject.name;
-    // What comes down passes the line before the gateway's queues.
+    // Downstream packets pass the line before the gateway's queues.
     if direction == Direction::Up {
         let count: u64 = subject
             .members
@@ -45,8 +45,8 @@ pub(crate) fn figures(run: &Run, subject: &Subject, window: &Window, figures: &m
     figures.put(Quantity::Gapped, name, Statistic::Only, Some(gapped as f64));
 }
 
-/// The segments of a connection's data upstream that came to the line in the
-/// window below what had come before, with bytes that had not.
+/// The upstream data segments of a connection that came to the line late: they lie below the
+/// highest byte so far, and carry bytes that had not come before.
 fn overtaken(packets: &[&LinePacket], window: &Window) -> u64 {
     let mut passed = Passed::default();
     let mut count = 0;
@@ -68,12 +68,12 @@ fn overtaken(packets: &[&LinePacket], window: &Window) -> u64 {
 struct Passed {
     /// The sequence number after the last byte so far, without its wrapping.
     next: Option<u64>,
-    /// What is missing before it: first byte and the byte after the last.
+    /// The holes before it: the first byte of each, and the byte after its last.
     holes: BTreeMap<u64, u64>,
 }
 
 impl Passed {
-    /// Notes a segment, and tells whether it fills a hole.
+    /// Notes a segment, and returns whether it fills a hole.
     fn late(&mut self, seq: u32, payload: u16) -> bool {
         // Far from 0, so that nothing is below it.
         let next = self.next.unwrap_or((1 << 32) | u64::from(seq));

@@ -7,7 +7,7 @@ use crate::stats::Sorted;
 use crate::window::{SECOND, Window};
 use weirgate_experiment::{ProbeReply, Quantity, Statistic};
 
-/// Answers needed before p99.9 says something (Brouer 10.2).
+/// The number of answers that p99.9 needs (Brouer 10.2).
 pub(crate) const ENOUGH: usize = 1000;
 
 /// Probes of one kind sent in one window.

@@ -32,8 +32,8 @@ pub(crate) fn figures(run: &Run, subject: &Subject, window: &Window, figures: &m
     figures.put(Quantity::Burst, &subject.name, Statistic::Max, burst);
 }
 
-/// Whether its connections share a flow's number, as those of short flows do:
-/// one's sample says nothing of the one before it.
+/// Whether its connections share a flow's number, as those of short flows do. Then a sample tells
+/// nothing about the sample before it.
 pub(crate) fn is_of_short_flows(run: &Run, subject: &Subject) -> bool {
     entry(run, subject).is_some_and(|entry| matches!(entry.kind, TrafficKind::ShortFlows { .. }))
 }

@@ -214,8 +214,8 @@ fn overloaded(
     reached
 }
 
-/// What the load leaves of the line moves the windows from the modem back to
-/// the shaper, which begins when the other packets have left.
+/// The spare rate of the line moves the windows from the modem back to the shaper. This begins
+/// when the other packets have left.
 ///
 /// When the shaper's leaf is full a packet is lost; a transfer that its
 /// receiver's window limits then sends nothing until the loss is repaired, and

@@ -134,8 +134,8 @@ pub(super) struct Htb {
 }
 
 impl Htb {
-    /// The leaf that sends next, if one may, and whether it borrows. `waiting`
-    /// says which leaves have packets.
+    /// The leaf that sends next, if any may, and whether it borrows. `waiting` says which leaves
+    /// have packets.
     pub(super) fn next(&mut self, now: Nanos, waiting: &[bool]) -> Option<(usize, bool)> {
         let hysteresis = self.hysteresis;
         for leaf in &mut self.leaves {
@@ -164,7 +164,7 @@ impl Htb {
         self.root.charge(now, bytes, false, self.hysteresis);
     }
 
-    /// When a class's mode may change next: until then nobody need ask.
+    /// When a class's mode may change next; until then, it need not be checked.
     pub(super) fn due(&self) -> Option<Nanos> {
         let classes = self.leaves.iter().chain(std::iter::once(&self.root));
         classes.filter_map(|class| class.due).min()

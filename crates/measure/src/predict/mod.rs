@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What line and traffic alone let expect, calculated without any measurement.
+//! Predictions from line and traffic alone, calculated without any measurement.
 //!
 //! Where a measured figure departs from the thesis, this says what the figure
 //! should be on the line that was built: window over round trip, queue as the
@@ -36,7 +36,7 @@ use weirgate_experiment::{Arm, Experiment};
 /// for a policy the caller states gate and classes. An arm with commands or a
 /// policy and no `shaper` is not known, and has no predictions.
 pub fn predict(experiment: &Experiment, arm: &Arm, shaper: Option<&Shaper>) -> Vec<Prediction> {
-    // What shapes it is not one thing, or the line is not.
+    // Either the shaper or the line changes during the run.
     let line = &experiment.topology.line;
     let changes = !arm.then.is_empty() || arm.autorate.is_some() || arm.oracle.is_some();
     if changes || line.varies.is_some() {

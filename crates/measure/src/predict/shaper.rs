@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What shapes the upstream: its rate, how it counts, its classes.
+//! The shaper of the upstream: its rate, how it counts, its classes.
 
 /// How a shaper counts a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,13 +24,13 @@ pub enum Counting {
 pub struct ShaperClass {
     /// Its name, as `class` of traffic and probes says it.
     pub name: String,
-    /// What it is assured, bit/s as the shaper counts.
+    /// Its guaranteed rate, bit/s as the shaper counts.
     pub rate_bits: f64,
     /// Lower is served first where classes borrow.
     pub priority: u32,
 }
 
-/// What shapes the upstream.
+/// The shaper of the upstream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shaper {
     /// Its rate, bit/s as it counts.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who sends what in one phase, in the terms of the calculation.
+//! The traffic of one phase, in the terms of the calculation.
 
 use super::wire::{MTU, wire_bytes};
 use crate::activity::data_direction;
@@ -11,7 +11,7 @@ use weirgate_units::Span;
 /// TCP/IP headers with timestamps, as Linux sends them: 20 + 20 + 12.
 const HEADERS: u64 = 52;
 
-/// What IPv6 adds to that.
+/// The bytes that IPv6 adds.
 const IPV6_EXTRA: u64 = 20;
 
 /// Segments per ACK of a Linux receiver (RFC 9293 section 3.8.6.3).
@@ -51,7 +51,7 @@ pub(super) struct Asked<'a> {
     pub(super) wire_bits: f64,
 }
 
-/// What goes in one direction.
+/// The traffic of one direction.
 pub(super) struct DirectionLoad<'a> {
     pub(super) side: &'a LineSide,
     pub(super) rate: f64,

@@ -17,7 +17,7 @@ use super::situation::{Asked, DELAYED, DELAYED_IN_BURSTS, DirectionLoad, Situati
 /// fill the upstream would swing between all and nothing.
 const ROUNDS: usize = 80;
 
-/// A wait, in seconds, that is not worth words.
+/// A wait in seconds that is too short to mention.
 const NEGLIGIBLE: f64 = 1e-4;
 
 /// The state that a phase settles into.
@@ -80,7 +80,7 @@ fn ack_bits(data: &DirectionLoad, queue: &Queue, wait: f64) -> f64 {
     })
 }
 
-/// One direction's queue, given what the other makes its ACKs wait.
+/// One direction's queue, given the delay of its ACKs in the other direction.
 fn queue(situation: &Situation, way: &DirectionLoad, ack_bits: f64, other_wait: f64) -> Queue {
     let room = way.rate - situation.probe_bits() - way.datagram_bits() - ack_bits;
     if way.transfers.is_empty() || room <= 0.0 {
@@ -119,7 +119,7 @@ fn queue(situation: &Situation, way: &DirectionLoad, ack_bits: f64, other_wait: 
 /// Predicts round trips and rates of a phase without a shaper.
 pub(super) fn unshaped(situation: &Situation, predictions: &mut Vec<Prediction>) {
     let steady = Steady::new(situation);
-    // What datagrams alone overload is not known here.
+    // A line that datagrams alone overload is not predicted.
     if steady.up.room <= 0.0 || steady.down.room <= 0.0 {
         return;
     }
@@ -192,7 +192,7 @@ fn round_trip(
             .filter(|(_, _, queue)| queue.wait > NEGLIGIBLE)
             .map(|(direction, way, queue)| format!("{direction} {}", waits(situation, way, queue)))
             .collect();
-        // Where no transfer fills a queue, what waits is chance.
+        // If no transfer fills a queue, its length is random.
         if wait > NEGLIGIBLE {
             parts.push(base);
             push("mean", idle + wait, parts.join("; "));
@@ -274,7 +274,7 @@ fn rates(
         value: kbit,
         derivation,
     });
-    // What is sent again is no payload.
+    // Retransmissions are not payload.
     if !queue.full {
         predictions.push(Prediction {
             metric: name("goodput"),

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An HTB tree of two levels with its filters, read from `tc` command lines.
 //!
-//! Knows the forms that the thesis's scripts use; whatever else stands there
-//! makes the tree unknown, so that nothing is predicted from half of it.
+//! It knows the forms that the thesis's scripts use. Anything else makes the tree unknown, so
+//! that nothing is predicted from an incomplete tree.
 
 use super::htb::{Account, Bucket};
 use super::shaper::{ETHERNET, bits};
 
-/// What is known of a packet that is to be classified.
+/// The fields of a packet that decide its class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Packet {
     pub(super) ipv6: bool,
@@ -64,7 +64,7 @@ impl Tree {
         reading.tree()
     }
 
-    /// What the tree takes a packet for, bytes.
+    /// The bytes that the tree counts for a packet.
     pub(super) fn counted(&self, ip_bytes: u64) -> f64 {
         let bytes = ip_bytes + u64::from(ETHERNET) + self.overhead;
         let counted = if self.atm {

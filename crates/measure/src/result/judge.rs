@@ -32,7 +32,7 @@ pub enum Judgement {
     NoData(String),
 }
 
-/// One expectation and what became of it.
+/// One expectation and its verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgedExpectation {
     /// The expectation.
@@ -47,7 +47,7 @@ pub struct JudgedExpectation {
     /// Of several runs, half the width of the 95 % confidence interval of
     /// [`JudgedExpectation::deviation`], run by run ([`crate::result::repeat::margin`]).
     pub margin: Option<f64>,
-    /// What line and traffic alone let expect, where that can be calculated.
+    /// The value that follows from line and traffic alone, if it can be calculated.
     pub calculated: Option<Prediction>,
 }
 
@@ -133,8 +133,8 @@ pub fn judge(
     experiment.expectations.iter().filter_map(verdict).collect()
 }
 
-/// What an expectation's formula may speak of: the figures of its arm, and
-/// those of other arms that it names.
+/// The values for an expectation's formula: the figures of its arm, and those of other arms that
+/// it names.
 pub(crate) fn figures_for<'a>(
     expectation: &Expectation,
     figures: &'a ArmFigures,
@@ -161,7 +161,7 @@ fn keeps(promise: Promise, measured: f64) -> bool {
     }
 }
 
-/// Why a figure is not there, as far as names tell.
+/// Why a figure is missing, as far as its name tells.
 fn why_absent(experiment: &Experiment, figures: &ArmFigures, name: &str) -> String {
     let metric: Metric = match name.parse() {
         Ok(metric) => metric,

@@ -62,7 +62,7 @@ pub fn figure(metric: &str, values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Which of several values a metric is, where it is no mean.
+/// Which of several values a metric takes, if it is no mean.
 fn extreme_of(metric: &str) -> Option<fn(f64, f64) -> f64> {
     match metric.parse::<Metric>().ok()?.statistic {
         Statistic::Max => Some(f64::max),
@@ -71,9 +71,8 @@ fn extreme_of(metric: &str) -> Option<fn(f64, f64) -> f64> {
     }
 }
 
-/// Half the width of the 95 % interval of what an expectation leaves between
-/// figure and promised number, run by run; `None` for fewer than two runs that
-/// have both.
+/// Half the width of the 95 % interval of the difference between figure and promised number, run
+/// by run; `None` for fewer than two runs that have both.
 #[must_use]
 pub fn margin(verdict: &JudgedExpectation, runs: &[Arms]) -> Option<f64> {
     let expectation = &verdict.expectation;

@@ -2,8 +2,9 @@
 /*
  * The engine: one scheduler for a tree of nodes, up to eight levels deep, of any
  * shape. This file has its rows. When a node may go on is in engine_wheel.h and
- * engine_cap.h. Which leaf sends next is in engine_list.h and engine_tree.h, and which of
- * its packets in engine_leaf.h and engine_flow.h. Leaves of hosts are in engine_host.h.
+ * engine_cap.h. Which leaf sends next is in engine_list.h and engine_tree.h, what a packet
+ * costs in engine_settle.h, and which of a leaf's packets goes in engine_leaf.h and
+ * engine_flow.h. Leaves of hosts are in engine_host.h.
  * How several engines share a line is in engine_line.h.
  *
  * A node has a guarantee, a ceiling, a priority and a quantum, all in bytes on

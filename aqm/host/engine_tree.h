@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The engine's tree: which leaf sends next, and what the packet costs it and
- * every node above it.
+ * The engine's tree: which leaf sends next, and how nodes that were changed come to
+ * their places. What a packet costs is in engine_settle.h.
  *
  * The host asks engine_choose() for a leaf, takes a packet of it, and says its
  * length to engine_settle(). A node goes from list to wheel when its ceiling is
@@ -17,204 +17,13 @@
 #ifndef AQM_ENGINE_TREE_H
 #define AQM_ENGINE_TREE_H
 
-#include "engine_list.h"
+#include "engine_settle.h"
 
 /* Nodes whose time has come that one question takes from the wheel. */
 #define ENGINE_DUE_MOST 64
 
 /* Nodes that one choice passes, because they have had their turn, or may not go on. */
 #define ENGINE_TURNS_MOST 4096
-
-/* A packet of so many bytes went through a node that is in a list for what goes beyond
- * guarantees. Returns whether its turn is over. */
-AQM_FN int engine_share(struct engine *e, u32 id, struct engine_node *n,
-			u32 wire)
-{
-	s32 left = n->deficit - (s32)wire, quantum;
-
-	n->midway = left > 0;
-	if (left > 0) {
-		n->deficit = left;
-		return 0;
-	}
-	quantum = engine_quantum(n);
-	n->deficit = left + quantum;
-	engine_had_turn(e, id, n, (u32)quantum);
-	return 1;
-}
-
-/* The same of a node in any list, which may have a cap. */
-AQM_FN int engine_charge(struct engine *e, u32 id, struct engine_node *n,
-			 struct engine_node *cap, u32 wire, u64 now_ns)
-{
-	u64 slack = ENGINE_CREDIT_NS;
-
-	if (cap) {
-		engine_count(e, cap, wire);
-		engine_through(cap, wire, ENGINE_LATE_NS, e->full, now_ns);
-		cap->next = id;
-		if (cap->prev == id)
-			cap->prev = 0;
-	}
-	if (n->list >= ENGINE_PRIORITIES)
-		return engine_share(e, id, n, wire);
-	n->guarantee.rate_bytes_s = n->config.guarantee_bytes_s;
-	if (n->guarantee.rate_bytes_s)
-		slack += (2 * (u64)e->full + n->config.burst_bytes) *
-			 1000000000 / n->guarantee.rate_bytes_s;
-	aqm_gate_pass(&n->guarantee, wire, now_ns, slack);
-	return 1;
-}
-
-/* A node leaves the lists for which another of its cap may wait: that goes on. */
-AQM_FN void engine_let_on(struct engine *e, u32 id, const struct engine_node *n,
-			  struct engine_node *cap)
-{
-	struct engine_node *other;
-
-	if (!cap || cap->prev != id)
-		return;
-	cap->prev = 0;
-	other = engine_node(e, cap->next);
-	if (other && other->state == ENGINE_HELD &&
-	    other->config.cap == n->config.cap)
-		engine_wheel_put(e, cap->next, engine_opens(e, other));
-}
-
-/*
- * Where a node stands after a packet of `wire` bytes through it, or with 0 after none,
- * went; `work`: it has something to send. It goes on, or has nothing and is idle, or is
- * above its ceiling and waits.
- */
-AQM_WHOLE_FN int engine_settle_any(struct engine *e AQM_NONNULL, u32 id,
-				   u32 work, u32 wire, u64 now_ns)
-{
-	struct engine_node *n = engine_node(e, id), *cap;
-	struct engine_fork *f;
-	int over = 0, moves;
-	u64 opens;
-
-	if (!n)
-		return 0;
-	cap = engine_cap(e, n);
-	f = engine_lists(e, engine_node(e, n->parent));
-	if (wire) {
-		engine_count(e, n, wire);
-		engine_pass(e, n, wire, now_ns);
-		over = engine_charge(e, id, n, cap, wire, now_ns);
-	}
-	opens = engine_opens_by(n, cap);
-	if (!work || opens > now_ns) {
-		engine_unlink_from(e, f, id, n);
-		if (work)
-			engine_wait(e, id, n, opens);
-		else
-			n->state = ENGINE_IDLE;
-		engine_rest(e, id, n);
-		engine_let_on(e, id, n, cap);
-		return 0;
-	}
-	/* It may have been given a guarantee meanwhile. */
-	if (n->config.guarantee_bytes_s && n->list >= ENGINE_PRIORITIES &&
-	    !n->wheel)
-		engine_wheel_put(e, id, n->guarantee.opens_ns);
-	moves = n->list < ENGINE_PRIORITIES && !engine_owed(n, now_ns);
-	if (over && moves) {
-		engine_unlink_from(e, f, id, n);
-		engine_join(e, id, now_ns);
-	} else if (over && f) {
-		f->head[AQM_MASKED(n->list, ENGINE_LISTS - 1)] = n->next;
-	}
-	return 0;
-}
-
-/* The same of one that shares what goes beyond guarantees, with neither a guarantee nor a
- * cap, after a packet that was sent. */
-AQM_FN void engine_settle_plain(struct engine *e, u32 id, struct engine_node *n,
-				struct engine_fork *f, u32 work, u32 wire,
-				u64 now_ns)
-{
-	u64 opens;
-	int over;
-
-	n->sent_wire_bytes += wire;
-	n->sent_packets++;
-	opens = engine_pass(e, n, wire, now_ns);
-	over = engine_share(e, id, n, wire);
-	if (!work) {
-		engine_unlink_from(e, f, id, n);
-		n->state = ENGINE_IDLE;
-		engine_rest(e, id, n);
-	} else if (opens > now_ns) {
-		engine_unlink_from(e, f, id, n);
-		engine_wait(e, id, n, opens);
-	} else if (over) {
-		f->head[AQM_MASKED(n->list, ENGINE_LISTS - 1)] = n->next;
-	}
-}
-
-/* The same of the root. A lease is used whole, however late. */
-AQM_FN void engine_settle_root(struct engine *e, struct engine_node *root,
-			       u32 work, u32 wire, u64 now_ns)
-{
-	if (wire) {
-		engine_count(e, root, wire);
-		engine_through(root, wire, e->members ? now_ns : ENGINE_LATE_NS,
-			       0, now_ns);
-	}
-	if (!work) {
-		root->state = ENGINE_IDLE;
-		if (e->members)
-			engine_return(e, root);
-	} else if (e->members || engine_shut(e, root, now_ns)) {
-		engine_root_up(e, root, now_ns);
-	}
-}
-
-/* The same of a node and everything above it. A host's leaf may still be below the node
- * where the leaf was beside which it is, after that node went to the lowest level. */
-AQM_WHOLE_FN int engine_settle(struct engine *e AQM_NONNULL, u32 id, u32 wire,
-			       u64 now_ns)
-{
-	const u64 odd = !wire || e->verdict.action == AQM_DROP;
-	struct engine_node *n = engine_node(e, id);
-	struct engine_fork *f = engine_lists(e, n);
-	u32 i, parent, work;
-
-	if (!n)
-		return 0;
-	work = f ? f->lists : n->packets;
-	AQM_CHAIN_LOOP(i, ENGINE_LEVELS + 1)
-	{
-		if (!id)
-			break;
-		n = engine_node(e, id);
-		if (!n || n->state != ENGINE_READY)
-			break;
-		if (id == e->rule.root) {
-			engine_settle_root(e, n, work, wire, now_ns);
-			break;
-		}
-		parent = n->parent;
-		f = engine_lists(e, engine_node(e, parent));
-		if (!f) {
-			/* It has none any more, and is a leaf. */
-			engine_settle_any(e, id, work, wire, now_ns);
-			n = engine_node(e, parent);
-			id = parent;
-			work = n ? n->packets : 0;
-			continue;
-		}
-		if (odd | n->config.guarantee_bytes_s | n->config.cap ||
-		    n->list < ENGINE_PRIORITIES)
-			engine_settle_any(e, id, work, wire, now_ns);
-		else
-			engine_settle_plain(e, id, n, f, work, wire, now_ns);
-		id = parent;
-		work = f->lists;
-	}
-	return 0;
-}
 
 /*
  * A node whose turn has come, and whose cap another has used up meanwhile, or is to use

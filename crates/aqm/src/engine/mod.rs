@@ -246,9 +246,8 @@ impl<T> Engine<T> {
         Ok(())
     }
 
-    /// Puts several nodes below other parents at once, each with what stays below it: pairs
-    /// of a node and its parent. As with a list that is exchanged, no node is looked at: the
-    /// engine finds what has moved when packets go. With an error nothing has moved.
+    /// Puts several nodes below other parents at once: pairs of a node and its parent. As
+    /// with a list that is exchanged, the engine finds that when packets go.
     pub fn rearrange(&mut self, parents: &[(u32, u32)]) -> Result<(), EngineError> {
         for (id, parent) in parents {
             self.live(*id)?;
@@ -265,9 +264,8 @@ impl<T> Engine<T> {
             self.nodes[*id as usize].config.parent = *parent;
         }
         let most = ffi::LEVELS as usize;
-        let levels = |id: u32| self.path(id).take(most + 1).count();
-        let held = (ROOT..self.fresh).all(|id| levels(id) <= most);
-        if !held {
+        let is_deep = |id: u32| self.path(id).nth(most).is_some();
+        if (ROOT..self.fresh).any(is_deep) {
             for (node, config) in self.nodes.iter_mut().zip(before) {
                 node.config = config;
             }

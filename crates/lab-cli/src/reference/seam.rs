@@ -31,7 +31,7 @@ pub fn page() -> (String, String) {
         // Writing to a String cannot fail.
         let _ = writeln!(page, ".SH {heading}");
         for (name, help) in entries(begin) {
-            let _ = write!(page, ".TP\n\\fB{}\\fR\n{}\n", escaped(name), escaped(help));
+            let _ = write!(page, ".TP\n\\fB{}\\fR\n{}\n", escaped(name), escaped(&help));
         }
     }
     page.push_str(".SH REASONS\n");
@@ -52,21 +52,39 @@ fn header() -> &'static str {
     found.map_or("", |(_, text)| text)
 }
 
-/// The lines of a structure or list: `u32 len; /* comment */`, `NAME = 1, /* comment */`.
-fn entries(begin: &str) -> Vec<(&'static str, &'static str)> {
+/// The lines of a structure or list: `u32 len; /* comment */`, `NAME = 1, /* comment */`. A
+/// comment may stand above the line, and go over several.
+fn entries(begin: &str) -> Vec<(&'static str, String)> {
     let Some((_, rest)) = header().split_once(begin) else {
         return Vec::new();
     };
     let inside = rest.split_once("\n};").map_or("", |(inside, _)| inside);
-    let entry = |line: &'static str| {
-        let (code, help) = line.split_once("/*").unwrap_or((line, ""));
+    let mut found = Vec::new();
+    let mut above: Vec<&str> = Vec::new();
+    let mut is_open = false;
+    for line in inside.lines() {
+        let (code, help) = match line.split_once("/*") {
+            Some((code, help)) => (code, help),
+            None if is_open => ("", line),
+            None => (line, ""),
+        };
+        is_open = (is_open || line.contains("/*")) && !line.contains("*/");
+        let help = help.trim().trim_start_matches("* ");
+        let help = help.trim_end_matches("*/").trim();
+        if !help.is_empty() {
+            above.push(help);
+        }
         let code = code.trim().trim_end_matches([';', ',']);
-        let name = code.split(" = ").next()?;
-        let name = name.rsplit(' ').next()?;
-        let help = help.trim_end().trim_end_matches("*/").trim();
-        (!name.is_empty()).then_some((name, help))
-    };
-    inside.lines().filter_map(entry).collect()
+        let name = code
+            .split(" = ")
+            .next()
+            .and_then(|it| it.rsplit(' ').next());
+        if let Some(name) = name.filter(|name| !name.is_empty()) {
+            found.push((name, above.join(" ")));
+            above.clear();
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -77,11 +95,21 @@ mod tests {
     fn the_page_has_what_the_header_has() {
         for (begin, heading) in PARTS {
             assert!(entries(begin).len() >= 4, "{heading}: {:?}", entries(begin));
+            for (name, _) in entries(begin) {
+                assert!(!name.contains(['*', '/']), "{heading}: {name}");
+            }
         }
         assert_eq!(
             entries("struct aqm_context {")[0],
-            ("now_ns", "never goes backwards")
+            ("now_ns", "never goes backwards".to_owned())
         );
+        let of = |name| {
+            entries("struct aqm_context {")
+                .into_iter()
+                .find(|one| one.0 == name)
+        };
+        let (_, help) = of("random").expect("a field");
+        assert!(help.starts_with("Uniform;") && help.ends_with("(AQM_NEEDS_RANDOM_OUT)."));
         assert_eq!(entries("enum aqm_action {")[4].0, "AQM_AGAIN");
         let page = page().1;
         for word in ["room_packets", "sojourn", "NAME_evict"] {

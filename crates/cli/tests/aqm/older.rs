@@ -33,7 +33,9 @@ mod long {
     #[test]
     fn every_program_is_verified_soon() {
         let text = super::asked(&["--lab"]);
-        let taken = text.lines().filter(|line| line.contains(" verified at most"));
+        let taken = text
+            .lines()
+            .filter(|line| line.contains(" verified at most"));
         let taken: Vec<&str> = taken.collect();
         assert!(taken.len() > 30, "{text}");
         for line in taken {

@@ -185,7 +185,10 @@ fn senders_are_told_apart_and_followed() {
     assert_eq!(site.rules(), rules);
     namespace.weirgate("plan control-groups.toml").says(0, &[]);
     let log_text = fs::read_to_string(log.path().join("log")).unwrap();
-    assert!(log_text.contains("control groups appeared, disappeared"), "{log_text}");
+    assert!(
+        log_text.contains("control groups appeared, disappeared"),
+        "{log_text}"
+    );
     assert!(!log_text.contains("not followed"), "{log_text}");
     drop(keeper);
     // The deeper rule first takes its own.

@@ -141,9 +141,7 @@ mod together {
             prague_halves_on_loss: "prague::halves_on_loss";
             prague_is_classic_without_accurate_feedback: "prague::without_feedback";
             prague_is_classic_where_it_is_not_identified: "prague::unidentified";
-            prague_is_independent_of_short_round_trips: "prague::round_trips";
             prague_fills_a_line_with_a_shallow_queue: "prague::queue::shallow";
-            prague_finds_a_classic_queue: "prague::queue::classic";
         }
     }
 
@@ -281,6 +279,8 @@ mod long {
         flows_are_what_is_asked_for: "flows::by_parts";
         two_devices_keep_two_states: "two_devices";
         kernel_and_native_host_agree_on_classes: "parity::of_classes";
+        prague_is_independent_of_short_round_trips: "prague::round_trips";
+        prague_finds_a_classic_queue: "prague::queue::classic";
         shaper_holds_the_line: "shaper_holds_the_line";
         shaper_holds_every_rate: "rate::sweep";
         shaper_shares_the_wire: "shaper_shares_the_wire";

@@ -95,12 +95,6 @@ fn a_domain_is_tried_before_it_is_built() {
     );
 }
 
-/// Two boxes with a part of one list each: applied, refused by one, killed, lost, found.
-#[test]
-fn two_boxes_have_their_circuits() {
-    in_the_guest("lists::two_boxes");
-}
-
 /// What only `make test-all` waits for.
 mod long {
     use super::*;
@@ -109,6 +103,12 @@ mod long {
     #[test]
     fn eight_routers_in_time() {
         in_the_guest("inside::eight_timed");
+    }
+
+    /// Two boxes with a part of one list each: applied, refused by one, killed, lost, found.
+    #[test]
+    fn two_boxes_have_their_circuits() {
+        in_the_guest("lists::two_boxes");
     }
 
     /// Three routers, six customers: one fails and all return; applied and kept;

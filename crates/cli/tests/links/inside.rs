@@ -92,6 +92,14 @@ impl Service {
     }
 }
 
+/// A test that fails leaves none: the guest would wait for it.
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Datagrams of the load at the server: when, and by which of the router's addresses.
 type Arrived = Vec<(Instant, IpAddr)>;
 

@@ -39,7 +39,6 @@ mod together {
             &[
                 "changes::edits_under_traffic_store_what_differs",
                 "changes::an_unconfirmed_change_returns",
-                "kept::what_somebody_removed_comes_back",
             ],
         );
 
@@ -53,11 +52,6 @@ mod together {
         fn an_unconfirmed_change_returns() {
             println!("{}", GUEST.run("changes::an_unconfirmed_change_returns"));
         }
-
-        #[test]
-        fn what_somebody_removed_comes_back() {
-            println!("{}", GUEST.run("kept::what_somebody_removed_comes_back"));
-        }
     }
 }
 
@@ -69,6 +63,11 @@ mod long {
     fn a_killed_change_leaves_the_old_rows_or_the_new() {
         let name = "killed::a_killed_change_leaves_the_old_rows_or_the_new";
         println!("{}", own().run(name));
+    }
+
+    #[test]
+    fn what_somebody_removed_comes_back() {
+        println!("{}", own().run("kept::what_somebody_removed_comes_back"));
     }
 
     #[test]

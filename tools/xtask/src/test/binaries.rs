@@ -6,9 +6,9 @@
 //! there are cores, those that took longest in the run before first. The unit
 //! tests of a crate are one run. Each test of a folder `tests` is a run, so that
 //! the cores share a long binary. A run has one thread, so that no more virtual
-//! machines run at once than there are cores. Two more workers take what waits for
-//! clocks of this machine most of the time. No processor is theirs, and they go before
-//! the others where they may.
+//! machines run at once than there are cores. One more worker takes what waits for
+//! clocks of this machine most of the time. No processor is its own, and it goes before
+//! the others where it may.
 //!
 //! Tests of a module `long` are left to `make test-all`. What passed with the very
 //! same programs and files is not repeated by `make test`.
@@ -43,9 +43,6 @@ const WAITING: [&str; 7] = [
     "watch send",
     "watch service",
 ];
-
-/// Workers for these.
-const WAITERS: usize = 2;
 
 /// Which tests run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,7 +149,7 @@ pub fn run(root: &Path, extent: Extent, only: &[String]) -> Result<()> {
     println!("processor, wall time");
     thread::scope(|scope| {
         let own = processors.into_iter().take(workers).map(Some);
-        for processor in own.chain([None; WAITERS]) {
+        for processor in own.chain([None]) {
             let (queue, sender) = (&queue, sender.clone());
             scope.spawn(move || {
                 while let Some(run) = next(queue, processor.is_some()) {
@@ -186,8 +183,8 @@ pub fn run(root: &Path, extent: Extent, only: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The next run of a worker that has a processor, or of one that has none: that takes only
-/// what waits, and the others take it last.
+/// The next run of a worker that has a processor, or of the one that has none: this
+/// takes only what waits, and the others take that last.
 fn next(queue: &Mutex<Vec<Run>>, has_processor: bool) -> Option<Run> {
     let mut queue = queue.lock().ok()?;
     let at = queue

@@ -73,42 +73,32 @@ AQM_FN void pie_setup(struct pie_vars *v, const struct pie_params *p,
 }
 
 /*
- * One update (section 4.2): p += alpha (delay - target) + beta (delay - old).
- *
- * alpha and beta are sixteenths per second; one second's worth of delay is
- * 10^9 ns, so a nanosecond changes p by (2^56 / 10^9) / 16 of them. Delays are
- * below 10^10 ns and beta is at most 320, so the sum is below 2^64 / 2.
- *
- * While p is small both are scaled down (section 5.1): by 2 below 1/10, by a
+ * A weight while p is small (section 5.1): divided by 2 below 1/10, by a
  * further 4 for each further power of ten down to 10^-6.
  */
-AQM_FN void pie_update(struct pie_vars *v, const struct pie_params *p,
-		       struct pie_stats *s, int queued)
+AQM_NUMBER_FN u64 pie_scaled(u64 weight, u64 probability)
 {
-	s64 delay = (s64)aqm_min(v->delay_ns, PIE_MOST_NS);
-	s64 old = (s64)aqm_min(v->old_delay_ns, PIE_MOST_NS);
-	s64 unit = (s64)(PIE_ONE / 1000000000);
-	u64 alpha = (p->alpha * (u64)unit) >> 4;
-	u64 beta = (p->beta * (u64)unit) >> 4;
-	u64 probability = v->probability;
 	u64 power = 100;
-	s64 change;
 	u32 i;
 
-	s->updates++;
-	if (probability < PIE_ONE / 10) {
-		alpha >>= 1;
-		beta >>= 1;
-		AQM_LOOP (i, 5) {
-			if (probability >= PIE_ONE / power)
-				break;
-			alpha >>= 2;
-			beta >>= 2;
-			power *= 10;
-		}
+	if (probability >= PIE_ONE / 10)
+		return weight;
+	weight >>= 1;
+	AQM_LOOP (i, 5) {
+		if (probability >= PIE_ONE / power)
+			break;
+		weight >>= 2;
+		power *= 10;
 	}
-	change = (s64)alpha * (delay - (s64)p->target_ns) +
-		 (s64)beta * (delay - old);
+	return weight;
+}
+
+/* The probability after a change, a signed number, while packets wait for
+ * `delay`. */
+AQM_NUMBER_FN u64 pie_changed(u64 probability, u64 difference, u64 delay)
+{
+	s64 change = (s64)difference;
+
 	/* Section 5.2: no jump above 2 % where p is already 10 %. */
 	if (change > (s64)(PIE_ONE / 50) && probability >= PIE_ONE / 10)
 		change = (s64)(PIE_ONE / 50);
@@ -116,11 +106,30 @@ AQM_FN void pie_update(struct pie_vars *v, const struct pie_params *p,
 	if (delay > PIE_LONG_NS)
 		change += (s64)(PIE_ONE / 50);
 	if (change >= 0)
-		probability = aqm_min(probability + (u64)change, PIE_ONE);
-	else
-		probability = probability > (u64)-change ?
-				      probability - (u64)-change :
-				      0;
+		return aqm_min(probability + (u64)change, PIE_ONE);
+	return probability > (u64)-change ? probability - (u64)-change : 0;
+}
+
+/*
+ * One update (section 4.2): p += alpha (delay - target) + beta (delay - old).
+ *
+ * alpha and beta are sixteenths per second; one second's worth of delay is
+ * 10^9 ns, so a nanosecond changes p by (2^56 / 10^9) / 16 of them. Delays are
+ * below 10^10 ns and beta is at most 320, so the sum is below 2^64 / 2.
+ */
+AQM_FN void pie_update(struct pie_vars *v, const struct pie_params *p,
+		       struct pie_stats *s, int queued)
+{
+	s64 delay = (s64)aqm_min(v->delay_ns, PIE_MOST_NS);
+	s64 old = (s64)aqm_min(v->old_delay_ns, PIE_MOST_NS);
+	s64 unit = (s64)(PIE_ONE / 1000000000);
+	u64 alpha = pie_scaled((p->alpha * (u64)unit) >> 4, v->probability);
+	u64 beta = pie_scaled((p->beta * (u64)unit) >> 4, v->probability);
+	s64 change = (s64)alpha * (delay - (s64)p->target_ns) +
+		     (s64)beta * (delay - old);
+	u64 probability = pie_changed(v->probability, (u64)change, (u64)delay);
+
+	s->updates++;
 	/* Section 5.4: decays while the link is idle. */
 	if (!delay && !old && !queued)
 		probability -= probability / 64;

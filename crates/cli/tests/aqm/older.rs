@@ -3,9 +3,12 @@
 
 use std::process::Command;
 
-/// What needs a newer one, beside qdiscs of BPF programs: arenas (6.9), marks that such
-/// qdiscs make, loops that the kernel counts (6.4).
+/// What needs a newer one than 6.1, beside qdiscs of BPF programs: arenas (6.9), marks that
+/// such qdiscs make, loops that the kernel counts (6.4).
 const NEWER: [&str; 4] = ["circuits", "engine", "marks", "ingress_pie"];
+
+/// The same of 6.12.
+const NEWER_THAN_6_12: [&str; 1] = ["engine"];
 
 /// Instructions that a verifier may go through for one program: a tenth of what the kernel
 /// allows. It takes a microsecond or two for each, so that more would delay `apply`, and it
@@ -27,8 +30,35 @@ fn asked(kernel: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// A verifier's answers: it takes all but `newer` and qdiscs, and soon.
+fn takes(text: &str, newer: &[&str]) {
+    let (taken, refused): (Vec<&str>, Vec<&str>) = text
+        .lines()
+        .filter(|line| line.contains(" instructions, ") || line.contains("not taken: "))
+        .partition(|line| line.contains(" instructions, "));
+    assert!(taken.len() > 15, "{text}");
+    for line in taken {
+        assert!(verified(line) <= VERIFIED_MOST, "{line}");
+    }
+    for line in refused {
+        let name = line.split_whitespace().next().unwrap_or_default();
+        let is_newer = newer.contains(&name) || line.contains("qdiscs of BPF programs");
+        assert!(is_newer, "{line}");
+    }
+}
+
 /// What only `make test-all` waits for.
 mod long {
+    /// Its verifier goes through loops that later ones see the end of.
+    #[test]
+    fn debian_13_takes_what_is_for_it() {
+        let prepared = std::process::Command::new(crate::LAB)
+            .args(["lab", "prepare", "--kernel", "6.12"])
+            .status();
+        assert!(prepared.expect("the laboratory").success());
+        super::takes(&super::asked(&["--kernel", "6.12"]), &super::NEWER_THAN_6_12);
+    }
+
     /// No program keeps the verifier for long.
     #[test]
     fn every_program_is_verified_soon() {
@@ -44,21 +74,8 @@ mod long {
     }
 }
 
-/// A program that it refuses leaves all of its policies out of force there.
+/// A program that a kernel refuses leaves all of its policies out of force there.
 #[test]
 fn the_oldest_kernel_takes_what_is_for_it() {
-    let text = asked(&["--kernel", "6.1"]);
-    let (taken, refused): (Vec<&str>, Vec<&str>) = text
-        .lines()
-        .filter(|line| line.contains(" instructions, ") || line.contains("not taken: "))
-        .partition(|line| line.contains(" instructions, "));
-    assert!(taken.len() > 15, "{text}");
-    for line in taken {
-        assert!(verified(line) <= VERIFIED_MOST, "{line}");
-    }
-    for line in refused {
-        let name = line.split_whitespace().next().unwrap_or_default();
-        let is_newer = NEWER.contains(&name) || line.contains("qdiscs of BPF programs");
-        assert!(is_newer, "{line}");
-    }
+    takes(&asked(&["--kernel", "6.1"]), &NEWER);
 }

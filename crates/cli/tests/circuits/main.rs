@@ -8,6 +8,7 @@ mod frames;
 mod inside;
 mod kept;
 mod lists;
+mod places;
 mod plans;
 mod queues;
 mod sent;
@@ -142,6 +143,11 @@ mod long {
     #[test]
     fn a_killed_service_is_mended() {
         println!("{}", own(768).run("served::a_killed_service_is_mended"));
+    }
+
+    #[test]
+    fn sites_change_places() {
+        println!("{}", own(768).run("places::sites_change_places"));
     }
 }
 

@@ -45,7 +45,7 @@ pub use infer::{Cut, Fit, Inference, Timed, Timing, infer, sizes};
 pub use patient::Talk;
 pub use remote::bulk::Bulk;
 pub use remote::capture::Capture;
-pub use remote::echo::{Echo, Icmp, Reflector};
+pub use remote::echo::{Answer, Echo, Icmp, Reflector, Sent};
 pub use remote::error::RemoteError;
 pub use remote::iperf3::{IPERF3_PORT, Results, converse};
 pub use remote::irtt::{IRTT_PORT, Irtt, granted};

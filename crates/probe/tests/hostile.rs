@@ -8,8 +8,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_probe::{
-    COOKIE, Client, DatagramReport, Doing, Echo, Irtt, Load, Manner, Message, Play, ProbeDirection,
-    Reflector, RemoteError, Seen, Sequence, Stop, Stream, granted, measure, play, remote,
+    Answer, COOKIE, Client, DatagramReport, Doing, Irtt, Load, Manner, Message, Play,
+    ProbeDirection, Reflector, RemoteError, Seen, Sent, Sequence, Stop, Stream, granted, measure,
+    play, remote,
 };
 
 /// A serving end that answers the packets of a train, or a question, so.
@@ -133,11 +134,25 @@ fn iperf3_test(
 }
 
 /// A host that returns everything at once.
-struct Near;
+#[derive(Default)]
+struct Near {
+    sent: u32,
+    back: u32,
+}
 
 impl Reflector for Near {
-    fn echo(&mut self, _size: u32, _patience: Duration) -> Result<Echo, RemoteError> {
-        Ok(Echo::After(Duration::from_millis(1)))
+    fn send(&mut self, _size: u32) -> Result<Sent, RemoteError> {
+        self.sent += 1;
+        Ok(Sent::Number(self.sent))
+    }
+
+    fn answer(&mut self, patience: Duration) -> Result<Answer, RemoteError> {
+        if self.back == self.sent {
+            thread::sleep(patience);
+            return Ok(Answer::Nothing);
+        }
+        self.back += 1;
+        Ok(Answer::Back(self.back, Duration::from_millis(1)))
     }
 
     fn largest(&self) -> Option<u32> {
@@ -174,7 +189,7 @@ fn more_bytes_than_were_sent_to_an_iperf3_server_are_named() {
         let server = iperf3_server(result);
         let load = Load::Iperf3(server);
         let found = remote(
-            &mut Near,
+            &mut Near::default(),
             Some(&load),
             Duration::from_millis(400),
             &mut |_| (),

@@ -5,7 +5,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weirgate_probe::{Bulk, Echo, Irtt, Load, Reflector, RemoteError, remote};
 
 /// How a server behaves.
@@ -65,7 +65,7 @@ fn irtt_server(manner: Manner) -> SocketAddr {
 #[test]
 fn an_irtt_server_returns_packets() {
     let mut irtt = Irtt::open(irtt_server(Manner::Lossy)).unwrap();
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     let took: Vec<Echo> = (0..6)
         .map(|_| irtt.echo(0, Duration::from_millis(500)).unwrap())
         .collect();
@@ -124,6 +124,26 @@ fn web_server() -> SocketAddr {
         }
     });
     address
+}
+
+/// A lost echo holds up no other: a full queue drops some, and those after it tell its length.
+#[test]
+fn echoes_go_on_while_some_are_lost() {
+    let server = web_server();
+    let mut irtt = Irtt::open(irtt_server(Manner::Lossy)).unwrap();
+    let load = Load::Bulk(Bulk::parse(&format!("http://{server}/large")).unwrap());
+    let begin = Instant::now();
+    let found = remote(&mut irtt, Some(&load), Duration::from_secs(1), &mut |_| ()).unwrap();
+    let echoes = found.down.unwrap().echoes;
+    assert!(echoes.all.len() >= 3, "{echoes:?}");
+    assert!(echoes.lost() >= 1, "{echoes:?}");
+    assert!(echoes.middle().is_some(), "{echoes:?}");
+    // One that comes back after the load tells that those before it are lost.
+    assert!(
+        begin.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        begin.elapsed()
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use weirgate_probe::{Bulk, Echo, Load, Reflector, Remote, RemoteError, remote};
+use weirgate_probe::{Answer, Bulk, Load, Reflector, Remote, RemoteError, Sent, remote};
 
 /// A server whose file never ends; its certificate, as PEM.
 fn server() -> (SocketAddr, String) {
@@ -47,11 +47,25 @@ fn server() -> (SocketAddr, String) {
 }
 
 /// Round trips that take no time.
-struct Near;
+#[derive(Default)]
+struct Near {
+    sent: u32,
+    back: u32,
+}
 
 impl Reflector for Near {
-    fn echo(&mut self, _size: u32, _patience: Duration) -> Result<Echo, RemoteError> {
-        Ok(Echo::After(Duration::from_micros(10)))
+    fn send(&mut self, _size: u32) -> Result<Sent, RemoteError> {
+        self.sent += 1;
+        Ok(Sent::Number(self.sent))
+    }
+
+    fn answer(&mut self, patience: Duration) -> Result<Answer, RemoteError> {
+        if self.back == self.sent {
+            thread::sleep(patience);
+            return Ok(Answer::Nothing);
+        }
+        self.back += 1;
+        Ok(Answer::Back(self.back, Duration::from_micros(10)))
     }
 
     fn largest(&self) -> Option<u32> {
@@ -68,7 +82,7 @@ fn measured(address: SocketAddr, authorities: &Path) -> Result<Remote, RemoteErr
     let bulk = Bulk::parse(&url).unwrap().trusting(authorities.to_owned());
     let load = Load::Bulk(bulk);
     let time = Duration::from_millis(600);
-    remote(&mut Near, Some(&load), time, &mut |_| ())
+    remote(&mut Near::default(), Some(&load), time, &mut |_| ())
 }
 
 #[test]

@@ -56,7 +56,10 @@ mod long {
             .args(["lab", "prepare", "--kernel", "6.12"])
             .status();
         assert!(prepared.expect("the laboratory").success());
-        super::takes(&super::asked(&["--kernel", "6.12"]), &super::NEWER_THAN_6_12);
+        super::takes(
+            &super::asked(&["--kernel", "6.12"]),
+            &super::NEWER_THAN_6_12,
+        );
     }
 
     /// No program keeps the verifier for long.

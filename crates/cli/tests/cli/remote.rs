@@ -99,15 +99,11 @@ fn an_iperf3_server_fills_the_line_while_echoes_are_sent() {
         let rate = found[way]["data_rate_bits"].as_f64().unwrap();
         assert!((8e6..=20e6).contains(&rate), "{way}: {found}");
     }
-    // On a busy machine the full queue may lose all echoes of one way.
-    let waits: Vec<f64> = ["down", "up"]
-        .iter()
-        .filter_map(|way| found[way]["queueing_ms"].as_f64())
-        .collect();
-    assert!(
-        !waits.is_empty() && waits.iter().all(|ms| *ms > 5.0),
-        "{found}"
-    );
+    // The full queue loses some echoes, and others tell how long it is.
+    for way in ["down", "up"] {
+        let waited = found[way]["queueing_ms"].as_f64();
+        assert!(waited.is_some_and(|ms| ms > 5.0), "{way}: {found}");
+    }
     assert_ne!(found["grade"], "A+", "{found}");
     // Plain bytes are never called cells.
     assert_ne!(found["cells"], true, "{found}");

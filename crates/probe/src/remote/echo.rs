@@ -8,6 +8,7 @@ use crate::sequence::wanted::mark;
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -24,11 +25,37 @@ pub enum Echo {
     TooLong,
 }
 
+/// What became of a packet that was to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// It has this number.
+    Number(u32),
+    /// It was dropped at this host.
+    Lost,
+    /// It is longer than a link on the way takes.
+    TooLong,
+}
+
+/// What a [`Reflector`] heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// The packet of this number came back, after so long.
+    Back(u32, Duration),
+    /// A router or this host says that a packet was lost.
+    Lost,
+    /// A router or this host says that a packet is longer than a link on the way takes.
+    TooLong,
+    /// Nothing.
+    Nothing,
+}
+
 /// A host that returns packets.
 pub trait Reflector {
-    /// Sends an IP packet of so many bytes, which must not be cut up on the way,
-    /// and waits for it.
-    fn echo(&mut self, size: u32, patience: Duration) -> Result<Echo, RemoteError>;
+    /// Sends an IP packet of so many bytes, which must not be cut up on the way.
+    fn send(&mut self, size: u32) -> Result<Sent, RemoteError>;
+
+    /// Waits for the next answer to any packet.
+    fn answer(&mut self, patience: Duration) -> Result<Answer, RemoteError>;
 
     /// The size of the largest packet that the way's first link takes; `None`
     /// where sizes other than the smallest cannot be sent.
@@ -36,6 +63,33 @@ pub trait Reflector {
 
     /// The size of a small packet.
     fn small(&self) -> u32;
+
+    /// The least time between two packets that the host allows.
+    fn interval(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Sends a packet as `send` does, and waits for it.
+    fn echo(&mut self, size: u32, patience: Duration) -> Result<Echo, RemoteError> {
+        let begin = Instant::now();
+        let number = match self.send(size)? {
+            Sent::Number(number) => number,
+            Sent::Lost => return Ok(Echo::Lost),
+            Sent::TooLong => return Ok(Echo::TooLong),
+        };
+        loop {
+            let left = patience.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                return Ok(Echo::Lost);
+            }
+            match self.answer(left)? {
+                Answer::Back(back, took) if back == number => return Ok(Echo::After(took)),
+                Answer::Back(..) | Answer::Nothing => {}
+                Answer::Lost => return Ok(Echo::Lost),
+                Answer::TooLong => return Ok(Echo::TooLong),
+            }
+        }
+    }
 }
 
 /// Bytes of ICMP around an echo's data (RFC 792).
@@ -47,6 +101,9 @@ pub struct Icmp {
     socket: OwnedFd,
     address: IpAddr,
     next: u16,
+    /// Of packets that have not come back: when each was sent, by this process's clock and by
+    /// the kernel's.
+    sent: BTreeMap<u16, (Instant, Option<u64>)>,
 }
 
 impl Icmp {
@@ -69,6 +126,7 @@ impl Icmp {
             socket,
             address,
             next: 0,
+            sent: BTreeMap::new(),
         })
     }
 
@@ -109,7 +167,7 @@ pub(crate) fn complaint(error: Errno) -> Option<Echo> {
 
 impl Icmp {
     /// Sends an echo of so many bytes as an IP packet, with a number.
-    pub(crate) fn send(&self, number: u16, size: u32) -> Result<(), Errno> {
+    pub(crate) fn emit(&self, number: u16, size: u32) -> Result<(), Errno> {
         let kind = if self.address.is_ipv4() { 8 } else { 128 };
         let mut packet = vec![kind, 0, 0, 0, 0, 0];
         packet.extend(number.to_be_bytes());
@@ -131,7 +189,7 @@ impl Icmp {
     }
 
     /// When the kernel gave the last packet to its device's queue.
-    fn sent(&self) -> Option<u64> {
+    fn noted(&self) -> Option<u64> {
         let mut last = None;
         while let Ok(stamped) = sent_timestamped(&self.socket, &mut [0; 8]) {
             last = stamped.at_ns;
@@ -141,30 +199,39 @@ impl Icmp {
 }
 
 impl Reflector for Icmp {
-    fn echo(&mut self, size: u32, patience: Duration) -> Result<Echo, RemoteError> {
+    fn send(&mut self, size: u32) -> Result<Sent, RemoteError> {
         let number = self.next;
         self.next = number.wrapping_add(1);
         // Of those before this one.
-        self.sent();
+        self.noted();
         let begin = Instant::now();
-        if let Err(error) = self.send(number, size) {
-            return complaint(error).ok_or(RemoteError::Socket(error.into()));
+        if let Err(error) = self.emit(number, size) {
+            return match complaint(error) {
+                Some(Echo::TooLong) => Ok(Sent::TooLong),
+                Some(_) => Ok(Sent::Lost),
+                None => Err(RemoteError::Socket(error.into())),
+            };
         }
-        loop {
-            let left = patience.saturating_sub(begin.elapsed());
-            if left.is_zero() {
-                return Ok(Echo::Lost);
+        self.sent.insert(number, (begin, self.noted()));
+        Ok(Sent::Number(number.into()))
+    }
+
+    fn answer(&mut self, patience: Duration) -> Result<Answer, RemoteError> {
+        match self.receive(patience) {
+            Ok(Some((number, at_ns))) => {
+                // One that came before, or is none of these.
+                let Some((begin, sent_ns)) = self.sent.remove(&number) else {
+                    return Ok(Answer::Nothing);
+                };
+                let took = took(sent_ns, at_ns, begin.elapsed());
+                Ok(Answer::Back(number.into(), took))
             }
-            match self.receive(left) {
-                Ok(Some((came, at_ns))) if came == number => {
-                    let passed = begin.elapsed();
-                    return Ok(Echo::After(took(self.sent(), at_ns, passed)));
-                }
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => {
-                    return complaint(error).ok_or(RemoteError::Socket(error.into()));
-                }
-            }
+            Ok(None) | Err(Errno::AGAIN | Errno::INTR) => Ok(Answer::Nothing),
+            Err(error) => match complaint(error) {
+                Some(Echo::TooLong) => Ok(Answer::TooLong),
+                Some(_) => Ok(Answer::Lost),
+                None => Err(RemoteError::Socket(error.into())),
+            },
         }
     }
 

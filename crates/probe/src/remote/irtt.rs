@@ -4,8 +4,9 @@
 
 use crate::bound::{OutOfRange, within};
 use crate::datagrams::Datagrams;
-use crate::remote::echo::{Echo, Reflector};
+use crate::remote::echo::{Answer, Reflector, Sent};
 use crate::remote::error::RemoteError;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -37,7 +38,9 @@ pub struct Irtt {
     token: [u8; 8],
     next: u32,
     interval: Duration,
-    sent: Option<Instant>,
+    /// When the last packet was sent, and when each that has not come back.
+    last: Option<Instant>,
+    sent: BTreeMap<u32, Instant>,
 }
 
 impl Irtt {
@@ -90,7 +93,8 @@ impl Irtt {
                 token,
                 next: 0,
                 interval: granted(rest).map_err(named)?.unwrap_or(INTERVAL),
-                sent: None,
+                last: None,
+                sent: BTreeMap::new(),
             });
         }
         Err(RemoteError::Silent(format!("the irtt server {server}")))
@@ -112,49 +116,54 @@ impl Drop for Irtt {
 }
 
 impl Reflector for Irtt {
-    fn echo(&mut self, _size: u32, patience: Duration) -> Result<Echo, RemoteError> {
+    fn send(&mut self, _size: u32) -> Result<Sent, RemoteError> {
         // It ends conversations that are faster than it granted.
-        if let Some(sent) = self.sent {
+        if let Some(last) = self.last {
             self.socket
-                .pause(self.interval.saturating_sub(sent.elapsed()));
+                .pause(self.interval.saturating_sub(last.elapsed()));
         }
         let number = self.next;
         self.next = number.wrapping_add(1);
         let mut packet = self.packet(0);
         packet.extend(number.to_le_bytes());
         let begin = Instant::now();
-        self.sent = Some(begin);
+        self.last = Some(begin);
         self.socket.send(&packet)?;
+        self.sent.insert(number, begin);
+        Ok(Sent::Number(number))
+    }
+
+    fn answer(&mut self, patience: Duration) -> Result<Answer, RemoteError> {
         let mut answer = [0; 2048];
-        loop {
-            let left = patience.saturating_sub(begin.elapsed());
-            if left.is_zero() {
-                return Ok(Echo::Lost);
+        let length = match self.socket.hear(&mut answer, patience) {
+            Ok(length) => length,
+            Err(error) if waited(&error) => return Ok(Answer::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                return Ok(Answer::Lost);
             }
-            match self.socket.hear(&mut answer, left) {
-                Ok(length) => {
-                    let came = begin.elapsed();
-                    let Some((flags, token, rest)) = head(&answer[..length]) else {
-                        continue;
-                    };
-                    if token == self.token && flags & CLOSE != 0 {
-                        return Err(RemoteError::Refused(format!(
-                            "the irtt server {}",
-                            self.server
-                        )));
-                    }
-                    let own = rest.first_chunk() == Some(&number.to_le_bytes());
-                    if token == self.token && flags & REPLY != 0 && own {
-                        return Ok(Echo::After(came));
-                    }
-                }
-                Err(error) if waited(&error) => {}
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                    return Ok(Echo::Lost);
-                }
-                Err(error) => return Err(error.into()),
-            }
+            Err(error) => return Err(error.into()),
+        };
+        let came = Instant::now();
+        let Some((flags, token, rest)) = head(&answer[..length]) else {
+            return Ok(Answer::Nothing);
+        };
+        if token != self.token {
+            return Ok(Answer::Nothing);
         }
+        if flags & CLOSE != 0 {
+            let server = format!("the irtt server {}", self.server);
+            return Err(RemoteError::Refused(server));
+        }
+        let number = rest.first_chunk().map(|chunk| u32::from_le_bytes(*chunk));
+        let number = number.filter(|_| flags & REPLY != 0);
+        let sent = number.and_then(|number| Some((number, self.sent.remove(&number)?)));
+        Ok(sent.map_or(Answer::Nothing, |(number, begin)| {
+            Answer::Back(number, came.saturating_duration_since(begin))
+        }))
+    }
+
+    fn interval(&self) -> Duration {
+        self.interval
     }
 
     fn largest(&self) -> Option<u32> {

@@ -14,11 +14,12 @@ pub(crate) mod transfer;
 
 use crate::infer::Inference;
 use crate::remote::bulk::Bulk;
-use crate::remote::echo::{Echo, Reflector};
+use crate::remote::echo::{Answer, Reflector, Sent};
 use crate::remote::error::RemoteError;
 use crate::remote::path::{LEAST_MTU, Mtu, PATIENCE, layer, mtu};
 use crate::remote::transfer::Transfer;
 use crate::train::client::ProbeDirection;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::thread;
@@ -29,6 +30,8 @@ use weirgate_units::Size;
 /// Echoes on the idle line, and the time between two.
 const IDLE: u32 = 20;
 const GAP: Duration = Duration::from_millis(50);
+/// The least time to wait for an answer: a socket takes no time for no limit.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
 /// Until an echo on a full line is lost: a modem's buffer may hold it for seconds.
 const LONG_PATIENCE: Duration = Duration::from_secs(8);
 
@@ -59,7 +62,7 @@ impl Load {
     }
 }
 
-/// Echoes one after the other.
+/// Echoes at even intervals.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Echoes {
     /// When each was sent, and how long it took; `None` of those that were lost.
@@ -101,27 +104,50 @@ impl Echoes {
         self.all.iter().filter(|one| one.1.is_none()).count()
     }
 
-    /// Sends for a time, and at least one.
+    /// Sends at even intervals for a time, and at least one. Each is sent whether or not those
+    /// before it came back: who waits for a lost one misses what the queue does meanwhile.
     fn send(
         reflector: &mut dyn Reflector,
         time: Duration,
         patience: Duration,
     ) -> Result<Self, RemoteError> {
         let begin = Instant::now();
+        let gap = GAP.max(reflector.interval());
+        let small = reflector.small();
         let mut echoes = Self::default();
+        // Which echo a packet that has not come back is; those after the time are none.
+        let mut places: BTreeMap<u32, Option<usize>> = BTreeMap::new();
+        let mut next = Duration::ZERO;
         loop {
-            let at = begin.elapsed();
-            let small = reflector.small();
-            let took = match reflector.echo(small, patience)? {
-                Echo::After(took) => Some(took),
-                Echo::Lost | Echo::TooLong => None,
-            };
-            echoes.all.push((at, took));
-            let next = at + GAP;
-            if next.max(begin.elapsed()) >= time {
+            let now = begin.elapsed();
+            let over = now >= time && !echoes.all.is_empty();
+            let last = echoes.all.last().map_or(now, |last| last.0);
+            if over && (now >= last + patience || !places.values().any(Option::is_some)) {
                 return Ok(echoes);
             }
-            thread::sleep(next.saturating_sub(begin.elapsed()));
+            if now >= next {
+                next = now + gap;
+                let place = (!over).then_some(echoes.all.len());
+                if !over {
+                    echoes.all.push((now, None));
+                }
+                if let Sent::Number(number) = reflector.send(small)? {
+                    places.insert(number, place);
+                }
+            }
+            let left = next.saturating_sub(begin.elapsed());
+            let Answer::Back(number, took) = reflector.answer(left.max(LEAST_WAIT))? else {
+                continue;
+            };
+            match places.remove(&number) {
+                Some(Some(place)) => {
+                    echoes.all[place].1 = (took < patience).then_some(took);
+                }
+                // Packets of one flow do not overtake one another: one that was sent after the
+                // time comes back after all others, or they are lost.
+                Some(None) => return Ok(echoes),
+                None => {}
+            }
         }
     }
 }

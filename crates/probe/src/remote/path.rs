@@ -130,6 +130,7 @@ fn shortest(sizes: &[u32], times: &mut [Vec<Duration>]) -> Vec<Timed> {
 mod tests {
     use super::*;
     use crate::infer::Cut;
+    use crate::remote::echo::{Answer, Sent};
     use weirgate_linklayer::{Framing, LinkLayer};
 
     /// A host behind a line of one kind, whose time is reckoned, not lived through.
@@ -140,12 +141,13 @@ mod tests {
         /// Adds so many nanoseconds at most, differently each time.
         noise: u64,
         state: u64,
+        back: Option<Duration>,
     }
 
     impl Reflector for ReflectingLine {
-        fn echo(&mut self, size: u32, _patience: Duration) -> Result<Echo, RemoteError> {
+        fn send(&mut self, size: u32) -> Result<Sent, RemoteError> {
             if size > self.mtu {
-                return Ok(Echo::Lost);
+                return Ok(Sent::Lost);
             }
             self.state = self
                 .state
@@ -154,7 +156,13 @@ mod tests {
             let noise = (self.state >> 33) % self.noise.max(1);
             let wire = f64::from(self.layer.wire_bytes(size)) * 8.0 / self.bits;
             let took = 0.011 + 2.0 * wire + noise as f64 * 1e-9;
-            Ok(Echo::After(Duration::from_secs_f64(took)))
+            self.back = Some(Duration::from_secs_f64(took));
+            Ok(Sent::Number(0))
+        }
+
+        fn answer(&mut self, _patience: Duration) -> Result<Answer, RemoteError> {
+            let back = self.back.take();
+            Ok(back.map_or(Answer::Nothing, |took| Answer::Back(0, took)))
         }
 
         fn largest(&self) -> Option<u32> {
@@ -173,15 +181,13 @@ mod tests {
             mtu: 1492,
             noise,
             state: 7,
+            back: None,
         }
     }
 
     fn found(line: &mut ReflectingLine) -> (Option<Mtu>, Inference) {
-        let most = mtu(line, 1500, Duration::ZERO).unwrap();
-        (
-            most,
-            layer(line, 1492, Duration::ZERO, &mut |_, _| ()).unwrap(),
-        )
+        let most = mtu(line, 1500, PATIENCE).unwrap();
+        (most, layer(line, 1492, PATIENCE, &mut |_, _| ()).unwrap())
     }
 
     #[test]

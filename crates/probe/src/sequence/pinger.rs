@@ -45,7 +45,7 @@ impl Pinger {
     fn send(&self, number: u16, size: u32) {
         match self {
             Self::Icmp(icmp) => {
-                let _ = icmp.send(number, size);
+                let _ = icmp.emit(number, size);
             }
             Self::Udp(session, headers) => {
                 let length = size.saturating_sub(*headers).max(u32::from(STAMP));

@@ -157,50 +157,8 @@ mod together {
             kernel_and_native_engine_agree: "engine::agrees";
             marks_are_made_in_classes: "marks::in_classes";
             marks_end_with_their_program: "marks::end";
-            codel_decides_as_the_kernels: "equal::codel";
-            fq_codel_decides_as_the_kernels: "equal::fq_codel";
         }
     }
-}
-
-/// The disciplines that come with the laboratory, built by its program as anybody's own
-/// are.
-#[test]
-fn kernel_and_native_host_agree_on_the_labs() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let test = env::current_exe().expect("a path");
-    let release = test.ancestors().nth(2).expect("a folder above `deps`");
-    let mut programs = vec!["env".to_owned(), "ip".to_owned(), "tc".to_owned()];
-    for name in Discipline::lab_names() {
-        let file = folder.path().join(name).with_extension("so");
-        let mut build = Command::new(release.join("weirgate-lab"));
-        build.args(["aqm", "build", name, "--output"]).arg(&file);
-        assert!(build.status().expect("weirgate-lab").success(), "{name}");
-        programs.push(file.to_string_lossy().into_owned());
-    }
-    let programs: Vec<&str> = programs.iter().map(String::as_str).collect();
-    let limits = Limits {
-        wall: Duration::from_mins(10),
-        ..Limits::default()
-    };
-    let own = OwnTests {
-        programs: &programs,
-        ..own(&[], limits)
-    };
-    println!("{}", own.run("inside::parity::of_the_lab"));
-}
-
-/// With nft, whose rules make the guest's kernel track connections.
-#[test]
-fn old_connections_are_learnt() {
-    let own = OwnTests {
-        programs: &["env", "ip", "nft", "tc"],
-        ..own(&[], Limits::default())
-    };
-    println!(
-        "{}",
-        own.run("inside::window::streams::old_connections_are_learnt")
-    );
 }
 
 /// Part of `cargo xtask bench`.
@@ -284,7 +242,49 @@ mod long {
         shaper_holds_the_line: "shaper_holds_the_line";
         shaper_holds_every_rate: "rate::sweep";
         shaper_shares_the_wire: "shaper_shares_the_wire";
+        codel_decides_as_the_kernels: "equal::codel";
+        fq_codel_decides_as_the_kernels: "equal::fq_codel";
         pie_follows_the_kernels_probability: "equal::pie", "equal::pie_twice";
+    }
+
+    /// The disciplines that come with the laboratory, built by its program as anybody's own
+    /// are.
+    #[test]
+    fn kernel_and_native_host_agree_on_the_labs() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let test = env::current_exe().expect("a path");
+        let release = test.ancestors().nth(2).expect("a folder above `deps`");
+        let mut programs = vec!["env".to_owned(), "ip".to_owned(), "tc".to_owned()];
+        for name in Discipline::lab_names() {
+            let file = folder.path().join(name).with_extension("so");
+            let mut build = Command::new(release.join("weirgate-lab"));
+            build.args(["aqm", "build", name, "--output"]).arg(&file);
+            assert!(build.status().expect("weirgate-lab").success(), "{name}");
+            programs.push(file.to_string_lossy().into_owned());
+        }
+        let programs: Vec<&str> = programs.iter().map(String::as_str).collect();
+        let limits = Limits {
+            wall: Duration::from_mins(10),
+            ..Limits::default()
+        };
+        let own = OwnTests {
+            programs: &programs,
+            ..own(&[], limits)
+        };
+        println!("{}", own.run("inside::parity::of_the_lab"));
+    }
+
+    /// With nft, whose rules make the guest's kernel track connections.
+    #[test]
+    fn old_connections_are_learnt() {
+        let own = OwnTests {
+            programs: &["env", "ip", "nft", "tc"],
+            ..own(&[], Limits::default())
+        };
+        println!(
+            "{}",
+            own.run("inside::window::streams::old_connections_are_learnt")
+        );
     }
 
     #[test]

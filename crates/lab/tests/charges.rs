@@ -57,8 +57,15 @@ impl<'a> Charged<'a> {
     }
 }
 
-#[test]
-fn the_kernel_charges_what_the_model_says() {
+/// What only `make test-all` waits for.
+mod long {
+    #[test]
+    fn the_kernel_charges_what_the_model_says() {
+        super::agrees();
+    }
+}
+
+fn agrees() {
     let lab = Lab::open(&Options::default(), &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
     let output = lab.charges(Limits::default());
     let output = output.unwrap_or_else(|error| panic!("{error}"));

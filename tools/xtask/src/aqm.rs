@@ -3,6 +3,7 @@
 //! the format of their C.
 
 use crate::command::{long, run};
+use crate::test::binaries::Extent;
 use anyhow::{Context as _, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,15 +39,21 @@ fn subjects(root: &Path) -> Result<Vec<(String, u32)>> {
 /// The formatter: the first of these that runs.
 const FORMATTERS: [&str; 3] = ["clang-format-19", "clang-format-20", "clang-format"];
 
-/// `weirgate aqm test` and a short `fuzz` of every discipline and of the shaper:
-/// what a change breaks at once. As many side by side as there are processors, the
+/// `weirgate aqm test` of every discipline and of the shaper, and all of them a short `fuzz`
+/// too: what a change breaks at once. As many side by side as there are processors, the
 /// shaper, which takes longest, first.
-pub fn short(root: &Path) -> Result<()> {
+pub fn short(root: &Path, extent: Extent) -> Result<()> {
     let queue = Mutex::new(subjects(root)?);
     let next = || queue.lock().ok()?.pop();
     let work = || -> Result<()> {
         while let Some((name, _)) = next() {
-            for words in [&["test", &name][..], &["fuzz", &name, "--seconds", "2"]] {
+            let test = &["test", &name][..];
+            let fuzz = &["fuzz", &name, "--seconds", "2"][..];
+            let commands = match extent {
+                Extent::Short => vec![test],
+                Extent::All => vec![test, fuzz],
+            };
+            for words in commands {
                 run(Command::new(root.join("target/release/weirgate"))
                     .arg("aqm")
                     .args(words))?;

@@ -142,16 +142,16 @@ fn a_discipline_of_ones_own() {
     println!("{}", with("of_ones_own", &two_versions(folder.path())));
 }
 
-#[test]
-fn a_discipline_of_ones_own_in_a_class() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let files = two_versions(folder.path());
-    println!("{}", run("leaves::of_ones_own", Limits::default(), &files));
-}
-
 /// What only `make test-all` waits for.
 mod long {
     use super::*;
+
+    #[test]
+    fn a_discipline_of_ones_own_in_a_class() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = two_versions(folder.path());
+        println!("{}", run("leaves::of_ones_own", Limits::default(), &files));
+    }
 
     #[test]
     fn a_loop_that_is_too_long_is_refused() {

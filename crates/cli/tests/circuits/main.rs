@@ -46,11 +46,8 @@ mod together {
                 "kept::one_circuit_comes_changes_and_goes",
                 "plans::plans_give_bursts_hours_and_quotas",
                 "frames::frames_reach_their_circuits",
-                "frames::keys_come_change_and_go",
                 "frames::a_tunnel_has_addresses_alone",
                 "served::circuits_come_by_a_socket",
-                "served::a_socket_heeds_what_others_change",
-                "status::a_list_goes_until_that_is_confirmed",
                 "status::status_says_what_is_in_force",
             ],
         );
@@ -97,19 +94,6 @@ mod together {
         }
 
         #[test]
-        fn a_socket_heeds_what_others_change() {
-            println!("{}", GUEST.run("served::a_socket_heeds_what_others_change"));
-        }
-
-        #[test]
-        fn a_list_goes_until_that_is_confirmed() {
-            println!(
-                "{}",
-                GUEST.run("status::a_list_goes_until_that_is_confirmed")
-            );
-        }
-
-        #[test]
         fn status_says_what_is_in_force() {
             println!("{}", GUEST.run("status::status_says_what_is_in_force"));
         }
@@ -117,11 +101,6 @@ mod together {
         #[test]
         fn frames_reach_their_circuits() {
             println!("{}", GUEST.run("frames::frames_reach_their_circuits"));
-        }
-
-        #[test]
-        fn keys_come_change_and_go() {
-            println!("{}", GUEST.run("frames::keys_come_change_and_go"));
         }
 
         #[test]
@@ -146,17 +125,38 @@ mod long {
     }
 
     #[test]
+    fn a_socket_heeds_what_others_change() {
+        println!(
+            "{}",
+            own(768).run("served::a_socket_heeds_what_others_change")
+        );
+    }
+
+    #[test]
+    fn a_list_goes_until_that_is_confirmed() {
+        println!(
+            "{}",
+            own(768).run("status::a_list_goes_until_that_is_confirmed")
+        );
+    }
+
+    #[test]
+    fn keys_come_change_and_go() {
+        println!("{}", own(768).run("frames::keys_come_change_and_go"));
+    }
+
+    #[test]
     fn sites_change_places() {
         println!("{}", own(768).run("places::sites_change_places"));
     }
-}
 
-/// In a guest of its own, of four processors.
-#[test]
-fn sixteen_queues_share_a_rate() {
-    let mut tests = own(1_024);
-    tests.limits.processors = 4;
-    println!("{}", tests.run("queues::sixteen_queues_share_a_rate"));
+    /// In a guest of its own, of four processors.
+    #[test]
+    fn sixteen_queues_share_a_rate() {
+        let mut tests = own(1_024);
+        tests.limits.processors = 4;
+        println!("{}", tests.run("queues::sixteen_queues_share_a_rate"));
+    }
 }
 
 /// How long 10^5 circuits take. Part of the measurements. `WEIRGATE_PROGRAM` is the path

@@ -39,7 +39,9 @@ pub fn tests(root: &Path, extent: Extent) -> Result<()> {
         docs::results(root, &["--check"])
     })?;
     timed("checks", || checks(root))?;
-    timed("disciplines under sanitizers", || crate::aqm::short(root))?;
+    timed("disciplines under sanitizers", || {
+        crate::aqm::short(root, extent)
+    })?;
     timed("tests", || binaries::run(root, extent, &[]))?;
     timed("examples of the documentation", || {
         run(cargo(root).args(["test", "--release", "--workspace", "--doc"]))

@@ -104,7 +104,6 @@ mod together {
             announced_sessions_have_room_made_for_them: "window::announced::segments", "window::announced::resets";
             handshakes_ask_for_a_share_of_a_round_trip: "window::ask::shares";
             windows_are_shared_by_hosts: "window::tcp::shares_by_hosts";
-            answered_streams_have_a_share: "window::streams::answered_ones_have_a_share";
             timestamps_tell_the_path: "window::path::timestamps_tell_the_path";
             windows_are_written: "window::writes", "window::begins", "window::spares";
             windows_leave_senders_of_l4s_alone: "window::l4s::left_alone";
@@ -141,7 +140,6 @@ mod together {
             prague_halves_on_loss: "prague::halves_on_loss";
             prague_is_classic_without_accurate_feedback: "prague::without_feedback";
             prague_is_classic_where_it_is_not_identified: "prague::unidentified";
-            prague_fills_a_line_with_a_shallow_queue: "prague::queue::shallow";
         }
     }
 
@@ -238,6 +236,8 @@ mod long {
         two_devices_keep_two_states: "two_devices";
         kernel_and_native_host_agree_on_classes: "parity::of_classes";
         prague_is_independent_of_short_round_trips: "prague::round_trips";
+        prague_fills_a_line_with_a_shallow_queue: "prague::queue::shallow";
+        answered_streams_have_a_share: "window::streams::answered_ones_have_a_share";
         prague_finds_a_classic_queue: "prague::queue::classic";
         shaper_holds_the_line: "shaper_holds_the_line";
         shaper_holds_every_rate: "rate::sweep";

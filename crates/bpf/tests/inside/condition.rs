@@ -95,10 +95,10 @@ fn rule(name: &str, measured: Option<(MeterKind, bool)>) -> Conditioner {
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn colours() {
-    of_packets(20_000);
+    of_packets(5_000);
 }
 
-/// The same on five times as many.
+/// The same on twenty times as many.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn colours_of_many() {

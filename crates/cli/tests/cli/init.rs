@@ -8,7 +8,8 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::thread::sleep;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -201,8 +202,14 @@ fn a_root_of_somebody_else_is_named_and_left_alone() {
 struct Terminal {
     script: Child,
     input: ChildStdin,
+    out: Receiver<Vec<u8>>,
     read: String,
+    /// How much of that was looked for already.
+    seen: usize,
 }
+
+/// How long a text may take to come.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Terminal {
     fn new(router: &Router, options: &str) -> Self {
@@ -221,23 +228,45 @@ impl Terminal {
             .spawn()
             .unwrap();
         let input = script.stdin.take().unwrap();
+        let mut stdout = script.stdout.take().unwrap();
+        let (to, out) = mpsc::channel();
+        thread::spawn(move || {
+            let mut bytes = [0; 1024];
+            while let Ok(length @ 1..) = stdout.read(&mut bytes) {
+                let _ = to.send(bytes[..length].to_vec());
+            }
+        });
         Self {
             script,
             input,
+            out,
             read: String::new(),
+            seen: 0,
+        }
+    }
+
+    /// What comes next; false at the end.
+    #[track_caller]
+    fn more(&mut self, text: &str) -> bool {
+        match self.out.recv_timeout(PATIENCE) {
+            Ok(bytes) => {
+                self.read.push_str(&String::from_utf8_lossy(&bytes));
+                true
+            }
+            Err(RecvTimeoutError::Disconnected) => false,
+            Err(RecvTimeoutError::Timeout) => panic!("no {text} after {}", self.read),
         }
     }
 
     /// Reads until a text comes.
     #[track_caller]
     fn until(&mut self, text: &str) {
-        let out = self.script.stdout.as_mut().unwrap();
-        let from = self.read.len();
-        let mut byte = [0];
-        while !self.read[from..].contains(text) {
-            let count = out.read(&mut byte).unwrap();
-            assert_ne!(count, 0, "`{text}` in {}", self.read);
-            self.read.push(char::from(byte[0]));
+        loop {
+            if let Some(at) = self.read[self.seen..].find(text) {
+                self.seen += at + text.len();
+                return;
+            }
+            assert!(self.more(text), "`{text}` in {}", self.read);
         }
     }
 
@@ -247,10 +276,7 @@ impl Terminal {
 
     /// What was printed, and the exit status.
     fn ended(mut self) -> (String, Option<i32>) {
-        let out = self.script.stdout.as_mut().unwrap();
-        let mut rest = Vec::new();
-        out.read_to_end(&mut rest).unwrap();
-        self.read.push_str(&String::from_utf8_lossy(&rest));
+        while self.more("end") {}
         (self.read, self.script.wait().unwrap().code())
     }
 }

@@ -33,6 +33,8 @@ pub enum Sort {
     Receive,
     /// A provider's circuits: the link of a device, a site, or one circuit.
     Circuits,
+    /// One of several links of a site, as `weirgate links run` uses it.
+    SiteLink,
 }
 
 impl Sort {
@@ -52,6 +54,7 @@ impl Sort {
             Self::Conditioner => "conditioner",
             Self::Receive => "receive",
             Self::Circuits => "circuits",
+            Self::SiteLink => "site_link",
         }
     }
 }
@@ -188,6 +191,10 @@ metrics! {
     CircuitsCeiling: Circuits "ceiling_bits" Gauge / 1 "What it never exceeds, in bits a second; 0 for nothing.";
     CircuitsDelay: Circuits "delay_seconds" Gauge / 1_000_000 "How long what waits takes at the node's own ceiling.";
     CircuitsCount: Circuits "circuits" Gauge / 1 "Circuits below it.";
+    SiteLinkUp: SiteLink "up" Gauge / 1 "1 while connections use the link, 0 while it is down.";
+    SiteLinkSuspected: SiteLink "suspected" Gauge / 1 "1 while the link is up and something speaks against it.";
+    SiteLinkSince: SiteLink "since_timestamp_seconds" Gauge / 1 "Since when it is up or down, in Unix time.";
+    SiteLinkWeight: SiteLink "weight" Gauge / 1 "Its part of new connections, where they are balanced.";
     HostSentBytes: Host "sent_bytes" Counter / 1 "IP bytes that the host sent.";
     HostSentPackets: Host "sent_packets" Counter / 1 "Packets that the host sent.";
     HostReceivedBytes: Host "received_bytes" Counter / 1 "IP bytes that the host was sent.";

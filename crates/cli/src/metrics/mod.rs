@@ -19,7 +19,12 @@ pub fn run(state: &Path, policy: Option<&Path>) -> Outcome {
         if let Ok(folders) = Folders::here(state) {
             looker.set_lines(tracked(&folders));
         }
-        let (objects, _) = looker.look().await?;
+        let (mut objects, _) = looker.look().await?;
+        #[cfg(feature = "whole")]
+        if let Ok(folders) = Folders::here(state) {
+            let links = crate::whole::links::held(&folders);
+            objects.extend(links.iter().map(weirgate_watch::SiteLink::object));
+        }
         let changes = Differ::default().step(objects);
         output::data(&openmetrics(&changes, &[]))?;
         Ok(Status::Done)

@@ -9,7 +9,7 @@ mod explain;
 mod flows;
 mod handed;
 mod init;
-mod links;
+pub mod links;
 mod pods;
 mod probe;
 mod services;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Several links of a site, as `weirgate links run` reports them, and their changes.
 
+use crate::object::{Number, Object, Sort};
 use serde::Serialize;
 
 /// A link as it is used now.
@@ -22,6 +23,27 @@ pub struct SiteLink {
     pub weight: Option<u32>,
     /// What rules say of it.
     pub rules: Vec<String>,
+}
+
+impl SiteLink {
+    /// What monitoring systems get of it.
+    #[must_use]
+    pub fn object(&self) -> Object {
+        let mut numbers = vec![
+            (Number::SiteLinkUp, self.up.into()),
+            (Number::SiteLinkSuspected, self.suspected.is_some().into()),
+            (Number::SiteLinkSince, self.since_s),
+        ];
+        let weight = self.weight.map(u64::from);
+        numbers.extend(weight.map(|weight| (Number::SiteLinkWeight, weight)));
+        Object {
+            sort: Sort::SiteLink,
+            identity: String::new(),
+            begins: false,
+            labels: vec![("link", self.name.clone()), ("device", self.device.clone())],
+            numbers,
+        }
+    }
 }
 
 /// What happened from one look to the next, in words. Nothing where nobody held links

@@ -148,6 +148,7 @@ impl Steps {
         let probes: Vec<Object> = self.probes.iter().map(Prober::tick).collect();
         let (mut objects, devices) = self.looker.look().await?;
         objects.extend(probes);
+        objects.extend(self.links.iter().map(SiteLink::object));
         let interval = self.interval(time, passed);
         let longest = self.longest;
         let legend = self.looker.legend();

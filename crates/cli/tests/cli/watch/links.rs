@@ -112,6 +112,18 @@ fn the_links_of_a_site_are_on_the_page() {
     let why = "radio (lan) is down: its device is gone, off or has no carrier";
     assert_eq!(text, why);
 
+    // And so have monitoring systems, by the service and by the command.
+    let ended = watch.namespace.weirgate("metrics");
+    for text in [watch.get("metrics"), ended.out] {
+        for line in [
+            "weirgate_site_link_up{link=\"fibre\",device=\"wan\"} 1",
+            "weirgate_site_link_up{link=\"radio\",device=\"lan\"} 0",
+            "weirgate_site_link_weight{link=\"fibre\",device=\"wan\"} 3",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line} in {text}");
+        }
+    }
+
     // The command has what the page has.
     let ended = watch.namespace.weirgate("links show --json");
     let shown: Value = serde_json::from_str(&ended.out).unwrap();

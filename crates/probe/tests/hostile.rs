@@ -3,14 +3,16 @@
 //! field, value and bound, and none makes a client panic or wait.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod near;
+
+use near::Near;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_probe::{
-    Answer, COOKIE, Client, DatagramReport, Doing, Irtt, Load, Manner, Message, Play,
-    ProbeDirection, Reflector, RemoteError, Seen, Sent, Sequence, Stop, Stream, granted, measure,
-    play, remote,
+    COOKIE, Client, DatagramReport, Doing, Irtt, Load, Manner, Message, Play, ProbeDirection, Seen,
+    Sequence, Stop, Stream, granted, measure, play, remote,
 };
 
 /// A serving end that answers the packets of a train, or a question, so.
@@ -133,37 +135,6 @@ fn iperf3_test(
     control.read_exact(&mut [0])
 }
 
-/// A host that returns everything at once.
-#[derive(Default)]
-struct Near {
-    sent: u32,
-    back: u32,
-}
-
-impl Reflector for Near {
-    fn send(&mut self, _size: u32) -> Result<Sent, RemoteError> {
-        self.sent += 1;
-        Ok(Sent::Number(self.sent))
-    }
-
-    fn answer(&mut self, patience: Duration) -> Result<Answer, RemoteError> {
-        if self.back == self.sent {
-            thread::sleep(patience);
-            return Ok(Answer::Nothing);
-        }
-        self.back += 1;
-        Ok(Answer::Back(self.back, Duration::from_millis(1)))
-    }
-
-    fn largest(&self) -> Option<u32> {
-        None
-    }
-
-    fn small(&self) -> u32 {
-        64
-    }
-}
-
 #[test]
 fn more_bytes_than_were_sent_to_an_iperf3_server_are_named() {
     for (result, field) in [
@@ -189,7 +160,7 @@ fn more_bytes_than_were_sent_to_an_iperf3_server_are_named() {
         let server = iperf3_server(result);
         let load = Load::Iperf3(server);
         let found = remote(
-            &mut Near::default(),
+            &mut Near::new(Duration::from_millis(1)),
             Some(&load),
             Duration::from_millis(400),
             &mut |_| (),

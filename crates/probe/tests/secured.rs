@@ -3,6 +3,9 @@
 //! trusted is reported, and nothing is fetched.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod near;
+
+use near::Near;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::io::{Read as _, Write as _};
@@ -11,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use weirgate_probe::{Answer, Bulk, Load, Reflector, Remote, RemoteError, Sent, remote};
+use weirgate_probe::{Bulk, Load, Remote, RemoteError, remote};
 
 /// A server whose file never ends; its certificate, as PEM.
 fn server() -> (SocketAddr, String) {
@@ -46,43 +49,17 @@ fn server() -> (SocketAddr, String) {
     (address, made.cert.pem())
 }
 
-/// Round trips that take no time.
-#[derive(Default)]
-struct Near {
-    sent: u32,
-    back: u32,
-}
-
-impl Reflector for Near {
-    fn send(&mut self, _size: u32) -> Result<Sent, RemoteError> {
-        self.sent += 1;
-        Ok(Sent::Number(self.sent))
-    }
-
-    fn answer(&mut self, patience: Duration) -> Result<Answer, RemoteError> {
-        if self.back == self.sent {
-            thread::sleep(patience);
-            return Ok(Answer::Nothing);
-        }
-        self.back += 1;
-        Ok(Answer::Back(self.back, Duration::from_micros(10)))
-    }
-
-    fn largest(&self) -> Option<u32> {
-        None
-    }
-
-    fn small(&self) -> u32 {
-        64
-    }
-}
-
 fn measured(address: SocketAddr, authorities: &Path) -> Result<Remote, RemoteError> {
     let url = format!("https://localhost:{}/large", address.port());
     let bulk = Bulk::parse(&url).unwrap().trusting(authorities.to_owned());
     let load = Load::Bulk(bulk);
     let time = Duration::from_millis(600);
-    remote(&mut Near::default(), Some(&load), time, &mut |_| ())
+    remote(
+        &mut Near::new(Duration::from_micros(10)),
+        Some(&load),
+        time,
+        &mut |_| (),
+    )
 }
 
 #[test]

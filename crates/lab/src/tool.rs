@@ -34,6 +34,13 @@ pub(crate) const SETPRIV: Tool = Tool {
     install: "apt-get install util-linux",
 };
 
+/// Sets the emulator's scheduling policy.
+pub(crate) const CHRT: Tool = Tool {
+    program: "chrt",
+    purpose: "lets the virtual machine's threads work in turn",
+    install: "apt-get install util-linux",
+};
+
 /// Fetches packages and checks their signatures.
 pub(crate) const APT_GET: Tool = Tool {
     program: "apt-get",

@@ -4,6 +4,7 @@
 mod algorithm;
 mod circles;
 mod crates;
+mod features;
 mod prose;
 mod repeats;
 mod size;
@@ -47,6 +48,7 @@ pub fn run(root: &Path) -> Result<()> {
     repeats::check(&sources, &mut findings);
     size::check(&sources, &mut findings);
     prose::check(&tracked(root, prose::counts)?, &mut findings);
+    features::check(root, &mut findings)?;
     report(root, findings)
 }
 

@@ -20,10 +20,10 @@ const ACCELERATOR: &str = "tcg,tb-size=256";
 /// at once, from qemu's own seeded ones.
 const PROCESSOR: &str = "qemu64,+rdrand";
 
-/// The policy of qemu's first thread, which wakes at every timer of the guest and mostly
-/// finds nothing to do: as a batch process it does not interrupt the thread that emulates
-/// the processor (sched(7)). That one, which it starts, has the usual policy again.
-const BATCH: [&str; 3] = ["--batch", "--reset-on-fork", "0"];
+/// The policy of qemu's threads. The first wakes at every timer of the guest and mostly finds
+/// nothing to do: a thread of a batch process does not interrupt the one that emulates the
+/// processor when it wakes (sched(7)).
+const BATCH: [&str; 2] = ["--batch", "0"];
 
 /// The word that leaves the processor's own timer out.
 const NO_LOCAL_TIMER: &str = "noapictimer";

@@ -6,6 +6,12 @@
 //! It needs qemu, a fetched kernel and the guest's binary. Where one is
 //! missing it fails and says how to get it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests are tests too, and what was measured is shown"
+)]
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use weirgate_lab::{Lab, Limits, Options};

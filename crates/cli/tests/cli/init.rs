@@ -209,7 +209,7 @@ struct Terminal {
 }
 
 /// How long a text may take to come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 impl Terminal {
     fn new(router: &Router, options: &str) -> Self {

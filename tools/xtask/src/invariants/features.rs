@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guest's program has the same bits whether it is built with the tests or without them. cargo
-//! builds a crate once for all that want it, with every feature that one of them asks for: a
-//! feature that only a dependency of tests asks for makes two builds of the guest differ, and then
-//! stored results of one are stale for the other.
+//! The guest's program has the same bits whether it is built with the tests or without them.
+//!
+//! cargo builds a crate once for all that want it, with every feature that one of them asks for.
+//! So a feature that only a dependency of tests asks for makes two builds of the guest differ.
+//! Stored results of one build are then stale for the other.
 
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};

@@ -82,6 +82,10 @@ fn downloads_uploads_and_requests_run_when_they_are_told_to() {
         &mut |_, moved| {
             assert_eq!(moved.len(), 5);
             reports += 1;
+            // One that takes long, so that the next comes late.
+            if reports == 1 {
+                thread::sleep(MS(1700));
+            }
         },
     );
     let played = played.unwrap();
@@ -102,8 +106,10 @@ fn downloads_uploads_and_requests_run_when_they_are_told_to() {
     assert_eq!(ask.bytes, ask.answers.len() as u64 * 20_000);
     assert!(of(3).map(|one| one.bytes).eq([1_000_000, 1_000_000]));
     assert!(of(4).next().unwrap().bytes > 100_000);
-    // By the second: the open download moved nothing in the first.
+    // By the second: the open download moved nothing in the first, and the last upload nothing
+    // in the second, however late it was reported.
     assert_eq!(played.seconds[0][0], 0);
+    assert_eq!(played.seconds[4][..2], [0, 0]);
     assert_eq!(played.seconds[3].iter().sum::<u64>(), 2_000_000);
 }
 

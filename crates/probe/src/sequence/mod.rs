@@ -4,6 +4,7 @@
 
 mod connected;
 pub(crate) mod datagram;
+mod moved;
 pub(crate) mod outcome;
 mod pinger;
 pub(crate) mod plan;
@@ -14,13 +15,13 @@ pub(crate) mod stop;
 pub(crate) mod wanted;
 
 use crate::remote::error::RemoteError;
+use crate::sequence::moved::Moved;
 use crate::sequence::outcome::{Pinged, Played, Transferred};
 use crate::sequence::pinger::Pinger;
 use crate::sequence::plan::Sequence;
 use crate::sequence::runner::Runner;
 use crate::sequence::stop::{Stop, lock};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -44,11 +45,12 @@ pub fn play(
         .iter()
         .map(|ping| Pinger::open(ping, server))
         .collect::<Result<_, _>>()?;
-    let moved: Vec<AtomicU64> = sequence.plays.iter().map(|_| AtomicU64::new(0)).collect();
     let transfers = Mutex::new(Vec::new());
     let echoes = Mutex::new(Vec::new());
-    let mut seconds = vec![Vec::new(); moved.len()];
     let begin = Instant::now();
+    let plays = sequence.plays.iter();
+    let moved: Vec<Moved> = plays.map(|_| Moved::new(begin, sequence.length)).collect();
+    let mut passed = 0;
     thread::scope(|scope| {
         for (number, play) in sequence.plays.iter().enumerate() {
             for member in 0..play.count {
@@ -74,20 +76,13 @@ pub fn play(
                 lock(echoes).extend(done);
             });
         }
-        let mut before = vec![0; moved.len()];
         for second in 1.. {
             let at = Duration::from_secs(second).min(sequence.length);
             if !stop.until(begin + at) {
                 break;
             }
-            let now: Vec<u64> = moved
-                .iter()
-                .map(|one| one.load(Ordering::Relaxed))
-                .collect();
-            for (rows, (now, before)) in seconds.iter_mut().zip(now.iter().zip(&before)) {
-                rows.push(now - before);
-            }
-            before.clone_from(&now);
+            passed += 1;
+            let now: Vec<u64> = moved.iter().map(Moved::sum).collect();
             progress(begin.elapsed(), &now);
             if at == sequence.length {
                 break;
@@ -103,7 +98,7 @@ pub fn play(
     echoes.arrange_by_key(|one: &Pinged| (one.at, one.ping));
     Ok(Played {
         transfers,
-        seconds,
+        seconds: moved.iter().map(|one| one.first(passed)).collect(),
         echoes,
     })
 }

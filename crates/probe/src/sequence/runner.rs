@@ -6,6 +6,7 @@ use crate::patient::{Patient, Talk as _};
 use crate::remote::error::RemoteError;
 use crate::sequence::connected::{Connected, LAST_WORD, Session};
 use crate::sequence::datagram;
+use crate::sequence::moved::Moved;
 use crate::sequence::outcome::{Counted, Transferred};
 use crate::sequence::plan::{Doing, Play};
 use crate::sequence::skip::skip;
@@ -17,7 +18,7 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -98,7 +99,7 @@ pub(crate) struct Runner<'a> {
     pub(crate) server: SocketAddr,
     pub(crate) begin: Instant,
     pub(crate) stop: &'a Stop,
-    pub(crate) moved: &'a AtomicU64,
+    pub(crate) moved: &'a Moved,
 }
 
 impl Runner<'_> {
@@ -181,7 +182,7 @@ impl Runner<'_> {
         let (silent, over) = (AtomicBool::new(false), AtomicBool::new(false));
         let (silent, over) = (&silent, &over);
         let count = |bytes: u64| {
-            self.moved.fetch_add(bytes, Ordering::Relaxed);
+            self.moved.add(bytes);
         };
         thread::scope(|scope| {
             let sends = direction != Some(ProbeDirection::Down);
@@ -310,7 +311,7 @@ impl Runner<'_> {
                 };
             }
             done.bytes += read as u64;
-            self.moved.fetch_add(read as u64, Ordering::Relaxed);
+            self.moved.add(read as u64);
         }
     }
 
@@ -331,7 +332,7 @@ impl Runner<'_> {
                 break;
             };
             left -= written as u64;
-            self.moved.fetch_add(written as u64, Ordering::Relaxed);
+            self.moved.add(written as u64);
         }
         let _ = to.shutdown(Shutdown::Write);
         from.get_mut().wait(Some(LAST_WORD))?;
@@ -373,7 +374,7 @@ impl Runner<'_> {
                 return Err(io::Error::other("the serving end ended it"));
             }
             done.bytes += came;
-            self.moved.fetch_add(came, Ordering::Relaxed);
+            self.moved.add(came);
             done.answers.push(asked.elapsed());
             let next = Instant::now() + think;
             if next >= end || !self.stop.until(next) {

@@ -39,9 +39,9 @@ fn subjects(root: &Path) -> Result<Vec<(String, u32)>> {
 /// The formatter: the first of these that runs.
 const FORMATTERS: [&str; 3] = ["clang-format-19", "clang-format-20", "clang-format"];
 
-/// `weirgate aqm test` of every discipline and of the shaper, and all of them a short `fuzz`
-/// too: what a change breaks at once. As many side by side as there are processors, the
-/// shaper, which takes longest, first.
+/// `weirgate aqm test` of every discipline and of the shaper, and for [`Extent::All`] a short
+/// `fuzz` of each: what a change breaks at once. As many side by side as there are
+/// processors, the shaper, which takes longest, first.
 pub fn short(root: &Path, extent: Extent) -> Result<()> {
     let queue = Mutex::new(subjects(root)?);
     let next = || queue.lock().ok()?.pop();

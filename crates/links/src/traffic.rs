@@ -21,9 +21,9 @@ pub struct Counted {
 /// What follows from the counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
-    /// Something was received.
+    /// Something was received since counting began.
     Receives,
-    /// Nothing was received, and nothing was sent that should be answered.
+    /// Nothing was received, and nothing was sent that should be answered; or counting began.
     Idle,
     /// Much was sent, and nothing was received, for as long as that may be.
     SendsOnly,
@@ -37,20 +37,22 @@ pub struct Traffic {
 }
 
 impl Traffic {
+    /// Begins anew with the next count: what was received before speaks for nothing.
+    pub fn forget(&mut self) {
+        self.heard = None;
+    }
+
     /// Takes what is counted now. Nothing need be received for a time of `patience`.
     pub fn count(&mut self, now: u64, counted: Counted, patience: Span) -> Sign {
-        let (since, before) = match self.heard {
-            // Counters that go back are those of a device that was made anew.
-            Some((since, before))
-                if before.received == counted.received && before.sent <= counted.sent =>
-            {
-                (since, before)
-            }
-            _ => {
-                self.heard = Some((now, counted));
-                return Sign::Receives;
-            }
+        let Some((since, before)) = self.heard else {
+            self.heard = Some((now, counted));
+            return Sign::Idle;
         };
+        // Counters that go back are those of a device that was made anew.
+        if before.received != counted.received || before.sent > counted.sent {
+            self.heard = Some((now, counted));
+            return Sign::Receives;
+        }
         let own = counted.questions.saturating_sub(before.questions);
         let others = (counted.sent - before.sent).saturating_sub(own);
         if others > CHATTER && now.saturating_sub(since) >= patience.as_nanos() {

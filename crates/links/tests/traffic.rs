@@ -62,6 +62,9 @@ impl Used {
             if sign != Sign::Idle {
                 health.suspect(now, sign == Sign::SendsOnly);
             }
+            if sign == Sign::SendsOnly {
+                traffic.forget();
+            }
             health.at(now);
             if !health.is_up() {
                 return (Some(now), suspected);
@@ -122,9 +125,28 @@ fn counters_that_begin_anew_are_no_sign() {
         };
         traffic.count(at * MS, counted, patience)
     };
-    assert_eq!(count(0, 1_000, 500), Sign::Receives);
-    assert_eq!(count(600, 1_005, 500), Sign::Idle);
-    assert_eq!(count(1_200, 1_100, 500), Sign::SendsOnly);
+    assert_eq!(count(0, 1_000, 500), Sign::Idle);
+    assert_eq!(count(100, 1_000, 501), Sign::Receives);
+    assert_eq!(count(600, 1_005, 501), Sign::Idle);
+    assert_eq!(count(1_200, 1_100, 501), Sign::SendsOnly);
     assert_eq!(count(1_800, 3, 500), Sign::Receives);
     assert_eq!(count(1_900, 100, 500), Sign::Idle);
+}
+
+#[test]
+fn what_came_before_a_suspicion_does_not_end_it() {
+    let mut traffic = Traffic::default();
+    let patience = Timing::default().every;
+    let mut counted = Counted {
+        sent: 1_000,
+        questions: 0,
+        received: 500,
+    };
+    traffic.count(0, counted, patience);
+    // Received before the kernel spoke against the link, and not counted by then.
+    counted.received += 40;
+    traffic.forget();
+    assert_eq!(traffic.count(300 * MS, counted, patience), Sign::Idle);
+    counted.received += 1;
+    assert_eq!(traffic.count(400 * MS, counted, patience), Sign::Receives);
 }

@@ -68,6 +68,11 @@ mod long {
     use crate::own;
 
     #[test]
+    fn a_next_hop_that_does_not_answer_makes_its_link_suspected() {
+        println!("{}", own().run("signs::next_hop"));
+    }
+
+    #[test]
     fn links_that_nobody_confirms_are_taken_back_exactly() {
         println!("{}", own().run("confirmed::taken_back"));
     }

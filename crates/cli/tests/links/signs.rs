@@ -2,7 +2,7 @@
 //! What a link's own traffic says of its health: what runs in the guest.
 
 use crate::inside::{FILE, LINKS, Service, load};
-use crate::net::{build, router, set};
+use crate::net::{OWN, build, router, run, set};
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,8 @@ fn suspected(why: Option<&str>, within: Duration) -> Duration {
             return begin.elapsed();
         }
         assert!(begin.elapsed() < within, "{link}");
-        sleep(Duration::from_millis(20));
+        // Each look starts a program.
+        sleep(Duration::from_millis(200));
     }
 }
 
@@ -85,17 +86,61 @@ fn detected() {
     assert!(loaded[CUTS as usize - 1] <= Duration::from_millis(1_800));
 }
 
-/// A device that the kernel says is not operational makes its link suspected at once, and its
-/// hosts are asked: one that answers ends the suspicion.
-#[test]
-#[ignore = "runs in the guest"]
-fn told() {
+/// Has the next hop of the first link answer no ARP, and ask nothing: a request of its own
+/// would tell the router its address anew.
+fn silence_next_hop() {
+    let shown = router("ip link show dev wan0");
+    let mut words = shown.split_whitespace();
+    words.find(|word| *word == "link/ether").unwrap();
+    let own = words.next().unwrap();
+    let [address, _] = OWN;
+    run(&format!(
+        "ip -n isp0 neigh replace {address} lladdr {own} dev eth nud permanent"
+    ));
+    set("isp0", "ipv4/conf/eth/arp_ignore", "8");
+}
+
+/// Links of which nothing speaks against either, and whose hosts are asked seldom.
+fn trusted() -> Service {
     build();
     fs::write(FILE, LINKS.to_owned() + SELDOM).unwrap();
     let service = Service::begin();
     service.says("routing: ", Duration::from_secs(5));
     suspected(None, Duration::from_secs(1));
+    service
+}
 
+/// A next hop that the kernel gives up makes its link suspected at once, and its hosts are
+/// asked: one that answers ends the suspicion.
+#[test]
+#[ignore = "runs in the guest"]
+fn next_hop() {
+    let service = trusted();
+    // The router wants to know after 5 s of traffic (`delay_first_probe_time`); then it asks
+    // three times, a second apart (`ucast_solicit`, `retrans_time_ms`).
+    silence_next_hop();
+    router("ip neigh change 192.0.2.1 dev wan0 nud stale");
+    let stop = Arc::new(AtomicBool::new(false));
+    load(&stop);
+    let silent = suspected(
+        Some("its next hop does not answer"),
+        Duration::from_millis(9_500),
+    );
+    assert!(silent >= Duration::from_secs(5), "{silent:?}");
+    set("isp0", "ipv4/conf/eth/arp_ignore", "0");
+    // A suspected link's hosts are asked four times as often.
+    let ended = suspected(None, Duration::from_secs(6));
+    stop.store(true, Ordering::Relaxed);
+    println!("suspected {silent:?} after the next hop was silent, trusted again after {ended:?}");
+    service.end();
+    router("weirgate links remove");
+}
+
+/// The same of a device that the kernel says is not operational.
+#[test]
+#[ignore = "runs in the guest"]
+fn told() {
+    let service = trusted();
     // As a port before 802.1X: it has a carrier, and nothing comes back by it.
     set("isp0", "ipv4/ip_forward", "0");
     router("ip link set dev wan0 state dormant");

@@ -171,6 +171,8 @@ impl<'a> Held<'a> {
         let health = &mut self.health[number];
         if !health.is_suspected() {
             health.suspect(now, true);
+            // Only what is received from now on speaks for the link.
+            self.traffic[number].forget();
             self.signs[number] = why;
             self.ask[number] = now;
         }

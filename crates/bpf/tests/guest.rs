@@ -68,7 +68,6 @@ macro_rules! in_one_guest {
 }
 
 in_the_guest! {
-    every_discipline_is_taken_by_the_kernel: "loads";
     merged_segments_cost_what_they_did: "odd::merged_segments_cost_what_they_did";
     kernel_and_native_host_agree: "parity::quick";
 }
@@ -87,7 +86,6 @@ mod together {
             filter_takes_any_packet: "filter::any_packet";
             filter_counts_what_finds_it_locked: "filter::locked";
             odd_packets_are_understood: "odd::padded", "odd::merged_segments_are_received";
-            a_syn_frees_nobody: "odd::a_syn_from_outside_frees_nobody", "odd::a_syn_sent_again_frees_nobody";
             conditioners_choose_and_carry: "condition::choice", "condition::carried";
             conditioners_have_devices_and_least_sizes: "condition::smallest", "condition::devices";
             conditioners_count_merged_segments: "condition::merged";
@@ -134,7 +132,6 @@ mod together {
             prague_is_there_while_it_is_loaded: "prague::registers";
             prague_stays_as_long_as_its_pins: "prague::pinned";
             prague_alone_is_identified: "prague::identified";
-            prague_averages_marks: "prague::alpha_follows_marks";
             prague_responds_once_a_round: "prague::once_a_round";
             prague_goes_below_a_segment: "prague::below_a_segment";
             prague_halves_on_loss: "prague::halves_on_loss";
@@ -151,7 +148,6 @@ mod together {
             flows_are_told_apart: "flows::told_apart";
             circuits_below_a_node_have_their_rates: "engine::shapes";
             circuits_keep_the_order_of_flows: "engine::keeps_order";
-            a_full_engine_leaves_nothing: "engine::leaves_nothing";
             kernel_and_native_engine_agree: "engine::agrees";
             marks_are_made_in_classes: "marks::in_classes";
             marks_end_with_their_program: "marks::end";
@@ -217,6 +213,7 @@ mod long {
     use super::*;
 
     in_the_guest! {
+        every_discipline_is_taken_by_the_kernel: "loads";
         windows_leave_all_else: "window::any_packet";
         forged_handshakes_evict_nobody: "window::handshakes::forged_handshakes_evict_nobody";
         windows_hold_a_rate: "window::tcp::holds", "window::second::accepts", "window::second::recovers";
@@ -235,6 +232,9 @@ mod long {
         flows_are_what_is_asked_for: "flows::by_parts";
         two_devices_keep_two_states: "two_devices";
         kernel_and_native_host_agree_on_classes: "parity::of_classes";
+        a_syn_frees_nobody: "odd::a_syn_from_outside_frees_nobody", "odd::a_syn_sent_again_frees_nobody";
+        prague_averages_marks: "prague::alpha_follows_marks";
+        a_full_engine_leaves_nothing: "engine::leaves_nothing";
         prague_is_independent_of_short_round_trips: "prague::round_trips";
         prague_fills_a_line_with_a_shallow_queue: "prague::queue::shallow";
         answered_streams_have_a_share: "window::streams::answered_ones_have_a_share";

@@ -146,10 +146,10 @@ fn parity_of(discipline: Discipline, packets: u64, with: &[(&str, u64)]) {
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn quick() {
-    parity(&Discipline::all(), 5_000);
+    parity(&Discipline::all(), 2_500);
 }
 
-/// The same for four times as many packets.
+/// The same for eight times as many packets.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn longer() {

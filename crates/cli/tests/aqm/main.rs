@@ -159,6 +159,11 @@ mod long {
     }
 
     #[test]
+    fn a_hidden_loop_that_begins_again_is_refused() {
+        work::a_hidden_loop_that_begins_again_is_refused();
+    }
+
+    #[test]
     fn marks_of_a_policy_are_read_back() {
         run("marks::of_a_policy", Limits::default(), &[]);
     }

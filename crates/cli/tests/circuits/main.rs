@@ -42,10 +42,8 @@ mod together {
                 "inside::a_thousand_circuits_have_their_rates",
                 "inside::what_is_wrong_changes_nothing",
                 "inside::a_killed_change_leaves_one_of_the_lists",
-                "kept::a_list_outlives_its_device",
                 "kept::one_circuit_comes_changes_and_goes",
                 "plans::plans_give_bursts_hours_and_quotas",
-                "frames::frames_reach_their_circuits",
                 "frames::a_tunnel_has_addresses_alone",
                 "served::circuits_come_by_a_socket",
                 "status::status_says_what_is_in_force",
@@ -74,11 +72,6 @@ mod together {
         }
 
         #[test]
-        fn a_list_outlives_its_device() {
-            println!("{}", GUEST.run("kept::a_list_outlives_its_device"));
-        }
-
-        #[test]
         fn one_circuit_comes_changes_and_goes() {
             println!("{}", GUEST.run("kept::one_circuit_comes_changes_and_goes"));
         }
@@ -99,11 +92,6 @@ mod together {
         }
 
         #[test]
-        fn frames_reach_their_circuits() {
-            println!("{}", GUEST.run("frames::frames_reach_their_circuits"));
-        }
-
-        #[test]
         fn a_tunnel_has_addresses_alone() {
             println!("{}", GUEST.run("frames::a_tunnel_has_addresses_alone"));
         }
@@ -113,6 +101,16 @@ mod together {
 /// What only `make test-all` waits for.
 mod long {
     use super::own;
+
+    #[test]
+    fn frames_reach_their_circuits() {
+        println!("{}", own(768).run("frames::frames_reach_their_circuits"));
+    }
+
+    #[test]
+    fn a_list_outlives_its_device() {
+        println!("{}", own(768).run("kept::a_list_outlives_its_device"));
+    }
 
     #[test]
     fn a_killed_change_of_one_is_mended() {

@@ -101,9 +101,7 @@ fn plain() -> Router {
     router
 }
 
-#[test]
-#[ignore = "runs in the guest"]
-fn topologies() {
+fn plain_router() {
     plain().shaped(
         "--line fibre",
         "wan",
@@ -113,7 +111,9 @@ fn topologies() {
             "fair = \"hosts\"",
         ],
     );
+}
 
+fn vlan() {
     let router = Router::new("vlan");
     router.card("eth0");
     for (tag, address) in [(7, "192.0.2.2/24"), (1, "192.168.1.1/24")] {
@@ -128,7 +128,9 @@ fn topologies() {
         "eth0.7",
         &["eth0.7, a VLAN on eth0", "layer = \"ethernet:vlan\""],
     );
+}
 
+fn bridge() {
     let router = Router::new("bridge");
     router.card("eth0");
     router.card("eth1");
@@ -145,8 +147,10 @@ fn topologies() {
         "eth1",
         &["eth1, the port of br0 towards the line", "bridge = true"],
     );
+}
 
-    // Two networks of hosts, so that downloads are shaped as they arrive.
+/// Two networks of hosts, so that downloads are shaped as they arrive.
+fn virtual_machine() {
     let router = Router::new("virtual");
     for (device, address) in [
         ("ens3", "192.0.2.2/24"),
@@ -162,6 +166,22 @@ fn topologies() {
         "ens3",
         &["behind ens4, ens5", "queue: on ifb-ens3"],
     );
+}
+
+#[test]
+#[ignore = "runs in the guest"]
+fn topologies() {
+    plain_router();
+    vlan();
+    bridge();
+    virtual_machine();
+}
+
+#[test]
+#[ignore = "runs in the guest"]
+fn two_topologies() {
+    bridge();
+    virtual_machine();
 }
 
 /// The serving end, until it is dropped.

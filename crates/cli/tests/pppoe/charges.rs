@@ -22,9 +22,8 @@ const GIGABIT: u64 = 1_000_000_000;
 #[test]
 #[ignore = "runs in the guest"]
 fn charges() {
-    // Of the layers beside these two, every so many sizes, from another one on each time.
+    // Of each layer every so many sizes, from another one on each time.
     let step: usize = std::env::var(SIZES).unwrap().parse().unwrap();
-    let whole = ["vdsl2:pppoe", "adsl:pppoe-llc-fcs"];
     set_up("ppp0", 0);
     let (runtime, kernel) = kernel();
     let seen = capture("wire");
@@ -42,11 +41,6 @@ fn charges() {
         let modem = Modem::of(layer.name());
         let line = Emulated::new(modem, (GIGABIT, GIGABIT), 0, 1 << 20);
         apply(&upstream("ppp0", layer.name(), "100mbit"));
-        let step = if whole.contains(&layer.name()) {
-            1
-        } else {
-            step
-        };
         let (mut bytes, mut packets) = passed(&runtime, &kernel, "ppp0").unwrap();
         // What keeps the session up crosses the line too.
         let data = || {

@@ -47,12 +47,6 @@ fn forty(name: &str) {
     }
 }
 
-/// Of the forty the one that costs least.
-#[test]
-fn one_of_the_forty_lines_is_measured() {
-    println!("{}", run("forty_lines", &[&format!("{LINES}=1")]));
-}
-
 /// All of them: `cargo xtask probe-lines` runs it and the next.
 #[test]
 #[ignore = "measures forty lines, for many minutes"]

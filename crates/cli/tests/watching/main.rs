@@ -34,16 +34,6 @@ fn in_one_of(name: &str, program: &str, limits: Limits) {
     println!("{}", own.run(name));
 }
 
-#[test]
-fn circuits_are_watched() {
-    let limits = Limits {
-        memory_mib: 768,
-        ..Limits::default()
-    };
-    let program = env!("CARGO_BIN_EXE_weirgate");
-    in_one_of("circuits::circuits_are_watched", program, limits);
-}
-
 /// What a look at many circuits takes. Part of the measurements. `WEIRGATE_PROGRAM` is the
 /// path of another program to measure, such as the packaged one.
 #[test]
@@ -64,18 +54,30 @@ fn probes_are_timed_by_the_kernel() {
     in_the_guest("late::stopped");
 }
 
-#[test]
-fn classes_of_the_kit_and_tins_are_seen() {
-    in_the_guest("kit::kit_and_tins");
-}
-
-#[test]
-fn a_cakes_rate_is_the_links() {
-    in_the_guest("kit::cake_has_the_links_rate");
-}
-
 /// What only `make test-all` waits for.
 mod long {
+    use super::{Limits, in_one_of};
+
+    #[test]
+    fn circuits_are_watched() {
+        let limits = Limits {
+            memory_mib: 768,
+            ..Limits::default()
+        };
+        let program = env!("CARGO_BIN_EXE_weirgate");
+        in_one_of("circuits::circuits_are_watched", program, limits);
+    }
+
+    #[test]
+    fn classes_of_the_kit_and_tins_are_seen() {
+        super::in_the_guest("kit::kit_and_tins");
+    }
+
+    #[test]
+    fn a_cakes_rate_is_the_links() {
+        super::in_the_guest("kit::cake_has_the_links_rate");
+    }
+
     #[test]
     fn a_clock_that_is_set_makes_no_spikes() {
         super::in_the_guest("inside::clock_is_set");

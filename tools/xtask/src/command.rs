@@ -10,7 +10,11 @@ use std::process::Command;
 /// it again, with all that depends on it, at each change between this and a plain
 /// `cargo build`.
 pub fn cargo(root: &Path) -> Command {
-    let mut command = Command::new("cargo");
+    plain(Command::new("cargo"), root)
+}
+
+/// The same of a program that runs cargo.
+pub fn plain(mut command: Command, root: &Path) -> Command {
     for (name, _) in std::env::vars_os() {
         let own = ["CARGO_PKG_", "CARGO_MANIFEST_"];
         if own

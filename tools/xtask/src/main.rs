@@ -209,7 +209,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Setup => setup::run().and_then(|()| dependencies::fetch(&root())),
         Task::Invariants => invariants::run(&root()),
-        Task::Binaries { only } => test::binaries::run(&root(), Extent::Short, &only),
+        Task::Binaries { only } => test::some(&root(), &only),
         Task::Test => test::tests(&root(), Extent::Short),
         Task::TestAll => test::all(&root()),
         Task::Check => test::checks(&root()),

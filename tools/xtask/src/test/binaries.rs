@@ -55,7 +55,7 @@ pub enum Extent {
 
 /// A test binary that cargo has built.
 #[derive(Debug, Clone)]
-pub(crate) struct Binary {
+pub struct Binary {
     /// The package and the target, such as `cli probe`.
     name: String,
     pub(crate) executable: PathBuf,
@@ -112,12 +112,12 @@ struct Ran {
     busy: f64,
 }
 
-/// Builds the tests, runs them, prints what those that failed printed, and fails
+/// Runs the tests of these binaries, prints what those that failed printed, and fails
 /// where one failed. With words in `only`, those alone that have one in their name.
 #[allow(clippy::print_stdout, reason = "the tests' output is the result")]
-pub fn run(root: &Path, extent: Extent, only: &[String]) -> Result<()> {
+pub fn run(root: &Path, binaries: Vec<Binary>, extent: Extent, only: &[String]) -> Result<()> {
     let mut runs = Vec::new();
-    for binary in built(root)? {
+    for binary in binaries {
         runs.extend(binary.runs(extent)?);
     }
     runs.retain(|run| only.is_empty() || only.iter().any(|word| run.name.contains(word)));
@@ -290,7 +290,7 @@ impl Run {
 }
 
 /// The test binaries of the workspace, built where they are not.
-fn built(root: &Path) -> Result<Vec<Binary>> {
+pub fn built(root: &Path) -> Result<Vec<Binary>> {
     let mut cargo = crate::command::cargo(root);
     cargo.args(["test", "--release", "--workspace"]);
     built_by(&mut cargo)?.context("the tests do not build")

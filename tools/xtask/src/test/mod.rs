@@ -5,13 +5,13 @@ pub mod binaries;
 pub mod processor;
 mod unchanged;
 
-use crate::command::{cargo, long, run};
+use crate::command::{cargo, long, plain, run};
 use crate::{dependencies, docs, invariants};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use binaries::Extent;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 /// Builds, prepares the lab's kernel and image, then runs the tests.
@@ -38,14 +38,23 @@ pub fn tests(root: &Path, extent: Extent) -> Result<()> {
         }
         docs::results(root, &["--check"])
     })?;
-    timed("checks", || checks(root))?;
+    timed("checks", || quick_checks(root))?;
     timed("disciplines under sanitizers", || {
         crate::aqm::short(root, extent)
     })?;
-    timed("tests", || binaries::run(root, extent, &[]))?;
+    let binaries = binaries::built(root)?;
+    let lints = Lints::begin(root)?;
+    let tests = timed("tests", || binaries::run(root, binaries, extent, &[]));
+    let lints = timed("what is left of the lints", || lints.end());
+    tests.and(lints)?;
     timed("examples of the documentation", || {
         run(cargo(root).args(["test", "--release", "--workspace", "--doc"]))
     })
+}
+
+/// The tests alone that have one of these words in their name.
+pub fn some(root: &Path, only: &[String]) -> Result<()> {
+    binaries::run(root, binaries::built(root)?, Extent::Short, only)
 }
 
 /// Every test, and what has a command of its own because it takes long.
@@ -66,30 +75,54 @@ pub fn explain_random(root: &Path, sequences: u32) -> Result<()> {
     run(command.env("WEIRGATE_SEQUENCES", sequences.to_string()))
 }
 
-/// Formatting, lints, invariants, dependencies.
+/// Formatting, invariants, dependencies, lints.
 pub fn checks(root: &Path) -> Result<()> {
+    quick_checks(root)?;
+    timed("lints", || run(&mut lints(cargo(root))))
+}
+
+/// What takes seconds.
+fn quick_checks(root: &Path) -> Result<()> {
     timed("format", || {
         run(cargo(root).args(["fmt", "--all", "--check"]))
     })?;
     timed("format of C", || crate::aqm::format(root))?;
     timed("invariants", || invariants::run(root))?;
     timed("documents", || docs::check(root))?;
-    timed("lints", || {
-        // Fuzz targets, which nothing else here builds, by their feature.
-        let what = [
-            "--workspace",
-            "--all-targets",
-            "--features",
-            "weirgate-fuzz/fuzzing",
-        ];
-        let mut clippy = cargo(root);
-        clippy.args(["clippy", "--release", "--locked"]).args(what);
-        // Nothing is linked here, so libFuzzer's C++ need not be compiled.
-        clippy.env("CUSTOM_LIBFUZZER_PATH", "./libfuzzer.a");
-        clippy.env("CUSTOM_LIBFUZZER_STD_CXX", "none");
-        run(clippy.args(["--", "-D", "warnings"]))
-    })?;
     timed("dependencies", || dependencies::check(root))
+}
+
+/// Lints of everything, by this cargo.
+fn lints(mut cargo: Command) -> Command {
+    cargo.args(["clippy", "--release", "--locked", "--workspace"]);
+    // Fuzz targets, which nothing else here builds, by their feature.
+    cargo.args(["--all-targets", "--features", "weirgate-fuzz/fuzzing"]);
+    // Nothing is linked here, so libFuzzer's C++ need not be compiled.
+    cargo.env("CUSTOM_LIBFUZZER_PATH", "./libfuzzer.a");
+    cargo.env("CUSTOM_LIBFUZZER_STD_CXX", "none");
+    cargo.args(["--", "-D", "warnings"]);
+    cargo
+}
+
+/// The lints, beside the tests, which wait for a tenth of their time. They run when a
+/// processor has nothing else to do, so that they delay no test.
+struct Lints(Child);
+
+impl Lints {
+    fn begin(root: &Path) -> Result<Self> {
+        let mut idle = Command::new("chrt");
+        idle.args(["--idle", "0", "cargo"]);
+        let mut command = lints(plain(idle, root));
+        // What it compiles would stand between the tests.
+        command.env("CARGO_TERM_QUIET", "true").stdin(Stdio::null());
+        Ok(Self(command.spawn().context("chrt")?))
+    }
+
+    fn end(mut self) -> Result<()> {
+        let status = self.0.wait()?;
+        anyhow::ensure!(status.success(), "the lints ended with {status}");
+        Ok(())
+    }
 }
 
 #[allow(clippy::print_stdout, reason = "what takes long is printed")]

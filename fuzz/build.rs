@@ -16,6 +16,7 @@ fn main() {
         for folder in [
             "native",
             "../bpf/include",
+            "../bpf/inbound",
             "../bpf/ingress",
             "../aqm/include",
             "../aqm/host",

@@ -6,8 +6,9 @@
 //! request at the socket, too: what it asks for is kept as what it is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use weirgate_circuits::Direction;
 use weirgate_circuits::kept::{Kept, Port, Ports, Sent, compared, gone, put};
-use weirgate_circuits::rows::{Direction, Room, both, rows, table};
+use weirgate_circuits::rows::{Room, both, rows, table};
 use weirgate_circuits::{File, KeyKind, List, Listed, Request, Share, read, read_several};
 
 pub fn run(data: &[u8]) {

@@ -24,6 +24,7 @@ mod peer;
 mod policy;
 mod recording;
 mod script;
+mod stored;
 mod track;
 mod tree;
 mod uci;
@@ -69,7 +70,7 @@ use Mutation::{Bytes, Lines, Words};
 use Run::{Always, Judged};
 
 /// All targets.
-pub static TARGETS: [Target; 23] = [
+pub static TARGETS: [Target; 24] = [
     target("answered", Always(peer::answered::run), Bytes),
     target("applied", Always(applied::run), Bytes),
     target("asked", Always(peer::asked::run), Bytes),
@@ -89,6 +90,7 @@ pub static TARGETS: [Target; 23] = [
     target("recording", Always(recording::run), Bytes),
     target("script", Always(script::run), Words),
     target("session", Always(peer::session::run), Bytes),
+    target("stored", Always(stored::run), Bytes),
     target("track", Always(track::run), Words),
     target("tree", Always(tree::run), Bytes),
     target("uci", Always(uci::run), Bytes),

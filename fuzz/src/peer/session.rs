@@ -16,8 +16,8 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_probe::{
-    Client, Datagrams, Doing, Irtt, Manner, Message, Play, ProbeDirection, Reflector, Sequence,
-    Server, Stop, Stream, Talk, Train, converse, measure, play,
+    Client, Datagrams, Direction, Doing, Irtt, Manner, Message, Play, Reflector, Sequence, Server,
+    Stop, Stream, Talk, Train, converse, measure, play,
 };
 
 const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
@@ -30,13 +30,13 @@ pub fn run(data: &[u8]) {
         return;
     };
     match first {
-        b'u' => trains(bytes, ProbeDirection::Up),
-        b'd' => trains(bytes, ProbeDirection::Down),
+        b'u' => trains(bytes, Direction::Up),
+        b'd' => trains(bytes, Direction::Down),
         b's' => served(bytes),
         b'b' => bulk::run(bytes),
         b'e' => echoes(bytes),
-        b'i' => iperf3(bytes, ProbeDirection::Up),
-        b'j' => iperf3(bytes, ProbeDirection::Down),
+        b'i' => iperf3(bytes, Direction::Up),
+        b'j' => iperf3(bytes, Direction::Down),
         b'0'..=b'4' => sequence(first - b'0', bytes),
         _ => {}
     }
@@ -135,7 +135,7 @@ fn fitting(mut answer: Message, asked: Option<&Message>) -> Message {
 }
 
 /// A measurement of one direction with a serving end.
-fn trains(bytes: &[u8], direction: ProbeDirection) {
+fn trains(bytes: &[u8], direction: Direction) {
     let Ok(mut client) = Client::over(Box::new(Script::of(bytes)), PEER) else {
         return;
     };
@@ -209,7 +209,7 @@ impl Talk for Replies<'_> {
     }
 }
 
-fn iperf3(bytes: &[u8], direction: ProbeDirection) {
+fn iperf3(bytes: &[u8], direction: Direction) {
     let sent = 1 << 40;
     let time = Duration::from_secs(10);
     if let Ok(Some(transfer)) = converse(Replies(bytes), PEER, direction, (sent, time)) {
@@ -267,8 +267,8 @@ fn sequence(kind: u8, bytes: &[u8]) {
         bytes: Some(1_000),
     };
     let doing = match kind {
-        0 => transfer(ProbeDirection::Down),
-        1 => transfer(ProbeDirection::Up),
+        0 => transfer(Direction::Down),
+        1 => transfer(Direction::Up),
         2 => Doing::Requests {
             request: 10,
             response: 10,
@@ -277,7 +277,7 @@ fn sequence(kind: u8, bytes: &[u8]) {
         3 => Doing::Syns(Duration::from_millis(1)),
         // Where datagrams come, a second of silence ends them: too long for each input.
         _ => Doing::Datagrams {
-            direction: Some(ProbeDirection::Up),
+            direction: Some(Direction::Up),
             stream,
         },
     };

@@ -17,7 +17,6 @@ use crate::store::sealed;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -59,20 +58,10 @@ impl Waiting {
     }
 
     pub(super) fn read(folders: &Folders) -> Result<Option<Self>, KeepError> {
-        let path = Self::path(folders);
-        let bytes = match fs::read(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            other => other.map_err(KeepError::file(&path))?,
-        };
-        let read = sealed::parts(&bytes, true).and_then(|(body, _)| {
+        sealed::read_with(&Self::path(folders), HINT, |body| {
             let text = std::str::from_utf8(body).ok();
             text.and_then(Self::parse)
-                .ok_or_else(|| "it is not what this version writes".to_owned())
-        });
-        read.map(Some).map_err(|why| KeepError::Damaged {
-            path,
-            why,
-            hint: HINT,
+                .ok_or_else(|| "a line is not as expected".to_owned())
         })
     }
 

@@ -3,6 +3,9 @@
 #include "main.h"
 #include <math.h>
 
+/* Places after the point of the average, where it is replaced. */
+#define PLACES 16
+
 struct tcf_qevent {
 	int unused;
 };
@@ -84,15 +87,50 @@ static inline struct Qdisc *fifo_create_dflt(struct Qdisc *sch,
 	return child;
 }
 
-/* The average after an idle time, as if one packet after another had found the
- * queue empty. */
-static unsigned long idle_average(unsigned long average, u8 weight_log,
-				  s64 idle)
+/* A part of 2^32, rounded down. */
+static u64 part_of(u64 value, u64 part)
 {
-	double packet_ns = argument("mtu") * 1e9 / argument("rate_bytes_s");
-	double left = pow(1 - 1.0 / (1 << weight_log), idle / packet_ns);
+	return (u64)(((unsigned __int128)value * part) >> 32);
+}
 
-	return (unsigned long)(average * left);
+/* The average after an arrival. */
+static u64 next_average(u64 average, u64 backlog, u8 weight_log)
+{
+	u64 target = backlog << PLACES;
+
+	if (target >= average)
+		return average + ((target - average) >> weight_log);
+	return average - ((average - target) >> weight_log);
+}
+
+/* The average after an idle time, as if one packet after another had found the
+ * queue empty; of one that is not over, its part. */
+static u64 idle_average(u64 average, u8 weight_log, u64 idle)
+{
+	u64 packet_ns =
+		argument("mtu") * 1000000000ULL / argument("rate_bytes_s");
+	u64 weight = (1ULL << 32) >> weight_log;
+	u64 packets = idle / packet_ns, left = 1ULL << 32,
+	    power = left - weight;
+	u64 part = ((idle % packet_ns) << 32) / packet_ns;
+
+	if (packets > INT_MAX)
+		return 0;
+	for (; packets; packets >>= 1) {
+		if (packets & 1)
+			left = part_of(left, power);
+		power = part_of(power, power);
+	}
+	left = part_of(left, (1ULL << 32) - part_of(weight, part));
+	return part_of(average, left);
+}
+
+/* The probability between the thresholds, of 2^32. */
+static u64 probability(u64 average, u32 min, u32 max, u32 most)
+{
+	u64 above = (average - ((u64)min << PLACES)) >> 14;
+
+	return part_of(most, (above << 32) / ((u64)(max - min) << 2));
 }
 
 #include "net/sched/sch_red.c"

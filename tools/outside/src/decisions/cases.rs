@@ -90,21 +90,82 @@ pub const PAUSE: &str = "after a pause of more than 512 updates the kit has made
     kernel's timer has made all: a high probability may not have come down yet (aqm/pie.c, \
     PIE_CATCH_UP)";
 
-/// Where the kit's RED is not the kernel's, beside the method.
-const RED: &[Replaced] = &[Replaced {
-    file: "include/net/red.h",
-    from: "\ts64 delta = ktime_us_delta(ktime_get(), v->qidlestart);\n",
-    to: "\ts64 delta = 0;\n\n\tif (1)\n\t\treturn idle_average(v->qavg, p->Wlog, \
-         ktime_get() - v->qidlestart);\n",
-    why: "while the link is idle the average falls by the exact power of RED's paper, parts of a \
-          packet among them; the kernel's red_calc_qavg_from_idle_time() halves it by a table of \
-          tc's, and at first takes off a part that is too large",
-}];
-
-/// Why no few lines make them equal.
-const RED_METHOD: &str = "the kernel multiplies the number of packets since the last drop by \
-    the present probability (include/net/red.h, red_mark_probability()), the kit adds up the \
-    probability of each; the kernel keeps the average in 2^-9 bytes, the kit in 2^-16";
+/// Where the kit's RED is not the kernel's.
+const RED: &[Replaced] = &[
+    Replaced {
+        file: "include/net/red.h",
+        from: "\ts64 delta = ktime_us_delta(ktime_get(), v->qidlestart);\n",
+        to: "\ts64 delta = 0;\n\n\tif (1)\n\t\treturn idle_average(v->qavg, p->Wlog, \
+             ktime_get() - v->qidlestart);\n",
+        why: "while the link is idle the average falls by the exact power of RED's paper, parts of \
+              a packet among them; the kernel's red_calc_qavg_from_idle_time() halves it by a \
+              table of tc's, and at first takes off a part that is too large",
+    },
+    Replaced {
+        file: "include/net/red.h",
+        from: "\treturn v->qavg + (backlog - (v->qavg >> p->Wlog));\n",
+        to: "\treturn next_average(v->qavg, backlog, p->Wlog);\n",
+        why: "the average has 16 binary places; the kernel's has as many as its weight is a \
+              power of a half, 9 here (red_calc_qavg_no_idle_time())",
+    },
+    Replaced {
+        file: "include/net/red.h",
+        from: "\tif (qavg < p->qth_min)\n",
+        to: "\tif (qavg >> PLACES < p->qth_min >> p->Wlog)\n",
+        why: "the lower threshold is compared with whole bytes of it (red_cmp_thresh())",
+    },
+    Replaced {
+        file: "include/net/red.h",
+        from: "\telse if (qavg >= p->qth_max)\n",
+        to: "\telse if (qavg >> PLACES >= p->qth_max >> p->Wlog)\n",
+        why: "so is the upper threshold",
+    },
+    Replaced {
+        file: "include/net/red.h",
+        from: "\tint\t\tqcount;\t",
+        to: "\tu64\t\tsum;\n\tint\t\tqcount;\t",
+        why: "the probabilities since the last drop are added up; the kernel counts the packets \
+              (struct red_vars)",
+    },
+    Replaced {
+        file: "include/net/red.h",
+        from: "\t\t\tif (++v->qcount) {\n\
+               \t\t\t\tif (red_mark_probability(p, v, qavg)) {\n\
+               \t\t\t\t\tv->qcount = 0;\n\
+               \t\t\t\t\tv->qR = red_random(p);\n\
+               \t\t\t\t\treturn RED_PROB_MARK;\n\
+               \t\t\t\t}\n\
+               \t\t\t} else\n\
+               \t\t\t\tv->qR = red_random(p);\n",
+        to: "\t\t\tu64 own = probability(qavg, p->qth_min >> p->Wlog,\n\
+             \t\t\t\t\t      p->qth_max >> p->Wlog, p->max_P);\n\n\
+             \t\t\tif (!own)\n\
+             \t\t\t\treturn RED_DONT_MARK;\n\
+             \t\t\tif (v->qcount < 0) {\n\
+             \t\t\t\tv->qcount = 0;\n\
+             \t\t\t\tv->sum = 0;\n\
+             \t\t\t\tv->qR = get_random_u32();\n\
+             \t\t\t\treturn RED_DONT_MARK;\n\
+             \t\t\t}\n\
+             \t\t\tv->sum += own;\n\
+             \t\t\tif (v->sum >= v->qR) {\n\
+             \t\t\t\tv->sum = 0;\n\
+             \t\t\t\tv->qR = get_random_u32();\n\
+             \t\t\t\treturn RED_PROB_MARK;\n\
+             \t\t\t}\n",
+        why: "a packet is dropped where that sum reaches the random number; the kernel multiplies \
+              the number of packets by the present probability (red_action(), \
+              red_mark_probability())",
+    },
+    Replaced {
+        file: "include/net/red.h",
+        from: "\t\t\tv->qcount = -1;\n\t\t\treturn RED_HARD_MARK;\n",
+        to: "\t\t\tv->qcount = 0;\n\t\t\tv->sum = 0;\n\t\t\tv->qR = get_random_u32();\n\
+             \t\t\treturn RED_HARD_MARK;\n",
+        why: "a drop above the upper threshold begins the sum anew, as any other; after one the \
+              kernel lets the first packet below pass (red_action())",
+    },
+];
 
 /// Why no few lines make DualPI2 equal.
 const DUALPI2: &str = "the kernel draws a word twice where the kit compares one with the square of \
@@ -236,7 +297,7 @@ pub fn cases() -> Result<Vec<Case>> {
             ("gentle", 0),
             ("ecn", ecn),
         ];
-        cases.push(case("red", name, &values, Why::Method(RED, RED_METHOD))?);
+        cases.push(case("red", name, &values, Why::Lines(RED))?);
     }
     Ok(cases)
 }

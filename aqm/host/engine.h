@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The engine: one scheduler for a tree of nodes, up to eight levels deep, of any
- * shape. This file has its rows. When a node may go on is in engine_wheel.h and
- * engine_cap.h. Which leaf sends next is in engine_list.h and engine_tree.h, what a packet
- * costs in engine_settle.h, and which of a leaf's packets goes in engine_leaf.h and
- * engine_flow.h. Leaves of hosts are in engine_host.h.
- * How several engines share a line is in engine_line.h.
+ * shape. This file has its rows. When a node may go on is in engine/wheel.h and
+ * engine/cap.h. Which leaf sends next is in engine/list.h and engine/tree.h, what a packet
+ * costs in engine/settle.h, and which of a leaf's packets goes in engine/leaf.h and
+ * engine/flow.h. Leaves of hosts are in engine/host.h.
+ * How several engines share a line is in engine/line.h.
  *
  * A node has a guarantee, a ceiling, a priority and a quantum, all in bytes on
  * the wire. Among the children of a node, those go first that have not had their
@@ -129,7 +129,7 @@ struct engine_claims {
 };
 
 /* A node's ceiling. What it would not make up for even after the last packet of `light`
- * bytes, at `opens_ns`, is worked out when that is needed (engine_cap.h). */
+ * bytes, at `opens_ns`, is worked out when that is needed (engine/cap.h). */
 struct engine_gate {
 	u64 light; /* 0: `opens_ns` is when the last packet will have gone */
 	u64 opens_ns;

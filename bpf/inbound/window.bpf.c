@@ -10,11 +10,11 @@
  * configured to hold them too.
  *
  * What each may have of the rate of all, or of its host's, is decided by
- * window_share.h, and what is left to those who have no windows by window_stream.h.
+ * window/shares.h, and what is left to those who have no windows by window/stream.h.
  *
- * A connection is known once its handshake is complete (window_handshake.h). One
+ * A connection is known once its handshake is complete (window/handshake.h). One
  * whose handshake was not seen is left alone, unless connection tracking saw it
- * (window_stream.h), and so is one whose packets carry a mark that says so, coming or
+ * (window/stream.h), and so is one whose packets carry a mark that says so, coming or
  * going.
  *
  * Which class a connection has is what skb->priority of its leaving packets
@@ -23,20 +23,20 @@
  *
  * While a session is announced, new connections ask for small segments and old
  * ones may be reset (announced.h). At all times they may ask for segments of
- * their share of a round trip (window_ask.h).
+ * their share of a round trip (window/ask.h).
  *
  * Nothing is ever dropped, held back only where a qdisc heeds the time that a
  * packet is to leave at (fq), and written only to where a whole TCP header is.
  */
 #include "tcp_segment.h"
-#include "window_state.h"
+#include "window/state.h"
 #include "lock.h"
 #include "announced.h"
-#include "window_ask.h"
-#include "window_handshake.h"
-#include "window_class.h"
-#include "window_share.h"
-#include "window_stream.h"
+#include "window/ask.h"
+#include "window/handshake.h"
+#include "window/class.h"
+#include "window/shares.h"
+#include "window/stream.h"
 
 /* Whether nothing is done to a connection: by a mark, or by its class. */
 static __always_inline int

@@ -100,7 +100,7 @@ struct window_connection {
 /* Who has sent less is a mouse (Braithwaite 2006, section 5.3). */
 #define WINDOW_MUCH 20000
 
-/* Who shares a rate (window_share.h). */
+/* Who shares a rate (window/shares.h). */
 struct window_slot {
 	struct share_sum members; /* connections, or hosts */
 	s64 owed; /* bytes that those who have sent much go on later by */

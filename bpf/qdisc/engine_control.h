@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* How user space controls weir_engine, and what the engine reports to one who records
- * it (engine_record.h). */
+ * it (engine/record.h). */
 #ifndef ENGINE_CONTROL_H
 #define ENGINE_CONTROL_H
 
 #include "engine_maps.h"
-#include "engine_record.h"
+#include "engine/record.h"
 
 /* Not inlined: who does not record does not pay for it. */
 static __noinline int engine_report(struct hosted *one,

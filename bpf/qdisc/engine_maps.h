@@ -134,7 +134,7 @@ static __always_inline struct kept *kept_in(const struct hosted *one, u32 id)
 	return id ? bpf_map_lookup_elem(&packets, &at) : NULL;
 }
 
-#include "engine_leaf.h"
+#include "engine/leaf.h"
 
 /* What the qdisc of a queue has. */
 static __always_inline struct hosted *hosted_at(u32 number)

@@ -59,8 +59,9 @@ const FOLDERS: [&str; 11] = [
 ];
 
 /// Where they find what they include.
-const INCLUDES: [&str; 9] = [
+const INCLUDES: [&str; 10] = [
     "bpf/include",
+    "bpf/inbound",
     "bpf/qdisc",
     "bpf/ingress",
     "bpf/lab",
@@ -276,6 +277,7 @@ fn shared(root: &Path, libbpf: &Path) -> Result<String, Box<dyn Error>> {
         (root.join("aqm"), "aqm"),
         (root.join("aqm/include"), "aqm/include"),
         (root.join("aqm/host"), "aqm/host"),
+        (root.join("aqm/host/engine"), "aqm/host/engine"),
         (root.join("aqm/host/native"), "aqm/host/native"),
         (root.join("bpf/include"), "bpf/include"),
         (root.join("bpf/qdisc"), "bpf/qdisc"),

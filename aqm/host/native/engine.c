@@ -61,8 +61,8 @@ static struct engine_line *engine_line(struct engine *e)
 	return ((struct native_engine *)e)->line;
 }
 
-#include "engine_leaf.h"
-#include "engine_record.h"
+#include "engine/leaf.h"
+#include "engine/record.h"
 
 extern const u32 aqm_engine_layout[45];
 

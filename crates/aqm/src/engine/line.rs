@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A line that several engines share (`aqm/host/engine_line.h`).
+//! A line that several engines share (`aqm/host/engine/line.h`).
 
 use super::{Engine, EngineSize, ffi};
 use crate::ffi::Link;

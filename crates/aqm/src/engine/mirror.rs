@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Makes the native engine follow another host's engine by its records
-//! (`aqm/host/engine_record.h`), call by call.
+//! (`aqm/host/engine/record.h`), call by call.
 
 use super::ffi::{self, Node, NodeConfig, RawDeparture, Rule};
 use super::node::{EngineSize, NodeRow, config};

@@ -25,7 +25,7 @@ const RATE: f64 = 5e6;
 const PACKET: f64 = 1_042.0;
 
 /// What all queues may have at once beside the rate: two ticks and two rounds
-/// (`aqm/host/engine_line.h`), a packet of each, and what the clock here is late.
+/// (`aqm/host/engine/line.h`), a packet of each, and what the clock here is late.
 const AHEAD: f64 = RATE * (65_536.0 + 2.0 * 524_288.0) / 1e9 + 16.0 * PACKET + RATE * 1e-3;
 
 fn tc(words: &str) -> String {

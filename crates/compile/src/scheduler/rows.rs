@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How long a packet can wait in the engine of rows (`aqm/host/engine_tree.h`).
+//! How long a packet can wait in the engine of rows (`aqm/host/engine/tree.h`).
 //!
 //! # What the engine does
 //!

@@ -17,7 +17,7 @@
 #ifndef AQM_ENGINE_CAP_H
 #define AQM_ENGINE_CAP_H
 
-#include "engine_wheel.h"
+#include "engine/wheel.h"
 
 /* The rule of an engine, or how many rows it has, has changed: what follows from that. */
 AQM_FN void engine_ruled(struct engine *e)

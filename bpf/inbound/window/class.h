@@ -7,7 +7,7 @@
 #define INBOUND_WINDOW_CLASS_H
 
 #include "tc.h"
-#include "window_state.h"
+#include "window/state.h"
 
 /* Whose rate a connection shares, by the class of a packet that leaves. Global,
  * so that the verifier looks at the loop by itself. */

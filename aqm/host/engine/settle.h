@@ -6,7 +6,7 @@
 #ifndef AQM_ENGINE_SETTLE_H
 #define AQM_ENGINE_SETTLE_H
 
-#include "engine_list.h"
+#include "engine/list.h"
 
 /* A packet of so many bytes went through a node that is in a list for what goes beyond
  * guarantees. Returns whether its turn is over. */

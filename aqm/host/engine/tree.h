@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The engine's tree: which leaf sends next, and how nodes that were changed come to
- * their places. What a packet costs is in engine_settle.h.
+ * their places. What a packet costs is in engine/settle.h.
  *
  * The host asks engine_choose() for a leaf, takes a packet of it, and says its
  * length to engine_settle(). A node goes from list to wheel when its ceiling is
@@ -17,7 +17,7 @@
 #ifndef AQM_ENGINE_TREE_H
 #define AQM_ENGINE_TREE_H
 
-#include "engine_settle.h"
+#include "engine/settle.h"
 
 /* Nodes whose time has come that one question takes from the wheel. */
 #define ENGINE_DUE_MOST 64

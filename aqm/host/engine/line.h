@@ -24,7 +24,7 @@
 #ifndef AQM_ENGINE_LINE_H
 #define AQM_ENGINE_LINE_H
 
-#include "engine_cap.h"
+#include "engine/cap.h"
 
 /* A round of all engines' leases: sixteen ticks of the wheel (0.5 ms). A shorter one
  * wakes each engine more often, and in a longer one others wait longer. */

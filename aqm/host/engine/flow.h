@@ -10,7 +10,7 @@
 #ifndef AQM_ENGINE_FLOW_H
 #define AQM_ENGINE_FLOW_H
 
-#include "engine_tree.h"
+#include "engine/tree.h"
 
 /* Looks at the queues of a leaf for one packet. */
 #define ENGINE_LOOKS_MOST (8 * ENGINE_FLOWS)

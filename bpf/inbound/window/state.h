@@ -64,7 +64,7 @@ struct {
 	__type(value, struct window_host);
 } hosts SEC(".maps");
 
-/* What comes of a flow that no window holds (window_stream.h). */
+/* What comes of a flow that no window holds (window/stream.h). */
 struct window_stream {
 	struct share_member member; /* of its host, or of its slot */
 	struct window_receiver receiver;

@@ -21,7 +21,7 @@
 #ifndef AQM_ENGINE_HOST_H
 #define AQM_ENGINE_HOST_H
 
-#include "engine_line.h"
+#include "engine/line.h"
 
 /* The free row of a pool that is taken next; 0 where there is none. */
 AQM_FN u32 engine_pool_next(const struct engine_pool *pool)

@@ -6,7 +6,7 @@
 #ifndef AQM_ENGINE_LIST_H
 #define AQM_ENGINE_LIST_H
 
-#include "engine_host.h"
+#include "engine/host.h"
 
 /* Whether a node is owed some of its guarantee. */
 AQM_FN int engine_owed(const struct engine_node *n, u64 now_ns)

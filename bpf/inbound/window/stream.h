@@ -18,11 +18,11 @@
 
 #include "tc.h"
 #include "tcp_segment.h"
-#include "window_class.h"
-#include "window_handshake.h"
-#include "window_share.h"
+#include "window/class.h"
+#include "window/handshake.h"
+#include "window/shares.h"
 #ifdef WINDOW_TRANSLATED
-#include "window_translated.h"
+#include "window/translated.h"
 #endif
 
 /* Answers in a second that make one. QUIC acknowledges each second packet, or some

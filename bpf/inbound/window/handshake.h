@@ -17,8 +17,8 @@
 #define INBOUND_WINDOW_HANDSHAKE_H
 
 #include "tcp_segment.h"
-#include "window_ask.h"
-#include "window_state.h"
+#include "window/ask.h"
+#include "window/state.h"
 
 /* What a SYN states, as RECEIVER_*. */
 static __always_inline u8 window_stated(const struct segment *segment)

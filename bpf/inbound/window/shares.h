@@ -15,7 +15,7 @@
 
 #include "share.h"
 #include "lock.h"
-#include "window_state.h"
+#include "window/state.h"
 
 /* What all connections of a slot may have. */
 static __always_inline u64 window_rate(const struct window_settings *wanted,

@@ -12,7 +12,7 @@
 #define INBOUND_WINDOW_ASK_H
 
 #include "tcp_segment.h"
-#include "window_state.h"
+#include "window/state.h"
 
 /* The kernel's least (TCP_MIN_MSS, net/tcp.h). */
 #define WINDOW_LEAST_ASKED 88

@@ -11,7 +11,7 @@
 
 #include "tcp_segment.h"
 #include "tracked.h"
-#include "window_state.h"
+#include "window/state.h"
 
 /* include/uapi/linux/netfilter/nf_conntrack_tcp.h. The last: it was not there when
  * the connection began, or does not look at windows. */

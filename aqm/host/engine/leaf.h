@@ -9,13 +9,13 @@
  * for the one that comes. All hosts below a node may together hold as much as one leaf,
  * and each as much as they leave of that, but one packet in any case.
  *
- * A leaf has eight queues while packets wait in it (engine_flow.h), of which one that has
+ * A leaf has eight queues while packets wait in it (engine/flow.h), of which one that has
  * a single packet makes no use.
  */
 #ifndef AQM_ENGINE_LEAF_H
 #define AQM_ENGINE_LEAF_H
 
-#include "engine_flow.h"
+#include "engine/flow.h"
 
 /* What a leaf says to a packet. */
 enum engine_room {
